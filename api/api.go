@@ -1,0 +1,46 @@
+// Package api holds the words of the wire: operations, header names and limits.
+//
+// It promises that a name is spelled in one place and has no behaviour beyond
+// what belongs to a word. How a header is read, a route served or a limit
+// enforced is left to the packages above.
+package api
+
+// Operation names what a client wants from a provider. Operations are values,
+// so a provider offers one by having a path for it.
+type Operation string
+
+// The operations that have a unified route. Proxy is every other path: it is
+// passed through untouched.
+const (
+	Chat                Operation = "chat"
+	Completions         Operation = "completions"
+	Embeddings          Operation = "embeddings"
+	Images              Operation = "images"
+	ImageEdits          Operation = "images.edits"
+	ImageVariations     Operation = "images.variations"
+	AudioSpeech         Operation = "audio.speech"
+	AudioTranscriptions Operation = "audio.transcriptions"
+	AudioTranslations   Operation = "audio.translations"
+	Moderations         Operation = "moderations"
+	Rerank              Operation = "rerank"
+	Responses           Operation = "responses"
+	Messages            Operation = "messages"
+	CountTokens         Operation = "messages.count_tokens"
+	Models              Operation = "models"
+	Files               Operation = "files"
+	Batches             Operation = "batches"
+	FineTuning          Operation = "fine_tuning"
+	Realtime            Operation = "realtime"
+	Proxy               Operation = "proxy"
+)
+
+// BasePath is the version prefix that every base address ends in.
+const BasePath = "/v1"
+
+// Limits of the specification that more than one room needs.
+const (
+	// MaxConfigHeader is the largest config header read, in bytes.
+	MaxConfigHeader = 64 << 10
+	// MaxMetadataValue is the longest metadata value that is kept, in characters.
+	MaxMetadataValue = 128
+)

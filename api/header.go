@@ -1,0 +1,39 @@
+package api
+
+// HeaderPrefix begins every header of the gateway's own family, in the
+// canonical form of net/http.
+const HeaderPrefix = "X-Gateway-"
+
+// Request headers, in canonical form, so that they index an http.Header
+// directly. Specification, part Authentication.
+const (
+	HeaderKey            = "X-Gateway-Api-Key"
+	HeaderProvider       = "X-Gateway-Provider"
+	HeaderVirtualKey     = "X-Gateway-Virtual-Key"
+	HeaderConfig         = "X-Gateway-Config"
+	HeaderCustomHost     = "X-Gateway-Custom-Host"
+	HeaderTraceID        = "X-Gateway-Trace-Id"
+	HeaderSpanID         = "X-Gateway-Span-Id"
+	HeaderParentSpanID   = "X-Gateway-Parent-Span-Id"
+	HeaderSpanName       = "X-Gateway-Span-Name"
+	HeaderMetadata       = "X-Gateway-Metadata"
+	HeaderRequestTimeout = "X-Gateway-Request-Timeout"
+	HeaderForwardHeaders = "X-Gateway-Forward-Headers"
+	HeaderCacheRefresh   = "X-Gateway-Cache-Force-Refresh"
+	HeaderCacheNamespace = "X-Gateway-Cache-Namespace"
+	HeaderStrict         = "X-Gateway-Strict-Vendora-Compliance"
+	HeaderDebug          = "X-Gateway-Debug"
+)
+
+// Response headers, in canonical form.
+const (
+	HeaderRequestID    = "X-Gateway-Request-Id"
+	HeaderModel        = "X-Gateway-Model"
+	HeaderOptionIndex  = "X-Gateway-Last-Used-Option-Index"
+	HeaderRetryCount   = "X-Gateway-Retry-Attempt-Count"
+	HeaderCacheStatus  = "X-Gateway-Cache-Status"
+	HeaderOverhead     = "X-Gateway-Overhead-Us"
+	HeaderParams       = "X-Gateway-Params"
+	HeaderTraceParent  = "Traceparent"
+	HeaderAccelBuffers = "X-Accel-Buffering"
+)

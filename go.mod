@@ -1,0 +1,3 @@
+module modelgate
+
+go 1.26.0

@@ -1,0 +1,37 @@
+// Package llm is the neutral conversation: the model that every dialect
+// translates to and from.
+//
+// It promises plain values without behaviour. What a wire protocol calls these
+// things is left to the dialects, what they cost to the catalog.
+package llm
+
+// Usage counts the tokens of one answer by kind. The kinds do not overlap:
+// Input leaves out the cached and cache-writing parts, Output leaves out
+// Reasoning. All counts are zero or more; Known tells a measured zero from a
+// provider that said nothing.
+type Usage struct {
+	Input        int64
+	CachedInput  int64
+	CacheWrite5m int64
+	CacheWrite1h int64
+	Output       int64
+	Reasoning    int64
+	InputAudio   int64
+	OutputAudio  int64
+
+	// Known is true when the provider reported usage.
+	Known bool
+}
+
+// Prompt is what the chat dialect calls prompt_tokens: all tokens read,
+// cached ones included.
+func (u Usage) Prompt() int64 {
+	return u.Input + u.CachedInput + u.CacheWrite5m + u.CacheWrite1h + u.InputAudio
+}
+
+// Completion is what the chat dialect calls completion_tokens: all tokens
+// written, reasoning included.
+func (u Usage) Completion() int64 { return u.Output + u.Reasoning + u.OutputAudio }
+
+// Total is Prompt plus Completion.
+func (u Usage) Total() int64 { return u.Prompt() + u.Completion() }
