@@ -1,0 +1,97 @@
+// Package access says who a caller is and what it may do.
+//
+// Keys are kept as hashes; an [Identity] is what a key proves. Finding the
+// identity of a hash is left to the snapshot, storing it to the store.
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"modelgate/internal/secret"
+)
+
+// KeyPrefix begins every gateway key, so that a leaked one is recognised.
+const KeyPrefix = "mg-"
+
+// Scope is one right, as `resource.verb`.
+type Scope string
+
+// The scopes that rooms of the data plane ask for.
+const (
+	ScopeAll         Scope = "*"
+	ScopeCompletions Scope = "completions.write"
+	ScopeModels      Scope = "models.list"
+	ScopeLogsList    Scope = "logs.list"
+	ScopeLogsView    Scope = "logs.view"
+)
+
+// Hash is the SHA-256 of a gateway key. Keys hold 256 random bits, so that a
+// plain hash can't be searched.
+type Hash [sha256.Size]byte
+
+// HashKey returns the hash of key. It does not allocate.
+func HashKey(key string) Hash { return sha256.Sum256([]byte(key)) }
+
+// Equal compares in constant time.
+func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], other[:]) == 1 }
+
+// String returns the hash in hexadecimal, as it is stored.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// ParseHash reads what [Hash.String] wrote.
+func ParseHash(s string) (Hash, error) {
+	var h Hash
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(h) {
+		return h, fmt.Errorf("a key hash is %d hexadecimal digits", 2*len(h))
+	}
+	copy(h[:], b)
+	return h, nil
+}
+
+// NewKey returns a fresh gateway key of 256 random bits.
+func NewKey() secret.String {
+	var b [32]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return secret.New(KeyPrefix + base64.RawURLEncoding.EncodeToString(b[:]))
+}
+
+// Identity is the owner of a gateway key. It is immutable once published and
+// safe for concurrent use.
+type Identity struct {
+	KeyID        string
+	Name         string
+	Hash         Hash
+	Organisation string
+	Workspace    string
+	Scopes       []Scope
+
+	// Providers limits the key to these provider ids and slugs. Empty allows all.
+	Providers []string
+
+	// ExpiresAt ends the key. Zero means never.
+	ExpiresAt time.Time
+}
+
+// Allows reports whether the identity holds scope.
+func (id *Identity) Allows(scope Scope) bool {
+	return slices.Contains(id.Scopes, ScopeAll) || slices.Contains(id.Scopes, scope)
+}
+
+// AllowsProvider reports whether the identity may use the provider with this
+// id or slug.
+func (id *Identity) AllowsProvider(name string) bool {
+	return len(id.Providers) == 0 || slices.Contains(id.Providers, name)
+}
+
+// Expired reports whether the key has ended at now.
+func (id *Identity) Expired(now time.Time) bool {
+	return !id.ExpiresAt.IsZero() && !now.Before(id.ExpiresAt)
+}

@@ -1,0 +1,117 @@
+// Package provider says what a model provider is and how a request for one is
+// built.
+//
+// A [Spec] is a row of the provider table: an address, an authentication, paths
+// by operation and a few quirks. A [Target] is a spec with someone's
+// credentials. A [Call] is one operation asked of a target. [NewRequest] turns
+// the three into an HTTP request and is pure: no I/O beyond the body it is
+// given, no clock, no log. The rows themselves are in provider/table; sending,
+// timeouts and retries are left to upstream and pipeline.
+package provider
+
+import (
+	"context"
+	"net/http"
+
+	"modelgate/api"
+)
+
+// Dialect names the wire protocol that a provider speaks on its chat path.
+type Dialect string
+
+// The dialects that rows may name.
+const (
+	DialectChat     Dialect = "chat"
+	DialectMessages Dialect = "messages"
+	DialectGemini   Dialect = "gemini"
+	DialectConverse Dialect = "converse"
+	DialectCohere   Dialect = "cohere"
+	DialectOwn      Dialect = "own" // a format of its own: reachable by pass-through
+)
+
+// Spec is one row of the provider table. It is immutable after start.
+type Spec struct {
+	ID      string   // the trade's name, as clients write it
+	Name    string   // for people
+	Aliases []string // further ids that mean this row
+
+	// BaseURL is the provider's address with the path prefix that operations
+	// are appended to, without a slash at the end. It may hold {option}
+	// placeholders. Empty means that a custom host must be given.
+	BaseURL string
+
+	Dialect Dialect
+	Auth    Auth
+
+	// Env is the environment variable that the trade keeps the key in.
+	Env string
+
+	// Paths gives the path of each operation, appended to BaseURL. A path may
+	// hold {option} and {model} placeholders, or be a whole URL where the host
+	// differs. An operation without a path is not offered.
+	Paths map[api.Operation]string
+
+	// Header is sent with each request, below what the client forwards.
+	Header map[string]string
+
+	// Options are the placeholders of BaseURL and Paths and further settings.
+	Options []Option
+
+	// Drop lists request fields that the provider refuses.
+	Drop []string
+	// Rename maps request fields to the provider's names for them.
+	Rename map[string]string
+	// Limits narrows numeric request fields; values outside are clamped and
+	// the adaptation is announced.
+	Limits map[string]Range
+	// Models are quirks of single models; the first rule that matches applies.
+	Models []ModelRule
+
+	// Docs is the address of the provider's API reference.
+	Docs string
+	// Notes are facts for the reader of docs/providers.md.
+	Notes []string
+}
+
+// Option is a setting that a row takes besides the credential.
+type Option struct {
+	Name    string // as in {name} placeholders and config keys
+	Default string // empty means it must be given where a placeholder needs it
+	Doc     string
+}
+
+// Range bounds a numeric field, both ends included.
+type Range struct{ Min, Max float64 }
+
+// ModelRule is a quirk of the models whose name matches one of the prefixes.
+type ModelRule struct {
+	Prefixes []string
+	Drop     []string
+	Rename   map[string]string
+}
+
+// Path returns the path of op, and false when the provider does not offer it.
+func (s *Spec) Path(op api.Operation) (string, bool) {
+	p, ok := s.Paths[op]
+	return p, ok
+}
+
+// Auth says where a provider wants the credential. The zero value sends none.
+type Auth struct {
+	Header string // header name in canonical form
+	Scheme string // word before the credential, such as Bearer
+	Query  string // query parameter, for providers that take it there
+
+	// Sign adds what can't be said by a header: signed requests, fetched
+	// tokens. It may do I/O within ctx. Nil for most.
+	Sign func(ctx context.Context, t *Target, req *http.Request) error
+}
+
+// Bearer is the authentication of most providers.
+func Bearer() Auth { return Auth{Header: "Authorization", Scheme: "Bearer"} }
+
+// Header returns the authentication that sends the bare credential in a header.
+func Header(name string) Auth { return Auth{Header: http.CanonicalHeaderKey(name)} }
+
+// Query returns the authentication that sends the credential in the query.
+func Query(name string) Auth { return Auth{Query: name} }

@@ -1,0 +1,88 @@
+// Package reqlog is the record of one exchange.
+//
+// An [Entry] is written once, when its exchange has ended, and is immutable
+// from then on. It never holds a credential: paths are kept without their
+// query, errors without their cause. Where entries are stored, and what is
+// counted from them, is left to the implementations of [Recorder].
+package reqlog
+
+import (
+	"context"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/llm"
+)
+
+// Recorder takes entries of ended exchanges. Record keeps e and must not
+// change it; it may wait for room in a bounded queue until ctx ends, and it
+// must not be called before the client has its answer. It is safe for
+// concurrent use.
+type Recorder interface {
+	Record(ctx context.Context, e *Entry)
+}
+
+// Entry is one exchange: a client's request, its attempts and its answer.
+type Entry struct {
+	ID   ID        // request id, as in x-gateway-request-id
+	Time time.Time // when the request was accepted
+
+	TraceID      string
+	SpanID       string
+	ParentSpanID string
+	SpanName     string
+
+	Organisation string
+	Workspace    string
+	KeyID        string // empty when the request was refused before a key was found
+	KeyName      string
+
+	Method    string
+	Path      string // as sent, without its query
+	Operation api.Operation
+	Stream    bool
+
+	Provider    string // provider id of the target that answered last
+	Slug        string // managed provider, without @; empty for credentials by header
+	Model       string // as asked for
+	ServedModel string // as the provider named it; empty when it did not
+	OptionIndex string // JSON path of the target in its config
+	CacheStatus string
+
+	// Status is what the client was sent; 499 when it left before that.
+	Status int
+	// ErrorSource is gateway or provider, empty on success.
+	ErrorSource  string
+	ErrorCode    string
+	ErrorMessage string
+
+	Attempts []Attempt
+	Usage    llm.Usage
+	Finish   string // finish reason in the words of the chat dialect
+
+	// Total runs from acceptance to the last byte sent. Upstream is the part
+	// spent waiting for the provider; FirstToken runs from acceptance to the
+	// first event or byte of the answer, zero when there was none; Overhead is
+	// the gateway's own part until the answer's head was sent.
+	Total      time.Duration
+	Upstream   time.Duration
+	FirstToken time.Duration
+	Overhead   time.Duration
+
+	RequestBytes  int64
+	ResponseBytes int64
+
+	Metadata  map[string]string
+	UserAgent string
+}
+
+// Attempt is one try at one target.
+type Attempt struct {
+	Target   string // JSON path of the target in its config
+	Provider string
+	Slug     string
+	Status   int           // zero when no answer came
+	Error    string        // what went wrong, without secrets; empty on success
+	Start    time.Duration // since the exchange's Time
+	Took     time.Duration // until the answer's head, or the error
+}
