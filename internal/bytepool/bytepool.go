@@ -1,0 +1,204 @@
+// Package bytepool lends byte buffers for bodies.
+//
+// Buffers come in size classes, so that a short body does not pin a long
+// buffer, and are counted against one budget, so that many large bodies are
+// refused rather than exhausting memory. A buffer is shared by reference
+// counting: the transport may still be reading a body after the answer has
+// begun, and a buffer goes back only when the last reader has let go.
+package bytepool
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// ErrBudget is returned when the budget has no room for another buffer.
+var ErrBudget = errors.New("the memory set aside for bodies is in use")
+
+// ErrTooLarge is returned for a body over the caller's limit.
+var ErrTooLarge = errors.New("the body is larger than the limit")
+
+// classes are the pooled capacities. Steps of at most a half keep waste low;
+// larger buffers are rare and go to the garbage collector.
+var classes = [...]int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 96 << 10, 128 << 10,
+	192 << 10, 256 << 10, 384 << 10, 512 << 10, 768 << 10, 1 << 20}
+
+// trusted is the announced length up to which a buffer is taken at once.
+// Above it the buffer grows with the bytes that really arrive.
+const trusted = 256 << 10
+
+// Pool lends buffers. It is safe for concurrent use.
+type Pool struct {
+	pools  [len(classes)]sync.Pool
+	budget int64
+	used   atomic.Int64
+}
+
+// New returns a pool that lends at most budget bytes at a time. Zero or less
+// means no bound.
+func New(budget int64) *Pool { return &Pool{budget: budget} }
+
+// Used returns the number of bytes lent at the moment.
+func (p *Pool) Used() int64 { return p.used.Load() }
+
+// Get lends an empty buffer with room for size bytes, held once by the caller.
+func (p *Pool) Get(size int) (*Buffer, error) {
+	class, capacity := classOf(size)
+	if used := p.used.Add(int64(capacity)); p.budget > 0 && used > p.budget {
+		p.used.Add(-int64(capacity))
+		return nil, ErrBudget
+	}
+	if class >= 0 {
+		if b, ok := p.pools[class].Get().(*Buffer); ok {
+			b.refs.Store(1)
+			return b, nil
+		}
+	}
+	b := &Buffer{bytes: make([]byte, 0, capacity), pool: p, class: class, capacity: capacity}
+	b.refs.Store(1)
+	return b, nil
+}
+
+func classOf(size int) (class, capacity int) {
+	for i, c := range classes {
+		if size <= c {
+			return i, c
+		}
+	}
+	return -1, size
+}
+
+// ReadAll reads r to its end into a buffer. length is what was announced, or
+// negative; limit bounds what is read. On an error the buffer is given back.
+func (p *Pool) ReadAll(r io.Reader, length, limit int64) (*Buffer, error) {
+	if length > limit {
+		return nil, ErrTooLarge
+	}
+	size := trusted / 64
+	if length >= 0 {
+		size = int(min(length, trusted-1)) + 1 // room to see the end without growing
+	}
+	b, err := p.Get(size)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if len(b.bytes) == cap(b.bytes) {
+			if b, err = b.grow(); err != nil {
+				return nil, err
+			}
+		}
+		n, err := r.Read(b.bytes[len(b.bytes):cap(b.bytes)])
+		b.bytes = b.bytes[:len(b.bytes)+n]
+		if int64(len(b.bytes)) > limit {
+			b.Release()
+			return nil, ErrTooLarge
+		}
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			b.Release()
+			return nil, err
+		}
+	}
+}
+
+// Buffer is a lent buffer. Its bytes may be read while it is held and must not
+// be changed once it is shared.
+type Buffer struct {
+	bytes    []byte
+	pool     *Pool
+	class    int
+	capacity int
+	refs     atomic.Int32
+}
+
+// Bytes returns the content, valid until the last holder releases it.
+func (b *Buffer) Bytes() []byte { return b.bytes }
+
+// Len returns the number of bytes held.
+func (b *Buffer) Len() int { return len(b.bytes) }
+
+// Append adds p, moving to a larger buffer when it must. It returns the buffer
+// to use from now on; the caller must be the only holder.
+func (b *Buffer) Append(p []byte) (*Buffer, error) {
+	for cap(b.bytes)-len(b.bytes) < len(p) {
+		next, err := b.grow()
+		if err != nil {
+			return nil, err
+		}
+		b = next
+	}
+	b.bytes = append(b.bytes, p...)
+	return b, nil
+}
+
+// grow moves the content to a buffer of about twice the room and releases b.
+func (b *Buffer) grow() (*Buffer, error) {
+	next, err := b.pool.Get(2 * b.capacity)
+	if err == nil {
+		next.bytes = append(next.bytes, b.bytes...)
+	}
+	b.Release()
+	return next, err
+}
+
+// Retain adds a holder.
+func (b *Buffer) Retain() { b.refs.Add(1) }
+
+// Release lets go. The last release gives the buffer back.
+func (b *Buffer) Release() {
+	switch n := b.refs.Add(-1); {
+	case n > 0:
+		return
+	case n < 0:
+		panic("bytepool: buffer released more often than held")
+	}
+	b.pool.used.Add(-int64(b.capacity))
+	if b.class < 0 || cap(b.bytes) != b.capacity {
+		return // an odd size: left to the garbage collector
+	}
+	b.bytes = b.bytes[:0]
+	b.pool.pools[b.class].Put(b)
+}
+
+// Reader returns a reader of the content from its start that holds the buffer
+// until it is closed. Read and Close may be called concurrently, as
+// http.Transport does.
+func (b *Buffer) Reader() io.ReadCloser {
+	b.Retain()
+	return &reader{buf: b}
+}
+
+type reader struct {
+	mu  sync.Mutex
+	buf *Buffer // nil once closed; guarded by mu
+	at  int
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.buf == nil {
+		return 0, io.ErrClosedPipe
+	}
+	if r.at == len(r.buf.bytes) {
+		return 0, io.EOF
+	}
+	n := copy(p, r.buf.bytes[r.at:])
+	r.at += n
+	return n, nil
+}
+
+func (r *reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.buf != nil {
+		r.buf.Release()
+		r.buf = nil
+	}
+	return nil
+}
