@@ -12,6 +12,7 @@ package provider
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"modelgate/api"
 )
@@ -66,6 +67,10 @@ type Spec struct {
 	Limits map[string]Range
 	// Models are quirks of single models; the first rule that matches applies.
 	Models []ModelRule
+
+	// URL corrects the address of a call where a path can't say it, such as a
+	// version in the query. Nil for most.
+	URL func(t *Target, c *Call, u *url.URL) error
 
 	// Docs is the address of the provider's API reference.
 	Docs string

@@ -1,0 +1,182 @@
+package provider
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+)
+
+// Call is one operation asked of a target.
+type Call struct {
+	Operation api.Operation
+	Method    string
+
+	// Path is the path after /v1 exactly as the client sent it. Only api.Proxy
+	// uses it; the other operations have a path in the provider's row.
+	Path string
+	// Query is the client's query exactly as sent, without its question mark.
+	Query string
+
+	// Header is sent below the provider's credential and above the row's own
+	// headers. NewRequest does not change or keep it.
+	Header http.Header
+
+	Body  Body
+	Model string
+}
+
+// Body is what a call sends. The zero value sends nothing.
+type Body struct {
+	// Open returns the body from its start. Nil means there is none.
+	Open func() (io.ReadCloser, error)
+	// Length is the number of bytes, or -1 when it is not known.
+	Length int64
+	// Replayable is true when Open may be called again.
+	Replayable bool
+}
+
+// NewRequest returns the HTTP request of c for t. An operation that the
+// provider does not offer is an *apierr.Error of kind Unsupported.
+func NewRequest(ctx context.Context, t *Target, c *Call) (*http.Request, error) {
+	u, err := t.url(c)
+	if err != nil {
+		return nil, err
+	}
+	req := (&http.Request{
+		Method:     c.Method,
+		URL:        u,
+		Host:       u.Host,
+		Header:     t.header(c),
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+	}).WithContext(ctx)
+	if err := attach(req, &c.Body); err != nil {
+		return nil, err
+	}
+	if err := t.Auth.apply(ctx, t, req); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+func attach(req *http.Request, b *Body) error {
+	if b.Open == nil {
+		return nil
+	}
+	body, err := b.Open()
+	if err != nil {
+		return err
+	}
+	req.Body, req.ContentLength = body, b.Length
+	if b.Length == 0 {
+		// net/http takes zero with a body as unknown and would send chunks.
+		body.Close()
+		req.Body = http.NoBody
+	}
+	if b.Replayable {
+		req.GetBody = b.Open
+	}
+	return nil
+}
+
+// url returns the address of c: the row's path for a unified operation, the
+// client's own path after the base address for pass-through.
+func (t *Target) url(c *Call) (*url.URL, error) {
+	path := c.Path
+	if c.Operation != api.Proxy {
+		row, ok := t.Path(c.Operation)
+		if !ok {
+			return nil, apierr.New(apierr.Unsupported,
+				"provider %q does not offer %s through the unified route", t.ID, c.Operation)
+		}
+		var err error
+		if path, err = t.expand(row, c.Model); err != nil {
+			return nil, err
+		}
+	}
+	u, err := t.join(path, c.Query)
+	if err != nil {
+		return nil, err
+	}
+	if t.Spec.URL != nil {
+		if err := t.Spec.URL(t, c, u); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// join appends path to the base address without touching its encoding: the
+// opaque form of a URL is sent as it stands.
+func (t *Target) join(path, query string) (*url.URL, error) {
+	if strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://") {
+		u, err := url.Parse(path)
+		if err != nil {
+			return nil, err
+		}
+		u.RawQuery = joinQuery(u.RawQuery, query)
+		return u, nil
+	}
+	path, own, _ := strings.Cut(path, "?")
+	return &url.URL{
+		Scheme:   t.Base.Scheme,
+		Host:     t.Base.Host,
+		Path:     t.Base.Path + path,
+		Opaque:   opaque(t.Base, path),
+		RawQuery: joinQuery(joinQuery(t.Base.RawQuery, own), query),
+	}, nil
+}
+
+// opaque returns the request target. net/http reads two leading slashes of an
+// opaque URL as a host, so those are written with the host before them, which
+// HTTP allows (RFC 9112, 3.2.2).
+func opaque(base *url.URL, path string) string {
+	target := base.EscapedPath() + path
+	if strings.HasPrefix(target, "//") {
+		return "//" + base.Host + target
+	}
+	return target
+}
+
+func joinQuery(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "&" + b
+}
+
+func (t *Target) header(c *Call) http.Header {
+	h := make(http.Header, len(c.Header)+len(t.Spec.Header)+4)
+	for k, v := range t.Spec.Header {
+		h.Set(k, v)
+	}
+	for k, v := range c.Header {
+		h[k] = v
+	}
+	return h
+}
+
+// apply puts the credential of t where the provider wants it. It comes last,
+// so that nothing a client sends can take its place.
+func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
+	if !t.Key.Empty() {
+		switch {
+		case a.Header != "" && a.Scheme != "":
+			req.Header[a.Header] = []string{a.Scheme + " " + t.Key.Reveal()}
+		case a.Header != "":
+			req.Header[a.Header] = []string{t.Key.Reveal()}
+		case a.Query != "":
+			req.URL.RawQuery = joinQuery(req.URL.RawQuery, a.Query+"="+url.QueryEscape(t.Key.Reveal()))
+		}
+	}
+	if a.Sign != nil {
+		return a.Sign(ctx, t, req)
+	}
+	return nil
+}
