@@ -1,0 +1,260 @@
+package upstream
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// The rules by which a custom host is refused. The names are stable: clients
+// and tests see them. The rules for addresses are in addr.go.
+const (
+	RuleEmpty         = "empty"
+	RuleLength        = "length"
+	RuleCharacters    = "characters"
+	RuleSyntax        = "syntax"
+	RuleScheme        = "scheme"
+	RuleUserInfo      = "user-info"
+	RuleQuery         = "query"
+	RulePort          = "port"
+	RuleBlockedPort   = "blocked-port"
+	RuleTrailingDot   = "trailing-dot"
+	RuleLabels        = "labels"
+	RulePunycode      = "punycode"
+	RuleIPNotation    = "ip-notation"
+	RuleOwnHost       = "own-host"
+	RuleBlockedName   = "blocked-name"
+	RuleBlockedSuffix = "blocked-suffix"
+	RuleDNSHelper     = "dns-helper"
+)
+
+const (
+	maxHostLength = 2048
+	maxLabels     = 10
+)
+
+const listIt = "if it is meant to be reached, list it in upstream.trusted_hosts"
+
+// reasons say for each rule what is wrong and what to do.
+var reasons = map[string]string{
+	RuleEmpty:         "it is empty; give the base address of the endpoint, such as https://models.example.com/v1",
+	RuleLength:        "it is longer than 2048 bytes",
+	RuleCharacters:    "it has a character that no host has; a host is made of letters, digits, dots and hyphens, or is an IPv6 address in brackets",
+	RuleSyntax:        "it is not a URL; give the base address of the endpoint, such as https://models.example.com/v1",
+	RuleScheme:        "it must begin with https:// or http://",
+	RuleUserInfo:      "it holds a user name or password; send credentials in Authorization instead",
+	RuleQuery:         "it has a query or a fragment; give the base address only",
+	RulePort:          "the port must be a number from 1 to 65535",
+	RuleBlockedPort:   "the port belongs to a service that is no model provider; " + listIt,
+	RuleTrailingDot:   "the name ends in a dot; leave the dot away",
+	RuleLabels:        "the name is not well formed: it has an empty label, or more than 10 labels",
+	RulePunycode:      "the name is written in punycode; " + listIt,
+	RuleIPNotation:    "the address must be written as four decimal numbers",
+	RuleOwnHost:       "it is the gateway itself",
+	RuleBlockedName:   "the name belongs to a private network; " + listIt,
+	RuleBlockedSuffix: "names with this ending belong to private networks; " + listIt,
+	RuleDNSHelper:     "names of this domain resolve to any address; " + listIt,
+
+	RuleMetadata:     "it belongs to the metadata service of a cloud, which is never reached",
+	RuleUnspecified:  "the unspecified network is no address of a host; " + listIt,
+	RuleLoopback:     "the address is the gateway's own machine; " + listIt,
+	RulePrivate:      "the address is of a private network; " + listIt,
+	RuleLinkLocal:    "the address is link-local; " + listIt,
+	RuleShared:       "the address is of a carrier's shared network; " + listIt,
+	RuleMulticast:    "the address is a multicast one; " + listIt,
+	RuleReserved:     "the address is reserved; " + listIt,
+	RuleEmbeddedIPv4: "the address hides an IPv4 address; " + listIt,
+}
+
+// RefusedError says by which rule a custom host is refused.
+type RefusedError struct {
+	Rule string // one of the Rule constants
+	Host string // the host alone; never user information, path or query
+
+	// Address is the address at fault, if the rule is about one. Error leaves
+	// it out: what a name resolves to inside is not for the client.
+	Address netip.Addr
+}
+
+// Error names the host and the rule and says what to do.
+func (e *RefusedError) Error() string {
+	host := ""
+	if e.Host != "" {
+		host = " " + strconv.Quote(e.Host)
+	}
+	return "custom host" + host + " is refused by rule " + e.Rule + ": " + reasons[e.Rule]
+}
+
+// guard judges custom hosts. It is immutable.
+type guard struct {
+	trusted trustList
+	own     map[string]bool
+}
+
+func newGuard(o Options) *guard {
+	g := &guard{trusted: newTrustList(o.TrustedHosts), own: make(map[string]bool)}
+	if o.TrustLoopback {
+		g.trusted = append(g.trusted, newTrustList(loopback)...)
+	}
+	for _, h := range o.OwnHosts {
+		g.own[strings.ToLower(h)] = true
+	}
+	return g
+}
+
+// parse reads and judges a custom host as a client wrote it.
+func (g *guard) parse(raw string) (*url.URL, error) {
+	raw = strings.Trim(raw, " \t")
+	if raw == "" {
+		return nil, refuse(RuleEmpty, "")
+	}
+	if len(raw) > maxHostLength {
+		return nil, refuse(RuleLength, "")
+	}
+	if strings.ContainsFunc(raw, oddInURL) {
+		return nil, refuse(RuleCharacters, "")
+	}
+	if !hasWebScheme(raw) {
+		return nil, refuse(RuleScheme, "")
+	}
+	if strings.ContainsAny(authority(raw), "%") {
+		return nil, refuse(RuleCharacters, "")
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, refuse(ruleOfParse(raw), "")
+	}
+	u.Host = strings.ToLower(u.Host)
+	if err := g.check(u); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// check judges an address that is a URL already.
+func (g *guard) check(u *url.URL) error {
+	if u == nil || u.Host == "" {
+		return refuse(RuleEmpty, "")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return refuse(RuleScheme, "")
+	}
+	if u.User != nil {
+		return refuse(RuleUserInfo, "")
+	}
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if strings.HasSuffix(u.Host, ":") {
+		return refuse(RulePort, host)
+	}
+	if port == "" {
+		port = defaultPort(u.Scheme)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return refuse(RulePort, host)
+	}
+	return g.checkHost(host, port)
+}
+
+// checkHost judges a lower-case host, which is a name or an address.
+func (g *guard) checkHost(host, port string) error {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return g.checkLiteral(host, port, addr)
+	}
+	if rule := spelling(host); rule != "" {
+		return refuse(rule, host)
+	}
+	if metadataNames[host] {
+		return refuse(RuleMetadata, host)
+	}
+	if g.isOwn(host, port) {
+		return refuse(RuleOwnHost, host)
+	}
+	if g.trusted.name(host, port) {
+		return nil
+	}
+	if rule := nameRule(host); rule != "" {
+		return refuse(rule, host)
+	}
+	if blockedPorts[port] {
+		return refuse(RuleBlockedPort, host)
+	}
+	return nil
+}
+
+func (g *guard) checkLiteral(host, port string, addr netip.Addr) error {
+	if addr.Zone() != "" {
+		return refuse(RuleCharacters, host)
+	}
+	if g.isOwn(host, port) {
+		return refuse(RuleOwnHost, host)
+	}
+	if err := g.checkResolved(host, port, addr); err != nil {
+		return err
+	}
+	if blockedPorts[port] && !g.trusted.name(host, port) && !g.trusted.addr(addr, port) {
+		return refuse(RuleBlockedPort, host)
+	}
+	return nil
+}
+
+// checkResolved judges one address that host stands for.
+func (g *guard) checkResolved(host, port string, addr netip.Addr) error {
+	addr = addr.WithZone("")
+	if isMetadata(addr) {
+		return &RefusedError{Rule: RuleMetadata, Host: host, Address: addr}
+	}
+	rule := addrRule(addr)
+	if rule == "" || g.trusted.name(host, port) || g.trusted.addr(addr, port) {
+		return nil
+	}
+	return &RefusedError{Rule: rule, Host: host, Address: addr}
+}
+
+func (g *guard) isOwn(host, port string) bool {
+	return g.own[host] || g.own[net.JoinHostPort(host, port)]
+}
+
+func refuse(rule, host string) error { return &RefusedError{Rule: rule, Host: host} }
+
+// oddInURL reports characters that have no place in a base address and that
+// readers of URLs disagree on.
+func oddInURL(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }
+
+func hasWebScheme(raw string) bool {
+	scheme, _, ok := strings.Cut(raw, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// authority returns what stands between the scheme and the path.
+func authority(raw string) string {
+	_, rest, _ := strings.Cut(raw, "://")
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		return rest[:i]
+	}
+	return rest
+}
+
+// ruleOfParse says why url.Parse refused raw: its errors are text only.
+func ruleOfParse(raw string) string {
+	a := authority(raw)
+	if strings.Contains(a, "@") {
+		return RuleUserInfo
+	}
+	host, port, ok := strings.Cut(a[strings.LastIndexByte(a, ']')+1:], ":")
+	if ok && strings.Trim(port, "0123456789") != "" {
+		return RulePort
+	}
+	if strings.Trim(host, nameChars) != "" {
+		return RuleCharacters
+	}
+	return RuleSyntax
+}
+
+func defaultPort(scheme string) string {
+	if scheme == "http" {
+		return "80"
+	}
+	return "443"
+}

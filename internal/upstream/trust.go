@@ -1,0 +1,96 @@
+package upstream
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// loopback is what Options.TrustLoopback adds to the trusted hosts.
+var loopback = []string{"localhost", "127.0.0.0/8", "::1/128"}
+
+// trustEntry is one line of upstream.trusted_hosts. Either prefix or name is set.
+type trustEntry struct {
+	prefix netip.Prefix
+	name   string // lower case
+	below  bool   // names below name are meant
+	itself bool   // name itself is meant
+	port   string // empty means every port
+}
+
+type trustList []trustEntry
+
+func newTrustList(entries []string) trustList {
+	var list trustList
+	for _, e := range entries {
+		if t, err := parseTrusted(e); err == nil {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// CheckTrusted reports what is wrong with an entry of Options.TrustedHosts.
+func CheckTrusted(entry string) error {
+	_, err := parseTrusted(entry)
+	return err
+}
+
+func parseTrusted(entry string) (trustEntry, error) {
+	text := strings.ToLower(strings.TrimSpace(entry))
+	if p, err := netip.ParsePrefix(text); err == nil {
+		return trustEntry{prefix: p.Masked()}, nil
+	}
+	host, port := splitTrusted(text)
+	if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
+		return trustEntry{}, fmt.Errorf("trusted host %q: the port must be a number from 1 to 65535", entry)
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		a = a.Unmap()
+		return trustEntry{prefix: netip.PrefixFrom(a, a.BitLen()), port: port}, nil
+	}
+	name, wild := strings.CutPrefix(host, "*.")
+	if spelling(name) != "" {
+		return trustEntry{}, fmt.Errorf("trusted host %q: write a host, host:port, *.suffix or an address range such as 10.0.0.0/8", entry)
+	}
+	// Resolvers take every name below localhost for this machine.
+	return trustEntry{name: name, below: wild || name == "localhost", itself: !wild, port: port}, nil
+}
+
+// splitTrusted takes the port off, if there is one. A bare IPv6 address has
+// colons and no port.
+func splitTrusted(text string) (host, port string) {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return text, ""
+	}
+	if h, p, err := net.SplitHostPort(text); err == nil && p != "" {
+		return h, p
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), ""
+}
+
+// name reports whether a lower-case name is trusted on port.
+func (l trustList) name(host, port string) bool {
+	for _, t := range l {
+		if t.name == "" || t.port != "" && t.port != port {
+			continue
+		}
+		if t.itself && host == t.name || t.below && host != t.name && within(host, t.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// addr reports whether an address is trusted on port.
+func (l trustList) addr(a netip.Addr, port string) bool {
+	a = a.Unmap()
+	for _, t := range l {
+		if t.name == "" && (t.port == "" || t.port == port) && t.prefix.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
