@@ -1,0 +1,95 @@
+package simulator
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"hash/crc32"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+const (
+	bulkHead = `{"id":"chatcmpl-bulk","object":"chat.completion","created":` + created + `,"model":"bulk","choices":[{"index":0,"message":{"role":"assistant","content":"`
+	bulkTail = `"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+
+	frameHead = `data: {"id":"chatcmpl-bulk","object":"chat.completion.chunk","created":` + created + `,"model":"bulk","choices":[{"index":0,"delta":{"role":"assistant","content":"`
+	frameTail = `"},"logprobs":null,"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+)
+
+// bombSize is what a gzip bomb decodes to.
+const bombSize = 1 << 30
+
+// answerBulk answers with the huge body that was asked for, if one was.
+func (x *exchange) answerBulk() bool {
+	switch {
+	case x.plan.gzipBomb:
+		x.sendBomb()
+	case x.plan.huge > 0:
+		x.sendHuge()
+	default:
+		return false
+	}
+	return true
+}
+
+// sendHuge writes an answer of the size without ever holding it.
+func (x *exchange) sendHuge() {
+	head, tail, kind := bulkHead, bulkTail, typeJSON
+	if bytes.Contains(x.in, []byte(`"stream":true`)) || bytes.Contains(x.in, []byte(`"stream": true`)) {
+		head, tail, kind = frameHead, frameTail, typeStream
+	}
+	x.w.Header()["Content-Type"] = kind
+	rest := max(x.plan.huge-int64(len(head)+len(tail)), 0)
+	x.w.Header().Set("Content-Length", strconv.FormatInt(rest+int64(len(head)+len(tail)), 10))
+	x.w.WriteHeader(http.StatusOK)
+	block := []byte(strings.Repeat("simulator huge! ", 4096)) // 64 KiB
+	ok := x.write([]byte(head))
+	for ok && rest > 0 {
+		n := min(rest, int64(len(block)))
+		ok = x.write(block[:n])
+		rest -= n
+	}
+	if ok {
+		x.write([]byte(tail))
+	}
+}
+
+// sendBomb writes gzip that is small on the wire: one compressed block of
+// blanks, again and again. Each block is compressed alone, so that it does not
+// refer to what stands before it.
+func (x *exchange) sendBomb() {
+	const step = 1 << 20
+	x.w.Header()["Content-Type"] = typeJSON
+	x.w.Header().Set("Content-Encoding", "gzip")
+	x.w.WriteHeader(http.StatusOK)
+	blanks := bytes.Repeat([]byte{' '}, step)
+	block := deflated(blanks, false)
+	ok := x.write([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff")) && x.write(deflated([]byte(bulkHead), false))
+	sum := crc32.ChecksumIEEE([]byte(bulkHead))
+	rest := bombSize - len(bulkHead) - len(bulkTail)
+	for ; ok && rest >= step; rest -= step {
+		ok = x.write(block)
+		sum = crc32.Update(sum, crc32.IEEETable, blanks)
+	}
+	if !ok {
+		return
+	}
+	end := append(blanks[:rest:rest], bulkTail...)
+	sum = crc32.Update(sum, crc32.IEEETable, end)
+	foot := binary.LittleEndian.AppendUint32(deflated(end, true), sum)
+	x.write(binary.LittleEndian.AppendUint32(foot, bombSize&0xffffffff))
+}
+
+func deflated(data []byte, last bool) []byte {
+	var b bytes.Buffer
+	z, _ := flate.NewWriter(&b, flate.BestCompression) // the level is a valid one
+	z.Write(data)                                      // a bytes.Buffer takes everything
+	if last {
+		z.Close()
+	} else {
+		z.Flush()
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,226 @@
+package simulator
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// A chatRequest is what the simulator needs of a chat completion request. Its
+// byte slices are raw JSON of the body.
+type chatRequest struct {
+	model, lastUser, lastRole                    []byte
+	tools, choice, functions, call, format       []byte
+	stream, usage, logprobs, serial, hasMessages bool
+	topLogprobs, n, limit                        int
+	messages, prompt                             int // messages, and tokens of them
+	wrong                                        providerError
+}
+
+// answerChat answers POST /chat/completions.
+func answerChat(x *exchange) {
+	var q chatRequest
+	if !x.readBody() || !x.readChat(&q) || !x.begin(q.model) {
+		return
+	}
+	if x.plan.noPrefill && string(q.lastRole) == "assistant" {
+		x.refuse(http.StatusBadRequest, prefilled)
+		return
+	}
+	x.prompt = q.prompt
+	a := x.compose(&q)
+	if x.plan.streams(q.stream) {
+		x.streamChat(&q, &a)
+		return
+	}
+	x.out = x.appendChat(x.out[:0], &q, &a)
+	x.served = a.tokens
+	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+// readChat reads the body. It reports false when it has refused it.
+func (x *exchange) readChat(q *chatRequest) bool {
+	s := scanner{data: x.in}
+	q.n = 1
+	s.object(func(key []byte) { x.readChatMember(&s, q, key) })
+	switch {
+	case !s.end():
+		q.wrong = unreadable(&s)
+	case q.wrong.kind != "":
+	case len(q.model) == 0:
+		q.wrong = missing("model")
+	case !q.hasMessages:
+		q.wrong = missing("messages")
+	case q.messages == 0:
+		q.wrong = mistyped("messages", "an array of at least one message")
+	case q.n < 1 || q.n > 128:
+		q.wrong = mistyped("n", "a whole number from 1 to 128")
+	case q.topLogprobs < 0 || q.topLogprobs > 20:
+		q.wrong = mistyped("top_logprobs", "a whole number from 0 to 20")
+	}
+	if q.wrong.kind == "" {
+		return true
+	}
+	x.refuse(http.StatusBadRequest, q.wrong)
+	return false
+}
+
+func (x *exchange) readChatMember(s *scanner, q *chatRequest, key []byte) {
+	switch string(key) {
+	case "model":
+		q.model = s.stringOf("model", &q.wrong)
+	case "messages":
+		q.hasMessages = true
+		x.readMessages(s, q)
+	case "stream":
+		q.stream = s.boolOf("stream", &q.wrong)
+	case "stream_options":
+		q.usage = s.usageOption()
+	case "n":
+		q.n = s.wholeOf("n", 1, &q.wrong)
+	case "max_tokens", "max_completion_tokens":
+		q.limit = max(q.limit, s.wholeOf(string(key), 0, &q.wrong))
+	case "logprobs":
+		q.logprobs = s.boolOf("logprobs", &q.wrong)
+	case "top_logprobs":
+		q.topLogprobs = s.wholeOf("top_logprobs", 0, &q.wrong)
+	case "parallel_tool_calls":
+		q.serial = !s.boolOf("parallel_tool_calls", &q.wrong)
+	default:
+		q.readRaw(s, key)
+	}
+}
+
+// readRaw keeps the parameters that are looked at only when they are there.
+func (q *chatRequest) readRaw(s *scanner, key []byte) {
+	raw := s.raw()
+	switch string(key) {
+	case "tools":
+		q.tools = raw
+		q.prompt += tokensOf(len(raw))
+	case "functions":
+		q.functions = raw
+		q.prompt += tokensOf(len(raw))
+	case "tool_choice":
+		q.choice = raw
+	case "function_call":
+		q.call = raw
+	case "response_format":
+		q.format = raw
+	}
+}
+
+// tokensPerMessage is added to the tokens of a message's text.
+const tokensPerMessage = 4
+
+func (x *exchange) readMessages(s *scanner, q *chatRequest) {
+	if s.peek() != '[' {
+		q.wrong = mistyped("messages", "an array of at least one message")
+		s.skip()
+		return
+	}
+	s.array(func() {
+		if s.peek() != '{' {
+			q.wrong = mistyped("messages", "an array of objects")
+			s.skip()
+			return
+		}
+		x.readMessage(s, q)
+	})
+}
+
+func (x *exchange) readMessage(s *scanner, q *chatRequest) {
+	var role, content []byte
+	s.object(func(key []byte) {
+		switch string(key) {
+		case "role":
+			role = s.stringOf("messages.role", &q.wrong)
+		case "content":
+			content = x.readContent(s)
+		default:
+			s.skip()
+		}
+	})
+	q.messages++
+	q.prompt += tokensPerMessage + tokensOf(textLen(content))
+	q.lastRole = role
+	if string(role) == "user" {
+		q.lastUser = content
+	}
+}
+
+// readContent returns the text of a message as raw JSON: a string, or the text
+// parts of an array one after the other.
+func (x *exchange) readContent(s *scanner) []byte {
+	switch s.peek() {
+	case '"':
+		return s.text()
+	case '[':
+		start := len(x.text)
+		s.array(func() {
+			if s.peek() != '{' {
+				s.skip()
+				return
+			}
+			s.object(func(key []byte) {
+				if string(key) == "text" && s.peek() == '"' {
+					x.text = append(x.text, s.text()...)
+					return
+				}
+				s.skip()
+			})
+		})
+		return x.text[start:len(x.text):len(x.text)]
+	}
+	s.skip()
+	return nil
+}
+
+// stringOf reads a string; what is not one is noted in wrong, null is nothing.
+func (s *scanner) stringOf(param string, wrong *providerError) []byte {
+	c := s.peek()
+	if c == '"' {
+		return s.text()
+	}
+	if c != 'n' {
+		*wrong = mistyped(param, "a string")
+	}
+	s.skip()
+	return nil
+}
+
+func (s *scanner) boolOf(param string, wrong *providerError) bool {
+	c := s.peek()
+	if c != 't' && c != 'f' && c != 'n' {
+		*wrong = mistyped(param, "a boolean")
+	}
+	s.skip()
+	return c == 't'
+}
+
+// wholeOf reads a whole number; null and mistakes are the value otherwise.
+func (s *scanner) wholeOf(param string, otherwise int, wrong *providerError) int {
+	raw := s.raw()
+	if len(raw) == 0 || string(raw) == "null" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil {
+		*wrong = mistyped(param, "a whole number")
+		return otherwise
+	}
+	return n
+}
+
+func (s *scanner) usageOption() (wanted bool) {
+	if s.peek() != '{' {
+		s.skip()
+		return false
+	}
+	s.object(func(key []byte) {
+		if string(key) == "include_usage" {
+			wanted = s.peek() == 't'
+		}
+		s.skip()
+	})
+	return wanted
+}

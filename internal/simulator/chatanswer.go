@@ -1,0 +1,126 @@
+package simulator
+
+import "strconv"
+
+// created is the time every answer says it was made at, so that answers to one
+// body are equal.
+const created = "1767225600"
+
+// A chatAnswer is what is said, before it is written as a body or as a stream.
+type chatAnswer struct {
+	texts  [][]byte // per choice, raw JSON; they lie in x.text
+	calls  []toolCall
+	legacy bool // the calls answer functions, not tools
+	finish string
+	tokens int // of all choices
+}
+
+// compose decides what to say.
+func (x *exchange) compose(q *chatRequest) chatAnswer {
+	if calls, legacy := q.wantedCalls(); len(calls) > 0 {
+		return callAnswer(q, calls, legacy)
+	}
+	a := chatAnswer{finish: "stop"}
+	fixed := formatted(q.format, q.lastUser)
+	from := len(x.text)
+	ends := make([]int, 0, 8)
+	for i := range q.n {
+		var cut bool
+		start := len(x.text)
+		if fixed != nil {
+			x.text = append(x.text, fixed...)
+		} else {
+			x.text, cut = x.appendEcho(x.text, i, q.lastUser, q.limit)
+		}
+		if cut {
+			a.finish = "length"
+		}
+		ends = append(ends, len(x.text))
+		a.tokens += tokensOf(textLen(x.text[start:]))
+	}
+	for _, end := range ends {
+		a.texts = append(a.texts, x.text[from:end:end])
+		from = end
+	}
+	return a
+}
+
+// appendEcho appends the answer to a text: the text itself after "echo: ", and
+// filler. limit is the most tokens allowed, 0 for no limit; cut reports that
+// it made the answer shorter.
+func (x *exchange) appendEcho(dst []byte, choice int, echo []byte, limit int) (_ []byte, cut bool) {
+	start := len(dst)
+	dst = append(dst, "echo"...)
+	if choice > 0 {
+		dst = strconv.AppendInt(append(dst, ' '), int64(choice), 10)
+	}
+	dst = append(append(dst, ": "...), echo...)
+	size := textLen(dst[start:])
+	want := max(x.sim.opts.Tokens*bytesPerToken, size)
+	if x.plan.tokens > 0 {
+		want = x.plan.tokens * bytesPerToken
+	}
+	if limit > 0 && limit < tokensOf(want) {
+		want, cut = limit*bytesPerToken, true
+	}
+	if size > want {
+		end, _ := advance(dst, start, want)
+		return dst[:end], cut
+	}
+	if size < want {
+		dst = append(dst, ' ')
+	}
+	return appendFiller(dst, want-size-1), cut
+}
+
+// appendHead appends what every object of an answer begins with.
+func (x *exchange) appendHead(dst []byte, prefix, object string) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(append(append(dst, `{"id":"`...), prefix...), '-')
+	for id, shift := x.id(), 60; shift >= 0; shift -= 4 {
+		dst = append(dst, digits[id>>shift&15])
+	}
+	dst = append(append(dst, `","object":"`...), object...)
+	dst = append(append(dst, `","created":`+created+`,"model":"`...), x.rawName...)
+	return append(dst, `","service_tier":"default","system_fingerprint":"fp_simulator","choices":[`...)
+}
+
+// appendUsage appends the figures as an object.
+func (x *exchange) appendUsage(dst []byte, completion int) []byte {
+	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), int64(x.prompt), 10)
+	dst = strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(completion), 10)
+	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(x.prompt+completion), 10)
+	return append(dst, `,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+}
+
+// appendChat appends the whole answer as one object.
+func (x *exchange) appendChat(dst []byte, q *chatRequest, a *chatAnswer) []byte {
+	dst = x.appendHead(dst, "chatcmpl", "chat.completion")
+	for i := range q.n {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(append(dst, `{"index":`...), int64(i), 10)
+		dst = append(dst, `,"message":{"role":"assistant","content":`...)
+		if a.calls != nil {
+			dst = a.appendCalls(append(dst, "null"...))
+		} else {
+			dst = append(append(append(dst, '"'), a.texts[i]...), '"')
+		}
+		dst = append(dst, `,"refusal":null,"annotations":[]},"logprobs":`...)
+		dst = q.appendLogprobs(dst, a.text(i))
+		dst = append(append(append(dst, `,"finish_reason":"`...), a.finish...), `"}`...)
+	}
+	dst = append(dst, ']')
+	if !x.plan.noUsage {
+		dst = x.appendUsage(append(dst, `,"usage":`...), a.tokens)
+	}
+	return append(dst, '}')
+}
+
+func (a *chatAnswer) text(choice int) []byte {
+	if a.calls != nil {
+		return nil
+	}
+	return a.texts[choice]
+}

@@ -1,0 +1,87 @@
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+const (
+	invalidRequest = "invalid_request_error"
+	serverError    = "server_error"
+)
+
+// A providerError is what the provider says in the body of an error. Empty
+// param and code become null.
+type providerError struct {
+	kind, param, code, message string
+}
+
+var (
+	badKey       = providerError{kind: invalidRequest, code: "invalid_api_key", message: "the API key is missing or wrong; send the key the simulator was started with"}
+	tooLarge     = providerError{kind: invalidRequest, code: "request_too_large", message: "the body is larger than the simulator reads; raise its limit or send less"}
+	tooLong      = providerError{kind: invalidRequest, param: "messages", code: "context_length_exceeded", message: "this model's maximum context length is 8192 tokens, and the messages are longer; shorten them"}
+	filtered     = providerError{kind: invalidRequest, param: "prompt", code: "content_filter", message: "the request was stopped by the content filter; change the prompt"}
+	unknownModel = providerError{kind: invalidRequest, code: "model_not_found", message: "the model does not exist or you have no access to it"}
+	prefilled    = providerError{kind: invalidRequest, param: "messages", message: "this model takes no prefill: the last message must not be the assistant's"}
+	midStream    = providerError{kind: serverError, message: "the server had an error while it was answering; try again"}
+)
+
+// missing says that a parameter is needed.
+func missing(param string) providerError {
+	return providerError{kind: invalidRequest, param: param, code: "missing_required_parameter", message: "you must provide the parameter " + param}
+}
+
+// mistyped says that a parameter is not of its type.
+func mistyped(param, want string) providerError {
+	return providerError{kind: invalidRequest, param: param, code: "invalid_type", message: "the parameter " + param + " must be " + want}
+}
+
+// unreadable says where the JSON of the body goes wrong.
+func unreadable(s *scanner) providerError {
+	return providerError{kind: invalidRequest, message: "the body is not valid JSON: mistake at byte " + strconv.Itoa(s.wrong)}
+}
+
+func (e *providerError) append(dst []byte) []byte {
+	quoted := func(text string) []byte {
+		if text == "" {
+			return []byte("null")
+		}
+		b, _ := json.Marshal(text) // a string always has a JSON form
+		return b
+	}
+	dst = append(dst, `{"error":{"message":`...)
+	dst = append(dst, quoted(e.message)...)
+	dst = append(dst, `,"type":`...)
+	dst = append(dst, quoted(e.kind)...)
+	dst = append(dst, `,"param":`...)
+	dst = append(dst, quoted(e.param)...)
+	dst = append(dst, `,"code":`...)
+	dst = append(dst, quoted(e.code)...)
+	return append(dst, `}}`...)
+}
+
+// refuse answers with an error. Faults of the body hold for it as for any
+// answer.
+func (x *exchange) refuse(status int, e providerError) {
+	x.out = e.append(x.out[:0])
+	x.reply(status, typeJSON, x.out)
+}
+
+// statusError is what a provider says with a status that was asked for.
+func statusError(status int) providerError {
+	switch {
+	case status == http.StatusUnauthorized:
+		return badKey
+	case status == http.StatusTooManyRequests:
+		return providerError{kind: "requests", code: "rate_limit_exceeded", message: "rate limit reached; try again later"}
+	case status == http.StatusNotFound:
+		return unknownModel
+	case status == http.StatusServiceUnavailable || status == 529:
+		return providerError{kind: serverError, code: "overloaded", message: "the engine is overloaded; try again later"}
+	case status >= 500:
+		return providerError{kind: serverError, message: "the server had an error while processing the request"}
+	default:
+		return providerError{kind: invalidRequest, message: "the request was refused with status " + strconv.Itoa(status)}
+	}
+}

@@ -1,0 +1,164 @@
+package simulator
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// reply sends one whole body.
+func (x *exchange) reply(status int, contentType []string, body []byte) {
+	h := x.w.Header()
+	h["Content-Type"] = contentType
+	if x.faulty {
+		x.replyBadly(status, body)
+		return
+	}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	x.w.WriteHeader(status)
+	x.write(body)
+}
+
+// write sends bytes and reports whether the client is still there.
+func (x *exchange) write(b []byte) bool {
+	if _, err := x.w.Write(b); err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
+		x.lost()
+		return false
+	}
+	return true
+}
+
+// replyBadly sends one whole body with the faults of bodies.
+func (x *exchange) replyBadly(status int, body []byte) {
+	p, h := &x.plan, x.w.Header()
+	if p.gzip {
+		body = zipped(body)
+		h.Set("Content-Encoding", "gzip")
+	}
+	if p.lies != 0 || p.duplicateLength || p.smuggle {
+		x.replyRaw(status, body)
+		return
+	}
+	end := len(body)
+	if p.cut > 0 {
+		end = min(end, p.cut-1)
+	}
+	if p.trailers {
+		h.Set("Trailer", trailerName)
+	} else if !p.clean {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	x.w.WriteHeader(status)
+	if !x.pauseFirst() || !x.writeStalling(body[:end]) {
+		return
+	}
+	if p.cut > 0 && end < len(body) {
+		x.breakOff()
+	}
+	x.sendTrailer()
+}
+
+// pauseFirst sends the headers and waits, where a slow first token was asked
+// for.
+func (x *exchange) pauseFirst() bool {
+	if x.plan.first == 0 {
+		return true
+	}
+	return x.flush() && x.sleep(x.plan.first)
+}
+
+func (x *exchange) writeStalling(body []byte) bool {
+	if at := x.plan.stallAt - 1; x.plan.stall > 0 && at < len(body) {
+		if !x.write(body[:at]) || !x.flush() || !x.sleep(x.plan.stall) {
+			return false
+		}
+		body = body[at:]
+	}
+	return x.write(body)
+}
+
+func (x *exchange) flush() bool {
+	if err := x.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		x.lost()
+		return false
+	}
+	return true
+}
+
+const trailerName = "X-Simulator-Trailer"
+
+func (x *exchange) sendTrailer() {
+	if x.plan.trailers {
+		x.w.Header().Set(trailerName, "request "+strconv.FormatInt(x.number, 10))
+	}
+}
+
+// breakOff ends an answer in the middle: cleanly, as far as HTTP can tell, or
+// by a reset.
+func (x *exchange) breakOff() {
+	x.aborted = true
+	x.flush()
+	if !x.plan.clean {
+		x.resetConn()
+	}
+}
+
+// resetConn closes the connection so that the client sees a reset. Where the
+// connection cannot be had (HTTP/2), the stream is reset by net/http.
+func (x *exchange) resetConn() {
+	x.aborted = true
+	conn, _, err := x.control.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secure.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0) // a failure leaves an ordinary close, which breaks off as well
+	}
+	conn.Close()
+}
+
+// replyRaw writes an answer whose lengths contradict each other, which
+// net/http would not send, and closes the connection.
+func (x *exchange) replyRaw(status int, body []byte) {
+	conn, _, err := x.control.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer conn.Close()
+	var b bytes.Buffer
+	b.WriteString("HTTP/1.1 " + strconv.Itoa(status) + " " + http.StatusText(status) + "\r\n")
+	x.w.Header().Write(&b) // a bytes.Buffer takes everything
+	b.WriteString("Date: " + time.Now().UTC().Format(http.TimeFormat) + "\r\n")
+	size := len(body)
+	switch p := &x.plan; {
+	case p.smuggle:
+		b.WriteString("Content-Length: " + strconv.Itoa(size) + "\r\nTransfer-Encoding: chunked\r\n\r\n")
+		b.WriteString(strconv.FormatInt(int64(size), 16) + "\r\n")
+		b.Write(body)
+		b.WriteString("\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nforged")
+	case p.duplicateLength:
+		b.WriteString("Content-Length: " + strconv.Itoa(size) + "\r\nContent-Length: " + strconv.Itoa(size/2) + "\r\n\r\n")
+		b.Write(body)
+	default:
+		b.WriteString("Content-Length: " + strconv.Itoa(max(size+p.lies, 0)) + "\r\n\r\n")
+		b.Write(body)
+	}
+	if _, err := conn.Write(b.Bytes()); err != nil {
+		x.lost()
+	}
+}
+
+func zipped(body []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write(body) // a bytes.Buffer takes everything
+	z.Close()
+	return b.Bytes()
+}

@@ -1,0 +1,189 @@
+package simulator
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"time"
+)
+
+// A stream writes the events of one answer, each with its own write and flush.
+// A frame is built in the slice that frame returns and sent by send.
+type stream struct {
+	x     *exchange
+	to    io.Writer
+	zip   *gzip.Writer // nil unless the stream is zipped
+	timer *time.Timer  // nil until the first pause
+	pace  time.Duration
+	n     int // frames sent
+	start int // where the payload of the frame begins
+	last  bool
+	over  bool
+}
+
+// openStream sends the headers of a stream. It reports false when the request
+// is over.
+func (x *exchange) openStream() (*stream, bool) {
+	h := x.w.Header()
+	h["Content-Type"] = typeStream
+	h["Cache-Control"] = noCache
+	t := &stream{x: x, to: x.w, pace: x.sim.opts.Pace}
+	if x.plan.hasPace {
+		t.pace = x.plan.pace
+	}
+	if x.plan.gzip {
+		h.Set("Content-Encoding", "gzip")
+		t.zip = gzip.NewWriter(x.w)
+		t.to = t.zip
+	}
+	if x.plan.trailers {
+		h.Set("Trailer", trailerName)
+	}
+	x.w.WriteHeader(http.StatusOK)
+	return t, x.pauseFirst()
+}
+
+// frame begins the next frame: what stands before its payload.
+func (t *stream) frame() []byte {
+	b := t.x.out[:0]
+	if t.x.faulty {
+		b = t.preamble(b)
+	}
+	b = append(b, "data: "...)
+	t.start = len(b)
+	return b
+}
+
+func (t *stream) preamble(b []byte) []byte {
+	p := &t.x.plan
+	if p.bom && t.n == 0 {
+		b = append(b, "\ufeff"...)
+	}
+	if p.comments {
+		b = t.newline(append(b, ": comment"...))
+	}
+	if p.eventLine {
+		name := "message"
+		if p.errorEvent == t.n+1 {
+			name = "error"
+		}
+		b = t.newline(append(append(b, "event: "...), name...))
+	}
+	return b
+}
+
+func (t *stream) newline(b []byte) []byte {
+	if t.x.plan.crlf {
+		return append(b, '\r', '\n')
+	}
+	return append(b, '\n')
+}
+
+// send finishes the frame and sends it. It reports false when nothing more may
+// be sent.
+func (t *stream) send(b []byte) bool {
+	if t.x.faulty {
+		var ok bool
+		if b, ok = t.spoil(b); !ok {
+			return false
+		}
+	}
+	if !t.keepPace() {
+		return false
+	}
+	b = t.newline(b)
+	if !t.last || !t.x.plan.noBlank {
+		b = t.newline(b)
+	}
+	t.n++
+	t.x.out = b
+	return t.push(b) && !t.over
+}
+
+// spoil does the faults that hang on the number of the frame.
+func (t *stream) spoil(b []byte) ([]byte, bool) {
+	p, number := &t.x.plan, t.n+1
+	if t.reachedCut() {
+		return b, false
+	}
+	if p.stall > 0 && p.stallAt == number && !t.stop(p.stall) {
+		return b, false
+	}
+	if p.malformed == number {
+		b = b[:t.start+(len(b)-t.start)/2]
+	}
+	if p.errorEvent == number {
+		b = midStream.append(b[:t.start])
+		t.over = true
+		t.x.aborted = true
+	}
+	return b, true
+}
+
+func (t *stream) reachedCut() bool {
+	if t.x.plan.cut == 0 || t.n < t.x.plan.cut-1 {
+		return false
+	}
+	t.over = true
+	if t.zip != nil {
+		t.zip.Flush()
+	}
+	t.x.breakOff()
+	return true
+}
+
+func (t *stream) stop(d time.Duration) bool {
+	ok := t.x.sleep(d)
+	t.over = !ok
+	return ok
+}
+
+func (t *stream) keepPace() bool {
+	if t.pace == 0 || t.n == 0 {
+		return true
+	}
+	if t.timer == nil {
+		t.timer = time.NewTimer(t.pace)
+	} else {
+		t.timer.Reset(t.pace)
+	}
+	t.over = !t.x.await(t.timer)
+	return !t.over
+}
+
+// push writes and flushes.
+func (t *stream) push(b []byte) bool {
+	if _, err := t.to.Write(b); err != nil {
+		t.x.lost()
+	} else if t.zip == nil || t.zip.Flush() == nil {
+		t.x.flush()
+	}
+	t.over = t.over || t.x.aborted
+	return !t.x.aborted
+}
+
+// close ends the stream as a provider does.
+func (t *stream) close() {
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	p := &t.x.plan
+	if !t.over && !t.reachedCut() && !p.noDone {
+		t.done()
+	}
+	if t.x.aborted && t.x.plan.errorEvent == 0 {
+		return
+	}
+	if t.zip != nil && t.zip.Close() != nil {
+		t.x.lost()
+	}
+	t.x.sendTrailer()
+}
+
+func (t *stream) done() {
+	b := t.newline(append(t.x.out[:0], "data: [DONE]"...))
+	if !t.x.plan.noBlank {
+		b = t.newline(b)
+	}
+	t.push(b)
+}

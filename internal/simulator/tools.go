@@ -1,0 +1,190 @@
+package simulator
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// maxCalls is how many tools are called at once.
+const maxCalls = 4
+
+// A toolCall is one call in an answer.
+type toolCall struct {
+	id        string
+	name      []byte // raw JSON
+	arguments []byte // raw JSON string bytes, between quotes
+}
+
+// callable is a function of a request.
+type callable struct {
+	Name       string          `json:"name"`
+	Parameters json.RawMessage `json:"parameters"`
+}
+
+// wantedCalls returns the calls that answer the request: the first few tools,
+// or the one that was chosen. After a tool's result, and where calls are
+// forbidden, there are none. legacy says that they answer functions.
+func (q *chatRequest) wantedCalls() (calls []toolCall, legacy bool) {
+	if role := string(q.lastRole); role == "tool" || role == "function" {
+		return nil, false
+	}
+	choice := q.choice
+	offered := readTools(q.tools)
+	if len(offered) == 0 {
+		legacy, choice = true, q.call
+		offered = readFunctions(q.functions)
+	}
+	if string(choice) == `"none"` {
+		return nil, false
+	}
+	most := maxCalls
+	if q.serial || legacy {
+		most = 1
+	}
+	only := chosenName(choice)
+	for _, f := range offered {
+		if len(calls) == most || only != "" && f.Name != only {
+			continue
+		}
+		arguments := string(appendSample(nil, f.Parameters, plainText(q.lastUser)))
+		calls = append(calls, toolCall{
+			id:        "call_sim" + strconv.Itoa(len(calls)+1),
+			name:      appendRaw(nil, f.Name),
+			arguments: appendRaw(nil, arguments),
+		})
+	}
+	return calls, legacy
+}
+
+func readTools(raw []byte) []callable {
+	var tools []struct {
+		Type     string   `json:"type"`
+		Function callable `json:"function"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &tools) != nil {
+		return nil
+	}
+	var list []callable
+	for _, t := range tools {
+		if t.Type == "function" {
+			list = append(list, t.Function)
+		}
+	}
+	return list
+}
+
+func readFunctions(raw []byte) (list []callable) {
+	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// chosenName returns the function that a tool_choice or function_call names,
+// or nothing.
+func chosenName(choice []byte) string {
+	var c struct {
+		Name     string `json:"name"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if len(choice) == 0 || choice[0] != '{' || json.Unmarshal(choice, &c) != nil {
+		return ""
+	}
+	if c.Function.Name != "" {
+		return c.Function.Name
+	}
+	return c.Name
+}
+
+func callAnswer(q *chatRequest, calls []toolCall, legacy bool) chatAnswer {
+	a := chatAnswer{calls: calls, legacy: legacy, finish: "tool_calls"}
+	if legacy {
+		a.finish = "function_call"
+	}
+	for _, c := range calls {
+		a.tokens += c.tokens()
+	}
+	a.tokens *= q.n
+	return a
+}
+
+// tokens counts the name and the arguments as text.
+func (c *toolCall) tokens() int { return tokensOf(textLen(c.name)) + tokensOf(textLen(c.arguments)) }
+
+// appendCalls appends the members of a message that hold the calls.
+func (a *chatAnswer) appendCalls(dst []byte) []byte {
+	if a.legacy {
+		return a.calls[0].appendFunction(append(dst, `,"function_call":`...), a.calls[0].arguments)
+	}
+	dst = append(dst, `,"tool_calls":[`...)
+	for i := range a.calls {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		c := &a.calls[i]
+		dst = append(append(append(dst, `{"id":"`...), c.id...), `","type":"function","function":`...)
+		dst = append(c.appendFunction(dst, c.arguments), '}')
+	}
+	return append(dst, ']')
+}
+
+func (c *toolCall) appendFunction(dst, arguments []byte) []byte {
+	dst = append(append(append(dst, `{"name":"`...), c.name...), `","arguments":"`...)
+	return append(append(dst, arguments...), `"}`...)
+}
+
+// callDeltas streams the calls: first the name with empty arguments, then the
+// arguments in pieces.
+func (c *chatStream) callDeltas() bool {
+	for i := range c.q.n {
+		for j := range c.a.calls {
+			if !c.callDelta(i, j) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *chatStream) callDelta(choice, index int) bool {
+	call := &c.a.calls[index]
+	b := c.openDelta(choice, index)
+	if !c.a.legacy {
+		b = append(append(append(b, `,"id":"`...), call.id...), `","type":"function","function":`...)
+	}
+	if !c.finish(c.closeDelta(call.appendFunction(b, nil))) {
+		return false
+	}
+	c.x.served += tokensOf(textLen(call.name))
+	for at, sent := 0, 0; at < len(call.arguments); {
+		to, passed := advance(call.arguments, at, c.size)
+		b := c.openDelta(choice, index)
+		if !c.a.legacy {
+			b = append(b, `,"function":`...)
+		}
+		b = append(append(append(b, `{"arguments":"`...), call.arguments[at:to]...), `"}`...)
+		if !c.finish(c.closeDelta(b)) {
+			return false
+		}
+		c.x.served += tokensOf(sent+passed) - tokensOf(sent)
+		at, sent = to, sent+passed
+	}
+	return true
+}
+
+func (c *chatStream) openDelta(choice, index int) []byte {
+	b := c.chunk(choice)
+	if c.a.legacy {
+		return append(b, `"function_call":`...)
+	}
+	return strconv.AppendInt(append(b, `"tool_calls":[{"index":`...), int64(index), 10)
+}
+
+func (c *chatStream) closeDelta(b []byte) []byte {
+	if c.a.legacy {
+		return b
+	}
+	return append(b, `}]`...)
+}
