@@ -1,0 +1,143 @@
+package jsonedit
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// AppendString appends s as a JSON string. It escapes only what RFC 8259 demands
+// (quote, backslash and control characters); bytes that are not UTF-8 become
+// U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	done := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				dst = append(append(dst, s[done:i]...), "\ufffd"...)
+				done = i + 1
+			}
+			i += n
+			continue
+		}
+		i++
+		if c < ' ' || c == '"' || c == '\\' {
+			dst = appendEscape(append(dst, s[done:i-1]...), c)
+			done = i
+		}
+	}
+	return append(append(dst, s[done:]...), '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+}
+
+// unescape returns what the text of a valid JSON string spells.
+func unescape(text []byte) string {
+	var small [64]byte
+	if len(text) <= len(small) {
+		return string(appendUnescaped(small[:0], text))
+	}
+	return string(appendUnescaped(make([]byte, 0, len(text)), text))
+}
+
+// appendUnescaped appends what the text of a valid JSON string spells.
+func appendUnescaped(dst, text []byte) []byte {
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return append(dst, text...)
+		}
+		dst = append(dst, text[:i]...)
+		r, n := escaped(text[i:])
+		dst = utf8.AppendRune(dst, r)
+		text = text[i+n:]
+	}
+}
+
+// unescapesTo reports whether the text of a valid JSON string spells name.
+func unescapesTo(text []byte, name string) bool {
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return string(text) == name
+		}
+		if len(name) < i || string(text[:i]) != name[:i] {
+			return false
+		}
+		r, n := escaped(text[i:])
+		var buf [utf8.UTFMax]byte
+		spelt := utf8.AppendRune(buf[:0], r)
+		text, name = text[i+n:], name[i:]
+		if len(name) < len(spelt) || string(spelt) != name[:len(spelt)] {
+			return false
+		}
+		name = name[len(spelt):]
+	}
+}
+
+// escaped returns the rune that the escape at the start of text spells, and the
+// length of the escape.
+func escaped(text []byte) (rune, int) {
+	switch text[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		return escapedUnit(text)
+	}
+	return rune(text[1]), 2
+}
+
+// escapedUnit reads \uXXXX, and a second one when the two are a surrogate pair.
+// Half a pair is U+FFFD.
+func escapedUnit(text []byte) (rune, int) {
+	r := hex4(text[2:])
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if len(text) >= 12 && text[6] == '\\' && text[7] == 'u' {
+		if pair := utf16.DecodeRune(r, hex4(text[8:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+	}
+	return utf8.RuneError, 6
+}
+
+func hex4(b []byte) rune {
+	r := rune(0)
+	for _, c := range b[:4] {
+		digit := c - '0'
+		if digit > 9 {
+			digit = c | 0x20 - 'a' + 10
+		}
+		r = r<<4 | rune(digit)
+	}
+	return r
+}
