@@ -126,6 +126,9 @@ func (g *guard) parse(raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, refuse(ruleOfParse(raw), "")
 	}
+	if u.Host != "" && strings.ContainsAny(raw, "?#") {
+		return nil, refuse(RuleQuery, "")
+	}
 	u.Host = strings.ToLower(u.Host)
 	if err := g.check(u); err != nil {
 		return nil, err
@@ -144,6 +147,10 @@ func (g *guard) check(u *url.URL) error {
 	if u.User != nil {
 		return refuse(RuleUserInfo, "")
 	}
+	return g.checkAuthority(u)
+}
+
+func (g *guard) checkAuthority(u *url.URL) error {
 	host, port := strings.ToLower(u.Hostname()), u.Port()
 	if strings.HasSuffix(u.Host, ":") {
 		return refuse(RulePort, host)
@@ -151,10 +158,11 @@ func (g *guard) check(u *url.URL) error {
 	if port == "" {
 		port = defaultPort(u.Scheme)
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+	n, err := strconv.Atoi(port)
+	if err != nil || n < 1 || n > 65535 {
 		return refuse(RulePort, host)
 	}
-	return g.checkHost(host, port)
+	return g.checkHost(host, strconv.Itoa(n)) // without leading zeros
 }
 
 // checkHost judges a lower-case host, which is a name or an address.
@@ -241,6 +249,9 @@ func ruleOfParse(raw string) string {
 	a := authority(raw)
 	if strings.Contains(a, "@") {
 		return RuleUserInfo
+	}
+	if strings.HasPrefix(a, "[") && !strings.Contains(a, "]") {
+		return RuleSyntax
 	}
 	host, port, ok := strings.Cut(a[strings.LastIndexByte(a, ']')+1:], ":")
 	if ok && strings.Trim(port, "0123456789") != "" {
