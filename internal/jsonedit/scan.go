@@ -209,7 +209,9 @@ const (
 // ones above it need not be. Bytes above 0x7f are not marked.
 func stops(x uint64) uint64 {
 	// With bit 1 flipped, the quote (0x22) comes to stand next to the controls.
-	return ((x ^ 0x02*ones) - 0x21*ones | (x ^ '\\'*ones) - ones) &^ x & highs
+	low := (x ^ 0x02*ones) - 0x21*ones
+	backslash := (x ^ '\\'*ones) - ones
+	return (low | backslash) &^ x & highs
 }
 
 // str begins after the opening quote. It looks at eight bytes at a time, and at
