@@ -221,7 +221,7 @@ func (g *guard) checkResolved(host, port string, addr netip.Addr) error {
 }
 
 func (g *guard) isOwn(host, port string) bool {
-	return g.own[host] || g.own[net.JoinHostPort(host, port)]
+	return len(g.own) > 0 && (g.own[host] || g.own[net.JoinHostPort(host, port)])
 }
 
 func refuse(rule, host string) error { return &RefusedError{Rule: rule, Host: host} }

@@ -37,7 +37,10 @@ func TestEachPhaseExpiresOnItsOwnLimit(t *testing.T) {
 			w.Phase(upstream.FirstEvent)
 			for w.Context().Err() == nil {
 				w.Phase(upstream.Idle)
-				time.Sleep(time.Second)
+				select {
+				case <-w.Context().Done():
+				case <-time.After(time.Second):
+				}
 			}
 		}, upstream.Total, 2 * time.Minute},
 		{"a shorter phase after a longer one", func(w *upstream.Watchdog) {

@@ -1,0 +1,188 @@
+package upstream_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"modelgate/internal/upstream"
+)
+
+var discardLog = log.New(io.Discard, "", 0)
+
+func mustOK(t *testing.T, c *upstream.Client, url string) {
+	t.Helper()
+	resp, err := c.Do(mustRequest(t, t.Context(), "POST", url, strings.NewReader("{}")), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRead(t, resp); got != "ok" {
+		t.Fatalf("got %q, want ok", got)
+	}
+}
+
+func okServer(t *testing.T) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestAGuardedNameIsDialledAtTheAddressThatWasJudged(t *testing.T) {
+	s := okServer(t)
+	// 127.0.0.1 stands for a public address; the second answer is the attack.
+	names := &resolver{answers: [][]string{{"127.0.0.1"}, {"::1"}}}
+	c := upstream.New(upstream.Options{Resolver: names, TrustedHosts: []string{"127.0.0.1/32"}})
+	at := "http://rebind.example.com:" + portOf(s.URL)
+
+	mustOK(t, c, at)
+	if n := names.calls.Load(); n != 1 {
+		t.Errorf("the name was resolved %d times for one connection, want once", n)
+	}
+	mustOK(t, c, at) // the same connection
+	c.Close()
+
+	_, err := c.Do(mustRequest(t, t.Context(), "POST", at, strings.NewReader("{}")), true)
+	f := mustFail(t, err, upstream.Refused)
+	if f.Rule != upstream.RuleLoopback || !strings.Contains(f.Error(), "loopback-address") || strings.Contains(f.Error(), "::1") {
+		t.Errorf("got rule %q, %v; want loopback-address, and the address untold", f.Rule, f)
+	}
+}
+
+func TestEveryAddressOfAGuardedNameIsJudged(t *testing.T) {
+	s := okServer(t)
+	for _, tt := range []struct {
+		answer []string
+		rule   string
+	}{
+		{[]string{"127.0.0.1", "10.0.0.1"}, upstream.RulePrivate},
+		{[]string{"10.0.0.1"}, upstream.RulePrivate},
+		{[]string{"127.0.0.1", "::ffff:10.0.0.1"}, upstream.RulePrivate},
+		{[]string{"127.0.0.1", "169.254.169.254"}, upstream.RuleMetadata},
+		{[]string{"127.0.0.1", "64:ff9b::a9fe:a9fe"}, upstream.RuleMetadata},
+		{[]string{"fe80::1%eth0"}, upstream.RuleLinkLocal},
+		{[]string{"127.0.0.1", "0.0.0.0"}, upstream.RuleUnspecified},
+	} {
+		c := upstream.New(upstream.Options{Resolver: &resolver{answers: [][]string{tt.answer}}, TrustedHosts: []string{"127.0.0.1"}})
+		_, err := c.Do(mustRequest(t, t.Context(), "GET", "http://a.example.com:"+portOf(s.URL), nil), true)
+		if f := mustFail(t, err, upstream.Refused); f.Rule != tt.rule {
+			t.Errorf("%v: refused by %q, want %q", tt.answer, f.Rule, tt.rule)
+		}
+	}
+}
+
+func TestATrustedNameMayResolveInside(t *testing.T) {
+	s := okServer(t)
+	names := &resolver{answers: [][]string{{"127.0.0.1"}}}
+	mustOK(t, upstream.New(upstream.Options{Resolver: names, TrustedHosts: []string{"*.models.corp"}}), "http://a.models.corp:"+portOf(s.URL))
+
+	c := upstream.New(upstream.Options{Resolver: &resolver{answers: [][]string{{"169.254.169.254"}}}, TrustedHosts: []string{"*.models.corp"}})
+	_, err := c.Do(mustRequest(t, t.Context(), "GET", "http://a.models.corp", nil), true)
+	if f := mustFail(t, err, upstream.Refused); f.Rule != upstream.RuleMetadata {
+		t.Errorf("refused by %q, want %q", f.Rule, upstream.RuleMetadata)
+	}
+}
+
+func TestTheNextAddressIsTriedWhenOneDoesNotConnect(t *testing.T) {
+	s := okServer(t)
+	names := &resolver{answers: [][]string{{"127.0.0.3", "127.0.0.1"}}}
+	mustOK(t, upstream.New(upstream.Options{Resolver: names, TrustLoopback: true}), "http://a.example.com:"+portOf(s.URL))
+}
+
+func TestAGuardedRequestIsJudgedByTheStaticRulesToo(t *testing.T) {
+	names := &resolver{answers: [][]string{{"127.0.0.1"}}}
+	c := upstream.New(upstream.Options{Resolver: names, TrustedHosts: []string{"127.0.0.1"}})
+	for _, tt := range []struct{ url, rule string }{
+		{"http://db.internal/", upstream.RuleBlockedSuffix},
+		{"http://DB.Internal/", upstream.RuleBlockedSuffix},
+		{"http://a.example.com:6379/", upstream.RuleBlockedPort},
+		{"http://10.0.0.1/", upstream.RulePrivate},
+		{"http://u:p@a.example.com/", upstream.RuleUserInfo},
+		{"ftp://a.example.com/", upstream.RuleScheme},
+	} {
+		_, err := c.Do(mustRequest(t, t.Context(), "GET", tt.url, nil), true)
+		if f := mustFail(t, err, upstream.Refused); f.Rule != tt.rule {
+			t.Errorf("%s: refused by %q, want %q", tt.url, f.Rule, tt.rule)
+		}
+	}
+	if n := names.calls.Load(); n != 0 {
+		t.Errorf("%d names were resolved, want none", n)
+	}
+}
+
+func TestARefusedRequestClosesItsBody(t *testing.T) {
+	body := &closeRecorder{Reader: strings.NewReader("x")}
+	_, err := upstream.New(upstream.Options{}).Do(mustRequest(t, t.Context(), "POST", "http://10.0.0.1", body), true)
+	mustFail(t, err, upstream.Refused)
+	if !body.closed {
+		t.Error("the body was left open")
+	}
+}
+
+type closeRecorder struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closeRecorder) Close() error { c.closed = true; return nil }
+
+func TestAGuardedNameThatDoesNotResolve(t *testing.T) {
+	c := upstream.New(upstream.Options{Resolver: &resolver{answers: [][]string{{}}}})
+	_, err := c.Do(mustRequest(t, t.Context(), "GET", "http://nothing.example.com/?key=pl4nted", nil), true)
+	f := mustFail(t, err, upstream.DNS)
+	if want := "calling nothing.example.com: the name could not be resolved (no such host)"; f.Error() != want {
+		t.Errorf("got %q, want %q", f, want)
+	}
+}
+
+func TestOnlyUnguardedRequestsUseTheProxy(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "proxied ", r.URL.Host) }))
+	defer proxy.Close()
+	at, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := okServer(t)
+	c := upstream.New(upstream.Options{
+		Proxy: http.ProxyURL(at), TrustedHosts: []string{"127.0.0.1"}, Resolver: &resolver{answers: [][]string{{"127.0.0.1"}}},
+	})
+	mustOK(t, c, "http://a.example.com:"+portOf(s.URL))
+
+	resp, err := c.Do(mustRequest(t, t.Context(), "GET", "http://a.example.com", nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRead(t, resp); got != "proxied a.example.com" {
+		t.Errorf("an unguarded request got %q, want it proxied", got)
+	}
+}
+
+// net/http reads the environment once in a process, so this test runs itself
+// again in one that has the variable from the start.
+func TestTheEnvironmentsProxyIsTheDefault(t *testing.T) {
+	if os.Getenv("HTTP_PROXY") != "" && os.Getenv(inner) != "" {
+		resp, err := upstream.New(upstream.Options{}).Do(mustRequest(t, t.Context(), "GET", "http://a.example.com", nil), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mustRead(t, resp); got != "proxied" {
+			t.Errorf("got %q, want it proxied", got)
+		}
+		return
+	}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "proxied") }))
+	defer proxy.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "HTTP_PROXY="+proxy.URL, "NO_PROXY=", "no_proxy=", inner+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+const inner = "MODELGATE_TEST_INNER"

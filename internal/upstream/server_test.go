@@ -1,0 +1,157 @@
+package upstream_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"modelgate/internal/upstream"
+)
+
+// mustServe accepts connections on loopback, reads the head of one request
+// from each and lets answer do the rest. It returns the address.
+func mustServe(t testing.TB, answer func(conn *net.TCPConn, r *bufio.Reader)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				r := bufio.NewReader(conn)
+				if _, err := http.ReadRequest(r); err == nil {
+					answer(conn.(*net.TCPConn), r)
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// mustServeText answers every request with text and closes the connection.
+func mustServeText(t testing.TB, text string) string {
+	return mustServe(t, func(conn *net.TCPConn, _ *bufio.Reader) { io.WriteString(conn, text) })
+}
+
+func mustRequest(t testing.TB, ctx context.Context, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func mustRead(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("reading the body: %v", err)
+	}
+	return string(b)
+}
+
+// mustFail returns the failure of err, which has to be one of kind.
+func mustFail(t *testing.T, err error, kind upstream.FailureKind) *upstream.Failure {
+	t.Helper()
+	f, ok := errors.AsType[*upstream.Failure](err)
+	if !ok || f.Kind != kind {
+		t.Fatalf("got %T %v (cause %v), want a failure of kind %v", err, err, errors.Unwrap(err), kind)
+	}
+	return f
+}
+
+// resolver answers each look-up with the next answer, and the last one for ever.
+type resolver struct {
+	answers [][]string
+	calls   atomic.Int32
+}
+
+func (r *resolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	n := int(r.calls.Add(1)) - 1
+	answer := r.answers[min(n, len(r.answers)-1)]
+	if len(answer) == 0 {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	addrs := make([]netip.Addr, len(answer))
+	for i, a := range answer {
+		addrs[i] = netip.MustParseAddr(a)
+	}
+	return addrs, nil
+}
+
+func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+
+// mustCertificate makes a self-signed certificate for 127.0.0.1 that is valid
+// until notAfter, and the pool that trusts it.
+func mustCertificate(t *testing.T, notAfter time.Time) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "provider"},
+		NotBefore: notAfter.Add(-24 * time.Hour), NotAfter: notAfter,
+		IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// mustServeTLS accepts and completes handshakes with cert; it answers nothing.
+func mustServeTLS(t *testing.T, cert tls.Certificate) string {
+	t.Helper()
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_ = conn.(*tls.Conn).Handshake()
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
