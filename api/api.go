@@ -41,6 +41,6 @@ const BasePath = "/v1"
 const (
 	// MaxConfigHeader is the largest config header read, in bytes.
 	MaxConfigHeader = 64 << 10
-	// MaxMetadataValue is the longest metadata value that is kept, in characters.
-	MaxMetadataValue = 128
+	// MaxMetadataValue is the longest metadata value, in characters.
+	MaxMetadataValue = 512
 )

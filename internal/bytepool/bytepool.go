@@ -122,19 +122,9 @@ func (b *Buffer) Bytes() []byte { return b.bytes }
 // Len returns the number of bytes held.
 func (b *Buffer) Len() int { return len(b.bytes) }
 
-// Append adds p, moving to a larger buffer when it must. It returns the buffer
-// to use from now on; the caller must be the only holder.
-func (b *Buffer) Append(p []byte) (*Buffer, error) {
-	for cap(b.bytes)-len(b.bytes) < len(p) {
-		next, err := b.grow()
-		if err != nil {
-			return nil, err
-		}
-		b = next
-	}
-	b.bytes = append(b.bytes, p...)
-	return b, nil
-}
+// Fill sets the content to what fill appends to an empty slice that has the
+// buffer's room. The caller must be the only holder.
+func (b *Buffer) Fill(fill func(dst []byte) []byte) { b.bytes = fill(b.bytes[:0]) }
 
 // grow moves the content to a buffer of about twice the room and releases b.
 func (b *Buffer) grow() (*Buffer, error) {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"modelgate/api"
 )
@@ -82,6 +83,7 @@ type Spec struct {
 type Option struct {
 	Name    string // as in {name} placeholders and config keys
 	Default string // empty means it must be given where a placeholder needs it
+	Header  string // request header that carries it, empty for placeholders
 	Doc     string
 }
 
@@ -120,3 +122,15 @@ func Header(name string) Auth { return Auth{Header: http.CanonicalHeaderKey(name
 
 // Query returns the authentication that sends the credential in the query.
 func Query(name string) Auth { return Auth{Query: name} }
+
+// Rule returns the quirks of model, the zero rule where it has none.
+func (s *Spec) Rule(model string) ModelRule {
+	for _, r := range s.Models {
+		for _, p := range r.Prefixes {
+			if strings.HasPrefix(model, p) {
+				return r
+			}
+		}
+	}
+	return ModelRule{}
+}

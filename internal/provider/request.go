@@ -159,6 +159,14 @@ func (t *Target) header(c *Call) http.Header {
 	for k, v := range c.Header {
 		h[k] = v
 	}
+	for _, o := range t.Spec.Options {
+		if o.Header == "" {
+			continue
+		}
+		if v := t.Option(o.Name); v != "" {
+			h.Set(o.Header, v)
+		}
+	}
 	return h
 }
 

@@ -1,0 +1,74 @@
+// Package dialect is the contract of the wire protocols.
+//
+// A dialect is one protocol that clients or providers speak. It is pure: no
+// I/O, no clock, no state beyond what a tap has read. Where both sides of the
+// gateway speak the same dialect, bytes pass by unchanged and a [Tap] reads
+// from them what the books need. Each protocol has a room below this one;
+// which dialect a route or a provider speaks is left to dataplane and the
+// provider table.
+package dialect
+
+import (
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// Client is what the gateway needs of a dialect to serve clients that speak it.
+type Client interface {
+	// Check validates a request body of the unified route of op, as the
+	// specification's Endpoints part says. The error names the parameter.
+	Check(op api.Operation, body *jsonedit.Doc) *apierr.Error
+
+	// Defaults returns the edits that write out what the specification says an
+	// explicit null stands for. Most bodies need none.
+	Defaults(op api.Operation, body *jsonedit.Doc) []jsonedit.Edit
+
+	// Error returns the body of e for an answer that has not begun.
+	Error(e *apierr.Error) []byte
+
+	// ErrorEvent appends e as an in-band event of a stream that has begun. It
+	// ends the stream: no terminator follows.
+	ErrorEvent(dst []byte, e *apierr.Error) []byte
+
+	// Terminator returns what ends a complete stream, nil when nothing does.
+	Terminator() []byte
+
+	// ProviderError appends the answer for a provider's error on a unified
+	// route: the provider's own body where it is of this dialect, marked with
+	// its source, else one made from what the body says.
+	ProviderError(dst, body []byte, provider string, status int) []byte
+
+	// NewTap returns a tap for one answer to op.
+	NewTap(op api.Operation) Tap
+}
+
+// Tap reads an answer that passes by. It never changes or keeps the bytes it is
+// shown, and it never fails: what it can't read it does not report. A tap is
+// for one answer and one goroutine.
+type Tap interface {
+	// Body reads a whole answer.
+	Body(b []byte)
+	// Event reads one event of a streamed answer.
+	Event(e sse.Event)
+	// Seen returns what was read so far; it is valid until the next call.
+	Seen() *Seen
+}
+
+// Seen is what a tap has read of an answer.
+type Seen struct {
+	Model  string    // as the provider names it
+	Usage  llm.Usage // counters are cumulative: the largest seen counts
+	Finish string    // finish reason of the first choice, empty until seen
+
+	// Begun is true once the answer holds content: the first token has come.
+	Begun bool
+	// Finished is true once every choice has a finish reason.
+	Finished bool
+	// Terminated is true once the stream's terminator was seen.
+	Terminated bool
+	// Failed is the message of an error the provider sent inside the answer.
+	Failed string
+}
