@@ -1,0 +1,149 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Canonical returns the one spelling of a config: two texts that mean the same
+// give the same bytes. Names are the wire names, sorted; numbers and strings
+// have one form; lists of statuses are sorted; credentials are replaced by
+// their SHA-256, so that the bytes may be hashed, compared and stored.
+func (c *Config) Canonical() []byte {
+	return c.encode(writer{})
+}
+
+// Reveal returns the canonical form with the credentials themselves, for the
+// one place that seals and stores it. Parse reads it back.
+func (c *Config) Reveal() []byte {
+	return c.encode(writer{reveal: true})
+}
+
+// MarshalJSON writes the canonical form, without credentials.
+func (c *Config) MarshalJSON() ([]byte, error) { return c.Canonical(), nil }
+
+// String returns the canonical form, without credentials.
+func (c *Config) String() string { return string(c.Canonical()) }
+
+func (c *Config) encode(w writer) []byte {
+	w.nodes = nodes
+	return []byte(canonicalText(w.nodes.write(w, c)))
+}
+
+func canonicalText(v value) string {
+	var b bytes.Buffer
+	v.writeTo(&b)
+	return b.String()
+}
+
+// writer carries what writing a node needs.
+type writer struct {
+	nodes  *shape[Config]
+	reveal bool
+}
+
+// secret shows a credential in the form that was asked for.
+func (w writer) secret(s string) string {
+	if w.reveal {
+		return s
+	}
+	return fingerprint(s)
+}
+
+// writeTo writes v canonically.
+func (v value) writeTo(b *bytes.Buffer) {
+	switch v.kind {
+	case isObject:
+		v.writeMembers(b)
+	case isArray:
+		b.WriteByte('[')
+		for i, item := range v.items {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			item.writeTo(b)
+		}
+		b.WriteByte(']')
+	case isString:
+		writeText(b, v.text)
+	case isNumber:
+		b.WriteString(canonicalNumber(v.text))
+	case isBool:
+		b.WriteString(v.text)
+	default:
+		b.WriteString("null")
+	}
+}
+
+func (v value) writeMembers(b *bytes.Buffer) {
+	sorted := slices.Clone(v.members)
+	slices.SortFunc(sorted, func(a, b member) int { return cmp.Compare(a.name, b.name) })
+	b.WriteByte('{')
+	for i, m := range sorted {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		writeText(b, m.name)
+		b.WriteByte(':')
+		m.value.writeTo(b)
+	}
+	b.WriteByte('}')
+}
+
+// writeText writes s as a JSON string without the escapes meant for HTML.
+func writeText(b *bytes.Buffer, s string) {
+	var quoted bytes.Buffer
+	e := json.NewEncoder(&quoted)
+	e.SetEscapeHTML(false)
+	// Encoding a string to memory can't fail.
+	_ = e.Encode(s)
+	b.Write(bytes.TrimSuffix(quoted.Bytes(), []byte("\n")))
+}
+
+// canonicalNumber gives equal numbers one spelling without rounding: 1.0, 1
+// and 10e-1 are "1". Big ids keep all their digits, which a float would not.
+func canonicalNumber(literal string) string {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(literal), "e")
+	shift := 0
+	if exponent != "" {
+		n, err := strconv.Atoi(exponent)
+		if err != nil || n > 1<<30 || n < -1<<30 {
+			return literal
+		}
+		shift = n
+	}
+	negative := strings.HasPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	shift -= len(fraction)
+	digits := strings.TrimLeft(whole+fraction, "0")
+	if digits == "" {
+		return "0"
+	}
+	short := strings.TrimRight(digits, "0")
+	shift += len(digits) - len(short)
+	s := place(short, shift)
+	if negative {
+		return "-" + s
+	}
+	return s
+}
+
+// place writes digits × 10^shift plainly while that stays short.
+func place(digits string, shift int) string {
+	switch {
+	case shift >= 0 && len(digits)+shift <= 21:
+		return digits + strings.Repeat("0", shift)
+	case shift < 0 && -shift < len(digits):
+		point := len(digits) + shift
+		return digits[:point] + "." + digits[point:]
+	case shift < 0 && -shift <= 21:
+		return "0." + strings.Repeat("0", -shift-len(digits)) + digits
+	case shift == 0:
+		return digits
+	}
+	return digits + "e" + strconv.Itoa(shift)
+}

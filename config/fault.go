@@ -1,0 +1,46 @@
+package config
+
+import "strings"
+
+// Code is what every message about an invalid config begins with.
+const Code = "AB01"
+
+// Fault is one thing wrong with a config.
+type Fault struct {
+	Path    string // as "$.targets[1].retry.attempts"
+	Message string // says what to do; carries no credential
+}
+
+// Errors are all faults of a config: first those of single properties in the
+// order of the text, then those of properties that don't fit together.
+type Errors struct {
+	Faults []Fault
+}
+
+// Error returns the faults on one line, prefixed with the code.
+func (e *Errors) Error() string {
+	var b strings.Builder
+	b.WriteString(Code + ": invalid config: ")
+	for i, f := range e.Faults {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(f.Path + " " + f.Message)
+	}
+	return b.String()
+}
+
+// faults collects what is wrong while a config is read.
+type faults []Fault
+
+func (fs *faults) add(path, message string) {
+	*fs = append(*fs, Fault{path, message})
+}
+
+// err returns the faults as an error, nil when there are none.
+func (fs faults) err() error {
+	if len(fs) == 0 {
+		return nil
+	}
+	return &Errors{Faults: fs}
+}

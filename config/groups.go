@@ -1,0 +1,96 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// groups are the sets of properties of which one makes a config valid.
+var groups = [][]string{
+	{"provider", "api_key"},
+	{"provider", "custom_host"},
+	{"virtual_key"},
+	{"strategy", "targets"},
+	{"cache"},
+	{"retry"},
+	{"prompt_id"},
+	{"forward_headers"},
+	{"request_timeout"},
+	{"provider", "cloud_a_access_key_id", "cloud_a_secret_access_key"},
+	{"provider", "cloud_b_region", "cloud_b_service_account_json"},
+	{"provider", "cloud_b_region", "cloud_b_project_id"},
+	{"provider", "cloud_c_deployment_name", "cloud_c_deployment_type", "cloud_c_region", "cloud_c_api_version"},
+	{"provider", "cloud_c_endpoint_name", "cloud_c_deployment_type"},
+	{"after_request_hooks"},
+	{"before_request_hooks"},
+	{"input_guardrails"},
+	{"output_guardrails"},
+	// Extensions: a role or a ready-made token instead of a key.
+	{"provider", "cloud_a_role_arn"},
+	{"provider", "cloud_c_ad_token"},
+	{"passthrough"},
+}
+
+// keyless are providers that take no credential.
+var keyless = []string{"ollama", "triton"}
+
+const groupAdvice = "add provider with api_key, virtual_key, strategy with targets, or one of cache, retry, prompt_id, forward_headers, request_timeout, hooks and guardrails"
+
+// says reports whether the root holds one of the groups, or names a provider
+// that needs no more.
+func (c *Config) says() bool {
+	return c.selfContained() || c.holds(groups)
+}
+
+// reaches reports whether a target, with what it inherited, names a provider
+// and how to get into it.
+func (c *Config) reaches() bool {
+	return c.selfContained() || c.VirtualKey != "" || c.PromptID != "" || c.Passthrough || c.holds(providerGroups)
+}
+
+// providerGroups are the groups that name a provider.
+var providerGroups = slices.DeleteFunc(slices.Clone(groups), func(g []string) bool { return g[0] != "provider" })
+
+// selfContained reports whether the provider is named in a way that needs
+// nothing beside it.
+func (c *Config) selfContained() bool {
+	model, _ := c.OverrideParams.Text("model")
+	return strings.HasPrefix(c.Provider, "@") || strings.HasPrefix(model, "@") ||
+		slices.Contains(keyless, c.Provider) || c.Provider != "" && c.ambient()
+}
+
+// ambient reports whether the gateway's own identity in a cloud is used.
+func (c *Config) ambient() bool {
+	mode := c.Options["cloud_c_auth_mode"]
+	return c.Options["cloud_a_auth_type"] == "serviceRole" || mode != "" && mode != "apiKey"
+}
+
+// holds reports whether all properties of one of the groups are given.
+func (c *Config) holds(groups [][]string) bool {
+	given := nodes.write(writer{nodes: nodes}, c.alone())
+	names := make(map[string]bool, len(given.members))
+	for _, m := range given.members {
+		names[m.name] = true
+	}
+	return slices.ContainsFunc(groups, func(group []string) bool {
+		return !slices.ContainsFunc(group, func(name string) bool { return !names[name] })
+	})
+}
+
+// alone is the node without those below.
+func (c *Config) alone() *Config {
+	one := *c
+	one.Targets = nil
+	return &one
+}
+
+// unreachable says what a target lacks.
+func (c *Config) unreachable() string {
+	if c.Provider == "" {
+		return "names no provider; add provider with api_key, provider \"@slug\" or virtual_key (a target does not inherit them)"
+	}
+	return "names provider " + quote(c.Provider) + " without a way to reach it; add api_key, custom_host or the settings of its cloud, or name a managed provider as \"@slug\""
+}
+
+func keys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

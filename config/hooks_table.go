@@ -1,0 +1,116 @@
+package config
+
+// feedbackShape and what follows describe hooks and guardrails.
+var feedbacks = newShape(
+	prop("value", optional(number(lowest), decimal), func(f *Feedback) **float64 { return &f.Value }, "recorded value"),
+	prop("weight", optional(number(lowest), decimal), func(f *Feedback) **float64 { return &f.Weight }, "weight of the value"),
+	prop("metadata", freeForm, func(f *Feedback) *Object { return &f.Metadata }, "kept with the value"),
+)
+
+// outcomes may refuse the request, mildOutcomes only record feedback.
+var (
+	outcomes     = newShape(outcomeFeedback(), prop("deny", truth, func(o *Outcome) *bool { return &o.Deny }, "refuse the request"))
+	mildOutcomes = newShape(outcomeFeedback())
+)
+
+func outcomeFeedback() field[Outcome] {
+	return prop("feedback", maybe(feedbacks), func(o *Outcome) **Feedback { return &o.Feedback }, "recorded for the trace")
+}
+
+var checks = newShape(
+	needed(prop("id", word, func(c *Check) *string { return &c.ID }, "name of the check, as default.contains")),
+	needed(prop("parameters", freeForm, func(c *Check) *Object { return &c.Parameters }, "parameters of the check")),
+	extension(isEnabled()),
+)
+
+// isEnabled is kept as its opposite, so that the zero check runs.
+func isEnabled() field[Check] {
+	return field[Check]{
+		name: "is_enabled", doc: "false leaves the check out", schema: truth.schema,
+		read: func(r *reader, path string, v value, into *Check) {
+			enabled, ok := truth.read(r, path, v)
+			into.Disabled = ok && !enabled
+		},
+		write: func(_ writer, from *Check) (value, bool) { return boolean(false), from.Disabled },
+	}
+}
+
+var (
+	beforeHooks = newShape(hookFields(outcomes)...)
+	afterHooks  = newShape(append(hookFields(mildOutcomes),
+		prop("async", truth, func(h *Hook) *bool { return &h.Async }, "don't hold the answer back"))...)
+)
+
+func hookFields(outcome *shape[Outcome]) []field[Hook] {
+	return []field[Hook]{
+		needed(prop("id", word, func(h *Hook) *string { return &h.ID }, "name of the hook")),
+		prop("type", text, func(h *Hook) *string { return &h.Type }, "guardrail when absent"),
+		prop("checks", listOf(one(checks)), func(h *Hook) *[]Check { return &h.Checks }, "what is checked"),
+		prop("on_fail", maybe(outcome), func(h *Hook) **Outcome { return &h.OnFail }, "what follows when a check fails"),
+		prop("on_success", maybe(outcome), func(h *Hook) **Outcome { return &h.OnSuccess }, "what follows when all pass"),
+		extension(prop("deny", truth, func(h *Hook) *bool { return &h.Deny }, "refuse the request when a check fails")),
+		extension(prop("sequential", truth, func(h *Hook) *bool { return &h.Sequential }, "run the checks one after another")),
+	}
+}
+
+var (
+	inputGuardrails  = guardrails(mildOutcomes)
+	outputGuardrails = guardrails(outcomes)
+)
+
+// guardrails is the shape of a guardrail written in place: every further key
+// is a check whose parameters are its value.
+func guardrails(outcome *shape[Outcome]) *shape[Guardrail] {
+	s := newShape(
+		prop("id", word, func(g *Guardrail) *string { return &g.ID }, "name of the guardrail"),
+		prop("deny", truth, func(g *Guardrail) *bool { return &g.Deny }, "refuse the request when a check fails"),
+		prop("async", truth, func(g *Guardrail) *bool { return &g.Async }, "don't hold the answer back"),
+		prop("on_fail", maybe(outcome), func(g *Guardrail) **Outcome { return &g.OnFail }, "what follows when a check fails"),
+		prop("on_success", maybe(outcome), func(g *Guardrail) **Outcome { return &g.OnSuccess }, "what follows when all pass"),
+		extension(prop("type", text, func(g *Guardrail) *string { return &g.Type }, "by the list when absent")),
+		extension(prop("sequential", truth, func(g *Guardrail) *bool { return &g.Sequential }, "run the checks one after another")),
+	)
+	s.restSchema = &schema{Type: "object"}
+	s.rest = func(r *reader, path string, m member, into *Guardrail) {
+		at := property(path, m.name)
+		if m.value.kind != isObject {
+			r.fault(at, "must be an object with the parameters of the check, not "+string(m.value.kind))
+			return
+		}
+		into.Checks = append(into.Checks, Check{ID: m.name, Parameters: m.value.object()})
+	}
+	s.more = func(_ writer, from *Guardrail) []member {
+		var more []member
+		for _, c := range from.Checks {
+			more = append(more, member{c.ID, c.Parameters.value()})
+		}
+		return more
+	}
+	return s
+}
+
+// guardrail is a saved guardrail's id, or a guardrail of shape s.
+func guardrail(s *shape[Guardrail]) rule[Guardrail] {
+	return rule[Guardrail]{
+		schema: &schema{OneOf: []*schema{word.schema, s.schema()}},
+		read: func(r *reader, path string, v value) (Guardrail, bool) {
+			var g Guardrail
+			switch v.kind {
+			case isString:
+				g.Saved, _ = word.read(r, path, v)
+			case isObject:
+				s.read(r, path, v, &g)
+			default:
+				r.fault(path, "must be the id of a saved guardrail or an object, not "+string(v.kind))
+				return g, false
+			}
+			return g, true
+		},
+		write: func(w writer, g Guardrail) (value, bool) {
+			if g.Saved != "" {
+				return value{kind: isString, text: g.Saved}, true
+			}
+			return s.write(w, &g), true
+		},
+	}
+}

@@ -1,0 +1,159 @@
+package config
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Lookup finds the field of a request at a path as Query holds it: below
+// metadata, params, headers (names in lower case) or url. The value is JSON
+// text; text fields such as metadata and headers are JSON strings. It reports
+// false when the field is missing.
+type Lookup func(path string) (json.RawMessage, bool)
+
+// Match reports whether a request is like the query says. A missing field
+// makes a test false, except that it is not equal to and not in anything. It
+// is safe for concurrent use if lookup is.
+func (q *Query) Match(lookup Lookup) bool {
+	holds := func(inner *Query) bool { return inner.Match(lookup) }
+	fails := func(inner *Query) bool { return !inner.Match(lookup) }
+	switch q.Op {
+	case And:
+		return !slices.ContainsFunc(q.Queries, fails)
+	case Or:
+		return slices.ContainsFunc(q.Queries, holds)
+	case Not:
+		return !slices.ContainsFunc(q.Queries, holds)
+	}
+	found := q.find(lookup)
+	switch q.Op {
+	case Exists:
+		return (len(found) > 0) == (q.operand.text == "true")
+	case Ne, Nin:
+		return !slices.ContainsFunc(found, q.equals)
+	}
+	return slices.ContainsFunc(found, q.test)
+}
+
+// find returns the field in each form that a test may be about: none when it
+// is missing, and two for the path of the request, which counts with and
+// without its version.
+func (q *Query) find(lookup Lookup) []value {
+	raw, ok := lookup(q.Path)
+	if !ok {
+		return nil
+	}
+	var ignored faults
+	v, ok := decode(raw, &ignored)
+	if !ok {
+		return nil
+	}
+	if short, versioned := strings.CutPrefix(v.text, "/v1/"); versioned && q.Path == "url.pathname" {
+		return []value{v, {kind: isString, text: "/" + short}}
+	}
+	return []value{v}
+}
+
+// test reports whether one value passes an operator that is not negative.
+func (q *Query) test(v value) bool {
+	switch q.Op {
+	case Eq, In:
+		return q.equals(v)
+	case Regex:
+		return v.plain() && q.pattern.MatchString(v.text)
+	case Contains:
+		return q.contains(v)
+	}
+	field, ok := v.float()
+	if !ok {
+		return false
+	}
+	bound, _ := q.operand.float()
+	switch q.Op {
+	case Gt:
+		return field > bound
+	case Gte:
+		return field >= bound
+	case Lt:
+		return field < bound
+	default:
+		return field <= bound
+	}
+}
+
+// equals reports whether v is the operand, or one of its items.
+func (q *Query) equals(v value) bool {
+	if q.operand.kind == isArray {
+		return slices.ContainsFunc(q.operand.items, v.same)
+	}
+	return v.same(q.operand)
+}
+
+func (q *Query) contains(v value) bool {
+	if v.kind == isArray {
+		return slices.ContainsFunc(v.items, q.operand.same)
+	}
+	return v.kind == isString && q.operand.kind == isString && strings.Contains(v.text, q.operand.text)
+}
+
+// same reports whether two plain values have the same type and value.
+func (v value) same(other value) bool {
+	if v.kind != other.kind || v.kind == isArray || v.kind == isObject {
+		return false
+	}
+	if v.kind == isNumber {
+		return canonicalNumber(v.text) == canonicalNumber(other.text)
+	}
+	return v.text == other.text
+}
+
+// plain reports whether v has letters that a pattern can be matched against.
+func (v value) plain() bool {
+	return v.kind == isString || v.kind == isNumber || v.kind == isBool
+}
+
+// float returns the number that v is or begins with, as "12abc" begins with
+// 12: metadata and headers are texts, and units behind a number are common.
+func (v value) float() (float64, bool) {
+	if v.kind != isNumber && v.kind != isString {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(leadingNumber(strings.TrimSpace(v.text)), 64)
+	return f, err == nil
+}
+
+// leadingNumber cuts s after the decimal number at its front.
+func leadingNumber(s string) string {
+	end := sign(s, 0)
+	start := end
+	end = digits(s, end)
+	if end < len(s) && s[end] == '.' {
+		end = digits(s, end+1)
+	}
+	if strings.Trim(s[start:end], ".") == "" {
+		return ""
+	}
+	if end < len(s) && (s[end] == 'e' || s[end] == 'E') {
+		from := sign(s, end+1)
+		if to := digits(s, from); to > from {
+			end = to
+		}
+	}
+	return s[:end]
+}
+
+func sign(s string, at int) int {
+	if at < len(s) && (s[at] == '+' || s[at] == '-') {
+		return at + 1
+	}
+	return at
+}
+
+func digits(s string, at int) int {
+	for at < len(s) && '0' <= s[at] && s[at] <= '9' {
+		at++
+	}
+	return at
+}

@@ -1,0 +1,110 @@
+package config
+
+import "encoding/json"
+
+// schema is the part of JSON Schema that describes a config.
+type schema struct {
+	Dialect       string             `json:"$schema,omitempty"`
+	ID            string             `json:"$id,omitempty"`
+	Ref           string             `json:"$ref,omitempty"`
+	Title         string             `json:"title,omitempty"`
+	Description   string             `json:"description,omitempty"`
+	Type          string             `json:"type,omitempty"`
+	Enum          []string           `json:"enum,omitempty"`
+	Pattern       string             `json:"pattern,omitempty"`
+	Minimum       *float64           `json:"minimum,omitempty"`
+	Maximum       *float64           `json:"maximum,omitempty"`
+	MinLength     int                `json:"minLength,omitempty"`
+	MinItems      int                `json:"minItems,omitempty"`
+	MinProperties int                `json:"minProperties,omitempty"`
+	Items         *schema            `json:"items,omitempty"`
+	Properties    map[string]*schema `json:"properties,omitempty"`
+	Required      []string           `json:"required,omitempty"`
+
+	PatternProperties map[string]*schema `json:"patternProperties,omitempty"`
+	// Additional is false, or what further properties must be like.
+	Additional json.RawMessage    `json:"additionalProperties,omitempty"`
+	OneOf      []*schema          `json:"oneOf,omitempty"`
+	AnyOf      []*schema          `json:"anyOf,omitempty"`
+	Defs       map[string]*schema `json:"$defs,omitempty"`
+}
+
+// schema describes objects of the shape.
+func (s *shape[T]) schema() *schema {
+	d := &schema{Type: "object", Properties: map[string]*schema{}, Additional: json.RawMessage("false")}
+	if s.restSchema != nil {
+		d.Additional = s.restSchema.json()
+	}
+	for _, f := range s.fields {
+		row := *f.schema
+		row.Description = f.doc
+		if f.extension {
+			row.Description += " (extension)"
+		}
+		d.Properties[f.name] = &row
+		if f.required {
+			d.Required = append(d.Required, f.name)
+		}
+	}
+	return d
+}
+
+// Schema returns the JSON Schema (draft 2020-12) of a config. It names the wire
+// names; Parse also takes their camelCase spellings, and checks besides what a
+// schema can't say: inheritance, names of targets and patterns.
+func Schema() []byte {
+	root := &schema{
+		Dialect:     "https://json-schema.org/draft/2020-12/schema",
+		Title:       "Gateway config",
+		Description: "How requests are routed and what else applies to them. Property names are also accepted in camelCase.",
+		Ref:         "#/$defs/config",
+		Defs: map[string]*schema{
+			"config": nodes.schema(),
+			"query":  querySchema(),
+		},
+	}
+	for _, g := range groups {
+		root.AnyOf = append(root.AnyOf, &schema{Required: g})
+	}
+	root.AnyOf = append(root.AnyOf, selfContainedSchemas()...)
+	return append(root.json(), '\n')
+}
+
+// json writes the schema. Its values are strings, numbers and lists, which can't
+// fail to be written.
+func (s *schema) json() []byte {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		panic("config: schema: " + err.Error())
+	}
+	return b
+}
+
+// selfContainedSchemas are the ways of naming a provider that need no more.
+func selfContainedSchemas() []*schema {
+	named := func(name string, like *schema) *schema {
+		return &schema{Required: []string{name}, Properties: map[string]*schema{name: like}}
+	}
+	return []*schema{
+		named("provider", &schema{Pattern: "^@"}),
+		named("provider", &schema{Enum: keyless}),
+		named("override_params", named("model", &schema{Pattern: "^@"})),
+		named("cloud_a_auth_type", &schema{Enum: []string{"serviceRole"}}),
+		named("cloud_c_auth_mode", &schema{Enum: []string{"entra", "managed", "workload"}}),
+	}
+}
+
+// querySchema describes queries: fields and joins, all of which must hold.
+func querySchema() *schema {
+	query := &schema{Ref: "#/$defs/query"}
+	several := &schema{Type: "array", MinItems: 1, Items: query}
+	return &schema{
+		Type:        "object",
+		Description: "Fields of a request (metadata., params., headers. or url. and a path) with a value or operators; all must hold.",
+		Properties:  map[string]*schema{string(And): several, string(Or): several, string(Not): query},
+		PatternProperties: map[string]*schema{
+			`^(metadata|params|headers|url)\..`: {Description: "a plain value, or an object of operators"},
+		},
+		Additional: json.RawMessage("false"),
+	}
+}

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// A shape is an object with listed properties. It is the one description from
+// which text is read, the canonical form is written and the schema is made.
+type shape[T any] struct {
+	fields []field[T]
+	// rest takes properties that are not listed; nil refuses them.
+	rest func(r *reader, path string, m member, into *T)
+	// more writes what rest took.
+	more func(w writer, from *T) []member
+	// restSchema describes what rest takes.
+	restSchema *schema
+
+	spellings map[string]int // every accepted spelling → place in fields
+}
+
+// field is one property of an object: a row of a table.
+type field[T any] struct {
+	name      string // on the wire
+	doc       string
+	required  bool
+	extension bool     // not in the specification
+	also      []string // further spellings, beside camelCase
+	schema    *schema
+
+	read  func(r *reader, path string, v value, into *T)
+	write func(w writer, from *T) (value, bool)
+}
+
+// newShape indexes the spellings of fields.
+func newShape[T any](fields ...field[T]) *shape[T] {
+	s := &shape[T]{fields: fields, spellings: map[string]int{}}
+	for i, f := range fields {
+		for _, name := range append([]string{f.name}, f.also...) {
+			s.spellings[name] = i
+			s.spellings[camel(name)] = i
+		}
+	}
+	return s
+}
+
+// camel returns the camelCase spelling of a wire name.
+func camel(name string) string {
+	words := strings.Split(name, "_")
+	for i, w := range words[1:] {
+		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "")
+}
+
+// reader reads a tree of nodes and collects what is wrong with it.
+type reader struct {
+	faults *faults
+	nodes  *shape[Config]
+	// broken are nodes whose own properties could not all be understood, so
+	// that nothing can be said about what they lack.
+	broken map[*Config]bool
+	depth  int // of targets inside targets
+	below  int // faults of the targets of the node being read
+}
+
+// fault notes what is wrong at path.
+func (r *reader) fault(path, message string) { r.faults.add(path, message) }
+
+// read fills into from v.
+func (s *shape[T]) read(r *reader, path string, v value, into *T) {
+	if v.kind != isObject {
+		r.fault(path, "must be an object, not "+string(v.kind))
+		return
+	}
+	given := make(map[int]string, len(v.members))
+	for _, m := range v.members {
+		at := property(path, m.name)
+		i, known := s.spellings[m.name]
+		if !known {
+			s.unlisted(r, path, m, into)
+			continue
+		}
+		if first, twice := given[i]; twice {
+			r.fault(at, "is given twice, also as "+quote(first)+"; keep one spelling")
+			continue
+		}
+		given[i] = m.name
+		s.fields[i].read(r, at, m.value, into)
+	}
+	for i, f := range s.fields {
+		if _, ok := given[i]; f.required && !ok {
+			r.fault(property(path, f.name), "is required; add it ("+f.doc+")")
+		}
+	}
+}
+
+func (s *shape[T]) unlisted(r *reader, path string, m member, into *T) {
+	if s.rest != nil {
+		s.rest(r, path, m, into)
+		return
+	}
+	message := "is not a property of the config; remove it"
+	if like := nearest(m.name, s.names()); like != "" {
+		message = "is not a property of the config; did you mean " + quote(like) + "?"
+	}
+	r.fault(property(path, m.name), message)
+}
+
+func (s *shape[T]) names() []string {
+	names := make([]string, 0, len(s.spellings))
+	for name := range s.spellings {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// write is the reverse of read.
+func (s *shape[T]) write(w writer, from *T) value {
+	v := value{kind: isObject}
+	for _, f := range s.fields {
+		if written, given := f.write(w, from); given {
+			v.members = append(v.members, member{f.name, written})
+		}
+	}
+	if s.more != nil {
+		v.members = append(v.members, s.more(w, from)...)
+	}
+	return v
+}
+
+// nearest returns the known name that name was probably meant to be, or "".
+func nearest(name string, known []string) string {
+	best, least := "", 1+min(3, len(name)/3)
+	for _, k := range known {
+		if d := len(k) - len(name); d > 3 || d < -3 {
+			continue
+		}
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,176 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// nodes is the table of properties of a config and of every target.
+var nodes = newShape(append([]field[Config]{
+	prop("name", word, func(c *Config) *string { return &c.Name }, "by which conditions refer to the target"),
+	prop("provider", checked(word, checkProvider), func(c *Config) *string { return &c.Provider }, "provider id, or @slug of a managed provider"),
+	prop("api_key", credential, func(c *Config) *Secret { return &c.APIKey }, "credential of the provider"),
+	prop("virtual_key", word, func(c *Config) *string { return &c.VirtualKey }, "legacy name of a managed provider"),
+	prop("custom_host", checked(word, checkHost), func(c *Config) *string { return &c.CustomHost }, "base address of a private endpoint"),
+	prop("prompt_id", word, func(c *Config) *string { return &c.PromptID }, "stored prompt whose settings apply"),
+
+	prop("override_params", freeForm, func(c *Config) *Object { return &c.OverrideParams }, "parameters that replace those of the request"),
+	extension(prop("default_params", freeForm, func(c *Config) *Object { return &c.DefaultParams }, "parameters for what the request lacks")),
+	extension(prop("drop_params", listOf(checked(word, checkDropPath)), func(c *Config) *[]string { return &c.DropParams }, "paths of parameters to remove, as messages[*].name")),
+
+	prop("weight", optional(number(0), decimal), func(c *Config) **float64 { return &c.Weight }, "share in loadbalance mode; 1 when absent"),
+	prop("on_status_codes", statuses, func(c *Config) *[]int { return &c.OnStatusCodes }, "statuses that trigger fallback"),
+	prop("request_timeout", span(time.Millisecond, 0), func(c *Config) *time.Duration { return &c.RequestTimeout }, "milliseconds for one attempt"),
+	prop("forward_headers", listOf(checked(word, checkForward)), func(c *Config) *[]string { return &c.ForwardHeaders }, "request headers to forward unprocessed"),
+	prop("strict_vendora_compliance", optional(truth, boolean), func(c *Config) **bool { return &c.Strict }, "false adds data beyond the chat dialect, such as thinking"),
+	prop("cache", maybe(caches), func(c *Config) **Cache { return &c.Cache }, "keep and reuse answers"),
+	prop("retry", maybe(retries), func(c *Config) **Retry { return &c.Retry }, "repeat failed attempts"),
+	prop("cb_config", maybe(breakers), func(c *Config) **Breaker { return &c.Breaker }, "circuit breaker"),
+
+	prop("resource_name", text, func(c *Config) *string { return &c.ResourceName }, "azure-openai resource"),
+	prop("deployment_id", text, func(c *Config) *string { return &c.DeploymentID }, "azure-openai deployment"),
+	prop("api_version", text, func(c *Config) *string { return &c.APIVersion }, "version of the azure-openai API"),
+	prop("deployments", listOf(one(deployments)), func(c *Config) *[]Deployment { return &c.Deployments }, "deployments of a resource by model"),
+	prop("cloud_b_service_account_json", credentialObject, func(c *Config) *Secret { return &c.ServiceAccount }, "service account of vertex-ai"),
+
+	prop("before_request_hooks", listOf(one(beforeHooks)), func(c *Config) *[]Hook { return &c.BeforeHooks }, "checks before the request"),
+	prop("after_request_hooks", listOf(one(afterHooks)), func(c *Config) *[]Hook { return &c.AfterHooks }, "checks after the response"),
+	prop("input_guardrails", listOf(guardrail(inputGuardrails)), func(c *Config) *[]Guardrail { return &c.InputGuardrails }, "guardrails before the request"),
+	prop("output_guardrails", listOf(guardrail(outputGuardrails)), func(c *Config) *[]Guardrail { return &c.OutputGuardrails }, "guardrails after the response"),
+	extension(prop("input_mutators", listOf(guardrail(inputGuardrails)), func(c *Config) *[]Guardrail { return &c.InputMutators }, "changes before the request")),
+	extension(prop("output_mutators", listOf(guardrail(outputGuardrails)), func(c *Config) *[]Guardrail { return &c.OutputMutators }, "changes after the response")),
+
+	prop("strategy", maybe(strategies), func(c *Config) **Strategy { return &c.Strategy }, "how to choose among the targets"),
+	targets(),
+
+	extension(prop("stream_continuation", optional(truth, boolean), func(c *Config) **bool { return &c.StreamContinuation }, "let the next target go on with a stream that broke")),
+	extension(prop("hedge", maybe(hedges), func(c *Config) **Hedge { return &c.Hedge }, "start a second target when the first is slow")),
+	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *Unsupported { return &c.OnUnsupported }, "what becomes of parameters that a target can't honour")),
+	extension(prop("passthrough", truth, func(c *Config) *bool { return &c.Passthrough }, "the request itself names the provider of this target")),
+	extension(prop("fetch_integrated_models", truth, func(c *Config) *bool { return &c.FetchModels }, "list the models of managed providers")),
+}, optionFields()...)...)
+
+var caches = newShape(
+	needed(prop("mode", oneOf(CacheSimple, CacheSemantic), func(c *Cache) *CacheMode { return &c.Mode }, "simple or semantic")),
+	prop("max_age", span(time.Second, 1), func(c *Cache) *time.Duration { return &c.MaxAge }, "seconds; 7 days when absent"),
+)
+
+var retries = newShape(
+	needed(prop("attempts", integer(0, math.MaxInt32), func(r *Retry) *int { return &r.Attempts }, "repetitions after the first attempt; above 5 counts as 5")),
+	also("use_retry_after_header", prop("use_retry_after_headers", truth, func(r *Retry) *bool { return &r.UseRetryAfter }, "wait as long as the provider asks")),
+	prop("on_status_codes", statuses, func(r *Retry) *[]int { return &r.OnStatusCodes }, "statuses to retry; 429, 500, 502, 503, 504 and 529 when absent"),
+)
+
+var breakers = newShape(
+	prop("failure_threshold", number(1), func(b *Breaker) *float64 { return &b.FailureThreshold }, "failures that open the circuit"),
+	extension(prop("failure_threshold_percentage", checked(number(0), checkPercentage), func(b *Breaker) *float64 { return &b.FailurePercentage }, "rate of failures that opens the circuit")),
+	extension(prop("minimum_requests", integer(1, math.MaxInt32), func(b *Breaker) *int { return &b.MinimumRequests }, "requests before the rate is looked at")),
+	needed(prop("cooldown_interval", milliseconds(30000), func(b *Breaker) *time.Duration { return &b.Cooldown }, "milliseconds, at least 30000")),
+	prop("failure_status_codes", statuses, func(b *Breaker) *[]int { return &b.FailureStatusCodes }, "statuses that count as failures"),
+)
+
+var deployments = newShape(
+	needed(prop("deployment_id", word, func(d *Deployment) *string { return &d.DeploymentID }, "name of the deployment")),
+	needed(prop("alias", word, func(d *Deployment) *string { return &d.Alias }, "model by which requests ask for it")),
+	needed(prop("api_version", word, func(d *Deployment) *string { return &d.APIVersion }, "version of the API")),
+	prop("is_default", truth, func(d *Deployment) *bool { return &d.Default }, "taken when no alias fits"),
+)
+
+var strategies = newShape(
+	needed(prop("mode", oneOf(Single, Loadbalance, Fallback, Conditional, Latency, Cost), func(s *Strategy) *Mode { return &s.Mode }, "single, loadbalance, fallback or conditional; latency and cost are extensions")),
+	prop("conditions", listOf(one(conditions)), func(s *Strategy) *[]Condition { return &s.Conditions }, "tried in order in conditional mode"),
+	prop("default", word, func(s *Strategy) *string { return &s.Default }, "name of the target when no condition holds"),
+	prop("on_status_codes", statuses, func(s *Strategy) *[]int { return &s.OnStatusCodes }, "statuses that trigger fallback"),
+	extension(prop("sticky", maybe(stickies), func(s *Strategy) **Sticky { return &s.Sticky }, "keep requests with equal fields on one target")),
+	extension(prop("cb_config", maybe(breakers), func(s *Strategy) **Breaker { return &s.Breaker }, "circuit breaker of every target")),
+)
+
+var conditions = newShape(
+	needed(prop("query", queries, func(c *Condition) **Query { return &c.Query }, "what the request must be like")),
+	needed(prop("then", word, func(c *Condition) *string { return &c.Then }, "name of the target to take")),
+)
+
+var stickies = newShape(
+	needed(prop("enabled", truth, func(s *Sticky) *bool { return &s.Enabled }, "whether it applies")),
+	needed(prop("hash_fields", listOf(checked(word, checkField)), func(s *Sticky) *[]string { return &s.HashFields }, "paths whose values must be equal, as metadata.user")),
+	prop("ttl", span(time.Second, 1), func(s *Sticky) *time.Duration { return &s.TTL }, "seconds; 3600 when absent"),
+)
+
+var hedges = newShape(
+	needed(prop("delay_ms", span(time.Millisecond, 1), func(h *Hedge) *time.Duration { return &h.Delay }, "milliseconds without a first token")),
+	prop("max", integer(1, 10), func(h *Hedge) *int { return &h.Max }, "further targets started at most; 1 when absent"),
+)
+
+// milliseconds is a duration written as a number that may have a fraction.
+func milliseconds(least float64) rule[time.Duration] {
+	n := number(least)
+	return rule[time.Duration]{
+		schema: n.schema,
+		read: func(r *reader, path string, v value) (time.Duration, bool) {
+			f, ok := n.read(r, path, v)
+			if ok && f > math.MaxInt64/float64(time.Millisecond) {
+				r.fault(path, "is too large a number; give a smaller one")
+				return 0, false
+			}
+			return time.Duration(f * float64(time.Millisecond)), ok
+		},
+		write: func(_ writer, d time.Duration) (value, bool) {
+			return decimal(float64(d) / float64(time.Millisecond)), d != 0
+		},
+	}
+}
+
+func checkPercentage(p float64) string {
+	if p == 0 || p > 100 {
+		return fmt.Sprintf("must be above 0 and at most 100, not %s", plain(p))
+	}
+	return ""
+}
+
+// targets reads the nodes below a node.
+func targets() field[Config] {
+	return field[Config]{
+		name:   "targets",
+		doc:    "to choose among, each of the shape of a config",
+		schema: &schema{Type: "array", MinItems: 1, Items: &schema{Ref: "#/$defs/config"}},
+		read:   readTargets,
+		write: func(w writer, from *Config) (value, bool) {
+			v := value{kind: isArray}
+			for _, t := range from.Targets {
+				v.items = append(v.items, w.nodes.write(w, t))
+			}
+			return v, from.Targets != nil
+		},
+	}
+}
+
+func readTargets(r *reader, path string, v value, into *Config) {
+	if !want(r, path, v, isArray) {
+		return
+	}
+	if r.depth == MaxDepth {
+		r.fault(path, fmt.Sprintf("is nested deeper than %d levels of targets; flatten the tree", MaxDepth))
+		return
+	}
+	into.Targets = make([]*Config, 0, len(v.items))
+	before := len(*r.faults)
+	r.depth++
+	for i, one := range v.items {
+		into.Targets = append(into.Targets, r.node(item(path, i), item(into.Path+".targets", i), one))
+	}
+	r.depth--
+	r.below = len(*r.faults) - before
+}
+
+// node reads one node. A node that can't be understood is still returned, so
+// that the places of its siblings are right.
+func (r *reader) node(path, place string, v value) *Config {
+	c := &Config{Path: place}
+	before := len(*r.faults)
+	r.below = 0
+	r.nodes.read(r, path, v, c)
+	own := len(*r.faults) - before - r.below
+	r.broken[c] = own > 0
+	return c
+}
