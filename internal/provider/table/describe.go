@@ -1,0 +1,150 @@
+package table
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"modelgate/internal/provider"
+)
+
+// Describe writes the table as aligned text, a line for each provider.
+func Describe(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "ID\tNAME\tDIALECT\tKEY GOES IN\tENVIRONMENT\tADDRESS\tOPERATIONS")
+	for _, s := range rows {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Name, s.Dialect,
+			Credential(s), dash(s.Env), orCustom(s.BaseURL), dash(strings.Join(Operations(s), " ")))
+	}
+	return tw.Flush()
+}
+
+// description is a row as JSON shows it.
+type description struct {
+	ID         string   `json:"id"`
+	Name       string   `json:"name"`
+	Aliases    []string `json:"aliases,omitempty"`
+	BaseURL    string   `json:"base_url,omitempty"`
+	Dialect    string   `json:"dialect"`
+	Auth       string   `json:"auth"`
+	Env        string   `json:"env,omitempty"`
+	Operations []string `json:"operations"`
+	Options    []option `json:"options,omitempty"`
+	Quirks     []string `json:"quirks,omitempty"`
+	Notes      []string `json:"notes,omitempty"`
+	Docs       string   `json:"docs,omitempty"`
+}
+
+type option struct {
+	Name    string `json:"name"`
+	Default string `json:"default,omitempty"`
+	Doc     string `json:"doc"`
+}
+
+// DescribeJSON writes the table as a JSON array with an object for each
+// provider.
+func DescribeJSON(w io.Writer) error {
+	list := make([]description, len(rows))
+	for i, s := range rows {
+		list[i] = describe(s)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(list)
+}
+
+func describe(s *provider.Spec) description {
+	d := description{
+		ID: s.ID, Name: s.Name, Aliases: s.Aliases,
+		BaseURL: s.BaseURL, Dialect: string(s.Dialect),
+		Auth: Credential(s), Env: s.Env, Operations: Operations(s),
+		Quirks: Quirks(s), Notes: s.Notes, Docs: s.Docs,
+	}
+	for _, o := range s.Options {
+		d.Options = append(d.Options, option{Name: o.Name, Default: o.Default, Doc: o.Doc})
+	}
+	return d
+}
+
+// Credential says where the credential of s goes, such as "Authorization: Bearer".
+func Credential(s *provider.Spec) string {
+	a := s.Auth
+	switch {
+	case a.Header != "" && a.Scheme != "":
+		return a.Header + ": " + a.Scheme
+	case a.Header != "":
+		return a.Header
+	case a.Query != "":
+		return "?" + a.Query + "="
+	case a.Sign != nil:
+		return "signature"
+	}
+	return "none"
+}
+
+// Operations returns the names of the operations that s offers, sorted.
+func Operations(s *provider.Spec) []string {
+	ops := make([]string, 0, len(s.Paths))
+	for op := range s.Paths {
+		ops = append(ops, string(op))
+	}
+	slices.Sort(ops)
+	return ops
+}
+
+// Quirks says in words what the gateway changes in a request for s.
+func Quirks(s *provider.Spec) []string {
+	var words []string
+	if change := changes("", s.Drop, s.Rename); change != "" {
+		words = append(words, change)
+	}
+	for _, field := range slices.Sorted(maps.Keys(s.Limits)) {
+		r := s.Limits[field]
+		words = append(words, fmt.Sprintf("keeps %s within %s to %s", field, number(r.Min), number(r.Max)))
+	}
+	for _, m := range s.Models {
+		if change := changes("for "+strings.Join(m.Prefixes, "*, ")+"*: ", m.Drop, m.Rename); change != "" {
+			words = append(words, change)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
+		words = append(words, fmt.Sprintf("sends %s: %s", name, s.Header[name]))
+	}
+	return words
+}
+
+func changes(prefix string, drop []string, rename map[string]string) string {
+	var words []string
+	if len(drop) > 0 {
+		words = append(words, "drops "+strings.Join(drop, ", "))
+	}
+	for _, from := range slices.Sorted(maps.Keys(rename)) {
+		words = append(words, "renames "+from+" to "+rename[from])
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return prefix + strings.Join(words, "; ")
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func orCustom(base string) string {
+	if base == "" {
+		return "(custom host)"
+	}
+	return base
+}

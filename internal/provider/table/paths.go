@@ -1,0 +1,61 @@
+package table
+
+import (
+	"maps"
+
+	"modelgate/api"
+	"modelgate/internal/provider"
+)
+
+// Short names that keep a row on few lines.
+type (
+	own    = map[api.Operation]string // paths of a provider's own
+	rename = map[string]string
+	limits = map[string]provider.Range
+)
+
+// usual has the path that most providers give an operation.
+var usual = own{
+	api.Chat:                "/chat/completions",
+	api.Completions:         "/completions",
+	api.Embeddings:          "/embeddings",
+	api.Images:              "/images/generations",
+	api.ImageEdits:          "/images/edits",
+	api.ImageVariations:     "/images/variations",
+	api.AudioSpeech:         "/audio/speech",
+	api.AudioTranscriptions: "/audio/transcriptions",
+	api.AudioTranslations:   "/audio/translations",
+	api.Moderations:         "/moderations",
+	api.Rerank:              "/rerank",
+	api.Responses:           "/responses",
+	api.Models:              "/models",
+	api.Files:               "/files",
+	api.Batches:             "/batches",
+	api.FineTuning:          "/fine_tuning/jobs",
+	api.Realtime:            "/realtime",
+}
+
+// paths offers ops at their usual paths.
+func paths(ops ...api.Operation) own { return under("", ops...) }
+
+// under offers ops at their usual paths below prefix.
+func under(prefix string, ops ...api.Operation) own {
+	m := make(own, len(ops))
+	for _, op := range ops {
+		path, ok := usual[op]
+		if !ok {
+			panic("table: no usual path for operation " + string(op))
+		}
+		m[op] = prefix + path
+	}
+	return m
+}
+
+// join offers what each of sets offers; the last word wins.
+func join(sets ...own) own {
+	m := own{}
+	for _, s := range sets {
+		maps.Copy(m, s)
+	}
+	return m
+}

@@ -1,0 +1,192 @@
+package table
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/provider"
+)
+
+// reasoningLimit is for the models that refuse max_tokens.
+// https://platform.openai.com/docs/guides/reasoning
+var reasoningLimit = []provider.ModelRule{{
+	Prefixes: []string{"o1", "o3", "o4", "gpt-5"},
+	Rename:   rename{"max_tokens": "max_completion_tokens"},
+}}
+
+// setBearer sends token as a bearer token and drops the header that the row
+// would have sent the credential in.
+func setBearer(req *http.Request, token, drop string) {
+	req.Header.Del(drop)
+	req.Header.Set("Authorization", "Bearer "+token)
+}
+
+// anthropicAuth sends keys in x-api-key and subscription tokens as Bearer.
+func anthropicAuth() provider.Auth {
+	return provider.Auth{Header: "X-Api-Key", Sign: func(_ context.Context, t *provider.Target, req *http.Request) error {
+		if key := t.Key.Reveal(); strings.HasPrefix(key, "sk-ant-oat") {
+			setBearer(req, key, "X-Api-Key")
+		}
+		return nil
+	}}
+}
+
+// azureAuth sends keys in api-key and Entra tokens as Bearer.
+// https://learn.microsoft.com/azure/ai-foundry/openai/reference#authentication
+func azureAuth() provider.Auth {
+	return provider.Auth{Header: "Api-Key", Sign: entraToken}
+}
+
+// entraToken sends the option ad_token, or a key that is a JWT, as Bearer.
+func entraToken(_ context.Context, t *provider.Target, req *http.Request) error {
+	token := strings.TrimPrefix(t.Option("ad_token"), "Bearer ")
+	if token == "" && jwt.MatchString(t.Key.Reveal()) {
+		token = t.Key.Reveal()
+	}
+	if token != "" {
+		setBearer(req, token, "Api-Key")
+	}
+	return nil
+}
+
+// jwt matches a signed token: three base64url parts, of which the first is a
+// JSON object and so begins with {" in its encoded form.
+var jwt = regexp.MustCompile(`^eyJ[\w-]+\.[\w-]+\.[\w-]+$`)
+
+// workspaceHeader names the workspace that Claude Platform on AWS requires.
+func workspaceHeader(_ context.Context, t *provider.Target, req *http.Request) error {
+	if id := t.Option("workspace_id"); id != "" {
+		req.Header.Set("Anthropic-Workspace-Id", id)
+	}
+	return nil
+}
+
+// snowflakeTokenType says what kind of token the bearer is.
+// https://docs.snowflake.com/user-guide/snowflake-cortex/cortex-rest-api
+func snowflakeTokenType(_ context.Context, t *provider.Target, req *http.Request) error {
+	if kind := t.Option("token_type"); kind != "" {
+		req.Header.Set("X-Snowflake-Authorization-Token-Type", kind)
+	}
+	return nil
+}
+
+// basicPair encodes a credential of the form key:secret. Any other is taken as
+// encoded already.
+func basicPair(_ context.Context, t *provider.Target, req *http.Request) error {
+	if pair := t.Key.Reveal(); strings.Contains(pair, ":") {
+		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
+	}
+	return nil
+}
+
+// unsigned refuses calls to a provider whose requests must be signed in a way
+// that is not offered yet. A custom host is taken to sign for itself.
+func unsigned(scheme string) provider.Auth {
+	return provider.Auth{Sign: func(_ context.Context, t *provider.Target, _ *http.Request) error {
+		if t.Guarded {
+			return nil
+		}
+		return apierr.New(apierr.Unsupported,
+			"provider %q wants requests signed by %s, which is not offered yet; give a custom host that signs them", t.ID, scheme)
+	}}
+}
+
+// azureVersion puts the api_version where Azure OpenAI wants it: a date in the
+// query, with the deployment in the path, or /v1 before the path.
+// https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
+func azureVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
+	version := t.Option("api_version")
+	if version != "v1" {
+		addQuery(u, "api-version", version)
+	}
+	if version == "v1" || version == "preview" {
+		insert(t, u, "/v1")
+		return nil
+	}
+	if azureDeployed[c.Operation] {
+		return azureDeployment(t, c, u)
+	}
+	return nil
+}
+
+// azureDeployment names the deployment in the path.
+func azureDeployment(t *provider.Target, c *provider.Call, u *url.URL) error {
+	deployment := cmp.Or(t.Option("deployment_id"), c.Model)
+	if deployment == "" {
+		return apierr.New(apierr.Invalid,
+			"provider %q needs the option %q, or a model that names the deployment", t.ID, "deployment_id").
+			WithParam("deployment_id")
+	}
+	insert(t, u, "/deployments/"+url.PathEscape(deployment))
+	return nil
+}
+
+// azureDeployed are the operations that a deployment serves. The others are
+// served by the resource.
+var azureDeployed = map[api.Operation]bool{
+	api.Chat: true, api.Completions: true, api.Embeddings: true,
+	api.Images: true, api.ImageEdits: true,
+	api.AudioSpeech: true, api.AudioTranscriptions: true, api.AudioTranslations: true,
+}
+
+// azureModelsVersion adds the api-version that addresses ending in /models
+// require. The other addresses of Azure AI get the one that was asked for.
+// https://learn.microsoft.com/rest/api/aifoundry/modelinference
+func azureModelsVersion(t *provider.Target, _ *provider.Call, u *url.URL) error {
+	version := t.Option("api_version")
+	if version == "" && strings.HasSuffix(t.Base.Path, "/models") {
+		version = "2024-05-01-preview"
+	}
+	if version != "" {
+		addQuery(u, "api-version", version)
+	}
+	return nil
+}
+
+// vertexHost gives the regions that are no places their own hosts.
+// https://cloud.google.com/vertex-ai/docs/reference/rest#service-endpoint
+func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
+	if t.Guarded {
+		return nil
+	}
+	host := u.Host
+	switch region := t.Option("region"); region {
+	case "global":
+		host = "aiplatform.googleapis.com"
+	case "us", "eu":
+		host = "aiplatform." + region + ".rep.googleapis.com"
+	}
+	if rest, ok := strings.CutPrefix(u.Opaque, "//"+u.Host); ok {
+		u.Opaque = "//" + host + rest
+	}
+	u.Host = host
+	return nil
+}
+
+// insert puts segment between the base address of t and the path that follows
+// it, in both forms that u keeps of its path.
+func insert(t *provider.Target, u *url.URL, segment string) {
+	base := t.Base.EscapedPath()
+	target := strings.TrimPrefix(u.Opaque, "//"+u.Host)
+	u.Opaque = base + segment + strings.TrimPrefix(target, base)
+	u.Path = t.Base.Path + segment + strings.TrimPrefix(u.Path, t.Base.Path)
+}
+
+// addQuery appends a parameter unless the query has it. What the client wrote
+// keeps its order and spelling.
+func addQuery(u *url.URL, name, value string) {
+	if u.Query().Has(name) {
+		return
+	}
+	if u.RawQuery != "" {
+		u.RawQuery += "&"
+	}
+	u.RawQuery += name + "=" + url.QueryEscape(value)
+}

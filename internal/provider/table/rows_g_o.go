@@ -1,0 +1,414 @@
+package table
+
+import (
+	"modelgate/api"
+	"modelgate/internal/provider"
+)
+
+// rowsGToO holds the rows from galadriel to ovhcloud.
+func rowsGToO() []*provider.Spec {
+	return []*provider.Spec{
+		{
+			ID: "galadriel", Name: "Galadriel",
+			BaseURL: "https://api.galadriel.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "GALADRIEL_API_KEY",
+			Paths: paths(api.Chat),
+		},
+		{
+			ID: "github", Name: "GitHub Models",
+			BaseURL: "https://models.inference.ai.azure.com",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "GITHUB_TOKEN",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings),
+			Notes: []string{"The successor of this host is https://models.github.ai/inference, with publisher/name as model; give it as custom host to use it."},
+		},
+		{
+			ID: "github-copilot", Name: "GitHub Copilot",
+			BaseURL: "https://api.githubcopilot.com",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "GITHUB_COPILOT_TOKEN",
+			Paths: paths(api.Chat, api.Embeddings, api.Responses, api.Models),
+			Notes: []string{"The key is a short-lived Copilot token. Editor-Version and Copilot-Integration-Id must be forwarded by the client."},
+		},
+		{
+			ID: "gladia", Name: "Gladia",
+			BaseURL: "https://api.gladia.io",
+			Dialect: provider.DialectOwn, Auth: provider.Header("x-gladia-key"), Env: "GLADIA_API_KEY",
+			Notes: []string{"Transcriptions are polled."},
+		},
+		{
+			ID: "gmi", Name: "GMI Cloud",
+			BaseURL: "https://api.gmi-serving.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "GMI_API_KEY",
+			Paths: paths(api.Chat, api.Models),
+		},
+		{
+			ID: "google", Name: "Google Gemini (AI Studio)",
+			Aliases: []string{"gemini", "google-ai-studio"},
+			BaseURL: "https://generativelanguage.googleapis.com",
+			Dialect: provider.DialectGemini, Auth: provider.Header("x-goog-api-key"), Env: "GEMINI_API_KEY",
+			Docs: "https://ai.google.dev/api",
+			Notes: []string{
+				"The key goes in a header and not in the query, where logs would keep it.",
+				"There is a chat-protocol twin at /v1beta/openai.",
+			},
+		},
+		{
+			ID: "groq", Name: "Groq",
+			BaseURL: "https://api.groq.com/openai/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "GROQ_API_KEY",
+			Paths: paths(api.Chat, api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations, api.Responses,
+				api.Models, api.Files, api.Batches),
+			// These fields, and any n but 1, are answered with 400.
+			// https://console.groq.com/docs/openai
+			Drop:   []string{"logprobs", "logit_bias", "top_logprobs"},
+			Limits: limits{"n": {Min: 1, Max: 1}},
+			Docs:   "https://console.groq.com/docs/openai",
+			Notes: []string{
+				"messages[].name is refused too.",
+				"Usage of a stream is also in x_groq.usage of the last chunk.",
+			},
+		},
+		{
+			ID: "helicone", Name: "Helicone AI Gateway",
+			BaseURL: "https://ai-gateway.helicone.ai",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "HELICONE_API_KEY",
+			Paths: paths(api.Chat, api.Models),
+		},
+		{
+			ID: "huggingface", Name: "Hugging Face",
+			BaseURL: "https://router.huggingface.co",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "HF_TOKEN",
+			Paths: under("/v1", api.Chat, api.Models),
+			Notes: []string{"The suffix :provider of a model chooses who runs it."},
+		},
+		{
+			ID: "hume", Name: "Hume AI",
+			BaseURL: "https://api.hume.ai",
+			Dialect: provider.DialectOwn, Auth: provider.Header("X-Hume-Api-Key"), Env: "HUME_API_KEY",
+		},
+		{
+			ID: "hunyuan", Name: "Tencent Hunyuan",
+			BaseURL: "https://api.hunyuan.cloud.tencent.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "HUNYUAN_API_KEY",
+			Paths: paths(api.Chat, api.Embeddings),
+		},
+		{
+			ID: "hyperbolic", Name: "Hyperbolic",
+			BaseURL: "https://api.hyperbolic.xyz/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "HYPERBOLIC_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Models),
+			Notes: []string{"Images and speech have forms of their own."},
+		},
+		{
+			ID: "inception", Name: "Inception Labs",
+			BaseURL: "https://api.inceptionlabs.ai/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "INCEPTION_API_KEY",
+			Paths: paths(api.Chat, api.Models),
+			Notes: []string{"With diffusing: true, chunks of a stream replace the text instead of adding to it."},
+		},
+		{
+			ID: "inference-net", Name: "Inference.net",
+			BaseURL: "https://api.inference.net/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "INFERENCE_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Models),
+		},
+		{
+			ID: "iointelligence", Name: "IO Intelligence",
+			BaseURL: "https://api.intelligence.io.solutions/api/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "IOINTELLIGENCE_API_KEY",
+			Paths: paths(api.Chat, api.Embeddings, api.Models),
+		},
+		{
+			ID: "jina", Name: "Jina AI",
+			Aliases: []string{"jina-ai"},
+			BaseURL: "https://api.jina.ai/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "JINA_API_KEY",
+			Paths: paths(api.Embeddings, api.Rerank),
+			// https://jina.ai/embeddings/
+			Rename: rename{"encoding_format": "embedding_type"},
+			Notes:  []string{"Inputs may be objects with a text or an image."},
+		},
+		{
+			ID: "klingai", Name: "Kling AI",
+			BaseURL: "https://api-singapore.klingai.com",
+			Dialect: provider.DialectOwn, Auth: provider.Bearer(),
+			Notes: []string{"The key is a ready-made HS256 token; making one from an access key is not offered."},
+		},
+		{
+			ID: "kluster-ai", Name: "kluster.ai",
+			BaseURL: "https://api.kluster.ai/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "KLUSTER_API_KEY",
+			Paths: paths(api.Chat, api.Embeddings, api.Models, api.Files, api.Batches),
+		},
+		{
+			ID: "krutrim", Name: "Ola Krutrim",
+			BaseURL: "https://cloud.olakrutrim.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "KRUTRIM_API_KEY",
+			Paths: paths(api.Chat),
+			Notes: []string{"Errors may be HTML or plain text."},
+		},
+		{
+			ID: "lambda", Name: "Lambda",
+			BaseURL: "https://api.lambdalabs.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LAMBDA_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Models),
+			Notes: []string{"Current host: https://api.lambda.ai/v1 as custom host."},
+		},
+		{
+			ID: "lemonfox-ai", Name: "Lemonfox AI",
+			BaseURL: "https://api.lemonfox.ai/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LEMONFOX_API_KEY",
+			Paths: paths(api.Chat, api.Images, api.AudioTranscriptions),
+			Notes: []string{"At most 8 images in one request."},
+		},
+		{
+			ID: "lepton", Name: "Lepton AI",
+			BaseURL: "https://api.lepton.ai/api/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LEPTON_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.AudioTranscriptions),
+			Notes: []string{"Taken over by NVIDIA; models had hosts of their own: https://{model}.lepton.run/api/v1."},
+		},
+		{
+			ID: "lightning-ai", Name: "Lightning AI",
+			BaseURL: "https://lightning.ai/api/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LIGHTNING_API_KEY",
+			Paths: paths(api.Chat, api.Models),
+			Notes: []string{"The address is taken from release notes and not verified."},
+		},
+		{
+			ID: "lingyi", Name: "01.AI Lingyi",
+			BaseURL: "https://api.lingyiwanwu.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LINGYI_API_KEY",
+			Paths: paths(api.Chat, api.Models),
+		},
+		{
+			ID: "litellm-proxy", Name: "LiteLLM proxy",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LITELLM_PROXY_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
+				api.AudioTranscriptions, api.Moderations, api.Rerank, api.Responses, api.Models, api.Files,
+				api.Batches, api.FineTuning),
+		},
+		{
+			ID: "llamafile", Name: "llamafile / llama.cpp server",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LLAMAFILE_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Models),
+			Notes: []string{"Also llama.cpp server. Usual address: http://localhost:8080/v1."},
+		},
+		{
+			ID: "lm-studio", Name: "LM Studio",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LM_STUDIO_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Responses, api.Models),
+			Notes: []string{"Usual address: http://localhost:1234/v1."},
+		},
+		{
+			ID: "lmnt", Name: "LMNT",
+			BaseURL: "https://api.lmnt.com",
+			Dialect: provider.DialectOwn, Auth: provider.Header("x-api-key"), Env: "LMNT_API_KEY",
+		},
+		{
+			ID: "localai", Name: "LocalAI",
+			Aliases: []string{"local-ai"},
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LOCALAI_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
+				api.AudioTranscriptions, api.Rerank, api.Models),
+			Notes: []string{"Usual address: http://localhost:8080/v1."},
+		},
+		{
+			ID: "luma", Name: "Luma AI",
+			BaseURL: "https://api.lumalabs.ai",
+			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "LUMA_API_KEY",
+			Notes: []string{"Generations are polled."},
+		},
+		{
+			ID: "matterai", Name: "MatterAI",
+			BaseURL: "https://api.matterai.so/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MATTERAI_API_KEY",
+			Paths: paths(api.Chat),
+		},
+		{
+			ID: "meshy", Name: "Meshy",
+			BaseURL: "https://api.meshy.ai/openapi",
+			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "MESHY_API_KEY",
+			Notes: []string{"Reached by pass-through; /v2 for text to 3D, /v1 otherwise."},
+		},
+		{
+			ID: "meta-llama", Name: "Meta Llama API",
+			BaseURL: "https://api.llama.com/compat/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "LLAMA_API_KEY",
+			Paths: paths(api.Chat, api.Models),
+		},
+		{
+			ID: "milvus", Name: "Milvus / Zilliz",
+			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "MILVUS_TOKEN",
+			Notes: []string{"A vector store, reached by pass-through."},
+		},
+		{
+			ID: "minimax", Name: "MiniMax",
+			BaseURL: "https://api.minimax.io/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MINIMAX_API_KEY",
+			Paths: paths(api.Chat, api.Embeddings, api.Models),
+			Notes: []string{
+				"China’s host: https://api.minimaxi.com/v1. Errors may come with status 200 and base_resp.",
+				"Speech, images and embeddings have forms of their own.",
+			},
+		},
+		{
+			ID: "mistral-ai", Name: "Mistral AI",
+			Aliases: []string{"mistral"},
+			BaseURL: "https://api.mistral.ai/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MISTRAL_API_KEY",
+			Paths: paths(api.Chat, api.Embeddings, api.AudioTranscriptions, api.Moderations, api.Models, api.Files),
+			// Fields that the API does not know are answered with 422.
+			// https://docs.mistral.ai/api/
+			Drop:   []string{"logit_bias", "logprobs", "service_tier", "store", "stream_options", "top_logprobs", "user"},
+			Rename: rename{"max_completion_tokens": "max_tokens", "seed": "random_seed", "dimensions": "output_dimension"},
+			Limits: limits{"temperature": {Min: 0, Max: 1.5}},
+			Docs:   "https://docs.mistral.ai/api/",
+			Notes: []string{
+				"Tool call ids must be nine letters or digits.",
+				"Reasoning models answer with a list of thinking and text parts.",
+				"Usage comes with the last chunk of a stream without being asked for.",
+				"Batches and fine-tuning have forms of their own.",
+			},
+		},
+		{
+			ID: "modal", Name: "Modal",
+			BaseURL: "https://api.modal.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MODAL_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings),
+			Notes: []string{"A deployment has a host of its own: give it as custom host. Modal-Key and Modal-Secret may be forwarded instead of a key."},
+		},
+		{
+			ID: "monsterapi", Name: "MonsterAPI",
+			BaseURL: "https://llm.monsterapi.ai/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MONSTERAPI_KEY",
+			Paths: paths(api.Chat),
+			// https://developer.monsterapi.ai/reference
+			Limits: limits{"temperature": {Min: 0, Max: 1}},
+		},
+		{
+			ID: "moonshot", Name: "Moonshot AI",
+			BaseURL: "https://api.moonshot.cn/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MOONSHOT_API_KEY",
+			Paths: paths(api.Chat, api.Models, api.Files),
+			// https://platform.moonshot.ai/docs/api/chat
+			Limits: limits{"temperature": {Min: 0, Max: 1}},
+			Notes:  []string{"China’s host; international: https://api.moonshot.ai/v1 as custom host."},
+		},
+		{
+			ID: "morph", Name: "Morph",
+			BaseURL: "https://api.morphllm.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MORPH_API_KEY",
+			Paths: paths(api.Chat, api.Embeddings, api.Rerank),
+		},
+		{
+			ID: "nano-gpt", Name: "NanoGPT",
+			BaseURL: "https://nano-gpt.com/api/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "NANOGPT_API_KEY",
+			Paths:  paths(api.Chat, api.Images, api.Models),
+			Rename: rename{"max_completion_tokens": "max_tokens"},
+		},
+		{
+			ID: "ncompass", Name: "nCompass",
+			BaseURL: "https://api.ncompass.tech/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "NCOMPASS_API_KEY",
+			Paths: paths(api.Chat),
+		},
+		{
+			ID: "nebius", Name: "Nebius AI Studio",
+			BaseURL: "https://api.studio.nebius.ai/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "NEBIUS_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Models),
+			Notes: []string{"Current host: https://api.tokenfactory.nebius.com/v1 as custom host."},
+		},
+		{
+			ID: "nextbit", Name: "NextBit",
+			BaseURL: "https://api.nextbit256.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "NEXTBIT_API_KEY",
+			Paths: paths(api.Chat, api.Completions),
+		},
+		{
+			ID: "nomic", Name: "Nomic",
+			BaseURL: "https://api-atlas.nomic.ai/v1",
+			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "NOMIC_API_KEY",
+			Notes: []string{"Embeddings have a form of their own."},
+		},
+		{
+			ID: "novita-ai", Name: "Novita AI",
+			Aliases: []string{"novita"},
+			BaseURL: "https://api.novita.ai/v3/openai",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "NOVITA_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Models),
+		},
+		{
+			ID: "nscale", Name: "Nscale",
+			BaseURL: "https://inference.api.nscale.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "NSCALE_API_KEY",
+			Paths: paths(api.Chat, api.Images, api.Models),
+		},
+		{
+			ID: "nvidia-nim", Name: "NVIDIA NIM",
+			BaseURL: "https://integrate.api.nvidia.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "NVIDIA_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Models),
+			Notes: []string{"Embeddings need input_type query or passage. Reranking is on another host."},
+		},
+		{
+			ID: "ollama", Name: "Ollama",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "OLLAMA_API_KEY",
+			Paths:  under("/v1", api.Chat, api.Completions, api.Embeddings, api.Models),
+			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Docs:   "https://docs.ollama.com/api/openai-compatibility",
+			Notes:  []string{"Usual address: http://localhost:11434. A key is needed for https://ollama.com only."},
+		},
+		{
+			ID: "openai", Name: "OpenAI",
+			Aliases: []string{"vendora"},
+			BaseURL: "https://api.openai.com/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "OPENAI_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits, api.ImageVariations,
+				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations, api.Moderations, api.Responses,
+				api.Models, api.Files, api.Batches, api.FineTuning, api.Realtime),
+			// max_tokens is refused by reasoning models in favour of max_completion_tokens.
+			// https://platform.openai.com/docs/api-reference/chat/create
+			Models: reasoningLimit,
+			Docs:   "https://platform.openai.com/docs/api-reference",
+			Notes: []string{
+				"Organisation, project and beta headers are forwarded when the client sends them.",
+				"Uploads, transcriptions, translations and image edits are multipart.",
+			},
+		},
+		{
+			ID: "openai-compatible", Name: "Generic OpenAI-compatible host",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "OPENAI_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
+				api.AudioTranscriptions, api.Moderations, api.Rerank, api.Responses, api.Models),
+			Notes: []string{"For any host that speaks the chat protocol; nothing is dropped or renamed."},
+		},
+		{
+			ID: "openrouter", Name: "OpenRouter",
+			BaseURL: "https://openrouter.ai/api/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "OPENROUTER_API_KEY",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Responses, api.Models),
+			Docs:  "https://openrouter.ai/docs",
+			Notes: []string{
+				"HTTP-Referer and X-Title name an application in its rankings; they are sent only when the client sends them.",
+				"Streams hold comments while a provider is chosen; errors may come inside a stream.",
+			},
+		},
+		{
+			ID: "oracle", Name: "Oracle OCI Generative AI",
+			BaseURL: "https://inference.generativeai.{region}.oci.oraclecloud.com",
+			Dialect: provider.DialectOwn, Auth: unsigned("OCI request signing"),
+			Options: []provider.Option{
+				{Name: "region", Doc: "OCI region, such as eu-frankfurt-1"},
+			},
+			Notes: []string{"Requests must carry an OCI signature, which is not offered yet: a call is refused unless a custom host that signs is given."},
+		},
+		{
+			ID: "ovhcloud", Name: "OVHcloud AI Endpoints",
+			BaseURL: "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "OVH_AI_ENDPOINTS_ACCESS_TOKEN",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings),
+		},
+	}
+}

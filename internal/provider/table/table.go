@@ -1,0 +1,42 @@
+// Package table holds THE table: one row per provider.
+//
+// A row is an address, an authentication, the paths of the operations that the
+// provider offers, and a few quirks. The package promises that ids and aliases
+// are unique, that rows are in alphabetical order and that none ever changes,
+// so that the returned specs may be shared by every goroutine. A quirk that a
+// field of [provider.Spec] can't say is a short function in quirks.go. Building
+// and sending requests is left to provider, pipeline and upstream.
+package table
+
+import (
+	"slices"
+
+	"modelgate/internal/provider"
+)
+
+var (
+	rows   = slices.Concat(rowsAToF(), rowsGToO(), rowsPToZ())
+	byName = index(rows)
+)
+
+// All returns the rows in the order of their ids. The slice is the caller's;
+// the specs are shared and must not be changed.
+func All() []*provider.Spec { return slices.Clone(rows) }
+
+// Lookup returns the row with the given id or alias, and false when there is
+// none. Ids are matched exactly.
+func Lookup(id string) (*provider.Spec, bool) {
+	s, ok := byName[id]
+	return s, ok
+}
+
+func index(rows []*provider.Spec) map[string]*provider.Spec {
+	m := make(map[string]*provider.Spec, 2*len(rows))
+	for _, s := range rows {
+		m[s.ID] = s
+		for _, alias := range s.Aliases {
+			m[alias] = s
+		}
+	}
+	return m
+}
