@@ -24,6 +24,8 @@ var (
 	filtered     = providerError{kind: invalidRequest, param: "prompt", code: "content_filter", message: "the request was stopped by the content filter; change the prompt"}
 	unknownModel = providerError{kind: invalidRequest, code: "model_not_found", message: "the model does not exist or you have no access to it"}
 	prefilled    = providerError{kind: invalidRequest, param: "messages", message: "this model takes no prefill: the last message must not be the assistant's"}
+	noFile       = providerError{kind: invalidRequest, param: "id", code: "file_not_found", message: "there is no such file; upload it first"}
+	noContent    = providerError{kind: invalidRequest, param: "id", code: "file_too_large", message: "the file was larger than the simulator keeps; only its size and sum are known"}
 	midStream    = providerError{kind: serverError, message: "the server had an error while it was answering; try again"}
 )
 
@@ -39,7 +41,7 @@ func mistyped(param, want string) providerError {
 
 // unreadable says where the JSON of the body goes wrong.
 func unreadable(s *scanner) providerError {
-	return providerError{kind: invalidRequest, message: "the body is not valid JSON: mistake at byte " + strconv.Itoa(s.wrong)}
+	return providerError{kind: invalidRequest, message: "the body is not valid JSON: mend it at byte " + strconv.Itoa(s.wrong)}
 }
 
 func (e *providerError) append(dst []byte) []byte {

@@ -25,7 +25,6 @@ type exchange struct {
 
 	plan    plan
 	faulty  bool   // the plan holds harm
-	refused bool   // answered before begin returned
 	model   []byte // as sent, decoded
 	rawName []byte // as sent, raw JSON
 	prompt  int    // tokens
@@ -35,7 +34,6 @@ type exchange struct {
 	seen    *tap      // nil when nothing is recorded
 
 	in, out, text, head []byte // buffers, kept between requests
-	jsonOffset          int
 }
 
 func (x *exchange) start(s *Simulator, w http.ResponseWriter, r *http.Request) {
@@ -54,9 +52,6 @@ func (x *exchange) start(s *Simulator, w http.ResponseWriter, r *http.Request) {
 // panics to abort a connection.
 func (x *exchange) finish() {
 	s := x.sim
-	if x.gone.IsZero() && x.r.Context().Err() != nil && x.aborted {
-		x.gone = time.Now()
-	}
 	o := outcome{model: x.model, prompt: x.prompt, completion: x.served, aborted: x.aborted, keep: s.opts.Record}
 	if x.seen != nil {
 		o.request = x.record()

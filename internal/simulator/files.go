@@ -1,11 +1,165 @@
 package simulator
 
-import "sync"
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
 
-// fileStore keeps uploaded files in memory, up to a limit.
-type fileStore struct {
-	mu    sync.Mutex
-	limit int64
+// maxFileCount bounds how many files are kept.
+const maxFileCount = 1000
+
+// A storedFile is one uploaded file.
+type storedFile struct {
+	id      string
+	purpose string
+	upload
 }
 
-func (f *fileStore) reset() {}
+// fileStore keeps uploaded files in memory; the oldest make way.
+type fileStore struct {
+	limit int64 // bytes
+	mu    sync.Mutex
+	files []*storedFile // guarded by mu, oldest first
+	size  int64         // guarded by mu
+}
+
+func (f *fileStore) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.files, f.size = nil, 0
+}
+
+// add stores a file. One larger than the store keeps its name, size and sum,
+// and loses its content.
+func (f *fileStore) add(file *storedFile) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.files = append(f.files, file)
+	f.size += int64(len(file.kept))
+	for f.size > f.limit || len(f.files) > maxFileCount {
+		f.size -= int64(len(f.files[0].kept))
+		f.files = f.files[1:]
+	}
+}
+
+// find returns the file, or nil.
+func (f *fileStore) find(id string) *storedFile {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := f.index(id); i >= 0 {
+		return f.files[i]
+	}
+	return nil
+}
+
+func (f *fileStore) remove(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := f.index(id)
+	if i < 0 {
+		return false
+	}
+	f.size -= int64(len(f.files[i].kept))
+	f.files = slices.Delete(f.files, i, i+1)
+	return true
+}
+
+func (f *fileStore) index(id string) int {
+	return slices.IndexFunc(f.files, func(file *storedFile) bool { return file.id == id })
+}
+
+func (f *fileStore) list() []*storedFile {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.files)
+}
+
+// answerUpload answers POST /files.
+func answerUpload(x *exchange) {
+	up, ok := x.readUpload(x.sim.files.limit)
+	if !ok || !x.begin(nil) {
+		return
+	}
+	switch {
+	case !up.found:
+		x.refuse(http.StatusBadRequest, missing("file"))
+		return
+	case up.fields["purpose"] == "":
+		x.refuse(http.StatusBadRequest, missing("purpose"))
+		return
+	}
+	if up.size > int64(len(up.kept)) {
+		up.kept = nil
+	}
+	file := &storedFile{id: "file-sim" + strconv.FormatInt(x.number, 10), purpose: up.fields["purpose"], upload: up}
+	x.sim.files.add(file)
+	x.out = file.appendJSON(x.out[:0])
+	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+func (file *storedFile) appendJSON(dst []byte) []byte {
+	dst = append(append(append(dst, `{"id":"`...), file.id...), `","object":"file","bytes":`...)
+	dst = strconv.AppendInt(dst, file.size, 10)
+	dst = appendRaw(append(dst, `,"created_at":`+created+`,"filename":"`...), file.name)
+	dst = appendRaw(append(dst, `","purpose":"`...), file.purpose)
+	dst = append(append(dst, `","status":"processed","sha256":"`...), file.sum...)
+	return append(dst, `"}`...)
+}
+
+// answerFiles answers GET /files, newest first.
+func answerFiles(x *exchange) {
+	if !x.begin(nil) {
+		return
+	}
+	x.out = append(x.out[:0], `{"object":"list","data":[`...)
+	for i, file := range slices.Backward(x.sim.files.list()) {
+		x.out = append(file.appendJSON(x.out), ',')
+		if i == 0 {
+			x.out = x.out[:len(x.out)-1]
+		}
+	}
+	x.out = append(x.out, `],"has_more":false}`...)
+	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+// answerFile answers GET /files/{id} and /files/{id}/content.
+func answerFile(x *exchange) {
+	if !x.begin(nil) {
+		return
+	}
+	id, content := strings.CutSuffix(fileID(x.r), "/content")
+	file := x.sim.files.find(id)
+	switch {
+	case file == nil:
+		x.refuse(http.StatusNotFound, noFile)
+	case content && int64(len(file.kept)) < file.size:
+		x.refuse(http.StatusNotFound, noContent)
+	case content:
+		x.reply(http.StatusOK, []string{"application/octet-stream"}, file.kept)
+	default:
+		x.out = file.appendJSON(x.out[:0])
+		x.reply(http.StatusOK, typeJSON, x.out)
+	}
+}
+
+// answerFileDelete answers DELETE /files/{id}.
+func answerFileDelete(x *exchange) {
+	if !x.begin(nil) {
+		return
+	}
+	id := fileID(x.r)
+	if !x.sim.files.remove(id) {
+		x.refuse(http.StatusNotFound, noFile)
+		return
+	}
+	x.out = appendRaw(append(x.out[:0], `{"id":"`...), id)
+	x.out = append(x.out, `","object":"file","deleted":true}`...)
+	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+func fileID(r *http.Request) string {
+	return strings.TrimPrefix(withoutVersion(r.URL.Path), "/files/")
+}

@@ -18,11 +18,26 @@ type routes struct {
 }
 
 func newRoutes() routes {
+	const get, post = http.MethodGet, http.MethodPost
 	return routes{
 		exact: map[route]handler{
-			{http.MethodPost, "/chat/completions"}: answerChat,
+			{post, "/chat/completions"}:     answerChat,
+			{post, "/completions"}:          answerCompletion,
+			{post, "/embeddings"}:           answerEmbeddings,
+			{post, "/images/generations"}:   answerImages,
+			{post, "/audio/speech"}:         answerSpeech,
+			{post, "/audio/transcriptions"}: answerTranscript,
+			{post, "/audio/translations"}:   answerTranscript,
+			{post, "/moderations"}:          answerModerations,
+			{get, "/models"}:                answerModels,
+			{post, "/files"}:                answerUpload,
+			{get, "/files"}:                 answerFiles,
 		},
-		prefix: map[route]handler{},
+		prefix: map[route]handler{
+			{get, "/models/"}:              answerModel,
+			{get, "/files/"}:               answerFile,
+			{http.MethodDelete, "/files/"}: answerFileDelete,
+		},
 	}
 }
 

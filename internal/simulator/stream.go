@@ -153,7 +153,9 @@ func (t *stream) keepPace() bool {
 
 // push writes and flushes.
 func (t *stream) push(b []byte) bool {
-	if _, err := t.to.Write(b); err != nil {
+	if t.x.r.Context().Err() != nil {
+		t.x.lost()
+	} else if _, err := t.to.Write(b); err != nil {
 		t.x.lost()
 	} else if t.zip == nil || t.zip.Flush() == nil {
 		t.x.flush()

@@ -1,0 +1,42 @@
+package simulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// answerModels answers GET /models.
+func answerModels(x *exchange) {
+	if !x.begin(nil) {
+		return
+	}
+	x.out = append(x.out[:0], `{"object":"list","data":[`...)
+	for i, name := range x.sim.opts.Models {
+		if i > 0 {
+			x.out = append(x.out, ',')
+		}
+		x.out = appendModel(x.out, name)
+	}
+	x.out = append(x.out, `]}`...)
+	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+// answerModel answers GET /models/{id}, of those that are listed.
+func answerModel(x *exchange) {
+	if !x.begin(nil) {
+		return
+	}
+	name := strings.TrimPrefix(withoutVersion(x.r.URL.Path), "/models/")
+	if !slices.Contains(x.sim.opts.Models, name) {
+		x.refuse(http.StatusNotFound, unknownModel)
+		return
+	}
+	x.out = appendModel(x.out[:0], name)
+	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+func appendModel(dst []byte, name string) []byte {
+	dst = appendRaw(append(dst, `{"id":"`...), name)
+	return append(dst, `","object":"model","created":`+created+`,"owned_by":"simulator"}`...)
+}

@@ -1,0 +1,84 @@
+package simulator
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strconv"
+)
+
+// maxField is the longest form field that is read.
+const maxField = 64 << 10
+
+// An upload is one multipart form, read as a stream.
+type upload struct {
+	fields map[string]string
+	found  bool // a file was there
+	name   string
+	size   int64
+	sum    string
+	kept   []byte // the content, as far as it was to be kept
+}
+
+// readUpload reads a multipart form and keeps the first bytes of its file, up
+// to keep. It reports false when the request is over.
+func (x *exchange) readUpload(keep int64) (up upload, ok bool) {
+	up.fields = make(map[string]string)
+	form, err := x.r.MultipartReader()
+	if err != nil {
+		x.refuse(http.StatusBadRequest, providerError{kind: invalidRequest, message: "the body must be multipart/form-data with a boundary"})
+		return up, false
+	}
+	for {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			// What follows the form must be read too, so that net/http sees the
+			// client leave.
+			_, err = io.Copy(io.Discard, x.r.Body)
+			if err != nil {
+				x.lost()
+			}
+			return up, err == nil
+		}
+		if err == nil {
+			err = up.read(part, keep)
+		}
+		if err != nil {
+			x.refuse(http.StatusBadRequest, providerError{kind: invalidRequest, message: "the form cannot be read: " + err.Error()})
+			return up, false
+		}
+	}
+}
+
+func (up *upload) read(part *multipart.Part, keep int64) error {
+	if part.FileName() == "" {
+		value, err := io.ReadAll(io.LimitReader(part, maxField))
+		up.fields[part.FormName()] = string(value)
+		return err
+	}
+	up.found, up.name = true, part.FileName()
+	digest := sha256.New()
+	both := io.TeeReader(part, digest)
+	kept, err := io.ReadAll(io.LimitReader(both, keep))
+	if err != nil {
+		return err
+	}
+	rest, err := io.Copy(io.Discard, both)
+	up.kept, up.size = kept, int64(len(kept))+rest
+	up.sum = hex.EncodeToString(digest.Sum(nil))
+	return err
+}
+
+func (up *upload) describe() string {
+	return fmt.Sprintf("file %s of %d bytes, sha256 %s", up.name, up.size, up.sum)
+}
+
+func (up *upload) appendJSON(dst []byte) []byte {
+	dst = appendRaw(append(dst, `{"name":"`...), up.name)
+	dst = strconv.AppendInt(append(dst, `","size":`...), up.size, 10)
+	return append(append(append(dst, `,"sha256":"`...), up.sum...), `"}`...)
+}
