@@ -1,0 +1,95 @@
+package secret_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"modelgate/internal/secret"
+)
+
+const canary = "canary-7f3a91"
+
+func TestStringNeverPrints(t *testing.T) {
+	s := secret.New(canary)
+	nested := struct {
+		Key secret.String
+		Ptr *secret.String
+	}{s, &s}
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T"} {
+		fmt.Fprintf(&out, verb+verb+verb, s, &s, nested)
+	}
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("m", "key", s, "nested", nested)
+	slog.New(slog.NewTextHandler(&out, nil)).Info("m", "key", s, "nested", nested)
+	if err := json.NewEncoder(&out).Encode(nested); err != nil {
+		t.Fatal(err)
+	}
+	hexed := fmt.Sprintf("%x", canary)
+	for _, form := range []string{canary, hexed, strings.ToUpper(hexed)} {
+		if strings.Contains(out.String(), form) {
+			t.Errorf("%s was printed in: %s", form, out.String())
+		}
+	}
+	if got := s.Reveal(); got != canary {
+		t.Errorf("Reveal() = %q, want the credential", got)
+	}
+}
+
+func TestBoxOpensWhatItSealed(t *testing.T) {
+	box := mustBox(t, "a master key of some length")
+	sealed := box.Seal(secret.New(canary))
+	if strings.Contains(sealed, canary) || !secret.Sealed(sealed) {
+		t.Fatalf("Seal = %q", sealed)
+	}
+	if again := box.Seal(secret.New(canary)); again == sealed {
+		t.Error("sealing twice gives the same text, so equal credentials can be told")
+	}
+	got, err := box.Open(sealed)
+	if err != nil || got.Reveal() != canary {
+		t.Errorf("Open = %q, %v", got.Reveal(), err)
+	}
+}
+
+func TestBoxRefuses(t *testing.T) {
+	box := mustBox(t, "a master key of some length")
+	sealed := box.Seal(secret.New(canary))
+	altered := []byte(sealed)
+	altered[len(altered)-3] ^= 1
+	for _, tt := range []struct {
+		name, text string
+		box        *secret.Box
+		want       error
+	}{
+		{"another key", sealed, mustBox(t, "quite another master key"), secret.ErrWrongKey},
+		{"an altered text", string(altered), box, secret.ErrWrongKey},
+		{"a cut text", sealed[:len("sealed:v1:")+5], box, nil},
+		{"no sealed text", canary, box, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.box.Open(tt.text)
+			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("Open = %v, want %v", err, tt.want)
+			}
+			if !got.Empty() || err != nil && strings.Contains(err.Error(), canary) {
+				t.Errorf("a refused text gave %q, %v", got.Reveal(), err)
+			}
+		})
+	}
+	if _, err := secret.NewBox(secret.New("short")); err == nil {
+		t.Error("a short master key was taken")
+	}
+}
+
+func mustBox(t *testing.T, key string) *secret.Box {
+	t.Helper()
+	box, err := secret.NewBox(secret.New(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
