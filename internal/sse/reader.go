@@ -91,24 +91,26 @@ func kept(b []byte) []byte {
 // other error of the source is returned as it is, after the whole events that
 // came before it; the incomplete event is dropped, so that nobody is shown half
 // an event, and callers must not take it for a clean end. Errors are lasting.
-func (r *Reader) Next() (Event, error) {
+func (r *Reader) Next() (ev Event, err error) {
 	for !r.ev.whole && !r.parse() {
 		if r.size() > r.max {
 			r.err = ErrTooLarge
 		}
 		if r.err == io.EOF && r.end > r.start {
-			return r.last()
+			r.last(&ev)
+			return ev, nil
 		}
 		if r.err != nil {
-			return Event{}, r.err
+			return ev, r.err
 		}
 		r.fill()
 	}
 	if r.ev.line-r.ev.lead > r.max {
 		r.err, r.end, r.ev = ErrTooLarge, r.start, pending{}
-		return Event{}, r.err
+		return ev, r.err
 	}
-	return r.emit(), nil
+	r.emit(&ev)
+	return ev, nil
 }
 
 // More reports whether a further whole event is already buffered, so that a
@@ -122,35 +124,33 @@ func (r *Reader) More() bool {
 func (r *Reader) size() int { return r.end - r.start - r.ev.lead }
 
 // last gives out what stands after the last blank line.
-func (r *Reader) last() (Event, error) {
+func (r *Reader) last(ev *Event) {
 	w := r.buf[r.start:r.end]
 	if r.ev.line < len(w) {
 		r.field(w, r.ev.line, len(w))
 	}
 	r.ev.line = len(w)
-	unterminated := len(w) > r.ev.lead
-	ev := r.emit()
-	ev.Unterminated = unterminated
-	return ev, nil
+	ev.Unterminated = len(w) > r.ev.lead
+	r.emit(ev)
 }
 
-// emit turns the pending event, which ends where the current line begins, into
-// one for the caller.
-func (r *Reader) emit() Event {
+// emit fills in ev with the pending event, which ends where the current line
+// begins.
+func (r *Reader) emit(ev *Event) {
 	w := r.buf[r.start:r.end]
 	n := r.ev.line
 	if r.afterCR && n < len(w) && w[n] == '\n' {
 		n++
 		r.afterCR = false
 	}
-	ev := Event{Raw: w[:n:n], Type: r.ev.typ.of(w), ID: r.ev.id.of(w), Data: r.ev.data.of(w)}
+	ev.Raw = w[:n:n]
+	ev.Type, ev.ID, ev.Data = r.ev.typ.of(w), r.ev.id.of(w), r.ev.data.of(w)
 	if r.ev.lines > 1 {
 		r.joined, r.given = r.given[:0], r.joined
 		ev.Data = r.given
 	}
 	r.start += n
 	r.ev = pending{cr: max(r.ev.cr-n, 0), lf: max(r.ev.lf-n, 0)}
-	return ev
 }
 
 // parse goes on with the pending event as far as the buffer reaches, and reports
@@ -169,8 +169,16 @@ func (r *Reader) parse() bool {
 				continue
 			}
 		}
+		if w[e.line] == '\n' { // the usual blank line, without further looking
+			r.first = false
+			e.line++
+			e.whole = true
+			return true
+		}
+		if e.cr != len(w) { // else the usual stream, without any CR
+			e.cr = find(w, e.line, e.cr, '\r')
+		}
 		e.lf = find(w, e.line, e.lf, '\n')
-		e.cr = find(w, e.line, e.cr, '\r')
 		to := min(e.lf, e.cr)
 		if to == len(w) {
 			return false
