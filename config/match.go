@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -45,15 +46,46 @@ func (q *Query) find(lookup Lookup) []value {
 	if !ok {
 		return nil
 	}
-	var ignored faults
-	v, ok := decode(raw, &ignored)
-	if !ok {
-		return nil
-	}
+	v := q.field(raw)
 	if short, versioned := strings.CutPrefix(v.text, "/v1/"); versioned && q.Path == "url.pathname" {
 		return []value{v, {kind: isString, text: "/" + short}}
 	}
 	return []value{v}
+}
+
+// field reads a value as far as the test needs it: arrays count for Contains
+// only and objects for nothing but being there, and both can be long.
+func (q *Query) field(raw json.RawMessage) value {
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0:
+		return value{kind: isNull}
+	case raw[0] == '{', raw[0] == '[' && q.Op != Contains:
+		return value{kind: isObject}
+	case raw[0] == '"':
+		return value{kind: isString, text: unquote(raw)}
+	case raw[0] == 't', raw[0] == 'f':
+		return value{kind: isBool, text: string(raw)}
+	case raw[0] == 'n':
+		return value{kind: isNull}
+	case raw[0] == '[':
+		var ignored faults
+		v, _ := decode(raw, &ignored)
+		return v
+	}
+	return value{kind: isNumber, text: string(raw)}
+}
+
+// unquote returns the text that a JSON string stands for.
+func unquote(raw []byte) string {
+	inside := raw[1:max(1, len(raw)-1)]
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return string(inside)
+	}
+	var s string
+	// Text that is no JSON string equals nothing, like the empty text.
+	_ = json.Unmarshal(raw, &s)
+	return s
 }
 
 // test reports whether one value passes an operator that is not negative.

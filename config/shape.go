@@ -61,7 +61,7 @@ type reader struct {
 	// that nothing can be said about what they lack.
 	broken map[*Config]bool
 	depth  int // of targets inside targets
-	below  int // faults of the targets of the node being read
+	aside  int // faults that leave open whether the node being read is complete
 }
 
 // fault notes what is wrong at path.
@@ -100,11 +100,14 @@ func (s *shape[T]) unlisted(r *reader, path string, m member, into *T) {
 		s.rest(r, path, m, into)
 		return
 	}
-	message := "is not a property of the config; remove it"
+	at := property(path, m.name)
 	if like := nearest(m.name, s.names()); like != "" {
-		message = "is not a property of the config; did you mean " + quote(like) + "?"
+		meant := s.fields[s.spellings[like]].name
+		r.fault(at, "is not a property of the config; did you mean "+quote(meant)+"?")
+		return
 	}
-	r.fault(property(path, m.name), message)
+	r.fault(at, "is not a property of the config; remove it")
+	r.aside++
 }
 
 func (s *shape[T]) names() []string {

@@ -160,17 +160,17 @@ func readTargets(r *reader, path string, v value, into *Config) {
 		into.Targets = append(into.Targets, r.node(item(path, i), item(into.Path+".targets", i), one))
 	}
 	r.depth--
-	r.below = len(*r.faults) - before
+	r.aside += len(*r.faults) - before
 }
 
 // node reads one node. A node that can't be understood is still returned, so
 // that the places of its siblings are right.
 func (r *reader) node(path, place string, v value) *Config {
 	c := &Config{Path: place}
-	before := len(*r.faults)
-	r.below = 0
+	before, outside := len(*r.faults), r.aside
+	r.aside = 0
 	r.nodes.read(r, path, v, c)
-	own := len(*r.faults) - before - r.below
-	r.broken[c] = own > 0
+	r.broken[c] = len(*r.faults)-before > r.aside
+	r.aside = outside
 	return c
 }

@@ -164,7 +164,7 @@ func property(path, name string) string {
 	return path + "[" + quote(name) + "]"
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
+var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_-]{0,63}$`)
 
 // item is the path of an element.
 func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
