@@ -281,6 +281,80 @@ func TestAClientWhoseUploadBreaksOffIsNotTheProvidersFault(t *testing.T) {
 	}
 }
 
+func TestAProviderThatBreaksOffAnUploadIsNotTheClientsFault(t *testing.T) {
+	addr := mustServe(t, func(conn *net.TCPConn, _ *bufio.Reader) { conn.SetLinger(0) })
+	_, err := upstream.New(upstream.Options{}).Do(mustRequest(t, t.Context(), "POST", "http://"+addr, io.NopCloser(endless{})), false)
+	mustFail(t, err, upstream.Reset)
+}
+
+// endless is a body that always has more.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestAClientThatStallsItsUploadDoesNotOutlastTheLimit(t *testing.T) {
+	quit := make(chan struct{})
+	defer close(quit)
+	addr := mustServe(t, func(*net.TCPConn, *bufio.Reader) { <-quit })
+	body, client := io.Pipe()
+	defer client.Close()
+	go io.WriteString(client, "half") // and then nothing more
+	w := upstream.Watch(t.Context(), upstream.Timeouts{Header: 20 * time.Millisecond})
+	defer w.Stop()
+	_, err := upstream.New(upstream.Options{}).Do(mustRequest(t, w.Context(), "POST", "http://"+addr, io.NopCloser(body)), false)
+	mustFail(t, err, upstream.HeaderTimeout)
+}
+
+func TestAnUploadIsStreamed(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		if err := rc.EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusOK)
+		rc.Flush()
+		io.Copy(w, r.Body)
+	}))
+	defer s.Close()
+	body, client := io.Pipe()
+	resp, err := upstream.New(upstream.Options{}).Do(mustRequest(t, t.Context(), "POST", s.URL, body), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		io.WriteString(client, "after the header")
+		client.Close()
+	}()
+	if got := mustRead(t, resp); got != "after the header" {
+		t.Errorf("got %q back", got)
+	}
+}
+
+func TestAKeptConnectionThatEndsIsAReset(t *testing.T) {
+	addr := mustServe(t, func(conn *net.TCPConn, r *bufio.Reader) {
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		http.ReadRequest(r)
+	})
+	c := upstream.New(upstream.Options{})
+	resp, err := c.Do(mustRequest(t, t.Context(), "GET", "http://"+addr, nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRead(t, resp)
+	_, err = c.Do(mustRequest(t, t.Context(), "POST", "http://"+addr, strings.NewReader("{}")), false)
+	mustFail(t, err, upstream.Reset)
+}
+
+func TestAnHTTP2ConnectionThatSaysGoodbyeIsAReset(t *testing.T) {
+	cert, pool := mustCertificate(t, time.Now().Add(time.Hour))
+	addr := mustServeGoAway(t, cert)
+	c := upstream.New(upstream.Options{RootCAs: pool})
+	_, err := c.Do(mustRequest(t, t.Context(), "POST", "https://"+addr, strings.NewReader("{}")), false)
+	if f := mustFail(t, err, upstream.Reset); strings.Contains(f.Error(), "pl4nted") {
+		t.Errorf("the text quotes the provider: %v", f)
+	}
+}
+
 func TestTheConnectionLimitMakesRequestsWaitWithinTheirTimeout(t *testing.T) {
 	quit := make(chan struct{})
 	defer close(quit)

@@ -95,10 +95,10 @@ func (d *pinnedDialer) resolve(ctx context.Context, host string) ([]netip.Addr, 
 	}
 	addrs, err := d.resolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return nil, err
+		return nil, &phaseError{DNS, err}
 	}
 	if len(addrs) == 0 {
-		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		return nil, &phaseError{DNS, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}}
 	}
 	return addrs, nil
 }

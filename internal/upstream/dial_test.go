@@ -1,11 +1,14 @@
 package upstream_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -139,6 +142,18 @@ func TestAGuardedNameThatDoesNotResolve(t *testing.T) {
 	if want := "calling nothing.example.com: the name could not be resolved (no such host)"; f.Error() != want {
 		t.Errorf("got %q, want %q", f, want)
 	}
+}
+
+func TestAResolverThatFailsOtherwiseIsStillAboutTheName(t *testing.T) {
+	c := upstream.New(upstream.Options{Resolver: brokenResolver{}})
+	_, err := c.Do(mustRequest(t, t.Context(), "GET", "http://a.example.com", nil), true)
+	mustFail(t, err, upstream.DNS)
+}
+
+type brokenResolver struct{}
+
+func (brokenResolver) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return nil, errors.New("broken")
 }
 
 func TestOnlyUnguardedRequestsUseTheProxy(t *testing.T) {

@@ -155,7 +155,8 @@ func tlsDetail(err error) string {
 }
 
 // Classify puts into words an error that Do returned or that reading the body
-// of req's response returned. It returns nil for nil and for io.EOF, the
+// of req's response returned. A Watchdog is asked through req's context, so
+// Classify comes before its Stop. It returns nil for nil and for io.EOF, the
 // proper end of a body, and an error that is a *Failure already as it is.
 func Classify(req *http.Request, err error) *Failure {
 	if err == nil || err == io.EOF {
@@ -215,6 +216,9 @@ func kindOfEnd(cause error) FailureKind {
 }
 
 func kindOfConnect(e *phaseError) FailureKind {
+	if step, ok := errors.AsType[*phaseError](e.err); ok {
+		return step.kind
+	}
 	if _, ok := errors.AsType[*net.DNSError](e.err); ok {
 		return DNS
 	}
@@ -246,8 +250,7 @@ func broken(err error) bool {
 func closedByText(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "server closed idle connection") ||
-		strings.HasPrefix(text, "http2: ") && (strings.Contains(text, "GOAWAY") ||
-			strings.Contains(text, "connection lost") || strings.Contains(text, "conn"))
+		strings.HasPrefix(text, "http2: ") && (strings.Contains(text, "GOAWAY") || strings.Contains(text, " conn"))
 }
 
 type h2StreamError struct {

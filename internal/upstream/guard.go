@@ -192,9 +192,6 @@ func (g *guard) checkHost(host, port string) error {
 }
 
 func (g *guard) checkLiteral(host, port string, addr netip.Addr) error {
-	if addr.Zone() != "" {
-		return refuse(RuleCharacters, host)
-	}
 	if g.isOwn(host, port) {
 		return refuse(RuleOwnHost, host)
 	}

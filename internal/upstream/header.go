@@ -43,7 +43,8 @@ func CopyResponseHeader(dst, src http.Header, unified bool) {
 //     addresses of the client and of the networks before the gateway, which is
 //     no business of its, and a client could set them to be taken for another.
 //
-// The slices are shared as with [CopyResponseHeader].
+// Accept-Encoding passes: whoever has to read the answer removes it. The slices
+// are shared as with [CopyResponseHeader].
 func CopyRequestHeader(dst, src http.Header) {
 	named := src["Connection"]
 	for name, values := range src {

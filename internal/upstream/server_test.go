@@ -155,3 +155,33 @@ func mustServeTLS(t *testing.T, cert tls.Certificate) string {
 	}()
 	return ln.Addr().String()
 }
+
+// mustServeGoAway speaks just enough HTTP/2 to take one request and say
+// goodbye to it.
+func mustServeGoAway(t *testing.T, cert tls.Certificate) string {
+	t.Helper()
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "\x00\x00\x00\x04\x00\x00\x00\x00\x00") // empty SETTINGS
+		io.CopyN(io.Discard, conn, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")))
+		head := make([]byte, 9)
+		for head[3] != 1 { // until HEADERS
+			if _, err := io.ReadFull(conn, head); err != nil {
+				return
+			}
+			io.CopyN(io.Discard, conn, int64(head[0])<<16|int64(head[1])<<8|int64(head[2]))
+		}
+		// GOAWAY: the last stream is 1, PROTOCOL_ERROR, and seven bytes of text.
+		io.WriteString(conn, "\x00\x00\x0f\x07\x00\x00\x00\x00\x00"+"\x00\x00\x00\x01"+"\x00\x00\x00\x01"+"pl4nted")
+	}()
+	return ln.Addr().String()
+}

@@ -105,7 +105,9 @@ func New(o Options) *Client {
 //
 // A guarded request goes only to an address that the rules of [Client.CheckHost]
 // allow and never through a proxy. Do closes the request's body, also on
-// error, and adds the User-Agent where the header has none. An error while the
+// error, and adds the User-Agent where the header has none. A body without
+// GetBody is taken for a stream from a client; Do returns when the context
+// ends though a Read of it still hangs. An error while the
 // response's body is read is put into words by [Classify].
 func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	t := c.open
@@ -119,10 +121,12 @@ func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	if _, ok := req.Header["User-Agent"]; !ok && req.Header != nil {
 		req.Header["User-Agent"] = c.userAgent
 	}
-	sent, upload := watchUpload(req)
-	resp, err := t.RoundTrip(sent)
+	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+		return sendUpload(t, req)
+	}
+	resp, err := t.RoundTrip(req)
 	if err != nil {
-		return nil, failure(req, upload, err)
+		return nil, failure(req, nil, err)
 	}
 	return resp, nil
 }
