@@ -58,8 +58,12 @@ func TestBoxOpensWhatItSealed(t *testing.T) {
 func TestBoxRefuses(t *testing.T) {
 	box := mustBox(t, "a master key of some length")
 	sealed := box.Seal(secret.New(canary))
+	other := byte('A')
+	if sealed[len(sealed)-3] == other {
+		other = 'B'
+	}
 	altered := []byte(sealed)
-	altered[len(altered)-3] ^= 1
+	altered[len(altered)-3] = other
 	for _, tt := range []struct {
 		name, text string
 		box        *secret.Box
