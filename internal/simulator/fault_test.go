@@ -1,0 +1,427 @@
+package simulator_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"modelgate/internal/simulator"
+)
+
+// faultCases name the fault each of them shows, so that a fault without a case
+// is noticed.
+var faultCases = map[string]func(t *testing.T, h *house){
+	"tokens": func(t *testing.T, h *house) {
+		if got := gather(t, h.stream("tokens=7")); got.frames != 10 || len(got.text[0]) != 28 {
+			t.Errorf("%d frames with %d bytes, want 10 with 28", got.frames, len(got.text[0]))
+		}
+	},
+	"size": func(t *testing.T, h *house) {
+		got := gather(t, h.stream("tokens=8+size=16"))
+		if got.frames != 5 || len(got.text[0]) != 32 || got.usage.Completion != 8 {
+			t.Errorf("%d frames with %d bytes, usage %+v", got.frames, len(got.text[0]), got.usage)
+		}
+	},
+	"pace": func(t *testing.T, h *house) {
+		start := time.Now()
+		h.stream("tokens=2+pace=20ms") // five frames
+		if took := time.Since(start); took < 80*time.Millisecond {
+			t.Errorf("took %s, want at least four pauses of 20ms", took)
+		}
+	},
+	"times": func(t *testing.T, h *house) { h.wantStatuses(t, "status=500+times=2", 500, 500, 200, 200) },
+	"every": func(t *testing.T, h *house) { h.wantStatuses(t, "status=503+every=3", 200, 200, 503, 200, 200, 503) },
+	"flap": func(t *testing.T, h *house) {
+		h.wantStatuses(t, "status=500+flap=1h", 500, 500)
+	},
+	"quota": func(t *testing.T, h *house) {
+		h.wantStatuses(t, "quota=2@shared", 200)
+		h.wantStatuses(t, "quota=2@shared+tokens=3", 200, 429)
+		h.wantStatuses(t, "quota=2@other", 200)
+	},
+	"status": func(t *testing.T, h *house) {
+		for status, code := range map[int]string{429: "rate_limit_exceeded", 500: "", 503: "overloaded", 529: "overloaded", 401: "invalid_api_key", 418: ""} {
+			a := h.mustPost("/v1/chat/completions", streamed(fmt.Sprintf("m+status=%d", status)))
+			if e := a.mustDecode(t).Error; a.StatusCode != status || e == nil || deref(e.Code) != code {
+				t.Errorf("status %d: %d %s", status, a.StatusCode, a.body)
+			}
+		}
+	},
+	"retry-after": func(t *testing.T, h *house) {
+		h.wantHeader(t, "status=429+retry-after=2", 429, "Retry-After", "2")
+		h.wantHeader(t, "status=429", 429, "X-Ratelimit-Remaining-Requests", "0")
+		h.wantHeader(t, "status=503+retry-after=Wed, 21 Oct 2026 07:28:00 GMT", 503, "Retry-After", "Wed, 21 Oct 2026 07:28:00 GMT")
+	},
+	"retry-after-ms": func(t *testing.T, h *house) {
+		h.wantHeader(t, "status=429+retry-after-ms=250", 429, "Retry-After-Ms", "250")
+	},
+	"redirect": func(t *testing.T, h *house) {
+		h.wantHeader(t, "redirect=http://else.invalid/a%2Bb", 302, "Location", "http://else.invalid/a+b")
+	},
+	"html-error": func(t *testing.T, h *house) {
+		h.wantHeader(t, "html-error=502", 502, "Content-Type", "text/html; charset=utf-8")
+	},
+	"html": func(t *testing.T, h *house) { h.wantHeader(t, "html", 200, "Content-Type", "text/html; charset=utf-8") },
+	"set-cookie": func(t *testing.T, h *house) {
+		h.wantHeader(t, "set-cookie", 200, "Set-Cookie", "simulator=1; Path=/; HttpOnly")
+	},
+	"header":          func(t *testing.T, h *house) { h.wantHeader(t, "header=X-Odd: odd", 200, "X-Odd", "odd") },
+	"context-length":  func(t *testing.T, h *house) { h.wantCode(t, "context-length", 400, "context_length_exceeded") },
+	"content-filter":  func(t *testing.T, h *house) { h.wantCode(t, "content-filter", 400, "content_filter") },
+	"model-not-found": func(t *testing.T, h *house) { h.wantCode(t, "model-not-found", 404, "model_not_found") },
+	"no-prefill": func(t *testing.T, h *house) {
+		h.wantStatuses(t, "no-prefill", 200)
+		a := h.mustPost("/v1/chat/completions", `{"model":"m+no-prefill","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)
+		if a.StatusCode != 400 {
+			t.Errorf("status = %d, want 400", a.StatusCode)
+		}
+	},
+	"reset": func(t *testing.T, h *house) {
+		_, err := h.ask("POST", "/v1/chat/completions", plain("m+reset"))
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("error = %v, want a reset", err)
+		}
+	},
+	"hang": func(t *testing.T, h *house) {
+		if err := h.leaveAfter(30*time.Millisecond, plain("m+hang")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error = %v, want none but the client's own", err)
+		}
+	},
+	"headers": func(t *testing.T, h *house) {
+		h.wantSlow(t, "headers=60ms", plain, 60*time.Millisecond, 60*time.Millisecond)
+		h.wantSlow(t, "headers=60ms", streamed, 60*time.Millisecond, 60*time.Millisecond)
+	},
+	"first": func(t *testing.T, h *house) {
+		h.wantSlow(t, "first=150ms", plain, 0, 150*time.Millisecond)
+		h.wantSlow(t, "first=150ms", streamed, 0, 150*time.Millisecond)
+	},
+	"stall": func(t *testing.T, h *house) {
+		h.wantSlow(t, "stall=150ms@10", streamed, 0, 150*time.Millisecond)
+		h.wantSlow(t, "stall=150ms@10", plain, 0, 150*time.Millisecond)
+	},
+	"cut": func(t *testing.T, h *house) {
+		a := h.mustPost("/v1/chat/completions", streamed("m+cut=40"))
+		if s := gather(t, a.body); !errors.Is(a.err, syscall.ECONNRESET) || s.frames != 40 || s.done || s.finish[0] != "" {
+			t.Errorf("cut=40: %d frames, done %t, error %v", s.frames, s.done, a.err)
+		}
+		a = h.mustPost("/v1/chat/completions", streamed("m+cut=40,clean"))
+		if s := gather(t, a.body); a.err != nil || s.frames != 40 || s.done || s.finish[0] != "" {
+			t.Errorf("cut=40,clean: %d frames, done %t, error %v", s.frames, s.done, a.err)
+		}
+		a = h.mustPost("/v1/chat/completions", plain("m+cut=40"))
+		if len(a.body) != 40 || !errors.Is(a.err, syscall.ECONNRESET) {
+			t.Errorf("cut=40 of a plain answer: %d bytes, error %v", len(a.body), a.err)
+		}
+		a = h.mustPost("/v1/chat/completions", plain("m+cut=40,clean"))
+		if len(a.body) != 40 || a.err != nil {
+			t.Errorf("cut=40,clean of a plain answer: %d bytes, error %v", len(a.body), a.err)
+		}
+	},
+	"malformed": func(t *testing.T, h *house) {
+		s := gather(t, h.stream("tokens=6+malformed=5"))
+		fifth := events(h.stream("tokens=6+malformed=5"))[4].data
+		if s.broken != 1 || s.frames != 9 || !s.done || json.Valid([]byte(fifth)) {
+			t.Errorf("%d broken of %d frames, done %t", s.broken, s.frames, s.done)
+		}
+	},
+	"error-event": func(t *testing.T, h *house) {
+		s := gather(t, h.stream("error-event=5"))
+		if s.errors != 1 || s.frames != 5 || s.done {
+			t.Errorf("%d errors, %d frames, done %t; want one error as frame 5 and nothing more", s.errors, s.frames, s.done)
+		}
+	},
+	"no-done": func(t *testing.T, h *house) {
+		if s := gather(t, h.stream("no-done")); s.done || s.finish[0] != "stop" || s.usage == nil {
+			t.Errorf("done %t, finish %q, usage %v", s.done, s.finish[0], s.usage)
+		}
+	},
+	"no-usage": func(t *testing.T, h *house) {
+		if s := gather(t, h.stream("no-usage")); s.usage != nil || !s.done {
+			t.Errorf("usage %v, done %t", s.usage, s.done)
+		}
+		if c := h.mustPost("/v1/chat/completions", plain("m+no-usage")).mustDecode(t); c.Usage != nil || len(c.Choices) != 1 {
+			t.Errorf("usage %v", c.Usage)
+		}
+	},
+	"no-blank": func(t *testing.T, h *house) {
+		list := events(h.stream("no-blank"))
+		if last := list[len(list)-1]; last.ended || last.data != "[DONE]" || !list[len(list)-2].ended {
+			t.Errorf("last event %+v", last)
+		}
+		list = events(h.stream("no-blank+no-done"))
+		if last := list[len(list)-1]; last.ended || mustParse(t, last.data).Usage == nil {
+			t.Errorf("last event without [DONE] %+v", last)
+		}
+	},
+	"crlf": func(t *testing.T, h *house) {
+		body := h.stream("crlf")
+		if strings.Count(body, "\n") != strings.Count(body, "\r\n") || !strings.HasSuffix(body, "data: [DONE]\r\n\r\n") || !gather(t, body).done {
+			t.Errorf("body = %.300q", body)
+		}
+	},
+	"comments": func(t *testing.T, h *house) {
+		for i, e := range events(h.stream("comments+tokens=2"))[:5] {
+			if e.comments != 1 || e.data == "" {
+				t.Errorf("event %d = %+v", i, e)
+			}
+		}
+	},
+	"bom": func(t *testing.T, h *house) {
+		if body := h.stream("bom"); !strings.HasPrefix(body, "\ufeffdata: {") || strings.Count(body, "\ufeff") != 1 {
+			t.Errorf("body = %.40q", body)
+		}
+	},
+	"event-first": func(t *testing.T, h *house) {
+		list := events(h.stream("event-first+error-event=3"))
+		if len(list) != 3 || list[0].name != "message" || list[2].name != "error" {
+			t.Errorf("events %+v", list)
+		}
+	},
+	"json-for-stream": func(t *testing.T, h *house) {
+		a := h.mustPost("/v1/chat/completions", streamed("m+json-for-stream"))
+		if c := a.mustDecode(t); a.Header.Get("Content-Type") != "application/json" || c.Object != "chat.completion" {
+			t.Errorf("%s %s", a.Header.Get("Content-Type"), a.body)
+		}
+	},
+	"sse-for-json": func(t *testing.T, h *house) {
+		a := h.mustPost("/v1/chat/completions", plain("m+sse-for-json"))
+		if s := gather(t, a.body); !s.done || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/event-stream") {
+			t.Errorf("%s %.200s", a.Header.Get("Content-Type"), a.body)
+		}
+	},
+	"gzip": func(t *testing.T, h *house) {
+		want := h.mustPost("/v1/chat/completions", plain("m")).mustDecode(t).Choices[0].Message.Content
+		a := h.mustPost("/v1/chat/completions", plain("m+gzip"))
+		if c := mustParse(t, mustUnzip(t, a)); c.Choices[0].Message.Content != want {
+			t.Errorf("content = %q", c.Choices[0].Message.Content)
+		}
+		if s := gather(t, mustUnzip(t, h.mustPost("/v1/chat/completions", streamed("m+gzip")))); s.text[0] != want || !s.done {
+			t.Errorf("stream = %+v", s)
+		}
+	},
+	"gzip-bomb": func(t *testing.T, h *house) {
+		a := h.mustPost("/v1/chat/completions", plain("m+gzip-bomb"))
+		if a.err != nil || len(a.body) > 2<<20 || a.Header.Get("Content-Encoding") != "gzip" {
+			t.Fatalf("%d bytes on the wire, %v, %v", len(a.body), a.Header, a.err)
+		}
+		if testing.Short() {
+			return
+		}
+		z, err := gzip.NewReader(strings.NewReader(a.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, z); n != 1<<30 || err != nil {
+			t.Errorf("decodes to %d bytes, %v; want 1 GiB and a right checksum", n, err)
+		}
+	},
+	"huge": func(t *testing.T, h *house) {
+		a := h.mustPost("/v1/chat/completions", plain("m+huge=3MB"))
+		if c := a.mustDecode(t); len(a.body) != 3e6 || c.Choices[0].Message.Content == "" {
+			t.Errorf("%d bytes", len(a.body))
+		}
+		a = h.mustPost("/v1/chat/completions", streamed("m+huge=3MiB"))
+		if s := gather(t, a.body); len(a.body) != 3<<20 || !s.done || s.frames != 1 || s.broken != 0 {
+			t.Errorf("stream: %d bytes, %d frames, %d broken", len(a.body), s.frames, s.broken)
+		}
+	},
+	"length": func(t *testing.T, h *house) {
+		want := len(h.mustPost("/v1/chat/completions", plain("m+length=-0010")).body) // the same length of name
+		a := h.mustPost("/v1/chat/completions", plain("m+length=+0010"))
+		if !errors.Is(a.err, io.ErrUnexpectedEOF) || a.ContentLength != int64(len(a.body))+10 || len(a.body) != want+10 {
+			t.Errorf("length=+10: %d announced, %d came, %v", a.ContentLength, len(a.body), a.err)
+		}
+	},
+	"duplicate-length": func(t *testing.T, h *house) {
+		if got := h.raw(t, plain("m+duplicate-length")); strings.Count(got, "Content-Length: ") != 2 {
+			t.Errorf("wire = %s", got)
+		}
+		if _, err := h.ask("POST", "/v1/chat/completions", plain("m+duplicate-length")); err == nil {
+			t.Error("net/http takes it")
+		}
+	},
+	"smuggle": func(t *testing.T, h *house) {
+		got := h.raw(t, plain("m+smuggle"))
+		if strings.Count(got, "HTTP/1.1 200 OK") != 2 || !strings.Contains(got, "Transfer-Encoding: chunked") || !strings.HasSuffix(got, "forged") {
+			t.Errorf("wire = %s", got)
+		}
+	},
+	"early-hints": func(t *testing.T, h *house) {
+		var early int
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+			early = code
+			return nil
+		}})
+		r, _ := http.NewRequestWithContext(ctx, "POST", h.url+"/v1/chat/completions", strings.NewReader(plain("m+early-hints")))
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if early != http.StatusEarlyHints || resp.StatusCode != 200 || resp.Header.Get("Link") != "" {
+			t.Errorf("first %d, then %d %v", early, resp.StatusCode, resp.Header)
+		}
+	},
+	"trailers": func(t *testing.T, h *house) {
+		for _, body := range []string{plain("m+trailers"), streamed("m+trailers")} {
+			if a := h.mustPost("/v1/chat/completions", body); a.err != nil || !strings.HasPrefix(a.Trailer.Get("X-Simulator-Trailer"), "request ") {
+				t.Errorf("trailer %v, %v", a.Trailer, a.err)
+			}
+		}
+	},
+}
+
+func TestEveryFaultDoesWhatItSays(t *testing.T) {
+	known := 0
+	for _, f := range simulator.Faults() {
+		check := faultCases[f.Name]
+		if check == nil || f.Form == "" || f.Text == "" {
+			t.Errorf("fault %+v has no case or no text", f)
+			continue
+		}
+		known++
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			check(t, mustServe(t, simulator.Options{}))
+		})
+	}
+	if known != len(faultCases) {
+		t.Errorf("%d cases for %d faults", len(faultCases), known)
+	}
+}
+
+func TestFaultHeaderWinsOverTheModel(t *testing.T) {
+	h := mustServe(t, simulator.Options{})
+	for _, tt := range []struct {
+		name, method, path, body, faults string
+		want                             int
+	}{
+		{"chat", "POST", "/v1/chat/completions", plain("m+status=500"), "status=418", 418},
+		{"a name that ends in a plus", "POST", "/v1/chat/completions", plain("command-r+"), "", 200},
+		{"an unknown fault", "POST", "/v1/chat/completions", plain("m"), "no-such", 400},
+		{"a value where none is taken", "POST", "/v1/chat/completions", plain("m"), "html=1", 400},
+		{"embeddings", "POST", "/v1/embeddings", `{"model":"e","input":"x"}`, "status=503", 503},
+		{"models", "GET", "/v1/models", "", "status=502", 502},
+		{"an unknown path", "PUT", "/v1/anything/else", "x", "status=504", 504},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if a := h.mustAsk(tt.method, tt.path, tt.body, simulator.HeaderFault, tt.faults); a.StatusCode != tt.want {
+				t.Errorf("status = %d, want %d: %s", a.StatusCode, tt.want, a.body)
+			}
+		})
+	}
+}
+
+// stream asks for a stream with faults and returns its body.
+func (h *house) stream(faults string) string {
+	h.t.Helper()
+	a := h.mustPost("/v1/chat/completions", streamed("m+"+faults))
+	if a.err != nil {
+		h.t.Fatalf("%s: %v", faults, a.err)
+	}
+	return a.body
+}
+
+func (h *house) wantStatuses(t *testing.T, faults string, want ...int) {
+	t.Helper()
+	for i, status := range want {
+		if a := h.mustPost("/v1/chat/completions", plain("m+"+faults)); a.StatusCode != status {
+			t.Errorf("%s: call %d has status %d, want %d", faults, i+1, a.StatusCode, status)
+		}
+	}
+}
+
+func (h *house) wantHeader(t *testing.T, faults string, status int, name, value string) {
+	t.Helper()
+	a := h.mustPost("/v1/chat/completions", plain("m"), simulator.HeaderFault, faults)
+	if a.StatusCode != status || a.Header.Get(name) != value {
+		t.Errorf("%s: %d with %s %q, want %d with %q", faults, a.StatusCode, name, a.Header.Get(name), status, value)
+	}
+}
+
+func (h *house) wantCode(t *testing.T, faults string, status int, code string) {
+	t.Helper()
+	a := h.mustPost("/v1/chat/completions", streamed("m+"+faults))
+	if e := a.mustDecode(t).Error; a.StatusCode != status || e == nil || deref(e.Code) != code {
+		t.Errorf("%s: %d %s, want %d with code %s", faults, a.StatusCode, a.body, status, code)
+	}
+}
+
+// wantSlow checks when the headers and when the end came: headers not before
+// the first delay, and, where the delay is behind them, well before the end.
+func (h *house) wantSlow(t *testing.T, faults string, body func(string) string, headers, end time.Duration) {
+	t.Helper()
+	start := time.Now()
+	resp, err := http.Post(h.url+"/v1/chat/completions", "application/json", strings.NewReader(body("m+"+faults)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	atHeaders := time.Since(start)
+	_, err = io.Copy(io.Discard, resp.Body)
+	atEnd := time.Since(start)
+	if err != nil || atHeaders < headers || atEnd < end || headers == 0 && atHeaders >= end {
+		t.Errorf("%s: headers after %s, end after %s, %v; want %s and %s", faults, atHeaders, atEnd, err, headers, end)
+	}
+}
+
+// leaveAfter sends a request, leaves, and returns what the client saw.
+func (h *house) leaveAfter(d time.Duration, body string) error {
+	ctx, cancel := context.WithTimeout(h.t.Context(), d)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "POST", h.url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// raw returns the bytes of an answer as they stand on the wire.
+func (h *house) raw(t *testing.T, body string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: sim\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	got, err := io.ReadAll(bufio.NewReader(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got)
+}
+
+func mustUnzip(t *testing.T, a *answer) string {
+	t.Helper()
+	if a.Header.Get("Content-Encoding") != "gzip" {
+		t.Fatalf("content encoding = %q", a.Header.Get("Content-Encoding"))
+	}
+	z, err := gzip.NewReader(strings.NewReader(a.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got)
+}
