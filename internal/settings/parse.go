@@ -1,0 +1,219 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"modelgate/internal/access"
+	"modelgate/internal/secret"
+)
+
+// maxFile bounds the file, in bytes.
+const maxFile = 8 << 20
+
+// FileError says where a file is wrong, in one line.
+type FileError struct {
+	File         string
+	Line, Column int    // 1-based; zero when the place is not known
+	Path         string // such as providers[2].api_key; empty when not known
+	Problem      string
+}
+
+func (e *FileError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	b.WriteString(": ")
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.Problem)
+	return b.String()
+}
+
+// Opener turns references into credentials.
+type Opener struct {
+	Env func(name string) (string, bool) // os.LookupEnv
+	Box *secret.Box                      // nil when no master key was given
+}
+
+// Load reads the file at path. An absent file is an error that errors.Is
+// reports as fs.ErrNotExist.
+func Load(path string, o Opener) (*Settings, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, b, o)
+}
+
+// Parse reads b, the content of file, and opens the credentials in it. The
+// error is a *FileError.
+func Parse(file string, b []byte, o Opener) (*Settings, error) {
+	if len(b) > maxFile {
+		return nil, &FileError{File: file, Problem: fmt.Sprintf("the file is larger than %d bytes", maxFile)}
+	}
+	s := new(Settings)
+	err := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(s)
+	if err != nil && err != io.EOF { // an empty file is one that says nothing
+		return nil, syntaxError(file, err)
+	}
+	if path, err := s.check(o); err != nil {
+		e := &FileError{File: file, Path: path, Problem: err.Error()}
+		e.Line, e.Column = place(b, path)
+		return nil, e
+	}
+	return s, nil
+}
+
+func syntaxError(file string, err error) error {
+	e := &FileError{File: file, Problem: err.Error()}
+	if y, ok := errors.AsType[yaml.Error](err); ok {
+		e.Problem = y.GetMessage()
+		if t := y.GetToken(); t != nil {
+			e.Line, e.Column = t.Position.Line, t.Position.Column
+		}
+	}
+	e.Problem, _, _ = strings.Cut(e.Problem, "\n")
+	return e
+}
+
+// place finds the line of a path in the file. A path that is not there, since
+// a field is missing, gives the place of its parent.
+func place(b []byte, path string) (line, column int) {
+	f, err := parser.ParseBytes(b, 0)
+	if err != nil {
+		return 0, 0
+	}
+	for path != "" {
+		p, err := yaml.PathString("$." + path)
+		if err != nil {
+			return 0, 0
+		}
+		if n, err := p.FilterFile(f); err == nil && n != nil {
+			return position(n)
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	return 0, 0
+}
+
+func position(n ast.Node) (line, column int) {
+	t := n.GetToken()
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
+		t = m.Values[0].Key.GetToken()
+	}
+	return t.Position.Line, t.Position.Column
+}
+
+var slugForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// check judges what the types can't say and opens credentials. It returns the
+// path of what is wrong.
+func (s *Settings) check(o Opener) (path string, err error) {
+	if s.Version != 0 && s.Version != 1 {
+		return "version", fmt.Errorf("this version of modelgate reads version 1, not %d", s.Version)
+	}
+	slugs := make(map[string]bool, len(s.Providers))
+	for i := range s.Providers {
+		p := &s.Providers[i]
+		at := fmt.Sprintf("providers[%d]", i)
+		if !slugForm.MatchString(p.Slug) {
+			return at + ".slug", errors.New("a slug has 1 to 128 letters, digits, dots, dashes and underscores, and begins with a letter or digit")
+		}
+		if slugs[p.Slug] {
+			return at + ".slug", fmt.Errorf("the slug %q stands twice", p.Slug)
+		}
+		slugs[p.Slug] = true
+		if p.Provider == "" {
+			return at + ".provider", errors.New("name a provider; `modelgate providers` lists them")
+		}
+		if p.key, err = o.open(p.APIKey); err != nil {
+			return at + ".api_key", err
+		}
+	}
+	for i, k := range s.Keys {
+		if _, err := access.ParseHash(k.SHA256); err != nil {
+			return fmt.Sprintf("keys[%d].sha256", i), err
+		}
+	}
+	for i, h := range s.Compat.HeaderPrefixes {
+		if !strings.HasSuffix(h, "-") || strings.ContainsAny(h, " :\t") {
+			return fmt.Sprintf("compat.header_prefixes[%d]", i), errors.New("a header prefix ends in a dash, as x-example-")
+		}
+	}
+	switch s.Log.Level {
+	case "", "debug", "info", "warn", "error":
+		return "", nil
+	}
+	return "log.level", errors.New("the level is debug, info, warn or error")
+}
+
+var envForm = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
+
+// open turns a reference into a credential. The reference itself may be a
+// credential that someone wrote plainly, so it is never repeated.
+func (o Opener) open(ref string) (secret.String, error) {
+	if ref == "" {
+		return secret.String{}, nil
+	}
+	if m := envForm.FindStringSubmatch(ref); m != nil {
+		v, ok := o.Env(m[1])
+		if !ok || v == "" {
+			return secret.String{}, fmt.Errorf("the environment variable %s is not set", m[1])
+		}
+		return secret.New(v), nil
+	}
+	if !secret.Sealed(ref) {
+		return secret.String{}, errors.New("a credential does not stand here plainly; write ${NAME} for an environment variable, or what `modelgate seal` prints")
+	}
+	if o.Box == nil {
+		return secret.String{}, errors.New("a sealed value needs the master key; set MODELGATE_MASTER_KEY or --master-key-file")
+	}
+	return o.Box.Open(ref)
+}
+
+// UnmarshalYAML reads a size.
+func (s *Size) UnmarshalYAML(b []byte) error {
+	text := strings.Trim(strings.TrimSpace(string(b)), `"'`)
+	number, unit := text, ""
+	if i := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		number, unit = text[:i], strings.TrimSpace(text[i:])
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	shift, ok := map[string]uint{"": 0, "B": 0, "KB": 10, "MB": 20, "GB": 30}[strings.ToUpper(unit)]
+	if err != nil || !ok || n > 1<<33 {
+		return fmt.Errorf("a size is a number of bytes, or one with KB, MB or GB; not %.40q", text)
+	}
+	*s = Size(n << shift)
+	return nil
+}
+
+// UnmarshalYAML reads a duration.
+func (d *Duration) UnmarshalYAML(b []byte) error {
+	text := strings.Trim(strings.TrimSpace(string(b)), `"'`)
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("a duration is a number with ms, s, m or h, as 30s; not %.40q", text)
+	}
+	*d = Duration(v)
+	return nil
+}

@@ -1,0 +1,132 @@
+package settings_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/secret"
+	"modelgate/internal/settings"
+)
+
+const whole = `version: 1
+providers:
+  - slug: openai-prod
+    provider: openai
+    api_key: ${OPENAI_API_KEY}
+    models: [gpt-4.1, o3]
+  - slug: local
+    provider: openai-compatible
+    custom_host: http://10.0.0.7:8000/v1
+keys:
+  - name: ci
+    sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+    providers: [openai]
+limits:
+  json_body: 8 MB
+  event: 4096
+timeouts:
+  first_token: 1500ms
+  total: -1s
+drain: {min: 2s, max: 1m}
+upstream:
+  trusted_hosts: [10.0.0.7]
+compat:
+  header_prefixes: [x-example-]
+log: {level: debug}
+`
+
+func env(name string) (string, bool) {
+	if name == "OPENAI_API_KEY" {
+		return "sk-canary", true
+	}
+	return "", false
+}
+
+func TestParseReadsTheWholeFile(t *testing.T) {
+	s, err := settings.Parse("modelgate.yaml", []byte(whole), settings.Opener{Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Providers[0].Key().Reveal(); got != "sk-canary" {
+		t.Errorf("credential = %q, want that of the environment", got)
+	}
+	if got := s.Limits.JSONBody.Or(1); got != 8<<20 {
+		t.Errorf("json_body = %d, want 8 MB", got)
+	}
+	if got := s.Limits.Decoded.Or(7); got != 7 {
+		t.Errorf("decoded = %d, want the default", got)
+	}
+	if got := s.Timeouts.FirstToken.Or(1); got != 1500*time.Millisecond {
+		t.Errorf("first_token = %v", got)
+	}
+	if got := s.Timeouts.Total.Or(time.Hour); got != 0 {
+		t.Errorf("total = %v, want no limit", got)
+	}
+	if got := s.Timeouts.Idle.Or(time.Hour); got != time.Hour {
+		t.Errorf("idle = %v, want the default", got)
+	}
+	if len(s.Keys) != 1 || len(s.Upstream.TrustedHosts) != 1 || s.Drain.Max.Or(0) != time.Minute {
+		t.Errorf("settings = %+v", s)
+	}
+}
+
+func TestParseTakesAnEmptyFile(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "version: 1\n"} {
+		if _, err := settings.Parse("f", []byte(text), settings.Opener{Env: env}); err != nil {
+			t.Errorf("Parse(%q) = %v", text, err)
+		}
+	}
+}
+
+func TestParseOpensSealedCredentials(t *testing.T) {
+	box, err := secret.NewBox(secret.New("a master key of some length"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "providers:\n  - slug: a\n    provider: openai\n    api_key: " + box.Seal(secret.New("sk-sealed")) + "\n"
+	s, err := settings.Parse("f", []byte(text), settings.Opener{Env: env, Box: box})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Providers[0].Key().Reveal(); got != "sk-sealed" {
+		t.Errorf("credential = %q", got)
+	}
+	if _, err := settings.Parse("f", []byte(text), settings.Opener{Env: env}); err == nil || !strings.Contains(err.Error(), "MODELGATE_MASTER_KEY") {
+		t.Errorf("without a master key: %v, want a word about it", err)
+	}
+}
+
+func TestParseNamesTheLineAndThePath(t *testing.T) {
+	provider := "providers:\n  - slug: a\n    provider: openai\n"
+	for _, tt := range []struct{ name, text, want string }{
+		{"unknown field", "version: 1\nprovidrs: []\n", `f:2:1: unknown field "providrs"`},
+		{"wrong type", "providers: 7\n", "f:1:12: "},
+		{"not YAML", "a: [\n", "f:1:"},
+		{"version", "version: 2\n", "f:1:10: version: "},
+		{"slug", "providers:\n  - slug: a b\n    provider: openai\n", "f:2:11: providers[0].slug: "},
+		{"slug twice", provider + "  - slug: a\n    provider: groq\n", "f:4:11: providers[1].slug: "},
+		{"no provider", "providers:\n  - slug: a\n", "f:2:5: providers[0].provider: "},
+		{"plain credential", provider + "    api_key: sk-plain\n", "f:4:14: providers[0].api_key: a credential does not stand here plainly"},
+		{"unset variable", provider + "    api_key: ${NOWHERE}\n", "f:4:14: providers[0].api_key: the environment variable NOWHERE is not set"},
+		{"hash", "keys:\n  - sha256: abc\n", "f:2:13: keys[0].sha256: "},
+		{"prefix", "compat:\n  header_prefixes: [x-a]\n", "f:2:21: compat.header_prefixes[0]: "},
+		{"size", "limits:\n  json_body: 5 parsecs\n", "a size is"},
+		{"duration", "drain:\n  max: 5\n", "a duration is"},
+		{"level", "log:\n  level: loud\n", "f:2:10: log.level: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := settings.Parse("f", []byte(tt.text), settings.Opener{Env: env})
+			if err == nil {
+				t.Fatal("Parse took it")
+			}
+			got := err.Error()
+			if !strings.Contains(got, tt.want) || strings.Contains(got, "\n") {
+				t.Errorf("error %q, want one line with %q", got, tt.want)
+			}
+			if strings.Contains(got, "sk-plain") {
+				t.Errorf("the error shows a credential: %q", got)
+			}
+		})
+	}
+}
