@@ -1,6 +1,6 @@
 package jsonedit
 
-// Edit changes one top-level member of a document.
+// Edit changes one top-level member of a document. Its names must be UTF-8.
 type Edit struct {
 	// Name is the member's name, unescaped.
 	Name string

@@ -153,7 +153,7 @@ func (d *Doc) member(s *scanner, i int) (next int, more bool, err error) {
 	if m.end = s.value(m.value, 1); m.end < 0 {
 		return 0, false, s.error()
 	}
-	if !d.add(m) {
+	if !d.add(&m) {
 		line, column := position(d.b, i)
 		return 0, false, &DuplicateKeyError{Key: string(d.name(&m)), Offset: i, Line: line, Column: column}
 	}
@@ -168,29 +168,29 @@ func (d *Doc) member(s *scanner, i int) (next int, more bool, err error) {
 	return 0, false, s.error()
 }
 
-// add remembers a member, and reports whether its name is new.
-func (d *Doc) add(m member) bool {
+// add unescapes the key of a member, remembers it, and reports whether its name is new.
+func (d *Doc) add(m *member) bool {
 	key := d.b[m.key+1 : m.keyEnd-1]
 	if bytes.IndexByte(key, '\\') >= 0 {
 		m.name = len(d.names)
 		d.names = appendUnescaped(d.names, key)
 		m.nameEnd = len(d.names)
 	}
-	name := d.name(&m)
+	name := d.name(m)
 	if d.n < inlineMembers {
 		for i := range d.n {
 			if bytes.Equal(d.name(&d.few[i]), name) {
 				return false
 			}
 		}
-		d.few[d.n] = m
+		d.few[d.n] = *m
 		d.n++
 		return true
 	}
 	if d.n == inlineMembers {
 		d.index.reset(d)
 	}
-	d.more = append(d.more, m)
+	d.more = append(d.more, *m)
 	d.n++
 	return d.index.add(d, name, d.n-1)
 }

@@ -3,6 +3,7 @@ package jsonedit_test
 import (
 	"bytes"
 	"testing"
+	"unicode/utf8"
 
 	"modelgate/internal/jsonedit"
 )
@@ -23,7 +24,7 @@ func FuzzApply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, set, value, remove, rename string) {
 		var d jsonedit.Doc
-		if _, err := jsonedit.ParseValue([]byte(value)); err != nil || d.Scan(b) != nil {
+		if _, err := jsonedit.ParseValue([]byte(value)); err != nil || d.Scan(b) != nil || !utf8.ValidString(set+" "+rename) {
 			return
 		}
 		edits := []jsonedit.Edit{{Name: remove}, {Name: set, Value: []byte(value)}, {Name: "model", Rename: rename}}

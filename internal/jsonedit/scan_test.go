@@ -1,0 +1,249 @@
+package jsonedit_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"modelgate/internal/jsonedit"
+)
+
+func TestScanSaysWhereAndWhatIsWrong(t *testing.T) {
+	for _, tt := range []struct{ doc, want string }{
+		{"", "line 1, column 1: expected an object"},
+		{"\n [1]", "line 2, column 2: expected an object"},
+		{"\ufeff{}", "line 1, column 1: expected an object"},
+		{"{", "line 1, column 2: expected a key in double quotes"},
+		{"{\n  \"a\": 1,\n}", "line 3, column 1: expected a key in double quotes"},
+		{"{'a':1}", "line 1, column 2: expected a key in double quotes"},
+		{"{\"a\" 1}", "line 1, column 6: expected ':' after a key"},
+		{"{\"a\":}", "line 1, column 6: expected a value"},
+		{"{\"a\":", "line 1, column 6: expected a value, found the end"},
+		{"{\n\n  \"model\": \"m\" \"x\"}", "line 3, column 16: expected ',' or '}' after a member"},
+		{"{\"a\":{\"b\":1]}", "line 1, column 12: expected ',' or '}' after a member"},
+		{"{\"a\":[1 2]}", "line 1, column 9: expected ',' or ']' after an element"},
+		{"{\"a\":[1,]}", "line 1, column 9: expected a value"},
+		{"{\"a\":01}", "line 1, column 7: expected ',' or '}' after a member"},
+		{"{\"a\":-}", "line 1, column 7: expected a digit"},
+		{"{\"a\":1.}", "line 1, column 8: expected a digit"},
+		{"{\"a\":1e+}", "line 1, column 9: expected a digit"},
+		{"{\"a\":nul}", "line 1, column 6: expected a value, such as null"},
+		{"{\"a\":\"b}", "line 1, column 9: expected a double quote to end the string, found the end"},
+		{"{\"a\":\"b\\", "line 1, column 9: expected an escape after the backslash, found the end"},
+		{"{\"a\":\"\\x\"}", `line 1, column 8: expected one of "\/bfnrtu after a backslash`},
+		{"{\"a\":\"\\u12g4\"}", `line 1, column 11: expected four hexadecimal digits after \u`},
+		{"{\"a\":\"line\nbreak\"}", "line 1, column 11: expected control characters and line ends within a string to be escaped"},
+		{"{\"a\":\"é\xffé\"}", "line 1, column 9: expected UTF-8 within a string"},
+		{"{} {}", "line 1, column 4: expected nothing after the document"},
+		{"{\"a\":1,\n\"\\u0061\":2}", `line 2, column 1: the key "a" stands twice, send it once`},
+	} {
+		var d jsonedit.Doc
+		if err := d.Scan([]byte(tt.doc)); err == nil || err.Error() != tt.want {
+			t.Errorf("Scan(%q)\n got %v\nwant %s", tt.doc, err, tt.want)
+		}
+	}
+}
+
+func TestScanLooksAtEveryByteOfAString(t *testing.T) {
+	for length := range 40 {
+		for at := range length {
+			for _, wrong := range []string{"\x00", "\n", "\x1f", "\xff", "\"", `\q`} {
+				text := strings.Repeat("x", at) + wrong + strings.Repeat("é", length-at)
+				for _, doc := range []string{`{"a":"` + text + `"}`, `{"` + text + `":[1, 2, 3, 4, 5, 6, 7, 8, 9]}`} {
+					var d jsonedit.Doc
+					if err := d.Scan([]byte(doc)); err == nil {
+						t.Fatalf("Scan(%q) accepted it", doc)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestNestingIsBounded(t *testing.T) {
+	nested := func(n int) []byte {
+		return []byte(`{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}")
+	}
+	var d jsonedit.Doc
+	if err := d.Scan(nested(jsonedit.MaxDepth)); err != nil {
+		t.Errorf("%d levels: %v", jsonedit.MaxDepth, err)
+	}
+	var syntax *jsonedit.SyntaxError
+	if err := d.Scan(nested(jsonedit.MaxDepth + 1)); !errors.As(err, &syntax) || syntax.Offset != 4+jsonedit.MaxDepth {
+		t.Errorf("%d levels: %v, want an error at offset %d", jsonedit.MaxDepth+1, err, 4+jsonedit.MaxDepth)
+	}
+	if err := d.Scan([]byte(strings.Repeat(`{"a":`, 1_000_000))); err == nil {
+		t.Error("a million levels were accepted")
+	}
+}
+
+func TestManyMembersAreFoundAndComparedByName(t *testing.T) {
+	const n = 20_000
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"k\u005f%d":%d`, i, i)
+	}
+	members := b.String()[1:]
+	var d jsonedit.Doc
+	for range 2 { // the second time with the memory of the first
+		if err := d.Scan([]byte("{" + members + "}")); err != nil || d.Len() != n {
+			t.Fatalf("Scan: %v, %d members, want %d", err, d.Len(), n)
+		}
+		for i := range n {
+			if v, ok := d.Find(fmt.Sprintf("k_%d", i)); !ok || string(v.Raw()) != fmt.Sprint(i) {
+				t.Fatalf("Find(k_%d) = %s, %t", i, v.Raw(), ok)
+			}
+		}
+	}
+	for _, again := range []int{0, 15, 16, 17, 64, n - 1} {
+		var duplicate *jsonedit.DuplicateKeyError
+		err := d.Scan(fmt.Appendf(nil, `{%s,"k_%d":0}`, members, again))
+		if !errors.As(err, &duplicate) || duplicate.Key != fmt.Sprintf("k_%d", again) || duplicate.Offset != len(members)+2 {
+			t.Errorf("k_%d again: %v", again, err)
+		}
+	}
+	for size := 2; size < 200; size++ { // the repeated key may be the one that makes the index grow
+		doc := "{"
+		for i := range size {
+			doc += fmt.Sprintf(`"%d":0,`, i)
+		}
+		var duplicate *jsonedit.DuplicateKeyError
+		if err := d.Scan([]byte(doc + `"1":0}`)); !errors.As(err, &duplicate) {
+			t.Errorf("1 again after %d members: %v", size, err)
+		}
+	}
+}
+
+func TestADocCanBeUsedAgain(t *testing.T) {
+	var d jsonedit.Doc
+	for _, tt := range []struct{ doc, found string }{{`{"a":1,"\u0062":2}`, "ab"}, {`{"c":3}`, "c"}, {`{}`, ""}, {`{"a"}`, ""}} {
+		_ = d.Scan([]byte(tt.doc))
+		found := ""
+		for _, name := range []string{"a", "b", "c"} {
+			if _, ok := d.Find(name); ok {
+				found += name
+			}
+		}
+		if found != tt.found {
+			t.Errorf("%s: found %s, want %s", tt.doc, found, tt.found)
+		}
+	}
+	d.Reset()
+	if d.Len() != 0 || d.Bytes() != nil || d.Apply(nil) != nil {
+		t.Errorf("after Reset: %d members, %s", d.Len(), d.Bytes())
+	}
+}
+
+func TestValuesSayWhatTheyAre(t *testing.T) {
+	for _, tt := range []struct {
+		raw     string
+		kind    jsonedit.Kind
+		integer any
+		float   any
+	}{
+		{"null", jsonedit.Null, nil, nil},
+		{"true", jsonedit.Bool, nil, nil},
+		{`"1"`, jsonedit.String, nil, nil},
+		{"[1]", jsonedit.Array, nil, nil},
+		{`{"a":1}`, jsonedit.Object, nil, nil},
+		{"0", jsonedit.Number, int64(0), 0.0},
+		{"-7", jsonedit.Number, int64(-7), -7.0},
+		{"1.0", jsonedit.Number, nil, 1.0},
+		{"1e2", jsonedit.Number, nil, 100.0},
+		{"9223372036854775807", jsonedit.Number, int64(math.MaxInt64), float64(math.MaxInt64)},
+		{"-9223372036854775808", jsonedit.Number, int64(math.MinInt64), float64(math.MinInt64)},
+		{"9223372036854775808", jsonedit.Number, nil, float64(1 << 63)},
+		{"-9223372036854775809", jsonedit.Number, nil, -float64(1 << 63)},
+		{"1e400", jsonedit.Number, nil, nil},
+	} {
+		v, err := jsonedit.ParseValue([]byte(" " + tt.raw + "\n"))
+		if err != nil || string(v.Raw()) != tt.raw || v.Kind() != tt.kind || v.IsNull() != (tt.raw == "null") {
+			t.Errorf("%s: raw %s, kind %d, %v", tt.raw, v.Raw(), v.Kind(), err)
+		}
+		if i, ok := v.Int(); ok != (tt.integer != nil) || ok && i != tt.integer {
+			t.Errorf("%s: Int = %d, %t, want %v", tt.raw, i, ok, tt.integer)
+		}
+		if f, ok := v.Float(); ok != (tt.float != nil) || ok && f != tt.float {
+			t.Errorf("%s: Float = %g, %t, want %v", tt.raw, f, ok, tt.float)
+		}
+		_, text := v.Text()
+		_, view := v.TextBytes()
+		_, truth := v.Bool()
+		if isText := tt.kind == jsonedit.String; text != isText || view != isText || truth != (tt.kind == jsonedit.Bool) {
+			t.Errorf("%s: text %t, view %t, bool %t", tt.raw, text, view, truth)
+		}
+	}
+}
+
+func TestGetTakesTheLastOfARepeatedKey(t *testing.T) {
+	v, err := jsonedit.ParseValue([]byte(`{"a":1,"b":2,"\u0061":3}`))
+	if a, ok := v.Get("a"); err != nil || !ok || string(a.Raw()) != "3" {
+		t.Errorf("Get(a) = %s, %t, %v, want 3", a.Raw(), ok, err)
+	}
+	if c, ok := v.Get("c"); ok {
+		t.Errorf("Get(c) = %s, want nothing", c.Raw())
+	}
+}
+
+func TestKeysAreComparedWithoutUnescapingThem(t *testing.T) {
+	for _, tt := range []struct {
+		key, name string
+		want      bool
+	}{
+		{`a\u00e9b`, "aéb", true},
+		{`\ud83d\ude00`, "😀", true},
+		{`\ud83d`, "\ufffd", true},
+		{`\ud83d\u0061`, "\ufffda", true},
+		{`a\nb`, "a\nb", true},
+		{`a\nb`, "a\n", false},
+		{`a\n`, "a\nb", false},
+		{`a\n`, "a", false},
+		{`ab\n`, "a", false},
+		{`\u00e9`, "\xc3", false},
+	} {
+		v, err := jsonedit.ParseValue([]byte(`{"` + tt.key + `":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range v.Fields() {
+			if got := key.Is(tt.name); got != tt.want || (key.String() == tt.name) != tt.want {
+				t.Errorf("key %s is %q: %t, want %t", key.Raw(), tt.name, got, tt.want)
+			}
+		}
+	}
+}
+
+func TestReadingAndEditingAllocateNothing(t *testing.T) {
+	var d jsonedit.Doc
+	var dst []byte
+	body := []byte(strings.Replace(string(bodies["4KB"]), `{`, `{"\u0078":1,"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,"l":1,"m":1,`, 1))
+	edits := []jsonedit.Edit{{Name: "model", Value: []byte(`"m"`)}, {Name: "x", Rename: "y"}, {Name: "new", Value: []byte("1")}, {Name: "user"}}
+	sum := int64(0)
+	allocs := testing.AllocsPerRun(50, func() {
+		if err := d.Scan(body); err != nil {
+			t.Fatal(err)
+		}
+		for key, v := range d.Members() {
+			n, _ := v.Int()
+			f, _ := v.Float()
+			if key.Is("x") {
+				sum += n + int64(f)
+			}
+		}
+		messages, _ := d.Find("messages")
+		for message := range messages.Elements() {
+			role, _ := message.Get("role")
+			text, _ := role.TextBytes()
+			sum += int64(len(text))
+			for key := range message.Fields() {
+				sum += int64(len(key.Raw()))
+			}
+		}
+		dst = d.Apply(dst[:0], edits...)
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations, want 0", allocs)
+	}
+}
