@@ -43,6 +43,7 @@ type description struct {
 type option struct {
 	Name    string `json:"name"`
 	Default string `json:"default,omitempty"`
+	Header  string `json:"header,omitempty"`
 	Doc     string `json:"doc"`
 }
 
@@ -67,7 +68,7 @@ func describe(s *provider.Spec) description {
 		Quirks: Quirks(s), Notes: s.Notes, Docs: s.Docs,
 	}
 	for _, o := range s.Options {
-		d.Options = append(d.Options, option{Name: o.Name, Default: o.Default, Doc: o.Doc})
+		d.Options = append(d.Options, option(o))
 	}
 	return d
 }

@@ -60,23 +60,6 @@ func entraToken(_ context.Context, t *provider.Target, req *http.Request) error 
 // JSON object and so begins with {" in its encoded form.
 var jwt = regexp.MustCompile(`^eyJ[\w-]+\.[\w-]+\.[\w-]+$`)
 
-// workspaceHeader names the workspace that Claude Platform on AWS requires.
-func workspaceHeader(_ context.Context, t *provider.Target, req *http.Request) error {
-	if id := t.Option("workspace_id"); id != "" {
-		req.Header.Set("Anthropic-Workspace-Id", id)
-	}
-	return nil
-}
-
-// snowflakeTokenType says what kind of token the bearer is.
-// https://docs.snowflake.com/user-guide/snowflake-cortex/cortex-rest-api
-func snowflakeTokenType(_ context.Context, t *provider.Target, req *http.Request) error {
-	if kind := t.Option("token_type"); kind != "" {
-		req.Header.Set("X-Snowflake-Authorization-Token-Type", kind)
-	}
-	return nil
-}
-
 // basicPair encodes a credential of the form key:secret. Any other is taken as
 // encoded already.
 func basicPair(_ context.Context, t *provider.Target, req *http.Request) error {

@@ -48,11 +48,12 @@ func rowsAToF() []*provider.Spec {
 			BaseURL: "https://api.anthropic.com/v1",
 			Dialect: provider.DialectMessages, Auth: anthropicAuth(), Env: "ANTHROPIC_API_KEY",
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
-			Docs:   "https://docs.anthropic.com/en/api",
-			Notes: []string{
-				"Subscription tokens (sk-ant-oat…) are sent as Bearer, keys in x-api-key.",
-				"Beta features: send anthropic-beta.",
+			Options: []provider.Option{
+				{Name: "beta", Header: "Anthropic-Beta", Doc: "beta features, comma separated"},
+				{Name: "version", Header: "Anthropic-Version", Doc: "API version instead of 2023-06-01"},
 			},
+			Docs:  "https://docs.anthropic.com/en/api",
+			Notes: []string{"Subscription tokens (sk-ant-oat…) are sent as Bearer, keys in x-api-key."},
 		},
 		{
 			ID: "anyscale", Name: "Anyscale",
@@ -79,12 +80,11 @@ func rowsAToF() []*provider.Spec {
 				{Name: "resource_name", Doc: "name of the Foundry resource"},
 				{Name: "api_version", Doc: "api-version of the query; 2024-05-01-preview when the address ends in /models and none is given"},
 				{Name: "ad_token", Doc: "Entra access token, sent as Bearer instead of the key"},
+				{Name: "extra_parameters", Header: "Extra-Parameters", Doc: "what happens to fields that the model does not know: error, drop or pass-through"},
+				{Name: "deployment_name", Header: "Azureml-Model-Deployment", Doc: "deployment behind a managed endpoint that has several"},
 			},
-			URL: azureModelsVersion,
-			Notes: []string{
-				"Serverless, managed and project endpoints are reached by a custom host with that address.",
-				"What happens to fields the model does not know is chosen by the header extra-parameters (error, drop, pass-through), which is forwarded.",
-			},
+			URL:   azureModelsVersion,
+			Notes: []string{"Serverless, managed and project endpoints are reached by a custom host with that address."},
 		},
 		{
 			ID: "azure-openai", Name: "Azure OpenAI",
@@ -179,7 +179,9 @@ func rowsAToF() []*provider.Spec {
 			ID: "cartesia", Name: "Cartesia",
 			BaseURL: "https://api.cartesia.ai",
 			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "CARTESIA_API_KEY",
-			Notes: []string{"Needs a Cartesia-Version header (a date) from the client."},
+			Options: []provider.Option{
+				{Name: "version", Header: "Cartesia-Version", Doc: "API version, a date; needed unless the client sends the header"},
+			},
 		},
 		{
 			ID: "cerebras", Name: "Cerebras",
@@ -204,11 +206,11 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "claude-platform-aws", Name: "Claude Platform on AWS",
 			BaseURL: "https://aws-external-anthropic.{region}.api.aws/v1",
-			Dialect: provider.DialectMessages, Auth: provider.Auth{Header: "X-Api-Key", Sign: workspaceHeader}, Env: "ANTHROPIC_AWS_API_KEY",
+			Dialect: provider.DialectMessages, Auth: provider.Header("x-api-key"), Env: "ANTHROPIC_AWS_API_KEY",
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
 			Options: []provider.Option{
 				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
-				{Name: "workspace_id", Doc: "workspace, sent in anthropic-workspace-id; needed unless the client sends that header"},
+				{Name: "workspace_id", Header: "Anthropic-Workspace-Id", Doc: "workspace; needed unless the client sends the header"},
 			},
 			Notes: []string{"Takes the platform’s API key in x-api-key; AWS signing is not offered yet."},
 		},
@@ -249,11 +251,11 @@ func rowsAToF() []*provider.Spec {
 			ID: "cortex", Name: "Snowflake Cortex",
 			Aliases: []string{"snowflake"},
 			BaseURL: "https://{account}.snowflakecomputing.com/api/v2",
-			Dialect: provider.DialectChat, Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: snowflakeTokenType}, Env: "SNOWFLAKE_JWT",
+			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "SNOWFLAKE_JWT",
 			Paths: under("/cortex/v1", api.Chat),
 			Options: []provider.Option{
 				{Name: "account", Doc: "account identifier, the first label of the host"},
-				{Name: "token_type", Doc: "KEYPAIR_JWT, OAUTH or PROGRAMMATIC_ACCESS_TOKEN; sent in X-Snowflake-Authorization-Token-Type when given"},
+				{Name: "token_type", Header: "X-Snowflake-Authorization-Token-Type", Doc: "KEYPAIR_JWT, OAUTH or PROGRAMMATIC_ACCESS_TOKEN"},
 			},
 			Docs:  "https://docs.snowflake.com/user-guide/snowflake-cortex/cortex-rest-api",
 			Notes: []string{"Programmatic access tokens need no token_type."},
@@ -294,7 +296,10 @@ func rowsAToF() []*provider.Spec {
 			BaseURL: "https://api.deepbricks.ai/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "DEEPBRICKS_API_KEY",
 			Paths: paths(api.Chat, api.Images),
-			Notes: []string{"Takes Deepbricks-Organization and Deepbricks-Project headers."},
+			Options: []provider.Option{
+				{Name: "organization", Header: "Deepbricks-Organization", Doc: "organisation that is billed"},
+				{Name: "project", Header: "Deepbricks-Project", Doc: "project that is billed"},
+			},
 		},
 		{
 			ID: "deepgram", Name: "Deepgram",
@@ -315,7 +320,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "DEEPSEEK_API_KEY",
 			Paths: paths(api.Chat, api.Models),
 			// https://api-docs.deepseek.com/api/create-chat-completion
-			Drop:   []string{"logit_bias", "n", "seed", "user"},
+			Drop:   []string{"logit_bias", "seed", "user"},
 			Rename: rename{"max_completion_tokens": "max_tokens"},
 			// https://api-docs.deepseek.com/guides/reasoning_model
 			Models: []provider.ModelRule{{Prefixes: []string{"deepseek-reasoner"}, Drop: []string{"logprobs", "top_logprobs"}}},

@@ -26,7 +26,11 @@ func rowsGToO() []*provider.Spec {
 			BaseURL: "https://api.githubcopilot.com",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "GITHUB_COPILOT_TOKEN",
 			Paths: paths(api.Chat, api.Embeddings, api.Responses, api.Models),
-			Notes: []string{"The key is a short-lived Copilot token. Editor-Version and Copilot-Integration-Id must be forwarded by the client."},
+			Options: []provider.Option{
+				{Name: "editor_version", Header: "Editor-Version", Doc: "editor and version; needed unless the client sends the header"},
+				{Name: "integration_id", Header: "Copilot-Integration-Id", Doc: "id of the integration; needed unless the client sends the header"},
+			},
+			Notes: []string{"The key is a short-lived Copilot token."},
 		},
 		{
 			ID: "gladia", Name: "Gladia",
@@ -78,6 +82,9 @@ func rowsGToO() []*provider.Spec {
 			BaseURL: "https://router.huggingface.co",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "HF_TOKEN",
 			Paths: under("/v1", api.Chat, api.Models),
+			Options: []provider.Option{
+				{Name: "bill_to", Header: "X-HF-Bill-To", Doc: "organisation that is billed"},
+			},
 			Notes: []string{"The suffix :provider of a model chooses who runs it."},
 		},
 		{
@@ -368,14 +375,16 @@ func rowsGToO() []*provider.Spec {
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits, api.ImageVariations,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations, api.Moderations, api.Responses,
 				api.Models, api.Files, api.Batches, api.FineTuning, api.Realtime),
+			Options: []provider.Option{
+				{Name: "organization", Header: "OpenAI-Organization", Doc: "organisation that is billed"},
+				{Name: "project", Header: "OpenAI-Project", Doc: "project that is billed"},
+				{Name: "beta", Header: "OpenAI-Beta", Doc: "beta features, comma separated"},
+			},
 			// max_tokens is refused by reasoning models in favour of max_completion_tokens.
 			// https://platform.openai.com/docs/api-reference/chat/create
 			Models: reasoningLimit,
 			Docs:   "https://platform.openai.com/docs/api-reference",
-			Notes: []string{
-				"Organisation, project and beta headers are forwarded when the client sends them.",
-				"Uploads, transcriptions, translations and image edits are multipart.",
-			},
+			Notes:  []string{"Uploads, transcriptions, translations and image edits are multipart."},
 		},
 		{
 			ID: "openai-compatible", Name: "Generic OpenAI-compatible host",
@@ -389,11 +398,12 @@ func rowsGToO() []*provider.Spec {
 			BaseURL: "https://openrouter.ai/api/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "OPENROUTER_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Responses, api.Models),
-			Docs:  "https://openrouter.ai/docs",
-			Notes: []string{
-				"HTTP-Referer and X-Title name an application in its rankings; they are sent only when the client sends them.",
-				"Streams hold comments while a provider is chosen; errors may come inside a stream.",
+			Options: []provider.Option{
+				{Name: "referer", Header: "HTTP-Referer", Doc: "address of the application, for the rankings"},
+				{Name: "title", Header: "X-Title", Doc: "name of the application, for the rankings"},
 			},
+			Docs:  "https://openrouter.ai/docs",
+			Notes: []string{"Streams hold comments while a provider is chosen; errors may come inside a stream."},
 		},
 		{
 			ID: "oracle", Name: "Oracle OCI Generative AI",

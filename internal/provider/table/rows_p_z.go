@@ -170,6 +170,11 @@ func rowsPToZ() []*provider.Spec {
 			ID: "stability-ai", Name: "Stability AI",
 			BaseURL: "https://api.stability.ai",
 			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "STABILITY_API_KEY",
+			Options: []provider.Option{
+				{Name: "client_id", Header: "Stability-Client-Id", Doc: "name of the application"},
+				{Name: "client_user_id", Header: "Stability-Client-User-Id", Doc: "user of the application"},
+				{Name: "client_version", Header: "Stability-Client-Version", Doc: "version of the application"},
+			},
 			Notes: []string{"Image generation is multipart."},
 		},
 		{

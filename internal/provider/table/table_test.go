@@ -1,0 +1,219 @@
+package table_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"modelgate/api"
+	"modelgate/internal/provider"
+	"modelgate/internal/provider/table"
+)
+
+var (
+	idShape     = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+	aliasShape  = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+	envShape    = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
+	optionShape = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	placeholder = regexp.MustCompile(`\{([^}]*)\}`)
+)
+
+// eachRow runs check for every row under the row's id.
+func eachRow(t *testing.T, check func(*testing.T, *provider.Spec)) {
+	t.Helper()
+	for _, s := range table.All() {
+		t.Run(s.ID, func(t *testing.T) { check(t, s) })
+	}
+}
+
+func TestTableHasEveryProviderOnceInOrder(t *testing.T) {
+	all := table.All()
+	if len(all) != 140 {
+		t.Errorf("table.All() has %d rows, want 140", len(all))
+	}
+	seen := map[string]string{}
+	for i, s := range all {
+		if i > 0 && all[i-1].ID >= s.ID {
+			t.Errorf("row %s stands after %s", s.ID, all[i-1].ID)
+		}
+		for _, name := range append([]string{s.ID}, s.Aliases...) {
+			if other, taken := seen[name]; taken {
+				t.Errorf("%s names both %s and %s", name, other, s.ID)
+			}
+			seen[name] = s.ID
+		}
+	}
+}
+
+func TestTableIsNotChangedThroughItsCopies(t *testing.T) {
+	all := table.All()
+	first := all[0]
+	all[0] = nil
+	if got := table.All()[0]; got != first {
+		t.Errorf("All()[0] = %v after a caller changed its copy, want %v", got, first)
+	}
+}
+
+func TestLookupKnowsIdsAliasesAndNeutralWords(t *testing.T) {
+	for name, want := range map[string]string{
+		"openai": "openai", "vendora": "openai",
+		"anthropic": "anthropic", "vendorb": "anthropic",
+		"bedrock": "bedrock", "cloud_a": "bedrock",
+		"vertex-ai": "vertex-ai", "cloud_b": "vertex-ai", "google-vertex-ai": "vertex-ai",
+		"azure-openai": "azure-openai", "cloud_c": "azure-openai", "azure": "azure-openai",
+		"gemini": "google", "xai": "x-ai", "local-ai": "localai", "302ai": "302ai",
+	} {
+		s, ok := table.Lookup(name)
+		if !ok || s.ID != want {
+			t.Errorf("Lookup(%q) = %v, %t; want %s", name, s, ok, want)
+		}
+	}
+	for _, name := range []string{"", "OpenAI", "nobody"} {
+		if s, ok := table.Lookup(name); ok {
+			t.Errorf("Lookup(%q) = %s, want none", name, s.ID)
+		}
+	}
+}
+
+func TestRowsAreNamed(t *testing.T) {
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		if !idShape.MatchString(s.ID) || strings.TrimSpace(s.Name) == "" {
+			t.Errorf("id %q, name %q", s.ID, s.Name)
+		}
+		for _, a := range s.Aliases {
+			if !aliasShape.MatchString(a) {
+				t.Errorf("alias %q", a)
+			}
+		}
+		if s.Env != "" && !envShape.MatchString(s.Env) {
+			t.Errorf("Env = %q, want the shape of an environment variable", s.Env)
+		}
+		if s.Docs != "" && !strings.HasPrefix(s.Docs, "https://") {
+			t.Errorf("Docs = %q, want an https address", s.Docs)
+		}
+	})
+}
+
+func TestRowsHaveSafeAddresses(t *testing.T) {
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		if s.BaseURL == "" {
+			return
+		}
+		u, err := url.Parse(placeholder.ReplaceAllString(s.BaseURL, "x"))
+		if err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || strings.HasSuffix(u.Path, "/") {
+			t.Errorf("BaseURL = %q, want an https address without query and final slash", s.BaseURL)
+		}
+	})
+}
+
+// A path that named a host would send the credential there even when a custom
+// host is given.
+func TestPathsStayBelowTheAddress(t *testing.T) {
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		for op, path := range s.Paths {
+			if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "?#") {
+				t.Errorf("path of %s = %q", op, path)
+			}
+		}
+	})
+}
+
+func TestEveryPlaceholderHasAnOption(t *testing.T) {
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		for _, text := range append(slices.Collect(maps.Values(s.Paths)), s.BaseURL) {
+			for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+				if m[1] != "model" && !slices.ContainsFunc(s.Options, func(o provider.Option) bool { return o.Name == m[1] }) {
+					t.Errorf("%q has a placeholder without an option: %s", text, m[1])
+				}
+			}
+		}
+	})
+}
+
+func TestEveryOptionIsExplainedAndUsed(t *testing.T) {
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		texts := strings.Join(append(slices.Collect(maps.Values(s.Paths)), s.BaseURL), " ")
+		seen := map[string]bool{}
+		for _, o := range s.Options {
+			if !optionShape.MatchString(o.Name) || o.Doc == "" || seen[o.Name] {
+				t.Errorf("option %+v: wants a name of its own and a doc", o)
+			}
+			seen[o.Name] = true
+			used := o.Header != "" || s.URL != nil || s.Auth.Sign != nil || strings.Contains(texts, "{"+o.Name+"}")
+			if !used {
+				t.Errorf("option %q is used by nothing", o.Name)
+			}
+		}
+	})
+}
+
+func TestEveryRowSaysWhereTheCredentialGoes(t *testing.T) {
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		a := s.Auth
+		if s.ID == "triton" { // takes no credential
+			if a.Header != "" || a.Query != "" {
+				t.Errorf("Auth = %+v, want none", a)
+			}
+			return
+		}
+		if a.Header == "" && a.Query == "" && a.Sign == nil {
+			t.Error("Auth is not set")
+		}
+		if a.Header != http.CanonicalHeaderKey(a.Header) {
+			t.Errorf("Auth.Header = %q, want canonical form", a.Header)
+		}
+	})
+}
+
+func TestOnlyTheChatDialectOffersChat(t *testing.T) {
+	known := []provider.Dialect{provider.DialectChat, provider.DialectMessages, provider.DialectGemini,
+		provider.DialectConverse, provider.DialectCohere, provider.DialectOwn}
+	offering := 0
+	for _, s := range table.All() {
+		_, chat := s.Path(api.Chat)
+		if chat {
+			offering++
+		}
+		if !slices.Contains(known, s.Dialect) || chat && s.Dialect != provider.DialectChat {
+			t.Errorf("%s: dialect %q, offers chat: %t", s.ID, s.Dialect, chat)
+		}
+	}
+	if offering < 100 {
+		t.Errorf("%d rows offer chat, want 100 at least", offering)
+	}
+}
+
+func TestQuirksDoNotContradictEachOther(t *testing.T) {
+	needed := []string{"model", "messages", "stream", "input", "prompt", "tools", "response_format"}
+	check := func(t *testing.T, drop []string, rename map[string]string) {
+		t.Helper()
+		for _, f := range drop {
+			if _, both := rename[f]; both || slices.Contains(needed, f) {
+				t.Errorf("drops %s", f)
+			}
+		}
+		for from, to := range rename {
+			if from == to || slices.Contains(needed, from) || slices.Contains(drop, to) {
+				t.Errorf("renames %s to %s", from, to)
+			}
+		}
+	}
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		check(t, s.Drop, s.Rename)
+		for _, m := range s.Models {
+			if len(m.Prefixes) == 0 || slices.Contains(m.Prefixes, "") {
+				t.Errorf("rule %+v matches by no prefix", m)
+			}
+			check(t, m.Drop, m.Rename)
+		}
+		for field, r := range s.Limits {
+			if r.Min > r.Max {
+				t.Errorf("limit of %s is %v", field, r)
+			}
+		}
+	})
+}
