@@ -59,7 +59,7 @@ func (q *Query) field(raw json.RawMessage) value {
 	raw = bytes.TrimSpace(raw)
 	switch {
 	case len(raw) == 0:
-		return value{kind: isNull}
+		return value{}
 	case raw[0] == '{', raw[0] == '[' && q.Op != Contains:
 		return value{kind: isObject}
 	case raw[0] == '"':

@@ -1,0 +1,171 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"modelgate/config"
+)
+
+// draw returns a valid config in its plain spelling, and in another one.
+func draw(t *rapid.T) (plain, other string) {
+	o := node(t, 3)
+	seed := rapid.Uint64().Draw(t, "seed")
+	return spelling{}.write(o), spelling{rand.New(rand.NewPCG(seed, 1))}.write(o)
+}
+
+func parse(t *rapid.T, text string) *config.Config {
+	c, err := config.Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("Parse(%s) = %v", text, err)
+	}
+	return c
+}
+
+func TestSameMeaningGivesTheSameBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plain, other := draw(t)
+		a, b := parse(t, plain).Canonical(), parse(t, other).Canonical()
+		if string(a) != string(b) {
+			t.Fatalf("%s\nand %s\ngive %s\nand  %s", plain, other, a, b)
+		}
+	})
+}
+
+func TestRevealedFormIsReadBackAsTheSameConfig(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		_, text := draw(t)
+		once := parse(t, text)
+		again := parse(t, string(once.Reveal()))
+		if a, b := once.Reveal(), again.Reveal(); string(a) != string(b) {
+			t.Fatalf("%s is read back as %s", a, b)
+		}
+		// After one round the order of everything is settled.
+		if diff := cmp.Diff(again, parse(t, string(again.Reveal())), cmp.Comparer(sameQuery)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func sameQuery(a, b *config.Query) bool {
+	return fmt.Sprint(flat(a)) == fmt.Sprint(flat(b))
+}
+
+func flat(q *config.Query) []string {
+	lines := []string{string(q.Op), q.Path, string(q.Operand)}
+	for _, inner := range q.Queries {
+		lines = append(lines, flat(inner)...)
+	}
+	return lines
+}
+
+func TestNothingPrintsCredentials(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		_, text := draw(t)
+		c := parse(t, text)
+		asJSON, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var logged strings.Builder
+		slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "config", c, "key", c.APIKey, "options", c.Options, "account", c.ServiceAccount)
+		type bare config.Config // without the methods of Config
+		for _, shown := range []string{
+			string(c.Canonical()), string(asJSON), logged.String(),
+			fmt.Sprintf("%v %+v %#v %s", c, *c, c.APIKey, c.Options),
+			fmt.Sprintf("%v %+v %q %x", bare(*c), bare(*c), c.Options, c.APIKey),
+		} {
+			if strings.Contains(shown, secretMark) || strings.Contains(shown, fmt.Sprintf("%x", secretMark)) {
+				t.Fatalf("a credential is shown in %s", shown)
+			}
+		}
+	})
+}
+
+func TestCredentialsTellConfigsApart(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{
+		`{"provider":"openai","api_key":"one"}`,
+		`{"provider":"openai","api_key":"two"}`,
+		`{"provider":"vertex-ai","cloud_b_region":"r","cloud_b_service_account_json":{"a":"b"}}`,
+		`{"provider":"vertex-ai","cloud_b_region":"r","cloud_b_service_account_json":{"a":"c"}}`,
+		`{"provider":"bedrock","cloud_a_access_key_id":"i","cloud_a_secret_access_key":"s"}`,
+		`{"provider":"bedrock","cloud_a_access_key_id":"i","cloud_a_secret_access_key":"t"}`,
+	} {
+		form := string(mustParse(t, text).Canonical())
+		if first, twice := seen[form]; twice {
+			t.Errorf("%s and %s have the same form %s", first, text, form)
+		}
+		seen[form] = text
+	}
+}
+
+func TestOtherMeaningGivesOtherBytes(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{
+		`{"request_timeout":100}`,
+		`{"request_timeout":101}`,
+		`{"request_timeout":100,"on_status_codes":[]}`,
+		`{"request_timeout":100,"strict_vendora_compliance":false}`,
+		`{"request_timeout":100,"strict_vendora_compliance":true}`,
+		`{"request_timeout":100,"weight":0}`,
+		`{"request_timeout":100,"weight":1}`,
+		`{"request_timeout":100,"override_params":{}}`,
+		`{"request_timeout":100,"override_params":{"id":12345678901234567890}}`,
+		`{"request_timeout":100,"override_params":{"id":12345678901234567891}}`,
+		`{"request_timeout":100,"override_params":{"id":"1"}}`,
+		`{"request_timeout":100,"override_params":{"a":[1,2]}}`,
+		`{"request_timeout":100,"override_params":{"a":[2,1]}}`,
+		`{"request_timeout":100,"override_params":{"aB":1}}`,
+		`{"request_timeout":100,"override_params":{"a_b":1}}`,
+		`{"request_timeout":100,"forward_headers":[]}`,
+		`{"request_timeout":100,"input_guardrails":[{"a":{},"id":"x"}]}`,
+		`{"request_timeout":100,"input_guardrails":[{"b":{},"id":"x"}]}`,
+	} {
+		form := string(mustParse(t, text).Canonical())
+		if first, twice := seen[form]; twice {
+			t.Errorf("%s and %s have the same form %s", first, text, form)
+		}
+		seen[form] = text
+	}
+}
+
+// The canonical spelling of a number keeps its value exactly.
+func TestNumbersKeepTheirValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		literal := rapid.StringMatching(`-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,2})?`).Draw(t, "literal")
+		c := parse(t, `{"virtual_key":"v","override_params":{"n":`+literal+`}}`)
+		var out struct {
+			OverrideParams struct{ N json.Number } `json:"override_params"`
+		}
+		if err := json.Unmarshal(c.Canonical(), &out); err != nil {
+			t.Fatal(err)
+		}
+		want, _ := new(big.Rat).SetString(literal)
+		got, ok := new(big.Rat).SetString(out.OverrideParams.N.String())
+		if !ok || got.Cmp(want) != 0 {
+			t.Fatalf("%s is written as %s", literal, out.OverrideParams.N)
+		}
+	})
+}
+
+func TestFreeContentStaysAsItWasWritten(t *testing.T) {
+	c := mustParse(t, `{"virtual_key":"v","override_params":{ "z":1.0,"snake_case": {"b" : 1e2,"aB":"\u0041"} },"input_guardrails":[{"my.check":{ "on_fail": [1.50] }}]}`)
+	z, _ := c.OverrideParams.Get("z")
+	inner, _ := c.OverrideParams.Get("snake_case")
+	params, _ := c.InputGuardrails[0].Checks[0].Parameters.Get("on_fail")
+	if got := fmt.Sprintf("%s %s %s", z, inner, params); got != `1.0 {"b" : 1e2,"aB":"\u0041"} [1.50]` {
+		t.Errorf("content = %s", got)
+	}
+	if c.OverrideParams[0].Name != "z" || c.InputGuardrails[0].Checks[0].ID != "my.check" {
+		t.Errorf("order or name lost: %s, %v", c.OverrideParams[0].Name, c.InputGuardrails[0].Checks)
+	}
+}
