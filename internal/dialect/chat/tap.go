@@ -1,0 +1,255 @@
+package chat
+
+import (
+	"bytes"
+	"math"
+
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/sse"
+)
+
+// tap reads answers of the chat dialect in one pass each, stepping over what
+// the books don't need. It holds no bytes of what it was shown beyond the few
+// words of its report.
+type tap struct {
+	op     api.Operation
+	seen   dialect.Seen
+	counts counts
+
+	choices, finished choiceSet
+	finishOf          int64 // the choice that seen.Finish is of, plus 1
+}
+
+// Seen returns what was read so far.
+func (t *tap) Seen() *dialect.Seen { return &t.seen }
+
+// Event reads one event of a streamed answer.
+func (t *tap) Event(e sse.Event) {
+	if e.Data == nil {
+		return
+	}
+	data := e.Data
+	if len(data) < 16 { // short enough to be the terminator, with white space around it
+		if string(bytes.TrimSpace(data)) == "[DONE]" {
+			t.seen.Terminated = true
+			return
+		}
+	}
+	t.read(data)
+	if t.seen.Failed == "" && string(e.Type) == "error" {
+		t.seen.Failed = failure(data)
+	}
+}
+
+// Body reads a whole answer. What is not an object, such as speech, counts as
+// content of which nothing is known.
+func (t *tap) Body(b []byte) {
+	c := cursor{b: b}
+	if c.peek() != '{' {
+		t.seen.Begun = t.seen.Begun || len(b) > 0
+		t.seen.Finished = t.seen.Begun && !t.hasChoices()
+		return
+	}
+	t.read(b)
+	if !t.hasChoices() && t.seen.Failed == "" {
+		t.seen.Begun, t.seen.Finished = true, true
+	}
+}
+
+// hasChoices reports whether answers to the operation end by finish reasons.
+func (t *tap) hasChoices() bool { return t.op == api.Chat || t.op == api.Completions }
+
+// read takes one JSON object: a body, or the data of an event.
+func (t *tap) read(b []byte) {
+	c := cursor{b: b}
+	if !c.enter('{') {
+		return
+	}
+	for key, ok := c.field(); ok; key, ok = c.field() {
+		switch string(key) {
+		case "choices":
+			t.readChoices(&c)
+		case "model":
+			t.readModel(&c)
+		case "usage":
+			t.readUsage(&c)
+		case "x_groq": // usage of streams, before usage came to stand outside too
+			t.readInner(&c)
+		case "error":
+			t.readError(&c)
+		case "object":
+			if string(c.raw()) == `"error"` && t.seen.Failed == "" { // vLLM, inside streams
+				t.seen.Failed = failure(b)
+			}
+		case "type":
+			t.readType(&c)
+		default:
+			c.skip()
+		}
+	}
+}
+
+func (t *tap) readModel(c *cursor) {
+	if t.seen.Model == "" && c.peek() == '"' {
+		t.seen.Model = string(c.text())
+		return
+	}
+	c.skip()
+}
+
+func (t *tap) readInner(c *cursor) {
+	if c.peek() != '{' {
+		c.skip()
+		return
+	}
+	c.i++
+	for key, ok := c.field(); ok; key, ok = c.field() {
+		switch string(key) {
+		case "usage":
+			t.readUsage(c)
+		case "error":
+			t.readError(c)
+		default:
+			c.skip()
+		}
+	}
+}
+
+func (t *tap) readUsage(c *cursor) {
+	if c.peek() != '{' {
+		c.skip()
+		return
+	}
+	t.counts.read(c)
+	t.seen.Usage = t.counts.usage(t.hasChoices())
+}
+
+func (t *tap) readError(c *cursor) {
+	if c.peek() == 'n' {
+		c.skip()
+		return
+	}
+	if raw := c.raw(); t.seen.Failed == "" {
+		t.seen.Failed = failure(raw)
+	}
+}
+
+// readType reads the type of an event of a stream without choices, as those of
+// images, speech and transcriptions.
+// https://platform.openai.com/docs/api-reference/images-streaming
+func (t *tap) readType(c *cursor) {
+	word := c.raw()
+	if t.hasChoices() || len(word) < 2 || word[0] != '"' {
+		return
+	}
+	word = word[1 : len(word)-1]
+	last := string(word[bytes.LastIndexByte(word, '.')+1:])
+	if last == "done" || last == "completed" {
+		t.seen.Finished = true
+	}
+	t.seen.Begun = true
+}
+
+func (t *tap) readChoices(c *cursor) {
+	if !c.enter('[') {
+		c.skip()
+		return
+	}
+	for n := int64(0); c.element(); n++ {
+		if c.peek() != '{' {
+			c.skip()
+			continue
+		}
+		t.readChoice(c, n)
+	}
+	t.seen.Finished = t.choices != choiceSet{} && t.choices == t.finished
+}
+
+// readChoice takes one choice, which stands at n unless it has an index.
+func (t *tap) readChoice(c *cursor, n int64) {
+	c.i++
+	var reason []byte
+	for key, ok := c.field(); ok; key, ok = c.field() {
+		switch string(key) {
+		case "index":
+			if i, ok := c.count(); ok {
+				n = i
+			}
+		case "finish_reason":
+			if c.peek() == '"' {
+				reason = c.text()
+			} else {
+				c.skip()
+			}
+		case "delta", "message":
+			t.readDelta(c)
+		case "text":
+			t.begin(c)
+		default:
+			c.skip()
+		}
+	}
+	t.choices.add(n)
+	if len(reason) == 0 { // some providers send an empty one with every chunk
+		return
+	}
+	t.finished.add(n)
+	if t.finishOf == 0 || n+1 < t.finishOf {
+		t.seen.Finish, t.finishOf = string(reason), n+1
+	}
+}
+
+// readDelta looks for the first content.
+func (t *tap) readDelta(c *cursor) {
+	if t.seen.Begun || c.peek() != '{' {
+		c.skip()
+		return
+	}
+	c.i++
+	for key, ok := c.field(); ok; key, ok = c.field() {
+		switch string(key) {
+		case "content", "tool_calls", "function_call", "refusal", "audio", "images",
+			"reasoning_content", "reasoning", "reasoning_details", "content_blocks", "executed_tools":
+			t.begin(c)
+		default:
+			c.skip()
+		}
+	}
+}
+
+// begin takes a value and counts it as content unless it is null or empty.
+func (t *tap) begin(c *cursor) {
+	switch raw := c.raw(); kindOf(raw) {
+	case kindText:
+		t.seen.Begun = t.seen.Begun || len(raw) > 2
+	case kindArray, kindObject:
+		inner := bytes.TrimSpace(raw[1:max(1, len(raw)-1)])
+		t.seen.Begun = t.seen.Begun || len(inner) > 0
+	}
+}
+
+// count takes a value and returns it when it is a number that counts: not
+// negative, and small enough to be believed. A fraction is left out.
+func (c *cursor) count() (int64, bool) {
+	raw := c.raw()
+	n := int64(0)
+	for i, ch := range raw {
+		if ch-'0' > 9 {
+			return n, i > 0 && ch == '.'
+		}
+		if n = n*10 + int64(ch-'0'); n > math.MaxInt64>>16 {
+			return 0, false
+		}
+	}
+	return n, len(raw) > 0
+}
+
+// choiceSet is a set of choice indexes. The specification allows 128 choices;
+// larger indexes count as the last.
+type choiceSet [2]uint64
+
+func (s *choiceSet) add(i int64) {
+	i = min(i, 127)
+	s[i/64] |= 1 << (i % 64)
+}
