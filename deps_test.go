@@ -1,0 +1,155 @@
+package modelgate_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// dependencies holds every module of others that we import, and why we don't
+// do without. "test:" marks those that only tests import, so that nothing of
+// them is in the binary. Standard library first; a new line here is part of the
+// change that needs it.
+var dependencies = map[string]string{
+	"github.com/goccy/go-yaml":        "reads modelgate.yaml strictly, and says line and column of a mistake",
+	"github.com/google/go-cmp":        "test: shows how two structures differ",
+	"github.com/rogpeppe/go-internal": "test: txtar, the form of the provider fixtures",
+	"modernc.org/sqlite":              "SQLite without cgo: the embedded store of a single static binary",
+	"pgregory.net/rapid":              "test: properties with shrinking, for code that edits bytes",
+}
+
+// requirement is one line of go.mod.
+type requirement struct {
+	path     string
+	indirect bool
+}
+
+func TestEveryDependencyHasAReason(t *testing.T) {
+	required, replaced := parseModule(string(mustRead(t, "go.mod")))
+	report(t, replaced)
+	report(t, dependencyProblems(required, mustUses(t), dependencies))
+}
+
+func TestDependencyPolicyNoticesEveryBreach(t *testing.T) {
+	required, replaced := parseModule(`module m
+require one.example/a v1.0.0
+require (
+	two.example/b/v2 v2.0.0 // indirect
+	three.example/c v1.0.0
+)
+replace one.example/a => ../a
+replace (
+	two.example/b/v2 => ../b
+)
+`)
+	if len(required) != 3 || len(replaced) != 2 {
+		t.Fatalf("parseModule = %v, %q; want 3 requirements and 2 replacements", required, replaced)
+	}
+	used := uses{"one.example/a/x": true, "three.example/c": false}
+	for _, tt := range []struct {
+		name    string
+		used    uses
+		reasons map[string]string
+		want    int
+	}{
+		{"all said", used, map[string]string{"one.example/a": "parses", "three.example/c": "test: compares"}, 0},
+		{"no reason", used, map[string]string{"one.example/a": "parses"}, 1},
+		{"empty reason", used, map[string]string{"one.example/a": "", "three.example/c": "test: compares"}, 1},
+		{"reason without module", used, map[string]string{"one.example/a": "parses", "three.example/c": "test: compares", "four.example/d": "was here"}, 1},
+		{"test-only without its mark", used, map[string]string{"one.example/a": "parses", "three.example/c": "compares"}, 1},
+		{"mark on a module of the program", used, map[string]string{"one.example/a": "test: parses", "three.example/c": "test: compares"}, 1},
+		{"imported although indirect", uses{"one.example/a": true, "three.example/c": false, "two.example/b/v2": true},
+			map[string]string{"one.example/a": "parses", "three.example/c": "test: compares"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := dependencyProblems(required, tt.used, tt.reasons); len(got) != tt.want {
+				t.Errorf("dependencyProblems = %q, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// uses are the foreign packages that are imported; true where the program
+// imports them, false where only tests do.
+type uses map[string]bool
+
+func dependencyProblems(required []requirement, used uses, reasons map[string]string) []string {
+	var problems []string
+	modules := make([]string, 0, len(required))
+	for _, r := range required {
+		modules = append(modules, r.path)
+		inProgram, imported := used.of(r.path)
+		reason := reasons[r.path]
+		switch {
+		case r.indirect && !imported:
+		case reason == "" || reason == "test:":
+			problems = append(problems, fmt.Sprintf("%s: a direct dependency needs a line of reason in deps_test.go", r.path))
+		case imported && inProgram == strings.HasPrefix(reason, "test:"):
+			problems = append(problems, fmt.Sprintf("%s: its reason in deps_test.go begins with \"test:\" if, and only if, nothing but tests imports it", r.path))
+		}
+	}
+	for path := range reasons {
+		if !slices.Contains(modules, path) {
+			problems = append(problems, fmt.Sprintf("%s: has a reason in deps_test.go but go.mod does not require it; delete the line", path))
+		}
+	}
+	return problems
+}
+
+// of tells whether a module is imported, and whether by the program.
+func (u uses) of(module string) (inProgram, imported bool) {
+	for path, program := range u {
+		if within(path, module+"/...") {
+			imported = true
+			inProgram = inProgram || program
+		}
+	}
+	return inProgram, imported
+}
+
+// mustUses reads which foreign packages the repository imports. Test helpers
+// are tests.
+func mustUses(t *testing.T) uses {
+	t.Helper()
+	used := uses{}
+	for _, r := range mustRooms(t) {
+		helper := r.path == "internal/gatewaytest"
+		for _, test := range []bool{true, false} {
+			for _, name := range r.imports(test) {
+				if foreign(name) {
+					used[name] = used[name] || !test && !helper
+				}
+			}
+		}
+	}
+	return used
+}
+
+// parseModule reads what a go.mod requires, and complains of what it replaces.
+func parseModule(text string) (required []requirement, replaced []string) {
+	block := ""
+	for line := range strings.Lines(text) {
+		line, note, _ := strings.Cut(strings.TrimSpace(line), "//")
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+			continue
+		case words[0] == ")":
+			block = ""
+			continue
+		case words[len(words)-1] == "(":
+			block = words[0]
+			continue
+		case block != "":
+			words = append([]string{block}, words...)
+		}
+		switch words[0] {
+		case "require":
+			required = append(required, requirement{words[1], strings.TrimSpace(note) == "indirect"})
+		case "replace":
+			replaced = append(replaced, fmt.Sprintf("go.mod replaces %s; a clone has to build from what go.mod requires", words[1]))
+		}
+	}
+	return required, replaced
+}
