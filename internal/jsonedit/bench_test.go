@@ -33,7 +33,7 @@ func chatBody(n int, rich bool) []byte {
 	return []byte(b.String())
 }
 
-var bodies = map[string][]byte{"4KB": chatBody(13, false), "200KB": chatBody(751, true)}
+var bodies = map[string][]byte{"4KB": chatBody(13, false), "200KB": chatBody(951, true)}
 
 func benchmark(b *testing.B, run func(body []byte)) {
 	for _, name := range []string{"4KB", "200KB"} {

@@ -211,11 +211,10 @@ func (c change) apply(dst []byte, v Value) []byte {
 
 func (c change) object(dst []byte, v Value, s *splice) []byte {
 	found := false
-	sc := scanner{b: v.raw}
-	for i := space(v.raw, 1); v.raw[i] != '}'; i = sc.comma(i) {
-		key, keyEnd := i, sc.str(i+1)
-		value := sc.key(i)
-		i = sc.value(value, 0)
+	for i := space(v.raw, 1); v.raw[i] != '}'; i = comma(v.raw, i) {
+		key, keyEnd := i, skipString(v.raw, i+1)
+		value := colon(v.raw, keyEnd)
+		i = skip(v.raw, value)
 		if !(Key{v.raw[key:keyEnd]}).Is(c.steps[0].name) {
 			dst = s.keep(dst, key, i)
 			continue
@@ -231,11 +230,10 @@ func (c change) object(dst []byte, v Value, s *splice) []byte {
 }
 
 func (c change) array(dst []byte, v Value, s *splice) []byte {
-	sc := scanner{b: v.raw}
 	n := 0
-	for i := space(v.raw, 1); v.raw[i] != ']'; i = sc.comma(i) {
+	for i := space(v.raw, 1); v.raw[i] != ']'; i = comma(v.raw, i) {
 		from := i
-		i = sc.value(i, 0)
+		i = skip(v.raw, i)
 		if c.steps[0].takes(n) {
 			dst = c.item(dst, s, from, from, i)
 		} else {

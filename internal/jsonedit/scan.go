@@ -231,7 +231,7 @@ func (s *scanner) str(i int) int {
 		n := bits.TrailingZeros64(m) &^ 7
 		high |= x & (1<<n - 1)
 		i += n / 8
-		if b[i] == '\\' {
+		if byte(x>>n) == '\\' {
 			if i = s.escape(i + 1); i < 0 {
 				return -1
 			}

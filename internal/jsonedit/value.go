@@ -160,22 +160,14 @@ func (v Value) elements(yield func(Value) bool) {
 	if v.Kind() != Array {
 		return
 	}
-	s := scanner{b: v.raw}
-	for i := space(v.raw, 1); v.raw[i] != ']'; i = s.comma(i) {
+	b := v.raw
+	for i := space(b, 1); b[i] != ']'; i = comma(b, i) {
 		from := i
-		i = s.value(i, 0)
-		if !yield(Value{v.raw[from:i]}) {
+		i = skip(b, i)
+		if !yield(Value{b[from:i]}) {
 			return
 		}
 	}
-}
-
-// comma takes the comma at or after i and the white space around it.
-func (s *scanner) comma(i int) int {
-	if i = space(s.b, i); s.b[i] == ',' {
-		return space(s.b, i+1)
-	}
-	return i
 }
 
 // Fields yields the members of an object in their order, repeated keys too, and
@@ -188,12 +180,13 @@ func (v Value) fields(yield func(Key, Value) bool) {
 	if v.Kind() != Object {
 		return
 	}
-	s := scanner{b: v.raw}
-	for i := space(v.raw, 1); v.raw[i] != '}'; i = s.comma(i) {
-		key := Key{v.raw[i:s.str(i+1)]}
-		from := s.key(i)
-		i = s.value(from, 0)
-		if !yield(key, Value{v.raw[from:i]}) {
+	b := v.raw
+	for i := space(b, 1); b[i] != '}'; i = comma(b, i) {
+		keyEnd := skipString(b, i+1)
+		from := colon(b, keyEnd)
+		key := Key{b[i:keyEnd]}
+		i = skip(b, from)
+		if !yield(key, Value{b[from:i]}) {
 			return
 		}
 	}
