@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -96,14 +97,34 @@ func TestHTTP2IsSpokenWhereOffered(t *testing.T) {
 	}
 	_, err := c.Do(mustRequest(t, t.Context(), "POST", s.URL+"/abort", strings.NewReader("x")), false)
 	mustFail(t, err, upstream.Reset)
+	body := &blockingBody{closed: make(chan struct{}), returned: make(chan struct{})}
+	_, err = c.Do(mustRequest(t, t.Context(), "POST", s.URL+"/abort", body), false)
+	mustFail(t, err, upstream.Reset)
+}
+
+// blockingBody is an upload that stands still until it is closed.
+type blockingBody struct{ closed, returned chan struct{} }
+
+func (b *blockingBody) Read([]byte) (int, error) {
+	<-b.closed
+	defer close(b.returned)
+	return 0, io.ErrClosedPipe
+}
+
+func (b *blockingBody) Close() error {
+	close(b.closed)
+	<-b.returned
+	return nil
 }
 
 // Each way in which a provider can fail has its kind, and no text of a failure
 // quotes the URL, the headers or what the provider sent.
 func TestFailuresHaveAKindAndHoldNoCredential(t *testing.T) {
 	const planted = "pl4nted-s3cret"
-	expired, expiredPool := mustCertificate(t, time.Now().Add(-time.Hour))
-	valid, _ := mustCertificate(t, time.Now().Add(time.Hour))
+	expired, pool := mustCertificate(t, time.Now().Add(-time.Hour))
+	known, _ := mustCertificate(t, time.Now().Add(time.Hour))
+	pool.AddCert(known.Leaf)
+	unknown, _ := mustCertificate(t, time.Now().Add(time.Hour))
 	closed := mustClosedPort(t)
 	text := func(s string) string { return "http://" + mustServeText(t, s) }
 	for _, tt := range []struct {
@@ -123,12 +144,14 @@ func TestFailuresHaveAKindAndHoldNoCredential(t *testing.T) {
 		{"a huge header", text("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat(planted, 64<<10) + "\r\n\r\n"), upstream.BadResponse, "breaks HTTP"},
 		{"informational responses without end", text(strings.Repeat("HTTP/1.1 103 Early Hints\r\nX-A: "+strings.Repeat("a", 8<<10)+"\r\n\r\n", 80)), upstream.BadResponse, "breaks HTTP"},
 		{"nobody listens", "http://" + closed, upstream.Dial, "connection refused"},
-		{"an expired certificate", "https://" + mustServeTLS(t, expired), upstream.TLS, "expired"},
-		{"an unknown authority", "https://" + mustServeTLS(t, valid), upstream.TLS, "unknown authority"},
+		{"a name that cannot be", "http://a..example.com", upstream.DNS, "could not be resolved"},
+		{"a client certificate is wanted", "https://" + mustServeTLS(t, &tls.Config{Certificates: []tls.Certificate{known}, ClientAuth: tls.RequireAnyClientCert}), upstream.TLS, "certificate required"},
+		{"an expired certificate", "https://" + mustServeTLS(t, &tls.Config{Certificates: []tls.Certificate{expired}}), upstream.TLS, "expired"},
+		{"an unknown authority", "https://" + mustServeTLS(t, &tls.Config{Certificates: []tls.Certificate{unknown}}), upstream.TLS, "unknown authority"},
 		{"plain HTTP where TLS is expected", "https://" + mustPlain(t), upstream.TLS, "does not speak TLS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := upstream.New(upstream.Options{RootCAs: expiredPool})
+			c := upstream.New(upstream.Options{RootCAs: pool})
 			defer c.Close()
 			req := mustRequest(t, t.Context(), "POST", tt.url+"/"+planted+"?key="+planted, strings.NewReader(planted))
 			req.Header.Set("Authorization", "Bearer "+planted)
@@ -163,6 +186,26 @@ func TestAProxyThatFailsGivesNoPasswordAway(t *testing.T) {
 		if _, ok := errors.AsType[*url.Error](f.Err); ok {
 			t.Errorf("a proxy that %s: the cause still is a *url.Error: %v", tt.name, f.Err)
 		}
+	}
+}
+
+func TestTLSThroughAProxyFailsAsTLS(t *testing.T) {
+	expired, pool := mustCertificate(t, time.Now().Add(-time.Hour))
+	addr := mustServeTLS(t, &tls.Config{Certificates: []tls.Certificate{expired}})
+	proxy := mustServe(t, func(conn *net.TCPConn, r *bufio.Reader) {
+		to, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		go io.Copy(conn, to)
+		io.Copy(to, r)
+	})
+	c := upstream.New(upstream.Options{RootCAs: pool, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy})})
+	_, err := c.Do(mustRequest(t, t.Context(), "GET", "https://"+addr, nil), false)
+	if f := mustFail(t, err, upstream.TLS); !strings.Contains(f.Error(), "expired") {
+		t.Errorf("got %v, want the reason", f)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -148,8 +147,9 @@ func tlsDetail(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the server does not speak TLS"
 	}
-	if e, ok := errors.AsType[tls.AlertError](err); ok {
-		return fmt.Sprintf("TLS alert %d", uint8(e))
+	// An alert of the peer; its text is one of a fixed table.
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
+		return "the server answered " + e.Err.Error()
 	}
 	return ""
 }
@@ -192,7 +192,8 @@ func kindOf(req *http.Request, upload *upload, f *Failure) FailureKind {
 	if e, ok := errors.AsType[*phaseError](f.Err); ok {
 		return kindOfConnect(e)
 	}
-	if proxied := tlsDetail(f.Err); proxied != "" {
+	// TLS through a proxy, and what a server says once the handshake is done.
+	if tlsDetail(f.Err) != "" {
 		return TLS
 	}
 	if broken(f.Err) {
@@ -228,13 +229,10 @@ func kindOfConnect(e *phaseError) FailureKind {
 // broken reports whether err is a connection that ended rather than an answer
 // that was wrong.
 func broken(err error) bool {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return true
 	}
 	// An HTTP/2 stream that the provider reset. The type is private to

@@ -130,13 +130,13 @@ func mustCertificate(t *testing.T, notAfter time.Time) (tls.Certificate, *x509.C
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: cert}, pool
 }
 
-// mustServeTLS accepts and completes handshakes with cert; it answers nothing.
-func mustServeTLS(t *testing.T, cert tls.Certificate) string {
+// mustServeTLS accepts and makes handshakes; it answers nothing.
+func mustServeTLS(t *testing.T, config *tls.Config) string {
 	t.Helper()
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	if err != nil {
 		t.Fatal(err)
 	}
