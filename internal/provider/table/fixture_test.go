@@ -221,3 +221,30 @@ func TestEveryQuirkOfAChatRowIsInItsFixture(t *testing.T) {
 		}
 	}
 }
+
+func TestFixturesAreWellFormed(t *testing.T) {
+	for _, file := range fixtures(t) {
+		f := mustParse(t, file)
+		if _, known := operations[f.request.first]; !known {
+			t.Errorf("%s: request %q is of no known operation", file, f.request.first)
+		}
+		if want := "@" + f.config.Slug; f.request.header.Get("X-Gateway-Provider") != want {
+			t.Errorf("%s: request does not name %s", file, want)
+		}
+		for _, m := range []message{f.reply, f.response} {
+			if m.first != "200" {
+				t.Errorf("%s: status %q, want 200", file, m.first)
+			}
+			switch kind := m.header.Get("Content-Type"); kind {
+			case "application/json":
+				decode(t, m.body)
+			case "text/event-stream":
+				if !bytes.HasSuffix(m.body, []byte("\n\n")) {
+					t.Errorf("%s: the last event of the stream has no end", file)
+				}
+			default:
+				t.Errorf("%s: content type %q", file, kind)
+			}
+		}
+	}
+}

@@ -102,7 +102,7 @@ func azureVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
 // azureDeployment names the deployment in the path.
 func azureDeployment(t *provider.Target, c *provider.Call, u *url.URL) error {
 	deployment := cmp.Or(t.Option("deployment_id"), c.Model)
-	if deployment == "" {
+	if deployment == "" || deployment == "." || deployment == ".." {
 		return apierr.New(apierr.Invalid,
 			"provider %q needs the option %q, or a model that names the deployment", t.ID, "deployment_id").
 			WithParam("deployment_id")

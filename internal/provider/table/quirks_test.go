@@ -94,10 +94,13 @@ func TestAzurePutsVersionAndDeploymentWhereTheFormWantsThem(t *testing.T) {
 }
 
 func TestAzureNeedsADeploymentOrAModel(t *testing.T) {
-	_, err := request(t, "azure-openai", provider.Settings{Options: options{"resource_name": "contoso"}}, &provider.Call{Operation: api.Chat})
-	e, ok := errors.AsType[*apierr.Error](err)
-	if !ok || e.Kind != apierr.Invalid || e.Param != "deployment_id" {
-		t.Errorf("NewRequest without deployment and model = %v, want an invalid deployment_id", err)
+	for _, model := range []string{"", ".", ".."} {
+		_, err := request(t, "azure-openai", provider.Settings{Options: options{"resource_name": "contoso"}},
+			&provider.Call{Operation: api.Chat, Model: model})
+		e, ok := errors.AsType[*apierr.Error](err)
+		if !ok || e.Kind != apierr.Invalid || e.Param != "deployment_id" {
+			t.Errorf("NewRequest with model %q and no deployment = %v, want an invalid deployment_id", model, err)
+		}
 	}
 }
 

@@ -212,7 +212,7 @@ func rowsAToF() []*provider.Spec {
 				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
 				{Name: "workspace_id", Header: "Anthropic-Workspace-Id", Doc: "workspace; needed unless the client sends the header"},
 			},
-			Notes: []string{"Takes the platform’s API key in x-api-key; AWS signing is not offered yet."},
+			Notes: []string{"Takes the platform's API key in x-api-key; AWS signing is not offered yet."},
 		},
 		{
 			ID: "claude-platform-gcp", Name: "Claude Platform on Google Cloud",
@@ -239,7 +239,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect: provider.DialectCohere, Auth: provider.Bearer(), Env: "COHERE_API_KEY",
 			Paths: under("/compatibility/v1", api.Embeddings),
 			Docs:  "https://docs.cohere.com/reference",
-			Notes: []string{"Embeddings go to Cohere’s own twin of the OpenAI endpoint."},
+			Notes: []string{"Embeddings go to Cohere's own twin of the OpenAI endpoint."},
 		},
 		{
 			ID: "cometapi", Name: "CometAPI",
@@ -277,7 +277,7 @@ func rowsAToF() []*provider.Spec {
 			// https://help.aliyun.com/zh/model-studio/compatibility-of-openai-with-dashscope
 			Drop: []string{"frequency_penalty"},
 			Notes: []string{
-				"Singapore’s host. China: https://dashscope.aliyuncs.com/compatible-mode/v1, United States: https://dashscope-us.aliyuncs.com/compatible-mode/v1.",
+				"Singapore's host. China: https://dashscope.aliyuncs.com/compatible-mode/v1, United States: https://dashscope-us.aliyuncs.com/compatible-mode/v1.",
 				"Images and reranking have forms of their own.",
 			},
 		},

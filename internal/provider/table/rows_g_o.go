@@ -254,7 +254,7 @@ func rowsGToO() []*provider.Spec {
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MINIMAX_API_KEY",
 			Paths: paths(api.Chat, api.Embeddings, api.Models),
 			Notes: []string{
-				"China’s host: https://api.minimaxi.com/v1. Errors may come with status 200 and base_resp.",
+				"China's host: https://api.minimaxi.com/v1. Errors may come with status 200 and base_resp.",
 				"Speech, images and embeddings have forms of their own.",
 			},
 		},
@@ -299,7 +299,7 @@ func rowsGToO() []*provider.Spec {
 			Paths: paths(api.Chat, api.Models, api.Files),
 			// https://platform.moonshot.ai/docs/api/chat
 			Limits: limits{"temperature": {Min: 0, Max: 1}},
-			Notes:  []string{"China’s host; international: https://api.moonshot.ai/v1 as custom host."},
+			Notes:  []string{"China's host; international: https://api.moonshot.ai/v1 as custom host."},
 		},
 		{
 			ID: "morph", Name: "Morph",

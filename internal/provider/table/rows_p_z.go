@@ -162,7 +162,7 @@ func rowsPToZ() []*provider.Spec {
 			Paths: paths(api.Chat, api.Embeddings, api.Images, api.AudioSpeech, api.AudioTranscriptions, api.Rerank,
 				api.Models),
 			Notes: []string{
-				"China’s host; international: https://api.siliconflow.com/v1 as custom host.",
+				"China's host; international: https://api.siliconflow.com/v1 as custom host.",
 				"Images take image_size and batch_size instead of size and n.",
 			},
 		},
