@@ -5,7 +5,7 @@ import "time"
 // faultTable holds every fault; the order is that of the documentation.
 var faultTable = []faultSpec{
 	// How the answer looks, also when the faults are over.
-	{Fault{"tokens", "tokens=N", "the answer is exactly N tokens of 4 bytes long"}, whole(1, 1<<28, func(p *plan) *int { return &p.tokens })},
+	{Fault{"tokens", "tokens=N", "the answer is exactly N tokens of 4 bytes long"}, whole(1, 1<<24, func(p *plan) *int { return &p.tokens })},
 	{Fault{"size", "size=N", "each frame of a stream carries N bytes of text"}, whole(1, 1<<20, func(p *plan) *int { return &p.size })},
 	{Fault{"pace", "pace=10ms", "delay before each frame of a stream but the first"}, setPace},
 

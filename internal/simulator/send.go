@@ -119,9 +119,22 @@ func (x *exchange) resetConn() {
 		conn = secure.NetConn()
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
+		x.drain(tcp)
 		tcp.SetLinger(0) // a failure leaves an ordinary close, which breaks off as well
 	}
 	conn.Close()
+}
+
+// drain waits until the client has what was written, since a reset throws away
+// what is still under way. It gives up on a client that does not read.
+func (x *exchange) drain(conn *net.TCPConn) {
+	const step, most, blind = time.Millisecond, 500, 20
+	for i := range most {
+		left := unsent(conn)
+		if left == 0 || left < 0 && i == blind || !x.sleep(step) {
+			return
+		}
+	}
 }
 
 // replyRaw writes an answer whose lengths contradict each other, which
