@@ -14,6 +14,9 @@ type (
 	limits = map[string]provider.Range
 )
 
+// maxTokens is for providers that know the limit by its older name only.
+var maxTokens = rename{"max_completion_tokens": "max_tokens"}
+
 // usual has the path that most providers give an operation.
 var usual = own{
 	api.Chat:                "/chat/completions",

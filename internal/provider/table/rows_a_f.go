@@ -21,7 +21,7 @@ func rowsAToF() []*provider.Spec {
 			Paths: paths(api.Chat),
 			// https://docs.ai21.com/reference/jamba-1-6-api-ref
 			Drop:   []string{"frequency_penalty", "logprobs", "presence_penalty", "seed", "tool_choice", "top_logprobs"},
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 			Notes:  []string{"The paths of the older J2 models have the model in them and are reached by pass-through."},
 		},
 		{
@@ -73,7 +73,8 @@ func rowsAToF() []*provider.Spec {
 			ID: "azure-ai", Name: "Azure AI Foundry / AI Inference",
 			Aliases: []string{"azure-foundry", "azure-inference"},
 			BaseURL: "https://{resource_name}.services.ai.azure.com/models",
-			Dialect: provider.DialectChat, Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: entraToken}, Env: "AZURE_AI_API_KEY",
+			Dialect: provider.DialectChat, Env: "AZURE_AI_API_KEY",
+			Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: entraToken},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations),
 			Options: []provider.Option{
@@ -172,7 +173,8 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "bytez", Name: "Bytez",
 			BaseURL: "https://api.bytez.com",
-			Dialect: provider.DialectOwn, Auth: provider.Auth{Header: "Authorization", Scheme: "Key"}, Env: "BYTEZ_API_KEY",
+			Dialect: provider.DialectOwn, Env: "BYTEZ_API_KEY",
+			Auth:  provider.Auth{Header: "Authorization", Scheme: "Key"},
 			Notes: []string{"Streams are raw text."},
 		},
 		{
@@ -201,7 +203,7 @@ func rowsAToF() []*provider.Spec {
 			BaseURL: "https://llm.chutes.ai/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "CHUTES_API_KEY",
 			Paths:  paths(api.Chat, api.Completions, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 		},
 		{
 			ID: "claude-platform-aws", Name: "Claude Platform on AWS",
@@ -265,7 +267,7 @@ func rowsAToF() []*provider.Spec {
 			BaseURL: "https://managed-inference-api-proxy.crusoecloud.com/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "CRUSOE_API_KEY",
 			Paths:  paths(api.Chat, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 			Notes:  []string{"Also answers at https://api.inference.crusoecloud.com/v1."},
 		},
 		{
@@ -304,7 +306,8 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "deepgram", Name: "Deepgram",
 			BaseURL: "https://api.deepgram.com/v1",
-			Dialect: provider.DialectOwn, Auth: provider.Auth{Header: "Authorization", Scheme: "Token"}, Env: "DEEPGRAM_API_KEY",
+			Dialect: provider.DialectOwn, Env: "DEEPGRAM_API_KEY",
+			Auth:  provider.Auth{Header: "Authorization", Scheme: "Token"},
 			Notes: []string{"Options of a transcription are in the query."},
 		},
 		{
@@ -321,7 +324,7 @@ func rowsAToF() []*provider.Spec {
 			Paths: paths(api.Chat, api.Models),
 			// https://api-docs.deepseek.com/api/create-chat-completion
 			Drop:   []string{"logit_bias", "seed", "user"},
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 			// https://api-docs.deepseek.com/guides/reasoning_model
 			Models: []provider.ModelRule{{Prefixes: []string{"deepseek-reasoner"}, Drop: []string{"logprobs", "top_logprobs"}}},
 			Docs:   "https://api-docs.deepseek.com",
@@ -345,7 +348,8 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "fal-ai", Name: "fal.ai",
 			BaseURL: "https://fal.run",
-			Dialect: provider.DialectChat, Auth: provider.Auth{Header: "Authorization", Scheme: "Key"}, Env: "FAL_KEY",
+			Dialect: provider.DialectChat, Env: "FAL_KEY",
+			Auth:  provider.Auth{Header: "Authorization", Scheme: "Key"},
 			Paths: under("/openrouter/router/openai/v1", api.Chat),
 			Notes: []string{"Chat goes to its OpenAI twin; image, video and audio models are reached by pass-through at /{model}."},
 		},
@@ -361,7 +365,7 @@ func rowsAToF() []*provider.Spec {
 			BaseURL: "https://api.fireworks.ai/inference/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "FIREWORKS_API_KEY",
 			Paths:  paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Responses, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 			Docs:   "https://docs.fireworks.ai/api-reference",
 			Notes:  []string{"Image generation and fine-tuning have forms of their own."},
 		},

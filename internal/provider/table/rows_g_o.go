@@ -252,7 +252,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "minimax", Name: "MiniMax",
 			BaseURL: "https://api.minimax.io/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "MINIMAX_API_KEY",
-			Paths: paths(api.Chat, api.Embeddings, api.Models),
+			Paths: paths(api.Chat, api.Models),
 			Notes: []string{
 				"China's host: https://api.minimaxi.com/v1. Errors may come with status 200 and base_resp.",
 				"Speech, images and embeddings have forms of their own.",
@@ -312,7 +312,7 @@ func rowsGToO() []*provider.Spec {
 			BaseURL: "https://nano-gpt.com/api/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "NANOGPT_API_KEY",
 			Paths:  paths(api.Chat, api.Images, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 		},
 		{
 			ID: "ncompass", Name: "nCompass",
@@ -363,7 +363,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "ollama", Name: "Ollama",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "OLLAMA_API_KEY",
 			Paths:  under("/v1", api.Chat, api.Completions, api.Embeddings, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 			Docs:   "https://docs.ollama.com/api/openai-compatibility",
 			Notes:  []string{"Usual address: http://localhost:11434. A key is needed for https://ollama.com only."},
 		},

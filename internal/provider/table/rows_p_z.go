@@ -34,7 +34,7 @@ func rowsPToZ() []*provider.Spec {
 			Paths: join(paths(api.Chat), under("/v1", api.Embeddings, api.Responses)),
 			// https://docs.perplexity.ai/api-reference/chat-completions-post
 			Drop:   []string{"logprobs", "n", "seed", "stop", "top_logprobs"},
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 			Docs:   "https://docs.perplexity.ai",
 			Notes: []string{
 				"Roles must alternate after the system message.",
@@ -48,7 +48,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://api.poe.com/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "POE_API_KEY",
 			Paths:  paths(api.Chat, api.Responses, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 		},
 		{
 			ID: "predibase", Name: "Predibase",
@@ -71,7 +71,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://api.publicai.co/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "PUBLICAI_API_KEY",
 			Paths:  paths(api.Chat, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 			Notes:  []string{"Message content must be a string, not a list of parts."},
 		},
 		{
@@ -129,7 +129,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://api.sarvam.ai/v1",
 			Dialect: provider.DialectChat, Auth: provider.Header("api-subscription-key"), Env: "SARVAM_API_KEY",
 			Paths:  paths(api.Chat),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 			Notes:  []string{"Bearer is accepted as well."},
 		},
 		{
@@ -141,7 +141,8 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "scenario-ai", Name: "Scenario",
 			BaseURL: "https://api.cloud.scenario.com/v1",
-			Dialect: provider.DialectOwn, Auth: provider.Auth{Header: "Authorization", Scheme: "Basic", Sign: basicPair}, Env: "SCENARIO_API_KEY",
+			Dialect: provider.DialectOwn, Env: "SCENARIO_API_KEY",
+			Auth:  provider.Auth{Header: "Authorization", Scheme: "Basic", Sign: basicPair},
 			Notes: []string{"The credential is key:secret, sent as Basic."},
 		},
 		{
@@ -188,7 +189,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://api.synthetic.new/openai/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "SYNTHETIC_API_KEY",
 			Paths:  paths(api.Chat, api.Completions, api.Embeddings, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 		},
 		{
 			ID: "tetrate", Name: "Tetrate Agent Router",
@@ -318,14 +319,12 @@ func rowsPToZ() []*provider.Spec {
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Responses, api.Models,
 				api.Realtime),
 			// https://docs.x.ai/docs/api-reference
+			Drop:   []string{"frequency_penalty", "presence_penalty"},
 			Rename: rename{"max_tokens": "max_completion_tokens", "parallel_tool_calls": "parallel_function_calling"},
 			Limits: limits{"top_logprobs": {Min: 0, Max: 8}},
-			// Reasoning models refuse these. https://docs.x.ai/docs/guides/reasoning
-			Models: []provider.ModelRule{
-				{Prefixes: []string{"grok-4-fast-non-reasoning", "grok-4-1-fast-non-reasoning"}},
-				{Prefixes: []string{"grok-3-mini", "grok-4", "grok-code"}, Drop: []string{"frequency_penalty", "presence_penalty", "stop"}},
-			},
-			Docs: "https://docs.x.ai/docs/api-reference",
+			// https://docs.x.ai/docs/guides/reasoning
+			Models: []provider.ModelRule{{Prefixes: []string{"grok-3-mini", "grok-4", "grok-code"}, Drop: []string{"stop"}}},
+			Docs:   "https://docs.x.ai/docs/api-reference",
 			Notes: []string{
 				"Reasoning tokens are not counted in completion_tokens.",
 				"Tool schemas must not hold additionalProperties: false.",
@@ -336,7 +335,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://api.xiaomimimo.com/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "XIAOMI_MIMO_API_KEY",
 			Paths:  paths(api.Chat, api.Models),
-			Rename: rename{"max_completion_tokens": "max_tokens"},
+			Rename: maxTokens,
 		},
 		{
 			ID: "xunfei-spark", Name: "iFlytek Spark",
