@@ -37,7 +37,7 @@ func (x *exchange) answerBulk() bool {
 // sendHuge writes an answer of the size without ever holding it.
 func (x *exchange) sendHuge() {
 	head, tail, kind := bulkHead, bulkTail, typeJSON
-	if bytes.Contains(x.in, []byte(`"stream":true`)) || bytes.Contains(x.in, []byte(`"stream": true`)) {
+	if x.asked {
 		head, tail, kind = frameHead, frameTail, typeStream
 	}
 	x.w.Header()["Content-Type"] = kind

@@ -58,6 +58,7 @@ func (x *exchange) readChat(q *chatRequest) bool {
 		q.wrong = mistyped("top_logprobs", "a whole number from 0 to 20")
 	}
 	if q.wrong.kind == "" {
+		x.asked = q.stream
 		return true
 	}
 	x.refuse(http.StatusBadRequest, q.wrong)

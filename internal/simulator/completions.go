@@ -16,7 +16,7 @@ type textRequest struct {
 func answerCompletion(x *exchange) {
 	q := textRequest{n: 1, logprobs: -1}
 	var wrong providerError
-	if !x.readObject(&wrong, func(s *scanner, key []byte) { q.read(s, key, &wrong) }, q.needed) {
+	if !x.readObject(&wrong, func(s *scanner, key []byte) { q.read(x, s, key, &wrong) }, q.needed) {
 		return
 	}
 	if len(x.model) == 0 {
@@ -47,7 +47,7 @@ func answerCompletion(x *exchange) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-func (q *textRequest) read(s *scanner, key []byte, wrong *providerError) {
+func (q *textRequest) read(x *exchange, s *scanner, key []byte, wrong *providerError) {
 	switch string(key) {
 	case "prompt":
 		q.prompts = s.inputsOf("prompt", wrong)
@@ -61,6 +61,7 @@ func (q *textRequest) read(s *scanner, key []byte, wrong *providerError) {
 		q.echo = s.boolOf("echo", wrong)
 	case "stream":
 		q.stream = s.boolOf("stream", wrong)
+		x.asked = q.stream
 	case "stream_options":
 		q.usage = s.usageOption()
 	default:

@@ -25,6 +25,7 @@ type exchange struct {
 
 	plan    plan
 	faulty  bool   // the plan holds harm
+	asked   bool   // for a stream
 	model   []byte // as sent, decoded
 	rawName []byte // as sent, raw JSON
 	prompt  int    // tokens
