@@ -17,8 +17,9 @@ func (c *Config) Canonical() []byte {
 	return c.encode(writer{})
 }
 
-// Reveal returns the canonical form with the credentials themselves, for the
-// one place that seals and stores it. Parse reads it back.
+// Reveal returns the canonical form with the credentials themselves. Parse
+// reads it back; only the order of free members is lost, so whoever stores a
+// config seals the text that came in.
 func (c *Config) Reveal() []byte {
 	return c.encode(writer{reveal: true})
 }
@@ -81,7 +82,7 @@ func (v value) writeTo(b *bytes.Buffer) {
 
 func (v value) writeMembers(b *bytes.Buffer) {
 	sorted := slices.Clone(v.members)
-	slices.SortFunc(sorted, func(a, b member) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(sorted, func(m, n member) int { return cmp.Compare(m.name, n.name) })
 	b.WriteByte('{')
 	for i, m := range sorted {
 		if i > 0 {

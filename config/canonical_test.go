@@ -81,7 +81,7 @@ func TestNothingPrintsCredentials(t *testing.T) {
 		for _, shown := range []string{
 			string(c.Canonical()), string(asJSON), logged.String(),
 			fmt.Sprintf("%v %+v %#v %s", c, *c, c.APIKey, c.Options),
-			fmt.Sprintf("%v %+v %q %x", bare(*c), bare(*c), c.Options, c.APIKey),
+			fmt.Sprintf("%v %+v %#v %q %x", bare(*c), bare(*c), *c, c.Options, c.APIKey),
 		} {
 			if strings.Contains(shown, secretMark) || strings.Contains(shown, fmt.Sprintf("%x", secretMark)) {
 				t.Fatalf("a credential is shown in %s", shown)

@@ -68,3 +68,13 @@ func FuzzQuery(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkParse(b *testing.B) {
+	text := []byte(tree(`{"mode":"conditional","conditions":[{"query":{"metadata.plan":"paid"},"then":"a"}],"default":"b"}`, named+","+other))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := config.Parse(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

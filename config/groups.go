@@ -35,8 +35,6 @@ var groups = [][]string{
 // keyless are providers that take no credential.
 var keyless = []string{"ollama", "triton"}
 
-const groupAdvice = "add provider with api_key, virtual_key, strategy with targets, or one of cache, retry, prompt_id, forward_headers, request_timeout, hooks and guardrails"
-
 // says reports whether the root holds one of the groups, or names a provider
 // that needs no more.
 func (c *Config) says() bool {
@@ -68,7 +66,7 @@ func (c *Config) ambient() bool {
 
 // holds reports whether all properties of one of the groups are given.
 func (c *Config) holds(groups [][]string) bool {
-	given := nodes.write(writer{nodes: nodes}, c.alone())
+	given := nodes.write(writer{nodes: nodes, reveal: true}, c.alone())
 	names := make(map[string]bool, len(given.members))
 	for _, m := range given.members {
 		names[m.name] = true
@@ -83,6 +81,15 @@ func (c *Config) alone() *Config {
 	one := *c
 	one.Targets = nil
 	return &one
+}
+
+// silence says what a root lacks.
+func (c *Config) silence() string {
+	if c.Provider != "" {
+		return c.unreachable()
+	}
+	return "says nothing that a request could use; add provider with api_key, virtual_key, strategy with targets, " +
+		"or one of cache, retry, prompt_id, forward_headers, request_timeout, hooks and guardrails"
 }
 
 // unreachable says what a target lacks.

@@ -1,6 +1,5 @@
 package config
 
-// feedbackShape and what follows describe hooks and guardrails.
 var feedbacks = newShape(
 	prop("value", optional(number(lowest), decimal), func(f *Feedback) **float64 { return &f.Value }, "recorded value"),
 	prop("weight", optional(number(lowest), decimal), func(f *Feedback) **float64 { return &f.Weight }, "weight of the value"),
@@ -70,7 +69,7 @@ func guardrails(outcome *shape[Outcome]) *shape[Guardrail] {
 		extension(prop("type", text, func(g *Guardrail) *string { return &g.Type }, "by the list when absent")),
 		extension(prop("sequential", truth, func(g *Guardrail) *bool { return &g.Sequential }, "run the checks one after another")),
 	)
-	s.restSchema = &schema{Type: "object"}
+	s.refine = furtherObjects
 	s.rest = func(r *reader, path string, m member, into *Guardrail) {
 		at := property(path, m.name)
 		if m.value.kind != isObject {

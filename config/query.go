@@ -39,7 +39,7 @@ var (
 // several queries joined by And, Or or Not.
 type Query struct {
 	Op      Op
-	Path    string          // of a test: "metadata.plan", "params.messages.0.role"
+	Path    string          // of a test: "metadata.plan", "params.response_format.type"
 	Operand json.RawMessage // of a test, as written
 	Queries []*Query        // of a join, in the order of the text
 
@@ -263,6 +263,20 @@ func fieldPath(path string) string {
 	}
 	return path
 }
+
+// String returns the query as JSON, in its canonical form.
+func (q *Query) String() string { return canonicalText(q.value()) }
+
+// fieldName is the path of a field outside a query.
+var fieldName = func() rule[string] {
+	k := checked(word, checkField)
+	read := k.read
+	k.read = func(r *reader, path string, v value) (string, bool) {
+		name, ok := read(r, path, v)
+		return fieldPath(name), ok
+	}
+	return k
+}()
 
 // value writes the query back. Queries that must all hold, or of which one
 // must, are written in one order, since theirs says nothing.

@@ -228,6 +228,17 @@ func TestBrokenValuesOfALookupDoNotMatch(t *testing.T) {
 	}
 }
 
+func TestQueriesPrintTheirCanonicalForm(t *testing.T) {
+	q, err := config.ParseQuery([]byte(`{"params.n":{"$gt":1.0},"$and":[{"headers.X-A":"b"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"$and":[{"headers.x-a":{"$eq":"b"}},{"params.n":{"$gt":1}}]}`
+	if got := q.String(); got != want {
+		t.Errorf("String() = %s, want %s", got, want)
+	}
+}
+
 func BenchmarkMatch(b *testing.B) {
 	q, err := config.ParseQuery([]byte(`{"metadata.plan":"paid","params.model":{"$regex":"^gpt"},"metadata.age":{"$gte":18}}`))
 	if err != nil {

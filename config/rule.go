@@ -230,9 +230,13 @@ func plain(f float64) string { return canonicalNumber(strconv.FormatFloat(f, 'g'
 
 // integer is a whole number between least and most. 5.0 and 5e0 are whole.
 func integer(least, most int) rule[int] {
-	low := float64(least)
+	low, high := float64(least), float64(most)
+	d := &schema{Type: "integer", Minimum: &low}
+	if most < math.MaxInt32 {
+		d.Maximum = &high
+	}
 	return rule[int]{
-		schema: &schema{Type: "integer", Minimum: &low},
+		schema: d,
 		read: func(r *reader, path string, v value) (int, bool) {
 			if v.kind != isNumber {
 				r.fault(path, "must be an integer, not "+string(v.kind))
@@ -241,7 +245,7 @@ func integer(least, most int) rule[int] {
 			n, err := strconv.Atoi(canonicalNumber(v.text))
 			switch {
 			case err != nil && !whole(v.text):
-				r.fault(path, "must be an integer, not "+quote(v.text))
+				r.fault(path, "must be an integer, not "+shorten(v.text))
 				return 0, false
 			case err != nil && v.text[0] == '-':
 				r.fault(path, fmt.Sprintf("must be at least %d", least))

@@ -14,6 +14,7 @@ type schema struct {
 	Pattern       string             `json:"pattern,omitempty"`
 	Minimum       *float64           `json:"minimum,omitempty"`
 	Maximum       *float64           `json:"maximum,omitempty"`
+	Above         *float64           `json:"exclusiveMinimum,omitempty"`
 	MinLength     int                `json:"minLength,omitempty"`
 	MinItems      int                `json:"minItems,omitempty"`
 	MinProperties int                `json:"minProperties,omitempty"`
@@ -21,20 +22,20 @@ type schema struct {
 	Properties    map[string]*schema `json:"properties,omitempty"`
 	Required      []string           `json:"required,omitempty"`
 
-	PatternProperties map[string]*schema `json:"patternProperties,omitempty"`
+	PatternProperties map[string]*schema  `json:"patternProperties,omitempty"`
+	DependentRequired map[string][]string `json:"dependentRequired,omitempty"`
 	// Additional is false, or what further properties must be like.
 	Additional json.RawMessage    `json:"additionalProperties,omitempty"`
 	OneOf      []*schema          `json:"oneOf,omitempty"`
 	AnyOf      []*schema          `json:"anyOf,omitempty"`
+	If         *schema            `json:"if,omitempty"`
+	Then       *schema            `json:"then,omitempty"`
 	Defs       map[string]*schema `json:"$defs,omitempty"`
 }
 
 // schema describes objects of the shape.
 func (s *shape[T]) schema() *schema {
 	d := &schema{Type: "object", Properties: map[string]*schema{}, Additional: json.RawMessage("false")}
-	if s.restSchema != nil {
-		d.Additional = s.restSchema.json()
-	}
 	for _, f := range s.fields {
 		row := *f.schema
 		row.Description = f.doc
@@ -45,6 +46,9 @@ func (s *shape[T]) schema() *schema {
 		if f.required {
 			d.Required = append(d.Required, f.name)
 		}
+	}
+	if s.refine != nil {
+		s.refine(d)
 	}
 	return d
 }
@@ -61,6 +65,8 @@ func Schema() []byte {
 		Defs: map[string]*schema{
 			"config": nodes.schema(),
 			"query":  querySchema(),
+			"tests":  testsSchema(),
+			"plain":  plainSchema(),
 		},
 	}
 	for _, g := range groups {
@@ -103,8 +109,54 @@ func querySchema() *schema {
 		Description: "Fields of a request (metadata., params., headers. or url. and a path) with a value or operators; all must hold.",
 		Properties:  map[string]*schema{string(And): several, string(Or): several, string(Not): query},
 		PatternProperties: map[string]*schema{
-			`^(metadata|params|headers|url)\..`: {Description: "a plain value, or an object of operators"},
+			`^(metadata|params|headers|url)\..`: {AnyOf: []*schema{{Ref: "#/$defs/plain"}, {Ref: "#/$defs/tests"}}},
 		},
 		Additional: json.RawMessage("false"),
 	}
 }
+
+// testsSchema describes the operators on one field, all of which must hold.
+func testsSchema() *schema {
+	plain := &schema{Ref: "#/$defs/plain"}
+	several := &schema{Type: "array", Items: plain}
+	number := &schema{AnyOf: []*schema{{Type: "number"}, {Type: "string", Pattern: `^\s*[+-]?\.?[0-9]`}}}
+	text := &schema{Type: "string"}
+	return &schema{
+		Type:          "object",
+		MinProperties: 1,
+		Properties: map[string]*schema{
+			string(Eq): plain, string(Ne): plain, string(In): several, string(Nin): several,
+			string(Gt): number, string(Gte): number, string(Lt): number, string(Lte): number,
+			string(Regex): text, string(Contains): plain, string(Exists): {Type: "boolean"},
+			string(Not): {Ref: "#/$defs/tests"},
+		},
+		Additional: json.RawMessage("false"),
+	}
+}
+
+// plainSchema describes values that can be compared.
+func plainSchema() *schema {
+	return &schema{AnyOf: []*schema{{Type: "string"}, {Type: "number"}, {Type: "boolean"}, {Type: "null"}}}
+}
+
+// conditionalNeeds says what conditional mode requires.
+func conditionalNeeds(d *schema) {
+	d.If = &schema{Required: []string{"mode"}, Properties: map[string]*schema{"mode": {Enum: []string{string(Conditional)}}}}
+	d.Then = &schema{
+		Required:   []string{"conditions", "default"},
+		Properties: map[string]*schema{"conditions": {MinItems: 1}},
+	}
+}
+
+// oneThreshold says that a breaker needs a threshold.
+func oneThreshold(d *schema) {
+	d.AnyOf = []*schema{{Required: []string{"failure_threshold"}}, {Required: []string{"failure_threshold_percentage"}}}
+}
+
+// strategyWithTargets says that neither stands alone.
+func strategyWithTargets(d *schema) {
+	d.DependentRequired = map[string][]string{"strategy": {"targets"}, "targets": {"strategy"}}
+}
+
+// furtherObjects says that other properties are objects.
+func furtherObjects(d *schema) { d.Additional = (&schema{Type: "object"}).json() }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -13,10 +14,13 @@ type shape[T any] struct {
 	rest func(r *reader, path string, m member, into *T)
 	// more writes what rest took.
 	more func(w writer, from *T) []member
-	// restSchema describes what rest takes.
-	restSchema *schema
+	// refine adds to the schema what the fields alone can't say.
+	refine func(*schema)
+	// advice is what to do with a property that is not listed.
+	advice string
 
 	spellings map[string]int // every accepted spelling → place in fields
+	names     []string       // the spellings, sorted
 }
 
 // field is one property of an object: a row of a table.
@@ -34,13 +38,26 @@ type field[T any] struct {
 
 // newShape indexes the spellings of fields.
 func newShape[T any](fields ...field[T]) *shape[T] {
-	s := &shape[T]{fields: fields, spellings: map[string]int{}}
+	s := &shape[T]{fields: fields, spellings: map[string]int{}, advice: "remove it"}
 	for i, f := range fields {
 		for _, name := range append([]string{f.name}, f.also...) {
 			s.spellings[name] = i
 			s.spellings[camel(name)] = i
 		}
 	}
+	s.names = slices.Sorted(maps.Keys(s.spellings))
+	return s
+}
+
+// refined returns the shape with what its fields alone can't say to a schema.
+func (s *shape[T]) refined(by func(*schema)) *shape[T] {
+	s.refine = by
+	return s
+}
+
+// advised returns the shape with other advice about unlisted properties.
+func (s *shape[T]) advised(advice string) *shape[T] {
+	s.advice = advice
 	return s
 }
 
@@ -62,6 +79,21 @@ type reader struct {
 	broken map[*Config]bool
 	depth  int // of targets inside targets
 	aside  int // faults that leave open whether the node being read is complete
+
+	guesses int
+}
+
+// maxGuesses bounds the work of guessing what unknown names were meant to be,
+// for texts that are made of nothing else.
+const maxGuesses = 20
+
+// nearest is like the function, for as many names as a person reads.
+func (r *reader) nearest(name string, known []string) string {
+	r.guesses++
+	if r.guesses > maxGuesses {
+		return ""
+	}
+	return nearest(name, known)
 }
 
 // fault notes what is wrong at path.
@@ -101,22 +133,13 @@ func (s *shape[T]) unlisted(r *reader, path string, m member, into *T) {
 		return
 	}
 	at := property(path, m.name)
-	if like := nearest(m.name, s.names()); like != "" {
+	if like := r.nearest(m.name, s.names); like != "" {
 		meant := s.fields[s.spellings[like]].name
 		r.fault(at, "is not a property of the config; did you mean "+quote(meant)+"?")
 		return
 	}
-	r.fault(at, "is not a property of the config; remove it")
+	r.fault(at, "is not a property of the config; "+s.advice)
 	r.aside++
-}
-
-func (s *shape[T]) names() []string {
-	names := make([]string, 0, len(s.spellings))
-	for name := range s.spellings {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // write is the reverse of read.
@@ -135,7 +158,10 @@ func (s *shape[T]) write(w writer, from *T) value {
 
 // nearest returns the known name that name was probably meant to be, or "".
 func nearest(name string, known []string) string {
-	best, least := "", 1+min(3, len(name)/3)
+	if len(name) > 64 {
+		return ""
+	}
+	best, least := "", 1+min(3, (len(name)+1)/3)
 	for _, k := range known {
 		if d := len(k) - len(name); d > 3 || d < -3 {
 			continue

@@ -49,7 +49,8 @@ var nodes = newShape(append([]field[Config]{
 	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *Unsupported { return &c.OnUnsupported }, "what becomes of parameters that a target can't honour")),
 	extension(prop("passthrough", truth, func(c *Config) *bool { return &c.Passthrough }, "the request itself names the provider of this target")),
 	extension(prop("fetch_integrated_models", truth, func(c *Config) *bool { return &c.FetchModels }, "list the models of managed providers")),
-}, optionFields()...)...)
+}, optionFields()...)...).refined(strategyWithTargets).
+	advised("remove it, or put it into override_params if it is a parameter of the request")
 
 var caches = newShape(
 	needed(prop("mode", oneOf(CacheSimple, CacheSemantic), func(c *Cache) *CacheMode { return &c.Mode }, "simple or semantic")),
@@ -64,11 +65,11 @@ var retries = newShape(
 
 var breakers = newShape(
 	prop("failure_threshold", number(1), func(b *Breaker) *float64 { return &b.FailureThreshold }, "failures that open the circuit"),
-	extension(prop("failure_threshold_percentage", checked(number(0), checkPercentage), func(b *Breaker) *float64 { return &b.FailurePercentage }, "rate of failures that opens the circuit")),
+	extension(prop("failure_threshold_percentage", percentage, func(b *Breaker) *float64 { return &b.FailurePercentage }, "rate of failures that opens the circuit")),
 	extension(prop("minimum_requests", integer(1, math.MaxInt32), func(b *Breaker) *int { return &b.MinimumRequests }, "requests before the rate is looked at")),
 	needed(prop("cooldown_interval", milliseconds(30000), func(b *Breaker) *time.Duration { return &b.Cooldown }, "milliseconds, at least 30000")),
 	prop("failure_status_codes", statuses, func(b *Breaker) *[]int { return &b.FailureStatusCodes }, "statuses that count as failures"),
-)
+).refined(oneThreshold)
 
 var deployments = newShape(
 	needed(prop("deployment_id", word, func(d *Deployment) *string { return &d.DeploymentID }, "name of the deployment")),
@@ -84,7 +85,7 @@ var strategies = newShape(
 	prop("on_status_codes", statuses, func(s *Strategy) *[]int { return &s.OnStatusCodes }, "statuses that trigger fallback"),
 	extension(prop("sticky", maybe(stickies), func(s *Strategy) **Sticky { return &s.Sticky }, "keep requests with equal fields on one target")),
 	extension(prop("cb_config", maybe(breakers), func(s *Strategy) **Breaker { return &s.Breaker }, "circuit breaker of every target")),
-)
+).refined(conditionalNeeds)
 
 var conditions = newShape(
 	needed(prop("query", queries, func(c *Condition) **Query { return &c.Query }, "what the request must be like")),
@@ -93,7 +94,7 @@ var conditions = newShape(
 
 var stickies = newShape(
 	needed(prop("enabled", truth, func(s *Sticky) *bool { return &s.Enabled }, "whether it applies")),
-	needed(prop("hash_fields", listOf(checked(word, checkField)), func(s *Sticky) *[]string { return &s.HashFields }, "paths whose values must be equal, as metadata.user")),
+	needed(prop("hash_fields", listOf(fieldName), func(s *Sticky) *[]string { return &s.HashFields }, "paths whose values must be equal, as metadata.user")),
 	prop("ttl", span(time.Second, 1), func(s *Sticky) *time.Duration { return &s.TTL }, "seconds; 3600 when absent"),
 )
 
@@ -121,12 +122,18 @@ func milliseconds(least float64) rule[time.Duration] {
 	}
 }
 
-func checkPercentage(p float64) string {
-	if p == 0 || p > 100 {
-		return fmt.Sprintf("must be above 0 and at most 100, not %s", plain(p))
-	}
-	return ""
-}
+// percentage is a number above 0 and at most 100.
+var percentage = func() rule[float64] {
+	zero, hundred := 0.0, 100.0
+	k := checked(number(lowest), func(p float64) string {
+		if p <= zero || p > hundred {
+			return "must be above 0 and at most 100, not " + plain(p)
+		}
+		return ""
+	})
+	k.schema = &schema{Type: "number", Above: &zero, Maximum: &hundred}
+	return k
+}()
 
 // targets reads the nodes below a node.
 func targets() field[Config] {

@@ -11,7 +11,7 @@ func (r *reader) validate(root *Config) {
 	r.limits(root)
 	r.visit(root, nil)
 	if root.isLeaf() && !r.broken[root] && !root.says() {
-		r.fault("$", "says nothing that a request could use; "+groupAdvice)
+		r.fault("$", root.silence())
 	}
 }
 
@@ -128,7 +128,7 @@ func (r *reader) target(at, name string, names map[string]string) {
 		return
 	}
 	message := "names no target of this node; give a target the name " + quote(name)
-	if like := nearest(name, keys(names)); like != "" {
+	if like := r.nearest(name, keys(names)); like != "" {
 		message += " or write " + quote(like)
 	}
 	r.fault(at, message)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"modelgate/config"
 )
@@ -276,6 +277,22 @@ func TestLimitsOfTargets(t *testing.T) {
 				t.Errorf("faults = %q, want the first at %s", faults, tt.path)
 			}
 		})
+	}
+}
+
+// A text of nothing but misspelt names must not cost more than it is worth.
+func TestManyUnknownNamesAreRefusedQuickly(t *testing.T) {
+	var b strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&b, `,"provide%d":1`, i)
+	}
+	start := time.Now()
+	faults := faultsOf(t, leaf(b.String()[1:]))
+	if took := time.Since(start); took > time.Second || len(faults) != 5000 {
+		t.Errorf("%d faults in %v, want 5000 within a second", len(faults), took)
+	}
+	if !strings.Contains(faults[0].Message, "did you mean") || strings.Contains(faults[4999].Message, "did you mean") {
+		t.Errorf("faults = %q … %q, want a guess for the first only", faults[0], faults[4999])
 	}
 }
 

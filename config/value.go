@@ -169,11 +169,14 @@ var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_-]{0,63}$`)
 // item is the path of an element.
 func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// quote shows text of the client in a message, in a length that can be read.
-func quote(s string) string {
+// quote shows text of the client in a message.
+func quote(s string) string { return strconv.Quote(shorten(s)) }
+
+// shorten cuts s to a length that can be read.
+func shorten(s string) string {
 	const most = 64
 	if len(s) <= most {
-		return strconv.Quote(s)
+		return s
 	}
-	return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
