@@ -133,6 +133,9 @@ func (g *guard) parse(raw string) (*url.URL, error) {
 	if err := g.check(u); err != nil {
 		return nil, err
 	}
+	if len(u.String()) > maxHostLength { // what had to be escaped has grown
+		return nil, refuse(RuleLength, "")
+	}
 	return u, nil
 }
 

@@ -44,6 +44,7 @@ func TestEachRuleRefuses(t *testing.T) {
 		{"https://", upstream.RuleEmpty},
 		{"https:///v1", upstream.RuleEmpty},
 		{"https://a.com/" + strings.Repeat("x", 2048), upstream.RuleLength},
+		{"https://a.com/" + strings.Repeat("ä", 500), upstream.RuleLength},
 		{"https://a.com/\x00", upstream.RuleCharacters},
 		{"https://a.com\r\nx: y", upstream.RuleCharacters},
 		{"\nhttps://a.com", upstream.RuleCharacters},
