@@ -498,3 +498,12 @@ func BenchmarkCheckAlone(b *testing.B) {
 		}
 	}
 }
+
+func mustScanOrSkip(t *testing.T, body string) *jsonedit.Doc {
+	t.Helper()
+	var d jsonedit.Doc
+	if d.Scan([]byte(body)) != nil {
+		t.SkipNow()
+	}
+	return &d
+}

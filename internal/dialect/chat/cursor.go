@@ -136,7 +136,8 @@ func (c *cursor) skip() {
 	}
 }
 
-// scalar takes a number, true, false or null.
+// scalar takes a number, true, false or null. At the end of the text it may be
+// the first half of one.
 func (c *cursor) scalar() {
 	for c.i < len(c.b) {
 		switch ch := c.b[c.i]; ch {
@@ -149,6 +150,7 @@ func (c *cursor) scalar() {
 		}
 		c.i++
 	}
+	c.bad = true
 }
 
 // leaveFlat takes the rest of an array of numbers up to and with its bracket. It

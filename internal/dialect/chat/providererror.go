@@ -102,7 +102,7 @@ func spoken(body []byte) string {
 	if err != nil {
 		return clean(withoutTags(body))
 	}
-	if text := said(v, 4); text != "" {
+	if text := said(v, 6); text != "" {
 		return clean([]byte(text))
 	}
 	switch v.Kind() {

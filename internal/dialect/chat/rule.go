@@ -300,6 +300,10 @@ func (r object) check(c *cursor) *fault {
 		if f := r.members[i].check(c); f != nil {
 			return f
 		}
+		if seen == 1<<len(r.members)-1 { // nothing more to look for
+			c.leave()
+			return nil
+		}
 	}
 	return missing(r.members, seen)
 }

@@ -220,7 +220,11 @@ func (t *tap) readDelta(c *cursor) {
 
 // begin takes a value and counts it as content unless it is null or empty.
 func (t *tap) begin(c *cursor) {
-	switch raw := c.raw(); kindOf(raw) {
+	raw := c.raw()
+	if c.bad {
+		return
+	}
+	switch kindOf(raw) {
 	case kindText:
 		t.seen.Begun = t.seen.Begun || len(raw) > 2
 	case kindArray, kindObject:
@@ -233,6 +237,9 @@ func (t *tap) begin(c *cursor) {
 // negative, and small enough to be believed. A fraction is left out.
 func (c *cursor) count() (int64, bool) {
 	raw := c.raw()
+	if c.bad {
+		return 0, false
+	}
 	n := int64(0)
 	for i, ch := range raw {
 		if ch-'0' > 9 {
