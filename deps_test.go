@@ -12,11 +12,13 @@ import (
 // them is in the binary. Standard library first; a new line here is part of the
 // change that needs it.
 var dependencies = map[string]string{
-	"github.com/goccy/go-yaml":        "reads modelgate.yaml strictly, and says line and column of a mistake",
-	"github.com/google/go-cmp":        "test: shows how two structures differ",
-	"github.com/rogpeppe/go-internal": "test: txtar, the form of the provider fixtures",
-	"modernc.org/sqlite":              "SQLite without cgo: the embedded store of a single static binary",
-	"pgregory.net/rapid":              "test: properties with shrinking, for code that edits bytes",
+	"github.com/fsnotify/fsnotify":        "notices a changed configuration file without polling, mounted ones included",
+	"github.com/goccy/go-yaml":            "reads modelgate.yaml strictly, and says line and column of a mistake",
+	"github.com/google/go-cmp":            "test: shows how two structures differ",
+	"github.com/prometheus/client_golang": "metrics in the form every collector reads",
+	"github.com/rogpeppe/go-internal":     "test: txtar, the form of the provider fixtures",
+	"modernc.org/sqlite":                  "SQLite without cgo: the embedded store of a single static binary",
+	"pgregory.net/rapid":                  "test: properties with shrinking, for code that edits bytes",
 }
 
 // requirement is one line of go.mod.

@@ -1,0 +1,95 @@
+#!/bin/sh
+# Sets up what the tests need and runs every test with the race detector. A tool
+# that is missing is a failure with its remedy, never a test left out.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+clients=test/clients
+output=$(mktemp) || exit 1
+trap 'rm -f "$output"' EXIT
+trap 'exit 130' INT TERM
+failed=""
+
+say() { echo "test: $*"; }
+
+fail() {
+	say "$*" >&2
+	exit 1
+}
+
+# need NAME REMEDY: the command has to be there.
+need() {
+	command -v "$1" >/dev/null 2>&1 || fail "$1 is missing; $2"
+}
+
+# at_least HAVE WANT: compares versions such as 1.26.8.
+at_least() {
+	[ "$(printf '%s\n%s\n' "$2" "$1" | sort -t. -k1,1n -k2,2n -k3,3n | head -n 1)" = "$2" ]
+}
+
+check_go() {
+	wanted=$(awk '$1 == "go" { print $2 }' go.mod)
+	need go "install Go $wanted or later from https://go.dev/dl/"
+	have=$(go env GOVERSION | sed 's/^go//; s/[^0-9.].*//')
+	at_least "$have" "$wanted" || fail "Go $have is too old; install $wanted or later from https://go.dev/dl/"
+	compiler=$(go env CC)
+	need "${compiler%% *}" "the race detector needs a C compiler: apt-get install gcc"
+	say "Go $have, C compiler $compiler"
+}
+
+# set_up_clients installs the official client libraries that the tests drive.
+set_up_clients() {
+	if [ ! -f "$clients/package.json" ]; then
+		say "no client libraries to install"
+		return
+	fi
+	need node "the tests drive the official Node clients: install Node 20 or later"
+	need npm "the tests drive the official Node clients: install npm"
+	have=$(node --version | sed 's/^v//')
+	at_least "$have" 20 || fail "Node $have is too old; install 20 or later"
+	say "Node $have, npm $(npm --version 2>/dev/null)"
+	installed=$clients/node_modules/.package-lock.json
+	if [ -f "$installed" ] && [ "$installed" -nt "$clients/package-lock.json" ] && [ "$installed" -nt "$clients/package.json" ]; then
+		say "client libraries are installed in $clients"
+		return
+	fi
+	say "installing the client libraries in $clients"
+	(cd "$clients" && npm ci --no-audit --no-fund) || fail "npm ci failed in $clients; see above"
+}
+
+# step NAME COMMAND...: runs the command, shows and keeps its output, and
+# remembers a failure without stopping.
+step() {
+	name=$1
+	shift
+	say "$*" | cut -c 1-100
+	{ "$@" 2>&1; echo "exit $?" >"$output.status"; } | tee -a "$output"
+	[ "$(cat "$output.status")" = "exit 0" ] || failed="$failed $name"
+	rm -f "$output.status"
+}
+
+count() { grep -c "$1" "$output"; }
+
+check_go
+set_up_clients
+
+packages=$(go list ./...) || fail "go list failed; see above"
+inside=$(echo "$packages" | grep -v '^modelgate/test/')
+outside=$(echo "$packages" | grep '^modelgate/test/')
+
+step vet go vet ./...
+# shellcheck disable=SC2086 # one argument per package
+step tests go test -race $inside
+if [ -n "$outside" ]; then
+	# These run the built program and other programs, of which the test cache
+	# knows nothing: never take an earlier pass.
+	# shellcheck disable=SC2086
+	step conformance go test -race -count=1 $outside
+fi
+
+echo
+say "packages: $(count '^ok ') passed, $(count '^FAIL	') failed, $(count '\[no test files\]') without tests"
+if [ -n "$failed" ]; then
+	fail "FAILED:$failed"
+fi
+say "all passed"
