@@ -1,0 +1,143 @@
+package logstore_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/llm"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+)
+
+// BenchmarkRecord measures the whole price of recording an entry: what its
+// caller pays and what the writer spends, as CPU time of the process.
+func BenchmarkRecord(b *testing.B) {
+	s := mustOpen(b, logstore.Options{})
+	ctx := b.Context()
+	entries := make([]*reqlog.Entry, 4096)
+	start := time.Now()
+	for i := range entries {
+		entries[i] = sampleEntry(i, start)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	before := cpuTime(b)
+	for i := range b.N {
+		e := entries[i%len(entries)]
+		if i >= len(entries) { // an entry's own id, without the price of making one
+			e = &reqlog.Entry{}
+			*e = *entries[i%len(entries)]
+			e.ID = reqlog.NewID(start.Add(time.Duration(i) * 50 * time.Microsecond))
+		}
+		s.Record(ctx, e)
+	}
+	if err := s.Flush(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/entry")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+	b.ReportMetric(float64(fileSize(b, s))/float64(b.N), "file-B/entry")
+}
+
+// BenchmarkScan measures how fast a filter that matches nothing passes over
+// entries.
+func BenchmarkScan(b *testing.B) {
+	s := mustOpen(b, logstore.Options{})
+	ctx := b.Context()
+	const n = 100_000
+	start := time.Now().Add(-time.Minute)
+	for i := range n {
+		e := sampleEntry(i, start)
+		s.Record(ctx, e)
+	}
+	if err := s.Flush(ctx); err != nil {
+		b.Fatal(err)
+	}
+	for _, bb := range []struct {
+		name string
+		q    logstore.Query
+	}{
+		{"latency", logstore.Query{MinLatency: time.Hour}},
+		{"absent model", logstore.Query{Model: "none"}},
+		{"absent trace", logstore.Query{TraceID: "0123456789abcdef0123456789abcdef"}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			for b.Loop() {
+				if page, err := s.List(ctx, bb.q); err != nil || len(page.Entries) != 0 {
+					b.Fatalf("List() = %d entries, %v; want none", len(page.Entries), err)
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/n, "ns/entry")
+		})
+	}
+}
+
+func cpuTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func fileSize(tb testing.TB, s *logstore.Store) int64 {
+	tb.Helper()
+	return s.Size(tb)
+}
+
+func mustOpen(tb testing.TB, o logstore.Options) *logstore.Store {
+	tb.Helper()
+	if o.Path == "" {
+		o.Path = filepath.Join(tb.TempDir(), "logs.db")
+	}
+	s, err := logstore.Open(tb.Context(), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+// sampleEntry is a usual entry; i varies what varies in life.
+func sampleEntry(i int, start time.Time) *reqlog.Entry {
+	models := []string{"gpt-4o", "gpt-4o-mini", "claude-sonnet", "mistral-large"}
+	at := start.Add(time.Duration(i) * 50 * time.Microsecond)
+	return &reqlog.Entry{
+		ID:            reqlog.NewID(at),
+		Time:          at,
+		TraceID:       fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15),
+		SpanID:        fmt.Sprintf("%016x", uint64(i)*0x9e3779b97f4a7c15),
+		Organisation:  "acme",
+		Workspace:     fmt.Sprintf("team-%d", i%5),
+		KeyID:         fmt.Sprintf("0190a5a5-0000-7000-8000-%012d", i%20),
+		KeyName:       fmt.Sprintf("key %d", i%20),
+		Method:        "POST",
+		Path:          "/v1/chat/completions",
+		Operation:     api.Chat,
+		Stream:        i%3 == 0,
+		Provider:      "openai",
+		Slug:          "main",
+		Model:         models[i%4],
+		ServedModel:   models[i%4] + "-2026-05-01",
+		OptionIndex:   "config",
+		CacheStatus:   "DISABLED",
+		Status:        200,
+		Attempts:      []reqlog.Attempt{{Target: "config", Provider: "openai", Slug: "main", Status: 200, Start: 40 * time.Microsecond, Took: time.Duration(i) * 17 * time.Microsecond}},
+		Usage:         llm.Usage{Input: int64(i % 5000), Output: int64(i % 700), Known: true},
+		Finish:        "stop",
+		Total:         time.Duration(i%9999) * 31 * time.Microsecond,
+		Upstream:      time.Duration(i%9999) * 29 * time.Microsecond,
+		FirstToken:    time.Duration(i%9999) * 7 * time.Microsecond,
+		Overhead:      45 * time.Microsecond,
+		RequestBytes:  int64(i%60000) + 400,
+		ResponseBytes: int64(i%9000) + 800,
+		Metadata:      map[string]string{"_user": fmt.Sprintf("user-%d", i%1000), "env": "production"},
+		UserAgent:     "OpenAI/Python 3.1.0",
+	}
+}

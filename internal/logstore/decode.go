@@ -1,0 +1,279 @@
+package logstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/llm"
+	"modelgate/internal/reqlog"
+)
+
+var zeroUsage llm.Usage
+
+var errDamaged = errors.New("a block of log entries is damaged")
+
+// blockReader reads the entries of one block, the newest first.
+type blockReader struct {
+	strings []string // by number; the first is empty
+	rest    reader   // entries not yet read
+	left    int      // how many those are
+}
+
+// newBlockReader reads the head of a block.
+func newBlockReader(data []byte) (*blockReader, error) {
+	r := reader{b: data}
+	if v := r.take(1); r.bad || v[0] != blockFormat {
+		return nil, fmt.Errorf("%w: unknown format", errDamaged)
+	}
+	b := &blockReader{strings: readStrings(&r)}
+	b.left = r.count(1)
+	if r.bad {
+		return nil, errDamaged
+	}
+	b.rest = r
+	return b, nil
+}
+
+// readStrings reads the shared strings, with the empty one first. They are cut
+// out of one copy.
+func readStrings(r *reader) []string {
+	n := r.count(1)
+	all := make([]string, 1, n+1)
+	table := r.b
+	for range n {
+		r.take(r.count(1))
+	}
+	text := string(table[:len(table)-len(r.b)])
+	if r.bad {
+		return all
+	}
+	again := reader{b: table}
+	for range n {
+		size := again.count(1)
+		start := len(table) - len(again.b)
+		again.take(size)
+		all = append(all, text[start:start+size])
+	}
+	return all
+}
+
+// number returns the number of a string, false when the block does not hold it.
+func (b *blockReader) number(s string) (uint64, bool) {
+	for i, t := range b.strings {
+		if t == s {
+			return uint64(i), true
+		}
+	}
+	return 0, false
+}
+
+// next returns the next entry, still packed, and false after the last.
+func (b *blockReader) next() (packed, bool, error) {
+	if b.left == 0 {
+		return packed{}, false, nil
+	}
+	b.left--
+	body := b.rest.take(b.rest.count(1))
+	if b.rest.bad || len(body) < len(reqlog.ID{}) {
+		return packed{}, false, errDamaged
+	}
+	p := packed{block: b, body: body}
+	copy(p.id[:], body)
+	return p, true, nil
+}
+
+// packed is one entry as it is stored.
+type packed struct {
+	block *blockReader
+	id    reqlog.ID
+	body  []byte
+}
+
+// head is what filters look at. Strings are numbers of the block.
+type head struct {
+	flags                                                 uint64
+	status, total                                         int64
+	operation, organisation, workspace, key, owner, model uint64
+	trace                                                 []byte
+}
+
+// readHead reads the head and leaves r at the metadata.
+func readHead(r *reader) head {
+	return head{
+		flags:        r.uvarint(),
+		status:       r.varint(),
+		total:        r.varint(),
+		operation:    r.uvarint(),
+		organisation: r.uvarint(),
+		workspace:    r.uvarint(),
+		key:          r.uvarint(),
+		owner:        r.uvarint(),
+		model:        r.uvarint(),
+		trace:        r.take(r.count(1)),
+	}
+}
+
+// entry unpacks p. It shares memory with its block's strings only.
+func (p packed) entry() (*reqlog.Entry, error) {
+	r := &reader{b: p.body[len(p.id):], strings: p.block.strings}
+	h := readHead(r)
+	e := &reqlog.Entry{
+		ID:           p.id,
+		Stream:       h.flags&flagStream != 0,
+		Status:       int(h.status),
+		Total:        time.Duration(h.total),
+		Operation:    api.Operation(r.at(h.operation)),
+		Organisation: r.at(h.organisation),
+		Workspace:    r.at(h.workspace),
+		KeyID:        r.at(h.key),
+		Provider:     r.at(h.owner),
+		Model:        r.at(h.model),
+		TraceID:      string(h.trace),
+	}
+	e.Metadata = readMetadata(r)
+	readNames(r, e)
+	if h.flags&flagSpans != 0 {
+		e.SpanID, e.ParentSpanID, e.SpanName = r.text(), r.text(), r.ref()
+	}
+	readTimes(r, e, h.flags)
+	if h.flags&flagError != 0 {
+		e.ErrorSource, e.ErrorCode, e.ErrorMessage = r.ref(), r.ref(), r.ref()
+	}
+	e.Usage = readUsage(r, h.flags)
+	e.Attempts = readAttempts(r)
+	if r.bad {
+		return nil, errDamaged
+	}
+	return e, nil
+}
+
+func readMetadata(r *reader) map[string]string {
+	n := r.count(2)
+	if n == 0 {
+		return nil
+	}
+	m := make(map[string]string, n)
+	for range n {
+		k := r.ref()
+		m[k] = r.ref()
+	}
+	return m
+}
+
+func readNames(r *reader, e *reqlog.Entry) {
+	for _, s := range [...]*string{
+		&e.KeyName, &e.Method, &e.Path, &e.Slug, &e.ServedModel,
+		&e.OptionIndex, &e.CacheStatus, &e.Finish, &e.UserAgent,
+	} {
+		*s = r.ref()
+	}
+}
+
+func readTimes(r *reader, e *reqlog.Entry, flags uint64) {
+	if flags&flagTime != 0 {
+		seconds := r.varint() + millis(e.ID)/1000
+		e.Time = time.Unix(seconds, int64(r.uvarint()%1e9)).UTC()
+	}
+	e.Upstream = time.Duration(r.varint())
+	e.FirstToken = time.Duration(r.varint())
+	e.Overhead = time.Duration(r.varint())
+	e.RequestBytes = r.varint()
+	e.ResponseBytes = r.varint()
+}
+
+func readUsage(r *reader, flags uint64) llm.Usage {
+	u := llm.Usage{Known: flags&flagUsageKnown != 0}
+	if flags&flagUsage == 0 {
+		return u
+	}
+	for _, n := range [...]*int64{&u.Input, &u.CachedInput, &u.CacheWrite5m, &u.CacheWrite1h, &u.Output, &u.Reasoning, &u.InputAudio, &u.OutputAudio} {
+		*n = r.varint()
+	}
+	return u
+}
+
+func readAttempts(r *reader) []reqlog.Attempt {
+	n := r.count(7)
+	if n == 0 {
+		return nil
+	}
+	attempts := make([]reqlog.Attempt, n)
+	for i := range attempts {
+		attempts[i] = reqlog.Attempt{
+			Target:   r.ref(),
+			Provider: r.ref(),
+			Slug:     r.ref(),
+			Status:   int(r.varint()),
+			Error:    r.ref(),
+			Start:    time.Duration(r.varint()),
+			Took:     time.Duration(r.varint()),
+		}
+	}
+	return attempts
+}
+
+// reader reads packed values. After the first one that is not there it is bad
+// and gives zeros.
+type reader struct {
+	b       []byte
+	strings []string
+	bad     bool
+}
+
+func (r *reader) uvarint() uint64 {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) varint() int64 {
+	n, size := binary.Varint(r.b)
+	if size <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+// count reads how many things of at least size bytes follow.
+func (r *reader) count(size int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)/size) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+// take returns the next n bytes. It does not copy.
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.fail()
+		return nil
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) text() string { return string(r.take(r.count(1))) }
+func (r *reader) ref() string  { return r.at(r.uvarint()) }
+
+// at returns the shared string of this number.
+func (r *reader) at(n uint64) string {
+	if n >= uint64(len(r.strings)) {
+		r.fail()
+		return ""
+	}
+	return r.strings[n]
+}
+
+func (r *reader) fail() { r.b, r.bad = nil, true }

@@ -1,0 +1,251 @@
+package logstore
+
+import (
+	"encoding/binary"
+
+	"modelgate/internal/reqlog"
+)
+
+// A block is, in this order:
+//
+//	1 byte    format of the block
+//	uvarint   number of strings, then each: uvarint length, bytes
+//	uvarint   number of entries, then each: uvarint length, body
+//
+// Strings that entries share (names, paths, models) are kept once and meant by
+// their number, from 1; 0 is the empty string. A body begins with what filters
+// look at, in the order of [encoder.add], so that an entry that does not match
+// is skipped without being read to its end. Entries are ordered by falling id.
+const blockFormat = 1
+
+// flags of an entry.
+const (
+	flagStream = 1 << iota
+	flagTime
+	flagUsage
+	flagUsageKnown
+	flagError
+	flagSpans
+)
+
+// The fields whose strings are shared; see [encoder.ref].
+const (
+	refOperation = iota
+	refOrganisation
+	refWorkspace
+	refKeyID
+	refProvider
+	refModel
+	refKeyName
+	refMethod
+	refPath
+	refSlug
+	refServedModel
+	refOptionIndex
+	refCacheStatus
+	refErrorSource
+	refErrorCode
+	refErrorMessage
+	refFinish
+	refUserAgent
+	refSpanName
+	refMetadata
+	refAttemptTarget
+	refAttemptProvider
+	refAttemptSlug
+	refAttemptError
+	refFields
+)
+
+// encoder packs entries into one block at a time.
+type encoder struct {
+	entries int
+	numbers map[string]uint64
+	table   []byte // the strings, encoded
+	bodies  []byte
+	body    []byte
+
+	// recent is what each field held last: entries in a row are much alike, and
+	// comparing costs less than looking up.
+	recent [refFields]struct {
+		text   string
+		number uint64
+	}
+}
+
+func (c *encoder) reset() {
+	if c.numbers == nil {
+		c.numbers = make(map[string]uint64, 64)
+	}
+	clear(c.numbers)
+	clear(c.recent[:])
+	c.entries, c.table, c.bodies = 0, c.table[:0], c.bodies[:0]
+}
+
+// full reports that the block should end here.
+func (c *encoder) full() bool {
+	return c.entries >= blockEntries || len(c.bodies)+len(c.table) >= blockBytes
+}
+
+// appendBlock appends the block of all entries added since the last reset.
+func (c *encoder) appendBlock(dst []byte) []byte {
+	dst = append(dst, blockFormat)
+	dst = binary.AppendUvarint(dst, uint64(len(c.numbers)))
+	dst = append(dst, c.table...)
+	dst = binary.AppendUvarint(dst, uint64(c.entries))
+	return append(dst, c.bodies...)
+}
+
+// add packs e as the next entry.
+func (c *encoder) add(e *reqlog.Entry) {
+	c.entries++
+	c.body = append(c.body[:0], e.ID[:]...)
+	c.addFilterFields(e)
+	c.addMetadata(e.Metadata)
+	c.addNames(e)
+	c.addSpans(e)
+	c.addTime(e)
+	c.addError(e)
+	c.addUsage(e)
+	c.addAttempts(e.Attempts)
+	c.bodies = binary.AppendUvarint(c.bodies, uint64(len(c.body)))
+	c.bodies = append(c.bodies, c.body...)
+}
+
+func (c *encoder) addFilterFields(e *reqlog.Entry) {
+	c.uvarint(flagsOf(e))
+	c.varint(int64(e.Status))
+	c.varint(int64(e.Total))
+	c.ref(refOperation, string(e.Operation))
+	c.ref(refOrganisation, e.Organisation)
+	c.ref(refWorkspace, e.Workspace)
+	c.ref(refKeyID, e.KeyID)
+	c.ref(refProvider, e.Provider)
+	c.ref(refModel, e.Model)
+	c.text(e.TraceID)
+}
+
+func flagsOf(e *reqlog.Entry) uint64 {
+	var f uint64
+	set := func(on bool, flag uint64) {
+		if on {
+			f |= flag
+		}
+	}
+	usage := e.Usage
+	usage.Known = false
+	set(e.Stream, flagStream)
+	set(!e.Time.IsZero(), flagTime)
+	set(usage != (zeroUsage), flagUsage)
+	set(e.Usage.Known, flagUsageKnown)
+	set(e.ErrorSource != "" || e.ErrorCode != "" || e.ErrorMessage != "", flagError)
+	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
+	return f
+}
+
+func (c *encoder) addMetadata(m map[string]string) {
+	c.uvarint(uint64(len(m)))
+	for k, v := range m {
+		c.ref(refMetadata, k)
+		c.ref(refMetadata, v)
+	}
+}
+
+func (c *encoder) addNames(e *reqlog.Entry) {
+	c.ref(refKeyName, e.KeyName)
+	c.ref(refMethod, e.Method)
+	c.ref(refPath, e.Path)
+	c.ref(refSlug, e.Slug)
+	c.ref(refServedModel, e.ServedModel)
+	c.ref(refOptionIndex, e.OptionIndex)
+	c.ref(refCacheStatus, e.CacheStatus)
+	c.ref(refFinish, e.Finish)
+	c.ref(refUserAgent, e.UserAgent)
+}
+
+func (c *encoder) addSpans(e *reqlog.Entry) {
+	if e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "" {
+		c.text(e.SpanID)
+		c.text(e.ParentSpanID)
+		c.ref(refSpanName, e.SpanName)
+	}
+}
+
+// addTime packs the times and sizes. The entry's own time is kept as what it
+// differs from the id's.
+func (c *encoder) addTime(e *reqlog.Entry) {
+	if !e.Time.IsZero() {
+		c.varint(e.Time.Unix() - millis(e.ID)/1000)
+		c.uvarint(uint64(e.Time.Nanosecond()))
+	}
+	c.varint(int64(e.Upstream))
+	c.varint(int64(e.FirstToken))
+	c.varint(int64(e.Overhead))
+	c.varint(e.RequestBytes)
+	c.varint(e.ResponseBytes)
+}
+
+func (c *encoder) addError(e *reqlog.Entry) {
+	if e.ErrorSource != "" || e.ErrorCode != "" || e.ErrorMessage != "" {
+		c.ref(refErrorSource, e.ErrorSource)
+		c.ref(refErrorCode, e.ErrorCode)
+		c.ref(refErrorMessage, e.ErrorMessage)
+	}
+}
+
+func (c *encoder) addUsage(e *reqlog.Entry) {
+	u := e.Usage
+	u.Known = false
+	if u == zeroUsage {
+		return
+	}
+	for _, n := range [...]int64{u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.Reasoning, u.InputAudio, u.OutputAudio} {
+		c.varint(n)
+	}
+}
+
+func (c *encoder) addAttempts(attempts []reqlog.Attempt) {
+	c.uvarint(uint64(len(attempts)))
+	for i := range attempts {
+		a := &attempts[i]
+		c.ref(refAttemptTarget, a.Target)
+		c.ref(refAttemptProvider, a.Provider)
+		c.ref(refAttemptSlug, a.Slug)
+		c.varint(int64(a.Status))
+		c.ref(refAttemptError, a.Error)
+		c.varint(int64(a.Start))
+		c.varint(int64(a.Took))
+	}
+}
+
+func (c *encoder) uvarint(n uint64) { c.body = binary.AppendUvarint(c.body, n) }
+func (c *encoder) varint(n int64)   { c.body = binary.AppendVarint(c.body, n) }
+
+// text packs a string that is not shared.
+func (c *encoder) text(s string) {
+	c.uvarint(uint64(len(s)))
+	c.body = append(c.body, s...)
+}
+
+// ref packs the number of a shared string, giving it one when it is new.
+func (c *encoder) ref(field int, s string) {
+	r := &c.recent[field]
+	if r.text != s {
+		r.text, r.number = s, c.number(s)
+	}
+	c.uvarint(r.number)
+}
+
+func (c *encoder) number(s string) uint64 {
+	if s == "" {
+		return 0
+	}
+	n, ok := c.numbers[s]
+	if !ok {
+		n = uint64(len(c.numbers)) + 1
+		c.numbers[s] = n
+		c.table = binary.AppendUvarint(c.table, uint64(len(s)))
+		c.table = append(c.table, s...)
+	}
+	return n
+}

@@ -1,0 +1,136 @@
+// Package logstore keeps the records of exchanges in an SQLite file of their
+// own.
+//
+// [Store.Record] hands an entry over and returns; one writer packs what came in
+// into blocks and stores them in one transaction at a time. What was written is
+// never damaged by a crash, which costs at most what was still queued. When the
+// disk is full or gone, the writer keeps its batch and tries again until it is
+// back, and whoever records waits for room; an entry is given up only when that
+// wait ends, and is then counted. Reading never waits for the writer. Who may
+// read what, and how an entry looks to a client, is left to the callers.
+package logstore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"modelgate/internal/reqlog"
+	"modelgate/internal/sqlite"
+)
+
+// Options say where entries go and how they are gathered. All but Path may be
+// zero.
+type Options struct {
+	// Path is the SQLite file. A missing one is created for its owner only; its
+	// folder has to exist.
+	Path string
+
+	// Queue bounds the entries that wait, beside as many in the batch that is
+	// being written. Zero means 8192.
+	Queue int
+
+	// Batch is how many waiting entries start a write at once. Zero means 500.
+	Batch int
+
+	// Flush is the longest an entry waits for others before it is written. Zero
+	// means 200 ms.
+	Flush time.Duration
+
+	// Logger is told when writing fails and when it works again. Nil is silent.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Queue <= 0 {
+		o.Queue = 8192
+	}
+	if o.Batch <= 0 {
+		o.Batch = 500
+	}
+	o.Batch = min(o.Batch, o.Queue)
+	if o.Flush <= 0 {
+		o.Flush = 200 * time.Millisecond
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Store is an open log. It is safe for concurrent use.
+type Store struct {
+	queue
+	file    *sqlite.DB
+	log     *slog.Logger
+	batch   int
+	flush   time.Duration
+	written chan struct{} // closed when the writer has ended
+
+	// giveUp ends the writer's retries: Close ran out of time.
+	giveUp     context.Context
+	giveUpNow  context.CancelFunc
+	closeFiles sync.Once
+}
+
+var _ reqlog.Recorder = (*Store)(nil)
+
+// Stats is the state of a store at one moment.
+type Stats struct {
+	Depth     int    // entries recorded and not yet written
+	Written   uint64 // entries written
+	Lost      uint64 // entries given up
+	Batches   uint64 // transactions that wrote them
+	LastError string // why writing fails now; empty when it works
+}
+
+// Open opens the log, creating its file when it is missing, and starts the
+// writer, which [Store.Close] ends. Errors are one line for an operator.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o = o.withDefaults()
+	file, err := sqlite.Open(ctx, sqlite.Options{Path: o.Path, Pragmas: pragmas})
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(ctx, file); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("log database %s: %w", file.Path, err)
+	}
+	s := &Store{
+		file:    file,
+		log:     o.Logger,
+		batch:   o.Batch,
+		flush:   o.Flush,
+		written: make(chan struct{}),
+	}
+	s.queue.init(o.Queue, o.Batch)
+	s.giveUp, s.giveUpNow = context.WithCancel(context.WithoutCancel(ctx))
+	go s.write()
+	return s, nil
+}
+
+// Close stops taking entries, writes those that wait, and closes the file. When
+// ctx ends first, what is not written is counted as lost and ctx's error is
+// returned.
+func (s *Store) Close(ctx context.Context) error {
+	s.queue.close()
+	var err error
+	select {
+	case <-s.written:
+	case <-ctx.Done():
+		s.giveUpNow()
+		<-s.written
+		if lost := s.Stats().Lost; lost > 0 {
+			err = fmt.Errorf("closing the log: %d entries lost: %w", lost, ctx.Err())
+		}
+	}
+	s.giveUpNow()
+	s.closeFiles.Do(func() {
+		if e := s.file.Close(); e != nil && err == nil {
+			err = fmt.Errorf("closing the log: %w", e)
+		}
+	})
+	return err
+}

@@ -1,0 +1,212 @@
+package logstore
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
+)
+
+// Scope is whose entries a reader may see. An empty field allows all.
+type Scope struct {
+	Organisation string
+	Workspace    string
+}
+
+// Query says which entries to list. All given filters have to match; the zero
+// value of a field filters nothing. Strings are compared whole and by case.
+type Query struct {
+	Scope Scope
+
+	// From and To bound the time of the entry's id: From is in, To is out. A
+	// zero From means 30 days before To, or before now. A zero To is no bound.
+	From, To time.Time
+
+	Status     string // a status as "429", or a class as "5xx"
+	Model      string // as asked for
+	Provider   string
+	KeyID      string
+	Workspace  string
+	TraceID    string
+	Operation  api.Operation
+	Stream     *bool
+	MinLatency time.Duration // of the whole exchange
+	Metadata   map[string]string
+
+	// Limit is how many entries to return, 1 to 1000. Zero means 100.
+	Limit int
+
+	// Cursor continues a listing: the Next of its page before, with the same
+	// filters.
+	Cursor string
+}
+
+// Page is a part of a listing.
+type Page struct {
+	Entries []*reqlog.Entry // newest first
+
+	// Next continues the listing; empty means that there is no more. A page
+	// may have fewer entries than the limit, even none, and still a Next: it
+	// stops after so many entries were looked at, so that a filter that matches
+	// little can't hold the reader for long.
+	Next string
+}
+
+// Bounds of [Query].Limit and the time that is listed by default.
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+	defaultRange = 30 * 24 * time.Hour
+)
+
+// plan is a query that was checked.
+type plan struct {
+	scope            Scope
+	from, before     reqlog.ID // from is in, before is out
+	low, high        int64     // status
+	q                Query
+	fingerprint      uint32
+	limit            int
+	metadataK, metaV []string
+}
+
+func (q Query) plan(now time.Time) (*plan, error) {
+	p := &plan{scope: q.Scope, q: q, limit: q.Limit, fingerprint: q.fingerprint()}
+	if p.limit == 0 {
+		p.limit = defaultLimit
+	}
+	if p.limit < 1 || p.limit > maxLimit {
+		return nil, apierr.New(apierr.Invalid, "limit must be 1 to %d, not %d", maxLimit, q.Limit).WithParam("limit")
+	}
+	if q.MinLatency < 0 {
+		return nil, apierr.New(apierr.Invalid, "min_latency must not be negative").WithParam("min_latency")
+	}
+	if err := p.setStatus(q.Status); err != nil {
+		return nil, err
+	}
+	if err := p.setRange(q.From, q.To, now); err != nil {
+		return nil, err
+	}
+	if q.Cursor != "" {
+		if err := p.resume(q.Cursor); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(q.Metadata)) {
+		p.metadataK = append(p.metadataK, k)
+		p.metaV = append(p.metaV, q.Metadata[k])
+	}
+	return p, nil
+}
+
+func (p *plan) setStatus(s string) error {
+	p.high = 1<<63 - 1
+	if s == "" {
+		p.low = -1 << 63
+		return nil
+	}
+	digits, class := strings.CutSuffix(s, "xx")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	switch {
+	case err == nil && class && n >= 1 && n <= 9 && len(digits) == 1:
+		p.low, p.high = int64(n)*100, int64(n)*100+99
+	case err == nil && !class && n <= 999:
+		p.low, p.high = int64(n), int64(n)
+	default:
+		return apierr.New(apierr.Invalid, "status must be a number such as 429 or a class such as 5xx, not %q", s).WithParam("status")
+	}
+	return nil
+}
+
+func (p *plan) setRange(from, to, now time.Time) error {
+	p.before = idAt(maxMillis)
+	end := now
+	if !to.IsZero() {
+		p.before, end = idAt(to.UnixMilli()), to
+	}
+	if from.IsZero() {
+		from = end.Add(-defaultRange)
+	}
+	if !to.IsZero() && !from.Before(to) {
+		return apierr.New(apierr.Invalid, "from must be before to").WithParam("from")
+	}
+	p.from = idAt(from.UnixMilli())
+	return nil
+}
+
+const maxMillis = 1<<48 - 1
+
+// idAt returns the smallest id of a millisecond. What an id can't hold is
+// taken to its bounds.
+func idAt(ms int64) reqlog.ID {
+	var id reqlog.ID
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(min(max(ms, 0), maxMillis)))
+	copy(id[:6], b[2:])
+	return id
+}
+
+// fingerprint tells queries apart by their filters, so that a cursor goes with
+// one listing only.
+func (q Query) fingerprint() uint32 {
+	h := crc32.NewIEEE()
+	put := func(s string) { fmt.Fprintf(h, "%d:%s,", len(s), s) }
+	for _, s := range []string{
+		q.Scope.Organisation, q.Scope.Workspace, q.Status, q.Model, q.Provider,
+		q.KeyID, q.Workspace, q.TraceID, string(q.Operation), q.MinLatency.String(),
+		q.From.UTC().Format(time.RFC3339Nano), q.To.UTC().Format(time.RFC3339Nano),
+	} {
+		put(s)
+	}
+	if q.Stream != nil {
+		put(strconv.FormatBool(*q.Stream))
+	}
+	for _, k := range slices.Sorted(maps.Keys(q.Metadata)) {
+		put(k)
+		put(q.Metadata[k])
+	}
+	return h.Sum32()
+}
+
+// A cursor is the id it continues before, then a checksum over that id and the
+// filters, as base64.
+const cursorSize = len(reqlog.ID{}) + 4
+
+func (p *plan) cursor(before reqlog.ID) string {
+	b := make([]byte, 0, cursorSize)
+	b = append(b, before[:]...)
+	b = binary.BigEndian.AppendUint32(b, p.checksum(before))
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func (p *plan) resume(cursor string) error {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || len(b) != cursorSize {
+		return badCursor()
+	}
+	before := reqlog.ID(b[:len(reqlog.ID{})])
+	if binary.BigEndian.Uint32(b[len(before):]) != p.checksum(before) {
+		return badCursor()
+	}
+	if less(before, p.before) {
+		p.before = before
+	}
+	return nil
+}
+
+func (p *plan) checksum(before reqlog.ID) uint32 {
+	return crc32.Update(p.fingerprint, crc32.IEEETable, before[:])
+}
+
+func badCursor() error {
+	return apierr.New(apierr.Invalid, "cursor was altered or belongs to a listing with other filters; begin again without it").WithParam("cursor")
+}

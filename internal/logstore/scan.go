@@ -1,0 +1,291 @@
+package logstore
+
+import (
+	"container/heap"
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
+)
+
+// Limits of what one page looks at.
+const (
+	scanEntries = 200_000
+	scanBytes   = 64 << 20
+)
+
+// Get returns the entry of this id. One that does not exist, or that scope does
+// not show, is not found.
+func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Entry, error) {
+	const q = `
+		SELECT data
+		FROM blocks
+		WHERE last_id >= $1 AND last_id < $2 AND first_id <= $1`
+	end := slotEnd(id)
+	rows, err := s.file.Read.QueryContext(ctx, q, id[:], end[:])
+	if err != nil {
+		return nil, fmt.Errorf("reading log entry %s: %w", id, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var data []byte
+		if err := rows.Scan(&data); err != nil {
+			return nil, fmt.Errorf("reading log entry %s: %w", id, err)
+		}
+		e, err := find(data, id)
+		if err != nil {
+			return nil, fmt.Errorf("reading log entry %s: %w", id, err)
+		}
+		if e != nil && scope.shows(e) {
+			return e, nil
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading log entry %s: %w", id, err)
+	}
+	return nil, apierr.New(apierr.NotFound, "no log entry %s; it may not be written yet", id)
+}
+
+func (s Scope) shows(e *reqlog.Entry) bool {
+	return (s.Organisation == "" || s.Organisation == e.Organisation) &&
+		(s.Workspace == "" || s.Workspace == e.Workspace)
+}
+
+// slotEnd returns the smallest id after the slot of id.
+func slotEnd(id reqlog.ID) reqlog.ID {
+	next := (slotOf(id) + 1) << slotBits
+	if next > maxMillis {
+		return reqlog.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	}
+	return idAt(next)
+}
+
+// find returns the entry of this id, nil when the block does not hold it.
+func find(data []byte, id reqlog.ID) (*reqlog.Entry, error) {
+	b, err := newBlockReader(data)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		p, ok, err := b.next()
+		if err != nil || !ok || less(p.id, id) {
+			return nil, err
+		}
+		if p.id == id {
+			return p.entry()
+		}
+	}
+}
+
+// List returns the entries that match q, newest first by their id. Listing page
+// by page gives each entry once, whatever is recorded meanwhile. A filter or
+// cursor that can't be meant is invalid and named.
+func (s *Store) List(ctx context.Context, q Query) (Page, error) {
+	p, err := q.plan(time.Now())
+	if err != nil {
+		return Page{}, err
+	}
+	page, err := s.list(ctx, p)
+	if err != nil {
+		return Page{}, fmt.Errorf("listing log entries: %w", err)
+	}
+	return page, nil
+}
+
+func (s *Store) list(ctx context.Context, p *plan) (Page, error) {
+	const q = `
+		SELECT last_id, entries, data
+		FROM blocks
+		WHERE last_id >= $1 AND last_id < $2 AND first_id < $3
+		ORDER BY last_id DESC`
+	end := slotEnd(p.before)
+	rows, err := s.file.Read.QueryContext(ctx, q, p.from[:], end[:], p.before[:])
+	if err != nil {
+		return Page{}, err
+	}
+	defer rows.Close()
+	sc := scan{plan: p, rows: rows}
+	return sc.page()
+}
+
+// scan merges blocks, whose times may overlap, into one order.
+type scan struct {
+	plan *plan
+	rows *sql.Rows
+
+	// upcoming is the next block, not yet open; ended says that there is none.
+	upcoming struct {
+		last    reqlog.ID
+		entries int
+		data    []byte
+	}
+	ended bool
+
+	open    cursors
+	entries int // looked at
+	bytes   int
+}
+
+// cursors is a heap of open blocks, the one with the newest entry on top.
+type cursors []*blockCursor
+
+// blockCursor is an open block at one of its entries.
+type blockCursor struct {
+	reader *blockReader
+	filter filter
+	at     packed
+}
+
+func (c cursors) Len() int           { return len(c) }
+func (c cursors) Less(i, j int) bool { return less(c[j].at.id, c[i].at.id) }
+func (c cursors) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
+func (c *cursors) Push(x any)        { *c = append(*c, x.(*blockCursor)) }
+func (c *cursors) Pop() any {
+	last := len(*c) - 1
+	x := (*c)[last]
+	(*c)[last] = nil
+	*c = (*c)[:last]
+	return x
+}
+
+// page reads until the page is full, the scan has looked at enough, or all is
+// read.
+func (s *scan) page() (Page, error) {
+	var page Page
+	if err := s.peek(); err != nil {
+		return page, err
+	}
+	seen := s.plan.before // the oldest entry looked at
+	for {
+		if err := s.openOverlapping(); err != nil {
+			return page, err
+		}
+		if len(s.open) == 0 && s.ended {
+			return page, nil
+		}
+		if len(s.open) == 0 {
+			// Stopped between blocks: all from the next block on is to come.
+			page.Next = s.plan.cursor(after(s.upcoming.last))
+			return page, nil
+		}
+		top := s.open[0]
+		if less(top.at.id, s.plan.from) {
+			return page, nil
+		}
+		if len(page.Entries) == s.plan.limit || s.tired() && seen != s.plan.before {
+			page.Next = s.plan.cursor(seen)
+			return page, nil
+		}
+		if less(top.at.id, seen) { // otherwise recorded twice, or before the cursor
+			if err := s.visit(top, &page); err != nil {
+				return page, err
+			}
+			seen = top.at.id
+		}
+		if err := s.advance(top); err != nil {
+			return page, err
+		}
+	}
+}
+
+// visit adds the entry at top to page when it matches.
+func (s *scan) visit(top *blockCursor, page *Page) error {
+	s.entries++
+	ok, err := top.filter.matches(top.at)
+	if err != nil || !ok {
+		return err
+	}
+	e, err := top.at.entry()
+	if err != nil {
+		return err
+	}
+	page.Entries = append(page.Entries, e)
+	return nil
+}
+
+func (s *scan) tired() bool { return s.entries >= scanEntries || s.bytes >= scanBytes }
+
+// openOverlapping opens every block that may hold an entry newer than the top.
+// It stops short, with no block open, when enough was looked at.
+func (s *scan) openOverlapping() error {
+	for !s.ended && (len(s.open) == 0 || less(s.open[0].at.id, s.upcoming.last)) {
+		if len(s.open) == 0 && s.tired() && less(s.upcoming.last, s.plan.before) {
+			return nil
+		}
+		if err := s.openNext(); err != nil {
+			return err
+		}
+		if err := s.peek(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openNext opens the upcoming block, unless nothing in it can match.
+func (s *scan) openNext() error {
+	s.bytes += len(s.upcoming.data)
+	b, err := newBlockReader(s.upcoming.data)
+	if err != nil {
+		return err
+	}
+	f, ok := s.plan.filterFor(b, s.upcoming.data)
+	if !ok {
+		s.entries += s.upcoming.entries
+		return nil
+	}
+	c := &blockCursor{reader: b, filter: f}
+	at, ok, err := b.next()
+	if err != nil || !ok {
+		return err
+	}
+	c.at = at
+	heap.Push(&s.open, c)
+	return nil
+}
+
+// peek reads the next block from the database.
+func (s *scan) peek() error {
+	if !s.rows.Next() {
+		s.ended = true
+		return s.rows.Err()
+	}
+	var last []byte
+	if err := s.rows.Scan(&last, &s.upcoming.entries, &s.upcoming.data); err != nil {
+		return err
+	}
+	if len(last) != len(s.upcoming.last) {
+		return errDamaged
+	}
+	s.upcoming.last = reqlog.ID(last)
+	return nil
+}
+
+// advance moves top, the root of the heap, to its next entry.
+func (s *scan) advance(top *blockCursor) error {
+	at, ok, err := top.reader.next()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		heap.Pop(&s.open)
+		return nil
+	}
+	top.at = at
+	heap.Fix(&s.open, 0)
+	return nil
+}
+
+// after returns the id that follows id.
+func after(id reqlog.ID) reqlog.ID {
+	for i := len(id) - 1; i >= 0; i-- {
+		id[i]++
+		if id[i] != 0 {
+			break
+		}
+	}
+	return id
+}

@@ -1,0 +1,56 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// code returns the primary result code of err, zero when it is not SQLite's.
+func code(err error) int {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// Busy reports whether another process held the lock for too long.
+func Busy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
+
+// Conflict reports whether a row broke a constraint, such as a key that exists.
+func Conflict(err error) bool { return code(err) == lib.SQLITE_CONSTRAINT }
+
+// Broken reports whether the connection that gave err is better replaced: the
+// file was moved, or the disk under it failed.
+func Broken(err error) bool {
+	switch code(err) {
+	case lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_READONLY:
+		return true
+	}
+	return false
+}
+
+// explain turns what opening path gave into one line that says what to do.
+func explain(path string, err error) error {
+	switch c := code(err); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("database %s: the folder %s does not exist; create it or choose another", path, filepath.Dir(path))
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("database %s: this is a folder; name a file in it", path)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS),
+		c == lib.SQLITE_READONLY, c == lib.SQLITE_CANTOPEN, c == lib.SQLITE_PERM:
+		return fmt.Errorf("database %s: not writable; give this user write permission to the file and its folder: %w", path, err)
+	case c == lib.SQLITE_NOTADB, c == lib.SQLITE_CORRUPT:
+		return fmt.Errorf("database %s: not an SQLite database or damaged; move the file away or restore a backup: %w", path, err)
+	case c == lib.SQLITE_FULL, errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("database %s: the disk is full; make room and start again: %w", path, err)
+	case Busy(err):
+		return fmt.Errorf("database %s: another process keeps it locked; stop that process and start again: %w", path, err)
+	}
+	return fmt.Errorf("opening database %s: %w", path, err)
+}

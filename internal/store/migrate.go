@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// migrations are applied in the order of their number. A file is never changed
+// once it was released: the next change is the next file.
+//
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+type migration struct {
+	version  int64
+	name     string
+	text     string
+	checksum string
+}
+
+// errDone ends the loop of migrate: there is nothing left to apply.
+var errDone = errors.New("up to date")
+
+// migrate applies what is missing, each file in a transaction of its own. The
+// transaction takes the write lock before it looks, so two processes that
+// start together apply a file once.
+func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
+	all, err := readMigrations(files)
+	if err != nil {
+		return err
+	}
+	if err := transact(ctx, db, func(tx *sql.Tx) error { return createHistory(ctx, tx) }); err != nil {
+		return err
+	}
+	for {
+		err := transact(ctx, db, func(tx *sql.Tx) error { return step(ctx, tx, all) })
+		if errors.Is(err, errDone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readMigrations reads files named migrations/NNNN_words.sql, numbered from one
+// without a gap.
+func readMigrations(files fs.FS) ([]migration, error) {
+	names, err := fs.Glob(files, "migrations/*.sql") // sorted
+	if err != nil {
+		return nil, fmt.Errorf("listing migrations: %w", err)
+	}
+	var all []migration
+	for i, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading migration %s: %w", name, err)
+		}
+		base := strings.TrimSuffix(path.Base(name), ".sql")
+		number, _, _ := strings.Cut(base, "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || version != int64(i+1) {
+			return nil, fmt.Errorf("migration %s: its name must begin with the number %04d", name, i+1)
+		}
+		sum := sha256.Sum256(text)
+		all = append(all, migration{version, base, string(text), hex.EncodeToString(sum[:])})
+	}
+	return all, nil
+}
+
+func createHistory(ctx context.Context, tx *sql.Tx) error {
+	const q = `
+		CREATE TABLE IF NOT EXISTS schema_migrations (
+			version BIGINT PRIMARY KEY,
+			name TEXT NOT NULL,
+			checksum TEXT NOT NULL,
+			applied_at BIGINT NOT NULL
+		)`
+	if _, err := tx.ExecContext(ctx, q); err != nil {
+		return fmt.Errorf("creating the table of migrations: %w", err)
+	}
+	return nil
+}
+
+// step checks what was applied and applies the next migration, or returns
+// errDone.
+func step(ctx context.Context, tx *sql.Tx, all []migration) error {
+	applied, err := appliedMigrations(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if len(applied) > len(all) {
+		last := applied[len(applied)-1]
+		return fmt.Errorf("made by a newer modelgate (its tables are at %s, this program knows %d migrations); run that version or a later one", last.name, len(all))
+	}
+	for i, a := range applied {
+		if want := all[i]; a.version != want.version || a.checksum != want.checksum {
+			return fmt.Errorf("migration %s was applied with another content than this program's %s; run the version that made the database", a.name, want.name)
+		}
+	}
+	if len(applied) == len(all) {
+		return errDone
+	}
+	return apply(ctx, tx, all[len(applied)])
+}
+
+func appliedMigrations(ctx context.Context, tx *sql.Tx) ([]migration, error) {
+	const q = `
+		SELECT version, name, checksum
+		FROM schema_migrations
+		ORDER BY version`
+	rows, err := tx.QueryContext(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("reading the applied migrations: %w", err)
+	}
+	defer rows.Close()
+	var applied []migration
+	for rows.Next() {
+		var m migration
+		if err := rows.Scan(&m.version, &m.name, &m.checksum); err != nil {
+			return nil, fmt.Errorf("reading the applied migrations: %w", err)
+		}
+		applied = append(applied, m)
+	}
+	return applied, rows.Err()
+}
+
+func apply(ctx context.Context, tx *sql.Tx, m migration) error {
+	const q = `
+		INSERT INTO schema_migrations (version, name, checksum, applied_at)
+		VALUES ($1, $2, $3, $4)`
+	if _, err := tx.ExecContext(ctx, m.text); err != nil {
+		return fmt.Errorf("applying migration %s: %w", m.name, err)
+	}
+	if _, err := tx.ExecContext(ctx, q, m.version, m.name, m.checksum, time.Now().UnixMilli()); err != nil {
+		return fmt.Errorf("noting migration %s: %w", m.name, err)
+	}
+	return nil
+}
