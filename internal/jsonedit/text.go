@@ -135,7 +135,7 @@ func hex4(b []byte) rune {
 	for _, c := range b[:4] {
 		digit := c - '0'
 		if digit > 9 {
-			digit = c | 0x20 - 'a' + 10
+			digit = (c | 0x20) - 'a' + 10
 		}
 		r = r<<4 | rune(digit)
 	}

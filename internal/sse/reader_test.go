@@ -79,6 +79,7 @@ func TestReaderFollowsTheEventStreamFormat(t *testing.T) {
 		{"byte order mark", "\ufeffdata: a\n\n\ufeffdata: b\n\n", []event{
 			{Raw: "\ufeffdata: a\n\n", Data: is("a")}, {Raw: "\ufeffdata: b\n\n"}}},
 		{"byte order mark before a blank line", "\ufeff\n", []event{{Raw: "\ufeff\n"}}},
+		{"byte order mark after a blank line", "\n\ufeffdata: a\n\n", []event{{Raw: "\n"}, {Raw: "\ufeffdata: a\n\n"}}},
 		{"half a byte order mark", "\xef\xbbdata: a\n\n", []event{{Raw: "\xef\xbbdata: a\n\n"}}},
 		{"colons in the value", "data: {\"a\":1}\nid: a:b\n\n", []event{
 			{Raw: "data: {\"a\":1}\nid: a:b\n\n", Data: is(`{"a":1}`), ID: is("a:b")}}},
