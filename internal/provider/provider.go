@@ -58,6 +58,9 @@ type Spec struct {
 
 	// Options are the placeholders of BaseURL and Paths and further settings.
 	Options []Option
+	// OptionPrefix begins the names that config objects and headers have for
+	// the row's options, such as cloud_a_ before region.
+	OptionPrefix string
 
 	// Drop lists request fields that the provider refuses.
 	Drop []string

@@ -96,7 +96,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 				"provider %q does not offer %s through the unified route", t.ID, c.Operation)
 		}
 		var err error
-		if path, err = t.expand(row, c.Model); err != nil {
+		if path, err = t.expandPath(row, c.Model); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package provider
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"modelgate/internal/apierr"
@@ -48,9 +49,11 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 			"provider %q has no address of its own; give one in x-gateway-custom-host or custom_host", spec.ID).
 			WithParam("custom_host")
 	}
-	base, err := t.expand(base, "")
-	if err != nil {
-		return nil, err
+	if !t.Guarded {
+		var err error
+		if base, err = t.expandBase(base); err != nil {
+			return nil, err
+		}
 	}
 	u, err := url.Parse(strings.TrimRight(base, "/"))
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" {
@@ -61,10 +64,17 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 	return t, nil
 }
 
-// Option returns the value of a setting, or the row's default for it.
+// Option returns the value of a setting, or the row's default for it. A
+// setting may also stand under its name in config objects, which begins with
+// the row's OptionPrefix.
 func (t *Target) Option(name string) string {
 	if v, ok := t.Options[name]; ok {
 		return v
+	}
+	if t.OptionPrefix != "" {
+		if v, ok := t.Options[t.OptionPrefix+name]; ok {
+			return v
+		}
 	}
 	for _, o := range t.Spec.Options {
 		if o.Name == name {
@@ -74,9 +84,38 @@ func (t *Target) Option(name string) string {
 	return ""
 }
 
-// expand fills the {placeholders} of s. Option values are escaped as path
-// segments, so that they can't change the host or leave their place.
-func (t *Target) expand(s, model string) (string, error) {
+// hostOption is what an option may be that stands in an address: nothing that
+// could end the host name or begin another.
+var hostOption = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// expandBase fills the placeholders of a base address.
+func (t *Target) expandBase(s string) (string, error) {
+	return t.fill(s, func(name string) (string, error) {
+		v := t.Option(name)
+		if v != "" && !hostOption.MatchString(v) {
+			return "", apierr.New(apierr.Invalid, "the option %q of provider %q takes letters, digits, dots, dashes and underscores", name, t.ID).WithParam(name)
+		}
+		return v, nil
+	})
+}
+
+// expandPath fills the placeholders of a path. Values are escaped, so that
+// they stay in their segment.
+func (t *Target) expandPath(s, model string) (string, error) {
+	return t.fill(s, func(name string) (string, error) {
+		v := model
+		if name != "model" {
+			v = t.Option(name)
+		}
+		if v == "." || v == ".." {
+			return "", apierr.New(apierr.Invalid, "%q is no %s", v, name).WithParam(name)
+		}
+		return url.PathEscape(v), nil
+	})
+}
+
+// fill replaces each {placeholder} of s by its value.
+func (t *Target) fill(s string, value func(name string) (string, error)) (string, error) {
 	if !strings.Contains(s, "{") {
 		return s, nil
 	}
@@ -91,14 +130,14 @@ func (t *Target) expand(s, model string) (string, error) {
 		if !closed {
 			return "", fmt.Errorf("row %s: placeholder without } in %q", t.ID, s)
 		}
-		value := t.Option(name)
-		if name == "model" {
-			value = model
+		v, err := value(name)
+		if err != nil {
+			return "", err
 		}
-		if value == "" {
+		if v == "" {
 			return "", apierr.New(apierr.Invalid, "provider %q needs the option %q", t.ID, name).WithParam(name)
 		}
-		b.WriteString(url.PathEscape(value))
+		b.WriteString(v)
 		s = after
 	}
 }

@@ -43,7 +43,8 @@ func rowsAToF() []*provider.Spec {
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech, api.Models),
 		},
 		{
-			ID: "anthropic", Name: "Anthropic",
+			ID:           "anthropic",
+			OptionPrefix: "vendorb_", Name: "Anthropic",
 			Aliases: []string{"vendorb"},
 			BaseURL: "https://api.anthropic.com/v1",
 			Dialect: provider.DialectMessages, Auth: anthropicAuth(), Env: "ANTHROPIC_API_KEY",
@@ -70,7 +71,8 @@ func rowsAToF() []*provider.Spec {
 			Notes: []string{"The LLM gateway, not the transcription API."},
 		},
 		{
-			ID: "azure-ai", Name: "Azure AI Foundry / AI Inference",
+			ID:           "azure-ai",
+			OptionPrefix: "cloud_c_", Name: "Azure AI Foundry / AI Inference",
 			Aliases: []string{"azure-foundry", "azure-inference"},
 			BaseURL: "https://{resource_name}.services.ai.azure.com/models",
 			Dialect: provider.DialectChat, Env: "AZURE_AI_API_KEY",
@@ -88,7 +90,8 @@ func rowsAToF() []*provider.Spec {
 			Notes: []string{"Serverless, managed and project endpoints are reached by a custom host with that address."},
 		},
 		{
-			ID: "azure-openai", Name: "Azure OpenAI",
+			ID:           "azure-openai",
+			OptionPrefix: "cloud_c_", Name: "Azure OpenAI",
 			Aliases: []string{"azure", "cloud_c"},
 			BaseURL: "https://{resource_name}.openai.azure.com/openai",
 			Dialect: provider.DialectChat, Auth: azureAuth(), Env: "AZURE_OPENAI_API_KEY",
@@ -131,7 +134,8 @@ func rowsAToF() []*provider.Spec {
 			Notes: []string{"Dedicated deployments have hosts of their own and the scheme Api-Key."},
 		},
 		{
-			ID: "bedrock", Name: "AWS Bedrock",
+			ID:           "bedrock",
+			OptionPrefix: "cloud_a_", Name: "AWS Bedrock",
 			Aliases: []string{"aws-bedrock", "cloud_a"},
 			BaseURL: "https://bedrock-runtime.{region}.amazonaws.com",
 			Dialect: provider.DialectConverse, Auth: provider.Bearer(), Env: "AWS_BEARER_TOKEN_BEDROCK",
@@ -250,7 +254,8 @@ func rowsAToF() []*provider.Spec {
 			Paths: paths(api.Chat, api.Embeddings, api.Models),
 		},
 		{
-			ID: "cortex", Name: "Snowflake Cortex",
+			ID:           "cortex",
+			OptionPrefix: "snowflake_", Name: "Snowflake Cortex",
 			Aliases: []string{"snowflake"},
 			BaseURL: "https://{account}.snowflakecomputing.com/api/v2",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "SNOWFLAKE_JWT",
@@ -360,7 +365,8 @@ func rowsAToF() []*provider.Spec {
 			Paths: paths(api.Chat, api.Completions, api.Models),
 		},
 		{
-			ID: "fireworks-ai", Name: "Fireworks AI",
+			ID:           "fireworks-ai",
+			OptionPrefix: "fireworks_", Name: "Fireworks AI",
 			Aliases: []string{"fireworks"},
 			BaseURL: "https://api.fireworks.ai/inference/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "FIREWORKS_API_KEY",

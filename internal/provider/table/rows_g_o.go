@@ -368,7 +368,8 @@ func rowsGToO() []*provider.Spec {
 			Notes:  []string{"Usual address: http://localhost:11434. A key is needed for https://ollama.com only."},
 		},
 		{
-			ID: "openai", Name: "OpenAI",
+			ID:           "openai",
+			OptionPrefix: "vendora_", Name: "OpenAI",
 			Aliases: []string{"vendora"},
 			BaseURL: "https://api.openai.com/v1",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "OPENAI_API_KEY",
@@ -406,7 +407,8 @@ func rowsGToO() []*provider.Spec {
 			Notes: []string{"Streams hold comments while a provider is chosen; errors may come inside a stream."},
 		},
 		{
-			ID: "oracle", Name: "Oracle OCI Generative AI",
+			ID:           "oracle",
+			OptionPrefix: "oracle_", Name: "Oracle OCI Generative AI",
 			BaseURL: "https://inference.generativeai.{region}.oci.oraclecloud.com",
 			Dialect: provider.DialectOwn, Auth: unsigned("OCI request signing"),
 			Options: []provider.Option{

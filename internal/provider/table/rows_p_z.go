@@ -110,7 +110,8 @@ func rowsPToZ() []*provider.Spec {
 			Notes:  []string{"Tasks are polled."},
 		},
 		{
-			ID: "sagemaker", Name: "AWS SageMaker",
+			ID:           "sagemaker",
+			OptionPrefix: "cloud_a_", Name: "AWS SageMaker",
 			BaseURL: "https://runtime.sagemaker.{region}.amazonaws.com",
 			Dialect: provider.DialectOwn, Auth: unsigned("SigV4"),
 			Options: []provider.Option{
@@ -168,7 +169,8 @@ func rowsPToZ() []*provider.Spec {
 			},
 		},
 		{
-			ID: "stability-ai", Name: "Stability AI",
+			ID:           "stability-ai",
+			OptionPrefix: "stability_", Name: "Stability AI",
 			BaseURL: "https://api.stability.ai",
 			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "STABILITY_API_KEY",
 			Options: []provider.Option{
@@ -248,7 +250,8 @@ func rowsPToZ() []*provider.Spec {
 			Notes: []string{"Models are named creator/name."},
 		},
 		{
-			ID: "vertex-ai", Name: "Google Vertex AI",
+			ID:           "vertex-ai",
+			OptionPrefix: "cloud_b_", Name: "Google Vertex AI",
 			Aliases: []string{"google-vertex-ai", "vertex", "cloud_b"},
 			BaseURL: "https://{region}-aiplatform.googleapis.com",
 			Dialect: provider.DialectGemini, Auth: provider.Bearer(),
@@ -293,7 +296,8 @@ func rowsPToZ() []*provider.Spec {
 			Notes: []string{"The key is an IAM access token; exchanging an API key for one is not offered yet."},
 		},
 		{
-			ID: "workers-ai", Name: "Cloudflare Workers AI",
+			ID:           "workers-ai",
+			OptionPrefix: "workers_ai_", Name: "Cloudflare Workers AI",
 			Aliases: []string{"cloudflare"},
 			BaseURL: "https://api.cloudflare.com/client/v4/accounts/{account_id}/ai",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "CLOUDFLARE_API_KEY",
