@@ -136,6 +136,17 @@ func TestDelaysKeepToTheClock(t *testing.T) {
 	}
 }
 
+func TestStallComesBeforeItsFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w := call(ctx, simulator.New(simulator.Options{}), streamed("m+stall=1h@10"))
+		if got := gather(t, w.Body.String()); got.frames != 9 || got.done {
+			t.Errorf("%d frames before the stall, want 9", got.frames)
+		}
+	})
+}
+
 func TestFlappingFollowsTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sim := simulator.New(simulator.Options{})

@@ -16,7 +16,7 @@ func sound(data []byte) bool {
 var documents = []string{
 	``, ` `, `{}`, `[]`, `{"a":1}`, `{"a":1,}`, `[1,]`, `[,1]`, `{"a"}`, `{"a":}`, `{a:1}`, `[1 2]`, `nul`, `null`, `true `, `-`, `-0`, `01`, `1.`, `.5`,
 	`1e5`, `1e`, `1E+5`, `-1.25e-7`, `"x"`, `"\u00e9\ud83d\ude00"`, `"\u00g0"`, `"\x"`, `"a` + "\n" + `"`, `"`, `"\`, `"\"`, `"12345678\"9"`, "\"é\"", "\"\xff\"",
-	`[[[[]]]]`, `{"a":{"b":[1,{"c":null}]}}`, `{"a":1} x`, "\x00", `{"a":1` + "\x00" + `}`, `"1234567` + "\x1f" + `"`, `}`, `]`, `[}`, `{"a":1]`, `"€12345\t"`,
+	`[[[[]]]]`, `{"a":{"b":[1,{"c":null}]}}`, `{"a":1} x`, "\x00", `{"a":1` + "\x00" + `}`, `"1234567` + "\x1f" + `"`, `}`, `]`, `[}`, `{"a":1]`, `"€12345\t"`, "\"\x1f\"",
 }
 
 func TestScannerAgreesWithTheStandardLibrary(t *testing.T) {
@@ -63,6 +63,10 @@ func TestAdvanceCutsBetweenCharacters(t *testing.T) {
 	}
 	if err := quick.Check(whole, &quick.Config{MaxCount: 2000}); err != nil {
 		t.Error(err)
+	}
+	pair := []byte(`a\ud83d\ude00b`)
+	if to, passed := advance(pair, 1, 1); to != 13 || passed != 4 || textLen(pair) != 6 {
+		t.Errorf("a surrogate pair ends at %d after %d bytes, want 13 after 4", to, passed)
 	}
 	if !whole(`"quotes" \ and 😀 é`+"\n\x01", 3) {
 		t.Error("escapes are cut")
