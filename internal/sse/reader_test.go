@@ -193,7 +193,7 @@ func TestAnEventBeyondTheBoundIsRefusedHoweverItArrives(t *testing.T) {
 		} {
 			for name, src := range map[string]io.Reader{
 				"whole":  strings.NewReader(tt.stream),
-				"bytes":  iotest.OneByteReader(strings.NewReader(tt.stream)),
+				"parts":  &cuts{rest: tt.stream, sizes: []int{1, 2, 61}},
 				"halves": iotest.HalfReader(strings.NewReader(tt.stream)),
 			} {
 				r := sse.NewReader(src, size)
@@ -206,6 +206,24 @@ func TestAnEventBeyondTheBoundIsRefusedHoweverItArrives(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestALargeEventAmongSmallOnesIsReadAgainAndAgain(t *testing.T) {
+	large := "data: " + strings.Repeat("x", 300_000) + "\n\n"
+	small := strings.Repeat("data: a\ndata: b\n\n", 1000)
+	stream := strings.Repeat(large+small, 3)
+	r := sse.NewReader(&cuts{rest: stream, sizes: []int{50, 100, 70_000}}, 0)
+	sizes := map[int]int{}
+	for {
+		e, err := r.Next()
+		if err != nil {
+			break
+		}
+		sizes[len(e.Data)]++
+	}
+	if diff := cmp.Diff(map[int]int{300_000: 3, len("a\nb"): 3000}, sizes); diff != "" {
+		t.Errorf("events by the length of their data (-want +got):\n%s", diff)
 	}
 }
 
