@@ -28,8 +28,8 @@ func (r *route) check(d *jsonedit.Doc) *fault {
 	var c cursor
 	var seen uint64
 	for key, v := range d.Members() {
-		i, ok := r.index[string(name(key))]
-		if !ok {
+		i := r.find(name(key))
+		if i < 0 {
 			continue
 		}
 		seen |= 1 << i
@@ -42,7 +42,7 @@ func (r *route) check(d *jsonedit.Doc) *fault {
 		return f
 	}
 	for _, across := range r.across {
-		if f := across(d); f != nil {
+		if f := across.check(d); f != nil {
 			return f
 		}
 	}
@@ -72,8 +72,24 @@ func (Dialect) Defaults(op api.Operation, d *jsonedit.Doc) []jsonedit.Edit {
 	return []jsonedit.Edit{{Name: "prompt", Value: []byte(`"<|endoftext|>"`)}}
 }
 
-// relation is a rule between parameters, each of which is well by itself.
-type relation func(*jsonedit.Doc) *fault
+// relation is a rule between a parameter, where it is sent, and others. Each is
+// well by itself.
+type relation struct {
+	of   string
+	rule func(of jsonedit.Value, d *jsonedit.Doc) *fault
+}
+
+func (r relation) check(d *jsonedit.Doc) *fault {
+	v, ok := sent(d, r.of)
+	if !ok {
+		return nil
+	}
+	f := r.rule(v, d)
+	if f != nil {
+		f.path, f.code = r.of, codeValue
+	}
+	return f
+}
 
 // sent returns a parameter that is there and not null.
 func sent(d *jsonedit.Doc, name string) (jsonedit.Value, bool) {
@@ -87,40 +103,35 @@ func isTrue(d *jsonedit.Doc, name string) bool {
 	return is
 }
 
-func topLogprobsNeedLogprobs(d *jsonedit.Doc) *fault {
-	if _, ok := sent(d, "top_logprobs"); !ok || isTrue(d, "logprobs") {
+func needLogprobs(_ jsonedit.Value, d *jsonedit.Doc) *fault {
+	if isTrue(d, "logprobs") {
 		return nil
 	}
-	return &fault{path: "top_logprobs", code: codeValue, full: "top_logprobs needs logprobs: send logprobs true, or leave top_logprobs out"}
+	return &fault{full: "top_logprobs needs logprobs: send logprobs true, or leave top_logprobs out"}
 }
 
-func streamOptionsNeedStream(d *jsonedit.Doc) *fault {
-	if _, ok := sent(d, "stream_options"); !ok || isTrue(d, "stream") {
+func needStream(_ jsonedit.Value, d *jsonedit.Doc) *fault {
+	if isTrue(d, "stream") {
 		return nil
 	}
-	return &fault{path: "stream_options", code: codeValue, full: "stream_options is only for streams: send stream true, or leave stream_options out"}
+	return &fault{full: "stream_options is only for streams: send stream true, or leave stream_options out"}
 }
 
-func bestOfCoversN(d *jsonedit.Doc) *fault {
-	best, ok := sent(d, "best_of")
-	n, both := sent(d, "n")
-	if !ok || !both {
+func coverN(bestOf jsonedit.Value, d *jsonedit.Doc) *fault {
+	v, ok := sent(d, "n")
+	if !ok {
 		return nil
 	}
-	of, _ := best.Int()
-	if want, _ := n.Int(); of < want {
-		return &fault{path: "best_of", code: codeValue, want: "at least n, which is " + strconv.FormatInt(want, 10), sent: strconv.FormatInt(of, 10)}
+	best, _ := bestOf.Int()
+	if n, _ := v.Int(); best < n {
+		return &fault{want: "at least n, which is " + strconv.FormatInt(n, 10), sent: strconv.FormatInt(best, 10)}
 	}
 	return nil
 }
 
-func bestOfIsNotStreamed(d *jsonedit.Doc) *fault {
-	best, ok := sent(d, "best_of")
-	if !ok || !isTrue(d, "stream") {
-		return nil
-	}
-	if of, _ := best.Int(); of > 1 {
-		return &fault{path: "best_of", code: codeValue, full: "best_of above 1 can't be streamed: send stream false, or leave best_of out"}
+func notStreamed(bestOf jsonedit.Value, d *jsonedit.Doc) *fault {
+	if best, _ := bestOf.Int(); best > 1 && isTrue(d, "stream") {
+		return &fault{full: "best_of above 1 can't be streamed: send stream false, or leave best_of out"}
 	}
 	return nil
 }

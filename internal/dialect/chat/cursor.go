@@ -92,7 +92,7 @@ func (c *cursor) text() []byte {
 			return nil
 		}
 		i += n + 1
-		if !escapedAt(c.b[from:], i-1-from) {
+		if c.b[i-2] != '\\' || !escapedAt(c.b[from:], i-1-from) {
 			c.i = i
 			return c.b[from : i-1]
 		}

@@ -9,16 +9,31 @@ import (
 // route is what a unified route asks of a body. At most 64 parameters.
 type route struct {
 	params []param
-	index  map[string]int // into params
-	across []relation     // rules between parameters, checked when each is well
+	byLen  [maxName + 1][]int8 // indexes into params of the names of each length
+	across []relation          // rules between parameters, checked when each is well
 }
 
+const maxName = 31 // bytes of the longest name of a parameter
+
 func newRoute(params []param, across ...relation) *route {
-	r := &route{params: params, index: make(map[string]int, len(params)), across: across}
+	r := &route{params: params, across: across}
 	for i, p := range params {
-		r.index[p.name] = i
+		r.byLen[len(p.name)] = append(r.byLen[len(p.name)], int8(i))
 	}
 	return r
+}
+
+// find returns the index of the parameter of that name, or -1.
+func (r *route) find(name []byte) int {
+	if len(name) > maxName {
+		return -1
+	}
+	for _, i := range r.byLen[len(name)] {
+		if r.params[i].name == string(name) {
+			return int(i)
+		}
+	}
+	return -1
 }
 
 // The bounds of the specification's Limits part.
@@ -87,7 +102,7 @@ var (
 		{name: "modalities", rule: list{each: text{}, what: "strings"}},
 		{name: "audio", rule: object{}},
 		{name: "web_search_options", rule: object{}},
-	}, topLogprobsNeedLogprobs, streamOptionsNeedStream)
+	}, relation{"top_logprobs", needLogprobs}, relation{"stream_options", needStream})
 
 	completionsRoute = newRoute([]param{
 		model,
@@ -108,7 +123,7 @@ var (
 		{name: "temperature", rule: temperature},
 		{name: "top_p", rule: share},
 		user,
-	}, streamOptionsNeedStream, bestOfCoversN, bestOfIsNotStreamed)
+	}, relation{"stream_options", needStream}, relation{"best_of", coverN}, relation{"best_of", notStreamed})
 
 	embeddingsRoute          = newRoute(embeddings(text{notEmpty: true}, inputs{}))
 	referenceEmbeddingsRoute = newRoute(embeddings(
