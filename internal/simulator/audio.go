@@ -47,8 +47,7 @@ func answerSpeech(x *exchange) {
 	if !x.readObject(&wrong, member, needed) {
 		return
 	}
-	if len(x.model) == 0 {
-		x.refuse(http.StatusBadRequest, missing("model"))
+	if !x.needsModel() {
 		return
 	}
 	x.prompt = tokensOf(textLen(said))

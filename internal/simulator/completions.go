@@ -19,8 +19,7 @@ func answerCompletion(x *exchange) {
 	if !x.readObject(&wrong, func(s *scanner, key []byte) { q.read(x, s, key, &wrong) }, q.needed) {
 		return
 	}
-	if len(x.model) == 0 {
-		x.refuse(http.StatusBadRequest, missing("model"))
+	if !x.needsModel() {
 		return
 	}
 	x.prompt = sumTokens(q.prompts)

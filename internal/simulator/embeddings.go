@@ -51,11 +51,7 @@ func answerEmbeddings(x *exchange) {
 		}
 		return providerError{}
 	}
-	if !x.readObject(&wrong, member, needed) {
-		return
-	}
-	if len(x.model) == 0 {
-		x.refuse(http.StatusBadRequest, missing("model"))
+	if !x.readObject(&wrong, member, needed) || !x.needsModel() {
 		return
 	}
 	x.prompt = sumTokens(inputs)

@@ -52,14 +52,20 @@ func answerImages(x *exchange) {
 		x.out = append(append(append(x.out, `,"revised_prompt":"`...), prompt...), `"}`...)
 	}
 	x.out = append(x.out, ']')
-	if !x.plan.noUsage {
-		x.out = strconv.AppendInt(append(x.out, `,"usage":{"input_tokens":`...), int64(x.prompt), 10)
-		x.out = strconv.AppendInt(append(x.out, `,"output_tokens":`...), int64(n), 10)
-		x.out = strconv.AppendInt(append(x.out, `,"total_tokens":`...), int64(x.prompt+n), 10)
-		x.out = append(x.out, '}')
-	}
+	x.appendImageUsage(n)
 	x.out = append(x.out, '}')
 	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+// appendImageUsage appends the figures; an image is one token.
+func (x *exchange) appendImageUsage(n int) {
+	if x.plan.noUsage {
+		return
+	}
+	x.out = strconv.AppendInt(append(x.out, `,"usage":{"input_tokens":`...), int64(x.prompt), 10)
+	x.out = strconv.AppendInt(append(x.out, `,"output_tokens":`...), int64(n), 10)
+	x.out = strconv.AppendInt(append(x.out, `,"total_tokens":`...), int64(x.prompt+n), 10)
+	x.out = append(x.out, '}')
 }
 
 // appendImage appends an object of an image, left open.

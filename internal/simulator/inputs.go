@@ -111,3 +111,12 @@ func (x *exchange) readObject(wrong *providerError, member func(s *scanner, key 
 	}
 	return x.begin(model)
 }
+
+// needsModel refuses a request that names no model.
+func (x *exchange) needsModel() bool {
+	if len(x.model) == 0 {
+		x.refuse(http.StatusBadRequest, missing("model"))
+		return false
+	}
+	return true
+}
