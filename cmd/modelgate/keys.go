@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/server"
+	"modelgate/internal/store"
+)
+
+func keys(ctx context.Context, p *program, args []string) error {
+	if len(args) == 0 {
+		return usage("say what to do: create, list or revoke")
+	}
+	switch args[0] {
+	case "create":
+		return createKey(ctx, p, args[1:])
+	case "list":
+		return listKeys(ctx, p, args[1:])
+	case "revoke":
+		return revokeKey(ctx, p, args[1:])
+	case "-h", "--help":
+		fmt.Fprintln(p.out, "Usage: modelgate keys create|list|revoke [flags]\n\n`modelgate keys create --help` and so on list the flags.")
+		return nil
+	}
+	return usage("there is no %q; create, list and revoke are offered", args[0])
+}
+
+func openStore(ctx context.Context, data string) (*store.DB, error) {
+	return store.Open(ctx, "file:"+filepath.Join(data, "modelgate.db"))
+}
+
+// createdKey is what keys create --json prints.
+type createdKey struct {
+	ID        string         `json:"id"`
+	Name      string         `json:"name"`
+	Key       string         `json:"key"`
+	Scopes    []access.Scope `json:"scopes"`
+	Providers []string       `json:"providers"`
+	ExpiresAt *time.Time     `json:"expires_at"`
+}
+
+func createKey(ctx context.Context, p *program, args []string) error {
+	f := p.flags("keys create", "", "Creates a gateway key and prints it this once. A running gateway takes it within a second.")
+	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")
+	name := f.String("name", "", "`name` of the key, for people")
+	scopes := f.String("scopes", "", "comma `list` of scopes; empty gives every scope")
+	providers := f.String("providers", "", "comma `list` of provider ids and slugs the key may use; empty allows all")
+	expires := f.Duration("expires", 0, "`time` until the key ends, as 720h; 0 is never")
+	asJSON := f.Bool("json", false, "print JSON")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	if *name == "" || *expires < 0 {
+		return usage("--name is needed, and --expires must not be negative")
+	}
+	db, err := openStore(ctx, *data)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	k := store.Key{Name: *name, Providers: words(*providers)}
+	for _, s := range words(*scopes) {
+		k.Scopes = append(k.Scopes, access.Scope(s))
+	}
+	if *expires > 0 {
+		k.ExpiresAt = time.Now().Add(*expires).UTC().Truncate(time.Second)
+	}
+	key, made, err := server.CreateKey(ctx, db, k)
+	if err != nil {
+		return err
+	}
+	if !*asJSON {
+		fmt.Fprintln(p.out, key.Reveal())
+		return nil
+	}
+	out := createdKey{ID: made.ID, Name: made.Name, Key: key.Reveal(), Scopes: made.Scopes, Providers: made.Providers}
+	if !made.ExpiresAt.IsZero() {
+		out.ExpiresAt = &made.ExpiresAt
+	}
+	return json.NewEncoder(p.out).Encode(out)
+}
+
+func words(list string) []string {
+	var out []string
+	for w := range strings.SplitSeq(list, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func listKeys(ctx context.Context, p *program, args []string) error {
+	f := p.flags("keys list", "", "Lists the gateway keys without their secrets.")
+	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	db, err := openStore(ctx, *data)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	list, err := db.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tNAME\tKEY\tSTATUS\tCREATED\tEXPIRES")
+	for _, k := range list {
+		expires := "never"
+		if !k.ExpiresAt.IsZero() {
+			expires = k.ExpiresAt.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Mask, k.StatusAt(time.Now()), k.CreatedAt.UTC().Format(time.RFC3339), expires)
+	}
+	return t.Flush()
+}
+
+func revokeKey(ctx context.Context, p *program, args []string) error {
+	f := p.flags("keys revoke", "ID", "Revokes a gateway key. A running gateway refuses it within a second.")
+	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")
+	if err := f.parse(args, 1); err != nil {
+		return err
+	}
+	db, err := openStore(ctx, *data)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return db.RevokeKey(ctx, f.Arg(0))
+}

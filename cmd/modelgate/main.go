@@ -1,0 +1,164 @@
+// Command modelgate is a gateway in front of model providers.
+//
+// Each subcommand is a file of its own with its flags. They promise exit code
+// 0 for success, 1 for a failure told in one line on standard error, and 2 for
+// wrong usage. What they start is in package server.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+)
+
+// version is set by the release build.
+var version = "dev"
+
+// command is one subcommand.
+type command struct {
+	name  string
+	about string
+	run   func(ctx context.Context, p *program, args []string) error
+}
+
+var commands = []command{
+	{"serve", "run the gateway", serve},
+	{"demo", "run the gateway with the simulator as a provider, nothing to set up", demo},
+	{"check", "check a settings file (modelgate.yaml) or a config object (.json)", check},
+	{"keys", "create, list and revoke gateway keys", keys},
+	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
+	{"providers", "list the providers of the table", providers},
+	{"simulate", "run the simulator: a provider that needs no account", simulate},
+	{"healthcheck", "ask a running gateway whether it is ready", healthcheck},
+	{"version", "print the version", printVersion},
+}
+
+// program is where a command reads and writes.
+type program struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+}
+
+func main() {
+	p := &program{os.Stdin, os.Stdout, os.Stderr, os.Getenv}
+	os.Exit(p.main(context.Background(), os.Args[1:]))
+}
+
+// errUsage is an error of the command line, told already.
+var errUsage = errors.New("usage")
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{errUsage}, args...)...)
+}
+
+// main runs the command that args name and returns the exit code.
+func (p *program) main(ctx context.Context, args []string) int {
+	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		p.help(p.out)
+		if len(args) == 0 {
+			return 2
+		}
+		return 0
+	}
+	for _, c := range commands {
+		if c.name != args[0] {
+			continue
+		}
+		return p.exitCode(c.name, c.run(ctx, p, args[1:]))
+	}
+	fmt.Fprintf(p.err, "modelgate: there is no command %q\n\n", args[0])
+	p.help(p.err)
+	return 2
+}
+
+func (p *program) exitCode(name string, err error) int {
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(p.err, "modelgate %s: %s\nrun `modelgate %s --help` for its flags\n", name,
+			strings.TrimPrefix(err.Error(), "usage: "), name)
+		return 2
+	}
+	fmt.Fprintf(p.err, "modelgate %s: %v\n", name, err)
+	return 1
+}
+
+func (p *program) help(w io.Writer) {
+	fmt.Fprint(w, "modelgate is a gateway in front of model providers.\n\nUsage: modelgate <command> [flags]\n\nCommands:\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range commands {
+		fmt.Fprintf(t, "  %s\t%s\n", c.name, c.about)
+	}
+	t.Flush()
+	fmt.Fprint(w, "\n`modelgate <command> --help` lists a command's flags and their environment twins.\n")
+}
+
+// flags is a flag set whose flags may also be set by the environment.
+type flags struct {
+	*flag.FlagSet
+	p    *program
+	envs map[string]string // flag to environment variable
+}
+
+// flags returns the flag set of a command. args names its positional arguments.
+func (p *program) flags(name, args, about string) *flags {
+	f := &flags{flag.NewFlagSet(name, flag.ContinueOnError), p, map[string]string{}}
+	f.SetOutput(io.Discard) // errors are told by exitCode
+	f.Usage = func() {
+		fmt.Fprintf(p.out, "%s\n\nUsage: modelgate %s [flags] %s\n\n", about, name, args)
+		f.SetOutput(p.out)
+		f.PrintDefaults()
+	}
+	return f
+}
+
+// text adds a flag with an environment twin. The flag wins.
+func (f *flags) text(name, env, def, about string) *string {
+	if env != "" {
+		f.envs[name] = env
+		about += " (environment " + env + ")"
+	}
+	return f.String(name, def, about)
+}
+
+// parse reads args and fills from the environment what they leave out. want is
+// the number of positional arguments.
+func (f *flags) parse(args []string, want int) error {
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return usage("%v", err)
+	}
+	if f.NArg() != want {
+		return usage("takes %d arguments besides flags, not %d", want, f.NArg())
+	}
+	given := map[string]bool{}
+	f.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
+	for name, env := range f.envs {
+		v := f.p.env(env)
+		if v == "" || given[name] {
+			continue
+		}
+		if err := f.Set(name, v); err != nil {
+			return usage("%s: %v", env, err)
+		}
+	}
+	return nil
+}
+
+func printVersion(_ context.Context, p *program, args []string) error {
+	f := p.flags("version", "", "Prints the version.")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, "modelgate", version)
+	return nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"modelgate/internal/secret"
+	"modelgate/internal/server"
+)
+
+// serveFlags are the flags of commands that run a gateway.
+type serveFlags struct {
+	data, listen, admin, config *string
+	trusted, masterKeyFile      *string
+	logLevel, logFormat         *string
+}
+
+func newServeFlags(f *flags, data string) serveFlags {
+	return serveFlags{
+		data:          f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created when missing"),
+		listen:        f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
+		admin:         f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" opens none"),
+		config:        f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
+		trusted:       f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private"),
+		masterKeyFile: f.text("master-key-file", "", "", "`file` with the master key; or the key itself in the environment variable MODELGATE_MASTER_KEY"),
+		logLevel:      f.text("log-level", "MODELGATE_LOG_LEVEL", "info", "debug, info, warn or error"),
+		logFormat:     f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),
+	}
+}
+
+func serve(ctx context.Context, p *program, args []string) error {
+	f := p.flags("serve", "", "Runs the gateway.\n\nMODELGATE_BOOTSTRAP_KEY in the environment is a gateway key with every scope,\naccepted from the first start.")
+	sf := newServeFlags(f, "data")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	o, err := sf.options(p)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, o, func(s *server.Server) { p.greet(s) })
+}
+
+// options turns flags and environment into what server wants.
+func (sf serveFlags) options(p *program) (server.Options, error) {
+	o := server.Options{
+		Data:         *sf.data,
+		Listen:       *sf.listen,
+		AdminListen:  *sf.admin,
+		Config:       *sf.config,
+		BootstrapKey: secret.New(p.env("MODELGATE_BOOTSTRAP_KEY")),
+		Version:      version,
+	}
+	if o.AdminListen == "off" {
+		o.AdminListen = ""
+	}
+	for h := range strings.SplitSeq(*sf.trusted, ",") {
+		if h = strings.TrimSpace(h); h != "" {
+			o.TrustedHosts = append(o.TrustedHosts, h)
+		}
+	}
+	var err error
+	if o.MasterKey, err = p.masterKey(*sf.masterKeyFile); err != nil {
+		return o, err
+	}
+	o.Logger, err = p.logger(*sf.logLevel, *sf.logFormat)
+	return o, err
+}
+
+// masterKey reads the master key from file or from the environment.
+func (p *program) masterKey(file string) (secret.String, error) {
+	if file == "" {
+		return secret.New(p.env("MODELGATE_MASTER_KEY")), nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return secret.String{}, fmt.Errorf("reading the master key: %w", err)
+	}
+	return secret.New(strings.TrimSpace(string(b))), nil
+}
+
+func (p *program) logger(level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usage("the log level is debug, info, warn or error, not %q", level)
+	}
+	o := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(p.err, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(p.err, o)), nil
+	}
+	return nil, usage("the log format is text or json, not %q", format)
+}
+
+// run serves until a signal asks for the end; a second signal ends at once.
+func (p *program) run(ctx context.Context, o server.Options, greet func(*server.Server)) error {
+	s, err := server.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	greet(s)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	now := make(chan struct{})
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	done := make(chan struct{})
+	defer close(done)
+	go obey(signals, done, stop, now, func() { s.Reload(context.WithoutCancel(ctx)) })
+	return s.Run(ctx, now)
+}
+
+// obey turns signals into what they ask for: SIGHUP reloads, the first other
+// one drains, the second ends at once.
+func obey(signals <-chan os.Signal, done <-chan struct{}, drain func(), now chan<- struct{}, reload func()) {
+	draining := false
+	for {
+		select {
+		case <-done:
+			return
+		case sig := <-signals:
+			switch {
+			case sig == syscall.SIGHUP:
+				reload()
+			case !draining:
+				draining = true
+				drain()
+			default:
+				close(now)
+				return
+			}
+		}
+	}
+}
+
+// greet says where the gateway serves, and shows the first key this once.
+func (p *program) greet(s *server.Server) {
+	fmt.Fprintf(p.out, "modelgate %s serves http://%s/v1\n", version, s.Addr())
+	if a := s.AdminAddr(); a != nil {
+		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)
+	}
+	if key := s.FirstKey(); !key.Empty() {
+		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown this once:\n\n  %s\n\nMore with `modelgate keys create --data %s --name NAME`.\n", key.Reveal(), s.Data)
+	}
+}

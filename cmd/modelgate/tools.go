@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"modelgate/config"
+	"modelgate/internal/provider/table"
+	"modelgate/internal/secret"
+	"modelgate/internal/server"
+	"modelgate/internal/simulator"
+)
+
+// check judges a settings file, or a config object when the name ends in .json.
+func check(_ context.Context, p *program, args []string) error {
+	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml) or a config object (a file ending in .json) without starting anything.")
+	masterKeyFile := f.String("master-key-file", "", "`file` with the master key that opens sealed values")
+	if err := f.parse(args, 1); err != nil {
+		return err
+	}
+	file := f.Arg(0)
+	if strings.HasSuffix(file, ".json") {
+		return checkConfig(p, file)
+	}
+	master, err := p.masterKey(*masterKeyFile)
+	if err != nil {
+		return err
+	}
+	if err := server.CheckSettings(file, master); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "%s is fine\n", file)
+	return nil
+}
+
+func checkConfig(p *program, file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if _, err := config.Parse(b); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	fmt.Fprintf(p.out, "%s is fine\n", file)
+	return nil
+}
+
+// seal reads a credential from standard input, so that it stays out of the
+// shell's history.
+func seal(_ context.Context, p *program, args []string) error {
+	f := p.flags("seal", "", "Reads a credential from standard input and prints it sealed with the master key, for api_key in modelgate.yaml.")
+	masterKeyFile := f.String("master-key-file", "", "`file` with the master key; or the key itself in the environment variable MODELGATE_MASTER_KEY")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	master, err := p.masterKey(*masterKeyFile)
+	if err != nil {
+		return err
+	}
+	if master.Empty() {
+		return errors.New("no master key; set MODELGATE_MASTER_KEY or --master-key-file")
+	}
+	box, err := secret.NewBox(master)
+	if err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(p.in).ReadString('\n')
+	if line = strings.TrimSpace(line); line == "" {
+		return fmt.Errorf("no credential on standard input: %w", err)
+	}
+	fmt.Fprintln(p.out, box.Seal(secret.New(line)))
+	return nil
+}
+
+func providers(_ context.Context, p *program, args []string) error {
+	f := p.flags("providers", "", "Lists the providers of the table.")
+	asJSON := f.Bool("json", false, "print JSON")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	if *asJSON {
+		return table.DescribeJSON(p.out)
+	}
+	return table.Describe(p.out)
+}
+
+// simulate serves the simulator alone.
+func simulate(ctx context.Context, p *program, args []string) error {
+	f := p.flags("simulate", "", simulateHelp())
+	listen := f.String("listen", "127.0.0.1:8790", "`host:port`")
+	key := f.String("key", "", "credential that requests must carry; empty takes any")
+	pace := f.Duration("pace", 20*time.Millisecond, "`time` between the events of a stream")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	l, err := server.Bind("simulator", *listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "the simulator serves http://%s/v1\n", l.Addr())
+	srv := &http.Server{Handler: simulator.New(simulator.Options{Key: *key, Pace: *pace}), ReadHeaderTimeout: 10 * time.Second}
+	return p.untilSignal(ctx, srv, l)
+}
+
+// simulateHelp lists the faults, so that the help is true of this build.
+func simulateHelp() string {
+	var b strings.Builder
+	b.WriteString("Runs a provider that does not exist: it speaks the chat protocol and misbehaves on request.\n\n" +
+		"Ask for a fault by the model's name, as sim-1+status=429+retry-after=2, or by the header X-Simulator-Fault:\n\n")
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, fault := range simulator.Faults() {
+		fmt.Fprintf(t, "  %s\t%s\n", fault.Form, fault.Text)
+	}
+	t.Flush()
+	return b.String()
+}
+
+func healthcheck(ctx context.Context, p *program, args []string) error {
+	f := p.flags("healthcheck", "", "Asks a running gateway whether it is ready; exit code 0 when it is.")
+	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+*listen+"/ready", nil)
+	if err != nil {
+		return usage("%v", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("the gateway does not answer: %w", err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 200))
+	fmt.Fprint(p.out, string(text))
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the gateway is not ready: status %d", res.StatusCode)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+// Package controlplane is the HTTP of administration.
+//
+// In this version it reads the log: GET /v1/logs and GET /v1/logs/{id}, for
+// keys with the scope to do so and within their own organisation and workspace.
+// Serving models is left to dataplane, what entries hold to reqlog.
+package controlplane
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/snapshot"
+)
+
+// LogPath is where the log is read.
+const LogPath = api.BasePath + "/logs"
+
+// Logs serves the log. It is an http.Handler for LogPath and the paths below it.
+type Logs struct {
+	Snapshot *snapshot.Holder
+	Store    *logstore.Store
+}
+
+// ServeHTTP answers a listing, or one entry by its request id.
+func (l *Logs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := l.answer(r)
+	status := http.StatusOK
+	if err != nil {
+		e := apierr.From(err)
+		status, body = e.Status(), e.Body()
+		if e.Kind == apierr.MethodNotAllowed {
+			w.Header().Set("Allow", http.MethodGet)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+func (l *Logs) answer(r *http.Request) ([]byte, error) {
+	id, _, err := l.Snapshot.Load().Authenticate(r.Header, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if r.Method != http.MethodGet {
+		return nil, apierr.New(apierr.MethodNotAllowed, "the log is read with GET")
+	}
+	scope := logstore.Scope{Organisation: id.Organisation, Workspace: id.Workspace}
+	if rest := strings.TrimPrefix(r.URL.Path, LogPath); rest != "" && rest != "/" {
+		return l.one(r.Context(), id, scope, rest[1:])
+	}
+	return l.list(r.Context(), id, scope, r.URL.Query())
+}
+
+func (l *Logs) one(ctx context.Context, who *access.Identity, scope logstore.Scope, text string) ([]byte, error) {
+	if err := allow(who, access.ScopeLogsView); err != nil {
+		return nil, err
+	}
+	id, err := reqlog.ParseID(text)
+	if err != nil {
+		return nil, apierr.New(apierr.Invalid, "%v", err).WithParam("id")
+	}
+	if err := l.Store.Flush(ctx); err != nil {
+		return nil, err
+	}
+	e, err := l.Store.Get(ctx, scope, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.AppendJSON(nil), nil
+}
+
+func (l *Logs) list(ctx context.Context, who *access.Identity, scope logstore.Scope, q url.Values) ([]byte, error) {
+	if err := allow(who, access.ScopeLogsList); err != nil {
+		return nil, err
+	}
+	query, err := parseQuery(q)
+	if err != nil {
+		return nil, err
+	}
+	query.Scope = scope
+	if err := l.Store.Flush(ctx); err != nil {
+		return nil, err
+	}
+	page, err := l.Store.List(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	out := []byte(`{"object":"list","data":[`)
+	for i, e := range page.Entries {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = e.AppendJSON(out)
+	}
+	out = append(out, `],"has_more":`...)
+	out = strconv.AppendBool(out, page.Next != "")
+	out = append(out, `,"next_cursor":`...)
+	if page.Next == "" {
+		return append(out, "null}"...), nil
+	}
+	return append(strconv.AppendQuote(out, page.Next), '}'), nil
+}
+
+func allow(id *access.Identity, scope access.Scope) error {
+	if id.Allows(scope) {
+		return nil
+	}
+	return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", scope)
+}
+
+// filters reads each filter of a listing. metadata.<key> is read beside them.
+var filters = map[string]func(q *logstore.Query, value string) error{
+	"from":           func(q *logstore.Query, v string) (err error) { q.From, err = moment(v); return },
+	"to":             func(q *logstore.Query, v string) (err error) { q.To, err = moment(v); return },
+	"status":         func(q *logstore.Query, v string) error { q.Status = v; return nil },
+	"model":          func(q *logstore.Query, v string) error { q.Model = v; return nil },
+	"provider":       func(q *logstore.Query, v string) error { q.Provider = v; return nil },
+	"api_key":        func(q *logstore.Query, v string) error { q.KeyID = v; return nil },
+	"workspace":      func(q *logstore.Query, v string) error { q.Workspace = v; return nil },
+	"trace_id":       func(q *logstore.Query, v string) error { q.TraceID = v; return nil },
+	"operation":      func(q *logstore.Query, v string) error { q.Operation = api.Operation(v); return nil },
+	"cursor":         func(q *logstore.Query, v string) error { q.Cursor = v; return nil },
+	"limit":          func(q *logstore.Query, v string) (err error) { q.Limit, err = count(v); return },
+	"min_latency_ms": func(q *logstore.Query, v string) (err error) { q.MinLatency, err = span(v); return },
+	"stream":         func(q *logstore.Query, v string) (err error) { q.Stream, err = flag(v); return },
+}
+
+func parseQuery(values url.Values) (logstore.Query, error) {
+	var q logstore.Query
+	for name, v := range values {
+		if len(v) > 1 {
+			return q, bad(name, "stands %d times; give it once", len(v))
+		}
+		if key, ok := strings.CutPrefix(name, "metadata."); ok && key != "" {
+			if q.Metadata == nil {
+				q.Metadata = make(map[string]string)
+			}
+			q.Metadata[key] = v[0]
+			continue
+		}
+		read, ok := filters[name]
+		if !ok {
+			return q, bad(name, "is not a filter of the log; docs/logs.md lists them")
+		}
+		if err := read(&q, v[0]); err != nil {
+			return q, bad(name, "%v", err)
+		}
+	}
+	return q, nil
+}
+
+func bad(name, format string, args ...any) error {
+	return apierr.New(apierr.Invalid, "%.40q "+format, append([]any{name}, args...)...).WithParam(name)
+}

@@ -1,0 +1,262 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/upstream"
+)
+
+// write sends the provider's answer to the client. An error means that nothing
+// was written.
+func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) error {
+	x.note(res)
+	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
+	x.sign(w.Header(), res)
+	switch {
+	case res.Events != nil:
+		p.writeEvents(w, r, x, res)
+	case res.Bytes != nil:
+		x.writeBytes(w, res)
+	default:
+		p.writeBody(w, r, x, res)
+	}
+	x.seen(res)
+	return nil
+}
+
+// note takes into the record what the head of the answer says.
+func (x *exchange) note(res *pipeline.Response) {
+	e := &x.entry
+	e.Status = res.Status
+	if res.Status >= 400 {
+		e.ErrorSource = "provider"
+		e.ErrorCode = "status_" + strconv.Itoa(res.Status)
+	}
+}
+
+// seen takes into the record what the tap has read.
+func (x *exchange) seen(res *pipeline.Response) {
+	s, e := res.Tap.Seen(), &x.entry
+	e.ServedModel, e.Usage, e.Finish = s.Model, s.Usage, s.Finish
+	if s.Failed != "" && e.ErrorMessage == "" {
+		e.ErrorSource, e.ErrorMessage = "provider", bounded(s.Failed)
+		if e.ErrorCode == "" {
+			e.ErrorCode = "provider_error"
+		}
+	}
+}
+
+// bounded keeps what a provider wrote from filling the log.
+func bounded(s string) string {
+	const most = 500
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// sign sets the gateway's own headers. One array backs their values.
+func (x *exchange) sign(h http.Header, res *pipeline.Response) {
+	e := &x.entry
+	e.Overhead = time.Since(e.Time) - x.Waited
+	retries := "0"
+	if n := len(e.Attempts); n > 1 {
+		retries = strconv.Itoa(n - 1)
+	}
+	values := [...]string{x.id, e.TraceID, e.Provider, x.Sent, e.OptionIndex, retries, e.CacheStatus,
+		strconv.FormatInt(max(e.Overhead.Microseconds(), 0), 10)}
+	for i, name := range [...]string{api.HeaderRequestID, api.HeaderTraceID, api.HeaderProvider, api.HeaderModel,
+		api.HeaderOptionIndex, api.HeaderRetryCount, api.HeaderCacheStatus, api.HeaderOverhead} {
+		if values[i] != "" {
+			h[name] = values[i : i+1 : i+1]
+		}
+	}
+	if res != nil && len(x.Params) > 0 {
+		h[api.HeaderParams] = []string{x.ParamsHeader()}
+	}
+	x.mirror(h)
+}
+
+// mirror repeats the gateway's headers in the family that the request used.
+func (x *exchange) mirror(h http.Header) {
+	if x.want.prefix == "" {
+		return
+	}
+	for name, v := range h {
+		if suffix, ok := strings.CutPrefix(name, api.HeaderPrefix); ok {
+			h[x.want.prefix+suffix] = v
+		}
+	}
+}
+
+// writeBytes sends an answer that is whole.
+func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
+	h := w.Header()
+	h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
+	if res.Status >= 400 {
+		h["Content-Type"] = jsonType
+	}
+	x.begin(w, res.Status)
+	x.entry.FirstToken = time.Since(x.entry.Time)
+	n, err := w.Write(res.Bytes)
+	x.entry.ResponseBytes += int64(n)
+	x.finish(err)
+}
+
+var jsonType = []string{"application/json"}
+
+func (x *exchange) begin(w http.ResponseWriter, status int) {
+	x.begun = true
+	x.entry.Status = status
+	w.WriteHeader(status)
+}
+
+// finish ends the answer. err is what the client's connection said.
+func (x *exchange) finish(err error) {
+	if err != nil {
+		x.clientLeft()
+		return
+	}
+	x.complete = true
+}
+
+// clientLeft records that the client did not wait for its whole answer. What
+// went wrong before stays the reason.
+func (x *exchange) clientLeft() {
+	e := &x.entry
+	if e.ErrorCode == "" {
+		e.Status, e.ErrorSource, e.ErrorCode = 499, "client", "client_closed_request"
+	}
+}
+
+// copyBuffers lends the buffers of bodies that stream through.
+var copyBuffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
+
+// writeBody sends a body as it arrives, byte for byte. When the provider
+// breaks it off, so does the gateway: no clean end may hide a missing part.
+func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) {
+	if res.Length >= 0 {
+		w.Header()["Content-Length"] = []string{strconv.FormatInt(res.Length, 10)}
+	}
+	x.begin(w, res.Status)
+	err := x.copy(w, res)
+	if err == nil {
+		trailer(w, res)
+		x.finish(nil)
+		return
+	}
+	if !errors.Is(err, errClient) {
+		x.fail(apierr.From(err))
+	}
+	panic(http.ErrAbortHandler)
+}
+
+var errClient = errors.New("the client does not take the answer")
+
+// copy sends the body on after each read, so that nothing waits for more.
+func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response) error {
+	buf := copyBuffers.Get().(*[16 << 10]byte)
+	defer copyBuffers.Put(buf)
+	rc := http.NewResponseController(w)
+	sniff := newSniffer(res)
+	defer sniff.close()
+	live := res.Length < 0
+	for {
+		n, err := res.Body.Read(buf[:])
+		if n > 0 {
+			if x.entry.FirstToken == 0 {
+				x.entry.FirstToken = time.Since(x.entry.Time)
+			}
+			sniff.write(buf[:n])
+			m, werr := w.Write(buf[:n])
+			x.entry.ResponseBytes += int64(m)
+			if werr == nil && live && err == nil {
+				werr = rc.Flush()
+			}
+			if werr != nil {
+				x.finish(werr)
+				return errClient
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			rc.Flush() // what came goes out before the break
+			return err
+		}
+	}
+}
+
+// trailer repeats the provider's trailer.
+func trailer(w http.ResponseWriter, res *pipeline.Response) {
+	if res.Raw == nil {
+		return
+	}
+	for name, v := range res.Raw.Trailer {
+		w.Header()[http.TrailerPrefix+name] = v
+	}
+}
+
+// refuse answers with an error of the gateway. Nothing was written before.
+func (p *Plane) refuse(w http.ResponseWriter, r *http.Request, x *exchange, err error) {
+	e := apierr.From(err)
+	if context.Cause(r.Context()) == ErrShutdown {
+		e = shutdownError()
+	}
+	x.fail(e)
+	if e.Kind == apierr.Internal {
+		p.Logger.Error("internal error", "exchange", x.id, "err", errText(e))
+	}
+	body := x.Client.Error(e)
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if e.Kind == apierr.MethodNotAllowed {
+		h.Set("Allow", "DELETE, GET, POST, PUT")
+	}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
+	}
+	if x.entry.TraceID == "" {
+		x.entry.TraceID = x.id
+	}
+	x.sign(h, nil)
+	x.begin(w, e.Status())
+	n, werr := w.Write(body)
+	x.entry.ResponseBytes += int64(n)
+	x.finish(werr)
+}
+
+func shutdownError() *apierr.Error {
+	e := apierr.New(apierr.Unavailable, "the gateway is shutting down; send the request again").WithCode("shutting_down")
+	e.RetryAfter = time.Second
+	return e
+}
+
+// fail records an error of the gateway.
+func (x *exchange) fail(e *apierr.Error) {
+	rec := &x.entry
+	rec.ErrorSource, rec.ErrorCode, rec.ErrorMessage = "gateway", e.CodeOrDefault(), bounded(e.Message)
+	if !x.begun {
+		rec.Status = e.Status()
+	}
+}
+
+// errText is what the log may hold of an internal error.
+func errText(e *apierr.Error) string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return e.Err.Error()
+}

@@ -1,0 +1,179 @@
+package dataplane
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/jsonedit"
+)
+
+// holdRaw is the size up to which a JSON body of a pass-through request is
+// held, so that its model and stream flag are known and it can be sent again.
+const holdRaw = 1 << 20
+
+// readBody takes the request's body in as the route wants it.
+func (p *Plane) readBody(r *http.Request, x *exchange, route route) error {
+	switch route.body {
+	case bodyJSON:
+		return p.readJSON(r, x)
+	case bodyForm:
+		if m := mediaType(r); m != "multipart/form-data" {
+			return apierr.New(apierr.Invalid, "this route takes multipart/form-data, not %.60q", m).WithParam("content-type")
+		}
+		return p.stream(r, x)
+	case bodyRaw:
+		return p.readRaw(r, x)
+	}
+	return nil
+}
+
+func mediaType(r *http.Request) string {
+	v := r.Header["Content-Type"]
+	if len(v) == 0 || v[0] == "" {
+		return ""
+	}
+	m, _, err := mime.ParseMediaType(v[0])
+	if err != nil {
+		m, _, _ = strings.Cut(v[0], ";")
+	}
+	return m
+}
+
+// readJSON holds, scans and validates the body of a unified route.
+func (p *Plane) readJSON(r *http.Request, x *exchange) error {
+	if !jsonContent(r) {
+		return apierr.New(apierr.Invalid, "this route takes application/json, not %.60q", mediaType(r)).WithParam("content-type")
+	}
+	if err := p.hold(r, x, p.MaxJSON); err != nil {
+		return err
+	}
+	if err := scan(x); err != nil {
+		return err
+	}
+	x.lift()
+	if err := x.Client.Check(x.Operation, &x.doc); err != nil && !x.modelComesLater(err) {
+		return err
+	}
+	x.Edits = append(x.Edits, x.Client.Defaults(x.Operation, &x.doc)...)
+	return nil
+}
+
+// jsonContent spares the usual spelling the parsing.
+func jsonContent(r *http.Request) bool {
+	v := r.Header["Content-Type"]
+	if len(v) == 1 && v[0] == "application/json" {
+		return true
+	}
+	m := mediaType(r)
+	return m == "" || m == "application/json" || strings.HasSuffix(m, "+json")
+}
+
+// scan finds the members of the held body.
+func scan(x *exchange) error {
+	err := x.doc.Scan(x.Body.Bytes())
+	if err == nil {
+		x.Doc = &x.doc
+		return nil
+	}
+	e := apierr.New(apierr.Invalid, "the request body is not a JSON object: %v", err).WithCode("invalid_json")
+	if d, ok := errors.AsType[*jsonedit.DuplicateKeyError](err); ok {
+		e = apierr.New(apierr.Invalid, "%v", d).WithParam(d.Key).WithCode("duplicate_key")
+	}
+	return e
+}
+
+// lift takes from the body what routing and the record need.
+func (x *exchange) lift() {
+	if v, ok := x.doc.Find("stream"); ok {
+		x.Stream, _ = v.Bool()
+		x.entry.Stream = x.Stream
+	}
+	if v, ok := x.doc.Find("user"); ok {
+		if user, ok := v.Text(); ok {
+			x.setUser(user)
+		}
+	}
+	v, ok := x.doc.Find("model")
+	if !ok {
+		return
+	}
+	model, ok := v.Text()
+	if !ok {
+		return
+	}
+	x.Model, x.entry.Model = model, model
+	x.splitModel(model)
+}
+
+// setUser copies the body's user to the metadata unless the header has one.
+func (x *exchange) setUser(user string) {
+	if _, ok := x.entry.Metadata["_user"]; ok || user == "" || len(user) > api.MaxMetadataValue {
+		return
+	}
+	if x.entry.Metadata == nil {
+		x.entry.Metadata = make(map[string]string, 1)
+	}
+	x.entry.Metadata["_user"] = user
+}
+
+// splitModel takes a managed provider off a model of the form @slug/model. A
+// provider named by a header wins, and the model then goes as it is.
+func (x *exchange) splitModel(model string) {
+	if !strings.HasPrefix(model, "@") || x.want.names() {
+		return
+	}
+	slug, rest, ok := strings.Cut(model, "/")
+	if !ok || rest == "" {
+		return
+	}
+	x.want.provider = slug
+	x.Model, x.entry.Model = rest, rest
+	x.Edits = append(x.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
+}
+
+// modelComesLater reports whether err only misses a model that the config or
+// a deployment gives.
+func (x *exchange) modelComesLater(err *apierr.Error) bool {
+	return err.Param == "model" && err.Code == "missing_required_parameter" && x.want.config != ""
+}
+
+// readRaw holds a short JSON body of a pass-through request and streams any other.
+func (p *Plane) readRaw(r *http.Request, x *exchange) error {
+	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
+		return nil
+	}
+	if r.ContentLength < 0 || r.ContentLength > holdRaw || mediaType(r) != "application/json" || r.Header.Get("Content-Encoding") != "" {
+		return p.stream(r, x)
+	}
+	if err := p.hold(r, x, holdRaw); err != nil {
+		return err
+	}
+	if x.doc.Scan(x.Body.Bytes()) == nil { // pass-through judges nothing
+		x.Doc = &x.doc
+		x.lift()
+	}
+	return nil
+}
+
+func (p *Plane) hold(r *http.Request, x *exchange, limit int64) error {
+	buf, err := p.Engine.Pool.ReadAll(r.Body, r.ContentLength, limit)
+	if err != nil {
+		return bodyError(err, limit)
+	}
+	x.Body = buf
+	x.entry.RequestBytes = int64(buf.Len())
+	return nil
+}
+
+func (p *Plane) stream(r *http.Request, x *exchange) error {
+	if r.ContentLength > p.MaxUpload {
+		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", p.MaxUpload)
+	}
+	x.upload = newUpload(r, p.MaxUpload)
+	x.Upload = x.upload
+	return nil
+}

@@ -1,0 +1,172 @@
+package dataplane
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/sse"
+)
+
+// writeEvents sends a stream event by event. Each leaves as it came; a stream
+// that broke ends with an error in the client's dialect and never with a
+// terminator.
+func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) {
+	h := w.Header()
+	h["Cache-Control"], h[api.HeaderAccelBuffers] = noCache, noBuffering
+	delete(h, "Content-Length")
+	x.begin(w, res.Status)
+
+	out := newEventWriter(w, p.KeepAlive)
+	out.write(res.Events.Held(), true)
+	err := x.relay(out, res)
+	if err == nil {
+		out.write(x.ending(res), true)
+	} else if !out.gone() {
+		if context.Cause(r.Context()) == ErrShutdown {
+			err = shutdownError()
+		}
+		e := apierr.From(err)
+		x.fail(e)
+		out.write(x.Client.ErrorEvent(nil, e), true)
+	}
+	written, err := out.stop()
+	x.entry.ResponseBytes += written
+	x.finish(err)
+}
+
+var (
+	noCache     = []string{"no-cache"}
+	noBuffering = []string{"no"}
+)
+
+// relay copies events until the stream ends, breaks or the client goes.
+func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
+	s := res.Events
+	for {
+		e, err := s.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if x.entry.FirstToken == 0 && res.Tap.Seen().Begun {
+			x.entry.FirstToken = time.Since(x.entry.Time)
+		}
+		s.Pause()
+		out.write(e.Raw, !s.More())
+		if e.Unterminated {
+			out.write(blankLine, true)
+		}
+		s.Resume()
+		if out.gone() {
+			return errClient
+		}
+	}
+}
+
+var blankLine = []byte("\n\n")
+
+// ending returns what completes a stream whose bytes ended cleanly: nothing
+// when it is complete, the terminator when only that is missing, else an
+// error, since an answer without a finish reason is not whole.
+func (x *exchange) ending(res *pipeline.Response) []byte {
+	seen := res.Tap.Seen()
+	complete := seen.Terminated || seen.Failed != "" || x.Operation != api.Chat && x.Operation != api.Completions
+	switch {
+	case complete:
+		return nil
+	case seen.Finished:
+		return x.Client.Terminator()
+	}
+	e := apierr.New(apierr.UpstreamFailed, "%s ended the stream before its finish reason", res.Target.ID).WithCode("upstream_stream_incomplete")
+	x.entry.ErrorSource, x.entry.ErrorCode, x.entry.ErrorMessage = "provider", e.Code, e.Message
+	return x.Client.ErrorEvent(nil, e)
+}
+
+// eventWriter writes to the client and fills silence with comments. Writing
+// blocks when the client is slow, and so does reading from the provider then:
+// nothing piles up between them.
+type eventWriter struct {
+	w       io.Writer
+	flush   *http.ResponseController
+	silence time.Duration
+
+	mu      sync.Mutex
+	written int64     // guarded by mu, as is all below
+	last    time.Time // of the last write
+	err     error     // of the client's connection; lasting
+	done    bool
+	timer   *time.Timer
+}
+
+func newEventWriter(w http.ResponseWriter, silence time.Duration) *eventWriter {
+	out := &eventWriter{w: w, flush: http.NewResponseController(w), silence: silence, last: time.Now()}
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	out.timer = time.AfterFunc(silence, out.beat)
+	return out
+}
+
+// write sends b, whole events only, and flushes when asked to.
+func (o *eventWriter) write(b []byte, flush bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return
+	}
+	if len(b) > 0 {
+		var n int
+		n, o.err = o.w.Write(b)
+		o.written += int64(n)
+	}
+	if flush && o.err == nil {
+		o.err = o.flush.Flush()
+	}
+	o.last = time.Now()
+}
+
+var keepAlive = sse.AppendComment(nil, "keep-alive")
+
+// beat runs on the timer. It is left to fire early and then sets itself again,
+// which spares every write the resetting.
+func (o *eventWriter) beat() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done || o.err != nil {
+		return
+	}
+	quiet := time.Since(o.last)
+	if quiet >= o.silence {
+		var n int
+		if n, o.err = o.w.Write(keepAlive); o.err == nil {
+			o.err = o.flush.Flush()
+		}
+		o.written += int64(n)
+		o.last, quiet = time.Now(), 0
+	}
+	o.timer.Reset(o.silence - quiet)
+}
+
+// gone reports whether the client's connection has broken.
+func (o *eventWriter) gone() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err != nil
+}
+
+// stop ends the comments and tells what was written. After it the response
+// writer is not touched again.
+func (o *eventWriter) stop() (written int64, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.done = true
+	o.timer.Stop()
+	return o.written, o.err
+}

@@ -1,0 +1,169 @@
+package dataplane
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
+	"modelgate/internal/snapshot"
+)
+
+// freshModels is how long a provider's list of models is served from memory.
+const freshModels = time.Minute
+
+// maxModels bounds a provider's answer, in bytes.
+const maxModels = 4 << 20
+
+// model is one entry of GET /v1/models. The id is what a request's model field
+// takes; Slug names the managed provider behind it.
+type model struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+	Slug    string `json:"slug"`
+}
+
+// modelList is the answer of GET /v1/models. Failed lists the providers that
+// did not answer in time, so that a short list is not taken for a whole one.
+type modelList struct {
+	Object string   `json:"object"`
+	Total  int      `json:"total"`
+	Data   []model  `json:"data"`
+	Failed []string `json:"failed_providers,omitempty"`
+}
+
+// modelLists remembers what providers answered. It belongs to one snapshot's
+// targets: another target is asked anew.
+type modelLists struct {
+	mu    sync.Mutex
+	lists map[*provider.Target]keptModels // guarded by mu
+}
+
+type keptModels struct {
+	ids []string
+	at  time.Time
+}
+
+// listModels answers with the models of every managed provider that the key
+// may use. Providers are asked together and within one deadline.
+func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	ctx, cancel := context.WithTimeout(r.Context(), p.ModelsTimeout)
+	defer cancel()
+	slugs := x.allowedSlugs()
+	ids := make([][]string, len(slugs))
+	errs := make([]error, len(slugs))
+	var wg sync.WaitGroup
+	for i, slug := range slugs {
+		wg.Go(func() { ids[i], errs[i] = p.modelsOf(ctx, x.snap, slug) })
+	}
+	wg.Wait()
+
+	list := modelList{Object: "list", Data: []model{}}
+	for i, slug := range slugs {
+		if errs[i] != nil {
+			list.Failed = append(list.Failed, "@"+slug)
+			continue
+		}
+		t, _ := x.snap.Managed(slug)
+		for _, id := range ids[i] {
+			list.Data = append(list.Data, model{ID: "@" + slug + "/" + id, Object: "model", OwnedBy: t.ID, Slug: slug})
+		}
+	}
+	list.Total = len(list.Data)
+	return p.answerJSON(w, x, list)
+}
+
+func (x *exchange) allowedSlugs() []string {
+	return slices.DeleteFunc(slices.Clone(x.snap.Slugs()), func(slug string) bool {
+		t, _ := x.snap.Managed(slug)
+		return !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(t.ID)
+	})
+}
+
+// modelsOf returns a managed provider's models: those its entry lists, else
+// what the provider itself answers.
+func (p *Plane) modelsOf(ctx context.Context, snap *snapshot.Snapshot, slug string) ([]string, error) {
+	if ids, ok := snap.Models(slug); ok {
+		return ids, nil
+	}
+	t, _ := snap.Managed(slug)
+	if ids, ok := p.models.fresh(t); ok {
+		return ids, nil
+	}
+	ids, err := p.askModels(ctx, t)
+	if err == nil {
+		p.models.keep(t, ids)
+	}
+	return ids, err
+}
+
+func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]string, error) {
+	req, err := provider.NewRequest(ctx, t, &provider.Call{Operation: api.Models, Method: http.MethodGet})
+	if err != nil {
+		return nil, err
+	}
+	res, err := p.Engine.Client.Do(req, t.Guarded)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, apierr.New(apierr.UpstreamFailed, "%s answered %d", t.ID, res.StatusCode)
+	}
+	var body struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxModels)).Decode(&body); err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(body.Data))
+	for i, m := range body.Data {
+		ids[i] = m.ID
+	}
+	return ids, nil
+}
+
+func (m *modelLists) fresh(t *provider.Target) ([]string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, ok := m.lists[t]
+	return k.ids, ok && time.Since(k.at) < freshModels
+}
+
+func (m *modelLists) keep(t *provider.Target, ids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lists == nil {
+		m.lists = make(map[*provider.Target]keptModels)
+	}
+	for old, k := range m.lists { // targets of earlier snapshots go with their age
+		if time.Since(k.at) >= freshModels {
+			delete(m.lists, old)
+		}
+	}
+	m.lists[t] = keptModels{ids, time.Now()}
+}
+
+// answerJSON sends an answer that the gateway made itself.
+func (p *Plane) answerJSON(w http.ResponseWriter, x *exchange, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header()["Content-Type"] = jsonType
+	x.sign(w.Header(), nil)
+	x.entry.Status = http.StatusOK
+	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: body})
+	return nil
+}

@@ -1,0 +1,229 @@
+// Package dataplane is the HTTP of model requests.
+//
+// It reads a client's request into an exchange, has the pipeline answer it and
+// writes the answer: whole, event by event, or byte for byte on pass-through.
+// Every exchange is recorded, refusals too. It reads one snapshot per request
+// and never touches a database. Listeners, health and draining are left to
+// server, calling providers to pipeline.
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/chat"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/snapshot"
+)
+
+// ErrShutdown is the cause with which server ends requests that outlast the
+// drain. Their clients get an in-band error.
+var ErrShutdown = errors.New("the gateway is shutting down")
+
+// Options is what a [Plane] needs. The zero value of each limit takes its default.
+type Options struct {
+	Snapshot *snapshot.Holder
+	Engine   *pipeline.Engine
+	Recorder reqlog.Recorder
+	Logger   *slog.Logger
+
+	// MaxJSON bounds a JSON body and MaxUpload one that streams through, in
+	// bytes. Defaults: 50 MB and 512 MB.
+	MaxJSON, MaxUpload int64
+
+	// KeepAlive is the silence after which a stream gets a comment. Default 15 s.
+	KeepAlive time.Duration
+
+	// ModelsTimeout bounds asking all providers for their models. Default 2 s.
+	ModelsTimeout time.Duration
+}
+
+// Plane serves model requests. It is an http.Handler for every path below
+// api.BasePath and is safe for concurrent use.
+type Plane struct {
+	Options
+	chat   dialect.Client
+	models modelLists
+}
+
+// New returns a plane.
+func New(o Options) *Plane {
+	if o.MaxJSON == 0 {
+		o.MaxJSON = 50 << 20
+	}
+	if o.MaxUpload == 0 {
+		o.MaxUpload = 512 << 20
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 15 * time.Second
+	}
+	if o.ModelsTimeout == 0 {
+		o.ModelsTimeout = 2 * time.Second
+	}
+	return &Plane{Options: o, chat: chat.Dialect{}}
+}
+
+// exchange is one request being served.
+type exchange struct {
+	pipeline.Exchange
+	snap     *snapshot.Snapshot
+	entry    reqlog.Entry
+	doc      jsonedit.Doc
+	want     wishes
+	id       string // the request id as text
+	begun    bool   // the answer's head was sent
+	complete bool   // the client took the whole answer
+	// ownKey is true when the gateway key came in its own header, so that other
+	// credential headers are meant for the provider.
+	ownKey bool
+	upload *upload // nil unless the body streams through
+}
+
+// ServeHTTP serves one model request and records it.
+func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := p.open(r)
+	defer p.end(r, x)
+	defer p.recoverPanic(w, r, x)
+	if err := p.serve(w, r, x); err != nil {
+		p.refuse(w, r, x, err)
+	}
+}
+
+// open begins an exchange. The path is taken from the request line, so that
+// its encoding stays as the client wrote it.
+func (p *Plane) open(r *http.Request) *exchange {
+	now := time.Now()
+	path, query := requestPath(r)
+	x := &exchange{snap: p.Snapshot.Load()}
+	x.entry = reqlog.Entry{
+		ID:           reqlog.NewID(now),
+		Time:         now,
+		Method:       r.Method,
+		Path:         path,
+		CacheStatus:  "DISABLED",
+		RequestBytes: max(r.ContentLength, 0),
+		UserAgent:    r.UserAgent(),
+	}
+	x.id = x.entry.ID.String()
+	x.Exchange = pipeline.Exchange{
+		Entry:    &x.entry,
+		Client:   p.chat,
+		Method:   r.Method,
+		Path:     strings.TrimPrefix(path, api.BasePath),
+		Query:    query,
+		Header:   r.Header,
+		Families: x.snap.HeaderPrefixes,
+		Length:   r.ContentLength,
+	}
+	return x
+}
+
+func requestPath(r *http.Request) (path, query string) {
+	target := r.RequestURI
+	if !strings.HasPrefix(target, "/") { // absolute form, and requests made in tests
+		target = r.URL.RequestURI()
+	}
+	path, query, _ = strings.Cut(target, "?")
+	return path, query
+}
+
+// serve answers the exchange. An error means that nothing was written yet.
+func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	if err := x.admit(); err != nil {
+		return err
+	}
+	route, err := findRoute(r.Method, x.entry.Path)
+	if err != nil {
+		return err
+	}
+	x.Operation, x.entry.Operation = route.op, route.op
+	if !x.Identity.Allows(route.scope) {
+		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", route.scope)
+	}
+	if route.op == api.Models && !x.want.names() {
+		return p.listModels(w, r, x)
+	}
+	if err := p.readBody(r, x, route); err != nil {
+		return err
+	}
+	defer x.releaseBody()
+	h, err := p.handler(x)
+	if err != nil {
+		return err
+	}
+	res, err := h.Handle(r.Context(), &x.Exchange)
+	if err != nil {
+		return err
+	}
+	defer res.Close()
+	return p.write(w, r, x, res)
+}
+
+func (x *exchange) releaseBody() {
+	if x.Body != nil {
+		x.Body.Release()
+		x.Body, x.Doc = nil, nil
+		x.doc.Reset()
+	}
+}
+
+// end records the exchange, after the last byte was written.
+func (p *Plane) end(r *http.Request, x *exchange) {
+	e := &x.entry
+	e.Total = time.Since(e.Time)
+	e.Upstream = x.Waited
+	if x.upload != nil {
+		e.RequestBytes = x.upload.read.Load()
+	}
+	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
+		x.clientLeft()
+	}
+	p.Recorder.Record(context.WithoutCancel(r.Context()), e)
+}
+
+// recoverPanic turns a panic into a 500 and a log line. A deliberate abort of
+// the connection goes on.
+func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *exchange) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	// The value may hold what a client sent, so only its type is logged.
+	p.Logger.Error("panic while serving", "exchange", x.entry.ID.String(), "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+	err := apierr.From(errPanic)
+	if x.begun {
+		x.entry.ErrorSource, x.entry.ErrorCode = "gateway", err.CodeOrDefault()
+		panic(http.ErrAbortHandler)
+	}
+	p.refuse(w, r, x, err)
+}
+
+var errPanic = errors.New("panic")
+
+// bodyError says why a request body could not be taken in.
+func bodyError(err error, limit int64) error {
+	switch {
+	case errors.Is(err, bytepool.ErrTooLarge):
+		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", limit)
+	case errors.Is(err, bytepool.ErrBudget):
+		e := apierr.New(apierr.Unavailable, "the gateway has too many large bodies open; try again shortly").WithCode("body_memory_full")
+		e.RetryAfter = time.Second
+		return e
+	}
+	return apierr.New(apierr.Invalid, "the request body ended before its announced length").WithCode("body_incomplete").WithCause(err)
+}

@@ -1,0 +1,135 @@
+package dataplane
+
+import (
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+	"modelgate/internal/snapshot"
+)
+
+// choice names a provider and the credentials for it, as headers or a config
+// give them.
+type choice struct {
+	provider   string // id, alias or @slug
+	virtualKey string
+	key        secret.String
+	customHost string
+	options    map[string]string
+}
+
+// handler returns what answers the exchange.
+func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
+	if x.want.config != "" {
+		return p.configured(x)
+	}
+	t, err := x.target(choice{
+		provider:   x.want.provider,
+		virtualKey: x.want.virtualKey,
+		customHost: x.want.customHost,
+		options:    x.want.options,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline.Leaf{
+		Engine:  p.Engine,
+		Target:  t,
+		Path:    "config",
+		Timeout: x.want.timeout,
+		Forward: x.want.forward,
+	}, nil
+}
+
+// target returns the target that c chooses, for the identity of x.
+func (x *exchange) target(c choice) (*provider.Target, error) {
+	if slug, ok := strings.CutPrefix(c.provider, "@"); ok {
+		return x.managed(slug, c)
+	}
+	if c.provider == "" && c.virtualKey != "" {
+		return x.managed(strings.TrimPrefix(c.virtualKey, "@"), c)
+	}
+	if c.provider == "" {
+		return nil, apierr.New(apierr.Invalid,
+			"no provider named; send x-gateway-provider with a provider id or @slug, or x-gateway-config").
+			WithParam("x-gateway-provider").WithCode("missing_provider")
+	}
+	spec, ok := x.snap.Spec(c.provider)
+	if !ok {
+		return nil, apierr.New(apierr.Invalid,
+			"the provider %.60q is not known; `modelgate providers` lists all, and openai-compatible with a custom host serves any other", c.provider).
+			WithParam("x-gateway-provider").WithCode("unknown_provider")
+	}
+	if !x.Identity.AllowsProvider(spec.ID) {
+		return nil, forbidden(spec.ID)
+	}
+	return x.own(spec, c)
+}
+
+func forbidden(name string) error {
+	return apierr.New(apierr.Forbidden, "this gateway key may not use the provider %q", name).WithCode("provider_not_allowed")
+}
+
+// managed returns the managed provider with this slug. Its stored credential
+// belongs to its own address: a request can't send it elsewhere.
+func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
+	t, ok := x.snap.Managed(slug)
+	if !ok {
+		return nil, apierr.New(apierr.NotFound, "there is no provider entry with the slug %.60q", slug).
+			WithParam("x-gateway-provider").WithCode("unknown_slug")
+	}
+	if !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(t.ID) {
+		return nil, forbidden("@" + slug)
+	}
+	if c.customHost != "" {
+		return nil, apierr.New(apierr.Invalid,
+			"the provider entry @%s keeps its own address, since its stored credential belongs there; name a provider id with your own credential to use a custom host", slug).
+			WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
+	}
+	return t, nil
+}
+
+// own returns the target of a row with the caller's own credential.
+func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) {
+	if c.key.Empty() {
+		c.key = x.clientKey(&spec.Auth)
+	}
+	needs := spec.Auth.Header != "" || spec.Auth.Query != ""
+	if needs && c.key.Empty() && c.customHost == "" {
+		return nil, apierr.New(apierr.Invalid,
+			"no credential for the provider %q; send it as `Authorization: Bearer <key>`, or use a managed provider @slug", spec.ID).
+			WithParam("authorization").WithCode("missing_credential")
+	}
+	if bare, ok := x.snap.Bare(spec); ok && c.customHost == "" {
+		t := *bare
+		t.Key, t.Options = c.key, c.options
+		return &t, nil
+	}
+	return provider.NewTarget(spec, provider.Settings{Key: c.key, CustomHost: c.customHost, Options: c.options})
+}
+
+// clientKey returns the credential that the client sent for the provider: the
+// bearer token, or the header that the provider itself uses. The gateway's own
+// key is never taken for one.
+func (x *exchange) clientKey(a *provider.Auth) secret.String {
+	if !x.ownKey {
+		return secret.String{}
+	}
+	if v := x.Header["Authorization"]; len(v) == 1 {
+		if a.Header == "Authorization" && a.Scheme == "" {
+			return secret.New(v[0]) // taken as it is
+		}
+		if token := snapshot.Bearer(x.Header); token != "" {
+			return secret.New(token)
+		}
+		return secret.New(v[0])
+	}
+	if a.Header != "" {
+		if v := x.Header[a.Header]; len(v) == 1 {
+			return secret.New(v[0])
+		}
+	}
+	return secret.String{}
+}

@@ -1,0 +1,231 @@
+package dataplane
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+)
+
+// wishes is what the headers of the gateway's own family ask for.
+type wishes struct {
+	provider   string // as sent: an id, an alias or @slug
+	virtualKey string
+	config     string
+	customHost string
+	timeout    time.Duration
+	forward    []string
+	options    map[string]string // provider options by their config names
+	prefix     string            // the header family used, when it is not the gateway's own
+}
+
+// names reports whether a provider was named.
+func (w *wishes) names() bool {
+	return w.provider != "" || w.virtualKey != "" || w.config != "" || w.customHost != ""
+}
+
+// readWishes reads the gateway's headers. A header that may stand once and
+// stands twice is refused: readers disagree on which one counts.
+func (x *exchange) readWishes() error {
+	for name, values := range x.Header {
+		suffix, ok := strings.CutPrefix(name, api.HeaderPrefix)
+		if !ok {
+			if suffix, ok = x.foreign(name); !ok {
+				continue
+			}
+			name = api.HeaderPrefix + suffix
+		}
+		if len(values) > 1 {
+			return apierr.New(apierr.Invalid, "the header %s was sent %d times; send it once", strings.ToLower(name), len(values)).
+				WithParam(strings.ToLower(name)).WithCode("duplicate_header")
+		}
+		if err := x.readWish(name, values[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foreign recognises a header of a family that the settings list beside the
+// gateway's own.
+func (x *exchange) foreign(name string) (suffix string, ok bool) {
+	for _, prefix := range x.snap.HeaderPrefixes {
+		if suffix, ok = strings.CutPrefix(name, prefix); ok {
+			x.want.prefix = prefix
+			return suffix, true
+		}
+	}
+	return "", false
+}
+
+func (x *exchange) readWish(name, value string) (err error) {
+	w, e := &x.want, &x.entry
+	switch name {
+	case api.HeaderProvider:
+		w.provider = value
+	case api.HeaderVirtualKey:
+		w.virtualKey = value
+	case api.HeaderConfig:
+		w.config = value
+	case api.HeaderCustomHost:
+		w.customHost = value
+	case api.HeaderTraceID:
+		e.TraceID, err = word(name, value)
+	case api.HeaderSpanID:
+		e.SpanID, err = word(name, value)
+	case api.HeaderParentSpanID:
+		e.ParentSpanID, err = word(name, value)
+	case api.HeaderSpanName:
+		e.SpanName, err = word(name, value)
+	case api.HeaderMetadata:
+		e.Metadata, err = metadata(value)
+	case api.HeaderRequestTimeout:
+		w.timeout, err = milliseconds(name, value)
+	case api.HeaderForwardHeaders:
+		w.forward, err = nameList(name, value)
+	case api.HeaderKey, api.HeaderStrict, api.HeaderDebug, api.HeaderCacheRefresh, api.HeaderCacheNamespace:
+		// read elsewhere, or settings of rooms that are not in this path
+	default:
+		w.option(name, value)
+	}
+	return err
+}
+
+// optionNames are the option headers whose config property is spelled otherwise.
+var optionNames = map[string]string{
+	"X-Gateway-Cloud-C-Resource-Name": "resource_name",
+	"X-Gateway-Cloud-C-Deployment-Id": "deployment_id",
+	"X-Gateway-Cloud-C-Api-Version":   "api_version",
+}
+
+// option keeps a header that configures a single provider, under the name that
+// config objects and rows of the table use for the same setting. A header that
+// no row knows has no effect.
+func (w *wishes) option(name, value string) {
+	option, ok := optionNames[name]
+	if !ok {
+		option = strings.ReplaceAll(strings.ToLower(name[len(api.HeaderPrefix):]), "-", "_")
+	}
+	if w.options == nil {
+		w.options = make(map[string]string, 4)
+	}
+	w.options[option] = value
+}
+
+const maxWord = 256
+
+// word checks a value that is stored and echoed: visible ASCII, at most 256
+// characters.
+func word(name, value string) (string, error) {
+	bad := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
+	if bad >= 0 || len(value) > maxWord {
+		return "", apierr.New(apierr.Invalid, "the header %s takes at most %d visible ASCII characters", strings.ToLower(name), maxWord).
+			WithParam(strings.ToLower(name))
+	}
+	return value, nil
+}
+
+func milliseconds(name, value string) (time.Duration, error) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || n > int64(24*time.Hour/time.Millisecond) {
+		return 0, apierr.New(apierr.Invalid, "the header %s takes whole milliseconds from 0 (no limit) to one day, not %.40q", strings.ToLower(name), value).
+			WithParam(strings.ToLower(name))
+	}
+	return time.Duration(n) * time.Millisecond, nil
+}
+
+// nameList reads a list of header names: a JSON array or separated by commas.
+func nameList(name, value string) ([]string, error) {
+	var list []string
+	if strings.HasPrefix(strings.TrimSpace(value), "[") {
+		if err := json.Unmarshal([]byte(value), &list); err != nil {
+			return nil, apierr.New(apierr.Invalid, "the header %s takes header names as a JSON array of strings or separated by commas", strings.ToLower(name)).
+				WithParam(strings.ToLower(name))
+		}
+		return list, nil
+	}
+	for n := range strings.SplitSeq(value, ",") {
+		if n = strings.TrimSpace(n); n != "" {
+			list = append(list, n)
+		}
+	}
+	return list, nil
+}
+
+// metadata reads a JSON object of strings. Numbers and booleans are kept as
+// they are written.
+func metadata(value string) (map[string]string, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(value), &raw); err != nil || raw == nil {
+		return nil, metadataError("x-gateway-metadata takes a JSON object of strings")
+	}
+	out := make(map[string]string, len(raw))
+	for k, v := range raw {
+		var s string
+		switch v[0] {
+		case '{', '[', 'n':
+			return nil, metadataError("x-gateway-metadata: the value of " + strconv.Quote(k) + " must be a string")
+		case '"':
+			if err := json.Unmarshal(v, &s); err != nil {
+				return nil, metadataError("x-gateway-metadata takes a JSON object of strings")
+			}
+		default:
+			s = string(v)
+		}
+		if utf8.RuneCountInString(s) > api.MaxMetadataValue {
+			return nil, metadataError("x-gateway-metadata: the value of " + strconv.Quote(k) + " has more than " + strconv.Itoa(api.MaxMetadataValue) + " characters")
+		}
+		out[k] = s
+	}
+	return out, nil
+}
+
+func metadataError(text string) error {
+	return apierr.New(apierr.Invalid, "%s", text).WithParam("x-gateway-metadata")
+}
+
+// trace completes the trace: the gateway's own headers first, then W3C
+// traceparent, then a fresh id, which is the request's own.
+func (x *exchange) trace() {
+	e := &x.entry
+	if trace, parent, ok := traceParent(x.Header); ok {
+		if e.TraceID == "" {
+			e.TraceID = trace
+		}
+		if e.ParentSpanID == "" {
+			e.ParentSpanID = parent
+		}
+	}
+	if e.TraceID == "" {
+		e.TraceID = x.id
+	}
+}
+
+// traceParent reads a W3C traceparent header (Trace Context, section 3.2). One
+// that is malformed or all zero is ignored, as the standard asks.
+func traceParent(h http.Header) (trace, parent string, ok bool) {
+	v := h[api.HeaderTraceParent]
+	if len(v) != 1 || len(v[0]) < 55 {
+		return "", "", false
+	}
+	s := v[0]
+	if s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" || len(s) > 55 && s[:2] == "00" {
+		return "", "", false
+	}
+	trace, parent = s[3:35], s[36:52]
+	if !lowerHex(s[:2]) || !lowerHex(trace) || !lowerHex(parent) || strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
+		return "", "", false
+	}
+	return trace, parent, true
+}
+
+func lowerHex(s string) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && strings.ToLower(s) == s
+}

@@ -1,0 +1,258 @@
+// Package gatewaytest is a whole gateway in a test.
+//
+// [New] starts the real server on loopback with a temporary data folder and
+// the simulator as its provider, and ends both with the test. Nothing is
+// faked but the provider. What is promised about answers is left to the tests.
+package gatewaytest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"modelgate/internal/provider"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/secret"
+	"modelgate/internal/server"
+	"modelgate/internal/simulator"
+	"modelgate/internal/snapshot"
+)
+
+// Key is the gateway key of every gateway of this package, and SimulatorKey
+// the credential that its simulator wants.
+const (
+	Key          = "mg-gatewaytest-key-0123456789abcdef"
+	SimulatorKey = "sim-gatewaytest-key"
+)
+
+// Options changes what New starts. The zero value is a gateway with the managed
+// provider @simulator and no settings file.
+type Options struct {
+	// Settings is the content of modelgate.yaml. SIMULATOR in it stands for the
+	// simulator's base URL. Empty reads no file.
+	Settings string
+	// Upstream replaces the simulator.
+	Upstream http.Handler
+	// Simulator configures the simulator. Its Key is set.
+	Simulator simulator.Options
+	// NoKey starts without the bootstrap key, as a first start does.
+	NoKey bool
+	// MasterKey opens sealed credentials.
+	MasterKey string
+	// Data is the data folder. Empty makes a temporary one.
+	Data string
+}
+
+// Gateway is a running gateway.
+type Gateway struct {
+	URL      string // base URL, ends in /v1
+	Root     string // the same without /v1
+	AdminURL string
+	Upstream string // base URL of the provider, ends in /v1
+	Sim      *simulator.Simulator
+	Server   *server.Server
+	Settings string // path of modelgate.yaml, empty when there is none
+	Log      *Buffer
+
+	t    testing.TB
+	stop context.CancelFunc
+	now  chan struct{}
+	done chan error
+}
+
+// New starts a gateway that ends with t.
+func New(t testing.TB, o Options) *Gateway {
+	t.Helper()
+	g := &Gateway{t: t, Log: new(Buffer), now: make(chan struct{}), done: make(chan error, 1)}
+	handler := o.Upstream
+	if handler == nil {
+		o.Simulator.Key = SimulatorKey
+		g.Sim = simulator.New(o.Simulator)
+		handler = g.Sim
+	}
+	up := httptest.NewServer(handler)
+	t.Cleanup(up.Close)
+	g.Upstream = up.URL + "/v1"
+	if o.Data == "" {
+		o.Data = t.TempDir()
+	}
+	so := server.Options{
+		Data:          o.Data,
+		Listen:        "127.0.0.1:0",
+		AdminListen:   "127.0.0.1:0",
+		TrustLoopback: true,
+		Logger:        slog.New(slog.NewTextHandler(g.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Version:       "test",
+		MasterKey:     secret.New(o.MasterKey),
+		Managed: []snapshot.Managed{{
+			Slug:     "simulator",
+			Provider: "openai-compatible",
+			Settings: provider.Settings{Key: secret.New(SimulatorKey), CustomHost: g.Upstream},
+		}},
+	}
+	if !o.NoKey {
+		so.BootstrapKey = secret.New(Key)
+	}
+	if o.Settings != "" {
+		g.Settings = filepath.Join(o.Data, "modelgate.yaml")
+		so.Config = g.Settings
+		g.WriteSettings(o.Settings)
+	}
+	s, err := server.New(t.Context(), so)
+	if err != nil {
+		t.Fatalf("starting the gateway: %v", err)
+	}
+	g.Server = s
+	g.Root = "http://" + s.Addr().String()
+	g.URL = g.Root + "/v1"
+	g.AdminURL = "http://" + s.AdminAddr().String()
+	ctx, stop := context.WithCancel(context.Background())
+	g.stop = stop
+	go func() { g.done <- s.Run(ctx, g.now) }()
+	t.Cleanup(g.Stop)
+	return g
+}
+
+// WriteSettings writes the settings file; a running gateway reloads it.
+func (g *Gateway) WriteSettings(text string) {
+	g.t.Helper()
+	text = strings.ReplaceAll(text, "SIMULATOR", g.Upstream)
+	if err := os.WriteFile(g.Settings, []byte(text), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// Drain asks the gateway to stop and does not wait for it.
+func (g *Gateway) Drain() { g.stop() }
+
+// Stop drains the gateway and waits for its end. Further calls do nothing.
+func (g *Gateway) Stop() {
+	g.t.Helper()
+	g.stop()
+	select {
+	case err, ok := <-g.done:
+		if ok {
+			close(g.done)
+		}
+		if err != nil {
+			g.t.Errorf("the gateway ended with: %v", err)
+		}
+	case <-time.After(60 * time.Second):
+		g.t.Error("the gateway did not stop within a minute")
+	}
+}
+
+// Request returns a request for path below the base URL with the gateway key
+// and the managed provider @simulator. Headers come on top; an empty value
+// removes one.
+func (g *Gateway) Request(method, path, body string, h ...string) *http.Request {
+	g.t.Helper()
+	var r io.Reader
+	if body != "" {
+		r = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(g.t.Context(), method, g.URL+path, r)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	req.Header.Set("x-gateway-api-key", Key)
+	req.Header.Set("x-gateway-provider", "@simulator")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(h); i += 2 {
+		if h[i+1] == "" {
+			req.Header.Del(h[i])
+			continue
+		}
+		req.Header.Set(h[i], h[i+1])
+	}
+	return req
+}
+
+// Response is an answer read whole. Err is how reading its body ended, nil
+// for a proper end.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Err    error
+}
+
+// Do sends a request and reads the answer.
+func (g *Gateway) Do(req *http.Request) Response {
+	g.t.Helper()
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		g.t.Fatalf("%s %s: %v", req.Method, req.URL, err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return Response{res.StatusCode, res.Header, b, err}
+}
+
+// Post sends a JSON body to path and reads the answer.
+func (g *Gateway) Post(path, body string, h ...string) Response {
+	g.t.Helper()
+	return g.Do(g.Request(http.MethodPost, path, body, h...))
+}
+
+// Get asks for path and reads the answer.
+func (g *Gateway) Get(path string, h ...string) Response {
+	g.t.Helper()
+	return g.Do(g.Request(http.MethodGet, path, "", h...))
+}
+
+// JSON decodes the body, or fails the test.
+func (r Response) JSON(t testing.TB) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal(r.Body, &v); err != nil {
+		t.Fatalf("status %d, body is not a JSON object: %v: %.300s", r.Status, err, r.Body)
+	}
+	return v
+}
+
+// Entry returns what was recorded of an answer, by its request id.
+func (g *Gateway) Entry(res Response) map[string]any {
+	g.t.Helper()
+	id := res.Header.Get("x-gateway-request-id")
+	if _, err := reqlog.ParseID(id); err != nil {
+		g.t.Fatalf("the answer has no request id: %q", id)
+	}
+	log := g.Get("/logs/" + id)
+	if log.Status != http.StatusOK {
+		g.t.Fatalf("reading the log entry %s: status %d: %s", id, log.Status, log.Body)
+	}
+	return log.JSON(g.t)
+}
+
+// Buffer is a log sink that may be read while it is written.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends p.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String returns all that was written.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

@@ -1,0 +1,229 @@
+package pipeline
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/sse"
+	"modelgate/internal/upstream"
+)
+
+// spill is the size up to which a JSON answer is held whole, so that it can be
+// judged before the client sees any of it. Longer ones stream through.
+const spill = 8 << 20
+
+// maxError bounds what is kept of a provider's error, in bytes.
+const maxError = 1 << 20
+
+// maxHeld bounds the comments kept while waiting for a stream's first event.
+const maxHeld = 4 << 10
+
+// answer turns a provider's response into one that may be handed on. On an
+// error the caller closes the body and stops the watch.
+func (l *Leaf) answer(w watch, x *Exchange, res *http.Response) (*Response, error) {
+	out := &Response{
+		Status: res.StatusCode,
+		Header: res.Header,
+		Target: l.Target,
+		Tap:    x.Client.NewTap(x.Operation),
+		Length: res.ContentLength,
+		Raw:    res,
+		close:  func() { res.Body.Close(); w.stop() },
+	}
+	if x.Operation == api.Proxy {
+		return l.passThrough(w, out)
+	}
+	return l.unified(w, x, out)
+}
+
+// passThrough hands the body on as it arrives; the idle limit holds between reads.
+func (l *Leaf) passThrough(w watch, out *Response) (*Response, error) {
+	w.eventCame()
+	out.Body = &arriving{l: l, w: w, res: out.Raw, src: out.Raw.Body}
+	return out, nil
+}
+
+// unified judges the answer by its status and content type.
+func (l *Leaf) unified(w watch, x *Exchange, out *Response) (*Response, error) {
+	src, err := l.decoded(out)
+	if err != nil {
+		return nil, err
+	}
+	body := &arriving{l: l, w: w, res: out.Raw, src: src}
+	kind := mediaType(out.Header.Get("Content-Type"))
+	switch {
+	case out.Status < 200 || out.Status > 299:
+		return l.providerError(x, out, body)
+	case kind == "text/event-stream":
+		return l.events(w, out, src)
+	case kind == "text/html":
+		return nil, l.unreadable("an HTML page")
+	case isJSON(kind):
+		return l.whole(out, body)
+	}
+	w.eventCame()
+	out.Body = body
+	return out, nil
+}
+
+// decoded undoes gzip, which some providers send unasked. Other encodings are
+// handed on as they are, with their header.
+func (l *Leaf) decoded(out *Response) (io.Reader, error) {
+	if !strings.EqualFold(out.Header.Get("Content-Encoding"), "gzip") {
+		return out.Raw.Body, nil
+	}
+	z, err := gzip.NewReader(out.Raw.Body)
+	if err != nil {
+		return nil, l.unreadable("a body that is not the gzip it says it is")
+	}
+	out.Header = out.Header.Clone()
+	out.Header.Del("Content-Encoding")
+	out.Header.Del("Content-Length")
+	out.Length = -1
+	return &bounded{Reader: z, left: l.MaxDecoded}, nil
+}
+
+// errBomb ends a compressed answer that decodes to more than is allowed.
+var errBomb = errors.New("the compressed answer decodes to more than the limit")
+
+type bounded struct {
+	io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errBomb
+	}
+	return n, err
+}
+
+// whole reads a JSON answer to its end, so that a broken one becomes a clean
+// error. One longer than spill streams through.
+func (l *Leaf) whole(out *Response, body *arriving) (*Response, error) {
+	if out.Length > spill {
+		out.Body = body
+		return out, nil
+	}
+	buf, err := l.Pool.ReadAll(io.LimitReader(body, spill+1), out.Length, spill+1)
+	if errors.Is(err, bytepool.ErrBudget) {
+		return nil, outOfMemory(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.holding(out, buf)
+	if buf.Len() > spill {
+		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
+		return out, nil
+	}
+	if !looksJSON(buf.Bytes()) {
+		buf.Release()
+		return nil, l.unreadable("a body that is not whole JSON")
+	}
+	out.Bytes = buf.Bytes()
+	out.Tap.Body(out.Bytes)
+	return out, nil
+}
+
+// holding makes the response release buf when it is closed.
+func (l *Leaf) holding(out *Response, buf *bytepool.Buffer) {
+	inner := out.close
+	out.close = func() { inner(); buf.Release() }
+}
+
+// looksJSON reports whether b begins and ends as an object or array does.
+// Reading all of it again would cost as much as the rest of the way.
+func looksJSON(b []byte) bool {
+	b = bytes.TrimSpace(b)
+	if len(b) < 2 {
+		return false
+	}
+	first, last := b[0], b[len(b)-1]
+	return first == '{' && last == '}' || first == '[' && last == ']'
+}
+
+// events begins a stream: it waits for the first event that holds data.
+func (l *Leaf) events(w watch, out *Response, src io.Reader) (*Response, error) {
+	w.dog.Phase(upstream.FirstEvent)
+	s := &Events{
+		reader: sse.NewReader(src, l.MaxEvent),
+		tap:    out.Tap,
+		watch:  w,
+		fail:   func(err error) error { return l.failure(w, out.Raw.Request, err) },
+	}
+	for {
+		e, err := s.reader.Next()
+		if err == io.EOF {
+			return nil, l.unreadable("a stream without a single event")
+		}
+		if err != nil {
+			return nil, s.fail(err)
+		}
+		s.tap.Event(e)
+		if e.Data == nil && len(s.held)+len(e.Raw) <= maxHeld {
+			s.held = append(s.held, e.Raw...)
+			continue
+		}
+		s.first, s.primed = e, true
+		break
+	}
+	if msg := s.tap.Seen().Failed; msg != "" {
+		return nil, apierr.New(apierr.UpstreamFailed, "%s failed before its first event: %s", l.Target.ID, msg)
+	}
+	w.eventCame()
+	out.Events = s
+	return out, nil
+}
+
+// providerError keeps a provider's error with its status, marked as such.
+func (l *Leaf) providerError(x *Exchange, out *Response, body *arriving) (*Response, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, maxError))
+	if err != nil && len(raw) == 0 {
+		return nil, err
+	}
+	out.Tap.Body(raw)
+	out.Bytes = x.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, l.Target.ID, out.Status)
+	return out, nil
+}
+
+func (l *Leaf) unreadable(what string) error {
+	return apierr.New(apierr.UpstreamFailed, "%s answered with %s", l.Target.ID, what).WithCode("upstream_unreadable")
+}
+
+// arriving is a body whose errors are put into words and whose reads keep the
+// idle clock going.
+type arriving struct {
+	l   *Leaf
+	w   watch
+	res *http.Response
+	src io.Reader
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.src.Read(p)
+	if n > 0 {
+		a.w.eventCame()
+	}
+	if err != nil && err != io.EOF {
+		err = a.l.failure(a.w, a.res.Request, err)
+	}
+	return n, err
+}
+
+func mediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+func isJSON(media string) bool {
+	return media == "application/json" || media == "" || strings.HasSuffix(media, "+json")
+}

@@ -1,0 +1,136 @@
+// Package pipeline carries one exchange to a provider and back.
+//
+// A [Handler] answers an exchange; a [Leaf] is the handler that calls one
+// target. It promises that an answer is handed on only when it can be judged: a
+// JSON answer is whole, a stream has had its first event, so that whoever asked
+// may still go elsewhere. Reading the client's request and writing its answer
+// are left to dataplane, connections and timeouts to upstream.
+package pipeline
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/access"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/provider"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/sse"
+)
+
+// Handler answers an exchange. An error is an *apierr.Error where a client may
+// see it. The caller closes the response. Handlers are immutable and safe for
+// concurrent use; an exchange is used by one goroutine.
+type Handler interface {
+	Handle(ctx context.Context, x *Exchange) (*Response, error)
+}
+
+// Exchange is one client request on its way through the gateway.
+type Exchange struct {
+	Entry    *reqlog.Entry // the record, filled as the exchange goes on
+	Identity *access.Identity
+	Client   dialect.Client
+
+	Operation api.Operation
+	Method    string
+	Path      string      // after /v1, exactly as sent
+	Query     string      // exactly as sent
+	Header    http.Header // as received; not to be changed
+	// Families are prefixes of headers that are meant for the gateway, beside
+	// its own.
+	Families []string
+
+	// Body is the request's body where it was read whole, and Doc its members
+	// where it is a JSON object. Both are nil for a body that streams through.
+	Body *bytepool.Buffer
+	Doc  *jsonedit.Doc
+
+	// Upload is a body that streams through, and Length its announced length
+	// or -1. It can be sent once.
+	Upload io.ReadCloser
+	Length int64
+
+	Model  string // as asked for, without the name of a managed provider before it
+	Sent   string // the model of the last attempt
+	Edits  []jsonedit.Edit
+	Stream bool
+
+	// Params tells what became of request parameters, as x-gateway-params says it.
+	Params []string
+
+	// Waited is the time spent on providers so far.
+	Waited time.Duration
+}
+
+// Response is an answer whose head may be sent. Exactly one of Bytes, Events
+// and Body holds its content. The caller calls Close once, on every path.
+type Response struct {
+	Status int
+	Header http.Header // of the provider; not to be changed
+	Target *provider.Target
+	Tap    dialect.Tap
+
+	Bytes  []byte         // whole content, valid until Close
+	Events *Events        // a stream of events, already begun
+	Body   io.Reader      // anything else, as it arrives
+	Length int64          // of Body; -1 when not announced
+	Raw    *http.Response // what Body is read from, for its trailer
+
+	close func()
+}
+
+// Close lets go of the connection and of the buffers behind the response.
+func (r *Response) Close() {
+	if r.close != nil {
+		r.close()
+	}
+}
+
+// Events is a stream of events, pulled by the caller. It is for one goroutine.
+type Events struct {
+	held   []byte // comments that came before the first event
+	first  sse.Event
+	primed bool
+	reader *sse.Reader
+	tap    dialect.Tap
+	watch  watch
+	fail   func(error) error
+}
+
+// Next returns the next event, valid until the following call. It returns
+// io.EOF after a clean end and an *apierr.Error when the stream broke.
+func (s *Events) Next() (sse.Event, error) {
+	if s.primed {
+		s.primed = false
+		return s.first, nil
+	}
+	e, err := s.reader.Next()
+	if err == io.EOF {
+		return e, err
+	}
+	if err != nil {
+		return e, s.fail(err)
+	}
+	s.watch.eventCame()
+	s.tap.Event(e)
+	return e, nil
+}
+
+// Held returns comments that came before the first event; they go to the
+// client first.
+func (s *Events) Held() []byte { return s.held }
+
+// More reports whether a further event is at hand without waiting.
+func (s *Events) More() bool { return s.primed || s.reader.More() }
+
+// Pause stops the idle clock while the client is slow to read; Resume lets it
+// go on.
+func (s *Events) Pause() { s.watch.dog.Pause() }
+
+// Resume undoes Pause.
+func (s *Events) Resume() { s.watch.dog.Resume() }

@@ -1,0 +1,39 @@
+package pipeline
+
+import (
+	"errors"
+	"net/http"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/sse"
+	"modelgate/internal/upstream"
+)
+
+// failure puts an error of sending or reading into the words a client may see.
+func (l *Leaf) failure(w watch, req *http.Request, err error) error {
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return e
+	}
+	if errors.Is(err, errBomb) || errors.Is(err, sse.ErrTooLarge) {
+		return apierr.New(apierr.UpstreamFailed, "%s: %v", l.Target.ID, err).WithCode("upstream_unreadable")
+	}
+	f := upstream.Classify(req, err)
+	switch {
+	case f.Kind == upstream.TotalTimeout && l.Timeout > 0:
+		return apierr.New(apierr.Timeout, "%s did not answer within the request timeout of %d ms",
+			l.Target.ID, l.Timeout.Milliseconds()).WithCause(f)
+	case f.Timeout():
+		return apierr.New(apierr.UpstreamTimeout, "%s: %v", l.Target.ID, f).WithCode(f.Kind.String())
+	}
+	switch f.Kind {
+	case upstream.Refused:
+		return apierr.New(apierr.Invalid, "%v", f).WithParam("custom_host").WithCode("custom_host_refused")
+	case upstream.Canceled:
+		return apierr.New(apierr.ClientGone, "the client closed the request").WithCause(f)
+	case upstream.Upload:
+		return apierr.New(apierr.Invalid, "the request's body ended before its announced length").WithCause(f)
+	case upstream.BadRequest:
+		return apierr.New(apierr.Invalid, "%v", f)
+	}
+	return apierr.New(apierr.UpstreamFailed, "%s: %v", l.Target.ID, f).WithCode("upstream_" + f.Kind.String()).WithCause(f)
+}

@@ -1,0 +1,185 @@
+package pipeline
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/provider"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/upstream"
+)
+
+// Engine is what all leaves share.
+type Engine struct {
+	Client *upstream.Client
+	Pool   *bytepool.Pool
+	Limits upstream.Timeouts
+
+	// MaxEvent bounds one event of a stream and MaxDecoded a compressed
+	// answer after decoding, in bytes.
+	MaxEvent   int
+	MaxDecoded int64
+
+	// UserAgent is sent on unified routes.
+	UserAgent string
+}
+
+// Leaf calls one target.
+type Leaf struct {
+	*Engine
+	Target *provider.Target
+	Path   string // JSON path of the target in its config
+
+	// Timeout bounds an attempt until its answer can be judged: a JSON answer
+	// is whole, a stream has its first event. Zero leaves the engine's limits.
+	Timeout time.Duration
+
+	// Forward lists request headers that go to the provider as they are.
+	Forward []string
+
+	// Override is spliced into JSON bodies. Model repeats its model, empty when
+	// the client's own is kept.
+	Override []jsonedit.Edit
+	Model    string
+}
+
+// Handle makes one attempt.
+func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	x.Sent = x.Model
+	if l.Model != "" {
+		x.Sent = l.Model
+	}
+	began := time.Now()
+	res, err := l.attempt(ctx, x)
+	took := time.Since(began)
+	x.Waited += took
+	x.Entry.Provider, x.Entry.Slug, x.Entry.OptionIndex = l.Target.ID, l.Target.Slug, l.Path
+	a := reqlog.Attempt{
+		Target:   l.Path,
+		Provider: l.Target.ID,
+		Slug:     l.Target.Slug,
+		Start:    began.Sub(x.Entry.Time),
+		Took:     took,
+	}
+	if res != nil {
+		a.Status = res.Status
+	}
+	if err != nil {
+		a.Error = apierr.From(err).Message
+	}
+	x.Entry.Attempts = append(x.Entry.Attempts, a)
+	return res, err
+}
+
+func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
+	w := l.watch(ctx)
+	req, release, err := l.request(w, x)
+	if err != nil {
+		w.stop()
+		return nil, err
+	}
+	defer release()
+	res, err := l.Client.Do(req, l.Target.Guarded)
+	if err != nil {
+		err = l.failure(w, req, err)
+		w.stop()
+		return nil, err
+	}
+	out, err := l.answer(w, x, res)
+	if err != nil {
+		res.Body.Close()
+		w.stop()
+		return nil, err
+	}
+	w.judged()
+	return out, nil
+}
+
+// request builds the attempt's HTTP request. release lets go of the edited
+// body; the transport holds it for as long as it reads.
+func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, release func(), err error) {
+	call := provider.Call{
+		Operation: x.Operation,
+		Method:    x.Method,
+		Path:      x.Path,
+		Query:     x.Query,
+		Model:     x.Sent,
+	}
+	if call.Header, err = l.header(x); err != nil {
+		return nil, nil, err
+	}
+	release, err = l.body(w, x, &call)
+	if err != nil {
+		return nil, nil, err
+	}
+	req, err = provider.NewRequest(w.context(), l.Target, &call)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return req, release, nil
+}
+
+// header returns what the client's headers give the provider: all of them on
+// pass-through, the content type and the named ones on unified routes.
+func (l *Leaf) header(x *Exchange) (http.Header, error) {
+	h := make(http.Header, len(x.Header)+2)
+	if x.Operation == api.Proxy {
+		upstream.CopyRequestHeader(h, x.Header)
+		upstream.DropFamilies(h, x.Families)
+	} else {
+		values := [...]string{l.UserAgent, "application/json", "identity"}
+		if x.Stream {
+			values[1] = "text/event-stream"
+		}
+		h["User-Agent"], h["Accept"], h["Accept-Encoding"] = values[0:1:1], values[1:2:2], values[2:3:3]
+		if ct, ok := x.Header["Content-Type"]; ok {
+			h["Content-Type"] = ct
+		}
+		if x.Operation == api.AudioSpeech {
+			delete(h, "Accept")
+		}
+	}
+	if len(l.Forward) == 0 {
+		return h, nil
+	}
+	return h, upstream.Forward(h, x.Header, l.Forward)
+}
+
+func nothing() {}
+
+// body attaches the exchange's body to the call, with the target's edits
+// spliced in where it is JSON.
+func (l *Leaf) body(w watch, x *Exchange, call *provider.Call) (release func(), err error) {
+	if x.Upload != nil {
+		call.Body = provider.Body{Open: w.upload(x.Upload), Length: x.Length}
+		return nothing, nil
+	}
+	if x.Body == nil {
+		return nothing, nil
+	}
+	buf, release := x.Body, nothing
+	if edits := l.edits(x); len(edits) > 0 {
+		if buf, err = l.edited(x.Doc, edits); err != nil {
+			return nil, err
+		}
+		release = buf.Release
+	}
+	call.Body = provider.Body{
+		Open:       func() (io.ReadCloser, error) { return buf.Reader(), nil },
+		Length:     int64(buf.Len()),
+		Replayable: true,
+	}
+	return release, nil
+}
+
+func outOfMemory(err error) error {
+	return apierr.New(apierr.Unavailable, "the gateway has too many large bodies open; try again shortly").
+		WithCode("body_memory_full").WithCause(err)
+}

@@ -1,0 +1,68 @@
+package pipeline
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"modelgate/internal/upstream"
+)
+
+// watch is the clockwork of one attempt: the limits of its phases, and the
+// request's own timeout, which ends once the answer can be judged.
+type watch struct {
+	dog    *upstream.Watchdog
+	timer  *time.Timer             // the request's own timeout; nil without one
+	cancel context.CancelCauseFunc // ends the attempt; nil without a timeout
+}
+
+func (l *Leaf) watch(ctx context.Context) watch {
+	var w watch
+	if l.Timeout > 0 {
+		limit := l.Timeout
+		ctx, w.cancel = context.WithCancelCause(ctx)
+		end := w.cancel
+		w.timer = time.AfterFunc(limit, func() {
+			end(&upstream.TimeoutError{Phase: upstream.Total, Limit: limit})
+		})
+	}
+	w.dog = upstream.Watch(ctx, l.Limits)
+	return w
+}
+
+func (w watch) context() context.Context { return w.dog.Context() }
+
+// judged ends the request's own timeout.
+func (w watch) judged() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+func (w watch) eventCame() { w.dog.Phase(upstream.Idle) }
+
+// stop ends the attempt and lets go of its clocks.
+func (w watch) stop() {
+	w.judged()
+	w.dog.Stop()
+	if w.cancel != nil {
+		w.cancel(nil)
+	}
+}
+
+// upload returns an opener for a body that streams through. Each read starts
+// the wait for the answer's head anew: a long upload is not a slow provider.
+func (w watch) upload(body io.ReadCloser) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return &uploading{body, w.dog}, nil }
+}
+
+type uploading struct {
+	io.ReadCloser
+	dog *upstream.Watchdog
+}
+
+func (u *uploading) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	u.dog.Phase(upstream.Header)
+	return n, err
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"modelgate/internal/dataplane"
+)
+
+// lastWords is how long requests have to send their in-band error after the
+// drain ended.
+const lastWords = 2 * time.Second
+
+// Run serves until ctx ends, then drains: it stays reachable for drain.min and
+// says that it is not ready, then takes no new connections and lets open
+// requests go on until drain.max, then ends what is left with an error in the
+// client's dialect. When now is closed it stops at once. Everything recorded
+// is written before Run returns.
+func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
+	failed := make(chan error, 2)
+	start := func(srv *http.Server, serve func() error) {
+		if srv == nil {
+			return
+		}
+		go func() {
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		}()
+	}
+	start(s.api, func() error { return s.api.Serve(s.apiAddr) })
+	start(s.admin, func() error { return s.admin.Serve(s.adminAddr) })
+
+	watching, stopWatching := context.WithCancel(context.Background())
+	watched := make(chan struct{})
+	go func() { defer close(watched); s.watch(watching) }()
+	s.ready.Store(true)
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-now:
+	case err = <-failed:
+		err = fmt.Errorf("serving: %w", err)
+	}
+	s.shutDown(now)
+	stopWatching()
+	<-watched
+	return errors.Join(err, s.Close())
+}
+
+func (s *Server) shutDown(now <-chan struct{}) {
+	began := time.Now()
+	s.ready.Store(false)
+	s.api.SetKeepAlivesEnabled(false)
+	s.Logger.Info("draining", "min", s.drain.Min.Or(0).String(), "max", s.drainMax().String())
+	wait(s.drain.Min.Or(0), now)
+
+	ctx, cancel := context.WithTimeout(context.Background(), s.drainMax())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.api.Shutdown(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			s.endRequests()
+		}
+	case <-now:
+		s.endRequests()
+		cancel()
+		<-done
+	}
+	s.api.Close()
+	if s.admin != nil {
+		s.admin.Close()
+	}
+	s.Logger.Info("drained", "took", time.Since(began).String())
+}
+
+func (s *Server) drainMax() time.Duration { return s.drain.Max.Or(30 * time.Second) }
+
+// endRequests gives what is still open an in-band error.
+func (s *Server) endRequests() {
+	s.Logger.Warn("ending requests that outlasted the drain")
+	s.end(dataplane.ErrShutdown)
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	s.api.Shutdown(ctx)
+}
+
+func wait(d time.Duration, now <-chan struct{}) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-now:
+	}
+}

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/snapshot"
+)
+
+// metrics is what the admin listener shows. Labels take few values: operations
+// and providers come from tables, statuses are HTTP's.
+type metrics struct {
+	registry *prometheus.Registry
+
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	first    *prometheus.HistogramVec
+	overhead prometheus.Histogram
+	tokens   *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	inFlight prometheus.Gauge
+
+	revision prometheus.Gauge
+	keys     prometheus.Gauge
+	reloads  *prometheus.CounterVec
+	settings prometheus.Gauge
+
+	children sync.Map // series to *child, so that a request looks up once
+}
+
+var (
+	seconds  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+	overhead = []float64{.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1}
+)
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	labels := []string{"operation", "provider"}
+	m.requests = counters("modelgate_requests_total", "Exchanges by what the client was answered.", append(labels, "status")...)
+	m.duration = histograms("modelgate_request_duration_seconds", "Time from acceptance to the last byte sent.", seconds, labels...)
+	m.first = histograms("modelgate_first_token_seconds", "Time from acceptance to the first content of the answer.", seconds, labels...)
+	m.overhead = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "modelgate_overhead_seconds", Help: "The gateway's own part of the time until the answer's head.", Buckets: overhead})
+	m.tokens = counters("modelgate_tokens_total", "Tokens that providers reported.", "provider", "kind")
+	m.attempts = counters("modelgate_attempts_total", "Attempts at providers; status 0 is no answer.", "provider", "status")
+	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
+	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
+	m.keys = gauge("modelgate_gateway_keys", "Gateway keys in the snapshot in use.")
+	m.reloads = counters("modelgate_reloads_total", "Reloads of the settings by outcome.", "outcome")
+	m.settings = gauge("modelgate_settings_ok", "1 when the settings on disk are in use, 0 when the last reload was refused.")
+	m.settings.Set(1)
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.attempts, m.inFlight,
+		m.revision, m.keys, m.reloads, m.settings,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registerSources(s)
+	return m
+}
+
+// registerSources adds what other rooms count themselves.
+func (m *metrics) registerSources(s *Server) {
+	stat := func(read func(logstore.Stats) float64) func() float64 {
+		return func() float64 { return read(s.logs.Stats()) }
+	}
+	m.registry.MustRegister(
+		gaugeFunc("modelgate_log_queue_depth", "Entries waiting to be written.",
+			stat(func(st logstore.Stats) float64 { return float64(st.Depth) })),
+		counterFunc("modelgate_log_rows_written_total", "Entries written to the log.",
+			stat(func(st logstore.Stats) float64 { return float64(st.Written) })),
+		counterFunc("modelgate_log_rows_lost_total", "Entries that could not be written. Must be 0.",
+			stat(func(st logstore.Stats) float64 { return float64(st.Lost) })),
+		gaugeFunc("modelgate_body_memory_bytes", "Memory lent to bodies.",
+			func() float64 { return float64(s.engine.Pool.Used()) }),
+	)
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func gauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+func gaugeFunc(name, help string, f func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+}
+
+func counterFunc(name, help string, f func() float64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f)
+}
+
+func (m *metrics) published(s *snapshot.Snapshot) {
+	m.revision.Set(float64(s.Revision))
+	m.keys.Set(float64(s.Keys()))
+}
+
+func (m *metrics) reloaded(err error) {
+	if err != nil {
+		m.settings.Set(0)
+		m.reloads.WithLabelValues("refused").Inc()
+		return
+	}
+	m.settings.Set(1)
+	m.reloads.WithLabelValues("taken").Inc()
+}
+
+// series names the counters of one kind of exchange.
+type series struct {
+	operation, provider string
+	status              int
+}
+
+type child struct {
+	requests        prometheus.Counter
+	duration, first prometheus.Observer
+	input, output   prometheus.Counter
+}
+
+func (m *metrics) child(s series) *child {
+	if c, ok := m.children.Load(s); ok {
+		return c.(*child)
+	}
+	c := &child{
+		requests: m.requests.WithLabelValues(s.operation, s.provider, strconv.Itoa(s.status)),
+		duration: m.duration.WithLabelValues(s.operation, s.provider),
+		first:    m.first.WithLabelValues(s.operation, s.provider),
+		input:    m.tokens.WithLabelValues(s.provider, "input"),
+		output:   m.tokens.WithLabelValues(s.provider, "output"),
+	}
+	m.children.Store(s, c)
+	return c
+}
+
+// count takes an ended exchange into the figures.
+func (m *metrics) count(e *reqlog.Entry) {
+	c := m.child(series{string(e.Operation), e.Provider, e.Status})
+	c.requests.Inc()
+	c.duration.Observe(e.Total.Seconds())
+	if e.FirstToken > 0 {
+		c.first.Observe(e.FirstToken.Seconds())
+	}
+	m.overhead.Observe(e.Overhead.Seconds())
+	if e.Usage.Known {
+		c.input.Add(float64(e.Usage.Prompt()))
+		c.output.Add(float64(e.Usage.Completion()))
+	}
+	for i := range e.Attempts {
+		m.attempts.WithLabelValues(e.Attempts[i].Provider, strconv.Itoa(e.Attempts[i].Status)).Inc()
+	}
+}
+
+// recorder counts an exchange and hands it to the log.
+type recorder struct {
+	metrics *metrics
+	logs    *logstore.Store
+}
+
+// Record implements reqlog.Recorder.
+func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
+	r.metrics.count(e)
+	r.logs.Record(ctx, e)
+}
+
+var _ reqlog.Recorder = recorder{}

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"modelgate/api"
+	"modelgate/internal/controlplane"
+)
+
+// serveAPI routes by the path as it stands in the request line. A ServeMux
+// would clean it, and pass-through must not be cleaned.
+func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	switch {
+	case path == controlplane.LogPath || strings.HasPrefix(path, controlplane.LogPath+"/"):
+		s.logRoute.ServeHTTP(w, r)
+	case strings.HasPrefix(path, api.BasePath+"/"):
+		s.metrics.inFlight.Inc()
+		defer s.metrics.inFlight.Dec()
+		s.plane.ServeHTTP(w, r)
+	case path == "/health":
+		s.health(w, r)
+	case path == "/ready":
+		s.readiness(w, r)
+	case path == "/":
+		io.WriteString(w, "modelgate is serving; model routes begin with /v1/\n")
+	default:
+		body := errNotFound.Body()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(errNotFound.Status())
+		w.Write(body)
+	}
+}
+
+func (s *Server) adminRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", s.health)
+	mux.HandleFunc("GET /ready", s.readiness)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// health answers as long as the process serves.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	io.WriteString(w, "ok\n")
+}
+
+// readiness tells load balancers whether to send requests here.
+func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
+	if !s.ready.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, "draining or not started\n")
+		return
+	}
+	io.WriteString(w, "ready\n")
+}

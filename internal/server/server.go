@@ -1,0 +1,289 @@
+// Package server assembles the gateway and runs it.
+//
+// [New] opens the data folder, reads the settings, builds the first snapshot
+// and binds the listeners; [Server.Run] serves until its context ends and then
+// drains. It promises that a broken reload changes nothing and that a stop
+// loses nothing that was answered. Serving a request is left to dataplane and
+// controlplane, flags and signals to cmd.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/controlplane"
+	"modelgate/internal/dataplane"
+	"modelgate/internal/logstore"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/secret"
+	"modelgate/internal/settings"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
+	"modelgate/internal/upstream"
+)
+
+// Options is how a gateway is started. Listen, AdminListen and Data have to be
+// given; the rest may be zero.
+type Options struct {
+	Data        string // folder of the databases; created when missing
+	Listen      string // host:port of the API
+	AdminListen string // host:port of metrics and health; empty opens none
+	Config      string // modelgate.yaml; empty reads none
+
+	BootstrapKey secret.String // a gateway key with every scope, for automation
+	MasterKey    secret.String // opens sealed credentials
+
+	TrustedHosts  []string // beside those of the settings
+	TrustLoopback bool     // custom hosts may be on this machine: demo and development
+
+	// Managed are provider entries beside those of the settings.
+	Managed []snapshot.Managed
+
+	Logger  *slog.Logger // nil is silent
+	Version string
+}
+
+// Server is a gateway.
+type Server struct {
+	Options
+	holder  snapshot.Holder
+	store   *store.DB
+	logs    *logstore.Store
+	engine  *pipeline.Engine
+	metrics *metrics
+	drain   settings.Drain
+
+	api, admin         *http.Server
+	apiAddr, adminAddr net.Listener
+
+	plane    http.Handler
+	logRoute http.Handler
+	ready    atomic.Bool
+	firstKey secret.String
+
+	// end cancels every request that outlasts the drain.
+	end context.CancelCauseFunc
+
+	mu    sync.Mutex // one reload at a time
+	state state      // what the current snapshot was built from; guarded by mu
+}
+
+// New opens everything the gateway needs. Errors are one line for an operator.
+// The caller calls Run, or Close when it does not.
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{Options: o}
+	if err := s.open(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) open(ctx context.Context) error {
+	set, err := s.readSettings()
+	if err != nil {
+		return err
+	}
+	if err := s.openData(ctx, set); err != nil {
+		return err
+	}
+	s.engine = s.newEngine(set)
+	s.metrics = newMetrics(s)
+	s.drain = set.Drain
+	if err := s.ensureKey(ctx); err != nil {
+		return err
+	}
+	if err := s.publish(ctx, set); err != nil {
+		return err
+	}
+	s.plane = dataplane.New(dataplane.Options{
+		Snapshot:  &s.holder,
+		Engine:    s.engine,
+		Recorder:  recorder{s.metrics, s.logs},
+		Logger:    s.Logger,
+		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
+		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
+		KeepAlive: set.Timeouts.KeepAlive.Or(15 * time.Second),
+	})
+	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs}
+	return s.listen()
+}
+
+func (s *Server) readSettings() (*settings.Settings, error) {
+	if s.Config == "" {
+		return new(settings.Settings), nil
+	}
+	return loadSettings(s.Config, s.MasterKey)
+}
+
+func loadSettings(file string, master secret.String) (*settings.Settings, error) {
+	opener := settings.Opener{Env: os.LookupEnv}
+	if !master.Empty() {
+		box, err := secret.NewBox(master)
+		if err != nil {
+			return nil, err
+		}
+		opener.Box = box
+	}
+	set, err := settings.Load(file, opener)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no settings file %s", file)
+	}
+	return set, err
+}
+
+// CheckSettings judges a settings file as a start or a reload would, without
+// starting anything.
+func CheckSettings(file string, master secret.String) error {
+	set, err := loadSettings(file, master)
+	if err != nil {
+		return err
+	}
+	if _, err := snapshot.Build(input(set)); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+func (s *Server) openData(ctx context.Context, set *settings.Settings) (err error) {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		return fmt.Errorf("the data folder can't be made: %w", err)
+	}
+	if s.store, err = store.Open(ctx, "file:"+filepath.Join(s.Data, "modelgate.db")); err != nil {
+		return err
+	}
+	s.logs, err = logstore.Open(ctx, logstore.Options{
+		Path:   filepath.Join(s.Data, "logs.db"),
+		Queue:  set.Log.Queue,
+		Logger: s.Logger,
+	})
+	return err
+}
+
+func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
+	t := set.Timeouts
+	return &pipeline.Engine{
+		Client: upstream.New(upstream.Options{
+			TrustedHosts:  append(s.TrustedHosts, set.Upstream.TrustedHosts...),
+			TrustLoopback: s.TrustLoopback,
+			DialTimeout:   t.Connect.Or(10 * time.Second),
+		}),
+		Pool: bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
+		Limits: upstream.Timeouts{
+			Header:     t.Header.Or(10 * time.Minute),
+			FirstEvent: t.FirstToken.Or(5 * time.Minute),
+			Idle:       t.Idle.Or(2 * time.Minute),
+			Total:      t.Total.Or(0),
+		},
+		MaxEvent:   int(set.Limits.Event.Or(16 << 20)),
+		MaxDecoded: set.Limits.Decoded.Or(64 << 20),
+		UserAgent:  "modelgate/" + s.Version,
+	}
+}
+
+// FirstKey returns the gateway key that was made because the data folder had
+// none, empty on every later start. It can't be shown again.
+func (s *Server) FirstKey() secret.String { return s.firstKey }
+
+// Addr returns the address of the API, and AdminAddr that of metrics and
+// health, nil when there is none.
+func (s *Server) Addr() net.Addr { return s.apiAddr.Addr() }
+
+// AdminAddr returns the address of the admin listener, nil when there is none.
+func (s *Server) AdminAddr() net.Addr {
+	if s.adminAddr == nil {
+		return nil
+	}
+	return s.adminAddr.Addr()
+}
+
+// Handler returns the API without its listener.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serveAPI) }
+
+// Close releases everything at once. A server that Run has stopped is closed.
+func (s *Server) Close() error {
+	var errs []error
+	for _, l := range []net.Listener{s.apiAddr, s.adminAddr} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	if s.logs != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		errs = append(errs, s.logs.Close(ctx))
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	if s.engine != nil {
+		s.engine.Client.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// listen binds the addresses, so that a taken port is an error of the start.
+func (s *Server) listen() (err error) {
+	if s.apiAddr, err = Bind("API", s.Listen); err != nil {
+		return err
+	}
+	base, end := context.WithCancelCause(context.Background())
+	s.end = end
+	s.api = s.httpServer(http.HandlerFunc(s.serveAPI))
+	s.api.BaseContext = func(net.Listener) context.Context { return base }
+	if s.AdminListen == "" {
+		return nil
+	}
+	if s.adminAddr, err = Bind("admin", s.AdminListen); err != nil {
+		return err
+	}
+	s.admin = s.httpServer(s.adminRoutes())
+	return nil
+}
+
+// Bind listens on addr. The error names the address in one line.
+func Bind(name, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("the %s address %s can't be listened on: %w", name, addr, cause(err))
+	}
+	return l, nil
+}
+
+// cause drops net's own prefix, which repeats the address.
+func cause(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
+}
+
+func (s *Server) httpServer(h http.Handler) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           h,
+		Protocols:         protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    256 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+var errNotFound = apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with /v1/")
