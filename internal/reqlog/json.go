@@ -1,0 +1,220 @@
+package reqlog
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// AppendJSON appends e as the JSON object that clients read. Every name is
+// always there: what is unknown or did not happen is null, save for attempts
+// and metadata, which are empty then. Metadata is sorted by key. Bytes that are
+// not UTF-8 become U+FFFD. Times are UTC with milliseconds, durations are
+// numbers with up to three decimals.
+func (e *Entry) AppendJSON(dst []byte) []byte {
+	w := jsonWriter{dst: append(dst, '{')}
+	w.name("id").quote(e.ID.String())
+	w.name("created_at").quote(e.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	e.writeTrace(&w)
+	w.name("method").text(e.Method)
+	w.name("path").text(e.Path)
+	w.name("operation").text(string(e.Operation))
+	w.name("stream").bool(e.Stream)
+	e.writeTarget(&w)
+	w.name("status").int(int64(e.Status))
+	e.writeError(&w)
+	e.writeAttempts(&w)
+	e.writeUsage(&w)
+	w.name("finish_reason").text(e.Finish)
+	e.writeTiming(&w)
+	w.name("request_bytes").int(e.RequestBytes)
+	w.name("response_bytes").int(e.ResponseBytes)
+	e.writeMetadata(&w)
+	w.name("user_agent").text(e.UserAgent)
+	return append(w.dst, '}')
+}
+
+func (e *Entry) writeTrace(w *jsonWriter) {
+	w.name("trace_id").text(e.TraceID)
+	w.name("span_id").text(e.SpanID)
+	w.name("parent_span_id").text(e.ParentSpanID)
+	w.name("span_name").text(e.SpanName)
+	w.name("organisation").text(e.Organisation)
+	w.name("workspace").text(e.Workspace)
+	w.name("api_key")
+	if e.KeyID == "" {
+		w.null()
+		return
+	}
+	w.open('{')
+	w.name("id").quote(e.KeyID)
+	w.name("name").text(e.KeyName)
+	w.close('}')
+}
+
+func (e *Entry) writeTarget(w *jsonWriter) {
+	w.name("provider").text(e.Provider)
+	w.name("provider_slug").text(e.Slug)
+	w.name("model").text(e.Model)
+	w.name("served_model").text(e.ServedModel)
+	w.name("option_index").text(e.OptionIndex)
+	w.name("cache_status").text(e.CacheStatus)
+}
+
+func (e *Entry) writeError(w *jsonWriter) {
+	w.name("error")
+	if e.ErrorSource == "" && e.ErrorCode == "" && e.ErrorMessage == "" {
+		w.null()
+		return
+	}
+	w.open('{')
+	w.name("source").text(e.ErrorSource)
+	w.name("code").text(e.ErrorCode)
+	w.name("message").text(e.ErrorMessage)
+	w.close('}')
+}
+
+func (e *Entry) writeAttempts(w *jsonWriter) {
+	w.name("attempts").open('[')
+	for i := range e.Attempts {
+		a := &e.Attempts[i]
+		w.comma().open('{')
+		w.name("target").text(a.Target)
+		w.name("provider").text(a.Provider)
+		w.name("slug").text(a.Slug)
+		w.name("status").intOrNull(int64(a.Status))
+		w.name("error").text(a.Error)
+		w.name("start_ms").ms(a.Start)
+		w.name("took_ms").ms(a.Took)
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func (e *Entry) writeUsage(w *jsonWriter) {
+	w.name("usage")
+	if !e.Usage.Known {
+		w.null()
+		return
+	}
+	w.open('{')
+	w.name("prompt_tokens").int(e.Usage.Prompt())
+	w.name("completion_tokens").int(e.Usage.Completion())
+	w.name("total_tokens").int(e.Usage.Total())
+	w.name("cached_tokens").int(e.Usage.CachedInput)
+	w.name("cache_write_5m_tokens").int(e.Usage.CacheWrite5m)
+	w.name("cache_write_1h_tokens").int(e.Usage.CacheWrite1h)
+	w.name("reasoning_tokens").int(e.Usage.Reasoning)
+	w.name("input_audio_tokens").int(e.Usage.InputAudio)
+	w.name("output_audio_tokens").int(e.Usage.OutputAudio)
+	w.close('}')
+}
+
+func (e *Entry) writeTiming(w *jsonWriter) {
+	w.name("timing").open('{')
+	w.name("total_ms").ms(e.Total)
+	w.name("upstream_ms").ms(e.Upstream)
+	w.name("first_token_ms")
+	if e.FirstToken == 0 {
+		w.null()
+	} else {
+		w.ms(e.FirstToken)
+	}
+	w.name("overhead_us").int(e.Overhead.Microseconds())
+	w.close('}')
+}
+
+func (e *Entry) writeMetadata(w *jsonWriter) {
+	w.name("metadata").open('{')
+	for _, k := range slices.Sorted(maps.Keys(e.Metadata)) {
+		w.name(k).quote(e.Metadata[k])
+	}
+	w.close('}')
+}
+
+// jsonWriter appends JSON. It sets the commas between members itself.
+type jsonWriter struct{ dst []byte }
+
+// comma sets a comma unless a value opens here.
+func (w *jsonWriter) comma() *jsonWriter {
+	if last := w.dst[len(w.dst)-1]; last != '{' && last != '[' {
+		w.dst = append(w.dst, ',')
+	}
+	return w
+}
+
+func (w *jsonWriter) name(s string) *jsonWriter {
+	w.comma().quote(s)
+	w.dst = append(w.dst, ':')
+	return w
+}
+
+func (w *jsonWriter) open(c byte)  { w.dst = append(w.dst, c) }
+func (w *jsonWriter) close(c byte) { w.dst = append(w.dst, c) }
+func (w *jsonWriter) null()        { w.dst = append(w.dst, "null"...) }
+func (w *jsonWriter) bool(v bool)  { w.dst = strconv.AppendBool(w.dst, v) }
+func (w *jsonWriter) int(n int64)  { w.dst = strconv.AppendInt(w.dst, n, 10) }
+
+func (w *jsonWriter) intOrNull(n int64) {
+	if n == 0 {
+		w.null()
+		return
+	}
+	w.int(n)
+}
+
+// ms writes milliseconds, to the microsecond.
+func (w *jsonWriter) ms(d time.Duration) {
+	w.dst = strconv.AppendFloat(w.dst, float64(d.Microseconds())/1000, 'f', -1, 64)
+}
+
+// text writes a string, or null for the empty one.
+func (w *jsonWriter) text(s string) {
+	if s == "" {
+		w.null()
+		return
+	}
+	w.quote(s)
+}
+
+func (w *jsonWriter) quote(s string) {
+	w.dst = append(w.dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		r, size := rune(s[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRuneInString(s[i:])
+		}
+		if !plain(r, size) {
+			w.dst = append(w.dst, s[start:i]...)
+			w.escape(r)
+			start = i + size
+		}
+		i += size
+	}
+	w.dst = append(w.dst, s[start:]...)
+	w.dst = append(w.dst, '"')
+}
+
+// plain reports whether a string may hold r, read from size bytes, as it is.
+func plain(r rune, size int) bool {
+	return r >= ' ' && r != '"' && r != '\\' && (r != utf8.RuneError || size > 1)
+}
+
+func (w *jsonWriter) escape(r rune) {
+	const hex = "0123456789abcdef"
+	switch r {
+	case '"', '\\':
+		w.dst = append(w.dst, '\\', byte(r))
+	case '\n':
+		w.dst = append(w.dst, '\\', 'n')
+	case '\t':
+		w.dst = append(w.dst, '\\', 't')
+	case utf8.RuneError:
+		w.dst = utf8.AppendRune(w.dst, utf8.RuneError)
+	default:
+		w.dst = append(w.dst, '\\', 'u', '0', '0', hex[r>>4&0xf], hex[r&0xf])
+	}
+}
