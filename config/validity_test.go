@@ -183,6 +183,7 @@ func TestParseRefusesWithThePathOfTheFault(t *testing.T) {
 		{"S-097 max_age", `{"cache":{"mode":"simple","max_age":"60"}}`, "$.cache.max_age"},
 		{"S-098 attempts missing", `{"retry":{}}`, "$.retry.attempts"},
 		{"S-098 attempts as text", `{"retry":{"attempts":"3"}}`, "$.retry.attempts"},
+		{"S-098 attempts with a fraction", `{"retry":{"attempts":1.5}}`, "$.retry.attempts"},
 		{"S-098 negative attempts", `{"retry":{"attempts":-1}}`, "$.retry.attempts"},
 		{"S-099 retry-after flag", `{"retry":{"attempts":1,"use_retry_after_headers":"yes"}}`, "$.retry.use_retry_after_headers"},
 		{"S-100 retry codes", `{"retry":{"attempts":1,"on_status_codes":["x"]}}`, "$.retry.on_status_codes[0]"},
@@ -234,7 +235,7 @@ func TestParseRefusesWithThePathOfTheFault(t *testing.T) {
 		{"no JSON", `{"retry":`, "$"},
 		{"something behind", `{"retry":{"attempts":1}} {}`, "$"},
 		{"not a number", `{"weight":NaN}`, "$"},
-		{"not UTF-8", "{\"name\":\"\xff\"}", "$"},
+		{"not UTF-8", leaf("\"name\":\"\xff\""), "$"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			faults := faultsOf(t, tt.text)
@@ -313,6 +314,27 @@ func TestAllFaultsComeInOneAnswer(t *testing.T) {
 	want := `[$.colour $.retry.attempts $.retry.wait $.strategy.conditions[0].query["metadata.a"].$like $.targets[1].weight $.targets[1].name $.strategy.conditions[0].then $.strategy.default $.targets[0]]`
 	if got := fmt.Sprint(paths); got != want {
 		t.Errorf("paths = %s\nwant    %s", got, want)
+	}
+}
+
+// A fault hides what follows from it, and nothing else.
+func TestFaultsAreNeitherRepeatedNorHidden(t *testing.T) {
+	for _, tt := range []struct{ name, text, paths string }{
+		{"what is missing may be misspelt", `{"provider":"openai","apikey":"k"}`, "[$.apikey]"},
+		{"what is missing may be what is wrong", `{"provider":"openai","api_key":1}`, "[$.api_key]"},
+		{"a strange property gives no provider", `{"colour":1}`, "[$.colour $]"},
+		{"a target's fault is not its parent's", tree(`{"mode":"conditional"}`, `{"name":1}`), "[$.targets[0].name $.strategy.conditions $.strategy.default]"},
+		{"a target's fault is not its sibling's", tree(`{"mode":"single"}`, `{"name":1},{}`), "[$.targets[0].name $.targets[1]]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var paths []string
+			for _, f := range faultsOf(t, tt.text) {
+				paths = append(paths, f.Path)
+			}
+			if got := fmt.Sprint(paths); got != tt.paths {
+				t.Errorf("Parse(%s) faults at %s, want %s", tt.text, got, tt.paths)
+			}
+		})
 	}
 }
 
