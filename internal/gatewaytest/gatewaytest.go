@@ -223,18 +223,25 @@ func (r Response) JSON(t testing.TB) map[string]any {
 	return v
 }
 
-// Entry returns what was recorded of an answer, by its request id.
+// Entry returns what was recorded of an answer, by its request id. An exchange
+// is recorded after its last byte was sent, so the entry may come a moment later.
 func (g *Gateway) Entry(res Response) map[string]any {
 	g.t.Helper()
 	id := res.Header.Get("x-gateway-request-id")
 	if _, err := reqlog.ParseID(id); err != nil {
 		g.t.Fatalf("the answer has no request id: %q", id)
 	}
-	log := g.Get("/logs/" + id)
-	if log.Status != http.StatusOK {
-		g.t.Fatalf("reading the log entry %s: status %d: %s", id, log.Status, log.Body)
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		log := g.Get("/logs/" + id)
+		if log.Status == http.StatusOK {
+			return log.JSON(g.t)
+		}
+		if log.Status != http.StatusNotFound || time.Now().After(deadline) {
+			g.t.Fatalf("reading the log entry %s: status %d: %s", id, log.Status, log.Body)
+		}
+		<-time.After(2 * time.Millisecond)
 	}
-	return log.JSON(g.t)
 }
 
 // Buffer is a log sink that may be read while it is written.
