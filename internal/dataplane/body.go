@@ -48,6 +48,9 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	if !jsonContent(r) {
 		return apierr.New(apierr.Invalid, "this route takes application/json, not %.60q", mediaType(r)).WithParam("content-type")
 	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return apierr.New(apierr.Invalid, "this route takes bodies as they are, not with the content encoding %.40q", encoding).WithParam("content-encoding")
+	}
 	if err := p.hold(r, x, p.MaxJSON); err != nil {
 		return err
 	}

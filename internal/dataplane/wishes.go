@@ -42,8 +42,7 @@ func (x *exchange) readWishes() error {
 			name = api.HeaderPrefix + suffix
 		}
 		if len(values) > 1 {
-			return apierr.New(apierr.Invalid, "the header %s was sent %d times; send it once", strings.ToLower(name), len(values)).
-				WithParam(strings.ToLower(name)).WithCode("duplicate_header")
+			return duplicate(name, len(values))
 		}
 		if err := x.readWish(name, values[0]); err != nil {
 			return err
