@@ -38,6 +38,18 @@ func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	}
 }
 
+func TestEveryDocumentIsListed(t *testing.T) {
+	for list, folder := range map[string]string{"docs/README.md": "docs", "docs/adr/README.md": "docs/adr"} {
+		text := string(mustRead(t, list))
+		for _, name := range mustFiles(t) {
+			base := path.Base(name)
+			if path.Dir(name) == folder && base != "README.md" && !strings.Contains(text, "]("+base+")") {
+				t.Errorf("%s: is not listed in %s", name, list)
+			}
+		}
+	}
+}
+
 func TestChangelogEntriesHaveTheForm(t *testing.T) {
 	const folder = "changelog/unreleased/"
 	for name, data := range mustTexts(t) {
