@@ -185,7 +185,7 @@ type Deployment struct {
 // Hedge starts a second target when the first is slow to begin.
 type Hedge struct {
 	Delay time.Duration // without a first token
-	Max   int           // further targets started at most; at least 1
+	Max   int           // further targets started at most; zero means 1
 }
 
 // Unsupported is what becomes of a parameter that a target can't honour.

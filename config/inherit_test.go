@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -99,6 +100,19 @@ func TestSettingsReachTheLeavesThroughAllLevels(t *testing.T) {
 	}
 	if got.Path != "config.targets[0].targets[0]" {
 		t.Errorf("Path = %s", got.Path)
+	}
+}
+
+func TestTheNearestBreakerCounts(t *testing.T) {
+	const breaker = `{"failure_threshold":%d,"cooldown_interval":30000}`
+	root := mustParse(t, fmt.Sprintf(`{"cb_config":`+breaker+`,"strategy":{"mode":"fallback"},"targets":[
+		{"strategy":{"mode":"single","cb_config":`+breaker+`},"targets":[{"provider":"@x"},{"provider":"@x","cb_config":`+breaker+`}]},{"provider":"@x"}]}`, 1, 2, 3))
+	top := config.Inherit(nil, root)
+	middle := config.Inherit(top, root.Targets[0])
+	for i, leaf := range []*config.Config{config.Inherit(top, root.Targets[1]), config.Inherit(middle, middle.Targets[0]), config.Inherit(middle, middle.Targets[1])} {
+		if got, want := leaf.Breaker.FailureThreshold, float64(i+1); got != want {
+			t.Errorf("%s: threshold %v, want %v", leaf.Path, got, want)
+		}
 	}
 }
 

@@ -89,12 +89,11 @@ func readQuery(r *reader, path string, v value, depth int) *Query {
 	all := &Query{Op: And, Queries: make([]*Query, 0, len(v.members))}
 	for _, m := range v.members {
 		at := property(path, m.name)
-		switch {
-		case strings.HasPrefix(m.name, "$"):
+		if strings.HasPrefix(m.name, "$") {
 			all.add(readJoin(r, at, m, depth))
-		default:
-			all.add(readField(r, at, m, depth))
+			continue
 		}
+		all.add(readField(r, at, m, depth))
 	}
 	return all
 }

@@ -55,12 +55,11 @@ func want(r *reader, path string, v value, k kind) bool {
 	if v.kind == k {
 		return true
 	}
-	switch {
-	case v.kind == isNull:
-		r.fault(path, "must be "+string(k)+", not null; leave it out instead")
-	default:
-		r.fault(path, "must be "+string(k)+", not "+string(v.kind))
+	message := "must be " + string(k) + ", not " + string(v.kind)
+	if v.kind == isNull {
+		message += "; leave it out instead"
 	}
+	r.fault(path, message)
 	return false
 }
 
