@@ -189,5 +189,5 @@ func clean(b []byte) string {
 			out.WriteRune(r)
 		}
 	}
-	return out.String()
+	return strings.TrimSuffix(out.String(), " ")
 }

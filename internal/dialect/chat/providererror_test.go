@@ -37,6 +37,7 @@ func TestOtherErrorBodiesBecomeErrorObjects(t *testing.T) {
 		{"page", page, 502, "p answered 502: 502 Bad Gateway|upstream_error|<nil>"},
 		{"text", "slow\x00 \n\tdown\x1b", 429, "p answered 429: slow down|rate_limit_error|<nil>"},
 		{"long text", strings.Repeat("é", 500), 500, "p answered 500: " + strings.Repeat("é", 300) + "|upstream_error|<nil>"},
+		{"text with a gap at its end", strings.Repeat("a", 299) + "  bc", 500, "p answered 500: " + strings.Repeat("a", 299) + "|upstream_error|<nil>"},
 		{"empty", "", 503, "p answered 503 with an empty body|upstream_error|<nil>"},
 		{"white space", " \n", 503, "p answered 503 with an empty body|upstream_error|<nil>"},
 		{"not UTF-8", "\xff\xfea", 400, "p answered 400: a|invalid_request_error|<nil>"},

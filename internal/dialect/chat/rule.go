@@ -103,7 +103,8 @@ func (r integer) check(c *cursor) *fault {
 	if r == anyInteger {
 		return nil
 	}
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err != nil || n < r.min || n > r.max {
+	// Of a number beyond int64 this is the nearest that fits.
+	if n, _ := strconv.ParseInt(string(raw), 10, 64); n < r.min || n > r.max {
 		return &fault{code: codeValue, want: r.want(), sent: describe(raw)}
 	}
 	return nil
