@@ -65,7 +65,7 @@ func (r number) check(c *cursor) *fault {
 		return wrongType(c, r.want())
 	}
 	raw := c.raw()
-	if len(raw) == 1 { // a digit; the bounds of all rules are so that this needs no parser
+	if len(raw) == 1 { // one digit needs no parser
 		if f := float64(raw[0] - '0'); f >= r.min && f <= r.max {
 			return nil
 		}
@@ -220,7 +220,7 @@ func (r list) want() string {
 	case r.max > 0:
 		return fmt.Sprintf("an array of at most %d %s", r.max, r.what)
 	case r.min > 0:
-		return fmt.Sprintf("an array of at least %d of %s", r.min, r.what)
+		return fmt.Sprintf("an array of %d or more %s", r.min, r.what)
 	}
 	return "an array of " + r.what
 }

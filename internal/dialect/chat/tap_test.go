@@ -231,23 +231,3 @@ func FuzzTap(f *testing.F) {
 		}
 	})
 }
-
-func FuzzCheck(f *testing.F) {
-	for op, members := range least {
-		f.Add("{"+members+"}", string(op))
-	}
-	f.Add(fourKB(), string(api.Chat))
-	f.Add(`{"tools":[{"function":{"name":{}}},[]],"logit_bias":{"a":{}}}`, string(api.Chat))
-	f.Add(`{"prompt":[[1],"a",{}],"best_of":3,"n":null}`, string(api.Completions))
-	f.Fuzz(func(t *testing.T, body, op string) {
-		d := mustScanOrSkip(t, body)
-		err := chat.Dialect{}.Check(api.Operation(op), d)
-		if err != nil && (err.Param == "" || err.Code == "" || len(err.Message) > 400) {
-			t.Fatalf("Check(%s, %q) = %+v: no param, no code or a long message", op, body, err)
-		}
-		if strict := chat.FunctionsOnly(api.Operation(op), d); strict != nil && strict.Param == "" {
-			t.Fatalf("FunctionsOnly(%q) = %+v: no param", body, strict)
-		}
-		chat.Dialect{}.Defaults(api.Operation(op), d)
-	})
-}
