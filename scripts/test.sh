@@ -70,8 +70,19 @@ step() {
 
 count() { grep -c "$1" "$output"; }
 
+# tell_recordings says whether the recorded provider traffic is there. It lies
+# outside the repository and is the one thing that tests do without.
+tell_recordings() {
+	if [ -d ../shared/recordings ]; then
+		say "recorded provider traffic: ../shared/recordings"
+	else
+		say "no recorded provider traffic in ../shared/recordings: the tests that replay it are left out"
+	fi
+}
+
 check_go
 set_up_clients
+tell_recordings
 
 packages=$(go list ./...) || fail "go list failed; see above"
 inside=$(echo "$packages" | grep -v '^modelgate/test/')
