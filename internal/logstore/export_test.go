@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"context"
 	"os"
 	"testing"
 )
@@ -18,3 +19,14 @@ func (s *Store) Size(tb testing.TB) int64 {
 	}
 	return n
 }
+
+// Pragma runs a pragma on the connection that writes.
+func (s *Store) Pragma(tb testing.TB, pragma string) {
+	tb.Helper()
+	if _, err := s.file.Write.ExecContext(context.Background(), "PRAGMA "+pragma); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// LookAtMost makes a page stop after so many entries. Call it before reading.
+func (s *Store) LookAtMost(entries int) { s.limits.entries = entries }

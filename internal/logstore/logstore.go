@@ -67,6 +67,7 @@ type Store struct {
 	log     *slog.Logger
 	batch   int
 	flush   time.Duration
+	limits  scanLimits
 	written chan struct{} // closed when the writer has ended
 
 	// giveUp ends the writer's retries: Close ran out of time.
@@ -103,6 +104,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		log:     o.Logger,
 		batch:   o.Batch,
 		flush:   o.Flush,
+		limits:  usualLimits,
 		written: make(chan struct{}),
 	}
 	s.queue.init(o.Queue, o.Batch)

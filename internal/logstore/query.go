@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -128,7 +129,7 @@ func (p *plan) setStatus(s string) error {
 }
 
 func (p *plan) setRange(from, to, now time.Time) error {
-	p.before = idAt(maxMillis)
+	p.before = endOfIDs
 	end := now
 	if !to.IsZero() {
 		p.before, end = idAt(to.UnixMilli()), to
@@ -144,6 +145,9 @@ func (p *plan) setRange(from, to, now time.Time) error {
 }
 
 const maxMillis = 1<<48 - 1
+
+// endOfIDs comes after every id.
+var endOfIDs = reqlog.ID(bytes.Repeat([]byte{0xff}, len(reqlog.ID{})))
 
 // idAt returns the smallest id of a millisecond. What an id can't hold is
 // taken to its bounds.

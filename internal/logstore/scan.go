@@ -11,11 +11,14 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Limits of what one page looks at.
-const (
-	scanEntries = 200_000
-	scanBytes   = 64 << 20
-)
+// scanLimits bound what one page looks at.
+type scanLimits struct {
+	entries int
+	bytes   int
+}
+
+// usualLimits are passed over in well under a second.
+var usualLimits = scanLimits{entries: 200_000, bytes: 64 << 20}
 
 // Get returns the entry of this id. One that does not exist, or that scope does
 // not show, is not found.
@@ -58,7 +61,7 @@ func (s Scope) shows(e *reqlog.Entry) bool {
 func slotEnd(id reqlog.ID) reqlog.ID {
 	next := (slotOf(id) + 1) << slotBits
 	if next > maxMillis {
-		return reqlog.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+		return endOfIDs
 	}
 	return idAt(next)
 }
@@ -107,14 +110,15 @@ func (s *Store) list(ctx context.Context, p *plan) (Page, error) {
 		return Page{}, err
 	}
 	defer rows.Close()
-	sc := scan{plan: p, rows: rows}
+	sc := scan{plan: p, rows: rows, limits: s.limits}
 	return sc.page()
 }
 
 // scan merges blocks, whose times may overlap, into one order.
 type scan struct {
-	plan *plan
-	rows *sql.Rows
+	plan   *plan
+	rows   *sql.Rows
+	limits scanLimits
 
 	// upcoming is the next block, not yet open; ended says that there is none.
 	upcoming struct {
@@ -206,7 +210,7 @@ func (s *scan) visit(top *blockCursor, page *Page) error {
 	return nil
 }
 
-func (s *scan) tired() bool { return s.entries >= scanEntries || s.bytes >= scanBytes }
+func (s *scan) tired() bool { return s.entries >= s.limits.entries || s.bytes >= s.limits.bytes }
 
 // openOverlapping opens every block that may hold an entry newer than the top.
 // It stops short, with no block open, when enough was looked at.

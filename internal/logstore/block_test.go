@@ -1,0 +1,166 @@
+package logstore
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"modelgate/api"
+	"modelgate/internal/llm"
+	"modelgate/internal/reqlog"
+)
+
+func TestAnyBatchReadsBackAsItWas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		batch := rapid.SliceOfN(anyEntry(), 1, 40).Draw(t, "batch")
+		var w batchWriter
+		w.encode(slices.Clone(batch))
+		var got []*reqlog.Entry
+		for _, b := range w.blocks {
+			entries := mustUnpack(t, b.data)
+			if len(entries) != b.entries || entries[0].ID != b.last || entries[len(entries)-1].ID != b.first {
+				t.Fatalf("block says %d entries, %s to %s; holds %d, %s to %s", b.entries, b.last, b.first,
+					len(entries), entries[0].ID, entries[len(entries)-1].ID)
+			}
+			if slotOf(b.last) != slotOf(b.first) {
+				t.Fatalf("block spans more than a slot: %s to %s", b.last, b.first)
+			}
+			got = append(got, entries...)
+		}
+		slices.SortStableFunc(batch, func(a, b *reqlog.Entry) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+		if diff := cmp.Diff(batch, got); diff != "" {
+			t.Fatalf("unpacked batch differs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestABlockIsCutBeforeItGrowsTooLarge(t *testing.T) {
+	at := time.UnixMilli(1_800_000_000_000)
+	var batch []*reqlog.Entry
+	for range 3 * blockEntries {
+		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(at), ErrorMessage: string(make([]byte, 1000))})
+	}
+	for i := range 5 {
+		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(at), Path: string(make([]byte, blockBytes/2+i))})
+	}
+	var w batchWriter
+	w.encode(batch)
+	total := 0
+	for _, b := range w.blocks {
+		total += b.entries
+		if b.entries > blockEntries || len(b.data) > 2*blockBytes {
+			t.Errorf("block of %d entries, %d bytes; want at most %d, %d", b.entries, len(b.data), blockEntries, 2*blockBytes)
+		}
+	}
+	if total != len(batch) {
+		t.Errorf("blocks hold %d entries, want %d", total, len(batch))
+	}
+}
+
+// FuzzDecode feeds bytes that no encoder wrote: reading them ends, and either
+// gives entries or says that the block is damaged.
+func FuzzDecode(f *testing.F) {
+	var w batchWriter
+	w.encode([]*reqlog.Entry{
+		{ID: reqlog.NewID(time.UnixMilli(1_800_000_000_000)), Time: time.UnixMilli(1_800_000_000_000), Model: "m", TraceID: "t", Metadata: map[string]string{"a": "b"}},
+		{ID: reqlog.NewID(time.UnixMilli(1_800_000_000_001)), Attempts: []reqlog.Attempt{{Target: "config"}}, Usage: llm.Usage{Input: 1}, SpanName: "s", ErrorCode: "c"},
+	})
+	f.Add(w.blocks[0].data)
+	f.Add([]byte{blockFormat, 0, 0})
+	f.Add([]byte{blockFormat, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := newBlockReader(data)
+		if err != nil {
+			mustBeDamage(t, err)
+			return
+		}
+		flt, _ := (&plan{high: 1<<63 - 1, q: Query{TraceID: "t"}, metadataK: []string{""}, metaV: []string{""}}).filterFor(b, data)
+		for {
+			p, ok, err := b.next()
+			if err != nil || !ok {
+				mustBeDamage(t, err)
+				return
+			}
+			if _, err := flt.matches(p); err != nil {
+				mustBeDamage(t, err)
+			}
+			if _, err := p.entry(); err != nil {
+				mustBeDamage(t, err)
+			}
+		}
+	})
+}
+
+func mustBeDamage(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && !errors.Is(err, errDamaged) {
+		t.Fatalf("error %v, want one that says damaged", err)
+	}
+}
+
+func mustUnpack(t *rapid.T, data []byte) []*reqlog.Entry {
+	b, err := newBlockReader(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []*reqlog.Entry
+	for {
+		p, ok, err := b.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return entries
+		}
+		e, err := p.entry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+}
+
+// anyEntry draws entries of a few seconds with fields of any content.
+func anyEntry() *rapid.Generator[*reqlog.Entry] {
+	word := rapid.OneOf(rapid.SampledFrom([]string{"", "a", "gpt-4o"}), rapid.String())
+	span := rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) })
+	count := rapid.Int64()
+	return rapid.Custom(func(t *rapid.T) *reqlog.Entry {
+		text := func(name string) string { return word.Draw(t, name) }
+		ms := rapid.OneOf(rapid.Int64Range(1_800_000_000_000, 1_800_000_003_000), rapid.Int64Range(0, maxMillis)).Draw(t, "ms")
+		e := &reqlog.Entry{
+			ID: reqlog.NewID(time.UnixMilli(ms)), TraceID: text("trace"), SpanID: text("span"), ParentSpanID: text("parent"), SpanName: text("spanname"),
+			Organisation: text("org"), Workspace: text("ws"), KeyID: text("key"), KeyName: text("keyname"),
+			Method: text("method"), Path: text("path"), Operation: api.Operation(text("op")), Stream: rapid.Bool().Draw(t, "stream"),
+			Provider: text("provider"), Slug: text("slug"), Model: text("model"), ServedModel: text("served"), OptionIndex: text("option"), CacheStatus: text("cache"),
+			Status: rapid.Int().Draw(t, "status"), ErrorSource: text("source"), ErrorCode: text("code"), ErrorMessage: text("message"), Finish: text("finish"),
+			Total: span.Draw(t, "total"), Upstream: span.Draw(t, "upstream"), FirstToken: span.Draw(t, "first"), Overhead: span.Draw(t, "overhead"),
+			RequestBytes: count.Draw(t, "in"), ResponseBytes: count.Draw(t, "out"), UserAgent: text("agent"),
+		}
+		if rapid.Bool().Draw(t, "timed") {
+			e.Time = time.Unix(rapid.Int64Range(-62135596799, 253402300799).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanos")).UTC()
+		}
+		if m := rapid.MapOfN(word, word, 0, 5).Draw(t, "metadata"); len(m) > 0 {
+			e.Metadata = m
+		}
+		if rapid.Bool().Draw(t, "used") {
+			e.Usage = llm.Usage{
+				Input: count.Draw(t, "u1"), CachedInput: count.Draw(t, "u2"), CacheWrite5m: count.Draw(t, "u3"), CacheWrite1h: count.Draw(t, "u4"),
+				Output: count.Draw(t, "u5"), Reasoning: count.Draw(t, "u6"), InputAudio: count.Draw(t, "u7"), OutputAudio: count.Draw(t, "u8"),
+			}
+		}
+		e.Usage.Known = rapid.Bool().Draw(t, "known")
+		for range rapid.IntRange(0, 3).Draw(t, "attempts") {
+			e.Attempts = append(e.Attempts, reqlog.Attempt{
+				Target: text("t"), Provider: text("p"), Slug: text("s"), Status: rapid.Int().Draw(t, "st"),
+				Error: text("e"), Start: span.Draw(t, "start"), Took: span.Draw(t, "took"),
+			})
+		}
+		return e
+	})
+}

@@ -1,0 +1,242 @@
+package logstore_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+)
+
+func TestFiltersKeepWhatMatchesAll(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	now := time.Now().Truncate(time.Second)
+	yes := true
+	for i, e := range []reqlog.Entry{
+		{Model: "a", Provider: "openai", Status: 200, KeyID: "k1", Organisation: "o1", Workspace: "w1", TraceID: "t1", Operation: "chat", Total: time.Second, Metadata: map[string]string{"env": "dev", "user": "1"}},
+		{Model: "b", Provider: "openai", Status: 429, KeyID: "k2", Organisation: "o1", Workspace: "w2", TraceID: "t2", Operation: "chat", Stream: true, Metadata: map[string]string{"env": "dev"}},
+		{Model: "a", Provider: "groq", Status: 503, KeyID: "k1", Organisation: "o2", Workspace: "w1", TraceID: "t11", Operation: "embeddings", Metadata: map[string]string{"dev": "env", "empty": ""}},
+		{Model: "A", Provider: "groq", Status: 500, Organisation: "o2", Workspace: "w3", Total: 2 * time.Second},
+	} {
+		e.Time = now.Add(time.Duration(i-10) * time.Minute)
+		e.ID = reqlog.NewID(e.Time)
+		e.Path = fmt.Sprint(i)
+		s.Record(t.Context(), &e)
+	}
+	mustFlush(t, s)
+	for _, tt := range []struct {
+		name string
+		q    logstore.Query
+		want []string
+	}{
+		{"none", logstore.Query{}, []string{"3", "2", "1", "0"}},
+		{"model by case", logstore.Query{Model: "a"}, []string{"2", "0"}},
+		{"provider", logstore.Query{Provider: "openai"}, []string{"1", "0"}},
+		{"model and provider", logstore.Query{Model: "a", Provider: "groq"}, []string{"2"}},
+		{"status", logstore.Query{Status: "429"}, []string{"1"}},
+		{"status class", logstore.Query{Status: "5xx"}, []string{"3", "2"}},
+		{"key", logstore.Query{KeyID: "k1"}, []string{"2", "0"}},
+		{"a string of another field", logstore.Query{KeyID: "openai"}, nil},
+		{"workspace", logstore.Query{Workspace: "w1"}, []string{"2", "0"}},
+		{"scope", logstore.Query{Scope: logstore.Scope{Organisation: "o1"}}, []string{"1", "0"}},
+		{"scope of a workspace", logstore.Query{Scope: logstore.Scope{Organisation: "o1", Workspace: "w1"}}, []string{"0"}},
+		{"workspace outside the scope", logstore.Query{Scope: logstore.Scope{Workspace: "w1"}, Workspace: "w2"}, nil},
+		{"trace whole", logstore.Query{TraceID: "t1"}, []string{"0"}},
+		{"operation", logstore.Query{Operation: "embeddings"}, []string{"2"}},
+		{"stream", logstore.Query{Stream: &yes}, []string{"1"}},
+		{"not stream", logstore.Query{Stream: new(bool)}, []string{"3", "2", "0"}},
+		{"latency", logstore.Query{MinLatency: time.Second}, []string{"3", "0"}},
+		{"metadata", logstore.Query{Metadata: map[string]string{"env": "dev"}}, []string{"1", "0"}},
+		{"metadata pairs", logstore.Query{Metadata: map[string]string{"env": "dev", "user": "1"}}, []string{"0"}},
+		{"metadata not turned around", logstore.Query{Metadata: map[string]string{"dev": "env"}}, []string{"2"}},
+		{"metadata of an empty value", logstore.Query{Metadata: map[string]string{"empty": ""}}, []string{"2"}},
+		{"metadata that is absent", logstore.Query{Metadata: map[string]string{"env": "prod"}}, nil},
+		{"from is in, to is out", logstore.Query{From: now.Add(-9 * time.Minute), To: now.Add(-7 * time.Minute)}, []string{"2", "1"}},
+		{"to alone", logstore.Query{To: now.Add(-9 * time.Minute)}, []string{"0"}},
+		{"limit", logstore.Query{Limit: 2}, []string{"3", "2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			page, err := s.List(t.Context(), tt.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, paths(page.Entries)); diff != "" {
+				t.Errorf("List(%+v) (-want +got):\n%s", tt.q, diff)
+			}
+		})
+	}
+}
+
+func TestAQueryThatCannotBeMeantIsNamed(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	for i := range 3 {
+		s.Record(t.Context(), sampleEntry(i, time.Now()))
+	}
+	mustFlush(t, s)
+	page, err := s.List(t.Context(), logstore.Query{Limit: 1})
+	if err != nil || page.Next == "" {
+		t.Fatalf("List(Limit: 1) = %q, %v; want a cursor", page.Next, err)
+	}
+	altered := []byte(page.Next)
+	altered[3] ^= 1
+	now := time.Now()
+	for _, tt := range []struct {
+		name  string
+		q     logstore.Query
+		param string
+	}{
+		{"limit too large", logstore.Query{Limit: 1001}, "limit"},
+		{"limit negative", logstore.Query{Limit: -1}, "limit"},
+		{"status word", logstore.Query{Status: "bad"}, "status"},
+		{"status class 0", logstore.Query{Status: "0xx"}, "status"},
+		{"status too long", logstore.Query{Status: "1000"}, "status"},
+		{"status negative", logstore.Query{Status: "-5"}, "status"},
+		{"range turned around", logstore.Query{From: now, To: now.Add(-time.Hour)}, "from"},
+		{"latency negative", logstore.Query{MinLatency: -1}, "min_latency"},
+		{"cursor altered", logstore.Query{Cursor: string(altered)}, "cursor"},
+		{"cursor cut", logstore.Query{Cursor: page.Next[:10]}, "cursor"},
+		{"cursor of no base64", logstore.Query{Cursor: "!"}, "cursor"},
+		{"cursor of another listing", logstore.Query{Cursor: page.Next, Model: "a"}, "cursor"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := s.List(t.Context(), tt.q)
+			e, ok := errors.AsType[*apierr.Error](err)
+			if !ok || e.Kind != apierr.Invalid || e.Param != tt.param {
+				t.Errorf("List(%+v) error = %v; want invalid %s", tt.q, err, tt.param)
+			}
+		})
+	}
+	if next, err := s.List(t.Context(), logstore.Query{Cursor: page.Next}); err != nil || len(next.Entries) != 2 {
+		t.Errorf("List(Cursor) = %d entries, %v; want 2 with another limit", len(next.Entries), err)
+	}
+}
+
+// TestPagesGiveEachEntryOnce lists entries whose times lie across each other in
+// many blocks, while more arrive.
+func TestPagesGiveEachEntryOnce(t *testing.T) {
+	for _, most := range []int{1 << 30, 7} {
+		t.Run(fmt.Sprintf("looking at most at %d", most), func(t *testing.T) {
+			s := mustOpen(t, logstore.Options{})
+			s.LookAtMost(most)
+			start := time.Now().Add(-time.Minute)
+			want := map[string]bool{}
+			for i := range 1500 {
+				e := sampleEntry(i, start)
+				e.ID = reqlog.NewID(start.Add(rand.N(5 * time.Second))) // not in the order of recording
+				e.Path = e.ID.String()
+				want[e.Path] = e.Model == "gpt-4o"
+				s.Record(t.Context(), e)
+				if i%41 == 0 {
+					mustFlush(t, s)
+				}
+			}
+			mustFlush(t, s)
+			q := logstore.Query{Model: "gpt-4o", Limit: 37}
+			var got []string
+			for more := true; more; more = q.Cursor != "" {
+				page, err := s.List(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, paths(page.Entries)...)
+				q.Cursor = page.Next
+				late := sampleEntry(0, time.Now())
+				late.Path = late.ID.String()
+				s.Record(t.Context(), late)
+				mustFlush(t, s)
+			}
+			var wanted []string
+			for path, matching := range want {
+				if matching {
+					wanted = append(wanted, path)
+				}
+			}
+			slices.Sort(wanted)
+			slices.Reverse(wanted)
+			first := slices.IndexFunc(got, func(p string) bool { return want[p] })
+			if diff := cmp.Diff(wanted, got[first:]); diff != "" {
+				t.Errorf("pages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnEntryIsFoundByItsIDWithinItsScope(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	var all []*reqlog.Entry
+	for i := range 1200 {
+		e := sampleEntry(i, time.Now())
+		e.Time = e.Time.UTC().Round(0)
+		all = append(all, e)
+		s.Record(t.Context(), e)
+	}
+	mustFlush(t, s)
+	for _, e := range all {
+		got, err := s.Get(t.Context(), logstore.Scope{Organisation: e.Organisation, Workspace: e.Workspace}, e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e, got); diff != "" {
+			t.Fatalf("Get(%s) (-want +got):\n%s", e.ID, diff)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		scope logstore.Scope
+		id    reqlog.ID
+	}{
+		{"another organisation", logstore.Scope{Organisation: "other"}, all[5].ID},
+		{"another workspace", logstore.Scope{Organisation: "acme", Workspace: "team-0"}, all[6].ID},
+		{"never recorded", logstore.Scope{}, reqlog.NewID(time.Now())},
+		{"at the end of time", logstore.Scope{}, reqlog.NewID(time.UnixMilli(1<<48 - 1))},
+	} {
+		_, err := s.Get(t.Context(), tt.scope, tt.id)
+		if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Kind != apierr.NotFound {
+			t.Errorf("%s: Get() error = %v; want not found", tt.name, err)
+		}
+	}
+}
+
+func TestAClockThatJumpsBreaksNothing(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	now := time.Now()
+	twice := reqlog.NewID(now)
+	for _, id := range []reqlog.ID{
+		reqlog.NewID(now.Add(time.Hour)), reqlog.NewID(now.Add(-time.Hour)), twice, twice,
+		reqlog.NewID(time.UnixMilli(0)), reqlog.NewID(time.UnixMilli(1<<48 - 1)), {},
+	} {
+		s.Record(t.Context(), &reqlog.Entry{ID: id, Path: id.String()})
+		mustFlush(t, s)
+	}
+	page, err := s.List(t.Context(), logstore.Query{From: time.UnixMilli(-5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := paths(page.Entries)
+	if len(got) != 6 || !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(b, a) }) {
+		t.Errorf("List() = %q; want six, newest first, the one recorded twice once", got)
+	}
+}
+
+func mustFlush(tb testing.TB, s *logstore.Store) {
+	tb.Helper()
+	if err := s.Flush(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func paths(entries []*reqlog.Entry) []string {
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Path)
+	}
+	return all
+}

@@ -1,0 +1,258 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+func TestAKeyIsReadAsItWasCreated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b?#%", "modelgate.db")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db := mustOpen(t, path)
+	full := sampleKey("ci")
+	full.Scopes = []access.Scope{access.ScopeCompletions, access.ScopeModels}
+	full.Providers = []string{"openai", "@main"}
+	full.ExpiresAt = full.CreatedAt.Add(time.Hour)
+	bare := sampleKey("bare")
+	bare.Status = ""
+	mustCreate(t, db, full, bare)
+	bare.Status = store.KeyActive
+	want := []store.Key{full, bare}
+	if diff := cmp.Diff(want, mustKeys(t, db)); diff != "" {
+		t.Errorf("Keys() (-want +got):\n%s", diff)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, mustKeys(t, mustOpen(t, path))); diff != "" {
+		t.Errorf("Keys() after opening again (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryChangeRaisesTheRevision(t *testing.T) {
+	db := mustOpen(t, filepath.Join(t.TempDir(), "modelgate.db"))
+	k := sampleKey("ci")
+	mustRevision(t, db, 0)
+	mustCreate(t, db, k)
+	mustRevision(t, db, 1)
+	if err := db.RevokeKey(t.Context(), k.ID); err != nil {
+		t.Fatal(err)
+	}
+	mustRevision(t, db, 2)
+	if got := mustKeys(t, db)[0].Status; got != store.KeyRevoked {
+		t.Errorf("status after RevokeKey() = %q, want %q", got, store.KeyRevoked)
+	}
+}
+
+func TestARefusedChangeLeavesTheRevision(t *testing.T) {
+	db := mustOpen(t, filepath.Join(t.TempDir(), "modelgate.db"))
+	k := sampleKey("ci")
+	mustCreate(t, db, k)
+	sameID := sampleKey("other")
+	sameID.ID = k.ID
+	sameSecret := sampleKey("other")
+	sameSecret.Hash = k.Hash
+	with := func(change func(*store.Key)) store.Key {
+		k := sampleKey("new")
+		change(&k)
+		return k
+	}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want apierr.Kind
+	}{
+		{"id in use", db.CreateKey(t.Context(), sameID), apierr.Conflict},
+		{"secret in use", db.CreateKey(t.Context(), sameSecret), apierr.Conflict},
+		{"no id", db.CreateKey(t.Context(), with(func(k *store.Key) { k.ID = "" })), apierr.Invalid},
+		{"no name", db.CreateKey(t.Context(), with(func(k *store.Key) { k.Name = "" })), apierr.Invalid},
+		{"no hash", db.CreateKey(t.Context(), with(func(k *store.Key) { k.Hash = access.Hash{} })), apierr.Invalid},
+		{"unknown status", db.CreateKey(t.Context(), with(func(k *store.Key) { k.Status = "off" })), apierr.Invalid},
+		{"revoking what is not there", db.RevokeKey(t.Context(), "none"), apierr.NotFound},
+	} {
+		if e, ok := errors.AsType[*apierr.Error](tt.err); !ok || e.Kind != tt.want {
+			t.Errorf("%s: error = %v, want kind %d", tt.name, tt.err, tt.want)
+		}
+	}
+	mustRevision(t, db, 1)
+	if got := len(mustKeys(t, db)); got != 1 {
+		t.Errorf("%d keys after refused changes, want 1", got)
+	}
+}
+
+func TestAKeyExpiresByTheClock(t *testing.T) {
+	k := sampleKey("ci")
+	k.ExpiresAt = k.CreatedAt.Add(time.Hour)
+	for _, tt := range []struct {
+		name   string
+		status string
+		after  time.Duration
+		want   string
+	}{
+		{"before", store.KeyActive, time.Minute, store.KeyActive},
+		{"at its time", store.KeyActive, time.Hour, store.KeyExpired},
+		{"revoked before", store.KeyRevoked, 2 * time.Hour, store.KeyRevoked},
+	} {
+		k.Status = tt.status
+		if got := k.StatusAt(k.CreatedAt.Add(tt.after)); got != tt.want {
+			t.Errorf("%s: StatusAt() = %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestAnIdentityIsWhatTheKeySays(t *testing.T) {
+	k := sampleKey("ci")
+	k.Providers = []string{"openai"}
+	k.ExpiresAt = k.CreatedAt.Add(time.Hour)
+	want := &access.Identity{KeyID: k.ID, Name: "ci", Hash: k.Hash, Organisation: "acme", Workspace: "main",
+		Scopes: k.Scopes, Providers: k.Providers, ExpiresAt: k.ExpiresAt}
+	if diff := cmp.Diff(want, k.Identity()); diff != "" {
+		t.Errorf("Identity() (-want +got):\n%s", diff)
+	}
+}
+
+func TestAMaskShowsTheEndOfALongKeyOnly(t *testing.T) {
+	for key, want := range map[string]string{
+		"mg-0123456789abcdefghij": "mg-…ghij",
+		"short":                   "mg-…",
+		"":                        "mg-…",
+	} {
+		if got := store.Mask(secret.New(key)); got != want {
+			t.Errorf("Mask(%q) = %q, want %q", key, got, want)
+		}
+	}
+}
+
+// TestProcessesShareAFile opens the same new file many times at once, as a
+// server and commands beside it do.
+func TestProcessesShareAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "modelgate.db")
+	const processes, each = 6, 5
+	var wg sync.WaitGroup
+	for p := range processes {
+		wg.Go(func() {
+			db, err := store.Open(t.Context(), "file:"+path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer db.Close()
+			for i := range each {
+				if err := db.CreateKey(t.Context(), sampleKey(fmt.Sprint(p, i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	db := mustOpen(t, path)
+	mustRevision(t, db, processes*each)
+	if got := len(mustKeys(t, db)); got != processes*each {
+		t.Errorf("%d keys, want %d", got, processes*each)
+	}
+}
+
+func TestTheFileIsItsOwnersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "modelgate.db")
+	db := mustOpen(t, path)
+	mustCreate(t, db, sampleKey("ci"))
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o600 {
+			t.Errorf("mode of %s = %o, want 600", filepath.Base(name), got)
+		}
+	}
+}
+
+func TestWhatCannotBeOpenedIsToldInOneLine(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(file, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, dsn, says string }{
+		{"folder missing", "file:" + filepath.Join(dir, "none", "a.db"), "does not exist"},
+		{"folder is a file", "file:" + filepath.Join(file, "a.db"), "does not exist"},
+		{"path is a folder", "file:" + dir, "is a folder"},
+		{"not a database", "file:" + file, "not an SQLite database"},
+		{"another kind", "postgres://host/db", "not supported"},
+		{"parameters", "file:" + file + "?mode=ro", "parameters"},
+		{"in memory", "file::memory:", "a path to a file"},
+		{"empty", "", "a path to a file"},
+		{"unwritable folder", "file:/proc/a.db", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := store.Open(t.Context(), tt.dsn)
+			if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("Open(%q) = %v; want one line that says %q", tt.dsn, err, tt.says)
+			}
+		})
+	}
+}
+
+var made atomic.Int64
+
+func mustOpen(t *testing.T, path string) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func mustCreate(t *testing.T, db *store.DB, keys ...store.Key) {
+	t.Helper()
+	for _, k := range keys {
+		if err := db.CreateKey(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustKeys(t *testing.T, db *store.DB) []store.Key {
+	t.Helper()
+	keys, err := db.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func mustRevision(t *testing.T, db *store.DB, want int64) {
+	t.Helper()
+	if got, err := db.Revision(t.Context()); err != nil || got != want {
+		t.Fatalf("Revision() = %d, %v; want %d", got, err, want)
+	}
+}
+
+// sampleKey returns a key that is newer than those made before.
+func sampleKey(name string) store.Key {
+	created := time.UnixMilli(1_800_000_000_000).Add(time.Duration(made.Add(1)) * time.Millisecond)
+	return store.Key{
+		ID: reqlog.NewID(created).String(), Name: name, Hash: access.HashKey(access.NewKey().Reveal()), Mask: "mg-…abcd",
+		Organisation: "acme", Workspace: "main", Scopes: []access.Scope{access.ScopeAll}, Status: store.KeyActive,
+		CreatedAt: created.UTC(),
+	}
+}
