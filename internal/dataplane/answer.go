@@ -21,7 +21,7 @@ import (
 func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) error {
 	x.note(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
-	x.sign(w.Header(), res)
+	x.sign(w.Header())
 	switch {
 	case res.Events != nil:
 		p.writeEvents(w, r, x, res)
@@ -66,12 +66,12 @@ func bounded(s string) string {
 }
 
 // sign sets the gateway's own headers. One array backs their values.
-func (x *exchange) sign(h http.Header, res *pipeline.Response) {
+func (x *exchange) sign(h http.Header) {
 	e := &x.entry
 	e.Overhead = time.Since(e.Time) - x.Waited
 	retries := "0"
-	if n := len(e.Attempts); n > 1 {
-		retries = strconv.Itoa(n - 1)
+	if x.Retries != 0 {
+		retries = strconv.Itoa(x.Retries)
 	}
 	values := [...]string{x.id, e.TraceID, e.Provider, x.Sent, e.OptionIndex, retries, e.CacheStatus,
 		strconv.FormatInt(max(e.Overhead.Microseconds(), 0), 10)}
@@ -81,7 +81,7 @@ func (x *exchange) sign(h http.Header, res *pipeline.Response) {
 			h[name] = values[i : i+1 : i+1]
 		}
 	}
-	if res != nil && len(x.Params) > 0 {
+	if len(x.Params)+len(x.Notes) > 0 {
 		h[api.HeaderParams] = []string{x.ParamsHeader()}
 	}
 	x.mirror(h)
@@ -231,7 +231,7 @@ func (p *Plane) refuse(w http.ResponseWriter, r *http.Request, x *exchange, err 
 	if x.entry.TraceID == "" {
 		x.entry.TraceID = x.id
 	}
-	x.sign(h, nil)
+	x.sign(h)
 	x.begin(w, e.Status())
 	n, werr := w.Write(body)
 	x.entry.ResponseBytes += int64(n)

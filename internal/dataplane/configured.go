@@ -7,92 +7,85 @@ import (
 	"modelgate/api"
 	"modelgate/config"
 	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
 	"modelgate/internal/secret"
 )
 
 // configured returns what answers an exchange that brought a config.
 func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
-	root, err := x.parseConfig()
-	if err != nil {
-		return nil, err
-	}
-	node, err := only(root)
-	if err != nil {
-		return nil, err
-	}
-	t, err := x.target(x.choose(root, node))
-	if err != nil {
-		return nil, err
-	}
-	leaf := &pipeline.Leaf{
-		Engine:   p.Engine,
-		Target:   t,
-		Path:     node.Path,
-		Timeout:  x.want.timeout,
-		Forward:  x.want.forward,
-		Override: overrides(node),
-	}
-	leaf.Model, _ = node.OverrideParams.Text("model")
-	// A target's own limit wins over the header, the header over the root's.
-	if node.RequestTimeout > 0 && (node != root || leaf.Timeout == 0) {
-		leaf.Timeout = node.RequestTimeout
-	}
-	if node.ForwardHeaders != nil && (node != root || leaf.Forward == nil) {
-		leaf.Forward = node.ForwardHeaders
-	}
-	return leaf, nil
-}
-
-func (x *exchange) parseConfig() (*config.Config, error) {
 	text := strings.TrimSpace(x.want.config)
 	if len(text) > api.MaxConfigHeader {
 		return nil, configError("the config is larger than %d bytes", api.MaxConfigHeader)
 	}
 	if !strings.HasPrefix(text, "{") {
-		return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q", text).
+		return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; a config given in the header is a JSON object", text).
 			WithParam("x-gateway-config").WithCode("unknown_config")
 	}
-	c, err := config.Parse([]byte(text))
+	tree, err := p.tree(x, text)
+	if err != nil {
+		return nil, err
+	}
+	// Names that don't exist are told before anything is sent.
+	for _, leaf := range tree.Leaves {
+		if _, err := x.target(x.choose(leaf)); err != nil {
+			return nil, err
+		}
+	}
+	x.Resolve = func(leaf *config.Config) (*provider.Target, error) { return x.target(x.choose(leaf)) }
+	return tree, nil
+}
+
+// tree returns the compiled config. What the headers add to its root is part
+// of what it is compiled from.
+func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
+	key := treeKey{text, x.want.timeout, strings.Join(x.want.forward, ","), x.want.customHost}
+	if t, ok := p.trees.get(key); ok {
+		return t, nil
+	}
+	root, err := config.Parse([]byte(text))
 	if err != nil {
 		return nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 	}
-	return c, nil
+	t := p.compiler.Compile(x.want.over(root))
+	p.trees.put(key, t)
+	return t, nil
+}
+
+// over lays the headers that apply on top of any config over its root, from
+// where targets inherit them.
+func (w *wishes) over(root *config.Config) *config.Config {
+	c := *root
+	if w.timeout > 0 {
+		c.RequestTimeout = w.timeout
+	}
+	if w.forward != nil {
+		c.ForwardHeaders = w.forward
+	}
+	if w.customHost != "" {
+		c.CustomHost = w.customHost
+	}
+	return &c
 }
 
 func configError(format string, args ...any) error {
 	return apierr.New(apierr.Invalid, "AB01: "+format, args...).WithParam("x-gateway-config").WithCode("AB01")
 }
 
-// only returns the one leaf of a config that does not choose among targets.
-func only(node *config.Config) (*config.Config, error) {
-	for node.Strategy != nil {
-		if node.Strategy.Mode != config.Single {
-			return nil, apierr.New(apierr.Unsupported,
-				"%s: this version routes configs of mode single; %s is not offered yet", node.Path, node.Strategy.Mode).
-				WithParam("x-gateway-config")
-		}
-		node = config.Inherit(node, node.Targets[0])
-	}
-	return node, nil
-}
-
-// choose returns who a leaf calls. A config without a provider takes provider
-// and credential from the headers; one with a provider takes neither.
-func (x *exchange) choose(root, node *config.Config) choice {
+// choose returns who a leaf calls. A root without a provider takes provider
+// and credential from the headers; a node with a provider takes neither.
+func (x *exchange) choose(leaf *config.Config) choice {
 	c := choice{
-		provider:   node.Provider,
-		virtualKey: node.VirtualKey,
-		key:        secret.New(node.APIKey.Reveal()),
-		customHost: node.CustomHost,
-		options:    options(node),
+		provider:   leaf.Provider,
+		virtualKey: leaf.VirtualKey,
+		key:        secret.New(leaf.APIKey.Reveal()),
+		customHost: leaf.CustomHost,
+		options:    options(leaf),
+		configured: true,
 	}
-	if c.customHost == "" {
-		c.customHost = x.want.customHost
-	}
-	if node == root && c.provider == "" && c.virtualKey == "" {
-		c.provider, c.virtualKey = x.want.provider, x.want.virtualKey
+	root := leaf.Path == "config"
+	if (root || leaf.Passthrough) && c.provider == "" && c.virtualKey == "" {
+		c.provider, c.virtualKey, c.configured = x.want.provider, x.want.virtualKey, false
 		c.options = x.want.options
 	}
 	return c
@@ -114,12 +107,4 @@ func options(node *config.Config) map[string]string {
 		o[name] = value
 	}
 	return o
-}
-
-func overrides(node *config.Config) []jsonedit.Edit {
-	edits := make([]jsonedit.Edit, len(node.OverrideParams))
-	for i, m := range node.OverrideParams {
-		edits[i] = jsonedit.Edit{Name: m.Name, Value: m.Value}
-	}
-	return edits
 }

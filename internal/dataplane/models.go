@@ -162,7 +162,7 @@ func (p *Plane) answerJSON(w http.ResponseWriter, x *exchange, v any) error {
 		return err
 	}
 	w.Header()["Content-Type"] = jsonType
-	x.sign(w.Header(), nil)
+	x.sign(w.Header())
 	x.entry.Status = http.StatusOK
 	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: body})
 	return nil

@@ -54,8 +54,10 @@ type Options struct {
 // api.BasePath and is safe for concurrent use.
 type Plane struct {
 	Options
-	chat   dialect.Client
-	models modelLists
+	chat     dialect.Client
+	models   modelLists
+	compiler pipeline.Compiler
+	trees    trees
 }
 
 // New returns a plane.
@@ -72,7 +74,11 @@ func New(o Options) *Plane {
 	if o.ModelsTimeout == 0 {
 		o.ModelsTimeout = 2 * time.Second
 	}
-	return &Plane{Options: o, chat: chat.Dialect{}}
+	return &Plane{
+		Options:  o,
+		chat:     chat.Dialect{},
+		compiler: pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
+	}
 }
 
 // exchange is one request being served.

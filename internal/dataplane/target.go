@@ -18,6 +18,10 @@ type choice struct {
 	key        secret.String
 	customHost string
 	options    map[string]string
+
+	// configured is true when a config chose: the client's own credential is
+	// then not meant for this provider.
+	configured bool
 }
 
 // handler returns what answers the exchange.
@@ -93,7 +97,7 @@ func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
 
 // own returns the target of a row with the caller's own credential.
 func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) {
-	if c.key.Empty() {
+	if c.key.Empty() && !c.configured {
 		c.key = x.clientKey(&spec.Auth)
 	}
 	needs := spec.Auth.Header != "" || spec.Auth.Query != ""

@@ -34,9 +34,9 @@ func (w *wishes) names() bool {
 // stands twice is refused: readers disagree on which one counts.
 func (x *exchange) readWishes() error {
 	for name, values := range x.Header {
-		suffix, ok := strings.CutPrefix(name, api.HeaderPrefix)
-		if !ok {
-			if suffix, ok = x.foreign(name); !ok {
+		if !strings.HasPrefix(name, api.HeaderPrefix) {
+			suffix, ok := x.foreign(name)
+			if !ok {
 				continue
 			}
 			name = api.HeaderPrefix + suffix

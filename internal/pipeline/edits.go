@@ -6,25 +6,71 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 )
 
-// edits returns the splices that make the exchange's body one that the target
-// takes: what the route asked for, then the config's overrides, then the
-// quirks of the provider's row. Each quirk is announced in x.Params.
-func (l *Leaf) edits(x *Exchange) []jsonedit.Edit {
+// shaped returns the body that the target takes, held once: what the config
+// asks for first, then the quirks of the provider's row, each announced in
+// x.Params. It returns the exchange's own body, held once more, when nothing
+// is to change.
+func (l *Leaf) shaped(x *Exchange) (*bytepool.Buffer, error) {
 	x.Params = x.Params[:0]
 	if x.Doc == nil {
-		return nil
+		x.Body.Retain()
+		return x.Body, nil
 	}
+	doc, list := x.Doc, x.Edits
+	if l.edited() {
+		configured, err := l.configured(x)
+		if err != nil {
+			return nil, err
+		}
+		doc, list = configured, nil
+	}
+	if x.Operation != api.Proxy {
+		list = l.quirks(x, doc, list)
+	}
+	if doc == x.Doc && len(list) == 0 {
+		x.Body.Retain()
+		return x.Body, nil
+	}
+	return l.splice(doc, list)
+}
+
+// edited reports whether the config changes bodies.
+func (l *Leaf) edited() bool { return len(l.Defaults)+len(l.Override)+len(l.Drop) > 0 }
+
+// configured returns the body as the config wants it, in the order defaults,
+// overrides, drops. It is scanned anew, so that quirks see what is really sent.
+func (l *Leaf) configured(x *Exchange) (*jsonedit.Doc, error) {
 	list := slices.Clip(x.Edits)
-	list = append(list, l.Override...)
-	if x.Operation == api.Proxy {
-		return list
+	for _, e := range l.Defaults {
+		if _, ok := x.Doc.Find(e.Name); !ok {
+			list = append(list, e)
+		}
 	}
-	q := quirks{doc: x.Doc, list: list}
+	list = append(list, l.Override...)
+	body := x.Doc.Apply(nil, list...)
+	for _, p := range l.Drop {
+		dropped, err := jsonedit.Delete(nil, body, p)
+		if err != nil {
+			return nil, apierr.New(apierr.Invalid, "AB01: %s: drop_params: %v", l.Path, err).WithCode("AB01")
+		}
+		body = dropped
+	}
+	doc := new(jsonedit.Doc)
+	if err := doc.Scan(body); err != nil {
+		return nil, apierr.New(apierr.Invalid, "%s: the config's parameters make the body unreadable: %v", l.Path, err)
+	}
+	return doc, nil
+}
+
+// quirks adds what the provider's row asks for to list.
+func (l *Leaf) quirks(x *Exchange, doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
+	q := quirks{doc: doc, list: slices.Clip(list)}
 	rule := l.Target.Rule(x.Sent)
 	q.drop(l.Target.Drop)
 	q.drop(rule.Drop)
@@ -85,8 +131,8 @@ func (q *quirks) clamp(limits map[string]provider.Range) {
 	}
 }
 
-// edited returns a buffer with the body of doc after edits, held once.
-func (l *Leaf) edited(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
+// splice returns a buffer with the body of doc after edits, held once.
+func (l *Leaf) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
 	size := len(doc.Bytes())
 	for _, e := range edits {
 		size += len(e.Name) + len(e.Value) + len(e.Rename) + len(`,"":`)
@@ -99,5 +145,8 @@ func (l *Leaf) edited(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffe
 	return buf, nil
 }
 
-// ParamsHeader joins what became of parameters for x-gateway-params.
-func (x *Exchange) ParamsHeader() string { return strings.Join(x.Params, ", ") }
+// ParamsHeader joins what became of settings and parameters for
+// x-gateway-params.
+func (x *Exchange) ParamsHeader() string {
+	return strings.Join(slices.Concat(x.Notes, x.Params), ", ")
+}

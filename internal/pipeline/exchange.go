@@ -9,11 +9,15 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"modelgate/api"
+	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
@@ -52,19 +56,64 @@ type Exchange struct {
 
 	// Upload is a body that streams through, and Length its announced length
 	// or -1. It can be sent once.
-	Upload io.ReadCloser
-	Length int64
+	Upload     io.Reader
+	Length     int64
+	uploadRead atomic.Bool
 
 	Model  string // as asked for, without the name of a managed provider before it
 	Sent   string // the model of the last attempt
 	Edits  []jsonedit.Edit
 	Stream bool
 
-	// Params tells what became of request parameters, as x-gateway-params says it.
+	// Params tells what became of request parameters in the last attempt, and
+	// Notes what became of settings, as x-gateway-params says it.
 	Params []string
+	Notes  []string
 
 	// Waited is the time spent on providers so far.
 	Waited time.Duration
+
+	// Resolve returns the target that a leaf of a config names, as the
+	// exchange's identity may use it. It is asked once per attempt and does no
+	// I/O. Nil is enough for handlers that were not compiled.
+	Resolve func(leaf *config.Config) (*provider.Target, error)
+
+	// Budget is when no further attempt is begun. Zero means never.
+	Budget time.Time
+
+	// Retries is how often the last target was tried again; -1 when retrying
+	// ended although the outcome asked for more.
+	Retries int
+
+	// Decisions tells why the exchange went where it went. It is kept only
+	// while Explain is true.
+	Explain   bool
+	Decisions []reqlog.Decision
+
+	// elsewhere is true while a fallback has further targets.
+	elsewhere bool
+}
+
+// decide keeps the reason of a choice, when somebody will read it.
+func (x *Exchange) decide(path, format string, args ...any) {
+	if x.Explain {
+		x.Decisions = append(x.Decisions, reqlog.Decision{Path: path, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// note announces an adaptation in x-gateway-params, once.
+func (x *Exchange) note(text string) {
+	if !slices.Contains(x.Notes, text) {
+		x.Notes = append(x.Notes, text)
+	}
+}
+
+// overBudget reports whether no further attempt may begin.
+func (x *Exchange) overBudget() bool { return x.budgetEnds(0) }
+
+// budgetEnds reports whether the budget has ended after waiting d.
+func (x *Exchange) budgetEnds(d time.Duration) bool {
+	return !x.Budget.IsZero() && time.Now().Add(d).After(x.Budget)
 }
 
 // Response is an answer whose head may be sent. Exactly one of Bytes, Events

@@ -23,17 +23,17 @@ func (l *Leaf) failure(w watch, req *http.Request, err error) error {
 		return apierr.New(apierr.Timeout, "%s did not answer within the request timeout of %d ms",
 			l.Target.ID, l.Timeout.Milliseconds()).WithCause(f)
 	case f.Timeout():
-		return apierr.New(apierr.UpstreamTimeout, "%s: %v", l.Target.ID, f).WithCode(f.Kind.String())
+		return apierr.New(apierr.UpstreamTimeout, "%s: %s", l.Target.ID, f.Reason()).WithCode(f.Kind.String()).WithCause(f)
 	}
 	switch f.Kind {
 	case upstream.Refused:
-		return apierr.New(apierr.Invalid, "%v", f).WithParam("custom_host").WithCode("custom_host_refused")
+		return apierr.New(apierr.Invalid, "%s", f.Reason()).WithParam("custom_host").WithCode("custom_host_refused")
 	case upstream.Canceled:
 		return apierr.New(apierr.ClientGone, "the client closed the request").WithCause(f)
 	case upstream.Upload:
 		return apierr.New(apierr.Invalid, "the request's body ended before its announced length").WithCause(f)
 	case upstream.BadRequest:
-		return apierr.New(apierr.Invalid, "%v", f)
+		return apierr.New(apierr.Invalid, "%s", f.Reason())
 	}
-	return apierr.New(apierr.UpstreamFailed, "%s: %v", l.Target.ID, f).WithCode("upstream_" + f.Kind.String()).WithCause(f)
+	return apierr.New(apierr.UpstreamFailed, "%s: %s", l.Target.ID, f.Reason()).WithCode("upstream_" + f.Kind.String()).WithCause(f)
 }

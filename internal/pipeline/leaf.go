@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -28,6 +29,17 @@ type Engine struct {
 
 	// UserAgent is sent on unified routes.
 	UserAgent string
+
+	// Random returns a number in [0, 1) for draws and jitter. Nil takes
+	// math/rand/v2.
+	Random func() float64
+}
+
+func (e *Engine) random() float64 {
+	if e.Random != nil {
+		return e.Random()
+	}
+	return rand.Float64()
 }
 
 // Leaf calls one target.
@@ -43,14 +55,29 @@ type Leaf struct {
 	// Forward lists request headers that go to the provider as they are.
 	Forward []string
 
-	// Override is spliced into JSON bodies. Model repeats its model, empty when
-	// the client's own is kept.
+	// Defaults fill what a JSON body lacks, Override replaces and Drop removes,
+	// in this order. Model repeats the model in Override, empty when the
+	// client's own is kept.
+	Defaults []jsonedit.Edit
 	Override []jsonedit.Edit
+	Drop     []jsonedit.Path
 	Model    string
+
+	// resolve finds the target of an exchange. Nil where Target is set.
+	resolve func(x *Exchange) (*provider.Target, error)
 }
 
 // Handle makes one attempt.
 func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	if l.resolve != nil {
+		t, err := l.resolve(x)
+		if err != nil {
+			return nil, err
+		}
+		bound := *l
+		bound.Target, bound.resolve = t, nil
+		l = &bound
+	}
 	x.Sent = x.Model
 	if l.Model != "" {
 		x.Sent = l.Model
@@ -158,25 +185,22 @@ func nothing() {}
 // spliced in where it is JSON.
 func (l *Leaf) body(w watch, x *Exchange, call *provider.Call) (release func(), err error) {
 	if x.Upload != nil {
-		call.Body = provider.Body{Open: w.upload(x.Upload), Length: x.Length}
+		call.Body = provider.Body{Open: w.upload(x), Length: x.Length}
 		return nothing, nil
 	}
 	if x.Body == nil {
 		return nothing, nil
 	}
-	buf, release := x.Body, nothing
-	if edits := l.edits(x); len(edits) > 0 {
-		if buf, err = l.edited(x.Doc, edits); err != nil {
-			return nil, err
-		}
-		release = buf.Release
+	buf, err := l.shaped(x)
+	if err != nil {
+		return nil, err
 	}
 	call.Body = provider.Body{
 		Open:       func() (io.ReadCloser, error) { return buf.Reader(), nil },
 		Length:     int64(buf.Len()),
 		Replayable: true,
 	}
-	return release, nil
+	return buf.Release, nil
 }
 
 func outOfMemory(err error) error {

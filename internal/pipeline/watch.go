@@ -52,17 +52,22 @@ func (w watch) stop() {
 
 // upload returns an opener for a body that streams through. Each read starts
 // the wait for the answer's head anew: a long upload is not a slow provider.
-func (w watch) upload(body io.ReadCloser) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return &uploading{body, w.dog}, nil }
+func (w watch) upload(x *Exchange) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return &uploading{x, w.dog}, nil }
 }
 
 type uploading struct {
-	io.ReadCloser
+	x   *Exchange
 	dog *upstream.Watchdog
 }
 
 func (u *uploading) Read(p []byte) (int, error) {
-	n, err := u.ReadCloser.Read(p)
+	u.x.uploadRead.Store(true)
+	n, err := u.x.Upload.Read(p)
 	u.dog.Phase(upstream.Header)
 	return n, err
 }
+
+// Close leaves the client's body open: an attempt that did not read it may be
+// followed by another. The HTTP server closes it.
+func (u *uploading) Close() error { return nil }

@@ -86,3 +86,9 @@ type Attempt struct {
 	Start    time.Duration // since the exchange's Time
 	Took     time.Duration // until the answer's head, or the error
 }
+
+// Decision is one reason why an exchange went where it went.
+type Decision struct {
+	Path string `json:"path"` // JSON path of the node that decided
+	Text string `json:"text"`
+}

@@ -87,12 +87,6 @@ func Faults() []Fault {
 	return list
 }
 
-// splitModel cuts a model name into the name proper and its faults.
-func splitModel(model string) (name, faults string) {
-	name, faults, _ = strings.Cut(model, "+")
-	return name, faults
-}
-
 // parsePlan reads fault=value+fault=value. Empty items are ignored, since
 // names of real models end in a plus.
 func parsePlan(text string) (p plan, err error) {

@@ -173,6 +173,7 @@ func TestAProxyThatFailsGivesNoPasswordAway(t *testing.T) {
 		proxy func(*http.Request) (*url.URL, error)
 	}{
 		{"cannot be reached", http.ProxyURL(&url.URL{Scheme: "http", Host: mustClosedPort(t), User: url.UserPassword("u", "pl4nted")})},
+		//lint:ignore SA1007 the address is meant to be wrong
 		{"is misconfigured", func(*http.Request) (*url.URL, error) { return url.Parse("http://u:pl4nted@[::1") }},
 	} {
 		c := upstream.New(upstream.Options{Proxy: tt.proxy})

@@ -64,7 +64,7 @@ func (h *handshaker) DialContext(ctx context.Context, network, addr string) (net
 // to one it judged. A name that changes its answer afterwards gains nothing.
 type pinnedDialer struct {
 	guard    *guard
-	dialer   *net.Dialer
+	dial     dialFunc
 	resolver Resolver
 	timeout  time.Duration
 }
@@ -123,5 +123,5 @@ func (d *pinnedDialer) dialOne(ctx context.Context, network, addr string, left i
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
 		defer cancel()
 	}
-	return d.dialer.DialContext(ctx, network, addr)
+	return d.dial(ctx, network, addr)
 }

@@ -81,8 +81,12 @@ type Failure struct {
 // Error says what happened to whom, in words of this package and of a few
 // types that hold nothing secret. The URL's path and query, headers and bytes
 // that the provider sent are never part of it.
-func (f *Failure) Error() string {
-	text := "calling " + f.Host + ": " + kindWords[f.Kind].text
+func (f *Failure) Error() string { return "calling " + f.Host + ": " + f.Reason() }
+
+// Reason is Error without the host, for those who may not know it: clients of
+// a managed provider.
+func (f *Failure) Reason() string {
+	text := kindWords[f.Kind].text
 	if d := f.detail(); d != "" {
 		text += " (" + d + ")"
 	}

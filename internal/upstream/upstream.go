@@ -60,6 +60,9 @@ type Options struct {
 
 	// Resolver resolves the names of guarded requests. Nil means net.DefaultResolver.
 	Resolver Resolver
+	// Dial connects to a "host:port", of a guarded request to an address that
+	// was judged. Nil means a net.Dialer with the times above.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// RootCAs are the authorities trusted for TLS. Nil means the system's.
 	RootCAs *x509.CertPool
 	// Proxy chooses the proxy of an unguarded request. Nil means the
@@ -87,10 +90,9 @@ type Client struct {
 func New(o Options) *Client {
 	o = o.withDefaults()
 	g := newGuard(o)
-	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: o.KeepAlive}
-	pinned := &pinnedDialer{guard: g, dialer: dialer, resolver: o.Resolver, timeout: o.DialTimeout}
+	pinned := &pinnedDialer{guard: g, dial: o.Dial, resolver: o.Resolver, timeout: o.DialTimeout}
 
-	open := newTransport(o, dialer.DialContext)
+	open := newTransport(o, o.Dial)
 	open.Proxy = o.Proxy
 	guarded := newTransport(o, pinned.DialContext)
 	// Clients may name any number of hosts: bound what they leave open.
@@ -152,6 +154,9 @@ func (o Options) withDefaults() Options {
 	o.UserAgent = or(o.UserAgent, "modelgate")
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: o.DialTimeout, KeepAlive: o.KeepAlive}).DialContext
 	}
 	if o.Proxy == nil {
 		o.Proxy = http.ProxyFromEnvironment

@@ -1,0 +1,159 @@
+package pipeline
+
+import (
+	"context"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"modelgate/config"
+)
+
+// balance draws one branch by weight. It does not fail over: the drawn
+// branch's outcome is the answer.
+type balance struct {
+	picker
+	engine *Engine
+	sticky *sticky // nil: every draw is free
+}
+
+// Handle draws a branch.
+func (b *balance) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	list := b.fit(x)
+	i, kept := b.sticky.recall(x, list)
+	if !kept {
+		i = b.draw(list)
+		b.sticky.keep(x, i)
+	}
+	x.decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
+	return b.branches[i].Handle(ctx, x)
+}
+
+// draw picks by weight. Where only branches of weight zero are left, the first
+// of them serves: they are never drawn while another can be.
+func (b *balance) draw(list []int) int {
+	sum := 0.0
+	for _, i := range list {
+		sum += b.branches[i].weight
+	}
+	r := b.engine.random() * sum
+	for _, i := range list {
+		if w := b.branches[i].weight; w > 0 {
+			if r < w {
+				return i
+			}
+			r -= w
+		}
+	}
+	for _, i := range list { // the sum's rounding
+		if b.branches[i].weight > 0 {
+			return i
+		}
+	}
+	return list[0]
+}
+
+// sticky keeps requests with equal fields on one branch.
+type sticky struct {
+	fields []string
+	ttl    time.Duration
+	kept   *assignments
+}
+
+func (b *build) sticky(n *config.Config) *sticky {
+	s := n.Strategy.Sticky
+	if s == nil || !s.Enabled {
+		return nil
+	}
+	ttl := s.TTL
+	if ttl == 0 {
+		ttl = config.DefaultStickyTTL
+	}
+	return &sticky{fields: s.HashFields, ttl: ttl, kept: b.State.assignments(b.key, n.Path)}
+}
+
+// recall returns the branch that the exchange's fields were given to, when it
+// is still fit.
+func (s *sticky) recall(x *Exchange, fit []int) (int, bool) {
+	h, ok := s.hash(x)
+	if !ok {
+		return 0, false
+	}
+	i, ok := s.kept.get(h, time.Now())
+	if !ok {
+		return 0, false
+	}
+	for _, f := range fit {
+		if f == i {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (s *sticky) keep(x *Exchange, i int) {
+	if h, ok := s.hash(x); ok {
+		s.kept.put(h, i, time.Now().Add(s.ttl))
+	}
+}
+
+// hash reads the fields, and false when one is missing: the draw is then free.
+func (s *sticky) hash(x *Exchange) (uint64, bool) {
+	if s == nil || len(s.fields) == 0 {
+		return 0, false
+	}
+	h := fnv.New64a()
+	for _, f := range s.fields {
+		v, ok := x.Lookup(f)
+		if !ok {
+			return 0, false
+		}
+		h.Write(v)
+		h.Write([]byte{0})
+	}
+	return h.Sum64(), true
+}
+
+// maxAssignments bounds what one sticky node remembers.
+const maxAssignments = 100_000
+
+// assignments remembers which branch a hash was given to.
+type assignments struct {
+	mu sync.Mutex
+	to map[uint64]assignment // guarded by mu
+}
+
+type assignment struct {
+	branch int
+	until  time.Time
+}
+
+func (a *assignments) get(h uint64, now time.Time) (int, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	as, ok := a.to[h]
+	return as.branch, ok && now.Before(as.until)
+}
+
+func (a *assignments) put(h uint64, branch int, until time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.to == nil {
+		a.to = make(map[uint64]assignment)
+	}
+	if len(a.to) >= maxAssignments {
+		a.forget()
+	}
+	a.to[h] = assignment{branch, until}
+}
+
+// forget drops what has ended, and some others when nothing has.
+func (a *assignments) forget() {
+	now, spare := time.Now(), maxAssignments/10
+	for h, as := range a.to {
+		if !now.Before(as.until) || spare > 0 {
+			delete(a.to, h)
+			spare--
+		}
+	}
+}

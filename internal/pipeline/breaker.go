@@ -1,0 +1,179 @@
+package pipeline
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"modelgate/config"
+	"modelgate/internal/apierr"
+)
+
+// gate says whether a leaf may be used. It holds the circuit breaker (closed,
+// open, half-open with one probe) and the time until which the provider asked
+// to be left alone. Settled readings, number 8.
+type gate struct {
+	rule *config.Breaker // nil: no breaker, the gate only parks
+
+	mu       sync.Mutex
+	failures int       // in a row while closed; guarded by mu, as is all below
+	window   time.Time // begin of the counting for the percentage
+	requests int       // counted in the window
+	failed   int       // of them
+	opened   time.Time // zero while closed
+	probing  bool
+	parked   time.Time // until then
+}
+
+// ready reports whether a strategy should consider the leaf at now.
+func (g *gate) ready(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Before(g.parked) {
+		return false
+	}
+	return g.opened.IsZero() || !g.probing && g.cooled(now)
+}
+
+func (g *gate) cooled(now time.Time) bool { return now.Sub(g.opened) >= g.rule.Cooldown }
+
+// since returns when the leaf went out of use, for choosing among leaves of
+// which none is ready: the one that has waited longest comes first.
+func (g *gate) since(now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.opened.IsZero() {
+		return g.opened
+	}
+	return g.parked
+}
+
+// enter lets an attempt in. An open circuit lets in one probe at a time, once
+// it has cooled down or when the caller has nobody else.
+func (g *gate) enter() (probe, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.opened.IsZero() {
+		return false, true
+	}
+	if g.probing {
+		return false, false
+	}
+	g.probing = true
+	return true, true
+}
+
+// leave reports how an attempt ended. What says nothing about the provider's
+// health changes nothing, but always ends the probe.
+func (g *gate) leave(o outcome, probe bool, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if o.asked && o.retryAfter > 0 {
+		g.parked = now.Add(o.retryAfter)
+	}
+	if probe {
+		g.probing = false
+	}
+	if g.rule == nil {
+		return
+	}
+	switch g.judge(o) {
+	case bad:
+		g.fail(probe, now)
+	case good:
+		g.succeed(probe, now)
+	}
+}
+
+type health uint8
+
+const (
+	neutral health = iota
+	good
+	bad
+)
+
+// judge says what an outcome tells of the provider. Client faults tell
+// nothing, and a rate limit that names its end is what parking is for.
+func (g *gate) judge(o outcome) health {
+	switch {
+	case o.final():
+		return neutral
+	case g.rule.FailureStatusCodes != nil && slices.Contains(g.rule.FailureStatusCodes, o.status):
+		return bad
+	case g.rule.FailureStatusCodes != nil:
+		return good
+	case o.status == http.StatusTooManyRequests && o.asked:
+		return neutral
+	case o.status >= 500, o.status == http.StatusRequestTimeout, o.status == http.StatusTooManyRequests:
+		return bad
+	case o.status >= 400:
+		return neutral
+	}
+	return good
+}
+
+func (g *gate) fail(probe bool, now time.Time) {
+	if probe {
+		g.opened = now
+		return
+	}
+	g.count(now)
+	g.failures++
+	g.failed++
+	over := g.rule.FailureThreshold > 0 && float64(g.failures) >= g.rule.FailureThreshold
+	rate := 100 * float64(g.failed) / float64(g.requests)
+	if g.rule.FailurePercentage > 0 && g.requests >= g.rule.MinimumRequests && rate >= g.rule.FailurePercentage {
+		over = true
+	}
+	if over && g.opened.IsZero() {
+		g.opened = now
+	}
+}
+
+func (g *gate) succeed(probe bool, now time.Time) {
+	if probe {
+		g.opened, g.window = time.Time{}, time.Time{}
+	}
+	g.count(now)
+	g.failures = 0
+}
+
+// count takes an attempt into the window, which is as long as the cooldown.
+func (g *gate) count(now time.Time) {
+	if now.Sub(g.window) > g.rule.Cooldown {
+		g.window, g.requests, g.failed = now, 0, 0
+	}
+	g.requests++
+}
+
+func (g *gate) idle(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.opened.IsZero() && g.failures == 0 && !now.Before(g.parked)
+}
+
+// gated is a leaf behind its gate.
+type gated struct {
+	gate *gate
+	path string
+	next Handler
+}
+
+// Handle refuses while another request probes an open circuit.
+func (h *gated) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	probe, ok := h.gate.enter()
+	if !ok {
+		x.decide(h.path, "circuit open, a probe is under way")
+		return nil, apierr.New(apierr.Unavailable, "%s: the circuit breaker is open; another request is probing the target", h.path).WithCode("circuit_open")
+	}
+	if probe {
+		x.decide(h.path, "circuit open, probing")
+	}
+	res, err := h.next.Handle(ctx, x)
+	now := time.Now()
+	h.gate.leave(outcomeOf(res, err, now), probe, now)
+	return res, err
+}

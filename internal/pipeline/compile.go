@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"modelgate/config"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/provider"
+)
+
+// Compiler turns configs into handlers. It is safe for concurrent use.
+type Compiler struct {
+	Engine *Engine
+	State  *State
+}
+
+// Tree is a compiled config: a handler per node.
+type Tree struct {
+	Handler
+	// Leaves are the effective settings of the leaves, in the order of the text.
+	Leaves []*config.Config
+}
+
+// Compile returns the tree of root, which config.Parse has accepted.
+func (c *Compiler) Compile(root *config.Config) *Tree {
+	b := build{Compiler: c, key: configKey(root), tree: new(Tree)}
+	b.tree.Handler = b.node(nil, root).Handler
+	return b.tree
+}
+
+// build is one compilation.
+type build struct {
+	*Compiler
+	key  string // names the config in State
+	tree *Tree
+}
+
+// branch is a node as its parent sees it.
+type branch struct {
+	Handler
+	path   string
+	name   string
+	weight float64
+	codes  []int   // statuses on which a fallback leaves this branch; nil: the parent's
+	gates  []*gate // of the leaves below
+}
+
+// node compiles n below parent, whose settings are effective already.
+func (b *build) node(parent, n *config.Config) branch {
+	eff := config.Inherit(parent, n)
+	out := branch{path: n.Path, name: n.Name, weight: 1, codes: n.OnStatusCodes}
+	if n.Weight != nil {
+		out.weight = *n.Weight
+	}
+	if n.Strategy == nil {
+		out.Handler, out.gates = b.leaf(eff)
+		return out
+	}
+	var branches []branch
+	for _, t := range n.Targets {
+		child := b.node(eff, t)
+		branches = append(branches, child)
+		out.gates = append(out.gates, child.gates...)
+	}
+	out.Handler = b.strategy(eff, branches)
+	if n.Strategy.Mode == config.Fallback {
+		out.codes = nil // its own list is for its children
+	}
+	return out
+}
+
+func (b *build) strategy(n *config.Config, branches []branch) Handler {
+	pick := picker{path: n.Path, branches: branches}
+	switch n.Strategy.Mode {
+	case config.Fallback:
+		codes := n.Strategy.OnStatusCodes
+		if codes == nil {
+			codes = n.OnStatusCodes
+		}
+		return &fallback{picker: pick, codes: codes}
+	case config.Loadbalance:
+		return &balance{picker: pick, engine: b.Engine, sticky: b.sticky(n)}
+	case config.Conditional:
+		return newConditional(pick, n.Strategy)
+	case config.Latency:
+		return &fastest{picker: pick, engine: b.Engine, speeds: b.State.speeds(b.key, n.Path, len(branches))}
+	case config.Cost:
+		return unpriced{}
+	}
+	return branches[0].Handler // single: the first target
+}
+
+// leaf compiles the handlers of one target. Their order is the order in which
+// an exchange meets them: the circuit breaker lets it in, retries repeat the
+// call, the call goes out.
+func (b *build) leaf(n *config.Config) (Handler, []*gate) {
+	b.tree.Leaves = append(b.tree.Leaves, n)
+	call := &Leaf{
+		Engine:   b.Engine,
+		Path:     n.Path,
+		Timeout:  n.RequestTimeout,
+		Forward:  n.ForwardHeaders,
+		Defaults: edits(n.DefaultParams),
+		Override: edits(n.OverrideParams),
+		Drop:     paths(n.DropParams),
+		resolve:  func(x *Exchange) (*provider.Target, error) { return x.Resolve(n) },
+	}
+	call.Model, _ = n.OverrideParams.Text("model")
+	g := b.State.gate(b.key, n.Path, n.Breaker)
+	return &gated{gate: g, path: n.Path, next: newRetry(n, b.Engine, call)}, []*gate{g}
+}
+
+func edits(o config.Object) []jsonedit.Edit {
+	list := make([]jsonedit.Edit, len(o))
+	for i, m := range o {
+		list[i] = jsonedit.Edit{Name: m.Name, Value: m.Value}
+	}
+	return list
+}
+
+func paths(list []string) []jsonedit.Path {
+	out := make([]jsonedit.Path, 0, len(list))
+	for _, s := range list {
+		if p, err := jsonedit.ParsePath(s); err == nil { // config.Parse has judged them
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package pipeline
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"modelgate/internal/apierr"
+)
+
+// fastest sends an exchange to the quicker of two branches drawn at random, by
+// a moving average of the time to the answer's head that jumps up at once and
+// comes down slowly, times the requests it has open. Both keep a slow branch
+// from being chosen while it is slow and let it be found again.
+type fastest struct {
+	picker
+	engine *Engine
+	speeds *speeds
+}
+
+// decay is the time in which an old measurement loses most of its weight.
+const decay = 10 * time.Second
+
+// Handle calls the better of two.
+func (f *fastest) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	list := f.fit(x)
+	i := f.choose(list)
+	x.decide(f.branches[i].path, "chosen by latency")
+	began := time.Now()
+	f.speeds.start(i)
+	res, err := f.branches[i].Handle(ctx, x)
+	now := time.Now()
+	took := now.Sub(began)
+	if !outcomeOf(res, err, now).success() {
+		took = max(took, time.Second) // a quick refusal is not speed
+	}
+	f.speeds.end(i, took, now)
+	return res, err
+}
+
+func (f *fastest) choose(list []int) int {
+	if len(list) == 1 {
+		return list[0]
+	}
+	a := int(f.engine.random() * float64(len(list)))
+	b := int(f.engine.random() * float64(len(list)-1))
+	if b >= a {
+		b++
+	}
+	return f.speeds.better(list[a], list[b], time.Now())
+}
+
+// speeds are what is known of a node's branches.
+type speeds struct {
+	mu sync.Mutex
+	of []speed // guarded by mu
+}
+
+type speed struct {
+	average time.Duration
+	at      time.Time
+	open    int
+}
+
+func (s *speeds) start(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[i].open++
+}
+
+func (s *speeds) end(i int, took time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &s.of[i]
+	v.open--
+	if old := v.now(now); took < old {
+		w := math.Exp(-float64(now.Sub(v.at)) / float64(decay))
+		took = time.Duration(w*float64(old) + (1-w)*float64(took))
+	}
+	v.average, v.at = took, now
+}
+
+// now is the average at t: what was measured long ago counts less.
+func (v *speed) now(t time.Time) time.Duration {
+	if v.at.IsZero() {
+		return 0
+	}
+	return time.Duration(float64(v.average) * math.Exp(-float64(t.Sub(v.at))/float64(10*decay)))
+}
+
+func (s *speeds) better(a, b int, now time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cost := func(i int) float64 { return float64(s.of[i].now(now)+time.Millisecond) * float64(s.of[i].open+1) }
+	if cost(b) < cost(a) {
+		return b
+	}
+	return a
+}
+
+// unpriced stands where a node wants the cheapest target.
+type unpriced struct{}
+
+// Handle refuses: choosing by price needs the catalogue of prices.
+func (unpriced) Handle(context.Context, *Exchange) (*Response, error) {
+	return nil, apierr.New(apierr.Unsupported, "strategy.mode cost is not offered yet: this version has no catalogue of prices")
+}

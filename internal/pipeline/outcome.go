@@ -1,0 +1,80 @@
+package pipeline
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"modelgate/internal/apierr"
+)
+
+// outcome is how an attempt or a branch ended, as strategies see it.
+type outcome struct {
+	status     int
+	kind       apierr.Kind // of an error made by the gateway
+	failed     bool        // the gateway made an error
+	retryAfter time.Duration
+	asked      bool // the provider said when to come back
+}
+
+func outcomeOf(res *Response, err error, now time.Time) outcome {
+	if err != nil {
+		e := apierr.From(err)
+		return outcome{status: e.Status(), kind: e.Kind, failed: true}
+	}
+	o := outcome{status: res.Status}
+	switch res.Status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, 529:
+		o.retryAfter, o.asked = retryAfter(res.Header, now)
+	}
+	return o
+}
+
+func (o outcome) success() bool { return !o.failed && o.status >= 200 && o.status < 300 }
+
+// final reports whether nobody else can do better: the client has left.
+func (o outcome) final() bool { return o.failed && o.kind == apierr.ClientGone }
+
+// network reports whether no answer came, or none that could be read.
+func (o outcome) network() bool {
+	return o.failed && (o.kind == apierr.UpstreamFailed || o.kind == apierr.UpstreamTimeout)
+}
+
+// triggers reports whether a fallback leaves a branch with this outcome. Nil
+// codes mean every outcome that is no success.
+func (o outcome) triggers(codes []int) bool {
+	if o.final() {
+		return false
+	}
+	if codes == nil {
+		return !o.success()
+	}
+	return slices.Contains(codes, o.status)
+}
+
+// retryAfter reads when a provider wants to be asked again: milliseconds as
+// some providers send them, then seconds or a date (RFC 9110, 10.2.3).
+func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+		if ms, err := strconv.ParseFloat(h.Get(name), 64); err == nil && ms >= 0 && ms < 1e9 {
+			return time.Duration(ms * float64(time.Millisecond)), true
+		}
+	}
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if sec, err := strconv.ParseFloat(v, 64); err == nil && sec >= 0 && sec < 1e6 {
+		return time.Duration(sec * float64(time.Second)), true
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(t.Sub(now), 0), true
+	}
+	return 0, false
+}
+
+// spent reports whether the exchange can't be sent again: its body streamed
+// through and was read.
+func (x *Exchange) spentBody() bool { return x.Upload != nil && x.uploadRead.Load() }
+
+var errNoTarget = errors.New("a strategy without targets")

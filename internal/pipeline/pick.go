@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"modelgate/internal/apierr"
+)
+
+// picker is what strategies share: their branches and which of them are fit.
+type picker struct {
+	path     string
+	branches []branch
+}
+
+// ready reports whether any leaf below the branch may be used.
+func (b *branch) ready(now time.Time) bool {
+	return slices.ContainsFunc(b.gates, func(g *gate) bool { return g.ready(now) })
+}
+
+// fit returns the indexes of branches that may be used. When none is, it is
+// the one that went out of use first, so that it gets probed.
+func (p *picker) fit(x *Exchange) []int {
+	now := time.Now()
+	list := make([]int, 0, len(p.branches))
+	for i := range p.branches {
+		if p.branches[i].ready(now) {
+			list = append(list, i)
+			continue
+		}
+		x.decide(p.branches[i].path, "skipped: circuit open or parked")
+	}
+	if len(list) > 0 || len(p.branches) == 0 {
+		return list
+	}
+	first := 0
+	for i := range p.branches {
+		if p.branches[i].since(now).Before(p.branches[first].since(now)) {
+			first = i
+		}
+	}
+	x.decide(p.branches[first].path, "all targets are out of use; this one for the longest time")
+	return []int{first}
+}
+
+func (b *branch) since(now time.Time) time.Time {
+	var first time.Time
+	for i, g := range b.gates {
+		if t := g.since(now); i == 0 || t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// fallback tries its branches in order until one ends in an outcome that
+// triggers nothing. The last one tried is the answer.
+type fallback struct {
+	picker
+	codes []int // nil: every outcome that is no success
+}
+
+// Handle tries the branches that are fit.
+func (f *fallback) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	list := f.fit(x)
+	further := x.elsewhere
+	defer func() { x.elsewhere = further }()
+	for n, i := range list {
+		b := &f.branches[i]
+		last := n == len(list)-1
+		x.elsewhere = further || !last
+		res, err := b.Handle(ctx, x)
+		o := outcomeOf(res, err, time.Now())
+		if last || !o.triggers(f.codesOf(b)) || x.spentBody() || x.overBudget() {
+			return res, err
+		}
+		x.decide(b.path, "ended in %d, falling back", o.status)
+		if res != nil {
+			res.Close()
+		}
+	}
+	return nil, apierr.From(errNoTarget)
+}
+
+func (f *fallback) codesOf(b *branch) []int {
+	if b.codes != nil {
+		return b.codes
+	}
+	return f.codes
+}

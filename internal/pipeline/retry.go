@@ -1,0 +1,119 @@
+package pipeline
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"modelgate/config"
+	"modelgate/internal/apierr"
+)
+
+// Backoff of retries: full jitter below a bound that doubles. Settled
+// readings, number 5.
+const (
+	firstBackoff = 200 * time.Millisecond
+	maxBackoff   = 16 * time.Second
+	// maxRetryAfter is the longest wait a provider may ask for; beyond it the
+	// answer is given to the client, with what the provider asked for.
+	maxRetryAfter = 60 * time.Second
+)
+
+var usualRetry = []int{429, 500, 502, 503, 504, 529}
+
+// retry repeats attempts at one target.
+type retry struct {
+	path     string
+	next     Handler
+	engine   *Engine
+	attempts int // repetitions after the first attempt
+	clamped  bool
+	codes    []int
+	obey     bool // wait as long as the provider asks
+}
+
+func newRetry(n *config.Config, e *Engine, next Handler) Handler {
+	attempts, clamped := n.Retry.Limited()
+	if attempts == 0 {
+		return next
+	}
+	codes := n.Retry.OnStatusCodes
+	if codes == nil {
+		codes = usualRetry
+	}
+	return &retry{path: n.Path, next: next, engine: e, attempts: attempts, clamped: clamped, codes: codes, obey: n.Retry.UseRetryAfter}
+}
+
+// Handle repeats until an attempt ends in something that is not to be retried,
+// or no repetition is left. The count it leaves is -1 when retrying ended
+// although the outcome asked for more.
+func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	if r.clamped {
+		x.note("retry.attempts;clamped=5")
+	}
+	var waited time.Duration
+	for n := 0; ; n++ {
+		x.Retries = n
+		res, err := r.next.Handle(ctx, x)
+		o := outcomeOf(res, err, time.Now())
+		if !r.wants(o) || x.spentBody() {
+			return res, err
+		}
+		wait, ok := r.wait(x, o, n, waited)
+		if !ok {
+			x.Retries = -1
+			return res, err
+		}
+		x.decide(r.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
+		if res != nil {
+			res.Close()
+		}
+		waited += wait
+		if err := sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wants reports whether an outcome is worth another try. An attempt's own
+// timeout is one only where 408 is listed.
+func (r *retry) wants(o outcome) bool {
+	if o.success() || o.final() {
+		return false
+	}
+	return o.network() || slices.Contains(r.codes, o.status)
+}
+
+// wait returns how long to wait before the next try, and false when there is
+// none: none is left, the wait is too long, or another target can serve now.
+func (r *retry) wait(x *Exchange, o outcome, n int, waited time.Duration) (time.Duration, bool) {
+	if n >= r.attempts {
+		return 0, false
+	}
+	d := time.Duration(r.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))
+	if o.asked {
+		if x.elsewhere && o.status == http.StatusTooManyRequests {
+			return 0, false
+		}
+		if r.obey {
+			d = o.retryAfter
+			if waited+d > maxRetryAfter {
+				return 0, false
+			}
+		}
+	}
+	return d, !x.budgetEnds(d)
+}
+
+// sleep waits, unless the client leaves first.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(ctx))
+	}
+}

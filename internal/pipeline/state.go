@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"modelgate/config"
+)
+
+// maxStates bounds what is remembered per kind. Configs come in headers, so
+// anyone with a key can make new ones.
+const maxStates = 100_000
+
+// State is what requests write: breakers, parked targets, speeds, sticky
+// assignments. It outlives snapshots and compiled trees and is keyed by a
+// config's canonical form and the path of a node in it. The zero value is
+// ready; it is safe for concurrent use.
+type State struct {
+	mu     sync.Mutex
+	gates  map[string]*gate // guarded by mu, as is all below
+	speed  map[string]*speeds
+	sticks map[string]*assignments
+}
+
+// configKey names a config whatever its spelling.
+func configKey(root *config.Config) string {
+	sum := sha256.Sum256(root.Canonical())
+	return hex.EncodeToString(sum[:16])
+}
+
+// gate returns the gate of a leaf. Leaves without a breaker have one too: it
+// parks them when the provider says when to come back.
+func (s *State) gate(key, path string, b *config.Breaker) *gate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := key + " " + path
+	if g, ok := s.gates[id]; ok {
+		return g
+	}
+	if s.gates == nil {
+		s.gates = make(map[string]*gate)
+	}
+	if len(s.gates) >= maxStates {
+		s.dropIdleGates(time.Now())
+	}
+	g := &gate{rule: b}
+	s.gates[id] = g
+	return g
+}
+
+// dropIdleGates forgets gates that say nothing: closed, without failures and
+// not parked. A compiled tree that still holds one keeps using it.
+func (s *State) dropIdleGates(now time.Time) {
+	for id, g := range s.gates {
+		if g.idle(now) {
+			delete(s.gates, id)
+		}
+	}
+}
+
+func (s *State) speeds(key, path string, n int) *speeds {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := key + " " + path
+	if v, ok := s.speed[id]; ok {
+		return v
+	}
+	if s.speed == nil || len(s.speed) >= maxStates {
+		s.speed = make(map[string]*speeds) // measured again within a few requests
+	}
+	v := &speeds{of: make([]speed, n)}
+	s.speed[id] = v
+	return v
+}
+
+func (s *State) assignments(key, path string) *assignments {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := key + " " + path
+	if a, ok := s.sticks[id]; ok {
+		return a
+	}
+	if s.sticks == nil || len(s.sticks) >= maxStates {
+		s.sticks = make(map[string]*assignments)
+	}
+	a := new(assignments)
+	s.sticks[id] = a
+	return a
+}
