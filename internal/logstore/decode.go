@@ -11,8 +11,6 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-var zeroUsage llm.Usage
-
 var errDamaged = errors.New("a block of log entries is damaged")
 
 // blockReader reads the entries of one block, the newest first.
@@ -94,10 +92,10 @@ type packed struct {
 
 // head is what filters look at. Strings are numbers of the block.
 type head struct {
-	flags                                                 uint64
-	status, total                                         int64
-	operation, organisation, workspace, key, owner, model uint64
-	trace                                                 []byte
+	flags                                                    uint64
+	status, total                                            int64
+	operation, organisation, workspace, key, provider, model uint64
+	trace                                                    []byte
 }
 
 // readHead reads the head and leaves r at the metadata.
@@ -110,7 +108,7 @@ func readHead(r *reader) head {
 		organisation: r.uvarint(),
 		workspace:    r.uvarint(),
 		key:          r.uvarint(),
-		owner:        r.uvarint(),
+		provider:     r.uvarint(),
 		model:        r.uvarint(),
 		trace:        r.take(r.count(1)),
 	}
@@ -129,7 +127,7 @@ func (p packed) entry() (*reqlog.Entry, error) {
 		Organisation: r.at(h.organisation),
 		Workspace:    r.at(h.workspace),
 		KeyID:        r.at(h.key),
-		Provider:     r.at(h.owner),
+		Provider:     r.at(h.provider),
 		Model:        r.at(h.model),
 		TraceID:      string(h.trace),
 	}

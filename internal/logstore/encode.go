@@ -3,6 +3,7 @@ package logstore
 import (
 	"encoding/binary"
 
+	"modelgate/internal/llm"
 	"modelgate/internal/reqlog"
 )
 
@@ -14,7 +15,7 @@ import (
 //
 // Strings that entries share (names, paths, models) are kept once and meant by
 // their number, from 1; 0 is the empty string. A body begins with what filters
-// look at, in the order of [encoder.add], so that an entry that does not match
+// look at, in the order of add, so that an entry that does not match
 // is skipped without being read to its end. Entries are ordered by falling id.
 const blockFormat = 1
 
@@ -100,20 +101,31 @@ func (c *encoder) appendBlock(dst []byte) []byte {
 func (c *encoder) add(e *reqlog.Entry) {
 	c.entries++
 	c.body = append(c.body[:0], e.ID[:]...)
-	c.addFilterFields(e)
+	flags := flagsOf(e)
+	c.addHead(e, flags)
 	c.addMetadata(e.Metadata)
 	c.addNames(e)
-	c.addSpans(e)
-	c.addTime(e)
-	c.addError(e)
-	c.addUsage(e)
+	if flags&flagSpans != 0 {
+		c.text(e.SpanID)
+		c.text(e.ParentSpanID)
+		c.ref(refSpanName, e.SpanName)
+	}
+	c.addTimes(e, flags)
+	if flags&flagError != 0 {
+		c.ref(refErrorSource, e.ErrorSource)
+		c.ref(refErrorCode, e.ErrorCode)
+		c.ref(refErrorMessage, e.ErrorMessage)
+	}
+	if flags&flagUsage != 0 {
+		c.addUsage(&e.Usage)
+	}
 	c.addAttempts(e.Attempts)
 	c.bodies = binary.AppendUvarint(c.bodies, uint64(len(c.body)))
 	c.bodies = append(c.bodies, c.body...)
 }
 
-func (c *encoder) addFilterFields(e *reqlog.Entry) {
-	c.uvarint(flagsOf(e))
+func (c *encoder) addHead(e *reqlog.Entry, flags uint64) {
+	c.uvarint(flags)
 	c.varint(int64(e.Status))
 	c.varint(int64(e.Total))
 	c.ref(refOperation, string(e.Operation))
@@ -136,7 +148,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	usage.Known = false
 	set(e.Stream, flagStream)
 	set(!e.Time.IsZero(), flagTime)
-	set(usage != (zeroUsage), flagUsage)
+	set(usage != llm.Usage{}, flagUsage)
 	set(e.Usage.Known, flagUsageKnown)
 	set(e.ErrorSource != "" || e.ErrorCode != "" || e.ErrorMessage != "", flagError)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
@@ -163,18 +175,10 @@ func (c *encoder) addNames(e *reqlog.Entry) {
 	c.ref(refUserAgent, e.UserAgent)
 }
 
-func (c *encoder) addSpans(e *reqlog.Entry) {
-	if e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "" {
-		c.text(e.SpanID)
-		c.text(e.ParentSpanID)
-		c.ref(refSpanName, e.SpanName)
-	}
-}
-
-// addTime packs the times and sizes. The entry's own time is kept as what it
+// addTimes packs the times and sizes. The entry's own time is kept as what it
 // differs from the id's.
-func (c *encoder) addTime(e *reqlog.Entry) {
-	if !e.Time.IsZero() {
+func (c *encoder) addTimes(e *reqlog.Entry, flags uint64) {
+	if flags&flagTime != 0 {
 		c.varint(e.Time.Unix() - millis(e.ID)/1000)
 		c.uvarint(uint64(e.Time.Nanosecond()))
 	}
@@ -185,20 +189,7 @@ func (c *encoder) addTime(e *reqlog.Entry) {
 	c.varint(e.ResponseBytes)
 }
 
-func (c *encoder) addError(e *reqlog.Entry) {
-	if e.ErrorSource != "" || e.ErrorCode != "" || e.ErrorMessage != "" {
-		c.ref(refErrorSource, e.ErrorSource)
-		c.ref(refErrorCode, e.ErrorCode)
-		c.ref(refErrorMessage, e.ErrorMessage)
-	}
-}
-
-func (c *encoder) addUsage(e *reqlog.Entry) {
-	u := e.Usage
-	u.Known = false
-	if u == zeroUsage {
-		return
-	}
+func (c *encoder) addUsage(u *llm.Usage) {
 	for _, n := range [...]int64{u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.Reasoning, u.InputAudio, u.OutputAudio} {
 		c.varint(n)
 	}

@@ -28,11 +28,11 @@ func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 		text string
 		of   func(*head) uint64
 	}{
-		{p.scope.Organisation, func(h *head) uint64 { return h.organisation }},
-		{p.scope.Workspace, func(h *head) uint64 { return h.workspace }},
+		{p.q.Scope.Organisation, func(h *head) uint64 { return h.organisation }},
+		{p.q.Scope.Workspace, func(h *head) uint64 { return h.workspace }},
 		{p.q.Workspace, func(h *head) uint64 { return h.workspace }},
 		{p.q.Model, func(h *head) uint64 { return h.model }},
-		{p.q.Provider, func(h *head) uint64 { return h.owner }},
+		{p.q.Provider, func(h *head) uint64 { return h.provider }},
 		{p.q.KeyID, func(h *head) uint64 { return h.key }},
 		{string(p.q.Operation), func(h *head) uint64 { return h.operation }},
 	} {
@@ -45,9 +45,9 @@ func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 		}
 		f.wanted = append(f.wanted, condition{c.of, n})
 	}
-	for i, key := range p.metadataK {
+	for key, value := range p.q.Metadata {
 		k, okKey := b.number(key)
-		v, okValue := b.number(p.metaV[i])
+		v, okValue := b.number(value)
 		if !okKey || !okValue {
 			return f, false
 		}

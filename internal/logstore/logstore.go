@@ -104,7 +104,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		log:     o.Logger,
 		batch:   o.Batch,
 		flush:   o.Flush,
-		limits:  usualLimits,
+		limits:  scanLimits{entries: scanEntries, bytes: scanBytes},
 		written: make(chan struct{}),
 	}
 	s.queue.init(o.Queue, o.Batch)

@@ -71,17 +71,15 @@ const (
 
 // plan is a query that was checked.
 type plan struct {
-	scope            Scope
-	from, before     reqlog.ID // from is in, before is out
-	low, high        int64     // status
-	q                Query
-	fingerprint      uint32
-	limit            int
-	metadataK, metaV []string
+	q            Query
+	limit        int
+	from, before reqlog.ID // from is in, before is out
+	low, high    int64     // status, both in
+	fingerprint  uint32
 }
 
 func (q Query) plan(now time.Time) (*plan, error) {
-	p := &plan{scope: q.Scope, q: q, limit: q.Limit, fingerprint: q.fingerprint()}
+	p := &plan{q: q, limit: q.Limit, fingerprint: q.fingerprint()}
 	if p.limit == 0 {
 		p.limit = defaultLimit
 	}
@@ -101,10 +99,6 @@ func (q Query) plan(now time.Time) (*plan, error) {
 		if err := p.resume(q.Cursor); err != nil {
 			return nil, err
 		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(q.Metadata)) {
-		p.metadataK = append(p.metadataK, k)
-		p.metaV = append(p.metaV, q.Metadata[k])
 	}
 	return p, nil
 }

@@ -17,8 +17,11 @@ type scanLimits struct {
 	bytes   int
 }
 
-// usualLimits are passed over in well under a second.
-var usualLimits = scanLimits{entries: 200_000, bytes: 64 << 20}
+// What is looked at is passed over in well under a second.
+const (
+	scanEntries = 200_000
+	scanBytes   = 64 << 20
+)
 
 // Get returns the entry of this id. One that does not exist, or that scope does
 // not show, is not found.

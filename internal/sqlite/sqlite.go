@@ -78,6 +78,14 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // write-ahead log into the file.
 func (db *DB) Close() error { return errors.Join(db.Read.Close(), db.Write.Close()) }
 
+// Redial closes the writing connection, and the next use of Write opens another.
+// It makes the file anew when it is gone.
+func (db *DB) Redial() error {
+	db.Write.SetMaxIdleConns(0)
+	db.Write.SetMaxIdleConns(1)
+	return create(db.Path)
+}
+
 func readers(n int) int {
 	if n > 0 {
 		return n
@@ -167,12 +175,4 @@ func touch(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	return tx.Rollback()
-}
-
-// Redial closes the writing connection, and the next use of Write opens another.
-// It makes the file anew when it is gone.
-func (db *DB) Redial() error {
-	db.Write.SetMaxIdleConns(0)
-	db.Write.SetMaxIdleConns(1)
-	return create(db.Path)
 }

@@ -169,8 +169,8 @@ func scanKey(rows *sql.Rows) (Key, error) {
 	return k, nil
 }
 
-// RevokeKey ends a key and raises the revision. Revoking a revoked key changes
-// nothing; a key that does not exist is not found.
+// RevokeKey ends a key and raises the revision. A revoked key may be revoked
+// again; one that does not exist is not found.
 func (db *DB) RevokeKey(ctx context.Context, id string) error {
 	const q = `
 		UPDATE api_keys
