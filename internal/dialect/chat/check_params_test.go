@@ -72,6 +72,7 @@ func TestCheckHoldsChatParametersToTheirRules(t *testing.T) {
 		{"S-272 stream_options boolean", c, `"stream":true,"stream_options":true`, "stream_options" + typeOf},
 		{"S-273 thinking enabled", c, `"thinking":{"type":"enabled","budget_tokens":1024}`, ""},
 		{"decision 16 thinking adaptive", c, `"thinking":{"type":"adaptive"}`, ""},
+		{"decision 16 thinking auto", c, `"thinking":{"type":"auto"}`, ""},
 		{"decision 16 thinking disabled", c, `"thinking":{"type":"disabled","budget_tokens":null}`, ""},
 		{"S-273 thinking other type", c, `"thinking":{"type":"on"}`, "thinking.type" + valueOf},
 		{"S-273 thinking budget 1.5", c, `"thinking":{"type":"enabled","budget_tokens":1.5}`, "thinking.budget_tokens" + typeOf},

@@ -13,9 +13,10 @@ var (
 
 	named = object{members: []param{{name: "name", rule: text{}, required: true}}}
 
-	// thinking takes a type that is left out, for some providers have a default.
+	// thinking takes a type that is left out, for some providers have a default,
+	// and auto, which is a value of BytePlus and Volcengine.
 	thinking = object{members: []param{
-		{name: "type", rule: words{"enabled", "adaptive", "disabled"}},
+		{name: "type", rule: words{"enabled", "adaptive", "disabled", "auto"}},
 		{name: "budget_tokens", rule: anyInteger},
 	}}
 
