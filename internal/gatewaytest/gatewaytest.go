@@ -26,6 +26,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/simulator"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/upstream"
 )
 
 // Key is the gateway key of every gateway of this package, and SimulatorKey
@@ -45,6 +46,10 @@ type Options struct {
 	Upstream http.Handler
 	// Simulator configures the simulator. Its Key is set.
 	Simulator simulator.Options
+	// Managed are provider entries beside @simulator.
+	Managed []snapshot.Managed
+	// Reach is how the gateway reaches providers.
+	Reach upstream.Options
 	// NoKey starts without the bootstrap key, as a first start does.
 	NoKey bool
 	// MasterKey opens sealed credentials.
@@ -94,11 +99,12 @@ func New(t testing.TB, o Options) *Gateway {
 		Logger:        slog.New(slog.NewTextHandler(g.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Version:       "test",
 		MasterKey:     secret.New(o.MasterKey),
-		Managed: []snapshot.Managed{{
+		Managed: append([]snapshot.Managed{{
 			Slug:     "simulator",
 			Provider: "openai-compatible",
 			Settings: provider.Settings{Key: secret.New(SimulatorKey), CustomHost: g.Upstream},
-		}},
+		}}, o.Managed...),
+		Upstream: o.Reach,
 	}
 	if !o.NoKey {
 		so.BootstrapKey = secret.New(Key)

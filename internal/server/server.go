@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,10 @@ type Options struct {
 
 	// Managed are provider entries beside those of the settings.
 	Managed []snapshot.Managed
+
+	// Upstream is how providers are reached, below what the settings and the
+	// fields above say.
+	Upstream upstream.Options
 
 	Logger  *slog.Logger // nil is silent
 	Version string
@@ -176,13 +181,13 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (err erro
 
 func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 	t := set.Timeouts
+	reach := s.Upstream
+	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
+	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
+	reach.DialTimeout = t.Connect.Or(10 * time.Second)
 	return &pipeline.Engine{
-		Client: upstream.New(upstream.Options{
-			TrustedHosts:  append(s.TrustedHosts, set.Upstream.TrustedHosts...),
-			TrustLoopback: s.TrustLoopback,
-			DialTimeout:   t.Connect.Or(10 * time.Second),
-		}),
-		Pool: bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
+		Client: upstream.New(reach),
+		Pool:   bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
 		Limits: upstream.Timeouts{
 			Header:     t.Header.Or(10 * time.Minute),
 			FirstEvent: t.FirstToken.Or(5 * time.Minute),
