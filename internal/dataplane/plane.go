@@ -46,6 +46,10 @@ type Options struct {
 	// KeepAlive is the silence after which a stream gets a comment. Default 15 s.
 	KeepAlive time.Duration
 
+	// Budget bounds all attempts of an exchange with a config, until its answer
+	// can be judged. Default 10 minutes.
+	Budget time.Duration
+
 	// ModelsTimeout bounds asking all providers for their models. Default 2 s.
 	ModelsTimeout time.Duration
 }
@@ -70,6 +74,9 @@ func New(o Options) *Plane {
 	}
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 15 * time.Second
+	}
+	if o.Budget == 0 {
+		o.Budget = 10 * time.Minute
 	}
 	if o.ModelsTimeout == 0 {
 		o.ModelsTimeout = 2 * time.Second

@@ -172,6 +172,7 @@ func (h *gated) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	if probe {
 		x.decide(h.path, "circuit open, probing")
 	}
+	x.Retries = 0
 	res, err := h.next.Handle(ctx, x)
 	now := time.Now()
 	h.gate.leave(outcomeOf(res, err, now), probe, now)

@@ -19,9 +19,9 @@ func (l *Leaf) failure(w watch, req *http.Request, err error) error {
 	}
 	f := upstream.Classify(req, err)
 	switch {
-	case f.Kind == upstream.TotalTimeout && l.Timeout > 0:
+	case f.Kind == upstream.TotalTimeout && w.limit > 0:
 		return apierr.New(apierr.Timeout, "%s did not answer within the request timeout of %d ms",
-			l.Target.ID, l.Timeout.Milliseconds()).WithCause(f)
+			l.Target.ID, w.limit.Milliseconds()).WithCause(f)
 	case f.Timeout():
 		return apierr.New(apierr.UpstreamTimeout, "%s: %s", l.Target.ID, f.Reason()).WithCode(f.Kind.String()).WithCause(f)
 	}

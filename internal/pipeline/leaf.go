@@ -105,7 +105,7 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 }
 
 func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
-	w := l.watch(ctx)
+	w := l.watch(ctx, x)
 	req, release, err := l.request(w, x)
 	if err != nil {
 		w.stop()

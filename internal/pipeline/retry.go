@@ -70,6 +70,7 @@ func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 			res.Close()
 		}
 		waited += wait
+		x.Waited += wait // waiting for a provider is not the gateway's own time
 		if err := sleep(ctx, wait); err != nil {
 			return nil, err
 		}

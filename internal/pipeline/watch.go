@@ -12,14 +12,15 @@ import (
 // request's own timeout, which ends once the answer can be judged.
 type watch struct {
 	dog    *upstream.Watchdog
-	timer  *time.Timer             // the request's own timeout; nil without one
+	limit  time.Duration           // the request's own timeout; zero without one
+	timer  *time.Timer             // of the limit; nil without one
 	cancel context.CancelCauseFunc // ends the attempt; nil without a timeout
 }
 
-func (l *Leaf) watch(ctx context.Context) watch {
+func (l *Leaf) watch(ctx context.Context, x *Exchange) watch {
 	var w watch
-	if l.Timeout > 0 {
-		limit := l.Timeout
+	if limit := l.limit(x); limit > 0 {
+		w.limit = limit
 		ctx, w.cancel = context.WithCancelCause(ctx)
 		end := w.cancel
 		w.timer = time.AfterFunc(limit, func() {
@@ -28,6 +29,19 @@ func (l *Leaf) watch(ctx context.Context) watch {
 	}
 	w.dog = upstream.Watch(ctx, l.Limits)
 	return w
+}
+
+// limit is how long the attempt may take until its answer can be judged: its
+// own timeout, or what is left of the exchange's budget. Zero means no limit.
+func (l *Leaf) limit(x *Exchange) time.Duration {
+	if x.Budget.IsZero() {
+		return l.Timeout
+	}
+	left := max(time.Until(x.Budget), time.Millisecond)
+	if l.Timeout > 0 {
+		return min(l.Timeout, left)
+	}
+	return left
 }
 
 func (w watch) context() context.Context { return w.dog.Context() }

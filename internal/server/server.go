@@ -123,6 +123,7 @@ func (s *Server) open(ctx context.Context) error {
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
 		KeepAlive: set.Timeouts.KeepAlive.Or(15 * time.Second),
+		Budget:    set.Timeouts.Budget.Or(10 * time.Minute),
 	})
 	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs}
 	return s.listen()

@@ -73,6 +73,7 @@ type Timeouts struct {
 	FirstToken Duration `yaml:"first_token"` // from the head to the first event; default 5m
 	Idle       Duration `yaml:"idle"`        // between events; default 2m
 	Total      Duration `yaml:"total"`       // the whole attempt; default none
+	Budget     Duration `yaml:"budget"`      // all attempts of a config, until one answers; default 10m
 	KeepAlive  Duration `yaml:"keep_alive"`  // silence before a comment is sent; default 15s
 }
 
