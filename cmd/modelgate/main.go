@@ -34,6 +34,7 @@ var commands = []command{
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},
 	{"simulate", "run the simulator: a provider that needs no account", simulate},
+	{"bench", "measure the gateway beside plain forwarding, in one run", runBench},
 	{"healthcheck", "ask a running gateway whether it is ready", healthcheck},
 	{"version", "print the version", printVersion},
 }

@@ -1,0 +1,153 @@
+package bench_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/bench"
+)
+
+// asTarget makes the test binary a target, as the program's own subcommand does.
+const asTarget = "bench-target"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == asTarget {
+		if err := bench.Target(context.Background(), os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestMiniatureRunMeasuresEverythingWithoutAnError says nothing about speed:
+// the machine may be busy.
+func TestMiniatureRunMeasuresEverythingWithoutAnError(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles := t.TempDir()
+	report, err := bench.Run(t.Context(), bench.Options{
+		Command: []string{self, asTarget},
+		Profile: profiles,
+		Scale: bench.Scale{
+			Rounds: 2, Load: 50 * time.Millisecond, Connections: []int{64},
+			Rates: []int{100}, RateTime: 200 * time.Millisecond,
+			Streams: []int{8}, Frames: 10, Pace: 5 * time.Millisecond,
+			Bodies: 16, BodySize: 64 << 10, Quiet: time.Millisecond,
+			Starts: 1, Profile: 100 * time.Millisecond,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range report.Errors {
+		if e.Count != 0 {
+			t.Errorf("%s gave %d wrong answers, the first: %s", e.Target, e.Count, e.First)
+		}
+	}
+	for _, s := range report.Streams {
+		if s.FramesLost != 0 {
+			t.Errorf("%s lost %d frames", s.Target, s.FramesLost)
+		}
+	}
+	for _, name := range []string{"cpu.pprof", "allocs.pprof"} {
+		if info, err := os.Stat(profiles + "/" + name); err != nil || info.Size() == 0 {
+			t.Errorf("profile %s: %v, want a file with content", name, err)
+		}
+	}
+	checkShape(t, report)
+	checkText(t, report)
+}
+
+// checkShape looks at the JSON as its readers see it.
+func checkShape(t *testing.T, report *bench.Report) {
+	t.Helper()
+	b, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v map[string]any
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	for key, rows := range map[string]int{
+		"throughput": 4, // targets
+		"latency":    4,
+		"streams":    4,
+		"memory":     3, // without direct
+		"starts":     3,
+		"errors":     4,
+	} {
+		if list, _ := v[key].([]any); len(list) != rows {
+			t.Errorf("%s has %d rows, want %d", key, len(list), rows)
+		}
+	}
+	for _, key := range []string{"command", "go", "system", "cpu"} {
+		if text, _ := v[key].(string); text == "" {
+			t.Errorf("%s is empty", key)
+		}
+	}
+	for _, key := range []string{"cores", "binary_bytes", "request_bytes", "answer_bytes", "took_seconds"} {
+		if n, _ := v[key].(float64); n <= 0 {
+			t.Errorf("%s = %v, want more than 0", key, v[key])
+		}
+	}
+	for _, row := range report.Throughput {
+		if row.PerSecond <= 0 || row.CPUMicros <= 0 || row.Allocs <= 0 {
+			t.Errorf("throughput row %+v has an empty figure", row)
+		}
+	}
+	for _, row := range report.Memory {
+		if row.IdleMiB > row.PeakMiB {
+			t.Errorf("memory row %+v: less at the peak than at rest", row)
+		}
+	}
+}
+
+func checkText(t *testing.T, report *bench.Report) {
+	t.Helper()
+	var b strings.Builder
+	if err := report.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for _, want := range []string{"throughput at 64 connections, of ReverseProxy", "CPU of a request, of ReverseProxy",
+		"connections", "rate/s", "streams", "bodies", "start to first answer, ms"} {
+		i := strings.Index(b.String()[at:], want)
+		if i < 0 {
+			t.Fatalf("the text does not say %q after %q:\n%s", want, b.String()[:at], b.String())
+		}
+		at += i
+	}
+}
+
+func TestRunEndsWhenItsContextDoes(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := bench.Run(ctx, bench.Options{Command: []string{self, asTarget}, Scale: bench.Full()}); err == nil {
+		t.Error("Run returned no error, want that of its context")
+	}
+}
+
+func TestRunTellsThatATargetDoesNotComeUp(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = bench.Run(t.Context(), bench.Options{Command: []string{self, asTarget, "nothing"}, Scale: bench.Quick()})
+	if err == nil || !strings.Contains(err.Error(), "did not come up") {
+		t.Errorf("Run = %v, want an error that says which target did not come up", err)
+	}
+}

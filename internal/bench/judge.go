@@ -1,0 +1,99 @@
+package bench
+
+// Ratio is a figure that has a goal. Better says on which side of the goal a
+// figure has to be.
+type Ratio struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"` // "ratio", "us", "MiB", "ms", "count"
+	Goal  float64 `json:"goal"`
+	Far   float64 `json:"far_goal"`
+	More  bool    `json:"more_is_better"`
+	Met   bool    `json:"met"`
+}
+
+// judge compares what was measured with the goals. Figures whose scale was not
+// run are left out.
+func (r *Report) judge() {
+	r.judgeThroughput()
+	r.judgeTimes()
+	r.judgeMemory()
+	lost := 0
+	for _, s := range r.Streams {
+		lost += s.FramesLost
+	}
+	r.atMost("frames lost, all targets", "count", float64(lost), 0, 0)
+	for _, name := range append([]string{Direct}, forwarders...) {
+		f := Fault{Target: name, Count: r.faults(name).count.Load()}
+		if first := r.faults(name).first; first != nil {
+			f.First = first.Error()
+		}
+		r.Errors = append(r.Errors, f)
+	}
+	r.atMost("wrong answers", "count", float64(r.faults(Modelgate).count.Load()), 0, 0)
+}
+
+func (r *Report) atMost(name, unit string, value, goal, far float64) {
+	r.Ratios = append(r.Ratios, Ratio{name, value, unit, goal, far, false, value <= goal})
+}
+
+func (r *Report) atLeast(name string, value, goal, far float64) {
+	r.Ratios = append(r.Ratios, Ratio{name, value, "ratio", goal, far, true, value >= goal})
+}
+
+func (r *Report) judgeThroughput() {
+	for _, n := range []struct {
+		connections int
+		name        string
+	}{{64, "throughput at 64 connections, of ReverseProxy"}, {256, "throughput at 256 connections, of ReverseProxy"}} {
+		if gate, proxy := r.throughputOf(Modelgate, n.connections), r.throughputOf(ReverseProxy, n.connections); gate != nil && proxy.PerSecond > 0 {
+			r.atLeast(n.name, round(gate.PerSecond/proxy.PerSecond, 2), 1.1, 1.8)
+		}
+	}
+	gate, proxy, floor := r.throughputOf(Modelgate, 64), r.throughputOf(ReverseProxy, 64), r.throughputOf(Handler, 64)
+	if gate == nil {
+		return
+	}
+	if proxy.CPUMicros > 0 {
+		r.atMost("CPU of a request, of ReverseProxy", "ratio", round(gate.CPUMicros/proxy.CPUMicros, 2), 0.85, 0.6)
+	}
+	// What net/http allocates is the same in the handler that does nothing else.
+	r.atMost("allocations of a request beyond a plain handler", "count", round(gate.Allocs-floor.Allocs, 1), 25, 12)
+}
+
+func (r *Report) judgeTimes() {
+	lowest := true
+	for _, l := range r.Latency {
+		if l.Target == Modelgate && lowest {
+			lowest = false
+			r.atMost("added latency p50 at a low rate", "us", l.AddedP50Micros, 130, 100)
+			r.atMost("added latency p99 at a low rate", "us", l.AddedP99Micros, 400, 250)
+		}
+	}
+	fewest := true
+	for _, s := range r.Streams {
+		if s.Target == Modelgate && fewest {
+			fewest = false
+			r.atMost("added time to the first frame, p99", "us", s.AddedFirstP99Micros, 500, 250)
+			r.atMost("added time per frame, p99", "us", s.AddedLateP99Micros, 20, 5)
+		}
+	}
+	for _, s := range r.Starts {
+		if s.Target == Modelgate {
+			r.atMost("start to first answer", "ms", s.FirstAnswer, 100, 30)
+		}
+	}
+}
+
+func (r *Report) judgeMemory() {
+	for _, m := range r.Memory {
+		if m.Target == Modelgate && m.PeakMiB > 0 {
+			r.atMost("memory at rest", "MiB", m.IdleMiB, 40, 25)
+			r.atMost("memory at the peak of large bodies", "MiB", m.PeakMiB, 700, 450)
+			r.atMost("memory after large bodies", "MiB", m.AfterMiB, 100, 50)
+		}
+	}
+	if r.BinaryBytes > 0 {
+		r.atMost("size of the binary", "MiB", round(float64(r.BinaryBytes)/(1<<20), 1), 45, 30)
+	}
+}

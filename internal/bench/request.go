@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answerTokens makes the simulator's answer 1.5 KB long, and requestBytes is
+// about how long a request's body is.
+const (
+	answerTokens = 190
+	requestBytes = 4 << 10
+)
+
+// sample is what every target is asked, and the right answer.
+type sample struct {
+	request []byte
+	answer  []byte
+}
+
+// learn asks the simulator itself what the right answer is.
+func learn(ctx context.Context, addr string) (s sample, err error) {
+	s.request = chatRequest("sim-1", requestBytes, "")
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return s, err
+	}
+	defer c.Close()
+	s.answer, err = c.roundTrip(s.request)
+	s.answer = bytes.Clone(s.answer)
+	return s, err
+}
+
+// chatRequest returns the bytes of a request whose body is about size bytes.
+// members is put into the body before its messages. The same bytes go to every
+// target; only the gateway looks at the headers that are meant for it.
+func chatRequest(model string, size int, members string) []byte {
+	const ask = `"}, {"role": "user", "content": "What is it about?"}]}`
+	head := `{"model": "` + model + `", "temperature": 0.7, "max_tokens": 1024, ` + members +
+		`"messages": [{"role": "system", "content": "`
+	body := head + prose(size-len(head)-len(ask)) + ask
+	return []byte("POST /v1/chat/completions HTTP/1.1\r\n" +
+		"Host: gateway.example\r\n" +
+		"User-Agent: bench\r\n" +
+		"Accept: */*\r\n" +
+		"Content-Type: application/json\r\n" +
+		"X-Gateway-Api-Key: " + gatewayKey + "\r\n" +
+		"X-Gateway-Provider: @simulator\r\n" +
+		"Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+}
+
+// prose returns n bytes of text with the escapes that text has.
+func prose(n int) string {
+	const sentence = `The house stands on a hill, and \"below\" it lies the river.\nNobody crosses it in winter; `
+	n = max(n, 0)
+	whole := n / len(sentence)
+	return strings.Repeat(sentence, whole) + strings.Repeat("x", n%len(sentence))
+}
+
+// askAgain sends the sample on c, or on a fresh connection where c is nil. It
+// returns the connection for the next time, nil when this one can't be used again.
+func (s *sample) askAgain(ctx context.Context, c *conn, addr string) (*conn, error) {
+	if c == nil {
+		var err error
+		if c, err = dial(ctx, addr); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.askOn(c); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// askOn sends the sample once and checks the answer byte for byte.
+func (s *sample) askOn(c *conn) error {
+	got, err := c.roundTrip(s.request)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, s.answer) {
+		return fmt.Errorf("a wrong answer: %d bytes instead of %d, or others: %.120q", len(got), len(s.answer), got)
+	}
+	return nil
+}
+
+// patience is how long an answer may take before it counts as an error.
+const patience = 60 * time.Second

@@ -1,0 +1,231 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+	"modelgate/internal/server"
+	"modelgate/internal/simulator"
+	"modelgate/internal/snapshot"
+)
+
+// hello is the first line of a target: where it serves.
+type hello struct {
+	Addr string `json:"addr"`
+}
+
+// Target is the process of one target: args are its name and the address it
+// forwards to. It writes where it serves to out, obeys the commands that come
+// from in, a line each, and ends when in does.
+func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	if len(args) == 0 {
+		return fmt.Errorf("name a target: %s, %s, %s or %s", simulatorJob, ReverseProxy, Handler, Modelgate)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o := office{out: json.NewEncoder(out)}
+	defer o.close()
+	upstreamAddr := strings.Join(args[1:], "")
+	switch args[0] {
+	case simulatorJob:
+		o.gate = new(gate)
+		sim := simulator.New(simulator.Options{Tokens: answerTokens})
+		return o.serve(ctx, in, o.gate.wrap(sim))
+	case ReverseProxy:
+		return o.serve(ctx, in, fullDuplex(plainProxy(upstreamAddr)))
+	case Handler:
+		return o.serve(ctx, in, fullDuplex(&plainHandler{upstreamAddr, plainTransport()}))
+	case Modelgate:
+		return o.serveGateway(ctx, in, upstreamAddr)
+	}
+	return fmt.Errorf("there is no target %q", args[0])
+}
+
+// serve answers with h until in ends.
+func (o *office) serve(ctx context.Context, in io.Reader, h http.Handler) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	go srv.Serve(l)
+	defer srv.Close()
+	return o.obey(ctx, in, l.Addr())
+}
+
+// serveGateway runs the real gateway on a temporary data folder: with the key
+// check and with every exchange recorded.
+func (o *office) serveGateway(ctx context.Context, in io.Reader, upstreamAddr string) error {
+	data, err := os.MkdirTemp("", "modelgate-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(data)
+	s, err := server.New(ctx, server.Options{
+		Data:          data,
+		Listen:        "127.0.0.1:0",
+		BootstrapKey:  secret.New(gatewayKey),
+		TrustLoopback: true,
+		Managed: []snapshot.Managed{{
+			Slug:     "simulator",
+			Provider: "openai-compatible",
+			Settings: provider.Settings{Key: secret.New("sim"), CustomHost: "http://" + upstreamAddr + "/v1"},
+		}},
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Version: "bench",
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, nil) }()
+	if err := o.obey(ctx, in, s.Addr()); err != nil {
+		return err
+	}
+	cancel()
+	return <-done
+}
+
+// plainTransport is the standard transport with room for idle connections.
+// Its default of two would measure how fast connections are dialled.
+func plainTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4096, 4096
+	t.DisableCompression = true
+	return t
+}
+
+// fullDuplex keeps the server from closing the request's body when the answer
+// begins. It would do so under the transport's last read now and then, and the
+// answer would be lost.
+func fullDuplex(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex() // always there in HTTP/1
+		h.ServeHTTP(w, r)
+	})
+}
+
+// plainProxy is what a few lines of the standard library forward with.
+func plainProxy(addr string) http.Handler {
+	to := &url.URL{Scheme: "http", Host: addr}
+	return &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Transport: plainTransport(),
+	}
+}
+
+// plainHandler forwards by hand and does nothing else. What it costs is what
+// net/http costs.
+type plainHandler struct {
+	addr      string
+	transport *http.Transport
+}
+
+func (p *plainHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u := url.URL{Scheme: "http", Host: p.addr, Path: r.URL.Path}
+	req := (&http.Request{
+		Method: r.Method, URL: &u, Host: p.addr,
+		Header: http.Header{"Content-Type": r.Header["Content-Type"], "User-Agent": r.Header["User-Agent"]},
+		Body:   r.Body, ContentLength: r.ContentLength,
+	}).WithContext(r.Context())
+	res, err := p.transport.RoundTrip(req)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	defer res.Body.Close()
+	h := w.Header()
+	for name, v := range res.Header {
+		h[name] = v
+	}
+	w.WriteHeader(res.StatusCode)
+	p.copy(w, res)
+}
+
+// copy flushes after each read of a body without a length.
+func (p *plainHandler) copy(w http.ResponseWriter, res *http.Response) {
+	buf := copyBuffers.Get().(*[8 << 10]byte)
+	defer copyBuffers.Put(buf)
+	rc := http.NewResponseController(w)
+	for {
+		n, err := res.Body.Read(buf[:])
+		if _, werr := w.Write(buf[:n]); werr != nil {
+			return
+		}
+		if res.ContentLength < 0 {
+			rc.Flush()
+		}
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// office is how a target's process is talked to.
+type office struct {
+	out  *json.Encoder
+	gate *gate // of the simulator, else nil
+	prof profiler
+}
+
+// obey says hello and answers each command with a line, until in ends.
+func (o *office) obey(ctx context.Context, in io.Reader, addr net.Addr) error {
+	if err := o.out.Encode(hello{addr.String()}); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	for ctx.Err() == nil && lines.Scan() {
+		u, err := o.command(lines.Text())
+		if err != nil {
+			u.Error = err.Error()
+		}
+		if err := o.out.Encode(u); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (o *office) command(line string) (u usage, err error) {
+	name, arg, _ := strings.Cut(line, " ")
+	switch name {
+	case "usage":
+		return readUsage()
+	case "reset-peak":
+		return u, resetPeak()
+	case "hold":
+		return u, o.gate.hold(arg)
+	case "open":
+		o.gate.open()
+		return u, nil
+	case "profile":
+		return u, o.prof.start(arg)
+	case "profiled":
+		return u, o.prof.stop()
+	}
+	return u, fmt.Errorf("there is no command %q", name)
+}
+
+func (o *office) close() {
+	if o.gate != nil {
+		o.gate.open()
+	}
+}
