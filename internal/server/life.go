@@ -56,8 +56,8 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	began := time.Now()
 	s.ready.Store(false)
 	s.api.SetKeepAlivesEnabled(false)
-	s.Logger.Info("draining", "min", s.drain.Min.Or(0).String(), "max", s.drainMax().String())
-	wait(s.drain.Min.Or(0), now)
+	s.Logger.Info("draining", "min", s.first.Drain.Min.Or(0).String(), "max", s.drainMax().String())
+	wait(s.first.Drain.Min.Or(0), now)
 
 	ctx, cancel := context.WithTimeout(context.Background(), s.drainMax())
 	defer cancel()
@@ -80,7 +80,7 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	s.Logger.Info("drained", "took", time.Since(began).String())
 }
 
-func (s *Server) drainMax() time.Duration { return s.drain.Max.Or(30 * time.Second) }
+func (s *Server) drainMax() time.Duration { return s.first.Drain.Max.Or(30 * time.Second) }
 
 // endRequests gives what is still open an in-band error.
 func (s *Server) endRequests() {

@@ -153,7 +153,15 @@ func (s *Server) Reload(ctx context.Context) error {
 		return err
 	}
 	s.Logger.Info("settings reloaded", "providers", len(set.Providers), "keys", len(set.Keys))
+	if fixed(s.first) != fixed(set) {
+		s.Logger.Warn("limits, timeouts, drain, trusted hosts and log settings take effect at the next start")
+	}
 	return nil
+}
+
+// fixed returns the settings that are read at the start only, as text.
+func fixed(set *settings.Settings) string {
+	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.Log)
 }
 
 // watch reloads when the config file or the store changes, until ctx ends.

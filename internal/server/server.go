@@ -67,7 +67,7 @@ type Server struct {
 	logs    *logstore.Store
 	engine  *pipeline.Engine
 	metrics *metrics
-	drain   settings.Drain
+	first   *settings.Settings // of the start
 
 	api, admin         *http.Server
 	apiAddr, adminAddr net.Listener
@@ -99,6 +99,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) open(ctx context.Context) error {
+	if err := trusted("MODELGATE_TRUSTED_HOSTS", s.TrustedHosts); err != nil {
+		return err
+	}
 	set, err := s.readSettings()
 	if err != nil {
 		return err
@@ -108,7 +111,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.engine = s.newEngine(set)
 	s.metrics = newMetrics(s)
-	s.drain = set.Drain
+	s.first = set
 	if err := s.ensureKey(ctx); err != nil {
 		return err
 	}
@@ -149,7 +152,20 @@ func loadSettings(file string, master secret.String) (*settings.Settings, error)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no settings file %s", file)
 	}
-	return set, err
+	if err != nil {
+		return nil, err
+	}
+	return set, trusted(file, set.Upstream.TrustedHosts)
+}
+
+// trusted judges a list of trusted hosts that stands in place.
+func trusted(place string, hosts []string) error {
+	for _, h := range hosts {
+		if err := upstream.CheckTrusted(h); err != nil {
+			return fmt.Errorf("%s: trusted host %q: %w", place, h, err)
+		}
+	}
+	return nil
 }
 
 // CheckSettings judges a settings file as a start or a reload would, without
