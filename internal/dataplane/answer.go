@@ -20,6 +20,7 @@ import (
 // was written.
 func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) error {
 	x.note(res)
+	defer x.seen(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
 	x.sign(w.Header())
 	switch {
@@ -30,7 +31,6 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	default:
 		p.writeBody(w, r, x, res)
 	}
-	x.seen(res)
 	return nil
 }
 
@@ -48,7 +48,7 @@ func (x *exchange) note(res *pipeline.Response) {
 func (x *exchange) seen(res *pipeline.Response) {
 	s, e := res.Tap.Seen(), &x.entry
 	e.ServedModel, e.Usage, e.Finish = s.Model, s.Usage, s.Finish
-	if s.Failed != "" && e.ErrorMessage == "" {
+	if s.Failed != "" && e.ErrorMessage == "" && e.ErrorSource != "client" {
 		e.ErrorSource, e.ErrorMessage = "provider", bounded(s.Failed)
 		if e.ErrorCode == "" {
 			e.ErrorCode = "provider_error"
@@ -156,7 +156,7 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 		return
 	}
 	if !errors.Is(err, errClient) {
-		x.fail(apierr.From(err))
+		x.fail(reason(r, err))
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -178,11 +178,13 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response) error {
 				x.entry.FirstToken = time.Since(x.entry.Time)
 			}
 			sniff.write(buf[:n])
+			res.Pause()
 			m, werr := w.Write(buf[:n])
 			x.entry.ResponseBytes += int64(m)
 			if werr == nil && live && err == nil {
 				werr = rc.Flush()
 			}
+			res.Resume()
 			if werr != nil {
 				x.finish(werr)
 				return errClient
@@ -210,10 +212,7 @@ func trailer(w http.ResponseWriter, res *pipeline.Response) {
 
 // refuse answers with an error of the gateway. Nothing was written before.
 func (p *Plane) refuse(w http.ResponseWriter, r *http.Request, x *exchange, err error) {
-	e := apierr.From(err)
-	if context.Cause(r.Context()) == ErrShutdown {
-		e = shutdownError()
-	}
+	e := reason(r, err)
 	x.fail(e)
 	if e.Kind == apierr.Internal {
 		p.Logger.Error("internal error", "exchange", x.id, "err", errText(e))
@@ -238,6 +237,15 @@ func (p *Plane) refuse(w http.ResponseWriter, r *http.Request, x *exchange, err 
 	x.finish(werr)
 }
 
+// reason says why the exchange of r ended in err: ending it for a shutdown
+// looks like a client that left.
+func reason(r *http.Request, err error) *apierr.Error {
+	if context.Cause(r.Context()) == ErrShutdown {
+		return shutdownError()
+	}
+	return apierr.From(err)
+}
+
 func shutdownError() *apierr.Error {
 	e := apierr.New(apierr.Unavailable, "the gateway is shutting down; send the request again").WithCode("shutting_down")
 	e.RetryAfter = time.Second
@@ -246,6 +254,10 @@ func shutdownError() *apierr.Error {
 
 // fail records an error of the gateway.
 func (x *exchange) fail(e *apierr.Error) {
+	if e.Kind == apierr.ClientGone {
+		x.clientLeft()
+		return
+	}
 	rec := &x.entry
 	rec.ErrorSource, rec.ErrorCode, rec.ErrorMessage = "gateway", e.CodeOrDefault(), bounded(e.Message)
 	if !x.begun {

@@ -1,7 +1,7 @@
 package dataplane
 
 import (
-	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -24,20 +24,29 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 
 	out := newEventWriter(w, p.KeepAlive)
 	out.write(res.Events.Held(), true)
-	err := x.relay(out, res)
-	if err == nil {
-		out.write(x.ending(res), true)
-	} else if !out.gone() {
-		if context.Cause(r.Context()) == ErrShutdown {
-			err = shutdownError()
-		}
-		e := apierr.From(err)
-		x.fail(e)
-		out.write(x.Client.ErrorEvent(nil, e), true)
+	if end := x.end(r, res, x.relay(out, res)); end != nil {
+		out.write(end, true)
 	}
 	written, err := out.stop()
 	x.entry.ResponseBytes += written
 	x.finish(err)
+}
+
+// end returns what the client gets after the last event, given how relaying
+// ended. What comes after the terminator changes nothing: the answer is whole.
+func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byte {
+	if err == nil || res.Tap.Seen().Terminated {
+		return x.ending(res)
+	}
+	if errors.Is(err, errClient) {
+		return nil
+	}
+	e := reason(r, err)
+	x.fail(e)
+	if e.Kind == apierr.ClientGone {
+		return nil
+	}
+	return x.Client.ErrorEvent(nil, e)
 }
 
 var (
@@ -60,18 +69,17 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 			x.entry.FirstToken = time.Since(x.entry.Time)
 		}
 		s.Pause()
-		out.write(e.Raw, !s.More())
-		if e.Unterminated {
-			out.write(blankLine, true)
+		raw := e.Raw
+		if e.Unterminated { // in one write, so that no comment comes between
+			raw = append(raw, "\n\n"...)
 		}
+		out.write(raw, !s.More())
 		s.Resume()
 		if out.gone() {
 			return errClient
 		}
 	}
 }
-
-var blankLine = []byte("\n\n")
 
 // ending returns what completes a stream whose bytes ended cleanly: nothing
 // when it is complete, the terminator when only that is missing, else an

@@ -35,6 +35,7 @@ func (l *Leaf) answer(w watch, x *Exchange, res *http.Response) (*Response, erro
 		Tap:    x.Client.NewTap(x.Operation),
 		Length: res.ContentLength,
 		Raw:    res,
+		watch:  w,
 		close:  func() { res.Body.Close(); w.stop() },
 	}
 	if x.Operation == api.Proxy {

@@ -130,8 +130,16 @@ type Response struct {
 	Length int64          // of Body; -1 when not announced
 	Raw    *http.Response // what Body is read from, for its trailer
 
+	watch watch
 	close func()
 }
+
+// Pause stops the idle clock while the client is slow to take Body; Resume
+// lets it go on.
+func (r *Response) Pause() { r.watch.dog.Pause() }
+
+// Resume undoes Pause.
+func (r *Response) Resume() { r.watch.dog.Resume() }
 
 // Close lets go of the connection and of the buffers behind the response.
 func (r *Response) Close() {
