@@ -32,6 +32,10 @@ const (
 	FineTuning          Operation = "fine_tuning"
 	Realtime            Operation = "realtime"
 	Proxy               Operation = "proxy"
+
+	// Explain and ConfigSchema are the gateway's own; no provider offers them.
+	Explain      Operation = "explain"
+	ConfigSchema Operation = "schema.config"
 )
 
 // BasePath is the version prefix that every base address ends in.

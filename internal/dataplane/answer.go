@@ -147,6 +147,9 @@ var copyBuffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) {
 	if res.Length >= 0 {
 		w.Header()["Content-Length"] = []string{strconv.FormatInt(res.Length, 10)}
+	} else {
+		// Else net/http gives a short body a length that the provider did not send.
+		w.Header()["Transfer-Encoding"] = chunked
 	}
 	x.begin(w, res.Status)
 	err := x.copy(w, res)
@@ -160,6 +163,8 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 	}
 	panic(http.ErrAbortHandler)
 }
+
+var chunked = []string{"chunked"}
 
 var errClient = errors.New("the client does not take the answer")
 

@@ -102,6 +102,8 @@ type exchange struct {
 	// credential headers are meant for the provider.
 	ownKey bool
 	upload *upload // nil unless the body streams through
+	// request is what a dry run rehearses, nil otherwise.
+	request *http.Request
 }
 
 // ServeHTTP serves one model request and records it.
@@ -165,8 +167,14 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	if !x.Identity.Allows(route.scope) {
 		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", route.scope)
 	}
-	if route.op == api.Models && !x.want.names() {
+	switch {
+	case route.op == api.Models && !x.want.names():
 		return p.listModels(w, r, x)
+	case route.op == api.Explain:
+		defer x.releaseBody()
+		return p.explain(w, r, x)
+	case route.op == api.ConfigSchema:
+		return p.schema(w, x)
 	}
 	if err := p.readBody(r, x, route); err != nil {
 		return err

@@ -40,6 +40,8 @@ var unified = map[string]route{
 	"POST /v1/audio/translations":   {api.AudioTranslations, bodyForm, access.ScopeCompletions},
 	"POST /v1/moderations":          {api.Moderations, bodyJSON, access.ScopeCompletions},
 	"GET /v1/models":                {api.Models, bodyNone, access.ScopeModels},
+	"POST /v1/explain":              {api.Explain, bodyNone, access.ScopeCompletions},
+	"GET /v1/schema/config":         {api.ConfigSchema, bodyNone, access.ScopeCompletions},
 }
 
 var passThrough = route{api.Proxy, bodyRaw, access.ScopeCompletions}

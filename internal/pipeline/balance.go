@@ -92,7 +92,7 @@ func (s *sticky) recall(x *Exchange, fit []int) (int, bool) {
 }
 
 func (s *sticky) keep(x *Exchange, i int) {
-	if h, ok := s.hash(x); ok {
+	if h, ok := s.hash(x); ok && x.Plan == nil {
 		s.kept.put(h, i, time.Now().Add(s.ttl))
 	}
 }

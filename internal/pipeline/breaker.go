@@ -164,6 +164,9 @@ type gated struct {
 
 // Handle refuses while another request probes an open circuit.
 func (h *gated) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	if x.Plan != nil { // a dry run tells nothing about the target
+		return h.next.Handle(ctx, x)
+	}
 	probe, ok := h.gate.enter()
 	if !ok {
 		x.decide(h.path, "circuit open, a probe is under way")

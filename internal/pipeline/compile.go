@@ -17,11 +17,13 @@ type Tree struct {
 	Handler
 	// Leaves are the effective settings of the leaves, in the order of the text.
 	Leaves []*config.Config
+
+	root *config.Config
 }
 
 // Compile returns the tree of root, which config.Parse has accepted.
 func (c *Compiler) Compile(root *config.Config) *Tree {
-	b := build{Compiler: c, key: configKey(root), tree: new(Tree)}
+	b := build{Compiler: c, key: configKey(root), tree: &Tree{root: root}}
 	b.tree.Handler = b.node(nil, root).Handler
 	return b.tree
 }

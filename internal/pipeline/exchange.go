@@ -90,6 +90,9 @@ type Exchange struct {
 	Explain   bool
 	Decisions []reqlog.Decision
 
+	// Plan gathers what would be sent, instead of sending it. Nil sends.
+	Plan *Plan
+
 	// elsewhere is true while a fallback has further targets.
 	elsewhere bool
 }

@@ -27,6 +27,9 @@ func (f *fastest) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	list := f.fit(x)
 	i := f.choose(list)
 	x.decide(f.branches[i].path, "chosen by latency")
+	if x.Plan != nil {
+		return f.branches[i].Handle(ctx, x)
+	}
 	began := time.Now()
 	f.speeds.start(i)
 	res, err := f.branches[i].Handle(ctx, x)

@@ -82,6 +82,9 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	if l.Model != "" {
 		x.Sent = l.Model
 	}
+	if x.Plan != nil {
+		return l.plan(ctx, x)
+	}
 	began := time.Now()
 	res, err := l.attempt(ctx, x)
 	took := time.Since(began)

@@ -1,0 +1,175 @@
+package dataplane
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"modelgate/api"
+	"modelgate/config"
+	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/reqlog"
+)
+
+// explainRequest is the body of POST /v1/explain: a request as a client would
+// send it, and a config that takes the place of its config header.
+type explainRequest struct {
+	Request struct {
+		Method  string            `json:"method"` // default POST
+		Path    string            `json:"path"`   // default /v1/chat/completions
+		Headers map[string]string `json:"headers"`
+		Body    json.RawMessage   `json:"body"`
+	} `json:"request"`
+	Config json.RawMessage `json:"config"`
+}
+
+// explanation is the answer: what would happen, and nothing was sent.
+type explanation struct {
+	Object    string            `json:"object"`
+	Operation api.Operation     `json:"operation"`
+	Tree      string            `json:"tree,omitempty"`
+	Decisions []reqlog.Decision `json:"decisions"`
+	Attempt   *plannedAttempt   `json:"attempt"`
+	Error     json.RawMessage   `json:"error,omitempty"`
+	Cache     string            `json:"cache_status"`
+	Estimate  estimate          `json:"estimate"`
+}
+
+type plannedAttempt struct {
+	Target    string              `json:"target"`
+	Provider  string              `json:"provider"`
+	Slug      string              `json:"provider_slug,omitempty"`
+	Model     string              `json:"model"`
+	Method    string              `json:"method"`
+	URL       string              `json:"url"`
+	Headers   map[string][]string `json:"headers"`
+	Body      json.RawMessage     `json:"body,omitempty"`
+	Params    []string            `json:"params"`
+	TimeoutMS int64               `json:"request_timeout_ms,omitempty"`
+}
+
+// estimate is rough: a token of text is taken to be four bytes. The price is
+// null while there is no catalogue of prices.
+type estimate struct {
+	PromptTokens int      `json:"prompt_tokens"`
+	Price        *float64 `json:"price"`
+}
+
+// explain answers what would become of a request. It goes the request's own
+// way up to the point where it would be sent.
+func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	if err := p.hold(r, x, p.MaxJSON); err != nil {
+		return err
+	}
+	var in explainRequest
+	if err := json.Unmarshal(x.Body.Bytes(), &in); err != nil {
+		return apierr.New(apierr.Invalid, "POST /v1/explain takes {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
+	}
+	dry := p.dry(r, x, in)
+	defer dry.releaseBody()
+	out := explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Cache: dry.entry.CacheStatus}
+	tree, err := p.rehearse(dry)
+	if err != nil {
+		out.Error = dry.Client.Error(apierr.From(err))
+	}
+	if tree != nil {
+		out.Tree = tree.String()
+	}
+	out.Operation = dry.Operation
+	out.Decisions = append(out.Decisions, dry.Decisions...)
+	if dry.Body != nil {
+		out.Estimate.PromptTokens = (dry.Body.Len() + 3) / 4
+	}
+	if n := len(dry.Plan.Attempts); n > 0 {
+		out.Attempt = planned(dry.Plan.Attempts[n-1])
+	}
+	return p.answerJSON(w, x, out)
+}
+
+// dry returns the exchange that in describes, for the identity of x.
+func (p *Plane) dry(r *http.Request, x *exchange, in explainRequest) *exchange {
+	method, path := in.Request.Method, in.Request.Path
+	if method == "" {
+		method = http.MethodPost
+	}
+	if path == "" {
+		path = api.BasePath + "/chat/completions"
+	}
+	inner := r.Clone(r.Context())
+	inner.Method, inner.RequestURI = method, path
+	inner.Header = http.Header{"Content-Type": jsonType}
+	for k, v := range in.Request.Headers {
+		inner.Header.Set(k, v)
+	}
+	if len(in.Config) > 0 {
+		inner.Header.Set(api.HeaderConfig, configText(in.Config))
+	}
+	inner.Body = http.NoBody
+	inner.ContentLength = int64(len(in.Request.Body))
+	if len(in.Request.Body) > 0 {
+		inner.Body = io.NopCloser(bytes.NewReader(in.Request.Body))
+	}
+	d := p.open(inner)
+	d.identify(x.Identity)
+	d.ownKey = true
+	d.Explain, d.Plan = true, new(pipeline.Plan)
+	d.request = inner
+	return d
+}
+
+// configText is the config as its header has it: an object, or the id that a
+// JSON string holds.
+func configText(raw json.RawMessage) string {
+	var id string
+	if json.Unmarshal(raw, &id) == nil {
+		return id
+	}
+	return string(raw)
+}
+
+// rehearse takes the dry exchange as far as it goes. The tree is nil where the
+// request has no config or an invalid one.
+func (p *Plane) rehearse(x *exchange) (*pipeline.Tree, error) {
+	if err := x.readWishes(); err != nil {
+		return nil, err
+	}
+	route, err := findRoute(x.Method, x.entry.Path)
+	if err != nil {
+		return nil, err
+	}
+	x.Operation = route.op
+	if err := p.readBody(x.request, x, route); err != nil {
+		return nil, err
+	}
+	h, err := p.handler(x)
+	if err != nil {
+		return nil, err
+	}
+	tree, _ := h.(*pipeline.Tree)
+	res, err := h.Handle(x.request.Context(), &x.Exchange)
+	if res != nil {
+		res.Close()
+	}
+	return tree, err
+}
+
+func planned(a pipeline.Planned) *plannedAttempt {
+	out := &plannedAttempt{
+		Target: a.Path, Provider: a.Provider, Slug: a.Slug, Model: a.Model,
+		Method: a.Method, URL: a.URL, Headers: a.Header, Params: a.Params, TimeoutMS: a.Timeout,
+	}
+	if json.Valid(a.Body) {
+		out.Body = a.Body
+	}
+	return out
+}
+
+// schema answers the JSON Schema of the config object.
+func (p *Plane) schema(w http.ResponseWriter, x *exchange) error {
+	w.Header()["Content-Type"] = jsonType
+	x.sign(w.Header())
+	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: config.Schema()})
+	return nil
+}

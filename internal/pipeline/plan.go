@@ -1,0 +1,72 @@
+package pipeline
+
+import (
+	"context"
+	"net/http"
+
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+)
+
+// Plan is a dry run: what an exchange would send, gathered instead of sent.
+type Plan struct {
+	Attempts []Planned
+}
+
+// Planned is one request that would go out. It holds no credential.
+type Planned struct {
+	Path     string // JSON path of the leaf
+	Provider string
+	Slug     string
+	Model    string
+	Method   string
+	URL      string // of a managed provider: its path alone, the address is not the caller's business
+	Header   http.Header
+	Body     []byte
+	Params   []string // what becomes of parameters, as x-gateway-params says it
+	Timeout  int64    // milliseconds; zero means the engine's limits alone
+}
+
+// plan builds the attempt's request without a credential and keeps it. The
+// answer is an empty success, so that strategies go the way of the good case.
+func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
+	bare := *l.Target
+	spec := *l.Target.Spec
+	spec.Auth = provider.Auth{}
+	bare.Spec, bare.Key = &spec, secret.String{}
+	call := provider.Call{Operation: x.Operation, Method: x.Method, Path: x.Path, Query: x.Query, Model: x.Sent}
+	var err error
+	if call.Header, err = l.header(x); err != nil {
+		return nil, err
+	}
+	var body []byte
+	if x.Body != nil {
+		buf, err := l.shaped(x)
+		if err != nil {
+			return nil, err
+		}
+		body = append(body, buf.Bytes()...)
+		buf.Release()
+	}
+	req, err := provider.NewRequest(ctx, &bare, &call)
+	if err != nil {
+		return nil, err
+	}
+	address := req.URL.RequestURI()
+	if l.Target.Slug == "" {
+		address = req.URL.Scheme + "://" + req.URL.Host + address
+	}
+	x.Plan.Attempts = append(x.Plan.Attempts, Planned{
+		Path:     l.Path,
+		Provider: l.Target.ID,
+		Slug:     l.Target.Slug,
+		Model:    x.Sent,
+		Method:   req.Method,
+		URL:      address,
+		Header:   req.Header,
+		Body:     body,
+		Params:   append([]string(nil), x.Params...),
+		Timeout:  l.Timeout.Milliseconds(),
+	})
+	return &Response{Status: http.StatusOK, Header: http.Header{}, Target: l.Target, Tap: x.Client.NewTap(x.Operation), Bytes: []byte("{}")}, nil
+}

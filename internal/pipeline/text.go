@@ -1,0 +1,119 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+
+	"modelgate/config"
+)
+
+// String returns the compiled tree as text, a line per node: what it does, and
+// below it what it does it with. It holds no credential.
+func (t *Tree) String() string {
+	var b strings.Builder
+	t.describe(&b, t.root)
+	return b.String()
+}
+
+// describe writes the line of n and those of its targets. Settings are the
+// effective ones, as the leaves were compiled with.
+func (t *Tree) describe(b *strings.Builder, n *config.Config) {
+	depth := strings.Count(n.Path, ".targets[")
+	b.WriteString(strings.Repeat("  ", depth))
+	b.WriteString(n.Path[strings.LastIndex(n.Path, ".")+1:])
+	if n.Name != "" {
+		fmt.Fprintf(b, " %q", n.Name)
+	}
+	if n.Strategy == nil {
+		leafText(b, t.leafAt(n.Path))
+		b.WriteByte('\n')
+		return
+	}
+	strategyText(b, n)
+	b.WriteByte('\n')
+	for _, target := range n.Targets {
+		t.describe(b, target)
+	}
+}
+
+func (t *Tree) leafAt(path string) *config.Config {
+	for _, l := range t.Leaves {
+		if l.Path == path {
+			return l
+		}
+	}
+	return &config.Config{Path: path}
+}
+
+func strategyText(b *strings.Builder, n *config.Config) {
+	s := n.Strategy
+	fmt.Fprintf(b, ": %s", s.Mode)
+	weightText(b, n)
+	if codes := s.OnStatusCodes; s.Mode == config.Fallback && codes != nil {
+		fmt.Fprintf(b, ", on %v", codes)
+	}
+	if s.Sticky != nil && s.Sticky.Enabled {
+		fmt.Fprintf(b, ", sticky by %s", strings.Join(s.Sticky.HashFields, ", "))
+	}
+	for i, c := range s.Conditions {
+		fmt.Fprintf(b, ", [%d] %s → %s", i, c.Query, c.Then)
+	}
+	if s.Default != "" {
+		fmt.Fprintf(b, ", else → %s", s.Default)
+	}
+}
+
+func weightText(b *strings.Builder, n *config.Config) {
+	if n.Weight != nil {
+		fmt.Fprintf(b, ", weight %v", *n.Weight)
+	}
+}
+
+func leafText(b *strings.Builder, n *config.Config) {
+	fmt.Fprintf(b, ": call %s", calledText(n))
+	weightText(b, n)
+	if n.CustomHost != "" {
+		fmt.Fprintf(b, " at %s", n.CustomHost)
+	}
+	if r := n.Retry; r != nil {
+		times, _ := r.Limited()
+		fmt.Fprintf(b, ", retry %d", times)
+		if r.OnStatusCodes != nil {
+			fmt.Fprintf(b, " on %v", r.OnStatusCodes)
+		}
+	}
+	if n.Breaker != nil {
+		fmt.Fprintf(b, ", breaker for %v", n.Breaker.Cooldown)
+	}
+	if n.RequestTimeout > 0 {
+		fmt.Fprintf(b, ", timeout %v", n.RequestTimeout)
+	}
+	memberText(b, "default", n.DefaultParams)
+	memberText(b, "override", n.OverrideParams)
+	if len(n.DropParams) > 0 {
+		fmt.Fprintf(b, ", drop %s", strings.Join(n.DropParams, " "))
+	}
+	if len(n.ForwardHeaders) > 0 {
+		fmt.Fprintf(b, ", forward %s", strings.Join(n.ForwardHeaders, " "))
+	}
+}
+
+// calledText names who a leaf calls, without a credential.
+func calledText(n *config.Config) string {
+	switch {
+	case n.Provider != "":
+		return n.Provider
+	case n.VirtualKey != "":
+		return "@" + strings.TrimPrefix(n.VirtualKey, "@")
+	}
+	return "the provider of the request"
+}
+
+func memberText(b *strings.Builder, word string, o config.Object) {
+	for i, m := range o {
+		if i == 0 {
+			fmt.Fprintf(b, ", %s", word)
+		}
+		fmt.Fprintf(b, " %s=%.60s", m.Name, m.Value)
+	}
+}
