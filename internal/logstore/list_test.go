@@ -17,6 +17,12 @@ import (
 )
 
 func TestFiltersKeepWhatMatchesAll(t *testing.T) {
+	t.Run("in blocks of their own", func(t *testing.T) { testFilters(t, time.Minute) })
+	t.Run("in one block", func(t *testing.T) { testFilters(t, time.Millisecond) })
+}
+
+// testFilters lists entries that are step apart.
+func testFilters(t *testing.T, step time.Duration) {
 	s := mustOpen(t, logstore.Options{})
 	now := time.Now().Truncate(time.Second)
 	yes := true
@@ -26,7 +32,7 @@ func TestFiltersKeepWhatMatchesAll(t *testing.T) {
 		{Model: "a", Provider: "groq", Status: 503, KeyID: "k1", Organisation: "o2", Workspace: "w1", TraceID: "t11", Operation: "embeddings", Metadata: map[string]string{"dev": "env", "empty": ""}},
 		{Model: "A", Provider: "groq", Status: 500, Organisation: "o2", Workspace: "w3", Total: 2 * time.Second},
 	} {
-		e.Time = now.Add(time.Duration(i-10) * time.Minute)
+		e.Time = now.Add(time.Duration(i-10) * step)
 		e.ID = reqlog.NewID(e.Time)
 		e.Path = fmt.Sprint(i)
 		s.Record(t.Context(), &e)
@@ -59,8 +65,8 @@ func TestFiltersKeepWhatMatchesAll(t *testing.T) {
 		{"metadata not turned around", logstore.Query{Metadata: map[string]string{"dev": "env"}}, []string{"2"}},
 		{"metadata of an empty value", logstore.Query{Metadata: map[string]string{"empty": ""}}, []string{"2"}},
 		{"metadata that is absent", logstore.Query{Metadata: map[string]string{"env": "prod"}}, nil},
-		{"from is in, to is out", logstore.Query{From: now.Add(-9 * time.Minute), To: now.Add(-7 * time.Minute)}, []string{"2", "1"}},
-		{"to alone", logstore.Query{To: now.Add(-9 * time.Minute)}, []string{"0"}},
+		{"from is in, to is out", logstore.Query{From: now.Add(-9 * step), To: now.Add(-7 * step)}, []string{"2", "1"}},
+		{"to alone", logstore.Query{To: now.Add(-9 * step)}, []string{"0"}},
 		{"limit", logstore.Query{Limit: 2}, []string{"3", "2"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,6 +172,40 @@ func TestPagesGiveEachEntryOnce(t *testing.T) {
 				t.Errorf("pages (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPagesStopBetweenBlocksThatCannotMatch lists one entry in three of blocks
+// with one entry each, so that most pages end where a block was passed over.
+func TestPagesStopBetweenBlocksThatCannotMatch(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	s.LookAtMost(1)
+	start := time.Now().Add(-time.Hour)
+	var want []string
+	for i := range 60 {
+		id := reqlog.NewID(start.Add(time.Duration(i) * 100 * time.Millisecond))
+		e := &reqlog.Entry{ID: id, Path: id.String(), Model: fmt.Sprint(i % 3)}
+		if e.Model == "1" {
+			want = append([]string{e.Path}, want...)
+		}
+		s.Record(t.Context(), e)
+		mustFlush(t, s)
+	}
+	q := logstore.Query{Model: "1"}
+	var got []string
+	for pages := 0; pages == 0 || q.Cursor != ""; pages++ {
+		if pages > 100 {
+			t.Fatal("listing does not end")
+		}
+		page, err := s.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, paths(page.Entries)...)
+		q.Cursor = page.Next
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pages (-want +got):\n%s", diff)
 	}
 }
 

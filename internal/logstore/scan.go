@@ -216,10 +216,11 @@ func (s *scan) visit(top *blockCursor, page *Page) error {
 func (s *scan) tired() bool { return s.entries >= s.limits.entries || s.bytes >= s.limits.bytes }
 
 // openOverlapping opens every block that may hold an entry newer than the top.
-// It stops short, with no block open, when enough was looked at.
+// It stops short, with no block open, when enough was looked at and a page that
+// begins at the next block is a step forward.
 func (s *scan) openOverlapping() error {
 	for !s.ended && (len(s.open) == 0 || less(s.open[0].at.id, s.upcoming.last)) {
-		if len(s.open) == 0 && s.tired() && less(s.upcoming.last, s.plan.before) {
+		if len(s.open) == 0 && s.tired() && less(after(s.upcoming.last), s.plan.before) {
 			return nil
 		}
 		if err := s.openNext(); err != nil {
