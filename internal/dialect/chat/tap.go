@@ -22,7 +22,10 @@ type tap struct {
 }
 
 // Seen returns what was read so far.
-func (t *tap) Seen() *dialect.Seen { return &t.seen }
+func (t *tap) Seen() *dialect.Seen {
+	t.seen.Usage = t.counts.usage(t.hasChoices())
+	return &t.seen
+}
 
 // Event reads one event of a streamed answer.
 func (t *tap) Event(e sse.Event) {
@@ -57,8 +60,11 @@ func (t *tap) Body(b []byte) {
 	}
 }
 
-// hasChoices reports whether answers to the operation end by finish reasons.
-func (t *tap) hasChoices() bool { return t.op == api.Chat || t.op == api.Completions }
+// hasChoices reports whether the answer ends by finish reasons. One that passes
+// through does when it turns out to hold choices.
+func (t *tap) hasChoices() bool {
+	return t.op == api.Chat || t.op == api.Completions || t.op == api.Proxy && t.choices != choiceSet{}
+}
 
 // read takes one JSON object: a body, or the data of an event.
 func (t *tap) read(b []byte) {
@@ -122,7 +128,6 @@ func (t *tap) readUsage(c *cursor) {
 		return
 	}
 	t.counts.read(c)
-	t.seen.Usage = t.counts.usage(t.hasChoices())
 }
 
 func (t *tap) readError(c *cursor) {

@@ -231,3 +231,24 @@ func FuzzTap(f *testing.F) {
 		}
 	})
 }
+
+// What the total has beyond its parts was spent on reasoning in a conversation
+// and is input elsewhere. Usage may come before the choices.
+func TestTapTellsConversationsThatPassThroughByTheirChoices(t *testing.T) {
+	const counters = `"usage":{"prompt_tokens":5,"completion_tokens":1,"total_tokens":10}`
+	for _, tt := range []struct {
+		name, body string
+		want       llm.Usage
+	}{
+		{"choices last", `{` + counters + `,"choices":[{"finish_reason":"stop"}]}`, llm.Usage{Known: true, Input: 5, Output: 1, Reasoning: 4}},
+		{"no choices", `{` + counters + `,"data":[]}`, llm.Usage{Known: true, Input: 9, Output: 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tap := chat.Dialect{}.NewTap(api.Proxy)
+			tap.Body([]byte(tt.body))
+			if diff := cmp.Diff(tt.want, tap.Seen().Usage); diff != "" {
+				t.Errorf("usage of %s (-want +got):\n%s", tt.body, diff)
+			}
+		})
+	}
+}
