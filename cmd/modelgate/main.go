@@ -29,7 +29,8 @@ type command struct {
 var commands = []command{
 	{"serve", "run the gateway", serve},
 	{"demo", "run the gateway with the simulator as a provider, nothing to set up", demo},
-	{"check", "check a settings file (modelgate.yaml) or a config object (.json)", check},
+	{"check", "check a settings file (modelgate.yaml), or a config object (.json) and its cases", check},
+	{"explain", "print where a request would go, or went, and why", explain},
 	{"keys", "create, list and revoke gateway keys", keys},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},

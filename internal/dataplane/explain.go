@@ -2,20 +2,23 @@ package dataplane
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 
 	"modelgate/api"
 	"modelgate/config"
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
 )
 
-// explainRequest is the body of POST /v1/explain: a request as a client would
-// send it, and a config that takes the place of its config header.
-type explainRequest struct {
+// Question is the body of POST /v1/explain: a request as a client would send
+// it, and a config that takes the place of its config header.
+type Question struct {
 	Request struct {
 		Method  string            `json:"method"` // default POST
 		Path    string            `json:"path"`   // default /v1/chat/completions
@@ -25,19 +28,21 @@ type explainRequest struct {
 	Config json.RawMessage `json:"config"`
 }
 
-// explanation is the answer: what would happen, and nothing was sent.
-type explanation struct {
+// Explanation is the answer: what would happen, and nothing was sent.
+type Explanation struct {
 	Object    string            `json:"object"`
 	Operation api.Operation     `json:"operation"`
 	Tree      string            `json:"tree,omitempty"`
 	Decisions []reqlog.Decision `json:"decisions"`
-	Attempt   *plannedAttempt   `json:"attempt"`
+	Attempt   *Attempt          `json:"attempt"`
+	Status    int               `json:"status"` // 200, or that of Error
 	Error     json.RawMessage   `json:"error,omitempty"`
 	Cache     string            `json:"cache_status"`
-	Estimate  estimate          `json:"estimate"`
+	Estimate  Estimate          `json:"estimate"`
 }
 
-type plannedAttempt struct {
+// Attempt is the request that would go out first. It holds no credential.
+type Attempt struct {
 	Target    string              `json:"target"`
 	Provider  string              `json:"provider"`
 	Slug      string              `json:"provider_slug,omitempty"`
@@ -50,29 +55,35 @@ type plannedAttempt struct {
 	TimeoutMS int64               `json:"request_timeout_ms,omitempty"`
 }
 
-// estimate is rough: a token of text is taken to be four bytes. The price is
+// Estimate is rough: a token of text is taken to be four bytes. The price is
 // null while there is no catalogue of prices.
-type estimate struct {
+type Estimate struct {
 	PromptTokens int      `json:"prompt_tokens"`
 	Price        *float64 `json:"price"`
 }
 
-// explain answers what would become of a request. It goes the request's own
-// way up to the point where it would be sent.
+// explain answers what would become of a request.
 func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	if err := p.hold(r, x, p.MaxJSON); err != nil {
 		return err
 	}
-	var in explainRequest
-	if err := json.Unmarshal(x.Body.Bytes(), &in); err != nil {
+	var q Question
+	if err := json.Unmarshal(x.Body.Bytes(), &q); err != nil {
 		return apierr.New(apierr.Invalid, "POST /v1/explain takes {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
 	}
-	dry := p.dry(r, x, in)
+	return p.answerJSON(w, x, p.Explain(r.Context(), x.Identity, q))
+}
+
+// Explain takes a request its own way up to the point where it would be sent,
+// on behalf of id. It changes nothing that requests write.
+func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Explanation {
+	dry := p.dry(ctx, id, q)
 	defer dry.releaseBody()
-	out := explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Cache: dry.entry.CacheStatus}
+	out := Explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: dry.entry.CacheStatus}
 	tree, err := p.rehearse(dry)
 	if err != nil {
-		out.Error = dry.Client.Error(apierr.From(err))
+		e := apierr.From(err)
+		out.Status, out.Error = e.Status(), dry.Client.Error(e)
 	}
 	if tree != nil {
 		out.Tree = tree.String()
@@ -85,34 +96,34 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	if n := len(dry.Plan.Attempts); n > 0 {
 		out.Attempt = planned(dry.Plan.Attempts[n-1])
 	}
-	return p.answerJSON(w, x, out)
+	return out
 }
 
-// dry returns the exchange that in describes, for the identity of x.
-func (p *Plane) dry(r *http.Request, x *exchange, in explainRequest) *exchange {
-	method, path := in.Request.Method, in.Request.Path
+// dry returns the exchange that q describes, for id.
+func (p *Plane) dry(ctx context.Context, id *access.Identity, q Question) *exchange {
+	method, path := q.Request.Method, q.Request.Path
 	if method == "" {
 		method = http.MethodPost
 	}
 	if path == "" {
 		path = api.BasePath + "/chat/completions"
 	}
-	inner := r.Clone(r.Context())
-	inner.Method, inner.RequestURI = method, path
-	inner.Header = http.Header{"Content-Type": jsonType}
-	for k, v := range in.Request.Headers {
+	inner := (&http.Request{
+		Method:        method,
+		URL:           new(url.URL),
+		RequestURI:    path,
+		Header:        http.Header{"Content-Type": jsonType},
+		Body:          io.NopCloser(bytes.NewReader(q.Request.Body)),
+		ContentLength: int64(len(q.Request.Body)),
+	}).WithContext(ctx)
+	for k, v := range q.Request.Headers {
 		inner.Header.Set(k, v)
 	}
-	if len(in.Config) > 0 {
-		inner.Header.Set(api.HeaderConfig, configText(in.Config))
-	}
-	inner.Body = http.NoBody
-	inner.ContentLength = int64(len(in.Request.Body))
-	if len(in.Request.Body) > 0 {
-		inner.Body = io.NopCloser(bytes.NewReader(in.Request.Body))
+	if len(q.Config) > 0 {
+		inner.Header.Set(api.HeaderConfig, configText(q.Config))
 	}
 	d := p.open(inner)
-	d.identify(x.Identity)
+	d.identify(id)
 	d.ownKey = true
 	d.Explain, d.Plan = true, new(pipeline.Plan)
 	d.request = inner
@@ -155,8 +166,8 @@ func (p *Plane) rehearse(x *exchange) (*pipeline.Tree, error) {
 	return tree, err
 }
 
-func planned(a pipeline.Planned) *plannedAttempt {
-	out := &plannedAttempt{
+func planned(a pipeline.Planned) *Attempt {
+	out := &Attempt{
 		Target: a.Path, Provider: a.Provider, Slug: a.Slug, Model: a.Model,
 		Method: a.Method, URL: a.URL, Headers: a.Header, Params: a.Params, TimeoutMS: a.Timeout,
 	}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"modelgate/config"
+	"modelgate/internal/access"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/dataplane"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
+	"modelgate/internal/provider/table"
+	"modelgate/internal/secret"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/upstream"
+)
+
+// routeCase is one expectation about a config: a request, and where it goes.
+// Cases stand beside the config, in NAME.cases.json for NAME.json.
+type routeCase struct {
+	Name string `json:"name"`
+	dataplane.Question
+	Expect struct {
+		Target   string          `json:"target"`   // JSON path, as config.targets[1]
+		Provider string          `json:"provider"` // id or @slug
+		Model    string          `json:"model"`
+		Status   int             `json:"status"` // of a refusal; absent means that the request goes out
+		Body     json.RawMessage `json:"body"`   // members that the provider's body must have
+	} `json:"expect"`
+}
+
+// checkConfig judges a config object and runs the cases beside it.
+func checkConfig(ctx context.Context, p *program, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	c, err := config.Parse(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := c.CheckProviders(providerIDs()); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	cases, err := readCases(strings.TrimSuffix(file, ".json") + ".cases.json")
+	if err != nil {
+		return err
+	}
+	plane, who, err := offline(c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	failed := 0
+	for i, rc := range cases {
+		rc.Config = text
+		if problems := rc.judge(plane.Explain(ctx, who, rc.Question)); len(problems) > 0 {
+			failed++
+			fmt.Fprintf(p.out, "FAIL case %d %q: %s\n", i, rc.Name, strings.Join(problems, "; "))
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%s: %d of %d cases failed", file, failed, len(cases))
+	}
+	fmt.Fprintf(p.out, "%s is fine, %d cases passed\n", file, len(cases))
+	return nil
+}
+
+func providerIDs() []string {
+	var ids []string
+	for _, s := range table.All() {
+		ids = append(append(ids, s.ID), s.Aliases...)
+	}
+	return ids
+}
+
+func readCases(file string) ([]routeCase, error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []routeCase
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&list); err != nil {
+		return nil, fmt.Errorf("%s: a list of cases {name, request, expect}: %w", file, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("%s: something follows the list of cases", file)
+	}
+	return list, nil
+}
+
+// offline returns a plane that only explains: every slug that c names exists.
+func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
+	in := snapshot.Input{Specs: table.All()}
+	var known []string
+	for node := range c.All() {
+		slug := strings.TrimPrefix(node.VirtualKey, "@")
+		if s, ok := strings.CutPrefix(node.Provider, "@"); ok {
+			slug = s
+		}
+		if slug == "" || slices.Contains(known, slug) {
+			continue
+		}
+		known = append(known, slug)
+		in.Providers = append(in.Providers, snapshot.Managed{
+			Slug:     slug,
+			Provider: "openai-compatible",
+			Settings: provider.Settings{CustomHost: "https://provider.invalid", Key: secret.New("none")},
+		})
+	}
+	snap, err := snapshot.Build(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	holder := new(snapshot.Holder)
+	holder.Publish(snap)
+	plane := dataplane.New(dataplane.Options{
+		Snapshot: holder,
+		Engine:   &pipeline.Engine{Client: upstream.New(upstream.Options{}), Pool: bytepool.New(0), UserAgent: "modelgate/" + version},
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+	return plane, &access.Identity{Name: "check", Scopes: []access.Scope{access.ScopeAll}}, nil
+}
+
+// judge compares what would happen with what the case expects.
+func (rc *routeCase) judge(got dataplane.Explanation) []string {
+	want := rc.Expect
+	var problems []string
+	differ := func(what, got, want string) {
+		if want != "" && got != want {
+			problems = append(problems, fmt.Sprintf("%s is %q, want %q", what, got, want))
+		}
+	}
+	if want.Status == 0 {
+		want.Status = 200
+	}
+	if got.Status != want.Status {
+		problems = append(problems, fmt.Sprintf("status is %d, want %d: %s", got.Status, want.Status, got.Error))
+	}
+	a := got.Attempt
+	if a == nil {
+		a = new(dataplane.Attempt)
+	}
+	differ("target", a.Target, want.Target)
+	differ("model", a.Model, want.Model)
+	id := a.Provider
+	if strings.HasPrefix(want.Provider, "@") {
+		id = "@" + a.Slug
+	}
+	differ("provider", id, want.Provider)
+	return append(problems, bodyProblems(a.Body, want.Body)...)
+}
+
+// bodyProblems compares the members that are expected of a body.
+func bodyProblems(got, want json.RawMessage) []string {
+	if len(want) == 0 {
+		return nil
+	}
+	var g, w map[string]any
+	if err := json.Unmarshal(want, &w); err != nil {
+		return []string{"expect.body must be an object"}
+	}
+	json.Unmarshal(got, &g) // a body that is no object lacks every member
+	var problems []string
+	for k, v := range w {
+		if have, _ := json.Marshal(g[k]); !sameJSON(have, v) {
+			text, _ := json.Marshal(v)
+			problems = append(problems, fmt.Sprintf("body.%s is %s, want %s", k, have, text))
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+func sameJSON(have []byte, want any) bool {
+	w, err := json.Marshal(want)
+	return err == nil && bytes.Equal(have, w)
+}

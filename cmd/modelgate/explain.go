@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"modelgate/internal/dataplane"
+	"modelgate/internal/reqlog"
+)
+
+// explain asks a running gateway why a request went where it went, or where
+// one would go.
+func explain(ctx context.Context, p *program, args []string) error {
+	f := p.flags("explain", "FILE|REQUEST-ID", "Prints where a request would go and why, as a tree; FILE holds {\"request\": {…}, \"config\": {…}}.\nWith a request id it prints what happened to that request. A gateway must be running.")
+	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
+	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
+	asJSON := f.Bool("json", false, "print JSON")
+	if err := f.parse(args, 1); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	ask := asker{"http://" + *listen + "/v1", *key}
+	if _, err := reqlog.ParseID(f.Arg(0)); err == nil {
+		return p.explainPast(ctx, ask, f.Arg(0), *asJSON)
+	}
+	question, err := os.ReadFile(f.Arg(0))
+	if err != nil {
+		return err
+	}
+	answer, err := ask.do(ctx, http.MethodPost, "/explain", question)
+	if err != nil || *asJSON {
+		return p.print(answer, err)
+	}
+	var e dataplane.Explanation
+	if err := json.Unmarshal(answer, &e); err != nil {
+		return err
+	}
+	p.printExplanation(e)
+	return nil
+}
+
+func (p *program) printExplanation(e dataplane.Explanation) {
+	fmt.Fprint(p.out, e.Tree)
+	for _, d := range e.Decisions {
+		fmt.Fprintf(p.out, "%s: %s\n", d.Path, d.Text)
+	}
+	if e.Attempt != nil {
+		fmt.Fprintf(p.out, "→ %s: %s, model %s: %s %s\n", e.Attempt.Target, e.Attempt.Provider, e.Attempt.Model, e.Attempt.Method, e.Attempt.URL)
+		if len(e.Attempt.Params) > 0 {
+			fmt.Fprintf(p.out, "  parameters: %s\n", strings.Join(e.Attempt.Params, ", "))
+		}
+	}
+	if e.Status != http.StatusOK {
+		fmt.Fprintf(p.out, "✗ %d: %s\n", e.Status, e.Error)
+	}
+}
+
+// past is what GET /v1/explain/{id} answers.
+type past struct {
+	Status      int               `json:"status"`
+	OptionIndex string            `json:"option_index"`
+	Decisions   []reqlog.Decision `json:"decisions"`
+	Attempts    []struct {
+		Target   string  `json:"target"`
+		Provider string  `json:"provider"`
+		Status   int     `json:"status"`
+		Error    string  `json:"error"`
+		TookMS   float64 `json:"took_ms"`
+	} `json:"attempts"`
+}
+
+func (p *program) explainPast(ctx context.Context, ask asker, id string, asJSON bool) error {
+	answer, err := ask.do(ctx, http.MethodGet, "/explain/"+id, nil)
+	if err != nil || asJSON {
+		return p.print(answer, err)
+	}
+	var e past
+	if err := json.Unmarshal(answer, &e); err != nil {
+		return err
+	}
+	for _, d := range e.Decisions {
+		fmt.Fprintf(p.out, "%s: %s\n", d.Path, d.Text)
+	}
+	for _, a := range e.Attempts {
+		fmt.Fprintf(p.out, "→ %s: %s, %d in %.0f ms %s\n", a.Target, a.Provider, a.Status, a.TookMS, a.Error)
+	}
+	fmt.Fprintf(p.out, "answered %d by %s\n", e.Status, e.OptionIndex)
+	return nil
+}
+
+func (p *program) print(answer []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Write(append(answer, '\n'))
+	return err
+}
+
+// asker asks a running gateway.
+type asker struct{ base, key string }
+
+func (a asker) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("x-gateway-api-key", a.key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the gateway does not answer: %w", err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the gateway answered %d: %s", res.StatusCode, bytes.TrimSpace(answer))
+	}
+	return answer, nil
+}
