@@ -1,0 +1,184 @@
+// Package clients drives the built gateway with the official client libraries.
+//
+// It builds modelgate, starts `modelgate serve` with a settings file and
+// `modelgate simulate` behind one of its providers, and lets the clients loose
+// on it: the npm package openai, run by node on the scripts in node/, and the
+// Go module openai-go in Go tests. Cases say what a client gets to see, and what
+// arrived at the provider. What a single route promises in full is left to
+// test/conformance.
+package clients
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"modelgate/internal/simulator"
+)
+
+// gatewayKey is the gateway key of the clients. providerKey is the credential
+// that the provider asks for; @sim and @alone hold it, and clients that bring
+// their own credential send it.
+const (
+	gatewayKey  = "mg-clients-bootstrap-0123456789abcdef"
+	providerKey = "sk-clients-provider-0123456789"
+)
+
+// settings has @sim, a simulator in this process whose books the cases read, and
+// @alone, a simulator that runs as a program of its own.
+const settings = `
+version: 1
+providers:
+  - {slug: sim, provider: openai, api_key: "${PROVIDER_KEY}", custom_host: "SIM"}
+  - {slug: alone, provider: openai, api_key: "${PROVIDER_KEY}", custom_host: "ALONE", models: [sim-1]}
+`
+
+// stage is everything that runs: the gateway, its providers and the books of @sim.
+var stage struct {
+	url      string // base URL of the gateway, ends in /v1
+	sim      *simulator.Simulator
+	simURL   string // base URL of @sim, ends in /v1
+	booksURL string
+}
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "clients:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	scratch, err := os.MkdirTemp("", "clients")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(scratch)
+	program, err := built(scratch)
+	if err != nil {
+		return 1, err
+	}
+
+	stage.sim = simulator.New(simulator.Options{Key: providerKey, Record: 4096})
+	sim := httptest.NewServer(stage.sim)
+	defer sim.Close()
+	stage.simURL = sim.URL + "/v1"
+	books := httptest.NewServer(booksOf(stage.sim))
+	defer books.Close()
+	stage.booksURL = books.URL
+
+	alone, err := start(program, nil, "simulate", "--listen", "127.0.0.1:0", "--key", providerKey, "--pace", "0s")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, alone.stop()) }()
+
+	file := filepath.Join(scratch, "modelgate.yaml")
+	text := strings.NewReplacer("SIM", stage.simURL, "ALONE", alone.url).Replace(settings)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return 1, err
+	}
+	env := []string{"MODELGATE_BOOTSTRAP_KEY=" + gatewayKey, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "PROVIDER_KEY=" + providerKey}
+	gateway, err := start(program, env, "serve", "--data", filepath.Join(scratch, "data"),
+		"--listen", "127.0.0.1:0", "--admin-listen", "off", "--config", file)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, gateway.stop()) }()
+	stage.url = gateway.url
+	return m.Run(), nil
+}
+
+// built returns the binary to test: the one that MODELGATE_BINARY names, or one
+// built from this tree.
+func built(scratch string) (string, error) {
+	if path := os.Getenv("MODELGATE_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
+	path := filepath.Join(scratch, "modelgate")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./cmd/modelgate")
+	cmd.Dir = filepath.Join("..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building modelgate: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// process is a running modelgate.
+type process struct {
+	name    string
+	url     string // what it serves, ends in /v1
+	cmd     *exec.Cmd
+	errText strings.Builder // read after the end alone
+	exited  chan error
+}
+
+// start runs the program and waits until it says where it serves.
+func start(program string, env []string, args ...string) (*process, error) {
+	p := &process{name: args[0], cmd: exec.Command(program, args...), exited: make(chan error, 1)}
+	p.cmd.Env = append(cleanEnv(), env...)
+	p.cmd.Stderr = &p.errText
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewReader(out)
+	for p.url == "" {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			p.cmd.Wait()
+			return nil, fmt.Errorf("modelgate %s ended at its start: %s", p.name, p.errText.String())
+		}
+		if at := strings.Index(line, "http://"); at >= 0 {
+			p.url = strings.TrimSpace(line[at:])
+		}
+	}
+	go func() {
+		io.Copy(io.Discard, lines)
+		p.exited <- p.cmd.Wait()
+	}()
+	return p, nil
+}
+
+// cleanEnv is an environment without settings of the gateway or the clients.
+func cleanEnv() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "MODELGATE_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "NODE_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// stop ends the program as an operator does. Every end but a signal's or a
+// clean one is an error.
+func (p *process) stop() error {
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-p.exited:
+		if err != nil {
+			return fmt.Errorf("modelgate %s ended with: %w\n%s", p.name, err, p.errText.String())
+		}
+		return nil
+	case <-time.After(20 * time.Second):
+		p.cmd.Process.Kill()
+		<-p.exited
+		return fmt.Errorf("modelgate %s did not end within 20 s of SIGTERM", p.name)
+	}
+}
