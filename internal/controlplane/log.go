@@ -1,7 +1,8 @@
 // Package controlplane is the HTTP of administration.
 //
-// In this version it reads the log: GET /v1/logs and GET /v1/logs/{id}, for
-// keys with the scope to do so and within their own organisation and workspace.
+// In this version it reads the log: GET /v1/logs, GET /v1/logs/{id} and GET
+// /v1/explain/{id}, for keys with the scope to do so and within their own
+// organisation and workspace.
 // Serving models is left to dataplane, what entries hold to reqlog.
 package controlplane
 
@@ -21,8 +22,12 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// LogPath is where the log is read.
-const LogPath = api.BasePath + "/logs"
+// LogPath is where the log is read, and ExplainPath where a past exchange is
+// explained: the same entry, which holds its attempts and decisions.
+const (
+	LogPath     = api.BasePath + "/logs"
+	ExplainPath = api.BasePath + "/explain"
+)
 
 // Logs serves the log. It is an http.Handler for LogPath and the paths below it.
 type Logs struct {
@@ -56,6 +61,9 @@ func (l *Logs) answer(r *http.Request) ([]byte, error) {
 		return nil, apierr.New(apierr.MethodNotAllowed, "the log is read with GET")
 	}
 	scope := logstore.Scope{Organisation: id.Organisation, Workspace: id.Workspace}
+	if past, ok := strings.CutPrefix(r.URL.Path, ExplainPath+"/"); ok {
+		return l.one(r.Context(), id, scope, past)
+	}
 	if rest := strings.TrimPrefix(r.URL.Path, LogPath); rest != "" && rest != "/" {
 		return l.one(r.Context(), id, scope, rest[1:])
 	}

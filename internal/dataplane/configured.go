@@ -32,6 +32,7 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 			return nil, err
 		}
 	}
+	x.Explain = len(tree.Leaves) > 1
 	x.Budget = x.entry.Time.Add(p.Budget)
 	x.Resolve = func(leaf *config.Config) (*provider.Target, error) { return x.target(x.choose(leaf)) }
 	return tree, nil

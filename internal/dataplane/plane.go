@@ -205,6 +205,7 @@ func (p *Plane) end(r *http.Request, x *exchange) {
 	e := &x.entry
 	e.Total = time.Since(e.Time)
 	e.Upstream = x.Waited
+	e.Decisions = x.Decisions
 	if x.upload != nil {
 		e.RequestBytes = x.upload.read.Load()
 	}

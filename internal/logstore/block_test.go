@@ -161,6 +161,9 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 				Error: text("e"), Start: span.Draw(t, "start"), Took: span.Draw(t, "took"),
 			})
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "decisions") {
+			e.Decisions = append(e.Decisions, reqlog.Decision{Path: text("dp"), Text: text("dt")})
+		}
 		return e
 	})
 }

@@ -142,6 +142,9 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	}
 	e.Usage = readUsage(r, h.flags)
 	e.Attempts = readAttempts(r)
+	if h.flags&flagDecisions != 0 {
+		e.Decisions = readDecisions(r)
+	}
 	if r.bad {
 		return nil, errDamaged
 	}
@@ -211,6 +214,14 @@ func readAttempts(r *reader) []reqlog.Attempt {
 		}
 	}
 	return attempts
+}
+
+func readDecisions(r *reader) []reqlog.Decision {
+	decisions := make([]reqlog.Decision, r.count(2))
+	for i := range decisions {
+		decisions[i] = reqlog.Decision{Path: r.ref(), Text: r.ref()}
+	}
+	return decisions
 }
 
 // reader reads packed values. After the first one that is not there it is bad

@@ -27,6 +27,7 @@ const (
 	flagUsageKnown
 	flagError
 	flagSpans
+	flagDecisions
 )
 
 // The fields whose strings are shared; see [encoder.ref].
@@ -55,6 +56,8 @@ const (
 	refAttemptProvider
 	refAttemptSlug
 	refAttemptError
+	refDecisionPath
+	refDecisionText
 	refFields
 )
 
@@ -120,6 +123,9 @@ func (c *encoder) add(e *reqlog.Entry) {
 		c.addUsage(&e.Usage)
 	}
 	c.addAttempts(e.Attempts)
+	if flags&flagDecisions != 0 {
+		c.addDecisions(e.Decisions)
+	}
 	c.bodies = binary.AppendUvarint(c.bodies, uint64(len(c.body)))
 	c.bodies = append(c.bodies, c.body...)
 }
@@ -151,6 +157,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(usage != llm.Usage{}, flagUsage)
 	set(e.Usage.Known, flagUsageKnown)
 	set(e.ErrorSource != "" || e.ErrorCode != "" || e.ErrorMessage != "", flagError)
+	set(len(e.Decisions) > 0, flagDecisions)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }
@@ -206,6 +213,14 @@ func (c *encoder) addAttempts(attempts []reqlog.Attempt) {
 		c.ref(refAttemptError, a.Error)
 		c.varint(int64(a.Start))
 		c.varint(int64(a.Took))
+	}
+}
+
+func (c *encoder) addDecisions(decisions []reqlog.Decision) {
+	c.uvarint(uint64(len(decisions)))
+	for i := range decisions {
+		c.ref(refDecisionPath, decisions[i].Path)
+		c.ref(refDecisionText, decisions[i].Text)
 	}
 }
 

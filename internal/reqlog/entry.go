@@ -57,8 +57,11 @@ type Entry struct {
 	ErrorMessage string
 
 	Attempts []Attempt
-	Usage    llm.Usage
-	Finish   string // finish reason in the words of the chat dialect
+	// Decisions tells why the exchange went where it went. Only exchanges whose
+	// config chooses have any.
+	Decisions []Decision
+	Usage     llm.Usage
+	Finish    string // finish reason in the words of the chat dialect
 
 	// Total runs from acceptance to the last byte sent. Upstream is the part
 	// spent waiting for the provider; FirstToken runs from acceptance to the

@@ -26,6 +26,7 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	w.name("status").int(int64(e.Status))
 	e.writeError(&w)
 	e.writeAttempts(&w)
+	e.writeDecisions(&w)
 	e.writeUsage(&w)
 	w.name("finish_reason").text(e.Finish)
 	e.writeTiming(&w)
@@ -88,6 +89,17 @@ func (e *Entry) writeAttempts(w *jsonWriter) {
 		w.name("error").text(a.Error)
 		w.name("start_ms").ms(a.Start)
 		w.name("took_ms").ms(a.Took)
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func (e *Entry) writeDecisions(w *jsonWriter) {
+	w.name("decisions").open('[')
+	for i := range e.Decisions {
+		w.comma().open('{')
+		w.name("path").text(e.Decisions[i].Path)
+		w.name("text").text(e.Decisions[i].Text)
 		w.close('}')
 	}
 	w.close(']')

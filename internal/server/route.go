@@ -16,7 +16,7 @@ import (
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	switch {
-	case path == controlplane.LogPath || strings.HasPrefix(path, controlplane.LogPath+"/"):
+	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
 	case strings.HasPrefix(path, api.BasePath+"/"):
 		s.metrics.inFlight.Inc()
