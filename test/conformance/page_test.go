@@ -1,0 +1,131 @@
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var page = filepath.Join("..", "..", "docs", "conformance.md")
+
+// checkPage compares the cases that ran with the list of statements and the
+// page with both. With -update it writes the page first.
+func checkPage() []string {
+	var problems []string
+	for _, s := range statements {
+		if s.later == "" && len(book.cases[s.number]) == 0 {
+			problems = append(problems, s.number+" is said to be covered, but no case proves it")
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	want := renderPage()
+	if *update {
+		if err := os.WriteFile(page, want, 0o644); err != nil {
+			return []string{err.Error()}
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	if !bytes.Equal(got, want) {
+		problems = append(problems, "docs/conformance.md is stale; run go test ./test/conformance -update")
+	}
+	return problems
+}
+
+const pageIntro = `# Conformance
+
+<!-- Generated from test/conformance by go test ./test/conformance -update. Do not edit. -->
+
+What the gateway promises, statement by statement, and the tests that prove it.
+The numbers are those of the specification's statements; the sentences are ours.
+Every test here starts the built program and looks at it from outside: over
+HTTP, on the command line, by its exit codes.
+
+- **covered**: the whole statement is proven by the tests named beside it.
+- **later**: the statement does not hold as a whole yet. The words in brackets say
+  which issue makes it whole; tests beside it prove the part that is
+  there now, which the note describes.
+
+%d statements: %d covered, %d later.
+
+| number | statement | state | tests |
+|---|---|---|---|
+`
+
+func renderPage() []byte {
+	var rows bytes.Buffer
+	covered := 0
+	for _, s := range statements {
+		state := "covered"
+		if s.later != "" {
+			state = "later (" + s.later + "): " + s.now
+		} else {
+			covered++
+		}
+		fmt.Fprintf(&rows, "| %s | %s | %s | %s |\n", s.number, cell(s.text), cell(state), cell(testsOf(s.number)))
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, pageIntro, len(statements), covered, len(statements)-covered)
+	b.Write(rows.Bytes())
+	return b.Bytes()
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// testsOf lists the tests that hold cases of a statement, with their number
+// where there are several.
+func testsOf(number string) string {
+	counts := map[string]int{}
+	for name := range book.cases[number] {
+		top, _, _ := strings.Cut(name, "/")
+		counts[top]++
+	}
+	var names []string
+	for top, n := range counts {
+		text := "`" + top + "`"
+		if n > 1 {
+			text += fmt.Sprintf(" (%d)", n)
+		}
+		names = append(names, text)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// TestEveryStatementOfTheStepIsListedOnce keeps the list in step with the
+// ranges that the plan's first step names.
+func TestEveryStatementOfTheStepIsListedOnce(t *testing.T) {
+	var want []string
+	for _, r := range [][2]int{
+		{1, 23}, {37, 38}, {40, 44}, {82, 82}, {85, 85}, {93, 95}, {132, 152}, {253, 334}, {347, 350},
+		{417, 420}, {422, 435}, {437, 439}, {447, 447}, {449, 449}, {471, 472}, {484, 484}, {487, 499},
+		{507, 507}, {516, 518},
+	} {
+		for n := r[0]; n <= r[1]; n++ {
+			want = append(want, fmt.Sprintf("S-%03d", n))
+		}
+	}
+	var got []string
+	texts := map[string]string{}
+	for _, s := range statements {
+		got = append(got, s.number)
+		if other, twice := texts[s.text]; twice {
+			t.Errorf("%s and %s say the same words", other, s.number)
+		}
+		texts[s.text] = s.number
+		if (s.later == "") != (s.now == "") {
+			t.Errorf("%s: a statement that holds later says by which step and what there is now", s.number)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("listed statements = %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,375 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestUnknownPathsReachTheProvider(t *testing.T) {
+	g, _ := start(t)
+	p := newProvider(t, nil)
+	for _, path := range []string{"/rerank", "/x/y/z", "/assistants", "/vector_stores/vs_1/files", "/audio/voices"} {
+		prove(t, "S-015", "POST "+path, func(t *testing.T) {
+			g.do(t, "POST", "/v1"+path, `{"a":1}`, to(p)...).fine(t)
+			if in := p.only(t); in.uri != "/v1"+path || string(in.body) != `{"a":1}` {
+				t.Errorf("the provider got %s with %q, want %s with the body as sent", in.uri, in.body, "/v1"+path)
+			}
+		})
+	}
+	prove(t, "S-015", "moderations and speech reach it too", func(t *testing.T) {
+		for path, body := range map[string]string{"/moderations": `{"input":"x"}`, "/audio/speech": `{"model":"t","input":"x","voice":"v"}`} {
+			g.do(t, "POST", "/v1"+path, body, to(p)...).fine(t)
+			if in := p.only(t); in.uri != "/v1"+path || string(in.body) != body {
+				t.Errorf("the provider got %s with %q, want %s with %q", in.uri, in.body, "/v1"+path, body)
+			}
+		}
+	})
+	for _, method := range []string{"POST", "GET", "PUT", "DELETE"} {
+		prove(t, "S-016 S-347", method, func(t *testing.T) {
+			g.do(t, method, "/v1/things/1", "", to(p)...).fine(t)
+			if in := p.only(t); in.method != method {
+				t.Errorf("the provider got %s, want %s", in.method, method)
+			}
+		})
+	}
+	for _, method := range []string{"PATCH", "HEAD", "OPTIONS", "BREW", "get"} {
+		for _, path := range []string{"/v1/things/1", "/v1/chat/completions"} {
+			prove(t, "S-017", method+" "+path, func(t *testing.T) {
+				got := g.do(t, method, path, "", to(p)...)
+				if got.status != http.StatusMethodNotAllowed {
+					t.Errorf("status %d, want 405", got.status)
+				}
+				if allow := got.header.Get("Allow"); !strings.Contains(allow, "POST") || strings.Contains(allow, "PATCH") {
+					t.Errorf("Allow = %q, want the methods that are offered", allow)
+				}
+				p.none(t)
+			})
+		}
+	}
+}
+
+// Routes that get rooms of their own later belong to the provider until then.
+func TestRoutesOfLaterIssuesPassThrough(t *testing.T) {
+	g, _ := start(t)
+	p := newProvider(t, says(200, "application/json", `{"id" : "x_1","object":"thing"}`))
+	for _, tt := range []struct{ of, method, path string }{
+		{"S-009", "POST", "/v1/prompts/pp-1/completions"},
+		{"S-010", "POST", "/v1/batches"},
+		{"S-010", "GET", "/v1/batches?after=batch_1&limit=5"},
+		{"S-010", "POST", "/v1/batches/batch_1/cancel"},
+		{"S-011", "POST", "/v1/fine_tuning/jobs"},
+		{"S-011", "GET", "/v1/fine_tuning/jobs/ft_1"},
+		{"S-011", "POST", "/v1/fine_tuning/jobs/ft_1/cancel"},
+		{"S-011", "GET", "/v1/fine_tuning/jobs/ft_1/checkpoints?limit=2"},
+		{"S-012", "GET", "/v1/files?purpose=batch"},
+		{"S-012", "GET", "/v1/files/file_1"},
+		{"S-013", "GET", "/v1/responses/resp_1?include=file_search_call.results"},
+		{"S-014", "POST", "/v1/policies/rate-limits"},
+		{"S-014", "GET", "/v1/policies/rate-limits/1?status=active"},
+	} {
+		prove(t, tt.of, tt.method+" "+tt.path, func(t *testing.T) {
+			got := g.do(t, tt.method, tt.path, "", to(p)...).fine(t)
+			if string(got.body) != `{"id" : "x_1","object":"thing"}` {
+				t.Errorf("body = %q, want the provider's", got.body)
+			}
+			if in := p.only(t); in.uri != tt.path || in.method != tt.method {
+				t.Errorf("the provider got %s %s, want %s %s", in.method, in.uri, tt.method, tt.path)
+			}
+		})
+	}
+}
+
+func TestPassThroughAnswersArriveAsTheyWere(t *testing.T) {
+	g, _ := start(t)
+	binary := make([]byte, 300_000)
+	rand.NewChaCha8([32]byte{1}).Read(binary)
+	for _, tt := range []struct{ name, contentType, body string }{
+		{"odd JSON", "application/json", "{ \"a\" :1.0,\n\t\"b\":[ 1e2 , -0.0],\"a\":\"\\u00e9\\/\" }\r\n"},
+		{"broken JSON", "application/json", `{"a":`},
+		{"a page", "text/html; charset=iso-8859-1", "<html>\xe9</html>"},
+		{"binary", "audio/mpeg", string(binary)},
+		{"an odd stream", "text/event-stream", "\ufeffevent: x\r\ndata:{\"a\" :1}\r\n\r\n: note\ndata: [DONE]"},
+		{"nothing", "application/json", ""},
+		{"gzip by name alone", "application/gzip", "\x1f\x8b\x08\x00broken"},
+	} {
+		prove(t, "S-018", tt.name, func(t *testing.T) {
+			p := newProvider(t, says(200, tt.contentType, tt.body))
+			got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t)
+			if sha256.Sum256(got.body) != sha256.Sum256([]byte(tt.body)) {
+				t.Errorf("got %d bytes %.60q, want %d bytes %.60q", len(got.body), got.body, len(tt.body), tt.body)
+			}
+			if ct := got.header["Content-Type"]; !slices.Equal(ct, []string{tt.contentType}) {
+				t.Errorf("content type = %q, want %q", ct, tt.contentType)
+			}
+		})
+	}
+	prove(t, "S-018", "a compressed body stays compressed", func(t *testing.T) {
+		p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(binary[:1000])
+		})
+		got := g.do(t, "GET", "/v1/things", "", to(p, "Accept-Encoding", "gzip")...).fine(t)
+		if !bytes.Equal(got.body, binary[:1000]) || got.header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("got %d bytes with content encoding %q, want the 1000 as sent with gzip", len(got.body), got.header.Get("Content-Encoding"))
+		}
+	})
+	prove(t, "S-018", "a body that breaks off breaks off for the client", func(t *testing.T) {
+		p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
+			io.WriteString(w, "first half")
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		got := g.do(t, "GET", "/v1/things", "", to(p)...)
+		if string(got.body) != "first half" || got.err == nil {
+			t.Errorf("got %q ended by %v, want the first half and a broken end", got.body, got.err)
+		}
+	})
+	for _, status := range []int{200, 201, 202, 204, 206, 299, 302, 304, 400, 401, 404, 418, 429, 500, 503, 599} {
+		prove(t, "S-019", fmt.Sprint(status), func(t *testing.T) {
+			p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
+				w.Header().Set("Location", "https://elsewhere.example.com/")
+				w.Header().Set("Content-Type", "text/x-odd")
+				w.WriteHeader(status)
+				if status != 204 && status != 304 {
+					io.WriteString(w, "as it is")
+				}
+			})
+			got := g.do(t, "GET", "/v1/things", "", to(p)...)
+			if got.status != status || got.header.Get("Location") != "https://elsewhere.example.com/" {
+				t.Errorf("status %d, Location %q, want %d and the provider's", got.status, got.header.Get("Location"), status)
+			}
+			if status != 204 && status != 304 && string(got.body) != "as it is" {
+				t.Errorf("body = %q, want the provider's", got.body)
+			}
+			if n := len(p.requests()); n != 1 {
+				t.Errorf("the provider was called %d times, want once", n)
+			}
+		})
+	}
+	prove(t, "S-020", "headers", func(t *testing.T) {
+		p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
+			h := w.Header()
+			h.Set("Content-Type", "application/vnd.odd+json; v=2")
+			h.Set("X-Ratelimit-Remaining-Requests", "59")
+			h["X-Several"] = []string{"one", "two, three"}
+			h["Set-Cookie"] = []string{"a=1; Path=/", "b=2"}
+			h.Set("Etag", `W/"1"`)
+			h.Set("Cache-Control", "max-age=5")
+			io.WriteString(w, "{}")
+		})
+		got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t)
+		for name, want := range map[string][]string{
+			"Content-Type":                   {"application/vnd.odd+json; v=2"},
+			"X-Ratelimit-Remaining-Requests": {"59"},
+			"X-Several":                      {"one", "two, three"},
+			"Set-Cookie":                     {"a=1; Path=/", "b=2"},
+			"Etag":                           {`W/"1"`},
+			"Cache-Control":                  {"max-age=5"},
+			"Content-Length":                 {"2"},
+		} {
+			if !slices.Equal(got.header[name], want) {
+				t.Errorf("%s = %q, want %q", name, got.header[name], want)
+			}
+		}
+	})
+}
+
+func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
+	g, _ := start(t)
+	p := newProvider(t, nil)
+	for _, target := range []string{
+		"/v1/x//y/%2F%41?b=2&a=1&a=&c",
+		"/v1//double",
+		"/v1/a/../b/./c/..",
+		"/v1/%E2%82%AC/%e2%82%ac/a%20b+c",
+		"/v1/x;p=1,2/y@z:8/~(1)!$*'",
+		"/v1/x?q=%20+%2B&empty=&&=v&q=a=b?c/d",
+		"/v1/trailing/",
+		"/v1/chat/completions/",
+		"/v1/models/vendor%2Fmodel",
+		"/v1/" + strings.Repeat("deep/", 60) + "end",
+		"/v1/long?" + strings.Repeat("k=v&", 1500),
+		"/v1/colon:action",
+		"/v1/v1/v1",
+	} {
+		prove(t, "S-021 S-347", fmt.Sprintf("%.50s", target), func(t *testing.T) {
+			p.forget()
+			g.do(t, "GET", target, "", to(p)...).fine(t)
+			if in := p.only(t); in.uri != target {
+				t.Errorf("the provider got %.200s, want %.200s", in.uri, target)
+			}
+		})
+	}
+	prove(t, "S-347", "bodies", func(t *testing.T) {
+		for _, body := range []string{"{ \"temperature\" : 99.0,\n \"stream\":\"odd\", \"a\":1,\"a\":2 }", `{"broken":`, `[1, 2]`, "\x00\xff", `{"model":"@x/y"}`} {
+			p.forget()
+			g.do(t, "PUT", "/v1/things?x=1", body, to(p)...).fine(t)
+			if in := p.only(t); string(in.body) != body || in.method != "PUT" || in.uri != "/v1/things?x=1" {
+				t.Errorf("the provider got %s %s %q, want PUT with %q", in.method, in.uri, in.body, body)
+			}
+		}
+	})
+	prove(t, "S-347", "headers that are the request's own", func(t *testing.T) {
+		p.forget()
+		g.do(t, "POST", "/v1/things", "a,b", to(p, "Content-Type", "text/csv; header=absent", "Accept", "text/x, */*;q=0.1", "Accept-Language", "de", "Openai-Beta", "assistants=v2")...).fine(t)
+		in := p.only(t)
+		for name, want := range map[string]string{"Content-Type": "text/csv; header=absent", "Accept": "text/x, */*;q=0.1", "Accept-Language": "de", "Openai-Beta": "assistants=v2", "User-Agent": "conformance"} {
+			if got := in.header[name]; !slices.Equal(got, []string{want}) {
+				t.Errorf("%s at the provider = %q, want %q", name, got, want)
+			}
+		}
+	})
+}
+
+func TestLargeBodiesPassThroughUnchanged(t *testing.T) {
+	g, _ := start(t)
+	p := newProvider(t, nil)
+	content := make([]byte, 5<<20)
+	rand.NewChaCha8([32]byte{2}).Read(content)
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	w.WriteField("purpose", "batch")
+	part, _ := w.CreateFormFile("file", "data.bin")
+	part.Write(content)
+	w.Close()
+	type body struct {
+		path, contentType string
+		bytes             []byte
+	}
+	for name, b := range map[string]body{
+		"multipart on a path that passes through": {"/v1/files", w.FormDataContentType(), form.Bytes()},
+		"multipart on a unified path":             {"/v1/audio/transcriptions", w.FormDataContentType(), form.Bytes()},
+		"binary":                                  {"/v1/uploads/1/parts", "application/octet-stream", content},
+	} {
+		for _, how := range []string{"announced length", "chunks"} {
+			prove(t, "S-348", name+" in "+how, func(t *testing.T) {
+				p.forget()
+				req := g.request(t, "POST", b.path, bytes.NewReader(b.bytes), to(p, "Content-Type", b.contentType)...)
+				if how == "chunks" {
+					req.ContentLength, req.Body = -1, io.NopCloser(bytes.NewReader(b.bytes))
+				}
+				send(t, req).fine(t)
+				in := p.only(t)
+				if sha256.Sum256(in.body) != sha256.Sum256(b.bytes) || in.header.Get("Content-Type") != b.contentType {
+					t.Errorf("the provider got %d bytes of %q, want the %d of %q", len(in.body), in.header.Get("Content-Type"), len(b.bytes), b.contentType)
+				}
+			})
+		}
+	}
+}
+
+// TestAnswersAreNotHeldBack lets the provider send a piece only after the
+// client has read the one before. Whoever holds one back stops the exchange.
+func TestAnswersAreNotHeldBack(t *testing.T) {
+	g, _ := start(t)
+	chat := `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`
+	event := func(i int) string {
+		return fmt.Sprintf("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%d\"}}]}\n\n", i)
+	}
+	for _, tt := range []struct {
+		of, name, path, body, contentType string
+		piece                             func(i int) string
+	}{
+		{"S-349", "a stream of events", "/v1/anything", chat, "text/event-stream", event},
+		{"S-349", "pieces of an event", "/v1/anything", chat, "text/event-stream", func(i int) string { return "da"[i%2 : i%2+1] }},
+		{"S-349", "binary chunks", "/v1/audio/live", "{}", "audio/pcm", func(i int) string { return strings.Repeat(string(rune('a'+i)), 777) }},
+		{"S-349", "pieces of JSON", "/v1/anything", "{}", "application/json", func(i int) string { return " " }},
+		{"S-270 S-472", "a chat stream", "/v1/chat/completions", chat, "text/event-stream", event},
+		{"S-472", "a text stream", "/v1/completions", `{"model":"m","prompt":"x","stream":true}`, "text/event-stream", event},
+	} {
+		prove(t, tt.of, tt.name, func(t *testing.T) {
+			read := make(chan struct{})
+			p := newProvider(t, func(w http.ResponseWriter, r *http.Request, _ received) {
+				w.Header().Set("Content-Type", tt.contentType)
+				for i := range 8 {
+					io.WriteString(w, tt.piece(i))
+					http.NewResponseController(w).Flush()
+					select {
+					case <-read:
+					case <-r.Context().Done():
+						return
+					}
+				}
+			})
+			req := g.request(t, "POST", tt.path, strings.NewReader(tt.body), to(p, "Content-Type", "application/json")...)
+			res, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			held := time.AfterFunc(5*time.Second, func() { res.Body.Close() })
+			defer held.Stop()
+			for i := range 8 {
+				want := tt.piece(i)
+				got := make([]byte, len(want))
+				if _, err := io.ReadFull(res.Body, got); err != nil || string(got) != want {
+					t.Fatalf("piece %d = %q (%v), want %q before the provider sends more", i, got, err, want)
+				}
+				read <- struct{}{}
+			}
+		})
+	}
+}
+
+func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
+	g, stored := start(t)
+	p := newProvider(t, nil)
+	gatewayHeaders := []string{
+		"x-gateway-trace-id", "t-1", "x-gateway-metadata", `{"_user":"u"}`, "x-gateway-request-timeout", "20000",
+		"X-Gateway-Cache-Namespace", "n", "x-gateway-cache-force-refresh", "true", "x-gateway-span-id", "s",
+		"x-gateway-debug", "false", "x-gateway-made-up", "x",
+	}
+	secrets := []string{"X-Api-Key", "client-x", "Api-Key", "client-a", "Cookie", "session=1", "Proxy-Authorization", "Basic x"}
+	check := func(t *testing.T, in received, credential string) {
+		t.Helper()
+		low := strings.ToLower(in.head)
+		for _, word := range []string{"x-gateway", strings.ToLower(bootstrapKey), "session=1", "client-x", "client-a", "basic x"} {
+			if strings.Contains(low, word) || strings.Contains(strings.ToLower(in.uri), word) {
+				t.Errorf("the provider saw %q in:\n%s", word, in.head)
+			}
+		}
+		if got := in.header["Authorization"]; !slices.Equal(got, []string{"Bearer " + credential}) {
+			t.Errorf("Authorization at the provider = %q, want the provider's own credential", got)
+		}
+	}
+	for _, tt := range []struct{ name, method, path, body string }{
+		{"pass-through GET", "GET", "/v1/things?a=1", ""},
+		{"pass-through POST", "POST", "/v1/things", `{"a":1}`},
+		{"chat", "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`},
+	} {
+		prove(t, "S-350", tt.name+" with the client's credential", func(t *testing.T) {
+			p.forget()
+			g.do(t, tt.method, tt.path, tt.body, to(p, append(gatewayHeaders, secrets...)...)...).fine(t)
+			check(t, p.only(t), credential)
+		})
+		prove(t, "S-350", tt.name+" with a stored credential", func(t *testing.T) {
+			stored.forget()
+			g.do(t, tt.method, tt.path, tt.body, managed("@stored", append(gatewayHeaders, secrets...)...)...).fine(t)
+			check(t, stored.only(t), storedKey)
+		})
+		prove(t, "S-350", tt.name+" with the gateway key as bearer token", func(t *testing.T) {
+			stored.forget()
+			g.do(t, tt.method, tt.path, tt.body, "Authorization", "Bearer "+bootstrapKey, "x-gateway-provider", "@stored").fine(t)
+			check(t, stored.only(t), storedKey)
+		})
+	}
+	prove(t, "S-350", "the gateway key as bearer token goes to no provider as a credential", func(t *testing.T) {
+		p.forget()
+		g.do(t, "GET", "/v1/things", "", "Authorization", "Bearer "+bootstrapKey, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", p.url)
+		for _, in := range p.requests() {
+			if strings.Contains(in.head, bootstrapKey) {
+				t.Errorf("the provider saw the gateway key:\n%s", in.head)
+			}
+		}
+		p.forget()
+	})
+}

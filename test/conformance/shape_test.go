@@ -1,0 +1,319 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// at returns the element of a decoded JSON document at a path of names and
+// indexes, nil where there is none.
+func at(v any, path ...any) any {
+	for _, step := range path {
+		switch s := step.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[s]
+		case int:
+			l, _ := v.([]any)
+			if s >= len(l) {
+				return nil
+			}
+			v = l[s]
+		}
+	}
+	return v
+}
+
+// shape is a field that an answer has to have, with its value as JSON.
+type shape struct {
+	of   string
+	path []any
+	want string
+}
+
+func has(of, want string, path ...any) shape { return shape{of, path, want} }
+
+// TestFieldsOfAnswersArrive reads from the client's side every field that the
+// specification names, from a provider that sends all of them.
+func TestFieldsOfAnswersArrive(t *testing.T) {
+	g, _ := start(t)
+	for _, r := range []struct {
+		modelRoute
+		shapes []shape
+	}{
+		{modelRoutes[0], []shape{
+			has("S-132", `"chatcmpl-1"`, "id"),
+			has("S-133", `"stop"`, "choices", 0, "finish_reason"),
+			has("S-133", `0`, "choices", 0, "index"),
+			has("S-134", `"Hello"`, "choices", 0, "message", "content"),
+			has("S-134", `"assistant"`, "choices", 0, "message", "role"),
+			has("S-135", `"call_1"`, "choices", 0, "message", "tool_calls", 0, "id"),
+			has("S-135", `"function"`, "choices", 0, "message", "tool_calls", 0, "type"),
+			has("S-135", `"look"`, "choices", 0, "message", "tool_calls", 0, "function", "name"),
+			has("S-135", `"{\"q\": 1}"`, "choices", 0, "message", "tool_calls", 0, "function", "arguments"),
+			has("S-136", `{"arguments":"{\"q\": 1}","name":"look"}`, "choices", 0, "message", "function_call"),
+			has("S-137", `[{"text":"Hello","type":"text"}]`, "choices", 0, "message", "content_blocks"),
+			has("S-138 S-133", `{"bytes":[72,101],"logprob":-0.25,"token":"Hello","top_logprobs":[{"bytes":[72,105],"logprob":-1.5,"token":"Hi"}]}`, "choices", 0, "logprobs", "content", 0),
+			has("S-139 S-044", `1700000001`, "created"),
+			has("S-140", `"m-1"`, "model"),
+			has("S-141", `"chat.completion"`, "object"),
+			has("S-142", `"fp_1"`, "system_fingerprint"),
+			has("S-143", `{"completion_tokens":2,"prompt_tokens":7,"total_tokens":9}`, "usage"),
+		}},
+		{modelRoutes[1], []shape{
+			has("S-146", `"cmpl-1"`, "id"),
+			has("S-146 S-044", `1700000002`, "created"),
+			has("S-146", `"m-2"`, "model"),
+			has("S-146", `"text_completion"`, "object"),
+			has("S-146", `"fp_2"`, "system_fingerprint"),
+			has("S-147", `"stop"`, "choices", 0, "finish_reason"),
+			has("S-147", `0`, "choices", 0, "index"),
+			has("S-147", `"one"`, "choices", 0, "text"),
+			has("S-147", `{"text_offset":[0],"token_logprobs":[-0.5],"tokens":["one"],"top_logprobs":[{"one":-0.5}]}`, "choices", 0, "logprobs"),
+			has("S-148", `{"completion_tokens":1,"prompt_tokens":3,"total_tokens":4}`, "usage"),
+		}},
+		{modelRoutes[2], []shape{
+			has("S-150", `{"embedding":[0.1,-0.20],"index":0,"object":"embedding"}`, "data", 0),
+			has("S-150", `{"embedding":[1,2],"index":1,"object":"embedding"}`, "data", 1),
+			has("S-151", `"list"`, "object"),
+			has("S-151", `"e-1"`, "model"),
+			has("S-151", `{"prompt_tokens":5,"total_tokens":5}`, "usage"),
+		}},
+		{modelRoutes[3], []shape{
+			has("S-152 S-044", `1700000003`, "created"),
+			has("S-152 S-328", `"https://images.example.com/1?se=60m\u0026sig=a%2Fb"`, "data", 0, "url"),
+			has("S-152", `"a cat, sitting"`, "data", 0, "revised_prompt"),
+			has("S-152", `"aGVsbG8="`, "data", 1, "b64_json"),
+		}},
+	} {
+		p := newProvider(t, nil)
+		got := g.do(t, "POST", r.path, r.body, to(p)...).fine(t).object(t)
+		for _, s := range r.shapes {
+			prove(t, s.of, fmt.Sprint(r.path, " ", s.path), func(t *testing.T) {
+				if v, err := json.Marshal(at(got, s.path...)); err != nil || string(v) != s.want {
+					t.Errorf("%v = %s (%v), want %s", s.path, v, err, s.want)
+				}
+			})
+		}
+	}
+}
+
+// TestTheSimulatorAnswersInForm holds against a provider that was not written
+// for this suite: `modelgate simulate`.
+func TestTheSimulatorAnswersInForm(t *testing.T) {
+	g, _ := start(t)
+	p := &provider{url: simulate(t) + "/v1"}
+	chat := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t).object(t)
+	text := g.do(t, "POST", modelRoutes[1].path, modelRoutes[1].body, to(p)...).fine(t).object(t)
+	vectors := g.do(t, "POST", modelRoutes[2].path, modelRoutes[2].body, to(p)...).fine(t).object(t)
+	image := g.do(t, "POST", modelRoutes[3].path, modelRoutes[3].body, to(p)...).fine(t).object(t)
+	unixSeconds := regexp.MustCompile(`^\d{10}$`)
+	for _, tt := range []struct {
+		of, name string
+		doc      map[string]any
+	}{{"S-139 S-044", "chat", chat}, {"S-146 S-044", "text", text}, {"S-152 S-044", "image", image}} {
+		prove(t, tt.of, tt.name+" says when in ten digits", func(t *testing.T) {
+			if created := fmt.Sprint(tt.doc["created"]); !unixSeconds.MatchString(created) {
+				t.Errorf("created = %s, want Unix seconds", created)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		of, name string
+		doc      map[string]any
+	}{{"S-143", "chat", chat}, {"S-148", "text", text}} {
+		prove(t, tt.of, tt.name+" tokens add up", func(t *testing.T) {
+			var n [3]int64
+			for i, name := range []string{"prompt_tokens", "completion_tokens", "total_tokens"} {
+				number, _ := at(tt.doc, "usage", name).(json.Number)
+				v, err := number.Int64()
+				if err != nil || v <= 0 {
+					t.Errorf("usage.%s = %v, want a positive integer", name, number)
+				}
+				n[i] = v
+			}
+			if n[0]+n[1] != n[2] {
+				t.Errorf("usage = %v, want the total to be the sum", n)
+			}
+		})
+	}
+	prove(t, "S-150 S-151", "two inputs give two vectors in order", func(t *testing.T) {
+		if at(vectors, "data", 1, "index") != json.Number("1") || at(vectors, "data", 1, "object") != "embedding" || vectors["object"] != "list" {
+			t.Errorf("embeddings = %.300v", vectors)
+		}
+	})
+	prove(t, "S-133 S-134", "the message is the assistant's", func(t *testing.T) {
+		if at(chat, "choices", 0, "message", "role") != "assistant" || at(chat, "choices", 0, "finish_reason") != "stop" {
+			t.Errorf("chat = %.300v", chat)
+		}
+	})
+}
+
+func TestMessagesReachTheProviderWhole(t *testing.T) {
+	g, _ := start(t)
+	prove(t, "S-144", "system and user, with every other field", func(t *testing.T) {
+		p := newProvider(t, nil)
+		messages := `[ {"role":"system","content":"be brief","name":"s"},{"role":"user","content":[{"type":"text","text":"h\u00e9"},{"type":"image_url","image_url":{"url":"data:,"}}],"odd":{"deep":[1.50]}}, {"role":"assistant","content":null,"refusal":null} ]`
+		g.do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":`+messages+`,"unknown_parameter":[1.0]}`, to(p)...).fine(t)
+		in := p.only(t)
+		if got := in.field(t, "messages"); got != messages {
+			t.Errorf("messages at the provider = %s, want %s", got, messages)
+		}
+		if got := in.field(t, "unknown_parameter"); got != "[1.0]" {
+			t.Errorf("unknown_parameter at the provider = %s, want [1.0]", got)
+		}
+	})
+}
+
+const (
+	chatEvents = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1700000001,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"finish_reason\":null}]}\n\n" +
+		"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\", \"created\":1700000001,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"},\"finish_reason\":null}]}\n\n" +
+		"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1700000001,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n" +
+		"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1700000001,\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,\"total_tokens\":9}}\n\n"
+	textEvents = "data: {\"id\":\"t\",\"object\":\"text_completion\",\"created\":1700000002,\"model\":\"m\",\"choices\":[{\"text\":\"on\",\"index\":0,\"logprobs\":null,\"finish_reason\":null}]}\n\n" +
+		"data: {\"id\":\"t\",\"object\":\"text_completion\",\"created\":1700000002,\"model\":\"m\",\"choices\":[{\"text\":\"e\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n"
+	done = "data: [DONE]\n\n"
+)
+
+var (
+	chatStream = modelRoute{path: "/v1/chat/completions", body: `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`}
+	textStream = modelRoute{path: "/v1/completions", body: `{"model":"m","stream":true,"prompt":"x"}`}
+)
+
+func TestStreams(t *testing.T) {
+	g, _ := start(t)
+	for _, tt := range []struct {
+		of, name string
+		modelRoute
+		sent, want string
+	}{
+		{"S-270 S-271 S-272 S-472 S-141", "chat arrives as it was sent", chatStream, chatEvents + done, chatEvents + done},
+		{"S-271 S-472", "a missing [DONE] after the finish is supplied to chat", chatStream, chatEvents, chatEvents + done},
+		{"S-271 S-472", "an unfinished last line is finished", chatStream, chatEvents + "data: [DONE]", chatEvents + done},
+		{"S-149 S-472", "text arrives as it was sent", textStream, textEvents + done, textEvents + done},
+		{"S-149 S-472", "a missing [DONE] after the finish is supplied to text", textStream, textEvents, textEvents + done},
+	} {
+		prove(t, tt.of, tt.name, func(t *testing.T) {
+			p := newProvider(t, streams(tt.sent))
+			got := g.do(t, "POST", tt.path, tt.body, to(p)...).fine(t)
+			if string(got.body) != tt.want {
+				t.Errorf("stream = %q, want %q", got.body, tt.want)
+			}
+			if ct := got.header.Get("Content-Type"); !strings.HasPrefix(ct, "text/event-stream") {
+				t.Errorf("content type = %q, want text/event-stream", ct)
+			}
+		})
+	}
+	for _, fault := range []string{"", "+no-done", "+no-blank", "+crlf", "+comments", "+bom"} {
+		for of, r := range map[string]modelRoute{"S-270 S-271 S-472 S-141": chatStream, "S-149 S-472": textStream} {
+			prove(t, of, "the simulator's stream on "+r.path+" with"+fault, func(t *testing.T) {
+				p := &provider{url: simulate(t) + "/v1"}
+				got := g.do(t, "POST", r.path, strings.Replace(r.body, `"m"`, `"sim-1+tokens=4+pace=0s`+fault+`"`, 1), to(p)...).fine(t)
+				checkStream(t, string(got.body), map[string]string{chatStream.path: "chat.completion.chunk", textStream.path: "text_completion"}[r.path])
+			})
+		}
+	}
+	for name, sent := range map[string]string{
+		"ends before its finish": strings.Split(chatEvents, "\n\n")[0] + "\n\n",
+		"breaks off":             "",
+	} {
+		prove(t, "S-271", "a stream that "+name+" never ends in [DONE]", func(t *testing.T) {
+			say := streams(sent)
+			if sent == "" {
+				say = func(w http.ResponseWriter, r *http.Request, in received) {
+					streams(chatEvents[:200])(w, r, in)
+					http.NewResponseController(w).Flush()
+					panic(http.ErrAbortHandler)
+				}
+			}
+			got := g.do(t, "POST", chatStream.path, chatStream.body, to(newProvider(t, say))...)
+			if strings.Contains(string(got.body), "[DONE]") || got.status == 200 && !strings.Contains(string(got.body), `"error"`) {
+				t.Errorf("status %d, stream = %q, want an error and no [DONE]", got.status, got.body)
+			}
+		})
+	}
+	prove(t, "S-305", "a stream of null is a whole answer", func(t *testing.T) {
+		p := newProvider(t, nil)
+		got := g.do(t, "POST", "/v1/completions", `{"model":"m","prompt":"x","stream":null}`, to(p)...).fine(t)
+		if got.object(t)["object"] != "text_completion" || p.only(t).header.Get("Accept") == "text/event-stream" {
+			t.Errorf("answer = %s, want a whole one", got.body)
+		}
+	})
+}
+
+// checkStream wants events of data lines alone, each an object of this kind,
+// and [DONE] at the end.
+func checkStream(t *testing.T, stream, kind string) {
+	t.Helper()
+	var data []string
+	for line := range strings.SplitSeq(strings.TrimPrefix(strings.ReplaceAll(stream, "\r\n", "\n"), "\ufeff"), "\n") {
+		text, ok := strings.CutPrefix(line, "data: ")
+		switch {
+		case ok:
+			data = append(data, text)
+		case line != "" && !strings.HasPrefix(line, ":"):
+			t.Errorf("a line of the stream is %q, want data lines alone", line)
+		}
+	}
+	if len(data) < 3 || data[len(data)-1] != "[DONE]" || !strings.HasSuffix(strings.ReplaceAll(stream, "\r\n", "\n"), "\n\n") {
+		t.Fatalf("stream = %q, want several events and [DONE]", stream)
+	}
+	for _, text := range data[:len(data)-1] {
+		var v struct {
+			Object  string
+			Created json.Number
+		}
+		if err := json.Unmarshal([]byte(text), &v); err != nil || v.Object != kind || len(v.Created) != 10 {
+			t.Errorf("event %s (%v), want an object of %s", text, err, kind)
+		}
+	}
+}
+
+func TestParametersThatAreNotSentAreNotMadeUp(t *testing.T) {
+	g, _ := start(t)
+	for of, r := range map[string]modelRoute{"S-282": modelRoutes[0], "S-301 S-304": modelRoutes[1]} {
+		prove(t, of, r.path, func(t *testing.T) {
+			p := newProvider(t, nil)
+			g.do(t, "POST", r.path, r.body, to(p)...).fine(t)
+			if in := p.only(t); string(in.body) != r.body {
+				t.Errorf("the provider got %s, want %s", in.body, r.body)
+			}
+		})
+	}
+	prove(t, "S-293", "a prompt of null becomes the end-of-text token", func(t *testing.T) {
+		p := newProvider(t, nil)
+		g.do(t, "POST", "/v1/completions", `{"model":"m", "prompt": null}`, to(p)...).fine(t)
+		if got := p.only(t).field(t, "prompt"); got != `"<|endoftext|>"` {
+			t.Errorf("prompt at the provider = %s", got)
+		}
+	})
+	for of, body := range map[string]string{
+		"S-275": `{"model":"m","messages":[{"role":"user","content":"x"}],"thinking":{"type":"enabled","budget_tokens":9}}`,
+		"S-307": `{"model":"m","prompt":"x","suffix":"y"}`,
+	} {
+		prove(t, of, "a provider that knows it not answers with its own error", func(t *testing.T) {
+			p := newProvider(t, says(400, "application/json", `{"error":{"message":"no such thing","type":"invalid_request_error","param":"p","code":"c"}}`))
+			path := "/v1/completions"
+			if of == "S-275" {
+				path = "/v1/chat/completions"
+			}
+			got := g.do(t, "POST", path, body, to(p)...)
+			e := at(got.object(t), "error")
+			if got.status != 400 || at(e, "message") != "no such thing" || at(e, "source") != "provider" {
+				t.Errorf("status %d, body %s, want the provider's 400 marked as its own", got.status, got.body)
+			}
+		})
+	}
+	prove(t, "S-274", "reasoning that a provider sends arrives", func(t *testing.T) {
+		body := `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"x","reasoning_content":"because"}}]}`
+		p := newProvider(t, says(200, "application/json", body))
+		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-strict-vendora-compliance", "false")...).fine(t)
+		if string(got.body) != body {
+			t.Errorf("answer = %s, want %s", got.body, body)
+		}
+	})
+}
