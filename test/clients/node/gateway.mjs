@@ -29,6 +29,10 @@ export function client(options = {}) {
   });
 }
 
+// straight returns a client that speaks to the provider without the gateway, to
+// compare with.
+export const straight = () => new OpenAI({ baseURL: providerURL, apiKey: providerKey, maxRetries: 0, timeout: 20_000 });
+
 // mark returns a text that no other request holds.
 export const mark = (about) => `${about} ${randomUUID()}`;
 
