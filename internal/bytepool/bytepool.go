@@ -8,6 +8,7 @@
 package bytepool
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -155,10 +156,21 @@ func (b *Buffer) Release() {
 	b.pool.pools[b.class].Put(b)
 }
 
+// short is the length up to which Reader copies. It is what fits into one write
+// of the transport beside a request's head.
+const short = 6 << 10
+
 // Reader returns a reader of the content from its start that holds the buffer
 // until it is closed. Read and Close may be called concurrently, as
 // http.Transport does.
+//
+// A short content is copied instead: net/http sends a body of a type that it
+// knows to be in memory together with the head, in one write, but does not tell
+// when it has read it.
 func (b *Buffer) Reader() io.ReadCloser {
+	if len(b.bytes) <= short {
+		return io.NopCloser(bytes.NewReader(bytes.Clone(b.bytes)))
+	}
 	b.Retain()
 	return &reader{buf: b}
 }

@@ -2,10 +2,15 @@ package bytepool_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -75,19 +80,22 @@ func TestBudgetBoundsWhatIsLent(t *testing.T) {
 // A transport may read a body after its request was answered: the buffer must
 // not go to another request until that reader is closed.
 func TestBufferStaysUntilItsReadersClose(t *testing.T) {
-	pool := bytepool.New(0)
-	b, _ := pool.ReadAll(strings.NewReader("first"), 5, 100)
-	r := b.Reader()
-	b.Release()
+	for _, size := range []int{5, 20 << 10} { // a short content is copied, a long one held
+		first, second := strings.Repeat("1", size), strings.Repeat("2", size)
+		pool := bytepool.New(0)
+		b, _ := pool.ReadAll(strings.NewReader(first), int64(size), 1<<20)
+		r := b.Reader()
+		b.Release()
 
-	other, _ := pool.ReadAll(strings.NewReader("other"), 5, 100)
-	defer other.Release()
-	if got, err := io.ReadAll(r); string(got) != "first" || err != nil {
-		t.Errorf("late reader got %q, %v; want first", got, err)
-	}
-	r.Close()
-	if _, err := r.Read(make([]byte, 1)); err == nil {
-		t.Error("reading after Close succeeded")
+		other, _ := pool.ReadAll(strings.NewReader(second), int64(size), 1<<20)
+		defer other.Release()
+		if got, err := io.ReadAll(r); string(got) != first || err != nil {
+			t.Errorf("late reader of %d bytes got %.10q…, %v; want what the buffer held", size, got, err)
+		}
+		r.Close()
+		if _, err := r.Read(make([]byte, 1)); err == nil {
+			t.Errorf("reading %d bytes after Close succeeded", size)
+		}
 	}
 }
 
@@ -111,5 +119,58 @@ func TestReadAndCloseTogether(t *testing.T) {
 	}
 	if used := pool.Used(); used != 0 {
 		t.Errorf("%d bytes still lent", used)
+	}
+}
+
+// countingConn counts the writes of a connection, each of which is a system
+// call and mostly a packet.
+type countingConn struct {
+	net.Conn
+	writes *atomic.Int32
+}
+
+func (c countingConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+func TestShortBodyLeavesInOneWriteWithItsHead(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Write(sent)
+	}))
+	defer srv.Close()
+	var writes atomic.Int32
+	transport := &http.Transport{
+		WriteBufferSize: 8 << 10,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return countingConn{c, &writes}, err
+		},
+	}
+	defer transport.CloseIdleConnections()
+	body := strings.Repeat("a short body ", 400)
+	b, err := bytepool.New(0).ReadAll(strings.NewReader(body), int64(len(body)), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequest(http.MethodPost, srv.URL, b.Reader())
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ContentLength = int64(len(body))
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got, err := io.ReadAll(res.Body); string(got) != body || err != nil {
+		t.Errorf("the body that arrived has %d bytes, %v; want the %d sent", len(got), err, len(body))
+	}
+	if n := writes.Load(); n != 1 {
+		t.Errorf("the request took %d writes, want 1", n)
 	}
 }
