@@ -205,12 +205,14 @@ func (r *run) profile(ctx context.Context) error {
 		return err
 	}
 	gate := r.targets[len(r.targets)-1]
-	if _, err := gate.child.ask("profile " + r.Profile); err != nil {
-		return err
+	for _, command := range []string{"profile-cpu ", "profile-allocs "} {
+		if _, err := gate.child.ask(command + r.Profile); err != nil {
+			return err
+		}
+		if _, err := r.closedLoop(ctx, gate, 64, r.Scale.Profile); err != nil {
+			return err
+		}
 	}
-	if _, err := r.closedLoop(ctx, gate, 64, r.Scale.Profile); err != nil {
-		return err
-	}
-	_, err := gate.child.ask("profiled")
+	_, err := gate.child.ask("profiled " + r.Profile)
 	return err
 }

@@ -216,10 +216,12 @@ func (o *office) command(line string) (u usage, err error) {
 	case "open":
 		o.gate.open()
 		return u, nil
-	case "profile":
-		return u, o.prof.start(arg)
+	case "profile-cpu":
+		return u, o.prof.startCPU(arg)
+	case "profile-allocs":
+		return u, o.prof.stopCPU()
 	case "profiled":
-		return u, o.prof.stop()
+		return u, o.prof.writeAllocs(arg)
 	}
 	return u, fmt.Errorf("there is no command %q", name)
 }
