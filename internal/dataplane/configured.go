@@ -8,7 +8,6 @@ import (
 	"modelgate/config"
 	"modelgate/internal/apierr"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/provider"
 	"modelgate/internal/secret"
 )
 
@@ -34,14 +33,17 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	}
 	x.Explain = len(tree.Leaves) > 1
 	x.Budget = x.entry.Time.Add(p.Budget)
-	x.Resolve = func(leaf *config.Config) (*provider.Target, error) { return x.target(x.choose(leaf)) }
+	x.Resolve = x.resolve
 	return tree, nil
 }
 
 // tree returns the compiled config. What the headers add to its root is part
 // of what it is compiled from.
 func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
-	key := treeKey{text, x.want.timeout, strings.Join(x.want.forward, ","), x.want.customHost}
+	key := treeKey{text: text, timeout: x.want.timeout, forward: strings.Join(x.want.forward, ","), customHost: x.want.customHost}
+	if x.want.strict != nil {
+		key.strict, key.isSet = *x.want.strict, true
+	}
 	if t, ok := p.trees.get(key); ok {
 		return t, nil
 	}
@@ -67,6 +69,9 @@ func (w *wishes) over(root *config.Config) *config.Config {
 	if w.customHost != "" {
 		c.CustomHost = w.customHost
 	}
+	if w.strict != nil {
+		c.Strict = w.strict
+	}
 	return &c
 }
 
@@ -82,7 +87,7 @@ func (x *exchange) choose(leaf *config.Config) choice {
 		virtualKey: leaf.VirtualKey,
 		key:        secret.New(leaf.APIKey.Reveal()),
 		customHost: leaf.CustomHost,
-		options:    options(leaf),
+		options:    x.options(leaf),
 		configured: true,
 	}
 	root := leaf.Path == "config"
@@ -93,12 +98,14 @@ func (x *exchange) choose(leaf *config.Config) choice {
 	return c
 }
 
-func options(node *config.Config) map[string]string {
-	o := maps.Clone(map[string]string(node.Options))
+// options returns the settings of the provider that the leaf gives.
+func (x *exchange) options(leaf *config.Config) map[string]string {
+	o := maps.Clone(map[string]string(leaf.Options))
+	d := x.deployment(leaf)
 	for name, value := range map[string]string{
-		"resource_name": node.ResourceName,
-		"deployment_id": node.DeploymentID,
-		"api_version":   node.APIVersion,
+		"resource_name": leaf.ResourceName,
+		"deployment_id": d.DeploymentID,
+		"api_version":   d.APIVersion,
 	} {
 		if value == "" {
 			continue
@@ -109,4 +116,23 @@ func options(node *config.Config) map[string]string {
 		o[name] = value
 	}
 	return o
+}
+
+// deployment returns the deployment that serves the request's model: the one
+// with this alias, else the default one, else what the leaf names itself.
+func (x *exchange) deployment(leaf *config.Config) config.Deployment {
+	model := x.Model
+	if m, ok := leaf.OverrideParams.Text("model"); ok {
+		model = m
+	}
+	chosen := config.Deployment{DeploymentID: leaf.DeploymentID, APIVersion: leaf.APIVersion}
+	for _, d := range leaf.Deployments {
+		if d.Alias == model {
+			return d
+		}
+		if d.Default {
+			chosen = d
+		}
+	}
+	return chosen
 }

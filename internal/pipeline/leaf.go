@@ -163,6 +163,7 @@ func (l *Leaf) header(x *Exchange) (http.Header, error) {
 	if x.Operation == api.Proxy {
 		upstream.CopyRequestHeader(h, x.Header)
 		upstream.DropFamilies(h, x.Families)
+		l.Target.DropForeign(h)
 	} else {
 		values := [...]string{l.UserAgent, "application/json", "identity"}
 		if x.Stream {

@@ -56,6 +56,10 @@ type Spec struct {
 	// Header is sent with each request, below what the client forwards.
 	Header map[string]string
 
+	// Vendors are the vendors whose own headers the provider takes besides its
+	// dialect's, as in Anthropic-Beta for a cloud that serves their models.
+	Vendors []Vendor
+
 	// Options are the placeholders of BaseURL and Paths and further settings.
 	Options []Option
 	// OptionPrefix begins the names that config objects and headers have for

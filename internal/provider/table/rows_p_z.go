@@ -21,7 +21,9 @@ func rowsPToZ() []*provider.Spec {
 			Paths: paths(api.Chat, api.Embeddings, api.Models),
 		},
 		{
-			ID: "passthrough", Name: "Passthrough (no transformation)",
+			ID:      "passthrough",
+			Vendors: []provider.Vendor{provider.VendorOpenAI, provider.VendorAnthropic, provider.VendorGoogle, provider.VendorAmazon, provider.VendorMicrosoft},
+			Name:    "Passthrough (no transformation)",
 			Dialect: provider.DialectChat, Auth: provider.Bearer(),
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Rerank, api.Responses, api.Models),
 			Notes: []string{"For a host of any protocol behind a custom host; bodies are never changed."},
@@ -111,9 +113,11 @@ func rowsPToZ() []*provider.Spec {
 		},
 		{
 			ID:           "sagemaker",
-			OptionPrefix: "cloud_a_", Name: "AWS SageMaker",
-			BaseURL: "https://runtime.sagemaker.{region}.amazonaws.com",
-			Dialect: provider.DialectOwn, Auth: unsigned("SigV4"),
+			Vendors:      []provider.Vendor{provider.VendorAmazon},
+			OptionPrefix: "cloud_a_",
+			Name:         "AWS SageMaker",
+			BaseURL:      "https://runtime.sagemaker.{region}.amazonaws.com",
+			Dialect:      provider.DialectOwn, Auth: unsigned("SigV4"),
 			Options: []provider.Option{
 				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
 			},
@@ -170,9 +174,10 @@ func rowsPToZ() []*provider.Spec {
 		},
 		{
 			ID:           "stability-ai",
-			OptionPrefix: "stability_", Name: "Stability AI",
-			BaseURL: "https://api.stability.ai",
-			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "STABILITY_API_KEY",
+			OptionPrefix: "stability_",
+			Name:         "Stability AI",
+			BaseURL:      "https://api.stability.ai",
+			Dialect:      provider.DialectOwn, Auth: provider.Bearer(), Env: "STABILITY_API_KEY",
 			Options: []provider.Option{
 				{Name: "client_id", Header: "Stability-Client-Id", Doc: "name of the application"},
 				{Name: "client_user_id", Header: "Stability-Client-User-Id", Doc: "user of the application"},
@@ -251,10 +256,12 @@ func rowsPToZ() []*provider.Spec {
 		},
 		{
 			ID:           "vertex-ai",
-			OptionPrefix: "cloud_b_", Name: "Google Vertex AI",
-			Aliases: []string{"google-vertex-ai", "vertex", "cloud_b"},
-			BaseURL: "https://{region}-aiplatform.googleapis.com",
-			Dialect: provider.DialectGemini, Auth: provider.Bearer(),
+			Vendors:      []provider.Vendor{provider.VendorAnthropic},
+			OptionPrefix: "cloud_b_",
+			Name:         "Google Vertex AI",
+			Aliases:      []string{"google-vertex-ai", "vertex", "cloud_b"},
+			BaseURL:      "https://{region}-aiplatform.googleapis.com",
+			Dialect:      provider.DialectGemini, Auth: provider.Bearer(),
 			Options: []provider.Option{
 				{Name: "region", Doc: "location, such as europe-west4; global, us and eu choose the hosts of those names"},
 			},
@@ -297,10 +304,11 @@ func rowsPToZ() []*provider.Spec {
 		},
 		{
 			ID:           "workers-ai",
-			OptionPrefix: "workers_ai_", Name: "Cloudflare Workers AI",
-			Aliases: []string{"cloudflare"},
-			BaseURL: "https://api.cloudflare.com/client/v4/accounts/{account_id}/ai",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "CLOUDFLARE_API_KEY",
+			OptionPrefix: "workers_ai_",
+			Name:         "Cloudflare Workers AI",
+			Aliases:      []string{"cloudflare"},
+			BaseURL:      "https://api.cloudflare.com/client/v4/accounts/{account_id}/ai",
+			Dialect:      provider.DialectChat, Auth: provider.Bearer(), Env: "CLOUDFLARE_API_KEY",
 			Paths: under("/v1", api.Chat, api.Embeddings, api.Responses),
 			Options: []provider.Option{
 				{Name: "account_id", Doc: "Cloudflare account"},
