@@ -26,6 +26,7 @@ import (
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/upstream"
 )
 
 // ErrShutdown is the cause with which server ends requests that outlast the
@@ -101,7 +102,8 @@ type exchange struct {
 	// ownKey is true when the gateway key came in its own header, so that other
 	// credential headers are meant for the provider.
 	ownKey bool
-	upload *upload // nil unless the body streams through
+	reach  *upstream.Client // judges custom hosts
+	upload *upload          // nil unless the body streams through
 	// request is what a dry run rehearses, nil otherwise.
 	request *http.Request
 }
@@ -121,7 +123,7 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
 	path, query := requestPath(r)
-	x := &exchange{snap: p.Snapshot.Load()}
+	x := &exchange{snap: p.Snapshot.Load(), reach: p.Engine.Client}
 	x.entry = reqlog.Entry{
 		ID:           reqlog.NewID(now),
 		Time:         now,

@@ -106,34 +106,46 @@ func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) 
 			"no credential for the provider %q; send it as `Authorization: Bearer <key>`, or use a managed provider @slug", spec.ID).
 			WithParam("authorization").WithCode("missing_credential")
 	}
-	if bare, ok := x.snap.Bare(spec); ok && c.customHost == "" {
+	// The address of a row without placeholders is the same for everyone.
+	if bare, ok := x.snap.Bare(spec); ok && c.customHost == "" && !strings.Contains(spec.BaseURL, "{") {
 		t := *bare
 		t.Key, t.Options = c.key, c.options
 		return &t, nil
+	}
+	if c.customHost != "" {
+		base, err := x.reach.CheckHost(c.customHost)
+		if err != nil {
+			return nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
+		}
+		c.customHost = base.String()
 	}
 	return provider.NewTarget(spec, provider.Settings{Key: c.key, CustomHost: c.customHost, Options: c.options})
 }
 
 // clientKey returns the credential that the client sent for the provider: the
-// bearer token, or the header that the provider itself uses. The gateway's own
-// key is never taken for one.
+// bearer token, or the header that the provider itself uses. A gateway key is
+// never taken for one, wherever it stands.
 func (x *exchange) clientKey(a *provider.Auth) secret.String {
 	if !x.ownKey {
 		return secret.String{}
 	}
+	key := x.sentKey(a)
+	if _, gateway := x.snap.Identity(key); gateway {
+		return secret.String{}
+	}
+	return secret.New(key)
+}
+
+func (x *exchange) sentKey(a *provider.Auth) string {
 	if v := x.Header["Authorization"]; len(v) == 1 {
-		if a.Header == "Authorization" && a.Scheme == "" {
-			return secret.New(v[0]) // taken as it is
+		token := snapshot.Bearer(x.Header)
+		if _, gateway := x.snap.Identity(token); token != "" && (gateway || a.Header != "Authorization" || a.Scheme != "") {
+			return token
 		}
-		if token := snapshot.Bearer(x.Header); token != "" {
-			return secret.New(token)
-		}
-		return secret.New(v[0])
+		return v[0] // taken as it is
 	}
-	if a.Header != "" {
-		if v := x.Header[a.Header]; len(v) == 1 {
-			return secret.New(v[0])
-		}
+	if v := x.Header[a.Header]; len(v) == 1 {
+		return v[0]
 	}
-	return secret.String{}
+	return ""
 }

@@ -40,6 +40,9 @@ func (x *exchange) readWishes() error {
 				continue
 			}
 			name = api.HeaderPrefix + suffix
+			if _, own := x.Header[name]; own { // the gateway's own family wins
+				continue
+			}
 		}
 		if len(values) > 1 {
 			return duplicate(name, len(values))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"modelgate/api"
@@ -38,6 +39,9 @@ func (l *Leaf) answer(w watch, x *Exchange, res *http.Response) (*Response, erro
 		watch:  w,
 		close:  func() { res.Body.Close(); w.stop() },
 	}
+	if out.Status < 200 { // 101 would hand the client the bare connection
+		return nil, l.unreadable("status " + strconv.Itoa(out.Status))
+	}
 	if x.Operation == api.Proxy {
 		return l.passThrough(w, out)
 	}
@@ -60,7 +64,10 @@ func (l *Leaf) unified(w watch, x *Exchange, out *Response) (*Response, error) {
 	body := &arriving{l: l, w: w, res: out.Raw, src: src}
 	kind := mediaType(out.Header.Get("Content-Type"))
 	switch {
-	case out.Status < 200 || out.Status > 299:
+	case out.Status >= 300 && out.Status <= 399:
+		// A client that followed it would take its gateway key along.
+		return nil, l.unreadable("a redirect, which is not followed")
+	case out.Status > 299:
 		return l.providerError(x, out, body)
 	case kind == "text/event-stream":
 		return l.events(w, out, src)

@@ -5,9 +5,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"modelgate/api"
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/jsonedit"
@@ -180,7 +182,39 @@ func (l *Leaf) header(x *Exchange) (http.Header, error) {
 	if len(l.Forward) == 0 {
 		return h, nil
 	}
-	return h, upstream.Forward(h, x.Header, l.Forward)
+	if err := upstream.Forward(h, x.Header, l.Forward); err != nil {
+		return nil, err
+	}
+	return h, x.keepsKey(h, l.Forward)
+}
+
+// keepsKey refuses to forward a header that is meant for the gateway: one of
+// its further families, or one that holds the caller's gateway key.
+func (x *Exchange) keepsKey(h http.Header, forwarded []string) error {
+	for _, name := range forwarded {
+		name = strings.TrimSpace(name)
+		for _, family := range x.Families {
+			if len(name) >= len(family) && strings.EqualFold(name[:len(family)], family) {
+				return notForwarded(name, "is meant for the gateway")
+			}
+		}
+		for _, v := range h[name] {
+			_, token, _ := strings.Cut(v, " ") // after a scheme such as Bearer
+			if x.isKey(v) || x.isKey(token) {
+				return notForwarded(name, "holds the gateway key")
+			}
+		}
+	}
+	return nil
+}
+
+func (x *Exchange) isKey(s string) bool {
+	return x.Identity != nil && access.HashKey(strings.TrimSpace(s)).Equal(x.Identity.Hash)
+}
+
+func notForwarded(name, why string) error {
+	return apierr.New(apierr.Invalid, "the header %q %s and cannot be forwarded; take it off the list", name, why).
+		WithParam("x-gateway-forward-headers")
 }
 
 func nothing() {}
