@@ -19,6 +19,9 @@ import (
 // write sends the provider's answer to the client. An error means that nothing
 // was written.
 func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) error {
+	if x.Operation != api.Proxy && res.Status < 300 {
+		res.Status = http.StatusOK // the specification's one success status
+	}
 	x.note(res)
 	defer x.seen(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)

@@ -58,7 +58,7 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 		return err
 	}
 	x.lift()
-	if err := x.Client.Check(x.Operation, &x.doc); err != nil && !x.modelComesLater(err) {
+	if err := x.checkBody(); err != nil {
 		return err
 	}
 	x.Edits = append(x.Edits, x.Client.Defaults(x.Operation, &x.doc)...)
@@ -136,12 +136,6 @@ func (x *exchange) splitModel(model string) {
 	x.want.provider = slug
 	x.Model, x.entry.Model = rest, rest
 	x.Edits = append(x.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
-}
-
-// modelComesLater reports whether err only misses a model that the config or
-// a deployment gives.
-func (x *exchange) modelComesLater(err *apierr.Error) bool {
-	return err.Param == "model" && err.Code == "missing_required_parameter" && x.want.config != ""
 }
 
 // readRaw holds a short JSON body of a pass-through request and streams any other.

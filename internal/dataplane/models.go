@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -49,8 +50,15 @@ type modelLists struct {
 }
 
 type keptModels struct {
-	ids []string
-	at  time.Time
+	list []listed
+	at   time.Time
+}
+
+// listed is a model as its provider lists it. Created is zero where the
+// provider does not say.
+type listed struct {
+	id      string
+	created int64
 }
 
 // listModels answers with the models of every managed provider that the key
@@ -59,11 +67,11 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 	ctx, cancel := context.WithTimeout(r.Context(), p.ModelsTimeout)
 	defer cancel()
 	slugs := x.allowedSlugs()
-	ids := make([][]string, len(slugs))
+	lists := make([][]listed, len(slugs))
 	errs := make([]error, len(slugs))
 	var wg sync.WaitGroup
 	for i, slug := range slugs {
-		wg.Go(func() { ids[i], errs[i] = p.modelsOf(ctx, x.snap, slug) })
+		wg.Go(func() { lists[i], errs[i] = p.modelsOf(ctx, x.snap, slug) })
 	}
 	wg.Wait()
 
@@ -74,8 +82,8 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 			continue
 		}
 		t, _ := x.snap.Managed(slug)
-		for _, id := range ids[i] {
-			list.Data = append(list.Data, model{ID: "@" + slug + "/" + id, Object: "model", OwnedBy: t.ID, Slug: slug})
+		for _, m := range lists[i] {
+			list.Data = append(list.Data, model{ID: "@" + slug + "/" + m.id, Object: "model", Created: m.created, OwnedBy: t.ID, Slug: slug})
 		}
 	}
 	list.Total = len(list.Data)
@@ -91,22 +99,26 @@ func (x *exchange) allowedSlugs() []string {
 
 // modelsOf returns a managed provider's models: those its entry lists, else
 // what the provider itself answers.
-func (p *Plane) modelsOf(ctx context.Context, snap *snapshot.Snapshot, slug string) ([]string, error) {
+func (p *Plane) modelsOf(ctx context.Context, snap *snapshot.Snapshot, slug string) ([]listed, error) {
 	if ids, ok := snap.Models(slug); ok {
-		return ids, nil
+		list := make([]listed, len(ids))
+		for i, id := range ids {
+			list[i].id = id
+		}
+		return list, nil
 	}
 	t, _ := snap.Managed(slug)
-	if ids, ok := p.models.fresh(t); ok {
-		return ids, nil
+	if list, ok := p.models.fresh(t); ok {
+		return list, nil
 	}
-	ids, err := p.askModels(ctx, t)
+	list, err := p.askModels(ctx, t)
 	if err == nil {
-		p.models.keep(t, ids)
+		p.models.keep(t, list)
 	}
-	return ids, err
+	return list, err
 }
 
-func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]string, error) {
+func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]listed, error) {
 	req, err := provider.NewRequest(ctx, t, &provider.Call{Operation: api.Models, Method: http.MethodGet})
 	if err != nil {
 		return nil, err
@@ -121,27 +133,29 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]string, er
 	}
 	var body struct {
 		Data []struct {
-			ID string `json:"id"`
+			ID      string          `json:"id"`
+			Created json.RawMessage `json:"created"` // not a number everywhere
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxModels)).Decode(&body); err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(body.Data))
+	list := make([]listed, len(body.Data))
 	for i, m := range body.Data {
-		ids[i] = m.ID
+		list[i].id = m.ID
+		list[i].created, _ = strconv.ParseInt(string(m.Created), 10, 64)
 	}
-	return ids, nil
+	return list, nil
 }
 
-func (m *modelLists) fresh(t *provider.Target) ([]string, bool) {
+func (m *modelLists) fresh(t *provider.Target) ([]listed, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k, ok := m.lists[t]
-	return k.ids, ok && time.Since(k.at) < freshModels
+	return k.list, ok && time.Since(k.at) < freshModels
 }
 
-func (m *modelLists) keep(t *provider.Target, ids []string) {
+func (m *modelLists) keep(t *provider.Target, list []listed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lists == nil {
@@ -152,7 +166,7 @@ func (m *modelLists) keep(t *provider.Target, ids []string) {
 			delete(m.lists, old)
 		}
 	}
-	m.lists[t] = keptModels{ids, time.Now()}
+	m.lists[t] = keptModels{list, time.Now()}
 }
 
 // answerJSON sends an answer that the gateway made itself.

@@ -104,6 +104,8 @@ type exchange struct {
 	ownKey bool
 	reach  *upstream.Client // judges custom hosts
 	upload *upload          // nil unless the body streams through
+	// noModel is the refusal of a body without model, should nothing else give one.
+	noModel *apierr.Error
 	// request is what a dry run rehearses, nil otherwise.
 	request *http.Request
 }

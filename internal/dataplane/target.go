@@ -38,6 +38,9 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := x.fits(t, false, x.want.strict != nil && *x.want.strict); err != nil {
+		return nil, err
+	}
 	return &pipeline.Leaf{
 		Engine:  p.Engine,
 		Target:  t,

@@ -22,6 +22,8 @@ type treeKey struct {
 	timeout    time.Duration
 	forward    string
 	customHost string
+	strict     bool // what it is set to, when isSet
+	isSet      bool
 }
 
 // trees keeps compiled configs, the least recently used going first. The zero

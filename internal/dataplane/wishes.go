@@ -22,6 +22,7 @@ type wishes struct {
 	timeout    time.Duration
 	forward    []string
 	options    map[string]string // provider options by their config names
+	strict     *bool             // strict_vendora_compliance; nil leaves it to the config
 	prefix     string            // the header family used, when it is not the gateway's own
 }
 
@@ -91,7 +92,9 @@ func (x *exchange) readWish(name, value string) (err error) {
 		w.timeout, err = milliseconds(name, value)
 	case api.HeaderForwardHeaders:
 		w.forward, err = nameList(name, value)
-	case api.HeaderKey, api.HeaderStrict, api.HeaderDebug, api.HeaderCacheRefresh, api.HeaderCacheNamespace:
+	case api.HeaderStrict:
+		w.strict, err = truth(name, value)
+	case api.HeaderKey, api.HeaderDebug, api.HeaderCacheRefresh, api.HeaderCacheNamespace:
 		// read elsewhere, or settings of rooms that are not in this path
 	default:
 		w.option(name, value)
