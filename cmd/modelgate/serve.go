@@ -55,6 +55,7 @@ func (sf serveFlags) options(p *program) (server.Options, error) {
 		Config:       *sf.config,
 		BootstrapKey: secret.New(p.env("MODELGATE_BOOTSTRAP_KEY")),
 		Version:      version,
+		HeapFloor:    server.HeapFloor,
 	}
 	if o.AdminListen == "off" {
 		o.AdminListen = ""

@@ -84,8 +84,9 @@ func (o *office) serveGateway(ctx context.Context, in io.Reader, upstreamAddr st
 			Provider: "openai-compatible",
 			Settings: provider.Settings{Key: secret.New("sim"), CustomHost: "http://" + upstreamAddr + "/v1"},
 		}},
-		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Version: "bench",
+		Logger:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Version:   "bench",
+		HeapFloor: server.HeapFloor,
 	})
 	if err != nil {
 		return err

@@ -57,6 +57,10 @@ type Options struct {
 
 	Logger  *slog.Logger // nil is silent
 	Version string
+
+	// HeapFloor is the size, in bytes, below which the heap is left to grow
+	// before its garbage is collected. Zero leaves that to Go's own rule.
+	HeapFloor int
 }
 
 // Server is a gateway.
@@ -76,6 +80,7 @@ type Server struct {
 	logRoute http.Handler
 	ready    atomic.Bool
 	firstKey secret.String
+	ballast  []byte
 
 	// end cancels every request that outlasts the drain.
 	end context.CancelCauseFunc
@@ -90,7 +95,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o}
+	s := &Server{Options: o, ballast: ballast(o.HeapFloor)}
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err
