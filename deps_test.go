@@ -15,6 +15,7 @@ var dependencies = map[string]string{
 	"github.com/fsnotify/fsnotify":        "notices a changed configuration file without polling, mounted ones included",
 	"github.com/goccy/go-yaml":            "reads modelgate.yaml strictly, and says line and column of a mistake",
 	"github.com/google/go-cmp":            "test: shows how two structures differ",
+	"github.com/openai/openai-go/v3":      "test: the official Go client, let loose on the built gateway",
 	"github.com/prometheus/client_golang": "metrics in the form every collector reads",
 	"github.com/rogpeppe/go-internal":     "test: txtar, the form of the provider fixtures",
 	"modernc.org/sqlite":                  "SQLite without cgo: the embedded store of a single static binary",
