@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 // branch's outcome is the answer.
 type balance struct {
 	picker
+	hedge  hedge
 	engine *Engine
 	sticky *sticky // nil: every draw is free
 }
@@ -26,7 +28,26 @@ func (b *balance) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 		b.sticky.keep(x, i)
 	}
 	x.decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
+	if b.hedge.usable(x) && len(list) > 1 {
+		return b.hedge.race(ctx, x, b.ordered(b.from(i, list)), never)
+	}
 	return b.branches[i].Handle(ctx, x)
+}
+
+// never are the statuses on which a balance leaves the branch it drew: none.
+// A further branch is started only because the drawn one is slow.
+func never(*branch) []int { return []int{} }
+
+// from returns list with i first and the others drawn by weight.
+func (b *balance) from(i int, list []int) []int {
+	out := []int{i}
+	rest := slices.DeleteFunc(slices.Clone(list), func(n int) bool { return n == i })
+	for len(rest) > 0 {
+		n := b.draw(rest)
+		out = append(out, n)
+		rest = slices.DeleteFunc(rest, func(m int) bool { return m == n })
+	}
+	return out
 }
 
 // draw picks by weight. Where only branches of weight zero are left, the first

@@ -77,9 +77,9 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 		if codes == nil {
 			codes = n.OnStatusCodes
 		}
-		return &fallback{picker: pick, codes: codes}
+		return &fallback{picker: pick, hedge: hedge{n.Hedge}, codes: codes}
 	case config.Loadbalance:
-		return &balance{picker: pick, engine: b.Engine, sticky: b.sticky(n)}
+		return &balance{picker: pick, hedge: hedge{n.Hedge}, engine: b.Engine, sticky: b.sticky(n)}
 	case config.Conditional:
 		return newConditional(pick, n.Strategy)
 	case config.Latency:

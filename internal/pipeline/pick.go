@@ -54,16 +54,29 @@ func (b *branch) since(now time.Time) time.Time {
 	return first
 }
 
+// ordered returns the branches of these indexes.
+func (p *picker) ordered(list []int) []*branch {
+	out := make([]*branch, len(list))
+	for n, i := range list {
+		out[n] = &p.branches[i]
+	}
+	return out
+}
+
 // fallback tries its branches in order until one ends in an outcome that
 // triggers nothing. The last one tried is the answer.
 type fallback struct {
 	picker
+	hedge hedge
 	codes []int // nil: every outcome that is no success
 }
 
 // Handle tries the branches that are fit.
 func (f *fallback) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	list := f.fit(x)
+	if f.hedge.usable(x) && len(list) > 1 {
+		return f.hedge.race(ctx, x, f.ordered(list), f.codesOf)
+	}
 	further := x.elsewhere
 	defer func() { x.elsewhere = further }()
 	for n, i := range list {

@@ -1,0 +1,175 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"modelgate/config"
+	"modelgate/internal/apierr"
+)
+
+// hedge starts a further branch when the one before it is slow to begin, and
+// takes the first that succeeds. The others are cancelled and stay in the
+// record. It is an extension of the specification, off unless a config asks.
+type hedge struct {
+	*config.Hedge
+}
+
+// usable reports whether the exchange may be sent more than once at a time.
+func (h hedge) usable(x *Exchange) bool {
+	return h.Hedge != nil && x.Upload == nil && x.Plan == nil
+}
+
+// runner is one branch in the race.
+type runner struct {
+	b      *branch
+	x      *Exchange // its own, joined with the client's when it has ended
+	cancel context.CancelFunc
+	res    *Response
+	err    error
+}
+
+// race runs branches in the given order until one does not trigger.
+func (h hedge) race(ctx context.Context, x *Exchange, order []*branch, codes func(*branch) []int) (*Response, error) {
+	r := &raceState{ctx: ctx, x: x, order: order, ended: make(chan *runner, len(order))}
+	slow := time.NewTimer(h.Delay)
+	defer slow.Stop()
+	r.start()
+	for {
+		select {
+		case <-slow.C:
+			if len(r.running) <= h.Max && r.more() {
+				x.decide(r.order[r.next].path, "no answer within %v, a further target is started", h.Delay)
+				r.start()
+				slow.Reset(h.Delay)
+			}
+		case one := <-r.ended:
+			r.running = slices.DeleteFunc(r.running, func(o *runner) bool { return o == one })
+			o := outcomeOf(one.res, one.err, time.Now())
+			if !o.triggers(codes(one.b)) || len(r.running) == 0 && !r.more() {
+				return r.won(one)
+			}
+			x.decide(one.b.path, "ended in %d", o.status)
+			r.join(one)
+			one.close()
+			if len(r.running) == 0 {
+				r.start()
+				slow.Reset(h.Delay)
+			}
+		}
+	}
+}
+
+// raceState is a race under way. Only its own goroutine changes it; runners
+// report through ended.
+type raceState struct {
+	ctx     context.Context
+	x       *Exchange
+	order   []*branch
+	next    int
+	running []*runner
+	ended   chan *runner
+	wg      sync.WaitGroup
+}
+
+func (r *raceState) more() bool { return r.next < len(r.order) }
+
+// start runs the next branch on a goroutine of its own, since two answers can't
+// be awaited on one.
+func (r *raceState) start() {
+	ctx, cancel := context.WithCancel(r.ctx)
+	one := &runner{b: r.order[r.next], x: r.x.fork(), cancel: cancel}
+	r.next++
+	r.running = append(r.running, one)
+	r.wg.Go(func() {
+		one.res, one.err = one.b.Handle(ctx, one.x)
+		r.ended <- one
+	})
+}
+
+// won hands out the winner's answer. The losers are cancelled now and waited
+// for when the answer is closed, so that the client does not wait for them and
+// the record holds them all.
+func (r *raceState) won(winner *runner) (*Response, error) {
+	losers := r.running
+	for _, l := range losers {
+		l.cancel()
+	}
+	r.join(winner)
+	r.x.Sent, r.x.Retries, r.x.Params, r.x.Notes = winner.x.Sent, winner.x.Retries, winner.x.Params, winner.x.Notes
+	e, w := r.x.Entry, winner.x.Entry
+	e.Provider, e.Slug, e.OptionIndex = w.Provider, w.Slug, w.OptionIndex
+	finish := func() {
+		winner.cancel()
+		r.wg.Wait()
+		for _, l := range losers {
+			l.lose()
+			r.join(l)
+			l.close()
+		}
+	}
+	if winner.res == nil {
+		finish()
+		return nil, winner.err
+	}
+	inner := winner.res.close
+	winner.res.close = func() {
+		if inner != nil {
+			inner()
+		}
+		finish()
+	}
+	return winner.res, winner.err
+}
+
+// join takes a runner's attempts and decisions into the client's exchange.
+func (r *raceState) join(one *runner) {
+	r.x.Entry.Attempts = append(r.x.Entry.Attempts, one.x.Entry.Attempts...)
+	r.x.Decisions = append(r.x.Decisions, one.x.Decisions...)
+	r.x.Waited = max(r.x.Waited, one.x.Waited)
+}
+
+// lose marks attempts that were given up because another was quicker.
+func (one *runner) lose() {
+	for i := range one.x.Entry.Attempts {
+		if a := &one.x.Entry.Attempts[i]; one.err != nil && apierr.From(one.err).Kind == apierr.ClientGone {
+			a.Error = "cancelled: another target answered first"
+		}
+	}
+}
+
+func (one *runner) close() {
+	if one.res != nil {
+		one.res.Close()
+	}
+	one.cancel()
+}
+
+// fork returns an exchange with the same request and a record of its own.
+func (x *Exchange) fork() *Exchange {
+	entry := *x.Entry
+	entry.Attempts = nil
+	return &Exchange{
+		Entry:     &entry,
+		Identity:  x.Identity,
+		Client:    x.Client,
+		Operation: x.Operation,
+		Method:    x.Method,
+		Path:      x.Path,
+		Query:     x.Query,
+		Header:    x.Header,
+		Families:  x.Families,
+		Body:      x.Body,
+		Doc:       x.Doc,
+		Length:    x.Length,
+		Model:     x.Model,
+		Edits:     slices.Clip(x.Edits),
+		Stream:    x.Stream,
+		Resolve:   x.Resolve,
+		Budget:    x.Budget,
+		Explain:   x.Explain,
+		elsewhere: x.elsewhere,
+	}
+}
