@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,7 +108,7 @@ func (x *exchange) mirror(h http.Header) {
 func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
 	h := w.Header()
 	h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
-	if res.Status >= 400 {
+	if _, said := h["Content-Type"]; !said || res.Status >= 400 {
 		h["Content-Type"] = jsonType
 	}
 	x.begin(w, res.Status)
@@ -153,11 +155,15 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 	} else {
 		// Else net/http gives a short body a length that the provider did not send.
 		w.Header()["Transfer-Encoding"] = chunked
+		announceTrailer(w.Header(), res)
+	}
+	if _, ok := w.Header()["Content-Type"]; !ok {
+		w.Header()["Content-Type"] = nil // else net/http guesses one
 	}
 	x.begin(w, res.Status)
 	err := x.copy(w, res)
 	if err == nil {
-		trailer(w, res)
+		x.trailer(w.Header(), res)
 		x.finish(nil)
 		return
 	}
@@ -208,13 +214,28 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response) error {
 	}
 }
 
-// trailer repeats the provider's trailer.
-func trailer(w http.ResponseWriter, res *pipeline.Response) {
+// announceTrailer names the fields that the provider says will follow the body.
+// One that stands in the head as well would be sent twice, so it comes unsaid.
+func announceTrailer(h http.Header, res *pipeline.Response) {
 	if res.Raw == nil {
 		return
 	}
-	for name, v := range res.Raw.Trailer {
-		w.Header()[http.TrailerPrefix+name] = v
+	for _, name := range slices.Sorted(maps.Keys(res.Raw.Trailer)) {
+		if _, inHead := h[name]; !inHead && !strings.HasPrefix(name, api.HeaderPrefix) {
+			h["Trailer"] = append(h["Trailer"], name)
+		}
+	}
+}
+
+// trailer repeats the provider's trailer.
+func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
+	if res.Raw == nil || len(res.Raw.Trailer) == 0 {
+		return
+	}
+	passing := make(http.Header, len(res.Raw.Trailer))
+	upstream.CopyResponseHeader(passing, res.Raw.Trailer, x.Operation != api.Proxy)
+	for name, v := range passing {
+		h[http.TrailerPrefix+name] = v
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/upstream"
 )
 
 // holdRaw is the size up to which a JSON body of a pass-through request is
@@ -171,6 +172,7 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", p.MaxUpload)
 	}
 	x.upload = newUpload(r, p.MaxUpload)
-	x.Upload = x.upload
+	x.Upload, x.Trailer = x.upload, x.upload.trailer
+	upstream.DropFamilies(x.Trailer, x.Families)
 	return nil
 }

@@ -124,7 +124,7 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // its encoding stays as the client wrote it.
 func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
-	path, query := requestPath(r)
+	path, query, marked := requestPath(r)
 	x := &exchange{snap: p.Snapshot.Load(), reach: p.Engine.Client}
 	x.entry = reqlog.Entry{
 		ID:           reqlog.NewID(now),
@@ -137,25 +137,27 @@ func (p *Plane) open(r *http.Request) *exchange {
 	}
 	x.id = x.entry.ID.String()
 	x.Exchange = pipeline.Exchange{
-		Entry:    &x.entry,
-		Client:   p.chat,
-		Method:   r.Method,
-		Path:     strings.TrimPrefix(path, api.BasePath),
-		Query:    query,
-		Header:   r.Header,
-		Families: x.snap.HeaderPrefixes,
-		Length:   r.ContentLength,
+		Entry:      &x.entry,
+		Client:     p.chat,
+		Method:     r.Method,
+		Path:       strings.TrimPrefix(path, api.BasePath),
+		Query:      query,
+		EmptyQuery: marked && query == "",
+		Header:     r.Header,
+		Families:   x.snap.HeaderPrefixes,
+		Length:     r.ContentLength,
 	}
 	return x
 }
 
-func requestPath(r *http.Request) (path, query string) {
+// requestPath parts the request line's address. marked is true when it holds a
+// question mark, be the query empty.
+func requestPath(r *http.Request) (path, query string, marked bool) {
 	target := r.RequestURI
 	if !strings.HasPrefix(target, "/") { // absolute form, and requests made in tests
 		target = r.URL.RequestURI()
 	}
-	path, query, _ = strings.Cut(target, "?")
-	return path, query
+	return strings.Cut(target, "?")
 }
 
 // serve answers the exchange. An error means that nothing was written yet.

@@ -42,9 +42,11 @@ type Exchange struct {
 
 	Operation api.Operation
 	Method    string
-	Path      string      // after /v1, exactly as sent
-	Query     string      // exactly as sent
-	Header    http.Header // as received; not to be changed
+	Path      string // after /v1, exactly as sent
+	Query     string // exactly as sent
+	// EmptyQuery says that a question mark stood after Path and nothing else.
+	EmptyQuery bool
+	Header     http.Header // as received; not to be changed
 	// Families are prefixes of headers that are meant for the gateway, beside
 	// its own.
 	Families []string
@@ -53,6 +55,9 @@ type Exchange struct {
 	// where it is a JSON object. Both are nil for a body that streams through.
 	Body *bytepool.Buffer
 	Doc  *jsonedit.Doc
+
+	// Trailer has the fields that follow Upload, as provider.Call wants them.
+	Trailer http.Header
 
 	// Upload is a body that streams through, and Length its announced length
 	// or -1. It can be sent once.

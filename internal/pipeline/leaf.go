@@ -137,11 +137,12 @@ func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
 // body; the transport holds it for as long as it reads.
 func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, release func(), err error) {
 	call := provider.Call{
-		Operation: x.Operation,
-		Method:    x.Method,
-		Path:      x.Path,
-		Query:     x.Query,
-		Model:     x.Sent,
+		Operation:  x.Operation,
+		Method:     x.Method,
+		Path:       x.Path,
+		Query:      x.Query,
+		EmptyQuery: x.EmptyQuery,
+		Model:      x.Sent,
 	}
 	if call.Header, err = l.header(x); err != nil {
 		return nil, nil, err
@@ -223,7 +224,7 @@ func nothing() {}
 // spliced in where it is JSON.
 func (l *Leaf) body(w watch, x *Exchange, call *provider.Call) (release func(), err error) {
 	if x.Upload != nil {
-		call.Body = provider.Body{Open: w.upload(x), Length: x.Length}
+		call.Body, call.Trailer = provider.Body{Open: w.upload(x), Length: x.Length}, x.Trailer
 		return nothing, nil
 	}
 	if x.Body == nil {

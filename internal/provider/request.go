@@ -21,6 +21,8 @@ type Call struct {
 	Path string
 	// Query is the client's query exactly as sent, without its question mark.
 	Query string
+	// EmptyQuery says that Path was followed by a question mark and nothing else.
+	EmptyQuery bool
 
 	// Header is sent below the provider's credential and above the row's own
 	// headers. NewRequest does not change or keep it.
@@ -28,6 +30,10 @@ type Call struct {
 
 	Body  Body
 	Model string
+
+	// Trailer has the names of the fields that follow a body of unknown length.
+	// Their values are there once the body is read. Nil for most.
+	Trailer http.Header
 }
 
 // Body is what a call sends. The zero value sends nothing.
@@ -52,6 +58,7 @@ func NewRequest(ctx context.Context, t *Target, c *Call) (*http.Request, error) 
 		URL:        u,
 		Host:       u.Host,
 		Header:     t.header(c),
+		Trailer:    c.Trailer,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
@@ -104,6 +111,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
+	u.ForceQuery = c.EmptyQuery && c.Operation == api.Proxy
 	if t.Spec.URL != nil {
 		if err := t.Spec.URL(t, c, u); err != nil {
 			return nil, err
