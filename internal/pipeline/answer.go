@@ -87,7 +87,8 @@ func (l *Leaf) decoded(out *Response) (io.Reader, error) {
 	if !strings.EqualFold(out.Header.Get("Content-Encoding"), "gzip") {
 		return out.Raw.Body, nil
 	}
-	z, err := gzip.NewReader(out.Raw.Body)
+	packed := &counted{Reader: out.Raw.Body}
+	z, err := gzip.NewReader(packed)
 	if err != nil {
 		return nil, l.unreadable("a body that is not the gzip it says it is")
 	}
@@ -95,22 +96,45 @@ func (l *Leaf) decoded(out *Response) (io.Reader, error) {
 	out.Header.Del("Content-Encoding")
 	out.Header.Del("Content-Length")
 	out.Length = -1
-	return &bounded{Reader: z, left: l.MaxDecoded}, nil
+	return &bounded{Reader: z, packed: packed, limit: l.MaxDecoded}, nil
 }
 
 // errBomb ends a compressed answer that decodes to more than is allowed.
 var errBomb = errors.New("the compressed answer decodes to more than the limit")
 
+// An answer that decodes to more than harmless bytes and to more than swelling
+// times its size is a bomb: text shrinks to about a tenth.
+const (
+	harmless = 1 << 20
+	swelling = 100
+)
+
+// bounded reads a decoded answer within its limits.
 type bounded struct {
 	io.Reader
-	left int64
+	packed *counted
+	read   int64
+	limit  int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if b.left -= int64(n); b.left < 0 {
+	b.read += int64(n)
+	if b.read > b.limit || b.read > harmless && b.read > swelling*b.packed.read {
 		return 0, errBomb
 	}
+	return n, err
+}
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	read int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += int64(n)
 	return n, err
 }
 
@@ -133,7 +157,7 @@ func (l *Leaf) whole(out *Response, body *arriving) (*Response, error) {
 		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
 		return out, nil
 	}
-	if !looksJSON(buf.Bytes()) {
+	if !wholeJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, l.unreadable("a body that is not whole JSON")
 	}
@@ -146,17 +170,6 @@ func (l *Leaf) whole(out *Response, body *arriving) (*Response, error) {
 func (l *Leaf) holding(out *Response, buf *bytepool.Buffer) {
 	inner := out.close
 	out.close = func() { inner(); buf.Release() }
-}
-
-// looksJSON reports whether b begins and ends as an object or array does.
-// Reading all of it again would cost as much as the rest of the way.
-func looksJSON(b []byte) bool {
-	b = bytes.TrimSpace(b)
-	if len(b) < 2 {
-		return false
-	}
-	first, last := b[0], b[len(b)-1]
-	return first == '{' && last == '}' || first == '[' && last == ']'
 }
 
 // events begins a stream: it waits for the first event that holds data.

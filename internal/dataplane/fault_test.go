@@ -1,0 +1,167 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+	"modelgate/internal/simulator"
+)
+
+// outcome is what a client and the log get to see of a fault.
+type outcome struct {
+	status int
+	end    string // how the body ends: done and error are ends of streams, whole is one JSON body
+	source any    // recorded, nil for success
+	code   any    // recorded
+	usage  bool   // recorded
+}
+
+var (
+	whole    = outcome{200, "whole", nil, nil, true}
+	streamed = outcome{200, "done", nil, nil, true}
+)
+
+// noUsage is o without figures.
+func (o outcome) noUsage() outcome { o.usage = false; return o }
+
+func refusedWith(status int) outcome {
+	return outcome{status, "whole", "provider", fmt.Sprintf("status_%d", status), false}
+}
+func failed(status int, code string) outcome { return outcome{status, "whole", "gateway", code, false} }
+func broken(source, code string) outcome     { return outcome{200, "error", source, code, false} }
+
+// faults holds a row per fault of the simulator: how the model asks for it,
+// and what becomes of a plain and of a streamed request.
+var faults = map[string]struct {
+	form          string
+	plain, stream outcome
+}{
+	"tokens":           {"tokens=5", whole, streamed},
+	"size":             {"size=3", whole, streamed},
+	"pace":             {"pace=1ms", whole, streamed},
+	"times":            {"times=1+status=503", refusedWith(503), refusedWith(503)},
+	"every":            {"every=1+status=503", refusedWith(503), refusedWith(503)},
+	"flap":             {"flap=1h+status=503", refusedWith(503), refusedWith(503)},
+	"quota":            {"quota=1@q", whole, streamed},
+	"status":           {"status=429", refusedWith(429), refusedWith(429)},
+	"retry-after":      {"retry-after=2+status=503", refusedWith(503), refusedWith(503)},
+	"retry-after-ms":   {"retry-after-ms=250+status=529", refusedWith(529), refusedWith(529)},
+	"context-length":   {"context-length", refusedWith(400), refusedWith(400)},
+	"content-filter":   {"content-filter", refusedWith(400), refusedWith(400)},
+	"model-not-found":  {"model-not-found", refusedWith(404), refusedWith(404)},
+	"no-prefill":       {"no-prefill", whole, streamed},
+	"redirect":         {"redirect=http://127.0.0.1:1/x", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
+	"html":             {"html", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
+	"html-error":       {"html-error=502", refusedWith(502), refusedWith(502)},
+	"reset":            {"reset", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
+	"hang":             {"hang", failed(504, "header_timeout"), failed(504, "header_timeout")},
+	"huge":             {"huge=20MB", whole.noUsage(), failed(502, "upstream_unreadable")},
+	"gzip-bomb":        {"gzip-bomb", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
+	"headers":          {"headers=20s", failed(504, "header_timeout"), failed(504, "header_timeout")},
+	"first":            {"first=20s", failed(504, "header_timeout"), failed(504, "first_event_timeout")},
+	"stall":            {"stall=20s@3", failed(504, "idle_timeout"), broken("gateway", "idle_timeout")},
+	"cut":              {"cut=5", failed(502, "upstream_reset"), broken("gateway", "upstream_reset")},
+	"malformed":        {"malformed=3", whole, streamed},
+	"error-event":      {"error-event=3", whole, broken("provider", "provider_error")},
+	"no-done":          {"no-done", whole, streamed},
+	"no-usage":         {"no-usage", whole.noUsage(), streamed.noUsage()},
+	"no-blank":         {"no-blank", whole, streamed},
+	"crlf":             {"crlf", whole, streamed},
+	"comments":         {"comments", whole, streamed},
+	"bom":              {"bom", whole, streamed},
+	"event-first":      {"event-first", whole, streamed},
+	"json-for-stream":  {"json-for-stream", whole, whole},
+	"sse-for-json":     {"sse-for-json", streamed.noUsage(), streamed},
+	"gzip":             {"gzip", whole, streamed},
+	"length":           {"length=%2B10", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
+	"duplicate-length": {"duplicate-length", failed(502, "upstream_bad_response"), failed(502, "upstream_bad_response")},
+	"smuggle":          {"smuggle", whole, whole},
+	"early-hints":      {"early-hints", whole, streamed},
+	"trailers":         {"trailers", whole, streamed},
+	"set-cookie":       {"set-cookie", whole, streamed},
+	"header":           {"header=X-Further:yes", whole, streamed},
+
+	// More than one form of a fault is worth a row.
+	"length short":     {"length=-1", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
+	"length shorter":   {"length=-100", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
+	"cut clean":        {"cut=5,clean", failed(502, "upstream_unreadable"), broken("provider", "upstream_stream_incomplete")},
+	"cut before all":   {"cut=0", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
+	"error first":      {"error-event=1", whole, failed(502, "upstream_failed")},
+	"html unavailable": {"html-error=503", refusedWith(503), refusedWith(503)},
+}
+
+const faultLimits = "timeouts: {header: 500ms, first_token: 500ms, idle: 500ms}\nlimits: {event: 1 MB}\n"
+
+func TestEveryFaultHasItsOutcome(t *testing.T) {
+	for _, f := range simulator.Faults() {
+		if _, ok := faults[f.Name]; !ok {
+			t.Errorf("the fault %s of the simulator has no row", f.Name)
+		}
+	}
+	for name, row := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := gatewaytest.New(t, gatewaytest.Options{Settings: faultLimits})
+			suffer(t, g, row.form, false, row.plain)
+			g.Sim.Reset()
+			suffer(t, g, row.form, true, row.stream)
+			if strings.Contains(g.Log.String(), "panic") {
+				t.Errorf("a handler panicked:\n%s", g.Log)
+			}
+		})
+	}
+}
+
+// suffer sends a request whose model asks for a fault, checks all that is to
+// be seen of it, and that the next request is answered.
+func suffer(t *testing.T, g *gatewaytest.Gateway, form string, stream bool, want outcome) {
+	t.Helper()
+	model := "sim-1+" + form
+	body := simChat(model, stream)
+	if stream {
+		body = strings.Replace(body, `"stream"`, `"stream_options":{"include_usage":true},"stream"`, 1)
+	}
+	res := g.Post("/chat/completions", body)
+	end := "whole"
+	switch text := strings.ReplaceAll(string(res.Body), "\r\n", "\n"); {
+	case strings.HasSuffix(text, done) || strings.HasSuffix(text, done+"\n"):
+		end = "done"
+	case strings.HasPrefix(text, "data:"):
+		end = "error"
+		errorOf(t, text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:])
+	default:
+		res.JSON(t)
+	}
+	if res.Err != nil || res.Status != want.status || end != want.end {
+		t.Fatalf("stream=%t: got %d, end %s, %v; want %d, end %s: %.300s", stream, res.Status, end, res.Err, want.status, want.end, res.Body)
+	}
+	if n := g.Sim.Calls(model); n != 1 {
+		t.Errorf("stream=%t: the provider was called %d times, want once", stream, n)
+	}
+	e := g.Entry(res)
+	recorded(t, e, map[string]any{"status": want.status, "error.source": want.source, "error.code": want.code,
+		"model": model, "provider_slug": "simulator", "stream": stream})
+	if n := len(e["attempts"].([]any)); n != 1 {
+		t.Errorf("stream=%t: %d attempts recorded, want 1", stream, n)
+	}
+	if got := e["usage"] != nil; got != want.usage {
+		t.Errorf("stream=%t: usage recorded = %t, want %t", stream, got, want.usage)
+	}
+	if res.Header.Get("Set-Cookie") != "" {
+		t.Errorf("stream=%t: a provider's cookie reached the client", stream)
+	}
+	if next := g.Post("/chat/completions", simChat("sim-1", false)); next.Status != 200 {
+		t.Errorf("stream=%t: the next request got %d: %s", stream, next.Status, next.Body)
+	}
+}
+
+func TestRetryAfterOfTheProviderReachesTheClient(t *testing.T) {
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	for form, name := range map[string]string{"retry-after=7+status=429": "Retry-After", "retry-after-ms=7+status=503": "Retry-After-Ms"} {
+		if res := g.Post("/chat/completions", simChat("sim-1+"+form, false)); res.Header.Get(name) != "7" {
+			t.Errorf("%s: %s = %q, want 7", form, name, res.Header.Get(name))
+		}
+	}
+}

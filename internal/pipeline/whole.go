@@ -1,0 +1,47 @@
+package pipeline
+
+import "bytes"
+
+// wholeJSON reports whether b holds an object or array that ends where its
+// brackets say, with nothing after it: a body cut short does not pass, nor one
+// with another behind it. What is inside is not judged, since reading it would
+// cost as much as the rest of the way.
+func wholeJSON(b []byte) bool {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || b[0] != '{' && b[0] != '[' {
+		return false
+	}
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i == len(b)-1
+			}
+		case '"':
+			i = endOfString(b, i+1)
+		}
+	}
+	return false
+}
+
+// endOfString returns the index of the quote that ends the string in which i
+// is, or the length of b.
+func endOfString(b []byte, i int) int {
+	for from := i; ; i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n
+		slashes := 0
+		for i-slashes > from && b[i-slashes-1] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+	}
+}
