@@ -12,9 +12,15 @@ import (
 )
 
 // serveAPI routes by the path as it stands in the request line. A ServeMux
-// would clean it, and pass-through must not be cleaned.
+// would clean it, and pass-through must not be cleaned. A target that names the
+// host too, as clients of a proxy write it, is routed by its path (RFC 9112,
+// section 3.2.2).
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
-	path, _, _ := strings.Cut(r.RequestURI, "?")
+	target := r.RequestURI
+	if !strings.HasPrefix(target, "/") {
+		target = r.URL.RequestURI()
+	}
+	path, _, _ := strings.Cut(target, "?")
 	switch {
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)

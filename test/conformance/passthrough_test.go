@@ -1,12 +1,15 @@
 package conformance
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -155,6 +158,15 @@ func TestPassThroughAnswersArriveAsTheyWere(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-020", "an answer without a content type gets none", func(t *testing.T) {
+		p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
+			w.Header()["Content-Type"] = nil
+			io.WriteString(w, "<html>")
+		})
+		if got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t); len(got.header["Content-Type"]) != 0 {
+			t.Errorf("content type = %q, want none", got.header["Content-Type"])
+		}
+	})
 	prove(t, "S-020", "headers", func(t *testing.T) {
 		p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
 			h := w.Header()
@@ -164,6 +176,9 @@ func TestPassThroughAnswersArriveAsTheyWere(t *testing.T) {
 			h["Set-Cookie"] = []string{"a=1; Path=/", "b=2"}
 			h.Set("Etag", `W/"1"`)
 			h.Set("Cache-Control", "max-age=5")
+			h.Set("Date", "Mon, 01 Jan 2024 00:00:00 GMT")
+			h.Set("Server", "odd/1")
+			h.Set("X-Gateway-Provider", "somebody")
 			io.WriteString(w, "{}")
 		})
 		got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t)
@@ -175,12 +190,26 @@ func TestPassThroughAnswersArriveAsTheyWere(t *testing.T) {
 			"Etag":                           {`W/"1"`},
 			"Cache-Control":                  {"max-age=5"},
 			"Content-Length":                 {"2"},
+			"Date":                           {"Mon, 01 Jan 2024 00:00:00 GMT"},
+			"Server":                         {"odd/1"},
+			"X-Gateway-Provider":             {"openai-compatible"}, // only the gateway speaks for itself
 		} {
 			if !slices.Equal(got.header[name], want) {
 				t.Errorf("%s = %q, want %q", name, got.header[name], want)
 			}
 		}
 	})
+}
+
+// pairs goes through names and values that stand in turn.
+func pairs(header []string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for i := 0; i+1 < len(header); i += 2 {
+			if !yield(header[i], header[i+1]) {
+				return
+			}
+		}
+	}
 }
 
 func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
@@ -194,6 +223,9 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 		"/v1/x;p=1,2/y@z:8/~(1)!$*'",
 		"/v1/x?q=%20+%2B&empty=&&=v&q=a=b?c/d",
 		"/v1/trailing/",
+		"/v1/question?",
+		"/v1/|{}[]^`\"<>",
+		"/v1/\u00fc?\u00fc",
 		"/v1/chat/completions/",
 		"/v1/models/vendor%2Fmodel",
 		"/v1/" + strings.Repeat("deep/", 60) + "end",
@@ -209,6 +241,27 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-001 S-347", "a target that names the host too", func(t *testing.T) {
+		p.forget()
+		conn, err := net.Dial("tcp", strings.TrimPrefix(g.root, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET %s/v1/things//%%2f?b=2&a=1 HTTP/1.1\r\nHost: gateway\r\n", g.root)
+		for name, value := range pairs(to(p)) {
+			fmt.Fprintf(conn, "%s: %s\r\n", name, value)
+		}
+		io.WriteString(conn, "\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if in := p.only(t); res.StatusCode != http.StatusOK || in.uri != "/v1/things//%2f?b=2&a=1" {
+			t.Errorf("status %d, the provider got %s", res.StatusCode, in.uri)
+		}
+	})
 	prove(t, "S-347", "bodies", func(t *testing.T) {
 		for _, body := range []string{"{ \"temperature\" : 99.0,\n \"stream\":\"odd\", \"a\":1,\"a\":2 }", `{"broken":`, `[1, 2]`, "\x00\xff", `{"model":"@x/y"}`} {
 			p.forget()
