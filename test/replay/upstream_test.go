@@ -28,6 +28,8 @@ import (
 type player struct {
 	server *httptest.Server
 	tapes  []*tape
+	// shorten leaves out the end of streams. Nil plays them whole.
+	shorten func(stream []byte) []byte
 
 	mu     sync.Mutex
 	played map[string]bool // guarded by mu; keys are session and exchange
@@ -62,7 +64,7 @@ func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.got[session] = arrived{r.Method, r.RequestURI, r.Header, body}
 	p.mu.Unlock()
-	x.play(w)
+	x.play(w, p.shorten)
 }
 
 // find returns the exchange of a request and the session it belongs to.
@@ -123,7 +125,7 @@ func (x *exchange) header() http.Header {
 
 // play sends the recorded answer, a stream in pieces that don't end where
 // events do.
-func (x *exchange) play(w http.ResponseWriter) {
+func (x *exchange) play(w http.ResponseWriter, shorten func([]byte) []byte) {
 	for name, v := range x.header() {
 		w.Header()[name] = v
 	}
@@ -132,6 +134,9 @@ func (x *exchange) play(w http.ResponseWriter) {
 	if !x.streamed() {
 		w.Write(body)
 		return
+	}
+	if shorten != nil {
+		body = shorten(body)
 	}
 	r := rand.New(rand.NewPCG(uint64(x.tape), uint64(x.n)))
 	for len(body) > 0 {
