@@ -76,6 +76,10 @@ type Identity struct {
 	// Providers limits the key to these provider ids and slugs. Empty allows all.
 	Providers []string
 
+	// Config is the slug of the saved config that applies when a request brings
+	// none. Empty applies none.
+	Config string
+
 	// ExpiresAt ends the key. Zero means never.
 	ExpiresAt time.Time
 }

@@ -28,6 +28,9 @@ func (x *exchange) admit() error {
 
 func (x *exchange) identify(id *access.Identity) {
 	x.Identity = id
+	if x.want.config == "" {
+		x.want.config = id.Config
+	}
 	x.entry.KeyID, x.entry.KeyName = id.KeyID, id.Name
 	x.entry.Organisation, x.entry.Workspace = id.Organisation, id.Workspace
 }

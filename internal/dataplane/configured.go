@@ -18,8 +18,12 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 		return nil, configError("the config is larger than %d bytes", api.MaxConfigHeader)
 	}
 	if !strings.HasPrefix(text, "{") {
-		return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; a config given in the header is a JSON object", text).
-			WithParam("x-gateway-config").WithCode("unknown_config")
+		saved, ok := x.snap.Config(text)
+		if !ok {
+			return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; this version keeps none, send the config itself as a JSON object", text).
+				WithParam("x-gateway-config").WithCode("unknown_config")
+		}
+		text = saved
 	}
 	tree, err := p.tree(x, text)
 	if err != nil {
@@ -32,6 +36,7 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 		}
 	}
 	x.Explain = len(tree.Leaves) > 1
+	x.Prices = x.snap.Prices
 	x.Budget = x.entry.Time.Add(p.Budget)
 	x.Resolve = x.resolve
 	return tree, nil

@@ -41,8 +41,9 @@ type branch struct {
 	path   string
 	name   string
 	weight float64
-	codes  []int   // statuses on which a fallback leaves this branch; nil: the parent's
-	gates  []*gate // of the leaves below
+	codes  []int            // statuses on which a fallback leaves this branch; nil: the parent's
+	gates  []*gate          // of the leaves below
+	leaves []*config.Config // effective settings of those
 }
 
 // node compiles n below parent, whose settings are effective already.
@@ -54,6 +55,7 @@ func (b *build) node(parent, n *config.Config) branch {
 	}
 	if n.Strategy == nil {
 		out.Handler, out.gates = b.leaf(eff)
+		out.leaves = []*config.Config{eff}
 		return out
 	}
 	var branches []branch
@@ -61,6 +63,7 @@ func (b *build) node(parent, n *config.Config) branch {
 		child := b.node(eff, t)
 		branches = append(branches, child)
 		out.gates = append(out.gates, child.gates...)
+		out.leaves = append(out.leaves, child.leaves...)
 	}
 	out.Handler = b.strategy(eff, branches)
 	if n.Strategy.Mode == config.Fallback {
@@ -85,7 +88,7 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 	case config.Latency:
 		return &fastest{picker: pick, engine: b.Engine, speeds: b.State.speeds(b.key, n.Path, len(branches))}
 	case config.Cost:
-		return unpriced{}
+		return &cheapest{picker: pick}
 	}
 	return branches[0].Handler // single: the first target
 }

@@ -20,6 +20,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
@@ -82,6 +83,9 @@ type Exchange struct {
 	// exchange's identity may use it. It is asked once per attempt and does no
 	// I/O. Nil is enough for handlers that were not compiled.
 	Resolve func(leaf *config.Config) (*provider.Target, error)
+
+	// Prices is the book that choosing by cost reads. Nil knows no price.
+	Prices *catalog.Book
 
 	// Budget is when no further attempt is begun. Zero means never.
 	Budget time.Time

@@ -168,6 +168,7 @@ func (x *Exchange) fork() *Exchange {
 		Edits:     slices.Clip(x.Edits),
 		Stream:    x.Stream,
 		Resolve:   x.Resolve,
+		Prices:    x.Prices,
 		Budget:    x.Budget,
 		Explain:   x.Explain,
 		elsewhere: x.elsewhere,

@@ -5,8 +5,6 @@ import (
 	"math"
 	"sync"
 	"time"
-
-	"modelgate/internal/apierr"
 )
 
 // fastest sends an exchange to the quicker of two branches drawn at random, by
@@ -100,12 +98,4 @@ func (s *speeds) better(a, b int, now time.Time) int {
 		return b
 	}
 	return a
-}
-
-// unpriced stands where a node wants the cheapest target.
-type unpriced struct{}
-
-// Handle refuses: choosing by price needs the catalogue of prices.
-func (unpriced) Handle(context.Context, *Exchange) (*Response, error) {
-	return nil, apierr.New(apierr.Unsupported, "strategy.mode cost is not offered yet: this version has no catalogue of prices")
 }

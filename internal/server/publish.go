@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/catalog"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/reqlog"
@@ -62,7 +63,21 @@ func (s *Server) publish(ctx context.Context, set *settings.Settings) error {
 
 // input is what the settings alone give a snapshot.
 func input(set *settings.Settings) snapshot.Input {
-	return snapshot.Input{Specs: table.All(), Providers: managed(set), HeaderPrefixes: headerPrefixes(set)}
+	in := snapshot.Input{
+		Specs:          table.All(),
+		Providers:      managed(set),
+		Configs:        make(map[string]string, len(set.Configs)),
+		HeaderPrefixes: headerPrefixes(set),
+	}
+	for _, c := range set.Configs {
+		in.Configs[c.Slug] = string(c.Config)
+	}
+	for _, p := range set.Prices {
+		input, _ := catalog.PerMillion(p.Input) // settings has judged them
+		output, _ := catalog.PerMillion(p.Output)
+		in.Prices = append(in.Prices, catalog.Price{Provider: p.Provider, Model: p.Model, Input: input, Output: output})
+	}
+	return in
 }
 
 // identities returns the owners of all keys: of the store, of the settings,
@@ -83,7 +98,7 @@ func (s *Server) identities(ctx context.Context, set *settings.Settings) ([]*acc
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, &access.Identity{KeyID: "file:" + k.Name, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers})
+		list = append(list, &access.Identity{KeyID: "file:" + k.Name, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config})
 	}
 	if !s.BootstrapKey.Empty() {
 		list = append(list, &access.Identity{

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -285,6 +286,9 @@ func (s *Server) listen() (err error) {
 // Bind listens on addr. The error names the address in one line.
 func Bind(name, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the %s address %s is taken; stop what listens there or choose another (--help names the flag)", name, addr)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the %s address %s can't be listened on: %w", name, addr, cause(err))
 	}

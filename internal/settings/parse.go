@@ -15,7 +15,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"modelgate/config"
 	"modelgate/internal/access"
+	"modelgate/internal/catalog"
 	"modelgate/internal/secret"
 )
 
@@ -150,9 +152,26 @@ func (s *Settings) check(o Opener) (path string, err error) {
 			return at + ".api_key", err
 		}
 	}
+	configs, path, err := s.checkConfigs()
+	if err != nil {
+		return path, err
+	}
 	for i, k := range s.Keys {
 		if _, err := access.ParseHash(k.SHA256); err != nil {
 			return fmt.Sprintf("keys[%d].sha256", i), err
+		}
+		if k.Config != "" && !configs[k.Config] {
+			return fmt.Sprintf("keys[%d].config", i), fmt.Errorf("there is no config with the slug %q", k.Config)
+		}
+	}
+	for i, p := range s.Prices {
+		for _, dollars := range [...]float64{p.Input, p.Output} {
+			if _, err := catalog.PerMillion(dollars); err != nil {
+				return fmt.Sprintf("prices[%d]", i), err
+			}
+		}
+		if p.Provider == "" || p.Model == "" {
+			return fmt.Sprintf("prices[%d]", i), errors.New("a price names a provider and a model")
 		}
 	}
 	for i, h := range s.Compat.HeaderPrefixes {
@@ -165,6 +184,22 @@ func (s *Settings) check(o Opener) (path string, err error) {
 		return "", nil
 	}
 	return "log.level", errors.New("the level is debug, info, warn or error")
+}
+
+// checkConfigs judges the saved configs and returns their slugs.
+func (s *Settings) checkConfigs() (slugs map[string]bool, path string, err error) {
+	slugs = make(map[string]bool, len(s.Configs))
+	for i, c := range s.Configs {
+		at := fmt.Sprintf("configs[%d]", i)
+		if !slugForm.MatchString(c.Slug) || slugs[c.Slug] {
+			return nil, at + ".slug", errors.New("a slug has 1 to 128 letters, digits, dots, dashes and underscores, and stands once")
+		}
+		slugs[c.Slug] = true
+		if _, err := config.Parse(c.Config); err != nil {
+			return nil, at + ".config", err
+		}
+	}
+	return slugs, "", nil
 }
 
 var envForm = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
@@ -189,6 +224,13 @@ func (o Opener) open(ref string) (secret.String, error) {
 		return secret.String{}, errors.New("a sealed value needs the master key; set MODELGATE_MASTER_KEY or --master-key-file")
 	}
 	return o.Box.Open(ref)
+}
+
+// UnmarshalYAML keeps a mapping as JSON.
+func (o *Object) UnmarshalYAML(b []byte) error {
+	text, err := yaml.YAMLToJSON(b)
+	*o = bytes.TrimSpace(text)
+	return err
 }
 
 // UnmarshalYAML reads a size.

@@ -21,6 +21,8 @@ type Settings struct {
 
 	Providers []Provider `yaml:"providers"`
 	Keys      []Key      `yaml:"keys"`
+	Configs   []Config   `yaml:"configs"`
+	Prices    []Price    `yaml:"prices"`
 	Limits    Limits     `yaml:"limits"`
 	Timeouts  Timeouts   `yaml:"timeouts"`
 	Drain     Drain      `yaml:"drain"`
@@ -54,6 +56,24 @@ type Key struct {
 	SHA256    string   `yaml:"sha256"`
 	Scopes    []string `yaml:"scopes"`    // absent means every scope
 	Providers []string `yaml:"providers"` // absent means every provider
+	Config    string   `yaml:"config"`    // slug of the config used when a request brings none
+}
+
+// Config is a saved routing config, used by its slug in x-gateway-config.
+type Config struct {
+	Slug   string `yaml:"slug"`
+	Config Object `yaml:"config"`
+}
+
+// Object is a mapping of the file as JSON text.
+type Object []byte
+
+// Price is what a model costs, in US dollars for a million tokens.
+type Price struct {
+	Provider string  `yaml:"provider"` // id of a row of the provider table
+	Model    string  `yaml:"model"`    // a star at the end means all that begin so
+	Input    float64 `yaml:"input"`
+	Output   float64 `yaml:"output"`
 }
 
 // Limits bounds what clients and providers may send, in bytes.

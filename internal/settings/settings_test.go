@@ -98,6 +98,7 @@ func TestParseOpensSealedCredentials(t *testing.T) {
 }
 
 func TestParseNamesTheLineAndThePath(t *testing.T) {
+	const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	provider := "providers:\n  - slug: a\n    provider: openai\n"
 	for _, tt := range []struct{ name, text, want string }{
 		{"unknown field", "version: 1\nprovidrs: []\n", `f:2:1: unknown field "providrs"`},
@@ -110,6 +111,11 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"plain credential", provider + "    api_key: sk-plain\n", "f:4:14: providers[0].api_key: a credential does not stand here plainly"},
 		{"unset variable", provider + "    api_key: ${NOWHERE}\n", "f:4:14: providers[0].api_key: the environment variable NOWHERE is not set"},
 		{"hash", "keys:\n  - sha256: abc\n", "f:2:13: keys[0].sha256: "},
+		{"a key's config", "keys:\n  - {sha256: " + hash + ", config: pc-1}\n", "keys[0].config: there is no config with the slug"},
+		{"a saved config", "configs:\n  - slug: a\n    config:\n      strategy: {mode: never}\n", "configs[0].config: AB01"},
+		{"a config's slug", "configs:\n  - slug: a\n    config: {virtual_key: x}\n  - slug: a\n    config: {virtual_key: x}\n", "f:4:11: configs[1].slug: "},
+		{"a price below zero", "prices:\n  - {provider: a, model: b, input: -1}\n", "prices[0]: a price is"},
+		{"a price of nothing", "prices:\n  - {provider: a, input: 1}\n", "prices[0]: a price names"},
 		{"prefix", "compat:\n  header_prefixes: [x-a]\n", "f:2:21: compat.header_prefixes[0]: "},
 		{"size", "limits:\n  json_body: 5 parsecs\n", "a size is"},
 		{"duration", "drain:\n  max: 5\n", "a duration is"},

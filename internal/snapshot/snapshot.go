@@ -12,6 +12,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/catalog"
 	"modelgate/internal/provider"
 )
 
@@ -21,6 +22,9 @@ type Input struct {
 	Keys      []*access.Identity
 	Specs     []*provider.Spec
 	Providers []Managed
+
+	Configs map[string]string // saved configs as JSON text, by slug
+	Prices  []catalog.Price
 
 	// HeaderPrefixes are further prefixes read like x-gateway-, in the
 	// canonical form of net/http and with their last dash.
@@ -40,7 +44,9 @@ type Managed struct {
 type Snapshot struct {
 	Revision       int64
 	HeaderPrefixes []string
+	Prices         *catalog.Book
 
+	configs map[string]string
 	keys    map[access.Hash]*access.Identity
 	specs   map[string]*provider.Spec
 	bare    map[string]*provider.Target
@@ -54,6 +60,8 @@ func Build(in Input) (*Snapshot, error) {
 	s := &Snapshot{
 		Revision:       in.Revision,
 		HeaderPrefixes: in.HeaderPrefixes,
+		Prices:         catalog.NewBook(in.Prices),
+		configs:        in.Configs,
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
 		bare:           make(map[string]*provider.Target, len(in.Specs)),
@@ -141,6 +149,12 @@ func (s *Snapshot) Bare(spec *provider.Spec) (*provider.Target, bool) {
 func (s *Snapshot) Managed(slug string) (*provider.Target, bool) {
 	t, ok := s.managed[slug]
 	return t, ok
+}
+
+// Config returns the text of the saved config with this slug.
+func (s *Snapshot) Config(slug string) (string, bool) {
+	text, ok := s.configs[slug]
+	return text, ok
 }
 
 // Slugs returns the managed providers' slugs in the order they were given. The

@@ -1,0 +1,93 @@
+package pipeline
+
+import (
+	"context"
+	"math"
+
+	"modelgate/api"
+	"modelgate/internal/catalog"
+)
+
+// assumedOutput is the length of an answer whose bound the request does not
+// give, in tokens. It only weighs the price of output against that of input.
+const assumedOutput = 500
+
+// cheapest sends an exchange to the branch with the lowest estimated cost
+// among those that are fit and offer the operation. A price that is not known
+// comes after all that are. It is an extension of the specification.
+type cheapest struct {
+	picker
+}
+
+// Handle calls the cheapest branch.
+func (c *cheapest) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	list := c.fit(x)
+	best, lowest := -1, catalog.NanoDollars(math.MaxInt64)
+	for _, i := range list {
+		cost, known, capable := c.branches[i].estimate(x)
+		switch {
+		case !capable:
+			x.decide(c.branches[i].path, "skipped: the provider does not offer the operation")
+			continue
+		case known:
+			x.decide(c.branches[i].path, "estimated at %d nano-dollars", cost)
+		default:
+			x.decide(c.branches[i].path, "no price is known")
+		}
+		if best < 0 || cost < lowest {
+			best, lowest = i, cost
+		}
+	}
+	if best < 0 {
+		best = list[0] // it tells the client what is not offered
+	}
+	x.decide(c.branches[best].path, "chosen by cost")
+	return c.branches[best].Handle(ctx, x)
+}
+
+// estimate returns the lowest cost among the leaves below the branch. An
+// unknown one is the largest amount there is.
+func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capable bool) {
+	lowest = math.MaxInt64
+	for _, l := range b.leaves {
+		t, err := x.Resolve(l)
+		if err != nil {
+			continue
+		}
+		if _, ok := t.Path(x.Operation); !ok && x.Operation != api.Proxy {
+			continue
+		}
+		capable = true
+		model := x.Model
+		if m, ok := l.OverrideParams.Text("model"); ok {
+			model = m
+		}
+		p, ok := x.Prices.Price(t.ID, model)
+		if !ok {
+			continue
+		}
+		known = true
+		lowest = min(lowest, p.Cost(x.tokens()))
+	}
+	return lowest, known, capable
+}
+
+// tokens is a rough count of what the request costs: four bytes of its body a
+// token, and as many out as it allows.
+func (x *Exchange) tokens() (input, output int64) {
+	output = assumedOutput
+	if x.Body != nil {
+		input = int64(x.Body.Len()+3) / 4
+	}
+	if x.Doc == nil {
+		return input, output
+	}
+	for _, name := range [...]string{"max_completion_tokens", "max_tokens"} {
+		if v, ok := x.Doc.Find(name); ok {
+			if n, ok := v.Int(); ok && n > 0 {
+				return input, n
+			}
+		}
+	}
+	return input, output
+}
