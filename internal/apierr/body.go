@@ -1,6 +1,9 @@
 package apierr
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // body is the error body of the chat dialect with the fields that older
 // clients of the gateway read beside it. Settled readings, number 6.
@@ -28,9 +31,11 @@ func (e *Error) Body() []byte {
 	if e.Param != "" {
 		b.Error.Param = &e.Param
 	}
-	out, err := json.Marshal(b)
-	if err != nil { // strings always marshal
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)              // people read it: <key> must not become \u003ckey\u003e
+	if err := enc.Encode(b); err != nil { // strings always encode
 		panic(err)
 	}
-	return out
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
