@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -51,7 +52,10 @@ func answerEcho(x *exchange) {
 		x.answerBytes(want)
 		return
 	}
-	body, err := json.Marshal(Echo{
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false) // the address is shown as it came
+	err = enc.Encode(Echo{
 		Method: x.r.Method, URI: x.r.RequestURI, Headers: x.r.Header,
 		BodySHA256: hex.EncodeToString(digest.Sum(nil)), Size: size,
 	})
@@ -59,7 +63,7 @@ func answerEcho(x *exchange) {
 		x.refuse(http.StatusInternalServerError, statusError(http.StatusInternalServerError))
 		return
 	}
-	x.reply(http.StatusOK, typeJSON, body)
+	x.reply(http.StatusOK, typeJSON, body.Bytes())
 }
 
 // bytesWanted is what HeaderReply asks for.
