@@ -47,7 +47,7 @@ func mediaType(r *http.Request) string {
 // readJSON holds, scans and validates the body of a unified route.
 func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	if !jsonContent(r) {
-		return apierr.New(apierr.Invalid, "this route takes application/json, not %.60q", mediaType(r)).WithParam("content-type")
+		return apierr.New(apierr.Invalid, "this route takes application/json, not %.60q; send the header content-type: application/json", mediaType(r)).WithParam("content-type")
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return apierr.New(apierr.Invalid, "this route takes bodies as they are, not with the content encoding %.40q", encoding).WithParam("content-encoding")

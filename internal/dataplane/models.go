@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -171,10 +172,13 @@ func (m *modelLists) keep(t *provider.Target, list []listed) {
 
 // answerJSON sends an answer that the gateway made itself.
 func (p *Plane) answerJSON(w http.ResponseWriter, x *exchange, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false) // addresses and messages read as they are
+	if err := enc.Encode(v); err != nil {
 		return err
 	}
+	body := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	w.Header()["Content-Type"] = jsonType
 	x.sign(w.Header())
 	x.entry.Status = http.StatusOK

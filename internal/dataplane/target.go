@@ -84,7 +84,7 @@ func forbidden(name string) error {
 func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
 	t, ok := x.snap.Managed(slug)
 	if !ok {
-		return nil, apierr.New(apierr.NotFound, "there is no provider entry with the slug %.60q", slug).
+		return nil, apierr.New(apierr.NotFound, "there is no provider entry with the slug %.60q; entries stand under providers in modelgate.yaml, and GET /v1/models shows those of this key", slug).
 			WithParam("x-gateway-provider").WithCode("unknown_slug")
 	}
 	if !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(t.ID) {
