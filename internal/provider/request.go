@@ -100,7 +100,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 		row, ok := t.Path(c.Operation)
 		if !ok {
 			return nil, apierr.New(apierr.Unsupported,
-				"provider %q does not offer %s through the unified route", t.ID, c.Operation)
+				"provider %q does not offer %s on the unified route; send the provider's own path below /v1, which passes through, or choose another provider", t.ID, c.Operation)
 		}
 		var err error
 		if path, err = t.expandPath(row, c.Model); err != nil {
