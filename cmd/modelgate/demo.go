@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,7 +46,7 @@ func demo(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
-	key := access.NewKey()
+	key := secret.New("sim-" + rand.Text()) // looks like no gateway key, since the simulator shows what it got
 	sim := &http.Server{Handler: simulator.New(simulator.Options{Key: key.Reveal(), Pace: 20 * time.Millisecond})}
 	go sim.Serve(l)
 	defer sim.Close()

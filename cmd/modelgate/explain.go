@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"strings"
@@ -32,6 +34,9 @@ func explain(ctx context.Context, p *program, args []string) error {
 		return p.explainPast(ctx, ask, f.Arg(0), *asJSON)
 	}
 	question, err := os.ReadFile(f.Arg(0))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is neither a file nor a request id", f.Arg(0))
+	}
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	f := p.flags("keys create", "", "Creates a gateway key and prints it this once. A running gateway takes it within a second.")
 	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")
 	name := f.String("name", "", "`name` of the key, for people")
-	scopes := f.String("scopes", "", "comma `list` of scopes; empty gives every scope")
+	scopes := f.String("scopes", "", "comma `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
 	providers := f.String("providers", "", "comma `list` of provider ids and slugs the key may use; empty allows all")
 	expires := f.Duration("expires", 0, "`time` until the key ends, as 720h; 0 is never")
 	asJSON := f.Bool("json", false, "print JSON")

@@ -105,16 +105,18 @@ func (p *program) help(w io.Writer) {
 // flags is a flag set whose flags may also be set by the environment.
 type flags struct {
 	*flag.FlagSet
-	p    *program
-	envs map[string]string // flag to environment variable
+	p     *program
+	names string            // of the positional arguments
+	args  []string          // the positional arguments, wherever they stood
+	envs  map[string]string // flag to environment variable
 }
 
 // flags returns the flag set of a command. args names its positional arguments.
 func (p *program) flags(name, args, about string) *flags {
-	f := &flags{flag.NewFlagSet(name, flag.ContinueOnError), p, map[string]string{}}
+	f := &flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), p: p, names: args, envs: map[string]string{}}
 	f.SetOutput(io.Discard) // errors are told by exitCode
 	f.Usage = func() {
-		fmt.Fprintf(p.out, "%s\n\nUsage: modelgate %s [flags] %s\n\n", about, name, args)
+		fmt.Fprintf(p.out, "%s\n\nUsage: %s\n\n", about, strings.TrimSpace("modelgate "+name+" [flags] "+args))
 		f.SetOutput(p.out)
 		f.PrintDefaults()
 	}
@@ -133,14 +135,17 @@ func (f *flags) text(name, env, def, about string) *string {
 // parse reads args and fills from the environment what they leave out. want is
 // the number of positional arguments.
 func (f *flags) parse(args []string, want int) error {
-	if err := f.Parse(args); err != nil {
+	if err := f.gather(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return err
 		}
 		return usage("%v", err)
 	}
-	if f.NArg() != want {
-		return usage("takes %d arguments besides flags, not %d", want, f.NArg())
+	switch {
+	case len(f.args) < want:
+		return usage("%s is missing", f.names)
+	case len(f.args) > want:
+		return usage("there is no use for %q", f.args[want])
 	}
 	given := map[string]bool{}
 	f.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
@@ -155,6 +160,23 @@ func (f *flags) parse(args []string, want int) error {
 	}
 	return nil
 }
+
+// gather reads flags before, between and behind positional arguments.
+func (f *flags) gather(args []string) error {
+	for {
+		if err := f.Parse(args); err != nil {
+			return err
+		}
+		if f.NArg() == 0 {
+			return nil
+		}
+		f.args = append(f.args, f.FlagSet.Arg(0))
+		args = f.Args()[1:]
+	}
+}
+
+// Arg returns the positional argument i.
+func (f *flags) Arg(i int) string { return f.args[i] }
 
 func printVersion(_ context.Context, p *program, args []string) error {
 	f := p.flags("version", "", "Prints the version.")
