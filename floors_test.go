@@ -26,7 +26,7 @@ const floors = `
 3   internal/logstore internal/provider/table internal/store
 2   internal/dialect/chat internal/simulator internal/sqlite internal/upstream
 1b  internal/dialect internal/provider internal/reqlog
-1a  internal/access internal/llm
+1a  internal/access internal/catalog internal/llm
 0   api config internal/apierr internal/bytepool internal/jsonedit internal/secret internal/sse
 `
 
