@@ -312,6 +312,9 @@ func TestLargeBodiesPassThroughUnchanged(t *testing.T) {
 				}
 				send(t, req).fine(t)
 				in := p.only(t)
+				if _, announced := in.line("Content-Length"); announced != (how == "announced length") {
+					t.Errorf("the provider was told a length: %t; sent in %s:\n%s", announced, how, in.head)
+				}
 				if sha256.Sum256(in.body) != sha256.Sum256(b.bytes) || in.header.Get("Content-Type") != b.contentType {
 					t.Errorf("the provider got %d bytes of %q, want the %d of %q", len(in.body), in.header.Get("Content-Type"), len(b.bytes), b.contentType)
 				}
@@ -415,6 +418,19 @@ func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
 			check(t, stored.only(t), storedKey)
 		})
 	}
+	prove(t, "S-350", "the gateway key goes to no provider by way of forwarded headers", func(t *testing.T) {
+		for _, names := range []string{"Authorization", `["authorization"]`, "X-Api-Key"} {
+			stored.forget()
+			g.do(t, "GET", "/v1/things", "", "Authorization", "Bearer "+bootstrapKey, "X-Api-Key", bootstrapKey,
+				"x-gateway-provider", "@native", "x-gateway-forward-headers", names)
+			for _, in := range stored.requests() {
+				if strings.Contains(in.head, bootstrapKey) {
+					t.Errorf("forwarding %s, the provider saw the gateway key:\n%s", names, in.head)
+				}
+			}
+		}
+		stored.forget()
+	})
 	prove(t, "S-350", "the gateway key as bearer token goes to no provider as a credential", func(t *testing.T) {
 		p.forget()
 		g.do(t, "GET", "/v1/things", "", "Authorization", "Bearer "+bootstrapKey, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", p.url)

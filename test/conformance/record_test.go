@@ -103,11 +103,13 @@ func TestEveryRequestIsCounted(t *testing.T) {
 	} {
 		prove(t, "S-023", tt.name, func(t *testing.T) {
 			label := `status="` + tt.status + `"`
-			settled := -1.0
+			settled, rests := -1.0, 0
 			eventually(t, "the metrics rest", func() bool {
-				before := settled
-				settled = g.counted(t, "")
-				return before == settled
+				if now := g.counted(t, ""); now != settled {
+					settled, rests = now, 0
+				}
+				rests++
+				return rests == 5
 			})
 			before := g.counted(t, label)
 			tt.call(t)

@@ -141,6 +141,14 @@ func TestNeutralNamesOfProviders(t *testing.T) {
 		g.do(t, "GET", "/v1/things", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
 		p.only(t)
 	})
+	prove(t, "S-003", "and in the properties of a config", func(t *testing.T) {
+		p.forget()
+		config := `{"provider":"vendora","api_key":"k","custom_host":"` + p.url + `","strict_vendora_compliance":true,` +
+			`"vendora_organization":"o","vendora_project":"p","vendorb_beta":"b","cloud_a_region":"r","cloud_b_region":"r","cloud_b_project_id":"p",` +
+			`"cloud_c_region":"r","cloud_c_deployment_name":"d","cloud_c_api_version":"v"}`
+		g.do(t, "GET", "/v1/things", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		p.only(t)
+	})
 }
 
 func TestProvidersArePublished(t *testing.T) {
