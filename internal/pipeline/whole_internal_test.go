@@ -24,7 +24,7 @@ func TestNoPartOfAJSONBodyIsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, err := json.Marshal(map[string]any{rapid.String().Draw(t, "key"): value.Draw(t, "value")})
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		if !wholeJSON(b) {
 			t.Fatalf("wholeJSON(%q) = false", b)
