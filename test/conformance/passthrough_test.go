@@ -3,6 +3,7 @@ package conformance
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -357,13 +358,13 @@ func TestAnswersAreNotHeldBack(t *testing.T) {
 				}
 			})
 			req := g.request(t, "POST", tt.path, strings.NewReader(tt.body), to(p, "Content-Type", "application/json")...)
-			res, err := client.Do(req)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			res, err := client.Do(req.WithContext(ctx))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("no head came before the provider sent more: %v", err)
 			}
 			defer res.Body.Close()
-			held := time.AfterFunc(5*time.Second, func() { res.Body.Close() })
-			defer held.Stop()
 			for i := range 8 {
 				want := tt.piece(i)
 				got := make([]byte, len(want))
