@@ -20,7 +20,7 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	if !strings.HasPrefix(text, "{") {
 		saved, ok := x.snap.Config(text)
 		if !ok {
-			return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; this version keeps none, send the config itself as a JSON object", text).
+			return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; save it under configs in modelgate.yaml, or send the config itself as a JSON object", text).
 				WithParam("x-gateway-config").WithCode("unknown_config")
 		}
 		text = saved
