@@ -65,7 +65,7 @@ func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
 		URL:      address,
 		Header:   req.Header,
 		Body:     body,
-		Params:   append([]string(nil), x.Params...),
+		Params:   append([]string{}, x.Params...),
 		Timeout:  l.Timeout.Milliseconds(),
 	})
 	return &Response{Status: http.StatusOK, Header: http.Header{}, Target: l.Target, Tap: x.Client.NewTap(x.Operation), Bytes: []byte("{}")}, nil
