@@ -102,6 +102,14 @@ The same, streamed:
     -H "content-type: application/json" \
     -d '{"model": "sim-1", "stream": true, "messages": [{"role": "user", "content": "Hello!"}]}'
 
+A fallback: the first target fails, the second answers. The response header
+x-gateway-last-used-option-index says which it was:
+
+  curl -i http://%[2]s/v1/chat/completions \
+    -H "x-gateway-api-key: %[1]s" -H "content-type: application/json" \
+    -H 'x-gateway-config: {"strategy": {"mode": "fallback"}, "targets": [{"provider": "@simulator", "override_params": {"model": "sim-1+status=500"}}, {"provider": "@simulator"}]}' \
+    -d '{"model": "sim-1", "messages": [{"role": "user", "content": "Hello!"}]}'
+
 Any other path of the provider, passed through:
 
   curl "http://%[2]s/v1/any/path?b=2&a=1" \

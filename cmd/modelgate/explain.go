@@ -128,7 +128,22 @@ func (a asker) do(ctx context.Context, method, path string, body []byte) ([]byte
 		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the gateway answered %d: %s", res.StatusCode, bytes.TrimSpace(answer))
+		return nil, refusal(res.StatusCode, answer)
 	}
 	return answer, nil
+}
+
+// refusal is what the gateway's error body says, and for a missing key how to
+// give one here.
+func refusal(status int, body []byte) error {
+	var e struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(body, &e) != nil || e.Message == "" {
+		e.Message = string(bytes.TrimSpace(body))
+	}
+	if status == http.StatusUnauthorized {
+		e.Message += " (--key or MODELGATE_BOOTSTRAP_KEY)"
+	}
+	return fmt.Errorf("the gateway answered %d: %s", status, e.Message)
 }
