@@ -36,8 +36,12 @@ const (
 // plain hash can't be searched.
 type Hash [sha256.Size]byte
 
-// HashKey returns the hash of key. It does not allocate.
-func HashKey(key string) Hash { return sha256.Sum256([]byte(key)) }
+// HashKey returns the hash of key. It does not allocate for keys as long as
+// ours are.
+func HashKey(key string) Hash {
+	var room [128]byte
+	return sha256.Sum256(append(room[:0], key...))
+}
 
 // Equal compares in constant time.
 func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], other[:]) == 1 }

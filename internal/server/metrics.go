@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"strconv"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -31,7 +30,8 @@ type metrics struct {
 	reloads  *prometheus.CounterVec
 	settings prometheus.Gauge
 
-	children sync.Map // series to *child, so that a request looks up once
+	children known[series, *child]
+	tries    known[try, prometheus.Counter]
 }
 
 var (
@@ -114,11 +114,18 @@ func (m *metrics) reloaded(err error) {
 	m.reloads.WithLabelValues("taken").Inc()
 }
 
-// series names the counters of one kind of exchange.
-type series struct {
-	operation, provider string
-	status              int
-}
+// series names the counters of one kind of exchange, and try the counter of one
+// kind of attempt.
+type (
+	series struct {
+		operation, provider string
+		status              int
+	}
+	try struct {
+		provider string
+		status   int
+	}
+)
 
 type child struct {
 	requests        prometheus.Counter
@@ -126,24 +133,23 @@ type child struct {
 	input, output   prometheus.Counter
 }
 
-func (m *metrics) child(s series) *child {
-	if c, ok := m.children.Load(s); ok {
-		return c.(*child)
-	}
-	c := &child{
+func (m *metrics) newChild(s series) *child {
+	return &child{
 		requests: m.requests.WithLabelValues(s.operation, s.provider, strconv.Itoa(s.status)),
 		duration: m.duration.WithLabelValues(s.operation, s.provider),
 		first:    m.first.WithLabelValues(s.operation, s.provider),
 		input:    m.tokens.WithLabelValues(s.provider, "input"),
 		output:   m.tokens.WithLabelValues(s.provider, "output"),
 	}
-	m.children.Store(s, c)
-	return c
+}
+
+func (m *metrics) newTry(t try) prometheus.Counter {
+	return m.attempts.WithLabelValues(t.provider, strconv.Itoa(t.status))
 }
 
 // count takes an ended exchange into the figures.
 func (m *metrics) count(e *reqlog.Entry) {
-	c := m.child(series{string(e.Operation), e.Provider, e.Status})
+	c := m.children.of(series{string(e.Operation), e.Provider, e.Status}, m.newChild)
 	c.requests.Inc()
 	c.duration.Observe(e.Total.Seconds())
 	if e.FirstToken > 0 {
@@ -155,7 +161,8 @@ func (m *metrics) count(e *reqlog.Entry) {
 		c.output.Add(float64(e.Usage.Completion()))
 	}
 	for i := range e.Attempts {
-		m.attempts.WithLabelValues(e.Attempts[i].Provider, strconv.Itoa(e.Attempts[i].Status)).Inc()
+		a := &e.Attempts[i]
+		m.tries.of(try{a.Provider, a.Status}, m.newTry).Inc()
 	}
 }
 
