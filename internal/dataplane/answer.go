@@ -70,7 +70,7 @@ func bounded(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// sign sets the gateway's own headers. One array backs their values.
+// sign sets the gateway's own headers.
 func (x *exchange) sign(h http.Header) {
 	e := &x.entry
 	e.Overhead = time.Since(e.Time) - x.Waited
@@ -78,12 +78,12 @@ func (x *exchange) sign(h http.Header) {
 	if x.Retries != 0 {
 		retries = strconv.Itoa(x.Retries)
 	}
-	values := [...]string{x.id, e.TraceID, e.Provider, x.Sent, e.OptionIndex, retries, e.CacheStatus,
+	x.signed = [...]string{x.id, e.TraceID, e.Provider, x.Sent, e.OptionIndex, retries, e.CacheStatus,
 		strconv.FormatInt(max(e.Overhead.Microseconds(), 0), 10)}
 	for i, name := range [...]string{api.HeaderRequestID, api.HeaderTraceID, api.HeaderProvider, api.HeaderModel,
 		api.HeaderOptionIndex, api.HeaderRetryCount, api.HeaderCacheStatus, api.HeaderOverhead} {
-		if values[i] != "" {
-			h[name] = values[i : i+1 : i+1]
+		if x.signed[i] != "" {
+			h[name] = x.signed[i : i+1 : i+1]
 		}
 	}
 	if len(x.Params)+len(x.Notes) > 0 {
@@ -107,7 +107,9 @@ func (x *exchange) mirror(h http.Header) {
 // writeBytes sends an answer that is whole.
 func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
 	h := w.Header()
-	h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
+	if res.Length != int64(len(res.Bytes)) { // else the provider's own is right
+		h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
+	}
 	if _, said := h["Content-Type"]; !said || res.Status >= 400 {
 		h["Content-Type"] = jsonType
 	}

@@ -96,9 +96,10 @@ type exchange struct {
 	entry    reqlog.Entry
 	doc      jsonedit.Doc
 	want     wishes
-	id       string // the request id as text
-	begun    bool   // the answer's head was sent
-	complete bool   // the client took the whole answer
+	id       string    // the request id as text
+	signed   [8]string // values of the gateway's own headers
+	begun    bool      // the answer's head was sent
+	complete bool      // the client took the whole answer
 	// ownKey is true when the gateway key came in its own header, so that other
 	// credential headers are meant for the provider.
 	ownKey bool

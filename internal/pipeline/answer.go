@@ -145,14 +145,18 @@ func (l *Leaf) whole(out *Response, body *arriving) (*Response, error) {
 		out.Body = body
 		return out, nil
 	}
-	buf, err := l.Pool.ReadAll(io.LimitReader(body, spill+1), out.Length, spill+1)
+	var src io.Reader = body
+	if out.Length < 0 {
+		src = io.LimitReader(body, spill+1)
+	}
+	buf, err := l.Pool.ReadAll(src, out.Length, spill+1)
 	if errors.Is(err, bytepool.ErrBudget) {
 		return nil, outOfMemory(err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	l.holding(out, buf)
+	out.held = buf
 	if buf.Len() > spill {
 		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
 		return out, nil
@@ -164,12 +168,6 @@ func (l *Leaf) whole(out *Response, body *arriving) (*Response, error) {
 	out.Bytes = buf.Bytes()
 	out.Tap.Body(out.Bytes)
 	return out, nil
-}
-
-// holding makes the response release buf when it is closed.
-func (l *Leaf) holding(out *Response, buf *bytepool.Buffer) {
-	inner := out.close
-	out.close = func() { inner(); buf.Release() }
 }
 
 // events begins a stream: it waits for the first event that holds data.

@@ -143,6 +143,7 @@ type Response struct {
 	Raw    *http.Response // what Body is read from, for its trailer
 
 	watch watch
+	held  *bytepool.Buffer // behind Bytes or the beginning of Body; may be nil
 	close func()
 }
 
@@ -157,6 +158,9 @@ func (r *Response) Resume() { r.watch.dog.Resume() }
 func (r *Response) Close() {
 	if r.close != nil {
 		r.close()
+	}
+	if r.held != nil {
+		r.held.Release()
 	}
 }
 

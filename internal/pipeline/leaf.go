@@ -162,7 +162,7 @@ func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, release func(),
 // header returns what the client's headers give the provider: all of them on
 // pass-through, the content type and the named ones on unified routes.
 func (l *Leaf) header(x *Exchange) (http.Header, error) {
-	h := make(http.Header, len(x.Header)+2)
+	h := make(http.Header, 8) // what a unified route sends
 	if x.Operation == api.Proxy {
 		upstream.CopyRequestHeader(h, x.Header)
 		upstream.DropFamilies(h, x.Families)

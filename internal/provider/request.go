@@ -25,7 +25,7 @@ type Call struct {
 	EmptyQuery bool
 
 	// Header is sent below the provider's credential and above the row's own
-	// headers. NewRequest does not change or keep it.
+	// headers. NewRequest takes it over.
 	Header http.Header
 
 	Body  Body
@@ -160,12 +160,15 @@ func joinQuery(a, b string) string {
 }
 
 func (t *Target) header(c *Call) http.Header {
-	h := make(http.Header, len(c.Header)+len(t.Spec.Header)+4)
-	for k, v := range t.Spec.Header {
-		h.Set(k, v)
+	h := c.Header
+	if h == nil {
+		h = make(http.Header, len(t.Spec.Header)+1)
 	}
-	for k, v := range c.Header {
-		h[k] = v
+	for k, v := range t.Spec.Header {
+		k = http.CanonicalHeaderKey(k)
+		if _, ok := h[k]; !ok {
+			h[k] = []string{v}
+		}
 	}
 	for _, o := range t.Spec.Options {
 		if o.Header == "" {
