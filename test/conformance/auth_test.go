@@ -135,6 +135,19 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 			stored.none(t)
 		})
 	}
+	prove(t, "S-428", "in a config and in a model's name", func(t *testing.T) {
+		stored.forget()
+		for _, got := range []reply{
+			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, append(slices.Clone(key), "x-gateway-config", `{"provider":"@unknown"}`)...),
+			g.do(t, "POST", modelRoutes[0].path, strings.Replace(modelRoutes[0].body, "m-1", "@unknown/m-1", 1), key...),
+		} {
+			if got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
+				t.Errorf("status %d, want 404 or 400", got.status)
+			}
+			got.refused(t, got.status)
+		}
+		stored.none(t)
+	})
 }
 
 // authForms are providers and where they want their credential.
@@ -319,6 +332,7 @@ func TestCustomHosts(t *testing.T) {
 				t.Errorf("param = %v, want x-gateway-provider", e["param"])
 			}
 		}
+		g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", `{"custom_host":"`+p.url+`","api_key":"k"}`).refused(t, http.StatusBadRequest)
 		p.none(t)
 	})
 	prove(t, "S-434 S-426", "a stored credential goes to no other host", func(t *testing.T) {

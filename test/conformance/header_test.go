@@ -60,6 +60,13 @@ func TestForwardedHeaders(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-094", "a header that stands twice arrives twice, in order", func(t *testing.T) {
+		p.forget()
+		g.do(t, "POST", chat.path, chat.body, to(p, "X-Several", "b", "X-Several", "a, c", "x-gateway-forward-headers", "X-Several")...).fine(t)
+		if got := p.only(t).header["X-Several"]; !slices.Equal(got, []string{"b", "a, c"}) {
+			t.Errorf("X-Several at the provider = %q, want b and then a, c", got)
+		}
+	})
 	prove(t, "S-093 S-449", "a name that the request lacks is passed over", func(t *testing.T) {
 		p.forget()
 		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-forward-headers", "X-Absent")...).fine(t)
@@ -124,6 +131,14 @@ func TestTraces(t *testing.T) {
 			if e := g.entry(t, got); e["trace_id"] != id {
 				t.Errorf("recorded trace_id = %v, want %q", e["trace_id"], id)
 			}
+		}
+	})
+	prove(t, "S-037", "a trace of W3C Trace Context is taken for one", func(t *testing.T) {
+		const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "traceparent", "00-"+trace+"-"+span+"-01")...).fine(t)
+		e := g.entry(t, got)
+		if got.header.Get("x-gateway-trace-id") != trace || e["trace_id"] != trace || e["parent_span_id"] != span {
+			t.Errorf("returned %q, recorded %v below %v, want %s below %s", got.header.Get("x-gateway-trace-id"), e["trace_id"], e["parent_span_id"], trace, span)
 		}
 	})
 	prove(t, "S-287", "span id, parent and name are recorded", func(t *testing.T) {

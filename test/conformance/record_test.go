@@ -180,6 +180,36 @@ func TestErrorsHaveOneForm(t *testing.T) {
 			})
 		}
 	}
+	const talk = `"messages":[{"role":"user","content":"x"}]`
+	for name, body := range map[string]string{
+		"a comma too many":              `{"model":"m",` + talk + `,}`,
+		"a number with a leading zero":  `{"model":"m",` + talk + `,"seed":01}`,
+		"a number with a plus":          `{"model":"m",` + talk + `,"seed":+1}`,
+		"a number that is none":         `{"model":"m",` + talk + `,"seed":NaN}`,
+		"single quotes":                 `{'model':'m'}`,
+		"a bare line break in a string": "{\"model\":\"m\n\"," + talk + "}",
+		"an unknown escape":             `{"model":"\x",` + talk + `}`,
+		"a comment":                     `{"model":"m",/* so */` + talk + `}`,
+		"a nul byte":                    `{"model":"m",` + talk + "}\x00",
+		"a key twice, once escaped":     `{"model":"m","mod\u0065l":"o",` + talk + `}`,
+		"an endless nesting":            `{"model":"m",` + talk + `,"x":` + strings.Repeat("[", 1_000_000) + `}`,
+		"a deep nesting":                `{"model":"m",` + talk + `,"x":` + strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000) + `}`,
+		"an escaped name out of range":  `{"model":"m",` + talk + `,"\u006e":0}`,
+	} {
+		prove(t, "S-253", "a body with "+name+" is refused", func(t *testing.T) {
+			p.forget()
+			g.do(t, "POST", chat.path, body, to(p)...).refused(t, http.StatusBadRequest)
+			p.none(t)
+		})
+	}
+	prove(t, "S-253 S-258", "an escaped name is the name", func(t *testing.T) {
+		p.forget()
+		body := `{"mod\u0065l":"m",` + talk + `}`
+		g.do(t, "POST", chat.path, body, to(p)...).fine(t)
+		if in := p.only(t); string(in.body) != body {
+			t.Errorf("the provider got %s, want %s", in.body, body)
+		}
+	})
 	prove(t, "S-253", "the message says where the JSON is wrong", func(t *testing.T) {
 		e := g.do(t, "POST", chat.path, "{\"model\":\"m\",\n \"messages\": [}", to(p)...).refused(t, http.StatusBadRequest)
 		if message := e["message"].(string); !regexp.MustCompile(`\d`).MatchString(message) {

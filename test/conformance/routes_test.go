@@ -225,6 +225,12 @@ func TestModelsOfManagedProvidersAreListed(t *testing.T) {
 			t.Errorf("GET /v1/models = %s, want a list that begins with @stored/m-1", got.body)
 		}
 	})
+	prove(t, "S-041", "one provider's own list arrives as it is", func(t *testing.T) {
+		one := g.do(t, "GET", "/v1/models", "", managed("@stored")...).fine(t)
+		if string(one.body) != cannedBodies["/models"] {
+			t.Errorf("GET /v1/models of @stored = %s, want %s", one.body, cannedBodies["/models"])
+		}
+	})
 	prove(t, "S-044", "a listed model keeps the time that its provider gave it", func(t *testing.T) {
 		if len(list.Data) == 0 || list.Data[0].Created != "1700000004" {
 			t.Errorf("GET /v1/models = %s, want the provider's created", got.body)
