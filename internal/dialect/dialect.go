@@ -45,6 +45,22 @@ type Client interface {
 	NewTap(op api.Operation) Tap
 }
 
+// Continuer is what a dialect needs for another target to go on with an answer
+// that broke off. It is optional.
+type Continuer interface {
+	// Delta returns the text that an event of a stream adds to the answer, and
+	// false when it adds what can't be continued in words: a tool call, or
+	// another choice than the first.
+	Delta(data []byte) (text []byte, plain bool)
+
+	// WithDelta returns data with text in the place of what it adds.
+	WithDelta(data, text []byte) ([]byte, bool)
+
+	// Continue returns the edits that make the request one for the rest of an
+	// answer that began with said.
+	Continue(body *jsonedit.Doc, said string) []jsonedit.Edit
+}
+
 // Tap reads an answer that passes by. It never changes or keeps the bytes it is
 // shown, and it never fails: what it can't read it does not report. A tap is
 // for one answer and one goroutine.

@@ -80,7 +80,7 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 		if codes == nil {
 			codes = n.OnStatusCodes
 		}
-		return &fallback{picker: pick, hedge: hedge{n.Hedge}, codes: codes}
+		return &fallback{picker: pick, hedge: hedge{n.Hedge}, codes: codes, resumes: n.StreamContinuation != nil && *n.StreamContinuation}
 	case config.Loadbalance:
 		return &balance{picker: pick, hedge: hedge{n.Hedge}, engine: b.Engine, sticky: b.sticky(n)}
 	case config.Conditional:

@@ -173,11 +173,27 @@ type Events struct {
 	tap    dialect.Tap
 	watch  watch
 	fail   func(error) error
+
+	ahead  []sse.Event // read already, before what reader holds
+	resume *resume     // nil unless another target may go on with the stream
 }
 
 // Next returns the next event, valid until the following call. It returns
 // io.EOF after a clean end and an *apierr.Error when the stream broke.
 func (s *Events) Next() (sse.Event, error) {
+	if len(s.ahead) > 0 {
+		e := s.ahead[0]
+		s.ahead = s.ahead[1:]
+		return e, nil
+	}
+	if s.resume != nil {
+		return s.resume.next(s)
+	}
+	return s.pull()
+}
+
+// pull returns the next event of the target's own stream.
+func (s *Events) pull() (sse.Event, error) {
 	if s.primed {
 		s.primed = false
 		return s.first, nil
@@ -199,7 +215,7 @@ func (s *Events) Next() (sse.Event, error) {
 func (s *Events) Held() []byte { return s.held }
 
 // More reports whether a further event is at hand without waiting.
-func (s *Events) More() bool { return s.primed || s.reader.More() }
+func (s *Events) More() bool { return len(s.ahead) > 0 || s.primed || s.reader.More() }
 
 // Pause stops the idle clock while the client is slow to read; Resume lets it
 // go on.

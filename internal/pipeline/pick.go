@@ -69,6 +69,8 @@ type fallback struct {
 	picker
 	hedge hedge
 	codes []int // nil: every outcome that is no success
+	// resumes lets later branches go on with a stream that broke.
+	resumes bool
 }
 
 // Handle tries the branches that are fit.
@@ -85,6 +87,7 @@ func (f *fallback) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 		x.elsewhere = further || !last
 		res, err := b.Handle(ctx, x)
 		o := outcomeOf(res, err, time.Now())
+		f.continued(ctx, x, res, list[n+1:])
 		if last || !o.triggers(f.codesOf(b)) || x.spentBody() || x.overBudget() {
 			return res, err
 		}

@@ -1,0 +1,75 @@
+package chat
+
+import (
+	"bytes"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+var _ dialect.Continuer = Dialect{}
+
+// deltaPath is where a chunk adds text.
+var deltaPath = mustPath("choices[0].delta.content")
+
+// Delta implements dialect.Continuer.
+func (Dialect) Delta(data []byte) (text []byte, plain bool) {
+	v, err := jsonedit.ParseValue(data)
+	if err != nil {
+		return nil, true // the terminator, and what nobody can read
+	}
+	choices, ok := v.Get("choices")
+	if !ok {
+		return nil, true
+	}
+	n := 0
+	for choice := range choices.Elements() {
+		n++
+		index, ok := choice.Get("index")
+		if i, isInt := index.Int(); ok && isInt && i != 0 || n > 1 {
+			return nil, false
+		}
+		delta, ok := choice.Get("delta")
+		if !ok {
+			continue
+		}
+		if says(delta, "tool_calls") || says(delta, "function_call") {
+			return nil, false
+		}
+		if content, ok := delta.Get("content"); ok {
+			text, _ = content.TextBytes()
+		}
+	}
+	return text, true
+}
+
+// says reports whether the member is there and holds something.
+func says(v jsonedit.Value, name string) bool {
+	m, ok := v.Get(name)
+	return ok && !m.IsNull() && !bytes.Equal(m.Raw(), []byte("[]"))
+}
+
+// WithDelta implements dialect.Continuer.
+func (Dialect) WithDelta(data, text []byte) ([]byte, bool) {
+	out, err := jsonedit.Set(nil, data, deltaPath, jsonedit.AppendString(nil, string(text)))
+	return out, err == nil
+}
+
+// goOn asks a model to continue. It stands as the user's word, since most
+// models of this dialect start a new answer after an assistant's.
+const goOn = "Your answer above was cut off. Continue it exactly where it stops, in the middle of a word if need be. Repeat nothing of it and say nothing else."
+
+// Continue implements dialect.Continuer.
+func (Dialect) Continue(body *jsonedit.Doc, said string) []jsonedit.Edit {
+	messages, ok := body.Find("messages")
+	if !ok || said == "" {
+		return nil // nothing was said yet: the request itself starts anew
+	}
+	raw := messages.Raw()
+	list := append([]byte(nil), raw[:len(raw)-1]...) // without its bracket
+	list = append(list, `,{"role":"assistant","content":`...)
+	list = jsonedit.AppendString(list, said)
+	list = append(list, `},{"role":"user","content":`...)
+	list = jsonedit.AppendString(list, goOn)
+	return []jsonedit.Edit{{Name: "messages", Value: append(list, "}]"...)}}
+}

@@ -1,0 +1,182 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/sse"
+)
+
+// resume lets the branches after the one that answers go on with a stream that
+// broke: the next one gets the conversation with what was said so far and is
+// asked to continue it. It is an extension of the specification, off unless a
+// config asks with stream_continuation.
+type resume struct {
+	f    *fallback
+	ctx  context.Context
+	x    *Exchange
+	rest []int // branches that are left
+	res  *Response
+
+	said []byte // text of the answer so far
+	// bound is true once the answer holds what can't be continued in words:
+	// tool calls, several choices, or more text than is kept.
+	bound bool
+}
+
+// maxSaid bounds the text kept for a continuation, in bytes.
+const maxSaid = 1 << 20
+
+// continued makes a stream one that the branches in rest may go on with.
+func (f *fallback) continued(ctx context.Context, x *Exchange, res *Response, rest []int) {
+	wanted := f.resumes && x.Operation == api.Chat && x.Doc != nil && len(rest) > 0
+	c, able := x.Client.(dialect.Continuer)
+	if !wanted || !able || res == nil || res.Events == nil {
+		return
+	}
+	r := &resume{f: f, ctx: ctx, x: x, rest: rest, res: res}
+	s := res.Events
+	s.resume = r
+	if s.primed {
+		r.see(c, s.first)
+	}
+}
+
+// see keeps what an event adds to the answer.
+func (r *resume) see(c dialect.Continuer, e sse.Event) {
+	text, plain := c.Delta(e.Data)
+	r.said = append(r.said, text...)
+	r.bound = r.bound || !plain || len(r.said) > maxSaid
+}
+
+// next returns the next event of the stream, of a further branch's stream when
+// this one breaks.
+func (r *resume) next(s *Events) (sse.Event, error) {
+	e, err := s.pull()
+	c := r.x.Client.(dialect.Continuer)
+	if err == nil && s.tap.Seen().Failed == "" {
+		r.see(c, e)
+		return e, nil
+	}
+	seen := s.tap.Seen()
+	if err == io.EOF && (seen.Finished || seen.Terminated) || seen.Finished || r.ctx.Err() != nil {
+		return e, err
+	}
+	marker, ok := r.goOn(s, c)
+	if !ok {
+		return e, err
+	}
+	return marker, nil
+}
+
+// goOn opens the stream of a further branch in place of s. It returns a comment
+// that tells where the stream goes on.
+func (r *resume) goOn(s *Events, c dialect.Continuer) (sse.Event, bool) {
+	for len(r.rest) > 0 && !r.bound {
+		b := &r.f.branches[r.rest[0]]
+		r.rest = r.rest[1:]
+		next, joined, err := r.open(b, c)
+		if err != nil || next.Events == nil || next.Status > 299 {
+			r.x.decide(b.path, "could not continue the broken stream")
+			if next != nil {
+				next.Close()
+			}
+			continue
+		}
+		r.x.decide(b.path, "continues the stream that broke after %d bytes of text", len(r.said))
+		r.take(s, next, joined)
+		s.ahead = r.align(s, c)
+		return sse.Event{Raw: sse.AppendComment(nil, "continued by "+b.path)}, true
+	}
+	return sse.Event{}, false
+}
+
+// open asks a branch to continue. joined takes its attempts into the record.
+func (r *resume) open(b *branch, c dialect.Continuer) (next *Response, joined *Exchange, err error) {
+	child := r.x.fork()
+	child.Edits = append(child.Edits, c.Continue(r.x.Doc, string(r.said))...)
+	next, err = b.Handle(r.ctx, child)
+	e := r.x.Entry
+	e.Attempts = append(e.Attempts, child.Entry.Attempts...)
+	r.x.Decisions = append(r.x.Decisions, child.Decisions...)
+	return next, child, err
+}
+
+// take puts the streams of next in the place of those of s. Closing the answer
+// closes both.
+func (r *resume) take(s *Events, next *Response, child *Exchange) {
+	n := next.Events
+	s.reader, s.tap, s.watch, s.fail = n.reader, n.tap, n.watch, n.fail
+	s.primed, s.first = n.primed, n.first
+	inner := r.res.close
+	r.res.close = func() { inner(); next.Close() }
+	r.res.Tap, r.res.Target = next.Tap, next.Target
+	e := r.x.Entry
+	e.Provider, e.Slug, e.OptionIndex = child.Entry.Provider, child.Entry.Slug, child.Entry.OptionIndex
+}
+
+// overlap is how much of a continuation is held back to see whether it repeats
+// the end of what was said, in bytes.
+const overlap = 64
+
+// align reads the begin of a continuation and drops from it what repeats the
+// end of what was said. The events returned go to the client first.
+func (r *resume) align(s *Events, c dialect.Continuer) []sse.Event {
+	var held []sse.Event
+	var text []byte
+	for len(text) < min(overlap, len(r.said)) {
+		e, err := s.pull()
+		if err != nil {
+			break // told again by the next read
+		}
+		held = append(held, clone(e))
+		added, plain := c.Delta(e.Data)
+		text = append(text, added...)
+		if s.tap.Seen().Finished || !plain {
+			break
+		}
+	}
+	repeated := repeats(r.said, text)
+	for i := range held {
+		if repeated > 0 {
+			held[i], repeated = r.without(held[i], c, repeated)
+		}
+		r.see(c, held[i])
+	}
+	return held
+}
+
+// repeats returns how many bytes at the begin of text stand at the end of
+// said. Short matches are chance.
+func repeats(said, text []byte) int {
+	const chance = 8
+	for n := min(len(said), len(text)); n >= min(chance, len(said)) && n > 0; n-- {
+		if bytes.HasSuffix(said, text[:n]) {
+			return n
+		}
+	}
+	return 0
+}
+
+// without takes the first n bytes of text out of an event.
+func (r *resume) without(e sse.Event, c dialect.Continuer, n int) (sse.Event, int) {
+	text, _ := c.Delta(e.Data)
+	if len(text) == 0 {
+		return e, n
+	}
+	cut := min(n, len(text))
+	data, ok := c.WithDelta(e.Data, text[cut:])
+	if !ok {
+		return e, 0
+	}
+	return sse.Event{Raw: sse.AppendData(nil, data), Data: data}, n - cut
+}
+
+func clone(e sse.Event) sse.Event {
+	e.Raw, e.Data = slices.Clone(e.Raw), slices.Clone(e.Data)
+	return e
+}
