@@ -78,8 +78,7 @@ test("frames arrive while the provider is still talking", async () => {
     if (text) first ??= performance.now() - began;
   }
   const whole = performance.now() - began;
-  assert.ok(whole >= 1900, `the stream took ${whole} ms, want the provider's pause in it`);
-  assert.ok(first < 1500, `the first text came after ${first} ms of ${whole}`);
+  assert.ok(whole - first > 500, `the first text came after ${first} ms of ${whole}, want it before the provider's pause of 2 s`);
 });
 
 test("aborting a stream cancels it at the provider and is recorded as 499", async () => {
@@ -102,7 +101,7 @@ test("an abort signal ends a request that waits for its answer", async () => {
   const question = mark("never mind");
   const controller = new AbortController();
   const waiting = openai.chat.completions.create({ model: "sim-1+hang", messages: user(question) }, { signal: controller.signal });
-  setTimeout(() => controller.abort(), 100);
+  setTimeout(() => controller.abort(), 500);
   await refused(waiting, APIUserAbortError);
   const [request] = await seen(question);
   assert.equal(request.canceled, true);
