@@ -48,6 +48,31 @@ func TestConfigsNameProviders(t *testing.T) {
 			p.none(t)
 		})
 	}
+	foreign := strings.Replace(chat.body, "{", `{"tools":[{"type":"web_search"}],`, 1)
+	for _, tt := range []struct {
+		name, config string
+		header       []string
+		refused      bool
+	}{
+		{"strict in a config", `{` + own + `,"strict_vendora_compliance":true}`, nil, true},
+		{"strict around a target", `{"strict_vendora_compliance":true,"strategy":{"mode":"single"},"targets":[{` + own + `}]}`, nil, true},
+		{"not strict in a config", `{` + own + `,"strict_vendora_compliance":false}`, nil, false},
+		{"nothing said", `{` + own + `}`, nil, false},
+		{"strict in the header over the config", `{` + own + `,"strict_vendora_compliance":false}`, []string{"x-gateway-strict-vendora-compliance", "true"}, true},
+		{"not strict in the header over the config", `{` + own + `,"strict_vendora_compliance":true}`, []string{"x-gateway-strict-vendora-compliance", "false"}, false},
+	} {
+		prove(t, "S-279", "a tool of another type with "+tt.name, func(t *testing.T) {
+			p.forget()
+			got := g.do(t, "POST", chat.path, foreign, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", tt.config}, tt.header...)...)
+			if tt.refused {
+				got.refusedFor(t, "tools")
+				p.none(t)
+				return
+			}
+			got.fine(t)
+			p.only(t)
+		})
+	}
 	prove(t, "S-085", "a custom host replaces the address as a whole", func(t *testing.T) {
 		for _, host := range []string{p.root + "/some/prefix", p.root + "/some/prefix/"} {
 			send(t, `{"provider":"openai","api_key":"k","custom_host":"`+host+`"}`).fine(t)

@@ -51,8 +51,8 @@ HTTP, on the command line, by its exit codes.
 
 - **covered**: the whole statement is proven by the tests named beside it.
 - **later**: the statement does not hold as a whole yet. The words in brackets say
-  which issue makes it whole; tests beside it prove the part that is
-  there now, which the note describes.
+  which issue makes it whole. The note describes what there is now, and the tests
+  beside it prove that.
 
 %d statements: %d covered, %d later.
 
