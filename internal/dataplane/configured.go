@@ -37,7 +37,9 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	}
 	x.Explain = len(tree.Leaves) > 1
 	x.Prices = x.snap.Prices
-	x.Budget = x.entry.Time.Add(p.Budget)
+	if p.Budget > 0 {
+		x.Budget = x.entry.Time.Add(p.Budget)
+	}
 	x.Resolve = x.resolve
 	return tree, nil
 }

@@ -116,6 +116,9 @@ type eventWriter struct {
 
 func newEventWriter(w http.ResponseWriter, silence time.Duration) *eventWriter {
 	out := &eventWriter{w: w, flush: http.NewResponseController(w), silence: silence, last: time.Now()}
+	if silence < 0 {
+		return out
+	}
 	out.mu.Lock()
 	defer out.mu.Unlock()
 	out.timer = time.AfterFunc(silence, out.beat)
@@ -175,6 +178,8 @@ func (o *eventWriter) stop() (written int64, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.done = true
-	o.timer.Stop()
+	if o.timer != nil {
+		o.timer.Stop()
+	}
 	return o.written, o.err
 }

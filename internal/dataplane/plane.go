@@ -44,11 +44,12 @@ type Options struct {
 	// bytes. Defaults: 50 MB and 512 MB.
 	MaxJSON, MaxUpload int64
 
-	// KeepAlive is the silence after which a stream gets a comment. Default 15 s.
+	// KeepAlive is the silence after which a stream gets a comment. Default
+	// 15 s; negative sends none.
 	KeepAlive time.Duration
 
 	// Budget bounds all attempts of an exchange with a config, until its answer
-	// can be judged. Default 10 minutes.
+	// can be judged. Default 10 minutes; negative is no bound.
 	Budget time.Duration
 
 	// ModelsTimeout bounds asking all providers for their models. Default 2 s.

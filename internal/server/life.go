@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"modelgate/internal/dataplane"
@@ -55,7 +56,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 func (s *Server) shutDown(now <-chan struct{}) {
 	began := time.Now()
 	s.ready.Store(false)
-	s.api.SetKeepAlivesEnabled(false)
+	s.draining.Store(true)
 	s.Logger.Info("draining", "min", s.first.Drain.Min.Or(0).String(), "max", s.drainMax().String())
 	wait(s.first.Drain.Min.Or(0), now)
 
@@ -74,6 +75,7 @@ func (s *Server) shutDown(now <-chan struct{}) {
 		<-done
 	}
 	s.api.Close()
+	s.serving.wait(lastWords) // connections are closed: handlers end and record
 	if s.admin != nil {
 		s.admin.Close()
 	}
@@ -89,6 +91,39 @@ func (s *Server) endRequests() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
 	s.api.Shutdown(ctx)
+}
+
+// crowd counts the requests that are served.
+type crowd struct {
+	n    atomic.Int64
+	none chan struct{} // holds one token after n fell to zero
+}
+
+func newCrowd() *crowd { return &crowd{none: make(chan struct{}, 1)} }
+
+func (c *crowd) join() { c.n.Add(1) }
+
+func (c *crowd) leave() {
+	if c.n.Add(-1) > 0 {
+		return
+	}
+	select {
+	case c.none <- struct{}{}:
+	default:
+	}
+}
+
+// wait waits until nobody is left, at most for d.
+func (c *crowd) wait(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for c.n.Load() > 0 {
+		select {
+		case <-c.none: // may be of an earlier time
+		case <-t.C:
+			return
+		}
+	}
 }
 
 func wait(d time.Duration, now <-chan struct{}) {

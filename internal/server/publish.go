@@ -133,13 +133,17 @@ func managed(set *settings.Settings) []snapshot.Managed {
 }
 
 // ensureKey makes the first gateway key of an installation that has none.
-func (s *Server) ensureKey(ctx context.Context) error {
+func (s *Server) ensureKey(ctx context.Context, set *settings.Settings) error {
 	keys, err := s.store.Keys(ctx)
 	if err != nil || len(keys) > 0 || !s.BootstrapKey.Empty() {
 		return err
 	}
-	s.firstKey, _, err = CreateKey(ctx, s.store, store.Key{Name: "first"})
-	return err
+	key, _, err := CreateKey(ctx, s.store, store.Key{Name: "first"})
+	if err != nil {
+		return err
+	}
+	s.firstKey = key
+	return s.publish(ctx, set)
 }
 
 // CreateKey makes a gateway key with k's name and rights and stores its hash.

@@ -16,6 +16,11 @@ import (
 // host too, as clients of a proxy write it, is routed by its path (RFC 9112,
 // section 3.2.2).
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+	s.serving.join()
+	defer s.serving.leave()
+	if s.draining.Load() { // clients are to send their next request elsewhere
+		w.Header().Set("Connection", "close")
+	}
 	target := r.RequestURI
 	if !strings.HasPrefix(target, "/") {
 		target = r.URL.RequestURI()

@@ -80,6 +80,8 @@ type Server struct {
 	plane    http.Handler
 	logRoute http.Handler
 	ready    atomic.Bool
+	draining atomic.Bool
+	serving  *crowd
 	firstKey secret.String
 	ballast  []byte
 
@@ -96,7 +98,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, ballast: ballast(o.HeapFloor)}
+	s := &Server{Options: o, serving: newCrowd(), ballast: ballast(o.HeapFloor)}
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -118,9 +120,6 @@ func (s *Server) open(ctx context.Context) error {
 	s.engine = s.newEngine(set)
 	s.metrics = newMetrics(s)
 	s.first = set
-	if err := s.ensureKey(ctx); err != nil {
-		return err
-	}
 	if err := s.publish(ctx, set); err != nil {
 		return err
 	}
@@ -131,12 +130,19 @@ func (s *Server) open(ctx context.Context) error {
 		Logger:    s.Logger,
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
-		KeepAlive: set.Timeouts.KeepAlive.Or(15 * time.Second),
-		Budget:    set.Timeouts.Budget.Or(10 * time.Minute),
+		KeepAlive: orNone(set.Timeouts.KeepAlive),
+		Budget:    orNone(set.Timeouts.Budget),
 	})
 	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs}
-	return s.listen()
+	if err := s.listen(); err != nil {
+		return err
+	}
+	// A key is shown once, so it is made when nothing else can fail any more.
+	return s.ensureKey(ctx, set)
 }
+
+// orNone returns d, zero for the default and a negative value for no limit.
+func orNone(d settings.Duration) time.Duration { return time.Duration(d) }
 
 func (s *Server) readSettings() (*settings.Settings, error) {
 	if s.Config == "" {

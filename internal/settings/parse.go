@@ -87,6 +87,10 @@ func Parse(file string, b []byte, o Opener) (*Settings, error) {
 }
 
 func syntaxError(file string, err error) error {
+	if e, ok := errors.AsType[*FileError](err); ok { // a value's own judgement
+		e.File = file
+		return e
+	}
 	e := &FileError{File: file, Problem: err.Error()}
 	if y, ok := errors.AsType[yaml.Error](err); ok {
 		e.Problem = y.GetMessage()
@@ -234,28 +238,33 @@ func (o *Object) UnmarshalYAML(b []byte) error {
 }
 
 // UnmarshalYAML reads a size.
-func (s *Size) UnmarshalYAML(b []byte) error {
-	text := strings.Trim(strings.TrimSpace(string(b)), `"'`)
+func (s *Size) UnmarshalYAML(n ast.Node) error {
+	text := n.GetToken().Value
 	number, unit := text, ""
 	if i := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
 		number, unit = text[:i], strings.TrimSpace(text[i:])
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
+	v, err := strconv.ParseInt(number, 10, 64)
 	shift, ok := map[string]uint{"": 0, "B": 0, "KB": 10, "MB": 20, "GB": 30}[strings.ToUpper(unit)]
-	if err != nil || !ok || n > 1<<33 {
-		return fmt.Errorf("a size is a number of bytes, or one with KB, MB or GB; not %.40q", text)
+	if err != nil || !ok || v > 1<<33 {
+		return wrongValue(n, "a size is a number of bytes, or one with KB, MB or GB; not %.40q", text)
 	}
-	*s = Size(n << shift)
+	*s = Size(v << shift)
 	return nil
 }
 
 // UnmarshalYAML reads a duration.
-func (d *Duration) UnmarshalYAML(b []byte) error {
-	text := strings.Trim(strings.TrimSpace(string(b)), `"'`)
+func (d *Duration) UnmarshalYAML(n ast.Node) error {
+	text := n.GetToken().Value
 	v, err := time.ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("a duration is a number with ms, s, m or h, as 30s; not %.40q", text)
+		return wrongValue(n, "a duration is a number with ms, s, m or h, as 30s; not %.40q", text)
 	}
 	*d = Duration(v)
 	return nil
+}
+
+func wrongValue(n ast.Node, format string, args ...any) error {
+	line, column := position(n)
+	return &FileError{Line: line, Column: column, Path: strings.TrimPrefix(n.GetPath(), "$."), Problem: fmt.Sprintf(format, args...)}
 }
