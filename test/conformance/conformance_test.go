@@ -126,7 +126,9 @@ func (l *ledger) reportFailures(code int) int {
 			list = append(list, s.number)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "conformance: statements that do not hold: %s\n", strings.Join(list, " "))
+	if len(list) > 0 {
+		fmt.Fprintf(os.Stderr, "conformance: statements that do not hold: %s\n", strings.Join(list, " "))
+	}
 	return code
 }
 

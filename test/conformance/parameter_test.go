@@ -129,6 +129,11 @@ func TestChatParameters(t *testing.T) {
 		refuse("S-260 S-494", "presence_penalty", `{"presence_penalty":2.1}`),
 		refuse("S-260", "presence_penalty", `{"presence_penalty":true}`),
 
+		// Official clients send null for what their caller left out, and newer
+		// parameters that the specification does not know.
+		accept("S-265 S-266 S-267 S-268 S-269 S-277 S-278", `{"logit_bias":null,"logprobs":null,"top_logprobs":null,"max_tokens":null,"n":null,"response_format":null,"seed":null,"stop":null,"stream":null,"stream_options":null,"temperature":null,"top_p":null}`),
+		accept("S-281 S-283 S-284 S-285", `{"tools":null,"tool_choice":null,"parallel_tool_calls":null,"user":null,"function_call":null,"functions":null,"thinking":null}`),
+		accept("S-289", `{"max_completion_tokens":9,"reasoning_effort":"low","verbosity":"low","service_tier":"auto","store":true,"modalities":["text"],"metadata":{"a":"b"},"prompt_cache_key":"k","anything":{"else":1}}`),
 		accept("S-261", `{"logit_bias":{"50256":-100,"11":100,"12":0.5}}`),
 		accept("S-261", `{"logit_bias":{}}`),
 		refuse("S-261", "logit_bias", `{"logit_bias":{"50256":101}}`),
@@ -412,6 +417,9 @@ func TestImageParameters(t *testing.T) {
 		accept("S-332", `{`+newer+`,"style":"natural"}`),
 		refuse("S-332", "style", `{`+newer+`,"style":"cubist"}`),
 		refuse("S-332", "style", `{`+older+`,"style":"vivid"}`),
+		// The rules are those of two models; later ones have their own.
+		accept("S-323 S-325 S-326 S-329", `{"model":"gpt-image-1","size":"1536x1024","quality":"high","background":"transparent","n":10,"prompt":`+letters(5000)+`}`),
+		refuse("S-325", "n", `{"model":"gpt-image-1","n":11}`),
 		accept("S-333", `{"user":"u-1"}`),
 		refuse("S-333", "user", `{"user":7}`),
 	})

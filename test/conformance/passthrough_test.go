@@ -242,6 +242,29 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-021 S-347", "three hundred random ones", func(t *testing.T) {
+		random := rand.New(rand.NewPCG(21, 347))
+		pieces := []string{"a", "Z", "0", "-", ".", "_", "~", "/", "//", "/./", "/../", "%2F", "%2f", "%00", "%25", "%3F", "%ff",
+			":", "@", "!", "$", "&", "'", "(", ")", "*", "+", ",", ";", "=", "models", "chat", "completions", "v1", "logs"}
+		some := func(list []string) string {
+			var b strings.Builder
+			for range random.IntN(12) {
+				b.WriteString(list[random.IntN(len(list))])
+			}
+			return b.String()
+		}
+		for range 300 {
+			target := "/v1/x" + some(pieces)
+			if random.IntN(2) == 0 {
+				target += "?" + some(append(pieces, "?", "&a=", "&a=1", "%20"))
+			}
+			p.forget()
+			g.do(t, "GET", target, "", to(p)...).fine(t)
+			if in := p.only(t); in.uri != target {
+				t.Fatalf("the provider got %s, want %s", in.uri, target)
+			}
+		}
+	})
 	prove(t, "S-001 S-347", "a target that names the host too", func(t *testing.T) {
 		p.forget()
 		conn, err := net.Dial("tcp", strings.TrimPrefix(g.root, "http://"))
