@@ -55,11 +55,13 @@ type Attempt struct {
 	TimeoutMS int64               `json:"request_timeout_ms,omitempty"`
 }
 
-// Estimate is rough: a token of text is taken to be four bytes. The price is
-// null while there is no catalogue of prices.
+// Estimate is rough: a token of text is taken to be four bytes, and an answer
+// as long as the request allows. The price is in dollars, null where the
+// model's is not known.
 type Estimate struct {
-	PromptTokens int      `json:"prompt_tokens"`
-	Price        *float64 `json:"price"`
+	PromptTokens     int64    `json:"prompt_tokens"`
+	CompletionTokens int64    `json:"completion_tokens"`
+	Price            *float64 `json:"price"`
 }
 
 // explain answers what would become of a request.
@@ -90,13 +92,22 @@ func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Ex
 	}
 	out.Operation = dry.Operation
 	out.Decisions = append(out.Decisions, dry.Decisions...)
-	if dry.Body != nil {
-		out.Estimate.PromptTokens = (dry.Body.Len() + 3) / 4
-	}
+	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = dry.Tokens()
 	if n := len(dry.Plan.Attempts); n > 0 {
 		out.Attempt = planned(dry.Plan.Attempts[n-1])
+		out.Estimate.Price = dry.price(out.Attempt)
 	}
 	return out
+}
+
+// price estimates what the attempt costs in dollars, nil where no price is known.
+func (x *exchange) price(a *Attempt) *float64 {
+	p, ok := x.snap.Prices.Price(a.Provider, a.Model)
+	if !ok {
+		return nil
+	}
+	dollars := float64(p.Cost(x.Tokens())) / 1e9
+	return &dollars
 }
 
 // dry returns the exchange that q describes, for id.

@@ -70,8 +70,8 @@ func (g *gate) enter() (probe, ok bool) {
 func (g *gate) leave(o outcome, probe bool, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if o.asked && o.retryAfter > 0 {
-		g.parked = now.Add(o.retryAfter)
+	if rest := max(o.retryAfter, o.empty); rest > 0 {
+		g.parked = now.Add(rest)
 	}
 	if probe {
 		g.probing = false

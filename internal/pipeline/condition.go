@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -34,12 +35,16 @@ func newConditional(p picker, s *config.Strategy) *conditional {
 func (c *conditional) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	name := c.otherwise
 	for i, cond := range c.conditions {
-		if cond.Query.Match(x.Lookup) {
+		look, tested := x.Lookup, new(strings.Builder)
+		if x.Explain {
+			look = x.telling(tested)
+		}
+		if cond.Query.Match(look) {
 			name = cond.Then
-			x.decide(c.path, "condition %d holds: %s", i, name)
+			x.decide(c.path, "condition %d holds, so %s:%s", i, name, tested)
 			break
 		}
-		x.decide(c.path, "condition %d does not hold", i)
+		x.decide(c.path, "condition %d does not hold:%s", i, tested)
 	}
 	i, ok := c.byName[name]
 	if !ok {
@@ -68,6 +73,32 @@ func (x *Exchange) Lookup(path string) (json.RawMessage, bool) {
 		return x.lookupParam(rest)
 	}
 	return nil, false
+}
+
+// telling is Lookup that also writes down what it found. Headers and texts of
+// the body are a client's own business, and decisions are kept in the log:
+// only their length is told.
+func (x *Exchange) telling(to *strings.Builder) config.Lookup {
+	const most = 80
+	return func(path string) (json.RawMessage, bool) {
+		v, ok := x.Lookup(path)
+		switch {
+		case !ok:
+			fmt.Fprintf(to, " %s is missing", path)
+		case len(v) > most || !tellable(path, v):
+			fmt.Fprintf(to, " %s has %d bytes", path, len(v))
+		default:
+			fmt.Fprintf(to, " %s is %s", path, v)
+		}
+		return v, ok
+	}
+}
+
+func tellable(path string, v json.RawMessage) bool {
+	if strings.HasPrefix(path, "metadata.") || path == "url.pathname" || path == "params.model" {
+		return true
+	}
+	return strings.HasPrefix(path, "params.") && !strings.ContainsAny(string(v), `"`)
 }
 
 // sensitive keeps credentials out of conditions, whose results are explained.

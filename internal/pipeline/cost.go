@@ -67,14 +67,14 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 			continue
 		}
 		known = true
-		lowest = min(lowest, p.Cost(x.tokens()))
+		lowest = min(lowest, p.Cost(x.Tokens()))
 	}
 	return lowest, known, capable
 }
 
-// tokens is a rough count of what the request costs: four bytes of its body a
+// Tokens is a rough count of what the request takes: four bytes of its body a
 // token, and as many out as it allows.
-func (x *Exchange) tokens() (input, output int64) {
+func (x *Exchange) Tokens() (input, output int64) {
 	output = assumedOutput
 	if x.Body != nil {
 		input = int64(x.Body.Len()+3) / 4

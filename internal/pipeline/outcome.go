@@ -17,7 +17,8 @@ type outcome struct {
 	kind       apierr.Kind // of an error made by the gateway
 	failed     bool        // the gateway made an error
 	retryAfter time.Duration
-	asked      bool // the provider said when to come back
+	asked      bool          // the provider said when to come back
+	empty      time.Duration // until a rate limit that is used up is filled again
 }
 
 func outcomeOf(res *Response, err error, now time.Time) outcome {
@@ -30,7 +31,34 @@ func outcomeOf(res *Response, err error, now time.Time) outcome {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, 529:
 		o.retryAfter, o.asked = retryAfter(res.Header, now)
 	}
+	o.empty = usedUp(res.Header, now)
 	return o
+}
+
+// maxParked bounds how long a target is left alone for a rate limit that it
+// only announces.
+const maxParked = time.Minute
+
+// usedUp reads the rate-limit headers that providers send with every answer:
+// nothing remaining, and when that changes. Zero means that something remains
+// or that nothing is said.
+func usedUp(h http.Header, now time.Time) time.Duration {
+	var longest time.Duration
+	for _, kind := range [...]string{"Requests", "Tokens"} {
+		if h.Get("X-Ratelimit-Remaining-"+kind) == "0" {
+			d, err := time.ParseDuration(h.Get("X-Ratelimit-Reset-" + kind))
+			if err == nil {
+				longest = max(longest, d)
+			}
+		}
+		if h.Get("Anthropic-Ratelimit-"+kind+"-Remaining") == "0" {
+			t, err := time.Parse(time.RFC3339, h.Get("Anthropic-Ratelimit-"+kind+"-Reset"))
+			if err == nil {
+				longest = max(longest, t.Sub(now))
+			}
+		}
+	}
+	return min(longest, maxParked)
 }
 
 func (o outcome) success() bool { return !o.failed && o.status >= 200 && o.status < 300 }
