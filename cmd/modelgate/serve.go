@@ -28,7 +28,7 @@ func newServeFlags(f *flags, data string) serveFlags {
 		config:        f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
 		trusted:       f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private"),
 		masterKeyFile: f.text("master-key-file", "", "", "`file` with the master key; or the key itself in the environment variable MODELGATE_MASTER_KEY"),
-		logLevel:      f.text("log-level", "MODELGATE_LOG_LEVEL", "info", "debug, info, warn or error"),
+		logLevel:      f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; without it log.level of the settings file counts, else info"),
 		logFormat:     f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),
 	}
 }
@@ -69,7 +69,13 @@ func (sf serveFlags) options(p *program) (server.Options, error) {
 	if o.MasterKey, err = p.masterKey(*sf.masterKeyFile); err != nil {
 		return o, err
 	}
-	o.Logger, err = p.logger(*sf.logLevel, *sf.logFormat)
+	level := new(slog.LevelVar) // info
+	if *sf.logLevel == "" {
+		o.LogLevel = level
+	} else if err := level.UnmarshalText([]byte(*sf.logLevel)); err != nil {
+		return o, usage("the log level is debug, info, warn or error, not %q", *sf.logLevel)
+	}
+	o.Logger, err = p.logger(level, *sf.logFormat)
 	return o, err
 }
 
@@ -85,12 +91,8 @@ func (p *program) masterKey(file string) (secret.String, error) {
 	return secret.New(strings.TrimSpace(string(b))), nil
 }
 
-func (p *program) logger(level, format string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, usage("the log level is debug, info, warn or error, not %q", level)
-	}
-	o := &slog.HandlerOptions{Level: l}
+func (p *program) logger(level slog.Leveler, format string) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: level}
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(p.err, o)), nil

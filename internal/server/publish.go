@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -56,9 +57,22 @@ func (s *Server) publish(ctx context.Context, set *settings.Settings) error {
 		return fmt.Errorf("%s: %w", s.Config, err)
 	}
 	s.holder.Publish(snap)
+	s.setLogLevel(set.Log.Level)
 	s.state = state{set, revision}
 	s.metrics.published(snap)
 	return nil
+}
+
+// setLogLevel takes the level of the settings, which have judged it.
+func (s *Server) setLogLevel(name string) {
+	if s.LogLevel == nil {
+		return
+	}
+	var level slog.Level // info
+	if name != "" && level.UnmarshalText([]byte(name)) != nil {
+		return
+	}
+	s.LogLevel.Set(level)
 }
 
 // input is what the settings alone give a snapshot.
@@ -173,14 +187,14 @@ func (s *Server) Reload(ctx context.Context) error {
 	}
 	s.Logger.Info("settings reloaded", "providers", len(set.Providers), "keys", len(set.Keys))
 	if fixed(s.first) != fixed(set) {
-		s.Logger.Warn("limits, timeouts, drain, trusted hosts and log settings take effect at the next start")
+		s.Logger.Warn("limits, timeouts, drain, trusted hosts and log.queue take effect at the next start")
 	}
 	return nil
 }
 
 // fixed returns the settings that are read at the start only, as text.
 func fixed(set *settings.Settings) string {
-	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.Log)
+	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.Log.Queue)
 }
 
 // watch reloads when the config file or the store changes, until ctx ends.

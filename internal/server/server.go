@@ -56,8 +56,10 @@ type Options struct {
 	// fields above say.
 	Upstream upstream.Options
 
-	Logger  *slog.Logger // nil is silent
-	Version string
+	Logger *slog.Logger // nil is silent
+	// LogLevel is set to what the settings say. Nil keeps the logger's own.
+	LogLevel *slog.LevelVar
+	Version  string
 
 	// HeapFloor is the size, in bytes, below which the heap is left to grow
 	// before its garbage is collected. Zero leaves that to Go's own rule.
@@ -174,7 +176,7 @@ func loadSettings(file string, master secret.String) (*settings.Settings, error)
 func trusted(place string, hosts []string) error {
 	for _, h := range hosts {
 		if err := upstream.CheckTrusted(h); err != nil {
-			return fmt.Errorf("%s: trusted host %q: %w", place, h, err)
+			return fmt.Errorf("%s: %w", place, err)
 		}
 	}
 	return nil
