@@ -43,6 +43,9 @@ func parseTrusted(entry string) (trustEntry, error) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		return trustEntry{prefix: p.Masked()}, nil
 	}
+	if strings.Contains(text, "://") {
+		return trustEntry{}, fmt.Errorf("trusted host %q: leave http:// and the path away; write a host or host:port", entry)
+	}
 	host, port := splitTrusted(text)
 	if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
 		return trustEntry{}, fmt.Errorf("trusted host %q: the port must be a number from 1 to 65535", entry)
