@@ -97,6 +97,10 @@ func (p *program) explainPast(ctx context.Context, ask asker, id string, asJSON 
 	for _, a := range e.Attempts {
 		fmt.Fprintf(p.out, "→ %s: %s, %d in %.0f ms %s\n", a.Target, a.Provider, a.Status, a.TookMS, a.Error)
 	}
+	if e.OptionIndex == "" {
+		fmt.Fprintf(p.out, "answered %d by the gateway itself\n", e.Status)
+		return nil
+	}
 	fmt.Fprintf(p.out, "answered %d by %s\n", e.Status, e.OptionIndex)
 	return nil
 }
