@@ -60,7 +60,7 @@ func (x *exchange) target(c choice) (*provider.Target, error) {
 	}
 	if c.provider == "" {
 		return nil, apierr.New(apierr.Invalid,
-			"no provider named; send x-gateway-provider with a provider id or @slug, or x-gateway-config").
+			"no provider named; send x-gateway-provider with a provider id or @slug, or x-gateway-config with a config that names one").
 			WithParam("x-gateway-provider").WithCode("missing_provider")
 	}
 	spec, ok := x.snap.Spec(c.provider)
