@@ -19,6 +19,8 @@ type books struct {
 	Served string // that the provider names
 	Finish string
 	Usage  *usage // nil when the provider reports none
+
+	Sent, Received int // bytes of the client's body and of its answer
 }
 
 type usage struct {
@@ -31,7 +33,7 @@ func (x *exchange) books() books {
 	body, _ := x.sent()
 	var asked struct{ Model string }
 	json.Unmarshal(body, &asked)
-	b.Model = asked.Model
+	b.Model, b.Sent = asked.Model, len(body)
 	r := reading{finish: map[int]string{}, numbers: map[string]int64{}}
 	for _, text := range x.documents() {
 		var v map[string]any
@@ -124,7 +126,8 @@ func (r *reading) usage(conversation bool) *usage {
 
 // logged is the same out of a log entry.
 func logged(entry map[string]any) books {
-	b := books{Status: int(entry["status"].(float64))}
+	number := func(name string) int { f, _ := entry[name].(float64); return int(f) }
+	b := books{Status: number("status"), Sent: number("request_bytes"), Received: number("response_bytes")}
 	b.Model, _ = entry["model"].(string)
 	b.Served, _ = entry["served_model"].(string)
 	b.Finish, _ = entry["finish_reason"].(string)
@@ -147,6 +150,7 @@ func checkBooks(t *testing.T, g *gatewaytest.Gateway, entries []entry) {
 	known := 0
 	for _, e := range entries {
 		want := e.x.books()
+		want.Received = len(e.res.Body)
 		if want.Usage != nil {
 			known++
 		}

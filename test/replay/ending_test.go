@@ -49,9 +49,9 @@ func TestRecordedStreamsWithoutTheirEndAreCompletedOrFail(t *testing.T) {
 		{"without finish reason", withoutFinish, func(*exchange) string { return "upstream_stream_incomplete" }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newPlayer(t, tapes)
+			p := newPlayer(t, tapes, cut{})
 			p.shorten = tt.shorten
-			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(cut{}), Managed: managedRows(t)})
+			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(), Managed: managedRows(t)})
 			counts := playAll(t, tapes, func(x *exchange) *gatewaytest.Response {
 				if _, ok := unifiedPaths[x.API]; !ok || !x.streamed() || slices.Contains(x.Tags, "stream-error") {
 					return nil

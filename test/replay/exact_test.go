@@ -40,7 +40,7 @@ func TestAddressesPassAsTheyAreWritten(t *testing.T) {
 		"/https://example.com/a",
 	} {
 		t.Run(target, func(t *testing.T) {
-			got, _ := w.ask(g, "GET /v1"+target+" HTTP/1.1\r\nConnection: close\r\n\r\n", ok)
+			got, _ := w.ask(t, g, "GET /v1"+target+" HTTP/1.1\r\nConnection: close\r\n\r\n", ok)
 			if want := "GET /base/v1" + target + " HTTP/1.1"; got.line != want {
 				t.Errorf("request line at the provider\n got %s\nwant %s", got.line, want)
 			}
@@ -52,7 +52,7 @@ func TestAddressesPassAsTheyAreWritten(t *testing.T) {
 // absolute form, which names the same resource.
 func TestAPathOfTwoSlashesKeepsItsHost(t *testing.T) {
 	w := newWire(t)
-	got, _ := w.ask(w.gateway("http://provider.recorded.com"), "GET /v1//evil.example.com/a?b HTTP/1.1\r\nConnection: close\r\n\r\n", ok)
+	got, _ := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1//evil.example.com/a?b HTTP/1.1\r\nConnection: close\r\n\r\n", ok)
 	if want := "GET http://provider.recorded.com//evil.example.com/a?b HTTP/1.1"; got.line != want {
 		t.Errorf("request line at the provider %s, want %s", got.line, want)
 	}
@@ -74,7 +74,7 @@ func TestBodiesPassWithTheMethodsThatAreOffered(t *testing.T) {
 			{"nothing", "Content-Length: 0\r\n", "", ""},
 		} {
 			t.Run(method+" "+tt.name, func(t *testing.T) {
-				got, answer := w.ask(g, method+" /v1/files/a HTTP/1.1\r\n"+tt.fields+"Connection: close\r\n\r\n"+tt.body, ok)
+				got, answer := w.ask(t, g, method+" /v1/files/a HTTP/1.1\r\n"+tt.fields+"Connection: close\r\n\r\n"+tt.body, ok)
 				if got.line != method+" /files/a HTTP/1.1" || got.body != tt.want {
 					t.Errorf("at the provider %s with %q, want %s with %q", got.line, got.body, method, tt.want)
 				}
@@ -113,7 +113,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 func TestFieldsOfAConnectionEndWithIt(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
-	got, answer := w.ask(g, "GET /v1/files HTTP/1.1\r\nConnection: x-custom, close\r\nConnection: X-Other\r\n"+
+	got, answer := w.ask(t, g, "GET /v1/files HTTP/1.1\r\nConnection: x-custom, close\r\nConnection: X-Other\r\n"+
 		"X-Custom: 1\r\nx-other: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\nProxy-Connection: close\r\nX-Stays: a\r\nx-stays: b\r\nCookie: a=b\r\nAuthorization: Bearer mine\r\n\r\n",
 		"HTTP/1.1 200 Fine\r\nContent-Length: 2\r\nConnection: x-up, keep-alive\r\nX-Up: 1\r\nKeep-Alive: timeout=5\r\nX-Gateway-Forged: 1\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Stays: up\r\n\r\nok")
 	for _, name := range []string{"X-Custom", "X-Other", "Keep-Alive", "TE", "Proxy-Connection", "Cookie", "X-Gateway-Api-Key", "X-Gateway-Provider"} {
@@ -158,7 +158,7 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 		{"until the connection closes", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nto the end", "200", "to the end"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, answer := w.ask(g, "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n", tt.answer)
+			_, answer := w.ask(t, g, "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n", tt.answer)
 			if !strings.HasPrefix(answer, "HTTP/1.1 "+tt.status+" ") || !strings.Contains(answer, tt.rest) {
 				t.Errorf("got %q, want %s with %q", answer, tt.status, tt.rest)
 			}
@@ -171,7 +171,7 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 
 func TestAnswersToOldClientsHaveNoChunks(t *testing.T) {
 	w := newWire(t)
-	_, answer := w.ask(w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.0\r\n\r\n",
+	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
 	if !strings.HasSuffix(answer, "\r\n\r\nok") || strings.Contains(answer, "Transfer-Encoding") {
 		t.Errorf("answer %q, want ok without chunks", answer)
@@ -182,7 +182,7 @@ func TestAnswersToOldClientsHaveNoChunks(t *testing.T) {
 // and the client is told.
 func TestUnifiedAnswersSayThatTheyAreJSON(t *testing.T) {
 	w := newWire(t)
-	_, answer := w.ask(w.gateway("http://provider.recorded.com"), "POST /v1/embeddings HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n"+
+	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "POST /v1/embeddings HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n"+
 		`{"model":"m","input":"a"}`, "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n"+`{"data":[]}`)
 	if !strings.Contains(answer, "\r\nContent-Type: application/json\r\n") || !strings.HasSuffix(answer, `{"data":[]}`) {
 		t.Errorf("answer %q, want JSON that says so", answer)
@@ -192,7 +192,7 @@ func TestUnifiedAnswersSayThatTheyAreJSON(t *testing.T) {
 func TestTrailersPassBothWays(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
-	got, answer := w.ask(g, "POST /v1/files HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Cookie, X-Gateway-Debug\r\nConnection: close\r\n\r\n"+
+	got, answer := w.ask(t, g, "POST /v1/files HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Cookie, X-Gateway-Debug\r\nConnection: close\r\n\r\n"+
 		"5\r\nhello\r\n0\r\nX-Sum: up\r\nCookie: a=b\r\nX-Gateway-Debug: true\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Gateway-Forged\r\n\r\n2\r\nok\r\n0\r\nX-Sum: down\r\nX-Gateway-Forged: 1\r\n\r\n")
 	if announced, _ := got.field("Trailer"); got.body != "hello" || got.trailer != "X-Sum: up\r\n" || announced != "X-Sum" {
@@ -208,7 +208,7 @@ func TestTrailersPassBothWays(t *testing.T) {
 
 func TestATrailerThatWasNotAnnouncedPasses(t *testing.T) {
 	w := newWire(t)
-	_, answer := w.ask(w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n",
+	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Sum: head\r\n\r\n2\r\nok\r\n0\r\nX-Sum: down\r\n\r\n")
 	if want := "0\r\nX-Sum: down\r\n\r\n"; !strings.HasSuffix(answer, want) || strings.Count(answer, ": head") != 1 {
 		t.Errorf("answer %q, want %q at its end", answer, want)
@@ -233,7 +233,7 @@ func TestBrokenAnswersBreakAtTheSameByte(t *testing.T) {
 			{"between chunks", "Transfer-Encoding: chunked\r\n\r\n" + chunks(part)},
 		} {
 			t.Run(tt.name+" "+strconv.Itoa(cut), func(t *testing.T) {
-				_, answer := w.ask(g, "GET /v1/files HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"+tt.answer)
+				_, answer := w.ask(t, g, "GET /v1/files HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"+tt.answer)
 				res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), nil)
 				if err != nil {
 					t.Fatalf("answer %.200q: %v", answer, err)

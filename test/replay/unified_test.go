@@ -41,10 +41,10 @@ var unifiedPaths = map[string]string{
 
 func TestRecordingsGoThroughUnifiedRoutesUnchanged(t *testing.T) {
 	tapes := mustTapes(t, allAPIs...)
-	p := newPlayer(t, tapes)
 	for run, c := range []cut{{"cut at random", 0}, {"byte by byte", 1 << 20}} {
 		t.Run(c.name, func(t *testing.T) {
-			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(c), Managed: managedRows(t)})
+			p := newPlayer(t, tapes, c)
+			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(), Managed: managedRows(t)})
 			var played sink
 			counts := playAll(t, tapes, func(x *exchange) *gatewaytest.Response {
 				if _, ok := unifiedPaths[x.API]; !ok {

@@ -28,6 +28,10 @@ import (
 type player struct {
 	server *httptest.Server
 	tapes  []*tape
+	cut    cut
+	// plain sends streams without chunks, so that the gateway sees each piece that
+	// a cutConn makes: net/http gathers those of one chunk.
+	plain bool
 	// shorten leaves out the end of streams. Nil plays them whole.
 	shorten func(stream []byte) []byte
 
@@ -43,8 +47,8 @@ type arrived struct {
 	body        []byte
 }
 
-func newPlayer(t *testing.T, tapes []*tape) *player {
-	p := &player{tapes: tapes, played: map[string]bool{}, got: map[string]arrived{}}
+func newPlayer(t *testing.T, tapes []*tape, c cut) *player {
+	p := &player{tapes: tapes, cut: c, plain: c.single > 0, played: map[string]bool{}, got: map[string]arrived{}}
 	p.server = httptest.NewServer(p)
 	t.Cleanup(p.server.Close)
 	return p
@@ -64,7 +68,7 @@ func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.got[session] = arrived{r.Method, r.RequestURI, r.Header, body}
 	p.mu.Unlock()
-	x.play(w, p.shorten)
+	p.play(w, x)
 }
 
 // find returns the exchange of a request and the session it belongs to.
@@ -125,22 +129,26 @@ func (x *exchange) header() http.Header {
 
 // play sends the recorded answer, a stream in pieces that don't end where
 // events do.
-func (x *exchange) play(w http.ResponseWriter, shorten func([]byte) []byte) {
+func (p *player) play(w http.ResponseWriter, x *exchange) {
 	for name, v := range x.header() {
 		w.Header()[name] = v
 	}
-	w.WriteHeader(x.Response.Status)
 	body := x.body()
 	if !x.streamed() {
+		w.WriteHeader(x.Response.Status)
 		w.Write(body)
 		return
 	}
-	if shorten != nil {
-		body = shorten(body)
+	if p.plain {
+		w.Header().Set("Transfer-Encoding", "identity")
 	}
+	if p.shorten != nil {
+		body = p.shorten(body)
+	}
+	w.WriteHeader(x.Response.Status)
 	r := rand.New(rand.NewPCG(uint64(x.tape), uint64(x.n)))
 	for len(body) > 0 {
-		n := min(1+r.IntN(8000), len(body))
+		n := min(1+r.IntN(900), len(body))
 		w.Write(body[:n])
 		http.NewResponseController(w).Flush()
 		body = body[n:]
@@ -156,7 +164,7 @@ func (p *player) request(session string) (arrived, bool) {
 }
 
 // reach leads all of a gateway's connections to p and cuts what comes back.
-func (p *player) reach(c cut) upstream.Options {
+func (p *player) reach() upstream.Options {
 	var dialled atomic.Uint64
 	return upstream.Options{
 		Resolver: publicAddress{},
@@ -165,7 +173,7 @@ func (p *player) reach(c cut) upstream.Options {
 			if err != nil {
 				return nil, err
 			}
-			return newCutConn(conn, c, dialled.Add(1)), nil
+			return newCutConn(conn, p.cut, dialled.Add(1)), nil
 		},
 	}
 }
@@ -177,7 +185,8 @@ func (publicAddress) LookupNetIP(context.Context, string, string) ([]netip.Addr,
 }
 
 // cut says how an answer is cut on its way to the gateway: its first bytes one
-// by one, the rest in pieces of random length.
+// by one, the rest in pieces of random length. Streams have chunks of their own
+// unless there are single bytes.
 type cut struct {
 	name   string
 	single int64

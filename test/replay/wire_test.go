@@ -135,19 +135,19 @@ func (w *wire) gateway(base string) *gatewaytest.Gateway {
 // ask sends a request as it is written, with the gateway key after its first
 // line, and returns what came to the provider and to the client. The client
 // reads until the gateway closes the connection.
-func (w *wire) ask(g *gatewaytest.Gateway, text, answer string) (rawRequest, string) {
-	w.t.Helper()
+func (w *wire) ask(t *testing.T, g *gatewaytest.Gateway, text, answer string) (rawRequest, string) {
+	t.Helper()
 	w.answer <- answer
-	conn := open(w.t, g, text)
+	conn := open(t, g, text)
 	var got rawRequest
 	select {
 	case got = <-w.got:
 	case <-time.After(10 * time.Second):
-		w.t.Fatalf("nothing came to the provider for %.200q", text)
+		t.Fatalf("nothing came to the provider for %.200q", text)
 	}
 	all, err := io.ReadAll(conn)
 	if err != nil {
-		w.t.Fatalf("reading the answer: %v", err)
+		t.Fatalf("reading the answer: %v", err)
 	}
 	return got, string(all)
 }
