@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/bytepool"
 	"modelgate/internal/gatewaytest"
 )
 
@@ -229,3 +230,5 @@ func within(t *testing.T, d time.Duration) context.Context {
 func bufferOf(res *http.Response) *bufio.Reader { return bufio.NewReader(res.Body) }
 
 func hex(n int) string { return fmt.Sprintf("%x", n) }
+
+func newPool() *bytepool.Pool { return bytepool.New(0) }
