@@ -215,7 +215,7 @@ func (p *Plane) end(r *http.Request, x *exchange) {
 	e.Upstream = x.Waited
 	e.Decisions = x.Decisions
 	if x.upload != nil {
-		e.RequestBytes = x.upload.read.Load()
+		e.RequestBytes, e.Model = x.upload.seen()
 	}
 	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
 		x.clientLeft()

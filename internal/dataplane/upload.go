@@ -1,21 +1,30 @@
 package dataplane
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
+	"sync"
+	"unicode/utf8"
 
 	"modelgate/internal/bytepool"
 	"modelgate/internal/upstream"
 )
+
+// maxHead is how much of an upload is kept to find the model that a form names.
+// A form that names it later is recorded without one.
+const maxHead = 4 << 10
 
 // upload is a request body on its way through. It counts what passes; the
 // transport may still be reading when the answer is written.
 type upload struct {
 	io.ReadCloser
 	limit int64
-	read  atomic.Int64
+
+	mu   sync.Mutex
+	read int64  // guarded by mu, as is head
+	head []byte // the first bytes
 
 	// trailer has the announced fields that may pass, nil without any. Their
 	// values come from sent, where the server puts them at the body's end.
@@ -33,7 +42,10 @@ func newUpload(r *http.Request, limit int64) *upload {
 
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
-	u.read.Add(int64(n))
+	u.mu.Lock()
+	u.read += int64(n)
+	u.head = append(u.head, p[:min(n, maxHead-len(u.head))]...)
+	u.mu.Unlock()
 	if err == io.EOF {
 		for name := range u.trailer {
 			u.trailer[name] = u.sent[name]
@@ -43,4 +55,16 @@ func (u *upload) Read(p []byte) (int, error) {
 		err = bodyError(bytepool.ErrTooLarge, u.limit)
 	}
 	return n, err
+}
+
+// seen returns how many bytes have passed, and the model that a form named.
+func (u *upload) seen() (n int64, model string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, after, _ := bytes.Cut(u.head, []byte("name=\"model\"\r\n\r\n"))
+	value, _, whole := bytes.Cut(after, []byte("\r\n"))
+	if !whole || len(value) > maxWord || !utf8.Valid(value) {
+		return u.read, ""
+	}
+	return u.read, string(value)
 }
