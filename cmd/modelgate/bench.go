@@ -33,6 +33,7 @@ func runBench(ctx context.Context, p *program, args []string) error {
 	o := bench.Options{
 		Command:  []string{self, "bench", benchTarget},
 		Scale:    bench.Full(),
+		Version:  version,
 		Pin:      true,
 		Profile:  *profile,
 		Progress: p.err,

@@ -27,6 +27,9 @@ type Options struct {
 
 	Scale Scale
 
+	// Version is what the program calls itself, for the report.
+	Version string
+
 	// Pin gives the target one core and leaves the others to load and
 	// simulator, where the system allows it and has more than one.
 	Pin bool

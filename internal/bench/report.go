@@ -12,6 +12,7 @@ import (
 // Report is what a run measured. The names of figures carry their units.
 type Report struct {
 	Command string    `json:"command"`
+	Version string    `json:"version,omitempty"`
 	Commit  string    `json:"commit,omitempty"` // where the build knows it
 	Go      string    `json:"go"`
 	System  string    `json:"system"`
@@ -113,6 +114,7 @@ type Fault struct {
 func newReport(o Options) *Report {
 	r := &Report{
 		Command: strings.Join(os.Args, " "),
+		Version: o.Version,
 		Commit:  commit(),
 		Go:      runtime.Version(),
 		System:  runtime.GOOS + "/" + runtime.GOARCH,

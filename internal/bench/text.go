@@ -27,6 +27,9 @@ func (r *Report) head(w io.Writer) {
 		cores = fmt.Sprintf("%d for the target, the others for load and simulator", r.TargetCores)
 	}
 	fmt.Fprintf(w, "%s\n%s, %s, %d cores (%s), %s", r.Command, r.CPU, r.System, r.Cores, cores, r.Go)
+	if r.Version != "" {
+		fmt.Fprintf(w, ", modelgate %s", r.Version)
+	}
 	if r.Commit != "" {
 		fmt.Fprintf(w, ", commit %s", r.Commit)
 	}
