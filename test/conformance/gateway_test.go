@@ -185,7 +185,7 @@ type reply struct {
 var client = &http.Client{
 	Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Timeout:       30 * time.Second,
+	Timeout:       15 * time.Second,
 }
 
 // request returns a request whose target and header names go out exactly as
