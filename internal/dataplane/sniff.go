@@ -57,7 +57,7 @@ func (s *sniffer) write(b []byte) {
 		return
 	}
 	for {
-		i := bytes.IndexAny(b, "\r\n")
+		i := lineEnd(b)
 		if i < 0 {
 			s.keep(b)
 			return
@@ -66,6 +66,19 @@ func (s *sniffer) write(b []byte) {
 		s.endLine()
 		b = b[i+1:]
 	}
+}
+
+// lineEnd returns where the first line of b ends, or -1. Searching for each of
+// the two ends in turn is several times as fast as for either.
+func lineEnd(b []byte) int {
+	lf := bytes.IndexByte(b, '\n')
+	if lf >= 0 {
+		b = b[:lf]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
 }
 
 func (s *sniffer) keep(b []byte) {
