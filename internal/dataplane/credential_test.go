@@ -44,6 +44,7 @@ func TestTheGatewayKeyNeverReachesAProvider(t *testing.T) {
 		{"key as bearer token, passed through", "/any/path", []string{"x-gateway-api-key", "", "authorization", "Bearer " + gatewaytest.Key}, 200, "", "Bearer " + gatewaytest.SimulatorKey},
 		{"key in both headers, own credential", "/chat/completions", []string{"authorization", "Bearer " + gatewaytest.Key, "x-gateway-provider", "openai"}, 400, "authorization", ""},
 		{"key bare in authorization", "/chat/completions", []string{"authorization", gatewaytest.Key, "x-gateway-provider", "openai"}, 400, "authorization", ""},
+		{"a bearer token that is empty", "/chat/completions", []string{"authorization", "Bearer ", "x-gateway-provider", "openai"}, 400, "authorization", ""},
 		{"key in both headers, custom host", "/chat/completions", []string{"authorization", "Bearer " + gatewaytest.Key, "x-gateway-provider", "openai", "x-gateway-custom-host", "HOST"}, 200, "", ""},
 		{"key forwarded as bearer token", "/chat/completions", []string{"x-gateway-api-key", "", "authorization", "Bearer " + gatewaytest.Key, "x-gateway-forward-headers", "Authorization"}, 400, "x-gateway-forward-headers", ""},
 		{"key forwarded as x-api-key", "/chat/completions", []string{"x-gateway-api-key", "", "x-api-key", gatewaytest.Key, "x-gateway-forward-headers", "x-api-key"}, 400, "x-gateway-forward-headers", ""},

@@ -145,6 +145,9 @@ func (x *exchange) sentKey(a *provider.Auth) string {
 		if _, gateway := x.snap.Identity(token); token != "" && (gateway || a.Header != "Authorization" || a.Scheme != "") {
 			return token
 		}
+		if strings.EqualFold(strings.TrimSpace(v[0]), "bearer") { // the token of an unset variable
+			return ""
+		}
 		return v[0] // taken as it is
 	}
 	if v := x.Header[a.Header]; len(v) == 1 {
