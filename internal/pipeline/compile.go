@@ -109,8 +109,16 @@ func (b *build) leaf(n *config.Config) (Handler, []*gate) {
 		resolve:  func(x *Exchange) (*provider.Target, error) { return x.Resolve(n) },
 	}
 	call.Model, _ = n.OverrideParams.Text("model")
+	call.DefaultModel, _ = n.DefaultParams.Text("model")
 	g := b.State.gate(b.key, n.Path, n.Breaker)
-	return &gated{gate: g, path: n.Path, next: newRetry(n, b.Engine, call)}, []*gate{g}
+	var h Handler = &gated{gate: g, path: n.Path, next: newRetry(n, b.Engine, call)}
+	if names := unoffered(n); len(names) > 0 {
+		h = announcing{names, h}
+	}
+	if denies(n) {
+		h = unguarded{n.Path}
+	}
+	return h, []*gate{g}
 }
 
 func edits(o config.Object) []jsonedit.Edit {

@@ -64,6 +64,8 @@ type Leaf struct {
 	Override []jsonedit.Edit
 	Drop     []jsonedit.Path
 	Model    string
+	// DefaultModel repeats the model in Defaults, for a client that sends none.
+	DefaultModel string
 
 	// resolve finds the target of an exchange. Nil where Target is set.
 	resolve func(x *Exchange) (*provider.Target, error)
@@ -83,6 +85,8 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	x.Sent = x.Model
 	if l.Model != "" {
 		x.Sent = l.Model
+	} else if x.Sent == "" {
+		x.Sent = l.DefaultModel
 	}
 	if x.Plan != nil {
 		return l.plan(ctx, x)

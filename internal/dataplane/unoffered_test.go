@@ -1,0 +1,39 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// Nothing that a config asks for is left out silently, and nothing goes
+// unchecked that was to be denied.
+func TestWhatIsNotOfferedIsAnnouncedOrRefused(t *testing.T) {
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	for _, tt := range []struct {
+		name, property string
+		status         int
+		params         string
+	}{
+		{"a cache", `"cache":{"mode":"simple"}`, 200, "cache;ignored"},
+		{"a guardrail that only tells", `"output_guardrails":["pg-1"]`, 200, "output_guardrails;ignored"},
+		{"a hook that only tells", `"before_request_hooks":[{"id":"h"}]`, 200, "before_request_hooks;ignored"},
+		{"a guardrail that denies", `"input_guardrails":[{"default.contains":{"words":["x"]},"deny":true}]`, 501, ""},
+		{"a hook that denies", `"before_request_hooks":[{"id":"h","deny":true,"checks":[{"id":"c","parameters":{}}]}]`, 501, ""},
+		{"nothing of the kind", `"request_timeout":60000`, 200, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := g.Sim.Served().Requests
+			res := g.Post("/chat/completions", fmt.Sprintf(hello, false), "x-gateway-config", `{"provider":"@simulator",`+tt.property+`}`)
+			if res.Status != tt.status || res.Header.Get("x-gateway-params") != tt.params {
+				t.Errorf("status %d, params %q; want %d, %q: %.200s", res.Status, res.Header.Get("x-gateway-params"), tt.status, tt.params, res.Body)
+			}
+			sent := g.Sim.Served().Requests > before
+			if sent != (tt.status == 200) || tt.status == 501 && !strings.Contains(string(res.Body), "deny") {
+				t.Errorf("sent to the provider: %t, answer %.200s", sent, res.Body)
+			}
+		})
+	}
+}
