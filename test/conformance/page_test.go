@@ -49,7 +49,9 @@ The numbers are those of the specification's statements; the sentences are ours.
 Every test here starts the built program and looks at it from outside: over
 HTTP, on the command line, by its exit codes.
 
-- **covered**: the whole statement is proven by the tests named beside it.
+- **covered**: the whole statement is proven by the tests named beside it, with
+  providers of the chat protocol. Others are reached by pass-through until issue
+  3/5 translates for them.
 - **later**: the statement does not hold as a whole yet. The words in brackets say
   which issue makes it whole, or that two promises have to be weighed first. The note describes what there is now, and the tests
   beside it prove that.

@@ -352,6 +352,8 @@ func TestEmbeddingParameters(t *testing.T) {
 		accept("S-316 S-497", `{`+reference+`"input":[`+many(8192, `1`)+`]}`),
 		refuse("S-316 S-497", "input", `{`+reference+`"input":[`+many(8193, `1`)+`]}`),
 		refuse("S-316 S-497", "input", `{`+reference+`"input":`+many(8193, `1`)+`}`),
+		accept("S-316", `{`+reference+`"input":"`+strings.Repeat("word ", 9000)+`"}`),
+		refuse("S-316", "input", `{`+reference+`"input":"`+strings.Repeat("word ", 500_000)+`"}`),
 		without("S-317", "model"),
 		refuse("S-317", "model", `{"model":7}`),
 		refuse("S-317", "model", `{"model":null}`),
