@@ -195,7 +195,25 @@ func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
 		}
 	}
 	if a.Sign != nil {
-		return a.Sign(ctx, t, req)
+		if err := a.Sign(ctx, t, req); err != nil {
+			return err
+		}
+		alone(req.Header, "Authorization")
 	}
+	alone(req.Header, a.Header)
 	return nil
+}
+
+// alone drops other spellings of a header that is set. A header that a client
+// forwards keeps its spelling, and beside the credential it would leave the
+// provider to choose between two.
+func alone(h http.Header, name string) {
+	if _, set := h[name]; !set {
+		return
+	}
+	for other := range h {
+		if len(other) == len(name) && other != name && strings.EqualFold(other, name) {
+			delete(h, other)
+		}
+	}
 }

@@ -117,6 +117,16 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 			t.Errorf("Authorization at the provider = %q, want the stored credential", auth)
 		}
 	})
+	prove(t, "S-426 S-042", "nor does one that is forwarded by name", func(t *testing.T) {
+		for _, names := range []string{"Authorization", "AUTHORIZATION"} {
+			stored.forget()
+			g.do(t, "GET", "/v1/things", "", managed("@stored", "Authorization", "Bearer "+credential, "x-gateway-forward-headers", names)...).fine(t)
+			in := stored.only(t)
+			if auth := in.header["Authorization"]; !slices.Equal(auth, []string{"Bearer " + storedKey}) {
+				t.Errorf("Authorization at the provider = %q, want the stored credential alone", auth)
+			}
+		}
+	})
 	prove(t, "S-042 S-426", "a model of the form @slug/model names it too", func(t *testing.T) {
 		stored.forget()
 		g.do(t, "POST", "/v1/chat/completions", `{"model":"@stored/m-9","messages":[{"role":"user","content":"x"}]}`, key...).fine(t)

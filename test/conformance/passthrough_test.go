@@ -443,7 +443,7 @@ func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
 		})
 	}
 	prove(t, "S-350", "the gateway key goes to no provider by way of forwarded headers", func(t *testing.T) {
-		for _, names := range []string{"Authorization", `["authorization"]`, "X-Api-Key"} {
+		for _, names := range []string{"Authorization", `["authorization"]`, "AUTHORIZATION", "X-Api-Key", "x-API-key"} {
 			stored.forget()
 			g.do(t, "GET", "/v1/things", "", "Authorization", "Bearer "+bootstrapKey, "X-Api-Key", bootstrapKey,
 				"x-gateway-provider", "@native", "x-gateway-forward-headers", names)
