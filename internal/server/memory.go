@@ -22,3 +22,29 @@ func ballast(size int) []byte {
 	}
 	return make([]byte, size)
 }
+
+// burst is how much memory bodies have to have held for its return to be worth
+// a run of the garbage collector.
+const burst = 64 << 20
+
+// tide notices that a burst of large bodies is over. Nothing else would run the
+// garbage collector in the quiet after it, and the memory would stay taken.
+type tide struct {
+	high  int64 // the most that bodies held since the last ebb
+	still int   // looks to go at which to collect
+}
+
+// out reports whether to collect garbage, now that bodies hold used bytes. A
+// pool lets go of its buffers only at the second collection, so it says so
+// twice.
+func (t *tide) out(used int64) bool {
+	t.high = max(t.high, used)
+	if t.high >= burst && used < t.high/4 {
+		t.high, t.still = used, 2
+	}
+	if t.still == 0 {
+		return false
+	}
+	t.still--
+	return true
+}

@@ -30,3 +30,32 @@ func TestBallastLeavesTheOperatorsMemorySettingsAlone(t *testing.T) {
 		})
 	}
 }
+
+func TestTideTurnsTwiceAfterABurst(t *testing.T) {
+	const mb = 1 << 20
+	for _, tt := range []struct {
+		name string
+		used []int64
+		want int
+	}{
+		{"nothing held", []int64{0, 0, 0}, 0},
+		{"little held and let go", []int64{0, 60 * mb, 0, 0}, 0},
+		{"much held and kept", []int64{200 * mb, 190 * mb, 60 * mb}, 0},
+		{"much held and let go", []int64{200 * mb, 0, 0, 0, 0}, 2},
+		{"let go little by little", []int64{400 * mb, 200 * mb, 110 * mb, 20 * mb, 0, 0}, 2},
+		{"two bursts", []int64{200 * mb, 0, 0, 0, 200 * mb, 0, 0, 0}, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var tide tide
+			got := 0
+			for _, used := range tt.used {
+				if tide.out(used) {
+					got++
+				}
+			}
+			if got != tt.want {
+				t.Errorf("with bodies holding %d the tide went out %d times, want %d", tt.used, got, tt.want)
+			}
+		})
+	}
+}

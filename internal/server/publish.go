@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -205,6 +206,7 @@ func (s *Server) watch(ctx context.Context) {
 	defer tick.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
+	var bodies tide
 	for {
 		select {
 		case <-ctx.Done():
@@ -217,6 +219,9 @@ func (s *Server) watch(ctx context.Context) {
 			s.Reload(ctx)
 		case <-tick.C:
 			s.followStore(ctx)
+			if bodies.out(s.engine.Pool.Used()) {
+				debug.FreeOSMemory()
+			}
 		}
 	}
 }
