@@ -58,3 +58,53 @@ func TestChangelogEntriesHaveTheForm(t *testing.T) {
 		}
 	}
 }
+
+// What a page promises to list in full, and where the words come from. A word
+// stands in the page as code.
+func TestDocumentsNameWhatTheCodeHas(t *testing.T) {
+	for _, tt := range []struct {
+		page, source string
+		word         *regexp.Regexp
+		least        int // a pattern that finds less than this has gone blind
+	}{
+		{"docs/errors.md", "internal/", regexp.MustCompile(`WithCode\("(\w+)"\)`), 18},
+		{"docs/operations.md", "internal/server/metrics.go", regexp.MustCompile(`"(modelgate_\w+)"`), 14},
+		{"docs/operations.md", "cmd/modelgate/", regexp.MustCompile(`"(MODELGATE_[A-Z_]+)"`), 8},
+		{"docs/settings.md", "internal/settings/settings.go", regexp.MustCompile("yaml:\"(?:\\w+\\.)?(\\w+)\""), 30},
+		{"docs/logs.md", "internal/reqlog/json.go", regexp.MustCompile(`w\.name\("(\w+)"\)`), 50},
+		{"docs/logs.md", "internal/controlplane/log.go", regexp.MustCompile(`"(\w+)": +func\(q`), 12},
+		{"docs/headers.md", "api/header.go", regexp.MustCompile(`= "(X-Gateway-[\w-]+\w)"`), 20},
+	} {
+		page := codeIn(string(mustRead(t, tt.page)))
+		found := map[string]bool{}
+		for name, data := range mustTexts(t) {
+			if !strings.HasPrefix(name, tt.source) || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			for _, m := range tt.word.FindAllSubmatch(data, -1) {
+				found[strings.ToLower(string(m[1]))] = true
+			}
+		}
+		if len(found) < tt.least {
+			t.Errorf("%s: found %d words for %s, want at least %d", tt.source, len(found), tt.page, tt.least)
+		}
+		for word := range found {
+			if !regexp.MustCompile(`\b` + word + `\b`).MatchString(page) {
+				t.Errorf("%s: does not name %s, which %s has", tt.page, word, tt.source)
+			}
+		}
+	}
+}
+
+// codeIn returns what stands in a page between backticks, in lower case.
+func codeIn(page string) string {
+	var code strings.Builder
+	for line := range strings.Lines(page) {
+		for i, part := range strings.Split(strings.ToLower(line), "`") {
+			if i%2 == 1 {
+				code.WriteString(part + "\n")
+			}
+		}
+	}
+	return code.String()
+}
