@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -59,6 +60,9 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	}
 	if *name == "" || *expires < 0 {
 		return usage("--name is needed, and --expires must not be negative")
+	}
+	if err := os.MkdirAll(*data, 0o700); err != nil { // keys may be made before the first start
+		return fmt.Errorf("the data folder can't be made: %w", err)
 	}
 	db, err := openStore(ctx, *data)
 	if err != nil {
@@ -135,5 +139,9 @@ func revokeKey(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	defer db.Close()
-	return db.RevokeKey(ctx, f.Arg(0))
+	if err := db.RevokeKey(ctx, f.Arg(0)); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, "revoked", f.Arg(0))
+	return nil
 }
