@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,8 @@ import (
 
 	"modelgate/internal/bytepool"
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/server"
+	"modelgate/internal/store"
 )
 
 // patience is how long a test waits for what has to happen.
@@ -232,3 +235,29 @@ func bufferOf(res *http.Response) *bufio.Reader { return bufio.NewReader(res.Bod
 func hex(n int) string { return fmt.Sprintf("%x", n) }
 
 func newPool() *bytepool.Pool { return bytepool.New(0) }
+
+// eventually waits until ok holds.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// expiring makes a key that ends after d, from when it may be known.
+func expiring(t *testing.T, g *gatewaytest.Gateway, d time.Duration) string {
+	t.Helper()
+	db, err := store.Open(t.Context(), "file:"+filepath.Join(g.Server.Data, "modelgate.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	key, _, err := server.CreateKey(t.Context(), db, store.Key{Name: "short", ExpiresAt: time.Now().Add(500*time.Millisecond + d)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.Reveal()
+}
