@@ -220,7 +220,7 @@ func (p *Plane) end(r *http.Request, x *exchange) {
 	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
 		x.clientLeft()
 	}
-	p.Recorder.Record(context.WithoutCancel(r.Context()), e)
+	p.Recorder.Record(context.Background(), e) // a client that left is recorded like any other
 }
 
 // recoverPanic turns a panic into a 500 and a log line. A deliberate abort of
