@@ -7,9 +7,13 @@
 package snapshot
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
+	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
@@ -79,7 +83,34 @@ func Build(in Input) (*Snapshot, error) {
 			return nil, err
 		}
 	}
+	for _, slug := range slices.Sorted(maps.Keys(in.Configs)) {
+		if err := s.checkConfig(in.Configs[slug]); err != nil {
+			return nil, fmt.Errorf("config %q: %w", slug, err)
+		}
+	}
 	return s, nil
+}
+
+// checkConfig judges the providers that a saved config names, so that a slip
+// is told when it is saved and not by the first request.
+func (s *Snapshot) checkConfig(text string) error {
+	c, err := config.Parse([]byte(text))
+	if err != nil {
+		return err
+	}
+	if err := c.CheckProviders(slices.Collect(maps.Keys(s.specs))); err != nil {
+		return err
+	}
+	for node := range c.All() {
+		slug, managed := strings.CutPrefix(node.Provider, "@")
+		if !managed {
+			slug = strings.TrimPrefix(node.VirtualKey, "@")
+		}
+		if _, ok := s.managed[slug]; slug != "" && (managed || node.Provider == "") && !ok {
+			return fmt.Errorf("%s names @%s, and there is no provider entry with this slug", node.Path, slug)
+		}
+	}
+	return nil
 }
 
 func (s *Snapshot) addSpec(spec *provider.Spec) {

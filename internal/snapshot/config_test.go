@@ -1,0 +1,34 @@
+package snapshot_test
+
+import (
+	"strings"
+	"testing"
+
+	"modelgate/internal/provider"
+	"modelgate/internal/snapshot"
+)
+
+func TestASavedConfigNamesProvidersThatExist(t *testing.T) {
+	in := snapshot.Input{
+		Specs:     []*provider.Spec{{ID: "groq", BaseURL: "https://groq.example/v1", Aliases: []string{"quick"}}},
+		Providers: []snapshot.Managed{{Slug: "fast", Provider: "groq"}},
+	}
+	for _, tt := range []struct{ name, config, want string }{
+		{"a slug", `{"provider":"@fast"}`, ""},
+		{"a virtual key", `{"virtual_key":"fast"}`, ""},
+		{"an alias", `{"provider":"quick","api_key":"k"}`, ""},
+		{"none, the request names it", `{"retry":{"attempts":1}}`, ""},
+		{"no such slug", `{"strategy":{"mode":"single"},"targets":[{"provider":"@fats"}]}`, `config "pc": config.targets[0] names @fats`},
+		{"no such virtual key", `{"virtual_key":"fats"}`, `config "pc": config names @fats`},
+		{"no such provider", `{"provider":"grok","api_key":"k"}`, `did you mean "groq"?`},
+		{"invalid", `{"provider":7}`, `config "pc": AB01`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in.Configs = map[string]string{"pc": tt.config}
+			_, err := snapshot.Build(in)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("Build = %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
