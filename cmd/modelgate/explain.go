@@ -95,7 +95,11 @@ func (p *program) explainPast(ctx context.Context, ask asker, id string, asJSON 
 		fmt.Fprintf(p.out, "%s: %s\n", d.Path, d.Text)
 	}
 	for _, a := range e.Attempts {
-		fmt.Fprintf(p.out, "→ %s: %s, %d in %.0f ms %s\n", a.Target, a.Provider, a.Status, a.TookMS, a.Error)
+		answered := fmt.Sprint(a.Status)
+		if a.Status == 0 {
+			answered = "no answer"
+		}
+		fmt.Fprintln(p.out, strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, a.Provider, answered, a.TookMS, a.Error), ": "))
 	}
 	if e.OptionIndex == "" {
 		fmt.Fprintf(p.out, "answered %d by the gateway itself\n", e.Status)
