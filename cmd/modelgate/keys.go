@@ -71,6 +71,9 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	defer db.Close()
 	k := store.Key{Name: *name, Providers: words(*providers)}
 	for _, s := range words(*scopes) {
+		if err := access.Scope(s).Check(); err != nil {
+			return usage("%v", err)
+		}
 		k.Scopes = append(k.Scopes, access.Scope(s))
 	}
 	if *expires > 0 {

@@ -32,6 +32,16 @@ const (
 	ScopeLogsView    Scope = "logs.view"
 )
 
+// Check reports what is wrong with a scope that someone wrote.
+func (s Scope) Check() error {
+	switch s {
+	case ScopeAll, ScopeCompletions, ScopeModels, ScopeLogsList, ScopeLogsView:
+		return nil
+	}
+	return fmt.Errorf("there is no scope %q; scopes are %s, %s, %s, %s, and %s for all",
+		string(s), ScopeCompletions, ScopeModels, ScopeLogsList, ScopeLogsView, ScopeAll)
+}
+
 // Hash is the SHA-256 of a gateway key. Keys hold 256 random bits, so that a
 // plain hash can't be searched.
 type Hash [sha256.Size]byte

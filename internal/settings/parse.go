@@ -164,6 +164,11 @@ func (s *Settings) check(o Opener) (path string, err error) {
 		if _, err := access.ParseHash(k.SHA256); err != nil {
 			return fmt.Sprintf("keys[%d].sha256", i), err
 		}
+		for j, scope := range k.Scopes {
+			if err := access.Scope(scope).Check(); err != nil {
+				return fmt.Sprintf("keys[%d].scopes[%d]", i, j), err
+			}
+		}
 		if k.Config != "" && !configs[k.Config] {
 			return fmt.Sprintf("keys[%d].config", i), fmt.Errorf("there is no config with the slug %q", k.Config)
 		}
