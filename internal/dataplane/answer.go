@@ -52,7 +52,7 @@ func (x *exchange) note(res *pipeline.Response) {
 // seen takes into the record what the tap has read.
 func (x *exchange) seen(res *pipeline.Response) {
 	s, e := res.Tap.Seen(), &x.entry
-	e.ServedModel, e.Usage, e.Finish = s.Model, s.Usage, s.Finish
+	e.ServedModel, e.Usage, e.Finish = bounded(s.Model), s.Usage, bounded(s.Finish)
 	if s.Failed != "" && e.ErrorMessage == "" && e.ErrorSource != "client" {
 		e.ErrorSource, e.ErrorMessage = "provider", bounded(s.Failed)
 		if e.ErrorCode == "" {
@@ -61,7 +61,7 @@ func (x *exchange) seen(res *pipeline.Response) {
 	}
 }
 
-// bounded keeps what a provider wrote from filling the log.
+// bounded keeps what a client or a provider wrote from filling the log.
 func bounded(s string) string {
 	const most = 500
 	if len(s) <= most {
@@ -78,7 +78,7 @@ func (x *exchange) sign(h http.Header) {
 	if x.Retries != 0 {
 		retries = strconv.Itoa(x.Retries)
 	}
-	x.signed = [...]string{x.id, e.TraceID, e.Provider, x.Sent, e.OptionIndex, retries, e.CacheStatus,
+	x.signed = [...]string{x.id, e.TraceID, e.Provider, bounded(x.Sent), e.OptionIndex, retries, e.CacheStatus,
 		strconv.FormatInt(max(e.Overhead.Microseconds(), 0), 10)}
 	for i, name := range [...]string{api.HeaderRequestID, api.HeaderTraceID, api.HeaderProvider, api.HeaderModel,
 		api.HeaderOptionIndex, api.HeaderRetryCount, api.HeaderCacheStatus, api.HeaderOverhead} {

@@ -109,7 +109,7 @@ func (x *exchange) lift() {
 	if !ok {
 		return
 	}
-	x.Model, x.entry.Model = model, model
+	x.Model, x.entry.Model = model, bounded(model)
 	x.splitModel(model)
 }
 
@@ -135,7 +135,7 @@ func (x *exchange) splitModel(model string) {
 		return
 	}
 	x.want.provider = slug
-	x.Model, x.entry.Model = rest, rest
+	x.Model, x.entry.Model = rest, bounded(rest)
 	x.Edits = append(x.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
 }
 

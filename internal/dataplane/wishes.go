@@ -220,11 +220,11 @@ func traceParent(h http.Header) (trace, parent string, ok bool) {
 		return "", "", false
 	}
 	s := v[0]
-	if s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" || len(s) > 55 && s[:2] == "00" {
+	if s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" || len(s) > 55 && (s[:2] == "00" || s[55] != '-') {
 		return "", "", false
 	}
 	trace, parent = s[3:35], s[36:52]
-	if !lowerHex(s[:2]) || !lowerHex(trace) || !lowerHex(parent) || strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
+	if !lowerHex(s[:2]) || !lowerHex(s[53:55]) || !lowerHex(trace) || !lowerHex(parent) || strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
 		return "", "", false
 	}
 	return trace, parent, true

@@ -1,0 +1,209 @@
+package dataplane_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/gatewaytest"
+)
+
+func TestStatusesThatAreNoAnswer(t *testing.T) {
+	for _, line := range []string{
+		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nbare bytes",
+		"HTTP/1.1 099 Odd\r\nContent-Length: 2\r\n\r\n{}",
+		"HTTP/1.1 000 Odd\r\nContent-Length: 2\r\n\r\n{}",
+		"nonsense\r\n\r\n",
+	} {
+		g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(line)})
+		for _, path := range []string{"/chat/completions", "/any/path"} {
+			res := g.Post(path, plainChat)
+			if res.Status != 502 || errorOf(t, string(res.Body))["source"] != "gateway" {
+				t.Errorf("%s of %.20q: %d %s, want 502", path, line, res.Status, res.Body)
+			}
+			recorded(t, g.Entry(res), map[string]any{"status": 502, "error.source": "gateway"})
+		}
+		if strings.Contains(g.Log.String(), "panic") {
+			t.Errorf("%.20q made a handler panic:\n%s", line, g.Log)
+		}
+	}
+}
+
+// peak reads r to its end and returns its length and how much memory grew meanwhile.
+func peak(t *testing.T, r io.Reader) (length int64, grown uint64) {
+	t.Helper()
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse
+	}
+	runtime.GC()
+	before, most := heap(), uint64(0)
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := io.ReadFull(r, buf)
+		if length%(8<<20) == 0 {
+			most = max(most, heap())
+		}
+		length += int64(n)
+		if err != nil {
+			return length, most - min(before, most)
+		}
+	}
+}
+
+func TestAHugeAnswerStreamsThroughInBoundedMemory(t *testing.T) {
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	res, _ := open(t, g.Request("POST", "/chat/completions", simChat("sim-1+huge=100MB", false)))
+	n, grown := peak(t, res.Body)
+	if n != 100e6 || res.StatusCode != 200 {
+		t.Errorf("status %d, %d bytes, want 200 and %d", res.StatusCode, n, int64(100e6))
+	}
+	if grown > 48<<20 {
+		t.Errorf("memory grew by %d MiB for an answer of 100 MB", grown>>20)
+	}
+}
+
+func TestAHugeUploadStreamsThrough(t *testing.T) {
+	const size = 100 << 20
+	arrived := make(chan int64, 1)
+	most := make(chan uint64, 1)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, grown := peak(t, r.Body)
+		arrived <- n
+		most <- grown
+	})})
+	req := g.Request("POST", "/files", "", "content-type", "application/octet-stream")
+	req.Body = io.NopCloser(io.LimitReader(zeros{}, size))
+	req.ContentLength = size
+	if res := g.Do(req); res.Status != 200 {
+		t.Fatalf("status %d: %s", res.Status, res.Body)
+	}
+	if n := <-arrived; n != size {
+		t.Errorf("%d bytes arrived, want %d", n, size)
+	}
+	if grown := <-most; grown > 48<<20 {
+		t.Errorf("memory grew by %d MiB for an upload of 100 MiB", grown>>20)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestAGreatModelNameFillsNeitherTheLogNorAHeader(t *testing.T) {
+	handler, seen := asked(t)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
+	model := strings.Repeat("m", 1<<20)
+	res := g.Post("/chat/completions", strings.Replace(plainChat, `"m"`, `"`+model+`"`, 1))
+	if n := len(res.Header.Get("x-gateway-model")); n > 1000 {
+		t.Errorf("x-gateway-model has %d bytes", n)
+	}
+	if got, _ := g.Entry(res)["model"].(string); len(got) > 1000 {
+		t.Errorf("the recorded model has %d bytes", len(got))
+	}
+	if res.Status == 200 {
+		<-seen
+	}
+}
+
+func TestHeadersOfAnAnswer(t *testing.T) {
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Vendor: yes\r\nX-Gateway-Provider: forged\r\nSet-Cookie: a=1\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Length: " +
+		fmt.Sprint(len(answer)) + "\r\n\r\n" + answer)})
+	for _, path := range []string{"/chat/completions", "/any/path"} {
+		res := g.Post(path, plainChat, "x-gateway-trace-id", "t-1")
+		for name, want := range map[string]string{
+			"X-Vendor": "yes", "X-Gateway-Provider": "openai-compatible", "X-Hop": "", "X-Gateway-Trace-Id": "t-1",
+			"X-Gateway-Model": "m", "X-Gateway-Retry-Attempt-Count": "0", "X-Gateway-Cache-Status": "DISABLED", "X-Gateway-Last-Used-Option-Index": "config",
+		} {
+			if got := strings.Join(res.Header.Values(name), ","); got != want {
+				t.Errorf("%s: %s = %q, want %q", path, name, got, want)
+			}
+		}
+		if got := res.Header.Get("Set-Cookie") != ""; got != (path == "/any/path") {
+			t.Errorf("%s: a provider's cookie passed = %t", path, got)
+		}
+		if res.Header.Get("X-Gateway-Overhead-Us") == "" || !bytes.Equal(res.Body, []byte(answer)) {
+			t.Errorf("%s: overhead %q, body %s", path, res.Header.Get("X-Gateway-Overhead-Us"), res.Body)
+		}
+	}
+}
+
+func TestTheTraceOfARequest(t *testing.T) {
+	handler, _ := asked(t)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
+	const trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	for _, tt := range []struct {
+		name, parent string
+		read         bool
+	}{
+		{"version 00", "00-" + trace + "-" + span + "-01", true},
+		{"not sampled", "00-" + trace + "-" + span + "-00", true},
+		{"a later version", "cc-" + trace + "-" + span + "-01", true},
+		{"a later version with more", "cc-" + trace + "-" + span + "-01-what-the-future-brings", true},
+		{"a later version with more, not set apart", "cc-" + trace + "-" + span + "-01.what", false},
+		{"version 00 with more", "00-" + trace + "-" + span + "-01-more", false},
+		{"version ff", "ff-" + trace + "-" + span + "-01", false},
+		{"capital letters", "00-" + strings.ToUpper(trace) + "-" + span + "-01", false},
+		{"zero trace", "00-00000000000000000000000000000000-" + span + "-01", false},
+		{"zero span", "00-" + trace + "-0000000000000000-01", false},
+		{"too short", "00-" + trace + "-" + span, false},
+		{"flags that are no digits", "00-" + trace + "-" + span + "-0x", false},
+		{"a version that is no number", ".0-" + trace + "-" + span + "-01", false},
+	} {
+		res := g.Post("/chat/completions", plainChat, "traceparent", tt.parent)
+		got := res.Header.Get("x-gateway-trace-id")
+		if (got == trace) != tt.read || got == "" {
+			t.Errorf("%s: trace id %q, read = %t, want %t", tt.name, got, got == trace, tt.read)
+		}
+	}
+	res := g.Post("/chat/completions", plainChat, "traceparent", "00-"+trace+"-"+span+"-01", "x-gateway-trace-id", "mine")
+	recorded(t, g.Entry(res), map[string]any{"trace_id": "mine", "parent_span_id": span})
+}
+
+func TestTheListOfModels(t *testing.T) {
+	u := newScripted(t)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: keysFile(t) + "providers:\n" +
+		"  - {slug: listed, provider: groq, models: [b, a], api_key: \"${PATH}\"}\n" +
+		"  - {slug: dead, provider: openai-compatible, custom_host: \"http://127.0.0.1:1/v1\"}\n"})
+	ids := func(res gatewaytest.Response) (list []string) {
+		for _, m := range res.JSON(t)["data"].([]any) {
+			list = append(list, m.(map[string]any)["id"].(string))
+		}
+		return list
+	}
+	go func() { u.next() }() // the simulator's place is taken by one that never answers
+	began := time.Now()
+	res := g.Get("/models", "x-gateway-provider", "")
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the list took %v, want it within the deadline of 2s", took)
+	}
+	if got := fmt.Sprint(ids(res)); got != "[@listed/b @listed/a]" {
+		t.Errorf("models = %s, want those of @listed in their order", got)
+	}
+	if failed := fmt.Sprint(res.JSON(t)["failed_providers"]); !strings.Contains(failed, "@dead") || !strings.Contains(failed, "@simulator") {
+		t.Errorf("failed_providers = %s, want @dead and @simulator", failed)
+	}
+	recorded(t, g.Entry(res), map[string]any{"status": 200, "operation": "models"})
+	res = g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-narrow")
+	if got := fmt.Sprint(ids(res), res.JSON(t)["failed_providers"]); got != "[] <nil>" {
+		t.Errorf("a key limited to openai sees %s, want nothing", got)
+	}
+	if res := g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-reader"); res.Status != 403 {
+		t.Errorf("a key without models.list got %d, want 403", res.Status)
+	}
+	go func() {
+		c := u.next()
+		io.WriteString(c.w, `{"data":[{"id":"x/1"}]}`)
+		c.finish()
+	}()
+	res = g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-slug")
+	if got := fmt.Sprint(ids(res)); got != "[@simulator/x/1]" {
+		t.Errorf("a key limited to simulator sees %s", got)
+	}
+}
