@@ -70,7 +70,9 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 		return err
 	}
 	var q Question
-	if err := json.Unmarshal(x.Body.Bytes(), &q); err != nil {
+	d := json.NewDecoder(bytes.NewReader(x.Body.Bytes()))
+	d.DisallowUnknownFields() // a slip would explain another request
+	if err := d.Decode(&q); err != nil {
 		return apierr.New(apierr.Invalid, "POST /v1/explain takes {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
 	}
 	return p.answerJSON(w, x, p.Explain(r.Context(), x.Identity, q))

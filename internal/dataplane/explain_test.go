@@ -66,6 +66,14 @@ func TestExplainSendsNothingAndSaysWhy(t *testing.T) {
 	}
 }
 
+func TestExplainRefusesAQuestionWithASlip(t *testing.T) {
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	res := g.Post("/explain", `{"requst":{"body":{}},"config":{"provider":"@simulator"}}`)
+	if res.Status != 400 || !strings.Contains(string(res.Body), "requst") {
+		t.Errorf("status %d, %s; want 400 that names the slip", res.Status, res.Body)
+	}
+}
+
 func TestExplainTellsARefusalAsTheRequestWouldGetIt(t *testing.T) {
 	g := newSaved(t)
 	for _, tt := range []struct {
