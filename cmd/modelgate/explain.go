@@ -64,7 +64,7 @@ func (p *program) printExplanation(e dataplane.Explanation) {
 		}
 	}
 	if e.Status != http.StatusOK {
-		fmt.Fprintf(p.out, "✗ %d: %s\n", e.Status, e.Error)
+		fmt.Fprintf(p.out, "✗ %d: %s\n", e.Status, said(e.Error))
 	}
 }
 
@@ -144,14 +144,20 @@ func (a asker) do(ctx context.Context, method, path string, body []byte) ([]byte
 // refusal is what the gateway's error body says, and for a missing key how to
 // give one here.
 func refusal(status int, body []byte) error {
+	text := said(body)
+	if status == http.StatusUnauthorized {
+		text += " (--key or MODELGATE_BOOTSTRAP_KEY)"
+	}
+	return fmt.Errorf("the gateway answered %d: %s", status, text)
+}
+
+// said returns the message of an error body, or the body where it has none.
+func said(body []byte) string {
 	var e struct {
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(body, &e) != nil || e.Message == "" {
-		e.Message = string(bytes.TrimSpace(body))
+		return string(bytes.TrimSpace(body))
 	}
-	if status == http.StatusUnauthorized {
-		e.Message += " (--key or MODELGATE_BOOTSTRAP_KEY)"
-	}
-	return fmt.Errorf("the gateway answered %d: %s", status, e.Message)
+	return e.Message
 }
