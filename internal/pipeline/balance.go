@@ -22,16 +22,21 @@ type balance struct {
 // Handle draws a branch.
 func (b *balance) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	list := b.fit(x)
+	choose := func(list []int) int { return b.choose(x, list) }
+	if b.hedge.usable(x) && len(list) > 1 {
+		return b.hedge.race(ctx, x, b.ordered(b.from(choose(list), list)), never)
+	}
+	return b.among(list, choose, func(i int) (*Response, error) { return b.branches[i].Handle(ctx, x) })
+}
+
+func (b *balance) choose(x *Exchange, list []int) int {
 	i, kept := b.sticky.recall(x, list)
 	if !kept {
 		i = b.draw(list)
 		b.sticky.keep(x, i)
 	}
 	x.decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
-	if b.hedge.usable(x) && len(list) > 1 {
-		return b.hedge.race(ctx, x, b.ordered(b.from(i, list)), never)
-	}
-	return b.branches[i].Handle(ctx, x)
+	return i
 }
 
 // never are the statuses on which a balance leaves the branch it drew: none.

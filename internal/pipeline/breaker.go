@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -70,9 +71,7 @@ func (g *gate) enter() (probe, ok bool) {
 func (g *gate) leave(o outcome, probe bool, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if rest := max(o.retryAfter, o.empty); rest > 0 {
-		g.parked = now.Add(rest)
-	}
+	g.rest(o, now)
 	if probe {
 		g.probing = false
 	}
@@ -87,6 +86,31 @@ func (g *gate) leave(o outcome, probe bool, now time.Time) {
 	}
 }
 
+// park leaves the leaf alone for as long as an outcome asks, while whoever got
+// the outcome waits to try again.
+func (g *gate) park(o outcome, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rest(o, now)
+}
+
+// maxRest bounds how long one answer can put a leaf out of use: a header may
+// name any date.
+const maxRest = time.Hour
+
+func (g *gate) rest(o outcome, now time.Time) {
+	if rest := max(o.retryAfter, o.empty); rest > 0 {
+		g.parked = now.Add(min(rest, maxRest))
+	}
+}
+
+// release ends a probe that came to no outcome.
+func (g *gate) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.probing = false
+}
+
 type health uint8
 
 const (
@@ -95,24 +119,25 @@ const (
 	bad
 )
 
-// judge says what an outcome tells of the provider. Client faults tell
-// nothing, and a rate limit that names its end is what parking is for.
+// judge says what an outcome tells of the provider. Faults of the client or of
+// the gateway tell nothing, and a rate limit that names its end is what parking
+// is for.
 func (g *gate) judge(o outcome) health {
 	switch {
-	case o.final():
+	case o.success():
+		return good
+	case !o.provided():
 		return neutral
 	case g.rule.FailureStatusCodes != nil && slices.Contains(g.rule.FailureStatusCodes, o.status):
 		return bad
 	case g.rule.FailureStatusCodes != nil:
-		return good
+		return neutral
 	case o.status == http.StatusTooManyRequests && o.asked:
 		return neutral
 	case o.status >= 500, o.status == http.StatusRequestTimeout, o.status == http.StatusTooManyRequests:
 		return bad
-	case o.status >= 400:
-		return neutral
 	}
-	return good
+	return neutral
 }
 
 func (g *gate) fail(probe bool, now time.Time) {
@@ -162,6 +187,13 @@ type gated struct {
 	next Handler
 }
 
+// errProbed is the cause of a refusal because another request probes the leaf.
+var errProbed = errors.New("circuit open")
+
+// refused reports whether a gate let nothing out. Whatever statuses a config
+// lists, another target may then be asked: this one was not.
+func refused(err error) bool { return errors.Is(err, errProbed) }
+
 // Handle refuses while another request probes an open circuit.
 func (h *gated) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	if x.Plan != nil { // a dry run tells nothing about the target
@@ -170,14 +202,22 @@ func (h *gated) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	probe, ok := h.gate.enter()
 	if !ok {
 		x.decide(h.path, "circuit open, a probe is under way")
-		return nil, apierr.New(apierr.Unavailable, "%s: the circuit breaker is open; another request is probing the target", h.path).WithCode("circuit_open")
+		return nil, apierr.New(apierr.Unavailable, "%s: the circuit breaker is open; another request is probing the target", h.path).
+			WithCode("circuit_open").WithCause(errProbed)
 	}
 	if probe {
 		x.decide(h.path, "circuit open, probing")
 	}
+	ended := false
+	defer func() {
+		if probe && !ended { // a panic must not keep the circuit open for good
+			h.gate.release()
+		}
+	}()
 	x.Retries = 0
 	res, err := h.next.Handle(ctx, x)
 	now := time.Now()
+	ended = true
 	h.gate.leave(outcomeOf(res, err, now), probe, now)
 	return res, err
 }

@@ -10,6 +10,10 @@ import (
 type Compiler struct {
 	Engine *Engine
 	State  *State
+
+	// Call returns what calls a target, given its effective settings, in place
+	// of a Leaf: for simulations. Nil calls providers.
+	Call func(leaf *config.Config) Handler
 }
 
 // Tree is a compiled config: a handler per node.
@@ -59,9 +63,12 @@ func (b *build) node(parent, n *config.Config) branch {
 		return out
 	}
 	var branches []branch
-	for _, t := range n.Targets {
+	for i, t := range n.Targets {
 		child := b.node(eff, t)
 		branches = append(branches, child)
+		if n.Strategy.Mode == config.Single && i > 0 {
+			continue // it is never called, so its state says nothing of the node's
+		}
 		out.gates = append(out.gates, child.gates...)
 		out.leaves = append(out.leaves, child.leaves...)
 	}
@@ -98,6 +105,21 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 // call, the call goes out.
 func (b *build) leaf(n *config.Config) (Handler, []*gate) {
 	b.tree.Leaves = append(b.tree.Leaves, n)
+	g := b.State.gate(b.key, n.Path, n.Breaker)
+	var h Handler = &gated{gate: g, path: n.Path, next: newRetry(n, b.Engine, g, b.call(n))}
+	if names := unoffered(n); len(names) > 0 {
+		h = announcing{names, h}
+	}
+	if denies(n) {
+		h = unguarded{n.Path}
+	}
+	return h, []*gate{g}
+}
+
+func (b *build) call(n *config.Config) Handler {
+	if b.Call != nil {
+		return b.Call(n)
+	}
 	call := &Leaf{
 		Engine:   b.Engine,
 		Path:     n.Path,
@@ -110,15 +132,7 @@ func (b *build) leaf(n *config.Config) (Handler, []*gate) {
 	}
 	call.Model, _ = n.OverrideParams.Text("model")
 	call.DefaultModel, _ = n.DefaultParams.Text("model")
-	g := b.State.gate(b.key, n.Path, n.Breaker)
-	var h Handler = &gated{gate: g, path: n.Path, next: newRetry(n, b.Engine, call)}
-	if names := unoffered(n); len(names) > 0 {
-		h = announcing{names, h}
-	}
-	if denies(n) {
-		h = unguarded{n.Path}
-	}
-	return h, []*gate{g}
+	return call
 }
 
 func edits(o config.Object) []jsonedit.Edit {

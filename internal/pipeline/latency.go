@@ -22,21 +22,33 @@ const decay = 10 * time.Second
 
 // Handle calls the better of two.
 func (f *fastest) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	list := f.fit(x)
-	i := f.choose(list)
-	x.decide(f.branches[i].path, "chosen by latency")
-	if x.Plan != nil {
-		return f.branches[i].Handle(ctx, x)
-	}
+	return f.among(f.fit(x), f.choose, func(i int) (*Response, error) {
+		x.decide(f.branches[i].path, "chosen by latency")
+		if x.Plan != nil {
+			return f.branches[i].Handle(ctx, x)
+		}
+		return f.timed(ctx, x, i)
+	})
+}
+
+// timed calls a branch and takes the time.
+func (f *fastest) timed(ctx context.Context, x *Exchange, i int) (*Response, error) {
 	began := time.Now()
 	f.speeds.start(i)
+	defer f.speeds.leave(i)
 	res, err := f.branches[i].Handle(ctx, x)
 	now := time.Now()
 	took := now.Sub(began)
-	if !outcomeOf(res, err, now).success() {
-		took = max(took, time.Second) // a quick refusal is not speed
+	switch o := outcomeOf(res, err, now); {
+	case o.refused:
+		// It was not asked.
+	case o.final():
+		f.speeds.atLeast(i, took, now) // nobody knows how long it would have taken
+	case o.success():
+		f.speeds.measure(i, took, now)
+	default:
+		f.speeds.measure(i, max(took, time.Second), now) // a quick refusal is not speed
 	}
-	f.speeds.end(i, took, now)
 	return res, err
 }
 
@@ -70,11 +82,25 @@ func (s *speeds) start(i int) {
 	s.of[i].open++
 }
 
-func (s *speeds) end(i int, took time.Duration, now time.Time) {
+func (s *speeds) leave(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[i].open--
+}
+
+// atLeast takes in an answer that was not waited for.
+func (s *speeds) atLeast(i int, took time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := &s.of[i]; took > v.now(now) {
+		v.average, v.at = took, now
+	}
+}
+
+func (s *speeds) measure(i int, took time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := &s.of[i]
-	v.open--
 	if old := v.now(now); took < old {
 		w := math.Exp(-float64(now.Sub(v.at)) / float64(decay))
 		took = time.Duration(w*float64(old) + (1-w)*float64(took))

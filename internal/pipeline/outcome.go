@@ -16,6 +16,7 @@ type outcome struct {
 	status     int
 	kind       apierr.Kind // of an error made by the gateway
 	failed     bool        // the gateway made an error
+	refused    bool        // a gate let nothing out
 	retryAfter time.Duration
 	asked      bool          // the provider said when to come back
 	empty      time.Duration // until a rate limit that is used up is filled again
@@ -24,7 +25,7 @@ type outcome struct {
 func outcomeOf(res *Response, err error, now time.Time) outcome {
 	if err != nil {
 		e := apierr.From(err)
-		return outcome{status: e.Status(), kind: e.Kind, failed: true}
+		return outcome{status: e.Status(), kind: e.Kind, failed: true, refused: refused(err)}
 	}
 	o := outcome{status: res.Status}
 	switch res.Status {
@@ -71,13 +72,19 @@ func (o outcome) network() bool {
 	return o.failed && (o.kind == apierr.UpstreamFailed || o.kind == apierr.UpstreamTimeout)
 }
 
+// provided reports whether the outcome is the provider's doing: its answer, or
+// that none came in time.
+func (o outcome) provided() bool {
+	return !o.failed || o.network() || o.kind == apierr.Timeout
+}
+
 // triggers reports whether a fallback leaves a branch with this outcome. Nil
 // codes mean every outcome that is no success.
 func (o outcome) triggers(codes []int) bool {
 	if o.final() {
 		return false
 	}
-	if codes == nil {
+	if codes == nil || o.refused {
 		return !o.success()
 	}
 	return slices.Contains(codes, o.status)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"time"
 
@@ -63,6 +64,19 @@ func (p *picker) ordered(list []int) []*branch {
 	return out
 }
 
+// among calls one of the branches in list, which choose picks. When a gate lets
+// nothing out, since another request probes there, it goes on with the others.
+func (p *picker) among(list []int, choose func([]int) int, call func(int) (*Response, error)) (*Response, error) {
+	for {
+		i := choose(list)
+		res, err := call(i)
+		if len(list) == 1 || !refused(err) {
+			return res, err
+		}
+		list = slices.DeleteFunc(list, func(n int) bool { return n == i })
+	}
+}
+
 // fallback tries its branches in order until one ends in an outcome that
 // triggers nothing. The last one tried is the answer.
 type fallback struct {
@@ -84,7 +98,7 @@ func (f *fallback) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	for n, i := range list {
 		b := &f.branches[i]
 		last := n == len(list)-1
-		x.elsewhere = further || !last
+		x.elsewhere = further || !last && rateLimited.triggers(f.codesOf(b))
 		res, err := b.Handle(ctx, x)
 		o := outcomeOf(res, err, time.Now())
 		f.continued(ctx, x, res, list[n+1:])
@@ -98,6 +112,10 @@ func (f *fallback) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	}
 	return nil, apierr.From(errNoTarget)
 }
+
+// rateLimited is the outcome for which a leaf does not wait when another target
+// can serve now.
+var rateLimited = outcome{status: http.StatusTooManyRequests}
 
 func (f *fallback) codesOf(b *branch) []int {
 	if b.codes != nil {

@@ -27,13 +27,14 @@ type retry struct {
 	path     string
 	next     Handler
 	engine   *Engine
-	attempts int // repetitions after the first attempt
+	gate     *gate // of the target
+	attempts int   // repetitions after the first attempt
 	clamped  bool
 	codes    []int
 	obey     bool // wait as long as the provider asks
 }
 
-func newRetry(n *config.Config, e *Engine, next Handler) Handler {
+func newRetry(n *config.Config, e *Engine, g *gate, next Handler) Handler {
 	attempts, clamped := n.Retry.Limited()
 	if attempts == 0 {
 		return next
@@ -42,7 +43,7 @@ func newRetry(n *config.Config, e *Engine, next Handler) Handler {
 	if codes == nil {
 		codes = usualRetry
 	}
-	return &retry{path: n.Path, next: next, engine: e, attempts: attempts, clamped: clamped, codes: codes, obey: n.Retry.UseRetryAfter}
+	return &retry{path: n.Path, next: next, engine: e, gate: g, attempts: attempts, clamped: clamped, codes: codes, obey: n.Retry.UseRetryAfter}
 }
 
 // Handle repeats until an attempt ends in something that is not to be retried,
@@ -57,7 +58,7 @@ func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 		x.Retries = n
 		res, err := r.next.Handle(ctx, x)
 		o := outcomeOf(res, err, time.Now())
-		if !r.wants(o) || x.spentBody() {
+		if !r.wants(o) {
 			return res, err
 		}
 		wait, ok := r.wait(x, o, n, waited)
@@ -69,6 +70,7 @@ func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 		if res != nil {
 			res.Close()
 		}
+		r.gate.park(o, time.Now()) // nobody else calls it meanwhile who has a choice
 		waited += wait
 		x.Waited += wait // waiting for a provider is not the gateway's own time
 		if err := sleep(ctx, wait); err != nil {
@@ -87,9 +89,10 @@ func (r *retry) wants(o outcome) bool {
 }
 
 // wait returns how long to wait before the next try, and false when there is
-// none: none is left, the wait is too long, or another target can serve now.
+// none: none is left, the body is spent, the wait is too long, or another
+// target can serve now.
 func (r *retry) wait(x *Exchange, o outcome, n int, waited time.Duration) (time.Duration, bool) {
-	if n >= r.attempts {
+	if n >= r.attempts || x.spentBody() {
 		return 0, false
 	}
 	d := time.Duration(r.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))

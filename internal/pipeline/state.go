@@ -43,20 +43,30 @@ func (s *State) gate(key, path string, b *config.Breaker) *gate {
 		s.gates = make(map[string]*gate)
 	}
 	if len(s.gates) >= maxStates {
-		s.dropIdleGates(time.Now())
+		s.dropGates(time.Now())
 	}
 	g := &gate{rule: b}
 	s.gates[id] = g
 	return g
 }
 
-// dropIdleGates forgets gates that say nothing: closed, without failures and
-// not parked. A compiled tree that still holds one keeps using it.
-func (s *State) dropIdleGates(now time.Time) {
+// dropGates forgets gates that say nothing: closed, without failures and not
+// parked; and some others when too few of them do. A compiled tree that still
+// holds one keeps using it.
+func (s *State) dropGates(now time.Time) {
+	spare := maxStates / 10
 	for id, g := range s.gates {
 		if g.idle(now) {
 			delete(s.gates, id)
+			spare--
 		}
+	}
+	for id := range s.gates {
+		if spare <= 0 {
+			return
+		}
+		delete(s.gates, id)
+		spare--
 	}
 }
 
