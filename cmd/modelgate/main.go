@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -48,6 +49,9 @@ type program struct {
 }
 
 func main() {
+	// net/http prints to the standard logger what providers send out of turn,
+	// and that may be anyone's text.
+	log.SetOutput(io.Discard)
 	p := &program{os.Stdin, os.Stdout, os.Stderr, os.Getenv}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
 }

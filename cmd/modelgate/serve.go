@@ -150,6 +150,9 @@ func (p *program) greet(s *server.Server) {
 	if a := s.AdminAddr(); a != nil {
 		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)
 	}
+	if s.Providers() == 0 {
+		fmt.Fprint(p.out, "no managed provider yet: send a provider's own key along, or list providers in a file given with --config; docs/settings.md shows how\n")
+	}
 	if key := s.FirstKey(); !key.Empty() {
 		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown this once:\n\n  %s\n\nMore with `modelgate keys create --data %s --name NAME`.\n", key.Reveal(), s.Data)
 	}

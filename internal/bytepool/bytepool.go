@@ -175,6 +175,9 @@ func (b *Buffer) Reader() io.ReadCloser {
 	return &reader{buf: b}
 }
 
+// Open is Reader for callers that ask for a body by name. It never fails.
+func (b *Buffer) Open() (io.ReadCloser, error) { return b.Reader(), nil }
+
 type reader struct {
 	mu  sync.Mutex
 	buf *Buffer // nil once closed; guarded by mu

@@ -117,6 +117,9 @@ func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
 	x.entry.FirstToken = time.Since(x.entry.Time)
 	n, err := w.Write(res.Bytes)
 	x.entry.ResponseBytes += int64(n)
+	if f, ok := w.(http.Flusher); ok && err == nil {
+		f.Flush() // now, and not after recording: the log may be slow
+	}
 	x.finish(err)
 }
 

@@ -53,6 +53,9 @@ func TestABrokenStreamGoesOnWithTheNextTarget(t *testing.T) {
 			if first == "" || !strings.Contains(streamText(rest), "echo: Your answer above was cut off") {
 				t.Errorf("text %q then %q, want the second target's continuation", first, streamText(rest))
 			}
+			if err := g.Sim.Wait(t.Context(), 2); err != nil {
+				t.Fatal(err)
+			}
 			requests := g.Sim.Requests()
 			if len(requests) != 2 || !strings.Contains(string(requests[1].Body), `{"role":"assistant","content":"`+first+`"},{"role":"user"`) {
 				t.Errorf("the second target was asked %s", requests[len(requests)-1].Body)

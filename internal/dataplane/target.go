@@ -111,9 +111,7 @@ func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) 
 	}
 	// The address of a row without placeholders is the same for everyone.
 	if bare, ok := x.snap.Bare(spec); ok && c.customHost == "" && !strings.Contains(spec.BaseURL, "{") {
-		t := *bare
-		t.Key, t.Options = c.key, c.options
-		return &t, nil
+		return bare.With(c.key, c.options), nil
 	}
 	if c.customHost != "" {
 		base, err := x.reach.CheckHost(c.customHost)

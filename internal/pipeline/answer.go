@@ -37,7 +37,6 @@ func (l *Leaf) answer(w watch, x *Exchange, res *http.Response) (*Response, erro
 		Length: res.ContentLength,
 		Raw:    res,
 		watch:  w,
-		close:  func() { res.Body.Close(); w.stop() },
 	}
 	if out.Status < 200 { // 101 would hand the client the bare connection
 		return nil, l.unreadable("status " + strconv.Itoa(out.Status))
@@ -51,7 +50,8 @@ func (l *Leaf) answer(w watch, x *Exchange, res *http.Response) (*Response, erro
 // passThrough hands the body on as it arrives; the idle limit holds between reads.
 func (l *Leaf) passThrough(w watch, out *Response) (*Response, error) {
 	w.eventCame()
-	out.Body = &arriving{l: l, w: w, res: out.Raw, src: out.Raw.Body}
+	out.arriving = arriving{l: l, w: w, res: out.Raw, src: out.Raw.Body}
+	out.Body = &out.arriving
 	return out, nil
 }
 
@@ -61,7 +61,8 @@ func (l *Leaf) unified(w watch, x *Exchange, out *Response) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := &arriving{l: l, w: w, res: out.Raw, src: src}
+	out.arriving = arriving{l: l, w: w, res: out.Raw, src: src}
+	body := &out.arriving
 	kind := mediaType(out.Header.Get("Content-Type"))
 	switch {
 	case out.Status >= 300 && out.Status <= 399:

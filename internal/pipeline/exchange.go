@@ -142,9 +142,10 @@ type Response struct {
 	Length int64          // of Body; -1 when not announced
 	Raw    *http.Response // what Body is read from, for its trailer
 
-	watch watch
-	held  *bytepool.Buffer // behind Bytes or the beginning of Body; may be nil
-	close func()
+	watch    watch
+	arriving arriving         // what Body, Bytes or Events are read from
+	held     *bytepool.Buffer // behind Bytes or the beginning of Body; may be nil
+	after    []func()         // called last by Close
 }
 
 // Pause stops the idle clock while the client is slow to take Body; Resume
@@ -156,11 +157,20 @@ func (r *Response) Resume() { r.watch.dog.Resume() }
 
 // Close lets go of the connection and of the buffers behind the response.
 func (r *Response) Close() {
-	if r.close != nil {
-		r.close()
-	}
+	r.letGo()
 	if r.held != nil {
 		r.held.Release()
+	}
+	for _, f := range r.after {
+		f()
+	}
+}
+
+// letGo ends the attempt behind the response. Further calls do nothing.
+func (r *Response) letGo() {
+	if r.Raw != nil {
+		r.Raw.Body.Close()
+		r.watch.stop()
 	}
 }
 

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -37,11 +39,13 @@ func (h hedge) race(ctx context.Context, x *Exchange, order []*branch, codes fun
 	slow := time.NewTimer(h.Delay)
 	defer slow.Stop()
 	r.start()
+	further := 0 // started because others were slow
 	for {
 		select {
 		case <-slow.C:
-			if len(r.running) <= h.Max && r.more() {
+			if further < max(h.Max, 1) && r.more() {
 				x.decide(r.order[r.next].path, "no answer within %v, a further target is started", h.Delay)
+				further++
 				r.start()
 				slow.Reset(h.Delay)
 			}
@@ -84,9 +88,20 @@ func (r *raceState) start() {
 	r.next++
 	r.running = append(r.running, one)
 	r.wg.Go(func() {
-		one.res, one.err = one.b.Handle(ctx, one.x)
-		r.ended <- one
+		defer func() { r.ended <- one }()
+		one.run(ctx)
 	})
+}
+
+// run calls the branch. A panic becomes an error of the branch: nobody above it
+// on this goroutine catches one.
+func (one *runner) run(ctx context.Context) {
+	defer func() {
+		if v := recover(); v != nil {
+			one.err = fmt.Errorf("panic of type %T: %s", v, debug.Stack())
+		}
+	}()
+	one.res, one.err = one.b.Handle(ctx, one.x)
 }
 
 // won hands out the winner's answer. The losers are cancelled now and waited
@@ -98,7 +113,10 @@ func (r *raceState) won(winner *runner) (*Response, error) {
 		l.cancel()
 	}
 	r.join(winner)
-	r.x.Sent, r.x.Retries, r.x.Params, r.x.Notes = winner.x.Sent, winner.x.Retries, winner.x.Params, winner.x.Notes
+	r.x.Sent, r.x.Retries, r.x.Params = winner.x.Sent, winner.x.Retries, winner.x.Params
+	for _, n := range winner.x.Notes {
+		r.x.note(n)
+	}
 	e, w := r.x.Entry, winner.x.Entry
 	e.Provider, e.Slug, e.OptionIndex = w.Provider, w.Slug, w.OptionIndex
 	finish := func() {
@@ -114,13 +132,7 @@ func (r *raceState) won(winner *runner) (*Response, error) {
 		finish()
 		return nil, winner.err
 	}
-	inner := winner.res.close
-	winner.res.close = func() {
-		if inner != nil {
-			inner()
-		}
-		finish()
-	}
+	winner.res.after = append(winner.res.after, finish)
 	return winner.res, winner.err
 }
 
@@ -131,12 +143,15 @@ func (r *raceState) join(one *runner) {
 	r.x.Waited = max(r.x.Waited, one.x.Waited)
 }
 
-// lose marks attempts that were given up because another was quicker.
+// lose marks the attempt that was given up because another was quicker. Those
+// before it ended by themselves.
 func (one *runner) lose() {
-	for i := range one.x.Entry.Attempts {
-		if a := &one.x.Entry.Attempts[i]; one.err != nil && apierr.From(one.err).Kind == apierr.ClientGone {
-			a.Error = "cancelled: another target answered first"
-		}
+	n := len(one.x.Entry.Attempts)
+	if n == 0 || one.err == nil || apierr.From(one.err).Kind != apierr.ClientGone {
+		return
+	}
+	if last := &one.x.Entry.Attempts[n-1]; last.Status == 0 {
+		last.Error = "cancelled: another target answered first"
 	}
 }
 
@@ -152,25 +167,26 @@ func (x *Exchange) fork() *Exchange {
 	entry := *x.Entry
 	entry.Attempts = nil
 	return &Exchange{
-		Entry:     &entry,
-		Identity:  x.Identity,
-		Client:    x.Client,
-		Operation: x.Operation,
-		Method:    x.Method,
-		Path:      x.Path,
-		Query:     x.Query,
-		Header:    x.Header,
-		Families:  x.Families,
-		Body:      x.Body,
-		Doc:       x.Doc,
-		Length:    x.Length,
-		Model:     x.Model,
-		Edits:     slices.Clip(x.Edits),
-		Stream:    x.Stream,
-		Resolve:   x.Resolve,
-		Prices:    x.Prices,
-		Budget:    x.Budget,
-		Explain:   x.Explain,
-		elsewhere: x.elsewhere,
+		Entry:      &entry,
+		Identity:   x.Identity,
+		Client:     x.Client,
+		Operation:  x.Operation,
+		Method:     x.Method,
+		Path:       x.Path,
+		Query:      x.Query,
+		EmptyQuery: x.EmptyQuery,
+		Header:     x.Header,
+		Families:   x.Families,
+		Body:       x.Body,
+		Doc:        x.Doc,
+		Length:     x.Length,
+		Model:      x.Model,
+		Edits:      slices.Clip(x.Edits),
+		Stream:     x.Stream,
+		Resolve:    x.Resolve,
+		Prices:     x.Prices,
+		Budget:     x.Budget,
+		Explain:    x.Explain,
+		elsewhere:  x.elsewhere,
 	}
 }

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -115,12 +114,14 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 
 func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
 	w := l.watch(ctx, x)
-	req, release, err := l.request(w, x)
+	req, body, err := l.request(w, x)
+	if body != nil {
+		defer body.Release() // the transport holds it for as long as it reads
+	}
 	if err != nil {
 		w.stop()
 		return nil, err
 	}
-	defer release()
 	res, err := l.Client.Do(req, l.Target.Guarded)
 	if err != nil {
 		err = l.failure(w, req, err)
@@ -137,9 +138,9 @@ func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
 	return out, nil
 }
 
-// request builds the attempt's HTTP request. release lets go of the edited
-// body; the transport holds it for as long as it reads.
-func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, release func(), err error) {
+// request builds the attempt's HTTP request. body is what it sends, held once
+// for the caller; nil when there is none or when it streams through.
+func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, body *bytepool.Buffer, err error) {
 	call := provider.Call{
 		Operation:  x.Operation,
 		Method:     x.Method,
@@ -151,16 +152,11 @@ func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, release func(),
 	if call.Header, err = l.header(x); err != nil {
 		return nil, nil, err
 	}
-	release, err = l.body(w, x, &call)
-	if err != nil {
+	if body, err = l.body(w, x, &call); err != nil {
 		return nil, nil, err
 	}
 	req, err = provider.NewRequest(w.context(), l.Target, &call)
-	if err != nil {
-		release()
-		return nil, nil, err
-	}
-	return req, release, nil
+	return req, body, err
 }
 
 // header returns what the client's headers give the provider: all of them on
@@ -222,28 +218,22 @@ func notForwarded(name, why string) error {
 		WithParam("x-gateway-forward-headers")
 }
 
-func nothing() {}
-
 // body attaches the exchange's body to the call, with the target's edits
 // spliced in where it is JSON.
-func (l *Leaf) body(w watch, x *Exchange, call *provider.Call) (release func(), err error) {
+func (l *Leaf) body(w watch, x *Exchange, call *provider.Call) (*bytepool.Buffer, error) {
 	if x.Upload != nil {
-		call.Body, call.Trailer = provider.Body{Open: w.upload(x), Length: x.Length}, x.Trailer
-		return nothing, nil
+		call.Body, call.Trailer = provider.Body{Source: uploads{x, w.dog}, Length: x.Length}, x.Trailer
+		return nil, nil
 	}
 	if x.Body == nil {
-		return nothing, nil
+		return nil, nil
 	}
 	buf, err := l.shaped(x)
 	if err != nil {
 		return nil, err
 	}
-	call.Body = provider.Body{
-		Open:       func() (io.ReadCloser, error) { return buf.Reader(), nil },
-		Length:     int64(buf.Len()),
-		Replayable: true,
-	}
-	return buf.Release, nil
+	call.Body = provider.Body{Source: buf, Length: int64(buf.Len()), Replayable: true}
+	return buf, nil
 }
 
 func outOfMemory(err error) error {

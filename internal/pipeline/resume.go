@@ -21,6 +21,7 @@ type resume struct {
 	x    *Exchange
 	rest []int // branches that are left
 	res  *Response
+	now  *Response // whose stream is read: res, or what goes on with it
 
 	said []byte // text of the answer so far
 	// bound is true once the answer holds what can't be continued in words:
@@ -38,7 +39,7 @@ func (f *fallback) continued(ctx context.Context, x *Exchange, res *Response, re
 	if !wanted || !able || res == nil || res.Events == nil {
 		return
 	}
-	r := &resume{f: f, ctx: ctx, x: x, rest: rest, res: res}
+	r := &resume{f: f, ctx: ctx, x: x, rest: rest, res: res, now: res}
 	s := res.Events
 	s.resume = r
 	if s.primed {
@@ -66,6 +67,7 @@ func (r *resume) next(s *Events) (sse.Event, error) {
 	if err == io.EOF && (seen.Finished || seen.Terminated) || seen.Finished || r.ctx.Err() != nil {
 		return e, err
 	}
+	r.now.letGo() // before another target is asked
 	marker, ok := r.goOn(s, c)
 	if !ok {
 		return e, err
@@ -112,8 +114,8 @@ func (r *resume) take(s *Events, next *Response, child *Exchange) {
 	n := next.Events
 	s.reader, s.tap, s.watch, s.fail = n.reader, n.tap, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
-	inner := r.res.close
-	r.res.close = func() { inner(); next.Close() }
+	r.res.after = append(r.res.after, next.Close)
+	r.now = next
 	r.res.Tap, r.res.Target = next.Tap, next.Target
 	e := r.x.Entry
 	e.Provider, e.Slug, e.OptionIndex = child.Entry.Provider, child.Entry.Slug, child.Entry.OptionIndex

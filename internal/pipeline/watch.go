@@ -64,11 +64,15 @@ func (w watch) stop() {
 	}
 }
 
-// upload returns an opener for a body that streams through. Each read starts
-// the wait for the answer's head anew: a long upload is not a slow provider.
-func (w watch) upload(x *Exchange) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return &uploading{x, w.dog}, nil }
+// uploads opens a body that streams through. Each read starts the wait for the
+// answer's head anew: a long upload is not a slow provider.
+type uploads struct {
+	x   *Exchange
+	dog *upstream.Watchdog
 }
+
+// Open implements provider.Source.
+func (u uploads) Open() (io.ReadCloser, error) { return &uploading{u.x, u.dog}, nil }
 
 type uploading struct {
 	x   *Exchange
@@ -76,7 +80,12 @@ type uploading struct {
 }
 
 func (u *uploading) Read(p []byte) (int, error) {
+	// The flag is raised before the attempt is looked at: once an attempt has
+	// ended, either nothing more is read for it or the body counts as spent.
 	u.x.uploadRead.Store(true)
+	if err := u.dog.Context().Err(); err != nil {
+		return 0, err
+	}
 	n, err := u.x.Upload.Read(p)
 	u.dog.Phase(upstream.Header)
 	return n, err

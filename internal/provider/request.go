@@ -9,6 +9,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/secret"
 )
 
 // Call is one operation asked of a target.
@@ -38,12 +39,17 @@ type Call struct {
 
 // Body is what a call sends. The zero value sends nothing.
 type Body struct {
-	// Open returns the body from its start. Nil means there is none.
-	Open func() (io.ReadCloser, error)
+	// Source gives the body. Nil means there is none.
+	Source Source
 	// Length is the number of bytes, or -1 when it is not known.
 	Length int64
 	// Replayable is true when Open may be called again.
 	Replayable bool
+}
+
+// Source opens a body from its start.
+type Source interface {
+	Open() (io.ReadCloser, error)
 }
 
 // NewRequest returns the HTTP request of c for t. An operation that the
@@ -73,10 +79,10 @@ func NewRequest(ctx context.Context, t *Target, c *Call) (*http.Request, error) 
 }
 
 func attach(req *http.Request, b *Body) error {
-	if b.Open == nil {
+	if b.Source == nil {
 		return nil
 	}
-	body, err := b.Open()
+	body, err := b.Source.Open()
 	if err != nil {
 		return err
 	}
@@ -87,7 +93,7 @@ func attach(req *http.Request, b *Body) error {
 		req.Body = http.NoBody
 	}
 	if b.Replayable {
-		req.GetBody = b.Open
+		req.GetBody = b.Source.Open
 	}
 	return nil
 }
@@ -95,6 +101,9 @@ func attach(req *http.Request, b *Body) error {
 // url returns the address of c: the row's path for a unified operation, the
 // client's own path after the base address for pass-through.
 func (t *Target) url(c *Call) (*url.URL, error) {
+	if u, ok := t.urls[c.Operation]; ok && c.Query == "" {
+		return u, nil // shared: nobody below changes it
+	}
 	path := c.Path
 	if c.Operation != api.Proxy {
 		row, ok := t.Path(c.Operation)
@@ -186,10 +195,10 @@ func (t *Target) header(c *Call) http.Header {
 func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
 	if !t.Key.Empty() {
 		switch {
-		case a.Header != "" && a.Scheme != "":
-			req.Header[a.Header] = []string{a.Scheme + " " + t.Key.Reveal()}
+		case a.Header != "" && t.credential != nil:
+			req.Header[a.Header] = t.credential
 		case a.Header != "":
-			req.Header[a.Header] = []string{t.Key.Reveal()}
+			req.Header[a.Header] = a.value(t.Key)
 		case a.Query != "":
 			req.URL.RawQuery = joinQuery(req.URL.RawQuery, a.Query+"="+url.QueryEscape(t.Key.Reveal()))
 		}
@@ -216,4 +225,15 @@ func alone(h http.Header, name string) {
 			delete(h, other)
 		}
 	}
+}
+
+// value returns the credential as its header holds it, nil when it has none.
+func (a *Auth) value(key secret.String) []string {
+	switch {
+	case a.Header == "" || key.Empty():
+		return nil
+	case a.Scheme != "":
+		return []string{a.Scheme + " " + key.Reveal()}
+	}
+	return []string{key.Reveal()}
 }

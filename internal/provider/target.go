@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/secret"
 )
@@ -25,6 +26,36 @@ type Target struct {
 
 	Key     secret.String
 	Options map[string]string
+
+	// urls and credential are what is the same for every call; see Prepare.
+	urls       map[api.Operation]*url.URL
+	credential []string
+}
+
+// Prepare computes once what is the same for every call of a target that
+// serves many, and returns t. It is for the target's maker, before t is shared.
+func (t *Target) Prepare() *Target {
+	t.credential = t.Auth.value(t.Key)
+	if t.Spec.URL != nil || t.Auth.Query != "" || t.Auth.Sign != nil {
+		return t // these change the address of each call
+	}
+	t.urls = make(map[api.Operation]*url.URL, len(t.Paths))
+	for op, path := range t.Paths {
+		if strings.Contains(path, "{") {
+			continue
+		}
+		if u, err := t.join(path, ""); err == nil {
+			t.urls[op] = u
+		}
+	}
+	return t
+}
+
+// With returns the same target for another credential and other options.
+func (t *Target) With(key secret.String, options map[string]string) *Target {
+	other := *t
+	other.Key, other.Options, other.credential = key, options, nil
+	return &other
 }
 
 // Settings is what turns a spec into a target. The zero value asks for the

@@ -235,6 +235,9 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 // none, empty on every later start. It can't be shown again.
 func (s *Server) FirstKey() secret.String { return s.firstKey }
 
+// Providers returns the number of managed providers.
+func (s *Server) Providers() int { return len(s.holder.Load().Slugs()) }
+
 // Addr returns the address of the API, and AdminAddr that of metrics and
 // health, nil when there is none.
 func (s *Server) Addr() net.Addr { return s.apiAddr.Addr() }

@@ -120,7 +120,7 @@ func (s *Snapshot) addSpec(spec *provider.Spec) {
 	}
 	// Rows that need an option or a custom host have no target of their own.
 	if t, err := provider.NewTarget(spec, provider.Settings{}); err == nil {
-		s.bare[spec.ID] = t
+		s.bare[spec.ID] = t.Prepare()
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *Snapshot) addManaged(m Managed) error {
 	if err != nil {
 		return err
 	}
-	s.managed[m.Slug] = t
+	s.managed[m.Slug] = t.Prepare()
 	s.slugs = append(s.slugs, m.Slug)
 	if m.Models != nil {
 		s.models[m.Slug] = m.Models
