@@ -144,17 +144,21 @@ func TestACredentialGoesWhereTheRowSays(t *testing.T) {
 	}
 }
 
+// text is a body that may be opened again and again.
+type text string
+
+func (s text) Open() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(s))), nil }
+
 func TestABodyKeepsItsLength(t *testing.T) {
-	open := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("hello")), nil }
 	for name, tt := range map[string]struct {
 		body   provider.Body
 		want   string
 		replay bool
 	}{
 		"none":    {provider.Body{}, "Content-Length: 0\r\n", false},
-		"known":   {provider.Body{Open: open, Length: 5, Replayable: true}, "Content-Length: 5\r\n", true},
-		"unknown": {provider.Body{Open: open, Length: -1}, "Transfer-Encoding: chunked\r\n", false},
-		"empty":   {provider.Body{Open: func() (io.ReadCloser, error) { return http.NoBody, nil }}, "Content-Length: 0\r\n", false},
+		"known":   {provider.Body{Source: text("hello"), Length: 5, Replayable: true}, "Content-Length: 5\r\n", true},
+		"unknown": {provider.Body{Source: text("hello"), Length: -1}, "Transfer-Encoding: chunked\r\n", false},
+		"empty":   {provider.Body{Source: text("")}, "Content-Length: 0\r\n", false},
 	} {
 		req, err := build(t, provider.Settings{}, provider.Call{Operation: api.Proxy, Path: "/x", Method: http.MethodPost, Body: tt.body})
 		if err != nil {
