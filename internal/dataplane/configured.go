@@ -17,13 +17,14 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	if len(text) > api.MaxConfigHeader {
 		return nil, configError("the config is larger than %d bytes", api.MaxConfigHeader)
 	}
-	if !strings.HasPrefix(text, "{") {
-		saved, ok := x.snap.Config(text)
+	saved := !strings.HasPrefix(text, "{")
+	if saved {
+		stored, ok := x.snap.Config(text)
 		if !ok {
 			return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; save it under configs in modelgate.yaml, or send the config itself as a JSON object", text).
 				WithParam("x-gateway-config").WithCode("unknown_config")
 		}
-		text = saved
+		text = stored
 	}
 	tree, err := p.tree(x, text)
 	if err != nil {
@@ -31,7 +32,11 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	}
 	// Names that don't exist are told before anything is sent.
 	for _, leaf := range tree.Leaves {
-		if _, err := x.target(x.choose(leaf)); err != nil {
+		c := x.choose(leaf)
+		if saved && c.configured && x.want.customHost != "" && c.customHost == x.want.customHost {
+			return nil, keepsHost(leaf)
+		}
+		if _, err := x.target(c); err != nil {
 			return nil, err
 		}
 	}
@@ -42,6 +47,14 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	}
 	x.Resolve = x.resolve
 	return tree, nil
+}
+
+// keepsHost refuses to send what a saved config holds for a provider, its
+// credential first of all, to a host that a request names.
+func keepsHost(leaf *config.Config) error {
+	return apierr.New(apierr.Invalid,
+		"%s of the saved config keeps its own address, since its credential belongs there; send a config of your own to use a custom host", leaf.Path).
+		WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 }
 
 // tree returns the compiled config. What the headers add to its root is part
