@@ -200,8 +200,10 @@ func fixed(set *settings.Settings) string {
 
 // watch reloads when the config file or the store changes, until ctx ends.
 func (s *Server) watch(ctx context.Context) {
-	changed, stop := s.watchFile()
-	defer stop()
+	var changed <-chan fsnotify.Event
+	if s.watcher != nil {
+		changed = s.watcher.Events
+	}
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	quiet := time.NewTimer(time.Hour)
@@ -227,10 +229,11 @@ func (s *Server) watch(ctx context.Context) {
 }
 
 // watchFile watches the folder of the config file: editors and Kubernetes
-// replace the file rather than writing into it.
-func (s *Server) watchFile() (<-chan fsnotify.Event, func()) {
+// replace the file rather than writing into it. It returns nil where there is
+// nothing to watch.
+func (s *Server) watchFile() *fsnotify.Watcher {
 	if s.Config == "" {
-		return nil, func() {}
+		return nil
 	}
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -238,9 +241,9 @@ func (s *Server) watchFile() (<-chan fsnotify.Event, func()) {
 	}
 	if err != nil {
 		s.Logger.Warn("the config file is not watched; send SIGHUP after a change", "err", err.Error())
-		return nil, func() {}
+		return nil
 	}
-	return w.Events, func() { w.Close() }
+	return w
 }
 
 // concerns reports whether an event may have changed the file. Kubernetes

@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/controlplane"
@@ -86,6 +88,7 @@ type Server struct {
 	serving  *crowd
 	firstKey secret.String
 	ballast  []byte
+	watcher  *fsnotify.Watcher // of the config file's folder; nil without one
 
 	// end cancels every request that outlasts the drain.
 	end context.CancelCauseFunc
@@ -112,6 +115,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := trusted("MODELGATE_TRUSTED_HOSTS", s.TrustedHosts); err != nil {
 		return err
 	}
+	s.watcher = s.watchFile() // before it is read, so that no change is missed
 	set, err := s.readSettings()
 	if err != nil {
 		return err
@@ -256,6 +260,9 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serveAPI) }
 // Close releases everything at once. A server that Run has stopped is closed.
 func (s *Server) Close() error {
 	var errs []error
+	if s.watcher != nil {
+		s.watcher.Close()
+	}
 	for _, l := range []net.Listener{s.apiAddr, s.adminAddr} {
 		if l != nil {
 			l.Close()
