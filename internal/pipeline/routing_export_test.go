@@ -1,0 +1,38 @@
+package pipeline
+
+import (
+	"net/http"
+	"time"
+
+	"modelgate/config"
+)
+
+// OnClose has f called whenever r is closed.
+func OnClose(r *Response, f func()) *Response { r.after = append(r.after, f); return r }
+
+// ReadUpload marks the body that streams through as begun.
+func ReadUpload(x *Exchange) { x.uploadRead.Store(true) }
+
+// MaxStates is how many gates are remembered at most.
+const MaxStates = maxStates
+
+// Gates counts the remembered gates.
+func (s *State) Gates() int { return len(s.gates) }
+
+// OpenRequests returns how many requests each branch of the only latency node
+// has open.
+func (s *State) OpenRequests() []int {
+	var open []int
+	for _, v := range s.speed {
+		for _, one := range v.of {
+			open = append(open, one.open)
+		}
+	}
+	return open
+}
+
+// FailAt makes the gate of a leaf at path and lets it see a failure.
+func (s *State) FailAt(path string) {
+	g := s.gate("", path, &config.Breaker{FailureThreshold: 9, Cooldown: time.Minute})
+	g.leave(outcome{status: http.StatusInternalServerError}, false, time.Now())
+}

@@ -1,0 +1,266 @@
+package pipeline_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"modelgate/api"
+	"modelgate/config"
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect/chat"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/reqlog"
+)
+
+// rtAnswer is how a scripted target answers one call. The zero value is a
+// success without delay.
+type rtAnswer struct {
+	status int // 0 is 200
+	header http.Header
+	err    error
+	after  time.Duration
+	panics bool
+}
+
+func rtStatus(status int, header ...string) rtAnswer {
+	a := rtAnswer{status: status, header: http.Header{}}
+	for i := 0; i+1 < len(header); i += 2 {
+		a.header.Set(header[i], header[i+1])
+	}
+	return a
+}
+
+func rtRefused() rtAnswer {
+	return rtAnswer{err: apierr.New(apierr.UpstreamFailed, "refused").WithCode("upstream_refused")}
+}
+
+func rtError(k apierr.Kind) rtAnswer { return rtAnswer{err: apierr.New(k, "error of kind %d", k)} }
+
+// rtScript answers the calls of a target: call n, counted from 0, gets
+// answers[n], and the last one serves all further calls.
+func rtScript(answers ...rtAnswer) func(n int) rtAnswer {
+	return func(n int) rtAnswer { return answers[min(n, len(answers)-1)] }
+}
+
+// rtCall is one call that reached a target.
+type rtCall struct {
+	path string
+	at   time.Time
+}
+
+// rtRoutes is a compiled config whose targets are scripted.
+type rtRoutes struct {
+	*pipeline.Tree
+	t      testing.TB
+	engine *pipeline.Engine
+	state  *pipeline.State
+
+	mu     sync.Mutex
+	script map[string]func(n int) rtAnswer // by path; missing ones succeed
+	calls  []rtCall
+	counts map[string]int
+	open   map[int]int // closings by number of the response
+}
+
+// rtNew compiles text.
+func rtNew(t testing.TB, text string) *rtRoutes {
+	t.Helper()
+	r := &rtRoutes{
+		t:      t,
+		engine: &pipeline.Engine{},
+		state:  new(pipeline.State),
+		script: make(map[string]func(int) rtAnswer),
+		counts: make(map[string]int),
+		open:   make(map[int]int),
+	}
+	r.Tree = r.compile(text)
+	return r
+}
+
+// compile compiles another text with the same targets and the same state.
+func (r *rtRoutes) compile(text string) *pipeline.Tree {
+	r.t.Helper()
+	root, err := config.Parse([]byte(text))
+	if err != nil {
+		r.t.Fatalf("%s: %v", text, err)
+	}
+	c := pipeline.Compiler{Engine: r.engine, State: r.state, Call: func(leaf *config.Config) pipeline.Handler {
+		return rtTarget{r, leaf.Path}
+	}}
+	return c.Compile(root)
+}
+
+// on scripts the target at path, which is given without "config.".
+func (r *rtRoutes) on(path string, answers ...rtAnswer) *rtRoutes {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.script[rtPath(path)] = rtScript(answers...)
+	return r
+}
+
+func rtPath(short string) string {
+	if short == "" {
+		return "config"
+	}
+	var b strings.Builder
+	b.WriteString("config")
+	for n := range strings.SplitSeq(short, ".") {
+		b.WriteString(".targets[" + n + "]")
+	}
+	return b.String()
+}
+
+// rtTarget is a scripted target.
+type rtTarget struct {
+	r    *rtRoutes
+	path string
+}
+
+func (h rtTarget) Handle(ctx context.Context, x *pipeline.Exchange) (*pipeline.Response, error) {
+	r := h.r
+	r.mu.Lock()
+	n := r.counts[h.path]
+	r.counts[h.path]++
+	r.calls = append(r.calls, rtCall{h.path, time.Now()})
+	var a rtAnswer
+	if s := r.script[h.path]; s != nil {
+		a = s(n)
+	}
+	r.mu.Unlock()
+	x.Entry.OptionIndex = h.path
+	if a.after > 0 {
+		select {
+		case <-time.After(a.after):
+		case <-ctx.Done():
+			a = rtError(apierr.ClientGone)
+		}
+	}
+	if a.panics {
+		panic("scripted")
+	}
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	attempt := reqlog.Attempt{Target: h.path, Status: a.status}
+	if a.err != nil {
+		attempt.Status, attempt.Error = 0, a.err.Error()
+	}
+	x.Entry.Attempts = append(x.Entry.Attempts, attempt)
+	if a.err != nil {
+		return nil, a.err
+	}
+	return r.response(a), nil
+}
+
+func (r *rtRoutes) response(a rtAnswer) *pipeline.Response {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.open)
+	r.open[n] = 0
+	res := &pipeline.Response{Status: a.status, Header: a.header, Bytes: []byte("{}")}
+	return pipeline.OnClose(res, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.open[n]++
+	})
+}
+
+// rtResult is how an exchange ended, its response closed.
+type rtResult struct {
+	x       *pipeline.Exchange
+	status  int
+	err     *apierr.Error // nil where a response came
+	path    string        // that answered last, short as on takes it
+	targets []string      // short paths in the order of the attempts
+	took    time.Duration
+}
+
+// rtExchange is a chat request.
+func rtExchange() *pipeline.Exchange {
+	return &pipeline.Exchange{
+		Entry:     &reqlog.Entry{Time: time.Now()},
+		Client:    chat.Dialect{},
+		Operation: api.Chat,
+		Method:    http.MethodPost,
+		Path:      "/chat/completions",
+		Header:    http.Header{},
+		Explain:   true,
+	}
+}
+
+// rtBody gives x a JSON body.
+func rtBody(t testing.TB, x *pipeline.Exchange, body string) {
+	t.Helper()
+	x.Doc = new(jsonedit.Doc)
+	if err := x.Doc.Scan([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rtRoutes) send(change ...func(*pipeline.Exchange)) rtResult {
+	r.t.Helper()
+	return rtSend(context.Background(), r.Tree, change...)
+}
+
+func rtSend(ctx context.Context, h pipeline.Handler, change ...func(*pipeline.Exchange)) rtResult {
+	x := rtExchange()
+	for _, f := range change {
+		f(x)
+	}
+	began := time.Now()
+	res, err := h.Handle(ctx, x)
+	out := rtResult{x: x, took: time.Since(began), path: rtShort(x.Entry.OptionIndex)}
+	if err != nil {
+		out.err = apierr.From(err)
+		out.status = out.err.Status()
+	} else {
+		out.status = res.Status
+		res.Close()
+	}
+	for _, a := range x.Entry.Attempts {
+		out.targets = append(out.targets, rtShort(a.Target))
+	}
+	return out
+}
+
+func rtShort(path string) string {
+	return strings.NewReplacer("config.targets[", "", "].targets[", ".", "]", "", "config", "").Replace(path)
+}
+
+func rtMeta(pairs ...string) func(*pipeline.Exchange) {
+	return func(x *pipeline.Exchange) {
+		x.Entry.Metadata = make(map[string]string)
+		for i := 0; i+1 < len(pairs); i += 2 {
+			x.Entry.Metadata[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+// tried is where the attempts of an exchange went.
+func (r rtResult) tried() string { return strings.Join(r.targets, " ") }
+
+func (r rtResult) decided(text string) bool {
+	for _, d := range r.x.Decisions {
+		if strings.Contains(d.Text, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// closedOnce fails unless every response was closed exactly once.
+func (r *rtRoutes) closedOnce() {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n, times := range r.open {
+		if times != 1 {
+			r.t.Errorf("response %d was closed %d times, want once", n, times)
+		}
+	}
+}
