@@ -261,7 +261,7 @@ func TestAClientThatDoesNotReadStopsTheProvider(t *testing.T) {
 				}
 				c.say(finish + done)
 			}()
-			stands(&sent, idle+idle/2)
+			stands(&sent, idle+idle/4)
 			if n := sent.Load(); n == events {
 				t.Fatalf("the provider could send all %d events to a client that reads nothing", n)
 			}
@@ -280,8 +280,11 @@ func TestAClientThatDoesNotReadStopsTheProvider(t *testing.T) {
 
 // stands waits until n has not grown for d.
 func stands(n *atomic.Int64, d time.Duration) {
-	for last := int64(-1); n.Load() != last; {
-		last = n.Load()
-		<-time.After(d)
+	last, since := n.Load(), time.Now()
+	for time.Since(since) < d {
+		<-time.After(20 * time.Millisecond)
+		if now := n.Load(); now != last {
+			last, since = now, time.Now()
+		}
 	}
 }
