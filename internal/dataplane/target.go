@@ -24,6 +24,19 @@ type choice struct {
 	configured bool
 }
 
+// id returns the provider id or alias. The neutral word cloud_c means two
+// providers: options that only a deployment of the second has tell them apart.
+func (c *choice) id() string {
+	if c.provider == "cloud_c" {
+		for _, name := range [...]string{"cloud_c_deployment_name", "cloud_c_deployment_type", "cloud_c_endpoint_name"} {
+			if c.options[name] != "" {
+				return "azure-ai"
+			}
+		}
+	}
+	return c.provider
+}
+
 // handler returns what answers the exchange.
 func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 	if x.want.config != "" {
@@ -63,7 +76,7 @@ func (x *exchange) target(c choice) (*provider.Target, error) {
 			"no provider named; send x-gateway-provider with a provider id or @slug, or x-gateway-config with a config that names one").
 			WithParam("x-gateway-provider").WithCode("missing_provider")
 	}
-	spec, ok := x.snap.Spec(c.provider)
+	spec, ok := x.snap.Spec(c.id())
 	if !ok {
 		return nil, apierr.New(apierr.Invalid,
 			"the provider %.60q is not known; `modelgate providers` lists all, and openai-compatible with a custom host serves any other", c.provider).
