@@ -1,0 +1,149 @@
+package conformance
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestHooksAndGuardrailsHaveTheirShape proves what may be written. What a hook
+// does is not offered yet.
+func TestHooksAndGuardrailsHaveTheirShape(t *testing.T) {
+	g, _ := start(t)
+	p := newProvider(t, nil)
+	const before, after, input, output = "before_request_hooks", "after_request_hooks", "input_guardrails", "output_guardrails"
+	var rows []configRow
+	const taken, itself = "", "."
+	// row adds a list of one item; path is where in the item the fault is.
+	row := func(of, list, item, path string) {
+		switch {
+		case path == itself:
+			path = "$." + list + "[0]"
+		case strings.HasPrefix(path, "["):
+			path = "$." + list + "[0]" + path
+		case path != taken:
+			path = "$." + list + "[0]." + path
+		}
+		rows = append(rows, configRow{of, leaf(p, `"`+list+`":[`+item+`]`), path})
+	}
+	for of, list := range map[string]string{"S-116": before, "S-123": after} {
+		row(of, list, `{"id":"h"}`, taken)
+		row(of, list, `{}`, "id")
+		row(of, list, `{"id":7}`, "id")
+		row(of, list, `{"id":null}`, "id")
+		row(of, list, `"h"`, itself)
+		rows = append(rows, configRow{of, leaf(p, `"`+list+`":{"id":"h"}`), "$." + list})
+	}
+	for _, list := range []string{before, after} {
+		row("S-117", list, `{"id":"h","type":"guardrail"}`, taken)
+		row("S-117", list, `{"id":"h","type":1}`, "type")
+		row("S-117", list, `{"id":"h","type":["x"]}`, "type")
+		check := func(of, text, path string) { row(of, list, `{"id":"h","checks":[`+text+`]}`, path) }
+		check("S-119", `{"id":"default.contains","parameters":{"words":["x"]}}`, taken)
+		check("S-119", `{"parameters":{}}`, "checks[0].id")
+		check("S-119", `{"id":"c"}`, "checks[0].parameters")
+		check("S-119", `{"id":1,"parameters":{}}`, "checks[0].id")
+		check("S-119", `{"id":"c","parameters":"x"}`, "checks[0].parameters")
+		check("S-119", `{"id":"c","parameters":[]}`, "checks[0].parameters")
+		check("S-119", `"c"`, "checks[0]")
+		row("S-119", list, `{"id":"h","checks":{}}`, "checks")
+	}
+	for _, outcome := range []string{"on_fail", "on_success"} {
+		for of, list := range map[string]string{"S-118 S-122": before, "S-124": after, "S-126": input, "S-129": output} {
+			say := func(text, path string) {
+				switch path {
+				case taken:
+				case itself:
+					path = outcome
+				default:
+					path = outcome + "." + path
+				}
+				row(of, list, `{"id":"h","`+outcome+`":`+text+`}`, path)
+			}
+			say(`{}`, taken)
+			say(`{"feedback":{"value":-5,"weight":0.5,"metadata":{"a":{"b":1}}}}`, taken)
+			say(`{"feedback":{"value":"5"}}`, "feedback.value")
+			say(`{"feedback":{"weight":true}}`, "feedback.weight")
+			say(`{"feedback":{"metadata":"x"}}`, "feedback.metadata")
+			say(`{"feedback":{"colour":1}}`, "feedback.colour")
+			say(`{"feedback":5}`, "feedback")
+			say(`{"colour":1}`, "colour")
+			say(`"x"`, itself)
+		}
+		for _, list := range []string{before, output} {
+			of := map[string]string{before: "S-118", output: "S-129"}[list]
+			row(of, list, `{"id":"h","`+outcome+`":{"deny":false}}`, taken)
+			row(of, list, `{"id":"h","`+outcome+`":{"deny":"yes"}}`, outcome+".deny")
+			row(of, list, `{"id":"h","`+outcome+`":{"deny":1}}`, outcome+".deny")
+		}
+		for of, list := range map[string]string{"S-124": after, "S-129": input} {
+			for _, deny := range []string{"true", "false"} {
+				row(of, list, `{"id":"h","`+outcome+`":{"deny":`+deny+`}}`, outcome+".deny")
+			}
+		}
+	}
+	row("S-123", after, `{"id":"h","async":true}`, taken)
+	row("S-123", after, `{"id":"h","async":"true"}`, "async")
+	row("S-123", before, `{"id":"h","async":true}`, "async")
+	for of, list := range map[string]string{"S-125 S-126 S-127 S-128": input, "S-125 S-129 S-127 S-128": output} {
+		names := strings.Fields(of)
+		saved, object, further, other := names[0], names[1], names[2], names[3]
+		row(saved, list, `"pg-1"`, taken)
+		row(object, list, `{"id":"g","deny":false,"async":true}`, taken)
+		row(object, list, `{"id":7}`, "id")
+		row(object, list, `{"deny":"true"}`, "deny")
+		row(object, list, `{"async":1}`, "async")
+		row(further, list, `{"default.contains":{"words":["x"],"operator":"none"}}`, taken)
+		row(further, list, `{"default.contains":"x"}`, `["default.contains"]`)
+		row(further, list, `{"colour":true}`, "colour")
+		row(further, list, `{"colour":null}`, "colour")
+		for _, value := range []string{`7`, `true`, `["g"]`, `null`} {
+			row(other, list, value, itself)
+		}
+		rows = append(rows, configRow{other, leaf(p, `"`+list+`":"pg-1"`), "$." + list})
+	}
+	for _, r := range rows {
+		prove(t, r.of, shown(p, r), func(t *testing.T) { g.judges(t, p, r) })
+	}
+}
+
+// TestWhatDoesNotRunYetIsNotHidden proves what becomes of hooks, guardrails and
+// saved prompts until they run.
+func TestWhatDoesNotRunYetIsNotHidden(t *testing.T) {
+	g, _ := start(t)
+	for _, tt := range []struct{ of, members string }{
+		{"S-087", `"prompt_id":"pp-1"`},
+		{"S-121 S-122", `"before_request_hooks":[{"id":"h","checks":[{"id":"c","parameters":{}}],"on_fail":{"deny":false,"feedback":{"value":-1}}}]`},
+		{"S-123", `"after_request_hooks":[{"id":"h","async":true}]`},
+		{"S-125", `"input_guardrails":["pg-1"]`},
+		{"S-127", `"output_guardrails":[{"default.contains":{"words":["x"]}}]`},
+		{"S-097", `"cache":{"mode":"simple","max_age":60}`},
+	} {
+		prove(t, tt.of, strings.ReplaceAll(tt.members, "/", "|")+" is announced", func(t *testing.T) {
+			p := newProvider(t, nil)
+			name, _, _ := strings.Cut(strings.Trim(tt.members, `"`), `"`)
+			for range 2 {
+				got := g.ask(t, leaf(p, tt.members)).fine(t)
+				if params := got.header.Get("x-gateway-params"); !strings.Contains(params, name+";ignored") {
+					t.Errorf("x-gateway-params = %q, want one that says %s is ignored", params, name)
+				}
+			}
+			called(t, []int{2}, p)
+		})
+	}
+	for _, tt := range []struct{ of, members string }{
+		{"S-120", `"before_request_hooks":[{"id":"h","checks":[{"id":"c","parameters":{}}],"on_fail":{"deny":true}}]`},
+		{"S-127", `"input_guardrails":[{"default.contains":{"words":["x"]},"deny":true}]`},
+		{"S-127", `"output_guardrails":[{"default.contains":{"words":["x"]},"on_fail":{"deny":true}}]`},
+	} {
+		prove(t, tt.of, strings.ReplaceAll(tt.members, "/", "|")+" lets nothing through unchecked", func(t *testing.T) {
+			p := newProvider(t, nil)
+			for i, config := range []string{leaf(p, tt.members), tree(single, leaf(p, tt.members)), with(tree(fallback, leaf(p), leaf(p)), tt.members)} {
+				if got := g.ask(t, config); got.status != http.StatusNotImplemented {
+					t.Errorf("config %d: status %d, want 501", i, got.status)
+				}
+			}
+			p.none(t)
+		})
+	}
+}

@@ -1,0 +1,248 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+)
+
+// asking answers a first request with a status that wants to be asked again,
+// and every other with the canned answer.
+func asking(status int, header, value string) answer {
+	then := answers(status, 200)
+	return func(w http.ResponseWriter, r *http.Request, in received) {
+		w.Header().Set(header, value)
+		then(w, r, in)
+	}
+}
+
+// soon asks for each repetition at once, so that a test need not wait.
+func soon(say answer) answer {
+	return func(w http.ResponseWriter, r *http.Request, in received) {
+		w.Header().Set("retry-after-ms", "1")
+		say(w, r, in)
+	}
+}
+
+func TestFailedAttemptsAreRepeated(t *testing.T) {
+	g, _ := start(t)
+	prove(t, "S-028", "until one succeeds", func(t *testing.T) {
+		p := newProvider(t, soon(answers(503, 503, 200)))
+		got := g.ask(t, leaf(p, `"retry":{"attempts":3,"use_retry_after_headers":true}`)).fine(t)
+		called(t, []int{3}, p)
+		if n := got.header.Get("x-gateway-retry-attempt-count"); n != "2" {
+			t.Errorf("x-gateway-retry-attempt-count = %q, want 2", n)
+		}
+	})
+	prove(t, "S-028", "with the same body", func(t *testing.T) {
+		p := newProvider(t, answers(500, 200))
+		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).fine(t)
+		in := p.requests()
+		if len(in) != 2 || string(in[0].body) != string(in[1].body) || string(in[0].body) != modelRoutes[0].body {
+			t.Errorf("the provider got %d requests, the last with %s", len(in), in[len(in)-1].body)
+		}
+	})
+	for attempts, calls := range map[int]int{0: 1, 1: 2, 3: 4, 5: 6, 6: 6, 40: 6} {
+		prove(t, "S-101", fmt.Sprintf("attempts of %d make at most %d calls", attempts, calls), func(t *testing.T) {
+			p := newProvider(t, soon(answers(503)))
+			got := g.ask(t, leaf(p, fmt.Sprintf(`"retry":{"attempts":%d,"use_retry_after_headers":true}`, attempts)))
+			if got.status != 503 {
+				t.Errorf("status %d, want the provider's 503", got.status)
+			}
+			called(t, []int{calls}, p)
+		})
+	}
+	prove(t, "S-485", "when all fail, the last answer is the answer", func(t *testing.T) {
+		p := newProvider(t, soon(answers(503, 503, 529)))
+		got := g.ask(t, leaf(p, `"retry":{"attempts":2,"use_retry_after_headers":true}`))
+		e := at(got.object(t), "error")
+		if got.status != 529 || at(e, "message") != "said by the provider" || at(e, "source") != "provider" {
+			t.Errorf("status %d, error %v, want the provider's last", got.status, e)
+		}
+		if n := got.header.Get("x-gateway-retry-attempt-count"); n != "-1" {
+			t.Errorf("x-gateway-retry-attempt-count = %q, want -1 for tries used up", n)
+		}
+		called(t, []int{3}, p)
+	})
+}
+
+func TestRetriesGoByStatus(t *testing.T) {
+	g, _ := start(t)
+	for _, tt := range []struct {
+		of     string
+		status int
+		list   string
+		again  bool
+	}{
+		{"S-100", 429, "", true},
+		{"S-100", 500, "", true},
+		{"S-100", 502, "", true},
+		{"S-100", 503, "", true},
+		{"S-100", 504, "", true},
+		{"S-100", 529, "", true},
+		{"S-100", 400, "", false},
+		{"S-100", 401, "", false},
+		{"S-100", 404, "", false},
+		{"S-100", 408, "", false},
+		{"S-100", 418, "", false},
+		{"S-100", 501, "", false},
+		{"S-482 S-100", 418, `,"on_status_codes":[418]`, true},
+		{"S-482 S-100", 500, `,"on_status_codes":[418]`, false},
+		{"S-482", 408, `,"on_status_codes":[418,408]`, true},
+		{"S-482", 500, `,"on_status_codes":[]`, false},
+	} {
+		t.Run(fmt.Sprintf("%s %d %s", tt.of, tt.status, tt.list), func(t *testing.T) {
+			covers(t, tt.of)
+			t.Parallel()
+			p := newProvider(t, answers(tt.status, 200))
+			got := g.ask(t, leaf(p, `"retry":{"attempts":1`+tt.list+`}`))
+			want, calls := tt.status, 1
+			if tt.again {
+				want, calls = 200, 2
+			}
+			if got.status != want {
+				t.Errorf("status %d, want %d", got.status, want)
+			}
+			called(t, []int{calls}, p)
+		})
+	}
+	for list, calls := range map[string]int{"": 1, `,"on_status_codes":[408]`: 2} {
+		prove(t, "S-100 S-482", "an attempt that takes too long "+list, func(t *testing.T) {
+			p := newProvider(t, hang)
+			g.ask(t, leaf(p, `"request_timeout":200`, `"retry":{"attempts":1`+list+`}`)).refused(t, http.StatusRequestTimeout)
+			called(t, []int{calls}, p)
+		})
+	}
+}
+
+func TestTheProviderSaysWhenToComeBack(t *testing.T) {
+	g, _ := start(t)
+	date := time.Now().Add(3 * time.Second).UTC().Format(http.TimeFormat)
+	for _, tt := range []struct {
+		name          string
+		status        int
+		header, value string
+		obey          string
+		least, most   time.Duration
+	}{
+		{"seconds", 429, "Retry-After", "1", `true`, time.Second, 3 * time.Second},
+		{"milliseconds", 429, "retry-after-ms", "400", `true`, 400 * time.Millisecond, 2 * time.Second},
+		{"milliseconds in the other spelling", 503, "x-ms-retry-after-ms", "400", `true`, 400 * time.Millisecond, 2 * time.Second},
+		{"a date", 529, "Retry-After", date, `true`, time.Second, 5 * time.Second},
+		{"not wanted", 503, "Retry-After", "30", `false`, 0, 2 * time.Second},
+	} {
+		t.Run("S-130 "+tt.name, func(t *testing.T) {
+			covers(t, "S-130")
+			t.Parallel()
+			p := newProvider(t, asking(tt.status, tt.header, tt.value))
+			began := time.Now()
+			g.ask(t, leaf(p, `"retry":{"attempts":1,"use_retry_after_headers":`+tt.obey+`}`)).fine(t)
+			if took := time.Since(began); took < tt.least || took > tt.most {
+				t.Errorf("the answer came after %v, want between %v and %v", took, tt.least, tt.most)
+			}
+			called(t, []int{2}, p)
+		})
+	}
+	prove(t, "S-130", "not said at all, it is not waited for", func(t *testing.T) {
+		p := newProvider(t, asking(503, "Retry-After", "30"))
+		began := time.Now()
+		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).fine(t)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the answer came after %v", took)
+		}
+	})
+	prove(t, "S-130", "longer than a minute goes to the client", func(t *testing.T) {
+		p := newProvider(t, asking(429, "Retry-After", "61"))
+		got := g.ask(t, leaf(p, `"retry":{"attempts":1,"use_retry_after_headers":true}`))
+		if got.status != 429 || got.header.Get("Retry-After") != "61" || got.header.Get("x-gateway-retry-attempt-count") != "-1" {
+			t.Errorf("status %d, Retry-After %q, count %q; want 429, 61, -1", got.status, got.header.Get("Retry-After"), got.header.Get("x-gateway-retry-attempt-count"))
+		}
+		called(t, []int{1}, p)
+	})
+}
+
+func TestTimeoutsOfConfigs(t *testing.T) {
+	g, _ := start(t)
+	slow := func(w http.ResponseWriter, r *http.Request, in received) {
+		select {
+		case <-time.After(700 * time.Millisecond):
+			canned(w, r, in)
+		case <-r.Context().Done():
+		}
+	}
+	const soonOver, enough = `"request_timeout":200`, `"request_timeout":20000`
+	header := func(ms string) []string { return []string{"x-gateway-request-timeout", ms} }
+	for _, tt := range []struct {
+		of, name     string
+		root, target string
+		header       []string
+		ends         bool
+	}{
+		{"S-030 S-092 S-507", "in a target", "", soonOver, nil, true},
+		{"S-030 S-131", "around a target", soonOver, "", nil, true},
+		{"S-030", "long enough", "", enough, nil, false},
+		{"S-436 S-448", "the header over the root", enough, "", header("200"), true},
+		{"S-436 S-448", "the header over the root, longer", soonOver, "", header("20000"), false},
+		{"S-436 S-448", "the target over the header", "", enough, header("200"), false},
+		{"S-436 S-448", "the target over the header, shorter", "", soonOver, header("20000"), true},
+		{"S-436 S-131", "the target over the root", soonOver, enough, nil, false},
+		{"S-436 S-131", "the target over the root, shorter", enough, soonOver, nil, true},
+		{"S-092", "none, said by zero", "", `"request_timeout":0`, nil, false},
+	} {
+		t.Run(tt.of+" "+tt.name, func(t *testing.T) {
+			covers(t, tt.of)
+			t.Parallel()
+			p := newProvider(t, slow)
+			target := leaf(p)
+			if tt.target != "" {
+				target = with(target, tt.target)
+			}
+			config := tree(single, target)
+			if tt.root != "" {
+				config = with(config, tt.root)
+			}
+			began := time.Now()
+			got := g.ask(t, config, tt.header...)
+			took := time.Since(began)
+			if !tt.ends {
+				got.fine(t)
+				return
+			}
+			got.refused(t, http.StatusRequestTimeout)
+			if took < 200*time.Millisecond || took > 650*time.Millisecond {
+				t.Errorf("the answer came after %v, want about 200 ms", took)
+			}
+		})
+	}
+	prove(t, "S-030", "a fallback goes on after a timeout", func(t *testing.T) {
+		p := fleet(t, hang, nil)
+		g.ask(t, tree(fallback, leaf(p[0], soonOver), leaf(p[1]))).fine(t)
+		called(t, []int{1, 1}, p...)
+	})
+	prove(t, "S-030", "each attempt has the whole time", func(t *testing.T) {
+		p := newProvider(t, hang)
+		began := time.Now()
+		g.ask(t, leaf(p, soonOver, `"retry":{"attempts":1,"on_status_codes":[408]}`)).refused(t, http.StatusRequestTimeout)
+		if took := time.Since(began); took < 400*time.Millisecond {
+			t.Errorf("two attempts took %v, want at least 200 ms each", took)
+		}
+	})
+}
+
+func TestRetriesStayBelowFallbacks(t *testing.T) {
+	g, _ := start(t)
+	prove(t, "S-028 S-026", "a target is repeated before the next one is tried", func(t *testing.T) {
+		p := fleet(t, soon(answers(503)), nil)
+		got := g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":2,"use_retry_after_headers":true}`), leaf(p[1]))).fine(t)
+		called(t, []int{3, 1}, p...)
+		var targets []any
+		for _, a := range g.entry(t, got)["attempts"].([]any) {
+			targets = append(targets, at(a, "target"))
+		}
+		if want := []any{"config.targets[0]", "config.targets[0]", "config.targets[0]", "config.targets[1]"}; !slices.Equal(targets, want) {
+			t.Errorf("recorded attempts = %v, want %v", targets, want)
+		}
+	})
+}

@@ -1,0 +1,377 @@
+package conformance
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// node writes a config or a target of these members.
+func node(members ...string) string { return "{" + strings.Join(members, ",") + "}" }
+
+// leaf writes a node that calls p, with further members.
+func leaf(p *provider, more ...string) string {
+	return node(append([]string{`"provider":"openai-compatible"`, `"api_key":"` + credential + `"`, `"custom_host":"` + p.url + `"`}, more...)...)
+}
+
+// tree writes a node with a strategy of these members, and its targets.
+func tree(strategy string, targets ...string) string {
+	return node(`"strategy":{`+strategy+`}`, `"targets":[`+strings.Join(targets, ",")+`]`)
+}
+
+// with adds members to a node.
+func with(n string, more ...string) string {
+	return strings.TrimSuffix(n, "}") + "," + strings.Join(more, ",") + "}"
+}
+
+const (
+	single      = `"mode":"single"`
+	fallback    = `"mode":"fallback"`
+	loadbalance = `"mode":"loadbalance"`
+)
+
+// ask sends a chat completion with a config.
+func (g *gateway) ask(t *testing.T, config string, more ...string) reply {
+	t.Helper()
+	return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body,
+		append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config}, more...)...)
+}
+
+// refusal is what answers says with an error status.
+const refusal = `{"error":{"message":"said by the provider","type":"t","param":null,"code":"c"}}`
+
+// answers gives these statuses in turn and the last one for ever. A success is
+// the canned answer of the path.
+func answers(statuses ...int) answer {
+	var n atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request, in received) {
+		status := statuses[min(int(n.Add(1)), len(statuses))-1]
+		if status == http.StatusOK {
+			canned(w, r, in)
+			return
+		}
+		says(status, "application/json", refusal)(w, r, in)
+	}
+}
+
+// hits is how often p was called so far.
+func (p *provider) hits() int { return len(p.requests()) }
+
+// called fails the test unless the providers were called so often.
+func called(t *testing.T, want []int, providers ...*provider) {
+	t.Helper()
+	got := make([]int, len(providers))
+	for i, p := range providers {
+		got[i] = p.hits()
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("calls of each provider = %v, want %v", got, want)
+	}
+}
+
+// fleet starts a provider for each answer.
+func fleet(t *testing.T, say ...answer) []*provider {
+	t.Helper()
+	list := make([]*provider, len(say))
+	for i, s := range say {
+		list[i] = newProvider(t, s)
+	}
+	return list
+}
+
+func TestSingleTakesTheFirstTarget(t *testing.T) {
+	g, _ := start(t)
+	prove(t, "S-024", "always", func(t *testing.T) {
+		p := fleet(t, nil, nil)
+		for range 5 {
+			g.ask(t, tree(single, leaf(p[0]), leaf(p[1]))).fine(t)
+		}
+		called(t, []int{5, 0}, p...)
+	})
+	prove(t, "S-024", "even when it fails", func(t *testing.T) {
+		p := fleet(t, answers(500), nil)
+		if got := g.ask(t, tree(single, leaf(p[0]), leaf(p[1]))); got.status != 500 {
+			t.Errorf("status %d, want the target's 500", got.status)
+		}
+		called(t, []int{1, 0}, p...)
+	})
+}
+
+// within fails the test unless got is within five standard deviations of n
+// draws at this share, which chance leaves once in two million.
+func within(t *testing.T, got, n int, share float64) {
+	t.Helper()
+	mean, sigma := float64(n)*share, math.Sqrt(float64(n)*share*(1-share))
+	if d := math.Abs(float64(got) - mean); d > 5*sigma {
+		t.Errorf("%d of %d calls, want %.0f ± %.0f", got, n, mean, 5*sigma)
+	}
+}
+
+func TestLoadIsBalancedByWeight(t *testing.T) {
+	g, _ := start(t)
+	prove(t, "S-025 S-090", "three quarters, one quarter and nothing", func(t *testing.T) {
+		const n = 600
+		p := fleet(t, nil, nil, nil)
+		config := tree(loadbalance, leaf(p[0], `"weight":0.75`), leaf(p[1], `"weight":0.25`), leaf(p[2], `"weight":0`))
+		for range n {
+			g.ask(t, config).fine(t)
+		}
+		within(t, p[0].hits(), n, 0.75)
+		if sum := p[0].hits() + p[1].hits(); sum != n {
+			t.Errorf("the weighted targets got %d calls, want all %d", sum, n)
+		}
+		p[2].none(t)
+	})
+	prove(t, "S-090", "a weight that is not given is one", func(t *testing.T) {
+		const n = 300
+		p := fleet(t, nil, nil)
+		config := tree(loadbalance, leaf(p[0]), leaf(p[1], `"weight":2`))
+		for range n {
+			g.ask(t, config).fine(t)
+		}
+		within(t, p[0].hits(), n, 1.0/3)
+	})
+	prove(t, "S-090", "weights say nothing in a fallback", func(t *testing.T) {
+		p := fleet(t, nil, nil)
+		for range 20 {
+			g.ask(t, tree(fallback, leaf(p[0], `"weight":0`), leaf(p[1], `"weight":9`))).fine(t)
+		}
+		called(t, []int{20, 0}, p...)
+	})
+	prove(t, "S-074", "status codes make no fallback of a balance", func(t *testing.T) {
+		p := fleet(t, answers(500), nil)
+		config := tree(loadbalance+`,"on_status_codes":[500]`, leaf(p[0], `"weight":1`, `"on_status_codes":[500]`), leaf(p[1], `"weight":0`))
+		if got := g.ask(t, config); got.status != 500 {
+			t.Errorf("status %d, want the drawn target's 500", got.status)
+		}
+		called(t, []int{1, 0}, p...)
+	})
+}
+
+func TestFallbackGoesByStatus(t *testing.T) {
+	g, _ := start(t)
+	const unsaid = ""
+	for _, tt := range []struct {
+		of, name         string
+		strategy, target string
+		status           int
+		falls            bool
+	}{
+		{"S-026", "any error without a list", unsaid, unsaid, 500, true},
+		{"S-026", "a client's fault without a list", unsaid, unsaid, 400, true},
+		{"S-026", "a success stays", unsaid, unsaid, 200, false},
+		{"S-481 S-026", "a listed 429", `"on_status_codes":[429]`, unsaid, 429, true},
+		{"S-481", "a 500 that is not listed", `"on_status_codes":[429]`, unsaid, 500, false},
+		{"S-481", "one of several", `"on_status_codes":[429,503]`, unsaid, 503, true},
+		{"S-481", "an empty list", `"on_status_codes":[]`, unsaid, 500, false},
+		{"S-091", "listed in the target", unsaid, `"on_status_codes":[418]`, 418, true},
+		{"S-091", "not listed in the target", unsaid, `"on_status_codes":[418]`, 500, false},
+		{"S-091", "the target's list before the strategy's", `"on_status_codes":[500]`, `"on_status_codes":[418]`, 500, false},
+		{"S-091", "the target's list beside the strategy's", `"on_status_codes":[500]`, `"on_status_codes":[418]`, 418, true},
+	} {
+		prove(t, tt.of, tt.name, func(t *testing.T) {
+			p := fleet(t, answers(tt.status), nil)
+			strategy, first := fallback, leaf(p[0])
+			if tt.strategy != unsaid {
+				strategy += "," + tt.strategy
+			}
+			if tt.target != unsaid {
+				first = with(first, tt.target)
+			}
+			got := g.ask(t, tree(strategy, first, leaf(p[1])))
+			want, calls := tt.status, []int{1, 0}
+			if tt.falls {
+				want, calls = http.StatusOK, []int{1, 1}
+			}
+			if got.status != want {
+				t.Errorf("status %d, want %d", got.status, want)
+			}
+			called(t, calls, p...)
+		})
+	}
+	prove(t, "S-026", "a provider that is not there", func(t *testing.T) {
+		p := fleet(t, nil)
+		gone, srv := startProvider(nil)
+		srv.Close()
+		got := g.ask(t, tree(fallback, leaf(gone), leaf(p[0]))).fine(t)
+		if index := got.header.Get("x-gateway-last-used-option-index"); index != "config.targets[1]" {
+			t.Errorf("x-gateway-last-used-option-index = %q, want config.targets[1]", index)
+		}
+	})
+	prove(t, "S-026", "a stream goes elsewhere before it began", func(t *testing.T) {
+		p := fleet(t, answers(503), streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[]}\n\ndata: [DONE]\n\n"))
+		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
+		if !strings.HasSuffix(string(got.body), "data: [DONE]\n\n") || strings.Contains(string(got.body), "said by") {
+			t.Errorf("the stream is %q", got.body)
+		}
+	})
+	prove(t, "S-486", "when all fail, the last answer is the answer", func(t *testing.T) {
+		last := strings.Replace(refusal, "said by the provider", "said last", 1)
+		p := fleet(t, answers(500), answers(503), says(418, "application/json", last))
+		got := g.ask(t, tree(fallback, leaf(p[0]), leaf(p[1]), leaf(p[2])))
+		e := at(got.object(t), "error")
+		if got.status != 418 || at(e, "message") != "said last" || at(e, "code") != "c" || at(e, "source") != "provider" {
+			t.Errorf("status %d, error %v, want the third target's", got.status, e)
+		}
+		called(t, []int{1, 1, 1}, p...)
+		if tries, _ := g.entry(t, got)["attempts"].([]any); len(tries) != 3 {
+			t.Errorf("recorded attempts = %v, want three", tries)
+		}
+	})
+}
+
+func TestTreesNest(t *testing.T) {
+	g, _ := start(t)
+	prove(t, "S-048 S-078", "a fallback of a balance of a single", func(t *testing.T) {
+		p := fleet(t, answers(500), nil)
+		config := tree(fallback, tree(loadbalance, tree(single, leaf(p[0]))), leaf(p[1]))
+		got := g.ask(t, config).fine(t)
+		called(t, []int{1, 1}, p...)
+		if index := got.header.Get("x-gateway-last-used-option-index"); index != "config.targets[1]" {
+			t.Errorf("x-gateway-last-used-option-index = %q", index)
+		}
+	})
+	for _, depth := range []int{1, 4, 16} {
+		prove(t, "S-078 S-048", fmt.Sprintf("%d levels of targets", depth), func(t *testing.T) {
+			p := fleet(t, nil)
+			got := g.ask(t, nested(depth, leaf(p[0]))).fine(t)
+			if index, want := got.header.Get("x-gateway-last-used-option-index"), "config"+strings.Repeat(".targets[0]", depth); index != want {
+				t.Errorf("x-gateway-last-used-option-index = %q, want %q", index, want)
+			}
+		})
+	}
+	prove(t, "S-048", "conditions inside a fallback", func(t *testing.T) {
+		p := fleet(t, answers(500), nil, nil)
+		choice := tree(`"mode":"conditional","conditions":[{"query":{"metadata.plan":"pro"},"then":"b"}],"default":"a"`,
+			leaf(p[1], `"name":"a"`), leaf(p[2], `"name":"b"`))
+		g.ask(t, tree(fallback, leaf(p[0]), choice), "x-gateway-metadata", `{"plan":"pro"}`).fine(t)
+		called(t, []int{1, 0, 1}, p...)
+	})
+}
+
+// nested puts n below so many levels of targets.
+func nested(depth int, n string) string {
+	for range depth {
+		n = tree(single, n)
+	}
+	return n
+}
+
+func TestConditionsChooseByName(t *testing.T) {
+	g, _ := start(t)
+	p := newProvider(t, nil)
+	// choose answers the name of the target that a condition led to.
+	choose := func(t *testing.T, query, metadata, body string, more ...string) string {
+		t.Helper()
+		p.forget()
+		config := tree(`"mode":"conditional","conditions":[{"query":`+query+`,"then":"yes"}],"default":"no"`,
+			leaf(p, `"name":"no"`, `"override_params":{"user":"no"}`), leaf(p, `"name":"yes"`, `"override_params":{"user":"yes"}`))
+		g.do(t, "POST", "/v1/chat/completions", `{"model":"gpt-9-mini","messages":[{"role":"user","content":"x"}]`+body+`}`,
+			append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config, "x-gateway-metadata", metadata}, more...)...).fine(t)
+		word, _ := strconv.Unquote(p.only(t).field(t, "user"))
+		return word
+	}
+	const plan = `{"plan":"pro","age":"25"}`
+	for _, tt := range []struct {
+		query, metadata, body string
+		want                  string
+	}{
+		{`{"metadata.plan":{"$eq":"pro"}}`, plan, ``, "yes"},
+		{`{"metadata.plan":{"$eq":"pro"}}`, `{"plan":"free"}`, ``, "no"},
+		{`{"metadata.plan":{"$eq":"pro"}}`, `{}`, ``, "no"},
+		{`{"metadata.plan":"pro"}`, plan, ``, "yes"},
+		{`{"metadata.plan":"free"}`, plan, ``, "no"},
+		{`{"metadata.plan":{"$ne":"free"}}`, plan, ``, "yes"},
+		{`{"metadata.plan":{"$ne":"pro"}}`, plan, ``, "no"},
+		{`{"metadata.plan":{"$in":["team","pro"]}}`, plan, ``, "yes"},
+		{`{"metadata.plan":{"$in":["team","free"]}}`, plan, ``, "no"},
+		{`{"metadata.plan":{"$nin":["team","free"]}}`, plan, ``, "yes"},
+		{`{"metadata.plan":{"$nin":["team","pro"]}}`, plan, ``, "no"},
+		{`{"metadata.age":{"$gt":24}}`, plan, ``, "yes"},
+		{`{"metadata.age":{"$gt":25}}`, plan, ``, "no"},
+		{`{"metadata.plan":{"$regex":"^p.o$"}}`, plan, ``, "yes"},
+		{`{"metadata.plan":{"$regex":"^o"}}`, plan, ``, "no"},
+		{`{"params.max_tokens":{"$gt":100}}`, `{}`, `,"max_tokens":101`, "yes"},
+		{`{"params.max_tokens":{"$gt":100}}`, `{}`, `,"max_tokens":100`, "no"},
+		{`{"params.max_tokens":{"$gte":100}}`, `{}`, `,"max_tokens":100`, "yes"},
+		{`{"params.max_tokens":{"$gte":100}}`, `{}`, `,"max_tokens":99`, "no"},
+		{`{"params.max_tokens":{"$lt":100}}`, `{}`, `,"max_tokens":99`, "yes"},
+		{`{"params.max_tokens":{"$lt":100}}`, `{}`, `,"max_tokens":100`, "no"},
+		{`{"params.max_tokens":{"$lte":100}}`, `{}`, `,"max_tokens":100`, "yes"},
+		{`{"params.max_tokens":{"$lte":100}}`, `{}`, `,"max_tokens":101`, "no"},
+		{`{"params.max_tokens":{"$lte":100}}`, `{}`, ``, "no"},
+		{`{"params.max_tokens":{"$eq":100}}`, `{}`, `,"max_tokens":100`, "yes"},
+		{`{"params.max_tokens":{"$eq":"100"}}`, `{}`, `,"max_tokens":100`, "no"},
+		{`{"params.model":{"$regex":"^gpt-.*-mini$"}}`, `{}`, ``, "yes"},
+		{`{"params.model":{"$regex":"^claude"}}`, `{}`, ``, "no"},
+		{`{"params.model":{"$in":["gpt-9-mini","gpt-9"]}}`, `{}`, ``, "yes"},
+		{`{"params.temperature":0.5}`, `{}`, `,"temperature":0.50`, "yes"},
+		{`{"params.stream":false}`, `{}`, `,"stream":false`, "yes"},
+		{`{"params.response_format.type":"json_object"}`, `{}`, `,"response_format":{"type":"json_object"}`, "yes"},
+		{`{"params.response_format.type":"json_object"}`, `{}`, `,"response_format":{"type":"text"}`, "no"},
+		{`{"$and":[{"metadata.plan":"pro"},{"metadata.age":"25"}]}`, plan, ``, "yes"},
+		{`{"$and":[{"metadata.plan":"pro"},{"metadata.age":"26"}]}`, plan, ``, "no"},
+		{`{"$or":[{"metadata.plan":"free"},{"metadata.age":"25"}]}`, plan, ``, "yes"},
+		{`{"$or":[{"metadata.plan":"free"},{"metadata.age":"26"}]}`, plan, ``, "no"},
+		{`{"$or":[{"$and":[{"metadata.plan":"pro"},{"metadata.age":"9"}]},{"params.model":{"$regex":"mini"}}]}`, plan, ``, "yes"},
+		{`{"metadata.plan":"pro","params.model":"other"}`, plan, ``, "no"},
+		{`{"metadata.plan":"pro","params.model":"gpt-9-mini"}`, plan, ``, "yes"},
+		{`{"$or":[{"metadata.plan":"pro"}],"metadata.age":"26"}`, plan, ``, "no"},
+		{`{"metadata.age":{"$gte":20,"$lt":25}}`, plan, ``, "no"},
+		{`{"metadata.age":{"$gte":20,"$lt":26}}`, plan, ``, "yes"},
+		{`{"metadata.plan":{"$regex":"pro","$ne":"pro"}}`, plan, ``, "no"},
+	} {
+		prove(t, "S-077", strings.ReplaceAll(tt.query, "/", "|")+" with "+tt.metadata+tt.body, func(t *testing.T) {
+			if got := choose(t, tt.query, tt.metadata, tt.body); got != tt.want {
+				t.Errorf("the request went to %q, want %q", got, tt.want)
+			}
+		})
+	}
+	prove(t, "S-027", "metadata picks the target", func(t *testing.T) {
+		if got := choose(t, `{"metadata.plan":"pro"}`, plan, ""); got != "yes" {
+			t.Errorf("the request went to %q, want yes", got)
+		}
+		if got := choose(t, `{"metadata.plan":"pro"}`, `{"plan":"free"}`, ""); got != "no" {
+			t.Errorf("the request went to %q, want no", got)
+		}
+	})
+	prove(t, "S-076", "the first of several conditions that hold counts", func(t *testing.T) {
+		p.forget()
+		names := []string{leaf(p, `"name":"a"`, `"override_params":{"user":"a"}`), leaf(p, `"name":"b"`, `"override_params":{"user":"b"}`)}
+		strategy := `"mode":"conditional","conditions":[{"query":{"metadata.plan":"none"},"then":"a"},{"query":{"metadata.age":"25"},"then":"b"},{"query":{"metadata.plan":"pro"},"then":"a"}],"default":"a"`
+		g.ask(t, tree(strategy, names...), "x-gateway-metadata", plan).fine(t)
+		if got := p.only(t).field(t, "user"); got != `"b"` {
+			t.Errorf("the request went to %s, want b", got)
+		}
+	})
+	for _, key := range []string{"_user", "_prompt", "_organisation", "_environment"} {
+		prove(t, "S-441", key+" is recorded, found and tested by conditions", func(t *testing.T) {
+			value := "special" + key
+			metadata := `{"` + key + `":"` + value + `"}`
+			if got := choose(t, `{"metadata.`+key+`":"`+value+`"}`, metadata, ""); got != "yes" {
+				t.Errorf("the request went to %q, want yes", got)
+			}
+			got := g.ask(t, leaf(p), "x-gateway-metadata", metadata).fine(t)
+			e := g.entry(t, got)
+			if at(e, "metadata", key) != value {
+				t.Errorf("recorded metadata = %v", e["metadata"])
+			}
+			found, _ := g.do(t, "GET", "/v1/logs?metadata."+key+"="+value, "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any)
+			ids := make([]any, len(found))
+			for i, one := range found {
+				ids[i] = at(one, "id")
+			}
+			if !slices.Contains(ids, e["id"]) {
+				t.Errorf("the log with %s lacks the request: %v", metadata, ids)
+			}
+			if none, _ := g.do(t, "GET", "/v1/logs?metadata."+key+"=other", "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any); len(none) != 0 {
+				t.Errorf("the log of another %s has %d entries", key, len(none))
+			}
+		})
+	}
+}
