@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,13 @@ func rtWeighted(more string, weights ...float64) string {
 
 // rtSeeded makes draws that are the same in every run.
 func (r *rtRoutes) rtSeeded(seed uint64) *rtRoutes {
-	r.engine.Random = rand.New(rand.NewPCG(seed, seed)).Float64
+	var mu sync.Mutex // hedged branches draw at the same time
+	source := rand.New(rand.NewPCG(seed, seed))
+	r.engine.Random = func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return source.Float64()
+	}
 	return r
 }
 
@@ -70,8 +77,8 @@ func TestSharesFollowWeights(t *testing.T) {
 	}
 }
 
-// Six standard deviations are a tolerance that chance exceeds once in a
-// thousand million draws.
+// Six standard deviations, and ten draws where a share is nearly none, are a
+// tolerance that chance exceeds once in a thousand million times.
 func TestSharesConvergeForAnyWeights(t *testing.T) {
 	const n = 600
 	rapid.Check(t, func(rt *rapid.T) {
@@ -86,7 +93,7 @@ func TestSharesConvergeForAnyWeights(t *testing.T) {
 		got := rtNew(t, rtWeighted("", weights...)).rtSeeded(rapid.Uint64().Draw(rt, "seed")).rtShares(n, len(weights))
 		for i, w := range weights {
 			p := w / sum
-			if tolerance := 6 * math.Sqrt(p*(1-p)/n); math.Abs(got[i]-p) > tolerance+1e-9 {
+			if tolerance := 6*math.Sqrt(p*(1-p)/n) + 10.0/n; math.Abs(got[i]-p) > tolerance || p == 0 && got[i] > 0 {
 				rt.Fatalf("weights %v gave shares %.3f; target %d is more than %.3f off %.3f", weights, got, i, tolerance, p)
 			}
 		}

@@ -19,7 +19,7 @@ func (l *Leaf) failure(w watch, req *http.Request, err error) error {
 	}
 	f := upstream.Classify(req, err)
 	switch {
-	case f.Kind == upstream.TotalTimeout && w.limit > 0:
+	case f.Kind == upstream.TotalTimeout && w.ended(f):
 		return apierr.New(apierr.Timeout, "%s did not answer within the request timeout of %d ms",
 			l.Target.ID, w.limit.Milliseconds()).WithCause(f)
 	case f.Timeout():

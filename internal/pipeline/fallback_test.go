@@ -254,3 +254,28 @@ func TestAHedgedBalanceDoesNotFailOver(t *testing.T) {
 		}
 	})
 }
+
+func TestLosersOfARaceWithinARaceAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := rtTree("fallback", 2, "")
+		r := rtNew(t, `{"strategy":{"mode":"fallback"},"hedge":{"delay_ms":50},"targets":[`+inner+`,`+rtLeaf+`]}`)
+		r.on("0.0", rtAnswer{after: time.Hour}).on("0.1", rtAnswer{after: 10 * time.Millisecond}).on("1", rtAnswer{after: time.Hour})
+		if got := r.send(); got.path != "0.1" || got.tried() != "0.1 0.0 1" || got.took != 60*time.Millisecond {
+			t.Errorf("answered by %s after %q in %v, want 0.1, then its losers 0.0 and 1, in 60ms", got.path, got.tried(), got.took)
+		}
+		r.closedOnce()
+	})
+}
+
+func TestAHedgeStartsNobodyWhenTheBudgetIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtTree("fallback", 3, `,"hedge":{"delay_ms":500,"max":2}`))
+		for _, path := range []string{"0", "1", "2"} {
+			r.on(path, rtAnswer{status: 500, after: 2 * time.Second})
+		}
+		got := r.send(func(x *pipeline.Exchange) { x.Budget = time.Now().Add(700 * time.Millisecond) })
+		if len(r.calls) != 2 || got.status != 500 {
+			t.Errorf("%d targets were called, status %d; want two within the budget, 500", len(r.calls), got.status)
+		}
+	})
+}

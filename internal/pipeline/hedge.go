@@ -31,6 +31,8 @@ type runner struct {
 	cancel context.CancelFunc
 	res    *Response
 	err    error
+
+	attempts, decisions int // joined already
 }
 
 // race runs branches in the given order until one does not trigger.
@@ -56,8 +58,8 @@ func (h hedge) race(ctx context.Context, x *Exchange, order []*branch, codes fun
 				return r.won(one)
 			}
 			x.decide(one.b.path, "ended in %d", o.status)
-			r.join(one)
 			one.close()
+			r.join(one)
 			if len(r.running) == 0 {
 				r.start()
 				slow.Reset(h.Delay)
@@ -78,7 +80,8 @@ type raceState struct {
 	wg      sync.WaitGroup
 }
 
-func (r *raceState) more() bool { return r.next < len(r.order) }
+// more reports whether a further branch may be started.
+func (r *raceState) more() bool { return r.next < len(r.order) && !r.x.overBudget() }
 
 // start runs the next branch on a goroutine of its own, since two answers can't
 // be awaited on one.
@@ -122,10 +125,11 @@ func (r *raceState) won(winner *runner) (*Response, error) {
 	finish := func() {
 		winner.cancel()
 		r.wg.Wait()
+		r.join(winner)
 		for _, l := range losers {
 			l.lose()
-			r.join(l)
 			l.close()
+			r.join(l)
 		}
 	}
 	if winner.res == nil {
@@ -136,10 +140,14 @@ func (r *raceState) won(winner *runner) (*Response, error) {
 	return winner.res, winner.err
 }
 
-// join takes a runner's attempts and decisions into the client's exchange.
+// join takes a runner's attempts and decisions into the client's exchange, as
+// far as they were not taken yet: a race below it adds those of its losers when
+// its answer is closed.
 func (r *raceState) join(one *runner) {
-	r.x.Entry.Attempts = append(r.x.Entry.Attempts, one.x.Entry.Attempts...)
-	r.x.Decisions = append(r.x.Decisions, one.x.Decisions...)
+	e := one.x.Entry
+	r.x.Entry.Attempts = append(r.x.Entry.Attempts, e.Attempts[one.attempts:]...)
+	r.x.Decisions = append(r.x.Decisions, one.x.Decisions[one.decisions:]...)
+	one.attempts, one.decisions = len(e.Attempts), len(one.x.Decisions)
 	r.x.Waited = max(r.x.Waited, one.x.Waited)
 }
 

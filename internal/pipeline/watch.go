@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -42,6 +43,13 @@ func (l *Leaf) limit(x *Exchange) time.Duration {
 		return min(l.Timeout, left)
 	}
 	return left
+}
+
+// ended reports whether f came of the request's own limit and not of the
+// engine's.
+func (w watch) ended(f error) bool {
+	e, ok := errors.AsType[*upstream.TimeoutError](f)
+	return ok && w.limit > 0 && e.Limit == w.limit
 }
 
 func (w watch) context() context.Context { return w.dog.Context() }
@@ -87,7 +95,7 @@ func (u *uploading) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := u.x.Upload.Read(p)
-	u.dog.Phase(upstream.Header)
+	u.dog.Touch()
 	return n, err
 }
 

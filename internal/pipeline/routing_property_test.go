@@ -1,0 +1,108 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/config"
+	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
+
+	"pgregory.net/rapid"
+)
+
+// rtDrawTree draws a routing tree of at most three levels.
+func rtDrawTree(rt *rapid.T, depth int) string {
+	more := rapid.SampledFrom([]string{"", "", `,"retry":{"attempts":1}`, `,"retry":{"attempts":7,"use_retry_after_headers":true}`,
+		`,"cb_config":{"failure_threshold":1,"cooldown_interval":30000}`, `,"weight":0.5`, `,"on_status_codes":[429,500]`}).Draw(rt, "more")
+	if depth == 0 || rapid.IntRange(0, 2).Draw(rt, "leaf") == 0 {
+		return `{"provider":"@a"` + more + `}`
+	}
+	mode := rapid.SampledFrom([]string{"fallback", "fallback", "loadbalance", "single", "conditional", "latency"}).Draw(rt, "mode")
+	var targets []string
+	for i := range rapid.IntRange(1, 3).Draw(rt, "targets") {
+		child := rtDrawTree(rt, depth-1)
+		targets = append(targets, fmt.Sprintf(`{"name":"t%d",%s`, i, child[1:]))
+	}
+	strategy := fmt.Sprintf(`{"mode":%q`, mode)
+	if mode == "conditional" {
+		strategy += `,"conditions":[{"query":{"metadata.x":"1"},"then":"t0"}],"default":"t0"`
+	}
+	if mode == "fallback" && rapid.Bool().Draw(rt, "listed") {
+		strategy += `,"on_status_codes":[429,502]`
+	}
+	if hedged := rapid.IntRange(0, 4).Draw(rt, "hedged") == 0; hedged && (mode == "fallback" || mode == "loadbalance") {
+		more += `,"hedge":{"delay_ms":50,"max":2}`
+	}
+	return `{"strategy":` + strategy + `}` + more + `,"targets":[` + strings.Join(targets, ",") + `]}`
+}
+
+var rtOutcomes = []rtAnswer{rtStatus(200), rtStatus(200), rtStatus(500), rtStatus(429), rtStatus(400), rtStatus(429, "Retry-After", "3"),
+	rtStatus(503, "Retry-After", "70"), rtRefused(), rtError(apierr.Timeout), rtError(apierr.ClientGone), {after: 200 * time.Millisecond},
+	{status: 500, after: 2 * time.Second}}
+
+// Whatever the tree and whatever its targets do: attempts stay within retries
+// plus one per target, waiting stays within the budget, the answer names a
+// place of the config, and every response is closed once.
+func TestInvariantsOfEveryTree(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		text := rtDrawTree(rt, 3)
+		if !strings.Contains(text, `"strategy"`) {
+			text = `{"strategy":{"mode":"single"},"targets":[` + text + `]}`
+		}
+		answers := rapid.SliceOfN(rapid.SampledFrom(rtOutcomes), 1, 30).Draw(rt, "answers")
+		seed := rapid.Uint64().Draw(rt, "seed")
+		budget := time.Duration(rapid.IntRange(0, 20).Draw(rt, "budget")) * time.Second
+		rtBubble(t, rt, func() string {
+			r := rtNew(t, text).rtSeeded(seed)
+			next := 0
+			all := func(int) rtAnswer { next++; return answers[next%len(answers)] }
+			for _, leaf := range r.Leaves {
+				r.script[leaf.Path] = all
+			}
+			for range 10 {
+				if problem := r.rtInvariants(budget); problem != "" {
+					return problem
+				}
+			}
+			return ""
+		})
+	})
+}
+
+// rtInvariants sends an exchange and returns what is wrong with its end.
+func (r *rtRoutes) rtInvariants(budget time.Duration) string {
+	before := len(r.calls)
+	got := r.send(func(x *pipeline.Exchange) { x.Budget = time.Now().Add(budget) })
+	calls, all := make(map[string]int), 0
+	for _, c := range r.calls[before:] {
+		calls[c.path]++
+		all++
+	}
+	for _, leaf := range r.Leaves {
+		if retries, _ := leaf.Retry.Limited(); calls[leaf.Path] > retries+1 {
+			return fmt.Sprintf("%s was called %d times with %d retries", leaf.Path, calls[leaf.Path], retries)
+		}
+	}
+	if recorded := len(got.x.Entry.Attempts); recorded != all {
+		return fmt.Sprintf("%d attempts are recorded of %d", recorded, all)
+	}
+	// A call under way when the budget ends is cut by the leaf's own clock,
+	// which scripted targets don't have: they take two seconds at most.
+	if got.took > budget+2*time.Second {
+		return fmt.Sprintf("took %v in a budget of %v", got.took, budget)
+	}
+	isLeaf := func(l *config.Config) bool { return l.Path == got.x.Entry.OptionIndex }
+	if all > 0 && !slices.ContainsFunc(r.Leaves, isLeaf) {
+		return fmt.Sprintf("answered by %q, which is no target", got.x.Entry.OptionIndex)
+	}
+	for n, times := range r.open {
+		if times != 1 {
+			return fmt.Sprintf("response %d was closed %d times", n, times)
+		}
+	}
+	return ""
+}
