@@ -51,6 +51,9 @@ func findRoute(method, path string) (route, error) {
 	if !strings.HasPrefix(path, api.BasePath+"/") {
 		return route{}, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)
 	}
+	if strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return route{}, apierr.New(apierr.Invalid, "a path holds no spaces or control characters; write them percent-encoded")
+	}
 	if r, ok := unified[method+" "+path]; ok {
 		return r, nil
 	}

@@ -123,6 +123,9 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openData(ctx, set); err != nil {
 		return err
 	}
+	if err := s.listen(); err != nil {
+		return err
+	}
 	s.engine = s.newEngine(set)
 	s.metrics = newMetrics(s)
 	s.first = set
@@ -140,9 +143,7 @@ func (s *Server) open(ctx context.Context) error {
 		Budget:    orNone(set.Timeouts.Budget),
 	})
 	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs}
-	if err := s.listen(); err != nil {
-		return err
-	}
+	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.
 	return s.ensureKey(ctx, set)
 }
@@ -219,6 +220,7 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 	reach := s.Upstream
 	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
 	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
+	reach.OwnHosts = append(reach.OwnHosts, s.ownHosts()...)
 	reach.DialTimeout = t.Connect.Or(10 * time.Second)
 	return &pipeline.Engine{
 		Client: upstream.New(reach),
@@ -233,6 +235,16 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 		MaxDecoded: set.Limits.Decoded.Or(64 << 20),
 		UserAgent:  "modelgate/" + s.Version,
 	}
+}
+
+// ownHosts are the addresses that the gateway listens on: a custom host there
+// would send requests in a circle.
+func (s *Server) ownHosts() []string {
+	hosts := []string{s.apiAddr.Addr().String()}
+	if s.adminAddr != nil {
+		hosts = append(hosts, s.adminAddr.Addr().String())
+	}
+	return hosts
 }
 
 // FirstKey returns the gateway key that was made because the data folder had
@@ -284,21 +296,22 @@ func (s *Server) Close() error {
 
 // listen binds the addresses, so that a taken port is an error of the start.
 func (s *Server) listen() (err error) {
-	if s.apiAddr, err = Bind("API", s.Listen); err != nil {
+	if s.apiAddr, err = Bind("API", s.Listen); err != nil || s.AdminListen == "" {
 		return err
 	}
+	s.adminAddr, err = Bind("admin", s.AdminListen)
+	return err
+}
+
+// makeServers makes what serves on the bound addresses.
+func (s *Server) makeServers() {
 	base, end := context.WithCancelCause(context.Background())
 	s.end = end
 	s.api = s.httpServer(http.HandlerFunc(s.serveAPI))
 	s.api.BaseContext = func(net.Listener) context.Context { return base }
-	if s.AdminListen == "" {
-		return nil
+	if s.adminAddr != nil {
+		s.admin = s.httpServer(s.adminRoutes())
 	}
-	if s.adminAddr, err = Bind("admin", s.AdminListen); err != nil {
-		return err
-	}
-	s.admin = s.httpServer(s.adminRoutes())
-	return nil
 }
 
 // Bind listens on addr. The error names the address in one line.

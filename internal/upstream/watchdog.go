@@ -100,6 +100,15 @@ func (w *Watchdog) Phase(p Phase) {
 	w.arm(now)
 }
 
+// Touch starts the clock of the current phase anew: something moved.
+func (w *Watchdog) Touch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Since(w.start)
+	w.due = after(now, w.limit(w.phase))
+	w.arm(now)
+}
+
 // Pause stops the clock of the current phase while the client is slow to
 // read. The total limit goes on. A second Pause changes nothing.
 func (w *Watchdog) Pause() {
