@@ -166,7 +166,7 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 		w.Header()["Content-Type"] = nil // else net/http guesses one
 	}
 	x.begin(w, res.Status)
-	err := x.copy(w, res)
+	err := x.copy(w, res, p.ClientStall)
 	if err == nil {
 		x.trailer(w.Header(), res)
 		x.finish(nil)
@@ -183,10 +183,12 @@ var chunked = []string{"chunked"}
 var errClient = errors.New("the client does not take the answer")
 
 // copy sends the body on after each read, so that nothing waits for more.
-func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response) error {
+func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, stall time.Duration) error {
 	buf := copyBuffers.Get().(*[16 << 10]byte)
 	defer copyBuffers.Put(buf)
 	rc := http.NewResponseController(w)
+	patient := patience{rc: rc, limit: stall}
+	defer patient.end()
 	sniff := newSniffer(res)
 	defer sniff.close()
 	live := res.Length < 0
@@ -198,6 +200,7 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response) error {
 			}
 			sniff.write(buf[:n])
 			res.Pause()
+			patient.extend(time.Now())
 			m, werr := w.Write(buf[:n])
 			x.entry.ResponseBytes += int64(m)
 			if werr == nil && live && err == nil {

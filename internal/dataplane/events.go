@@ -22,7 +22,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	delete(h, "Content-Length")
 	x.begin(w, res.Status)
 
-	out := newEventWriter(w, p.KeepAlive)
+	out := newEventWriter(w, p.KeepAlive, p.ClientStall)
 	out.write(res.Events.Held(), true)
 	if end := x.end(r, res, x.relay(out, res)); end != nil {
 		out.write(end, true)
@@ -105,6 +105,7 @@ type eventWriter struct {
 	w       io.Writer
 	flush   *http.ResponseController
 	silence time.Duration
+	patient patience // used while mu is held
 
 	mu      sync.Mutex
 	written int64     // guarded by mu, as is all below
@@ -114,8 +115,9 @@ type eventWriter struct {
 	timer   *time.Timer
 }
 
-func newEventWriter(w http.ResponseWriter, silence time.Duration) *eventWriter {
-	out := &eventWriter{w: w, flush: http.NewResponseController(w), silence: silence, last: time.Now()}
+func newEventWriter(w http.ResponseWriter, silence, stall time.Duration) *eventWriter {
+	rc := http.NewResponseController(w)
+	out := &eventWriter{w: w, flush: rc, silence: silence, patient: patience{rc: rc, limit: stall}, last: time.Now()}
 	if silence < 0 {
 		return out
 	}
@@ -132,6 +134,8 @@ func (o *eventWriter) write(b []byte, flush bool) {
 	if o.err != nil {
 		return
 	}
+	o.last = time.Now()
+	o.patient.extend(o.last)
 	if len(b) > 0 {
 		var n int
 		n, o.err = o.w.Write(b)
@@ -155,6 +159,7 @@ func (o *eventWriter) beat() {
 	}
 	quiet := time.Since(o.last)
 	if quiet >= o.silence {
+		o.patient.extend(time.Now())
 		var n int
 		if n, o.err = o.w.Write(keepAlive); o.err == nil {
 			o.err = o.flush.Flush()
@@ -181,5 +186,6 @@ func (o *eventWriter) stop() (written int64, err error) {
 	if o.timer != nil {
 		o.timer.Stop()
 	}
+	o.patient.end()
 	return o.written, o.err
 }

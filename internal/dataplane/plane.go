@@ -48,6 +48,10 @@ type Options struct {
 	// 15 s; negative sends none.
 	KeepAlive time.Duration
 
+	// ClientStall is how long a client may take nothing of an answer that
+	// streams through. Zero waits for ever.
+	ClientStall time.Duration
+
 	// Budget bounds all attempts of an exchange with a config, until its answer
 	// can be judged. Default 10 minutes; negative is no bound.
 	Budget time.Duration

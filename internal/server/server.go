@@ -140,7 +140,9 @@ func (s *Server) open(ctx context.Context) error {
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
 		KeepAlive: orNone(set.Timeouts.KeepAlive),
-		Budget:    orNone(set.Timeouts.Budget),
+
+		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
+		Budget:      orNone(set.Timeouts.Budget),
 	})
 	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs}
 	s.makeServers()

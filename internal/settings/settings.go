@@ -94,6 +94,7 @@ type Timeouts struct {
 	Idle       Duration `yaml:"idle"`        // between events; default 2m
 	Total      Duration `yaml:"total"`       // the whole attempt; default none
 	Budget     Duration `yaml:"budget"`      // all attempts of a config, until one answers; default 10m
+	Client     Duration `yaml:"client"`      // a client that takes nothing of its answer; default 5m
 	KeepAlive  Duration `yaml:"keep_alive"`  // silence before a comment is sent; default 15s
 }
 
