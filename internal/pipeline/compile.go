@@ -22,12 +22,13 @@ type Tree struct {
 	// Leaves are the effective settings of the leaves, in the order of the text.
 	Leaves []*config.Config
 
-	root *config.Config
+	root      *config.Config
+	effective map[string]*config.Config // every node with what it inherits, by path
 }
 
 // Compile returns the tree of root, which config.Parse has accepted.
 func (c *Compiler) Compile(root *config.Config) *Tree {
-	b := build{Compiler: c, key: configKey(root), tree: &Tree{root: root}}
+	b := build{Compiler: c, key: configKey(root), tree: &Tree{root: root, effective: make(map[string]*config.Config)}}
 	b.tree.Handler = b.node(nil, root).Handler
 	return b.tree
 }
@@ -53,6 +54,7 @@ type branch struct {
 // node compiles n below parent, whose settings are effective already.
 func (b *build) node(parent, n *config.Config) branch {
 	eff := config.Inherit(parent, n)
+	b.tree.effective[n.Path] = eff
 	out := branch{path: n.Path, name: n.Name, weight: 1, codes: n.OnStatusCodes}
 	if n.Weight != nil {
 		out.weight = *n.Weight
@@ -83,11 +85,7 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 	pick := picker{path: n.Path, branches: branches}
 	switch n.Strategy.Mode {
 	case config.Fallback:
-		codes := n.Strategy.OnStatusCodes
-		if codes == nil {
-			codes = n.OnStatusCodes
-		}
-		return &fallback{picker: pick, hedge: hedge{n.Hedge}, codes: codes, resumes: n.StreamContinuation != nil && *n.StreamContinuation}
+		return &fallback{picker: pick, hedge: hedge{n.Hedge}, codes: fallbackCodes(n), resumes: continues(n)}
 	case config.Loadbalance:
 		return &balance{picker: pick, hedge: hedge{n.Hedge}, engine: b.Engine, sticky: b.sticky(n)}
 	case config.Conditional:
@@ -99,6 +97,17 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 	}
 	return branches[0].Handler // single: the first target
 }
+
+// fallbackCodes are the statuses on which a fallback leaves its targets: those
+// of the strategy, else those beside it. Nil is every status but a success.
+func fallbackCodes(n *config.Config) []int {
+	if n.Strategy.OnStatusCodes != nil {
+		return n.Strategy.OnStatusCodes
+	}
+	return n.OnStatusCodes
+}
+
+func continues(n *config.Config) bool { return n.StreamContinuation != nil && *n.StreamContinuation }
 
 // leaf compiles the handlers of one target. Their order is the order in which
 // an exchange meets them: the circuit breaker lets it in, retries repeat the

@@ -24,42 +24,51 @@ func (t *Tree) describe(b *strings.Builder, n *config.Config) {
 	if n.Name != "" {
 		fmt.Fprintf(b, " %q", n.Name)
 	}
+	eff := t.effective[n.Path]
 	if n.Strategy == nil {
-		leafText(b, t.leafAt(n.Path))
+		leafText(b, eff)
 		b.WriteByte('\n')
 		return
 	}
-	strategyText(b, n)
+	strategyText(b, eff)
 	b.WriteByte('\n')
 	for _, target := range n.Targets {
 		t.describe(b, target)
 	}
 }
 
-func (t *Tree) leafAt(path string) *config.Config {
-	for _, l := range t.Leaves {
-		if l.Path == path {
-			return l
-		}
-	}
-	return &config.Config{Path: path}
-}
-
 func strategyText(b *strings.Builder, n *config.Config) {
 	s := n.Strategy
 	fmt.Fprintf(b, ": %s", s.Mode)
 	weightText(b, n)
-	if codes := s.OnStatusCodes; s.Mode == config.Fallback && codes != nil {
+	if codes := fallbackCodes(n); s.Mode == config.Fallback && codes != nil {
 		fmt.Fprintf(b, ", on %v", codes)
+	}
+	if s.Mode != config.Fallback {
+		leavingText(b, n)
 	}
 	if s.Sticky != nil && s.Sticky.Enabled {
 		fmt.Fprintf(b, ", sticky by %s", strings.Join(s.Sticky.HashFields, ", "))
+	}
+	if n.Hedge != nil && (s.Mode == config.Fallback || s.Mode == config.Loadbalance) {
+		fmt.Fprintf(b, ", hedge after %v", n.Hedge.Delay)
+	}
+	if s.Mode == config.Fallback && continues(n) {
+		b.WriteString(", continuing streams")
 	}
 	for i, c := range s.Conditions {
 		fmt.Fprintf(b, ", [%d] %s → %s", i, c.Query, c.Then)
 	}
 	if s.Default != "" {
 		fmt.Fprintf(b, ", else → %s", s.Default)
+	}
+}
+
+// leavingText tells on which statuses a fallback above leaves the node, where
+// the node says so itself.
+func leavingText(b *strings.Builder, n *config.Config) {
+	if n.OnStatusCodes != nil {
+		fmt.Fprintf(b, ", left on %v", n.OnStatusCodes)
 	}
 }
 
@@ -72,6 +81,7 @@ func weightText(b *strings.Builder, n *config.Config) {
 func leafText(b *strings.Builder, n *config.Config) {
 	fmt.Fprintf(b, ": call %s", calledText(n))
 	weightText(b, n)
+	leavingText(b, n)
 	if n.CustomHost != "" {
 		fmt.Fprintf(b, " at %s", n.CustomHost)
 	}

@@ -1,0 +1,28 @@
+package pipeline_test
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+// What a config asks for and does not get is said once, whichever of its
+// targets was asked.
+func TestNotesAreSaidOnce(t *testing.T) {
+	for _, tt := range []struct{ name, config, want string }{
+		{"nothing to say", rtTree("fallback", 2, `,"retry":{"attempts":5}`), ""},
+		{"too many attempts for every target", rtTree("fallback", 3, `,"retry":{"attempts":6}`), "retry.attempts;clamped=5"},
+		{"several things", rtTree("fallback", 2, `,"retry":{"attempts":6},"cache":{"mode":"simple"}`), "cache;ignored, retry.attempts;clamped=5"},
+		{"of a target that was not reached", `{"strategy":{"mode":"single"},"targets":[` + rtLeaf + `,{"provider":"@a","cache":{"mode":"simple"}}]}`, ""},
+		{"of a hedged target", rtTree("fallback", 2, `,"hedge":{"delay_ms":10},"retry":{"attempts":6}`), "retry.attempts;clamped=5"},
+		{"of the target before a race", `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@a","cache":{"mode":"simple"}},` + rtTree("fallback", 2, `,"hedge":{"delay_ms":10}`) + `]}`, "cache;ignored"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rtNew(t, tt.config).on("0", rtStatus(400))
+				if got := r.send().x.ParamsHeader(); got != tt.want {
+					t.Errorf("params %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
