@@ -8,6 +8,7 @@ package controlplane
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,6 +34,7 @@ const (
 type Logs struct {
 	Snapshot *snapshot.Holder
 	Store    *logstore.Store
+	Logger   *slog.Logger // told of internal errors
 }
 
 // ServeHTTP answers a listing, or one entry by its request id.
@@ -42,6 +44,9 @@ func (l *Logs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		e := apierr.From(err)
 		status, body = e.Status(), e.Body()
+		if e.Kind == apierr.Internal {
+			l.Logger.Error("reading the log", "err", e.Error())
+		}
 		if e.Kind == apierr.MethodNotAllowed {
 			w.Header().Set("Allow", http.MethodGet)
 		}

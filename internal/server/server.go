@@ -144,7 +144,7 @@ func (s *Server) open(ctx context.Context) error {
 		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
 		Budget:      orNone(set.Timeouts.Budget),
 	})
-	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs}
+	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs, Logger: s.Logger}
 	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.
 	return s.ensureKey(ctx, set)
