@@ -15,9 +15,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"modelgate/config"
-	"modelgate/internal/access"
-	"modelgate/internal/catalog"
 	"modelgate/internal/secret"
 )
 
@@ -78,9 +75,9 @@ func Parse(file string, b []byte, o Opener) (*Settings, error) {
 	if err != nil && err != io.EOF { // an empty file is one that says nothing
 		return nil, syntaxError(file, err)
 	}
-	if path, err := s.check(o); err != nil {
-		e := &FileError{File: file, Path: path, Problem: err.Error()}
-		e.Line, e.Column = place(b, path)
+	if f := s.check(o); f != nil {
+		e := &FileError{File: file, Path: f.path, Problem: f.err.Error()}
+		e.Line, e.Column = place(b, f.path)
 		return nil, e
 	}
 	return s, nil
@@ -128,87 +125,6 @@ func position(n ast.Node) (line, column int) {
 		t = m.Values[0].Key.GetToken()
 	}
 	return t.Position.Line, t.Position.Column
-}
-
-var slugForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
-// check judges what the types can't say and opens credentials. It returns the
-// path of what is wrong.
-func (s *Settings) check(o Opener) (path string, err error) {
-	if s.Version != 0 && s.Version != 1 {
-		return "version", fmt.Errorf("this version of modelgate reads version 1, not %d", s.Version)
-	}
-	slugs := make(map[string]bool, len(s.Providers))
-	for i := range s.Providers {
-		p := &s.Providers[i]
-		at := fmt.Sprintf("providers[%d]", i)
-		if !slugForm.MatchString(p.Slug) {
-			return at + ".slug", errors.New("a slug has 1 to 128 letters, digits, dots, dashes and underscores, and begins with a letter or digit")
-		}
-		if slugs[p.Slug] {
-			return at + ".slug", fmt.Errorf("the slug %q stands twice", p.Slug)
-		}
-		slugs[p.Slug] = true
-		if p.Provider == "" {
-			return at + ".provider", errors.New("name a provider; `modelgate providers` lists them")
-		}
-		if p.key, err = o.open(p.APIKey); err != nil {
-			return at + ".api_key", err
-		}
-	}
-	configs, path, err := s.checkConfigs()
-	if err != nil {
-		return path, err
-	}
-	for i, k := range s.Keys {
-		if _, err := access.ParseHash(k.SHA256); err != nil {
-			return fmt.Sprintf("keys[%d].sha256", i), err
-		}
-		for j, scope := range k.Scopes {
-			if err := access.Scope(scope).Check(); err != nil {
-				return fmt.Sprintf("keys[%d].scopes[%d]", i, j), err
-			}
-		}
-		if k.Config != "" && !configs[k.Config] {
-			return fmt.Sprintf("keys[%d].config", i), fmt.Errorf("there is no config with the slug %q", k.Config)
-		}
-	}
-	for i, p := range s.Prices {
-		for _, dollars := range [...]float64{p.Input, p.Output} {
-			if _, err := catalog.PerMillion(dollars); err != nil {
-				return fmt.Sprintf("prices[%d]", i), err
-			}
-		}
-		if p.Provider == "" || p.Model == "" {
-			return fmt.Sprintf("prices[%d]", i), errors.New("a price names a provider and a model")
-		}
-	}
-	for i, h := range s.Compat.HeaderPrefixes {
-		if !strings.HasSuffix(h, "-") || strings.ContainsAny(h, " :\t") {
-			return fmt.Sprintf("compat.header_prefixes[%d]", i), errors.New("a header prefix ends in a dash, as x-example-")
-		}
-	}
-	switch s.Log.Level {
-	case "", "debug", "info", "warn", "error":
-		return "", nil
-	}
-	return "log.level", errors.New("the level is debug, info, warn or error")
-}
-
-// checkConfigs judges the saved configs and returns their slugs.
-func (s *Settings) checkConfigs() (slugs map[string]bool, path string, err error) {
-	slugs = make(map[string]bool, len(s.Configs))
-	for i, c := range s.Configs {
-		at := fmt.Sprintf("configs[%d]", i)
-		if !slugForm.MatchString(c.Slug) || slugs[c.Slug] {
-			return nil, at + ".slug", errors.New("a slug has 1 to 128 letters, digits, dots, dashes and underscores, and stands once")
-		}
-		slugs[c.Slug] = true
-		if _, err := config.Parse(c.Config); err != nil {
-			return nil, at + ".config", err
-		}
-	}
-	return slugs, "", nil
 }
 
 var envForm = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
