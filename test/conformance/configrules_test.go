@@ -254,6 +254,12 @@ func (g *gateway) judges(t *testing.T, p *provider, r configRow) {
 	g.refuses(t, p, r.config, r.path)
 }
 
+// wide writes a conditional config with n targets.
+func wide(n int) string {
+	targets := slices.Repeat([]string{`{"virtual_key":"stored"}`}, n-1)
+	return tree(`"mode":"conditional","conditions":[{"query":{},"then":"a"}],"default":"a"`, append(targets, `{"virtual_key":"stored","name":"a"}`)...)
+}
+
 // TestStrategiesHaveTheirRules proves what a strategy and its targets may be.
 func TestStrategiesHaveTheirRules(t *testing.T) {
 	g, _ := start(t)
@@ -322,6 +328,10 @@ func TestStrategiesHaveTheirRules(t *testing.T) {
 		{"S-079", tree(single, tree(fallback)), "$.targets[0].targets"},
 		{"S-079", tree(fallback, slices.Repeat([]string{leaf(p)}, 100)...), ""},
 		{"S-079", tree(fallback, slices.Repeat([]string{leaf(p)}, 101)...), "$.targets"},
+		{"S-078", tree(fallback, leaf(p), tree(fallback, slices.Repeat([]string{leaf(p)}, 50)...)), ""},
+		{"S-078", tree(fallback, leaf(p), tree(fallback, slices.Repeat([]string{leaf(p)}, 51)...)), "$.targets[1].targets"},
+		{"S-078", wide(1000), ""},
+		{"S-078", wide(1001), "$.targets"},
 		{"S-090", tree(loadbalance, with(a, `"weight":0`), with(b, `"weight":0`)), "$.targets"},
 	} {
 		prove(t, r.of, fmt.Sprintf("%.200s", shown(p, r)), func(t *testing.T) { g.judges(t, p, r) })

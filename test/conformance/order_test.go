@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -39,6 +41,13 @@ func TestOneSettingWins(t *testing.T) {
 		if in.field(t, "user") != `"u"` || in.header.Get("Authorization") != "Bearer "+credential {
 			t.Errorf("the provider got %s with Authorization %q", in.body, in.header.Get("Authorization"))
 		}
+	})
+	prove(t, "S-436", "the provider's header before that of the virtual key", func(t *testing.T) {
+		p := newProvider(t, nil)
+		stored.forget()
+		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-virtual-key", "stored")...).fine(t)
+		p.only(t)
+		stored.none(t)
 	})
 	prove(t, "S-436", "a target takes no provider from the headers", func(t *testing.T) {
 		p := newProvider(t, nil)
@@ -96,6 +105,18 @@ func TestOneSettingWins(t *testing.T) {
 				if _, arrived := in.line(name); arrived != (name == tt.want) {
 					t.Errorf("%s with %q: %s arrived: %t, want %q alone", tt.config, tt.header, name, arrived, tt.want)
 				}
+			}
+		}
+	})
+	prove(t, "S-436", "the request before defaults, and a target's defaults before the root's", func(t *testing.T) {
+		p := newProvider(t, nil)
+		body := `{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":2}`
+		g.do(t, "POST", chat.path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config",
+			with(tree(single, leaf(p, `"default_params":{"temperature":1,"seed":1}`)), `"default_params":{"seed":0,"user":"root"}`)).fine(t)
+		in := p.only(t)
+		for name, want := range map[string]string{"temperature": "2", "seed": "1", "user": `"root"`} {
+			if got := in.field(t, name); got != want {
+				t.Errorf("%s at the provider = %s, want %s", name, got, want)
 			}
 		}
 	})
@@ -203,6 +224,54 @@ func TestTargetsInherit(t *testing.T) {
 		p := fleet(t, answers(500), nil)
 		inner := with(tree(loadbalance, leaf(p[0])), `"weight":0`)
 		g.ask(t, tree(fallback, with(inner, `"on_status_codes":[500]`), leaf(p[1]))).fine(t)
+		called(t, []int{1, 1}, p...)
+	})
+}
+
+func TestConfigsWorkOnEveryRoute(t *testing.T) {
+	g, _ := start(t)
+	for _, r := range append(slices.Clone(modelRoutes), chatStream, modelRoute{path: "/v1/things?a=%2F&a=b", body: `{"odd": 1.0}`}, modelRoute{path: "/v1/prompts/p/completions", body: `{}`}) {
+		name := strings.ReplaceAll(r.path, "/", "|") + " " + strings.ReplaceAll(r.body, "/", "|")
+		ask := func(t *testing.T, config string, header ...string) reply {
+			t.Helper()
+			return g.do(t, "POST", r.path, r.body, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config}, header...)...)
+		}
+		good := answer(nil)
+		if r.path == chatStream.path && r.body == chatStream.body {
+			good = streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[]}\n\ndata: [DONE]\n\n")
+		}
+		prove(t, "S-026", name+" falls back", func(t *testing.T) {
+			p := fleet(t, answers(503), good)
+			ask(t, tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
+			in := p[1].only(t)
+			if !strings.HasSuffix(in.uri, r.path) || string(in.body) != r.body || string(p[0].only(t).body) != r.body {
+				t.Errorf("the second target was asked for %s with %s", in.uri, in.body)
+			}
+		})
+		prove(t, "S-028", name+" is repeated", func(t *testing.T) {
+			p := newProvider(t, soon(answers(503)))
+			if got := ask(t, leaf(p, `"retry":{"attempts":2,"use_retry_after_headers":true}`)); got.status != 503 {
+				t.Errorf("status %d, want the provider's", got.status)
+			}
+			called(t, []int{3}, p)
+		})
+		prove(t, "S-027", name+" is sent where a condition says", func(t *testing.T) {
+			p := fleet(t, good, good)
+			config := tree(`"mode":"conditional","conditions":[{"query":{"metadata.plan":"pro"},"then":"b"}],"default":"a"`, leaf(p[0], `"name":"a"`), leaf(p[1], `"name":"b"`))
+			ask(t, config, "x-gateway-metadata", `{"plan":"pro"}`).fine(t)
+			called(t, []int{0, 1}, p...)
+		})
+		prove(t, "S-035 S-036", name+" takes a header along to the config's host", func(t *testing.T) {
+			p := newProvider(t, good)
+			ask(t, leaf(p, `"forward_headers":["x-OWN"]`), "x-OWN", "Value 1").fine(t)
+			if v, _ := p.only(t).line("x-OWN"); v != "Value 1" {
+				t.Errorf("x-OWN at the provider = %q, want Value 1", v)
+			}
+		})
+	}
+	prove(t, "S-026 S-016", "a GET falls back", func(t *testing.T) {
+		p := fleet(t, answers(500), nil)
+		g.do(t, "GET", "/v1/things/1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
 		called(t, []int{1, 1}, p...)
 	})
 }

@@ -231,6 +231,31 @@ func TestTimeoutsOfConfigs(t *testing.T) {
 	})
 }
 
+func TestAllAttemptsHaveABudget(t *testing.T) {
+	g := launchFor(t, "version: 1\ntimeouts: {budget: 600ms}\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
+	for name, config := range map[string]func(p *provider) string{
+		"repetitions": func(p *provider) string {
+			return leaf(p, `"request_timeout":250`, `"retry":{"attempts":5,"on_status_codes":[408]}`)
+		},
+		"targets": func(p *provider) string {
+			return tree(fallback, slices.Repeat([]string{leaf(p, `"request_timeout":250`)}, 9)...)
+		},
+		"one attempt": func(p *provider) string { return leaf(p) },
+	} {
+		prove(t, "S-030", name+" end with it", func(t *testing.T) {
+			p := newProvider(t, hang)
+			began := time.Now()
+			g.ask(t, config(p)).refused(t, http.StatusRequestTimeout)
+			if took := time.Since(began); took > 1500*time.Millisecond {
+				t.Errorf("the answer came after %v, want about 600 ms", took)
+			}
+			if n := p.hits(); n > 4 {
+				t.Errorf("the provider was called %d times within 600 ms of at least 250 each", n)
+			}
+		})
+	}
+}
+
 func TestRetriesStayBelowFallbacks(t *testing.T) {
 	g, _ := start(t)
 	prove(t, "S-028 S-026", "a target is repeated before the next one is tried", func(t *testing.T) {
