@@ -340,6 +340,22 @@ func TestConditionsChooseByName(t *testing.T) {
 			t.Errorf("the request went to %q, want no", got)
 		}
 	})
+	for query, want := range map[string]string{
+		`{"headers.X-Plan":"pro"}`:                                "yes",
+		`{"headers.x-plan":{"$in":["free"]}}`:                     "no",
+		`{"headers.x-absent":"pro"}`:                              "no",
+		`{"headers.x-gateway-api-key":{"$regex":"."}}`:            "no",
+		`{"url.pathname":"/v1/chat/completions"}`:                 "yes",
+		`{"url.pathname":{"$regex":"^/v1/embeddings"}}`:           "no",
+		`{"params.messages":{"$exists":true}}`:                    "yes",
+		`{"headers.x-plan":"pro","metadata.plan":{"$ne":"free"}}`: "yes",
+	} {
+		prove(t, "S-027", strings.ReplaceAll(query, "/", "|")+" of headers and address", func(t *testing.T) {
+			if got := choose(t, query, plan, "", "x-PLAN", "pro"); got != want {
+				t.Errorf("the request went to %q, want %q", got, want)
+			}
+		})
+	}
 	prove(t, "S-076", "the first of several conditions that hold counts", func(t *testing.T) {
 		p.forget()
 		names := []string{leaf(p, `"name":"a"`, `"override_params":{"user":"a"}`), leaf(p, `"name":"b"`, `"override_params":{"user":"b"}`)}
