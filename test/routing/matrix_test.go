@@ -80,7 +80,7 @@ var ways = []struct{ name, config string }{
 	{"balance", `{"strategy":{"mode":"loadbalance"},%s"targets":[%s,%s]}`},
 }
 
-const matrixLimits = "timeouts: {header: 400ms, first_token: 400ms, idle: 400ms}\nlimits: {event: 1 MB}\n"
+const matrixLimits = "timeouts: {header: 300ms, first_token: 300ms, idle: 300ms}\nlimits: {event: 1 MB}\n"
 
 // noNames is a resolver that knows no name.
 type noNames struct{}
