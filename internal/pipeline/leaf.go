@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -156,6 +157,9 @@ func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, body *bytepool.
 		return nil, nil, err
 	}
 	req, err = provider.NewRequest(w.context(), l.Target, &call)
+	for _, flag := range call.DroppedBetas {
+		x.note("anthropic-beta;dropped=" + strconv.Quote(flag))
+	}
 	return req, body, err
 }
 

@@ -59,6 +59,8 @@ type Spec struct {
 	// Vendors are the vendors whose own headers the provider takes besides its
 	// dialect's, as in Anthropic-Beta for a cloud that serves their models.
 	Vendors []Vendor
+	// Betas are the beta flags that the host takes.
+	Betas Betas
 
 	// Options are the placeholders of BaseURL and Paths and further settings.
 	Options []Option

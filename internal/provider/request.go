@@ -32,6 +32,10 @@ type Call struct {
 	Body  Body
 	Model string
 
+	// DroppedBetas are beta flags that NewRequest left out, since the host does
+	// not take them.
+	DroppedBetas []string
+
 	// Trailer has the names of the fields that follow a body of unknown length.
 	// Their values are there once the body is read. Nil for most.
 	Trailer http.Header
@@ -69,6 +73,7 @@ func NewRequest(ctx context.Context, t *Target, c *Call) (*http.Request, error) 
 		ProtoMajor: 1,
 		ProtoMinor: 1,
 	}).WithContext(ctx)
+	c.DroppedBetas = t.Betas.filter(req.Header)
 	if err := attach(req, &c.Body); err != nil {
 		return nil, err
 	}

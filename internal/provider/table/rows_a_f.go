@@ -73,6 +73,7 @@ func rowsAToF() []*provider.Spec {
 		},
 		{
 			ID:           "azure-ai",
+			Betas:        provider.Betas{Drop: []string{"output-300k-", "fast-mode-"}},
 			Vendors:      []provider.Vendor{provider.VendorAnthropic, provider.VendorMicrosoft},
 			OptionPrefix: "cloud_c_",
 			Name:         "Azure AI Foundry / AI Inference",
@@ -139,7 +140,14 @@ func rowsAToF() []*provider.Spec {
 			Notes: []string{"Dedicated deployments have hosts of their own and the scheme Api-Key."},
 		},
 		{
-			ID:           "bedrock",
+			ID: "bedrock",
+			Betas: provider.Betas{
+				// https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html
+				Allow: []string{"computer-use-2025-01-24", "token-efficient-tools-2025-02-19", "interleaved-thinking-2025-05-14",
+					"output-128k-2025-02-19", "dev-full-thinking-2025-05-14", "context-1m-2025-08-07", "context-management-2025-06-27",
+					"effort-2025-11-24", "tool-search-tool-2025-10-19", "tool-examples-2025-10-29"},
+				Rename: map[string]string{"advanced-tool-use-": "tool-search-tool-2025-10-19"},
+			},
 			Vendors:      []provider.Vendor{provider.VendorAnthropic},
 			OptionPrefix: "cloud_a_",
 			Name:         "AWS Bedrock",

@@ -255,7 +255,9 @@ func rowsPToZ() []*provider.Spec {
 			Notes: []string{"Models are named creator/name."},
 		},
 		{
-			ID:           "vertex-ai",
+			ID: "vertex-ai",
+			Betas: provider.Betas{Drop: []string{"structured-outputs-", "advanced-tool-use-", "prompt-caching-scope-", "mcp-client-",
+				"skills-", "files-api-", "fast-mode-", "redact-thinking-", "task-budgets-", "thinking-token-count-"}},
 			Vendors:      []provider.Vendor{provider.VendorAnthropic},
 			OptionPrefix: "cloud_b_",
 			Name:         "Google Vertex AI",
