@@ -110,7 +110,9 @@ func (x *exchange) lift() {
 		return
 	}
 	x.Model, x.entry.Model = model, bounded(model)
-	x.splitModel(model)
+	if !x.want.names() {
+		x.splitModel()
+	}
 }
 
 // setUser copies the body's user to the metadata unless the header has one.
@@ -124,13 +126,13 @@ func (x *exchange) setUser(user string) {
 	x.entry.Metadata["_user"] = user
 }
 
-// splitModel takes a managed provider off a model of the form @slug/model. A
-// provider named by a header wins, and the model then goes as it is.
-func (x *exchange) splitModel(model string) {
-	if !strings.HasPrefix(model, "@") || x.want.names() {
+// splitModel takes a managed provider off a model of the form @slug/model. Where
+// something else names the provider it is not asked, and the model goes as it is.
+func (x *exchange) splitModel() {
+	if !strings.HasPrefix(x.Model, "@") {
 		return
 	}
-	slug, rest, ok := strings.Cut(model, "/")
+	slug, rest, ok := strings.Cut(x.Model, "/")
 	if !ok || rest == "" {
 		return
 	}

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -30,9 +31,15 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !x.want.chooses() && slices.ContainsFunc(tree.Leaves, leftToRequest) {
+		x.splitModel()
+	}
 	// Names that don't exist are told before anything is sent.
 	for _, leaf := range tree.Leaves {
 		c := x.choose(leaf)
+		if leaf.Passthrough && !c.configured && !x.want.chooses() {
+			continue // it fails when its turn comes; others may serve
+		}
 		if saved && c.configured && x.want.customHost != "" && c.customHost == x.want.customHost {
 			return nil, keepsHost(leaf)
 		}
@@ -110,12 +117,16 @@ func (x *exchange) choose(leaf *config.Config) choice {
 		options:    x.options(leaf),
 		configured: true,
 	}
-	root := leaf.Path == "config"
-	if (root || leaf.Passthrough) && c.provider == "" && c.virtualKey == "" {
+	if leftToRequest(leaf) {
 		c.provider, c.virtualKey, c.configured = x.want.provider, x.want.virtualKey, false
 		c.options = x.want.options
 	}
 	return c
+}
+
+// leftToRequest reports whether a leaf leaves its provider to the request.
+func leftToRequest(leaf *config.Config) bool {
+	return (leaf.Path == "config" || leaf.Passthrough) && leaf.Provider == "" && leaf.VirtualKey == ""
 }
 
 // options returns the settings of the provider that the leaf gives.

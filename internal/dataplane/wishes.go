@@ -31,6 +31,9 @@ func (w *wishes) names() bool {
 	return w.provider != "" || w.virtualKey != "" || w.config != "" || w.customHost != ""
 }
 
+// chooses reports whether the headers name who is called.
+func (w *wishes) chooses() bool { return w.provider != "" || w.virtualKey != "" }
+
 // readWishes reads the gateway's headers. A header that may stand once and
 // stands twice is refused: readers disagree on which one counts.
 func (x *exchange) readWishes() error {
