@@ -1,6 +1,9 @@
 package dataplane
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -30,9 +33,6 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	tree, err := p.tree(x, text)
 	if err != nil {
 		return nil, err
-	}
-	if !x.want.chooses() && slices.ContainsFunc(tree.Leaves, leftToRequest) {
-		x.splitModel()
 	}
 	// Names that don't exist are told before anything is sent.
 	for _, leaf := range tree.Leaves {
@@ -65,22 +65,49 @@ func keepsHost(leaf *config.Config) error {
 }
 
 // tree returns the compiled config. What the headers add to its root is part
-// of what it is compiled from.
+// of what it is compiled from; what is remembered of its targets is not kept
+// apart for that, only for whom the request chooses.
 func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
 	key := treeKey{text: text, timeout: x.want.timeout, forward: strings.Join(x.want.forward, ","), customHost: x.want.customHost}
 	if x.want.strict != nil {
 		key.strict, key.isSet = *x.want.strict, true
 	}
+	t, err := p.compiled(x, key)
+	if err != nil || !slices.ContainsFunc(t.Leaves, leftToRequest) {
+		return t, err
+	}
+	if !x.want.chooses() {
+		x.splitModel()
+	}
+	key.chosen = x.chosen()
+	return p.compiled(x, key)
+}
+
+func (p *Plane) compiled(x *exchange, key treeKey) (*pipeline.Tree, error) {
 	if t, ok := p.trees.get(key); ok {
 		return t, nil
 	}
-	root, err := config.Parse([]byte(text))
+	root, err := config.Parse([]byte(key.text))
 	if err != nil {
 		return nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 	}
-	t := p.compiler.Compile(x.want.over(root))
+	t := p.compiler.Compile(x.want.over(root), pipeline.Key(root)+" "+key.customHost+" "+key.chosen)
 	p.trees.put(key, t)
 	return t, nil
+}
+
+// chosen names whom the request chooses: the provider, where it is, and with
+// whose credential. The broken key of one client is not another's.
+func (x *exchange) chosen() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q", x.want.provider, x.want.virtualKey)
+	for _, name := range slices.Sorted(maps.Keys(x.want.options)) {
+		fmt.Fprintf(h, " %s %q", name, x.want.options[name])
+	}
+	if spec, ok := x.snap.Spec(x.want.provider); ok {
+		fmt.Fprintf(h, " %x", sha256.Sum256([]byte(x.clientKey(&spec.Auth).Reveal())))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // over lays the headers that apply on top of any config over its root, from

@@ -24,6 +24,7 @@ type treeKey struct {
 	customHost string
 	strict     bool // what it is set to, when isSet
 	isSet      bool
+	chosen     string // whom the request chooses, where the config leaves it that
 }
 
 // trees keeps compiled configs, the least recently used going first. The zero

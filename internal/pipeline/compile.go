@@ -26,9 +26,11 @@ type Tree struct {
 	effective map[string]*config.Config // every node with what it inherits, by path
 }
 
-// Compile returns the tree of root, which config.Parse has accepted.
-func (c *Compiler) Compile(root *config.Config) *Tree {
-	b := build{Compiler: c, key: configKey(root), tree: &Tree{root: root, effective: make(map[string]*config.Config)}}
+// Compile returns the tree of root, which config.Parse has accepted. Trees with
+// the same key share what requests write to State; [Key] is that of a config
+// which decides alone who is called.
+func (c *Compiler) Compile(root *config.Config, key string) *Tree {
+	b := build{Compiler: c, key: key, tree: &Tree{root: root, effective: make(map[string]*config.Config)}}
 	b.tree.Handler = b.node(nil, root).Handler
 	return b.tree
 }

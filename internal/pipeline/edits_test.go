@@ -59,7 +59,7 @@ func rtPlanned(t *testing.T, text, body string, edits ...func(*pipeline.Exchange
 	for _, f := range edits {
 		f(x)
 	}
-	res, err := c.Compile(root).Handle(t.Context(), x)
+	res, err := c.Compile(root, pipeline.Key(root)).Handle(t.Context(), x)
 	if err != nil {
 		return pipeline.Planned{}, x, err
 	}

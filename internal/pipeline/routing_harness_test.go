@@ -92,7 +92,7 @@ func (r *rtRoutes) compile(text string) *pipeline.Tree {
 	c := pipeline.Compiler{Engine: r.engine, State: r.state, Call: func(leaf *config.Config) pipeline.Handler {
 		return rtTarget{r, leaf.Path}
 	}}
-	return c.Compile(root)
+	return c.Compile(root, pipeline.Key(root))
 }
 
 // on scripts the target at path, which is given without "config.".

@@ -24,8 +24,8 @@ type State struct {
 	sticks map[string]*assignments
 }
 
-// configKey names a config whatever its spelling.
-func configKey(root *config.Config) string {
+// Key names a config whatever its spelling.
+func Key(root *config.Config) string {
 	sum := sha256.Sum256(root.Canonical())
 	return hex.EncodeToString(sum[:16])
 }

@@ -29,7 +29,7 @@ func TestTreesReadAsTheyAreCompiled(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := pipeline.Compiler{Engine: &pipeline.Engine{}, State: new(pipeline.State)}
-			got := c.Compile(root).String()
+			got := c.Compile(root, pipeline.Key(root)).String()
 			golden := strings.TrimSuffix(file, ".json") + ".txt"
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {

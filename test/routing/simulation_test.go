@@ -227,7 +227,7 @@ func simulate(root *config.Config, scripts []script, seed uint64) *run {
 		return draws.Float64()
 	}}
 	c := pipeline.Compiler{Engine: engine, State: new(pipeline.State), Call: r.target}
-	tree := c.Compile(root)
+	tree := c.Compile(root, pipeline.Key(root))
 	var wg sync.WaitGroup
 	for range arrivals {
 		time.Sleep(r.gap())
