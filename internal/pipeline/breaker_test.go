@@ -409,6 +409,9 @@ func TestABreakerIsNeverStuckOpen(t *testing.T) {
 func rtRecovers(t testing.TB, breaker string, answers []rtAnswer, pauses []int) string {
 	r := rtNew(t, rtBroken(breaker)).on("0", answers...)
 	for i := 0; r.counts["config.targets[0]"] < len(answers)-1; i++ {
+		if i > 200*len(answers) {
+			return "the target is never called again"
+		}
 		func() {
 			defer func() { _ = recover() }()
 			r.send()

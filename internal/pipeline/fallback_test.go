@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 	node := rtTree("fallback", 2, `,"on_status_codes":[429]`)
 	target := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"provider":"@a","on_status_codes":[429]},` + rtLeaf + `]}`
 	inner := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"strategy":{"mode":"fallback","on_status_codes":[429]},"targets":[` + rtLeaf + `]},` + rtLeaf + `]}`
+	beside := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"on_status_codes":[429],"strategy":{"mode":"fallback"},"targets":[` + rtLeaf + `]},` + rtLeaf + `]}`
 	balanced := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"on_status_codes":[429],"strategy":{"mode":"loadbalance"},"targets":[` + rtLeaf + `]},` + rtLeaf + `]}`
 	for _, tt := range []struct {
 		name, config string
@@ -62,6 +64,8 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 		{"a status listed at the strategy alone", target, rtStatus(500), false},
 		{"a status listed at an inner fallback, which is for its own targets", inner, rtStatus(429), false},
 		{"a status listed outside of an inner fallback", inner, rtStatus(500), true},
+		{"a status listed outside of an inner fallback with a list beside it", beside, rtStatus(500), true},
+		{"a status listed beside an inner fallback", beside, rtStatus(429), false},
 		{"a status listed at an inner balance", balanced, rtStatus(429), true},
 		{"a status not listed at an inner balance", balanced, rtStatus(500), false},
 	} {
@@ -146,6 +150,22 @@ func TestABodyThatWasReadIsNotSentElsewhere(t *testing.T) {
 				t.Errorf("tried %q, want %q", got.tried(), tt.want)
 			}
 		})
+	}
+}
+
+// The transport may come to read a body after its attempt was given up. What it
+// took then would be missing in the next attempt.
+func TestAnEndedAttemptReadsNothingOfTheBody(t *testing.T) {
+	for _, tt := range []struct {
+		ended bool
+		left  int
+	}{{true, 4}, {false, 0}} {
+		body := strings.NewReader("form")
+		x := rtExchange()
+		x.Upload = body
+		if _, err := io.ReadAll(pipeline.OpenUpload(x, tt.ended)); (err != nil) != tt.ended || body.Len() != tt.left {
+			t.Errorf("ended %t: %v, %d bytes left; want %d", tt.ended, err, body.Len(), tt.left)
+		}
 	}
 }
 
@@ -243,6 +263,20 @@ func TestALoserOfAHedgeIsTheLastAttemptAlone(t *testing.T) {
 			t.Errorf("the last attempt is recorded as %+v, want a cancelled one", last)
 		}
 		r.closedOnce()
+	})
+}
+
+func TestALoserThatWasWaitingKeepsItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":50},"retry":{"attempts":1,"use_retry_after_headers":true}`))
+		r.on("0", rtStatus(503, "Retry-After", "30"))
+		got := r.send()
+		if got.tried() != "1 0" {
+			t.Fatalf("tried %q, want the winner 1 and the loser 0", got.tried())
+		}
+		if loser := got.x.Entry.Attempts[1]; loser.Status != http.StatusServiceUnavailable || loser.Error != "" {
+			t.Errorf("the attempt that had ended is recorded as %+v, want its own 503", loser)
+		}
 	})
 }
 

@@ -1,10 +1,13 @@
 package pipeline
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"time"
 
 	"modelgate/config"
+	"modelgate/internal/upstream"
 )
 
 // OnClose has f called whenever r is closed.
@@ -12,6 +15,16 @@ func OnClose(r *Response, f func()) *Response { r.after = append(r.after, f); re
 
 // ReadUpload marks the body that streams through as begun.
 func ReadUpload(x *Exchange) { x.uploadRead.Store(true) }
+
+// OpenUpload opens the body that streams through for an attempt.
+func OpenUpload(x *Exchange, ended bool) io.ReadCloser {
+	dog := upstream.Watch(context.Background(), upstream.Timeouts{})
+	if ended {
+		dog.Stop()
+	}
+	body, _ := uploads{x, dog}.Open()
+	return body
+}
 
 // MaxStates is how many gates are remembered at most.
 const MaxStates = maxStates
