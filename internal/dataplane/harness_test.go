@@ -224,12 +224,6 @@ func ask(t *testing.T, g *gatewaytest.Gateway, text string) gatewaytest.Response
 	return gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: body, Err: err}
 }
 
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func bufferOf(res *http.Response) *bufio.Reader { return bufio.NewReader(res.Body) }
 
 func hex(n int) string { return fmt.Sprintf("%x", n) }
