@@ -2,7 +2,6 @@ package dataplane_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
