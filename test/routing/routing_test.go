@@ -14,6 +14,16 @@ import (
 	"testing"
 )
 
+// TestMain lets more cells of the matrix run at a time than there are cores,
+// since most of what they do is wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 var update = flag.Bool("update", false, "write the golden summaries anew")
 
 // golden compares a summary with the file that was reviewed.

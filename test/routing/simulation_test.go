@@ -50,7 +50,7 @@ type script func(since time.Duration) state
 
 const (
 	length   = 5 * time.Minute // of a run
-	arrivals = 40              // in a run, in bursts of a few
+	arrivals = 30              // in a run, in bursts of a few
 	tail     = 6               // exchanges after it, one by one
 	recovery = 4 * time.Minute // from then on every script is well
 )
