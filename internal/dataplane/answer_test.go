@@ -117,9 +117,10 @@ func TestAGreatModelNameFillsNeitherTheLogNorAHeader(t *testing.T) {
 }
 
 func TestHeadersOfAnAnswer(t *testing.T) {
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Vendor: yes\r\nX-Gateway-Provider: forged\r\nSet-Cookie: a=1\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Length: " +
-		fmt.Sprint(len(answer)) + "\r\n\r\n" + answer)})
 	for _, path := range []string{"/chat/completions", "/any/path"} {
+		// A gateway each: the upstream closes its connection after one answer.
+		g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Vendor: yes\r\nX-Gateway-Provider: forged\r\nSet-Cookie: a=1\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Length: " +
+			fmt.Sprint(len(answer)) + "\r\n\r\n" + answer)})
 		res := g.Post(path, plainChat, "x-gateway-trace-id", "t-1")
 		for name, want := range map[string]string{
 			"X-Vendor": "yes", "X-Gateway-Provider": "openai-compatible", "X-Hop": "", "X-Gateway-Trace-Id": "t-1",
