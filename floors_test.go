@@ -24,10 +24,11 @@ const floors = `
 5   internal/settings internal/snapshot
 4   internal/pipeline
 3   internal/logstore internal/provider/table internal/store
-2   internal/dialect/chat internal/simulator internal/sqlite internal/upstream
+2b  internal/provider/auth internal/simulator internal/sqlite internal/upstream
+2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/responses
 1b  internal/dialect internal/provider internal/reqlog
 1a  internal/access internal/catalog internal/llm
-0   api config internal/apierr internal/bytepool internal/jsonedit internal/secret internal/sse
+0   api config internal/apierr internal/bytepool internal/eventstream internal/jsonedit internal/secret internal/sse
 `
 
 // barriers are what a package must not reach, however many imports away. The

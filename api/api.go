@@ -26,6 +26,8 @@ const (
 	Responses           Operation = "responses"
 	Messages            Operation = "messages"
 	CountTokens         Operation = "messages.count_tokens"
+	Generate            Operation = "generate"
+	Converse            Operation = "converse"
 	Models              Operation = "models"
 	Files               Operation = "files"
 	Batches             Operation = "batches"
@@ -37,6 +39,48 @@ const (
 	Explain      Operation = "explain"
 	ConfigSchema Operation = "schema.config"
 )
+
+// The operations that no route of a client has: what a provider's row calls the
+// conversations that only providers speak.
+const (
+	CohereChat Operation = "cohere.chat"
+	OllamaChat Operation = "ollama.chat"
+)
+
+// Streamed is the operation whose path a provider's row gives where streams
+// have one of their own.
+func (op Operation) Streamed() Operation { return op + ".stream" }
+
+// Dialect names a wire protocol.
+type Dialect string
+
+// The dialects that clients or providers speak.
+const (
+	DialectChat      Dialect = "chat"
+	DialectMessages  Dialect = "messages"
+	DialectResponses Dialect = "responses"
+	DialectGemini    Dialect = "gemini"
+	DialectConverse  Dialect = "converse"
+	DialectCohere    Dialect = "cohere"
+	DialectOllama    Dialect = "ollama"
+	DialectOwn       Dialect = "own" // a format of its own: reachable by pass-through
+)
+
+// conversations are the operations that ask for an answer, by dialect: between
+// these the gateway translates.
+var conversations = map[Dialect]Operation{
+	DialectChat:      Chat,
+	DialectMessages:  Messages,
+	DialectResponses: Responses,
+	DialectGemini:    Generate,
+	DialectConverse:  Converse,
+	DialectCohere:    CohereChat,
+	DialectOllama:    OllamaChat,
+}
+
+// Conversation returns the operation that asks for an answer in d, empty when
+// there is none.
+func (d Dialect) Conversation() Operation { return conversations[d] }
 
 // BasePath is the version prefix that every base address ends in.
 const BasePath = "/v1"

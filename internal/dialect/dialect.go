@@ -1,11 +1,14 @@
 // Package dialect is the contract of the wire protocols.
 //
 // A dialect is one protocol that clients or providers speak. It is pure: no
-// I/O, no clock, no state beyond what a tap has read. Where both sides of the
-// gateway speak the same dialect, bytes pass by unchanged and a [Tap] reads
-// from them what the books need. Each protocol has a room below this one;
-// which dialect a route or a provider speaks is left to dataplane and the
-// provider table.
+// I/O, no clock, no state beyond what a tap, a decoder or an encoder has seen
+// of one answer. Where both sides of the gateway speak the same dialect, bytes
+// pass by unchanged and a [Tap] reads from them what the books need. Where they
+// differ, the client's [ClientCodec] and the provider's [ProviderCodec] meet in
+// the neutral conversation of package llm, and each parameter that is not
+// carried as it is has a [Fate]. Each protocol has a room below this one; which
+// dialect a route or a provider speaks is left to dataplane and the provider
+// table.
 package dialect
 
 import (
@@ -18,6 +21,15 @@ import (
 
 // Client is what the gateway needs of a dialect to serve clients that speak it.
 type Client interface {
+	ClientCodec
+
+	// Headers are the request headers, in canonical form, that belong to the
+	// protocol: they go to a provider that speaks it.
+	Headers() []string
+
+	// ContentType is that of streams, which tells their framing.
+	ContentType() string
+
 	// Check validates a request body of the unified route of op, as the
 	// specification's Endpoints part says. The error names the parameter.
 	Check(op api.Operation, body *jsonedit.Doc) *apierr.Error

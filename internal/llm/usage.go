@@ -1,8 +1,3 @@
-// Package llm is the neutral conversation: the model that every dialect
-// translates to and from.
-//
-// It promises plain values without behaviour. What a wire protocol calls these
-// things is left to the dialects, what they cost to the catalog.
 package llm
 
 // Usage counts the tokens of one answer by kind. The kinds do not overlap:

@@ -17,7 +17,7 @@ import (
 var rtSpec = &provider.Spec{
 	ID:      "quirky",
 	BaseURL: "https://quirky.example.com/v1",
-	Dialect: provider.DialectChat,
+	Dialect: api.DialectChat,
 	Auth:    provider.Auth{Header: "Authorization", Scheme: "Bearer"},
 	Paths:   map[api.Operation]string{api.Chat: "/chat/completions"},
 	Drop:    []string{"logit_bias"},

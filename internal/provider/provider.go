@@ -18,19 +18,6 @@ import (
 	"modelgate/api"
 )
 
-// Dialect names the wire protocol that a provider speaks on its chat path.
-type Dialect string
-
-// The dialects that rows may name.
-const (
-	DialectChat     Dialect = "chat"
-	DialectMessages Dialect = "messages"
-	DialectGemini   Dialect = "gemini"
-	DialectConverse Dialect = "converse"
-	DialectCohere   Dialect = "cohere"
-	DialectOwn      Dialect = "own" // a format of its own: reachable by pass-through
-)
-
 // Spec is one row of the provider table. It is immutable after start.
 type Spec struct {
 	ID      string   // the trade's name, as clients write it
@@ -42,8 +29,14 @@ type Spec struct {
 	// placeholders. Empty means that a custom host must be given.
 	BaseURL string
 
-	Dialect Dialect
-	Auth    Auth
+	// Dialect is what the provider's conversations are in. Speaks says it where
+	// it depends on the model: the dialects that the model is reached by, the
+	// preferred one first, of which each has a path. Nil is Dialect, and any
+	// other dialect whose conversation has a path.
+	Dialect api.Dialect
+	Speaks  func(model string) []api.Dialect
+
+	Auth Auth
 
 	// Env is the environment variable that the trade keeps the key in.
 	Env string

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"modelgate/api"
 )
 
 // Vendor owns a family of headers: tokens, account ids and beta flags that are
@@ -22,11 +24,11 @@ const (
 var vendors = [...]Vendor{VendorOpenAI, VendorAnthropic, VendorGoogle, VendorAmazon, VendorMicrosoft}
 
 // dialectVendor is the vendor whose protocol a dialect is.
-var dialectVendor = map[Dialect]Vendor{
-	DialectChat:     VendorOpenAI,
-	DialectMessages: VendorAnthropic,
-	DialectGemini:   VendorGoogle,
-	DialectConverse: VendorAmazon,
+var dialectVendor = map[api.Dialect]Vendor{
+	api.DialectChat:     VendorOpenAI,
+	api.DialectMessages: VendorAnthropic,
+	api.DialectGemini:   VendorGoogle,
+	api.DialectConverse: VendorAmazon,
 }
 
 // takes reports whether headers of v may go to the provider.

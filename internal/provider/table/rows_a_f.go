@@ -11,13 +11,13 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "302ai", Name: "302.AI",
 			BaseURL: "https://api.302.ai/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "AI302_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AI302_API_KEY",
 			Paths: paths(api.Chat),
 		},
 		{
 			ID: "ai21", Name: "AI21 Labs",
 			BaseURL: "https://api.ai21.com/studio/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "AI21_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AI21_API_KEY",
 			Paths: paths(api.Chat),
 			// https://docs.ai21.com/reference/jamba-1-6-api-ref
 			Drop:   []string{"frequency_penalty", "logprobs", "presence_penalty", "seed", "tool_choice", "top_logprobs"},
@@ -27,19 +27,19 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "ai360", Name: "360 AI",
 			BaseURL: "https://ai.360.cn/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "AI360_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AI360_API_KEY",
 			Paths: paths(api.Chat, api.Embeddings),
 		},
 		{
 			ID: "aibadgr", Name: "AI Badgr",
 			BaseURL: "https://aibadgr.com/api/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "AIBADGR_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AIBADGR_API_KEY",
 			Paths: paths(api.Chat),
 		},
 		{
 			ID: "aihubmix", Name: "AIHubMix",
 			BaseURL: "https://aihubmix.com/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "AIHUBMIX_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AIHUBMIX_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech, api.Models),
 		},
 		{
@@ -48,7 +48,7 @@ func rowsAToF() []*provider.Spec {
 			Name:         "Anthropic",
 			Aliases:      []string{"vendorb"},
 			BaseURL:      "https://api.anthropic.com/v1",
-			Dialect:      provider.DialectMessages, Auth: anthropicAuth(), Env: "ANTHROPIC_API_KEY",
+			Dialect:      api.DialectMessages, Auth: anthropicAuth(), Env: "ANTHROPIC_API_KEY",
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
 			Options: []provider.Option{
 				{Name: "beta", Header: "Anthropic-Beta", Doc: "beta features, comma separated"},
@@ -60,14 +60,14 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "anyscale", Name: "Anyscale",
 			BaseURL: "https://api.endpoints.anyscale.com/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "ANYSCALE_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "ANYSCALE_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings),
 			Notes: []string{"The public endpoints were closed in 2024; use a custom host."},
 		},
 		{
 			ID: "assemblyai", Name: "AssemblyAI LLM Gateway",
 			BaseURL: "https://llm-gateway.assemblyai.com/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "ASSEMBLYAI_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "ASSEMBLYAI_API_KEY",
 			Paths: paths(api.Chat),
 			Notes: []string{"The LLM gateway, not the transcription API."},
 		},
@@ -79,7 +79,7 @@ func rowsAToF() []*provider.Spec {
 			Name:         "Azure AI Foundry / AI Inference",
 			Aliases:      []string{"azure-foundry", "azure-inference"},
 			BaseURL:      "https://{resource_name}.services.ai.azure.com/models",
-			Dialect:      provider.DialectChat, Env: "AZURE_AI_API_KEY",
+			Dialect:      api.DialectChat, Env: "AZURE_AI_API_KEY",
 			Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: entraToken},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations),
@@ -100,7 +100,7 @@ func rowsAToF() []*provider.Spec {
 			Name:         "Azure OpenAI",
 			Aliases:      []string{"azure", "cloud_c"},
 			BaseURL:      "https://{resource_name}.openai.azure.com/openai",
-			Dialect:      provider.DialectChat, Auth: azureAuth(), Env: "AZURE_OPENAI_API_KEY",
+			Dialect:      api.DialectChat, Auth: azureAuth(), Env: "AZURE_OPENAI_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations,
 				api.Batches, api.Files, api.FineTuning, api.Responses, api.Models),
@@ -123,19 +123,19 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "baichuan", Name: "Baichuan",
 			BaseURL: "https://api.baichuan-ai.com/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "BAICHUAN_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "BAICHUAN_API_KEY",
 			Paths: paths(api.Chat, api.Embeddings),
 		},
 		{
 			ID: "baidu-qianfan", Name: "Baidu Qianfan",
 			BaseURL: "https://qianfan.baidubce.com/v2",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "QIANFAN_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "QIANFAN_API_KEY",
 			Paths: paths(api.Chat, api.Embeddings, api.Images, api.Rerank),
 		},
 		{
 			ID: "baseten", Name: "Baseten Model APIs",
 			BaseURL: "https://inference.baseten.co/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "BASETEN_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "BASETEN_API_KEY",
 			Paths: paths(api.Chat, api.Models),
 			Notes: []string{"Dedicated deployments have hosts of their own and the scheme Api-Key."},
 		},
@@ -153,7 +153,7 @@ func rowsAToF() []*provider.Spec {
 			Name:         "AWS Bedrock",
 			Aliases:      []string{"aws-bedrock", "cloud_a"},
 			BaseURL:      "https://bedrock-runtime.{region}.amazonaws.com",
-			Dialect:      provider.DialectConverse, Auth: provider.Bearer(), Env: "AWS_BEARER_TOKEN_BEDROCK",
+			Dialect:      api.DialectConverse, Auth: provider.Bearer(), Env: "AWS_BEARER_TOKEN_BEDROCK",
 			Options: []provider.Option{
 				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
 			},
@@ -168,7 +168,7 @@ func rowsAToF() []*provider.Spec {
 			Vendors: []provider.Vendor{provider.VendorAnthropic, provider.VendorAmazon},
 			Name:    "Amazon Bedrock Mantle",
 			BaseURL: "https://bedrock-mantle.{region}.api.aws/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "AWS_BEARER_TOKEN_BEDROCK",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AWS_BEARER_TOKEN_BEDROCK",
 			Paths: paths(api.Chat, api.Responses, api.Models),
 			Options: []provider.Option{
 				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
@@ -178,13 +178,13 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "black-forest-labs", Name: "Black Forest Labs",
 			BaseURL: "https://api.bfl.ai/v1",
-			Dialect: provider.DialectOwn, Auth: provider.Header("x-key"), Env: "BFL_API_KEY",
+			Dialect: api.DialectOwn, Auth: provider.Header("x-key"), Env: "BFL_API_KEY",
 			Notes: []string{"Answers name a polling_url."},
 		},
 		{
 			ID: "byteplus", Name: "BytePlus ModelArk",
 			BaseURL: "https://ark.{region}.bytepluses.com/api/v3",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "BYTEPLUS_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "BYTEPLUS_API_KEY",
 			Paths: paths(api.Chat, api.Images, api.Responses),
 			Options: []provider.Option{
 				{Name: "region", Default: "ap-southeast-1", Doc: "ap-southeast-1 or eu-west-1"},
@@ -194,14 +194,14 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "bytez", Name: "Bytez",
 			BaseURL: "https://api.bytez.com",
-			Dialect: provider.DialectOwn, Env: "BYTEZ_API_KEY",
+			Dialect: api.DialectOwn, Env: "BYTEZ_API_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Key"},
 			Notes: []string{"Streams are raw text."},
 		},
 		{
 			ID: "cartesia", Name: "Cartesia",
 			BaseURL: "https://api.cartesia.ai",
-			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "CARTESIA_API_KEY",
+			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "CARTESIA_API_KEY",
 			Options: []provider.Option{
 				{Name: "version", Header: "Cartesia-Version", Doc: "API version, a date; needed unless the client sends the header"},
 			},
@@ -209,7 +209,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "cerebras", Name: "Cerebras",
 			BaseURL: "https://api.cerebras.ai/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "CEREBRAS_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CEREBRAS_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Models),
 			// https://inference-docs.cerebras.ai/resources/openai
 			Rename: rename{"max_tokens": "max_completion_tokens"},
@@ -222,7 +222,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "chutes", Name: "Chutes",
 			BaseURL: "https://llm.chutes.ai/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "CHUTES_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CHUTES_API_KEY",
 			Paths:  paths(api.Chat, api.Completions, api.Models),
 			Rename: maxTokens,
 		},
@@ -231,7 +231,7 @@ func rowsAToF() []*provider.Spec {
 			Vendors: []provider.Vendor{provider.VendorAmazon},
 			Name:    "Claude Platform on AWS",
 			BaseURL: "https://aws-external-anthropic.{region}.api.aws/v1",
-			Dialect: provider.DialectMessages, Auth: provider.Header("x-api-key"), Env: "ANTHROPIC_AWS_API_KEY",
+			Dialect: api.DialectMessages, Auth: provider.Header("x-api-key"), Env: "ANTHROPIC_AWS_API_KEY",
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
 			Options: []provider.Option{
 				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
@@ -244,7 +244,7 @@ func rowsAToF() []*provider.Spec {
 			Vendors: []provider.Vendor{provider.VendorGoogle},
 			Name:    "Claude Platform on Google Cloud",
 			BaseURL: "https://claude.googleapis.com/v1alpha/projects/{project}/locations/{location}/workspaces/{workspace}/invoke",
-			Dialect: provider.DialectMessages, Auth: provider.Bearer(),
+			Dialect: api.DialectMessages, Auth: provider.Bearer(),
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
 			Options: []provider.Option{
 				{Name: "project", Doc: "Google Cloud project"},
@@ -256,14 +256,14 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "codestral", Name: "Mistral Codestral",
 			BaseURL: "https://codestral.mistral.ai/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "CODESTRAL_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CODESTRAL_API_KEY",
 			Paths: paths(api.Chat),
 			Notes: []string{"Needs a key of its own; fill-in-the-middle is at /fim/completions."},
 		},
 		{
 			ID: "cohere", Name: "Cohere",
 			BaseURL: "https://api.cohere.com",
-			Dialect: provider.DialectCohere, Auth: provider.Bearer(), Env: "COHERE_API_KEY",
+			Dialect: api.DialectCohere, Auth: provider.Bearer(), Env: "COHERE_API_KEY",
 			Paths: under("/compatibility/v1", api.Embeddings),
 			Docs:  "https://docs.cohere.com/reference",
 			Notes: []string{"Embeddings go to Cohere's own twin of the OpenAI endpoint."},
@@ -271,7 +271,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "cometapi", Name: "CometAPI",
 			BaseURL: "https://api.cometapi.com/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "COMETAPI_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "COMETAPI_KEY",
 			Paths: paths(api.Chat, api.Embeddings, api.Models),
 		},
 		{
@@ -280,7 +280,7 @@ func rowsAToF() []*provider.Spec {
 			Name:         "Snowflake Cortex",
 			Aliases:      []string{"snowflake"},
 			BaseURL:      "https://{account}.snowflakecomputing.com/api/v2",
-			Dialect:      provider.DialectChat, Auth: provider.Bearer(), Env: "SNOWFLAKE_JWT",
+			Dialect:      api.DialectChat, Auth: provider.Bearer(), Env: "SNOWFLAKE_JWT",
 			Paths: under("/cortex/v1", api.Chat),
 			Options: []provider.Option{
 				{Name: "account", Doc: "account identifier, the first label of the host"},
@@ -292,7 +292,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "crusoe", Name: "Crusoe",
 			BaseURL: "https://managed-inference-api-proxy.crusoecloud.com/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "CRUSOE_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CRUSOE_API_KEY",
 			Paths:  paths(api.Chat, api.Models),
 			Rename: maxTokens,
 			Notes:  []string{"Also answers at https://api.inference.crusoecloud.com/v1."},
@@ -301,7 +301,7 @@ func rowsAToF() []*provider.Spec {
 			ID: "dashscope", Name: "Alibaba DashScope",
 			Aliases: []string{"qwen", "alibaba"},
 			BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "DASHSCOPE_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DASHSCOPE_API_KEY",
 			Paths: paths(api.Chat, api.Embeddings, api.Models, api.Files, api.Batches),
 			// https://help.aliyun.com/zh/model-studio/compatibility-of-openai-with-dashscope
 			Drop: []string{"frequency_penalty"},
@@ -313,7 +313,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "databricks", Name: "Databricks Model Serving",
 			BaseURL: "https://{workspace}.cloud.databricks.com",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "DATABRICKS_TOKEN",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DATABRICKS_TOKEN",
 			Paths: under("/serving-endpoints", api.Chat, api.Completions, api.Embeddings, api.Responses),
 			Options: []provider.Option{
 				{Name: "workspace", Doc: "first label of the workspace host"},
@@ -323,7 +323,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "deepbricks", Name: "DeepBricks",
 			BaseURL: "https://api.deepbricks.ai/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "DEEPBRICKS_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DEEPBRICKS_API_KEY",
 			Paths: paths(api.Chat, api.Images),
 			Options: []provider.Option{
 				{Name: "organization", Header: "Deepbricks-Organization", Doc: "organisation that is billed"},
@@ -333,21 +333,21 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "deepgram", Name: "Deepgram",
 			BaseURL: "https://api.deepgram.com/v1",
-			Dialect: provider.DialectOwn, Env: "DEEPGRAM_API_KEY",
+			Dialect: api.DialectOwn, Env: "DEEPGRAM_API_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Token"},
 			Notes: []string{"Options of a transcription are in the query."},
 		},
 		{
 			ID: "deepinfra", Name: "DeepInfra",
 			BaseURL: "https://api.deepinfra.com/v1/openai",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "DEEPINFRA_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DEEPINFRA_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Models),
 			Notes: []string{"n must be 1. Errors have the form {\"detail\": …}."},
 		},
 		{
 			ID: "deepseek", Name: "DeepSeek",
 			BaseURL: "https://api.deepseek.com/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "DEEPSEEK_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DEEPSEEK_API_KEY",
 			Paths: paths(api.Chat, api.Models),
 			// https://api-docs.deepseek.com/api/create-chat-completion
 			Drop:   []string{"logit_bias", "seed", "user"},
@@ -363,19 +363,19 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "digitalocean", Name: "DigitalOcean Inference",
 			BaseURL: "https://inference.do-ai.run/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "DIGITALOCEAN_INFERENCE_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DIGITALOCEAN_INFERENCE_KEY",
 			Paths: paths(api.Chat, api.Images, api.Models),
 		},
 		{
 			ID: "elevenlabs", Name: "ElevenLabs",
 			BaseURL: "https://api.elevenlabs.io/v1",
-			Dialect: provider.DialectOwn, Auth: provider.Header("xi-api-key"), Env: "ELEVENLABS_API_KEY",
+			Dialect: api.DialectOwn, Auth: provider.Header("xi-api-key"), Env: "ELEVENLABS_API_KEY",
 			Notes: []string{"The voice is in the path."},
 		},
 		{
 			ID: "fal-ai", Name: "fal.ai",
 			BaseURL: "https://fal.run",
-			Dialect: provider.DialectChat, Env: "FAL_KEY",
+			Dialect: api.DialectChat, Env: "FAL_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Key"},
 			Paths: under("/openrouter/router/openai/v1", api.Chat),
 			Notes: []string{"Chat goes to its OpenAI twin; image, video and audio models are reached by pass-through at /{model}."},
@@ -383,7 +383,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "featherless-ai", Name: "Featherless AI",
 			BaseURL: "https://api.featherless.ai/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "FEATHERLESS_API_KEY",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "FEATHERLESS_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Models),
 		},
 		{
@@ -392,7 +392,7 @@ func rowsAToF() []*provider.Spec {
 			Name:         "Fireworks AI",
 			Aliases:      []string{"fireworks"},
 			BaseURL:      "https://api.fireworks.ai/inference/v1",
-			Dialect:      provider.DialectChat, Auth: provider.Bearer(), Env: "FIREWORKS_API_KEY",
+			Dialect:      api.DialectChat, Auth: provider.Bearer(), Env: "FIREWORKS_API_KEY",
 			Paths:  paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Responses, api.Models),
 			Rename: maxTokens,
 			Docs:   "https://docs.fireworks.ai/api-reference",
@@ -401,13 +401,13 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "fish-audio", Name: "Fish Audio",
 			BaseURL: "https://api.fish.audio",
-			Dialect: provider.DialectOwn, Auth: provider.Bearer(), Env: "FISH_AUDIO_API_KEY",
+			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "FISH_AUDIO_API_KEY",
 			Notes: []string{"The model is named in a header."},
 		},
 		{
 			ID: "friendli", Name: "FriendliAI",
 			BaseURL: "https://api.friendli.ai/serverless/v1",
-			Dialect: provider.DialectChat, Auth: provider.Bearer(), Env: "FRIENDLI_TOKEN",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "FRIENDLI_TOKEN",
 			Paths: paths(api.Chat, api.Completions, api.Models),
 			Notes: []string{"Dedicated endpoints: https://api.friendli.ai/dedicated/v1 as custom host."},
 		},

@@ -170,15 +170,15 @@ func TestEveryRowSaysWhereTheCredentialGoes(t *testing.T) {
 }
 
 func TestOnlyTheChatDialectOffersChat(t *testing.T) {
-	known := []provider.Dialect{provider.DialectChat, provider.DialectMessages, provider.DialectGemini,
-		provider.DialectConverse, provider.DialectCohere, provider.DialectOwn}
+	known := []api.Dialect{api.DialectChat, api.DialectMessages, api.DialectGemini,
+		api.DialectConverse, api.DialectCohere, api.DialectOwn}
 	offering := 0
 	for _, s := range table.All() {
 		_, chat := s.Path(api.Chat)
 		if chat {
 			offering++
 		}
-		if !slices.Contains(known, s.Dialect) || chat && s.Dialect != provider.DialectChat {
+		if !slices.Contains(known, s.Dialect) || chat && s.Dialect != api.DialectChat {
 			t.Errorf("%s: dialect %q, offers chat: %t", s.ID, s.Dialect, chat)
 		}
 	}

@@ -1,0 +1,168 @@
+package dialect
+
+import (
+	"strings"
+
+	"modelgate/internal/llm"
+)
+
+// Assembler builds the whole answer from the events of a streamed one. The zero
+// value is ready for use by one goroutine.
+type Assembler struct {
+	res   llm.Response
+	parts []open // of all choices
+	err   *llm.Fault
+	ended bool
+}
+
+// open is a part that grows.
+type open struct {
+	choice, number int
+	part           llm.Part
+	text           strings.Builder
+	sign           llm.Signature
+	cites          []llm.Citation
+}
+
+// Add takes the next event.
+func (a *Assembler) Add(e *llm.Event) {
+	switch e.Kind {
+	case llm.EventStart:
+		a.res.ID, a.res.Model, a.res.Created = e.ID, e.Model, e.Created
+		a.res.ServiceTier, a.res.Fingerprint = e.ServiceTier, e.Fingerprint
+		a.res.Extra = append(a.res.Extra, e.Extra...)
+	case llm.EventPartStart:
+		a.choice(e.Choice)
+		a.parts = append(a.parts, open{choice: e.Choice, number: e.Part, part: e.Opened})
+	case llm.EventDelta:
+		a.grow(e)
+	case llm.EventFinish:
+		c := a.choice(e.Choice)
+		c.Stop, c.Said, c.StopText = e.Stop, e.Said, e.StopText
+		c.Extra = append(c.Extra, e.Extra...)
+	case llm.EventUsage:
+		a.res.Usage = e.Usage
+	case llm.EventError:
+		a.err = e.Fault
+	case llm.EventEnd:
+		a.ended = true
+	}
+}
+
+func (a *Assembler) choice(i int) *llm.Choice {
+	for len(a.res.Choices) <= i {
+		a.res.Choices = append(a.res.Choices, llm.Choice{})
+	}
+	return &a.res.Choices[i]
+}
+
+func (a *Assembler) grow(e *llm.Event) {
+	for i := len(a.parts) - 1; i >= 0; i-- {
+		p := &a.parts[i]
+		if p.choice != e.Choice || p.number != e.Part {
+			continue
+		}
+		p.text.WriteString(e.Text)
+		if e.Signature.Vendor != "" {
+			p.sign.Vendor = e.Signature.Vendor
+			p.sign.Value += e.Signature.Value
+		}
+		if e.Citation != nil {
+			p.cites = append(p.cites, *e.Citation)
+		}
+		c := a.choice(e.Choice)
+		c.Logprobs = append(c.Logprobs, e.Logprobs...)
+		return
+	}
+}
+
+// Response returns the answer so far. fault is what the provider reported
+// instead of the rest, and whole is true when it said that the answer is.
+func (a *Assembler) Response() (r *llm.Response, fault *llm.Fault, whole bool) {
+	res := a.res
+	res.Choices = append([]llm.Choice(nil), a.res.Choices...)
+	for i := range a.parts {
+		p := &a.parts[i]
+		c := &res.Choices[p.choice]
+		c.Parts = append(c.Parts[:len(c.Parts):len(c.Parts)], p.whole())
+	}
+	return &res, a.err, a.ended
+}
+
+// whole returns the part with what was added to it.
+func (p *open) whole() llm.Part {
+	switch part := p.part.(type) {
+	case llm.Text:
+		part.Text += p.text.String()
+		part.Citations = append(part.Citations, p.cites...)
+		part.Signature = joined(part.Signature, p.sign)
+		return part
+	case llm.Thinking:
+		part.Text += p.text.String()
+		part.Signature = joined(part.Signature, p.sign)
+		return part
+	case llm.Refusal:
+		part.Text += p.text.String()
+		return part
+	case llm.ToolCall:
+		part.Arguments += p.text.String()
+		part.Signature = joined(part.Signature, p.sign)
+		return part
+	}
+	return p.part
+}
+
+func joined(a, b llm.Signature) llm.Signature {
+	if b.Vendor == "" {
+		return a
+	}
+	return llm.Signature{Vendor: b.Vendor, Value: a.Value + b.Value}
+}
+
+// Replay appends the events of a whole answer, as a provider that streams in
+// one go would send them.
+func Replay(dst []llm.Event, r *llm.Response) []llm.Event {
+	dst = append(dst, llm.Event{
+		Kind: llm.EventStart, ID: r.ID, Model: r.Model, Created: r.Created,
+		ServiceTier: r.ServiceTier, Fingerprint: r.Fingerprint, Extra: r.Extra,
+	})
+	for i := range r.Choices {
+		dst = replayChoice(dst, i, &r.Choices[i])
+	}
+	return append(dst, llm.Event{Kind: llm.EventUsage, Usage: r.Usage}, llm.Event{Kind: llm.EventEnd})
+}
+
+func replayChoice(dst []llm.Event, i int, c *llm.Choice) []llm.Event {
+	logprobs := c.Logprobs
+	for n, p := range c.Parts {
+		start := llm.Event{Kind: llm.EventPartStart, Choice: i, Part: n, Opened: p}
+		delta := llm.Event{Kind: llm.EventDelta, Choice: i, Part: n}
+		switch part := p.(type) {
+		case llm.Text:
+			delta.Text, delta.Logprobs, logprobs = part.Text, logprobs, nil
+			part.Text = ""
+			start.Opened = part
+		case llm.Thinking:
+			delta.Text, delta.Signature = part.Text, part.Signature
+			if !part.Redacted {
+				part.Text, part.Signature = "", llm.Signature{}
+			} else {
+				delta = llm.Event{}
+			}
+			start.Opened = part
+		case llm.Refusal:
+			delta.Text = part.Text
+			start.Opened = llm.Refusal{}
+		case llm.ToolCall:
+			delta.Text = part.Arguments
+			part.Arguments = ""
+			start.Opened = part
+		}
+		dst = append(dst, start)
+		if delta.Text != "" || delta.Signature.Vendor != "" || delta.Logprobs != nil {
+			dst = append(dst, delta)
+		}
+		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: n})
+	}
+	return append(dst, llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.Stop, Said: c.Said, StopText: c.StopText, Extra: c.Extra})
+}

@@ -1,0 +1,174 @@
+package dialect
+
+import (
+	"modelgate/api"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// ClientCodec translates for clients that speak a dialect. It is pure and safe
+// for concurrent use.
+type ClientCodec interface {
+	// DecodeRequest reads a client's request, which Check has accepted. The
+	// result may hold views of body. An error is an *apierr.Error of kind
+	// Invalid that names the element. Model and Stream are set by the caller
+	// where the path of the request says them.
+	DecodeRequest(body []byte) (*llm.Request, error)
+
+	// EncodeResponse appends the body of a whole answer.
+	EncodeResponse(dst []byte, r *llm.Response, to Reply) []byte
+
+	// NewEncoder returns an encoder for one streamed answer.
+	NewEncoder(to Reply) StreamEncoder
+}
+
+// ProviderCodec translates for providers that speak a dialect. It is pure and
+// safe for concurrent use.
+type ProviderCodec interface {
+	// EncodeRequest appends the body of a request, and tells what became of
+	// the parameters that are not carried as they are. What cannot be carried
+	// and would change the meaning of the request is an *apierr.Error of kind
+	// Invalid that names the element, as [Unsupported] makes it. r is not
+	// changed.
+	EncodeRequest(dst []byte, r *llm.Request, to Target) ([]byte, []Fate, error)
+
+	// DecodeResponse reads a whole answer to r. The result may hold views of
+	// body. An error says that the body is not an answer of the dialect.
+	DecodeResponse(body []byte, r *llm.Request, to Target) (*llm.Response, error)
+
+	// NewDecoder returns a decoder for one streamed answer to r.
+	NewDecoder(r *llm.Request, to Target) StreamDecoder
+}
+
+// Reply says for whom an answer is encoded.
+type Reply struct {
+	Request  *llm.Request // as decoded from the client's body
+	Strict   bool         // leave out what goes beyond the dialect, as strict_vendora_compliance asks
+	Provider string       // id of the provider that answered
+
+	// ID and Created stand in for what the provider did not give. ID is 32
+	// hexadecimal digits; the dialect puts its own word before it.
+	ID      string
+	Created int64 // unix seconds
+}
+
+// Target says for whom a request is encoded.
+type Target struct {
+	Provider string // id of its row
+	Model    string // as it is sent
+}
+
+// StreamDecoder reads one streamed answer. It is for one goroutine. However the
+// network cuts the stream, and whether whole or streamed, an answer decodes to
+// the same [llm.Response].
+type StreamDecoder interface {
+	// Decode appends to dst the events that a frame holds: an event of an event
+	// stream, a message of a binary one (Type is its event or exception type,
+	// Data its payload), or a line of JSON. The events hold no views of the
+	// frame. What a decoder can't read it passes over.
+	Decode(dst []llm.Event, frame sse.Event) []llm.Event
+
+	// End appends what is missing when the bytes have ended cleanly: the ends of
+	// parts that are open, and EventEnd where the dialect has no terminator of
+	// its own and the answer is whole.
+	End(dst []llm.Event) []llm.Event
+}
+
+// StreamEncoder writes one streamed answer. It is for one goroutine.
+type StreamEncoder interface {
+	// Encode appends the frames that the client gets for e: none, one or more,
+	// each whole. EventEnd gives what completes the stream, the terminator
+	// included, and EventError an error in the client's dialect, which closes
+	// what is open where clients need that.
+	Encode(dst []byte, e *llm.Event) []byte
+}
+
+// Outcome is what became of a parameter.
+type Outcome string
+
+// The outcomes of parameters that are not carried as they are.
+const (
+	Adapted Outcome = "adapted" // carried in another form or value
+	Dropped Outcome = "dropped" // not carried
+)
+
+// Fate is what became of a parameter on the way to a target.
+type Fate struct {
+	Name    string // in the client's words
+	Outcome Outcome
+	Note    string // how it was adapted; may be empty
+}
+
+// Fates gathers what becomes of the parameters of a request.
+type Fates struct {
+	r    *llm.Request
+	list []Fate
+}
+
+// FatesOf begins the list for r.
+func FatesOf(r *llm.Request) *Fates { return &Fates{r: r} }
+
+// Drop says that field is not carried.
+func (f *Fates) Drop(field llm.Field) { f.add(f.r.NameOf(field), Dropped, "") }
+
+// Adapt says that field is carried in another form, and how.
+func (f *Fates) Adapt(field llm.Field, note string) { f.add(f.r.NameOf(field), Adapted, note) }
+
+// DropNamed says that a parameter or an element that has no field is not
+// carried.
+func (f *Fates) DropNamed(name string) { f.add(name, Dropped, "") }
+
+// AdaptNamed says how a parameter or an element that has no field is carried.
+func (f *Fates) AdaptNamed(name, note string) { f.add(name, Adapted, note) }
+
+// DropExtra says that the parameters which only the client's dialect knows are
+// not carried, but for those that carried names.
+func (f *Fates) DropExtra(carried ...string) {
+	for _, m := range f.r.Extra {
+		if !contains(carried, m.Name) {
+			f.add(m.Name, Dropped, "")
+		}
+	}
+}
+
+// List returns what was gathered, nil when every parameter is carried as it is.
+func (f *Fates) List() []Fate { return f.list }
+
+// add keeps the first fate of a name: it is told once.
+func (f *Fates) add(name string, o Outcome, note string) {
+	for _, known := range f.list {
+		if known.Name == name {
+			return
+		}
+	}
+	f.list = append(f.list, Fate{name, o, note})
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// Former is what a dialect offers whose providers have forms of their own for
+// operations other than conversations, such as embeddings. It is optional.
+type Former interface {
+	// Form returns the translation of op for a target, and false when there is
+	// none.
+	Form(op api.Operation, to Target) (Form, bool)
+}
+
+// Form translates one operation between the chat dialect and a provider's own
+// form. Its functions are pure.
+type Form struct {
+	// Request appends the provider's body for a client's, with the fates of
+	// parameters as ProviderCodec.EncodeRequest tells them. Only the parameters
+	// of body are read; the model is to.Model.
+	Request func(dst, body []byte, to Target) ([]byte, []Fate, error)
+	// Response appends the client's body for a provider's whole answer. asked
+	// is the client's request.
+	Response func(dst, body, asked []byte, to Target) ([]byte, error)
+}

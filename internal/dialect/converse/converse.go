@@ -1,0 +1,9 @@
+// Package converse is the dialect of Amazon Bedrock's Converse.
+//
+// It promises that what the protocol can say survives a way through the neutral
+// conversation, and that what it can't is told. Which provider answers is left
+// to the provider table and the pipeline.
+package converse
+
+// Dialect is the dialect as clients and providers see it.
+type Dialect struct{}

@@ -1,0 +1,9 @@
+// Package ollama is the dialect of Ollama's own chat and embeddings.
+//
+// It promises that what the protocol can say survives a way through the neutral
+// conversation, and that what it can't is told. Which provider answers is left
+// to the provider table and the pipeline.
+package ollama
+
+// Dialect is the dialect as providers see it.
+type Dialect struct{}

@@ -1,0 +1,46 @@
+package dialect
+
+import (
+	"encoding/base64"
+	"io"
+	"strings"
+
+	"modelgate/internal/apierr"
+)
+
+// Codes of refusals before anything is sent.
+const (
+	CodeMissing     = "missing_required_parameter"
+	CodeType        = "invalid_type"
+	CodeValue       = "invalid_value"
+	CodeUnsupported = "unsupported_parameter"
+)
+
+// Invalid refuses the element of a request at path, as in messages[2].content[0].
+func Invalid(path, code, format string, args ...any) *apierr.Error {
+	return apierr.New(apierr.Invalid, path+": "+format, args...).WithParam(path).WithCode(code)
+}
+
+// Unsupported refuses the element at path because the target can't take it.
+func Unsupported(path string, to Target, format string, args ...any) *apierr.Error {
+	args = append([]any{to.Provider, to.Model}, args...)
+	return Invalid(path, CodeUnsupported, "provider %q with model %.100q can't take this: "+format, args...)
+}
+
+// CheckBase64 returns an error for data that is not base64, at path.
+func CheckBase64(path, data string) *apierr.Error {
+	encoding := base64.StdEncoding
+	if strings.ContainsAny(data, "-_") {
+		encoding = base64.URLEncoding
+	}
+	if len(data)%4 != 0 {
+		encoding = encoding.WithPadding(base64.NoPadding)
+	}
+	if data == "" {
+		return Invalid(path, CodeValue, "must be base64, and is empty")
+	}
+	if _, err := io.Copy(io.Discard, base64.NewDecoder(encoding, strings.NewReader(data))); err != nil {
+		return Invalid(path, CodeValue, "must be base64: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package jsonedit
+
+import (
+	"math"
+	"strconv"
+)
+
+// Builder writes JSON. Begin with its zero value, or with one from [Append].
+// It puts the commas; that names and values alternate and brackets match is for
+// the caller. A Builder is used by one goroutine.
+type Builder struct {
+	buf  []byte
+	next bool // something of the same level stands before
+}
+
+// Append returns a builder that appends to dst.
+func Append(dst []byte) Builder { return Builder{buf: dst} }
+
+// Bytes returns what was written, with what stood before.
+func (b *Builder) Bytes() []byte { return b.buf }
+
+// Open begins an object or an array: { or [.
+func (b *Builder) Open(bracket byte) {
+	b.comma()
+	b.buf = append(b.buf, bracket)
+	b.next = false
+}
+
+// Close ends the innermost object or array: } or ].
+func (b *Builder) Close(bracket byte) {
+	b.buf = append(b.buf, bracket)
+	b.next = true
+}
+
+// Name begins a member of an object. The name is written as it is: it must
+// need no escapes.
+func (b *Builder) Name(name string) {
+	b.comma()
+	b.buf = append(b.buf, '"')
+	b.buf = append(b.buf, name...)
+	b.buf = append(b.buf, '"', ':')
+	b.next = false
+}
+
+// Key begins a member whose name may hold anything.
+func (b *Builder) Key(name string) {
+	b.comma()
+	b.buf = AppendString(b.buf, name)
+	b.buf = append(b.buf, ':')
+	b.next = false
+}
+
+// String writes a string value.
+func (b *Builder) String(s string) {
+	b.comma()
+	b.buf = AppendString(b.buf, s)
+}
+
+// Int writes a whole number.
+func (b *Builder) Int(n int64) {
+	b.comma()
+	b.buf = strconv.AppendInt(b.buf, n, 10)
+}
+
+// Float writes a number in its shortest form; what JSON can't say is null.
+func (b *Builder) Float(f float64) {
+	b.comma()
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		b.buf = append(b.buf, "null"...)
+		return
+	}
+	format := byte('f')
+	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
+		format = 'e'
+	}
+	b.buf = strconv.AppendFloat(b.buf, f, format, -1, 64)
+}
+
+// Bool writes true or false.
+func (b *Builder) Bool(v bool) {
+	b.comma()
+	b.buf = strconv.AppendBool(b.buf, v)
+}
+
+// Raw writes a value that is JSON already; nil is null.
+func (b *Builder) Raw(value []byte) {
+	b.comma()
+	if value == nil {
+		value = null
+	}
+	b.buf = append(b.buf, value...)
+}
+
+var null = []byte("null")
+
+// Null writes null.
+func (b *Builder) Null() { b.Raw(nil) }
+
+func (b *Builder) comma() {
+	if b.next {
+		b.buf = append(b.buf, ',')
+	}
+	b.next = true
+}
