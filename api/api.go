@@ -82,6 +82,10 @@ var conversations = map[Dialect]Operation{
 // there is none.
 func (d Dialect) Conversation() Operation { return conversations[d] }
 
+// ModelInPath reports whether requests of d name their model, and whether they
+// stream, in their path and not in their body.
+func (d Dialect) ModelInPath() bool { return d == DialectGemini || d == DialectConverse }
+
 // BasePath is the version prefix that every base address ends in.
 const BasePath = "/v1"
 

@@ -59,6 +59,7 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 		return err
 	}
 	x.lift()
+	x.fromPath()
 	if err := x.checkBody(); err != nil {
 		return err
 	}
@@ -110,6 +111,21 @@ func (x *exchange) lift() {
 		return
 	}
 	x.Model, x.entry.Model = model, bounded(model)
+	if !x.want.names() {
+		x.splitModel()
+	}
+}
+
+// fromPath takes from the path what the bodies of some dialects leave to it.
+// The query is the client's own protocol; what a provider needs of it stands in
+// the provider's row.
+func (x *exchange) fromPath() {
+	if !x.Dialect.ModelInPath() {
+		return
+	}
+	x.Stream, x.entry.Stream = x.route.stream, x.route.stream
+	x.Model, x.entry.Model = x.route.model, bounded(x.route.model)
+	x.Query = ""
 	if !x.want.names() {
 		x.splitModel()
 	}

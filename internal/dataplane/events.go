@@ -22,7 +22,11 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	delete(h, "Content-Length")
 	x.begin(w, res.Status)
 
-	out := newEventWriter(w, p.KeepAlive, p.ClientStall)
+	silence := p.KeepAlive
+	if x.Client.ContentType() != "text/event-stream" {
+		silence = -1 // other framings have no comments
+	}
+	out := newEventWriter(w, silence, p.ClientStall)
 	out.write(res.Events.Held(), true)
 	if end := x.end(r, res, x.relay(out, res)); end != nil {
 		out.write(end, true)
@@ -46,7 +50,7 @@ func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byt
 	if e.Kind == apierr.ClientGone {
 		return nil
 	}
-	return x.Client.ErrorEvent(nil, e)
+	return res.Broken(nil, x.Client, e)
 }
 
 var (
@@ -86,7 +90,7 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 // error, since an answer without a finish reason is not whole.
 func (x *exchange) ending(res *pipeline.Response) []byte {
 	seen := res.Tap.Seen()
-	complete := seen.Terminated || seen.Failed != "" || x.Operation != api.Chat && x.Operation != api.Completions
+	complete := seen.Terminated || seen.Failed != "" || !endsByReason(x)
 	switch {
 	case complete:
 		return nil
@@ -95,7 +99,13 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 	}
 	e := apierr.New(apierr.UpstreamFailed, "%s ended the stream before its finish reason", res.Target.ID).WithCode("upstream_stream_incomplete")
 	x.entry.ErrorSource, x.entry.ErrorCode, x.entry.ErrorMessage = "provider", e.Code, e.Message
-	return x.Client.ErrorEvent(nil, e)
+	return res.Broken(nil, x.Client, e)
+}
+
+// endsByReason reports whether a stream of the exchange's operation is whole
+// only with a finish reason.
+func endsByReason(x *exchange) bool {
+	return x.Operation == api.Completions || x.Operation == x.Dialect.Conversation()
 }
 
 // eventWriter writes to the client and fills silence with comments. Writing

@@ -159,12 +159,11 @@ func (p *Plane) rehearse(x *exchange) (*pipeline.Tree, error) {
 	if err := x.readWishes(); err != nil {
 		return nil, err
 	}
-	route, err := findRoute(x.Method, x.entry.Path)
-	if err != nil {
-		return nil, err
+	if x.noRoute != nil {
+		return nil, x.noRoute
 	}
-	x.Operation = route.op
-	if err := p.readBody(x.request, x, route); err != nil {
+	x.Operation = x.route.op
+	if err := p.readBody(x.request, x, x.route); err != nil {
 		return nil, err
 	}
 	h, err := p.handler(x)

@@ -40,7 +40,7 @@ func (x *exchange) fits(t *provider.Target, given, strict bool) error {
 	if x.noModel != nil && !given && t.Option("deployment_id") == "" {
 		return x.noModel
 	}
-	if !strict || t.Dialect != api.DialectChat || x.Doc == nil {
+	if !strict || t.Dialect != api.DialectChat || x.Dialect != api.DialectChat || x.Doc == nil {
 		return nil
 	}
 	if err := chat.FunctionsOnly(x.Operation, x.Doc); err != nil {

@@ -56,6 +56,9 @@ type Options struct {
 	// can be judged. Default 10 minutes; negative is no bound.
 	Budget time.Duration
 
+	// Clients are the dialects that clients may speak. Default: chat alone.
+	Clients map[api.Dialect]dialect.Client
+
 	// ModelsTimeout bounds asking all providers for their models. Default 2 s.
 	ModelsTimeout time.Duration
 }
@@ -64,7 +67,6 @@ type Options struct {
 // api.BasePath and is safe for concurrent use.
 type Plane struct {
 	Options
-	chat     dialect.Client
 	models   modelLists
 	compiler pipeline.Compiler
 	trees    trees
@@ -87,9 +89,11 @@ func New(o Options) *Plane {
 	if o.ModelsTimeout == 0 {
 		o.ModelsTimeout = 2 * time.Second
 	}
+	if o.Clients == nil {
+		o.Clients = map[api.Dialect]dialect.Client{api.DialectChat: chat.Dialect{}}
+	}
 	return &Plane{
 		Options:  o,
-		chat:     chat.Dialect{},
 		compiler: pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
 	}
 }
@@ -98,6 +102,8 @@ func New(o Options) *Plane {
 type exchange struct {
 	pipeline.Exchange
 	snap     *snapshot.Snapshot
+	route    route
+	noRoute  error // why there is no route
 	entry    reqlog.Entry
 	doc      jsonedit.Doc
 	want     wishes
@@ -132,6 +138,10 @@ func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
 	path, query, marked := requestPath(r)
 	x := &exchange{snap: p.Snapshot.Load(), reach: p.Engine.Client}
+	x.route, x.noRoute = findRoute(r.Method, path)
+	if p.Clients[x.route.speaks()] == nil {
+		x.route = passThrough
+	}
 	x.entry = reqlog.Entry{
 		ID:           reqlog.NewID(now),
 		Time:         now,
@@ -144,7 +154,8 @@ func (p *Plane) open(r *http.Request) *exchange {
 	x.id = x.entry.ID.String()
 	x.Exchange = pipeline.Exchange{
 		Entry:      &x.entry,
-		Client:     p.chat,
+		Client:     p.Clients[x.route.speaks()],
+		Dialect:    x.route.speaks(),
 		Method:     r.Method,
 		Path:       strings.TrimPrefix(path, api.BasePath),
 		Query:      query,
@@ -171,10 +182,10 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	if err := x.admit(); err != nil {
 		return err
 	}
-	route, err := findRoute(r.Method, x.entry.Path)
-	if err != nil {
-		return err
+	if x.noRoute != nil {
+		return x.noRoute
 	}
+	route := x.route
 	x.Operation, x.entry.Operation = route.op, route.op
 	if !x.Identity.Allows(route.scope) {
 		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", route.scope)

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"modelgate/api"
@@ -21,45 +22,107 @@ const (
 
 // route is how one path is served.
 type route struct {
-	op    api.Operation
-	body  bodyKind
-	scope access.Scope
+	op      api.Operation
+	body    bodyKind
+	scope   access.Scope
+	dialect api.Dialect // of the clients; empty is chat
+
+	// model and stream are what the path says, in the dialects whose bodies
+	// don't. array says that a stream is wanted as one JSON array.
+	model  string
+	stream bool
+	array  bool
+}
+
+// speaks returns the dialect of the route's clients.
+func (r route) speaks() api.Dialect {
+	if r.dialect == "" {
+		return api.DialectChat
+	}
+	return r.dialect
 }
 
 // unified lists the routes that the gateway knows, by method and path. Every
 // other path below the base is passed through.
 var unified = map[string]route{
-	"POST /v1/chat/completions":     {api.Chat, bodyJSON, access.ScopeCompletions},
-	"POST /v1/completions":          {api.Completions, bodyJSON, access.ScopeCompletions},
-	"POST /v1/embeddings":           {api.Embeddings, bodyJSON, access.ScopeCompletions},
-	"POST /v1/images/generations":   {api.Images, bodyJSON, access.ScopeCompletions},
-	"POST /v1/images/edits":         {api.ImageEdits, bodyForm, access.ScopeCompletions},
-	"POST /v1/images/variations":    {api.ImageVariations, bodyForm, access.ScopeCompletions},
-	"POST /v1/audio/speech":         {api.AudioSpeech, bodyJSON, access.ScopeCompletions},
-	"POST /v1/audio/transcriptions": {api.AudioTranscriptions, bodyForm, access.ScopeCompletions},
-	"POST /v1/audio/translations":   {api.AudioTranslations, bodyForm, access.ScopeCompletions},
-	"POST /v1/moderations":          {api.Moderations, bodyJSON, access.ScopeCompletions},
-	"GET /v1/models":                {api.Models, bodyNone, access.ScopeModels},
-	"POST /v1/explain":              {api.Explain, bodyNone, access.ScopeCompletions},
-	"GET /v1/schema/config":         {api.ConfigSchema, bodyNone, access.ScopeCompletions},
+	"POST /v1/chat/completions":      {op: api.Chat, body: bodyJSON, scope: access.ScopeCompletions},
+	"POST /v1/completions":           {op: api.Completions, body: bodyJSON, scope: access.ScopeCompletions},
+	"POST /v1/embeddings":            {op: api.Embeddings, body: bodyJSON, scope: access.ScopeCompletions},
+	"POST /v1/images/generations":    {op: api.Images, body: bodyJSON, scope: access.ScopeCompletions},
+	"POST /v1/images/edits":          {op: api.ImageEdits, body: bodyForm, scope: access.ScopeCompletions},
+	"POST /v1/images/variations":     {op: api.ImageVariations, body: bodyForm, scope: access.ScopeCompletions},
+	"POST /v1/audio/speech":          {op: api.AudioSpeech, body: bodyJSON, scope: access.ScopeCompletions},
+	"POST /v1/audio/transcriptions":  {op: api.AudioTranscriptions, body: bodyForm, scope: access.ScopeCompletions},
+	"POST /v1/audio/translations":    {op: api.AudioTranslations, body: bodyForm, scope: access.ScopeCompletions},
+	"POST /v1/moderations":           {op: api.Moderations, body: bodyJSON, scope: access.ScopeCompletions},
+	"POST /v1/messages":              {op: api.Messages, body: bodyJSON, scope: access.ScopeCompletions, dialect: api.DialectMessages},
+	"POST /v1/messages/count_tokens": {op: api.CountTokens, body: bodyJSON, scope: access.ScopeCompletions, dialect: api.DialectMessages},
+	"POST /v1/responses":             {op: api.Responses, body: bodyJSON, scope: access.ScopeCompletions, dialect: api.DialectResponses},
+	"GET /v1/models":                 {op: api.Models, body: bodyNone, scope: access.ScopeModels},
+	"POST /v1/explain":               {op: api.Explain, body: bodyNone, scope: access.ScopeCompletions},
+	"GET /v1/schema/config":          {op: api.ConfigSchema, body: bodyNone, scope: access.ScopeCompletions},
 }
 
-var passThrough = route{api.Proxy, bodyRaw, access.ScopeCompletions}
+var passThrough = route{op: api.Proxy, body: bodyRaw, scope: access.ScopeCompletions}
+
+// doors are the routes of the dialects whose paths name the model and end in
+// what is wanted of it.
+var doors = []struct {
+	before, after string
+	route         route
+}{
+	{"/v1beta/models/", ":generateContent", route{op: api.Generate, dialect: api.DialectGemini}},
+	{"/v1beta/models/", ":streamGenerateContent", route{op: api.Generate, dialect: api.DialectGemini, stream: true}},
+	{"/v1/models/", ":generateContent", route{op: api.Generate, dialect: api.DialectGemini}},
+	{"/v1/models/", ":streamGenerateContent", route{op: api.Generate, dialect: api.DialectGemini, stream: true}},
+	{"/model/", "/converse", route{op: api.Converse, dialect: api.DialectConverse}},
+	{"/model/", "/converse-stream", route{op: api.Converse, dialect: api.DialectConverse, stream: true}},
+}
+
+// Serves reports whether a path as it stands in the request line is for model
+// requests.
+func Serves(path string) bool {
+	return strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/")
+}
 
 // findRoute returns the route of a path as it stands in the request line.
 func findRoute(method, path string) (route, error) {
-	if !strings.HasPrefix(path, api.BasePath+"/") {
-		return route{}, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)
-	}
 	if strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return route{}, apierr.New(apierr.Invalid, "a path holds no spaces or control characters; write them percent-encoded")
 	}
 	if r, ok := unified[method+" "+path]; ok {
 		return r, nil
 	}
+	if r, ok, err := door(method, path); ok {
+		return r, err
+	}
+	if !strings.HasPrefix(path, api.BasePath+"/") {
+		return route{}, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)
+	}
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete:
 		return passThrough, nil
 	}
 	return route{}, apierr.New(apierr.MethodNotAllowed, "the method %.20q is not offered; use POST, GET, PUT or DELETE", method)
+}
+
+// door returns the route of a path that names its model.
+func door(method, path string) (out route, ok bool, err error) {
+	for _, d := range doors {
+		rest, begins := strings.CutPrefix(path, d.before)
+		name, ends := strings.CutSuffix(rest, d.after)
+		if !begins || !ends {
+			continue
+		}
+		out = d.route
+		out.body, out.scope = bodyJSON, access.ScopeCompletions
+		if method != http.MethodPost {
+			return out, true, apierr.New(apierr.MethodNotAllowed, "the method %.20q is not offered here; use POST", method)
+		}
+		if out.model, err = url.PathUnescape(name); err != nil || out.model == "" {
+			return out, true, apierr.New(apierr.Invalid, "the path must name a model between %s and %s", d.before, d.after).WithParam("model")
+		}
+		return out, true, nil
+	}
+	return out, false, nil
 }

@@ -60,6 +60,7 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 		Path:    "config",
 		Timeout: x.want.timeout,
 		Forward: x.want.forward,
+		Lenient: x.want.strict != nil && !*x.want.strict,
 	}, nil
 }
 

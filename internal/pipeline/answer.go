@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/eventstream"
 	"modelgate/internal/sse"
 	"modelgate/internal/upstream"
 )
@@ -23,12 +25,15 @@ const spill = 8 << 20
 // maxError bounds what is kept of a provider's error, in bytes.
 const maxError = 1 << 20
 
+// maxTranslated bounds a whole answer that is decoded, in bytes.
+const maxTranslated = 64 << 20
+
 // maxHeld bounds the comments kept while waiting for a stream's first event.
 const maxHeld = 4 << 10
 
 // answer turns a provider's response into one that may be handed on. On an
 // error the caller closes the body and stops the watch.
-func (l *Leaf) answer(w watch, x *Exchange, res *http.Response) (*Response, error) {
+func (l *Leaf) answer(w watch, x *Exchange, spoken *wire, res *http.Response) (*Response, error) {
 	out := &Response{
 		Status: res.StatusCode,
 		Header: res.Header,
@@ -44,7 +49,7 @@ func (l *Leaf) answer(w watch, x *Exchange, res *http.Response) (*Response, erro
 	if x.Operation == api.Proxy {
 		return l.passThrough(w, out)
 	}
-	return l.unified(w, x, out)
+	return l.unified(w, x, spoken, out)
 }
 
 // passThrough hands the body on as it arrives; the idle limit holds between reads.
@@ -56,7 +61,7 @@ func (l *Leaf) passThrough(w watch, out *Response) (*Response, error) {
 }
 
 // unified judges the answer by its status and content type.
-func (l *Leaf) unified(w watch, x *Exchange, out *Response) (*Response, error) {
+func (l *Leaf) unified(w watch, x *Exchange, spoken *wire, out *Response) (*Response, error) {
 	src, err := l.decoded(out)
 	if err != nil {
 		return nil, err
@@ -70,12 +75,12 @@ func (l *Leaf) unified(w watch, x *Exchange, out *Response) (*Response, error) {
 		return nil, l.unreadable("a redirect, which is not followed")
 	case out.Status > 299:
 		return l.providerError(x, out, body)
-	case kind == "text/event-stream":
-		return l.events(w, out, src)
+	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && spoken.codec != nil:
+		return l.stream(w, x, spoken, out, l.frames(kind, spoken, src))
 	case kind == "text/html":
 		return nil, l.unreadable("an HTML page")
 	case isJSON(kind):
-		return l.whole(out, body)
+		return l.whole(x, spoken, out, body)
 	}
 	w.eventCame()
 	out.Body = body
@@ -141,16 +146,23 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // whole reads a JSON answer to its end, so that a broken one becomes a clean
 // error. One longer than spill streams through.
-func (l *Leaf) whole(out *Response, body *arriving) (*Response, error) {
-	if out.Length > spill {
+func (l *Leaf) whole(x *Exchange, spoken *wire, out *Response, body *arriving) (*Response, error) {
+	limit := int64(spill)
+	if spoken.translates() {
+		limit = maxTranslated
+	}
+	if out.Length > limit {
+		if spoken.translates() {
+			return nil, l.unreadable("a body that is too large to be translated")
+		}
 		out.Body = body
 		return out, nil
 	}
 	var src io.Reader = body
 	if out.Length < 0 {
-		src = io.LimitReader(body, spill+1)
+		src = io.LimitReader(body, limit+1)
 	}
-	buf, err := l.Pool.ReadAll(src, out.Length, spill+1)
+	buf, err := l.Pool.ReadAll(src, out.Length, limit+1)
 	if errors.Is(err, bytepool.ErrBudget) {
 		return nil, outOfMemory(err)
 	}
@@ -158,7 +170,11 @@ func (l *Leaf) whole(out *Response, body *arriving) (*Response, error) {
 		return nil, err
 	}
 	out.held = buf
-	if buf.Len() > spill {
+	if int64(buf.Len()) > limit && spoken.translates() {
+		buf.Release()
+		return nil, l.unreadable("a body that is too large to be translated")
+	}
+	if int64(buf.Len()) > limit {
 		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
 		return out, nil
 	}
@@ -166,16 +182,63 @@ func (l *Leaf) whole(out *Response, body *arriving) (*Response, error) {
 		buf.Release()
 		return nil, l.unreadable("a body that is not whole JSON")
 	}
+	if spoken.translates() {
+		if err := l.translated(x, spoken, out, buf.Bytes()); err != nil {
+			buf.Release()
+			return nil, err
+		}
+		return out, nil
+	}
 	out.Bytes = buf.Bytes()
 	out.Tap.Body(out.Bytes)
 	return out, nil
 }
 
+// frames returns the frames of a stream of the media type kind.
+func (l *Leaf) frames(kind string, spoken *wire, src io.Reader) frames {
+	switch kind {
+	case mediaLines:
+		return &lines{r: bufio.NewReader(src), max: l.MaxEvent}
+	case mediaBinary:
+		b := binary{eventstream.NewReader(src, l.MaxEvent)}
+		if spoken.lang != api.DialectConverse {
+			return &wrapped{binary: b}
+		}
+		return b
+	}
+	return sse.NewReader(src, l.MaxEvent)
+}
+
+// stream puts a stream into the client's dialect where it is in another, and
+// begins it.
+func (l *Leaf) stream(w watch, x *Exchange, spoken *wire, out *Response, src frames) (*Response, error) {
+	if _, ok := src.(*wrapped); ok {
+		out.asStream(mediaEvents)
+	}
+	if spoken.codec == nil {
+		return l.events(w, out, src)
+	}
+	if !x.Stream {
+		if err := l.gathered(x, spoken, out, src); err != nil {
+			return nil, err
+		}
+		return out, nil
+	}
+	t := &translation{
+		src: src,
+		dec: spoken.codec.NewDecoder(spoken.request, spoken.to),
+		enc: x.Client.NewEncoder(l.reply(x, spoken)),
+	}
+	out.Tap, out.translation = t, t
+	out.asStream(x.Client.ContentType())
+	return l.events(w, out, t)
+}
+
 // events begins a stream: it waits for the first event that holds data.
-func (l *Leaf) events(w watch, out *Response, src io.Reader) (*Response, error) {
+func (l *Leaf) events(w watch, out *Response, src frames) (*Response, error) {
 	w.dog.Phase(upstream.FirstEvent)
 	s := &Events{
-		reader: sse.NewReader(src, l.MaxEvent),
+		reader: src,
 		tap:    out.Tap,
 		watch:  w,
 		fail:   func(err error) error { return l.failure(w, out.Raw.Request, err) },
@@ -215,7 +278,7 @@ func (l *Leaf) providerError(x *Exchange, out *Response, body *arriving) (*Respo
 	return out, nil
 }
 
-func (l *Leaf) unreadable(what string) error {
+func (l *Leaf) unreadable(what string) *apierr.Error {
 	return apierr.New(apierr.UpstreamFailed, "%s answered with %s", l.Target.ID, what).WithCode("upstream_unreadable")
 }
 

@@ -139,7 +139,11 @@ func (b *build) call(n *config.Config) Handler {
 		Defaults: edits(n.DefaultParams),
 		Override: edits(n.OverrideParams),
 		Drop:     paths(n.DropParams),
-		resolve:  func(x *Exchange) (*provider.Target, error) { return x.Resolve(n) },
+
+		Lenient:       n.Strict != nil && !*n.Strict,
+		OnUnsupported: n.OnUnsupported,
+
+		resolve: func(x *Exchange) (*provider.Target, error) { return x.Resolve(n) },
 	}
 	call.Model, _ = n.OverrideParams.Text("model")
 	call.DefaultModel, _ = n.DefaultParams.Text("model")

@@ -6,6 +6,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/catalog"
+	"modelgate/internal/provider"
 )
 
 // assumedOutput is the length of an answer whose bound the request does not
@@ -54,14 +55,14 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 		if err != nil {
 			continue
 		}
-		if _, ok := t.Path(x.Operation); !ok && x.Operation != api.Proxy {
-			continue
-		}
-		capable = true
 		model := x.Model
 		if m, ok := l.OverrideParams.Text("model"); ok {
 			model = m
 		}
+		if !serves(t, x, model) {
+			continue
+		}
+		capable = true
 		p, ok := x.Prices.Price(t.ID, model)
 		if !ok {
 			continue
@@ -70,6 +71,19 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 		lowest = min(lowest, p.Cost(x.Tokens()))
 	}
 	return lowest, known, capable
+}
+
+// serves reports whether the target offers what the exchange asks for, itself
+// or by translation.
+func serves(t *provider.Target, x *Exchange, model string) bool {
+	if x.Operation == api.Proxy {
+		return true
+	}
+	if x.Operation == x.Dialect.Conversation() {
+		return t.Speak(x.Dialect, model) != ""
+	}
+	_, ok := t.Path(x.Operation)
+	return ok
 }
 
 // Tokens is a rough count of what the request takes: four bytes of its body a

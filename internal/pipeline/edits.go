@@ -1,22 +1,27 @@
 package pipeline
 
 import (
+	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"modelgate/api"
+	"modelgate/config"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 )
 
 // shaped returns the body that the target takes, held once: what the config
-// asks for first, then the quirks of the provider's row, each announced in
-// x.Params. It returns the exchange's own body, held once more, when nothing
-// is to change.
-func (l *Leaf) shaped(x *Exchange) (*bytepool.Buffer, error) {
+// asks for first, then the target's dialect, then the quirks of the provider's
+// row, each announced in x.Params. It returns the exchange's own body, held
+// once more, when nothing is to change. h gets what the target wants in
+// headers.
+func (l *Leaf) shaped(x *Exchange, w *wire, h http.Header) (*bytepool.Buffer, error) {
 	x.Params = x.Params[:0]
 	if x.Doc == nil {
 		x.Body.Retain()
@@ -30,8 +35,19 @@ func (l *Leaf) shaped(x *Exchange) (*bytepool.Buffer, error) {
 		}
 		doc, list = configured, nil
 	}
+	if w.translates() {
+		var err error
+		if doc, err = l.put(x, w, doc, list); err != nil {
+			return nil, err
+		}
+		list = nil
+	}
 	if x.Operation != api.Proxy {
+		list = append(slices.Clip(list), l.hosted(w, doc, h)...)
 		list = l.quirks(x, doc, list)
+		if err := l.settle(x); err != nil {
+			return nil, err
+		}
 	}
 	if doc == x.Doc && len(list) == 0 {
 		x.Body.Retain()
@@ -66,6 +82,60 @@ func (l *Leaf) configured(x *Exchange) (*jsonedit.Doc, error) {
 		return nil, apierr.New(apierr.Invalid, "%s: the config's parameters make the body unreadable: %v", l.Path, err)
 	}
 	return doc, nil
+}
+
+// put returns the body in the target's dialect. It is scanned, so that the
+// quirks of the row apply to what is really sent.
+func (l *Leaf) put(x *Exchange, w *wire, doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
+	body := doc.Bytes()
+	if x.Dialect.ModelInPath() {
+		list = append(slices.Clip(list), jsonedit.Edit{Name: "model"})
+	}
+	if len(list) > 0 {
+		body = doc.Apply(nil, list...)
+	}
+	encoded, err := l.encode(x, w, body)
+	if err != nil {
+		return nil, err
+	}
+	out := new(jsonedit.Doc)
+	if err := out.Scan(encoded); err != nil {
+		return nil, fmt.Errorf("scanning a body for %s: %w", l.Target.ID, err)
+	}
+	return out, nil
+}
+
+// hosted returns the edits that the host of the target wants in a body of its
+// dialect.
+func (l *Leaf) hosted(w *wire, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+	var list []jsonedit.Edit
+	if w.lang.ModelInPath() {
+		list = append(list, jsonedit.Edit{Name: "model"})
+	}
+	if host, ok := l.Codecs[w.lang].(dialect.Host); ok {
+		list = append(list, host.HostEdits(w.to, doc, h)...)
+	}
+	return list
+}
+
+// settle does with the parameters that are not carried what the config asks.
+func (l *Leaf) settle(x *Exchange) error {
+	if l.OnUnsupported == "" || l.OnUnsupported == config.Announce {
+		return nil
+	}
+	var dropped, kept []string
+	for _, p := range x.Params {
+		if name, ok := strings.CutSuffix(p, ";dropped"); ok {
+			dropped = append(dropped, name)
+			continue
+		}
+		kept = append(kept, p)
+	}
+	if len(dropped) > 0 && l.OnUnsupported == config.Refuse {
+		return l.unsupported(dropped)
+	}
+	x.Params = append(x.Params[:0], kept...)
+	return nil
 }
 
 // quirks adds what the provider's row asks for to list.

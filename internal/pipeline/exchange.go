@@ -19,10 +19,12 @@ import (
 	"modelgate/api"
 	"modelgate/config"
 	"modelgate/internal/access"
+	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/sse"
@@ -40,6 +42,7 @@ type Exchange struct {
 	Entry    *reqlog.Entry // the record, filled as the exchange goes on
 	Identity *access.Identity
 	Client   dialect.Client
+	Dialect  api.Dialect // of Client
 
 	Operation api.Operation
 	Method    string
@@ -142,10 +145,13 @@ type Response struct {
 	Length int64          // of Body; -1 when not announced
 	Raw    *http.Response // what Body is read from, for its trailer
 
-	watch    watch
-	arriving arriving         // what Body, Bytes or Events are read from
-	held     *bytepool.Buffer // behind Bytes or the beginning of Body; may be nil
-	after    []func()         // called last by Close
+	watch watch
+	// translation is what Events are read from where the client's dialect is
+	// not the target's; nil otherwise.
+	translation *translation
+	arriving    arriving         // what Body, Bytes or Events are read from
+	held        *bytepool.Buffer // behind Bytes or the beginning of Body; may be nil
+	after       []func()         // called last by Close
 }
 
 // Pause stops the idle clock while the client is slow to take Body; Resume
@@ -154,6 +160,14 @@ func (r *Response) Pause() { r.watch.dog.Pause() }
 
 // Resume undoes Pause.
 func (r *Response) Resume() { r.watch.dog.Resume() }
+
+// Broken appends the in-band error with which a stream ends that broke off.
+func (r *Response) Broken(dst []byte, client dialect.Client, e *apierr.Error) []byte {
+	if r.translation == nil {
+		return client.ErrorEvent(dst, e)
+	}
+	return r.translation.broken(dst, &llm.Fault{Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
+}
 
 // Close lets go of the connection and of the buffers behind the response.
 func (r *Response) Close() {
@@ -179,7 +193,7 @@ type Events struct {
 	held   []byte // comments that came before the first event
 	first  sse.Event
 	primed bool
-	reader *sse.Reader
+	reader frames
 	tap    dialect.Tap
 	watch  watch
 	fail   func(error) error

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"modelgate/api"
+	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
@@ -22,6 +24,10 @@ import (
 type Engine struct {
 	Client *upstream.Client
 	Pool   *bytepool.Pool
+
+	// Codecs are those of the dialects that providers speak.
+	Codecs map[api.Dialect]dialect.ProviderCodec
+
 	Limits upstream.Timeouts
 
 	// MaxEvent bounds one event of a stream and MaxDecoded a compressed
@@ -64,6 +70,12 @@ type Leaf struct {
 	Override []jsonedit.Edit
 	Drop     []jsonedit.Path
 	Model    string
+	// Lenient lets answers hold what goes beyond the client's dialect, as
+	// strict_vendora_compliance false asks. OnUnsupported says what becomes of
+	// parameters that the target can't honour; empty announces them.
+	Lenient       bool
+	OnUnsupported config.Unsupported
+
 	// DefaultModel repeats the model in Defaults, for a client that sends none.
 	DefaultModel string
 
@@ -114,8 +126,12 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 }
 
 func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
+	spoken, err := l.wire(x)
+	if err != nil {
+		return nil, err
+	}
 	w := l.watch(ctx, x)
-	req, body, err := l.request(w, x)
+	req, body, err := l.request(w, x, &spoken)
 	if body != nil {
 		defer body.Release() // the transport holds it for as long as it reads
 	}
@@ -129,7 +145,7 @@ func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
 		w.stop()
 		return nil, err
 	}
-	out, err := l.answer(w, x, res)
+	out, err := l.answer(w, x, &spoken, res)
 	if err != nil {
 		res.Body.Close()
 		w.stop()
@@ -141,19 +157,12 @@ func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
 
 // request builds the attempt's HTTP request. body is what it sends, held once
 // for the caller; nil when there is none or when it streams through.
-func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, body *bytepool.Buffer, err error) {
-	call := provider.Call{
-		Operation:  x.Operation,
-		Method:     x.Method,
-		Path:       x.Path,
-		Query:      x.Query,
-		EmptyQuery: x.EmptyQuery,
-		Model:      x.Sent,
-	}
-	if call.Header, err = l.header(x); err != nil {
+func (l *Leaf) request(w watch, x *Exchange, spoken *wire) (req *http.Request, body *bytepool.Buffer, err error) {
+	call, err := l.call(x, spoken)
+	if err != nil {
 		return nil, nil, err
 	}
-	if body, err = l.body(w, x, &call); err != nil {
+	if body, err = l.body(w, x, spoken, &call); err != nil {
 		return nil, nil, err
 	}
 	req, err = provider.NewRequest(w.context(), l.Target, &call)
@@ -163,9 +172,27 @@ func (l *Leaf) request(w watch, x *Exchange) (req *http.Request, body *bytepool.
 	return req, body, err
 }
 
+// call returns the attempt's call, but for its body.
+func (l *Leaf) call(x *Exchange, spoken *wire) (call provider.Call, err error) {
+	call = provider.Call{
+		Operation:  spoken.op,
+		Method:     x.Method,
+		Path:       x.Path,
+		Query:      x.Query,
+		EmptyQuery: x.EmptyQuery,
+		Model:      x.Sent,
+	}
+	if spoken.translates() {
+		call.Query = "" // it belongs to the client's protocol
+	}
+	call.Header, err = l.header(x, spoken)
+	return call, err
+}
+
 // header returns what the client's headers give the provider: all of them on
-// pass-through, the content type and the named ones on unified routes.
-func (l *Leaf) header(x *Exchange) (http.Header, error) {
+// pass-through, on unified routes the content type, those of a protocol that
+// both sides speak, and the named ones.
+func (l *Leaf) header(x *Exchange, spoken *wire) (http.Header, error) {
 	h := make(http.Header, 8) // what a unified route sends
 	if x.Operation == api.Proxy {
 		upstream.CopyRequestHeader(h, x.Header)
@@ -182,6 +209,11 @@ func (l *Leaf) header(x *Exchange) (http.Header, error) {
 		}
 		if x.Operation == api.AudioSpeech {
 			delete(h, "Accept")
+		}
+		for _, name := range x.Client.Headers() {
+			if v, ok := x.Header[name]; ok && !spoken.translates() {
+				h[name] = v
+			}
 		}
 	}
 	if len(l.Forward) == 0 {
@@ -224,7 +256,7 @@ func notForwarded(name, why string) error {
 
 // body attaches the exchange's body to the call, with the target's edits
 // spliced in where it is JSON.
-func (l *Leaf) body(w watch, x *Exchange, call *provider.Call) (*bytepool.Buffer, error) {
+func (l *Leaf) body(w watch, x *Exchange, spoken *wire, call *provider.Call) (*bytepool.Buffer, error) {
 	if x.Upload != nil {
 		call.Body, call.Trailer = provider.Body{Source: uploads{x, w.dog}, Length: x.Length}, x.Trailer
 		return nil, nil
@@ -232,7 +264,7 @@ func (l *Leaf) body(w watch, x *Exchange, call *provider.Call) (*bytepool.Buffer
 	if x.Body == nil {
 		return nil, nil
 	}
-	buf, err := l.shaped(x)
+	buf, err := l.shaped(x, spoken, call.Header)
 	if err != nil {
 		return nil, err
 	}

@@ -34,14 +34,17 @@ func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
 	spec := *l.Target.Spec
 	spec.Auth = provider.Auth{}
 	bare.Spec, bare.Key = &spec, secret.String{}
-	call := provider.Call{Operation: x.Operation, Method: x.Method, Path: x.Path, Query: x.Query, Model: x.Sent}
-	var err error
-	if call.Header, err = l.header(x); err != nil {
+	spoken, err := l.wire(x)
+	if err != nil {
+		return nil, err
+	}
+	call, err := l.call(x, &spoken)
+	if err != nil {
 		return nil, err
 	}
 	var body []byte
 	if x.Body != nil {
-		buf, err := l.shaped(x)
+		buf, err := l.shaped(x, &spoken, call.Header)
 		if err != nil {
 			return nil, err
 		}

@@ -42,6 +42,13 @@ func (f *fallback) continued(ctx context.Context, x *Exchange, res *Response, re
 	r := &resume{f: f, ctx: ctx, x: x, rest: rest, res: res, now: res}
 	s := res.Events
 	s.resume = r
+	if res.translation != nil {
+		res.translation.parted = true
+		s.part()
+	}
+	for _, e := range s.ahead {
+		r.see(c, e)
+	}
 	if s.primed {
 		r.see(c, s.first)
 	}
@@ -114,6 +121,11 @@ func (r *resume) take(s *Events, next *Response, child *Exchange) {
 	n := next.Events
 	s.reader, s.tap, s.watch, s.fail = n.reader, n.tap, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
+	r.res.translation = next.translation
+	if next.translation != nil {
+		next.translation.parted = true
+		s.part()
+	}
 	r.res.after = append(r.res.after, next.Close)
 	r.now = next
 	r.res.Tap, r.res.Target = next.Tap, next.Target
@@ -176,6 +188,18 @@ func (r *resume) without(e sse.Event, c dialect.Continuer, n int) (sse.Event, in
 		return e, 0
 	}
 	return sse.Event{Raw: sse.AppendData(nil, data), Data: data}, n - cut
+}
+
+// part gives out the first event of a translated stream frame by frame.
+func (s *Events) part() {
+	if !s.primed {
+		return
+	}
+	t, ok := s.reader.(*translation)
+	if frames := split(s.first.Raw); ok && len(frames) > 0 {
+		s.first = frames[0]
+		t.queue = append(frames[1:], t.queue...)
+	}
 }
 
 func clone(e sse.Event) sse.Event {

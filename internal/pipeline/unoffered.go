@@ -24,7 +24,6 @@ func unoffered(n *config.Config) []string {
 		{"output_guardrails", len(n.OutputGuardrails) > 0},
 		{"input_mutators", len(n.InputMutators) > 0},
 		{"output_mutators", len(n.OutputMutators) > 0},
-		{"on_unsupported", n.OnUnsupported != ""},
 		{"fetch_integrated_models", n.FetchModels},
 	} {
 		if p.given {

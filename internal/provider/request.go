@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
 	"modelgate/internal/secret"
 )
 
@@ -113,8 +112,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 	if c.Operation != api.Proxy {
 		row, ok := t.Path(c.Operation)
 		if !ok {
-			return nil, apierr.New(apierr.Unsupported,
-				"provider %q does not offer %s on the unified route; send the provider's own path below /v1, which passes through, or choose another provider", t.ID, c.Operation)
+			return nil, NotOffered(t, c.Operation)
 		}
 		var err error
 		if path, err = t.expandPath(row, c.Model); err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"modelgate/api"
 	"modelgate/internal/controlplane"
+	"modelgate/internal/dataplane"
 )
 
 // serveAPI routes by the path as it stands in the request line. A ServeMux
@@ -29,7 +29,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
-	case strings.HasPrefix(path, api.BasePath+"/"):
+	case dataplane.Serves(path):
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()
 		s.plane.ServeHTTP(w, r)

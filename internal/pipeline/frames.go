@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+
+	"modelgate/internal/eventstream"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/sse"
+)
+
+// Media types of streams.
+const (
+	mediaEvents = "text/event-stream"
+	mediaBinary = "application/vnd.amazon.eventstream"
+	mediaLines  = "application/x-ndjson"
+)
+
+// frames gives out a stream frame by frame. A frame is valid until the next
+// call; io.EOF is a clean end. More reports whether a frame is at hand without
+// waiting.
+type frames interface {
+	Next() (sse.Event, error)
+	More() bool
+}
+
+// binary shows the messages of an AWS event stream as events: Type is the type
+// of the event or of the exception, Data the payload.
+type binary struct {
+	*eventstream.Reader
+}
+
+func (b binary) Next() (sse.Event, error) {
+	m, err := b.Reader.Next()
+	if err != nil {
+		return sse.Event{}, err
+	}
+	typ, ok := m.Header(":event-type")
+	if !ok {
+		if typ, ok = m.Header(":exception-type"); !ok {
+			typ, _ = m.Header(":error-code")
+		}
+	}
+	data := m.Payload
+	if data == nil {
+		data = []byte{}
+	}
+	return sse.Event{Raw: m.Raw, Type: []byte(typ), Data: data}, nil
+}
+
+// wrapped takes the events of another protocol out of the binary messages in
+// which Bedrock's InvokeModel sends them: {"bytes": base64}. An exception stays
+// as it is.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_PayloadPart.html
+type wrapped struct {
+	binary
+	raw, data []byte
+}
+
+func (u *wrapped) Next() (sse.Event, error) {
+	e, err := u.binary.Next()
+	if err != nil {
+		return e, err
+	}
+	v, err := jsonedit.ParseValue(e.Data)
+	if err != nil {
+		return e, nil
+	}
+	part, ok := v.Get("bytes")
+	if !ok {
+		u.raw = sse.AppendEvent(u.raw[:0], "error", exception(string(e.Type), v))
+		return sse.Event{Raw: u.raw, Type: []byte("error"), Data: exception(string(e.Type), v)}, nil
+	}
+	text, _ := part.Text()
+	if u.data, err = base64.StdEncoding.AppendDecode(u.data[:0], []byte(text)); err != nil {
+		return e, errUnreadableFrame
+	}
+	typ := ""
+	if inner, err := jsonedit.ParseValue(u.data); err == nil {
+		if t, ok := inner.Get("type"); ok {
+			typ, _ = t.Text()
+		}
+	}
+	u.raw = sse.AppendEvent(u.raw[:0], typ, u.data)
+	return sse.Event{Raw: u.raw, Type: []byte(typ), Data: u.data}, nil
+}
+
+// exception is an exception of a binary stream as an error of the protocol
+// inside.
+func exception(typ string, v jsonedit.Value) []byte {
+	message := ""
+	if m, ok := v.Get("message"); ok {
+		message, _ = m.Text()
+	}
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("type")
+	b.String("error")
+	b.Name("error")
+	b.Open('{')
+	b.Name("type")
+	b.String(typ)
+	b.Name("message")
+	b.String(message)
+	b.Close('}')
+	b.Close('}')
+	return b.Bytes()
+}
+
+var errUnreadableFrame = errors.New("a frame of the stream can't be read")
+
+// lines shows each line of JSON as an event.
+type lines struct {
+	r   *bufio.Reader
+	max int
+	buf []byte
+}
+
+func (l *lines) More() bool {
+	b, _ := l.r.Peek(l.r.Buffered())
+	return bytes.IndexByte(b, '\n') >= 0
+}
+
+func (l *lines) Next() (sse.Event, error) {
+	for {
+		l.buf = l.buf[:0]
+		err := l.line()
+		data := bytes.TrimSpace(l.buf)
+		if len(data) > 0 && (err == nil || err == io.EOF) {
+			return sse.Event{Raw: l.buf, Data: data}, nil
+		}
+		if err != nil {
+			return sse.Event{}, err
+		}
+	}
+}
+
+// line reads to the end of a line, of any length up to max.
+func (l *lines) line() error {
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if len(l.buf)+len(part) > l.max {
+			return sse.ErrTooLarge
+		}
+		l.buf = append(l.buf, part...)
+		if err != bufio.ErrBufferFull {
+			return err
+		}
+	}
+}
