@@ -117,7 +117,7 @@ func mustUses(t *testing.T) uses {
 	t.Helper()
 	used := uses{}
 	for _, r := range mustRooms(t) {
-		helper := r.path == "internal/gatewaytest"
+		helper := r.path == "internal/gatewaytest" || r.path == "internal/dialect/dialecttest"
 		for _, test := range []bool{true, false} {
 			for _, name := range r.imports(test) {
 				if foreign(name) {

@@ -56,7 +56,7 @@ var barriers = []struct {
 	},
 	{
 		from:  []string{"cmd/..."},
-		never: []string{"internal/gatewaytest"},
+		never: []string{"internal/gatewaytest", "internal/dialect/dialecttest"},
 		why:   "test helpers stay out of the binary",
 	},
 }
@@ -72,6 +72,7 @@ var alone = map[string][]string{
 var edges = []string{
 	"cmd/modelgate",
 	"internal/controlplane/...",
+	"internal/dialect/dialecttest",
 	"internal/gatewaytest",
 	"internal/kv",
 	"internal/logstore",

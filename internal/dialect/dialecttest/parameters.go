@@ -1,0 +1,91 @@
+package dialecttest
+
+import (
+	"encoding/json"
+
+	"modelgate/internal/llm"
+)
+
+// optional draws a parameter when the dialect has it.
+func optional[T any](g *maker, f llm.Field, draw func() T) *T {
+	if !g.says(f) || !g.maybe(string(f)) {
+		return nil
+	}
+	v := draw()
+	return &v
+}
+
+func (g *maker) sampling(r *llm.Request) {
+	share := func() float64 { return g.eighths(0, 1) }
+	penalty := func() float64 { return g.eighths(-2, 2) }
+	r.MaxTokens = optional(g, llm.FieldMaxTokens, func() int64 { return g.number(2048, 9000) })
+	r.Temperature = optional(g, llm.FieldTemperature, share)
+	r.TopP = optional(g, llm.FieldTopP, share)
+	r.TopK = optional(g, llm.FieldTopK, func() int64 { return g.number(1, 100) })
+	r.FrequencyPenalty = optional(g, llm.FieldFrequencyPenalty, penalty)
+	r.PresencePenalty = optional(g, llm.FieldPresencePenalty, penalty)
+	r.Seed = optional(g, llm.FieldSeed, func() int64 { return g.number(0, 1<<31-1) })
+	r.N = optional(g, llm.FieldN, func() int64 { return g.number(1, 4) })
+	if g.says(llm.FieldStop) {
+		for range g.upTo(3, "stops") {
+			r.Stop = append(r.Stop, g.word("stop"))
+		}
+	}
+	if g.says(llm.FieldLogprobs) && g.maybe("logprobs") {
+		yes := true
+		r.Logprobs = &yes
+		r.TopLogprobs = optional(g, llm.FieldTopLogprobs, func() int64 { return g.number(0, 20) })
+	}
+	r.LogitBias = g.raw(llm.FieldLogitBias, `{"50256":-100}`)
+}
+
+func (g *maker) raw(f llm.Field, value string) json.RawMessage {
+	if p := optional(g, f, func() json.RawMessage { return json.RawMessage(value) }); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (g *maker) choice(f llm.Field, values ...string) string {
+	if p := optional(g, f, func() string { return one(g, values, string(f)) }); p != nil {
+		return *p
+	}
+	return ""
+}
+
+func (g *maker) rest(r *llm.Request) {
+	if g.says(llm.FieldFormat) && g.maybe("format") {
+		g.format(&r.Format)
+	}
+	if g.says(llm.FieldThinking) && g.maybe("mode") {
+		r.Reasoning.Mode = one(g, or(g.Modes, llm.ThinkingEnabled, llm.ThinkingDisabled), "mode of thinking")
+		if r.Reasoning.Mode == llm.ThinkingEnabled {
+			budget := g.number(1024, 2000)
+			r.Reasoning.Budget = &budget
+		}
+	}
+	if r.Reasoning.Mode == "" {
+		r.Reasoning.Effort = g.choice(llm.FieldEffort, or(g.Efforts, "low", "medium", "high")...)
+	}
+	r.Verbosity = g.choice(llm.FieldVerbosity, "low", "medium", "high")
+	if g.says(llm.FieldModalities) && g.maybe("modalities") {
+		r.Modalities = []string{"text"}
+	}
+	r.Speech = g.raw(llm.FieldSpeech, `{"voice":"alloy","format":"wav"}`)
+	r.User = g.choice(llm.FieldUser, "user-1")
+	r.Metadata = g.raw(llm.FieldMetadata, `{"team":"blue"}`)
+	r.ServiceTier = g.choice(llm.FieldServiceTier, "auto")
+	r.Cache = optional(g, llm.FieldCache, func() llm.Cache { return llm.Cache{} })
+}
+
+func (g *maker) format(f *llm.Format) {
+	f.Kind = one(g, or(g.Formats, llm.FormatText, llm.FormatJSON, llm.FormatSchema), "kind of format")
+	if f.Kind != llm.FormatSchema {
+		return
+	}
+	f.Name, f.Schema = "answer", json.RawMessage(one(g, schemas, "schema"))
+	if g.StrictTools && g.maybe("strict format") {
+		strict := true
+		f.Strict = &strict
+	}
+}
