@@ -37,7 +37,7 @@ func (x *exchange) identify(id *access.Identity) {
 
 // single are the headers beside the gateway's own that decide what a request
 // is and whose it is.
-var single = [...]string{"Authorization", "X-Api-Key", "Content-Type", "Content-Encoding"}
+var single = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Content-Type", "Content-Encoding"}
 
 // ambiguous refuses a request that says such a thing twice.
 func (x *exchange) ambiguous() error {

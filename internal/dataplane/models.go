@@ -63,8 +63,22 @@ type listed struct {
 }
 
 // listModels answers with the models of every managed provider that the key
-// may use. Providers are asked together and within one deadline.
+// may use, in the shape of the client's protocol: clients of the messages
+// dialect name its version in a header. Providers are asked together and within
+// one deadline.
 func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	if len(r.Header["Anthropic-Version"]) == 0 {
+		return p.answerJSON(w, x, p.gatherModels(r, x))
+	}
+	page, err := p.gatherModels(r, x).page(x.Query)
+	if err != nil {
+		return err
+	}
+	return p.answerJSON(w, x, page)
+}
+
+// gatherModels asks the providers.
+func (p *Plane) gatherModels(r *http.Request, x *exchange) modelList {
 	ctx, cancel := context.WithTimeout(r.Context(), p.ModelsTimeout)
 	defer cancel()
 	slugs := x.allowedSlugs()
@@ -88,7 +102,7 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 		}
 	}
 	list.Total = len(list.Data)
-	return p.answerJSON(w, x, list)
+	return list
 }
 
 func (x *exchange) allowedSlugs() []string {

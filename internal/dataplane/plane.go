@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -229,6 +230,7 @@ func (p *Plane) end(r *http.Request, x *exchange) {
 	e.Total = time.Since(e.Time)
 	e.Upstream = x.Waited
 	e.Decisions = x.Decisions
+	e.Params = slices.Concat(x.Notes, x.Params)
 	if x.upload != nil {
 		e.RequestBytes, e.Model = x.upload.seen()
 	}

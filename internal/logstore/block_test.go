@@ -164,6 +164,9 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 		for range rapid.IntRange(0, 3).Draw(t, "decisions") {
 			e.Decisions = append(e.Decisions, reqlog.Decision{Path: text("dp"), Text: text("dt")})
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "params") {
+			e.Params = append(e.Params, text("param"))
+		}
 		return e
 	})
 }

@@ -145,10 +145,25 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	if h.flags&flagDecisions != 0 {
 		e.Decisions = readDecisions(r)
 	}
+	if h.flags&flagParams != 0 {
+		e.Params = readParams(r)
+	}
 	if r.bad {
 		return nil, errDamaged
 	}
 	return e, nil
+}
+
+func readParams(r *reader) []string {
+	n := r.count(1)
+	if n == 0 {
+		return nil
+	}
+	list := make([]string, n)
+	for i := range list {
+		list[i] = r.ref()
+	}
+	return list
 }
 
 func readMetadata(r *reader) map[string]string {

@@ -28,6 +28,7 @@ const (
 	flagError
 	flagSpans
 	flagDecisions
+	flagParams
 )
 
 // The fields whose strings are shared; see [encoder.ref].
@@ -58,6 +59,7 @@ const (
 	refAttemptError
 	refDecisionPath
 	refDecisionText
+	refParam
 	refFields
 )
 
@@ -126,6 +128,9 @@ func (c *encoder) add(e *reqlog.Entry) {
 	if flags&flagDecisions != 0 {
 		c.addDecisions(e.Decisions)
 	}
+	if flags&flagParams != 0 {
+		c.addParams(e.Params)
+	}
 	c.bodies = binary.AppendUvarint(c.bodies, uint64(len(c.body)))
 	c.bodies = append(c.bodies, c.body...)
 }
@@ -158,6 +163,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(e.Usage.Known, flagUsageKnown)
 	set(e.ErrorSource != "" || e.ErrorCode != "" || e.ErrorMessage != "", flagError)
 	set(len(e.Decisions) > 0, flagDecisions)
+	set(len(e.Params) > 0, flagParams)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }
@@ -221,6 +227,13 @@ func (c *encoder) addDecisions(decisions []reqlog.Decision) {
 	for i := range decisions {
 		c.ref(refDecisionPath, decisions[i].Path)
 		c.ref(refDecisionText, decisions[i].Text)
+	}
+}
+
+func (c *encoder) addParams(params []string) {
+	c.uvarint(uint64(len(params)))
+	for _, p := range params {
+		c.ref(refParam, p)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // AppendJSON appends e as the JSON object that clients read. Every name is
-// always there: what is unknown or did not happen is null, save for attempts
-// and metadata, which are empty then. Metadata is sorted by key. Bytes that are
+// always there: what is unknown or did not happen is null, save for attempts,
+// decisions, params and metadata, which are empty then. Metadata is sorted by key. Bytes that are
 // not UTF-8 become U+FFFD. Times are UTC with milliseconds, durations are
 // numbers with up to three decimals.
 func (e *Entry) AppendJSON(dst []byte) []byte {
@@ -27,6 +27,7 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	e.writeError(&w)
 	e.writeAttempts(&w)
 	e.writeDecisions(&w)
+	e.writeParams(&w)
 	e.writeUsage(&w)
 	w.name("finish_reason").text(e.Finish)
 	e.writeTiming(&w)
@@ -101,6 +102,14 @@ func (e *Entry) writeDecisions(w *jsonWriter) {
 		w.name("path").text(e.Decisions[i].Path)
 		w.name("text").text(e.Decisions[i].Text)
 		w.close('}')
+	}
+	w.close(']')
+}
+
+func (e *Entry) writeParams(w *jsonWriter) {
+	w.name("params").open('[')
+	for _, p := range e.Params {
+		w.comma().quote(p)
 	}
 	w.close(']')
 }

@@ -25,6 +25,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		ErrorSource: "provider", ErrorCode: "upstream_failed", ErrorMessage: "a \"b\"\n\x01\xff",
 		Attempts:  []reqlog.Attempt{{Target: "config", Provider: "openai", Error: "reset", Start: time.Millisecond, Took: 1500 * time.Microsecond}},
 		Decisions: []reqlog.Decision{{Path: "config", Text: "drawn"}},
+		Params:    []string{"seed;dropped"},
 		Usage:     llm.Usage{Input: 10, CachedInput: 5, Output: 3, Reasoning: 4, Known: true},
 		Total:     2500 * time.Microsecond, Overhead: 45 * time.Microsecond,
 		RequestBytes: 12, Metadata: map[string]string{"b": "2", "a": "1"},
@@ -35,7 +36,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		`"provider":"openai","provider_slug":null,"model":"m","served_model":null,"option_index":null,"cache_status":"MISS",` +
 		`"status":502,"error":{"source":"provider","code":"upstream_failed","message":"a \"b\"\n\u0001` + "\uFFFD" + `"},` +
 		`"attempts":[{"target":"config","provider":"openai","slug":null,"status":null,"error":"reset","start_ms":1,"took_ms":1.5}],` +
-		`"decisions":[{"path":"config","text":"drawn"}],` +
+		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],` +
 		`"usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"cached_tokens":5,"cache_write_5m_tokens":0,"cache_write_1h_tokens":0,"reasoning_tokens":4,"input_audio_tokens":0,"output_audio_tokens":0},` +
 		`"finish_reason":null,"timing":{"total_ms":2.5,"upstream_ms":0,"first_token_ms":null,"overhead_us":45},` +
 		`"request_bytes":12,"response_bytes":0,"metadata":{"a":"1","b":"2"},"user_agent":null}`

@@ -10,10 +10,14 @@ import (
 	"modelgate/internal/apierr"
 )
 
+// clientKeys are the headers, besides the bearer token, in which the official
+// clients of the dialects send the one key they have.
+var clientKeys = [...]string{"X-Api-Key", "X-Goog-Api-Key"}
+
 // Authenticate finds the owner of the gateway key in h. own is true when the
-// key stood in its own header; otherwise a bearer token or x-api-key that is a
-// gateway key was taken, so that a standard client needs no more than a base
-// URL and a key, and must then not be taken for a provider's credential.
+// key stood in its own header; otherwise a bearer token or the key header of
+// an official client was taken, so that a standard client needs no more than a
+// base URL and a key, and must then not be taken for a provider's credential.
 func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identity, own bool, err error) {
 	key := first(h, api.HeaderKey)
 	for i := 0; key == "" && i < len(s.HeaderPrefixes); i++ {
@@ -22,8 +26,8 @@ func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identi
 	if own = key != ""; !own {
 		key = Bearer(h)
 	}
-	if key == "" {
-		key = first(h, "X-Api-Key")
+	for i := 0; key == "" && i < len(clientKeys); i++ {
+		key = first(h, clientKeys[i])
 	}
 	if key == "" {
 		return nil, false, refused("no gateway key; send one in the header x-gateway-api-key").WithCode("missing_api_key")

@@ -1,0 +1,75 @@
+package dataplane
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"modelgate/internal/apierr"
+)
+
+// modelPage is the answer of GET /v1/models for clients of the messages dialect.
+// https://docs.anthropic.com/en/api/models-list
+type modelPage struct {
+	Data    []modelEntry `json:"data"`
+	FirstID *string      `json:"first_id"`
+	LastID  *string      `json:"last_id"`
+	HasMore bool         `json:"has_more"`
+	Failed  []string     `json:"failed_providers,omitempty"`
+}
+
+// modelEntry is one model of a page. The display name is the id, which is what
+// people choose by here.
+type modelEntry struct {
+	Type        string `json:"type"`
+	ID          string `json:"id"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at"`
+}
+
+// The page size when the client names none, and the largest.
+const (
+	usualPage = 20
+	mostPage  = 1000
+)
+
+// page returns the part of the list that a query asks for with limit,
+// after_id and before_id.
+func (l modelList) page(query string) (*modelPage, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, apierr.New(apierr.Invalid, "the query can't be read: %v", err)
+	}
+	limit := usualPage
+	if s := q.Get("limit"); s != "" {
+		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > mostPage {
+			return nil, apierr.New(apierr.Invalid, "limit takes a whole number from 1 to %d, not %.40q", mostPage, s).WithParam("limit")
+		}
+	}
+	from, to := 0, len(l.Data)
+	if id := q.Get("after_id"); id != "" {
+		from = l.index(id) + 1
+	}
+	out := &modelPage{Data: []modelEntry{}, HasMore: to-from > limit, Failed: l.Failed}
+	if id := q.Get("before_id"); id != "" {
+		to = max(l.index(id), 0)
+		from = max(to-limit, 0)
+		out.HasMore = from > 0
+	}
+	for _, m := range l.Data[from:min(from+limit, to)] {
+		out.Data = append(out.Data, modelEntry{
+			Type: "model", ID: m.ID, DisplayName: m.ID,
+			CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339),
+		})
+	}
+	if n := len(out.Data); n > 0 {
+		out.FirstID, out.LastID = &out.Data[0].ID, &out.Data[n-1].ID
+	}
+	return out, nil
+}
+
+// index returns where a model stands, -1 when it does not.
+func (l modelList) index(id string) int {
+	return slices.IndexFunc(l.Data, func(m model) bool { return m.ID == id })
+}
