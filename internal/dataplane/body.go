@@ -125,6 +125,9 @@ func (x *exchange) fromPath() {
 	}
 	x.Stream, x.entry.Stream = x.route.stream, x.route.stream
 	x.Model, x.entry.Model = x.route.model, bounded(x.route.model)
+	if x.Dialect == api.DialectGemini && x.Stream && !wantsEvents(x.Query) {
+		x.array = new(array)
+	}
 	x.Query = ""
 	if !x.want.names() {
 		x.splitModel()

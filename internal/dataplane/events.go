@@ -20,15 +20,24 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	h := w.Header()
 	h["Cache-Control"], h[api.HeaderAccelBuffers] = noCache, noBuffering
 	delete(h, "Content-Length")
+	if x.array != nil {
+		h["Content-Type"] = jsonType
+	}
 	x.begin(w, res.Status)
 
 	silence := p.KeepAlive
-	if x.Client.ContentType() != "text/event-stream" {
+	if x.Client.ContentType() != "text/event-stream" || x.array != nil {
 		silence = -1 // other framings have no comments
 	}
 	out := newEventWriter(w, silence, p.ClientStall)
-	out.write(res.Events.Held(), true)
-	if end := x.end(r, res, x.relay(out, res)); end != nil {
+	if x.array == nil {
+		out.write(res.Events.Held(), true)
+	}
+	end := x.end(r, res, x.relay(out, res))
+	if x.array != nil {
+		end = x.array.close(end)
+	}
+	if end != nil {
 		out.write(end, true)
 	}
 	written, err := out.stop()
@@ -76,6 +85,9 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 		raw := e.Raw
 		if e.Unterminated { // in one write, so that no comment comes between
 			raw = append(raw, "\n\n"...)
+		}
+		if x.array != nil {
+			raw = x.array.take(raw)
 		}
 		out.write(raw, !s.More())
 		s.Resume()

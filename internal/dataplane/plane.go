@@ -119,6 +119,7 @@ type exchange struct {
 	upload *upload          // nil unless the body streams through
 	// noModel is the refusal of a body without model, should nothing else give one.
 	noModel *apierr.Error
+	array   *array // puts a stream into a JSON array; nil for events
 	// request is what a dry run rehearses, nil otherwise.
 	request *http.Request
 }

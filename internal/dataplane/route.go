@@ -28,10 +28,9 @@ type route struct {
 	dialect api.Dialect // of the clients; empty is chat
 
 	// model and stream are what the path says, in the dialects whose bodies
-	// don't. array says that a stream is wanted as one JSON array.
+	// don't.
 	model  string
 	stream bool
-	array  bool
 }
 
 // speaks returns the dialect of the route's clients.
