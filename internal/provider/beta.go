@@ -3,6 +3,8 @@ package provider
 import (
 	"net/http"
 	"strings"
+
+	"modelgate/api"
 )
 
 // betaHeader carries the beta flags of one vendor's protocol, comma separated.
@@ -14,6 +16,24 @@ type Betas struct {
 	Allow  []string          // the only flags taken; nil takes all
 	Drop   []string          // prefixes of flags that are left out
 	Rename map[string]string // prefixes of flags to the host's own flag
+}
+
+// BodyBetas takes the beta flags out of h where the host wants them in the body
+// of op, and returns the field they belong to, those that the host takes and
+// those that it doesn't. The field is empty where the header stays.
+func (s *Spec) BodyBetas(op api.Operation, h http.Header) (field string, taken, dropped []string) {
+	field = s.Shapes[op].Betas
+	if field == "" {
+		return "", nil, nil
+	}
+	dropped = s.Betas.filter(h)
+	for flag := range strings.SplitSeq(strings.Join(h[betaHeader], ","), ",") {
+		if flag = strings.TrimSpace(flag); flag != "" {
+			taken = append(taken, flag)
+		}
+	}
+	delete(h, betaHeader)
+	return field, taken, dropped
 }
 
 // filter leaves out of h the flags that the host does not take and returns them.

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/secret"
 )
 
 // Spec is one row of the provider table. It is immutable after start.
@@ -55,6 +56,12 @@ type Spec struct {
 	// Betas are the beta flags that the host takes.
 	Betas Betas
 
+	// Spell is how the provider itself names a model, in addresses and bodies.
+	// Nil means as the client does.
+	Spell func(model string) string
+	// Shapes are what bodies of single operations need besides.
+	Shapes map[api.Operation]Shape
+
 	// Options are the placeholders of BaseURL and Paths and further settings.
 	Options []Option
 	// OptionPrefix begins the names that config objects and headers have for
@@ -71,6 +78,9 @@ type Spec struct {
 	// Models are quirks of single models; the first rule that matches applies.
 	Models []ModelRule
 
+	// Settle completes a target while it is made, where the address depends on
+	// options, or a custom host tells what it serves. Nil for most.
+	Settle func(d *Draft) error
 	// URL corrects the address of a call where a path can't say it, such as a
 	// version in the query. Nil for most.
 	URL func(t *Target, c *Call, u *url.URL) error
@@ -79,6 +89,29 @@ type Spec struct {
 	Docs string
 	// Notes are facts for the reader of docs/providers.md.
 	Notes []string
+}
+
+// Draft is a target that is being made. Settle changes it freely: all that it
+// holds is the target's own.
+type Draft struct {
+	Spec    Spec              // a copy; its maps are shared, so replace them whole
+	Base    string            // the address, with {option} placeholders unless Custom
+	Custom  bool              // somebody else than the row chose the address
+	Key     secret.String     // credential, for what else it holds
+	Options map[string]string // may be nil
+}
+
+// Option returns a setting of the draft as [Target.Option] will.
+func (d *Draft) Option(name string) string { return d.Spec.option(d.Options, name) }
+
+// Shape is what the body of an operation needs where the address or a header
+// says part of it already, or where the host wants more.
+type Shape struct {
+	Drop []string          // top-level fields that are left out
+	Set  map[string]string // top-level fields, as JSON, that are added where absent
+	// Betas is the field that takes the beta flags, as a list of strings, in
+	// the place of their header. Empty leaves them there.
+	Betas string
 }
 
 // Option is a setting that a row takes besides the credential.
@@ -111,9 +144,48 @@ type Auth struct {
 	Scheme string // word before the credential, such as Bearer
 	Query  string // query parameter, for providers that take it there
 
-	// Sign adds what can't be said by a header: signed requests, fetched
-	// tokens. It may do I/O within ctx. Nil for most.
+	// Sign moves a credential whose kind decides where it goes. It does no I/O.
+	// Nil for most.
 	Sign func(ctx context.Context, t *Target, req *http.Request) error
+
+	// By names a way of authentication that needs a clock or I/O. NewRequest
+	// leaves it to package auth, which is shown the request once it is built.
+	// Empty for most.
+	By Method
+	// Service is what a signature is for, in the words of the cloud.
+	Service string
+	// Instead are the options of which each stands for a key.
+	Instead []string
+}
+
+// Method names a way of authentication that package auth knows.
+type Method string
+
+// The ways of authentication that need a clock or I/O. A ready-made credential
+// is taken by each of them as it is.
+const (
+	MethodAWS   Method = "aws"   // requests signed with SigV4
+	MethodGCP   Method = "gcp"   // access tokens of Google Cloud
+	MethodEntra Method = "entra" // access tokens of Microsoft Entra
+	MethodOCI   Method = "oci"   // requests signed as Oracle Cloud wants it
+)
+
+// NeedsKey reports whether a call can't do without a key, given these options.
+func (s *Spec) NeedsKey(options map[string]string) bool {
+	for _, name := range s.Auth.Instead {
+		if s.option(options, name) != "" {
+			return false
+		}
+	}
+	return s.Auth.Header != "" || s.Auth.Query != "" || s.Auth.By != ""
+}
+
+// Named returns the provider's own spelling of model.
+func (s *Spec) Named(model string) string {
+	if s.Spell == nil {
+		return model
+	}
+	return s.Spell(model)
 }
 
 // Bearer is the authentication of most providers.

@@ -135,7 +135,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 // join appends path to the base address without touching its encoding: the
 // opaque form of a URL is sent as it stands.
 func (t *Target) join(path, query string) (*url.URL, error) {
-	if strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://") {
+	if whole(path) {
 		u, err := url.Parse(path)
 		if err != nil {
 			return nil, err
@@ -182,6 +182,9 @@ func (t *Target) header(c *Call) http.Header {
 			h[k] = []string{v}
 		}
 	}
+	if v, wanted := t.messagesVersion(c.Operation); wanted && h["Anthropic-Version"] == nil {
+		h["Anthropic-Version"] = []string{v}
+	}
 	for _, o := range t.Spec.Options {
 		if o.Header == "" {
 			continue
@@ -193,6 +196,17 @@ func (t *Target) header(c *Call) http.Header {
 	return h
 }
 
+// messagesVersion returns the version header that the messages protocol wants
+// of every request, unless the body says the version.
+// https://docs.anthropic.com/en/api/versioning
+func (t *Target) messagesVersion(op api.Operation) (version string, wanted bool) {
+	if !strings.HasPrefix(string(op), string(api.Messages)) {
+		return "", false
+	}
+	_, inBody := t.Shapes[op].Set["anthropic_version"]
+	return "2023-06-01", !inBody
+}
+
 // apply puts the credential of t where the provider wants it. It comes last,
 // so that nothing a client sends can take its place.
 func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
@@ -201,7 +215,9 @@ func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
 		case a.Header != "" && t.credential != nil:
 			req.Header[a.Header] = t.credential
 		case a.Header != "":
-			req.Header[a.Header] = a.value(t.Key)
+			if v := a.value(t.Key); v != nil {
+				req.Header[a.Header] = v
+			}
 		case a.Query != "":
 			req.URL.RawQuery = joinQuery(req.URL.RawQuery, a.Query+"="+url.QueryEscape(t.Key.Reveal()))
 		}
@@ -230,10 +246,11 @@ func alone(h http.Header, name string) {
 	}
 }
 
-// value returns the credential as its header holds it, nil when it has none.
+// value returns the credential as its header holds it, nil when it has none. A
+// JSON object is what tokens are fetched with, and never sent.
 func (a *Auth) value(key secret.String) []string {
 	switch {
-	case a.Header == "" || key.Empty():
+	case a.Header == "" || key.Empty() || a.By != "" && strings.HasPrefix(strings.TrimSpace(key.Reveal()), "{"):
 		return nil
 	case a.Scheme != "":
 		return []string{a.Scheme + " " + key.Reveal()}

@@ -66,7 +66,7 @@ func TestTheAddressOfACall(t *testing.T) {
 		{"an option under its config name", provider.Settings{Options: with("cloud_region", "us-2")}, provider.Call{Operation: api.Chat, Model: "m"}, "us-2.example.com", "/v1/deployments/m/chat?api-version=1"},
 		{"a model that is a path", provider.Settings{Options: with()}, provider.Call{Operation: api.Chat, Model: "a/../b?x#y"}, "eu.example.com", "/v1/deployments/a%2F..%2Fb%3Fx%23y/chat?api-version=1"},
 		{"a model that climbs", provider.Settings{Options: with()}, provider.Call{Operation: api.Chat, Model: ".."}, "", ""},
-		{"a model with a line end", provider.Settings{Options: with()}, provider.Call{Operation: api.Chat, Model: "m HTTP/1.1\r\nX-Evil: 1"}, "eu.example.com", "/v1/deployments/m%20HTTP%2F1.1%0D%0AX-Evil:%201/chat?api-version=1"},
+		{"a model with a line end", provider.Settings{Options: with()}, provider.Call{Operation: api.Chat, Model: "m HTTP/1.1\r\nX-Evil: 1"}, "eu.example.com", "/v1/deployments/m%20HTTP%2F1.1%0D%0AX-Evil%3A%201/chat?api-version=1"},
 		{"no model", provider.Settings{Options: with()}, provider.Call{Operation: api.Chat}, "", ""},
 		{"a missing option", provider.Settings{}, provider.Call{Operation: api.Chat, Model: "m"}, "", ""},
 		{"an option that leaves the host", provider.Settings{Options: with("region", "evil.net/x")}, provider.Call{Operation: api.Models}, "", ""},

@@ -2,8 +2,10 @@ package provider
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -75,12 +77,21 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 	if s.CustomHost != "" {
 		base, t.Guarded = s.CustomHost, true
 	}
+	if spec.Settle != nil {
+		d := Draft{Spec: *spec, Base: base, Custom: t.Guarded, Key: s.Key, Options: maps.Clone(s.Options)}
+		if err := spec.Settle(&d); err != nil {
+			return nil, err
+		}
+		t.Spec, t.Options, base, t.Guarded = &d.Spec, d.Options, d.Base, d.Custom
+	}
 	if base == "" {
 		return nil, apierr.New(apierr.Invalid,
 			"provider %q has no address of its own; give one in x-gateway-custom-host or custom_host", spec.ID).
 			WithParam("custom_host")
 	}
-	if !t.Guarded {
+	if t.Guarded {
+		t.Spec = t.Spec.below()
+	} else {
 		var err error
 		if base, err = t.expandBase(base); err != nil {
 			return nil, err
@@ -95,19 +106,49 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 	return t, nil
 }
 
+// below returns the row for a custom host, which takes the place of the
+// provider's address as a whole: what the provider offers elsewhere, that host
+// does not, and its credential must not go there.
+func (s *Spec) below() *Spec {
+	elsewhere := func(_ api.Operation, path string) bool { return whole(path) }
+	paths := maps.Clone(s.Paths)
+	maps.DeleteFunc(paths, elsewhere)
+	if len(paths) == len(s.Paths) {
+		return s
+	}
+	other := *s
+	other.Paths = paths
+	if s.Speaks != nil {
+		other.Speaks = func(model string) []api.Dialect {
+			return slices.DeleteFunc(slices.Clone(s.Speaks(model)), func(d api.Dialect) bool {
+				_, ok := paths[d.Conversation()]
+				return !ok
+			})
+		}
+	}
+	return &other
+}
+
+// whole reports whether path is a URL and not one below the base address.
+func whole(path string) bool {
+	return strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://")
+}
+
 // Option returns the value of a setting, or the row's default for it. A
 // setting may also stand under its name in config objects, which begins with
 // the row's OptionPrefix.
-func (t *Target) Option(name string) string {
-	if v, ok := t.Options[name]; ok {
+func (t *Target) Option(name string) string { return t.option(t.Options, name) }
+
+func (s *Spec) option(given map[string]string, name string) string {
+	if v, ok := given[name]; ok {
 		return v
 	}
-	if t.OptionPrefix != "" {
-		if v, ok := t.Options[t.OptionPrefix+name]; ok {
+	if s.OptionPrefix != "" {
+		if v, ok := given[s.OptionPrefix+name]; ok {
 			return v
 		}
 	}
-	for _, o := range t.Spec.Options {
+	for _, o := range s.Options {
 		if o.Name == name {
 			return o.Default
 		}
@@ -131,18 +172,37 @@ func (t *Target) expandBase(s string) (string, error) {
 }
 
 // expandPath fills the placeholders of a path. Values are escaped, so that
-// they stay in their segment.
+// they stay in their segment; those in the host of a whole URL are as strict
+// as in a base address.
 func (t *Target) expandPath(s, model string) (string, error) {
+	if whole(s) {
+		at := strings.IndexByte(s[len("https://"):], '/') + len("https://")
+		host, err := t.expandBase(s[:at])
+		if err != nil {
+			return "", err
+		}
+		path, err := t.expandPath(s[at:], model)
+		return host + path, err
+	}
 	return t.fill(s, func(name string) (string, error) {
 		v := model
 		if name != "model" {
 			v = t.Option(name)
+		} else if v != "" {
+			v = t.Named(model)
 		}
 		if v == "." || v == ".." {
 			return "", apierr.New(apierr.Invalid, "%q is no %s", v, name).WithParam(name)
 		}
-		return url.PathEscape(v), nil
+		return escape(v), nil
 	})
+}
+
+// escape writes v as one segment of a path. A colon is escaped too: what
+// follows one at the end of a path is a method to some hosts, and signatures
+// are made of the escaped form.
+func escape(v string) string {
+	return strings.ReplaceAll(url.PathEscape(v), ":", "%3A")
 }
 
 // fill replaces each {placeholder} of s by its value.
