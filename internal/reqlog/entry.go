@@ -63,8 +63,8 @@ type Entry struct {
 	// Params tells what became of settings and parameters that were not carried
 	// as they are, in the form of x-gateway-params.
 	Params []string
-	Usage     llm.Usage
-	Finish    string // finish reason in the words of the provider
+	Usage  llm.Usage
+	Finish string // finish reason in the words of the provider
 
 	// Total runs from acceptance to the last byte sent. Upstream is the part
 	// spent waiting for the provider; FirstToken runs from acceptance to the
