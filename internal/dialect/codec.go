@@ -1,10 +1,7 @@
 package dialect
 
 import (
-	"net/http"
-
 	"modelgate/api"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
@@ -174,13 +171,4 @@ type Form struct {
 	// Response appends the client's body for a provider's whole answer. asked
 	// is the client's request.
 	Response func(dst, body, asked []byte, to Target) ([]byte, error)
-}
-
-// Host is what a codec offers whose hosts take bodies of one dialect in
-// different envelopes, as clouds do that serve another vendor's models. It is
-// optional.
-type Host interface {
-	// HostEdits returns the edits that a body of the dialect needs for a target.
-	// It may move members into header and header fields into members.
-	HostEdits(to Target, body *jsonedit.Doc, header http.Header) []jsonedit.Edit
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 	"modelgate/config"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
-	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 )
@@ -43,7 +43,7 @@ func (l *Leaf) shaped(x *Exchange, w *wire, h http.Header) (*bytepool.Buffer, er
 		list = nil
 	}
 	if x.Operation != api.Proxy {
-		list = append(slices.Clip(list), l.hosted(w, doc, h)...)
+		list = append(slices.Clip(list), l.hosted(x, w, doc, h)...)
 		list = l.quirks(x, doc, list)
 		if err := l.settle(x); err != nil {
 			return nil, err
@@ -106,16 +106,87 @@ func (l *Leaf) put(x *Exchange, w *wire, doc *jsonedit.Doc, list []jsonedit.Edit
 }
 
 // hosted returns the edits that the host of the target wants in a body of its
-// dialect.
-func (l *Leaf) hosted(w *wire, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+// dialect: what the address says already goes, what the host wants besides
+// comes, and beta flags stand where it reads them. h is the attempt's header.
+func (l *Leaf) hosted(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
-	if w.lang.ModelInPath() {
-		list = append(list, jsonedit.Edit{Name: "model"})
+	shape := l.Target.Shapes[w.op]
+	for _, name := range shape.Drop {
+		if _, ok := doc.Find(name); ok {
+			list = append(list, jsonedit.Edit{Name: name})
+		}
 	}
-	if host, ok := l.Codecs[w.lang].(dialect.Host); ok {
-		list = append(list, host.HostEdits(w.to, doc, h)...)
+	for _, name := range slices.Sorted(maps.Keys(shape.Set)) {
+		if _, ok := doc.Find(name); !ok {
+			list = append(list, jsonedit.Edit{Name: name, Value: []byte(shape.Set[name])})
+		}
 	}
-	return list
+	if w.lang == api.DialectMessages {
+		list = append(list, l.betas(x, w, doc, h)...)
+	}
+	return append(list, l.model(x, w, doc, slices.Contains(shape.Drop, "model"))...)
+}
+
+// model returns the edit that leaves the model out of a body where the address
+// says it (an edit before may have brought it), or spells it as the provider
+// does.
+func (l *Leaf) model(x *Exchange, w *wire, doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
+	if dropped || w.lang.ModelInPath() {
+		return []jsonedit.Edit{{Name: "model"}}
+	}
+	named := l.Target.Named(x.Sent)
+	if _, ok := doc.Find("model"); !ok || named == x.Sent {
+		return nil
+	}
+	return []jsonedit.Edit{{Name: "model", Value: jsonedit.AppendString(nil, named)}}
+}
+
+// betaHeader and betaField are where beta flags of the messages protocol stand.
+const (
+	betaHeader = "Anthropic-Beta"
+	betaField  = "anthropic_beta"
+)
+
+// betas brings the beta flags of header and body together, where the host
+// reads them.
+func (l *Leaf) betas(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+	var list []jsonedit.Edit
+	if v, ok := doc.Find(betaField); ok {
+		for flag := range v.Elements() {
+			if name, ok := flag.Text(); ok {
+				addFlag(h, name)
+			}
+		}
+		list = append(list, jsonedit.Edit{Name: betaField})
+	}
+	field, taken, dropped := l.Target.BodyBetas(w.op, h)
+	for _, flag := range dropped {
+		x.note("anthropic-beta;dropped=" + strconv.Quote(flag))
+	}
+	if field == "" || len(taken) == 0 {
+		return list
+	}
+	var b jsonedit.Builder
+	b.Open('[')
+	for _, flag := range taken {
+		b.String(flag)
+	}
+	b.Close(']')
+	return append(list, jsonedit.Edit{Name: field, Value: b.Bytes()})
+}
+
+// addFlag adds a beta flag to the header unless it stands there.
+func addFlag(h http.Header, flag string) {
+	sent := strings.Join(h[betaHeader], ",")
+	for known := range strings.SplitSeq(sent, ",") {
+		if strings.TrimSpace(known) == flag {
+			return
+		}
+	}
+	if sent != "" {
+		flag = sent + "," + flag
+	}
+	h[betaHeader] = []string{flag}
 }
 
 // settle does with the parameters that are not carried what the config asks.

@@ -28,6 +28,10 @@ type Engine struct {
 	// Codecs are those of the dialects that providers speak.
 	Codecs map[api.Dialect]dialect.ProviderCodec
 
+	// Signer signs the requests of targets whose authentication needs a clock
+	// or I/O. Nil signs none.
+	Signer Signer
+
 	Limits upstream.Timeouts
 
 	// MaxEvent bounds one event of a stream and MaxDecoded a compressed
@@ -48,6 +52,13 @@ func (e *Engine) random() float64 {
 		return e.Random()
 	}
 	return rand.Float64()
+}
+
+// Signer adds to a request what its target's way of authentication asks for.
+// body is what the request sends, nil when it streams through. An error is an
+// *apierr.Error where a client may see it.
+type Signer interface {
+	Sign(ctx context.Context, t *provider.Target, req *http.Request, body []byte) error
 }
 
 // Leaf calls one target.
@@ -169,7 +180,17 @@ func (l *Leaf) request(w watch, x *Exchange, spoken *wire) (req *http.Request, b
 	for _, flag := range call.DroppedBetas {
 		x.note("anthropic-beta;dropped=" + strconv.Quote(flag))
 	}
+	if err == nil && l.Target.Auth.By != "" && l.Signer != nil {
+		err = l.sign(w, req, body)
+	}
 	return req, body, err
+}
+
+func (l *Leaf) sign(w watch, req *http.Request, body *bytepool.Buffer) error {
+	if body == nil {
+		return l.Signer.Sign(w.context(), l.Target, req, nil)
+	}
+	return l.Signer.Sign(w.context(), l.Target, req, body.Bytes())
 }
 
 // call returns the attempt's call, but for its body.
@@ -180,7 +201,7 @@ func (l *Leaf) call(x *Exchange, spoken *wire) (call provider.Call, err error) {
 		Path:       x.Path,
 		Query:      x.Query,
 		EmptyQuery: x.EmptyQuery,
-		Model:      x.Sent,
+		Model:      l.Target.Named(x.Sent),
 	}
 	if spoken.translates() {
 		call.Query = "" // it belongs to the client's protocol
