@@ -3,6 +3,7 @@ module modelgate
 go 1.26.0
 
 require (
+	github.com/aws/aws-sdk-go-v2 v1.47.5
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0
@@ -14,6 +15,7 @@ require (
 )
 
 require (
+	github.com/aws/smithy-go v1.28.7 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
