@@ -1,0 +1,107 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+)
+
+// awsMetadata is the metadata service of EC2.
+const awsMetadata = "http://169.254.169.254/latest"
+
+// machineKeys returns the keys of the machine: those of the environment, of a
+// web identity, of the container, of the instance, in this order.
+// https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
+func (s *Signer) machineKeys(ctx context.Context, t *provider.Target) (awsKeys, error) {
+	env := awsKeys{
+		id:      s.Getenv("AWS_ACCESS_KEY_ID"),
+		secret:  secret.New(s.Getenv("AWS_SECRET_ACCESS_KEY")),
+		session: secret.New(s.Getenv("AWS_SESSION_TOKEN")),
+	}
+	if env.id != "" && !env.secret.Empty() {
+		return env, nil
+	}
+	file, role, region := s.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), s.Getenv("AWS_ROLE_ARN"), t.Option("region")
+	if file != "" && role != "" {
+		if !awsRegion.MatchString(region) {
+			return awsKeys{}, invalid(t, "region", "must be the name of a region")
+		}
+		return s.keys.get(ctx, keyOf("web", file, role, region), func(ctx context.Context) (awsKeys, time.Time, error) {
+			token, err := s.ReadFile(file)
+			if err != nil {
+				return awsKeys{}, time.Time{}, noIdentity(t)
+			}
+			return s.sts(ctx, region, url.Values{
+				"Action": {"AssumeRoleWithWebIdentity"}, "RoleArn": {role}, "WebIdentityToken": {strings.TrimSpace(string(token))},
+			}, nil)
+		})
+	}
+	if address := s.containerAddress(); address != "" {
+		return s.keys.get(ctx, keyOf("container", address), func(ctx context.Context) (awsKeys, time.Time, error) {
+			return s.containerKeys(ctx, t, address)
+		})
+	}
+	return s.keys.get(ctx, keyOf("instance"), s.instanceKeys)
+}
+
+// containerAddress is where a container's keys are, empty when there is none.
+// https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+func (s *Signer) containerAddress() string {
+	if path := s.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); path != "" {
+		return "http://169.254.170.2" + path
+	}
+	return s.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+}
+
+func (s *Signer) containerKeys(ctx context.Context, t *provider.Target, address string) (awsKeys, time.Time, error) {
+	q := question{method: http.MethodGet, url: address, header: map[string]string{}}
+	token := s.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+	if file := s.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
+		text, err := s.ReadFile(file)
+		if err != nil {
+			return awsKeys{}, time.Time{}, noIdentity(t)
+		}
+		token = string(text)
+	}
+	if token = strings.TrimSpace(token); token != "" {
+		q.header["Authorization"] = token
+	}
+	return s.metadataKeys(ctx, q)
+}
+
+// instanceKeys asks the metadata service in its second version.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
+func (s *Signer) instanceKeys(ctx context.Context) (awsKeys, time.Time, error) {
+	pass, err := s.ask(ctx, question{method: http.MethodPut, url: awsMetadata + "/api/token",
+		header: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "300"}})
+	if err != nil {
+		return awsKeys{}, time.Time{}, err
+	}
+	q := question{method: http.MethodGet, url: awsMetadata + "/meta-data/iam/security-credentials/",
+		header: map[string]string{"X-Aws-Ec2-Metadata-Token": strings.TrimSpace(string(pass))}}
+	roles, err := s.ask(ctx, q)
+	if err != nil {
+		return awsKeys{}, time.Time{}, err
+	}
+	role, _, _ := strings.Cut(strings.TrimSpace(string(roles)), "\n")
+	q.url += url.PathEscape(strings.TrimSpace(role))
+	return s.metadataKeys(ctx, q)
+}
+
+func (s *Signer) metadataKeys(ctx context.Context, q question) (awsKeys, time.Time, error) {
+	body, err := s.ask(ctx, q)
+	if err != nil {
+		return awsKeys{}, time.Time{}, err
+	}
+	var found stsKeys
+	if err := json.Unmarshal(body, &found); err != nil {
+		return awsKeys{}, time.Time{}, noToken(q)
+	}
+	return s.lasting(q, found)
+}

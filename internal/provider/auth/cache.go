@@ -1,0 +1,160 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+	"time"
+)
+
+const (
+	// early is how long before its end a token is renewed.
+	early = 5 * time.Minute
+	// maxHeld bounds the tokens that are kept: clients may bring any number.
+	maxHeld = 4096
+	// patience is how long a token that could not be renewed is used before
+	// the next try, as long as it lasts.
+	patience = 30 * time.Second
+)
+
+// key stands for everything a token depends on.
+type key [sha256.Size]byte
+
+func keyOf(parts ...string) key {
+	h := sha256.New()
+	var n [8]byte
+	for _, p := range parts {
+		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
+		h.Write(n[:])
+		h.Write([]byte(p))
+	}
+	return key(h.Sum(nil))
+}
+
+// cache holds what was fetched until shortly before its end. The zero value
+// with a clock works.
+type cache[V any] struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	held map[key]*entry[V] // guarded by mu
+}
+
+// entry is one token. Its fields are guarded by the cache's lock.
+type entry[V any] struct {
+	value      V
+	renew, end time.Time
+	flight     *flight[V] // the fetch under way; nil when there is none
+}
+
+// flight is a fetch that several may wait for. Its fields may be read once
+// done is closed.
+type flight[V any] struct {
+	done  chan struct{}
+	value V
+	err   error
+	left  bool // its request ended before the answer, which says nothing
+}
+
+// fetcher brings a token and tells when it ends.
+type fetcher[V any] func(context.Context) (V, time.Time, error)
+
+// get returns the token of k, fetching it when none is held. Of many callers
+// one fetches; if it goes away, another one takes its place. A token that is
+// being renewed serves while it lasts.
+func (c *cache[V]) get(ctx context.Context, k key, fetch fetcher[V]) (V, error) {
+	for {
+		v, f, leads := c.board(k)
+		switch {
+		case f == nil:
+			return v, nil
+		case leads:
+			c.fly(ctx, k, f, fetch)
+			return f.value, f.err
+		}
+		select {
+		case <-f.done:
+			if !f.left {
+				return f.value, f.err
+			}
+		case <-ctx.Done():
+			return v, ctx.Err()
+		}
+	}
+}
+
+// board returns the token, or the flight that will bring it and whether the
+// caller is to fly it.
+func (c *cache[V]) board(k key) (v V, f *flight[V], leads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, now := c.entry(k), c.now()
+	switch {
+	case now.Before(e.renew), e.flight != nil && now.Before(e.end):
+		return e.value, nil, false
+	case e.flight != nil:
+		return v, e.flight, false
+	}
+	e.flight = &flight[V]{done: make(chan struct{}), left: true}
+	return v, e.flight, true
+}
+
+// entry returns the entry of k, making room for a new one.
+func (c *cache[V]) entry(k key) *entry[V] {
+	if e, ok := c.held[k]; ok {
+		return e
+	}
+	if c.held == nil {
+		c.held = make(map[key]*entry[V])
+	}
+	if len(c.held) >= maxHeld {
+		c.makeRoom()
+	}
+	e := &entry[V]{}
+	c.held[k] = e
+	return e
+}
+
+// makeRoom forgets what has ended, and a sixteenth of the rest if that is
+// nothing. Flights are kept: somebody waits for them.
+func (c *cache[V]) makeRoom() {
+	now, before := c.now(), len(c.held)
+	for k, e := range c.held {
+		if e.flight == nil && !now.Before(e.end) {
+			delete(c.held, k)
+		}
+	}
+	for k, e := range c.held {
+		if len(c.held) <= before-maxHeld/16 {
+			return
+		}
+		if e.flight == nil {
+			delete(c.held, k)
+		}
+	}
+}
+
+// fly fetches and lands, also when fetch panics.
+func (c *cache[V]) fly(ctx context.Context, k key, f *flight[V], fetch fetcher[V]) {
+	var end time.Time
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		defer close(f.done)
+		e := c.entry(k)
+		e.flight = nil
+		now := c.now()
+		switch {
+		case !f.left && f.err == nil:
+			e.value, e.renew, e.end = f.value, end.Add(-min(early, end.Sub(now)/2)), end
+		case now.Before(e.end):
+			f.value, f.err, f.left = e.value, nil, false
+			e.renew = now.Add(patience)
+		default:
+			delete(c.held, k)
+		}
+	}()
+	f.value, end, f.err = fetch(ctx)
+	f.left = f.err != nil && ctx.Err() != nil
+}

@@ -1,0 +1,182 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/secret"
+)
+
+const (
+	maxAnswer = 1 << 20
+	// longest bounds one request to a token endpoint; the context may be
+	// shorter.
+	longest = 30 * time.Second
+)
+
+// question is a request to a token endpoint.
+type question struct {
+	method, url string
+	header      map[string]string
+	body        string
+	guarded     bool                      // a credential names the address
+	sign        func(*http.Request) error // nil for most
+}
+
+// form asks with a form as the body.
+func form(address string, values url.Values) question {
+	return question{method: http.MethodPost, url: address, body: values.Encode(),
+		header: map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}}
+}
+
+// ask returns the body of a success. The text of an error is the gateway's
+// own: what an endpoint answers may hold what it was sent.
+func (s *Signer) ask(ctx context.Context, q question) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	req, err := http.NewRequestWithContext(limited, q.method, q.url, strings.NewReader(q.body))
+	if err != nil {
+		return nil, apierr.New(apierr.Invalid, "the address of the token endpoint is malformed").WithCode("credential_malformed")
+	}
+	for name, value := range q.header {
+		req.Header.Set(name, value)
+	}
+	if q.body == "" {
+		req.Body, req.GetBody = http.NoBody, nil
+	}
+	if q.sign != nil {
+		if err := q.sign(req); err != nil {
+			return nil, err
+		}
+	}
+	res, err := s.Client.Do(req, q.guarded)
+	if err != nil {
+		return nil, unreached(ctx, req, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err != nil {
+		return nil, unreached(ctx, req, err)
+	}
+	return body, judge(req, res.StatusCode, body)
+}
+
+func unreached(ctx context.Context, req *http.Request, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("waiting for the token endpoint %s: %w", req.URL.Host, context.Cause(ctx))
+	case req.Context().Err() != nil:
+		return apierr.New(apierr.UpstreamTimeout, "the token endpoint %s did not answer within %v", req.URL.Host, longest).
+			WithCode("token_endpoint_failed")
+	}
+	return apierr.New(apierr.UpstreamFailed, "the token endpoint %s could not be reached", req.URL.Host).
+		WithCode("token_endpoint_failed").WithCause(err)
+}
+
+// judge returns the error that an answer stands for.
+func judge(req *http.Request, status int, body []byte) error {
+	switch {
+	case len(body) > maxAnswer:
+		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered with more than %d bytes", req.URL.Host, maxAnswer).
+			WithCode("token_endpoint_failed")
+	case status >= 200 && status <= 299:
+		return nil
+	case status >= 500, status == http.StatusTooManyRequests, status >= 300 && status <= 399:
+		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered with status %d", req.URL.Host, status).
+			WithCode("token_endpoint_failed")
+	}
+	return apierr.New(apierr.Unauthenticated, "the token endpoint %s refused the credential of this provider with status %d%s; check the credential and what it is allowed to do",
+		req.URL.Host, status, reason(body)).WithCode("credential_refused")
+}
+
+// reasons are the words of OAuth (RFC 6749, 5.2), STS and Google Cloud that
+// say why a credential was refused. Nothing else of an answer is repeated.
+var reasons = []string{
+	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+	"invalid_target", "invalid_resource", "access_denied", "PERMISSION_DENIED", "UNAUTHENTICATED", "NOT_FOUND", "INVALID_ARGUMENT",
+	"AccessDenied", "InvalidClientTokenId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidIdentityToken", "IDPRejectedClaim",
+	"RegionDisabledException", "ValidationError",
+}
+
+// entraReason is the number that Entra gives an error.
+// https://learn.microsoft.com/entra/identity-platform/reference-error-codes
+var entraReason = regexp.MustCompile(`AADSTS[0-9]{4,9}`)
+
+func reason(body []byte) string {
+	if number := entraReason.Find(body); number != nil {
+		return " (" + string(number) + ")"
+	}
+	for _, word := range reasons {
+		if bytes.Contains(body, []byte(`"`+word+`"`)) || bytes.Contains(body, []byte(">"+word+"<")) {
+			return " (" + word + ")"
+		}
+	}
+	return ""
+}
+
+// grant is an answer with an access token, as OAuth has it. Some services
+// write numbers as strings, and some a moment in the place of a span.
+type grant struct {
+	Token     string  `json:"access_token"`
+	ExpiresIn seconds `json:"expires_in"`
+	ExpiresOn seconds `json:"expires_on"`
+}
+
+type seconds int64
+
+// UnmarshalJSON takes a number, also as a string; anything else counts as zero.
+func (n *seconds) UnmarshalJSON(b []byte) error {
+	f, err := strconv.ParseFloat(string(bytes.Trim(b, `"`)), 64)
+	if err == nil && f > 0 && f < 1<<40 {
+		*n = seconds(f)
+	}
+	return nil
+}
+
+// token asks for an access token and tells when it ends.
+func (s *Signer) token(ctx context.Context, q question) (secret.String, time.Time, error) {
+	body, err := s.ask(ctx, q)
+	if err != nil {
+		return secret.String{}, time.Time{}, err
+	}
+	var g grant
+	if err := json.Unmarshal(body, &g); err != nil || !sendable(g.Token) {
+		return secret.String{}, time.Time{}, noToken(q)
+	}
+	end := s.Now().Add(time.Duration(g.ExpiresIn) * time.Second)
+	if g.ExpiresIn == 0 && g.ExpiresOn != 0 {
+		end = time.Unix(int64(g.ExpiresOn), 0)
+	}
+	return secret.New(g.Token), s.within(end), nil
+}
+
+func noToken(q question) error {
+	host := ""
+	if u, err := url.Parse(q.url); err == nil {
+		host = u.Host
+	}
+	return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered without a token", host).WithCode("token_endpoint_failed")
+}
+
+// within keeps a moment that others tell inside the next day.
+func (s *Signer) within(end time.Time) time.Time {
+	if latest := s.Now().Add(24 * time.Hour); end.After(latest) {
+		return latest
+	}
+	return end
+}
+
+// sendable reports whether a header can hold token.
+func sendable(token string) bool {
+	return token != "" && strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
