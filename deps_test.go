@@ -12,7 +12,7 @@ import (
 // them is in the binary. Standard library first; a new line here is part of the
 // change that needs it.
 var dependencies = map[string]string{
-	"github.com/aws/aws-sdk-go-v2":       "test: signs requests a second time, to tell whether ours are signed right",
+	"github.com/aws/aws-sdk-go-v2":        "test: signs requests a second time, to tell whether ours are signed right",
 	"github.com/fsnotify/fsnotify":        "notices a changed configuration file without polling, mounted ones included",
 	"github.com/goccy/go-yaml":            "reads modelgate.yaml strictly, and says line and column of a mistake",
 	"github.com/google/go-cmp":            "test: shows how two structures differ",
