@@ -97,6 +97,9 @@ func (w *world) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	}
 	rec := &recorder{header: http.Header{}, status: 200}
 	f(rec, req, form)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
 	return &http.Response{StatusCode: rec.status, Header: rec.header, Body: io.NopCloser(strings.NewReader(rec.body.String()))}, nil
 }
 
