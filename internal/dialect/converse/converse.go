@@ -1,9 +1,41 @@
 // Package converse is the dialect of Amazon Bedrock's Converse.
 //
 // It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. Which provider answers is left
-// to the provider table and the pipeline.
+// conversation, and that what it can't is told. Streams are binary messages of
+// package eventstream; their events are shown to it with the event or exception
+// type as Type and the payload as Data. Embeddings and images go by InvokeModel
+// in the form of each model family. Which provider answers is left to the
+// provider table and the pipeline.
 package converse
+
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/eventstream"
+	"modelgate/internal/llm"
+)
 
 // Dialect is the dialect as clients and providers see it.
 type Dialect struct{}
+
+var (
+	_ dialect.Client        = Dialect{}
+	_ dialect.ProviderCodec = Dialect{}
+	_ dialect.Former        = Dialect{}
+)
+
+const name = string(api.DialectConverse)
+
+// own is whose signatures the protocol carries raw between a client and the
+// gateway: clients replay reasoning of Claude far more than of others, and a
+// request's model is not known where it is read.
+const own = llm.Anthropic
+
+// Headers are none: the protocol has all in the body and the path.
+func (Dialect) Headers() []string { return nil }
+
+// ContentType is that of binary event streams.
+func (Dialect) ContentType() string { return eventstream.ContentType }
+
+// Terminator is nil: a stream is over after its metadata.
+func (Dialect) Terminator() []byte { return nil }

@@ -1,0 +1,252 @@
+package converse
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// block appends the parts that a content block of a request stands for.
+func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) []llm.Part {
+	kind, inner := only(v)
+	path += "." + kind
+	switch kind {
+	case "":
+		d.fail(strings.TrimSuffix(path, "."), dialect.CodeType, "must be an object with one member, which says what it is")
+	case "text":
+		return append(parts, llm.Text{Text: d.text(path, inner)})
+	case "cachePoint":
+		if setCache(parts, &llm.Cache{TTL: word(inner, "ttl")}) {
+			return parts
+		}
+	case "image", "document", "video", "audio":
+		return append(parts, d.media(path, llm.MediaKind(kind), inner))
+	case "toolUse":
+		return append(parts, d.toolUse(path, inner))
+	case "toolResult":
+		return append(parts, d.toolResult(path, inner))
+	case "reasoningContent":
+		if p, ok := reasoning(inner, own); ok {
+			return append(parts, p)
+		}
+	case "citationsContent":
+		if p, ok := cited(inner); ok {
+			return append(parts, p)
+		}
+	}
+	return append(parts, llm.Native{Dialect: name, Type: kind, Raw: v.Raw(), At: path})
+}
+
+// setCache marks the last part, and is false when that can't be marked.
+func setCache(parts []llm.Part, c *llm.Cache) bool {
+	if len(parts) == 0 {
+		return false
+	}
+	last := &parts[len(parts)-1]
+	switch p := (*last).(type) {
+	case llm.Text:
+		if p.Cache == nil {
+			p.Cache = c
+			*last = p
+			return true
+		}
+	case llm.Media:
+		if p.Cache == nil {
+			p.Cache = c
+			*last = p
+			return true
+		}
+	case llm.ToolCall:
+		if p.Cache == nil {
+			p.Cache = c
+			*last = p
+			return true
+		}
+	case llm.ToolResult:
+		if p.Cache == nil {
+			p.Cache = c
+			*last = p
+			return true
+		}
+	}
+	return false
+}
+
+func (d *requestDecoder) media(path string, kind llm.MediaKind, v jsonedit.Value) llm.Media {
+	m := llm.Media{Kind: kind, At: path}
+	d.object(path, v, func(key, path string, v jsonedit.Value) {
+		switch key {
+		case "format":
+			word := d.text(path, v)
+			if m.Type = typeOf(kind, word); m.Type == "" {
+				d.fail(path, dialect.CodeValue, "is no format of a %s", kind)
+			}
+		case "name":
+			m.Name = d.text(path, v)
+		case "context":
+			m.Context = d.text(path, v)
+		case "citations":
+			on, _ := v.Get("enabled")
+			m.Cite, _ = on.Bool()
+		case "source":
+			d.source(path, v, &m)
+		default:
+			m.Extra = append(m.Extra, llm.Member{Name: key, Value: v.Raw()})
+		}
+	})
+	if m.Data == "" && m.URL == "" && m.Text == "" && m.Parts == nil {
+		d.fail(path+".source", dialect.CodeMissing, "is required: send bytes or s3Location")
+	}
+	return m
+}
+
+func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
+	kind, inner := only(v)
+	path += "." + kind
+	switch kind {
+	case "bytes":
+		m.Data = d.text(path, inner)
+		if err := dialect.CheckBase64(path, m.Data); err != nil && d.err == nil {
+			d.err = err
+		}
+	case "s3Location":
+		d.object(path, inner, func(key, path string, v jsonedit.Value) {
+			if key == "uri" {
+				m.URL = d.needed(path, v)
+				return
+			}
+			m.Extra = append(m.Extra, llm.Member{Name: key, Value: v.Raw()})
+		})
+	case "text":
+		m.Text = d.needed(path, inner)
+	case "content":
+		d.elements(path, inner, func(path string, e jsonedit.Value) {
+			if key, text := only(e); key == "text" {
+				m.Parts = append(m.Parts, llm.Text{Text: d.text(path, text)})
+			}
+		})
+	}
+}
+
+func (d *requestDecoder) toolUse(path string, v jsonedit.Value) llm.Part {
+	if word(v, "type") == serverToolUse {
+		return llm.Native{Dialect: name, Type: "toolUse", Raw: wrap("toolUse", v.Raw()), At: path}
+	}
+	id, _ := v.Get("toolUseId")
+	called, _ := v.Get("name")
+	c := llm.ToolCall{ID: d.needed(path+".toolUseId", id), Name: d.needed(path+".name", called), At: path}
+	if input, ok := v.Get("input"); ok {
+		c.Arguments = string(input.Raw())
+	}
+	if d.calls == nil {
+		d.calls = map[string]bool{}
+	}
+	d.calls[c.ID] = true
+	return c
+}
+
+// stoodAsJSON is the member of a result that says which of its parts were JSON.
+const stoodAsJSON = "json"
+
+func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
+	if _, ok := v.Get("type"); ok {
+		return llm.Native{Dialect: name, Type: "toolResult", Raw: wrap("toolResult", v.Raw()), At: path}
+	}
+	r := llm.ToolResult{At: path}
+	id, _ := v.Get("toolUseId")
+	r.ID = d.needed(path+".toolUseId", id)
+	if !d.calls[r.ID] {
+		d.fail(path+".toolUseId", dialect.CodeValue, "answers no toolUse of an earlier message")
+	}
+	r.Failed = word(v, "status") == "error"
+	var stood []byte
+	content, _ := v.Get("content")
+	d.elements(path+".content", content, func(path string, e jsonedit.Value) {
+		if kind, inner := only(e); kind == "json" {
+			// JSON reads as text for others; where it stood is kept for the way back.
+			stood = strconv.AppendInt(append(stood, ','), int64(len(r.Parts)), 10)
+			r.Parts = append(r.Parts, llm.Text{Text: string(inner.Raw())})
+			return
+		}
+		r.Parts = d.block(r.Parts, path, e)
+	})
+	if stood != nil {
+		stood[0] = '['
+		r.Extra = []llm.Member{{Name: stoodAsJSON, Value: append(stood, ']')}}
+	}
+	return r
+}
+
+// reasoning reads a reasoningContent of a request or an answer. The older key
+// redactedReasoning stands in some answers.
+func reasoning(v jsonedit.Value, vendor llm.Vendor) (llm.Part, bool) {
+	if text, ok := v.Get("reasoningText"); ok {
+		return llm.Thinking{Text: word(text, "text"), Signature: dialect.ReadSignature(vendor, word(text, "signature"))}, true
+	}
+	data := word(v, "redactedContent")
+	if data == "" {
+		inner, _ := v.Get("redactedReasoning")
+		data = word(inner, "data")
+	}
+	return llm.Thinking{Redacted: true, Signature: readRedacted(vendor, data)}, data != ""
+}
+
+// readRedacted reads redacted content, which is base64 on the wire: a marked
+// signature stands there encoded once more.
+func readRedacted(vendor llm.Vendor, data string) llm.Signature {
+	if plain, err := base64.StdEncoding.DecodeString(data); err == nil {
+		if s := dialect.ReadSignature(vendor, string(plain)); s.Value != string(plain) {
+			return s
+		}
+	}
+	return llm.Signature{Vendor: vendor, Value: data}
+}
+
+// unsign gives the signature of empty thinking of another vendor to the call
+// that follows, as [markCall] wrote it.
+func unsign(parts []llm.Part) []llm.Part {
+	out := parts[:0]
+	for i, p := range parts {
+		if t, ok := p.(llm.Thinking); ok && t.Text == "" && !t.Redacted && t.Signature.Vendor == llm.Google && i+1 < len(parts) {
+			if call, ok := parts[i+1].(llm.ToolCall); ok {
+				call.Signature = t.Signature
+				parts[i+1] = call
+				continue
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// cited reads a citationsContent.
+func cited(v jsonedit.Value) (llm.Part, bool) {
+	var p llm.Text
+	content, _ := v.Get("content")
+	for e := range content.Elements() {
+		p.Text += word(e, "text")
+	}
+	citations, _ := v.Get("citations")
+	for e := range citations.Elements() {
+		p.Citations = append(p.Citations, citation(e))
+	}
+	return p, p.Text != ""
+}
+
+// citation reads a source. Its place in the document is not one in the text, and
+// stays with Raw.
+func citation(v jsonedit.Value) llm.Citation {
+	c := llm.Citation{Title: word(v, "title"), Raw: append([]byte(nil), v.Raw()...), Dialect: name}
+	location, _ := v.Get("location")
+	web, _ := location.Get("web")
+	c.URL = word(web, "url")
+	content, _ := v.Get("sourceContent")
+	for e := range content.Elements() {
+		c.Text += word(e, "text")
+	}
+	return c
+}

@@ -1,0 +1,144 @@
+package converse
+
+import (
+	"net/http"
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/eventstream"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// errorTypes are the names of errors as the SDKs know them. They read the name
+// from __type; a member called code would win over it, and is not written.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+var errorTypes = map[apierr.Kind]string{
+	apierr.Unauthenticated: "UnrecognizedClientException",
+	apierr.Forbidden:       "AccessDeniedException",
+	apierr.NotFound:        "ResourceNotFoundException",
+	apierr.Timeout:         "ModelTimeoutException",
+	apierr.Conflict:        "ConflictException",
+	apierr.BudgetExhausted: "ServiceQuotaExceededException",
+	apierr.RateLimited:     "ThrottlingException",
+	apierr.Denied:          "AccessDeniedException",
+	apierr.UpstreamFailed:  "ModelErrorException",
+	apierr.Unavailable:     "ServiceUnavailableException",
+	apierr.UpstreamTimeout: "ModelTimeoutException",
+	apierr.Internal:        "InternalServerException",
+}
+
+func errorType(k apierr.Kind) string { return at(errorTypes[k], "ValidationException") }
+
+// Error returns the body of e for an answer that has not begun.
+func (Dialect) Error(e *apierr.Error) []byte {
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("message")
+	b.String(e.Message)
+	b.Name("__type")
+	b.String(errorType(e.Kind))
+	if e.Param != "" {
+		b.Name("param")
+		b.String(e.Param)
+	}
+	b.Name("reason")
+	b.String(e.CodeOrDefault())
+	b.Name("source")
+	b.String("gateway")
+	b.Close('}')
+	return b.Bytes()
+}
+
+// ErrorEvent appends e as an exception, which ends the stream.
+func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
+	exception := "validationException"
+	switch e.Kind {
+	case apierr.Internal:
+		exception = "internalServerException"
+	case apierr.RateLimited, apierr.BudgetExhausted:
+		exception = "throttlingException"
+	case apierr.Unavailable:
+		exception = "serviceUnavailableException"
+	case apierr.UpstreamFailed, apierr.UpstreamTimeout, apierr.Timeout:
+		exception = "modelStreamErrorException"
+	}
+	return appendException(dst, exception, e.Message)
+}
+
+// appendException appends an exception of a stream.
+func appendException(dst []byte, exception, message string) []byte {
+	return eventstream.Append(dst, []eventstream.Header{
+		{Name: ":exception-type", Text: exception},
+		{Name: ":content-type", Text: "application/json"},
+		{Name: ":message-type", Text: "exception"},
+	}, wrap("message", jsonedit.AppendString(nil, message)))
+}
+
+// exceptionFor is the exception for what a provider reported in its own words.
+func exceptionFor(f *llm.Fault) string {
+	said := strings.ToLower(f.Type + " " + f.Code)
+	for _, known := range [...]struct{ part, exception string }{
+		{"throttl", "throttlingException"}, {"rate", "throttlingException"}, {"overload", "throttlingException"},
+		{"exhausted", "throttlingException"}, {"429", "throttlingException"},
+		{"validation", "validationException"}, {"invalid", "validationException"},
+		{"unavailable", "serviceUnavailableException"}, {"internalserver", "internalServerException"},
+	} {
+		if strings.Contains(said, known.part) {
+			return known.exception
+		}
+	}
+	return "modelStreamErrorException"
+}
+
+// ProviderError appends the body that tells a client of a provider's error. A
+// body of the dialect stays as it is, but that source and provider are put into
+// it.
+func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
+	var d jsonedit.Doc
+	id := jsonedit.AppendString(nil, provider)
+	if d.Scan(body) == nil {
+		for _, member := range [...]string{"message", "Message"} {
+			if v, ok := d.Find(member); ok && v.Kind() == jsonedit.String {
+				return d.Apply(dst, jsonedit.Edit{Name: "source", Value: []byte(`"provider"`)}, jsonedit.Edit{Name: "provider", Value: id})
+			}
+		}
+	}
+	message := provider + " answered " + http.StatusText(status)
+	if text := dialect.Spoken(body); text != "" {
+		message += ": " + text
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("message")
+	b.String(message)
+	b.Name("__type")
+	b.String(typeFor(status))
+	b.Name("source")
+	b.String("provider")
+	b.Name("provider")
+	b.Raw(id)
+	b.Close('}')
+	return b.Bytes()
+}
+
+func typeFor(status int) string {
+	switch {
+	case status == http.StatusUnauthorized:
+		return "UnrecognizedClientException"
+	case status == http.StatusForbidden:
+		return "AccessDeniedException"
+	case status == http.StatusNotFound:
+		return "ResourceNotFoundException"
+	case status == http.StatusTooManyRequests, status == 529:
+		return "ThrottlingException"
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+		return "ModelTimeoutException"
+	case status == http.StatusServiceUnavailable:
+		return "ServiceUnavailableException"
+	case status >= 400 && status < 500:
+		return "ValidationException"
+	}
+	return "ModelErrorException"
+}

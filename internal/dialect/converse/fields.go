@@ -1,0 +1,81 @@
+package converse
+
+import (
+	"encoding/json"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// additionalFields is the parameter for what only some models know.
+const additionalFields = "additionalModelRequestFields"
+
+// additional takes what other dialects know too; the rest stays as it stands.
+func (d *requestDecoder) additional(v jsonedit.Value) {
+	var rest jsonedit.Builder
+	n := 0
+	rest.Open('{')
+	d.object(additionalFields, v, func(key, path string, v jsonedit.Value) {
+		if !d.known(key, path, v) {
+			rest.Key(key)
+			rest.Raw(v.Raw())
+			n++
+		}
+	})
+	rest.Close('}')
+	if n > 0 {
+		d.r.Extra = append(d.r.Extra, llm.Member{Name: additionalFields, Value: rest.Bytes()})
+	}
+}
+
+// known takes a field that has a place in the neutral request, and is false when
+// it has none or holds more than fits there.
+func (d *requestDecoder) known(key, path string, v jsonedit.Value) bool {
+	switch key {
+	case "top_k":
+		d.r.TopK = d.count(path, v)
+	case "inferenceConfig": // of Nova
+		inner, k := only(v)
+		if inner != "topK" {
+			return false
+		}
+		d.r.TopK = d.count(path+".topK", k)
+	case "thinking":
+		d.thinking(path, v)
+	case "output_config":
+		inner, effort := only(v)
+		if inner != "effort" {
+			return false
+		}
+		d.r.Reasoning.Effort = d.text(path+".effort", effort)
+	case "reasoning_effort":
+		d.r.Reasoning.Effort = d.text(path, v)
+	case "metadata":
+		inner, user := only(v)
+		if inner != "user_id" {
+			return false
+		}
+		d.r.User = d.text(path+".user_id", user)
+	case "anthropic_beta":
+		d.r.Extra = append(d.r.Extra, llm.Member{Name: key, Value: json.RawMessage(v.Raw())})
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *requestDecoder) thinking(path string, v jsonedit.Value) {
+	r := &d.r.Reasoning
+	d.object(path, v, func(key, path string, v jsonedit.Value) {
+		switch key {
+		case "type":
+			r.Mode = llm.ThinkingMode(d.text(path, v))
+		case "budget_tokens":
+			r.Budget = d.count(path, v)
+		case "display":
+			r.Summary = d.text(path, v)
+		default:
+			r.Extra = append(r.Extra, llm.Member{Name: key, Value: v.Raw()})
+		}
+	})
+}

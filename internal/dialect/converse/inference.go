@@ -1,0 +1,179 @@
+package converse
+
+import (
+	"regexp"
+	"slices"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// encodeInference writes what all models know.
+func (e *requestEncoder) encodeInference() {
+	max := e.thinks.maxTokens
+	if e.thinks.noLimits && max != nil {
+		e.fates.Drop(llm.FieldMaxTokens)
+		max = nil
+	} else if e.thinks.maxNote != "" {
+		e.fates.Adapt(llm.FieldMaxTokens, e.thinks.maxNote)
+	}
+	temperature, topP := e.sampling()
+	stop := e.stops()
+	if max == nil && temperature == nil && topP == nil && len(stop) == 0 {
+		return
+	}
+	e.b.Name("inferenceConfig")
+	e.b.Open('{')
+	if max != nil {
+		e.b.Name("maxTokens")
+		e.b.Int(*max)
+	}
+	if temperature != nil {
+		e.b.Name("temperature")
+		e.b.Float(*temperature)
+	}
+	if topP != nil {
+		e.b.Name("topP")
+		e.b.Float(*topP)
+	}
+	if len(stop) > 0 {
+		e.b.Name("stopSequences")
+		e.b.Open('[')
+		for _, s := range stop {
+			e.b.String(s)
+		}
+		e.b.Close(']')
+	}
+	e.b.Close('}')
+}
+
+// sampling returns what the model takes of temperature and topP.
+func (e *requestEncoder) sampling() (temperature, topP *float64) {
+	temperature, topP = e.r.Temperature, e.r.TopP
+	if e.fixed() {
+		if temperature != nil && *temperature != 1 {
+			e.fates.Drop(llm.FieldTemperature)
+		}
+		if topP != nil {
+			e.fates.Drop(llm.FieldTopP)
+		}
+		return nil, nil
+	}
+	if temperature != nil && *temperature > 1 {
+		one := 1.0
+		temperature = &one
+		e.fates.Adapt(llm.FieldTemperature, "1, the most there is")
+	}
+	if temperature != nil && topP != nil && e.model.claude() {
+		// Claude 4.5 and newer refuse both together.
+		e.fates.Drop(llm.FieldTopP)
+		topP = nil
+	}
+	return temperature, topP
+}
+
+// fixed reports whether the model refuses to have its sampling changed.
+func (e *requestEncoder) fixed() bool {
+	return e.thinks.active || e.thinks.noLimits || e.model.claude() && e.model.generation() >= claude47
+}
+
+// stops are the stop sequences; blank ones are refused by Claude.
+func (e *requestEncoder) stops() []string {
+	if !e.model.claude() {
+		return e.r.Stop
+	}
+	list := slices.DeleteFunc(slices.Clone(e.r.Stop), func(s string) bool { return blank(s) })
+	if len(list) < len(e.r.Stop) {
+		e.fates.Adapt(llm.FieldStop, "without those of white space alone")
+	}
+	return list
+}
+
+// extras are the parameters that clients of other dialects know by these names
+// too, and what they are called here.
+var extras = map[string]string{
+	"guardrailConfig": "guardrailConfig", "guardrail_config": "guardrailConfig",
+	"performanceConfig": "performanceConfig", "performance_config": "performanceConfig",
+	"promptVariables": "promptVariables", "prompt_variables": "promptVariables",
+	"additionalModelResponseFieldPaths": responsePaths, "additional_model_response_field_paths": responsePaths,
+	"outputConfig": "outputConfig", "serviceTier": "serviceTier",
+}
+
+const responsePaths = "additionalModelResponseFieldPaths"
+
+// encodeExtra writes the parameters that only clients of the dialect, or those
+// who know its providers, send.
+func (e *requestEncoder) encodeExtra() {
+	written := map[string]bool{}
+	for _, m := range e.r.Extra {
+		to, known := extras[m.Name]
+		switch {
+		case known:
+			e.carried = append(e.carried, m.Name)
+		case e.own && !slices.Contains(e.carried, m.Name):
+			to = m.Name
+			e.carried = append(e.carried, m.Name)
+		default:
+			continue
+		}
+		if !written[to] {
+			written[to] = true
+			e.b.Key(to)
+			e.b.Raw(m.Value)
+		}
+	}
+	if e.model.claude() && len(e.r.Stop) > 0 && !e.own && !written[responsePaths] {
+		e.b.Name(responsePaths) // tells which of the stop sequences came
+		e.b.Raw([]byte(`["/delta/stop_sequence"]`))
+	}
+	e.encodeMetadata()
+	if !written["serviceTier"] {
+		e.encodeTier()
+	}
+}
+
+// metadataText is what keys and values of requestMetadata may be.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+var metadataText = regexp.MustCompile(`^[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}$`)
+
+func (e *requestEncoder) encodeMetadata() {
+	if e.r.Metadata == nil {
+		return
+	}
+	v, err := jsonedit.ParseValue(e.r.Metadata)
+	n := 0
+	fit := err == nil && v.Kind() == jsonedit.Object
+	for k, m := range v.Fields() {
+		text, ok := m.Text()
+		fit = fit && ok && metadataText.MatchString(k.String()) && metadataText.MatchString(text)
+		n++
+	}
+	if !e.own && (!fit || n > 16) {
+		e.fates.Drop(llm.FieldMetadata)
+		return
+	}
+	e.b.Name("requestMetadata")
+	e.b.Raw(e.r.Metadata)
+}
+
+func (e *requestEncoder) encodeTier() {
+	tier := e.r.ServiceTier
+	switch tier {
+	case "":
+		return
+	case "default", "priority", "flex", "reserved":
+	case "auto", "standard", "standard_only":
+		tier = "default"
+		e.fates.Adapt(llm.FieldServiceTier, tier)
+	default:
+		if !e.own {
+			e.fates.Drop(llm.FieldServiceTier)
+			return
+		}
+	}
+	e.b.Name("serviceTier")
+	e.b.Open('{')
+	e.b.Name("type")
+	e.b.String(tier)
+	e.b.Close('}')
+}

@@ -1,0 +1,106 @@
+package converse
+
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+const maxName = 64 // bytes of the name of a tool and of the id of a call
+
+func (d *requestDecoder) toolConfig(key, path string, v jsonedit.Value) {
+	switch key {
+	case "tools":
+		d.elements(path, v, d.tool)
+	case "toolChoice":
+		d.toolChoice(path, v)
+	}
+}
+
+func (d *requestDecoder) tool(path string, v jsonedit.Value) {
+	kind, inner := only(v)
+	switch kind {
+	case "toolSpec":
+		d.r.Tools = append(d.r.Tools, d.toolSpec(path+".toolSpec", inner))
+		d.r.Tools[len(d.r.Tools)-1].At = path
+		return
+	case "cachePoint":
+		if n := len(d.r.Tools); n > 0 && d.r.Tools[n-1].Native == nil && d.r.Tools[n-1].Cache == nil {
+			d.r.Tools[n-1].Cache = &llm.Cache{TTL: word(inner, "ttl")}
+			return
+		}
+	}
+	if v.Kind() != jsonedit.Object {
+		d.fail(path, dialect.CodeType, "must be an object")
+	}
+	native := &llm.Native{Dialect: name, Type: kind, Raw: v.Raw(), At: path}
+	d.r.Tools = append(d.r.Tools, llm.Tool{Name: word(inner, "name"), Server: systemTools[word(inner, "name")], Native: native, At: path})
+}
+
+// systemTools run at the provider.
+// https://docs.aws.amazon.com/nova/latest/nova2-userguide/built-in-tools.html
+var systemTools = map[string]llm.ServerTool{
+	"nova_grounding":        llm.WebSearch,
+	"nova_code_interpreter": llm.CodeExecution,
+}
+
+func (d *requestDecoder) toolSpec(path string, v jsonedit.Value) (t llm.Tool) {
+	d.object(path, v, func(key, path string, v jsonedit.Value) {
+		switch key {
+		case "name":
+			t.Name = d.text(path, v)
+		case "description":
+			t.Description = d.text(path, v)
+		case "inputSchema":
+			schema, _ := v.Get("json")
+			t.Schema = schema.Raw()
+			d.schema(path+".json", t.Schema)
+		case "strict":
+			strict, ok := v.Bool()
+			if !ok {
+				d.fail(path, dialect.CodeType, "must be true or false")
+			}
+			t.Strict = &strict
+		default:
+			t.Extra = append(t.Extra, llm.Member{Name: key, Value: v.Raw()})
+		}
+	})
+	switch {
+	case t.Name == "":
+		d.fail(path+".name", dialect.CodeMissing, "is required")
+	case !fits(t.Name, false):
+		d.fail(path+".name", dialect.CodeValue, "must be 1 to %d letters, digits, underscores and hyphens", maxName)
+	}
+	return t
+}
+
+func (d *requestDecoder) toolChoice(path string, v jsonedit.Value) {
+	kind, inner := only(v)
+	switch kind {
+	case "auto":
+		d.r.ToolChoice.Mode = llm.ChoiceAuto
+	case "any":
+		d.r.ToolChoice.Mode = llm.ChoiceRequired
+	case "tool":
+		n, _ := inner.Get("name")
+		d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.needed(path+".tool.name", n)}}
+	default:
+		d.r.ToolChoice.Raw = v.Raw()
+	}
+}
+
+// fits reports whether s is a name of a tool, or an id of a call as the protocol
+// takes them.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html
+func fits(s string, id bool) bool {
+	for _, ch := range []byte(s) {
+		if !plain(ch) && (!id || ch != '.' && ch != ':') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxName
+}
+
+func plain(ch byte) bool {
+	return ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' || ch >= '0' && ch <= '9' || ch == '_' || ch == '-'
+}

@@ -1,0 +1,37 @@
+package converse
+
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// encodeSystem writes the system prompt, which holds the system messages from
+// all of the conversation.
+func (e *requestEncoder) encodeSystem() {
+	var parts []llm.Part
+	for _, m := range e.system {
+		for _, p := range m.Parts {
+			if !e.says(p) {
+				continue
+			}
+			switch p := p.(type) {
+			case llm.Text, llm.Native:
+				parts = append(parts, p)
+			case llm.Media:
+				e.refuse(dialect.Unsupported(at(p.At, m.At), e.to, "its system prompt holds text alone"))
+			}
+		}
+	}
+	if e.plan.instruct && !e.model.noSystem() {
+		parts = append(parts, llm.Text{Text: instruction(&e.r.Format)})
+	}
+	if len(parts) == 0 {
+		return
+	}
+	e.b.Name("system")
+	e.b.Open('[')
+	for _, p := range parts {
+		e.part(p)
+	}
+	e.b.Close(']')
+}

@@ -1,0 +1,76 @@
+package converse
+
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/sse"
+)
+
+// NewTap returns a tap for one answer.
+func (Dialect) NewTap(api.Operation) dialect.Tap { return &tap{} }
+
+// tap reads answers that pass by. The dialect names no model in them.
+type tap struct{ seen dialect.Seen }
+
+// Seen returns what was read so far.
+func (t *tap) Seen() *dialect.Seen { return &t.seen }
+
+// Body reads a whole answer.
+func (t *tap) Body(b []byte) {
+	v, err := jsonedit.ParseValue(b)
+	if err != nil {
+		return
+	}
+	output, ok := v.Get("output")
+	if !ok {
+		t.fail(b)
+		return
+	}
+	t.seen.Finish = word(v, "stopReason")
+	t.seen.Begun, t.seen.Finished = output.Kind() == jsonedit.Object, t.seen.Finish != ""
+	t.usage(v)
+}
+
+// Event reads one message of a streamed answer. The many that bring words are
+// not looked into.
+func (t *tap) Event(e sse.Event) {
+	switch string(e.Type) {
+	case "contentBlockDelta", "contentBlockStart":
+		t.seen.Begun = true
+	case "messageStop":
+		if v, err := jsonedit.ParseValue(e.Data); err == nil {
+			t.seen.Finish = word(v, "stopReason")
+		}
+		t.seen.Finished = true
+	case "metadata":
+		if v, err := jsonedit.ParseValue(e.Data); err == nil {
+			t.usage(v)
+		}
+		t.seen.Terminated = true
+	case "messageStart", "contentBlockStop", "":
+	default:
+		if isFault(e.Type) {
+			t.fail(e.Data)
+		}
+	}
+}
+
+func (t *tap) fail(b []byte) {
+	if t.seen.Failed == "" {
+		t.seen.Failed = at(dialect.Spoken(b), "the provider reported an error without a message")
+	}
+}
+
+// usage keeps the larger of each counter.
+func (t *tap) usage(v jsonedit.Value) {
+	member, ok := v.Get("usage")
+	if !ok {
+		return
+	}
+	u, now := &t.seen.Usage, usageOf(member)
+	u.Known = u.Known || now.Known
+	u.Input, u.Output = max(u.Input, now.Input), max(u.Output, now.Output)
+	u.CachedInput = max(u.CachedInput, now.CachedInput)
+	u.CacheWrite5m, u.CacheWrite1h = max(u.CacheWrite5m, now.CacheWrite5m), max(u.CacheWrite1h, now.CacheWrite1h)
+}

@@ -1,0 +1,232 @@
+package converse
+
+import (
+	"fmt"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// minBudget is the least that Claude thinks for, and usualAnswer what is left
+// for the answer where the client set no limit.
+const (
+	minBudget   = 1024
+	usualAnswer = 4096
+)
+
+// thinking is how the wish of a request is put to a model.
+type thinking struct {
+	active    bool   // Claude thinks: no forced tools, no sampling
+	noLimits  bool   // Nova thinks hard: no sampling, no limit of tokens
+	maxTokens *int64 // the limit as it is sent
+	maxNote   string // how it was adapted, empty when it was not
+
+	mode    llm.ThinkingMode // of Claude's thinking, empty when it is not sent
+	budget  int64            // 0 when it is not sent
+	display string
+	effort  string // of output_config, reasoningConfig or reasoning_effort
+	old     bool   // the effort needs its beta flag
+
+	note, drop   string // of FieldThinking
+	effortNote   string
+	effortFailed bool
+	summaryLost  bool
+}
+
+// thinkingOf plans the thinking of a request.
+// https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html
+func thinkingOf(r *llm.Request, m model) thinking {
+	t := thinking{maxTokens: r.MaxTokens}
+	switch {
+	case m.claude():
+		t.claude(r, m)
+	case r.Reasoning.Mode != "" || r.Reasoning.Effort != "":
+		t.other(r, m)
+	}
+	t.summaryLost = r.Reasoning.Summary != "" && t.display == ""
+	return t
+}
+
+func (t *thinking) claude(r *llm.Request, m model) {
+	own := r.Dialect == name || r.Dialect == "messages" // there an effort alone asks for no thinking
+	switch {
+	case r.Reasoning.Mode != "":
+		t.explicit(r, m)
+		if effort := r.Reasoning.Effort; effort != "" {
+			t.setEffort(effort, m)
+		}
+	case r.Reasoning.Effort == "":
+		if own || r.Reasoning.Budget == nil {
+			return
+		}
+		t.spend(*r.Reasoning.Budget, r, m)
+	case r.Reasoning.Effort == "none":
+		t.mode = llm.ThinkingDisabled
+		if m.generation() < before45 {
+			t.mode = ""
+		}
+	case own && m.generation() >= claude45:
+		t.setEffort(r.Reasoning.Effort, m)
+	default:
+		t.byEffort(r, m)
+	}
+	t.show(r.Reasoning.Summary, m)
+}
+
+// explicit takes the mode that the client asks for.
+func (t *thinking) explicit(r *llm.Request, m model) {
+	switch mode := r.Reasoning.Mode; {
+	case m.generation() < before45:
+		if mode != llm.ThinkingDisabled {
+			t.drop = "thinking"
+		}
+	case mode == llm.ThinkingAdaptive && m.generation() < claude46:
+		t.spend(budgetFor(r.Reasoning.Effort), r, m)
+		t.note = fmt.Sprintf("a budget of %d tokens", t.budget)
+	case mode == llm.ThinkingAdaptive, mode == llm.ThinkingDisabled:
+		t.mode, t.active = mode, mode == llm.ThinkingAdaptive
+	case r.Reasoning.Budget == nil || *r.Reasoning.Budget < 0:
+		if m.generation() >= claude46 {
+			t.mode, t.active, t.note = llm.ThinkingAdaptive, true, "adaptive"
+			return
+		}
+		t.spend(budgetFor(r.Reasoning.Effort), r, m)
+		t.note = fmt.Sprintf("a budget of %d tokens", t.budget)
+	case *r.Reasoning.Budget == 0:
+		t.mode = llm.ThinkingDisabled
+	default:
+		t.spend(*r.Reasoning.Budget, r, m)
+	}
+}
+
+func budgetFor(effort string) int64 {
+	if n, ok := dialect.Budget(effort); ok {
+		return n
+	}
+	return minBudget
+}
+
+// spend asks for thinking with a budget. The limit of tokens covers thinking and
+// answer: it must be the larger.
+func (t *thinking) spend(budget int64, r *llm.Request, m model) {
+	if m.generation() < before45 {
+		t.drop = "thinking"
+		return
+	}
+	n := max(budget, minBudget)
+	if limit := r.MaxTokens; limit != nil && *limit <= n {
+		if n = *limit - 1; n < minBudget {
+			t.drop = "thinking"
+			return
+		}
+	}
+	if n != budget {
+		t.note = fmt.Sprintf("a budget of %d tokens", n)
+	}
+	if r.MaxTokens == nil && r.Dialect != name {
+		limit := n + usualAnswer
+		t.maxTokens = &limit
+	}
+	t.mode, t.budget, t.active = llm.ThinkingEnabled, n, true
+}
+
+// byEffort asks for as much thinking as an effort stands for: adaptive where the
+// model knows it, else a share of the limit of tokens.
+func (t *thinking) byEffort(r *llm.Request, m model) {
+	effort := r.Reasoning.Effort
+	switch {
+	case m.generation() < before45:
+		t.effortFailed = true
+	case m.generation() >= claude46:
+		t.mode, t.active = llm.ThinkingAdaptive, true
+		t.setEffort(effort, m)
+	default:
+		if t.spend(share(effort, r.MaxTokens), r, m); t.drop != "" {
+			t.drop, t.effortFailed = "", true
+			return
+		}
+		t.note, t.effortNote = "", fmt.Sprintf("a budget of %d tokens", t.budget)
+		if m.has("opus-4-5") {
+			t.setEffort(effort, m)
+		}
+	}
+}
+
+// share is the budget that an effort stands for within a limit of tokens.
+func share(effort string, limit *int64) int64 {
+	if limit == nil {
+		return budgetFor(effort)
+	}
+	percent := map[string]int64{"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 80, "max": 80}[effort]
+	return max(minBudget, *limit*percent/100)
+}
+
+// setEffort puts an effort into the words of the model.
+func (t *thinking) setEffort(effort string, m model) {
+	t.effort, t.old = effort, m.has("opus-4-5")
+	if m.generation() < claude45 {
+		t.effort, t.effortFailed = "", true
+		return
+	}
+	switch {
+	case effort == "minimal":
+		t.effort = "low"
+	case effort == "xhigh" && m.generation() < claude47:
+		t.effort = "max"
+	}
+	if (t.effort == "max" || t.effort == "xhigh") && m.generation() < claude46 {
+		t.effort = "high"
+	}
+	if t.effort != effort && t.effortNote == "" {
+		t.effortNote = t.effort
+	}
+}
+
+func (t *thinking) show(summary string, m model) {
+	if !t.active || summary == "" {
+		return
+	}
+	t.display = "summarized"
+	if summary == "omitted" {
+		t.display = summary
+	}
+}
+
+// other puts the wish to models that are no Claude: they know efforts alone.
+func (t *thinking) other(r *llm.Request, m model) {
+	effort := r.Reasoning.Effort
+	if r.Reasoning.Mode != "" || effort == "" {
+		switch {
+		case r.Reasoning.Mode == llm.ThinkingDisabled:
+			effort = "none"
+		case effort != "":
+		case r.Reasoning.Budget != nil:
+			effort = dialect.EffortOf(*r.Reasoning.Budget)
+		default:
+			effort = "medium"
+		}
+	}
+	word := map[string]string{"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}[effort]
+	switch {
+	case m.vendor == "openai" && effort == "none":
+		word = "low" // it can't be told not to think
+	case m.nova2(), m.vendor == "openai", m.vendor == "qwen":
+	default:
+		word = ""
+		if effort == "none" {
+			return // they don't think of themselves
+		}
+	}
+	t.effort = word
+	t.noLimits = m.nova2() && word == "high"
+	switch said := r.Reasoning.Mode != ""; {
+	case word == "" && effort != "none" && said:
+		t.drop = "thinking"
+	case word == "" && effort != "none":
+		t.effortFailed = true
+	case said:
+		t.note = "effort " + effort
+	case word != r.Reasoning.Effort && word != "":
+		t.effortNote = word
+	}
+}
