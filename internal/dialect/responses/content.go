@@ -1,0 +1,230 @@
+package responses
+
+import (
+	"strconv"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// partMark begins the type of a Native that is a part of a message's content,
+// not an item.
+const partMark = "part:"
+
+// content reads the content of a message or the output of a tool, which is a
+// string or an array of parts, in the member of the item at at.
+func (q *question) content(v jsonedit.Value, at string) []llm.Part {
+	switch v.Kind() {
+	case jsonedit.String:
+		text, _ := v.Text()
+		return []llm.Part{llm.Text{Text: text}}
+	case jsonedit.Null:
+		return nil
+	case jsonedit.Array:
+	default:
+		q.fail(at+".content", dialect.CodeType, "must be a string or an array of parts, not %s", describe(v))
+		return nil
+	}
+	var parts []llm.Part
+	n := 0
+	for e := range v.Elements() {
+		if p := q.part(e, at+".content["+strconv.Itoa(n)+"]"); p != nil {
+			parts = append(parts, p)
+		}
+		n++
+	}
+	return parts
+}
+
+func (q *question) part(v jsonedit.Value, at string) llm.Part {
+	if v.Kind() != jsonedit.Object {
+		q.fail(at, dialect.CodeType, "must be an object, not %s", describe(v))
+		return nil
+	}
+	switch typ := q.needed(v, at, "type"); typ {
+	case "input_text", "output_text", "text":
+		return llm.Text{Text: q.member(v, at, "text"), Citations: citations(v), Cache: cacheOf(v)}
+	case "refusal":
+		return llm.Refusal{Text: q.member(v, at, "refusal")}
+	case "input_image":
+		return q.inputImage(v, at)
+	case "input_file":
+		return q.inputFile(v, at)
+	case "input_audio":
+		return q.inputAudio(v, at)
+	default:
+		return llm.Native{Dialect: own, Type: partMark + typ, Raw: v.Raw(), At: at}
+	}
+}
+
+// cacheOf reads the mark up to which the prompt is to be cached: the protocol's
+// own, or that of the messages dialect for its models.
+func cacheOf(v jsonedit.Value) *llm.Cache {
+	for key, m := range v.Fields() {
+		if m.Kind() == jsonedit.Object && (key.Is("cache_control") || key.Is("prompt_cache_breakpoint")) {
+			return readCache(m)
+		}
+	}
+	return nil
+}
+
+func (q *question) inputImage(v jsonedit.Value, at string) llm.Part {
+	m := llm.Media{
+		Kind: llm.Image, FileID: q.member(v, at, "file_id"), Detail: q.member(v, at, "detail"),
+		Cache: cacheOf(v), At: at,
+	}
+	address := q.member(v, at, "image_url")
+	switch {
+	case strings.HasPrefix(address, "data:"):
+		q.data(&m, address, at+".image_url")
+	case address != "":
+		m.URL = address
+	case m.FileID == "":
+		q.fail(at, dialect.CodeMissing, "an image needs image_url or file_id")
+	}
+	return m
+}
+
+// data takes a data: URL apart into m.
+func (q *question) data(m *llm.Media, address, at string) {
+	mime, data, ok := dialect.DataURL(address)
+	if !ok {
+		q.fail(at, dialect.CodeValue, "is not a data: URL")
+		return
+	}
+	if err := dialect.CheckBase64(at, data); err != nil && q.err == nil {
+		q.err = err
+	}
+	m.Type, m.Data = mime, data
+}
+
+func (q *question) inputFile(v jsonedit.Value, at string) llm.Part {
+	m := llm.Media{
+		Kind: llm.Document, FileID: q.member(v, at, "file_id"), URL: q.member(v, at, "file_url"),
+		Name: q.member(v, at, "filename"), Detail: q.member(v, at, "detail"), Cache: cacheOf(v), At: at,
+	}
+	switch data := q.member(v, at, "file_data"); {
+	case strings.HasPrefix(data, "data:"):
+		q.data(&m, data, at+".file_data")
+	case data != "":
+		if err := dialect.CheckBase64(at+".file_data", data); err != nil && q.err == nil {
+			q.err = err
+		}
+		m.Data = data
+	case m.FileID == "" && m.URL == "":
+		q.fail(at, dialect.CodeMissing, "a file needs file_data, file_id or file_url")
+	}
+	if m.Data != "" {
+		m.URL, m.FileID = "", ""
+	}
+	if m.Type == "" {
+		m.Type = dialect.TypeByName(m.Name + m.URL)
+	}
+	if m.Type != "" {
+		m.Kind = dialect.KindOf(m.Type)
+	}
+	return m
+}
+
+func (q *question) inputAudio(v jsonedit.Value, at string) llm.Part {
+	inner, _ := v.Get("input_audio")
+	format := q.needed(inner, at+".input_audio", "format")
+	data := q.member(inner, at+".input_audio", "data")
+	if err := dialect.CheckBase64(at+".input_audio.data", data); err != nil && q.err == nil {
+		q.err = err
+	}
+	return llm.Media{Kind: llm.Audio, Type: "audio/" + format, Data: data, At: at}
+}
+
+// citations reads the annotations of a text.
+func citations(v jsonedit.Value) []llm.Citation {
+	list, _ := v.Get("annotations")
+	var out []llm.Citation
+	for e := range list.Elements() {
+		out = append(out, citation(e))
+	}
+	return out
+}
+
+func citation(v jsonedit.Value) llm.Citation {
+	c := llm.Citation{Raw: v.Raw(), Dialect: own}
+	for key, m := range v.Fields() {
+		switch {
+		case key.Is("url"):
+			c.URL, _ = m.Text()
+		case key.Is("title"), key.Is("filename"):
+			c.Title, _ = m.Text()
+		case key.Is("start_index"):
+			c.Start = int(count(m))
+		case key.Is("end_index"):
+			c.End = int(count(m))
+		}
+	}
+	return c
+}
+
+// redactedMark begins the value of another vendor's signature that stands for
+// thinking which only that vendor can read.
+const redactedMark = "redacted."
+
+// thoughts reads a reasoning item. Its summary and its own words are a part
+// each, both with the id of the item; one of them is mostly empty. Whose
+// signature it is when nothing says otherwise is given.
+func thoughts(v jsonedit.Value, vendor llm.Vendor) []llm.Part {
+	summary, own := joined(v, "summary"), joined(v, "content")
+	t := llm.Thinking{Text: summary, Summary: true, ID: textOf(v, "id")}
+	var parts []llm.Part
+	if own != "" {
+		if summary != "" {
+			parts = append(parts, t)
+		}
+		t.Text, t.Summary = own, false
+	}
+	t.Signature, t.Redacted = signature(textOf(v, "encrypted_content"), vendor)
+	t.Summary = t.Summary && t.Signature.Vendor != llm.Anthropic && t.Signature.Vendor != llm.Google && t.Signature.Vendor != llm.Amazon
+	return append(parts, t)
+}
+
+// signature reads what encrypted_content holds.
+func signature(text string, vendor llm.Vendor) (s llm.Signature, redacted bool) {
+	s = dialect.ReadSignature(vendor, text)
+	if s.Vendor != vendor {
+		s.Value, redacted = strings.CutPrefix(s.Value, redactedMark)
+	}
+	return s, redacted
+}
+
+// between stands between the parts of a summary.
+const between = "\n\n"
+
+// joined joins the texts of an array of parts.
+func joined(v jsonedit.Value, name string) string {
+	list, _ := v.Get(name)
+	var out strings.Builder
+	n := 0
+	for e := range list.Elements() {
+		if n++; n > 1 {
+			out.WriteString(between)
+		}
+		out.WriteString(textOf(e, "text"))
+	}
+	return out.String()
+}
+
+// drawn reads an image that the model drew. Without a result it stays as it is.
+func drawn(v jsonedit.Value) llm.Part {
+	result := textOf(v, "result")
+	if result == "" {
+		return llm.Native{Dialect: own, Type: "image_generation_call", Raw: v.Raw()}
+	}
+	format := textOf(v, "output_format")
+	if format == "" {
+		format = "png"
+	}
+	return llm.Media{
+		Kind: llm.Image, Type: "image/" + format, Data: result,
+		Extra: extraOf(v, "type", "result", "output_format", "status"),
+	}
+}

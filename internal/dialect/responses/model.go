@@ -1,0 +1,175 @@
+package responses
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// vendorOf returns whose signatures a provider's models write and read. A
+// provider without a vendor of its own name stands for itself.
+func vendorOf(provider string) llm.Vendor {
+	switch provider {
+	case "", "openai", "azure-openai", "azure-ai", "github", "openrouter":
+		return llm.OpenAI
+	}
+	return llm.Vendor(provider)
+}
+
+// encrypts reports whether a provider gives thinking out in encrypted form when
+// it is asked for; others refuse the question.
+func encrypts(provider string) bool {
+	switch provider {
+	case "x-ai", "bedrock-mantle":
+		return true
+	}
+	return vendorOf(provider) == llm.OpenAI
+}
+
+// family is what a model is known to be by its name, as far as it matters here.
+type family uint8
+
+const (
+	unknown   family = iota
+	plain            // does not think, and refuses to be asked to
+	thinking         // thinks, and can be told not to
+	thinkLess        // thinks at least minimally
+	thinkLow         // thinks at least at low effort
+)
+
+// familyOf tells a model by its name. Names that a deployment was given tell
+// nothing.
+// https://platform.openai.com/docs/guides/reasoning
+func familyOf(model string) family {
+	if i := strings.LastIndexAny(model, "/"); i >= 0 {
+		model = model[i+1:]
+	}
+	model = strings.TrimPrefix(model, "openai.")
+	switch {
+	case strings.HasPrefix(model, "gpt-4"), strings.HasPrefix(model, "gpt-3"), strings.HasPrefix(model, "chatgpt-"), strings.Contains(model, "-chat"):
+		return plain
+	case strings.HasPrefix(model, "gpt-oss"), strings.HasPrefix(model, "codex-"):
+		return thinkLow
+	case model == "gpt-5", strings.HasPrefix(model, "gpt-5-codex"):
+		return thinkLess
+	case strings.HasPrefix(model, "gpt-5-"):
+		return thinkLess
+	case strings.HasPrefix(model, "gpt-"):
+		return thinking
+	case len(model) > 1 && model[0] == 'o' && model[1] >= '1' && model[1] <= '9':
+		return thinkLow
+	}
+	return unknown
+}
+
+// reasons reports whether the answer will hold thinking, as far as is known.
+func (s *sender) reasons() bool {
+	switch familyOf(s.to.Model) {
+	case plain:
+		return false
+	case unknown:
+		r := &s.r.Reasoning
+		return r.Mode == llm.ThinkingEnabled || r.Mode == llm.ThinkingAdaptive || r.Effort != "" && r.Effort != "none"
+	}
+	return true
+}
+
+// writeReasoning writes how much the model is to think and what of it is told.
+func (s *sender) writeReasoning() {
+	effort, summary := s.effort(), s.summary()
+	var extra []llm.Member
+	if s.same {
+		extra = s.r.Reasoning.Extra
+		if memberOf(extra, withEncrypted) != nil {
+			extra = without(extra, withEncrypted)
+		}
+	}
+	if effort == "" && summary == "" && len(extra) == 0 {
+		return
+	}
+	s.b.Name("reasoning")
+	s.b.Open('{')
+	s.name("effort", effort)
+	s.name("summary", summary)
+	for _, m := range extra {
+		s.b.Key(m.Name)
+		s.b.Raw(m.Value)
+	}
+	s.b.Close('}')
+}
+
+func without(list []llm.Member, name string) []llm.Member {
+	var out []llm.Member
+	for _, m := range list {
+		if m.Name != name {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// effort returns the word for how much the model is to think.
+func (s *sender) effort() string {
+	r := &s.r.Reasoning
+	switch {
+	case s.same:
+		return r.Effort
+	case familyOf(s.to.Model) == plain:
+		s.dropThinking()
+		return ""
+	case r.Mode == llm.ThinkingDisabled:
+		return s.least()
+	case r.Mode == llm.ThinkingEnabled && r.Budget != nil:
+		effort := dialect.EffortOf(*r.Budget)
+		s.fates.Adapt(llm.FieldThinking, "reasoning.effort "+effort)
+		return effort
+	}
+	return r.Effort
+}
+
+// dropThinking tells what a model that does not think is not asked for.
+func (s *sender) dropThinking() {
+	r := &s.r.Reasoning
+	if r.Mode == llm.ThinkingEnabled || r.Mode == llm.ThinkingAdaptive {
+		s.fates.Drop(llm.FieldThinking)
+	}
+	if r.Effort != "" && r.Effort != "none" {
+		s.fates.Drop(llm.FieldEffort)
+	}
+	if r.Summary != "" && r.Summary != "omitted" {
+		s.fates.Drop(llm.FieldSummary)
+	}
+}
+
+// least returns the effort that comes nearest to none.
+func (s *sender) least() string {
+	word := ""
+	switch familyOf(s.to.Model) {
+	case thinking:
+		word = "none"
+	case thinkLess:
+		word = "minimal"
+	case thinkLow:
+		word = "low"
+	default:
+		s.fates.Drop(llm.FieldThinking)
+		return ""
+	}
+	s.fates.Adapt(llm.FieldThinking, "reasoning.effort "+word)
+	return word
+}
+
+func (s *sender) summary() string {
+	word := s.r.Reasoning.Summary
+	switch {
+	case s.same:
+		return word
+	case familyOf(s.to.Model) == plain, word == "omitted":
+		return ""
+	case word == "summarized":
+		s.fates.Adapt(llm.FieldSummary, "reasoning.summary auto")
+		return "auto"
+	}
+	return word
+}

@@ -1,0 +1,98 @@
+package responses
+
+import (
+	"net/http"
+	"strconv"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+// ProviderError appends the body that tells a client of a provider's error. An
+// error object of this dialect stays as it is, but that "source" is put into it
+// and "provider" beside it. Any other body becomes one whose message says which
+// provider answered what, with the beginning of the text it sent.
+func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
+	var d jsonedit.Doc
+	id := jsonedit.AppendString(nil, provider)
+	if d.Scan(body) == nil {
+		if e, ok := d.Find("error"); ok && e.Kind() == jsonedit.Object {
+			marked := markSource(e)
+			return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
+		}
+	}
+	return appendError(dst, &d, body, provider, status)
+}
+
+// markSource returns the error object with its source put in.
+func markSource(e jsonedit.Value) []byte {
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	for key, v := range e.Fields() {
+		if !key.Is("source") {
+			b.Key(key.String())
+			b.Raw(v.Raw())
+		}
+	}
+	b.Name("source")
+	b.String("provider")
+	b.Close('}')
+	return b.Bytes()
+}
+
+func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, status int) []byte {
+	message := provider + " answered " + strconv.Itoa(status)
+	if text := dialect.Spoken(body); text != "" {
+		message += ": " + text
+	} else {
+		message += " with an empty body"
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("error")
+	b.Open('{')
+	b.Name("message")
+	b.String(message)
+	b.Name("type")
+	writeWord(&b, d, "type", typeFor(status))
+	b.Name("param")
+	b.Null()
+	b.Name("code")
+	writeWord(&b, d, "code", "")
+	b.Name("source")
+	b.String("provider")
+	b.Close('}')
+	b.Name("provider")
+	b.String(provider)
+	b.Close('}')
+	return b.Bytes()
+}
+
+// writeWord writes a string of the provider's body as it stands there, or
+// fallback, or null.
+func writeWord(b *jsonedit.Builder, d *jsonedit.Doc, name, fallback string) {
+	v, ok := d.Find(name)
+	switch {
+	case ok && v.Kind() == jsonedit.String && len(v.Raw()) < 100:
+		b.Raw(v.Raw())
+	case fallback == "":
+		b.Null()
+	default:
+		b.String(fallback)
+	}
+}
+
+// typeFor is the word that clients of the dialect expect for a status.
+func typeFor(status int) string {
+	switch {
+	case status == http.StatusUnauthorized:
+		return "authentication_error"
+	case status == http.StatusForbidden:
+		return "permission_error"
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status >= 400 && status < 500:
+		return "invalid_request_error"
+	}
+	return "upstream_error"
+}

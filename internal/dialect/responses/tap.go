@@ -1,0 +1,167 @@
+package responses
+
+import (
+	"bytes"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/sse"
+)
+
+// tap reads answers of this dialect. Of most events it reads the type alone.
+type tap struct {
+	seen dialect.Seen
+	doc  jsonedit.Doc
+}
+
+// Seen returns what was read so far.
+func (t *tap) Seen() *dialect.Seen { return &t.seen }
+
+// Body reads a whole answer.
+func (t *tap) Body(b []byte) {
+	if t.doc.Scan(b) != nil {
+		return
+	}
+	if e, ok := t.doc.Find("error"); ok && e.Kind() == jsonedit.Object {
+		t.fail(e)
+	}
+	t.response(func(name string) jsonedit.Value { v, _ := t.doc.Find(name); return v })
+	if v, ok := t.doc.Find("output"); ok {
+		for range v.Elements() {
+			t.seen.Begun = true
+			break
+		}
+	}
+	t.doc.Reset()
+}
+
+// Event reads one event of a streamed answer.
+func (t *tap) Event(e sse.Event) {
+	if len(e.Data) == 0 || t.skips(e.Type) || t.doc.Scan(e.Data) != nil {
+		return
+	}
+	defer t.doc.Reset()
+	typ := ""
+	if v, ok := t.doc.Find("type"); ok {
+		typ, _ = v.Text()
+	}
+	switch typ {
+	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
+		t.inner()
+		t.seen.Finished, t.seen.Terminated = true, true
+	case "response.created":
+		t.inner()
+	case "error":
+		t.failEvent(e.Data)
+	case "":
+		if v, ok := t.doc.Find("error"); ok && !v.IsNull() {
+			t.failEvent(e.Data)
+		}
+	default:
+		t.seen.Begun = t.seen.Begun || brings(typ)
+	}
+}
+
+// skips reports whether an event of a type that says nothing new need not be
+// looked at.
+func (t *tap) skips(typ []byte) bool {
+	if !t.seen.Begun {
+		return false
+	}
+	return bytes.HasPrefix(typ, deltaPrefix) || bytes.HasSuffix(typ, deltaSuffix)
+}
+
+var (
+	deltaPrefix = []byte("response.output_")
+	deltaSuffix = []byte(".delta")
+)
+
+// brings reports whether an event of that type brings something of the answer.
+func brings(typ string) bool {
+	return strings.HasSuffix(typ, ".delta") || strings.HasPrefix(typ, "response.output_item.") || strings.HasPrefix(typ, "response.content_part.")
+}
+
+func (t *tap) failEvent(data []byte) {
+	if t.seen.Failed == "" {
+		t.seen.Failed = failure(data)
+	}
+}
+
+func (t *tap) fail(e jsonedit.Value) {
+	if t.seen.Failed == "" {
+		t.seen.Failed = failure(e.Raw())
+	}
+}
+
+// failure is the message of an error value or of an event that is one.
+func failure(b []byte) string {
+	if text := dialect.Spoken(b); text != "" {
+		return text
+	}
+	return "the provider reported an error without a message"
+}
+
+// inner reads the response inside an event.
+func (t *tap) inner() {
+	v, ok := t.doc.Find("response")
+	if !ok {
+		return
+	}
+	r := fields{}
+	r.read(v)
+	if r.failed.Kind() == jsonedit.Object {
+		t.fail(r.failed)
+	}
+	t.take(&r)
+}
+
+func (t *tap) response(find func(string) jsonedit.Value) {
+	t.take(&fields{
+		model: find("model"), status: find("status"), incomplete: find("incomplete_details"), usage: find("usage"),
+	})
+	t.seen.Finished = t.seen.Finish != ""
+}
+
+// fields are the members of a response that the books need.
+type fields struct {
+	model, status, incomplete, usage, failed jsonedit.Value
+}
+
+func (f *fields) read(v jsonedit.Value) {
+	for key, m := range v.Fields() {
+		switch {
+		case key.Is("model"):
+			f.model = m
+		case key.Is("status"):
+			f.status = m
+		case key.Is("incomplete_details"):
+			f.incomplete = m
+		case key.Is("usage"):
+			f.usage = m
+		case key.Is("error"):
+			f.failed = m
+		}
+	}
+}
+
+func (t *tap) take(f *fields) {
+	if model, ok := f.model.Text(); ok && t.seen.Model == "" {
+		t.seen.Model = model
+	}
+	if u := readUsage(f.usage); u.Known {
+		t.seen.Usage = larger(t.seen.Usage, u)
+	}
+	switch status, _ := f.status.Text(); status {
+	case "", "in_progress", "queued":
+	case "incomplete":
+		t.seen.Finish = status
+		if v, ok := f.incomplete.Get("reason"); ok {
+			if reason, _ := v.Text(); reason != "" {
+				t.seen.Finish = reason
+			}
+		}
+	default:
+		t.seen.Finish = status
+	}
+}

@@ -1,0 +1,278 @@
+package responses
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strconv"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// maxName bounds the names of tools, as the protocol's own providers do.
+const maxName = 128
+
+// readTools reads the tools. Those inside a namespace stand beside the others,
+// under names that hold both.
+func (q *question) readTools(v jsonedit.Value) {
+	n := 0
+	for e := range v.Elements() {
+		q.readTool(e, "tools["+strconv.Itoa(n)+"]", nil)
+		n++
+	}
+}
+
+// readTool reads one tool, of a namespace when space is not nil.
+func (q *question) readTool(v jsonedit.Value, at string, space *namespace) {
+	if v.Kind() != jsonedit.Object {
+		q.fail(at, dialect.CodeType, "must be an object, not %s", describe(v))
+		return
+	}
+	typ := q.needed(v, at, "type")
+	switch typ {
+	case "function":
+		q.readFunction(v, at, space)
+	case "custom":
+		q.readCustom(v, at, space)
+	case "namespace":
+		if space == nil {
+			q.readNamespace(v, at)
+			return
+		}
+		fallthrough
+	default:
+		q.r.Tools = append(q.r.Tools, llm.Tool{
+			Server: serverTools[typ],
+			Native: &llm.Native{Dialect: own, Type: typ, Raw: v.Raw(), At: at},
+			At:     at,
+		})
+	}
+}
+
+// serverTools are the protocol's words for tools that other vendors run too.
+var serverTools = map[string]llm.ServerTool{
+	"web_search":                    llm.WebSearch,
+	"web_search_2025_08_26":         llm.WebSearch,
+	"web_search_preview":            llm.WebSearch,
+	"web_search_preview_2025_03_11": llm.WebSearch,
+	"code_interpreter":              llm.CodeExecution,
+}
+
+func (q *question) readFunction(v jsonedit.Value, at string, space *namespace) {
+	t := llm.Tool{At: at}
+	for key, m := range v.Fields() {
+		switch name := key.String(); {
+		case m.IsNull(), name == "type":
+		case name == "name":
+			t.Name = q.toolName(m, at)
+		case name == "description":
+			t.Description = q.text(m, at+".description")
+		case name == "strict":
+			t.Strict = truth(m)
+		case name == "parameters":
+			if m.Kind() != jsonedit.Object {
+				q.fail(at+".parameters", dialect.CodeType, "must be a JSON Schema, an object, not %s", describe(m))
+			}
+			t.Schema = m.Raw()
+		case name == "cache_control":
+			t.Cache = readCache(m)
+		default:
+			t.Extra = append(t.Extra, llm.Member{Name: name, Value: m.Raw()})
+		}
+	}
+	q.addTool(t, space)
+}
+
+func (q *question) readCustom(v jsonedit.Value, at string, space *namespace) {
+	t := llm.Tool{At: at, Custom: true}
+	for key, m := range v.Fields() {
+		switch name := key.String(); {
+		case m.IsNull(), name == "type":
+		case name == "name":
+			t.Name = q.toolName(m, at)
+		case name == "description":
+			t.Description = q.text(m, at+".description")
+		case name == "format":
+			t.Grammar = grammarOfChat(m)
+		case name == "cache_control":
+			t.Cache = readCache(m)
+		default:
+			t.Extra = append(t.Extra, llm.Member{Name: name, Value: m.Raw()})
+		}
+	}
+	q.addTool(t, space)
+}
+
+func (q *question) toolName(v jsonedit.Value, at string) string {
+	name := q.text(v, at+".name")
+	if len(name) > maxName {
+		q.fail(at+".name", dialect.CodeValue, "must be at most %d characters, not %d", maxName, len(name))
+	}
+	return name
+}
+
+func (q *question) addTool(t llm.Tool, space *namespace) {
+	if t.Name == "" {
+		q.fail(t.At+".name", dialect.CodeMissing, "is required: send a string")
+	}
+	if space != nil {
+		t.Extra = append(t.Extra, llm.Member{Name: spaceMember, Value: space.member(t.Name)})
+		t.Name = flatName(space.name, t.Name)
+	}
+	q.r.Tools = append(q.r.Tools, t)
+}
+
+// spaceMember is the member of Tool.Extra and ToolCall.Extra that holds the
+// namespace of a tool whose Name has it already.
+const spaceMember = "namespace"
+
+// namespace is a group of tools.
+type namespace struct {
+	name, description string
+	tool              string // of one tool in it
+}
+
+func (q *question) readNamespace(v jsonedit.Value, at string) {
+	space := &namespace{name: q.needed(v, at, "name"), description: q.member(v, at, "description")}
+	tools, _ := v.Get("tools")
+	n := 0
+	for e := range tools.Elements() {
+		q.readTool(e, at+".tools["+strconv.Itoa(n)+"]", space)
+		n++
+	}
+}
+
+// member is what spaceMember holds for a tool.
+func (s *namespace) member(tool string) json.RawMessage {
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	b.Name("name")
+	b.String(s.name)
+	b.Name("description")
+	b.String(s.description)
+	b.Name("tool")
+	b.String(tool)
+	b.Close('}')
+	return b.Bytes()
+}
+
+// spaceOf returns the namespace that extra speaks of, nil for none.
+func spaceOf(extra []llm.Member) *namespace {
+	for _, m := range extra {
+		if m.Name != spaceMember {
+			continue
+		}
+		v, err := jsonedit.ParseValue(m.Value)
+		if err != nil || v.Kind() != jsonedit.Object {
+			return nil
+		}
+		s := &namespace{}
+		s.name, s.description, s.tool = textOf(v, "name"), textOf(v, "description"), textOf(v, "tool")
+		return s
+	}
+	return nil
+}
+
+// flatName is the name of a tool outside its namespace. Names that other
+// providers would refuse for their length end in a hash.
+func flatName(space, tool string) string {
+	const most = 64
+	name := space + "__" + tool
+	if len(name) <= most {
+		return name
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	sum := strconv.FormatUint(uint64(h.Sum32()), 36)
+	return name[:most-1-len(sum)] + "_" + sum
+}
+
+// grammarOfChat turns a custom tool's format into the chat dialect's, which
+// holds the grammar one object deeper.
+func grammarOfChat(v jsonedit.Value) json.RawMessage {
+	if textOf(v, "type") != "grammar" {
+		return v.Raw()
+	}
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	b.Name("type")
+	b.String("grammar")
+	b.Name("grammar")
+	b.Open('{')
+	for key, m := range v.Fields() {
+		if !key.Is("type") {
+			b.Key(key.String())
+			b.Raw(m.Raw())
+		}
+	}
+	b.Close('}')
+	b.Close('}')
+	return b.Bytes()
+}
+
+// readCache reads a mark of the messages dialect.
+func readCache(v jsonedit.Value) *llm.Cache {
+	return &llm.Cache{TTL: textOf(v, "ttl")}
+}
+
+// textOf returns the text of a member, empty when it has none.
+func textOf(v jsonedit.Value, name string) string {
+	m, _ := v.Get(name)
+	text, _ := m.Text()
+	return text
+}
+
+// readChoice reads tool_choice. A choice of a tool that runs at the provider is
+// kept as it stands.
+func (q *question) readChoice(v jsonedit.Value) {
+	const at = "tool_choice"
+	c := &q.r.ToolChoice
+	if word, ok := v.Text(); ok {
+		switch word {
+		case "auto", "none", "required":
+			c.Mode = llm.ChoiceMode(word)
+		default:
+			q.fail(at, dialect.CodeValue, "must be auto, none, required or an object")
+		}
+		return
+	}
+	switch q.needed(v, at, "type") {
+	case "function", "custom":
+		c.Mode, c.Names = llm.ChoiceTool, []string{q.choiceName(v, at)}
+		c.Custom = textOf(v, "type") == "custom"
+	case "allowed_tools":
+		q.readAllowed(v)
+	default:
+		c.Raw = v.Raw()
+	}
+}
+
+func (q *question) choiceName(v jsonedit.Value, at string) string {
+	name := q.needed(v, at, "name")
+	if space := q.member(v, at, "namespace"); space != "" {
+		return flatName(space, name)
+	}
+	return name
+}
+
+// readAllowed reads a choice that narrows the tools. One that names others than
+// functions is kept as it stands.
+func (q *question) readAllowed(v jsonedit.Value) {
+	c := &q.r.ToolChoice
+	tools, _ := v.Get("tools")
+	n := 0
+	for e := range tools.Elements() {
+		typ := textOf(e, "type")
+		if typ != "function" && typ != "custom" {
+			*c = llm.ToolChoice{Raw: v.Raw()}
+			return
+		}
+		c.Names = append(c.Names, q.choiceName(e, "tool_choice.tools["+strconv.Itoa(n)+"]"))
+		n++
+	}
+	c.Mode = llm.ChoiceAuto
+	if q.needed(v, "tool_choice", "mode") == "required" {
+		c.Mode = llm.ChoiceRequired
+	}
+}
