@@ -1,0 +1,255 @@
+package messages
+
+import (
+	"slices"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// messages reads the conversation, the system prompt first.
+func (d *requestDecoder) messages() {
+	if !d.system.IsNull() {
+		parts := d.content("system", d.system, inSystem)
+		d.req.Messages = append(d.req.Messages, llm.Message{Role: llm.System, Parts: parts, At: "system"})
+	}
+	if d.list.IsNull() {
+		d.missing("messages", "an array of messages")
+		return
+	}
+	if !d.reader.list("messages", d.list) {
+		return
+	}
+	i := 0
+	for e := range d.list.Elements() {
+		d.message(at("messages", i), e)
+		i++
+	}
+}
+
+// place is where a block stands: it decides which are allowed.
+type place uint8
+
+const (
+	inUser place = 1 << iota
+	inAssistant
+	inSystem
+	inResult
+	inDocument
+
+	anywhere = inUser | inAssistant | inSystem | inResult | inDocument
+)
+
+var roles = map[string]struct {
+	role llm.Role
+	place
+}{
+	"user":      {llm.User, inUser},
+	"assistant": {llm.Assistant, inAssistant},
+	"system":    {llm.System, inSystem},
+}
+
+func (d *requestDecoder) message(path string, v jsonedit.Value) {
+	f := d.object(path, v)
+	role, ok := roles[d.need(path+".role", f.get("role"))]
+	if !ok {
+		d.refuse(path+".role", dialect.CodeValue, `must be "user", "assistant" or "system"`)
+		return
+	}
+	content := f.get("content")
+	d.req.Messages = append(d.req.Messages, llm.Message{
+		Role: role.role, Parts: d.content(path+".content", content, role.place),
+		Extra: f.rest("role", "content"), At: path,
+	})
+}
+
+// content reads text or an array of blocks.
+func (d *requestDecoder) content(path string, v jsonedit.Value, in place) []llm.Part {
+	switch v.Kind() {
+	case jsonedit.String:
+		text, _ := v.Text()
+		return []llm.Part{llm.Text{Text: text}}
+	case jsonedit.Array:
+		return d.blocks(path, v, in)
+	case jsonedit.Null:
+		d.missing(path, "a string or an array of blocks")
+	default:
+		d.wrong(path, "a string or an array of blocks", v)
+	}
+	return nil
+}
+
+func (d *requestDecoder) blocks(path string, v jsonedit.Value, in place) []llm.Part {
+	var parts []llm.Part
+	held := held{texts: true}
+	i := 0
+	for e := range v.Elements() {
+		if d.err != nil {
+			return nil
+		}
+		parts = held.join(parts, d.block(at(path, i), e, in))
+		i++
+	}
+	return held.flush(parts)
+}
+
+// block is how a type of block is read, and where it may stand.
+type block struct {
+	read func(d *requestDecoder, path string, f fields) llm.Part
+	in   place
+}
+
+func (d *requestDecoder) block(path string, v jsonedit.Value, in place) llm.Part {
+	f := d.object(path, v)
+	kind := d.need(path+".type", f.get("type"))
+	b, known := blockOf(kind)
+	if !known {
+		return llm.Native{Dialect: own, Type: kind, Raw: v.Raw(), At: path}
+	}
+	if b.in&in == 0 {
+		d.refuse(path+".type", dialect.CodeValue, "a block of type %s can't stand here", kind)
+		return nil
+	}
+	return b.read(d, path, f)
+}
+
+// blockOf returns how blocks of a type are read, false for those that only this
+// dialect knows.
+func blockOf(kind string) (b block, ok bool) {
+	switch kind {
+	case "text":
+		b = block{(*requestDecoder).textBlock, anywhere}
+	case "image":
+		b = block{(*requestDecoder).image, anywhere &^ inSystem}
+	case "document":
+		b = block{(*requestDecoder).document, inUser | inResult | inAssistant}
+	case "search_result":
+		b = block{(*requestDecoder).searchResult, inUser | inResult}
+	case "tool_use":
+		b = block{(*requestDecoder).toolUse, inAssistant}
+	case "tool_result":
+		b = block{(*requestDecoder).toolResult, inUser}
+	case "thinking":
+		b = block{(*requestDecoder).thinkingBlock, inAssistant}
+	case "redacted_thinking":
+		b = block{(*requestDecoder).redacted, inAssistant}
+	}
+	return b, b.read != nil
+}
+
+func (d *requestDecoder) textBlock(path string, f fields) llm.Part {
+	return llm.Text{
+		Text: d.need(path+".text", f.get("text")), Citations: citationsOf(f.get("citations")),
+		Cache: d.cache(path+".cache_control", f.get("cache_control")),
+	}
+}
+
+func citationsOf(v jsonedit.Value) (list []llm.Citation) {
+	for e := range v.Elements() {
+		list = append(list, citationOf(e))
+	}
+	return list
+}
+
+func citationOf(v jsonedit.Value) llm.Citation {
+	f := fieldsOf(v)
+	c := llm.Citation{URL: f.word("url"), Title: f.word("title"), Text: f.word("cited_text"), Raw: slices.Clone(v.Raw()), Dialect: own}
+	if c.Title == "" {
+		c.Title = f.word("document_title")
+	}
+	return c
+}
+
+func (d *requestDecoder) thinkingBlock(path string, f fields) llm.Part {
+	return llm.Thinking{
+		Text:      d.need(path+".thinking", f.get("thinking")),
+		Signature: dialect.ReadSignature(vendor, d.text(path+".signature", f.get("signature"))),
+	}
+}
+
+func (d *requestDecoder) redacted(path string, f fields) llm.Part {
+	data := d.need(path+".data", f.get("data"))
+	return llm.Thinking{Redacted: true, Signature: dialect.ReadSignature(vendor, data)}
+}
+
+func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
+	id := d.need(path+".id", f.get("id"))
+	if d.calls[id] {
+		d.refuse(path+".id", dialect.CodeValue, "another tool_use has this id")
+	}
+	if d.calls == nil {
+		d.calls = map[string]bool{}
+	}
+	d.calls[id] = true
+	input := f.get("input")
+	if input.Kind() != jsonedit.Object {
+		d.wrong(path+".input", "an object", input)
+	}
+	return llm.ToolCall{
+		ID: id, Name: d.toolName(path+".name", f.get("name")), Arguments: string(input.Raw()),
+		Cache: d.cache(path+".cache_control", f.get("cache_control")),
+		Extra: f.rest("type", "id", "name", "input", "cache_control"), At: path,
+	}
+}
+
+func (d *requestDecoder) toolResult(path string, f fields) llm.Part {
+	id := d.need(path+".tool_use_id", f.get("tool_use_id"))
+	if !d.calls[id] {
+		d.refuse(path+".tool_use_id", dialect.CodeValue, "no tool_use before has this id")
+	}
+	r := llm.ToolResult{
+		ID: id, Failed: d.boolean(path+".is_error", f.get("is_error")),
+		Cache: d.cache(path+".cache_control", f.get("cache_control")),
+		Extra: f.rest("type", "tool_use_id", "content", "is_error", "cache_control"), At: path,
+	}
+	if content := f.get("content"); !content.IsNull() {
+		r.Parts = d.content(path+".content", content, inResult)
+	}
+	return r
+}
+
+// held holds back signatures that stand in blocks of thinking of their own,
+// because the protocol has no other place for them.
+type held struct {
+	part  *llm.Thinking
+	texts bool // signatures of texts too
+}
+
+// join appends p. A signature of a tool call stands in thinking without text
+// before it, and one of text in redacted thinking after it.
+func (h *held) join(parts []llm.Part, p llm.Part) []llm.Part {
+	if call, ok := p.(llm.ToolCall); ok && h.part != nil {
+		call.Signature, h.part = h.part.Signature, nil
+		return append(parts, call)
+	}
+	parts = h.flush(parts)
+	t, ok := p.(llm.Thinking)
+	if !ok || t.Text != "" || t.Signature.Vendor != llm.Google {
+		if p == nil {
+			return parts
+		}
+		return append(parts, p)
+	}
+	if n := len(parts); t.Redacted && n > 0 && h.texts {
+		if text, ok := parts[n-1].(llm.Text); ok {
+			text.Signature = t.Signature
+			parts[n-1] = text
+			return parts
+		}
+	}
+	if t.Redacted {
+		return append(parts, p)
+	}
+	h.part = &t
+	return parts
+}
+
+// flush appends a signature that no tool call followed.
+func (h *held) flush(parts []llm.Part) []llm.Part {
+	if h.part != nil {
+		parts = append(parts, *h.part)
+		h.part = nil
+	}
+	return parts
+}

@@ -1,0 +1,154 @@
+package messages
+
+import (
+	"encoding/json"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// DecodeRequest reads a client's request, for an answer or for a count of
+// tokens: max_tokens may be missing.
+func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
+	var doc jsonedit.Doc
+	if err := doc.Scan(body); err != nil {
+		return nil, apierr.New(apierr.Invalid, "the body is not a JSON object: %v", err)
+	}
+	d := requestDecoder{req: &llm.Request{Dialect: own, Names: names}}
+	for k, v := range doc.Members() {
+		d.parameter(k.String(), v)
+	}
+	d.messages()
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.req, nil
+}
+
+type requestDecoder struct {
+	reader
+	req *llm.Request
+
+	system, list jsonedit.Value // read last, in this order
+	calls        map[string]bool
+}
+
+// parameters are those that have a place in the neutral request, by name.
+var parameters = map[string]func(d *requestDecoder, name string, v jsonedit.Value){
+	"model":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Model = d.text(name, v) },
+	"messages":       func(d *requestDecoder, _ string, v jsonedit.Value) { d.list = v },
+	"system":         func(d *requestDecoder, _ string, v jsonedit.Value) { d.system = v },
+	"max_tokens":     func(d *requestDecoder, name string, v jsonedit.Value) { d.req.MaxTokens = d.integer(name, v) },
+	"temperature":    func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Temperature = d.number(name, v) },
+	"top_p":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.TopP = d.number(name, v) },
+	"top_k":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.TopK = d.integer(name, v) },
+	"stream":         func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Stream = d.boolean(name, v) },
+	"cache_control":  func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Cache = d.cache(name, v) },
+	"stop_sequences": (*requestDecoder).stops,
+	"metadata":       (*requestDecoder).metadata,
+	"service_tier":   (*requestDecoder).tier,
+	"thinking":       (*requestDecoder).thinking,
+	"output_config":  (*requestDecoder).output,
+	"output_format":  (*requestDecoder).format, // of old clients, now output_config.format
+	"tools":          (*requestDecoder).tools,
+	"tool_choice":    (*requestDecoder).choice,
+}
+
+func (d *requestDecoder) parameter(name string, v jsonedit.Value) {
+	read := parameters[name]
+	switch {
+	case read == nil:
+		d.extra(name, v)
+	case !v.IsNull():
+		read(d, name, v)
+	}
+}
+
+func (d *requestDecoder) extra(name string, v jsonedit.Value) {
+	d.req.Extra = append(d.req.Extra, llm.Member{Name: name, Value: v.Raw()})
+}
+
+func (d *requestDecoder) stops(name string, v jsonedit.Value) {
+	if !d.reader.list(name, v) {
+		return
+	}
+	i := 0
+	for e := range v.Elements() {
+		d.req.Stop = append(d.req.Stop, d.need(at(name, i), e))
+		i++
+	}
+}
+
+// metadata is the id of a user. With anything else in it, it is kept as a whole
+// for its own dialect.
+func (d *requestDecoder) metadata(name string, v jsonedit.Value) {
+	f := d.object(name, v)
+	d.req.User = d.text(name+".user_id", f.get("user_id"))
+	if len(f.rest("user_id")) > 0 {
+		d.extra(name, v)
+	}
+}
+
+// tier reads a service tier into the words of the chat dialect, of which auto
+// is one of this dialect too.
+func (d *requestDecoder) tier(name string, v jsonedit.Value) {
+	d.req.ServiceTier = d.text(name, v)
+	if d.req.ServiceTier == "standard_only" {
+		d.req.ServiceTier = "default"
+	}
+}
+
+func (d *requestDecoder) thinking(name string, v jsonedit.Value) {
+	f := d.object(name, v)
+	r := &d.req.Reasoning
+	r.Mode = llm.ThinkingMode(d.need(name+".type", f.get("type")))
+	switch r.Mode {
+	case llm.ThinkingEnabled, llm.ThinkingDisabled, llm.ThinkingAdaptive:
+	default:
+		d.refuse(name+".type", dialect.CodeValue, `must be "enabled", "adaptive" or "disabled"`)
+	}
+	if budget := f.get("budget_tokens"); !budget.IsNull() {
+		r.Budget = d.integer(name+".budget_tokens", budget)
+	}
+	r.Summary = d.text(name+".display", f.get("display"))
+	r.Extra = f.rest("type", "budget_tokens", "display")
+}
+
+// output reads output_config. What has no place in the neutral request goes to
+// Extra by its full name.
+func (d *requestDecoder) output(name string, v jsonedit.Value) {
+	f := d.object(name, v)
+	d.req.Reasoning.Effort = d.text(name+".effort", f.get("effort"))
+	if format := f.get("format"); !format.IsNull() {
+		d.format(name+".format", format)
+	}
+	for _, m := range f.rest("effort", "format") {
+		d.req.Extra = append(d.req.Extra, llm.Member{Name: outputPrefix + m.Name, Value: m.Value})
+	}
+}
+
+func (d *requestDecoder) format(path string, v jsonedit.Value) {
+	f := d.object(path, v)
+	if kind := d.need(path+".type", f.get("type")); kind != string(llm.FormatSchema) {
+		d.refuse(path+".type", dialect.CodeValue, `must be "json_schema"`)
+	}
+	schema := f.get("schema")
+	if schema.Kind() != jsonedit.Object {
+		d.wrong(path+".schema", "a JSON schema", schema)
+	}
+	d.req.Format = llm.Format{
+		Kind: llm.FormatSchema, Schema: json.RawMessage(schema.Raw()),
+		Name: d.text(path+".name", f.get("name")), Description: d.text(path+".description", f.get("description")),
+	}
+}
+
+// cache reads a mark for caching; null is none.
+func (d *requestDecoder) cache(path string, v jsonedit.Value) *llm.Cache {
+	if v.IsNull() {
+		return nil
+	}
+	f := d.object(path, v)
+	return &llm.Cache{TTL: d.text(path+".ttl", f.get("ttl"))}
+}

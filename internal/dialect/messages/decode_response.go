@@ -1,0 +1,126 @@
+package messages
+
+import (
+	"errors"
+	"slices"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+var errNoMessage = errors.New("the body is not a message of the messages dialect")
+
+// DecodeResponse reads a whole answer to r.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, err
+	}
+	f := fieldsOf(v)
+	content := f.get("content")
+	if kind := f.word("type"); kind != "" && kind != "message" || content.Kind() != jsonedit.Array {
+		return nil, errNoMessage
+	}
+	reply := replyTo(r, to)
+	choice := llm.Choice{Said: f.word("stop_reason"), StopText: f.word("stop_sequence")}
+	var held held
+	for e := range content.Elements() {
+		choice.Parts = held.join(choice.Parts, reply.block(e))
+	}
+	choice.Parts = held.flush(choice.Parts)
+	choice.Stop = reply.stop(stopOf(choice.Said))
+	choice.Extra = usageExtra(f.rest(messageNames...), f.get("usage"))
+	var c counts
+	c.read(f.get("usage"))
+	return &llm.Response{
+		Dialect: own, ID: f.word("id"), Model: f.word("model"), Choices: []llm.Choice{choice},
+		Usage: c.usage(), ServiceTier: fieldsOf(f.get("usage")).word("service_tier"),
+	}, nil
+}
+
+// messageNames are the members of a message that have a place in the neutral
+// answer. The others belong to its one choice.
+var messageNames = []string{"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
+
+// reply is how answers to one request are read.
+type reply struct {
+	emulated bool     // the answer is what a forced tool is called with
+	custom   []string // functions that stand for tools of free text
+	called   bool     // a tool was called that is one
+	answered bool     // the forced tool was called
+}
+
+func replyTo(r *llm.Request, to dialect.Target) reply {
+	p := reply{emulated: emulates(r, to)}
+	if r == nil {
+		return p
+	}
+	for i := range r.Tools {
+		if t := &r.Tools[i]; t.Custom {
+			p.custom = append(p.custom, t.Name)
+		}
+	}
+	return p
+}
+
+// stop returns why the model stopped: the call of the forced tool was all it had
+// to say.
+func (p *reply) stop(stop llm.StopReason) llm.StopReason {
+	if stop == llm.StopTool && p.answered && !p.called {
+		return llm.StopEnd
+	}
+	return stop
+}
+
+// block reads a whole block. What can't be read is kept as it stands.
+func (p *reply) block(v jsonedit.Value) llm.Part {
+	f := fieldsOf(v)
+	switch kind := f.word("type"); kind {
+	case "text":
+		return llm.Text{Text: f.word("text"), Citations: citationsOf(f.get("citations"))}
+	case "thinking":
+		return llm.Thinking{Text: f.word("thinking"), Signature: dialect.ReadSignature(vendor, f.word("signature"))}
+	case "redacted_thinking":
+		return llm.Thinking{Redacted: true, Signature: dialect.ReadSignature(vendor, f.word("data"))}
+	case "tool_use":
+		return p.call(f, string(f.get("input").Raw()))
+	case "":
+		return nil
+	default:
+		return llm.Native{Dialect: own, Type: kind, Raw: slices.Clone(v.Raw())}
+	}
+}
+
+// call is the part that a tool_use stands for, whole.
+func (p *reply) call(f fields, arguments string) llm.Part {
+	name := f.word("name")
+	if p.emulated && name == answerTool {
+		p.answered = true
+		return llm.Text{Text: arguments}
+	}
+	p.called = true
+	call := llm.ToolCall{ID: f.word("id"), Name: name, Arguments: arguments, Extra: cloned(f.rest("type", "id", "name", "input"))}
+	if slices.Contains(p.custom, name) {
+		call.Custom, call.Arguments = true, freeText(arguments)
+	}
+	return call
+}
+
+// freeText is what a tool of free text was called with.
+func freeText(arguments string) string {
+	if v, ok := valueOf([]byte(arguments)).Get(customInput); ok {
+		if text, ok := v.Text(); ok {
+			return text
+		}
+	}
+	return arguments
+}
+
+// cloned returns members that hold no views.
+func cloned(list []llm.Member) []llm.Member {
+	for i := range list {
+		list[i].Value = slices.Clone(list[i].Value)
+	}
+	return list
+}

@@ -1,0 +1,313 @@
+package messages
+
+import (
+	"strconv"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// turn is one message as it is sent.
+type turn struct {
+	role  llm.Role
+	parts []llm.Part
+	extra []llm.Member
+	last  bool // the assistant's, to be gone on with
+}
+
+// conversation writes the system prompt and the messages.
+func (e *requestEncoder) conversation() {
+	system, turns := e.turns()
+	if hint := e.jsonHint(); hint != "" {
+		system = append(system, llm.Text{Text: hint})
+	}
+	if len(system) > 0 {
+		e.Name("system")
+		e.content(system)
+	}
+	e.Name("messages")
+	e.Open('[')
+	for i := range turns {
+		e.turn(&turns[i])
+	}
+	e.Close(']')
+}
+
+// turns parts what leads the conversation from its turns. The words of the
+// system inside keep their place for a client that put them there in this
+// dialect, and are gathered before the conversation for others: not every model
+// takes them elsewhere.
+func (e *requestEncoder) turns() (system []llm.Part, turns []turn) {
+	for i := range e.r.Messages {
+		m := &e.r.Messages[i]
+		switch {
+		case m.Role != llm.System && m.Role != llm.Developer:
+			turns = e.add(turns, m.Role, e.sendable(m), m.Extra)
+		case len(turns) == 0:
+			system = append(system, e.sendable(m)...)
+		case e.own:
+			turns = append(turns, turn{role: llm.System, parts: e.sendable(m), extra: m.Extra})
+		default:
+			system = append(system, e.sendable(m)...)
+			e.fates.Adapt(llm.FieldParts, "all words of the system stand before the conversation")
+		}
+	}
+	if len(turns) == 0 && len(system) > 0 && !e.own {
+		// A conversation has a turn, and a turn is not blank.
+		e.fates.Adapt(llm.FieldParts, "words of the system alone are sent as the user's")
+		return nil, []turn{{role: llm.User, parts: system}}
+	}
+	if n := len(turns); n > 0 && turns[n-1].role == llm.Assistant && !e.own {
+		turns[n-1].last = true
+	}
+	return system, turns
+}
+
+// add appends a turn, or joins it to the last of the same role: results of tools
+// come first, right after the calls.
+func (e *requestEncoder) add(turns []turn, role llm.Role, parts []llm.Part, extra []llm.Member) []turn {
+	if e.own {
+		return append(turns, turn{role: role, parts: parts, extra: extra})
+	}
+	if len(parts) == 0 {
+		return turns
+	}
+	if n := len(turns); n > 0 && turns[n-1].role == role {
+		turns[n-1].parts = append(turns[n-1].parts, parts...)
+		return turns
+	}
+	return append(turns, turn{role: role, parts: parts})
+}
+
+func resultsFirst(parts []llm.Part) []llm.Part {
+	sorted := make([]llm.Part, 0, len(parts))
+	for _, first := range [...]bool{true, false} {
+		for _, p := range parts {
+			if _, ok := p.(llm.ToolResult); ok == first {
+				sorted = append(sorted, p)
+			}
+		}
+	}
+	return sorted
+}
+
+// sendable returns the parts of a message that the protocol takes back: no blank
+// text, no thinking of other vendors, nothing that only another dialect knows.
+func (e *requestEncoder) sendable(m *llm.Message) []llm.Part {
+	parts := make([]llm.Part, 0, len(m.Parts))
+	for _, p := range m.Parts {
+		switch part := p.(type) {
+		case llm.Text:
+			if !e.own && strings.TrimSpace(part.Text) == "" {
+				continue
+			}
+		case llm.Refusal:
+			p = llm.Text{Text: part.Text}
+		case llm.Thinking:
+			if !usable(part) {
+				continue
+			}
+		case llm.Native:
+			if part.Dialect != own {
+				continue
+			}
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+func (e *requestEncoder) turn(t *turn) {
+	if !e.own {
+		t.parts = resultsFirst(t.parts)
+	}
+	if t.last {
+		trimLast(t.parts)
+	}
+	e.Open('{')
+	e.text("role", string(t.role))
+	e.Name("content")
+	e.content(t.parts)
+	if e.own {
+		e.members(t.extra)
+	}
+	e.Close('}')
+}
+
+// trimLast takes the white space from the end of what the model is to go on
+// with, which is refused there.
+func trimLast(parts []llm.Part) {
+	if n := len(parts); n > 0 {
+		if text, ok := parts[n-1].(llm.Text); ok {
+			text.Text = strings.TrimRight(text.Text, " \t\r\n")
+			parts[n-1] = text
+		}
+	}
+}
+
+// content writes the blocks of a turn.
+func (e *requestEncoder) content(parts []llm.Part) {
+	e.Open('[')
+	for _, p := range parts {
+		e.part(p)
+	}
+	e.Close(']')
+}
+
+func (e *requestEncoder) members(list []llm.Member) {
+	for _, m := range list {
+		e.Key(m.Name)
+		e.Raw(m.Value)
+	}
+}
+
+func (e *requestEncoder) part(p llm.Part) {
+	switch part := p.(type) {
+	case llm.Text:
+		e.words(&part)
+	case llm.Thinking:
+		e.thought(&part)
+	case llm.Media:
+		e.media(&part)
+	case llm.ToolCall:
+		e.call(&part)
+	case llm.ToolResult:
+		e.result(&part)
+	case llm.Native:
+		e.Raw(part.Raw)
+	}
+}
+
+func (e *requestEncoder) words(t *llm.Text) {
+	e.Open('{')
+	e.text("type", "text")
+	e.Name("text")
+	e.String(t.Text)
+	e.citations(t.Citations)
+	e.cache(t.Cache)
+	e.Close('}')
+}
+
+// citations writes those of this dialect: others can't be checked by the vendor,
+// who refuses them.
+func (e *requestEncoder) citations(list []llm.Citation) {
+	open := false
+	for _, c := range list {
+		if c.Dialect != own || c.Raw == nil {
+			continue
+		}
+		if !open {
+			e.Name("citations")
+			e.Open('[')
+			open = true
+		}
+		e.Raw(c.Raw)
+	}
+	if open {
+		e.Close(']')
+	}
+}
+
+func (e *requestEncoder) thought(t *llm.Thinking) {
+	e.Open('{')
+	if t.Redacted {
+		e.text("type", "redacted_thinking")
+		e.text("data", t.Signature.Value)
+	} else {
+		e.text("type", "thinking")
+		e.Name("thinking")
+		e.String(t.Text)
+		e.text("signature", t.Signature.Value)
+	}
+	e.Close('}')
+}
+
+func (e *requestEncoder) call(c *llm.ToolCall) {
+	e.Open('{')
+	e.text("type", "tool_use")
+	e.text("id", e.callID(c.ID))
+	e.text("name", c.Name)
+	e.Name("input")
+	switch v := valueOf([]byte(c.Arguments)); {
+	case c.Custom:
+		e.Open('{')
+		e.Name(customInput)
+		e.String(c.Arguments)
+		e.Close('}')
+	case strings.TrimSpace(c.Arguments) == "":
+		e.Raw(emptyObject)
+	case v.Kind() == jsonedit.Object:
+		e.Raw(v.Raw())
+	default:
+		e.fail(dialect.Invalid(c.At, dialect.CodeValue, "the arguments of the call must be a JSON object"))
+		e.Null()
+	}
+	if e.own {
+		e.members(c.Extra)
+	}
+	e.cache(c.Cache)
+	e.Close('}')
+}
+
+var emptyObject = []byte("{}")
+
+// callID returns the id of a call in the letters that the protocol takes. Two
+// that differ stay so.
+// https://docs.claude.com/en/api/messages (tool_use.id: ^[a-zA-Z0-9_-]+$)
+func (e *requestEncoder) callID(id string) string {
+	if e.own || plainName(id) {
+		return id
+	}
+	if sent, ok := e.called[id]; ok {
+		return sent
+	}
+	if e.called == nil {
+		e.called, e.taken = map[string]string{}, map[string]bool{}
+	}
+	sent := plain(id)
+	if e.taken[sent] {
+		sent += "_" + strconv.Itoa(len(e.called))
+	}
+	e.called[id], e.taken[sent] = sent, true
+	return sent
+}
+
+func plainName(s string) bool { return s != "" && strings.IndexFunc(s, unplain) < 0 }
+
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unplain(r) {
+			return '_'
+		}
+		return r
+	}, s)
+	if s == "" {
+		return "call"
+	}
+	return s
+}
+
+func unplain(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+}
+
+func (e *requestEncoder) result(r *llm.ToolResult) {
+	e.Open('{')
+	e.text("type", "tool_result")
+	e.text("tool_use_id", e.callID(r.ID))
+	if parts := e.sendable(&llm.Message{Parts: r.Parts}); len(parts) > 0 {
+		e.Name("content")
+		e.content(parts)
+	}
+	if r.Failed {
+		e.Name("is_error")
+		e.Bool(true)
+	}
+	if e.own {
+		e.members(r.Extra)
+	}
+	e.cache(r.Cache)
+	e.Close('}')
+}

@@ -1,0 +1,275 @@
+package messages
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// EncodeResponse appends the body of a whole answer: its first choice, for the
+// protocol knows one.
+func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.Reply) []byte {
+	var choice llm.Choice
+	if len(r.Choices) > 0 {
+		choice = r.Choices[0]
+	}
+	e := answerEncoder{Builder: jsonedit.Append(dst), to: to}
+	e.Open('{')
+	e.head(messageID(r.ID, r.Dialect == own, to), modelName(r.Model, to))
+	e.Name("content")
+	e.Open('[')
+	for _, p := range choice.Parts {
+		e.part(p)
+	}
+	e.Close(']')
+	end := e.ending
+	end.stop, end.said, end.text = choice.Stop, choice.Said, choice.StopText
+	writeEnding(&e.Builder, &end)
+	extra := choice.Extra
+	if r.Dialect != own {
+		extra = ownExtra(extra)
+	}
+	for _, m := range extra {
+		if !strings.HasPrefix(m.Name, usagePrefix) {
+			e.Key(m.Name)
+			e.Raw(m.Value)
+		}
+	}
+	e.Name("usage")
+	writeUsage(&e.Builder, r.Usage, r.ServiceTier, extra)
+	e.Close('}')
+	return e.Bytes()
+}
+
+// answerNames are the extras of answers that are this dialect's. Streams don't
+// say whose extras they bring.
+var answerNames = []string{"container", "stop_details", "context_management", "diagnostics"}
+
+// ownExtra returns the extras of an answer that are this dialect's.
+func ownExtra(list []llm.Member) (extra []llm.Member) {
+	for _, m := range list {
+		if strings.HasPrefix(m.Name, usagePrefix) || contains(answerNames, m.Name) {
+			extra = append(extra, m)
+		}
+	}
+	return extra
+}
+
+// messageID is the id of an answer in the form that the protocol has.
+func messageID(id string, isOwn bool, to dialect.Reply) string {
+	switch {
+	case id == "":
+		return messagePrefix + to.ID
+	case isOwn, strings.HasPrefix(id, messagePrefix):
+		return id
+	}
+	for _, prefix := range [...]string{"chatcmpl-", "resp_"} {
+		if rest, ok := strings.CutPrefix(id, prefix); ok && rest != "" {
+			return messagePrefix + rest
+		}
+	}
+	return messagePrefix + id
+}
+
+const messagePrefix = "msg_"
+
+func modelName(name string, to dialect.Reply) string {
+	if to.Request == nil {
+		return name
+	}
+	return cmp.Or(name, to.Request.Model)
+}
+
+// answerEncoder writes the parts of a whole answer.
+type answerEncoder struct {
+	jsonedit.Builder
+	to     dialect.Reply
+	ending ending
+	calls  int
+}
+
+// head writes the members that begin a message.
+func (e *answerEncoder) head(id, model string) {
+	for _, m := range [...][2]string{{"id", id}, {"type", "message"}, {"role", "assistant"}, {"model", model}} {
+		e.Name(m[0])
+		e.String(m[1])
+	}
+}
+
+func writeEnding(b *jsonedit.Builder, e *ending) {
+	b.Name("stop_reason")
+	b.String(e.word())
+	b.Name("stop_sequence")
+	if e.text == "" {
+		b.Null()
+	} else {
+		b.String(e.text)
+	}
+}
+
+// part writes a part as blocks. What only another dialect knows has none.
+func (e *answerEncoder) part(p llm.Part) {
+	switch part := p.(type) {
+	case llm.Text:
+		openText(&e.Builder, part.Text)
+		if len(part.Citations) > 0 {
+			e.Name("citations")
+			e.Open('[')
+			for i := range part.Citations {
+				writeCitation(&e.Builder, &part.Citations[i])
+			}
+			e.Close(']')
+		}
+		e.Close('}')
+		if part.Signature.Value != "" {
+			writeRedacted(&e.Builder, part.Signature)
+		}
+	case llm.Refusal:
+		e.ending.refused = true
+		openText(&e.Builder, part.Text)
+		e.Close('}')
+	case llm.Thinking:
+		if part.Redacted {
+			writeRedacted(&e.Builder, part.Signature)
+		} else {
+			writeThinking(&e.Builder, part.Text, part.Signature)
+		}
+	case llm.ToolCall:
+		e.call(&part)
+	case llm.Media:
+		if shown(&part, e.to) {
+			writeMedia(&e.Builder, &part)
+		}
+	case llm.Native:
+		if part.Dialect == own {
+			e.Raw(part.Raw)
+		}
+	}
+}
+
+// call writes a call of a tool. Its signature stands in thinking before it.
+func (e *answerEncoder) call(c *llm.ToolCall) {
+	e.ending.called = true
+	if c.Signature.Value != "" {
+		writeThinking(&e.Builder, "", c.Signature)
+	}
+	openCall(&e.Builder, c, callID(c.ID, e.calls, e.to))
+	e.calls++
+	e.Name("input")
+	v := valueOf([]byte(c.Arguments))
+	switch {
+	case c.Custom || v.Kind() != jsonedit.Object && strings.TrimSpace(c.Arguments) != "":
+		e.Open('{') // the protocol has objects alone
+		e.Name(customInput)
+		e.String(c.Arguments)
+		e.Close('}')
+	case v.Kind() == jsonedit.Object:
+		e.Raw(v.Raw())
+	default:
+		e.Raw(emptyObject)
+	}
+	e.Close('}')
+}
+
+// callID is the id of a call. One without gets a name of its own.
+func callID(id string, n int, to dialect.Reply) string {
+	if id != "" {
+		return id
+	}
+	return "toolu_" + to.ID + strconv.Itoa(n)
+}
+
+func openText(b *jsonedit.Builder, text string) {
+	b.Open('{')
+	b.Name("type")
+	b.String("text")
+	b.Name("text")
+	b.String(text)
+}
+
+// openCall begins a call and leaves it open for its input.
+func openCall(b *jsonedit.Builder, c *llm.ToolCall, id string) {
+	b.Open('{')
+	b.Name("type")
+	b.String("tool_use")
+	b.Name("id")
+	b.String(id)
+	b.Name("name")
+	b.String(c.Name)
+	for _, m := range c.Extra {
+		if contains(callNames, m.Name) {
+			b.Key(m.Name)
+			b.Raw(m.Value)
+		}
+	}
+}
+
+// callNames are the extras of calls that are this dialect's.
+var callNames = []string{"caller", "toolset_name"}
+
+func writeThinking(b *jsonedit.Builder, text string, s llm.Signature) {
+	b.Open('{')
+	b.Name("type")
+	b.String("thinking")
+	b.Name("thinking")
+	b.String(text)
+	b.Name("signature")
+	b.String(dialect.MarkSignature(vendor, s))
+	b.Close('}')
+}
+
+func writeRedacted(b *jsonedit.Builder, s llm.Signature) {
+	b.Open('{')
+	b.Name("type")
+	b.String("redacted_thinking")
+	b.Name("data")
+	b.String(dialect.MarkSignature(vendor, s))
+	b.Close('}')
+}
+
+// writeCitation writes a citation as it stood, or as one of the web.
+func writeCitation(b *jsonedit.Builder, c *llm.Citation) {
+	if c.Dialect == own && c.Raw != nil {
+		b.Raw(c.Raw)
+		return
+	}
+	b.Open('{')
+	for _, m := range [...][2]string{
+		{"type", "web_search_result_location"}, {"url", c.URL}, {"title", c.Title}, {"cited_text", c.Text}, {"encrypted_index", ""},
+	} {
+		b.Name(m[0])
+		b.String(m[1])
+	}
+	b.Close('}')
+}
+
+// shown reports whether media of an answer are written: the protocol has none,
+// so they go beyond it.
+func shown(m *llm.Media, to dialect.Reply) bool {
+	return !to.Strict && (m.Kind == llm.Image || m.Kind == llm.Document) && (m.Data != "" || m.URL != "")
+}
+
+// writeMedia writes media in the form that requests have.
+func writeMedia(b *jsonedit.Builder, m *llm.Media) {
+	b.Open('{')
+	b.Name("type")
+	b.String(string(m.Kind))
+	b.Name("source")
+	b.Open('{')
+	members := [...][2]string{{"type", "base64"}, {"media_type", m.Type}, {"data", m.Data}}
+	if m.Data == "" {
+		members = [...][2]string{{"type", "url"}, {"media_type", m.Type}, {"url", m.URL}}
+	}
+	for _, member := range members {
+		if member[1] != "" {
+			b.Name(member[0])
+			b.String(member[1])
+		}
+	}
+	b.Close('}')
+	b.Close('}')
+}

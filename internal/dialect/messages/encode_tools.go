@@ -1,0 +1,354 @@
+package messages
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+const (
+	// customInput is the one argument of a function that stands for a tool which
+	// takes free text.
+	customInput = "input"
+	// answerTool is the forced tool whose arguments are the answer, where the
+	// target can't answer in the form of a schema.
+	answerTool = "json_response"
+)
+
+var (
+	customSchema = []byte(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
+	emptySchema  = []byte(`{"type":"object","properties":{}}`)
+)
+
+// toolset writes the tools and which of them the model must call.
+func (e *requestEncoder) toolset() {
+	before := e.Builder
+	e.Name("tools")
+	e.Open('[')
+	start := len(e.Bytes())
+	for i := range e.r.Tools {
+		if t := &e.r.Tools[i]; e.chosen(t) {
+			e.tool(t)
+		}
+	}
+	e.searchOptions()
+	if e.emulated() {
+		e.answerTool()
+	}
+	if len(e.Bytes()) == start {
+		e.Builder = before // nothing to choose from
+		if m := e.r.ToolChoice.Mode; m != "" && m != llm.ChoiceNone && m != llm.ChoiceAuto {
+			e.fates.Drop(llm.FieldToolChoice)
+		}
+		return
+	}
+	e.Close(']')
+	e.choose()
+}
+
+// chosen reports whether a tool is among those that the choice leaves.
+func (e *requestEncoder) chosen(t *llm.Tool) bool {
+	c := &e.r.ToolChoice
+	if c.Mode == llm.ChoiceTool || len(c.Names) == 0 || contains(c.Names, t.Name) {
+		return true
+	}
+	e.fates.Adapt(llm.FieldToolChoice, "only the tools that may be called are sent")
+	return false
+}
+
+func (e *requestEncoder) tool(t *llm.Tool) {
+	switch {
+	case t.Native != nil && t.Native.Dialect == own:
+		e.nativeTool(t, t.Native.Type, t.Native.Raw)
+	case t.Server != "":
+		e.serverTool(t)
+	case t.Native != nil:
+		e.namedTool(t)
+	default:
+		e.function(t)
+	}
+}
+
+// nativeTool writes a tool of a versioned type as it stands, unless the host
+// does not know it.
+func (e *requestEncoder) nativeTool(t *llm.Tool, kind string, raw []byte) {
+	if !e.host.knows(kind) {
+		e.fates.DropNamed(t.At)
+		return
+	}
+	e.Raw(raw)
+	e.toolBeta(kind)
+}
+
+func (e *requestEncoder) toolBeta(kind string) {
+	if feature := e.host.betaOf(kind); e.host.betas != nil && feature != "" {
+		e.betas = merge(e.betas, []string{feature})
+	} else {
+		e.need(feature)
+	}
+}
+
+// serverTools are the versions that stand for tools of other vendors.
+var serverTools = map[llm.ServerTool]string{
+	llm.WebSearch: "web_search_20250305", llm.WebFetch: "web_fetch_20250910", llm.CodeExecution: "code_execution_20250825",
+}
+
+// serverTool writes this vendor's tool for another's, with what both know.
+func (e *requestEncoder) serverTool(t *llm.Tool) {
+	kind := serverTools[t.Server]
+	if kind == "" || !e.host.knows(kind) {
+		e.fates.DropNamed(t.At)
+		return
+	}
+	e.fates.AdaptNamed(t.At, kind)
+	var options jsonedit.Value
+	if t.Native != nil {
+		options = valueOf(t.Native.Raw)
+	}
+	e.writeServerTool(t.Server, kind, options)
+}
+
+func (e *requestEncoder) writeServerTool(tool llm.ServerTool, kind string, options jsonedit.Value) {
+	e.Open('{')
+	e.text("type", kind)
+	e.text("name", string(tool))
+	if tool == llm.WebSearch {
+		e.searchIn(options)
+	}
+	e.Close('}')
+	e.toolBeta(kind)
+}
+
+// searchIn carries where to search, as clients of the responses and chat
+// dialects say it.
+func (e *requestEncoder) searchIn(options jsonedit.Value) {
+	filters, _ := options.Get("filters")
+	if domains, ok := filters.Get("allowed_domains"); ok && domains.Kind() == jsonedit.Array {
+		e.Name("allowed_domains")
+		e.Raw(domains.Raw())
+	}
+	location, _ := options.Get("user_location")
+	if inner, ok := location.Get("approximate"); ok {
+		location = inner
+	}
+	if location.Kind() != jsonedit.Object {
+		return
+	}
+	e.Name("user_location")
+	e.Open('{')
+	e.text("type", "approximate")
+	f := fieldsOf(location)
+	for _, name := range [...]string{"city", "region", "country", "timezone"} {
+		e.text(name, f.word(name))
+	}
+	e.Close('}')
+}
+
+// searchOptions writes the tool that a client of the chat dialect asks for with
+// web_search_options.
+func (e *requestEncoder) searchOptions() {
+	raw := e.r.Parameter("web_search_options")
+	if e.own || raw == nil || valueOf(raw).IsNull() {
+		return
+	}
+	kind := serverTools[llm.WebSearch]
+	if !e.host.knows(kind) {
+		e.fates.DropNamed("web_search_options")
+		return
+	}
+	e.fates.AdaptNamed("web_search_options", kind)
+	e.writeServerTool(llm.WebSearch, kind, valueOf(raw))
+}
+
+// namedTool writes a tool of this vendor that a client of another dialect named:
+// as it is here, or as {"type":"computer","computer":{"name":"computer_20250124",…}}.
+func (e *requestEncoder) namedTool(t *llm.Tool) {
+	n := t.Native
+	if versioned(n.Type) {
+		e.nativeTool(t, n.Type, n.Raw)
+		return
+	}
+	inner, _ := valueOf(n.Raw).Get(n.Type)
+	f := fieldsOf(inner)
+	kind := f.word("name")
+	if !versioned(kind) || !e.host.knows(kind) {
+		e.fates.DropNamed(t.At)
+		return
+	}
+	e.Open('{')
+	e.text("type", kind)
+	e.text("name", n.Type)
+	e.members(f.rest("name", "type"))
+	e.cache(t.Cache)
+	e.Close('}')
+	e.toolBeta(kind)
+}
+
+// versions begin the types of this vendor's tools.
+var versions = []string{
+	"web_search_2", "web_fetch_2", "code_execution_2", "computer_", "browser_toolset_", "bash_2", "text_editor_2",
+	"memory_2", "tool_search_tool_", "advisor_2", "mcp_toolset",
+}
+
+func versioned(kind string) bool {
+	for _, v := range versions {
+		if strings.HasPrefix(kind, v) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *requestEncoder) function(t *llm.Tool) {
+	if !e.own && (!plainName(t.Name) || len(t.Name) > maxName) {
+		e.fail(dialect.Unsupported(t.At, e.to, "the name of a tool has 1 to %d letters, digits, _ and -", maxName))
+	}
+	e.Open('{')
+	e.Name("name")
+	e.String(t.Name)
+	e.text("description", t.Description)
+	e.Name("input_schema")
+	switch {
+	case t.Custom:
+		e.Raw(customSchema)
+		if t.Grammar != nil {
+			e.fates.AdaptNamed(t.At, "a function of one text, without its grammar")
+		} else {
+			e.fates.AdaptNamed(t.At, "a function of one text")
+		}
+	case t.Schema == nil:
+		e.Raw(emptySchema)
+	case e.own:
+		e.Raw(t.Schema)
+	default:
+		e.schema(t)
+	}
+	e.strict(t)
+	e.toolExtra(t)
+	e.cache(t.Cache)
+	e.Close('}')
+}
+
+// schema writes a schema of arguments, an object with properties at least.
+func (e *requestEncoder) schema(t *llm.Tool) {
+	v := valueOf(t.Schema)
+	f := fieldsOf(v)
+	kind, properties := f.get("type"), f.get("properties")
+	if v.Kind() != jsonedit.Object || !kind.IsNull() && f.word("type") != "object" {
+		e.fail(dialect.Invalid(t.At, dialect.CodeValue, "the schema of a tool must be that of an object"))
+		e.Null()
+		return
+	}
+	if !kind.IsNull() && !properties.IsNull() {
+		e.Raw(v.Raw())
+		return
+	}
+	e.Open('{')
+	e.text("type", "object")
+	if properties.IsNull() {
+		e.Name("properties")
+		e.Raw(emptyObject)
+	}
+	for _, m := range f {
+		if m.name != "type" && (m.name != "properties" || !properties.IsNull()) {
+			e.Key(m.name)
+			e.Raw(m.value.Raw())
+		}
+	}
+	e.Close('}')
+}
+
+// strict asks that arguments follow the schema, which takes a model that can,
+// and a schema within what such models know.
+func (e *requestEncoder) strict(t *llm.Tool) {
+	switch {
+	case t.Strict == nil || !*t.Strict && !e.own:
+	case !e.formats || !e.own && (t.Custom || !strictSchema(t.Schema)):
+		e.fates.DropNamed(t.At + ".strict")
+	default:
+		e.Name("strict")
+		e.Bool(*t.Strict)
+	}
+}
+
+// toolExtras are the members of tools that clients of other dialects send for
+// this one.
+var toolExtras = []string{"defer_loading", "allowed_callers", "input_examples", "eager_input_streaming"}
+
+func (e *requestEncoder) toolExtra(t *llm.Tool) {
+	for _, m := range t.Extra {
+		known := contains(toolExtras, m.Name)
+		switch {
+		case m.Name == "eager_input_streaming" && e.host.noEager:
+			e.betas = merge(e.betas, []string{"fine-grained-tool-streaming-2025-05-14"})
+			continue
+		case !e.own && !known:
+			continue
+		case known && m.Name != "eager_input_streaming":
+			e.need("advanced-tool-use-2025-11-20")
+		}
+		e.Key(m.Name)
+		e.Raw(m.Value)
+	}
+}
+
+// choose writes which tools the model must call, and whether one at a time.
+func (e *requestEncoder) choose() {
+	c := &e.r.ToolChoice
+	kind, name := e.choice()
+	single := e.r.ParallelTools != nil && !*e.r.ParallelTools || e.emulated()
+	if c.Raw != nil && e.own && kind == "" {
+		e.Name("tool_choice")
+		e.Raw(c.Raw)
+		return
+	}
+	if kind == "" && single {
+		kind = "auto"
+	}
+	if kind == "" {
+		return
+	}
+	e.Name("tool_choice")
+	e.Open('{')
+	e.text("type", kind)
+	e.text("name", name)
+	switch {
+	case kind == "none" || !single && (!e.own || e.r.ParallelTools == nil):
+	case !e.host.oneChoice:
+		e.Name("disable_parallel_tool_use")
+		e.Bool(single)
+	case single && e.r.ParallelTools != nil:
+		e.fates.Drop(llm.FieldParallelTools)
+	}
+	e.Close('}')
+}
+
+// choice returns the type of the choice and the tool that must be called.
+func (e *requestEncoder) choice() (kind, name string) {
+	c := &e.r.ToolChoice
+	if e.emulated() {
+		if c.Mode == llm.ChoiceTool || c.Mode == llm.ChoiceRequired {
+			return "any", ""
+		}
+		if len(e.r.Tools) > 0 && c.Mode != llm.ChoiceNone {
+			return "any", ""
+		}
+		return "tool", answerTool
+	}
+	forced := c.Mode == llm.ChoiceRequired || c.Mode == llm.ChoiceTool
+	if forced && !e.own && e.thinking.active() {
+		e.fates.Adapt(llm.FieldToolChoice, "auto, for the model thinks")
+		return "auto", ""
+	}
+	for word, mode := range choices {
+		if mode == c.Mode {
+			kind = word
+		}
+	}
+	if c.Mode == llm.ChoiceTool && len(c.Names) > 0 {
+		name = c.Names[0]
+	}
+	return kind, name
+}

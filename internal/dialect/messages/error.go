@@ -1,0 +1,142 @@
+package messages
+
+import (
+	"net/http"
+	"strconv"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+// Error returns the body of e for an answer that has not begun.
+func (Dialect) Error(e *apierr.Error) []byte { return appendFailure(nil, e) }
+
+// ErrorEvent appends e as the event of that name, which clients raise as an
+// error.
+func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
+	dst = append(dst, "event: error\ndata: "...)
+	dst = appendFailure(dst, e)
+	return append(dst, "\n\n"...)
+}
+
+// appendFailure writes the protocol's error, with the parameter and the code of
+// the gateway beside the message.
+func appendFailure(dst []byte, e *apierr.Error) []byte {
+	b := jsonedit.Append(dst)
+	openFailure(&b, wordFor(e.Status()), e.Message)
+	if e.Param != "" {
+		b.Name("param")
+		b.String(e.Param)
+	}
+	b.Name("code")
+	b.String(e.CodeOrDefault())
+	b.Name("source")
+	b.String("gateway")
+	b.Close('}')
+	b.Close('}')
+	return b.Bytes()
+}
+
+// openFailure begins an error and leaves both of its objects open.
+func openFailure(b *jsonedit.Builder, word, message string) {
+	b.Open('{')
+	b.Name("type")
+	b.String("error")
+	b.Name("error")
+	b.Open('{')
+	b.Name("type")
+	b.String(word)
+	b.Name("message")
+	b.String(message)
+}
+
+// errorWords are the types of errors by status.
+// https://docs.claude.com/en/api/errors
+var errorWords = map[int]string{
+	http.StatusUnauthorized:          "authentication_error",
+	http.StatusPaymentRequired:       "billing_error",
+	http.StatusForbidden:             "permission_error",
+	http.StatusNotFound:              "not_found_error",
+	http.StatusRequestTimeout:        "timeout_error",
+	http.StatusPreconditionFailed:    "billing_error", // the budget is spent
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:       "rate_limit_error",
+	http.StatusServiceUnavailable:    "overloaded_error",
+	http.StatusGatewayTimeout:        "timeout_error",
+	http.StatusNotImplemented:        "invalid_request_error", // the target can't do it
+	statusDenied:                     "permission_error",
+	statusOverloaded:                 "overloaded_error",
+}
+
+const (
+	statusDenied     = 446 // by a guardrail
+	statusOverloaded = 529
+)
+
+func wordFor(status int) string {
+	if word, ok := errorWords[status]; ok {
+		return word
+	}
+	if status >= 500 {
+		return "api_error"
+	}
+	return "invalid_request_error"
+}
+
+// ProviderError appends the body that tells a client of a provider's error. An
+// error of this dialect stays as it is, but that "source" is put into it and
+// "provider" beside it. Any other body becomes one whose message says which
+// provider answered what, with the beginning of the text it sent.
+func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
+	var d jsonedit.Doc
+	if d.Scan(body) == nil {
+		if marked := markedError(&d); marked != nil {
+			id := jsonedit.AppendString(nil, provider)
+			return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
+		}
+	}
+	message := provider + " answered " + strconv.Itoa(status)
+	if text := dialect.Spoken(body); text != "" {
+		message += ": " + text
+	} else {
+		message += " with an empty body"
+	}
+	b := jsonedit.Append(dst)
+	openFailure(&b, wordFor(status), message)
+	b.Name("source")
+	b.String("provider")
+	b.Close('}')
+	b.Name("provider")
+	b.String(provider)
+	b.Close('}')
+	return b.Bytes()
+}
+
+// markedError returns the error object of a body of this dialect with its
+// source, nil for a body of another.
+func markedError(d *jsonedit.Doc) []byte {
+	kind, _ := d.Find("type")
+	if word, _ := kind.Text(); word != "error" {
+		return nil
+	}
+	inner, _ := d.Find("error")
+	if inner.Kind() != jsonedit.Object || fieldsOf(inner).word("type") == "" {
+		return nil
+	}
+	marked, err := jsonedit.Set(nil, inner.Raw(), sourcePath, []byte(`"provider"`))
+	if err != nil {
+		return nil
+	}
+	return marked
+}
+
+var sourcePath = mustPath("source")
+
+func mustPath(s string) jsonedit.Path {
+	p, err := jsonedit.ParsePath(s)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}

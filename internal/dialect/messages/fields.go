@@ -1,0 +1,199 @@
+package messages
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// fields are the members of an object, read in one pass.
+type fields []field
+
+type field struct {
+	name  string
+	value jsonedit.Value
+}
+
+func fieldsOf(v jsonedit.Value) fields {
+	f := make(fields, 0, 8)
+	for k, value := range v.Fields() {
+		f = append(f, field{k.String(), value})
+	}
+	return f
+}
+
+// get returns a member by name, null when it is not there. Of a name that
+// stands twice the last counts.
+func (f fields) get(name string) jsonedit.Value {
+	for i := len(f) - 1; i >= 0; i-- {
+		if f[i].name == name {
+			return f[i].value
+		}
+	}
+	return jsonedit.Value{}
+}
+
+// word is the text of a member, empty when it is none.
+func (f fields) word(name string) string {
+	text, _ := f.get(name).Text()
+	return text
+}
+
+// rest returns the members that are neither known nor null. Of a name that
+// stands twice the last counts.
+func (f fields) rest(known ...string) (list []llm.Member) {
+	at := make(map[string]int)
+	for _, m := range f {
+		if m.value.IsNull() || slices.Contains(known, m.name) {
+			continue
+		}
+		if i, twice := at[m.name]; twice {
+			list[i].Value = m.value.Raw()
+			continue
+		}
+		at[m.name] = len(list)
+		list = append(list, llm.Member{Name: m.name, Value: m.value.Raw()})
+	}
+	return list
+}
+
+// maxMembers is how many members one by one set may come to; real ones are few.
+const maxMembers = 64
+
+// setMember puts a member into the place of one of its name, or at the end of a
+// list that is not too long for it.
+func setMember(list []llm.Member, name string, value json.RawMessage) []llm.Member {
+	for i := range list {
+		if list[i].Name == name {
+			list[i].Value = value
+			return list
+		}
+	}
+	if len(list) >= maxMembers {
+		return list
+	}
+	return append(list, llm.Member{Name: name, Value: value})
+}
+
+// member returns the value of a member, nil when there is none.
+func member(list []llm.Member, name string) json.RawMessage {
+	for _, m := range list {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// valueOf returns a view of JSON that was read before; what is none is null.
+func valueOf(raw []byte) jsonedit.Value {
+	v, err := jsonedit.ParseValue(raw)
+	if err != nil {
+		return jsonedit.Value{}
+	}
+	return v
+}
+
+// reader reads the values of a request. It keeps the first thing that is wrong.
+type reader struct{ err *apierr.Error }
+
+func (r *reader) refuse(path, code, format string, args ...any) {
+	if r.err == nil {
+		r.err = dialect.Invalid(path, code, format, args...)
+	}
+}
+
+func (r *reader) missing(path, what string) {
+	r.refuse(path, dialect.CodeMissing, "is required: send %s", what)
+}
+
+func (r *reader) wrong(path, want string, v jsonedit.Value) {
+	r.refuse(path, dialect.CodeType, "must be %s, not %s", want, describe(v))
+}
+
+// text reads a string; null is none.
+func (r *reader) text(path string, v jsonedit.Value) string {
+	text, ok := v.Text()
+	if !ok && !v.IsNull() {
+		r.wrong(path, "a string", v)
+	}
+	return text
+}
+
+// need reads a string that must be there.
+func (r *reader) need(path string, v jsonedit.Value) string {
+	if v.IsNull() {
+		r.missing(path, "a string")
+	}
+	return r.text(path, v)
+}
+
+func (r *reader) integer(path string, v jsonedit.Value) *int64 {
+	n, ok := v.Int()
+	if !ok {
+		r.wrong(path, "an integer", v)
+	}
+	return &n
+}
+
+func (r *reader) number(path string, v jsonedit.Value) *float64 {
+	f, ok := v.Float()
+	if !ok {
+		r.wrong(path, "a number", v)
+	}
+	return &f
+}
+
+func (r *reader) boolean(path string, v jsonedit.Value) bool {
+	is, ok := v.Bool()
+	if !ok && !v.IsNull() {
+		r.wrong(path, "true or false", v)
+	}
+	return is
+}
+
+// object reads the members of an object, none of anything else.
+func (r *reader) object(path string, v jsonedit.Value) fields {
+	if v.Kind() != jsonedit.Object {
+		r.wrong(path, "an object", v)
+		return nil
+	}
+	return fieldsOf(v)
+}
+
+// list checks that v is an array.
+func (r *reader) list(path string, v jsonedit.Value) bool {
+	if v.Kind() != jsonedit.Array {
+		r.wrong(path, "an array", v)
+		return false
+	}
+	return true
+}
+
+func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+const maxShown = 32 // bytes of a value that a message repeats
+
+// describe says what a value is. Numbers and literals are repeated when short;
+// what may be content is named by its kind alone.
+func describe(v jsonedit.Value) string {
+	switch v.Kind() {
+	case jsonedit.String:
+		return "a string"
+	case jsonedit.Array:
+		return "an array"
+	case jsonedit.Object:
+		return "an object"
+	case jsonedit.Null:
+		return "null"
+	}
+	if len(v.Raw()) > maxShown {
+		return "a number of " + strconv.Itoa(len(v.Raw())) + " characters"
+	}
+	return string(v.Raw())
+}

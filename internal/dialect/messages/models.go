@@ -1,0 +1,59 @@
+package messages
+
+import "strings"
+
+// model is what a family of models can do.
+type model struct {
+	match     string // what names of the family contain
+	maxTokens int64  // the longest answer
+	formats   bool   // answers in the form of a schema, and strict tools
+	thinks    bool
+	adaptive  bool // decides itself how much to think
+	fixed     bool // takes neither sampling parameters nor a budget of thinking
+	xhigh     bool // knows the effort xhigh
+	effort    bool // takes an effort beside a budget, as a beta
+	calm      bool // without thinking takes no effort above high
+}
+
+// models is the first that matches. A name of the vendor that is not here is of
+// a newer family.
+// https://docs.claude.com/en/docs/about-claude/models/overview
+var models = []model{
+	{match: "opus-5", maxTokens: 128000, formats: true, thinks: true, adaptive: true, fixed: true, xhigh: true, calm: true},
+	{match: "opus-4-8", maxTokens: 128000, formats: true, thinks: true, adaptive: true, fixed: true, xhigh: true},
+	{match: "opus-4-7", maxTokens: 128000, formats: true, thinks: true, adaptive: true, fixed: true, xhigh: true},
+	{match: "fable-5", maxTokens: 128000, formats: true, thinks: true, adaptive: true, fixed: true, xhigh: true},
+	{match: "sonnet-5", maxTokens: 128000, formats: true, thinks: true, adaptive: true, fixed: true, xhigh: true},
+	{match: "sonnet-4-6", maxTokens: 128000, formats: true, thinks: true, adaptive: true},
+	{match: "opus-4-6", maxTokens: 128000, formats: true, thinks: true, adaptive: true},
+	{match: "opus-4-5", maxTokens: 64000, formats: true, thinks: true, effort: true},
+	{match: "sonnet-4-5", maxTokens: 64000, formats: true, thinks: true},
+	{match: "haiku-4-5", maxTokens: 64000, formats: true, thinks: true},
+	{match: "opus-4-1", maxTokens: 32000, formats: true, thinks: true},
+	{match: "sonnet-4", maxTokens: 64000, thinks: true},
+	{match: "opus-4", maxTokens: 32000, thinks: true},
+	{match: "claude-3-7", maxTokens: 64000, thinks: true},
+	{match: "claude-3-5", maxTokens: 8192},
+	{match: "claude-3", maxTokens: 4096},
+	{match: "claude-2", maxTokens: 4096},
+	{match: "claude-v2", maxTokens: 4096},
+	{match: "claude-instant", maxTokens: 4096},
+	{match: "claude", maxTokens: 128000, formats: true, thinks: true, adaptive: true, fixed: true, xhigh: true, calm: true},
+}
+
+// foreign is a model of another vendor that is offered in this protocol.
+var foreign = model{maxTokens: 8192, thinks: true}
+
+// modelOf returns what a model can do.
+func modelOf(name string) model {
+	name = strings.ReplaceAll(strings.ToLower(name), ".", "-")
+	for _, m := range models {
+		if i := strings.Index(name, m.match); i >= 0 && !digitAt(name, i+len(m.match)) {
+			return m
+		}
+	}
+	return foreign
+}
+
+// digitAt keeps opus-4-1 from matching opus-4-10.
+func digitAt(s string, i int) bool { return i < len(s) && s[i]-'0' <= 9 }

@@ -1,0 +1,104 @@
+package messages
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// outputPrefix begins the extras that are members of output_config.
+const outputPrefix = "output_config."
+
+// emulates reports whether the answer to r comes as the arguments of a forced
+// tool, because the target can't answer in the form of a schema.
+func emulates(r *llm.Request, to dialect.Target) bool {
+	if r == nil || r.Format.Kind != llm.FormatSchema {
+		return false
+	}
+	m, h := modelOf(to.Model), hosts[to.Provider]
+	return !m.formats || h.noFormats || h.noNewFormats && m.fixed
+}
+
+func (e *requestEncoder) emulated() bool { return e.r.Format.Kind == llm.FormatSchema && !e.formats }
+
+// output writes output_config: effort, form, and what else was in it.
+func (e *requestEncoder) output() {
+	from := fieldsOf(valueOf(e.r.Parameter("output_config")))
+	list := from.rest()
+	if e.effort != "" && member(list, "effort") == nil {
+		list = setMember(list, "effort", jsonedit.AppendString(nil, e.effort))
+		if e.model.effort {
+			e.need("effort-2025-11-24")
+		}
+	}
+	if format := e.format(); format != nil {
+		list = setMember(list, "format", format)
+	}
+	for _, m := range e.r.Extra {
+		if name, ok := strings.CutPrefix(m.Name, outputPrefix); ok && e.own {
+			list = append(list, llm.Member{Name: name, Value: m.Value})
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	e.Name("output_config")
+	e.Open('{')
+	e.members(list)
+	e.Close('}')
+}
+
+// format returns the form of the answer for output_config, nil when there is
+// none.
+func (e *requestEncoder) format() []byte {
+	f := &e.r.Format
+	if f.Kind != llm.FormatSchema || e.emulated() {
+		return nil
+	}
+	schema := f.Schema
+	if !e.own {
+		v := valueOf(f.Schema)
+		if v.Kind() != jsonedit.Object {
+			e.fail(dialect.Invalid(e.r.NameOf(llm.FieldFormat), dialect.CodeValue, "the schema must be an object"))
+			return nil
+		}
+		fitted, lost := fitSchema(v)
+		if schema = fitted; lost {
+			e.fates.Adapt(llm.FieldFormat, "limits of values are said in descriptions")
+		}
+	}
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("type")
+	b.String("json_schema")
+	if e.own && f.Name != "" {
+		b.Name("name")
+		b.String(f.Name)
+	}
+	b.Name("schema")
+	b.Raw(schema)
+	b.Close('}')
+	return b.Bytes()
+}
+
+// jsonHint asks in words for what the protocol has no parameter for.
+func (e *requestEncoder) jsonHint() string {
+	if e.r.Format.Kind != llm.FormatJSON {
+		return ""
+	}
+	e.fates.Adapt(llm.FieldFormat, "asked for in words")
+	return "Answer with one valid JSON object and nothing else: no words before or after it, no code fence."
+}
+
+// answerTool writes the tool whose arguments are the answer.
+func (e *requestEncoder) answerTool() {
+	f := &e.r.Format
+	e.fates.Adapt(llm.FieldFormat, "forced tool")
+	description := f.Description
+	if description == "" {
+		description = "Give your answer with this tool."
+	}
+	e.function(&llm.Tool{Name: answerTool, Description: description, Schema: f.Schema, At: e.r.NameOf(llm.FieldFormat)})
+}

@@ -1,0 +1,144 @@
+package messages
+
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/sse"
+)
+
+// NewTap returns a tap for one answer to op.
+func (Dialect) NewTap(op api.Operation) dialect.Tap { return &tap{op: op} }
+
+// tap reads answers in one pass each. Once content has come, the events that
+// bring more of it are told by their name and not read at all.
+type tap struct {
+	op     api.Operation
+	seen   dialect.Seen
+	counts counts
+}
+
+// Seen returns what was read so far.
+func (t *tap) Seen() *dialect.Seen {
+	t.seen.Usage = t.counts.usage()
+	return &t.seen
+}
+
+// Body reads a whole answer: a message, or a count of tokens.
+func (t *tap) Body(b []byte) {
+	v, err := jsonedit.ParseValue(b)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return
+	}
+	for k, value := range v.Fields() {
+		switch {
+		case k.Is("content"):
+			for range value.Elements() {
+				t.seen.Begun = true
+				break
+			}
+		case k.Is("input_tokens"): // of a count
+			t.counts.take(value, &t.counts.input)
+			t.seen.Begun, t.seen.Finished = true, true
+		case k.Is("error"):
+			t.fail(value)
+		default:
+			t.member(k, value)
+		}
+	}
+}
+
+// member reads a member of a message that streams have too.
+func (t *tap) member(k jsonedit.Key, v jsonedit.Value) {
+	switch {
+	case k.Is("model"):
+		if text, ok := v.Text(); ok && t.seen.Model == "" {
+			t.seen.Model = text
+		}
+	case k.Is("stop_reason"):
+		if text, ok := v.Text(); ok && text != "" {
+			t.seen.Finish, t.seen.Finished = text, true
+		}
+	case k.Is("usage"):
+		t.counts.read(v)
+	}
+}
+
+func (t *tap) fail(v jsonedit.Value) {
+	if v.IsNull() || t.seen.Failed != "" {
+		return
+	}
+	if t.seen.Failed = dialect.Spoken(v.Raw()); t.seen.Failed == "" {
+		t.seen.Failed = "the provider reported an error without a message"
+	}
+}
+
+// Event reads one event of a streamed answer.
+func (t *tap) Event(ev sse.Event) {
+	if t.seen.Begun && silent(ev.Type) || len(ev.Data) == 0 {
+		return
+	}
+	v, err := jsonedit.ParseValue(ev.Data)
+	if err != nil {
+		return
+	}
+	var e event
+	e.read(v)
+	switch string(e.kind) {
+	case "message_start":
+		t.members(e.message)
+	case "content_block_start":
+		t.begin(e.block)
+	case "content_block_delta":
+		t.begun(e.delta)
+	case "message_delta":
+		t.members(e.delta)
+		t.counts.read(e.usage)
+	case "message_stop":
+		t.seen.Terminated = true
+	case "error":
+		t.fail(e.err)
+	}
+}
+
+// silent reports whether an event of that name has nothing for the books.
+func silent(name []byte) bool {
+	switch string(name) {
+	case "content_block_delta", "content_block_stop", "ping":
+		return true
+	}
+	return false
+}
+
+func (t *tap) members(v jsonedit.Value) {
+	for k, value := range v.Fields() {
+		t.member(k, value)
+	}
+}
+
+// begin reads the start of a block. Words follow it; all else is content as it
+// stands. A fallback tells which model goes on.
+func (t *tap) begin(block jsonedit.Value) {
+	kind, _ := inside(block, "type").Text()
+	switch kind {
+	case "text", "thinking":
+		t.begun(block)
+	case "fallback":
+		if model, ok := inside(inside(block, "to"), "model").Text(); ok {
+			t.seen.Model = model
+		}
+	default:
+		t.seen.Begun = t.seen.Begun || kind != ""
+	}
+}
+
+// begun looks for the first word.
+func (t *tap) begun(v jsonedit.Value) {
+	for k, value := range v.Fields() {
+		if k.Is("type") || t.seen.Begun {
+			continue
+		}
+		text, ok := value.TextBytes()
+		t.seen.Begun = ok && len(text) > 0 || value.Kind() == jsonedit.Object
+	}
+}
