@@ -5,5 +5,45 @@
 // to the provider table and the pipeline.
 package cohere
 
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
 // Dialect is the dialect as providers see it.
 type Dialect struct{}
+
+var (
+	_ dialect.ProviderCodec = Dialect{}
+	_ dialect.Former        = Dialect{}
+)
+
+const name = string(api.DialectCohere)
+
+// EncodeRequest appends the body of a request to /v2/chat.
+// https://docs.cohere.com/reference/chat
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+	return encodeRequest(dst, r, to)
+}
+
+// DecodeResponse reads a whole answer.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+	return decodeResponse(body, r, to)
+}
+
+// NewDecoder returns a decoder for one streamed answer.
+func (Dialect) NewDecoder(r *llm.Request, to dialect.Target) dialect.StreamDecoder {
+	return newDecoder(r, to)
+}
+
+// Form returns the translation of embeddings and of rerank.
+func (Dialect) Form(op api.Operation, _ dialect.Target) (dialect.Form, bool) {
+	switch op {
+	case api.Embeddings:
+		return dialect.Form{Request: embedRequest, Response: embedResponse}, true
+	case api.Rerank:
+		return dialect.Form{Request: rerankRequest, Response: rerankResponse}, true
+	}
+	return dialect.Form{}, false
+}

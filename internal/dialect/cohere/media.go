@@ -1,0 +1,210 @@
+package cohere
+
+import (
+	"encoding/base64"
+	"strings"
+	"unicode/utf8"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// image writes an image, and refuses what Cohere's models can't see.
+// https://docs.cohere.com/docs/image-inputs
+func (e *encoder) image(m *llm.Media) error {
+	path := at(m.At, "messages")
+	e.uncached(m.Cache)
+	url := m.URL
+	switch {
+	case m.Kind != llm.Image:
+		return dialect.Unsupported(path, e.to, "%s", m.Kind)
+	case m.Data != "":
+		url = "data:" + at(m.Type, "image/png") + ";base64," + m.Data
+	case url == "":
+		return dialect.Unsupported(path, e.to, "an image that was uploaded elsewhere")
+	case !strings.HasPrefix(url, "http"):
+		return dialect.Unsupported(path, e.to, "an image that is not at an https address")
+	}
+	e.Open('{')
+	e.Name("type")
+	e.String("image_url")
+	e.Name("image_url")
+	e.Open('{')
+	e.Name("url")
+	e.String(url)
+	switch m.Detail {
+	case "low", "high", "auto":
+		e.Name("detail")
+		e.String(m.Detail)
+	case "":
+	default:
+		e.fates.DropNamed(path + ".detail")
+	}
+	e.Close('}')
+	e.Close('}')
+	return nil
+}
+
+// document moves a document of text to the list beside the messages. It is
+// false for other parts.
+// https://docs.cohere.com/docs/retrieval-augmented-generation-rag
+func (e *encoder) document(p llm.Part) (bool, error) {
+	m, ok := p.(llm.Media)
+	if !ok || m.Kind != llm.Document {
+		return false, nil
+	}
+	text, err := e.documentText(&m)
+	if err != nil {
+		return false, err
+	}
+	e.uncached(m.Cache)
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	appendData(&b, &m, text)
+	b.Close('}')
+	e.documents = append(e.documents, b.Bytes())
+	e.fates.AdaptNamed(at(m.At, "messages"), "documents")
+	return true, nil
+}
+
+// appendData writes the member that holds a document.
+func appendData(b *jsonedit.Builder, m *llm.Media, text string) {
+	b.Name("data")
+	b.Open('{')
+	b.Name("text")
+	b.String(text)
+	if m.Name != "" {
+		b.Name("title")
+		b.String(m.Name)
+	}
+	if m.Context != "" {
+		b.Name("context")
+		b.String(m.Context)
+	}
+	b.Close('}')
+}
+
+// documentText returns the words of a document, and refuses one that is not
+// text.
+func (e *encoder) documentText(m *llm.Media) (string, error) {
+	path := at(m.At, "messages")
+	switch {
+	case m.Text != "":
+		return m.Text, nil
+	case m.Parts != nil:
+		return e.partsText(m, path)
+	case m.Data != "" && textual(m.Type):
+		b, err := decodeBase64(m.Data)
+		if err != nil || !utf8.Valid(b) {
+			return "", dialect.Invalid(path, dialect.CodeValue, "must be text in UTF-8, as base64")
+		}
+		return string(b), nil
+	}
+	return "", e.notText(path)
+}
+
+func (e *encoder) partsText(m *llm.Media, path string) (string, error) {
+	var lines []string
+	for _, p := range m.Parts {
+		text, ok := p.(llm.Text)
+		if !ok {
+			return "", e.notText(path)
+		}
+		lines = append(lines, text.Text)
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+func (e *encoder) notText(path string) *apierr.Error {
+	return dialect.Unsupported(path, e.to, "a document that is not given as text")
+}
+
+func textual(mime string) bool {
+	return strings.HasPrefix(mime, "text/") || mime == "application/json" || mime == "application/xml"
+}
+
+func decodeBase64(data string) ([]byte, error) {
+	encoding := base64.RawStdEncoding
+	if strings.ContainsAny(data, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	return encoding.DecodeString(strings.TrimRight(data, "="))
+}
+
+// result writes the result of a tool as a message of its own.
+func (e *encoder) result(t *llm.ToolResult) error {
+	e.uncached(t.Cache)
+	e.Open('{')
+	e.Name("role")
+	e.String("tool")
+	e.Name("tool_call_id")
+	e.String(t.ID)
+	e.Name("content")
+	text, ok := onlyText(t.Parts)
+	if t.Failed {
+		e.fates.AdaptNamed(at(t.At, "messages"), "the error is told in words")
+	}
+	if ok || len(t.Parts) == 0 {
+		e.uncached(text.Cache)
+		e.String(told(t, text.Text))
+	} else if err := e.resultBlocks(t); err != nil {
+		return err
+	}
+	e.Close('}')
+	return nil
+}
+
+// resultBlocks writes each piece of a result as a document, which the model can
+// cite.
+func (e *encoder) resultBlocks(t *llm.ToolResult) error {
+	e.Open('[')
+	first := true
+	for _, p := range t.Parts {
+		m, isMedia := p.(llm.Media)
+		if isMedia && m.Kind != llm.Document {
+			return dialect.Unsupported(at(m.At, at(t.At, "messages")), e.to, "%s in the result of a tool", m.Kind)
+		}
+		if native, ok := p.(llm.Native); ok {
+			if native.Dialect == name {
+				e.Raw(native.Raw)
+			}
+			continue
+		}
+		e.Open('{')
+		e.Name("type")
+		e.String("document")
+		e.Name("document")
+		e.Open('{')
+		if isMedia {
+			text, err := e.documentText(&m)
+			if err != nil {
+				return err
+			}
+			appendData(&e.Builder, &m, text)
+		} else {
+			text, _ := p.(llm.Text)
+			e.uncached(text.Cache)
+			words := text.Text
+			if first {
+				words = told(t, words)
+			}
+			e.Name("data")
+			e.String(words)
+		}
+		first = false
+		e.Close('}')
+		e.Close('}')
+	}
+	e.Close(']')
+	return nil
+}
+
+// told is the text of a result; one that tells of an error begins so.
+func told(t *llm.ToolResult, text string) string {
+	if t.Failed {
+		return "Error: " + text
+	}
+	return text
+}

@@ -1,0 +1,214 @@
+package cohere
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+func (e *encoder) messages() error {
+	e.Name("messages")
+	e.Open('[')
+	for i := range e.r.Messages {
+		m := &e.r.Messages[i]
+		var err error
+		if m.Role == llm.Assistant {
+			err = e.assistant(m)
+		} else {
+			err = e.said(m)
+		}
+		if err != nil {
+			return err
+		}
+		if m.Name != "" {
+			e.fates.DropNamed(at(m.At, "messages") + ".name")
+		}
+	}
+	e.Close(']')
+	return nil
+}
+
+// said writes a message of the system or of the user. Results of tools are
+// messages of their own and part it where they stand.
+func (e *encoder) said(m *llm.Message) error {
+	role := "user"
+	if m.Role == llm.System || m.Role == llm.Developer {
+		role = "system"
+	}
+	var held []llm.Part
+	wrote := false
+	flush := func() error {
+		if len(held) == 0 {
+			return nil
+		}
+		wrote = true
+		err := e.plain(role, held)
+		held = nil
+		return err
+	}
+	for _, p := range m.Parts {
+		if result, ok := p.(llm.ToolResult); ok {
+			if err := flush(); err != nil {
+				return err
+			}
+			if err := e.result(&result); err != nil {
+				return err
+			}
+			wrote = true
+			continue
+		}
+		moved, err := e.document(p)
+		if err != nil {
+			return err
+		}
+		if !moved && carries(p) {
+			held = append(held, p)
+		}
+	}
+	if !wrote && len(held) == 0 {
+		held = []llm.Part{llm.Text{}}
+	}
+	return flush()
+}
+
+// carries reports whether a part has a place in a message that no model wrote.
+func carries(p llm.Part) bool {
+	switch p := p.(type) {
+	case llm.Native:
+		return p.Dialect == name
+	case llm.Thinking, llm.ToolCall:
+		return false
+	}
+	return true
+}
+
+// plain writes a message of texts and images.
+func (e *encoder) plain(role string, parts []llm.Part) error {
+	e.Open('{')
+	e.Name("role")
+	e.String(role)
+	e.Name("content")
+	if text, ok := onlyText(parts); ok {
+		e.uncached(text.Cache)
+		e.String(text.Text)
+		e.Close('}')
+		return nil
+	}
+	e.Open('[')
+	for _, p := range parts {
+		if err := e.block(p); err != nil {
+			return err
+		}
+	}
+	e.Close(']')
+	e.Close('}')
+	return nil
+}
+
+func onlyText(parts []llm.Part) (llm.Text, bool) {
+	if len(parts) != 1 {
+		return llm.Text{}, false
+	}
+	text, ok := parts[0].(llm.Text)
+	return text, ok
+}
+
+// block writes a part of a message's content.
+func (e *encoder) block(p llm.Part) error {
+	switch p := p.(type) {
+	case llm.Text:
+		e.uncached(p.Cache)
+		e.text("text", p.Text)
+	case llm.Refusal:
+		e.text("text", p.Text)
+	case llm.Thinking:
+		e.text("thinking", p.Text)
+	case llm.Media:
+		return e.image(&p)
+	case llm.Native:
+		e.Raw(p.Raw)
+	}
+	return nil
+}
+
+// text writes a block whose type is also the name of its text.
+func (e *encoder) text(kind, text string) {
+	e.Open('{')
+	e.Name("type")
+	e.String(kind)
+	e.Name(kind)
+	e.String(text)
+	e.Close('}')
+}
+
+// assistant writes a turn of the model. Beside calls of tools its words and
+// thoughts are the plan that comes before them, as Cohere's models write it.
+// https://docs.cohere.com/docs/tool-use-overview
+func (e *encoder) assistant(m *llm.Message) error {
+	var content, calls []llm.Part
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case llm.ToolCall:
+			calls = append(calls, p)
+		case llm.Thinking:
+			if p.Text != "" {
+				content = append(content, p)
+			}
+		case llm.Text, llm.Refusal:
+			content = append(content, p)
+		case llm.Media:
+			return dialect.Unsupported(at(p.At, "messages"), e.to, "media in a message of the assistant")
+		case llm.Native:
+			if p.Dialect == name {
+				content = append(content, p)
+			}
+		}
+	}
+	if len(calls) > 0 {
+		e.calling(m, content, calls)
+		return nil
+	}
+	if len(content) == 0 {
+		content = []llm.Part{llm.Text{}}
+	}
+	return e.plain("assistant", content)
+}
+
+func (e *encoder) calling(m *llm.Message, content, calls []llm.Part) {
+	e.Open('{')
+	e.Name("role")
+	e.String("assistant")
+	if plan := e.planBefore(m, content); plan != "" {
+		e.Name("tool_plan")
+		e.String(plan)
+	}
+	e.Name("tool_calls")
+	e.Open('[')
+	for _, p := range calls {
+		call := p.(llm.ToolCall)
+		e.call(&call)
+	}
+	e.Close(']')
+	e.Close('}')
+}
+
+// planBefore returns what was thought and said before calls.
+func (e *encoder) planBefore(m *llm.Message, content []llm.Part) string {
+	var lines []string
+	for _, p := range content {
+		switch p := p.(type) {
+		case llm.Thinking:
+			lines = append(lines, p.Text)
+		case llm.Text:
+			e.uncached(p.Cache)
+			if p.Text != "" {
+				lines = append(lines, p.Text)
+				e.fates.AdaptNamed(at(m.At, "messages")+".content", "tool_plan")
+			}
+		case llm.Refusal:
+			lines = append(lines, p.Text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,182 @@
+package cohere
+
+import (
+	"encoding/json"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+var (
+	noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
+	freeText    = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
+)
+
+// tools writes the tools that are offered and the choice between them.
+// https://docs.cohere.com/docs/tool-use-overview
+func (e *encoder) tools() error {
+	e.tellTools()
+	choice := &e.r.ToolChoice
+	if len(e.plan.tools) == 0 && !e.plan.emulated {
+		if len(choice.Names) > 0 && choice.Mode != llm.ChoiceNone {
+			name := e.r.NameOf(llm.FieldToolChoice)
+			return dialect.Invalid(name, dialect.CodeValue, "none of the tools that it names can be offered")
+		}
+		return nil
+	}
+	e.Name("tools")
+	e.Open('[')
+	for _, t := range e.plan.tools {
+		e.tool(t)
+	}
+	if e.plan.emulated {
+		e.function(formatTool, e.formatPurpose(), e.r.Format.Schema)
+	}
+	e.Close(']')
+	if e.plan.strict() {
+		e.Name("strict_tools")
+		e.Bool(true)
+	}
+	e.choice(choice)
+	return nil
+}
+
+// tellTools tells which tools are left out or changed.
+func (e *encoder) tellTools() {
+	all := e.plan.strict()
+	for i := range e.r.Tools {
+		t := &e.r.Tools[i]
+		if t.Native != nil || t.Server != "" {
+			e.fates.DropNamed(at(t.At, "tools"))
+			continue
+		}
+		if t.Strict != nil && *t.Strict && !all {
+			e.fates.DropNamed(at(t.At, "tools") + ".strict") // it holds for all tools or none
+		}
+		if t.Custom {
+			e.fates.AdaptNamed(at(t.At, "tools"), "function of one text")
+		}
+		e.uncached(t.Cache)
+	}
+}
+
+func (e *encoder) tool(t *llm.Tool) {
+	schema := t.Schema
+	switch {
+	case t.Custom:
+		schema = freeText
+	case schema == nil:
+		schema = noArguments
+	}
+	e.function(t.Name, t.Description, schema)
+}
+
+func (e *encoder) function(name, description string, schema json.RawMessage) {
+	e.Open('{')
+	e.Name("type")
+	e.String("function")
+	e.Name("function")
+	e.Open('{')
+	e.Name("name")
+	e.String(name)
+	if description != "" {
+		e.Name("description")
+		e.String(description)
+	}
+	e.Name("parameters")
+	e.Raw(schema)
+	e.Close('}')
+	e.Close('}')
+}
+
+func (e *encoder) formatPurpose() string {
+	if e.r.Format.Description != "" {
+		return e.r.Format.Description
+	}
+	return "Gives the final answer. Call it with the answer once you have it."
+}
+
+// choice writes tool_choice, which has no word for auto and none for one tool:
+// that one alone is offered then.
+func (e *encoder) choice(c *llm.ToolChoice) {
+	if len(c.Names) > 0 && c.Mode != llm.ChoiceNone {
+		e.fates.Adapt(llm.FieldToolChoice, "other tools are not offered")
+	} else if c.Mode == "" && c.Raw != nil {
+		e.fates.Drop(llm.FieldToolChoice)
+	}
+	word := ""
+	switch {
+	case e.plan.emulated, c.Mode == llm.ChoiceRequired, c.Mode == llm.ChoiceTool:
+		word = "REQUIRED"
+	case c.Mode == llm.ChoiceNone:
+		word = "NONE"
+	default:
+		return
+	}
+	e.Name("tool_choice")
+	e.String(word)
+}
+
+// call writes a call of a tool in an assistant's message.
+func (e *encoder) call(c *llm.ToolCall) {
+	e.uncached(c.Cache)
+	e.Open('{')
+	e.Name("id")
+	e.String(c.ID)
+	e.Name("type")
+	e.String("function")
+	e.Name("function")
+	e.Open('{')
+	e.Name("name")
+	e.String(c.Name)
+	e.Name("arguments")
+	switch {
+	case c.Custom:
+		e.String(wrapped(c.Arguments))
+	case c.Arguments == "":
+		e.String("{}")
+	default:
+		e.String(c.Arguments)
+	}
+	e.Close('}')
+	e.Close('}')
+}
+
+// wrapped is the free text of a custom tool as arguments of a function.
+func wrapped(text string) string {
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("input")
+	b.String(text)
+	b.Close('}')
+	return string(b.Bytes())
+}
+
+// unwrapped undoes wrapped; what is not of its form stays as it is.
+func unwrapped(arguments string) string {
+	v, err := jsonedit.ParseValue([]byte(arguments))
+	if err != nil {
+		return arguments
+	}
+	if input, ok := v.Get("input"); ok {
+		if text, ok := input.Text(); ok {
+			return text
+		}
+	}
+	return arguments
+}
+
+// uncached tells that a mark for caching is left out: Cohere caches by itself.
+func (e *encoder) uncached(c *llm.Cache) {
+	if c != nil {
+		e.fates.Drop(llm.FieldCache)
+	}
+}
+
+func at(path, fallback string) string {
+	if path == "" {
+		return fallback
+	}
+	return path
+}
