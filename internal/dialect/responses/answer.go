@@ -15,7 +15,7 @@ var errNoAnswer = errors.New("the body is not a response object")
 
 // DecodeResponse reads a whole answer. One that the provider calls failed is an
 // error with the provider's words.
-func (Dialect) DecodeResponse(body []byte, _ *llm.Request, to dialect.Target) (*llm.Response, error) {
+func (Dialect) DecodeResponse(body []byte, asked *llm.Request, to dialect.Target) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, fmt.Errorf("reading a response: %w", err)
@@ -36,7 +36,7 @@ func (Dialect) DecodeResponse(body []byte, _ *llm.Request, to dialect.Target) (*
 	}
 	c := &r.Choices[0]
 	for item := range a.output.Elements() {
-		c.Parts = append(c.Parts, partsOf(item, vendorOf(to.Provider))...)
+		c.Parts = append(c.Parts, partsOf(item, vendorOf(to.Provider), asked)...)
 		c.Logprobs = append(c.Logprobs, itemLogprobs(item)...)
 	}
 	c.Stop, c.Said = a.stop(c.Parts)
@@ -110,14 +110,14 @@ func (a *outcome) stop(parts []llm.Part) (llm.StopReason, string) {
 }
 
 // partsOf returns what an item of the output holds.
-func partsOf(v jsonedit.Value, vendor llm.Vendor) []llm.Part {
+func partsOf(v jsonedit.Value, vendor llm.Vendor, asked *llm.Request) []llm.Part {
 	switch typ := textOf(v, "type"); typ {
 	case "message":
 		return messageParts(v)
 	case "reasoning":
 		return thoughts(v, vendor)
 	case "function_call", "custom_tool_call":
-		return []llm.Part{callOf(v, typ == "custom_tool_call")}
+		return []llm.Part{callOf(v, typ == "custom_tool_call", asked)}
 	case "image_generation_call":
 		return []llm.Part{drawn(v)}
 	case "":
@@ -149,16 +149,14 @@ func argumentsOf(custom bool) string {
 	return "arguments"
 }
 
-func callOf(v jsonedit.Value, custom bool) llm.ToolCall {
+func callOf(v jsonedit.Value, custom bool, asked *llm.Request) llm.ToolCall {
 	c := llm.ToolCall{
 		ID: textOf(v, "call_id"), Name: textOf(v, "name"), Arguments: textOf(v, argumentsOf(custom)), Custom: custom,
 	}
 	if c.ID == "" {
 		c.ID = textOf(v, "id")
 	}
-	if space := textOf(v, spaceMember); space != "" {
-		c.Name = flatName(space, c.Name)
-	}
+	c.Name = nameIn(asked, textOf(v, spaceMember), c.Name)
 	return c
 }
 

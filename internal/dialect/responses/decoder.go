@@ -10,13 +10,14 @@ import (
 )
 
 // NewDecoder returns a decoder for one streamed answer.
-func (Dialect) NewDecoder(_ *llm.Request, to dialect.Target) dialect.StreamDecoder {
-	return &decoder{vendor: vendorOf(to.Provider)}
+func (Dialect) NewDecoder(asked *llm.Request, to dialect.Target) dialect.StreamDecoder {
+	return &decoder{asked: asked, vendor: vendorOf(to.Provider)}
 }
 
 // decoder reads a stream. Items are told apart by their output_index: some
 // providers give an item another id with every event.
 type decoder struct {
+	asked  *llm.Request
 	vendor llm.Vendor
 	doc    jsonedit.Doc
 	dst    []llm.Event
@@ -42,9 +43,10 @@ type incoming struct {
 
 // grown is a part that grows.
 type grown struct {
-	index    int64 // content_index of a message's part
-	part     int   // its number in the neutral answer
-	length   int   // bytes of text so far
+	index    int64  // content_index of a message's part
+	part     int    // its number in the neutral answer
+	length   int    // bytes of text so far
+	sum      uint64 // of that text
 	cites    int
 	section  int64 // of a summary or of words, counted from 0
 	summary  bool
@@ -268,8 +270,25 @@ func (d *decoder) grow(k kind, index int64) {
 			g.logprobs = g.logprobs || e.Logprobs != nil
 		}
 	}
-	g.length += len(delta)
+	g.add(delta)
 	d.emit(e)
+}
+
+// add takes note of text, which is not kept: its length and its sum (FNV-1a)
+// tell later whether the whole text begins with it.
+func (g *grown) add(text string) {
+	g.length += len(text)
+	g.sum = sum(g.sum, text)
+}
+
+func sum(h uint64, text string) uint64 {
+	if h == 0 {
+		h = 14695981039346656037
+	}
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
 }
 
 // think adds to the summary of thinking, or to its words. A further section of
@@ -290,12 +309,12 @@ func (d *decoder) addThought(it *incoming, summary bool, section int64, delta st
 	if g == nil {
 		g = d.open(it, grown{summary: summary}, llm.Thinking{Summary: summary, ID: it.id})
 	}
-	for ; g.section < section && g.length < math.MaxInt32 && section-g.section < 1000; g.section++ {
-		g.length += len(between)
+	for ; g.section < section && section-g.section < 1000; g.section++ {
+		g.add(between)
 		d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Text: between})
 	}
 	g.section = section
-	g.length += len(delta)
+	g.add(delta)
 	d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Text: delta})
 }
 

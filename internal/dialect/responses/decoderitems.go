@@ -15,7 +15,7 @@ func (d *decoder) added() {
 		return
 	}
 	if it.kind == kindCall || it.kind == kindCustom {
-		c := callOf(v, it.kind == kindCustom)
+		c := callOf(v, it.kind == kindCustom, d.asked)
 		c.Arguments = "" // they follow
 		d.open(it, grown{}, c)
 	}
@@ -73,12 +73,15 @@ func (d *decoder) endContent(it *incoming, index int64, v jsonedit.Value) {
 	d.end(g)
 }
 
-// rest adds what of a whole text has not come as deltas.
+// rest adds what of a whole text has not come as deltas. Where the deltas said
+// something else, they count: they are with the client already.
 func (d *decoder) rest(g *grown, whole string) {
-	if len(whole) > g.length {
-		d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Text: whole[g.length:]})
-		g.length = len(whole)
+	if len(whole) <= g.length || g.length > 0 && sum(0, whole[:g.length]) != g.sum {
+		return
 	}
+	rest := whole[g.length:]
+	g.add(rest)
+	d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Text: rest})
 }
 
 // done ends an item, with what its events left out.
@@ -103,13 +106,13 @@ func (d *decoder) whole(it *incoming, v jsonedit.Value) {
 		d.wholeThought(it, v)
 	case kindCall, kindCustom:
 		if len(it.content) == 0 {
-			c := callOf(v, it.kind == kindCustom)
+			c := callOf(v, it.kind == kindCustom, d.asked)
 			c.Arguments = ""
 			d.open(it, grown{}, c)
 		}
 		d.rest(it.last(), textOf(v, argumentsOf(it.kind == kindCustom)))
 	default:
-		for _, p := range partsOf(v, d.vendor) {
+		for _, p := range partsOf(v, d.vendor, d.asked) {
 			d.open(it, grown{}, kept(p))
 		}
 	}

@@ -130,11 +130,11 @@ func (s *sender) media(role llm.Role, m *llm.Media) {
 		s.text(role, &llm.Text{Text: text, Cache: m.Cache})
 	case m.URL != "" && !strings.HasPrefix(m.URL, "http"):
 		s.unsupported(m.At, "it fetches files from https addresses alone")
-	case m.Kind == llm.Image:
+	case m.Kind == llm.Image && !(s.same && m.Name != ""):
 		s.image(m)
-	case m.Kind == llm.Audio && s.same && m.Data != "":
+	case m.Kind == llm.Audio && s.same && m.Data != "" && m.Name == "":
 		s.audio(m)
-	case m.Kind == llm.Document:
+	case m.Kind == llm.Document || s.same: // a client of this dialect gave a file
 		s.file(m)
 	default:
 		s.unsupported(m.At, "%s is not an input of this protocol", m.Kind)

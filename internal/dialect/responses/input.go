@@ -184,7 +184,7 @@ func (in *intake) call(v jsonedit.Value, at, arguments string) {
 	if space := in.member(v, at, spaceMember); space != "" {
 		s := &namespace{name: space}
 		c.Extra = append(c.Extra, llm.Member{Name: spaceMember, Value: s.member(c.Name)})
-		c.Name = flatName(space, c.Name)
+		c.Name = nameIn(in.r, space, c.Name)
 	}
 	in.called(c.ID)
 	in.assistant(at).add(c)

@@ -188,6 +188,21 @@ func flatName(space, tool string) string {
 	return name[:most-1-len(sum)] + "_" + sum
 }
 
+// nameIn is the name of a tool of a namespace among those that r offers. One
+// that is offered by itself, as tools that a search found are, keeps its name.
+func nameIn(r *llm.Request, space, tool string) string {
+	if r == nil || space == "" {
+		return tool
+	}
+	flat := flatName(space, tool)
+	for i := range r.Tools {
+		if r.Tools[i].Name == flat {
+			return flat
+		}
+	}
+	return tool
+}
+
 // grammarOfChat turns a custom tool's format into the chat dialect's, which
 // holds the grammar one object deeper.
 func grammarOfChat(v jsonedit.Value) json.RawMessage {
@@ -251,7 +266,7 @@ func (q *question) readChoice(v jsonedit.Value) {
 func (q *question) choiceName(v jsonedit.Value, at string) string {
 	name := q.needed(v, at, "name")
 	if space := q.member(v, at, "namespace"); space != "" {
-		return flatName(space, name)
+		return nameIn(q.r, space, name)
 	}
 	return name
 }
