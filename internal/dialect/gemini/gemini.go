@@ -1,9 +1,55 @@
-// Package gemini is the dialect of Google's generateContent.
+// Package gemini is the dialect of Google's generateContent, as the Gemini API
+// and Vertex AI speak it.
 //
 // It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. Which provider answers is left
-// to the provider table and the pipeline.
+// conversation, and that what it can't is told. The model and whether to stream
+// stand in the path of a request, which is left to the caller, as are
+// credentials. Which provider answers is left to the provider table and the
+// pipeline.
+//
+// https://ai.google.dev/api/generate-content
 package gemini
+
+import (
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+)
 
 // Dialect is the dialect as clients and providers see it.
 type Dialect struct{}
+
+var (
+	_ dialect.Client        = Dialect{}
+	_ dialect.ProviderCodec = Dialect{}
+	_ dialect.Former        = Dialect{}
+)
+
+const (
+	own    = string(api.DialectGemini)
+	vertex = "vertex-ai" // the provider that is not the Gemini API
+)
+
+// Headers are those that tell of the client or tune how Vertex AI serves it.
+// https://cloud.google.com/vertex-ai/generative-ai/docs/provisioned-throughput/use-provisioned-throughput
+func (Dialect) Headers() []string {
+	return []string{"X-Goog-Api-Client", "X-Server-Timeout", "X-Vertex-Ai-Llm-Request-Type", "X-Vertex-Ai-Llm-Shared-Request-Type"}
+}
+
+// ContentType is that of server-sent events.
+func (Dialect) ContentType() string { return "text/event-stream" }
+
+// Terminator is nil: a stream is whole when it ends after a finish reason.
+func (Dialect) Terminator() []byte { return nil }
+
+// Error returns the body of e for an answer that has not begun.
+func (Dialect) Error(e *apierr.Error) []byte { return appendError(nil, e) }
+
+// ErrorEvent appends e as an event that ends a stream.
+func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
+	dst = append(dst, "data: "...)
+	return append(appendError(dst, e), "\r\n\r\n"...)
+}
+
+// NewTap returns a tap for one answer to op.
+func (Dialect) NewTap(api.Operation) dialect.Tap { return new(tap) }

@@ -1,0 +1,271 @@
+package gemini
+
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// candidateFields are the further fields of a candidate; those of another
+// dialect's choice are not written.
+var candidateFields = map[string]bool{
+	"groundingMetadata": true, "groundingAttributions": true, "safetyRatings": true, "citationMetadata": true,
+	"urlContextMetadata": true, "urlRetrievalMetadata": true, "avgLogprobs": true, "finishMessage": true, "tokenCount": true,
+}
+
+// answerFields are the further fields of an answer.
+var answerFields = map[string]bool{"createTime": true, "promptFeedback": true, "modelStatus": true}
+
+// EncodeResponse appends the body of a whole answer.
+func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.Reply) []byte {
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	if !blocked(r) {
+		b.Name("candidates")
+		b.Open('[')
+		for i := range r.Choices {
+			appendCandidate(&b, i, &r.Choices[i], r.Dialect == own)
+		}
+		b.Close(']')
+	}
+	usage := r.Usage
+	if usage.Known {
+		appendUsage(&b, usage)
+	}
+	appendHead(&b, r.ID, r.Model, to)
+	for _, m := range r.Extra {
+		if r.Dialect == own || answerFields[m.Name] {
+			b.Key(m.Name)
+			b.Raw(m.Value)
+		}
+	}
+	b.Close('}')
+	return b.Bytes()
+}
+
+// blocked reports whether the provider refused the prompt, which the protocol
+// tells without candidates.
+func blocked(r *llm.Response) bool {
+	if len(r.Choices) != 1 || len(r.Choices[0].Parts) > 0 || r.Choices[0].Stop != llm.StopFilter {
+		return false
+	}
+	for _, m := range r.Extra {
+		if v, err := jsonedit.ParseValue(m.Value); m.Name == "promptFeedback" && err == nil {
+			reason, _ := v.Get("blockReason")
+			said, _ := reason.Text()
+			return said == r.Choices[0].Said
+		}
+	}
+	return false
+}
+
+// appendHead writes whose answer it is.
+func appendHead(b *jsonedit.Builder, id, model string, to dialect.Reply) {
+	if model == "" && to.Request != nil {
+		model = to.Request.Model
+	}
+	text(b, "modelVersion", model)
+	if id == "" {
+		id = to.ID
+	}
+	text(b, "responseId", id)
+}
+
+func appendCandidate(b *jsonedit.Builder, i int, c *llm.Choice, all bool) {
+	b.Open('{')
+	var p parts
+	p.open(b)
+	for _, part := range c.Parts {
+		p.whole(b, part)
+	}
+	p.close(b)
+	if c.Stop != "" || c.Said != "" {
+		text(b, "finishReason", reasonOf(c.Stop, c.Said))
+	}
+	number(b, "index", int64(i))
+	appendLogprobs(b, c.Logprobs)
+	grounded := false
+	for _, m := range c.Extra {
+		if all || candidateFields[m.Name] {
+			grounded = grounded || m.Name == "groundingMetadata"
+			b.Key(m.Name)
+			b.Raw(m.Value)
+		}
+	}
+	if last, ok := cited(c.Parts); ok && !grounded {
+		appendGrounding(b, last.Citations, last.Text)
+	}
+	b.Close('}')
+}
+
+// cited returns the last text with sources.
+func cited(parts []llm.Part) (last llm.Text, ok bool) {
+	for _, p := range parts {
+		if t, isText := p.(llm.Text); isText && len(t.Citations) > 0 {
+			last, ok = t, true
+		}
+	}
+	return last, ok
+}
+
+func appendLogprobs(b *jsonedit.Builder, list []llm.Logprob) {
+	if len(list) == 0 {
+		return
+	}
+	b.Name("logprobsResult")
+	b.Open('{')
+	b.Name("chosenCandidates")
+	b.Open('[')
+	tops := false
+	for i := range list {
+		appendLogprob(b, &list[i])
+		tops = tops || len(list[i].Top) > 0
+	}
+	b.Close(']')
+	if tops {
+		b.Name("topCandidates")
+		b.Open('[')
+		for i := range list {
+			b.Open('{')
+			b.Name("candidates")
+			b.Open('[')
+			for n := range list[i].Top {
+				appendLogprob(b, &list[i].Top[n])
+			}
+			b.Close(']')
+			b.Close('}')
+		}
+		b.Close(']')
+	}
+	b.Close('}')
+}
+
+func appendLogprob(b *jsonedit.Builder, p *llm.Logprob) {
+	b.Open('{')
+	text(b, "token", p.Token)
+	b.Name("logProbability")
+	b.Float(p.Logprob)
+	b.Close('}')
+}
+
+// parts writes the content of a candidate. A signature that came in an empty
+// thinking part waits for the part that follows.
+type parts struct {
+	n       int
+	pending string
+}
+
+func (p *parts) open(b *jsonedit.Builder) {
+	b.Name("content")
+	b.Open('{')
+	b.Name("parts")
+	b.Open('[')
+}
+
+// close ends the content. Clients look for a first part.
+func (p *parts) close(b *jsonedit.Builder) {
+	if p.pending != "" || p.n == 0 {
+		p.words(b, "", false, "")
+	}
+	b.Close(']')
+	text(b, "role", roleModel)
+	b.Close('}')
+}
+
+// whole writes one part.
+func (p *parts) whole(b *jsonedit.Builder, part llm.Part) {
+	switch part := part.(type) {
+	case llm.Text:
+		p.words(b, part.Text, false, marked(part.Signature, false))
+	case llm.Refusal:
+		p.words(b, part.Text, false, "")
+	case llm.Thinking:
+		sign := marked(part.Signature, part.Redacted)
+		if part.Text == "" && part.Signature.Vendor == llm.Google && !part.Redacted {
+			p.flush(b)
+			p.pending = sign
+			return
+		}
+		p.words(b, part.Text, true, sign)
+	case llm.ToolCall:
+		p.call(b, part)
+	case llm.Media:
+		p.media(b, part)
+	case llm.Native:
+		if part.Dialect == own {
+			p.flush(b)
+			b.Raw(part.Raw)
+			p.n++
+		}
+	}
+}
+
+// flush writes a waiting signature with an empty part of its own.
+func (p *parts) flush(b *jsonedit.Builder) {
+	if p.pending != "" {
+		p.words(b, "", false, "")
+	}
+}
+
+// signature writes the signature of a part that is open: its own, or the one
+// that waits.
+func (p *parts) signature(b *jsonedit.Builder, sign string) {
+	if sign == "" {
+		sign, p.pending = p.pending, ""
+	}
+	if sign != "" {
+		text(b, "thoughtSignature", sign)
+	}
+	b.Close('}')
+	p.n++
+}
+
+func (p *parts) words(b *jsonedit.Builder, words string, thought bool, sign string) {
+	if sign != "" {
+		p.flush(b)
+	}
+	b.Open('{')
+	text(b, "text", words)
+	if thought {
+		b.Name("thought")
+		b.Bool(true)
+	}
+	p.signature(b, sign)
+}
+
+func (p *parts) call(b *jsonedit.Builder, c llm.ToolCall) {
+	sign := marked(c.Signature, false)
+	if sign != "" {
+		p.flush(b)
+	}
+	b.Open('{')
+	b.Name("functionCall")
+	b.Open('{')
+	if c.ID != "" {
+		text(b, "id", c.ID)
+	}
+	text(b, "name", c.Name)
+	b.Name("args")
+	appendArguments(b, c.Arguments, c.Custom)
+	b.Close('}')
+	p.signature(b, sign)
+}
+
+func (p *parts) media(b *jsonedit.Builder, m llm.Media) {
+	switch {
+	case m.Text != "":
+		p.words(b, document(m), false, "")
+		return
+	case m.Data == "" && m.URL == "":
+		return
+	}
+	b.Open('{')
+	appendMedia(b, m, m.Type, m.URL)
+	for _, e := range m.Extra {
+		if e.Name == "thought" || besides[e.Name] {
+			b.Key(e.Name)
+			b.Raw(e.Value)
+		}
+	}
+	p.signature(b, "")
+}

@@ -1,0 +1,167 @@
+package gemini
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// citations reads the sources of a text out of groundingMetadata. Its segments
+// are counted in bytes.
+// https://ai.google.dev/api/generate-content#GroundingMetadata
+func citations(v jsonedit.Value, text []byte) []llm.Citation {
+	var sources []llm.Citation
+	chunks, _ := v.Get("groundingChunks")
+	for chunk := range chunks.Elements() {
+		sources = append(sources, source(chunk))
+	}
+	var list []llm.Citation
+	supports, _ := v.Get("groundingSupports")
+	for support := range supports.Elements() {
+		segment, _ := support.Get("segment")
+		words, _ := segment.Get("text")
+		indices, _ := support.Get("groundingChunkIndices")
+		for index := range indices.Elements() {
+			n, ok := index.Int()
+			if len(list) == maxCitations {
+				return list
+			}
+			if !ok || n < 0 || n >= int64(len(sources)) {
+				continue
+			}
+			c := sources[n]
+			c.Start, c.End = bounds(segment, text)
+			if c.Text == "" {
+				c.Text, _ = words.Text()
+			}
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// maxCitations bounds what a few chunks named over and over can make.
+const maxCitations = 1024
+
+// source reads a groundingChunk, which holds one kind of source.
+func source(chunk jsonedit.Value) llm.Citation {
+	c := llm.Citation{Dialect: own, Raw: slices.Clone(chunk.Raw())}
+	for _, inner := range chunk.Fields() {
+		for key, v := range inner.Fields() {
+			switch string(key.Raw()) {
+			case `"uri"`:
+				c.URL, _ = v.Text()
+			case `"title"`:
+				c.Title, _ = v.Text()
+			case `"text"`:
+				c.Text, _ = v.Text()
+			}
+		}
+	}
+	return c
+}
+
+// bounds returns a segment's place in characters.
+func bounds(segment jsonedit.Value, text []byte) (from, to int) {
+	start, _ := segment.Get("startIndex")
+	end, _ := segment.Get("endIndex")
+	s, _ := start.Int()
+	e, _ := end.Int()
+	if s < 0 || e < s || e > int64(len(text)) {
+		return 0, 0
+	}
+	from = utf8.RuneCount(text[:s])
+	return from, from + utf8.RuneCount(text[s:e])
+}
+
+// appendGrounding writes citations as groundingMetadata: each source once, and
+// the place where each applies.
+func appendGrounding(b *jsonedit.Builder, list []llm.Citation, said string) {
+	b.Name("groundingMetadata")
+	b.Open('{')
+	b.Name("groundingChunks")
+	b.Open('[')
+	number := map[[2]string]int64{}
+	for _, c := range list {
+		key := [2]string{c.URL, c.Title}
+		if _, ok := number[key]; ok {
+			continue
+		}
+		number[key] = int64(len(number))
+		appendSource(b, c)
+	}
+	b.Close(']')
+	b.Name("groundingSupports")
+	b.Open('[')
+	at := placer{text: said}
+	for _, c := range list {
+		b.Open('{')
+		b.Name("segment")
+		b.Open('{')
+		if from, to, ok := at.bytes(c.Start, c.End); ok {
+			b.Name("startIndex")
+			b.Int(int64(from))
+			b.Name("endIndex")
+			b.Int(int64(to))
+		}
+		if c.Text != "" {
+			text(b, "text", c.Text)
+		}
+		b.Close('}')
+		b.Name("groundingChunkIndices")
+		b.Open('[')
+		b.Int(number[[2]string{c.URL, c.Title}])
+		b.Close(']')
+		b.Close('}')
+	}
+	b.Close(']')
+	b.Close('}')
+}
+
+func appendSource(b *jsonedit.Builder, c llm.Citation) {
+	if c.Dialect == own && c.Raw != nil {
+		b.Raw(c.Raw)
+		return
+	}
+	b.Open('{')
+	b.Name("web")
+	b.Open('{')
+	text(b, "uri", c.URL)
+	if c.Title != "" {
+		text(b, "title", c.Title)
+	}
+	b.Close('}')
+	b.Close('}')
+}
+
+// placer turns places counted in characters into places in bytes. It goes on
+// from the last place, so that a list in order costs one pass.
+type placer struct {
+	text       string
+	chars, pos int
+}
+
+func (p *placer) bytes(start, end int) (from, to int, ok bool) {
+	if start < 0 || end <= start {
+		return 0, 0, false
+	}
+	if from, ok = p.find(start); !ok {
+		return 0, 0, false
+	}
+	to, ok = p.find(end)
+	return from, to, ok
+}
+
+func (p *placer) find(char int) (int, bool) {
+	for ; p.chars > char && p.pos > 0; p.chars-- {
+		_, size := utf8.DecodeLastRuneInString(p.text[:p.pos])
+		p.pos -= size
+	}
+	for ; p.chars < char && p.pos < len(p.text); p.chars++ {
+		_, size := utf8.DecodeRuneInString(p.text[p.pos:])
+		p.pos += size
+	}
+	return p.pos, p.chars == char
+}

@@ -1,0 +1,228 @@
+package gemini
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// config reads generationConfig.
+// https://ai.google.dev/api/generate-content#generationconfig
+func (d *reader) config(v jsonedit.Value) {
+	if !d.is(v, jsonedit.Object, "generationConfig", "an object") {
+		return
+	}
+	var mime string
+	var schema jsonedit.Value
+	openapi := false
+	for key, v := range v.Fields() {
+		if v.IsNull() {
+			continue
+		}
+		name := camel(key)
+		switch name {
+		case "responseMimeType":
+			mime = d.text(v, config+name)
+		case "responseSchema":
+			schema, openapi = v, true
+		case "responseJsonSchema":
+			schema, openapi = v, false
+		case "thinkingConfig":
+			d.thinking(v)
+		case "speechConfig":
+			d.speech(v)
+		default:
+			if !d.sampling(name, v) {
+				d.extra(config+name, v)
+			}
+		}
+	}
+	d.format(mime, schema, openapi)
+}
+
+// sampling reads a parameter that is one value or a list of words.
+func (d *reader) sampling(name string, v jsonedit.Value) bool {
+	r, path := d.r, config+name
+	switch name {
+	case "temperature":
+		r.Temperature = d.float(v, path)
+	case "topP":
+		r.TopP = d.float(v, path)
+	case "topK":
+		r.TopK = d.int(v, path)
+	case "candidateCount":
+		r.N = d.int(v, path)
+	case "maxOutputTokens":
+		r.MaxTokens = d.int(v, path)
+	case "seed":
+		r.Seed = d.int(v, path)
+	case "presencePenalty":
+		r.PresencePenalty = d.float(v, path)
+	case "frequencyPenalty":
+		r.FrequencyPenalty = d.float(v, path)
+	case "responseLogprobs":
+		r.Logprobs = d.bool(v, path)
+	case "logprobs":
+		r.TopLogprobs = d.int(v, path)
+	case "stopSequences":
+		each(v, path, func(v jsonedit.Value, path string) { r.Stop = append(r.Stop, d.text(v, path)) })
+	case "responseModalities":
+		each(v, path, func(v jsonedit.Value, path string) {
+			r.Modalities = append(r.Modalities, strings.ToLower(d.text(v, path)))
+		})
+	default:
+		return false
+	}
+	return true
+}
+
+// format reads the form of the answer. A type beside JSON and plain text, which
+// is that of enumerations, stays beside the schema.
+func (d *reader) format(mime string, schema jsonedit.Value, openapi bool) {
+	f := &d.r.Format
+	if !schema.IsNull() {
+		if !d.is(schema, jsonedit.Object, config+"responseSchema", "a schema") {
+			return
+		}
+		f.Kind, f.Schema = llm.FormatSchema, schema.Raw()
+		if openapi {
+			f.Schema = fromOpenAPI(schema)
+		}
+	}
+	switch mime {
+	case "":
+	case "application/json":
+		if f.Kind == "" {
+			f.Kind = llm.FormatJSON
+		}
+	case "text/plain":
+		if f.Kind == "" {
+			f.Kind = llm.FormatText
+		}
+	default:
+		d.r.Extra = append(d.r.Extra, llm.Member{Name: config + "responseMimeType", Value: jsonedit.AppendString(nil, mime)})
+	}
+}
+
+// thinking reads thinkingConfig: a budget of zero stops it, one below zero
+// leaves it to the model.
+func (d *reader) thinking(v jsonedit.Value) {
+	const path = config + "thinkingConfig"
+	if !d.is(v, jsonedit.Object, path, "an object") {
+		return
+	}
+	t := &d.r.Reasoning
+	for key, v := range v.Fields() {
+		if v.IsNull() {
+			continue
+		}
+		switch name := camel(key); name {
+		case "includeThoughts":
+			t.Summary = "omitted"
+			if is := d.bool(v, path+"."+name); is != nil && *is {
+				t.Summary = "auto"
+			}
+		case "thinkingLevel":
+			level := strings.ToLower(d.text(v, path+"."+name))
+			if t.Effort = strings.TrimPrefix(level, "thinking_level_"); t.Effort == "unspecified" {
+				t.Effort = ""
+			}
+		case "thinkingBudget":
+			d.budget(d.int(v, path+"."+name))
+		default:
+			t.Extra = append(t.Extra, llm.Member{Name: name, Value: v.Raw()})
+		}
+	}
+}
+
+func (d *reader) budget(n *int64) {
+	t := &d.r.Reasoning
+	switch {
+	case n == nil:
+	case *n == 0:
+		t.Mode = llm.ThinkingDisabled
+	case *n < 0:
+		t.Mode = llm.ThinkingAdaptive
+	default:
+		t.Mode, t.Budget = llm.ThinkingEnabled, n
+	}
+}
+
+// speech reads speechConfig. That of one voice by name is what other dialects
+// know; any other stays as it is.
+func (d *reader) speech(v jsonedit.Value) {
+	voice := field(field(v, "voiceConfig"), "prebuiltVoiceConfig")
+	if name := field(voice, "voiceName"); name.Kind() == jsonedit.String && size(v) == 1 && size(field(v, "voiceConfig")) == 1 && size(voice) == 1 {
+		b := jsonedit.Append(nil)
+		b.Open('{')
+		b.Name("voice")
+		b.Raw(name.Raw())
+		b.Close('}')
+		d.r.Speech = b.Bytes()
+		return
+	}
+	d.extra(config+"speechConfig", v)
+}
+
+// size is the number of members.
+func size(v jsonedit.Value) (n int) {
+	for range v.Fields() {
+		n++
+	}
+	return n
+}
+
+// toolConfig reads what bounds the use of tools.
+// https://ai.google.dev/api/caching#ToolConfig
+func (d *reader) toolConfig(v jsonedit.Value) {
+	if !d.is(v, jsonedit.Object, "toolConfig", "an object") {
+		return
+	}
+	for key, v := range v.Fields() {
+		switch name := camel(key); {
+		case v.IsNull():
+		case name == "functionCallingConfig":
+			d.choice(v)
+		default:
+			d.extra(toolConfig+name, v)
+		}
+	}
+}
+
+func (d *reader) choice(v jsonedit.Value) {
+	if !d.is(v, jsonedit.Object, "toolConfig.functionCallingConfig", "an object") {
+		return
+	}
+	c := &d.r.ToolChoice
+	var mode string
+	for key, v := range v.Fields() {
+		if v.IsNull() {
+			continue
+		}
+		switch name := camel(key); name {
+		case "mode":
+			mode = d.text(v, calling+name)
+		case "allowedFunctionNames":
+			each(v, calling+name, func(v jsonedit.Value, path string) { c.Names = append(c.Names, d.text(v, path)) })
+		default:
+			d.extra(calling+name, v)
+		}
+	}
+	switch strings.ToUpper(mode) {
+	case "", "MODE_UNSPECIFIED":
+	case "AUTO":
+		c.Mode = llm.ChoiceAuto
+	case "NONE":
+		c.Mode = llm.ChoiceNone
+	case "ANY":
+		if c.Mode = llm.ChoiceRequired; len(c.Names) == 1 {
+			c.Mode = llm.ChoiceTool
+		}
+	case "VALIDATED": // as auto, with arguments that match their schema
+		c.Mode, c.Raw = llm.ChoiceAuto, []byte(`"VALIDATED"`)
+	default:
+		d.fail(calling+"mode", dialect.CodeValue, "must be AUTO, ANY, NONE or VALIDATED")
+	}
+}

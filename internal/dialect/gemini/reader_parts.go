@@ -1,0 +1,309 @@
+package gemini
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// maxName is how long the name of a function may be.
+// https://ai.google.dev/api/caching#FunctionDeclaration
+const maxName = 128
+
+// system reads systemInstruction: a content, or text in its place.
+func (d *reader) system(v jsonedit.Value) {
+	m := llm.Message{Role: llm.System, At: "systemInstruction"}
+	if words, ok := v.Text(); ok {
+		m.Parts = []llm.Part{llm.Text{Text: words}}
+	} else if d.is(v, jsonedit.Object, m.At, "a content") {
+		d.parts(&m, v)
+	}
+	if len(m.Parts) > 0 {
+		d.r.Messages = append(d.r.Messages, m)
+	}
+}
+
+// content reads one turn.
+func (d *reader) content(v jsonedit.Value, path string) {
+	if d.err != nil || !d.is(v, jsonedit.Object, path, "a content with role and parts") {
+		return
+	}
+	m := llm.Message{Role: llm.User, At: path}
+	switch role := field(v, "role"); string(role.Raw()) {
+	case "", "null", `""`, `"user"`, `"function"`, `"tool"`:
+	case `"model"`:
+		m.Role = llm.Assistant
+	default:
+		d.fail(path+".role", dialect.CodeValue, "must be user or model")
+		return
+	}
+	d.parts(&m, v)
+	if len(m.Parts) > 0 { // a turn without parts says nothing
+		d.r.Messages = append(d.r.Messages, m)
+	}
+}
+
+// parts reads the parts of a content, and keeps what stands beside them.
+func (d *reader) parts(m *llm.Message, content jsonedit.Value) {
+	for key, v := range content.Fields() {
+		switch name := camel(key); {
+		case v.IsNull() || name == "role":
+		case name == "parts":
+			each(v, m.At+".parts", func(v jsonedit.Value, path string) { d.part(m, v, path) })
+		default:
+			m.Extra = append(m.Extra, llm.Member{Name: name, Value: v.Raw()})
+		}
+	}
+}
+
+func (d *reader) part(m *llm.Message, v jsonedit.Value, path string) {
+	if d.err != nil || !d.is(v, jsonedit.Object, path, "a part") {
+		return
+	}
+	p := pieceOf(v)
+	sign := dialect.ReadSignature(llm.Google, p.signature)
+	switch p.kind {
+	case "text", "":
+		d.words(m, p, sign, path)
+	case "functionCall":
+		d.call(m, p, sign, path)
+	case "functionResponse":
+		d.result(m, p, path)
+	case "inlineData", "fileData":
+		if sign.Value != "" { // media have no place for it
+			m.Parts = append(m.Parts, llm.Thinking{Signature: sign})
+		}
+		if media := d.media(p, path); d.err == nil {
+			m.Parts = append(m.Parts, media)
+		}
+	default:
+		m.Parts = append(m.Parts, llm.Native{Dialect: own, Type: p.kind, Raw: v.Raw(), At: path})
+	}
+}
+
+func (d *reader) words(m *llm.Message, p piece, sign llm.Signature, path string) {
+	words := ""
+	if p.kind == "text" && !p.value.IsNull() {
+		words = d.text(p.value, path+".text")
+	}
+	switch {
+	case p.thought:
+		t := llm.Thinking{Text: words}
+		t.Redacted, t.Signature = unredacted(sign)
+		m.Parts = thought(m.Parts, t)
+	case p.kind == "text" || sign.Value != "":
+		m.Parts = append(m.Parts, llm.Text{Text: words, Signature: sign})
+	}
+}
+
+// thought appends thinking. Clients give back streamed thinking in pieces, of
+// which the last has the signature: they are one.
+func thought(parts []llm.Part, t llm.Thinking) []llm.Part {
+	if n := len(parts); n > 0 && !t.Redacted {
+		if before, ok := parts[n-1].(llm.Thinking); ok && before.Signature.Value == "" && !before.Redacted {
+			t.Text = before.Text + t.Text
+			parts = parts[:n-1]
+		}
+	}
+	return append(parts, t)
+}
+
+// media reads inlineData or fileData.
+func (d *reader) media(p piece, path string) llm.Media {
+	path += "." + p.kind
+	if !d.is(p.value, jsonedit.Object, path, "an object") {
+		return llm.Media{}
+	}
+	m := mediaOf(p)
+	m.At = path
+	switch {
+	case p.kind == "inlineData":
+		if err := dialect.CheckBase64(path+".data", m.Data); err != nil {
+			d.err = err
+		}
+		if m.Type == "" {
+			d.fail(path+".mimeType", dialect.CodeMissing, "is required: send the MIME type of the data")
+		}
+	case m.URL == "":
+		d.fail(path+".fileUri", dialect.CodeMissing, "is required: send the address of the file")
+	}
+	m.Extra = slices.DeleteFunc(m.Extra, func(e llm.Member) bool {
+		if e.Name != "mediaResolution" {
+			return false
+		}
+		var ok bool
+		m.Detail, ok = detailOf(e.Value)
+		return ok
+	})
+	return m
+}
+
+// detailOf reads the resolution of one image, where it has a neutral word.
+func detailOf(raw json.RawMessage) (string, bool) {
+	v, err := jsonedit.ParseValue(raw)
+	level := field(v, "level")
+	if err != nil || size(v) != 1 {
+		return "", false
+	}
+	switch string(level.Raw()) {
+	case `"MEDIA_RESOLUTION_LOW"`:
+		return "low", true
+	case `"MEDIA_RESOLUTION_HIGH"`:
+		return "high", true
+	}
+	return "", false
+}
+
+// call reads a functionCall of the history. One without an id gets the number of
+// the call in the conversation.
+func (d *reader) call(m *llm.Message, p piece, sign llm.Signature, path string) {
+	path += ".functionCall"
+	if !d.is(p.value, jsonedit.Object, path, "an object") {
+		return
+	}
+	call := llm.ToolCall{Signature: sign, At: path}
+	for key, v := range p.value.Fields() {
+		if v.IsNull() {
+			continue
+		}
+		switch name := camel(key); name {
+		case "id":
+			call.ID = d.text(v, path+".id")
+		case "name":
+			call.Name = d.name(v, path+".name")
+		case "args":
+			if d.is(v, jsonedit.Object, path+".args", "an object") {
+				call.Arguments = string(v.Raw())
+			}
+		default:
+			call.Extra = append(call.Extra, llm.Member{Name: name, Value: v.Raw()})
+		}
+	}
+	if call.Name == "" {
+		d.fail(path+".name", dialect.CodeMissing, "is required: send the name of the function")
+	}
+	n := len(d.calls)
+	if call.ID == "" {
+		call.ID = numbered(n)
+	}
+	d.calls = append(d.calls, called{id: call.ID, name: call.Name})
+	d.byID[call.ID] = n
+	d.byName[call.Name] = append(d.byName[call.Name], n)
+	m.Parts = append(m.Parts, call)
+}
+
+// numbered is the id of the call that stands at n among those of a conversation
+// and has none of its own.
+func numbered(n int) string { return "call_" + strconv.Itoa(n) }
+
+// name reads the name of a function.
+func (d *reader) name(v jsonedit.Value, path string) string {
+	s := d.text(v, path)
+	if len(s) > maxName {
+		d.fail(path, dialect.CodeValue, "must have at most %d characters, not %d", maxName, len(s))
+	}
+	return s
+}
+
+// result reads a functionResponse. It answers the call of its id, or without one
+// the first of its name that waits.
+func (d *reader) result(m *llm.Message, p piece, path string) {
+	path += ".functionResponse"
+	if !d.is(p.value, jsonedit.Object, path, "an object") {
+		return
+	}
+	out := llm.ToolResult{At: path}
+	var response, parts jsonedit.Value
+	for key, v := range p.value.Fields() {
+		if v.IsNull() {
+			continue
+		}
+		switch name := camel(key); name {
+		case "id":
+			out.ID = d.text(v, path+".id")
+		case "name":
+			out.Name = d.name(v, path+".name")
+		case "response":
+			response = v
+			d.is(v, jsonedit.Object, path+".response", "an object")
+		case "parts":
+			parts = v
+		default:
+			out.Extra = append(out.Extra, llm.Member{Name: name, Value: v.Raw()})
+		}
+	}
+	n, ok := d.waiting(out)
+	if !ok {
+		d.fail(path, dialect.CodeValue, "answers no functionCall before it: send the call of %.100q with the turn of the model", out.Name)
+		return
+	}
+	d.calls[n].answered = true
+	out.ID = d.calls[n].id
+	if out.Name == "" {
+		out.Name = d.calls[n].name
+	}
+	if response.Kind() == jsonedit.Object {
+		out.Parts, out.Failed = said(response)
+	}
+	each(parts, path+".parts", func(v jsonedit.Value, path string) { d.shown(&out, v, path) })
+	m.Parts = append(m.Parts, out)
+}
+
+// waiting finds the call that a result answers.
+func (d *reader) waiting(r llm.ToolResult) (int, bool) {
+	if r.ID != "" {
+		n, ok := d.byID[r.ID]
+		return n, ok
+	}
+	list := d.byName[r.Name]
+	for len(list) > 0 && d.calls[list[0]].answered {
+		list = list[1:]
+	}
+	d.byName[r.Name] = list
+	if len(list) == 0 {
+		return 0, false
+	}
+	return list[0], true
+}
+
+// said reads what a function gave: text where that is all, else the object as
+// it stands.
+// https://ai.google.dev/api/caching#FunctionResponse
+func said(response jsonedit.Value) (parts []llm.Part, failed bool) {
+	if size(response) == 1 {
+		for key, v := range response.Fields() {
+			words, ok := v.Text()
+			switch failed = key.Is("error"); {
+			case !ok:
+			case failed, key.Is("output") && !isObject(words):
+				return []llm.Part{llm.Text{Text: words}}, failed
+			}
+		}
+	}
+	return []llm.Part{llm.Text{Text: string(response.Raw())}}, false
+}
+
+// isObject reports whether text is a JSON object.
+func isObject(text string) bool {
+	v, err := jsonedit.ParseValue([]byte(text))
+	return err == nil && v.Kind() == jsonedit.Object
+}
+
+// shown reads a part of a functionResponse, which is media.
+func (d *reader) shown(out *llm.ToolResult, v jsonedit.Value, path string) {
+	if d.err != nil || v.IsNull() || !d.is(v, jsonedit.Object, path, "a part") {
+		return
+	}
+	p := pieceOf(v)
+	if p.kind != "inlineData" && p.kind != "fileData" {
+		out.Parts = append(out.Parts, llm.Native{Dialect: own, Type: p.kind, Raw: v.Raw(), At: path})
+		return
+	}
+	if media := d.media(p, path); d.err == nil {
+		out.Parts = append(out.Parts, media)
+	}
+}

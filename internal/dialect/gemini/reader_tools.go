@@ -1,0 +1,75 @@
+package gemini
+
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// servers are the tools of the provider that other vendors offer too.
+var servers = map[string]llm.ServerTool{
+	"googleSearch": llm.WebSearch, "googleSearchRetrieval": llm.WebSearch, "enterpriseWebSearch": llm.WebSearch,
+	"urlContext": llm.WebFetch, "codeExecution": llm.CodeExecution,
+}
+
+// tool reads an element of tools: functions, and tools that run at the provider.
+// https://ai.google.dev/api/caching#Tool
+func (d *reader) tool(v jsonedit.Value, path string) {
+	if d.err != nil || !d.is(v, jsonedit.Object, path, "an object") {
+		return
+	}
+	for key, v := range v.Fields() {
+		name := camel(key)
+		if name == "functionDeclarations" {
+			if !v.IsNull() {
+				each(v, path+"."+name, d.function)
+			}
+			continue
+		}
+		b := jsonedit.Append(nil)
+		b.Open('{')
+		b.Key(name)
+		b.Raw(v.Raw())
+		b.Close('}')
+		at := path + "." + name
+		d.r.Tools = append(d.r.Tools, llm.Tool{
+			Server: servers[name], At: at,
+			Native: &llm.Native{Dialect: own, Type: name, Raw: b.Bytes(), At: at},
+		})
+	}
+}
+
+// function reads a function. Its parameters are JSON Schema, or the part of
+// OpenAPI's that stays as it is beside the translation.
+func (d *reader) function(v jsonedit.Value, path string) {
+	if d.err != nil || !d.is(v, jsonedit.Object, path, "an object") {
+		return
+	}
+	t := llm.Tool{At: path}
+	for key, v := range v.Fields() {
+		if v.IsNull() {
+			continue
+		}
+		switch name := camel(key); name {
+		case "name":
+			t.Name = d.name(v, path+".name")
+		case "description":
+			t.Description = d.text(v, path+".description")
+		case "parametersJsonSchema":
+			if d.is(v, jsonedit.Object, path+"."+name, "a JSON Schema") {
+				t.Schema = v.Raw()
+			}
+		case "parameters":
+			if d.is(v, jsonedit.Object, path+"."+name, "a schema") {
+				t.Schema = fromOpenAPI(v)
+				t.Extra = append(t.Extra, llm.Member{Name: name, Value: v.Raw()})
+			}
+		default:
+			t.Extra = append(t.Extra, llm.Member{Name: name, Value: v.Raw()})
+		}
+	}
+	if t.Name == "" {
+		d.fail(path+".name", dialect.CodeMissing, "is required: send the name of the function")
+	}
+	d.r.Tools = append(d.r.Tools, t)
+}

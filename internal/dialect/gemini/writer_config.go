@@ -1,0 +1,363 @@
+package gemini
+
+import (
+	"strconv"
+	"strings"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// generation writes generationConfig, which is left out when it is empty.
+func (w *writer) generation() {
+	outer := w.b
+	w.b = jsonedit.Append(nil)
+	w.b.Open('{')
+	w.sampling()
+	w.format()
+	w.thinking()
+	w.media()
+	w.nested(config)
+	w.b.Close('}')
+	object := w.b.Bytes()
+	w.b = outer
+	if len(object) > len("{}") {
+		w.b.Name("generationConfig")
+		w.b.Raw(object)
+	}
+}
+
+func (w *writer) sampling() {
+	r := w.r
+	w.float("temperature", r.Temperature)
+	w.float("topP", r.TopP)
+	w.int("topK", r.TopK)
+	w.int("candidateCount", r.N)
+	w.int("maxOutputTokens", r.MaxTokens)
+	if len(r.Stop) > 0 {
+		w.b.Name("stopSequences")
+		w.strings(r.Stop)
+	}
+	w.int("seed", r.Seed)
+	w.float("presencePenalty", r.PresencePenalty)
+	w.float("frequencyPenalty", r.FrequencyPenalty)
+	if r.Logprobs != nil {
+		w.b.Name("responseLogprobs")
+		w.b.Bool(*r.Logprobs)
+	}
+	if n := r.TopLogprobs; n != nil && *n > 20 && !w.own {
+		w.fates.Adapt(llm.FieldTopLogprobs, "20")
+		w.b.Name("logprobs")
+		w.b.Int(20)
+		return
+	}
+	w.int("logprobs", r.TopLogprobs)
+}
+
+func (w *writer) float(name string, f *float64) {
+	if f != nil {
+		w.b.Name(name)
+		w.b.Float(*f)
+	}
+}
+
+func (w *writer) int(name string, n *int64) {
+	if n != nil {
+		number(&w.b, name, *n)
+	}
+}
+
+func (w *writer) strings(list []string) {
+	w.b.Open('[')
+	for _, s := range list {
+		w.b.String(s)
+	}
+	w.b.Close(']')
+}
+
+// format writes the form of the answer.
+// https://ai.google.dev/gemini-api/docs/structured-output
+func (w *writer) format() {
+	f := w.r.Format
+	switch {
+	case f.Kind == "" || w.forced:
+		return
+	case w.own:
+	case f.Kind == llm.FormatText:
+		return
+	case w.gen.mixes() || len(w.r.Tools) == 0:
+	case f.Kind == llm.FormatJSON:
+		w.fates.Drop(llm.FieldFormat) // beside tools the model refuses it
+		return
+	default:
+		w.fail(w.r.NameOf(llm.FieldFormat), "a form of the answer that is no object, beside tools")
+		return
+	}
+	if w.r.Parameter(config+"responseMimeType") == nil {
+		mime := "application/json"
+		if f.Kind == llm.FormatText {
+			mime = "text/plain"
+		}
+		text(&w.b, "responseMimeType", mime)
+	}
+	if f.Kind == llm.FormatSchema && len(f.Schema) > 0 {
+		w.schema("responseJsonSchema", "responseSchema", f.Schema, w.r.NameOf(llm.FieldFormat))
+	}
+}
+
+// schema writes a JSON Schema, for older models as far as OpenAPI's says the
+// same.
+func (w *writer) schema(name, older string, schema []byte, path string) {
+	v, err := jsonedit.ParseValue(schema)
+	if err != nil || v.Kind() != jsonedit.Object {
+		w.fail(path, "a schema that is no JSON object")
+		return
+	}
+	if w.own || w.gen.jsonSchema() {
+		w.b.Name(name)
+		w.b.Raw(schema)
+		return
+	}
+	w.b.Name(older)
+	appendOpenAPI(&w.b, v)
+}
+
+// media writes what the answer is to be made of, and how it sounds and looks.
+func (w *writer) media() {
+	modalities := w.r.Modalities
+	speech := w.known("speechConfig")
+	if !w.own {
+		if (w.r.Speech != nil || speech != nil || contains(modalities, "audio")) && !(len(modalities) == 1 && modalities[0] == "audio") {
+			// A model that speaks does nothing else.
+			// https://ai.google.dev/gemini-api/docs/speech-generation
+			if len(modalities) > 0 {
+				w.fates.Adapt(llm.FieldModalities, "AUDIO")
+			}
+			modalities = []string{"audio"}
+		}
+		if len(modalities) == 1 && modalities[0] == "text" {
+			modalities = nil // as it is anyway
+		}
+	}
+	if len(modalities) > 0 {
+		upper := make([]string, len(modalities))
+		for i, m := range modalities {
+			upper[i] = strings.ToUpper(m)
+		}
+		w.b.Name("responseModalities")
+		w.strings(upper)
+	}
+	w.speech(speech)
+	if w.own {
+		return
+	}
+	if raw := w.known("imageConfig"); raw != nil {
+		w.b.Name("imageConfig")
+		w.image(raw)
+	}
+	if raw := w.known("mediaResolution"); raw != nil {
+		w.b.Name("mediaResolution")
+		w.b.Raw(raw)
+	}
+	if raw := w.known("audioTimestamp"); raw != nil {
+		w.b.Name("audioTimestamp")
+		w.b.Raw(raw)
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// speech writes the voice.
+func (w *writer) speech(explicit []byte) {
+	switch {
+	case explicit != nil && !w.own:
+		if w.r.Speech != nil {
+			w.fates.Drop(llm.FieldSpeech)
+		}
+		w.b.Name("speechConfig")
+		w.camelled(explicit)
+		return
+	case w.r.Speech == nil:
+		return
+	}
+	v, _ := jsonedit.ParseValue(w.r.Speech)
+	voice, _ := v.Get("voice")
+	name, ok := voice.Text()
+	if !ok {
+		w.fates.Drop(llm.FieldSpeech)
+		return
+	}
+	if format, ok := v.Get("format"); ok && string(format.Raw()) != `"pcm16"` {
+		w.fates.Adapt(llm.FieldSpeech, "pcm16")
+	}
+	w.b.Name("speechConfig")
+	w.b.Open('{')
+	w.b.Name("voiceConfig")
+	w.b.Open('{')
+	w.b.Name("prebuiltVoiceConfig")
+	w.b.Open('{')
+	text(&w.b, "voiceName", name)
+	w.b.Close('}')
+	w.b.Close('}')
+	w.b.Close('}')
+}
+
+// image writes imageConfig, of which the Gemini API refuses what only Vertex AI
+// has.
+func (w *writer) image(raw []byte) {
+	v, err := jsonedit.ParseValue(raw)
+	if err != nil || v.Kind() != jsonedit.Object {
+		w.b.Raw(raw)
+		return
+	}
+	w.b.Open('{')
+	for key, v := range v.Fields() {
+		name := camel(key)
+		if !w.vertex && (name == "personGeneration" || name == "prominentPeople" || name == "imageOutputOptions") {
+			w.fates.DropNamed("image_config." + key.String())
+			continue
+		}
+		w.b.Key(name)
+		camelled(&w.b, v)
+	}
+	w.b.Close('}')
+}
+
+// thinking writes thinkingConfig.
+// https://ai.google.dev/gemini-api/docs/thinking
+func (w *writer) thinking() {
+	t := w.r.Reasoning
+	if t.Mode == "" && t.Budget == nil && t.Effort == "" && t.Summary == "" && len(t.Extra) == 0 {
+		return
+	}
+	outer := w.b
+	w.b = jsonedit.Append(nil)
+	w.b.Open('{')
+	switch {
+	case w.own:
+		w.thinkingAsSaid()
+	case !w.gen.thinks():
+		w.unthinking()
+	default:
+		w.thinkingFor()
+	}
+	w.b.Close('}')
+	object := w.b.Bytes()
+	w.b = outer
+	if len(object) > len("{}") {
+		w.b.Name("thinkingConfig")
+		w.b.Raw(object)
+	}
+}
+
+// thinkingAsSaid writes what a client of this dialect asked for.
+func (w *writer) thinkingAsSaid() {
+	t := w.r.Reasoning
+	if t.Summary != "" {
+		w.b.Name("includeThoughts")
+		w.b.Bool(t.Summary != "omitted")
+	}
+	switch {
+	case t.Mode == llm.ThinkingDisabled:
+		number(&w.b, "thinkingBudget", 0)
+	case t.Budget != nil:
+		number(&w.b, "thinkingBudget", *t.Budget)
+	case t.Mode == llm.ThinkingAdaptive:
+		number(&w.b, "thinkingBudget", -1)
+	}
+	if t.Effort != "" {
+		text(&w.b, "thinkingLevel", strings.ToUpper(t.Effort))
+	}
+	for _, m := range t.Extra {
+		w.b.Key(m.Name)
+		w.b.Raw(m.Value)
+	}
+}
+
+// unthinking tells what a model that does not think leaves out.
+func (w *writer) unthinking() {
+	t := w.r.Reasoning
+	w.dropped(llm.FieldThinking, t.Mode != "" && t.Mode != llm.ThinkingDisabled || t.Budget != nil)
+	w.dropped(llm.FieldEffort, t.Effort != "" && t.Effort != "none")
+	w.dropped(llm.FieldSummary, t.Summary != "" && t.Summary != "omitted")
+	w.unknownThinking()
+}
+
+func (w *writer) unknownThinking() {
+	for _, m := range w.r.Reasoning.Extra {
+		w.fates.DropNamed(m.Name)
+	}
+}
+
+// thinkingFor writes what a client of another dialect asked for, as the model's
+// generation takes it. An explicit mode or budget wins over an effort.
+func (w *writer) thinkingFor() {
+	t := w.r.Reasoning
+	w.unknownThinking()
+	explicit := t.Mode != "" || t.Budget != nil
+	off := t.Mode == llm.ThinkingDisabled || !explicit && t.Effort == "none" || t.Budget != nil && *t.Budget == 0
+	if explicit && t.Effort != "" && (off || t.Budget != nil) {
+		w.fates.Drop(llm.FieldEffort)
+		t.Effort = ""
+	}
+	if asked := explicit || t.Effort != ""; t.Summary != "omitted" && (t.Summary != "" || asked && !off) {
+		w.b.Name("includeThoughts")
+		w.b.Bool(true)
+	}
+	field := llm.FieldThinking
+	if !explicit {
+		field = llm.FieldEffort
+	}
+	switch {
+	case off:
+		w.unthought(field)
+	case t.Budget != nil:
+		w.budget(*t.Budget, llm.FieldThinking)
+	case t.Effort != "" && w.gen.levels():
+		level := w.gen.level(t.Effort)
+		if level != t.Effort {
+			w.fates.Adapt(llm.FieldEffort, "thinkingLevel "+level)
+		}
+		text(&w.b, "thinkingLevel", level)
+	case t.Effort != "":
+		w.fates.Adapt(llm.FieldEffort, "thinkingBudget "+strconv.FormatInt(budgetOf(t.Effort), 10))
+		w.budget(budgetOf(t.Effort), llm.FieldEffort)
+	case t.Mode == llm.ThinkingAdaptive && !w.gen.levels():
+		number(&w.b, "thinkingBudget", -1)
+	}
+}
+
+// unthought stops the thinking, or where a model can't, makes it little.
+func (w *writer) unthought(field llm.Field) {
+	if w.gen.levels() {
+		level := w.gen.lowest()
+		w.fates.Adapt(field, "thinkingLevel "+level)
+		text(&w.b, "thinkingLevel", level)
+		return
+	}
+	n := int64(0)
+	if least, _ := w.gen.bounds(); least == 128 {
+		n = least
+		w.fates.Adapt(field, "thinkingBudget 128")
+	}
+	number(&w.b, "thinkingBudget", n)
+}
+
+// budget writes a budget within what the model takes.
+func (w *writer) budget(n int64, field llm.Field) {
+	if n > 0 && !w.gen.levels() {
+		least, most := w.gen.bounds()
+		if bound := min(max(n, least), most); bound != n {
+			w.fates.Adapt(field, "thinkingBudget "+strconv.FormatInt(bound, 10))
+			n = bound
+		}
+	}
+	number(&w.b, "thinkingBudget", max(n, -1))
+}

@@ -1,0 +1,117 @@
+package gemini
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// result writes what a tool gave.
+func (w *writer) result(t *turn, r llm.ToolResult) {
+	call, ok := w.calls[r.ID]
+	if r.Name != "" {
+		call.name = r.Name
+	} else if !ok {
+		if w.err == nil {
+			w.err = dialect.Invalid(r.At, dialect.CodeValue, "answers no tool call before it: send the call %.100q with the turn of the assistant", r.ID)
+		}
+		return
+	}
+	outcome := w.outcome(r)
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	b.Name("functionResponse")
+	b.Open('{')
+	w.id(&b, r.ID, call.number)
+	text(&b, "name", call.name)
+	if outcome.spoken || !w.own {
+		b.Name("response")
+		appendOutcome(&b, outcome.words, r.Failed)
+	}
+	if len(outcome.inside) > 0 {
+		b.Name("parts")
+		b.Open('[')
+		for _, p := range outcome.inside {
+			b.Raw(p)
+		}
+		b.Close(']')
+	}
+	if w.own {
+		for _, m := range r.Extra {
+			b.Key(m.Name)
+			b.Raw(m.Value)
+		}
+	}
+	b.Close('}')
+	b.Close('}')
+	if w.own {
+		t.parts = append(t.parts, b.Bytes())
+		return
+	}
+	t.results = append(t.results, result{call.number, b.Bytes()})
+	t.parts = append(t.parts, outcome.beside...)
+}
+
+// outcome is what a tool gave, sorted by where it goes.
+type outcome struct {
+	words          string
+	spoken         bool
+	inside, beside [][]byte
+}
+
+// outcome sorts the parts of a result: words are the response; what later models
+// take inside it is inlineData, and everything else stands beside it.
+// https://ai.google.dev/gemini-api/docs/function-calling#multimodal
+func (w *writer) outcome(r llm.ToolResult) (o outcome) {
+	var words []string
+	for _, p := range r.Parts {
+		switch p := p.(type) {
+		case llm.Text:
+			words = append(words, p.Text)
+		case llm.Refusal:
+			words = append(words, p.Text)
+		case llm.Native:
+			if p.Dialect == own {
+				o.inside = append(o.inside, p.Raw)
+			}
+		case llm.Media:
+			if p.Text != "" {
+				words = append(words, document(p))
+				continue
+			}
+			t := &turn{}
+			w.mediaPart(t, p)
+			if w.own || w.gen.signs() && p.Data != "" {
+				o.inside = append(o.inside, t.parts...)
+				continue
+			}
+			o.beside = append(o.beside, t.parts...)
+		}
+	}
+	o.spoken = len(words) > 0
+	o.words = strings.Join(words, "\n")
+	if o.words == "" && !w.own {
+		o.words = "(no output)"
+		if len(o.inside) > 0 || len(o.beside) > 0 {
+			o.words = "(see the attached files)"
+		}
+	}
+	return o
+}
+
+// appendOutcome writes the words of a result as an object.
+func appendOutcome(b *jsonedit.Builder, words string, failed bool) {
+	if !failed && isObject(words) {
+		b.Raw([]byte(words))
+		return
+	}
+	b.Open('{')
+	name := "output"
+	if failed {
+		name = "error"
+	}
+	text(b, name, words)
+	b.Close('}')
+}
