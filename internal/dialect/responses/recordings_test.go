@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -476,6 +477,9 @@ func canonical(t *testing.T, body []byte) map[string]any {
 		delete(v, "stream")
 	}
 	delete(v, "stream_options")
+	if list, ok := v["include"].([]any); ok {
+		slices.SortFunc(list, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+	}
 	dropNulls(v)
 	for _, e := range v["input"].([]any) {
 		item := e.(map[string]any)
