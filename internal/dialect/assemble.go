@@ -10,7 +10,7 @@ import (
 // value is ready for use by one goroutine.
 type Assembler struct {
 	res   llm.Response
-	parts []open // of all choices
+	parts []*open // of all choices; pointers, since builders must not be copied
 	err   *llm.Fault
 	ended bool
 }
@@ -33,7 +33,7 @@ func (a *Assembler) Add(e *llm.Event) {
 		a.res.Extra = append(a.res.Extra, e.Extra...)
 	case llm.EventPartStart:
 		a.choice(e.Choice)
-		a.parts = append(a.parts, open{choice: e.Choice, number: e.Part, part: e.Opened})
+		a.parts = append(a.parts, &open{choice: e.Choice, number: e.Part, part: e.Opened})
 	case llm.EventDelta:
 		a.grow(e)
 	case llm.EventFinish:
@@ -58,7 +58,7 @@ func (a *Assembler) choice(i int) *llm.Choice {
 
 func (a *Assembler) grow(e *llm.Event) {
 	for i := len(a.parts) - 1; i >= 0; i-- {
-		p := &a.parts[i]
+		p := a.parts[i]
 		if p.choice != e.Choice || p.number != e.Part {
 			continue
 		}
@@ -82,7 +82,7 @@ func (a *Assembler) Response() (r *llm.Response, fault *llm.Fault, whole bool) {
 	res := a.res
 	res.Choices = append([]llm.Choice(nil), a.res.Choices...)
 	for i := range a.parts {
-		p := &a.parts[i]
+		p := a.parts[i]
 		c := &res.Choices[p.choice]
 		c.Parts = append(c.Parts[:len(c.Parts):len(c.Parts)], p.whole())
 	}
