@@ -121,7 +121,10 @@ func (g *maker) pieces(e llm.Event) (list []llm.Event) {
 // beside makes neighbouring calls of tools begin together and end together.
 func (g *maker) beside(events []llm.Event) (out []llm.Event) {
 	for len(events) > 0 {
-		n := callEvents(events)
+		n := 0
+		if _, ok := events[0].Opened.(llm.ToolCall); ok {
+			n = callEvents(events)
+		}
 		if n == 0 || !g.maybe("beside") {
 			n = max(n, 1)
 			out, events = append(out, events[:n]...), events[n:]
