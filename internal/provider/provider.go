@@ -47,6 +47,10 @@ type Spec struct {
 	// differs. An operation without a path is not offered.
 	Paths map[api.Operation]string
 
+	// PathOf gives the path of an operation of Paths where it depends on the
+	// model, which is spelled as the client does; empty means that of Paths.
+	PathOf func(op api.Operation, model string) string
+
 	// Header is sent with each request, below what the client forwards.
 	Header map[string]string
 

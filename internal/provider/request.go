@@ -28,7 +28,8 @@ type Call struct {
 	// headers. NewRequest takes it over.
 	Header http.Header
 
-	Body  Body
+	Body Body
+	// Model is spelled as the client does.
 	Model string
 
 	// DroppedBetas are beta flags that NewRequest left out, since the host does
@@ -113,6 +114,11 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 		row, ok := t.Path(c.Operation)
 		if !ok {
 			return nil, NotOffered(t, c.Operation)
+		}
+		if t.PathOf != nil {
+			if own := t.PathOf(c.Operation, c.Model); own != "" && !(t.Guarded && whole(own)) {
+				row = own
+			}
 		}
 		var err error
 		if path, err = t.expandPath(row, c.Model); err != nil {

@@ -38,7 +38,7 @@ type Target struct {
 // serves many, and returns t. It is for the target's maker, before t is shared.
 func (t *Target) Prepare() *Target {
 	t.credential = t.Auth.value(t.Key)
-	if t.Spec.URL != nil || t.Auth.Query != "" || t.Auth.Sign != nil {
+	if t.Spec.URL != nil || t.PathOf != nil || t.Auth.Query != "" || t.Auth.Sign != nil {
 		return t // these change the address of each call
 	}
 	t.urls = make(map[api.Operation]*url.URL, len(t.Paths))
@@ -120,10 +120,14 @@ func (s *Spec) below() *Spec {
 	other.Paths = paths
 	if s.Speaks != nil {
 		other.Speaks = func(model string) []api.Dialect {
-			return slices.DeleteFunc(slices.Clone(s.Speaks(model)), func(d api.Dialect) bool {
+			spoken := slices.DeleteFunc(slices.Clone(s.Speaks(model)), func(d api.Dialect) bool {
 				_, ok := paths[d.Conversation()]
 				return !ok
 			})
+			if len(spoken) == 0 {
+				return []api.Dialect{s.Dialect}
+			}
+			return spoken
 		}
 	}
 	return &other

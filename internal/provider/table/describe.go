@@ -73,9 +73,20 @@ func describe(s *provider.Spec) description {
 	return d
 }
 
-// Credential says where the credential of s goes, such as "Authorization: Bearer".
+// Credential says where the credential of s goes, such as "Authorization:
+// Bearer", and which other ways there are.
 func Credential(s *provider.Spec) string {
-	a := s.Auth
+	place, way := place(s.Auth), ways[s.Auth.By]
+	switch {
+	case place == "" && way == "":
+		return "none"
+	case place == "" || way == "":
+		return place + way
+	}
+	return place + " or " + way
+}
+
+func place(a provider.Auth) string {
 	switch {
 	case a.Header != "" && a.Scheme != "":
 		return a.Header + ": " + a.Scheme
@@ -83,17 +94,25 @@ func Credential(s *provider.Spec) string {
 		return a.Header
 	case a.Query != "":
 		return "?" + a.Query + "="
-	case a.Sign != nil:
-		return "signature"
 	}
-	return "none"
+	return ""
 }
 
-// Operations returns the names of the operations that s offers, sorted.
+var ways = map[provider.Method]string{
+	provider.MethodAWS:   "SigV4",
+	provider.MethodGCP:   "service account",
+	provider.MethodEntra: "Entra token",
+	provider.MethodOCI:   "OCI signature",
+}
+
+// Operations returns the names of the operations that s offers, sorted. That
+// streams of one have a path of their own is not told.
 func Operations(s *provider.Spec) []string {
 	ops := make([]string, 0, len(s.Paths))
 	for op := range s.Paths {
-		ops = append(ops, string(op))
+		if name := string(op); !strings.HasSuffix(name, ".stream") {
+			ops = append(ops, name)
+		}
 	}
 	slices.Sort(ops)
 	return ops

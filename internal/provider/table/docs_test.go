@@ -74,15 +74,18 @@ How to read the table:
 
 - **id** is what a config, a managed provider or the header
   ` + "`x-gateway-provider`" + ` names. Further names of a row stand below it.
-- **dialect** is the protocol of the provider's chat path. Rows of dialect
-  ` + "`chat`" + ` take and give the bodies of the chat completions API; ` + "`own`" + ` is a
-  format that only the provider speaks.
+- **dialect** is the protocol in which the provider's conversations are held
+  unless the client's own is offered too. ` + "`own`" + ` is a format that only the
+  provider speaks.
 - **address** is what operations and pass-through paths are appended to. A
   ` + "`{word}`" + ` in it is an option. A custom host replaces the address as a whole;
   rows that say *custom host* have no address of their own.
 - **credential** is where the key goes. ` + "`Authorization: Bearer`" + ` is a header and
-  the word before the key, ` + "`?key=`" + ` a query parameter.
-- **operations** have a unified route. Everything else that a provider offers is
+  the word before the key, ` + "`?key=`" + ` a query parameter. Behind *or* stands what the
+  gateway makes of other credentials, which the options of the provider name.
+- **operations** have a unified route. ` + "`chat`, `messages`, `responses`, `generate`" + `,
+  ` + "`converse`, `cohere.chat` and `ollama.chat`" + ` are conversations in the protocols
+  of those names. Everything else that a provider offers is
   reached by pass-through: the path after ` + "`/v1`" + ` is appended to the address as
   it was sent.
 
@@ -198,7 +201,7 @@ func TestDescribeJSONHoldsEveryRow(t *testing.T) {
 	}
 	for i, s := range table.All() {
 		g := got[i]
-		if g.ID != s.ID || g.BaseURL != s.BaseURL || len(g.Operations) != len(s.Paths) || len(g.Options) != len(s.Options) {
+		if g.ID != s.ID || g.BaseURL != s.BaseURL || len(g.Operations) != len(table.Operations(s)) || len(g.Options) != len(s.Options) {
 			t.Errorf("object %d = %+v, want row %s", i, g, s.ID)
 		}
 		if g.Operations == nil {

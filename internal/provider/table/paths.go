@@ -31,6 +31,8 @@ var usual = own{
 	api.Moderations:         "/moderations",
 	api.Rerank:              "/rerank",
 	api.Responses:           "/responses",
+	api.Messages:            "/messages",
+	api.CountTokens:         "/messages/count_tokens",
 	api.Models:              "/models",
 	api.Files:               "/files",
 	api.Batches:             "/batches",
@@ -53,6 +55,10 @@ func under(prefix string, ops ...api.Operation) own {
 	}
 	return m
 }
+
+// claudePaths offers what each host of the messages API does, below prefix.
+// https://docs.anthropic.com/en/api
+func claudePaths(prefix string) own { return under(prefix, api.Messages, api.CountTokens, api.Models) }
 
 // join offers what each of sets offers; the last word wins.
 func join(sets ...own) own {

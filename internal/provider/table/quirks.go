@@ -41,7 +41,7 @@ func anthropicAuth() provider.Auth {
 // azureAuth sends keys in api-key and Entra tokens as Bearer.
 // https://learn.microsoft.com/azure/ai-foundry/openai/reference#authentication
 func azureAuth() provider.Auth {
-	return provider.Auth{Header: "Api-Key", Sign: entraToken}
+	return provider.Auth{Header: "Api-Key", Sign: entraToken, By: provider.MethodEntra, Instead: entraInstead}
 }
 
 // entraToken sends the option ad_token, or a key that is a JWT, as Bearer.
@@ -67,18 +67,6 @@ func basicPair(_ context.Context, t *provider.Target, req *http.Request) error {
 		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	}
 	return nil
-}
-
-// unsigned refuses calls to a provider whose requests must be signed in a way
-// that is not offered yet. A custom host is taken to sign for itself.
-func unsigned(scheme string) provider.Auth {
-	return provider.Auth{Sign: func(_ context.Context, t *provider.Target, _ *http.Request) error {
-		if t.Guarded {
-			return nil
-		}
-		return apierr.New(apierr.Unsupported,
-			"provider %q wants requests signed by %s, which is not offered yet; give a custom host that signs them", t.ID, scheme)
-	}}
 }
 
 // azureVersion puts the api_version where Azure OpenAI wants it: a date in the
@@ -122,9 +110,9 @@ var azureDeployed = map[api.Operation]bool{
 // azureModelsVersion adds the api-version that addresses ending in /models
 // require. The other addresses of Azure AI get the one that was asked for.
 // https://learn.microsoft.com/rest/api/aifoundry/modelinference
-func azureModelsVersion(t *provider.Target, _ *provider.Call, u *url.URL) error {
+func azureModelsVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
 	version := t.Option("api_version")
-	if version == "" && strings.HasSuffix(t.Base.Path, "/models") {
+	if version == "" && c.Operation != api.Messages && strings.HasSuffix(t.Base.Path, "/models") {
 		version = "2024-05-01-preview"
 	}
 	if version != "" {

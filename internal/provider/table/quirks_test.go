@@ -190,21 +190,6 @@ func TestCredentialsGoWhereTheirKindBelongs(t *testing.T) {
 	}
 }
 
-func TestUnsignedRequestsAreRefusedUnlessTheHostSigns(t *testing.T) {
-	for _, id := range []string{"sagemaker", "oracle"} {
-		s := provider.Settings{Key: secret.New("k"), Options: options{"region": "r"}}
-		_, err := request(t, id, s, &provider.Call{Operation: api.Proxy, Path: "/x"})
-		e, ok := errors.AsType[*apierr.Error](err)
-		if !ok || e.Kind != apierr.Unsupported {
-			t.Errorf("%s: error %v, want an unsupported operation", id, err)
-		}
-		s.CustomHost = "https://signer.example.test"
-		if got := address(mustRequest(t, id, s, &provider.Call{Operation: api.Proxy, Path: "/x"})); got != "https://signer.example.test/x" {
-			t.Errorf("%s behind a signing host: address %s", id, got)
-		}
-	}
-}
-
 func TestAnthropicVersionYieldsToTheClient(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"modelgate/api"
 	"modelgate/internal/provider"
 )
@@ -49,6 +51,7 @@ func rowsAToF() []*provider.Spec {
 			Aliases:      []string{"vendorb"},
 			BaseURL:      "https://api.anthropic.com/v1",
 			Dialect:      api.DialectMessages, Auth: anthropicAuth(), Env: "ANTHROPIC_API_KEY",
+			Paths:  claudePaths(""),
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
 			Options: []provider.Option{
 				{Name: "beta", Header: "Anthropic-Beta", Doc: "beta features, comma separated"},
@@ -80,18 +83,27 @@ func rowsAToF() []*provider.Spec {
 			Aliases:      []string{"azure-foundry", "azure-inference"},
 			BaseURL:      "https://{resource_name}.services.ai.azure.com/models",
 			Dialect:      api.DialectChat, Env: "AZURE_AI_API_KEY",
-			Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: entraToken},
-			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
+			Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: azureAIKey, By: provider.MethodEntra, Instead: entraInstead},
+			Paths: join(paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations),
-			Options: []provider.Option{
+				own{api.Messages: "https://{resource_name}.services.ai.azure.com/anthropic/v1/messages"}),
+			Speaks: azureAISpeaks, Settle: azureAIAddress,
+			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Doc: "name of the Foundry resource"},
 				{Name: "api_version", Doc: "api-version of the query; 2024-05-01-preview when the address ends in /models and none is given"},
-				{Name: "ad_token", Doc: "Entra access token, sent as Bearer instead of the key"},
 				{Name: "extra_parameters", Header: "Extra-Parameters", Doc: "what happens to fields that the model does not know: error, drop or pass-through"},
-				{Name: "deployment_name", Header: "Azureml-Model-Deployment", Doc: "deployment behind a managed endpoint that has several"},
+				{Name: "deployment_name", Header: "Azureml-Model-Deployment", Doc: "deployment behind a managed endpoint that has several, or the name of a serverless one"},
+				{Name: "deployment_type", Doc: "serverless or managed: the kind of deployment that the address is of"},
+				{Name: "endpoint_name", Doc: "name of a managed endpoint"},
+				{Name: "region", Doc: "region of a serverless deployment or a managed endpoint"},
+				{Name: "foundry_url", Doc: "address instead of all these, judged like a custom host"},
+			}, entraOptions()),
+			URL: azureModelsVersion,
+			Notes: []string{
+				"A serverless deployment is at https://{deployment_name}.{region}.models.ai.azure.com, a managed endpoint at https://{endpoint_name}.{region}.inference.ml.azure.com/score.",
+				"Models whose names begin with claude are reached in the messages protocol at /anthropic of the resource, with the key in x-api-key; so is all behind a custom host whose path ends in /anthropic.",
+				"A custom host whose path ends in /openai/v1 offers responses too.",
 			},
-			URL:   azureModelsVersion,
-			Notes: []string{"Serverless, managed and project endpoints are reached by a custom host with that address."},
 		},
 		{
 			ID:           "azure-openai",
@@ -104,12 +116,11 @@ func rowsAToF() []*provider.Spec {
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations,
 				api.Batches, api.Files, api.FineTuning, api.Responses, api.Models),
-			Options: []provider.Option{
+			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Doc: "name of the Azure OpenAI resource"},
 				{Name: "deployment_id", Doc: "deployment to call; without it the model of the request names the deployment"},
 				{Name: "api_version", Default: "2024-10-21", Doc: "a date, or v1 or preview for the form without dates"},
-				{Name: "ad_token", Doc: "Entra access token, sent as Bearer instead of the key"},
-			},
+			}, entraOptions()),
 			URL: azureVersion,
 			// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning
 			Models: reasoningLimit,
@@ -153,27 +164,37 @@ func rowsAToF() []*provider.Spec {
 			Name:         "AWS Bedrock",
 			Aliases:      []string{"aws-bedrock", "cloud_a"},
 			BaseURL:      "https://bedrock-runtime.{region}.amazonaws.com",
-			Dialect:      api.DialectConverse, Auth: provider.Bearer(), Env: "AWS_BEARER_TOKEN_BEDROCK",
-			Options: []provider.Option{
-				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
+			Dialect:      api.DialectConverse, Auth: signedBy(provider.Bearer(), "bedrock"), Env: "AWS_BEARER_TOKEN_BEDROCK",
+			// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html
+			Paths: own{
+				api.Converse:            "/model/{model}/converse",
+				api.Converse.Streamed(): "/model/{model}/converse-stream",
+				api.Messages:            "/model/{model}/invoke",
+				api.Messages.Streamed(): "/model/{model}/invoke-with-response-stream",
+				api.Embeddings:          "/model/{model}/invoke",
+				api.Images:              "/model/{model}/invoke",
 			},
-			Docs: "https://docs.aws.amazon.com/bedrock/latest/APIReference",
+			Speaks: bedrockSpeaks, Spell: unescaped, Shapes: bedrockShapes(),
+			Options: awsOptions(),
+			Docs:    "https://docs.aws.amazon.com/bedrock/latest/APIReference",
 			Notes: []string{
-				"The key is a Bedrock API key, sent as Bearer. Signing with AWS access keys is not offered yet.",
+				"The key is a Bedrock API key, sent as Bearer. With an access key, requests are signed instead.",
+				"Models of Anthropic are also reached in the messages protocol. The model may be an inference profile or its ARN.",
 				"Streams are AWS binary event streams.",
 			},
 		},
 		{
-			ID:      "bedrock-mantle",
-			Vendors: []provider.Vendor{provider.VendorAnthropic, provider.VendorAmazon},
-			Name:    "Amazon Bedrock Mantle",
-			BaseURL: "https://bedrock-mantle.{region}.api.aws/v1",
-			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AWS_BEARER_TOKEN_BEDROCK",
-			Paths: paths(api.Chat, api.Responses, api.Models),
-			Options: []provider.Option{
-				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
-			},
-			Notes: []string{"The key is a Bedrock API key. Models named anthropic.* answer at /anthropic/v1 in the messages protocol."},
+			ID:           "bedrock-mantle",
+			Vendors:      []provider.Vendor{provider.VendorAnthropic, provider.VendorAmazon},
+			OptionPrefix: "cloud_a_",
+			Name:         "Amazon Bedrock Mantle",
+			BaseURL:      "https://bedrock-mantle.{region}.api.aws/v1",
+			Dialect:      api.DialectChat, Auth: signedBy(provider.Bearer(), "bedrock-mantle"), Env: "AWS_BEARER_TOKEN_BEDROCK",
+			Paths: join(paths(api.Chat, api.Responses, api.Models),
+				own{api.Messages: "https://bedrock-mantle.{region}.api.aws/anthropic/v1/messages"}),
+			Speaks:  mantleSpeaks,
+			Options: awsOptions(),
+			Notes:   []string{"The key is a Bedrock API key; with an access key, requests are signed instead. Models named anthropic.* answer at /anthropic/v1 in the messages protocol."},
 		},
 		{
 			ID: "black-forest-labs", Name: "Black Forest Labs",
@@ -227,31 +248,33 @@ func rowsAToF() []*provider.Spec {
 			Rename: maxTokens,
 		},
 		{
-			ID:      "claude-platform-aws",
-			Vendors: []provider.Vendor{provider.VendorAmazon},
-			Name:    "Claude Platform on AWS",
-			BaseURL: "https://aws-external-anthropic.{region}.api.aws/v1",
-			Dialect: api.DialectMessages, Auth: provider.Header("x-api-key"), Env: "ANTHROPIC_AWS_API_KEY",
+			ID:           "claude-platform-aws",
+			Vendors:      []provider.Vendor{provider.VendorAmazon},
+			OptionPrefix: "cloud_a_",
+			Name:         "Claude Platform on AWS",
+			BaseURL:      "https://aws-external-anthropic.{region}.api.aws/v1",
+			Dialect:      api.DialectMessages, Auth: signedBy(provider.Header("x-api-key"), "aws-external-anthropic"), Env: "ANTHROPIC_AWS_API_KEY",
+			Paths:  claudePaths(""),
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
-			Options: []provider.Option{
-				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
-				{Name: "workspace_id", Header: "Anthropic-Workspace-Id", Doc: "workspace; needed unless the client sends the header"},
-			},
-			Notes: []string{"Takes the platform's API key in x-api-key; AWS signing is not offered yet."},
+			Options: append(awsOptions(),
+				provider.Option{Name: "workspace_id", Header: "Anthropic-Workspace-Id", Doc: "workspace; needed unless the client sends the header"}),
+			Notes: []string{"The key is the platform's, sent in x-api-key; with an access key, requests are signed instead."},
 		},
 		{
-			ID:      "claude-platform-gcp",
-			Vendors: []provider.Vendor{provider.VendorGoogle},
-			Name:    "Claude Platform on Google Cloud",
-			BaseURL: "https://claude.googleapis.com/v1alpha/projects/{project}/locations/{location}/workspaces/{workspace}/invoke",
-			Dialect: api.DialectMessages, Auth: provider.Bearer(),
+			ID:           "claude-platform-gcp",
+			Vendors:      []provider.Vendor{provider.VendorGoogle},
+			OptionPrefix: "cloud_b_",
+			Name:         "Claude Platform on Google Cloud",
+			BaseURL:      "https://claude.googleapis.com/v1alpha/projects/{project}/locations/{location}/workspaces/{workspace}/invoke",
+			Dialect:      api.DialectMessages, Auth: googleToken(),
+			Paths:  claudePaths("/v1"),
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
-			Options: []provider.Option{
+			Options: slices.Concat([]provider.Option{
 				{Name: "project", Doc: "Google Cloud project"},
 				{Name: "location", Default: "global", Doc: "location of the workspace"},
 				{Name: "workspace", Doc: "id of the workspace"},
-			},
-			Notes: []string{"The key is a Google OAuth access token. The paths of the messages API follow the address."},
+			}, googleOptions()),
+			Notes: []string{"The key is a Google OAuth access token or a service account as JSON. The paths of the messages API follow the address."},
 		},
 		{
 			ID: "codestral", Name: "Mistral Codestral",
@@ -264,7 +287,9 @@ func rowsAToF() []*provider.Spec {
 			ID: "cohere", Name: "Cohere",
 			BaseURL: "https://api.cohere.com",
 			Dialect: api.DialectCohere, Auth: provider.Bearer(), Env: "COHERE_API_KEY",
-			Paths: under("/compatibility/v1", api.Embeddings),
+			Paths: join(under("/compatibility/v1", api.Embeddings), own{
+				api.CohereChat: "/v2/chat", api.Rerank: "/v2/rerank",
+			}),
 			Docs:  "https://docs.cohere.com/reference",
 			Notes: []string{"Embeddings go to Cohere's own twin of the OpenAI endpoint."},
 		},
@@ -314,11 +339,13 @@ func rowsAToF() []*provider.Spec {
 			ID: "databricks", Name: "Databricks Model Serving",
 			BaseURL: "https://{workspace}.cloud.databricks.com",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DATABRICKS_TOKEN",
-			Paths: under("/serving-endpoints", api.Chat, api.Completions, api.Embeddings, api.Responses),
+			Paths: join(under("/serving-endpoints", api.Chat, api.Completions, api.Embeddings, api.Responses),
+				own{api.Messages: "/serving-endpoints/anthropic/v1/messages"}),
+			Speaks: databricksSpeaks,
 			Options: []provider.Option{
 				{Name: "workspace", Doc: "first label of the workspace host"},
 			},
-			Notes: []string{"The model of the request names the serving endpoint."},
+			Notes: []string{"The model of the request names the serving endpoint. Those whose names hold claude are also reached in the messages protocol."},
 		},
 		{
 			ID: "deepbricks", Name: "DeepBricks",
@@ -348,7 +375,8 @@ func rowsAToF() []*provider.Spec {
 			ID: "deepseek", Name: "DeepSeek",
 			BaseURL: "https://api.deepseek.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DEEPSEEK_API_KEY",
-			Paths: paths(api.Chat, api.Models),
+			// https://api-docs.deepseek.com/guides/anthropic_api
+			Paths: join(paths(api.Chat, api.Models), own{api.Messages: "https://api.deepseek.com/anthropic/v1/messages"}),
 			// https://api-docs.deepseek.com/api/create-chat-completion
 			Drop:   []string{"logit_bias", "seed", "user"},
 			Rename: maxTokens,

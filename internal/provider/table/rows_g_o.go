@@ -49,10 +49,17 @@ func rowsGToO() []*provider.Spec {
 			Aliases: []string{"gemini", "google-ai-studio"},
 			BaseURL: "https://generativelanguage.googleapis.com",
 			Dialect: api.DialectGemini, Auth: provider.Header("x-goog-api-key"), Env: "GEMINI_API_KEY",
-			Docs: "https://ai.google.dev/api",
+			Paths: own{
+				api.Generate:            "/v1beta/models/{model}:generateContent",
+				api.Generate.Streamed(): "/v1beta/models/{model}:streamGenerateContent?alt=sse",
+				api.Embeddings:          "/v1beta/models/{model}:batchEmbedContents",
+				api.Models:              "/v1beta/models",
+			},
+			Spell: googleModel,
+			Docs:  "https://ai.google.dev/api",
 			Notes: []string{
 				"The key goes in a header and not in the query, where logs would keep it.",
-				"There is a chat-protocol twin at /v1beta/openai.",
+				"There is a chat-protocol twin at /v1beta/openai, reached by pass-through; the unified route takes the native protocol, which carries thought signatures.",
 			},
 		},
 		{
@@ -81,7 +88,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "huggingface", Name: "Hugging Face",
 			BaseURL: "https://router.huggingface.co",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "HF_TOKEN",
-			Paths: under("/v1", api.Chat, api.Models),
+			Paths: under("/v1", api.Chat, api.Responses, api.Models),
 			Options: []provider.Option{
 				{Name: "bill_to", Header: "X-HF-Bill-To", Doc: "organisation that is billed"},
 			},
@@ -252,7 +259,8 @@ func rowsGToO() []*provider.Spec {
 			ID: "minimax", Name: "MiniMax",
 			BaseURL: "https://api.minimax.io/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MINIMAX_API_KEY",
-			Paths: paths(api.Chat, api.Models),
+			// https://platform.minimax.io/docs/api-reference/text-anthropic-api
+			Paths: join(paths(api.Chat, api.Models), own{api.Messages: "https://api.minimax.io/anthropic/v1/messages"}),
 			Notes: []string{
 				"China's host: https://api.minimaxi.com/v1. Errors may come with status 200 and base_resp.",
 				"Speech, images and embeddings have forms of their own.",
@@ -296,7 +304,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "moonshot", Name: "Moonshot AI",
 			BaseURL: "https://api.moonshot.cn/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MOONSHOT_API_KEY",
-			Paths: paths(api.Chat, api.Models, api.Files),
+			Paths: join(paths(api.Chat, api.Models, api.Files), own{api.Messages: "https://api.moonshot.cn/anthropic/v1/messages"}),
 			// https://platform.moonshot.ai/docs/api/chat
 			Limits: limits{"temperature": {Min: 0, Max: 1}},
 			Notes:  []string{"China's host; international: https://api.moonshot.ai/v1 as custom host."},
@@ -362,10 +370,13 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "ollama", Name: "Ollama",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "OLLAMA_API_KEY",
-			Paths:  under("/v1", api.Chat, api.Completions, api.Embeddings, api.Models),
+			Paths:  join(under("/v1", api.Chat, api.Completions, api.Embeddings, api.Models), own{api.OllamaChat: "/api/chat"}),
 			Rename: maxTokens,
 			Docs:   "https://docs.ollama.com/api/openai-compatibility",
-			Notes:  []string{"Usual address: http://localhost:11434. A key is needed for https://ollama.com only."},
+			Notes: []string{
+				"Usual address: http://localhost:11434. A key is needed for https://ollama.com only.",
+				"Conversations go to its chat twin at /v1, which passes clients of that protocol through unchanged and reports tool calls with ids; the native path is for num_ctx and keep_alive, by pass-through.",
+			},
 		},
 		{
 			ID:           "openai",
@@ -401,7 +412,7 @@ func rowsGToO() []*provider.Spec {
 			Name:    "OpenRouter",
 			BaseURL: "https://openrouter.ai/api/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "OPENROUTER_API_KEY",
-			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Responses, api.Models),
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Responses, api.Messages, api.Models),
 			Options: []provider.Option{
 				{Name: "referer", Header: "HTTP-Referer", Doc: "address of the application, for the rankings"},
 				{Name: "title", Header: "X-Title", Doc: "name of the application, for the rankings"},
@@ -414,11 +425,16 @@ func rowsGToO() []*provider.Spec {
 			OptionPrefix: "oracle_",
 			Name:         "Oracle OCI Generative AI",
 			BaseURL:      "https://inference.generativeai.{region}.oci.oraclecloud.com",
-			Dialect:      api.DialectOwn, Auth: unsigned("OCI request signing"),
+			Dialect:      api.DialectOwn, Auth: provider.Auth{By: provider.MethodOCI, Instead: []string{"private_key"}},
 			Options: []provider.Option{
 				{Name: "region", Doc: "OCI region, such as eu-frankfurt-1"},
+				{Name: "tenancy", Doc: "OCID of the tenancy"},
+				{Name: "user", Doc: "OCID of the user"},
+				{Name: "fingerprint", Doc: "fingerprint of the signing key"},
+				{Name: "private_key", Doc: "signing key in PEM, instead of the key; without a passphrase"},
 			},
-			Notes: []string{"Requests must carry an OCI signature, which is not offered yet: a call is refused unless a custom host that signs is given."},
+			Docs:  "https://docs.oracle.com/iaas/api/#/en/generative-ai-inference",
+			Notes: []string{"Requests are signed with the API key of a user. Pass-through alone; behind a custom host without a key, that host signs."},
 		},
 		{
 			ID: "ovhcloud", Name: "OVHcloud AI Endpoints",

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"modelgate/api"
 	"modelgate/internal/provider"
 )
@@ -25,7 +27,7 @@ func rowsPToZ() []*provider.Spec {
 			Vendors: []provider.Vendor{provider.VendorOpenAI, provider.VendorAnthropic, provider.VendorGoogle, provider.VendorAmazon, provider.VendorMicrosoft},
 			Name:    "Passthrough (no transformation)",
 			Dialect: api.DialectChat, Auth: provider.Bearer(),
-			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Rerank, api.Responses, api.Models),
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Rerank, api.Responses, api.Messages, api.CountTokens, api.Models),
 			Notes: []string{"For a host of any protocol behind a custom host; bodies are never changed."},
 		},
 		{
@@ -117,11 +119,10 @@ func rowsPToZ() []*provider.Spec {
 			OptionPrefix: "cloud_a_",
 			Name:         "AWS SageMaker",
 			BaseURL:      "https://runtime.sagemaker.{region}.amazonaws.com",
-			Dialect:      api.DialectOwn, Auth: unsigned("SigV4"),
-			Options: []provider.Option{
-				{Name: "region", Default: "us-east-1", Doc: "AWS region"},
-			},
-			Notes: []string{"Requests must be signed with SigV4, which is not offered yet: a call is refused unless a custom host that signs is given."},
+			Dialect:      api.DialectOwn, Auth: signedBy(provider.Auth{}, "sagemaker"),
+			Options: append(awsOptions(), sagemakerOptions()...),
+			Docs:    "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
+			Notes:   []string{"Requests are signed with an access key. Pass-through alone, at /endpoints/{name}/invocations; behind a custom host without an access key, that host signs."},
 		},
 		{
 			ID: "sambanova", Name: "SambaNova",
@@ -263,13 +264,20 @@ func rowsPToZ() []*provider.Spec {
 			Name:         "Google Vertex AI",
 			Aliases:      []string{"google-vertex-ai", "vertex", "cloud_b"},
 			BaseURL:      "https://{region}-aiplatform.googleapis.com",
-			Dialect:      api.DialectGemini, Auth: provider.Bearer(),
-			Options: []provider.Option{
+			Dialect:      api.DialectGemini, Auth: googleToken(),
+			Paths: vertexPaths(), PathOf: vertexPath, Speaks: vertexSpeaks, Spell: vertexSpell, Settle: vertexProject, Shapes: vertexShapes(),
+			Options: slices.Concat([]provider.Option{
 				{Name: "region", Doc: "location, such as europe-west4; global, us and eu choose the hosts of those names"},
+				{Name: "project_id", Doc: "project; the one of the service account where none is given"},
+				{Name: "llm_request_type", Header: "X-Vertex-Ai-Llm-Request-Type", Doc: "capacity that is used: shared or dedicated"},
+				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type", Doc: "tier of shared capacity: priority, flex or standard"},
+			}, googleOptions()),
+			URL:  vertexHost,
+			Docs: "https://cloud.google.com/vertex-ai/docs/reference/rest",
+			Notes: []string{
+				"The key is a Google access token or a service account as JSON.",
+				"The publisher of a model decides the protocol: google the native one, anthropic messages, others chat. It may stand before the model (anthropic.claude-…, publishers/x/models/y, meta/llama-…); without it, claude-… is anthropic's, mistral-… and codestral-… mistralai's, and the rest google's. endpoints.{id} is an endpoint of one's own.",
 			},
-			URL:   vertexHost,
-			Docs:  "https://cloud.google.com/vertex-ai/docs/reference/rest",
-			Notes: []string{"The key is a Google access token; exchanging a service account for one is not offered yet."},
 		},
 		{
 			ID: "vllm", Name: "vLLM",
@@ -362,7 +370,7 @@ func rowsPToZ() []*provider.Spec {
 			ID: "z-ai", Name: "Z.ai",
 			BaseURL: "https://api.z.ai/api/paas/v4",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "ZAI_API_KEY",
-			Paths: paths(api.Chat, api.Embeddings, api.Images, api.Models),
+			Paths: join(paths(api.Chat, api.Embeddings, api.Images, api.Models), own{api.Messages: "https://api.z.ai/api/anthropic/v1/messages"}),
 			// https://docs.z.ai/api-reference/llm/chat-completion
 			Drop:   []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
 			Rename: rename{"max_completion_tokens": "max_tokens", "user": "user_id"},

@@ -110,14 +110,59 @@ func TestRowsHaveSafeAddresses(t *testing.T) {
 	})
 }
 
-// A path that named a host would send the credential there even when a custom
-// host is given.
+// A path that names a host goes to the provider's own: https, and never when
+// somebody else chose the address, since the credential would go along.
 func TestPathsStayBelowTheAddress(t *testing.T) {
 	eachRow(t, func(t *testing.T, s *provider.Spec) {
 		for op, path := range s.Paths {
+			if strings.HasPrefix(path, "https://") {
+				mustStayAway(t, s, op)
+				continue
+			}
+			path = strings.TrimSuffix(path, "?alt=sse")
 			if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "?#") {
 				t.Errorf("path of %s = %q", op, path)
 			}
+		}
+	})
+}
+
+func mustStayAway(t *testing.T, s *provider.Spec, op api.Operation) {
+	t.Helper()
+	target, err := provider.NewTarget(s, provider.Settings{CustomHost: "https://front.example.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path, offered := target.Path(op); offered {
+		t.Errorf("%s behind a custom host goes to %s", op, path)
+	}
+	for d, other := range map[api.Dialect]api.Operation{api.DialectMessages: api.Messages, api.DialectChat: api.Chat} {
+		if other == op && target.Speak(d, "anthropic.claude") == d {
+			t.Errorf("a custom host is told to speak %s", d)
+		}
+	}
+}
+
+// Each dialect that a row tells has its path, or the pipeline would choose one
+// that leads nowhere.
+func TestWhatARowSpeaksHasAPath(t *testing.T) {
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		for _, model := range []string{"gpt-5", "claude-x", "anthropic.claude-x", "gemini-x", "meta/llama", "mistral-x", "endpoints.1", "", "a/b"} {
+			if s.Speaks == nil {
+				break
+			}
+			spoken := s.Speaks(model)
+			if len(spoken) == 0 {
+				t.Errorf("speaks nothing to %q", model)
+			}
+			for _, d := range spoken {
+				if _, ok := s.Path(d.Conversation()); !ok {
+					t.Errorf("speaks %s to %q and has no path for it", d, model)
+				}
+			}
+		}
+		if _, ok := s.Path(s.Dialect.Conversation()); !ok && len(s.Paths) > 0 && s.Dialect.Conversation() != "" && !slices.Contains([]string{"jina", "voyage", "recraft-ai"}, s.ID) {
+			t.Errorf("dialect %s has no path", s.Dialect)
 		}
 	})
 }
@@ -143,7 +188,7 @@ func TestEveryOptionIsExplainedAndUsed(t *testing.T) {
 				t.Errorf("option %+v: wants a name of its own and a doc", o)
 			}
 			seen[o.Name] = true
-			used := o.Header != "" || s.URL != nil || s.Auth.Sign != nil || strings.Contains(texts, "{"+o.Name+"}")
+			used := o.Header != "" || s.URL != nil || s.Auth.Sign != nil || s.Auth.By != "" || s.Settle != nil || strings.Contains(texts, "{"+o.Name+"}")
 			if !used {
 				t.Errorf("option %q is used by nothing", o.Name)
 			}
@@ -160,8 +205,16 @@ func TestEveryRowSaysWhereTheCredentialGoes(t *testing.T) {
 			}
 			return
 		}
-		if a.Header == "" && a.Query == "" && a.Sign == nil {
+		if a.Header == "" && a.Query == "" && a.By == "" {
 			t.Error("Auth is not set")
+		}
+		for _, name := range a.Instead {
+			if !slices.ContainsFunc(s.Options, func(o provider.Option) bool { return o.Name == name }) {
+				t.Errorf("the option %q would stand for the key and is none", name)
+			}
+		}
+		if a.By == provider.MethodAWS && a.Service == "" {
+			t.Error("signs for no service")
 		}
 		if a.Header != http.CanonicalHeaderKey(a.Header) {
 			t.Errorf("Auth.Header = %q, want canonical form", a.Header)
@@ -169,7 +222,7 @@ func TestEveryRowSaysWhereTheCredentialGoes(t *testing.T) {
 	})
 }
 
-func TestOnlyTheChatDialectOffersChat(t *testing.T) {
+func TestOnlyTheChatDialectOffersChatToAllModels(t *testing.T) {
 	known := []api.Dialect{api.DialectChat, api.DialectMessages, api.DialectGemini,
 		api.DialectConverse, api.DialectCohere, api.DialectOwn}
 	offering := 0
@@ -178,7 +231,7 @@ func TestOnlyTheChatDialectOffersChat(t *testing.T) {
 		if chat {
 			offering++
 		}
-		if !slices.Contains(known, s.Dialect) || chat && s.Dialect != api.DialectChat {
+		if !slices.Contains(known, s.Dialect) || chat && s.Dialect != api.DialectChat && s.Speaks == nil {
 			t.Errorf("%s: dialect %q, offers chat: %t", s.ID, s.Dialect, chat)
 		}
 	}

@@ -1,0 +1,316 @@
+package table
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/provider"
+)
+
+// signedBy returns an authentication that also signs for a service of AWS.
+func signedBy(a provider.Auth, service string) provider.Auth {
+	a.By, a.Service = provider.MethodAWS, service
+	a.Instead = []string{"access_key_id", "secret_access_key", "role_arn", "auth_type"}
+	return a
+}
+
+func awsOptions() []provider.Option {
+	return []provider.Option{
+		{Name: "region", Default: "us-east-1", Doc: "AWS region"},
+		{Name: "access_key_id", Doc: "access key that requests are signed with; the key where it is absent"},
+		{Name: "secret_access_key", Doc: "secret of the access key"},
+		{Name: "session_token", Doc: "token of a temporary access key"},
+		{Name: "role_arn", Doc: "role to assume first"},
+		{Name: "external_id", Doc: "external id to assume the role with"},
+		{Name: "auth_type", Doc: "accessKey, assumedRole, apiKey, or serviceRole: the role of the gateway's machine, for provider entries alone; without it what is given decides"},
+	}
+}
+
+func sagemakerOptions() []provider.Option {
+	var list []provider.Option
+	for _, o := range [][2]string{
+		{"custom_attributes", "Custom-Attributes"}, {"target_model", "Target-Model"}, {"target_variant", "Target-Variant"},
+		{"target_container_hostname", "Target-Container-Hostname"}, {"inference_id", "Inference-Id"},
+		{"enable_explanations", "Enable-Explanations"}, {"inference_component", "Inference-Component"}, {"session_id", "Session-Id"},
+	} {
+		list = append(list, provider.Option{Name: "amzn_sagemaker_" + o[0], Header: "X-Amzn-Sagemaker-" + o[1], Doc: "as the header of that name"})
+	}
+	return list
+}
+
+// googleToken returns the authentication by an access token of Google Cloud.
+func googleToken() provider.Auth {
+	a := provider.Bearer()
+	a.By, a.Instead = provider.MethodGCP, []string{"service_account_json", "auth_type"}
+	return a
+}
+
+func googleOptions() []provider.Option {
+	return []provider.Option{
+		{Name: "service_account_json", Doc: "service account or federated identity as a JSON object, instead of the key"},
+		{Name: "auth_type", Doc: "serviceAccount, workloadIdentityFederation, accessToken, or workload: the identity of the gateway's machine, for provider entries alone; without it what is given decides"},
+	}
+}
+
+var entraInstead = []string{"ad_token", "auth_mode", "entra_client_secret"}
+
+func entraOptions() []provider.Option {
+	return []provider.Option{
+		{Name: "ad_token", Doc: "Entra access token, sent as Bearer instead of the key"},
+		{Name: "auth_mode", Doc: "apiKey, entra (an application), managed or workload (the identity of the gateway's machine, for provider entries alone); without it what is given decides"},
+		{Name: "entra_tenant_id", Doc: "tenant of the application"},
+		{Name: "entra_client_id", Doc: "id of the application"},
+		{Name: "entra_client_secret", Doc: "secret of the application"},
+		{Name: "entra_scope", Doc: "scope of the token; the one of the service where none is given"},
+		{Name: "managed_client_id", Doc: "which managed identity"},
+		{Name: "workload_client_id", Doc: "which workload identity; AZURE_CLIENT_ID where none is given"},
+	}
+}
+
+// bedrockSpeaks tells the protocols of a model, be it named by id, by inference
+// profile or by an ARN that holds either.
+func bedrockSpeaks(model string) []api.Dialect {
+	if strings.Contains(model, "anthropic.claude") {
+		return []api.Dialect{api.DialectConverse, api.DialectMessages}
+	}
+	return []api.Dialect{api.DialectConverse}
+}
+
+// unescaped undoes one escaping: ARNs are often given as they stand in a path.
+func unescaped(model string) string {
+	if plain, err := url.PathUnescape(model); err == nil {
+		return plain
+	}
+	return model
+}
+
+// bedrockShapes is the body of the messages API as InvokeModel takes it.
+// https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html
+func bedrockShapes() map[api.Operation]provider.Shape {
+	shape := provider.Shape{
+		Drop:  []string{"model", "stream"},
+		Set:   map[string]string{"anthropic_version": `"bedrock-2023-05-31"`},
+		Betas: "anthropic_beta",
+	}
+	return map[api.Operation]provider.Shape{api.Messages: shape, api.Messages.Streamed(): shape}
+}
+
+func mantleSpeaks(model string) []api.Dialect {
+	if strings.Contains(model, "anthropic.") {
+		return []api.Dialect{api.DialectMessages}
+	}
+	return []api.Dialect{api.DialectChat, api.DialectResponses}
+}
+
+func databricksSpeaks(model string) []api.Dialect {
+	if strings.Contains(model, "claude") {
+		return []api.Dialect{api.DialectChat, api.DialectMessages}
+	}
+	return []api.Dialect{api.DialectChat, api.DialectResponses}
+}
+
+// azureAIKey sends a key to the messages API in x-api-key, Entra tokens as
+// Bearer everywhere.
+func azureAIKey(ctx context.Context, t *provider.Target, req *http.Request) error {
+	if !t.Key.Empty() && strings.Contains(req.URL.Path, "/anthropic/") {
+		req.Header.Del("Authorization")
+		req.Header.Set("X-Api-Key", t.Key.Reveal())
+	}
+	if err := entraToken(ctx, t, req); err != nil {
+		return err
+	}
+	if req.Header.Get("Authorization") != "" {
+		req.Header.Del("X-Api-Key")
+	}
+	return nil
+}
+
+func azureAISpeaks(model string) []api.Dialect {
+	if strings.HasPrefix(model, "claude") {
+		return []api.Dialect{api.DialectMessages}
+	}
+	return []api.Dialect{api.DialectChat}
+}
+
+// azureAIAddress chooses the address by the kind of deployment, and what a
+// custom host serves by its path.
+// https://learn.microsoft.com/azure/ai-foundry/foundry-models/concepts/endpoints
+func azureAIAddress(d *provider.Draft) error {
+	if address := d.Option("foundry_url"); address != "" && !d.Custom {
+		d.Base, d.Custom = address, true
+	}
+	if d.Custom {
+		d.Spec.Speaks = nil
+		path := strings.TrimRight(d.Base, "/")
+		switch {
+		case strings.HasSuffix(path, "/anthropic"):
+			d.Spec.Dialect, d.Spec.Paths = api.DialectMessages, own{api.Messages: "/v1/messages"}
+		case strings.HasSuffix(path, "/openai/v1"):
+			d.Spec.Paths = join(d.Spec.Paths, paths(api.Responses))
+		}
+		return nil
+	}
+	kind := d.Option("deployment_type")
+	if kind == "" {
+		kind = azureAIKind(d)
+	}
+	switch kind {
+	case "":
+		return nil
+	case "serverless":
+		d.Base = "https://{deployment_name}.{region}.models.ai.azure.com"
+	case "managed":
+		d.Base = "https://{endpoint_name}.{region}.inference.ml.azure.com/score"
+	default:
+		return apierr.New(apierr.Invalid, "the option %q of provider %q takes serverless or managed", d.Spec.OptionPrefix+"deployment_type", d.Spec.ID).
+			WithParam("deployment_type")
+	}
+	d.Spec.Speaks, d.Spec.Paths = nil, maps.Clone(d.Spec.Paths)
+	delete(d.Spec.Paths, api.Messages)
+	return nil
+}
+
+// azureAIKind is what the names that are given are names of.
+func azureAIKind(d *provider.Draft) string {
+	switch {
+	case d.Option("resource_name") != "":
+		return ""
+	case d.Option("endpoint_name") != "":
+		return "managed"
+	case d.Option("deployment_name") != "":
+		return "serverless"
+	}
+	return ""
+}
+
+// googleModel drops the collection that Google puts before a model's name.
+func googleModel(model string) string { return strings.TrimPrefix(model, "models/") }
+
+// vertexBase is what the paths of a project's models begin with.
+const vertexBase = "/projects/{project_id}/locations/{region}"
+
+// vertexPaths are the paths of the models of google and anthropic, and of those
+// that share one endpoint. https://cloud.google.com/vertex-ai/docs/reference/rest
+func vertexPaths() own {
+	const google, anthropic = "/v1" + vertexBase + "/publishers/google/models/", "/v1" + vertexBase + "/publishers/anthropic/models/"
+	return own{
+		api.Generate:            google + "{model}:generateContent",
+		api.Generate.Streamed(): google + "{model}:streamGenerateContent?alt=sse",
+		api.Embeddings:          google + "{model}:predict",
+		api.Messages:            anthropic + "{model}:rawPredict",
+		api.Messages.Streamed(): anthropic + "{model}:streamRawPredict",
+		api.CountTokens:         anthropic + "count-tokens:rawPredict",
+		api.Chat:                "/v1" + vertexBase + "/endpoints/openapi/chat/completions",
+		api.Chat.Streamed():     "/v1" + vertexBase + "/endpoints/openapi/chat/completions",
+	}
+}
+
+// vertexPath is the path of the models that the chat protocol reaches elsewhere.
+func vertexPath(op api.Operation, model string) string {
+	if op != api.Chat && op != api.Chat.Streamed() {
+		return ""
+	}
+	switch publisher, _ := vertexModel(model); publisher {
+	case "mistralai":
+		verb := ":rawPredict"
+		if op == api.Chat.Streamed() {
+			verb = ":streamRawPredict"
+		}
+		return "/v1" + vertexBase + "/publishers/mistralai/models/{model}" + verb
+	case "endpoints":
+		return "/v1" + vertexBase + "/endpoints/{model}/chat/completions"
+	case "meta":
+		return "/v1beta1" + vertexBase + "/endpoints/openapi/chat/completions"
+	case "xai": // is served nowhere else
+		return "https://aiplatform.googleapis.com/v1" + vertexBase + "/endpoints/openapi/chat/completions"
+	}
+	return ""
+}
+
+func vertexSpeaks(model string) []api.Dialect {
+	switch publisher, _ := vertexModel(model); publisher {
+	case "google":
+		return []api.Dialect{api.DialectGemini}
+	case "anthropic":
+		return []api.Dialect{api.DialectMessages}
+	}
+	return []api.Dialect{api.DialectChat}
+}
+
+// vertexSpell leaves the publisher where the path does not say it.
+func vertexSpell(model string) string {
+	switch publisher, name := vertexModel(model); publisher {
+	case "google", "anthropic", "mistralai", "endpoints":
+		return name
+	default:
+		return publisher + "/" + name
+	}
+}
+
+// vertexModel parts a model's name from its publisher, in any of the spellings
+// that are about.
+func vertexModel(model string) (publisher, name string) {
+	if rest, ok := strings.CutPrefix(model, "publishers/"); ok {
+		if publisher, name, ok = strings.Cut(rest, "/models/"); ok {
+			return publisher, name
+		}
+	}
+	for _, publisher := range []string{"google", "anthropic", "meta", "mistralai", "endpoints"} {
+		if name, ok := strings.CutPrefix(model, publisher+"."); ok {
+			return publisher, name
+		}
+	}
+	if publisher, name, ok := strings.Cut(model, "/"); ok {
+		return publisher, name
+	}
+	switch {
+	case strings.HasPrefix(model, "claude"):
+		return "anthropic", model
+	case strings.HasPrefix(model, "mistral"), strings.HasPrefix(model, "codestral"):
+		return "mistralai", model
+	}
+	return "google", model
+}
+
+// vertexProject takes the project from the service account where no option
+// names one, and refuses an account that is no object.
+func vertexProject(d *provider.Draft) error {
+	text := d.Option("service_account_json")
+	if text == "" {
+		if text = strings.TrimSpace(d.Key.Reveal()); !strings.HasPrefix(text, "{") {
+			return nil
+		}
+	}
+	var account struct {
+		Project string `json:"project_id"`
+	}
+	if err := json.Unmarshal([]byte(text), &account); err != nil {
+		return apierr.New(apierr.Invalid, "the service account of provider %q must be a JSON object", d.Spec.ID).
+			WithParam(d.Spec.OptionPrefix + "service_account_json")
+	}
+	if account.Project == "" || d.Option("project_id") != "" {
+		return nil
+	}
+	if d.Options == nil {
+		d.Options = map[string]string{}
+	}
+	d.Options["project_id"] = account.Project
+	return nil
+}
+
+// vertexShapes is the body of the messages API as Vertex takes it.
+// https://docs.anthropic.com/en/api/claude-on-vertex-ai
+func vertexShapes() map[api.Operation]provider.Shape {
+	version := map[string]string{"anthropic_version": `"vertex-2023-10-16"`}
+	shape := provider.Shape{Drop: []string{"model"}, Set: version}
+	return map[api.Operation]provider.Shape{
+		api.Messages: shape, api.Messages.Streamed(): shape,
+		api.CountTokens: {Set: version}, // the model stays: the path does not say it
+	}
+}
