@@ -175,13 +175,12 @@ func (d *requestDecoder) redacted(path string, f fields) llm.Part {
 
 func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
 	id := d.need(path+".id", f.get("id"))
-	if d.calls[id] {
-		d.refuse(path+".id", dialect.CodeValue, "another tool_use has this id")
+	// Later turns may use an id again, and some clients do.
+	turn := len(d.req.Messages)
+	if last, known := d.calls[id]; known && last == turn {
+		d.refuse(path+".id", dialect.CodeValue, "another tool_use of the message has this id")
 	}
-	if d.calls == nil {
-		d.calls = map[string]bool{}
-	}
-	d.calls[id] = true
+	d.calls[id] = turn
 	input := f.get("input")
 	if input.Kind() != jsonedit.Object {
 		d.wrong(path+".input", "an object", input)
@@ -195,7 +194,7 @@ func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
 
 func (d *requestDecoder) toolResult(path string, f fields) llm.Part {
 	id := d.need(path+".tool_use_id", f.get("tool_use_id"))
-	if !d.calls[id] {
+	if _, known := d.calls[id]; !known {
 		d.refuse(path+".tool_use_id", dialect.CodeValue, "no tool_use before has this id")
 	}
 	r := llm.ToolResult{

@@ -16,7 +16,7 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	if err := doc.Scan(body); err != nil {
 		return nil, apierr.New(apierr.Invalid, "the body is not a JSON object: %v", err)
 	}
-	d := requestDecoder{req: &llm.Request{Dialect: own, Names: names}}
+	d := requestDecoder{req: &llm.Request{Dialect: own, Names: names}, calls: map[string]int{}}
 	for k, v := range doc.Members() {
 		d.parameter(k.String(), v)
 	}
@@ -32,7 +32,7 @@ type requestDecoder struct {
 	req *llm.Request
 
 	system, list jsonedit.Value // read last, in this order
-	calls        map[string]bool
+	calls        map[string]int // number of the message of a call, by its id
 }
 
 // parameters are those that have a place in the neutral request, by name.

@@ -53,6 +53,7 @@ type requestEncoder struct {
 	maxTokens int64
 	thinking  thinking
 	effort    string
+	notes     []func() // fates of the two
 	betas     []string
 	called    map[string]string // ids of calls as they are sent, by those of the client
 	taken     map[string]bool

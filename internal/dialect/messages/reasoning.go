@@ -38,15 +38,26 @@ func (e *requestEncoder) plan() {
 		// A forced tool is refused with thinking.
 		e.dropThinking()
 	}
-	if e.own {
-		return
-	}
-	if e.thinking.mode == llm.ThinkingEnabled && e.unthought() {
+	if !e.own && e.thinking.mode == llm.ThinkingEnabled && e.unthought() {
 		// Calls of tools must come back with the thinking before them.
 		e.dropThinking()
 	}
-	e.fitLength()
-	e.fitDisplay()
+	for _, tell := range e.notes {
+		tell()
+	}
+	if !e.own {
+		e.fitLength()
+		e.fitDisplay()
+	}
+}
+
+// adapt and drop note fates of thinking, which are told when it is settled.
+func (e *requestEncoder) adapt(field llm.Field, note string) {
+	e.notes = append(e.notes, func() { e.fates.Adapt(field, note) })
+}
+
+func (e *requestEncoder) drop(field llm.Field) {
+	e.notes = append(e.notes, func() { e.fates.Drop(field) })
 }
 
 func (e *requestEncoder) asAsked() {
@@ -77,7 +88,7 @@ func (e *requestEncoder) fitThinking() {
 	}
 	if !e.model.thinks {
 		if mode != llm.ThinkingDisabled {
-			e.fates.Drop(llm.FieldThinking)
+			e.drop(llm.FieldThinking)
 		}
 		return
 	}
@@ -88,7 +99,7 @@ func (e *requestEncoder) fitThinking() {
 	case llm.ThinkingAdaptive:
 		if !e.model.adaptive {
 			e.thinking = thinking{mode: llm.ThinkingEnabled, budget: budgetFor(r.Effort)}
-			e.fates.Adapt(llm.FieldThinking, fmt.Sprintf("a budget of %d tokens", e.thinking.budget))
+			e.adapt(llm.FieldThinking, fmt.Sprintf("a budget of %d tokens", e.thinking.budget))
 		}
 	}
 }
@@ -108,12 +119,12 @@ func (e *requestEncoder) fitBudget() {
 			e.effort = dialect.EffortOf(e.thinking.budget)
 		}
 		e.thinking = thinking{mode: llm.ThinkingAdaptive}
-		e.fates.Adapt(llm.FieldThinking, "adaptive")
+		e.adapt(llm.FieldThinking, "adaptive")
 		return
 	}
 	if e.thinking.budget < minBudget {
 		e.thinking.budget = minBudget
-		e.fates.Adapt(llm.FieldThinking, "a budget of 1024 tokens, the least there is")
+		e.adapt(llm.FieldThinking, "a budget of 1024 tokens, the least there is")
 	}
 }
 
@@ -139,16 +150,16 @@ func (e *requestEncoder) fitEffort() {
 			e.thinking.mode = llm.ThinkingDisabled
 		}
 	case !e.model.thinks || !known:
-		e.fates.Drop(llm.FieldEffort)
+		e.drop(llm.FieldEffort)
 	case e.model.adaptive || e.model.effort:
 		e.effort = e.effortWord(r.Effort)
 		e.thinkFor(r.Effort)
 	case r.Mode == "" && r.Budget == nil:
 		e.thinkFor(r.Effort)
-		e.fates.Adapt(llm.FieldEffort, fmt.Sprintf("a budget of %d tokens for thinking", e.thinking.budget))
+		e.adapt(llm.FieldEffort, fmt.Sprintf("a budget of %d tokens for thinking", e.thinking.budget))
 	case e.thinking.mode == llm.ThinkingEnabled && r.Budget == nil: // the budget stands for it
 	default:
-		e.fates.Drop(llm.FieldEffort)
+		e.drop(llm.FieldEffort)
 	}
 }
 
@@ -178,7 +189,7 @@ func (e *requestEncoder) effortWord(effort string) string {
 		word = "max"
 	}
 	if word != effort {
-		e.fates.Adapt(llm.FieldEffort, word)
+		e.adapt(llm.FieldEffort, word)
 	}
 	return word
 }
@@ -189,7 +200,8 @@ func (e *requestEncoder) dropThinking() {
 	if e.r.Reasoning.Mode == "" && e.r.Reasoning.Budget == nil {
 		field = llm.FieldEffort
 	}
-	e.fates.Drop(field)
+	e.notes = nil
+	e.drop(field)
 	e.thinking = thinking{}
 	if e.model.adaptive {
 		e.thinking.mode = llm.ThinkingDisabled

@@ -1,0 +1,19 @@
+package messages_test
+
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/messages"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+var anthropic = dialect.Target{Provider: "anthropic", Model: "claude-sonnet-4-5"}
+
+// decodeAll runs frames through one decoder.
+func decodeAll(frames ...sse.Event) (events []llm.Event) {
+	d := messages.Dialect{}.NewDecoder(nil, anthropic)
+	for _, f := range frames {
+		events = d.Decode(events, f)
+	}
+	return d.End(events)
+}
