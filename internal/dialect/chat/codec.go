@@ -1,10 +1,16 @@
 package chat
 
 import (
-	"modelgate/internal/apierr"
+	"modelgate/api"
 	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
+
+var _ dialect.ProviderCodec = Dialect{}
+
+// own is the name of the dialect in what only it knows.
+const own = string(api.DialectChat)
 
 // Headers are none: what clients of the dialect may send along they name in
 // x-gateway-forward-headers.
@@ -13,13 +19,175 @@ func (Dialect) Headers() []string { return nil }
 // ContentType is that of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
 
-// DecodeRequest reads a client's request.
+// DecodeRequest reads a client's request. Results of tools that follow each
+// other become one message; functions and function_call become tools.
 func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
-	return nil, apierr.New(apierr.Unsupported, "translation from the chat dialect is not offered yet")
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, dialect.Invalid("body", dialect.CodeType, "must be JSON: %v", err)
+	}
+	d := requestReader{r: &llm.Request{Dialect: own}}
+	for key, value := range d.fields("body", v) {
+		d.member(key.String(), value)
+	}
+	d.messages()
+	if d.err != nil {
+		return nil, d.err
+	}
+	d.r.Names = names(d.legacy, d.completion)
+	return d.r, nil
 }
 
-// EncodeResponse appends the body of a whole answer.
-func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.Reply) []byte { return dst }
+// requestReader reads one request.
+type requestReader struct {
+	reader
+	r          *llm.Request
+	list       jsonedit.Value // messages, read when all else is known
+	legacy     bool           // functions or function_call were sent
+	completion bool           // the limit was sent as max_completion_tokens
 
-// NewEncoder returns an encoder for one streamed answer.
-func (Dialect) NewEncoder(to dialect.Reply) dialect.StreamEncoder { return nil }
+	calls   []llm.ToolCall // of all assistants so far, for the results
+	results bool           // the last message holds results of tools
+}
+
+func (d *requestReader) member(name string, v jsonedit.Value) {
+	if v.IsNull() {
+		return // official clients send null for what was not set
+	}
+	if d.sampling(name, v) {
+		return
+	}
+	r := d.r
+	switch name {
+	case "messages":
+		d.list = v
+	case "model":
+		r.Model = d.text(name, v)
+	case "stream":
+		r.Stream = d.flag(name, v)
+	case "stream_options":
+		if usage, ok := v.Get("include_usage"); ok && !usage.IsNull() {
+			r.IncludeUsage = ptr(d.flag(name+".include_usage", usage))
+		}
+	case "tools":
+		d.tools(v)
+	case "functions":
+		d.functions(v)
+	case "tool_choice":
+		d.toolChoice(v)
+	case "function_call":
+		d.functionCall(v)
+	case "parallel_tool_calls":
+		r.ParallelTools = ptr(d.flag(name, v))
+	case "response_format":
+		d.format(v)
+	case "thinking":
+		d.thinking(v)
+	default:
+		if !d.bookkeeping(name, v) {
+			r.Extra = append(r.Extra, llm.Member{Name: name, Value: v.Raw()})
+		}
+	}
+}
+
+// sampling reads a parameter that tunes the answer; it is false for others.
+func (d *requestReader) sampling(name string, v jsonedit.Value) bool {
+	r := d.r
+	switch name {
+	case "max_tokens":
+		if !d.completion {
+			r.MaxTokens = ptr(d.whole(name, v))
+		}
+	case "max_completion_tokens":
+		r.MaxTokens, d.completion = ptr(d.whole(name, v)), true
+	case "temperature":
+		r.Temperature = ptr(d.number(name, v))
+	case "top_p":
+		r.TopP = ptr(d.number(name, v))
+	case "top_k":
+		r.TopK = ptr(d.whole(name, v))
+	case "frequency_penalty":
+		r.FrequencyPenalty = ptr(d.number(name, v))
+	case "presence_penalty":
+		r.PresencePenalty = ptr(d.number(name, v))
+	case "seed":
+		r.Seed = ptr(d.whole(name, v))
+	case "n":
+		r.N = ptr(d.whole(name, v))
+	case "stop":
+		r.Stop = d.texts(name, v)
+	case "logit_bias":
+		r.LogitBias = d.object(name, v)
+	case "logprobs":
+		r.Logprobs = ptr(d.flag(name, v))
+	case "top_logprobs":
+		r.TopLogprobs = ptr(d.whole(name, v))
+	default:
+		return false
+	}
+	return true
+}
+
+// bookkeeping reads the other parameters that many dialects have.
+func (d *requestReader) bookkeeping(name string, v jsonedit.Value) bool {
+	r := d.r
+	switch name {
+	case "reasoning_effort":
+		r.Reasoning.Effort = d.text(name, v)
+	case "verbosity":
+		r.Verbosity = d.text(name, v)
+	case "modalities":
+		r.Modalities = d.texts(name, v)
+	case "audio":
+		r.Speech = d.object(name, v)
+	case "user":
+		r.User = d.text(name, v)
+	case "metadata":
+		r.Metadata = d.object(name, v)
+	case "service_tier":
+		r.ServiceTier = d.text(name, v)
+	case "cache_control":
+		r.Cache = d.cache(name, v)
+	default:
+		return false
+	}
+	return true
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// names are what clients call the fields of a request. The maps are shared.
+func names(legacy, completion bool) map[llm.Field]string {
+	switch {
+	case legacy && completion:
+		return legacyCompletionNames
+	case legacy:
+		return legacyNames
+	case completion:
+		return completionNames
+	}
+	return plainNames
+}
+
+var (
+	plainNames = map[llm.Field]string{
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages",
+	}
+	completionNames = map[llm.Field]string{
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldMaxTokens: "max_completion_tokens",
+	}
+	legacyNames = map[llm.Field]string{
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages",
+		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
+	}
+	legacyCompletionNames = map[llm.Field]string{
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldMaxTokens: "max_completion_tokens",
+		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
+	}
+)
+
+// legacy reports whether the client sent functions rather than tools, and so
+// expects a function_call.
+func legacy(r *llm.Request) bool {
+	return r != nil && r.Dialect == own && r.Names[llm.FieldTools] == "functions"
+}

@@ -1,0 +1,109 @@
+package chat
+
+import (
+	"math"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// deltaFields are those of a delta or a message, as they stand.
+type deltaFields struct {
+	content, blocks, details, thought, refusal, annotations []byte
+	calls, call, audio, images, google                      []byte
+}
+
+func readDelta(raw []byte) (f deltaFields) {
+	c := cursor{b: raw}
+	if !c.enter('{') {
+		return f
+	}
+	for key, ok := c.field(); ok; key, ok = c.field() {
+		value := c.raw()
+		if c.bad || len(value) == 0 || value[0] == 'n' {
+			continue
+		}
+		switch string(key) {
+		case "content":
+			f.content = value
+		case "content_blocks":
+			f.blocks = value
+		case "reasoning_content", "reasoning":
+			if len(f.thought) <= 2 {
+				f.thought = value
+			}
+		case "reasoning_details":
+			f.details = value
+		case "refusal":
+			f.refusal = value
+		case "annotations":
+			f.annotations = value
+		case "tool_calls":
+			f.calls = value
+		case "function_call":
+			f.call = value
+		case "audio":
+			f.audio = value
+		case "images":
+			f.images = value
+		case "extra_content":
+			f.google = value
+		}
+	}
+	return f
+}
+
+// delta takes what a chunk adds, in the order in which models speak: thinking,
+// words, calls. Blocks say all but the last.
+func (c *choice) delta(dst []llm.Event, i int, f *chunkChoice) []llm.Event {
+	m := readDelta(f.delta)
+	dst = c.readWords(dst, i, &m, f.logprobs)
+	if m.google != nil && c.kind == textPart && c.open != noPart {
+		if v, err := jsonedit.ParseValue(m.google); err == nil {
+			dst = c.sign(dst, i, googleSignature(v))
+		}
+	}
+	if m.audio != nil {
+		c.readAudio(m.audio)
+	}
+	if len(m.calls) > 2 {
+		dst = c.readCalls(dst, i, m.calls)
+	}
+	if m.call != nil {
+		dst = c.legacyCall(dst, i, m.call)
+	}
+	return dst
+}
+
+// readWords takes what is thought and said, with what is told of it.
+func (c *choice) readWords(dst []llm.Event, i int, m *deltaFields, logprobs []byte) []llm.Event {
+	c.readLogprobs(logprobs)
+	if len(m.annotations) > 2 {
+		c.readAnnotations(m.annotations)
+	}
+	texts, thoughts := false, false
+	if len(m.blocks) > 2 {
+		texts, thoughts = blocksSay(m.blocks)
+	}
+	if !thoughts {
+		dst = c.readThought(dst, i, m)
+	}
+	if !texts {
+		dst = c.readContent(dst, i, m.content)
+		dst = c.readImages(dst, i, m.images)
+	}
+	if len(m.blocks) > 2 {
+		dst = c.readBlocks(dst, i, m.blocks)
+	}
+	if c.logprobs != nil && c.open != noPart && c.kind == textPart {
+		dst = c.grow(dst, i, textPart, "")
+	}
+	if text, _ := unquoted(m.refusal); text != "" {
+		c.decline = true
+		dst = c.grow(dst, i, refusalPart, text)
+	}
+	if len(c.cites) > 0 {
+		dst = c.tellCites(dst, i, math.MaxInt)
+	}
+	return dst
+}

@@ -1,0 +1,104 @@
+package chat
+
+import (
+	"strings"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// detail is an element of reasoning_details.
+// https://openrouter.ai/docs/use-cases/reasoning-tokens#preserving-reasoning-blocks
+type detail struct {
+	kind      string // the last word of the type: text, summary, encrypted
+	text      string
+	signature string
+	id        string
+	vendor    llm.Vendor
+}
+
+func readDetail(v jsonedit.Value) detail {
+	word := func(name string) string { m, _ := v.Get(name); text, _ := m.Text(); return text }
+	d := detail{kind: strings.TrimPrefix(word("type"), "reasoning."), id: word("id"), vendor: formatVendor(word("format"))}
+	switch d.kind {
+	case "text":
+		d.text, d.signature = word("text"), word("signature")
+	case "summary":
+		d.text = word("summary")
+	case "encrypted":
+		d.signature = word("data")
+	}
+	return d
+}
+
+// formatVendor returns whose models understand a format. What older answers
+// have without one is Anthropic's.
+func formatVendor(format string) llm.Vendor {
+	switch {
+	case format == "", strings.HasPrefix(format, "anthropic"):
+		return llm.Anthropic
+	case strings.HasPrefix(format, "google"):
+		return llm.Google
+	case strings.HasPrefix(format, "openai"), strings.HasPrefix(format, "azure"):
+		return llm.OpenAI
+	}
+	head, _, _ := strings.Cut(format, "-")
+	return llm.Vendor(head)
+}
+
+func vendorFormat(v llm.Vendor) string {
+	switch v {
+	case llm.Anthropic:
+		return "anthropic-claude-v1"
+	case llm.Google:
+		return "google-gemini-v1"
+	case llm.OpenAI:
+		return "openai-responses-v1"
+	}
+	return string(v) + "-responses-v1"
+}
+
+// opens reports whether d begins a part of its own rather than adding to the
+// last one, which is thinking unless fresh.
+func (d *detail) opens(last *llm.Thinking) bool {
+	switch {
+	case last == nil || last.Redacted:
+		return true
+	case d.kind == "encrypted": // what was summed up, in the words of its model
+		return !last.Summary || last.Signature.Value != ""
+	}
+	return last.Summary != (d.kind == "summary") || last.Signature.Value != "" && d.text != ""
+}
+
+func (d *detail) sign() llm.Signature {
+	if d.signature == "" {
+		return llm.Signature{}
+	}
+	return llm.Signature{Vendor: d.vendor, Value: d.signature}
+}
+
+// part is d as a part of its own.
+func (d *detail) part() llm.Thinking {
+	return llm.Thinking{Text: d.text, Signature: d.sign(), ID: d.id, Summary: d.kind == "summary", Redacted: d.kind == "encrypted"}
+}
+
+// addDetail adds d to the parts of thinking so far.
+func addDetail(parts []llm.Part, d detail) []llm.Part {
+	if d.text == "" && d.signature == "" {
+		return parts
+	}
+	var last *llm.Thinking
+	if n := len(parts); n > 0 {
+		t := parts[n-1].(llm.Thinking)
+		last = &t
+	}
+	if d.opens(last) {
+		return append(parts, d.part())
+	}
+	last.Text += d.text
+	if s := d.sign(); s.Vendor != "" {
+		last.Signature = llm.Signature{Vendor: s.Vendor, Value: last.Signature.Value + s.Value}
+	}
+	parts[len(parts)-1] = *last
+	return parts
+}

@@ -1,0 +1,67 @@
+package chat
+
+import (
+	"strings"
+
+	"modelgate/internal/llm"
+)
+
+// stopReason is what a provider's finish reason means. Providers put the words
+// of the models they serve into this dialect; an unknown word is the end.
+func stopReason(word string) llm.StopReason {
+	if reason, ok := stopReasons[word]; ok {
+		return reason
+	}
+	if reason, ok := stopReasons[strings.ToLower(word)]; ok {
+		return reason
+	}
+	return llm.StopEnd
+}
+
+var stopReasons = map[string]llm.StopReason{
+	"stop": llm.StopEnd, "end_turn": llm.StopEnd, "eos": llm.StopEnd,
+	"stop_sequence":  llm.StopSequence,
+	"length":         llm.StopLength,
+	"max_tokens":     llm.StopLength,
+	"model_length":   llm.StopLength,
+	"tool_calls":     llm.StopTool,
+	"function_call":  llm.StopTool,
+	"tool_use":       llm.StopTool,
+	"tool_call":      llm.StopTool,
+	"pause_turn":     llm.StopPause,
+	"refusal":        llm.StopRefusal,
+	"content_filter": llm.StopFilter, "content_filtered": llm.StopFilter, "guardrail_intervened": llm.StopFilter,
+	"sensitive": llm.StopFilter, "safety": llm.StopFilter, "blocklist": llm.StopFilter, "prohibited_content": llm.StopFilter,
+	"spii": llm.StopFilter, "language": llm.StopFilter, "image_safety": llm.StopFilter,
+	"model_context_window_exceeded": llm.StopContext,
+}
+
+// exhausted is DeepSeek's word for an answer that its servers gave up.
+// https://api-docs.deepseek.com/api/create-chat-completion
+const exhausted = "insufficient_system_resource"
+
+// said is what of an answer its finish reason depends on.
+type said struct{ calls, refusal, legacy bool }
+
+// finishReason is the word of the dialect for why a choice ended. A model that
+// called tools waits for them, whatever its provider says; a model that declines
+// in words of its own has said all.
+func finishReason(stop llm.StopReason, s said) string {
+	switch stop {
+	case llm.StopLength, llm.StopContext:
+		return "length"
+	case llm.StopFilter:
+		return "content_filter"
+	case llm.StopRefusal:
+		if !s.refusal {
+			return "content_filter"
+		}
+	}
+	if stop != llm.StopTool && !s.calls {
+		return "stop"
+	}
+	if s.legacy {
+		return "function_call"
+	}
+	return "tool_calls"
+}

@@ -1,0 +1,358 @@
+package chat
+
+import (
+	"encoding/json"
+	"slices"
+	"unicode/utf8"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// writer writes the pieces that requests, answers and chunks have in common.
+type writer struct{ jsonedit.Builder }
+
+func (w *writer) textMember(name, value string) {
+	w.Name(name)
+	w.String(value)
+}
+
+func (w *writer) intMember(name string, n int64) {
+	w.Name(name)
+	w.Int(n)
+}
+
+func (w *writer) rawMember(name string, value json.RawMessage) {
+	w.Name(name)
+	w.Raw(value)
+}
+
+// extra writes members that belong to the level, but for those named.
+func (w *writer) extra(list []llm.Member, but ...string) {
+	for i, m := range list {
+		if len(m.Value) == 0 || slices.Contains(but, m.Name) || repeated(list[:i], m.Name) {
+			continue
+		}
+		w.Key(m.Name)
+		w.Raw(m.Value)
+	}
+}
+
+func repeated(list []llm.Member, name string) bool {
+	for _, m := range list {
+		if m.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// usage writes the counters as the dialect has them: what is cached or written
+// to a cache is part of the prompt, what was thought of the completion. Strict
+// leaves out what only other dialects count.
+// https://platform.openai.com/docs/api-reference/chat/object#chat/object-usage
+func (w *writer) usage(u *llm.Usage, strict bool) {
+	written := u.CacheWrite5m + u.CacheWrite1h
+	w.Open('{')
+	w.intMember("prompt_tokens", u.Prompt())
+	w.intMember("completion_tokens", u.Completion())
+	w.intMember("total_tokens", u.Total())
+	w.Name("prompt_tokens_details")
+	w.Open('{')
+	w.intMember("cached_tokens", u.CachedInput)
+	w.intMember("audio_tokens", u.InputAudio)
+	if written > 0 {
+		w.intMember("cache_write_tokens", written)
+	}
+	w.Close('}')
+	w.Name("completion_tokens_details")
+	w.Open('{')
+	w.intMember("reasoning_tokens", u.Reasoning)
+	w.intMember("audio_tokens", u.OutputAudio)
+	w.intMember("accepted_prediction_tokens", 0)
+	w.intMember("rejected_prediction_tokens", 0)
+	w.Close('}')
+	if !strict && u.CachedInput+written > 0 {
+		w.cacheUsage(u, written)
+	}
+	w.Close('}')
+}
+
+// cacheUsage writes the counters of caches as the messages dialect has them.
+func (w *writer) cacheUsage(u *llm.Usage, written int64) {
+	w.intMember("cache_read_input_tokens", u.CachedInput)
+	w.intMember("cache_creation_input_tokens", written)
+	w.Name("cache_creation")
+	w.Open('{')
+	w.intMember("ephemeral_5m_input_tokens", u.CacheWrite5m)
+	w.intMember("ephemeral_1h_input_tokens", u.CacheWrite1h)
+	w.Close('}')
+}
+
+// logprobs writes the value of a choice's logprobs.
+func (w *writer) logprobs(list []llm.Logprob) {
+	if len(list) == 0 {
+		w.Null()
+		return
+	}
+	w.Open('{')
+	w.Name("content")
+	w.tokens(list, true)
+	w.Name("refusal")
+	w.Null()
+	w.Close('}')
+}
+
+func (w *writer) tokens(list []llm.Logprob, top bool) {
+	w.Open('[')
+	for i := range list {
+		p := &list[i]
+		w.Open('{')
+		w.textMember("token", p.Token)
+		w.Name("logprob")
+		w.Float(p.Logprob)
+		w.Name("bytes")
+		if p.Bytes == nil {
+			w.Null()
+		} else {
+			w.Open('[')
+			for _, b := range p.Bytes {
+				w.Int(int64(b))
+			}
+			w.Close(']')
+		}
+		if top {
+			w.Name("top_logprobs")
+			w.tokens(p.Top, false)
+		}
+		w.Close('}')
+	}
+	w.Close(']')
+}
+
+// annotation writes a citation. offset is where in the content the part begins
+// that it is of.
+func (w *writer) annotation(c *llm.Citation, offset int) {
+	w.Open('{')
+	w.textMember("type", "url_citation")
+	w.Name("url_citation")
+	w.Open('{')
+	w.intMember("start_index", int64(c.Start+offset))
+	w.intMember("end_index", int64(c.End+offset))
+	w.textMember("url", c.URL)
+	w.textMember("title", c.Title)
+	if c.Text != "" {
+		w.textMember("content", c.Text)
+	}
+	w.Close('}')
+	w.Close('}')
+}
+
+// call writes a call of a tool; index is left out below zero. Signatures are
+// written where the reader of the dialect is not held to it strictly.
+func (w *writer) call(c *llm.ToolCall, index int, signed bool) {
+	w.Open('{')
+	if index >= 0 {
+		w.intMember("index", int64(index))
+	}
+	w.textMember("id", c.ID)
+	if c.Custom {
+		w.textMember("type", "custom")
+		w.Name("custom")
+		w.Open('{')
+		w.textMember("name", c.Name)
+		w.textMember("input", c.Arguments)
+	} else {
+		w.textMember("type", "function")
+		w.Name("function")
+		w.Open('{')
+		w.textMember("name", c.Name)
+		w.textMember("arguments", c.Arguments)
+	}
+	w.Close('}')
+	if signed && c.Signature.Value != "" {
+		w.Name("extra_content")
+		w.google(c.Signature)
+	}
+	w.Close('}')
+}
+
+// google writes a signature where Google's endpoint for this dialect has it.
+func (w *writer) google(s llm.Signature) {
+	w.Open('{')
+	w.Name("google")
+	w.Open('{')
+	w.textMember("thought_signature", dialect.MarkSignature(llm.Google, s))
+	w.Close('}')
+	w.Close('}')
+}
+
+// argumentsText is what the dialect has for the arguments of a call that is
+// whole: never empty text for a function.
+func argumentsText(c *llm.ToolCall) string {
+	if c.Arguments == "" && !c.Custom {
+		return "{}"
+	}
+	return c.Arguments
+}
+
+// block writes a part as an element of content_blocks, without its brackets:
+// the type that parts have in requests, and what it holds.
+func (w *writer) block(p llm.Part) {
+	switch part := p.(type) {
+	case llm.Text:
+		w.textBlock(&part)
+	case llm.Thinking:
+		w.thinkingBlock(&part)
+	case llm.Media:
+		w.media(&part)
+	case llm.Native:
+		w.nativeBlock(&part)
+	}
+}
+
+func (w *writer) textBlock(part *llm.Text) {
+	w.textMember("type", "text")
+	w.textMember("text", part.Text)
+	if part.Signature.Value != "" {
+		w.textMember("thought_signature", dialect.MarkSignature(llm.Google, part.Signature))
+	}
+	w.citations(part.Citations)
+}
+
+// citations writes those of the messages dialect as they stood.
+func (w *writer) citations(list []llm.Citation) {
+	open := false
+	for i := range list {
+		if list[i].Dialect != "messages" || len(list[i].Raw) == 0 {
+			continue
+		}
+		if !open {
+			w.Name("citations")
+			w.Open('[')
+			open = true
+		}
+		w.Raw(list[i].Raw)
+	}
+	if open {
+		w.Close(']')
+	}
+}
+
+func (w *writer) thinkingBlock(part *llm.Thinking) {
+	sign := dialect.MarkSignature(llm.Anthropic, part.Signature)
+	if part.Redacted {
+		w.textMember("type", "redacted_thinking")
+		w.textMember("data", sign)
+		return
+	}
+	w.textMember("type", "thinking")
+	w.textMember("thinking", part.Text)
+	if sign != "" {
+		w.textMember("signature", sign)
+	}
+}
+
+// nativeBlock writes a piece of another dialect as it stood, with its type.
+func (w *writer) nativeBlock(part *llm.Native) {
+	v, err := jsonedit.ParseValue(part.Raw)
+	if err != nil || v.Kind() != jsonedit.Object {
+		w.textMember("type", part.Type)
+		return
+	}
+	if _, ok := v.Get("type"); !ok {
+		w.textMember("type", part.Type)
+	}
+	for key, value := range v.Fields() {
+		w.Key(key.String())
+		w.Raw(value.Raw())
+	}
+}
+
+// media writes a part of media, without its brackets: the type, and what it
+// holds in an object of that name.
+func (w *writer) media(m *llm.Media) {
+	switch {
+	case m.FileID != "" || m.Kind == llm.Document:
+		w.file(m, "file_url")
+	case m.Kind == llm.Audio && m.Data != "":
+		w.textMember("type", "input_audio")
+		w.Name("input_audio")
+		w.Open('{')
+		w.textMember("data", m.Data)
+		w.textMember("format", audioFormat(m.Type))
+		w.Close('}')
+	default:
+		w.address(m, string(m.Kind)+"_url")
+	}
+}
+
+func (w *writer) address(m *llm.Media, word string) {
+	w.textMember("type", word)
+	w.Name(word)
+	w.Open('{')
+	w.textMember("url", mediaURL(m))
+	if m.Detail != "" {
+		w.textMember("detail", m.Detail)
+	}
+	w.Close('}')
+}
+
+// file writes a file whose address, if it has one, is the member named.
+func (w *writer) file(m *llm.Media, address string) {
+	w.textMember("type", "file")
+	w.Name("file")
+	w.Open('{')
+	switch {
+	case m.FileID != "":
+		w.textMember("file_id", m.FileID)
+	case m.URL != "":
+		w.textMember(address, m.URL)
+	default:
+		w.textMember("file_data", mediaURL(m))
+	}
+	if m.Name != "" {
+		w.textMember("filename", m.Name)
+	}
+	w.Close('}')
+}
+
+// mediaURL is the address of m, or its data as one.
+func mediaURL(m *llm.Media) string {
+	if m.Data == "" {
+		return m.URL
+	}
+	mime := m.Type
+	if mime == "" {
+		mime = defaultTypes[m.Kind]
+	}
+	return "data:" + mime + ";base64," + m.Data
+}
+
+var defaultTypes = map[llm.MediaKind]string{
+	llm.Image: "image/png", llm.Document: "application/pdf", llm.Audio: "audio/wav", llm.Video: "video/mp4",
+}
+
+// spoken reports whether p is what the model says aloud, which has a place of
+// its own in a message.
+func spoken(p llm.Part) bool {
+	m, ok := p.(llm.Media)
+	return ok && m.Kind == llm.Audio
+}
+
+// audio writes what the model said aloud.
+func (w *writer) audio(m *llm.Media, id string) {
+	w.Open('{')
+	if !repeated(m.Extra, "id") {
+		w.textMember("id", "audio_"+id)
+	}
+	w.textMember("data", m.Data)
+	if !repeated(m.Extra, "transcript") {
+		w.textMember("transcript", "")
+	}
+	w.extra(m.Extra, "data")
+	w.Close('}')
+}
+
+func runes(s string) int { return utf8.RuneCountInString(s) }
