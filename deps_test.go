@@ -13,6 +13,8 @@ import (
 // change that needs it.
 var dependencies = map[string]string{
 	"github.com/aws/aws-sdk-go-v2":        "test: signs requests a second time, to tell whether ours are signed right",
+	"github.com/danielgtaylor/huma/v2":    "declares routes of the control plane once, for decoding, validation and OpenAPI 3.1",
+	"github.com/jackc/pgx/v5":             "PostgreSQL, for several nodes",
 	"github.com/fsnotify/fsnotify":        "notices a changed configuration file without polling, mounted ones included",
 	"github.com/goccy/go-yaml":            "reads modelgate.yaml strictly, and says line and column of a mistake",
 	"github.com/google/go-cmp":            "test: shows how two structures differ",

@@ -20,7 +20,9 @@ const floors = `
 9   cmd/modelgate
 8   internal/bench internal/gatewaytest
 7   internal/server
-6   internal/controlplane internal/dataplane
+6c  internal/controlplane internal/dataplane
+6b  internal/controlplane/configs internal/controlplane/route/routetest
+6a  internal/controlplane/route
 5   internal/settings internal/snapshot
 4   internal/pipeline
 3   internal/logstore internal/provider/table internal/store

@@ -34,7 +34,7 @@ func keys(ctx context.Context, p *program, args []string) error {
 }
 
 func openStore(ctx context.Context, data string) (*store.DB, error) {
-	return store.Open(ctx, "file:"+filepath.Join(data, "modelgate.db"))
+	return store.Open(ctx, "file:"+filepath.Join(data, "modelgate.db"), store.Options{})
 }
 
 // createdKey is what keys create --json prints.

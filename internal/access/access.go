@@ -20,28 +20,6 @@ import (
 // KeyPrefix begins every gateway key, so that a leaked one is recognised.
 const KeyPrefix = "mg-"
 
-// Scope is one right, as `resource.verb`.
-type Scope string
-
-// The scopes that rooms of the data plane ask for.
-const (
-	ScopeAll         Scope = "*"
-	ScopeCompletions Scope = "completions.write"
-	ScopeModels      Scope = "models.list"
-	ScopeLogsList    Scope = "logs.list"
-	ScopeLogsView    Scope = "logs.view"
-)
-
-// Check reports what is wrong with a scope that someone wrote.
-func (s Scope) Check() error {
-	switch s {
-	case ScopeAll, ScopeCompletions, ScopeModels, ScopeLogsList, ScopeLogsView:
-		return nil
-	}
-	return fmt.Errorf("there is no scope %q; scopes are %s, %s, %s, %s, and %s for all",
-		string(s), ScopeCompletions, ScopeModels, ScopeLogsList, ScopeLogsView, ScopeAll)
-}
-
 // Hash is the SHA-256 of a gateway key. Keys hold 256 random bits, so that a
 // plain hash can't be searched.
 type Hash [sha256.Size]byte
@@ -81,6 +59,8 @@ func NewKey() secret.String {
 // safe for concurrent use.
 type Identity struct {
 	KeyID        string
+	Type         KeyType
+	UserID       string // of the person behind a user's key or a session; empty for service keys
 	Name         string
 	Hash         Hash
 	Organisation string
@@ -96,11 +76,6 @@ type Identity struct {
 
 	// ExpiresAt ends the key. Zero means never.
 	ExpiresAt time.Time
-}
-
-// Allows reports whether the identity holds scope.
-func (id *Identity) Allows(scope Scope) bool {
-	return slices.Contains(id.Scopes, ScopeAll) || slices.Contains(id.Scopes, scope)
 }
 
 // AllowsProvider reports whether the identity may use the provider with this

@@ -243,7 +243,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // expiring makes a key that ends after d, from when it may be known.
 func expiring(t *testing.T, g *gatewaytest.Gateway, d time.Duration) string {
 	t.Helper()
-	db, err := store.Open(t.Context(), "file:"+filepath.Join(g.Server.Data, "modelgate.db"))
+	db, err := store.Open(t.Context(), "file:"+filepath.Join(g.Server.Data, "modelgate.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -337,7 +337,7 @@ func TestTwoGatewaysShareADataFolder(t *testing.T) {
 func TestAKeyCountsWithinASecond(t *testing.T) {
 	data := t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data})
-	db, err := store.Open(t.Context(), "file:"+filepath.Join(data, "modelgate.db"))
+	db, err := store.Open(t.Context(), "file:"+filepath.Join(data, "modelgate.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,11 +113,16 @@ func (s *Server) identities(ctx context.Context, set *settings.Settings) ([]*acc
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, &access.Identity{KeyID: "file:" + k.Name, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config})
+		list = append(list, &access.Identity{
+			KeyID: "file:" + k.Name, Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
+			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
+		})
 	}
 	if !s.BootstrapKey.Empty() {
 		list = append(list, &access.Identity{
-			KeyID: "bootstrap", Name: "bootstrap", Hash: access.HashKey(s.BootstrapKey.Reveal()), Scopes: scopes(nil)})
+			KeyID: "bootstrap", Type: access.WorkspaceService, Name: "bootstrap", Hash: access.HashKey(s.BootstrapKey.Reveal()), Scopes: scopes(nil),
+			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
+		})
 	}
 	return list, nil
 }

@@ -29,6 +29,8 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
+	case s.control.Handles(r):
+		s.control.ServeHTTP(w, r)
 	case dataplane.Serves(path):
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()

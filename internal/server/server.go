@@ -27,6 +27,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
@@ -83,6 +84,7 @@ type Server struct {
 
 	plane    http.Handler
 	logRoute http.Handler
+	control  *route.API
 	ready    atomic.Bool
 	draining atomic.Bool
 	serving  *crowd
@@ -145,6 +147,9 @@ func (s *Server) open(ctx context.Context) error {
 		Budget:      orNone(set.Timeouts.Budget),
 	})
 	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs, Logger: s.Logger}
+	s.control = controlplane.New(route.Deps{
+		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Changed: s.storeChanged, Version: s.Version,
+	})
 	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.
 	return s.ensureKey(ctx, set)
@@ -206,7 +211,7 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (err erro
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return fmt.Errorf("the data folder can't be made: %w", err)
 	}
-	if s.store, err = store.Open(ctx, "file:"+filepath.Join(s.Data, "modelgate.db")); err != nil {
+	if s.store, err = store.Open(ctx, "file:"+filepath.Join(s.Data, "modelgate.db"), store.Options{}); err != nil {
 		return err
 	}
 	s.logs, err = logstore.Open(ctx, logstore.Options{

@@ -4,14 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/secret"
-	"modelgate/internal/sqlite"
 )
 
 // The states of a [Key]. A key whose time has come is expired whether or not
@@ -20,20 +17,41 @@ const (
 	KeyActive  = "active"
 	KeyRevoked = "revoked"
 	KeyExpired = "expired"
+
+	// KeyExhausted is a key that has used up its budget.
+	KeyExhausted = "exhausted"
 )
 
 // Key is a gateway key without its secret, which is never stored.
 type Key struct {
-	ID           string // time-ordered UUID
+	ID           string         // time-ordered UUID
+	Type         access.KeyType // empty means workspace-service
+	UserID       string         // whose key it is; empty for service keys
 	Name         string
+	Description  string
 	Hash         access.Hash
 	Mask         string // for people to recognise the key by: see [Mask]
 	Organisation string
 	Workspace    string
 	Scopes       []access.Scope
 	Providers    []string // provider ids and slugs it is limited to; empty allows all
+
+	// What the control plane knows the meaning of. Nil is the column's empty value.
+	Defaults       json.RawMessage // object
+	UsageLimits    json.RawMessage // object or null
+	RateLimits     json.RawMessage // array
+	AlertEmails    json.RawMessage // array
+	RotationPolicy json.RawMessage // object or null
+
+	// PreviousHash is the secret before the last rotation, which counts until
+	// TransitionEndsAt.
+	PreviousHash     *access.Hash
+	TransitionEndsAt time.Time
+
+	CreationMode string // ui, api or auto
 	Status       string
 	CreatedAt    time.Time
+	UpdatedAt    time.Time
 	ExpiresAt    time.Time // zero means never
 }
 
@@ -60,6 +78,8 @@ func (k Key) StatusAt(now time.Time) string {
 func (k Key) Identity() *access.Identity {
 	return &access.Identity{
 		KeyID:        k.ID,
+		Type:         k.Type,
+		UserID:       k.UserID,
 		Name:         k.Name,
 		Hash:         k.Hash,
 		Organisation: k.Organisation,
@@ -70,21 +90,61 @@ func (k Key) Identity() *access.Identity {
 	}
 }
 
-// CreateKey stores k and raises the revision. An empty Status means active.
-// Times are kept to the millisecond. A key whose id or secret is stored
-// already is a conflict.
+// CreateKey stores k and raises the revision. An empty Status means active, an
+// empty organisation or workspace what there is from the start. Times are kept
+// to the millisecond. A key whose id or secret is stored already is a conflict.
 func (db *DB) CreateKey(ctx context.Context, k Key) error {
-	if k.Status == "" {
-		k.Status = KeyActive
-	}
+	return db.Change(ctx, nil, func(tx *Tx) error { return tx.CreateKey(ctx, k) })
+}
+
+// CreateKey stores k, as [DB.CreateKey] does, in the change under way.
+func (q Queries) CreateKey(ctx context.Context, k Key) error {
+	const text = `
+		INSERT INTO gateway_keys (` + keyColumns + `)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`
+	k = k.filled()
 	if err := checkKey(k); err != nil {
 		return err
 	}
-	err := db.change(ctx, func(tx *sql.Tx) error { return insertKey(ctx, tx, k) })
-	if sqlite.Conflict(err) {
-		return apierr.New(apierr.Conflict, "API key %s: this id or secret is in use; create another key", k.ID).WithCause(err)
+	return write(ctx, q.q, "API key", text, k.values()...)
+}
+
+// UpdateKey stores k in the place of the key with its id.
+func (q Queries) UpdateKey(ctx context.Context, k Key) error {
+	const text = `
+		UPDATE gateway_keys
+		SET type = $2, organisation_id = $3, workspace_id = $4, user_id = $5, name = $6, description = $7, hash = $8, mask = $9,
+			scopes = $10, providers = $11, defaults = $12, usage_limits = $13, rate_limits = $14, alert_emails = $15,
+			rotation_policy = $16, previous_hash = $17, transition_ends_at = $18, creation_mode = $19, status = $20,
+			created_at = $21, updated_at = $22, expires_at = $23
+		WHERE id = $1`
+	k = k.filled()
+	if err := checkKey(k); err != nil {
+		return err
 	}
-	return err
+	return write(ctx, q.q, "API key", text, k.values()...)
+}
+
+// filled returns k with what empty fields stand for.
+func (k Key) filled() Key {
+	orElse := func(s *string, value string) {
+		if *s == "" {
+			*s = value
+		}
+	}
+	orElse(&k.Organisation, DefaultOrganisation)
+	if k.Workspace == "" && k.Type != access.OrganisationService {
+		k.Workspace = DefaultWorkspace
+	}
+	if k.Type == "" {
+		k.Type = access.WorkspaceService
+	}
+	orElse(&k.Status, KeyActive)
+	orElse(&k.CreationMode, "api")
+	if k.UpdatedAt.IsZero() {
+		k.UpdatedAt = k.CreatedAt
+	}
+	return k
 }
 
 func checkKey(k Key) error {
@@ -95,100 +155,88 @@ func checkKey(k Key) error {
 		return apierr.New(apierr.Invalid, "an API key needs a name").WithParam("name")
 	case k.Hash == access.Hash{}:
 		return apierr.New(apierr.Invalid, "an API key needs the hash of its secret").WithParam("hash")
-	case k.Status != KeyActive && k.Status != KeyRevoked && k.Status != KeyExpired:
-		return apierr.New(apierr.Invalid, "the status of an API key is active, revoked or expired, not %q", k.Status).WithParam("status")
+	case k.Status != KeyActive && k.Status != KeyRevoked && k.Status != KeyExpired && k.Status != KeyExhausted:
+		return apierr.New(apierr.Invalid, "the status of an API key is active, revoked, expired or exhausted, not %q", k.Status).WithParam("status")
 	}
 	return nil
 }
 
-func insertKey(ctx context.Context, tx *sql.Tx, k Key) error {
-	const q = `
-		INSERT INTO api_keys (id, name, hash, mask, organisation, workspace, scopes, providers, status, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
-	scopes, err := json.Marshal(k.Scopes)
-	if err != nil {
-		return fmt.Errorf("writing the scopes of API key %s: %w", k.ID, err)
+const keyColumns = `id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers,
+			defaults, usage_limits, rate_limits, alert_emails, rotation_policy, previous_hash, transition_ends_at,
+			creation_mode, status, created_at, updated_at, expires_at`
+
+// values are those of keyColumns, in their order.
+func (k Key) values() []any {
+	var previous sql.NullString
+	if k.PreviousHash != nil {
+		previous = sql.NullString{String: k.PreviousHash.String(), Valid: true}
 	}
-	providers, err := json.Marshal(k.Providers)
-	if err != nil {
-		return fmt.Errorf("writing the providers of API key %s: %w", k.ID, err)
+	return []any{
+		k.ID, string(k.Type), k.Organisation, k.Workspace, k.UserID, k.Name, k.Description, k.Hash.String(), k.Mask, text(k.Scopes), text(k.Providers),
+		orEmpty(k.Defaults, "{}"), orEmpty(k.UsageLimits, "null"), orEmpty(k.RateLimits, "[]"), orEmpty(k.AlertEmails, "[]"),
+		orEmpty(k.RotationPolicy, "null"), previous, millis(k.TransitionEndsAt),
+		k.CreationMode, k.Status, millis(k.CreatedAt), millis(k.UpdatedAt), millis(k.ExpiresAt),
 	}
-	_, err = tx.ExecContext(ctx, q, k.ID, k.Name, k.Hash.String(), k.Mask, k.Organisation, k.Workspace,
-		string(scopes), string(providers), k.Status, k.CreatedAt.UnixMilli(), nullTime(k.ExpiresAt))
-	if err != nil {
-		return fmt.Errorf("storing API key %s: %w", k.ID, err)
+}
+
+func orEmpty(raw json.RawMessage, empty string) string {
+	if raw == nil {
+		return empty
 	}
-	return nil
+	return string(raw)
+}
+
+func scanKey(r row) (k Key, err error) {
+	var hash string
+	var previous sql.NullString
+	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &k.Description, &hash, &k.Mask,
+		jsonText{&k.Scopes}, jsonText{&k.Providers}, jsonText{&k.Defaults}, jsonText{&k.UsageLimits}, jsonText{&k.RateLimits},
+		jsonText{&k.AlertEmails}, jsonText{&k.RotationPolicy}, &previous, stamp{&k.TransitionEndsAt},
+		&k.CreationMode, &k.Status, stamp{&k.CreatedAt}, stamp{&k.UpdatedAt}, stamp{&k.ExpiresAt})
+	if err != nil {
+		return k, err
+	}
+	if previous.Valid {
+		h, err := access.ParseHash(previous.String)
+		if err != nil {
+			return k, err
+		}
+		k.PreviousHash = &h
+	}
+	k.Hash, err = access.ParseHash(hash)
+	return k, err
 }
 
 // Keys returns all keys, the oldest first.
-func (db *DB) Keys(ctx context.Context) ([]Key, error) {
-	const q = `
-		SELECT id, name, hash, mask, organisation, workspace, scopes, providers, status, created_at, expires_at
-		FROM api_keys
+func (q Queries) Keys(ctx context.Context) ([]Key, error) {
+	const text = `
+		SELECT ` + keyColumns + `
+		FROM gateway_keys
 		ORDER BY id`
-	rows, err := db.file.Read.QueryContext(ctx, q)
-	if err != nil {
-		return nil, fmt.Errorf("reading API keys: %w", err)
-	}
-	defer rows.Close()
-	var keys []Key
-	for rows.Next() {
-		k, err := scanKey(rows)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("reading API keys: %w", err)
-	}
-	return keys, nil
+	return rows(ctx, q.q, "API keys", text, scanKey)
 }
 
-func scanKey(rows *sql.Rows) (Key, error) {
-	var (
-		k                       Key
-		hash, scopes, providers string
-		created                 int64
-		expires                 sql.NullInt64
-	)
-	err := rows.Scan(&k.ID, &k.Name, &hash, &k.Mask, &k.Organisation, &k.Workspace, &scopes, &providers, &k.Status, &created, &expires)
-	if err != nil {
-		return Key{}, fmt.Errorf("reading API keys: %w", err)
-	}
-	k.Hash, err = access.ParseHash(hash)
-	err = errors.Join(err, json.Unmarshal([]byte(scopes), &k.Scopes), json.Unmarshal([]byte(providers), &k.Providers))
-	if err != nil {
-		return Key{}, fmt.Errorf("reading API key %s: %w", k.ID, err)
-	}
-	k.CreatedAt = time.UnixMilli(created).UTC()
-	if expires.Valid {
-		k.ExpiresAt = time.UnixMilli(expires.Int64).UTC()
-	}
-	return k, nil
+// Key returns the key of an organisation with this id.
+func (q Queries) Key(ctx context.Context, organisation, id string) (Key, error) {
+	const text = `
+		SELECT ` + keyColumns + `
+		FROM gateway_keys
+		WHERE organisation_id = $1 AND id = $2`
+	return one(ctx, q.q, "API key", text, scanKey, organisation, id)
 }
 
 // RevokeKey ends a key and raises the revision. A revoked key may be revoked
 // again; one that does not exist is not found.
 func (db *DB) RevokeKey(ctx context.Context, id string) error {
-	const q = `
-		UPDATE api_keys
+	const text = `
+		UPDATE gateway_keys
 		SET status = 'revoked'
 		WHERE id = $1`
-	return db.change(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, q, id)
-		if err != nil {
-			return fmt.Errorf("revoking API key %s: %w", id, err)
+	return db.Change(ctx, nil, func(tx *Tx) error {
+		err := write(ctx, tx.q, "API key", text, id)
+		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+			return apierr.New(apierr.NotFound, "API key %s does not exist; list the keys for their ids", id)
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return apierr.New(apierr.NotFound, "API key %s does not exist; list the keys for their ids", id).WithCause(err)
-		}
-		return nil
+		return err
 	})
-}
-
-// nullTime returns unix milliseconds, or NULL for the zero time.
-func nullTime(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
 }

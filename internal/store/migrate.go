@@ -32,18 +32,28 @@ type migration struct {
 var errDone = errors.New("up to date")
 
 // migrate applies what is missing, each file in a transaction of its own. The
-// transaction takes the write lock before it looks, so two processes that
-// start together apply a file once.
-func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
+// transaction takes a lock before it looks (SQLite by beginning, PostgreSQL by
+// the statement lock), so two processes that start together apply a file once.
+func migrate(ctx context.Context, db *sql.DB, lock string, files fs.FS) error {
 	all, err := readMigrations(files)
 	if err != nil {
 		return err
 	}
-	if err := transact(ctx, db, func(tx *sql.Tx) error { return createHistory(ctx, tx) }); err != nil {
+	locked := func(f func(*sql.Tx) error) error {
+		return transact(ctx, db, func(tx *sql.Tx) error {
+			if lock != "" {
+				if _, err := tx.ExecContext(ctx, lock); err != nil {
+					return fmt.Errorf("waiting for another process that migrates: %w", err)
+				}
+			}
+			return f(tx)
+		})
+	}
+	if err := locked(func(tx *sql.Tx) error { return createHistory(ctx, tx) }); err != nil {
 		return err
 	}
 	for {
-		err := transact(ctx, db, func(tx *sql.Tx) error { return step(ctx, tx, all) })
+		err := locked(func(tx *sql.Tx) error { return step(ctx, tx, all) })
 		if errors.Is(err, errDone) {
 			return nil
 		}

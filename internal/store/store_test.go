@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -121,7 +122,7 @@ func TestAnIdentityIsWhatTheKeySays(t *testing.T) {
 	k := sampleKey("ci")
 	k.Providers = []string{"openai"}
 	k.ExpiresAt = k.CreatedAt.Add(time.Hour)
-	want := &access.Identity{KeyID: k.ID, Name: "ci", Hash: k.Hash, Organisation: "acme", Workspace: "main",
+	want := &access.Identity{KeyID: k.ID, Type: access.WorkspaceService, Name: "ci", Hash: k.Hash, Organisation: "acme", Workspace: "main",
 		Scopes: k.Scopes, Providers: k.Providers, ExpiresAt: k.ExpiresAt}
 	if diff := cmp.Diff(want, k.Identity()); diff != "" {
 		t.Errorf("Identity() (-want +got):\n%s", diff)
@@ -148,7 +149,7 @@ func TestProcessesShareAFile(t *testing.T) {
 	var wg sync.WaitGroup
 	for p := range processes {
 		wg.Go(func() {
-			db, err := store.Open(t.Context(), "file:"+path)
+			db, err := store.Open(t.Context(), "file:"+path, store.Options{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -195,14 +196,14 @@ func TestWhatCannotBeOpenedIsToldInOneLine(t *testing.T) {
 		{"folder is a file", "file:" + filepath.Join(file, "a.db"), "does not exist"},
 		{"path is a folder", "file:" + dir, "is a folder"},
 		{"not a database", "file:" + file, "not an SQLite database"},
-		{"another kind", "postgres://host/db", "not supported"},
+		{"another kind", "mysql://host/db", "not supported"},
 		{"parameters", "file:" + file + "?mode=ro", "parameters"},
 		{"in memory", "file::memory:", "a path to a file"},
 		{"empty", "", "a path to a file"},
 		{"unwritable folder", "file:/proc/a.db", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := store.Open(t.Context(), tt.dsn)
+			_, err := store.Open(t.Context(), tt.dsn, store.Options{})
 			if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("Open(%q) = %v; want one line that says %q", tt.dsn, err, tt.says)
 			}
@@ -214,7 +215,7 @@ var made atomic.Int64
 
 func mustOpen(t *testing.T, path string) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), path)
+	db, err := store.Open(t.Context(), path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,6 +254,8 @@ func sampleKey(name string) store.Key {
 	return store.Key{
 		ID: reqlog.NewID(created).String(), Name: name, Hash: access.HashKey(access.NewKey().Reveal()), Mask: "mg-…abcd",
 		Organisation: "acme", Workspace: "main", Scopes: []access.Scope{access.ScopeAll}, Status: store.KeyActive,
-		CreatedAt: created.UTC(),
+		Type: access.WorkspaceService, Defaults: json.RawMessage("{}"), UsageLimits: json.RawMessage("null"),
+		RateLimits: json.RawMessage("[]"), AlertEmails: json.RawMessage("[]"), RotationPolicy: json.RawMessage("null"), CreationMode: "api",
+		CreatedAt: created.UTC(), UpdatedAt: created.UTC(),
 	}
 }

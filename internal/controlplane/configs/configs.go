@@ -1,0 +1,296 @@
+// Package configs is the control plane's family of saved routing configs.
+//
+// It promises that an invalid config is never stored, that every text a config
+// had can be read again, and that a config which something starts with is not
+// taken away. What a config means is left to package config, who may use it to
+// the snapshot.
+package configs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"modelgate/api"
+	"modelgate/config"
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "Configs"
+
+// Add adds the routes of the family.
+func Add(a *route.API) {
+	scope := func(verb string) []access.Scope { return []access.Scope{access.Scope("configs." + verb)} }
+	route.Add(a, route.Route{Method: http.MethodPost, Path: "/configs", Name: "create-config", Tag: tag,
+		Summary: "Save a config", Scopes: scope("create"), Resource: "config"}, create)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs", Name: "list-configs", Tag: tag,
+		Summary: "List configs", Scopes: scope("list")}, list)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}", Name: "get-config", Tag: tag,
+		Summary: "Read a config with its text", Scopes: scope("read")}, get)
+	route.Add(a, route.Route{Method: http.MethodPut, Path: "/configs/{config}", Name: "update-config", Tag: tag,
+		Summary: "Change a config; another text makes another version", Scopes: scope("update"), Resource: "config"}, update)
+	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/configs/{config}", Name: "delete-config", Tag: tag,
+		Summary: "Archive a config", Scopes: scope("delete"), Resource: "config"}, archive)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}/versions", Name: "list-config-versions", Tag: tag,
+		Summary: "List every text that a config had", Scopes: scope("read")}, versions)
+}
+
+// done is the shape of this family's answers.
+type done[T any] struct {
+	Success bool `json:"success"`
+	Data    T    `json:"data"`
+}
+
+type created struct {
+	ID        string `json:"id"`
+	VersionID string `json:"version_id"`
+	Slug      string `json:"slug"`
+	Object    string `json:"object"`
+}
+
+type createInput struct {
+	Body struct {
+		Name      string     `json:"name" minLength:"1" maxLength:"255"`
+		Config    route.JSON `json:"config" doc:"The config as an object, or as a string that holds it"`
+		IsDefault int        `json:"isDefault,omitempty" enum:"0,1"`
+		Workspace string     `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+	}
+}
+
+func create(ctx context.Context, c *route.Caller, in *createInput) (*done[created], error) {
+	b := &in.Body
+	text, err := checked(b.Config)
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.InWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	row := store.Config{
+		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("pc", b.Name), Name: b.Name,
+		IsDefault: b.IsDefault == 1, VersionID: c.NewID(), Status: store.Active,
+		OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	c.About(w.ID, row.ID)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		return tx.CreateConfig(ctx, row, store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: text, CreatedBy: c.Actor(), CreatedAt: c.Now})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &done[created]{true, created{row.ID, row.VersionID, row.Slug, "config"}}, nil
+}
+
+// checked returns the text of a valid config, given as an object or as a string
+// that holds one.
+func checked(raw route.JSON) (string, error) {
+	text := bytes.TrimSpace(raw)
+	var inner string
+	if json.Unmarshal(raw, &inner) == nil {
+		text = []byte(inner)
+	}
+	if len(text) > api.MaxConfigHeader {
+		return "", route.Invalid("config", "is larger than %d bytes", api.MaxConfigHeader)
+	}
+	if _, err := config.Parse(text); err != nil {
+		return "", apierr.New(apierr.Invalid, "%v", err).WithParam("config")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return "", route.Invalid("config", "is not JSON")
+	}
+	return compact.String(), nil
+}
+
+// Item is a config as lists show it.
+type Item struct {
+	ID           string     `json:"id"`
+	Name         string     `json:"name"`
+	Slug         string     `json:"slug"`
+	Organisation string     `json:"organisation_id"`
+	Workspace    string     `json:"workspace_id"`
+	IsDefault    int        `json:"is_default"`
+	Status       string     `json:"status"`
+	OwnerID      string     `json:"owner_id"`
+	UpdatedBy    string     `json:"updated_by"`
+	CreatedAt    route.Time `json:"created_at"`
+	UpdatedAt    route.Time `json:"last_updated_at"`
+	Object       string     `json:"object"`
+}
+
+func shown(c store.Config) Item {
+	out := Item{
+		ID: c.ID, Name: c.Name, Slug: c.Slug, Organisation: c.Organisation, Workspace: c.Workspace, Status: c.Status,
+		OwnerID: c.OwnerID, UpdatedBy: c.UpdatedBy, CreatedAt: route.Time(c.CreatedAt), UpdatedAt: route.Time(c.UpdatedAt), Object: "config",
+	}
+	if c.IsDefault {
+		out.IsDefault = 1
+	}
+	return out
+}
+
+type listInput struct {
+	Workspace string `query:"workspace_id" maxLength:"255"`
+	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+type listed struct {
+	Success bool   `json:"success"`
+	Object  string `json:"object"`
+	Total   int    `json:"total"`
+	Data    []Item `json:"data"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) {
+	workspace, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Configs(ctx, c.Organisation, workspace, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	out := &listed{Success: true, Object: "list", Total: total, Data: []Item{}}
+	for _, row := range found {
+		out.Data = append(out.Data, shown(row))
+	}
+	return out, nil
+}
+
+// Named is how a request names a config. It is exported for the OpenAPI document,
+// which sees no embedded fields otherwise.
+type Named struct {
+	Config    string `path:"config" maxLength:"255" doc:"Id or slug"`
+	Workspace string `query:"workspace_id" maxLength:"255"`
+}
+
+type getInput struct {
+	Named
+	Format string `query:"format" enum:"string,object" default:"string" doc:"How the config's text is shown"`
+}
+
+type full struct {
+	Item
+	Config    route.JSON `json:"config"`
+	Format    string     `json:"format"`
+	Type      string     `json:"type"`
+	VersionID string     `json:"version_id"`
+}
+
+func get(ctx context.Context, c *route.Caller, in *getInput) (*done[full], error) {
+	row, err := find(ctx, c, in.Named)
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.DB().ConfigVersion(ctx, row.VersionID)
+	if err != nil {
+		return nil, err
+	}
+	out := full{Item: shown(row), Config: route.JSON(v.Text), Format: "json", Type: "ORG_CONFIG", VersionID: v.ID}
+	if in.Format == "string" {
+		out.Config, err = json.Marshal(v.Text)
+	}
+	return &done[full]{true, out}, err
+}
+
+// find returns the config that a request names, as far as its caller sees.
+func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) {
+	workspace, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return store.Config{}, err
+	}
+	row, err := c.DB().Config(ctx, c.Organisation, workspace, in.Config)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return row, apierr.New(apierr.NotFound, "there is no config %.60q", in.Config).WithParam("config")
+	}
+	c.About(row.Workspace, row.ID)
+	return row, err
+}
+
+type updateInput struct {
+	Named
+	Body struct {
+		Name   route.Maybe[string]     `json:"name,omitempty"`
+		Config route.Maybe[route.JSON] `json:"config,omitempty"`
+		Status string                  `json:"status,omitempty" enum:"active,archived"`
+	}
+}
+
+type changed struct {
+	VersionID string `json:"version_id"`
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*done[changed], error) {
+	row, err := find(ctx, c, in.Named)
+	if err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	row.Name = b.Name.Or(row.Name)
+	if row.Name == "" || len(row.Name) > 255 {
+		return nil, route.Invalid("name", "has 1 to 255 characters")
+	}
+	if b.Status != "" {
+		row.Status = b.Status
+	}
+	row.UpdatedBy, row.UpdatedAt = c.Actor(), c.Now
+	var version *store.ConfigVersion
+	if b.Config.Set {
+		text, err := checked(b.Config.Value)
+		if err != nil {
+			return nil, err
+		}
+		row.VersionID = c.NewID()
+		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: text, CreatedBy: c.Actor(), CreatedAt: c.Now}
+	}
+	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateConfig(ctx, row, version) }); err != nil {
+		return nil, err
+	}
+	return &done[changed]{true, changed{row.VersionID}}, nil
+}
+
+func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
+	row, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	if row.IsDefault {
+		return nil, apierr.New(apierr.Conflict, "the config %q is its workspace's default; choose another default first", row.Slug)
+	}
+	row.Status, row.UpdatedBy, row.UpdatedAt = store.Archived, c.Actor(), c.Now
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateConfig(ctx, row, nil) })
+	return &route.Empty{}, err
+}
+
+type version struct {
+	ID        string     `json:"id"`
+	ConfigID  string     `json:"config_id"`
+	Version   int64      `json:"version"`
+	Config    string     `json:"config"`
+	CreatedBy string     `json:"created_by"`
+	CreatedAt route.Time `json:"created_at"`
+	Object    string     `json:"object"`
+}
+
+func versions(ctx context.Context, c *route.Caller, in *Named) (*route.List[version], error) {
+	row, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.DB().ConfigVersions(ctx, row.ID)
+	if err != nil {
+		return nil, err
+	}
+	var list []version
+	for _, v := range found {
+		list = append(list, version{v.ID, v.Config, v.Number, v.Text, v.CreatedBy, route.Time(v.CreatedAt), "config_version"})
+	}
+	return route.ListOf(list, len(list)), nil
+}

@@ -1,0 +1,140 @@
+package route
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/store"
+)
+
+// Caller is who sends one request, and what the audit log will say of it. It is
+// for one goroutine.
+type Caller struct {
+	*access.Identity
+	RequestID string
+	Now       time.Time
+
+	api   *API
+	route *Route
+	audit store.Audit
+	body  []byte
+	noted bool
+}
+
+type callerKey struct{}
+
+// withCaller hands the caller through huma, which gives handlers a context and
+// the request alone.
+func withCaller(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+func callerOf(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}
+
+func (a *API) caller(r *http.Request, route *Route) *Caller {
+	now := a.Now()
+	id := reqlog.NewID(now).String()
+	c := &Caller{Identity: new(access.Identity), RequestID: id, Now: now, api: a, route: route}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	c.audit = store.Audit{
+		ID: id, RequestID: id, Time: now, Method: r.Method, URI: r.URL.Path,
+		QueryParams: maskQuery(r.URL.Query()), RequestHeaders: maskHeader(r.Header), ClientIP: host,
+		ResourceType: route.Resource, Action: route.Action(), UserType: "api_key", Status: http.StatusOK,
+	}
+	return c
+}
+
+func (c *Caller) identify(id *access.Identity) {
+	c.Identity = id
+	c.audit.Organisation, c.audit.Workspace, c.audit.UserID = id.Organisation, id.Workspace, id.KeyID
+	if id.UserID != "" {
+		c.audit.UserID, c.audit.UserType = id.UserID, "user"
+	}
+}
+
+// Actor is who is named as the maker of what the caller makes: the user, or
+// else the key.
+func (c *Caller) Actor() string {
+	if c.UserID != "" {
+		return c.UserID
+	}
+	return c.KeyID
+}
+
+// NewID returns a fresh id for a row.
+func (c *Caller) NewID() string { return reqlog.NewID(c.api.Now()).String() }
+
+// DB returns the store, for reading.
+func (c *Caller) DB() *store.DB { return c.api.DB }
+
+// About says in the audit log what the request is about: the id of the object
+// and of its workspace, which is empty for what belongs to the organisation.
+func (c *Caller) About(workspace, id string) {
+	c.audit.Workspace, c.audit.ResourceID = workspace, id
+}
+
+// Change runs f as one change with its audit row. Nothing is kept when f fails.
+func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
+	c.audit.RequestBody = maskBody(c.body)
+	if err := c.api.DB.Change(ctx, &c.audit, f); err != nil {
+		return err
+	}
+	c.noted = true
+	if c.api.Changed != nil {
+		c.api.Changed()
+	}
+	return nil
+}
+
+// finish notes a request that tried to change something and did not.
+func (c *Caller) finish(ctx context.Context, status int) {
+	if c.noted || c.route.Resource == "" || c.audit.Organisation == "" {
+		return
+	}
+	c.audit.Status = status
+	c.audit.RequestBody = maskBody(c.body)
+	if err := c.api.DB.AddAudit(context.WithoutCancel(ctx), &c.audit); err != nil {
+		c.api.Logger.Error("the audit log was not written", "request", c.RequestID, "err", err.Error())
+	}
+}
+
+// InWorkspace returns the active workspace that a request is about: that of the
+// caller's key, else the one that the request names by id or slug, else, for
+// the installation's own keys, their own. What is archived, or another
+// organisation's, is not there.
+func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace, error) {
+	ref := named
+	if c.Workspace != "" && (ref == "" || !c.Allows(access.ScopeAll)) {
+		ref = c.Workspace
+	}
+	if ref == "" {
+		return store.Workspace{}, Invalid("workspace_id", "is needed: this key or session belongs to no single workspace")
+	}
+	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
+	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
+		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
+	}
+	return w, err
+}
+
+// Sees returns the workspace that the caller's reads are limited to: that of a
+// workspace's key, or the one the request names; empty sees all of the
+// organisation.
+func (c *Caller) Sees(ctx context.Context, named string) (string, error) {
+	if named == "" && c.Workspace == "" || named == "" && c.Allows(access.ScopeAll) {
+		return "", nil
+	}
+	w, err := c.InWorkspace(ctx, named)
+	return w.ID, err
+}

@@ -1,0 +1,126 @@
+package route
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"modelgate/internal/apierr"
+)
+
+// failure is an error in both shapes that clients of control planes read.
+type failure struct {
+	err  *apierr.Error
+	code string // AB01 …
+}
+
+// codes are the control plane's words for kinds of errors. An error that brings
+// its own AB code keeps it.
+var codes = map[apierr.Kind]string{
+	apierr.Invalid:         "AB01",
+	apierr.TooLarge:        "AB01",
+	apierr.Forbidden:       "AB03",
+	apierr.Unauthenticated: "AB05",
+	apierr.RateLimited:     "AB06",
+	apierr.Conflict:        "AB07",
+	apierr.NotFound:        "AB08",
+}
+
+// failure puts err into the control plane's shape. What is no *apierr.Error is
+// logged and becomes an internal error.
+func (a *API) failure(err error) *failure {
+	e := apierr.From(err)
+	if e.Kind == apierr.Internal {
+		a.Logger.Error("control plane", "err", err.Error())
+	}
+	return failed(e)
+}
+
+func failed(e *apierr.Error) *failure {
+	code := codes[e.Kind]
+	if strings.HasPrefix(e.Code, "AB") {
+		code = e.Code
+	}
+	if code == "" {
+		code = "AB04"
+	}
+	return &failure{e, code}
+}
+
+// GetStatus implements huma.StatusError.
+func (f *failure) GetStatus() int { return f.err.Status() }
+
+// Error implements error.
+func (f *failure) Error() string { return f.err.Error() }
+
+// Unwrap returns the error behind the shape.
+func (f *failure) Unwrap() error { return f.err }
+
+// MarshalJSON writes the error in both shapes at once.
+func (f *failure) MarshalJSON() ([]byte, error) {
+	message := f.err.Message
+	if !strings.HasPrefix(message, f.code) {
+		message = f.code + ": " + message
+	}
+	var param *string
+	if f.err.Param != "" {
+		param = &f.err.Param
+	}
+	return json.Marshal(map[string]any{
+		"success": false,
+		"data":    map[string]any{"message": message, "errorCode": f.code},
+		"error":   map[string]any{"message": message, "type": f.err.Type(), "param": param, "code": f.code},
+		"status":  "failure",
+		"message": message,
+	})
+}
+
+func (f *failure) write(w http.ResponseWriter) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		body = f.err.Body()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(f.GetStatus())
+	w.Write(body)
+}
+
+// invalid is what huma says of a request that it can't read.
+func invalid(status int, message string, errs []error) *failure {
+	var words []string
+	param := ""
+	for _, err := range errs {
+		d, ok := errors.AsType[*huma.ErrorDetail](err)
+		if !ok {
+			words = append(words, err.Error())
+			continue
+		}
+		field := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
+		if param == "" {
+			param = field
+		}
+		words = append(words, strings.TrimSpace(field+": "+d.Message))
+	}
+	if len(words) > 0 {
+		message = strings.Join(words, "; ")
+	}
+	kind := apierr.Invalid
+	if status >= 500 {
+		kind = apierr.Internal
+	}
+	return failed(apierr.New(kind, "%s", message).WithParam(param))
+}
+
+// Missing is the error for something that a request refers to and that is not
+// there for its caller.
+func Missing(field, what, ref string) error {
+	return apierr.New(apierr.NotFound, "there is no %s %.60q", what, ref).WithParam(field).WithCode("AB02")
+}
+
+// Invalid refuses a field of a request.
+func Invalid(field, format string, args ...any) error {
+	return apierr.New(apierr.Invalid, field+" "+format, args...).WithParam(field)
+}

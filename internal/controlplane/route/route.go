@@ -1,0 +1,256 @@
+// Package route is how every route of the control plane is declared and served.
+//
+// A route is declared once with its request and answer types, the scopes that
+// open it and what it is called in the audit log. From that one declaration come
+// decoding and validation, the check of the caller, the audit row, the error's
+// shape and the OpenAPI document. It promises that a handler runs only for a
+// caller who may call it, and that whatever changes something or tries to is in
+// the audit log. What routes do is left to the rooms beside it, rows to store.
+package route
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"modelgate/api"
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/store"
+)
+
+// maxBody bounds a request to the control plane, in bytes.
+const maxBody = 4 << 20
+
+// Deps is what routes work with.
+type Deps struct {
+	DB     *store.DB
+	Logger *slog.Logger
+
+	// Authenticate finds who sends a request. An error is an *apierr.Error.
+	Authenticate func(r *http.Request) (*access.Identity, error)
+
+	// Changed is called after every change that was kept. Nil is not called.
+	Changed func()
+
+	// Now is the clock. Nil is time.Now.
+	Now func() time.Time
+
+	Version string // of the program, for the OpenAPI document
+}
+
+// Route declares one route. Paths are written without /v1, with {name} for the
+// parts that a request gives.
+type Route struct {
+	Method string
+	Path   string
+	Also   []string // further paths for the same thing
+
+	Name    string // unique, as in list-configs; OpenAPI's operationId
+	Summary string // what it does, in a sentence
+	Tag     string // the family, for readers of the document
+
+	// Scopes open the route: one of them is enough. Empty opens it to every
+	// caller. Open is for routes without a caller.
+	Scopes []access.Scope
+	Open   bool
+
+	// Resource is what the route changes, in the words of the audit log; empty
+	// for routes that change nothing.
+	Resource string
+}
+
+// Action is what the route does, in the words of the audit log.
+func (r *Route) Action() string {
+	switch r.Method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut, http.MethodPatch:
+		return "update"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return "read"
+}
+
+// API serves the routes that were added to it. Adding is for the start; after
+// that it is safe for concurrent use.
+type API struct {
+	Deps
+	mux    *http.ServeMux
+	huma   huma.API
+	routes map[string]*Route // by pattern of the mux
+	listed []*Route
+}
+
+// New returns an API without routes, but for its own description at
+// /openapi.json and /openapi.yaml.
+func New(d Deps) *API {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	shapeErrors()
+	c := huma.DefaultConfig("modelgate", d.Version)
+	c.Info.Description = "Administration of the gateway. Every request shows a key or a session; what it may do is its scopes'."
+	c.CreateHooks = nil // they would put $schema into every answer
+	c.DocsPath = ""     // the page is our own: it loads nothing from elsewhere
+	c.SchemasPath = ""
+	c.Servers = []*huma.Server{{URL: "/"}}
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key":   {Type: "apiKey", In: "header", Name: "x-gateway-api-key"},
+		"token": {Type: "http", Scheme: "bearer"},
+	}
+	a := &API{Deps: d, mux: http.NewServeMux(), routes: make(map[string]*Route)}
+	a.huma = humago.New(a.mux, c)
+	return a
+}
+
+// Routes returns every route in the order of adding. The slice is shared.
+func (a *API) Routes() []*Route { return a.listed }
+
+// OpenAPI returns the description of all routes as JSON.
+func (a *API) OpenAPI() ([]byte, error) { return json.Marshal(a.huma.OpenAPI()) }
+
+// Add adds a route that f serves. In is a struct as huma reads requests into:
+// fields with path, query or header tags, and a Body. Out is the answer's body;
+// the status is always 200. An error that f returns is an *apierr.Error, or
+// becomes an internal one.
+func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in *In) (*Out, error)) {
+	type answer struct{ Body *Out }
+	a.listed = append(a.listed, &r)
+	for i, p := range append([]string{r.Path}, r.Also...) {
+		op := r.operation(api.BasePath + p)
+		if i > 0 {
+			op.OperationID, op.Hidden = "", true
+		}
+		a.routes[op.Method+" "+op.Path] = &r
+		huma.Register(a.huma, op, func(ctx context.Context, in *In) (*answer, error) {
+			out, err := f(ctx, callerOf(ctx), in)
+			if err != nil {
+				return nil, a.failure(err)
+			}
+			return &answer{out}, nil
+		})
+	}
+}
+
+func (r *Route) operation(p string) huma.Operation {
+	op := huma.Operation{
+		OperationID: r.Name, Method: r.Method, Path: p, Summary: r.Summary, Tags: []string{r.Tag},
+		DefaultStatus: http.StatusOK, MaxBodyBytes: maxBody, RejectUnknownQueryParameters: true,
+	}
+	if !r.Open {
+		op.Security = []map[string][]string{{"key": {}}, {"token": {}}}
+	}
+	if len(r.Scopes) > 0 {
+		words := make([]string, len(r.Scopes))
+		for i, s := range r.Scopes {
+			words[i] = "`" + string(s) + "`"
+		}
+		op.Description = "Needs " + strings.Join(words, " or ") + "."
+	}
+	return op
+}
+
+// Handles reports whether a request is for one of the routes. A path that is
+// not written plainly is not.
+func (a *API) Handles(r *http.Request) bool {
+	if r.URL.Path != path.Clean(r.URL.Path) || r.URL.RawPath != "" && r.URL.RawPath != r.URL.Path {
+		return false
+	}
+	_, pattern := a.mux.Handler(r)
+	return pattern != ""
+}
+
+// ServeHTTP serves a request that Handles takes.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, pattern := a.mux.Handler(r)
+	route := a.routes[pattern]
+	if route == nil { // the API's own description
+		a.mux.ServeHTTP(w, r)
+		return
+	}
+	c := a.caller(r, route)
+	err := a.admit(r, route, c)
+	if err == nil {
+		var body []byte
+		if body, err = readBody(r); err == nil {
+			c.body = body
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+	}
+	out := &kept{header: w.Header(), status: http.StatusOK}
+	if err != nil {
+		a.failure(err).write(out)
+	} else {
+		a.mux.ServeHTTP(out, r.WithContext(withCaller(r.Context(), c)))
+	}
+	c.finish(r.Context(), out.status)
+	w.Header().Set(api.HeaderRequestID, c.RequestID)
+	w.WriteHeader(out.status)
+	w.Write(out.body.Bytes())
+}
+
+// admit checks who sends the request and whether they may.
+func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
+	if route.Open {
+		return nil
+	}
+	id, err := a.Authenticate(r)
+	if err != nil {
+		return err
+	}
+	c.identify(id)
+	if len(route.Scopes) == 0 {
+		return nil
+	}
+	for _, s := range route.Scopes {
+		if id.Allows(s) {
+			return nil
+		}
+	}
+	return apierr.New(apierr.Forbidden, "this needs the scope %q, which the key or session does not have", string(route.Scopes[0])).WithCode("AB03")
+}
+
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return nil, apierr.New(apierr.Invalid, "the request's body ended early").WithCause(err)
+	}
+	if len(body) > maxBody {
+		return nil, apierr.New(apierr.TooLarge, "the request's body is larger than %d bytes", maxBody)
+	}
+	return body, nil
+}
+
+// kept holds an answer until the audit log knows of it.
+type kept struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (k *kept) Header() http.Header         { return k.header }
+func (k *kept) WriteHeader(status int)      { k.status = status }
+func (k *kept) Write(b []byte) (int, error) { return k.body.Write(b) }
+
+// shapeErrors gives huma's own errors the control plane's shape. huma keeps the
+// function in a variable of its package, so it is set once.
+var shapeErrors = sync.OnceFunc(func() {
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		return invalid(status, message, errs)
+	}
+	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
+		return invalid(status, message, errs)
+	}
+})

@@ -1,0 +1,133 @@
+// Package routetest lets a test call routes of the control plane.
+//
+// It promises a real database, in a temporary file, and a caller whose type,
+// place and scopes the test chooses; nothing else is in the place of the real
+// thing. The whole gateway with its listeners is gatewaytest's.
+package routetest
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Bench is an API on a database of its own.
+type Bench struct {
+	*route.API
+	DB *store.DB
+
+	// Clock is what routes see as the time. It stands still unless a test moves it.
+	Clock time.Time
+
+	t       testing.TB
+	callers map[string]*access.Identity
+	changes int
+}
+
+// New returns a bench with the routes that add adds.
+func New(t testing.TB, add ...func(*route.API)) *Bench {
+	t.Helper()
+	db, err := store.Open(t.Context(), "file:"+filepath.Join(t.TempDir(), "modelgate.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	b := &Bench{DB: db, t: t, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
+	b.API = route.New(route.Deps{
+		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
+		Authenticate: b.authenticate, Changed: func() { b.changes++ }, Now: func() time.Time { return b.Clock },
+	})
+	for _, f := range add {
+		f(b.API)
+	}
+	return b
+}
+
+func (b *Bench) authenticate(r *http.Request) (*access.Identity, error) {
+	if id := b.callers[r.Header.Get("x-gateway-api-key")]; id != nil {
+		return id, nil
+	}
+	return nil, apierr.New(apierr.Unauthenticated, "the gateway key is not known")
+}
+
+// Changes returns how many changes were told to the gateway so far.
+func (b *Bench) Changes() int { return b.changes }
+
+// Caller is somebody who calls routes.
+type Caller struct {
+	b   *Bench
+	key string
+}
+
+// As returns a caller with this identity. An empty organisation or workspace
+// is that which there is from the start; "-" is none.
+func (b *Bench) As(id access.Identity) *Caller {
+	if id.Organisation == "" {
+		id.Organisation = store.DefaultOrganisation
+	}
+	switch id.Workspace {
+	case "":
+		id.Workspace = store.DefaultWorkspace
+	case "-":
+		id.Workspace = ""
+	}
+	if id.KeyID == "" {
+		id.KeyID = "key-" + string(rune('a'+len(b.callers)))
+	}
+	b.callers[id.KeyID] = &id
+	return &Caller{b, id.KeyID}
+}
+
+// Root returns a caller who may do everything in the first organisation.
+func (b *Bench) Root() *Caller { return b.As(access.Identity{Scopes: []access.Scope{access.ScopeAll}}) }
+
+// Nobody returns a caller without a key.
+func (b *Bench) Nobody() *Caller { return &Caller{b, ""} }
+
+// Answer is what came back.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Call sends a request; a body other than "" is JSON.
+func (c *Caller) Call(method, path, body string) Answer {
+	r := httptest.NewRequest(method, "/v1"+path, strings.NewReader(body))
+	r.Header.Set("x-gateway-api-key", c.key)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if !c.b.Handles(r) {
+		return Answer{Status: http.StatusNotFound, Body: "no route"}
+	}
+	w := httptest.NewRecorder()
+	c.b.ServeHTTP(w, r)
+	return Answer{w.Code, w.Header(), w.Body.String()}
+}
+
+// Must calls and ends the test unless the status is 200. The answer is read
+// into out unless that is nil.
+func (c *Caller) Must(method, path, body string, out any) {
+	c.b.t.Helper()
+	a := c.Call(method, path, body)
+	if a.Status != http.StatusOK {
+		c.b.t.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+	}
+	if out == nil {
+		return
+	}
+	if err := json.Unmarshal([]byte(a.Body), out); err != nil {
+		c.b.t.Fatalf("%s %s: %v: %s", method, path, err, a.Body)
+	}
+}

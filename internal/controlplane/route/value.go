@@ -1,0 +1,121 @@
+package route
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Maybe is a field of an update: absent leaves what is there, null clears it,
+// and a value takes its place.
+type Maybe[T any] struct {
+	Set   bool // the request has the field
+	Null  bool // and it is null
+	Value T
+}
+
+// UnmarshalJSON implements json.Unmarshaler; it is called for fields that are
+// there alone.
+func (m *Maybe[T]) UnmarshalJSON(b []byte) error {
+	m.Set = true
+	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
+		m.Null = true
+		return nil
+	}
+	return json.Unmarshal(b, &m.Value)
+}
+
+// Schema implements huma.SchemaProvider.
+func (Maybe[T]) Schema(r huma.Registry) *huma.Schema {
+	s := *r.Schema(reflect.TypeFor[T](), true, "")
+	if s.Ref == "" {
+		s.Nullable = true
+	}
+	return &s
+}
+
+// Or returns the new value, the zero value when the field is null, and old when
+// the request does not have it.
+func (m Maybe[T]) Or(old T) T {
+	if !m.Set {
+		return old
+	}
+	return m.Value
+}
+
+// Empty is the answer of routes that have nothing to say.
+type Empty struct{}
+
+// List is a part of a list, and how many entries there are in all.
+type List[T any] struct {
+	Object string `json:"object" doc:"Always list"`
+	Total  int    `json:"total"`
+	Data   []T    `json:"data"`
+}
+
+// ListOf returns the list of data.
+func ListOf[T any](data []T, total int) *List[T] {
+	if data == nil {
+		data = []T{}
+	}
+	return &List[T]{"list", total, data}
+}
+
+// Time is a moment in ISO 8601, UTC with milliseconds; zero is null.
+type Time time.Time
+
+// MarshalJSON implements json.Marshaler.
+func (t Time) MarshalJSON() ([]byte, error) {
+	if time.Time(t).IsZero() {
+		return []byte("null"), nil
+	}
+	return []byte(time.Time(t).UTC().Format(`"2006-01-02T15:04:05.000Z"`)), nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (Time) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Nullable: true}
+}
+
+// JSON is a value of the request or a row as it stands.
+type JSON json.RawMessage
+
+// MarshalJSON implements json.Marshaler.
+func (j JSON) MarshalJSON() ([]byte, error) { return json.RawMessage(j).MarshalJSON() }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (j *JSON) UnmarshalJSON(b []byte) error { *j = append((*j)[:0], b...); return nil }
+
+// Schema implements huma.SchemaProvider: anything.
+func (JSON) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
+
+// SlugPattern is what slugs are made of, in the form of JSON Schema.
+const SlugPattern = `^[a-zA-Z0-9_-]+$`
+
+var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
+
+// NewSlug makes a slug of a name: the prefix, up to six characters of the name,
+// six random digits. An empty prefix is left out.
+func NewSlug(prefix, name string) string {
+	short := strings.Trim(notSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	if len(short) > 6 {
+		short = strings.Trim(short[:6], "-")
+	}
+	var b [3]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	parts := []string{prefix, short, hex.EncodeToString(b[:])}
+	var used []string
+	for _, p := range parts {
+		if p != "" {
+			used = append(used, p)
+		}
+	}
+	return strings.Join(used, "-")
+}

@@ -1,0 +1,328 @@
+-- The control plane: who there is, what they own and what they did. Text that
+-- both SQLite and PostgreSQL take. Times are unix milliseconds, JSON is text
+-- that SQL never looks into, ids are time-ordered UUIDs made by the program.
+
+CREATE TABLE organisations (
+        id TEXT PRIMARY KEY,
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        owner_id TEXT NOT NULL,
+        settings TEXT NOT NULL,
+        data_key TEXT NOT NULL,
+        status TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX organisations_slug ON organisations (slug);
+
+CREATE TABLE workspaces (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        icon TEXT NOT NULL,
+        description TEXT NOT NULL,
+        defaults TEXT NOT NULL,
+        settings TEXT NOT NULL,
+        security_settings TEXT NOT NULL,
+        usage_limits TEXT NOT NULL,
+        rate_limits TEXT NOT NULL,
+        is_default BOOLEAN NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
+        created_by TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX workspaces_slug ON workspaces (organisation_id, slug);
+
+CREATE TABLE users (
+        id TEXT PRIMARY KEY,
+        email TEXT NOT NULL,
+        first_name TEXT NOT NULL,
+        last_name TEXT NOT NULL,
+        password_hash TEXT NOT NULL,
+        status TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX users_email ON users (email);
+
+CREATE TABLE organisation_members (
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        user_id TEXT NOT NULL REFERENCES users (id),
+        role TEXT NOT NULL CHECK (role IN ('owner', 'admin', 'member')),
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        PRIMARY KEY (organisation_id, user_id)
+);
+
+CREATE TABLE workspace_members (
+        workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+        user_id TEXT NOT NULL REFERENCES users (id),
+        role TEXT NOT NULL CHECK (role IN ('admin', 'manager', 'member')),
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        PRIMARY KEY (workspace_id, user_id)
+);
+
+CREATE TABLE invites (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        email TEXT NOT NULL,
+        role TEXT NOT NULL,
+        workspaces TEXT NOT NULL,
+        key_details TEXT NOT NULL,
+        token_hash TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('pending', 'accepted', 'cancelled', 'expired')),
+        invited_by TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        expires_at BIGINT NOT NULL,
+        accepted_at BIGINT
+);
+
+CREATE UNIQUE INDEX invites_pending ON invites (organisation_id, email) WHERE status = 'pending';
+
+-- One-time links for the first owner, and sessions of people. Both are known
+-- by the hash of their secret alone.
+CREATE TABLE claims (
+        hash TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        created_at BIGINT NOT NULL,
+        expires_at BIGINT NOT NULL
+);
+
+CREATE TABLE sessions (
+        hash TEXT PRIMARY KEY,
+        user_id TEXT NOT NULL REFERENCES users (id),
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        created_at BIGINT NOT NULL,
+        expires_at BIGINT NOT NULL
+);
+
+-- Gateway keys get what belongs to them. The table is made anew because a
+-- condition on a column can't be changed in place everywhere.
+CREATE TABLE gateway_keys (
+        id TEXT PRIMARY KEY,
+        type TEXT NOT NULL,
+        organisation_id TEXT NOT NULL,
+        workspace_id TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        description TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        mask TEXT NOT NULL,
+        scopes TEXT NOT NULL,
+        providers TEXT NOT NULL,
+        defaults TEXT NOT NULL,
+        usage_limits TEXT NOT NULL,
+        rate_limits TEXT NOT NULL,
+        alert_emails TEXT NOT NULL,
+        rotation_policy TEXT NOT NULL,
+        previous_hash TEXT,
+        transition_ends_at BIGINT,
+        creation_mode TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'revoked', 'expired', 'exhausted')),
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        expires_at BIGINT
+);
+
+INSERT INTO gateway_keys (id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers,
+        defaults, usage_limits, rate_limits, alert_emails, rotation_policy, creation_mode, status, created_at, updated_at, expires_at)
+SELECT id, 'workspace-service', organisation, workspace, '', name, '', hash, mask, scopes, providers,
+        '{}', 'null', '[]', '[]', 'null', 'api', status, created_at, created_at, expires_at
+FROM api_keys;
+
+DROP TABLE api_keys;
+
+CREATE UNIQUE INDEX gateway_keys_hash ON gateway_keys (hash);
+
+CREATE UNIQUE INDEX gateway_keys_previous_hash ON gateway_keys (previous_hash);
+
+CREATE TABLE integrations (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        workspace_id TEXT NOT NULL,
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        description TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        sealed TEXT NOT NULL,
+        configurations TEXT NOT NULL,
+        secret_mappings TEXT NOT NULL,
+        pricing TEXT NOT NULL,
+        tags TEXT NOT NULL,
+        allow_all_models BOOLEAN NOT NULL,
+        global_access TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX integrations_slug ON integrations (organisation_id, slug) WHERE status = 'active';
+
+CREATE TABLE integration_models (
+        integration_id TEXT NOT NULL REFERENCES integrations (id) ON DELETE CASCADE,
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        enabled BOOLEAN NOT NULL,
+        is_custom BOOLEAN NOT NULL,
+        is_finetune BOOLEAN NOT NULL,
+        base_model_slug TEXT NOT NULL,
+        pricing TEXT NOT NULL,
+        configurations TEXT NOT NULL,
+        PRIMARY KEY (integration_id, slug)
+);
+
+CREATE TABLE integration_workspaces (
+        integration_id TEXT NOT NULL REFERENCES integrations (id) ON DELETE CASCADE,
+        workspace_id TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+        enabled BOOLEAN NOT NULL,
+        usage_limits TEXT NOT NULL,
+        rate_limits TEXT NOT NULL,
+        PRIMARY KEY (integration_id, workspace_id)
+);
+
+CREATE TABLE providers (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+        integration_id TEXT NOT NULL REFERENCES integrations (id),
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        note TEXT NOT NULL,
+        usage_limits TEXT NOT NULL,
+        rate_limits TEXT NOT NULL,
+        tags TEXT NOT NULL,
+        made_by_grant BOOLEAN NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'exhausted', 'expired', 'archived')),
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        expires_at BIGINT
+);
+
+CREATE UNIQUE INDEX providers_slug ON providers (workspace_id, slug) WHERE status <> 'archived';
+
+CREATE TABLE configs (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        is_default BOOLEAN NOT NULL,
+        version_id TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
+        owner_id TEXT NOT NULL,
+        updated_by TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX configs_slug ON configs (workspace_id, slug);
+
+CREATE TABLE config_versions (
+        id TEXT PRIMARY KEY,
+        config_id TEXT NOT NULL REFERENCES configs (id) ON DELETE CASCADE,
+        number BIGINT NOT NULL,
+        text TEXT NOT NULL,
+        created_by TEXT NOT NULL,
+        created_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX config_versions_number ON config_versions (config_id, number);
+
+CREATE TABLE guardrails (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        workspace_id TEXT NOT NULL,
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        version_id TEXT NOT NULL,
+        checks TEXT NOT NULL,
+        actions TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
+        owner_id TEXT NOT NULL,
+        updated_by TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX guardrails_slug ON guardrails (organisation_id, slug);
+
+CREATE TABLE secret_references (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        description TEXT NOT NULL,
+        manager_type TEXT NOT NULL,
+        auth_config TEXT NOT NULL,
+        sealed TEXT NOT NULL,
+        secret_path TEXT NOT NULL,
+        secret_key TEXT NOT NULL,
+        allow_all_workspaces BOOLEAN NOT NULL,
+        allowed_workspaces TEXT NOT NULL,
+        tags TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX secret_references_slug ON secret_references (organisation_id, slug);
+
+CREATE TABLE deployments (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        type TEXT NOT NULL CHECK (type IN ('production', 'non-production')),
+        config TEXT NOT NULL,
+        allow_all_workspaces BOOLEAN NOT NULL,
+        workspaces TEXT NOT NULL,
+        auth_settings TEXT NOT NULL,
+        client_hash TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'inactive')),
+        last_seen_at BIGINT,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX deployments_slug ON deployments (organisation_id, slug);
+
+CREATE TABLE audit_logs (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL,
+        workspace_id TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        method TEXT NOT NULL,
+        uri TEXT NOT NULL,
+        query_params TEXT NOT NULL,
+        request_headers TEXT NOT NULL,
+        request_body TEXT NOT NULL,
+        request_id TEXT NOT NULL,
+        user_id TEXT NOT NULL,
+        user_type TEXT NOT NULL,
+        response_status_code BIGINT NOT NULL,
+        resource_type TEXT NOT NULL,
+        resource_id TEXT NOT NULL,
+        action TEXT NOT NULL,
+        client_ip TEXT NOT NULL
+);
+
+CREATE INDEX audit_logs_time ON audit_logs (organisation_id, created_at);
+
+-- What there is from the start: one organisation with one workspace, under
+-- fixed ids. Keys made before there were organisations belong to it.
+INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)
+VALUES ('00000000-0000-7000-8000-000000000001', 'default', 'Default', '', '{}', '', 'active', 0, 0);
+
+INSERT INTO workspaces (id, organisation_id, slug, name, icon, description, defaults, settings, security_settings,
+        usage_limits, rate_limits, is_default, status, created_by, created_at, updated_at)
+VALUES ('00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-000000000001', 'default', 'Default', '', '', '{}', '{}', '{}',
+        '[]', '[]', TRUE, 'active', '', 0, 0);
+
+UPDATE gateway_keys
+SET organisation_id = '00000000-0000-7000-8000-000000000001', workspace_id = '00000000-0000-7000-8000-000000000002'
+WHERE organisation_id = '' AND workspace_id = '';

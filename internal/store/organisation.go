@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// What there is from the start, in every database.
+const (
+	DefaultOrganisation = "00000000-0000-7000-8000-000000000001"
+	DefaultWorkspace    = "00000000-0000-7000-8000-000000000002"
+)
+
+// Organisation is who owns workspaces, people and credentials. One sees nothing
+// of another.
+type Organisation struct {
+	ID        string
+	Slug      string
+	Name      string
+	OwnerID   string          // user; empty until somebody claimed it
+	Settings  json.RawMessage // an object; its meaning is the control plane's
+	DataKey   string          // wrapped by the master key; empty until it is needed
+	Status    string          // active
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+const organisationColumns = `id, slug, name, owner_id, settings, data_key, status, created_at, updated_at`
+
+func scanOrganisation(r row) (o Organisation, err error) {
+	var settings string
+	err = r.Scan(&o.ID, &o.Slug, &o.Name, &o.OwnerID, &settings, &o.DataKey, &o.Status, stamp{&o.CreatedAt}, stamp{&o.UpdatedAt})
+	o.Settings = json.RawMessage(settings)
+	return o, err
+}
+
+// Organisation returns the organisation with this id or slug.
+func (q Queries) Organisation(ctx context.Context, ref string) (Organisation, error) {
+	const text = `
+		SELECT ` + organisationColumns + `
+		FROM organisations
+		WHERE id = $1 OR slug = $1`
+	return one(ctx, q.q, "organisation", text, scanOrganisation, ref)
+}
+
+// Organisations returns all organisations, the oldest first.
+func (q Queries) Organisations(ctx context.Context) ([]Organisation, error) {
+	const text = `
+		SELECT ` + organisationColumns + `
+		FROM organisations
+		ORDER BY id`
+	return rows(ctx, q.q, "organisations", text, scanOrganisation)
+}
+
+// UpdateOrganisation stores what may change of an organisation: its name, owner,
+// settings and data key.
+func (q Queries) UpdateOrganisation(ctx context.Context, o Organisation) error {
+	const text = `
+		UPDATE organisations
+		SET name = $2, owner_id = $3, settings = $4, data_key = $5, updated_at = $6
+		WHERE id = $1`
+	if !json.Valid(o.Settings) {
+		return fmt.Errorf("settings of organisation %s: not JSON", o.ID)
+	}
+	return write(ctx, q.q, "organisation", text, o.ID, o.Name, o.OwnerID, string(o.Settings), o.DataKey, millis(o.UpdatedAt))
+}
