@@ -115,6 +115,19 @@ func databricksSpeaks(model string) []api.Dialect {
 	return []api.Dialect{api.DialectChat, api.DialectResponses}
 }
 
+// azureModel sends what the version wants to read as the model: the deployment
+// where the path does not say it, else the model behind it where it is told.
+func azureModel(d *provider.Draft) error {
+	name := d.Option("model_name")
+	if version := d.Option("api_version"); version == "v1" || version == "preview" {
+		name = d.Option("deployment_id")
+	}
+	if name != "" {
+		d.Spec.Spell = func(string) string { return name }
+	}
+	return nil
+}
+
 // azureAIKey sends a key to the messages API in x-api-key, Entra tokens as
 // Bearer everywhere.
 func azureAIKey(ctx context.Context, t *provider.Target, req *http.Request) error {

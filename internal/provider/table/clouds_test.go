@@ -182,6 +182,34 @@ func TestModelsAreSpelledAsTheHostDoes(t *testing.T) {
 	}
 }
 
+func TestAzureIsSentTheModelThatItsVersionReads(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		options options
+		want    string
+	}{
+		{"a date", options{"deployment_id": "d"}, "m"},
+		{"a date and a model behind", options{"deployment_id": "d", "cloud_c_model_name": "gpt-x"}, "gpt-x"},
+		{"v1", options{"deployment_id": "d", "api_version": "v1", "cloud_c_model_name": "gpt-x"}, "d"},
+		{"preview without a deployment", options{"api_version": "preview"}, "m"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.options["resource_name"] = "r"
+			spec, _ := table.Lookup("azure-openai")
+			target, err := provider.NewTarget(spec, provider.Settings{Options: tt.options})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := target.Named("m"); got != tt.want {
+				t.Errorf("sends the model %q, want %q", got, tt.want)
+			}
+			if spec.Named("m") != "m" {
+				t.Error("the row was changed for all")
+			}
+		})
+	}
+}
+
 func TestTheVersionOfTheMessagesProtocolIsSaidOnce(t *testing.T) {
 	for _, tt := range []struct {
 		id, model string

@@ -120,13 +120,15 @@ func rowsAToF() []*provider.Spec {
 				{Name: "resource_name", Doc: "name of the Azure OpenAI resource"},
 				{Name: "deployment_id", Doc: "deployment to call; without it the model of the request names the deployment"},
 				{Name: "api_version", Default: "2024-10-21", Doc: "a date, or v1 or preview for the form without dates"},
+				{Name: "model_name", Doc: "model behind the deployment, sent as the model"},
 			}, entraOptions()),
-			URL: azureVersion,
+			Settle: azureModel,
+			URL:    azureVersion,
 			// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning
 			Models: reasoningLimit,
 			Docs:   "https://learn.microsoft.com/azure/ai-foundry/openai/reference",
 			Notes: []string{
-				"With a date in api_version the path is /deployments/{deployment_id}/… and api-version is added to the query; with v1 or preview it is /v1/… and the model of the request names the deployment.",
+				"With a date in api_version the path is /deployments/{deployment_id}/… and api-version is added to the query; with v1 or preview it is /v1/… and the model that is sent names the deployment: deployment_id, or the model of the request.",
 				"A key that is a JWT is taken as an Entra token and sent as Bearer.",
 				"Content filter results are annotations of prompt and choices; the first chunk of a stream may have no choices.",
 			},
