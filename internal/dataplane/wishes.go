@@ -39,6 +39,10 @@ func (w *wishes) chooses() bool { return w.provider != "" || w.virtualKey != "" 
 func (x *exchange) readWishes() error {
 	for name, values := range x.Header {
 		if !strings.HasPrefix(name, api.HeaderPrefix) {
+			if option, ok := plainOptions[name]; ok && len(values) == 1 {
+				x.want.set(option, values[0])
+				continue
+			}
 			suffix, ok := x.foreign(name)
 			if !ok {
 				continue
@@ -120,10 +124,22 @@ func (w *wishes) option(name, value string) {
 	if !ok {
 		option = strings.ReplaceAll(strings.ToLower(name[len(api.HeaderPrefix):]), "-", "_")
 	}
+	w.set(option, value)
+}
+
+func (w *wishes) set(option, value string) {
 	if w.options == nil {
 		w.options = make(map[string]string, 4)
 	}
 	w.options[option] = value
+}
+
+// plainOptions are headers outside the gateway's family that choose an option:
+// the capacity of vertex-ai, in the words of the specification and its own.
+var plainOptions = map[string]string{
+	"X-Cloud-B-Llm-Request-Type":          "cloud_b_llm_request_type",
+	"X-Vertex-Ai-Llm-Request-Type":        "cloud_b_llm_request_type",
+	"X-Vertex-Ai-Llm-Shared-Request-Type": "cloud_b_llm_shared_request_type",
 }
 
 const maxWord = 256
