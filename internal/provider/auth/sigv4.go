@@ -114,7 +114,7 @@ func canonicalQuery(raw string) (string, error) {
 
 // canonicalHeaders returns the names of the signed headers and their lines:
 // the host, the content type and what belongs to AWS. Others may be changed on
-// the way.
+// the way, as may the trace id.
 func canonicalHeaders(req *http.Request) (names, lines string) {
 	values := map[string]string{"host": req.Host}
 	if req.Host == "" {
@@ -122,7 +122,7 @@ func canonicalHeaders(req *http.Request) (names, lines string) {
 	}
 	for name, v := range req.Header {
 		lower := strings.ToLower(name)
-		if lower == "content-type" || strings.HasPrefix(lower, "x-amz") {
+		if lower == "content-type" || strings.HasPrefix(lower, "x-amz") && lower != "x-amzn-trace-id" {
 			trimmed := make([]string, len(v))
 			for i := range v {
 				trimmed[i] = strings.Join(strings.Fields(v[i]), " ")
