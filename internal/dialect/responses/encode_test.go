@@ -17,7 +17,9 @@ func ptr[T any](v T) *T { return &v }
 
 // fromMessages is a request as a client of the messages dialect sends it.
 func fromMessages() *llm.Request {
-	signed := func(vendor llm.Vendor, value string) llm.Signature { return llm.Signature{Vendor: vendor, Value: value} }
+	signed := func(vendor llm.Vendor, value string) llm.Signature {
+		return llm.Signature{Vendor: vendor, Value: value}
+	}
 	return &llm.Request{
 		Dialect: "messages", Names: map[llm.Field]string{llm.FieldStop: "stop_sequences"}, Model: "claude",
 		Messages: []llm.Message{

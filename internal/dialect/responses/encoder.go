@@ -104,17 +104,20 @@ func (e *encoder) slot(part int) *slot {
 }
 
 func (e *encoder) partStart(dst []byte, ev *llm.Event) []byte {
+	before, signs := e.joins, (*item)(nil)
 	if c, ok := ev.Opened.(llm.ToolCall); ok && c.Signature.Value != "" {
-		dst = e.item(dst, e.signed(c.Signature))
+		signs = e.signed(c.Signature)
 	}
-	before := e.joins
 	it, c := e.begin(ev.Opened)
 	e.parts = append(e.parts, slot{it, c})
+	if before != nil && before != e.joins {
+		dst = e.leave(dst, before)
+	}
+	if signs != nil {
+		dst = e.item(dst, signs)
+	}
 	if it == nil {
 		return dst
-	}
-	if before != nil && before != it {
-		dst = e.leave(dst, before)
 	}
 	if c == nil || c.index == 0 {
 		dst = e.itemEvent(dst, "response.output_item.added", it, "in_progress")
