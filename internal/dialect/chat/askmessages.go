@@ -114,12 +114,12 @@ func (e *requestWriter) result(r *llm.ToolResult) (media []llm.Part) {
 	if e.r.Dialect == own || e.m.shortIDs {
 		e.optionalText("name", r.Name)
 	}
-	e.Name("content")
-	if r.Failed || len(words) < 2 || e.m.plainText {
-		e.String(joined(words))
+	if r.Failed || e.m.plainText {
+		e.textMember("content", joined(words))
 	} else {
-		e.parts(words)
+		e.content(words)
 	}
+	e.mark(r.Cache)
 	e.Close('}')
 	if len(media) == 0 {
 		return nil

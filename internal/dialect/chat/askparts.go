@@ -112,7 +112,7 @@ func (e *requestWriter) unfit(m *llm.Media) string {
 		return "a file of another provider; send its content"
 	case m.Kind == llm.Audio && m.URL != "" && !same:
 		return "audio by address; send base64"
-	case m.Kind == llm.Video && e.m.vendor:
+	case m.Kind == llm.Video && e.m.vendor && !same:
 		return "video"
 	case m.Kind == llm.Document && m.URL != "" && e.m.addresses[m.Kind] == "" && !e.m.data && !same:
 		return "a document by address; send base64"

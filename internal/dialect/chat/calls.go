@@ -227,6 +227,9 @@ func (c *choice) legacyCall(dst []llm.Event, i int, raw []byte) []llm.Event {
 	}
 	w := wireCall{index: -1}
 	w.called(v)
+	if w.name == "" && w.arguments == "" {
+		return dst
+	}
 	if len(c.calls) == 0 {
 		c.calls = append(c.calls, &openCall{part: noPart})
 	}

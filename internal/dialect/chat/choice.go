@@ -291,20 +291,34 @@ func (c *choice) finish(dst []llm.Event, i int) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.reason(), Said: c.said, StopText: c.stop, Extra: c.extra})
 }
 
-// reason is why the choice ended. Some say stop when tools were called, and a
-// refusal has a field of its own.
+// reason is why the choice ended. Some say stop or nothing when tools were
+// called, and a refusal has a field of its own.
 func (c *choice) reason() llm.StopReason {
-	if c.said == "" {
-		return ""
+	stop := llm.StopEnd
+	if c.said != "" {
+		stop = stopReason(c.said)
 	}
-	stop := stopReason(c.said)
 	switch {
-	case stop == llm.StopEnd && len(c.calls) > 0:
+	case stop != llm.StopEnd:
+		return stop
+	case c.called():
 		return llm.StopTool
-	case stop == llm.StopEnd && c.decline:
+	case c.said == "":
+		return ""
+	case c.decline:
 		return llm.StopRefusal
-	case stop == llm.StopEnd && c.stop != "":
+	case c.stop != "":
 		return llm.StopSequence
 	}
 	return stop
+}
+
+// called reports whether a tool was called.
+func (c *choice) called() bool {
+	for _, call := range c.calls {
+		if call.part != noPart {
+			return true
+		}
+	}
+	return false
 }

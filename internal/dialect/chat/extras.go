@@ -118,6 +118,9 @@ func (c *choice) readAudio(raw []byte) {
 		return
 	}
 	if c.audio == nil {
+		if data, ok := v.Get("data"); ok && len(data.Raw()) <= 2 {
+			return // Snowflake sends an empty one with every answer
+		}
 		c.audio = &spokenAudio{}
 	}
 	for key, m := range v.Fields() {
