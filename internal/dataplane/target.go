@@ -117,8 +117,7 @@ func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) 
 	if c.key.Empty() && !c.configured {
 		c.key = x.clientKey(&spec.Auth)
 	}
-	needs := spec.Auth.Header != "" || spec.Auth.Query != ""
-	if needs && c.key.Empty() && c.customHost == "" {
+	if spec.NeedsKey(c.options) && c.key.Empty() && c.customHost == "" {
 		return nil, apierr.New(apierr.Invalid,
 			"no credential for the provider %q; send it as `Authorization: Bearer <key>`, or use a managed provider @slug", spec.ID).
 			WithParam("authorization").WithCode("missing_credential")

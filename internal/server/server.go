@@ -31,6 +31,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/provider/auth"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
@@ -137,6 +138,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.plane = dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
+		Clients:   clients(),
 		Recorder:  recorder{s.metrics, s.logs},
 		Logger:    s.Logger,
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
@@ -229,8 +231,11 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
 	reach.OwnHosts = append(reach.OwnHosts, s.ownHosts()...)
 	reach.DialTimeout = t.Connect.Or(10 * time.Second)
+	client := upstream.New(reach)
 	return &pipeline.Engine{
-		Client: upstream.New(reach),
+		Client: client,
+		Codecs: codecs(),
+		Signer: auth.New(auth.Options{Client: client}),
 		Pool:   bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
 		Limits: upstream.Timeouts{
 			Header:     t.Header.Or(10 * time.Minute),

@@ -1,0 +1,37 @@
+package server
+
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/chat"
+	"modelgate/internal/dialect/cohere"
+	"modelgate/internal/dialect/converse"
+	"modelgate/internal/dialect/gemini"
+	"modelgate/internal/dialect/messages"
+	"modelgate/internal/dialect/ollama"
+	"modelgate/internal/dialect/responses"
+)
+
+// clients are the dialects that clients may speak.
+func clients() map[api.Dialect]dialect.Client {
+	return map[api.Dialect]dialect.Client{
+		api.DialectChat:      chat.Dialect{},
+		api.DialectMessages:  messages.Dialect{},
+		api.DialectResponses: responses.Dialect{},
+		api.DialectGemini:    gemini.Dialect{},
+		api.DialectConverse:  converse.Dialect{},
+	}
+}
+
+// codecs are the dialects that providers may speak.
+func codecs() map[api.Dialect]dialect.ProviderCodec {
+	return map[api.Dialect]dialect.ProviderCodec{
+		api.DialectChat:      chat.Dialect{},
+		api.DialectMessages:  messages.Dialect{},
+		api.DialectResponses: responses.Dialect{},
+		api.DialectGemini:    gemini.Dialect{},
+		api.DialectConverse:  converse.Dialect{},
+		api.DialectCohere:    cohere.Dialect{},
+		api.DialectOllama:    ollama.Dialect{},
+	}
+}
