@@ -99,7 +99,7 @@ func simulate(ctx context.Context, p *program, args []string) error {
 // simulateHelp lists the faults, so that the help is true of this build.
 func simulateHelp() string {
 	var b strings.Builder
-	b.WriteString("Runs a provider that does not exist: it speaks the chat protocol and misbehaves on request.\n\n" +
+	b.WriteString("Runs a provider that does not exist: it speaks the chat protocol, and messages, responses,\ngemini, converse, cohere and ollama on the paths of their providers, and misbehaves on request.\n\n" +
 		"Ask for a fault by the model's name, as sim-1+status=429+retry-after=2, or by the header X-Simulator-Fault:\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, fault := range simulator.Faults() {

@@ -32,6 +32,7 @@ type Tokens struct {
 	Requests   int
 	Prompt     int
 	Completion int
+	Cached     int // of Prompt, read from the cache
 }
 
 // Totals are what the simulator says it has served.
@@ -39,6 +40,9 @@ type Totals struct {
 	Requests int // finished, of every kind
 	Aborted  int // of them, broken off by a fault or by the client
 	Models   map[string]Tokens
+	// Dialects are the sums of each protocol that was spoken, by its name: chat,
+	// messages, responses, gemini, converse, cohere, ollama.
+	Dialects map[string]Tokens
 }
 
 // A tally counts the calls of one name.
@@ -51,6 +55,7 @@ type books struct {
 	mu       sync.Mutex
 	calls    map[string]*tally // guarded by mu, like all below
 	served   map[string]*Tokens
+	spoken   [protocolCount]Tokens
 	finished int
 	aborted  int
 	changed  chan struct{} // closed at the next finish; nil while nobody waits
@@ -85,9 +90,14 @@ func (s *Simulator) Served() Totals {
 	b := &s.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := Totals{Requests: b.finished, Aborted: b.aborted, Models: make(map[string]Tokens, len(b.served))}
+	t := Totals{Requests: b.finished, Aborted: b.aborted, Models: make(map[string]Tokens, len(b.served)), Dialects: map[string]Tokens{}}
 	for name, sum := range b.served {
 		t.Models[name] = *sum
+	}
+	for i, sum := range b.spoken {
+		if sum.Requests > 0 {
+			t.Dialects[protocolNames[i]] = sum
+		}
 	}
 	return t
 }
@@ -125,6 +135,7 @@ func (b *books) reset() {
 	defer b.mu.Unlock()
 	clear(b.calls)
 	clear(b.served)
+	b.spoken = [protocolCount]Tokens{}
 	b.finished, b.aborted, b.requests = 0, 0, nil
 }
 
@@ -150,8 +161,10 @@ func (b *books) call(name []byte) (calls int, first time.Time) {
 
 // An outcome is what is written down when a request is finished.
 type outcome struct {
+	speech             int // index of the protocol
 	model              []byte
 	prompt, completion int
+	cached             int // of prompt
 	aborted            bool
 	request            *Request // nil when not recorded
 	keep               int
@@ -180,6 +193,7 @@ func (b *books) finish(o *outcome) {
 }
 
 func (b *books) bill(o *outcome) {
+	b.spoken[o.speech].add(o)
 	sum := b.served[string(o.model)]
 	if sum == nil {
 		if len(b.served) >= maxNames {
@@ -191,7 +205,12 @@ func (b *books) bill(o *outcome) {
 		sum = new(Tokens)
 		b.served[string(o.model)] = sum
 	}
-	sum.Requests++
-	sum.Prompt += o.prompt
-	sum.Completion += o.completion
+	sum.add(o)
+}
+
+func (t *Tokens) add(o *outcome) {
+	t.Requests++
+	t.Prompt += o.prompt
+	t.Completion += o.completion
+	t.Cached += o.cached
 }

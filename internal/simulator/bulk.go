@@ -24,8 +24,10 @@ const bombSize = 1 << 30
 // answerBulk answers with the huge body that was asked for, if one was.
 func (x *exchange) answerBulk() bool {
 	switch {
+	case x.speech != nil: // the answer's own shape is needed first
+		return false
 	case x.plan.gzipBomb:
-		x.sendBomb()
+		x.sendBomb(bulkHead, bulkTail)
 	case x.plan.huge > 0:
 		x.sendHuge()
 	default:
@@ -56,19 +58,19 @@ func (x *exchange) sendHuge() {
 	}
 }
 
-// sendBomb writes gzip that is small on the wire: one compressed block of
-// blanks, again and again. Each block is compressed alone, so that it does not
+// sendBomb writes gzip that is small on the wire: a head and a tail, and between
+// them one compressed block of blanks, again and again. Each block is compressed alone, so that it does not
 // refer to what stands before it.
-func (x *exchange) sendBomb() {
+func (x *exchange) sendBomb(head, tail string) {
 	const step = 1 << 20
 	x.w.Header()["Content-Type"] = typeJSON
 	x.w.Header().Set("Content-Encoding", "gzip")
 	x.w.WriteHeader(http.StatusOK)
 	blanks := bytes.Repeat([]byte{' '}, step)
 	block := deflated(blanks, false)
-	ok := x.write([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff")) && x.write(deflated([]byte(bulkHead), false))
-	sum := crc32.ChecksumIEEE([]byte(bulkHead))
-	rest := bombSize - len(bulkHead) - len(bulkTail)
+	ok := x.write([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff")) && x.write(deflated([]byte(head), false))
+	sum := crc32.ChecksumIEEE([]byte(head))
+	rest := bombSize - len(head) - len(tail)
 	for ; ok && rest >= step; rest -= step {
 		ok = x.write(block)
 		sum = crc32.Update(sum, crc32.IEEETable, blanks)
@@ -76,7 +78,7 @@ func (x *exchange) sendBomb() {
 	if !ok {
 		return
 	}
-	end := append(blanks[:rest:rest], bulkTail...)
+	end := append(blanks[:rest:rest], tail...)
 	sum = crc32.Update(sum, crc32.IEEETable, end)
 	foot := binary.LittleEndian.AppendUint32(deflated(end, true), sum)
 	x.write(binary.LittleEndian.AppendUint32(foot, bombSize&0xffffffff))

@@ -9,7 +9,7 @@ import (
 // byte slices are raw JSON of the body.
 type chatRequest struct {
 	model, lastUser, lastRole                    []byte
-	tools, choice, functions, call, format       []byte
+	tools, choice, functions, call, format, stop []byte
 	stream, usage, logprobs, serial, hasMessages bool
 	topLogprobs, n, limit                        int
 	messages, prompt                             int // messages, and tokens of them
@@ -26,7 +26,7 @@ func answerChat(x *exchange) {
 		x.refuse(http.StatusBadRequest, prefilled)
 		return
 	}
-	x.prompt = q.prompt
+	x.bill(q.prompt)
 	a := x.compose(&q)
 	if x.plan.streams(q.stream) {
 		x.streamChat(&q, &a)
@@ -107,6 +107,8 @@ func (q *chatRequest) readRaw(s *scanner, key []byte) {
 		q.call = raw
 	case "response_format":
 		q.format = raw
+	case "stop":
+		q.stop = raw
 	}
 }
 

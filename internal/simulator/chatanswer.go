@@ -13,12 +13,33 @@ type chatAnswer struct {
 	legacy bool // the calls answer functions, not tools
 	finish string
 	tokens int // of all choices
+
+	reasoning []byte // of each choice, raw JSON; nil where there is none
+	preface   []byte // text before the calls, raw JSON; nil where there is none
+	refused   bool   // the texts are refusals
 }
 
 // compose decides what to say.
 func (x *exchange) compose(q *chatRequest) chatAnswer {
-	if calls, legacy := q.wantedCalls(); len(calls) > 0 {
-		return callAnswer(q, calls, legacy)
+	a := x.say(q)
+	if x.plan.thinking > 0 {
+		a.reasoning = appendFiller(nil, x.plan.thinking*bytesPerToken)
+		a.tokens += x.plan.thinking * q.n
+	}
+	return a
+}
+
+func (x *exchange) say(q *chatRequest) chatAnswer {
+	if fixed := x.scripted(q); fixed != nil {
+		a := chatAnswer{finish: "stop", refused: x.plan.refusal}
+		for range q.n {
+			a.texts = append(a.texts, fixed)
+			a.tokens += tokensOf(textLen(fixed))
+		}
+		return a
+	}
+	if calls, legacy := q.wantedCalls(x.plan.calls); len(calls) > 0 {
+		return x.callAnswer(q, calls, legacy)
 	}
 	a := chatAnswer{finish: "stop"}
 	fixed := formatted(q.format, q.lastUser)
@@ -26,11 +47,18 @@ func (x *exchange) compose(q *chatRequest) chatAnswer {
 	ends := make([]int, 0, 8)
 	for i := range q.n {
 		var cut bool
+		var end int
 		start := len(x.text)
 		if fixed != nil {
 			x.text = append(x.text, fixed...)
 		} else {
 			x.text, cut = x.appendEcho(x.text, i, q.lastUser, q.limit)
+		}
+		if len(q.stop) > 0 {
+			var stopped string
+			if end, stopped = cutAtStop(x.text[start:], stopsOf(q.stop)); stopped != "" {
+				x.text, cut = x.text[:start+end], false
+			}
 		}
 		if cut {
 			a.finish = "length"
@@ -86,11 +114,17 @@ func (x *exchange) appendHead(dst []byte, prefix, object string) []byte {
 }
 
 // appendUsage appends the figures as an object.
-func (x *exchange) appendUsage(dst []byte, completion int) []byte {
+func (x *exchange) appendUsage(dst []byte, completion, reasoning int) []byte {
 	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), int64(x.prompt), 10)
 	dst = strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(completion), 10)
 	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(x.prompt+completion), 10)
-	return append(dst, `,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+	dst = strconv.AppendInt(append(dst, `,"prompt_tokens_details":{"cached_tokens":`...), int64(x.plan.cached), 10)
+	if x.plan.written > 0 {
+		dst = strconv.AppendInt(append(dst, `,"cache_write_tokens":`...), int64(x.plan.written), 10)
+	}
+	dst = append(dst, `,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(reasoning), 10)
+	return append(dst, `,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
 }
 
 // appendChat appends the whole answer as one object.
@@ -102,20 +136,37 @@ func (x *exchange) appendChat(dst []byte, q *chatRequest, a *chatAnswer) []byte 
 		}
 		dst = strconv.AppendInt(append(dst, `{"index":`...), int64(i), 10)
 		dst = append(dst, `,"message":{"role":"assistant","content":`...)
-		if a.calls != nil {
-			dst = a.appendCalls(append(dst, "null"...))
-		} else {
-			dst = append(append(append(dst, '"'), a.texts[i]...), '"')
-		}
-		dst = append(dst, `,"refusal":null,"annotations":[]},"logprobs":`...)
+		dst = a.appendMessage(dst, i)
+		dst = append(dst, `,"annotations":[]},"logprobs":`...)
 		dst = q.appendLogprobs(dst, a.text(i))
 		dst = append(append(append(dst, `,"finish_reason":"`...), a.finish...), `"}`...)
 	}
 	dst = append(dst, ']')
 	if !x.plan.noUsage {
-		dst = x.appendUsage(append(dst, `,"usage":`...), a.tokens)
+		dst = x.appendUsage(append(dst, `,"usage":`...), a.tokens, x.plan.thinking*q.n)
 	}
 	return append(dst, '}')
+}
+
+// appendMessage appends what a message says, from the value of content on.
+func (a *chatAnswer) appendMessage(dst []byte, choice int) []byte {
+	switch {
+	case a.calls != nil:
+		if a.preface == nil {
+			dst = append(dst, "null"...)
+		} else {
+			dst = append(append(append(dst, '"'), a.preface...), '"')
+		}
+		dst = append(a.appendCalls(dst), `,"refusal":null`...)
+	case a.refused:
+		dst = append(append(append(dst, `null,"refusal":"`...), a.texts[choice]...), '"')
+	default:
+		dst = append(append(append(dst, '"'), a.texts[choice]...), `","refusal":null`...)
+	}
+	if a.reasoning != nil {
+		dst = append(append(append(dst, `,"reasoning_content":"`...), a.reasoning...), '"')
+	}
+	return dst
 }
 
 func (a *chatAnswer) text(choice int) []byte {

@@ -26,7 +26,7 @@ func (x *exchange) streamChat(q *chatRequest, a *chatAnswer) {
 	if q.usage && !x.plan.noUsage {
 		c.tail = `],"usage":null}`
 	}
-	_ = c.roles() && c.body() && c.finishes() && c.usage()
+	_ = c.roles() && c.reasons() && c.body() && c.finishes() && c.usage()
 	t.close()
 }
 
@@ -57,9 +57,44 @@ func (c *chatStream) roles() bool {
 	return true
 }
 
+// reasons sends what is thought before the answer.
+func (c *chatStream) reasons() bool {
+	if c.a.reasoning == nil {
+		return true
+	}
+	for i := range c.q.n {
+		if !c.pieces(i, "reasoning_content", c.a.reasoning) {
+			return false
+		}
+	}
+	return true
+}
+
+// pieces sends a text of one choice under a name.
+func (c *chatStream) pieces(choice int, member string, text []byte) bool {
+	for at, sent := 0, 0; at < len(text); {
+		to, passed := advance(text, at, c.size)
+		b := append(append(append(c.chunk(choice), '"'), member...), `":"`...)
+		if !c.finish(append(append(b, text[at:to]...), '"')) {
+			return false
+		}
+		c.x.served += tokensOf(sent+passed) - tokensOf(sent)
+		at, sent = to, sent+passed
+	}
+	return true
+}
+
 func (c *chatStream) body() bool {
 	if c.a.calls != nil {
 		return c.callDeltas()
+	}
+	if c.a.refused {
+		for i, text := range c.a.texts {
+			if !c.pieces(i, "refusal", text) {
+				return false
+			}
+		}
+		return true
 	}
 	at, sent := make([]int, c.q.n), make([]int, c.q.n)
 	for more := true; more; {
@@ -107,6 +142,6 @@ func (c *chatStream) usage() bool {
 	}
 	c.last = c.x.plan.noDone
 	b := append(c.frame(), c.x.head...)
-	b = c.x.appendUsage(append(b, `],"usage":`...), c.a.tokens)
+	b = c.x.appendUsage(append(b, `],"usage":`...), c.a.tokens, c.x.plan.thinking*c.q.n)
 	return c.send(append(b, '}'))
 }

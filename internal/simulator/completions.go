@@ -39,7 +39,7 @@ func answerCompletion(x *exchange) {
 	}
 	x.out = append(x.out, ']')
 	if !x.plan.noUsage {
-		x.out = x.appendUsage(append(x.out, `,"usage":`...), completion)
+		x.out = x.appendUsage(append(x.out, `,"usage":`...), completion, 0)
 	}
 	x.served = completion
 	x.out = append(x.out, '}')
@@ -182,6 +182,6 @@ func (x *exchange) textFinishes(t *stream, q *textRequest, texts [][]byte, finis
 		return true
 	}
 	t.last = x.plan.noDone
-	b := x.appendUsage(append(append(t.frame(), x.head...), `],"usage":`...), completion)
+	b := x.appendUsage(append(append(t.frame(), x.head...), `],"usage":`...), completion, 0)
 	return t.send(append(b, '}'))
 }

@@ -66,7 +66,11 @@ func (e *providerError) append(dst []byte) []byte {
 // refuse answers with an error. Faults of the body hold for it as for any
 // answer.
 func (x *exchange) refuse(status int, e providerError) {
-	x.out = e.append(x.out[:0])
+	if x.speech != nil {
+		x.out = x.speech.fail(x, x.out[:0], status, e)
+	} else {
+		x.out = e.append(x.out[:0])
+	}
 	x.reply(status, typeJSON, x.out)
 }
 

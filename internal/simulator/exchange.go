@@ -23,12 +23,15 @@ type exchange struct {
 	number  int64
 	began   time.Time
 
+	speech  *protocol // nil for the chat protocol
 	plan    plan
 	faulty  bool   // the plan holds harm
 	asked   bool   // for a stream
 	model   []byte // as sent, decoded
 	rawName []byte // as sent, raw JSON
+	name    string // of the answer, in hex; empty until it is needed
 	prompt  int    // tokens
+	cached  int    // of the tokens of the prompt, read from the cache
 	served  int    // tokens of text sent
 	aborted bool
 	gone    time.Time // when the client was seen to have left
@@ -53,7 +56,7 @@ func (x *exchange) start(s *Simulator, w http.ResponseWriter, r *http.Request) {
 // panics to abort a connection.
 func (x *exchange) finish() {
 	s := x.sim
-	o := outcome{model: x.model, prompt: x.prompt, completion: x.served, aborted: x.aborted, keep: s.opts.Record}
+	o := outcome{speech: x.speech.place(), model: x.model, cached: x.cached, prompt: x.prompt, completion: x.served, aborted: x.aborted, keep: s.opts.Record}
 	if x.seen != nil {
 		o.request = x.record()
 	}
@@ -136,7 +139,7 @@ func (x *exchange) readBody() bool {
 		n, err := x.r.Body.Read(x.in[len(x.in):cap(x.in)])
 		x.in = x.in[:len(x.in)+n]
 		if errors.Is(err, io.EOF) {
-			return true
+			return x.judged()
 		}
 		if err != nil {
 			x.lost()
@@ -147,6 +150,20 @@ func (x *exchange) readBody() bool {
 			return false
 		}
 	}
+}
+
+// judged asks the judge about a request that was read. It reports false when
+// it has answered.
+func (x *exchange) judged() bool {
+	judge := x.sim.opts.Judge
+	if judge == nil {
+		return true
+	}
+	if err := judge(x.r, x.in); err != nil {
+		x.refuse(http.StatusForbidden, providerError{kind: invalidRequest, code: "invalid_signature", message: err.Error()})
+		return false
+	}
+	return true
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -35,6 +35,17 @@ type shape struct {
 	size    int           // bytes of text in a frame
 	pace    time.Duration // between frames
 	hasPace bool
+	script
+}
+
+// script is what an answer holds.
+type script struct {
+	thinking            int // tokens
+	report, refusal     bool
+	calls               int
+	preface, interleave bool
+	cached, written     int // tokens of the prompt
+	image               bool
 }
 
 // limits say to which calls the faults apply.
@@ -54,6 +65,8 @@ type harm struct {
 	cut                            int // frames (or bytes) before the cut, plus 1
 	clean                          bool
 	malformed, errorEvent          int // frame number, 0 for none
+	badCRC, torn                   int // likewise
+	contentType                    string
 	reset, hang                    bool
 	noDone, noBlank, noUsage       bool
 	html                           bool

@@ -116,3 +116,13 @@ func mustUnzip(t *testing.T, a *answer) string {
 	}
 	return string(got)
 }
+
+var withTools = ask{user: "Say it", tools: []string{"weather", "news"}}
+
+// wantScript checks an answer of the chat protocol, whole and streamed.
+func (h *house) wantScript(t *testing.T, faults string, q ask, ok func(heard) bool) {
+	t.Helper()
+	if one, two := tongues[0].whole(t, h, "m+"+faults, q), tongues[0].streamed(t, h, "m+"+faults, q); !ok(one) || !ok(two) {
+		t.Errorf("%s: heard %+v\nand in the stream %+v", faults, one, two)
+	}
+}

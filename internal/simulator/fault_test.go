@@ -39,6 +39,58 @@ var faultCases = map[string]func(t *testing.T, h *house){
 			t.Errorf("took %s, want at least four pauses of 20ms", took)
 		}
 	},
+	"report": func(t *testing.T, h *house) {
+		if got := gather(t, h.stream("report")); !json.Valid([]byte(got.text[0])) {
+			t.Errorf("text = %q", got.text[0])
+		}
+	},
+	"thinking": func(t *testing.T, h *house) {
+		if got := gather(t, h.stream("thinking=5+tokens=3")); got.frames != 11 || got.usage.Completion != 8 {
+			t.Errorf("%d frames, usage %+v", got.frames, got.usage)
+		}
+	},
+	"refusal": func(t *testing.T, h *house) {
+		h.wantScript(t, "refusal", say, func(a heard) bool { return a.refusal != "" })
+	},
+	"calls": func(t *testing.T, h *house) {
+		h.wantScript(t, "calls=3", withTools, func(a heard) bool { return len(a.calls) == 3 })
+	},
+	"preface": func(t *testing.T, h *house) {
+		h.wantScript(t, "preface", withTools, func(a heard) bool { return a.text == "Let me look that up." && len(a.calls) == 2 })
+	},
+	"interleave": func(t *testing.T, h *house) {
+		body := tongues[0].post(h, "m+interleave", withTools, true).body
+		first, last := strings.LastIndex(body, `[{"index":0`), strings.Index(body, `[{"index":1,"function":{"arguments"`)
+		if first < last {
+			t.Errorf("the calls come one after the other: %s", body)
+		}
+	},
+	"cached": func(t *testing.T, h *house) {
+		h.wantScript(t, "cached=9", say, func(a heard) bool { return a.cached == 9 })
+	},
+	"cache-write": func(t *testing.T, h *house) {
+		h.wantScript(t, "cache-write=900", say, func(a heard) bool { return a.prompt > 900 })
+	},
+	"image": func(t *testing.T, h *house) {
+		h.wantScript(t, "image", say, func(a heard) bool { return a.images == 0 })
+	},
+	"bad-crc": func(t *testing.T, h *house) { // chat has no checksums
+		if s := gather(t, h.stream("bad-crc=5")); s.broken != 0 || !s.done {
+			t.Errorf("stream %+v", s)
+		}
+	},
+	"torn": func(t *testing.T, h *house) {
+		list := events(h.stream("torn=5"))
+		if last := list[len(list)-1]; len(list) != 5 || last.ended || json.Valid([]byte(last.data)) {
+			t.Errorf("%d events, the last %+v", len(list), last)
+		}
+	},
+	"content-type": func(t *testing.T, h *house) {
+		h.wantHeader(t, "content-type=text/plain", 200, "Content-Type", "text/plain")
+		if a := h.mustPost("/v1/chat/completions", streamed("m+content-type=a/b")); a.Header.Get("Content-Type") != "a/b" {
+			t.Errorf("stream of type %q", a.Header.Get("Content-Type"))
+		}
+	},
 	"times": func(t *testing.T, h *house) { h.wantStatuses(t, "status=500+times=2", 500, 500, 200, 200) },
 	"every": func(t *testing.T, h *house) { h.wantStatuses(t, "status=503+every=3", 200, 200, 503, 200, 200, 503) },
 	"flap": func(t *testing.T, h *house) {

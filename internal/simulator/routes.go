@@ -11,56 +11,122 @@ type handler func(x *exchange)
 type route struct{ method, path string }
 
 // routes are the operations of every dialect; a path is written without /v1.
-// A dialect is one file and its lines here.
+// A dialect is its files and its lines here.
 type routes struct {
-	exact  map[route]handler
-	prefix map[route]handler // the path ends in a slash and is followed by an id
+	exact  map[route]service
+	prefix map[route]service // the path ends in a slash and is followed by an id
+	ending []ending
+}
+
+// An ending is the end of the paths of operations whose address begins in
+// many ways, with a model, a project or a region.
+type ending struct {
+	suffix string
+	service
 }
 
 func newRoutes() routes {
 	const get, post = http.MethodGet, http.MethodPost
 	return routes{
-		exact: map[route]handler{
-			{post, "/chat/completions"}:     answerChat,
-			{post, "/completions"}:          answerCompletion,
-			{post, "/embeddings"}:           answerEmbeddings,
-			{post, "/images/generations"}:   answerImages,
-			{post, "/audio/speech"}:         answerSpeech,
-			{post, "/audio/transcriptions"}: answerTranscript,
-			{post, "/audio/translations"}:   answerTranscript,
-			{post, "/moderations"}:          answerModerations,
-			{get, "/models"}:                answerModels,
-			{post, "/files"}:                answerUpload,
-			{get, "/files"}:                 answerFiles,
+		exact: map[route]service{
+			{post, "/chat/completions"}:     {answerChat, nil},
+			{post, "/completions"}:          {answerCompletion, nil},
+			{post, "/embeddings"}:           {answerEmbeddings, nil},
+			{post, "/images/generations"}:   {answerImages, nil},
+			{post, "/audio/speech"}:         {answerSpeech, nil},
+			{post, "/audio/transcriptions"}: {answerTranscript, nil},
+			{post, "/audio/translations"}:   {answerTranscript, nil},
+			{post, "/moderations"}:          {answerModerations, nil},
+			{get, "/models"}:                {answerModels, nil},
+			{post, "/files"}:                {answerUpload, nil},
+			{get, "/files"}:                 {answerFiles, nil},
+
+			{post, "/messages"}:              {answerMessages, &messagesSpeech},
+			{post, "/messages/count_tokens"}: {answerMessagesCount, &messagesSpeech},
+			{post, "/responses"}:             {answerResponses, &responsesSpeech},
+			{post, "/v2/chat"}:               {answerCohere, &cohereSpeech},
+			{post, "/v2/embed"}:              {answerCohereEmbed, &cohereSpeech},
+			{post, "/v2/rerank"}:             {answerCohereRerank, &cohereSpeech},
+			{post, "/api/chat"}:              {answerOllama, &ollamaSpeech},
+			{post, "/api/embed"}:             {answerOllamaEmbed, &ollamaSpeech},
 		},
-		prefix: map[route]handler{
-			{get, "/models/"}:              answerModel,
-			{get, "/files/"}:               answerFile,
-			{http.MethodDelete, "/files/"}: answerFileDelete,
+		prefix: map[route]service{
+			{get, "/models/"}:              {answerModel, nil},
+			{get, "/files/"}:               {answerFile, nil},
+			{http.MethodDelete, "/files/"}: {answerFileDelete, nil},
+		},
+		ending: []ending{
+			{"/anthropic/v1/messages", service{answerMessages, &messagesSpeech}},
+			{"/anthropic/v1/messages/count_tokens", service{answerMessagesCount, &messagesSpeech}},
+			{":generateContent", service{answerGemini, &geminiSpeech}},
+			{":streamGenerateContent", service{answerGemini, &geminiSpeech}},
+			{":countTokens", service{answerGeminiCount, &geminiSpeech}},
+			{":embedContent", service{answerGeminiEmbed, &geminiSpeech}},
+			{":batchEmbedContents", service{answerGeminiBatch, &geminiSpeech}},
+			{":predict", service{answerVertexPredict, &geminiSpeech}},
+			{"/count-tokens:rawPredict", service{answerVertexCount, &messagesSpeech}},
+			{":rawPredict", service{answerVertexMessages, &messagesSpeech}},
+			{":streamRawPredict", service{answerVertexMessages, &messagesSpeech}},
+			{"/converse", service{answerConverse, &converseSpeech}},
+			{"/converse-stream", service{answerConverse, &converseSpeech}},
+			{"/invoke", service{answerInvoke, &invokeSpeech}},
+			{"/invoke-with-response-stream", service{answerInvoke, &invokeSpeech}},
+			{"/count-tokens", service{answerBedrockCount, &converseSpeech}},
 		},
 	}
 }
 
-// find returns the handler of a path, with or without /v1 before it. What has
+// find returns the service of a path, with or without /v1 before it. What has
 // none is echoed.
-func (rs *routes) find(method, path string) handler {
+func (rs *routes) find(method, path string) service {
 	path = withoutVersion(path)
-	if h := rs.exact[route{method, path}]; h != nil {
-		return h
+	if s := rs.exact[route{method, path}]; s.answer != nil {
+		return s
 	}
 	if len(path) > 1 {
 		end := strings.IndexByte(path[1:], '/')
-		if h := rs.prefix[route{method, path[:end+2]}]; end >= 0 && h != nil {
-			return h
+		if s := rs.prefix[route{method, path[:end+2]}]; end >= 0 && s.answer != nil {
+			return s
 		}
 	}
-	return answerEcho
+	if method == http.MethodPost {
+		for i := range rs.ending {
+			if e := &rs.ending[i]; e.fits(path) {
+				return e.service
+			}
+		}
+	}
+	return service{answerEcho, nil}
+}
+
+// fits tells whether a path is one of the ending's: what begins with a slash
+// and is no address of messages follows a model.
+func (e *ending) fits(path string) bool {
+	if !strings.HasSuffix(path, e.suffix) {
+		return false
+	}
+	if e.speech.kind >= framingBinary {
+		return strings.HasPrefix(path, "/model/")
+	}
+	return e.suffix[0] == '/' || strings.Contains(path, "models/")
 }
 
 func withoutVersion(path string) string {
 	const version = "/v1"
 	if strings.HasPrefix(path, version+"/") {
 		return path[len(version):]
+	}
+	return path
+}
+
+// modelBetween returns the model of a path: what stands between the last of
+// the marks before and the last of after.
+func modelBetween(path, before, after string) string {
+	if at := strings.LastIndex(path, after); at >= 0 {
+		path = path[:at]
+	}
+	if at := strings.Index(path, before); at >= 0 {
+		path = path[at+len(before):]
 	}
 	return path
 }

@@ -17,12 +17,21 @@ func appendSample(dst []byte, schema []byte, echo string) []byte {
 	if json.Unmarshal(schema, &root) != nil {
 		return append(dst, "{}"...)
 	}
+	return append(dst, sampleOf(root, echo)...)
+}
+
+// sampleOf is appendSample of a decoded schema.
+func sampleOf(root any, echo string) []byte {
 	s := sampler{root: root, echo: echo}
-	b, err := json.Marshal(s.value(root, 0))
-	if err != nil {
-		return append(dst, "{}"...)
+	value := s.value(root, 0)
+	if value == nil {
+		return []byte("{}")
 	}
-	return append(dst, b...)
+	b, err := json.Marshal(value)
+	if err != nil {
+		return []byte("{}")
+	}
+	return b
 }
 
 type sampler struct {

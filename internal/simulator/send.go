@@ -13,7 +13,7 @@ import (
 // reply sends one whole body.
 func (x *exchange) reply(status int, contentType []string, body []byte) {
 	h := x.w.Header()
-	h["Content-Type"] = contentType
+	h["Content-Type"] = x.typeOf(contentType)
 	if x.faulty {
 		x.replyBadly(status, body)
 		return
@@ -21,6 +21,14 @@ func (x *exchange) reply(status int, contentType []string, body []byte) {
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.w.WriteHeader(status)
 	x.write(body)
+}
+
+// typeOf returns the Content-Type to be sent in place of the right one.
+func (x *exchange) typeOf(right []string) []string {
+	if x.plan.contentType != "" {
+		return []string{x.plan.contentType}
+	}
+	return right
 }
 
 // write sends bytes and reports whether the client is still there.

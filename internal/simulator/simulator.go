@@ -2,10 +2,12 @@
 // [http.Handler] that answers like a real provider and misbehaves on request.
 //
 // It speaks the chat protocol (chat completions, completions, embeddings,
-// images, audio, moderations, models, files) under /v1 or without it, and
-// answers every other path with a description of the request, so that
-// pass-through can be checked. A fault is chosen by the model's name or by a
-// header; [Faults] lists them.
+// images, audio, moderations, models, files) under /v1 or without it, and the
+// protocols messages, responses, gemini, converse, cohere and ollama on the
+// paths of their providers. In those it refuses what the real provider would
+// refuse, so that a bad translation is noticed. It answers every other path
+// with a description of the request, so that pass-through can be checked. A
+// fault is chosen by the model's name or by a header; [Faults] lists them.
 //
 // It promises that the answer to a body is always the same, that usage figures
 // do not depend on streaming, and that it stops as soon as the client leaves.
@@ -17,6 +19,7 @@ import (
 	"crypto/subtle"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +34,13 @@ const (
 // asked for, streams are not paced and nothing is recorded.
 type Options struct {
 	// Key must be carried by every request when it is not empty: as a bearer
-	// token, in X-Api-Key or Api-Key, or as the query parameter key.
+	// token, in X-Api-Key, Api-Key or X-Goog-Api-Key, or as the query parameter key.
 	Key string
+	// Judge decides on every request whose body was read into memory, where it
+	// is not nil; the body must not be changed or kept. An error is answered 403
+	// with its text. Requests whose Authorization is an AWS signature need no
+	// Key then. It is called by many requests at once.
+	Judge func(r *http.Request, body []byte) error
 	// Models are the names that the list of models shows. Any name is
 	// answered, listed or not. Empty means sim-1, sim-1-mini and sim-embed-1.
 	Models []string
@@ -95,12 +103,14 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := s.pool.Get().(*exchange)
 	x.start(s, w, r)
 	defer x.finish()
+	service := s.routes.find(r.Method, r.URL.Path)
+	x.speech = service.speech
 	x.headers()
 	if !s.authorised(r) {
 		x.refuse(http.StatusUnauthorized, badKey)
 		return
 	}
-	s.routes.find(r.Method, r.URL.Path)(x)
+	service.answer(x)
 }
 
 // Reset forgets every request, count, total and file, as if the simulator were
@@ -114,6 +124,9 @@ func (s *Simulator) authorised(r *http.Request) bool {
 	if s.opts.Key == "" {
 		return true
 	}
+	if s.opts.Judge != nil && strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ") {
+		return true
+	}
 	return subtle.ConstantTimeCompare([]byte(offeredKey(r)), []byte(s.opts.Key)) == 1
 }
 
@@ -122,7 +135,7 @@ func offeredKey(r *http.Request) string {
 	if a := r.Header.Get("Authorization"); len(a) > len(scheme) && a[:len(scheme)] == scheme {
 		return a[len(scheme):]
 	}
-	for _, name := range []string{"X-Api-Key", "Api-Key"} {
+	for _, name := range []string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
 		if key := r.Header.Get(name); key != "" {
 			return key
 		}

@@ -15,19 +15,31 @@ type stream struct {
 	zip   *gzip.Writer // nil unless the stream is zipped
 	timer *time.Timer  // nil until the first pause
 	pace  time.Duration
+	kind  framing
 	n     int // frames sent
 	start int // where the payload of the frame begins
 	last  bool
 	over  bool
+	// exception says that the frame is one of a binary stream's exceptions.
+	exception bool
+
+	// Where an answer is huge the frames are held and sent later.
+	holds             bool
+	held, marked      []byte
+	markAt, markStart int // in held, and where the payload of marked begins
 }
 
 // openStream sends the headers of a stream. It reports false when the request
 // is over.
 func (x *exchange) openStream() (*stream, bool) {
 	h := x.w.Header()
-	h["Content-Type"] = typeStream
+	h["Content-Type"] = x.typeOf(typeStream)
 	h["Cache-Control"] = noCache
 	t := &stream{x: x, to: x.w, pace: x.sim.opts.Pace}
+	if x.speech != nil {
+		t.kind = x.speech.kind
+		h["Content-Type"] = x.typeOf(x.speech.stream)
+	}
 	if x.plan.hasPace {
 		t.pace = x.plan.pace
 	}
@@ -47,14 +59,16 @@ func (x *exchange) openStream() (*stream, bool) {
 func (t *stream) frame() []byte {
 	b := t.x.out[:0]
 	if t.x.faulty {
-		b = t.preamble(b)
+		b = t.preamble(b, true)
 	}
 	b = append(b, "data: "...)
 	t.start = len(b)
 	return b
 }
 
-func (t *stream) preamble(b []byte) []byte {
+// preamble appends what faults put before the data of an event; nameless says
+// that the event has no line with its name yet.
+func (t *stream) preamble(b []byte, nameless bool) []byte {
 	p := &t.x.plan
 	if p.bom && t.n == 0 {
 		b = append(b, "\ufeff"...)
@@ -62,7 +76,7 @@ func (t *stream) preamble(b []byte) []byte {
 	if p.comments {
 		b = t.newline(append(b, ": comment"...))
 	}
-	if p.eventLine {
+	if p.eventLine && nameless {
 		name := "message"
 		if p.errorEvent == t.n+1 {
 			name = "error"
@@ -82,6 +96,9 @@ func (t *stream) newline(b []byte) []byte {
 // send finishes the frame and sends it. It reports false when nothing more may
 // be sent.
 func (t *stream) send(b []byte) bool {
+	if t.holds {
+		return t.hold(b)
+	}
 	if t.x.faulty {
 		var ok bool
 		if b, ok = t.spoil(b); !ok {
@@ -91,12 +108,14 @@ func (t *stream) send(b []byte) bool {
 	if !t.keepPace() {
 		return false
 	}
-	b = t.newline(b)
-	if !t.last || !t.x.plan.noBlank {
-		b = t.newline(b)
-	}
+	b = t.seal(b)
 	t.n++
 	t.x.out = b
+	if t.x.plan.torn == t.n {
+		b = b[:len(b)/2]
+		t.over = true
+		t.x.aborted = true
+	}
 	return t.push(b) && !t.over
 }
 
@@ -113,11 +132,34 @@ func (t *stream) spoil(b []byte) ([]byte, bool) {
 		b = b[:t.start+(len(b)-t.start)/2]
 	}
 	if p.errorEvent == number {
-		b = midStream.append(b[:t.start])
+		b = t.failing(b)
 		t.over = true
 		t.x.aborted = true
 	}
 	return b, true
+}
+
+// failing makes the frame one that says the provider has failed. It calls by
+// name: a function in a field of the protocol would have every stream, and all
+// that it holds, on the heap.
+func (t *stream) failing(b []byte) []byte {
+	switch {
+	case t.kind >= framingBinary:
+		return breakBedrock(t)
+	case t.x.speech == nil:
+		return midStream.append(b[:t.start])
+	}
+	switch t.x.speech.index {
+	case messagesIndex:
+		return breakMessages(t)
+	case responsesIndex:
+		return breakResponses(t)
+	case geminiIndex:
+		return breakGemini(t)
+	case cohereIndex:
+		return breakCohere(t)
+	}
+	return breakOllama(t)
 }
 
 func (t *stream) reachedCut() bool {
@@ -173,7 +215,7 @@ func (t *stream) close() {
 	if !t.over && !t.reachedCut() && !p.noDone {
 		t.done()
 	}
-	if t.x.aborted && t.x.plan.errorEvent == 0 {
+	if t.x.aborted && t.x.plan.errorEvent == 0 && t.x.plan.torn == 0 {
 		return
 	}
 	if t.zip != nil && t.zip.Close() != nil {
@@ -183,6 +225,15 @@ func (t *stream) close() {
 }
 
 func (t *stream) done() {
+	if t.x.speech != nil {
+		switch end := t.x.speech.end; {
+		case t.holds:
+			t.held = append(t.held, end...)
+		case end != nil:
+			t.push(end)
+		}
+		return
+	}
 	b := t.newline(append(t.x.out[:0], "data: [DONE]"...))
 	if !t.x.plan.noBlank {
 		b = t.newline(b)

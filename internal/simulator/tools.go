@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
@@ -23,8 +24,9 @@ type callable struct {
 
 // wantedCalls returns the calls that answer the request: the first few tools,
 // or the one that was chosen. After a tool's result, and where calls are
-// forbidden, there are none. legacy says that they answer functions.
-func (q *chatRequest) wantedCalls() (calls []toolCall, legacy bool) {
+// forbidden, there are none. number is how many calls there are to be, 0 for as
+// many as there are tools. legacy says that they answer functions.
+func (q *chatRequest) wantedCalls(number int) (calls []toolCall, legacy bool) {
 	if role := string(q.lastRole); role == "tool" || role == "function" {
 		return nil, false
 	}
@@ -42,10 +44,16 @@ func (q *chatRequest) wantedCalls() (calls []toolCall, legacy bool) {
 		most = 1
 	}
 	only := chosenName(choice)
-	for _, f := range offered {
-		if len(calls) == most || only != "" && f.Name != only {
-			continue
-		}
+	if only != "" {
+		offered = slices.DeleteFunc(offered, func(f callable) bool { return f.Name != only })
+	}
+	if number == 0 {
+		number = min(len(offered), maxCalls)
+	} else if !q.serial && !legacy {
+		most = number
+	}
+	for i := 0; i < min(number, most) && len(offered) > 0; i++ {
+		f := offered[i%len(offered)]
 		arguments := string(appendSample(nil, f.Parameters, plainText(q.lastUser)))
 		calls = append(calls, toolCall{
 			id:        "call_sim" + strconv.Itoa(len(calls)+1),
@@ -98,13 +106,17 @@ func chosenName(choice []byte) string {
 	return c.Name
 }
 
-func callAnswer(q *chatRequest, calls []toolCall, legacy bool) chatAnswer {
+func (x *exchange) callAnswer(q *chatRequest, calls []toolCall, legacy bool) chatAnswer {
 	a := chatAnswer{calls: calls, legacy: legacy, finish: "tool_calls"}
 	if legacy {
 		a.finish = "function_call"
 	}
 	for _, c := range calls {
 		a.tokens += c.tokens()
+	}
+	if x.plan.preface {
+		a.preface = []byte(prefaceText)
+		a.tokens += tokensOf(len(prefaceText))
 	}
 	a.tokens *= q.n
 	return a
@@ -139,6 +151,15 @@ func (c *toolCall) appendFunction(dst, arguments []byte) []byte {
 // arguments in pieces.
 func (c *chatStream) callDeltas() bool {
 	for i := range c.q.n {
+		if c.a.preface != nil && !c.pieces(i, "content", c.a.preface) {
+			return false
+		}
+		if c.x.plan.interleave && !c.a.legacy {
+			if !c.interleaved(i) {
+				return false
+			}
+			continue
+		}
 		for j := range c.a.calls {
 			if !c.callDelta(i, j) {
 				return false
@@ -148,7 +169,36 @@ func (c *chatStream) callDeltas() bool {
 	return true
 }
 
-func (c *chatStream) callDelta(choice, index int) bool {
+// interleaved streams the calls together: all the names, then the arguments in
+// turns.
+func (c *chatStream) interleaved(choice int) bool {
+	at := make([]int, len(c.a.calls))
+	for j := range c.a.calls {
+		if !c.callName(choice, j) {
+			return false
+		}
+	}
+	for more := true; more; {
+		more = false
+		for j := range c.a.calls {
+			raw := c.a.calls[j].arguments
+			if at[j] == len(raw) {
+				continue
+			}
+			to, _ := advance(raw, at[j], c.size)
+			if !c.argumentDelta(choice, j, raw[at[j]:to]) {
+				return false
+			}
+			at[j], more = to, true
+		}
+	}
+	for j := range c.a.calls {
+		c.x.served += tokensOf(textLen(c.a.calls[j].arguments))
+	}
+	return true
+}
+
+func (c *chatStream) callName(choice, index int) bool {
 	call := &c.a.calls[index]
 	b := c.openDelta(choice, index)
 	if !c.a.legacy {
@@ -158,14 +208,26 @@ func (c *chatStream) callDelta(choice, index int) bool {
 		return false
 	}
 	c.x.served += tokensOf(textLen(call.name))
+	return true
+}
+
+func (c *chatStream) argumentDelta(choice, index int, piece []byte) bool {
+	b := c.openDelta(choice, index)
+	if !c.a.legacy {
+		b = append(b, `,"function":`...)
+	}
+	b = append(append(append(b, `{"arguments":"`...), piece...), `"}`...)
+	return c.finish(c.closeDelta(b))
+}
+
+func (c *chatStream) callDelta(choice, index int) bool {
+	if !c.callName(choice, index) {
+		return false
+	}
+	call := &c.a.calls[index]
 	for at, sent := 0, 0; at < len(call.arguments); {
 		to, passed := advance(call.arguments, at, c.size)
-		b := c.openDelta(choice, index)
-		if !c.a.legacy {
-			b = append(b, `,"function":`...)
-		}
-		b = append(append(append(b, `{"arguments":"`...), call.arguments[at:to]...), `"}`...)
-		if !c.finish(c.closeDelta(b)) {
+		if !c.argumentDelta(choice, index, call.arguments[at:to]) {
 			return false
 		}
 		c.x.served += tokensOf(sent+passed) - tokensOf(sent)

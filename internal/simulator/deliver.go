@@ -1,0 +1,23 @@
+package simulator
+
+import "net/http"
+
+// deliver sends an answer as one body or as a stream, as asked and as the
+// faults have it.
+func (x *exchange) deliver(asked bool, a *reply, whole func(dst []byte) []byte, each func(t *stream)) {
+	x.asked = asked
+	if x.plan.huge > 0 || x.plan.gzipBomb {
+		x.deliverHuge(whole, each)
+		return
+	}
+	if !x.plan.streams(asked) {
+		x.out = whole(x.out[:0])
+		x.served = a.tokens
+		x.reply(http.StatusOK, typeJSON, x.out)
+		return
+	}
+	if t, ok := x.openStream(); ok {
+		each(t)
+		t.close()
+	}
+}

@@ -1,0 +1,273 @@
+package simulator
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// A partKind is what a part of an answer is.
+type partKind int
+
+const (
+	partThinking partKind = iota
+	partText
+	partRefusal
+	partCall
+	partImage
+)
+
+// A part is one piece of an answer, in any protocol.
+type part struct {
+	kind partKind
+	text []byte   // raw JSON string bytes
+	call toolCall // of partCall
+	sign string   // of partThinking
+}
+
+// A stopReason is why an answer ended.
+type stopReason int
+
+const (
+	stopEnd stopReason = iota
+	stopLength
+	stopSequence
+	stopTools
+	stopRefusal
+	stopCount
+)
+
+// A reply is an answer before it is written in a protocol.
+type reply struct {
+	parts   []part
+	stop    stopReason
+	stopped string // the sequence of stopSequence
+	tokens  int    // all
+	thought int    // of them, thinking
+}
+
+const (
+	refusalText  = "I can not help with that."
+	prefaceText  = "Let me look that up."
+	thinkingText = "The user asks something, so "
+	// shortThinking is how long thinking is that the request asked for, in
+	// tokens.
+	shortThinking = 16
+)
+
+// reply decides what to say to a turn.
+func (x *exchange) answerTo(q *turn) *reply {
+	a := &reply{}
+	if n := x.thoughts(q); n > 0 {
+		text := appendFiller(append([]byte(nil), thinkingText...), max(n*bytesPerToken-len(thinkingText), 0))
+		text = text[:n*bytesPerToken]
+		a.thought = n
+		a.parts = append(a.parts, part{kind: partThinking, text: text, sign: signature(vendors[x.speech.place()], string(text))})
+	}
+	x.saySomething(q, a)
+	if x.plan.image && x.speech == &geminiSpeech {
+		a.parts = append(a.parts, part{kind: partImage})
+	}
+	for i := range a.parts {
+		a.tokens += a.parts[i].tokens()
+	}
+	return a
+}
+
+// thoughts returns how many tokens of thinking begin the answer.
+func (x *exchange) thoughts(q *turn) int {
+	if x.plan.thinking > 0 {
+		return x.plan.thinking
+	}
+	if q.thinks {
+		return shortThinking
+	}
+	return 0
+}
+
+func (x *exchange) saySomething(q *turn, a *reply) {
+	switch {
+	case x.plan.huge > 0 || x.plan.gzipBomb:
+		a.say(partText, []byte(hugeMark))
+	case x.plan.refusal:
+		a.stop = stopRefusal
+		a.say(partRefusal, []byte(refusalText))
+	case x.plan.report:
+		raw, _ := json.Marshal(&q.seen) // it holds what was JSON before
+		a.say(partText, appendRaw(nil, string(raw)))
+	case x.call(q, a):
+	case q.format != "":
+		a.say(partText, appendRaw(nil, string(sampleOf(q.answerSchema(), q.lastUser))))
+	default:
+		x.sayEcho(q, a)
+	}
+}
+
+func (a *reply) say(kind partKind, text []byte) {
+	a.parts = append(a.parts, part{kind: kind, text: text})
+}
+
+func (q *turn) answerSchema() any {
+	if q.format == "schema" {
+		return q.schema
+	}
+	return map[string]any{"type": "object", "properties": map[string]any{"echo": map[string]any{"type": "string"}}}
+}
+
+// sayEcho says the last text of the user again, as the chat protocol does.
+func (x *exchange) sayEcho(q *turn, a *reply) {
+	start := len(x.text)
+	var short bool
+	x.text, short = x.appendEcho(x.text, 0, appendRaw(nil, q.lastUser), max(q.limit-a.thought, min(q.limit, 1)))
+	text := x.text[start:]
+	if short {
+		a.stop = stopLength
+	}
+	if end, stop := cutAtStop(text, q.stops); stop != "" {
+		text, a.stop, a.stopped = text[:end], stopSequence, stop
+	}
+	a.say(partText, text)
+}
+
+// cutAtStop returns where the first of the stop sequences begins in raw text,
+// and which one it is, or nothing.
+func cutAtStop(raw []byte, stops []string) (end int, found string) {
+	end = len(raw)
+	for _, stop := range stops {
+		if stop == "" {
+			continue
+		}
+		if i := bytes.Index(raw, appendRaw(nil, stop)); i >= 0 && i < end {
+			end, found = i, stop
+		}
+	}
+	return end, found
+}
+
+// call answers with tool calls, where they are wanted and allowed: as the chat
+// protocol does, unless the plan says how many.
+func (x *exchange) call(q *turn, a *reply) bool {
+	if q.afterTool || q.mode == "none" || len(q.tools) == 0 {
+		return false
+	}
+	offers := q.tools
+	if q.mode == "tool" {
+		offers = nil
+		for _, o := range q.tools {
+			if o.name == q.only {
+				offers = append(offers, o)
+			}
+		}
+	}
+	n := min(len(offers), maxCalls)
+	if x.plan.calls > 0 && n > 0 {
+		n = x.plan.calls
+	}
+	if q.serial {
+		n = min(n, 1)
+	}
+	if n > 0 && x.plan.preface {
+		a.say(partText, []byte(prefaceText))
+	}
+	for i := range n {
+		o := offers[i%len(offers)]
+		a.stop = stopTools
+		a.parts = append(a.parts, part{kind: partCall, call: toolCall{
+			id: x.callID(i), name: appendRaw(nil, o.name),
+			arguments: appendRaw(nil, string(sampleOf(o.schema, q.lastUser))),
+		}})
+	}
+	return n > 0
+}
+
+// callID returns the id of a call, in the spelling of the protocol.
+func (x *exchange) callID(i int) string {
+	prefix := "call_sim"
+	switch x.speech.place() {
+	case messagesIndex:
+		prefix = "toolu_sim"
+	case converseIndex:
+		prefix = "tooluse_sim"
+	}
+	return prefix + strconv.Itoa(i+1)
+}
+
+func (p *part) tokens() int {
+	if p.kind == partCall {
+		return p.call.tokens()
+	}
+	return tokensOf(textLen(p.text))
+}
+
+// signature is what vouches for a text that the simulator thought. It is
+// base64 and the same every time.
+func signature(vendor, text string) string {
+	sum := sha256.Sum256([]byte("simulator " + vendor + " " + text))
+	return base64.StdEncoding.EncodeToString(sum[:24])
+}
+
+// vendors own the models behind each protocol: a signature is good wherever
+// they are served.
+var vendors = [protocolCount]string{messagesIndex: "anthropic", converseIndex: "anthropic", responsesIndex: "openai", geminiIndex: "google"}
+
+// sealed is thinking that only the simulator can read: a text with its
+// signature.
+func sealed(vendor, text string) string {
+	return "gAAAA" + signature(vendor, text) + "." + base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+// unsealed reports whether the simulator sealed this.
+func unsealed(vendor, value string) bool {
+	sign, text, ok := strings.Cut(strings.TrimPrefix(value, "gAAAA"), ".")
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	return ok && err == nil && sign == signature(vendor, string(raw))
+}
+
+// pieces gives out a text in raw JSON piece by piece, and counts what was
+// sent. It reports false when nothing more may be sent.
+func (x *exchange) pieces(raw []byte, send func(piece []byte) bool) bool {
+	size := x.plan.size
+	if size == 0 {
+		size = bytesPerToken
+	}
+	if x.plan.huge > 0 {
+		size = max(len(hugeMark), size)
+	}
+	for at, sent := 0, 0; at < len(raw); {
+		to, passed := advance(raw, at, size)
+		if !send(raw[at:to]) {
+			return false
+		}
+		x.served += tokensOf(sent+passed) - tokensOf(sent)
+		at, sent = to, sent+passed
+	}
+	return true
+}
+
+// idText returns the id of the answer in hex. It is computed once.
+func (x *exchange) idText() string {
+	if x.name == "" {
+		x.name = strconv.FormatUint(x.id()|1<<63, 16)
+	}
+	return x.name
+}
+
+func (x *exchange) appendID(dst []byte) []byte { return append(dst, x.idText()...) }
+
+// quoted returns text as a JSON string.
+func quoted(text string) string {
+	return string(append(appendRaw([]byte{'"'}, text), '"'))
+}
+
+// appendAll appends texts one after the other.
+func appendAll(dst []byte, texts ...string) []byte {
+	for _, text := range texts {
+		dst = append(dst, text...)
+	}
+	return dst
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,215 @@
+package simulator_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// object is a decoded JSON object.
+type object = map[string]any
+
+// An ask is a request in no protocol.
+type ask struct {
+	system string
+	user   string
+	tools  []string // names; each takes a city
+	tool   string   // the one that is chosen
+	limit  int
+	stops  []string
+	schema bool
+	think  bool
+}
+
+var say = ask{user: "Say it"}
+
+// heard is an answer in no protocol.
+type heard struct {
+	text, refusal, thinking, sign string
+	calls                         []heardCall
+	stop                          string
+	prompt, completion, cached    int // prompt with all caches
+	images                        int
+	fault                         string // an error in the answer
+	ended                         bool   // a stream by what ends it
+	broken                        int    // frames that are no JSON
+	frames                        int
+}
+
+type heardCall struct{ id, name, arguments string }
+
+// A tongue is one protocol as a client of its provider speaks it.
+type tongue struct {
+	name   string
+	path   func(model string, streamed bool) string
+	body   func(q ask) object
+	header []string
+	// where the model and the wish for a stream stand, if in the body
+	inBody, streamInBody bool
+	frames               func(body string) (list []string, clean bool)
+	// hear adds a whole answer, listen a frame of a stream.
+	hear   func(h *heard, m object)
+	listen func(h *heard, m object)
+	// fault returns the message of an error of an HTTP answer.
+	fault func(m object) string
+	// stops are the words for the end, a limit, a stop sequence, tools, a refusal.
+	stops [5]string
+	// signs says that thinking carries a signature.
+	signs bool
+}
+
+func fixed(path string) func(string, bool) string {
+	return func(string, bool) string { return path }
+}
+
+// at walks into a decoded value: names and indexes, separated by points.
+func at(v any, path string) any {
+	for _, step := range strings.Split(path, ".") {
+		switch w := v.(type) {
+		case map[string]any:
+			v = w[step]
+		case []any:
+			i := int(step[0] - '0')
+			if i >= len(w) {
+				return nil
+			}
+			v = w[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func textAt(v any, path string) string {
+	s, _ := at(v, path).(string)
+	return s
+}
+
+func numberAt(v any, path string) int {
+	f, _ := at(v, path).(float64)
+	return int(f)
+}
+
+func listAt(v any, path string) []any {
+	l, _ := at(v, path).([]any)
+	return l
+}
+
+func asJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+var citySchema = object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []any{"city"}, "additionalProperties": false}
+
+// request returns the address and the body of a request.
+func (g *tongue) request(model string, q ask, streamed bool) (path, body string) {
+	m := g.body(q)
+	if g.inBody {
+		m["model"] = model
+	}
+	if g.streamInBody {
+		m["stream"] = streamed
+	}
+	return g.path(escaped(model), streamed), asJSON(m)
+}
+
+// escaped spells a name so that it stays one segment of a path.
+func escaped(model string) string {
+	return strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D", ",", "%2C", "@", "%40", " ", "%20").Replace(model)
+}
+
+func (g *tongue) post(h *house, model string, q ask, streamed bool) *answer {
+	h.t.Helper()
+	path, body := g.request(model, q, streamed)
+	return h.mustPost(path, body, g.header...)
+}
+
+// whole asks for an answer in one piece and hears it.
+func (g *tongue) whole(t *testing.T, h *house, model string, q ask) heard {
+	t.Helper()
+	a := g.post(h, model, q, false)
+	if a.StatusCode != 200 || a.err != nil {
+		t.Fatalf("%s: %d %s, %v", g.name, a.StatusCode, a.body, a.err)
+	}
+	return g.understand(t, a.body)
+}
+
+func (g *tongue) understand(t *testing.T, body string) (out heard) {
+	t.Helper()
+	var m object
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		t.Fatalf("%s: %v in %.300s", g.name, err, body)
+	}
+	g.hear(&out, m)
+	return out
+}
+
+// streamed asks for a stream and hears it.
+func (g *tongue) streamed(t *testing.T, h *house, model string, q ask) heard {
+	t.Helper()
+	a := g.post(h, model, q, true)
+	if a.StatusCode != 200 {
+		t.Fatalf("%s: %d %s", g.name, a.StatusCode, a.body)
+	}
+	return g.follow(a.body)
+}
+
+// follow puts a stream together.
+func (g *tongue) follow(body string) (out heard) {
+	list, clean := g.frames(body)
+	if !clean {
+		out.broken++
+	}
+	for _, data := range list {
+		out.frames++
+		var m object
+		if data == "[DONE]" {
+			out.ended = true
+			out.frames--
+		} else if json.Unmarshal([]byte(data), &m) != nil {
+			out.broken++
+		} else {
+			g.listen(&out, m)
+		}
+	}
+	return out
+}
+
+// eventData returns the data of server-sent events. Where an event is named
+// its data must say the same type.
+func eventData(body string) (list []string, clean bool) {
+	clean = true
+	for _, e := range events(body) {
+		var m struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal([]byte(e.data), &m) == nil && e.name != "" && e.name != "message" && m.Type != e.name {
+			clean = false
+		}
+		if e.data != "" {
+			list = append(list, e.data)
+		}
+	}
+	return list, clean
+}
+
+func lineData(body string) (list []string, clean bool) {
+	for _, line := range strings.Split(strings.ReplaceAll(body, "\r\n", "\n"), "\n") {
+		if line != "" {
+			list = append(list, line)
+		}
+	}
+	return list, true
+}
+
+func (h *heard) call(i int) *heardCall {
+	for len(h.calls) <= i {
+		h.calls = append(h.calls, heardCall{})
+	}
+	return &h.calls[i]
+}
