@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"strings"
-
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
@@ -30,8 +28,8 @@ type writing struct {
 	open     []gathering // calls that are not written yet, by their number
 	last     llm.Part    // the kind of the text that is open
 	lastPart int
-	thought  bool            // the last part is thinking that has words
-	said     strings.Builder // the last text
+	thought  bool   // the last part is thinking that has words
+	said     []byte // the last text
 	cites    []llm.Citation
 	finish   *llm.Event
 }
@@ -41,7 +39,7 @@ type writing struct {
 type gathering struct {
 	part  int
 	call  llm.ToolCall
-	args  strings.Builder
+	args  []byte
 	ended bool
 }
 
@@ -111,7 +109,7 @@ func (w *encoder) start(dst []byte, e *llm.Event) []byte {
 	c.last, c.lastPart, c.thought = e.Opened, e.Part, false
 	switch p := e.Opened.(type) {
 	case llm.Text:
-		c.said.Reset()
+		c.said = c.said[:0]
 		c.cites = append(c.cites[:0], p.Citations...)
 		return w.piece(dst, c, p.Text, marked(p.Signature, false), nil)
 	case llm.Refusal:
@@ -141,7 +139,7 @@ func (w *encoder) delta(dst []byte, e *llm.Event) []byte {
 	c := w.choice(e.Choice)
 	for i := range c.open {
 		if g := &c.open[i]; g.part == e.Part {
-			g.args.WriteString(e.Text)
+			g.args = append(g.args, e.Text...)
 			if e.Signature.Value != "" {
 				g.call.Signature = joined(g.call.Signature, e.Signature)
 			}
@@ -154,7 +152,7 @@ func (w *encoder) delta(dst []byte, e *llm.Event) []byte {
 	if e.Citation != nil {
 		c.cites = append(c.cites, *e.Citation)
 	}
-	c.said.WriteString(e.Text)
+	c.said = append(c.said, e.Text...)
 	return w.piece(dst, c, e.Text, marked(e.Signature, false), e.Logprobs)
 }
 
@@ -195,7 +193,7 @@ func (w *encoder) end(dst []byte, e *llm.Event) []byte {
 	}
 	for len(c.open) > 0 && c.open[0].ended {
 		g := &c.open[0]
-		g.call.Arguments += g.args.String()
+		g.call.Arguments += string(g.args)
 		dst = w.frame(dst, c, nil, func(b *jsonedit.Builder) { c.parts.call(b, g.call) })
 		c.open = c.open[1:]
 	}
@@ -245,7 +243,7 @@ func (w *encoder) finish(b *jsonedit.Builder, c *writing) {
 		}
 	}
 	if len(c.cites) > 0 && !grounded {
-		appendGrounding(b, c.cites, c.said.String())
+		appendGrounding(b, c.cites, string(c.said))
 	}
 	b.Close('}')
 }
