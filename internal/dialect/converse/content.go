@@ -55,7 +55,7 @@ func trimPrefill(t *turn) {
 func (e *requestEncoder) says(p llm.Part) bool {
 	switch p := p.(type) {
 	case llm.Text:
-		return !blank(p.Text)
+		return !blank(p.Text) || e.own && p.Text != ""
 	case llm.Refusal:
 		return !blank(p.Text)
 	case llm.Thinking:
@@ -157,7 +157,12 @@ func (e *requestEncoder) part(p llm.Part) {
 	}
 	switch c := cacheOf(p); {
 	case c == nil:
-	case e.own || e.model.caches():
+	case e.own:
+		e.cachePoint(c)
+	case e.model.caches():
+		if m, ok := p.(llm.Media); ok && m.Kind != llm.Image {
+			e.textBlock("\n") // a cache point right after a document or a film is refused
+		}
 		e.cachePoint(c)
 	default:
 		e.fates.Drop(llm.FieldCache)
@@ -263,7 +268,7 @@ func (e *requestEncoder) resultPart(part llm.Part, asJSON bool) {
 		switch {
 		case asJSON:
 			e.b.Raw(wrap("json", []byte(part.Text)))
-		case !blank(part.Text):
+		case !blank(part.Text) || e.own && part.Text != "":
 			e.textBlock(part.Text)
 		}
 	case llm.Media:

@@ -2,6 +2,7 @@ package converse
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"modelgate/internal/apierr"
@@ -105,7 +106,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 			}
 		}
 	}
-	message := provider + " answered " + http.StatusText(status)
+	message := provider + " answered " + strconv.Itoa(status)
 	if text := dialect.Spoken(body); text != "" {
 		message += ": " + text
 	}

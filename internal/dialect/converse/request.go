@@ -128,24 +128,17 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) {
 	d.r.Messages = append(d.r.Messages, m)
 }
 
-// order refuses conversations that the protocol forbids: they begin with the
-// user and the roles take turns.
+// order refuses conversations that the protocol forbids: those that do not begin
+// with the user. Turns of one role may follow each other.
 func (d *requestDecoder) order() {
-	want := llm.User
 	for i := range d.r.Messages {
-		m := &d.r.Messages[i]
-		if m.Role == llm.System {
+		switch m := &d.r.Messages[i]; m.Role {
+		case llm.System:
 			continue
+		case llm.Assistant:
+			d.fail(m.At+".role", dialect.CodeValue, "must be user: a conversation begins with the user")
 		}
-		if m.Role != want {
-			d.fail(m.At+".role", dialect.CodeValue, "must be %s: a conversation begins with the user, and the roles take turns", want)
-			return
-		}
-		if want == llm.User {
-			want = llm.Assistant
-		} else {
-			want = llm.User
-		}
+		return
 	}
 }
 
