@@ -40,7 +40,7 @@ func (e *encoder) image(m *llm.Media) error {
 		e.String(m.Detail)
 	case "":
 	default:
-		e.fates.DropNamed(path + ".detail")
+		e.fates.DropNamed("detail")
 	}
 	e.Close('}')
 	e.Close('}')
@@ -65,7 +65,7 @@ func (e *encoder) document(p llm.Part) (bool, error) {
 	appendData(&b, &m, text)
 	b.Close('}')
 	e.documents = append(e.documents, b.Bytes())
-	e.fates.AdaptNamed(at(m.At, "messages"), "documents")
+	e.fates.Adapt(llm.FieldParts, "documents beside the messages")
 	return true, nil
 }
 
@@ -144,7 +144,7 @@ func (e *encoder) result(t *llm.ToolResult) error {
 	e.Name("content")
 	text, ok := onlyText(t.Parts)
 	if t.Failed {
-		e.fates.AdaptNamed(at(t.At, "messages"), "the error is told in words")
+		e.fates.AdaptNamed("failed tool results", "told in words")
 	}
 	if ok || len(t.Parts) == 0 {
 		e.uncached(text.Cache)

@@ -22,7 +22,7 @@ func (e *encoder) messages() error {
 			return err
 		}
 		if m.Name != "" {
-			e.fates.DropNamed(at(m.At, "messages") + ".name")
+			e.fates.DropNamed("messages.name")
 		}
 	}
 	e.Close(']')
@@ -166,7 +166,7 @@ func (e *encoder) assistant(m *llm.Message) error {
 		}
 	}
 	if len(calls) > 0 {
-		e.calling(m, content, calls)
+		e.calling(content, calls)
 		return nil
 	}
 	if len(content) == 0 {
@@ -175,11 +175,11 @@ func (e *encoder) assistant(m *llm.Message) error {
 	return e.plain("assistant", content)
 }
 
-func (e *encoder) calling(m *llm.Message, content, calls []llm.Part) {
+func (e *encoder) calling(content, calls []llm.Part) {
 	e.Open('{')
 	e.Name("role")
 	e.String("assistant")
-	if plan := e.planBefore(m, content); plan != "" {
+	if plan := e.planBefore(content); plan != "" {
 		e.Name("tool_plan")
 		e.String(plan)
 	}
@@ -194,7 +194,7 @@ func (e *encoder) calling(m *llm.Message, content, calls []llm.Part) {
 }
 
 // planBefore returns what was thought and said before calls.
-func (e *encoder) planBefore(m *llm.Message, content []llm.Part) string {
+func (e *encoder) planBefore(content []llm.Part) string {
 	var lines []string
 	for _, p := range content {
 		switch p := p.(type) {
@@ -204,7 +204,7 @@ func (e *encoder) planBefore(m *llm.Message, content []llm.Part) string {
 			e.uncached(p.Cache)
 			if p.Text != "" {
 				lines = append(lines, p.Text)
-				e.fates.AdaptNamed(at(m.At, "messages")+".content", "tool_plan")
+				e.fates.AdaptNamed("text beside tool calls", "tool_plan")
 			}
 		case llm.Refusal:
 			lines = append(lines, p.Text)

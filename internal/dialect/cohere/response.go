@@ -25,7 +25,7 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Respon
 		}
 		return nil, errNoAnswer
 	}
-	w := whole{plan: planOf(r)}
+	w := whole{plan: planOf(r), first: -1}
 	w.content(message)
 	w.calls(message)
 	w.citations(message)
@@ -52,6 +52,7 @@ type whole struct {
 	plan   plan
 	parts  []llm.Part
 	texts  []int // where the text of each block of content is among parts, -1 for others
+	first  int   // the first text among parts, -1 when there is none
 	called bool
 }
 
@@ -78,6 +79,9 @@ func (w *whole) content(message jsonedit.Value) {
 }
 
 func (w *whole) text(words string) {
+	if w.first < 0 {
+		w.first = len(w.parts)
+	}
 	w.texts = append(w.texts, len(w.parts))
 	w.parts = append(w.parts, llm.Text{Text: words})
 }
@@ -132,19 +136,15 @@ func (w *whole) citations(message jsonedit.Value) {
 // cited returns which part a citation is of, below zero when it is of the plan
 // or of thinking.
 func (w *whole) cited(c jsonedit.Value) int {
-	if ofText(c) {
-		if block, ok := c.Get("content_index"); ok {
-			if n, ok := block.Int(); ok && n >= 0 && n < int64(len(w.texts)) {
-				return w.texts[n]
-			}
-		}
-		for _, i := range w.texts {
-			if i >= 0 {
-				return i
-			}
+	if !ofText(c) {
+		return -1
+	}
+	if block, ok := c.Get("content_index"); ok {
+		if n, ok := block.Int(); ok && n >= 0 && n < int64(len(w.texts)) {
+			return w.texts[n]
 		}
 	}
-	return -1
+	return w.first
 }
 
 // ofText reports whether a citation is of the answer's text.

@@ -48,14 +48,14 @@ func (e *encoder) tellTools() {
 	for i := range e.r.Tools {
 		t := &e.r.Tools[i]
 		if t.Native != nil || t.Server != "" {
-			e.fates.DropNamed(at(t.At, "tools"))
+			e.fates.DropNamed(at(string(t.Server), e.r.NameOf(llm.FieldTools)))
 			continue
 		}
 		if t.Strict != nil && *t.Strict && !all {
-			e.fates.DropNamed(at(t.At, "tools") + ".strict") // it holds for all tools or none
+			e.fates.DropNamed("strict") // it holds for all tools or none
 		}
 		if t.Custom {
-			e.fates.AdaptNamed(at(t.At, "tools"), "function of one text")
+			e.fates.AdaptNamed("custom tools", "functions of one text")
 		}
 		e.uncached(t.Cache)
 	}
@@ -174,9 +174,10 @@ func (e *encoder) uncached(c *llm.Cache) {
 	}
 }
 
-func at(path, fallback string) string {
-	if path == "" {
+// at returns s, or fallback when it is empty.
+func at(s, fallback string) string {
+	if s == "" {
 		return fallback
 	}
-	return path
+	return s
 }
