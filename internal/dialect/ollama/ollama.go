@@ -5,5 +5,43 @@
 // to the provider table and the pipeline.
 package ollama
 
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
 // Dialect is the dialect as providers see it.
 type Dialect struct{}
+
+var (
+	_ dialect.ProviderCodec = Dialect{}
+	_ dialect.Former        = Dialect{}
+)
+
+const name = string(api.DialectOllama)
+
+// EncodeRequest appends the body of a request to /api/chat.
+// https://docs.ollama.com/api/chat
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+	return encodeRequest(dst, r, to)
+}
+
+// DecodeResponse reads a whole answer.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+	return decodeResponse(body, r, to)
+}
+
+// NewDecoder returns a decoder for one streamed answer, of which each line of
+// JSON is a frame.
+func (Dialect) NewDecoder(r *llm.Request, _ dialect.Target) dialect.StreamDecoder {
+	return newDecoder(r)
+}
+
+// Form returns the translation of embeddings.
+func (Dialect) Form(op api.Operation, _ dialect.Target) (dialect.Form, bool) {
+	if op != api.Embeddings {
+		return dialect.Form{}, false
+	}
+	return dialect.Form{Request: embedRequest, Response: embedResponse}, true
+}
