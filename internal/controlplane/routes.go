@@ -1,13 +1,35 @@
 package controlplane
 
 import (
+	"modelgate/internal/controlplane/audits"
 	"modelgate/internal/controlplane/configs"
+	"modelgate/internal/controlplane/deployments"
+	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/keys"
+	"modelgate/internal/controlplane/members"
+	"modelgate/internal/controlplane/organisations"
+	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/workspaces"
 )
 
 // families are the rooms of the control plane, each of which adds its routes.
 var families = []func(*route.API){
+	organisations.Add,
+	workspaces.Add,
+	members.Add,
+	sessions.Add,
+	keys.Add,
+	integrations.Add,
+	providers.Add,
 	configs.Add,
+	guardrails.Add,
+	secrets.Add,
+	deployments.Add,
+	audits.Add,
 }
 
 // New returns the control plane with every route.
