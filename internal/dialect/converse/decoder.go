@@ -33,33 +33,6 @@ type decoder struct {
 	finish, usage           llm.Event
 }
 
-// block is a content block that is open.
-type block struct {
-	index  int64
-	kind   blockType
-	part   int
-	vendor llm.Vendor // of the signature that grows
-
-	// Of blocks that are given out as a whole.
-	opened llm.ToolCall
-	native string // the member that says what it is
-	head   []byte // what announced it
-	body   []byte // what has come since
-}
-
-type blockType uint8
-
-const (
-	blockText blockType = iota
-	blockThinking
-	blockCall
-	blockJSON   // the call that stands for text
-	blockHeld   // words that may prove to be a preface
-	blockCustom // a call whose text stands inside its arguments
-	blockNative
-	blockImage
-)
-
 // Decode appends what a message holds.
 func (d *decoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if d.ended || len(frame.Type) == 0 {
@@ -152,14 +125,6 @@ func (d *decoder) delta(dst []llm.Event, v jsonedit.Value) []llm.Event {
 		}
 	}
 	return dst
-}
-
-// add appends an element to what a block holds.
-func (b *block) add(raw []byte) {
-	if len(b.body) > 0 {
-		b.body = append(b.body, ',')
-	}
-	b.body = append(b.body, raw...)
 }
 
 func (d *decoder) text(dst []llm.Event, index int64, text string) []llm.Event {
@@ -319,22 +284,6 @@ func (d *decoder) part(dst []llm.Event, p llm.Part) []llm.Event {
 	e := llm.Event{Kind: llm.EventPartStart, Part: d.parts, Opened: p}
 	d.parts++
 	return append(dst, e, llm.Event{Kind: llm.EventPartEnd, Part: e.Part})
-}
-
-// raw is the block as a whole answer would hold it.
-func (b *block) raw() []byte {
-	member, value := "content", append(append([]byte{'['}, b.body...), ']')
-	if b.native == "toolUse" {
-		member, value = "input", b.body
-		if _, err := jsonedit.ParseValue(value); err != nil {
-			value = []byte("{}")
-		}
-	}
-	var doc jsonedit.Doc
-	if doc.Scan(b.head) != nil {
-		return wrap(b.native, b.head)
-	}
-	return wrap(b.native, doc.Apply(nil, jsonedit.Edit{Name: member, Value: value}))
 }
 
 // closeAll ends the blocks that are open, in the order in which they began.

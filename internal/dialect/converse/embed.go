@@ -264,7 +264,14 @@ func embeddings(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
 	b.Close(']')
 	b.Name("model")
 	b.String(to.Model)
-	tokens := max(counter(v, "inputTextTokenCount"), counter(v, "inputTokenCount"))
+	embeddingUsage(&b, max(counter(v, "inputTextTokenCount"), counter(v, "inputTokenCount")))
+	b.Close('}')
+	return b.Bytes(), nil
+}
+
+// embeddingUsage writes the tokens of the input. Some families tell them in a
+// header alone.
+func embeddingUsage(b *jsonedit.Builder, tokens int64) {
 	b.Name("usage")
 	b.Open('{')
 	b.Name("prompt_tokens")
@@ -272,8 +279,6 @@ func embeddings(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
 	b.Name("total_tokens")
 	b.Int(tokens)
 	b.Close('}')
-	b.Close('}')
-	return b.Bytes(), nil
 }
 
 // vectorsOf finds the vectors of an answer: one under embedding, or several under
