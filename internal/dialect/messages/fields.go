@@ -22,10 +22,31 @@ type field struct {
 func fieldsOf(v jsonedit.Value) fields {
 	f := make(fields, 0, 8)
 	for k, value := range v.Fields() {
-		f = append(f, field{k.String(), value})
+		f = append(f, field{nameOf(k), value})
 	}
 	return f
 }
+
+// nameOf returns the text of a key. The usual ones are not made anew.
+func nameOf(k jsonedit.Key) string {
+	raw := k.Raw()
+	if name, ok := usual[string(raw[1:len(raw)-1])]; ok {
+		return name
+	}
+	return k.String()
+}
+
+var usual = func() map[string]string {
+	m := map[string]string{}
+	for _, name := range [...]string{
+		"type", "role", "content", "text", "cache_control", "citations", "source", "media_type", "data", "id", "name", "input",
+		"tool_use_id", "is_error", "thinking", "signature", "description", "input_schema", "properties", "required",
+		"usage", "model", "stop_reason", "stop_sequence", "input_tokens", "output_tokens",
+	} {
+		m[name] = name
+	}
+	return m
+}()
 
 // get returns a member by name, null when it is not there. Of a name that
 // stands twice the last counts.
@@ -47,19 +68,44 @@ func (f fields) word(name string) string {
 // rest returns the members that are neither known nor null. Of a name that
 // stands twice the last counts.
 func (f fields) rest(known ...string) (list []llm.Member) {
-	at := make(map[string]int)
+	var at map[string]int // of the names in list, once there are many
 	for _, m := range f {
 		if m.value.IsNull() || slices.Contains(known, m.name) {
 			continue
 		}
-		if i, twice := at[m.name]; twice {
+		i := -1
+		if len(list) <= few {
+			i = slices.IndexFunc(list, func(l llm.Member) bool { return l.Name == m.name })
+		} else if n, twice := at[m.name]; twice {
+			i = n
+		}
+		if i >= 0 {
 			list[i].Value = m.value.Raw()
 			continue
 		}
-		at[m.name] = len(list)
 		list = append(list, llm.Member{Name: m.name, Value: m.value.Raw()})
+		at = indexed(at, list)
 	}
 	return list
+}
+
+const few = 16 // names that are found sooner without a map
+
+// indexed adds the last of list to a map of where names stand, which begins when
+// they are no longer few.
+func indexed(at map[string]int, list []llm.Member) map[string]int {
+	last := len(list) - 1
+	if last < few {
+		return nil
+	}
+	if at == nil {
+		at = map[string]int{}
+		for i := range list {
+			at[list[i].Name] = i
+		}
+	}
+	at[list[last].Name] = last
+	return at
 }
 
 // maxMembers is how many members one by one set may come to; real ones are few.
