@@ -248,6 +248,9 @@ func (c *choice) keep(m llm.Member) {
 	case "native_finish_reason", "content_filter_offsets":
 		return
 	}
+	if !valid(m.Value) {
+		return
+	}
 	for i := range c.extra {
 		if c.extra[i].Name == m.Name {
 			c.extra[i].Value = append(c.extra[i].Value[:0], m.Value...)

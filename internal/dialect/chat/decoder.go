@@ -153,7 +153,7 @@ func (d *decoder) read(dst []llm.Event, b []byte) []llm.Event {
 	}
 	d.found = d.found[:0]
 	for key, ok := c.field(); ok; key, ok = c.field() {
-		d.member(&c, string(key))
+		d.member(&c, key)
 	}
 	if d.fault != nil {
 		return d.fail(dst)
@@ -175,8 +175,8 @@ func (d *decoder) read(dst []llm.Event, b []byte) []llm.Event {
 	return dst
 }
 
-func (d *decoder) member(c *cursor, name string) {
-	switch name {
+func (d *decoder) member(c *cursor, name []byte) {
+	switch string(name) {
 	case "choices":
 		d.readChoices(c)
 	case "id":
@@ -197,7 +197,7 @@ func (d *decoder) member(c *cursor, name string) {
 		inner := cursor{b: c.raw()}
 		if inner.enter('{') {
 			for key, ok := inner.field(); ok; key, ok = inner.field() {
-				d.inner(&inner, string(key))
+				d.inner(&inner, key)
 			}
 		}
 	case "error":
@@ -205,7 +205,7 @@ func (d *decoder) member(c *cursor, name string) {
 			d.fault = faultOf(raw)
 		}
 	case "citations":
-		d.readSources(c.raw(), name)
+		d.readSources(c.raw(), "citations")
 	case "object":
 		if string(c.raw()) == `"error"` && d.fault == nil { // vLLM, inside streams
 			d.fault = faultOf(c.b)
@@ -213,7 +213,7 @@ func (d *decoder) member(c *cursor, name string) {
 	case "obfuscation", "p":
 		c.skip() // padding
 	default:
-		d.other(c, name)
+		d.other(c, string(name))
 	}
 }
 
@@ -225,8 +225,8 @@ func seconds(n int64) int64 {
 	return n
 }
 
-func (d *decoder) inner(c *cursor, name string) {
-	switch name {
+func (d *decoder) inner(c *cursor, name []byte) {
+	switch string(name) {
 	case "usage":
 		d.readUsage(c.raw())
 	case "error":
@@ -249,12 +249,17 @@ func (d *decoder) head(into *string, c *cursor) {
 // other keeps what only the dialect knows.
 func (d *decoder) other(c *cursor, name string) {
 	raw := c.raw()
-	if d.keepExtra && !c.bad && kindOf(raw) != kindNull {
+	if d.keepExtra && kindOf(raw) != kindNull && valid(raw) {
 		d.start.Extra = append(d.start.Extra, llm.Member{Name: name, Value: bytes.Clone(raw)})
 	}
 	if name == "search_results" {
 		d.readSources(raw, name)
 	}
+}
+
+func valid(raw []byte) bool {
+	_, err := jsonedit.ParseValue(raw)
+	return err == nil
 }
 
 func (d *decoder) readUsage(raw []byte) {
@@ -276,7 +281,7 @@ func (d *decoder) readChoices(c *cursor) {
 		found := chunkChoice{index: n}
 		c.i++
 		for key, ok := c.field(); ok; key, ok = c.field() {
-			found.member(c, string(key))
+			found.member(c, key)
 		}
 		if !c.bad && found.index < maxChoices && len(d.found) < maxChoices {
 			d.found = append(d.found, found)
@@ -284,8 +289,8 @@ func (d *decoder) readChoices(c *cursor) {
 	}
 }
 
-func (f *chunkChoice) member(c *cursor, name string) {
-	switch name {
+func (f *chunkChoice) member(c *cursor, name []byte) {
+	switch string(name) {
 	case "index":
 		if n, ok := c.count(); ok {
 			f.index = n
@@ -304,7 +309,7 @@ func (f *chunkChoice) member(c *cursor, name string) {
 		f.usage = c.raw()
 	default:
 		if raw := c.raw(); !c.bad && kindOf(raw) != kindNull {
-			f.extra = append(f.extra, llm.Member{Name: name, Value: raw})
+			f.extra = append(f.extra, llm.Member{Name: string(name), Value: raw})
 		}
 	}
 }

@@ -159,14 +159,14 @@ func (c *choice) sound() llm.Media {
 // readSources takes the sources that an answer names as a whole. Perplexity
 // repeats them with every chunk. https://docs.perplexity.ai/api-reference
 func (d *decoder) readSources(raw []byte, name string) {
-	if d.keepExtra && kindOf(raw) == kindArray && name == "citations" {
+	v, err := jsonedit.ParseValue(raw)
+	if err != nil {
+		return
+	}
+	if d.keepExtra && name == "citations" && !v.IsNull() {
 		d.start.Extra = append(d.start.Extra, llm.Member{Name: name, Value: bytes.Clone(raw)})
 	}
 	if len(d.sources) > 0 && name == "citations" {
-		return
-	}
-	v, err := jsonedit.ParseValue(raw)
-	if err != nil {
 		return
 	}
 	var list []llm.Citation
