@@ -1,0 +1,35 @@
+package messages_test
+
+import (
+	"testing"
+
+	"modelgate/internal/dialect/messages"
+	"modelgate/internal/jsonedit"
+)
+
+func TestThinkingOfOtherVendorsLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {
+	for _, tt := range []struct{ name, body, want string }{
+		{"nothing of the kind", `{"messages":[{"role":"user","content":"mg1. and \"signature\": \"\""}]}`, ""},
+		{"its own stays", `{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":"s"},{"type":"redacted_thinking","data":"d"}]}]}`, ""},
+		{"marked, unsigned and hidden thinking goes", `{"a" : 1, "messages":[{"role":"user","content":"u"}, {"role":"assistant" ,"content":[{"type":"thinking","thinking":"a","signature":"mg1.openai.s"},` +
+			`{"type":"thinking","thinking":"b","signature" : ""},{"type":"redacted_thinking","data":"mg1.google.s"},{"type":"text","text":"t"}]}]}`,
+			`{"a" : 1, "messages":[{"role":"user","content":"u"},{"role":"assistant" ,"content":[{"type":"text","text":"t"}]}]}`},
+		{"and so does a message of nothing else", `{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":[{"type":"thinking","thinking":"b","signature":""}]}]}`,
+			`{"messages":[{"role":"user","content":"u"}]}`},
+		{"no messages", `{"messages":"\"signature\":\"\"","signature":""}`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var d jsonedit.Doc
+			if err := d.Scan([]byte(tt.body)); err != nil {
+				t.Fatal(err)
+			}
+			edits, got := messages.ForeignThinking(&d), ""
+			if len(edits) > 0 {
+				got = string(d.Apply(nil, edits...))
+			}
+			if got != tt.want {
+				t.Errorf("ForeignThinking gave %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
