@@ -63,7 +63,9 @@ func (e *requestWriter) role(r llm.Role) string {
 func (e *requestWriter) head(role string, m *llm.Message) {
 	e.Open('{')
 	e.textMember("role", role)
-	e.optionalText("name", m.Name)
+	if !e.m.unnamed {
+		e.optionalText("name", m.Name)
+	}
 	if e.r.Dialect == own {
 		e.extra(m.Extra, "role", "name", "content")
 	}

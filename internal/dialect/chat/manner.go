@@ -27,6 +27,7 @@ type manner struct {
 	google    bool                     // signatures of calls are Google's
 	tier      bool                     // service_tier
 	plainText bool                     // content of assistants and tools is a string
+	unnamed   bool                     // participants have no names
 }
 
 type thoughtManner uint8
@@ -74,7 +75,7 @@ var manners = map[string]manner{
 
 	// https://docs.mistral.ai/api
 	"mistral-ai": {
-		topK: true, thought: thoughtParts, shortIDs: true, required: "any",
+		topK: true, thought: thoughtParts, shortIDs: true, unnamed: true, required: "any",
 		efforts: map[string]string{
 			"minimal": "high", "low": "high", "medium": "high", "high": "high", "xhigh": "high", "max": "high", "none": "none",
 		},
@@ -103,7 +104,7 @@ var manners = map[string]manner{
 	"byteplus":     arkManner,
 	"siliconflow":  {thought: thoughtText, plainText: true},
 	// https://console.groq.com/docs/reasoning
-	"groq": {topK: true, tier: true, plainText: true, efforts: map[string]string{"none": "", "minimal": "low", "xhigh": "high", "max": "high"}},
+	"groq": {topK: true, tier: true, plainText: true, unnamed: true, efforts: map[string]string{"none": "", "minimal": "low", "xhigh": "high", "max": "high"}},
 	// https://docs.x.ai/docs/api-reference
 	"x-ai": {topK: true, tier: true, efforts: map[string]string{"minimal": "low", "xhigh": "high", "max": "high"}},
 	// https://docs.perplexity.ai/api-reference

@@ -1,0 +1,319 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/chat"
+	"modelgate/internal/llm"
+)
+
+func p[T any](v T) *T { return &v }
+
+// agent is a request as the messages dialect would decode it, in the middle of a
+// loop of tool calls.
+func agent() *llm.Request {
+	return &llm.Request{
+		Dialect: "messages",
+		Names:   map[llm.Field]string{llm.FieldStop: "stop_sequences"},
+		Messages: []llm.Message{
+			{Role: llm.System, Parts: []llm.Part{llm.Text{Text: "Be brief.", Cache: &llm.Cache{}}}},
+			{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "What is on this page?"}}},
+			{Role: llm.Assistant, Parts: []llm.Part{
+				llm.Thinking{Text: "I look.", Signature: llm.Signature{Vendor: llm.Anthropic, Value: "sig"}},
+				llm.Text{Text: "Looking."},
+				llm.ToolCall{ID: "toolu_01A", Name: "look", Arguments: `{"page":1}`},
+				llm.ToolCall{ID: "toolu_01B", Name: "look"},
+			}},
+			{Role: llm.User, Parts: []llm.Part{
+				llm.ToolResult{ID: "toolu_01A", Parts: []llm.Part{llm.Text{Text: "a cat"}, llm.Media{Kind: llm.Image, Type: "image/png", Data: "AAAA"}}},
+				llm.ToolResult{ID: "toolu_01B", Parts: []llm.Part{llm.Text{Text: "no such page"}}, Failed: true},
+				llm.Text{Text: "Go on."},
+			}},
+		},
+		Tools:      []llm.Tool{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}, {Name: "skip", Schema: json.RawMessage(`{"type":"object"}`)}},
+		ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"look"}},
+		MaxTokens:  p(int64(100)),
+		Reasoning:  llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: p(int64(4000))},
+		Format:     llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"object"}`)},
+		Stream:     true,
+	}
+}
+
+func TestProvidersAreToldInTheirManner(t *testing.T) {
+	const calls = `"tool_calls":[{"id":"toolu_01A","type":"function","function":{"name":"look","arguments":"{\"page\":1}"}},{"id":"toolu_01B","type":"function","function":{"name":"look","arguments":"{}"}}]`
+	const results = `{"role":"tool","tool_call_id":"toolu_01A","content":"a cat"},{"role":"tool","tool_call_id":"toolu_01B","content":"Error: no such page"},` +
+		`{"role":"user","content":[{"type":"text","text":"What the tool call toolu_01A gave:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"Go on."}]}`
+	const head = `{"role":"system","content":"Be brief."},{"role":"user","content":"What is on this page?"}`
+	const schema = `"response_format":{"type":"json_schema","json_schema":{"name":"response","schema":{"type":"object"}}}`
+	const tools = `"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}},{"type":"function","function":{"name":"skip","parameters":{"type":"object"}}}]`
+	const named = `"tool_choice":{"type":"function","function":{"name":"look"}}`
+	const stream = `"max_tokens":100,"stream":true,"stream_options":{"include_usage":true}`
+	moved := dialect.Fate{Name: "content", Outcome: dialect.Adapted, Note: "media of tool results stand in a message of the user"}
+	uncached := dialect.Fate{Name: "cache_control", Outcome: dialect.Dropped}
+	for _, tt := range []struct {
+		name  string
+		to    dialect.Target
+		want  string
+		fates []dialect.Fate
+	}{
+		{
+			"the vendor's thinking model takes an effort", dialect.Target{Provider: "openai", Model: "gpt-5.2"},
+			`{"model":"gpt-5.2","messages":[` + head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
+				tools + `,` + named + `,` + schema + `,"reasoning_effort":"medium",` + stream + `}`,
+			[]dialect.Fate{uncached, moved, {Name: "thinking", Outcome: dialect.Adapted, Note: "reasoning_effort medium"}},
+		},
+		{
+			"another model of the vendor does not think", dialect.Target{Provider: "openai", Model: "gpt-4o"},
+			`{"model":"gpt-4o","messages":[` + head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
+				tools + `,` + named + `,` + schema + `,` + stream + `}`,
+			[]dialect.Fate{uncached, moved, {Name: "thinking", Outcome: dialect.Dropped}},
+		},
+		{
+			"DeepSeek wants its thoughts back", dialect.Target{Provider: "deepseek", Model: "deepseek-chat"},
+			`{"model":"deepseek-chat","messages":[{"role":"system","content":"Answer with JSON alone, of this JSON Schema:\n{\"type\":\"object\"}"},` +
+				head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
+				tools + `,` + named + `,"response_format":{"type":"json_object"},"thinking":{"type":"enabled"},"reasoning_effort":"medium",` + stream + `}`,
+			[]dialect.Fate{
+				uncached, moved,
+				{Name: "response_format", Outcome: dialect.Adapted, Note: "json_object, with the schema in a system message"},
+				{Name: "thinking", Outcome: dialect.Adapted, Note: "enabled"},
+			},
+		},
+		{
+			"OpenRouter takes the details that the model's vendor signed", dialect.Target{Provider: "openrouter", Model: "anthropic/claude-sonnet-4.5"},
+			`{"model":"anthropic/claude-sonnet-4.5","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},` +
+				`{"role":"user","content":"What is on this page?"},{"role":"assistant","content":"Looking.",` +
+				`"reasoning_details":[{"type":"reasoning.text","text":"I look.","signature":"sig","format":"anthropic-claude-v1","index":0}],` + calls + `},` + results + `],` +
+				tools + `,` + named + `,` + schema + `,"reasoning":{"max_tokens":4000},` + stream + `}`,
+			[]dialect.Fate{moved},
+		},
+		{
+			"OpenRouter is sent no vendor the signature of another", dialect.Target{Provider: "openrouter", Model: "google/gemini-3-pro"},
+			`{"model":"google/gemini-3-pro","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},` +
+				`{"role":"user","content":"What is on this page?"},{"role":"assistant","content":"Looking.",` +
+				`"reasoning_details":[{"type":"reasoning.text","text":"I look.","format":"google-gemini-v1","index":0}],` + calls + `},` + results + `],` +
+				tools + `,` + named + `,` + schema + `,"reasoning":{"max_tokens":4000},` + stream + `}`,
+			[]dialect.Fate{moved},
+		},
+		{
+			"Z.ai chooses its tools itself", dialect.Target{Provider: "z-ai", Model: "glm-5"},
+			`{"model":"glm-5","messages":[{"role":"system","content":"Answer with JSON alone, of this JSON Schema:\n{\"type\":\"object\"}"},` +
+				head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
+				tools + `,"response_format":{"type":"json_object"},"thinking":{"type":"enabled"},` + stream + `}`,
+			[]dialect.Fate{
+				uncached, moved, {Name: "tool_choice", Outcome: dialect.Dropped},
+				{Name: "response_format", Outcome: dialect.Adapted, Note: "json_object, with the schema in a system message"},
+				{Name: "thinking", Outcome: dialect.Adapted, Note: "enabled"},
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, fates, err := chat.Dialect{}.EncodeRequest(nil, agent(), tt.to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(sorted(t, tt.want), sorted(t, string(got))); diff != "" {
+				t.Errorf("body (-want +got):\n%s\n%s", diff, got)
+			}
+			if diff := cmp.Diff(tt.fates, fates); diff != "" {
+				t.Errorf("fates (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// sorted returns a JSON text with its members in order.
+func sorted(t *testing.T, body string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestThoughtsOfAToolLoopGoBack(t *testing.T) {
+	r := agent()
+	last := &r.Messages[3]
+	last.Parts = last.Parts[:2] // the results alone: the loop goes on
+	r.Format = llm.Format{}
+	for _, tt := range []struct {
+		to   dialect.Target
+		path []any
+		want any
+	}{
+		{dialect.Target{Provider: "deepseek", Model: "deepseek-chat"}, []any{"messages", 2, "reasoning_content"}, "I look."},
+		{dialect.Target{Provider: "mistral-ai", Model: "magistral"}, []any{"messages", 2, "content", 0, "thinking", 0, "text"}, "I look."},
+		{dialect.Target{Provider: "mistral-ai", Model: "magistral"}, []any{"messages", 2, "content", 1, "text"}, "Looking."},
+		{dialect.Target{Provider: "mistral-ai", Model: "magistral"}, []any{"tool_choice"}, "any"},
+		{dialect.Target{Provider: "openai", Model: "gpt-4o"}, []any{"messages", 2, "reasoning_content"}, nil},
+	} {
+		body, _, err := chat.Dialect{}.EncodeRequest(nil, r, tt.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := dig(t, body, tt.path...); got != tt.want {
+			t.Errorf("%s: %v = %v, want %v", tt.to.Provider, tt.path, got, tt.want)
+		}
+	}
+}
+
+// dig returns a value inside a JSON text, nil when there is none.
+func dig(t *testing.T, body []byte, path ...any) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	for _, step := range path {
+		switch at := v.(type) {
+		case map[string]any:
+			name, _ := step.(string)
+			v = at[name]
+		case []any:
+			n, ok := step.(int)
+			if !ok || n >= len(at) {
+				return nil
+			}
+			v = at[n]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func TestMistralGetsIdsOfItsForm(t *testing.T) {
+	body, _, err := chat.Dialect{}.EncodeRequest(nil, agent(), dialect.Target{Provider: "mistral-ai", Model: "mistral-large"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := dig(t, body, "messages", 2, "tool_calls", 0, "id").(string)
+	second, _ := dig(t, body, "messages", 2, "tool_calls", 1, "id").(string)
+	if len(first) != 9 || len(second) != 9 || first == second {
+		t.Errorf("ids %q and %q, want two of nine characters", first, second)
+	}
+	if got := dig(t, body, "messages", 3, "tool_call_id"); got != first {
+		t.Errorf("the result is for %v, want %q", got, first)
+	}
+	tools, _ := dig(t, body, "tools").([]any)
+	if len(tools) != 1 {
+		t.Errorf("%d tools, want only the one that must be called", len(tools))
+	}
+}
+
+func TestWhatCannotBeSaidIsRefusedByItsPath(t *testing.T) {
+	media := func(m llm.Media) *llm.Request {
+		m.At = "messages[0].content[0]"
+		return &llm.Request{Dialect: "messages", Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{m}}}}
+	}
+	for _, tt := range []struct {
+		name     string
+		r        *llm.Request
+		provider string
+		path     string
+	}{
+		{"a file of another provider", media(llm.Media{Kind: llm.Image, FileID: "f"}), "groq", "messages[0].content[0]"},
+		{"a cloud's storage", media(llm.Media{Kind: llm.Image, URL: "gs://a/b"}), "openai", "messages[0].content[0]"},
+		{"video for the vendor", media(llm.Media{Kind: llm.Video, Data: "AAAA"}), "openai", "messages[0].content[0]"},
+		{"a document by address", media(llm.Media{Kind: llm.Document, URL: "https://a/b.pdf"}), "openai", "messages[0].content[0]"},
+		{"a custom tool", &llm.Request{Dialect: "responses", Tools: []llm.Tool{{Name: "t", Custom: true, At: "tools[0]"}}}, "groq", "tools[0]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, err := chat.Dialect{}.EncodeRequest(nil, tt.r, dialect.Target{Provider: tt.provider, Model: "m"})
+			refusal, ok := errors.AsType[*apierr.Error](err)
+			if !ok || refusal.Param != tt.path || refusal.Code != dialect.CodeUnsupported {
+				t.Errorf("EncodeRequest: %v, want a refusal of %s", err, tt.path)
+			}
+		})
+	}
+}
+
+func TestMalformedRequestsAreRefusedByTheirPath(t *testing.T) {
+	for _, tt := range []struct{ name, body, path, code string }{
+		{"result without a call", `{"messages":[{"role":"tool","tool_call_id":"x","content":"1"}]}`, "messages[0].tool_call_id", dialect.CodeValue},
+		{"result without an id", `{"messages":[{"role":"tool","content":"1"}]}`, "messages[0].tool_call_id", dialect.CodeMissing},
+		{"function that was not called", `{"messages":[{"role":"function","name":"f","content":"1"}]}`, "messages[0].name", dialect.CodeValue},
+		{"unknown role", `{"messages":[{"role":"robot","content":"1"}]}`, "messages[0].role", dialect.CodeValue},
+		{"broken base64", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,A*A"}}]}]}`, "messages[0].content[0].image_url.url", dialect.CodeValue},
+		{"sound that is not base64", `{"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"?","format":"wav"}}]}]}`, "messages[0].content[0].input_audio.data", dialect.CodeValue},
+		{"an address of no scheme", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"cat.png"}}]}]}`, "messages[0].content[0].image_url.url", dialect.CodeValue},
+		{"a schema that is none", `{"messages":[],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":[]}}}]}`, "tools[0].function.parameters.properties", dialect.CodeType},
+		{"an over-long name", `{"messages":[],"tools":[{"type":"function","function":{"name":"` + string(make200()) + `"}}]}`, "tools[0].function.name", dialect.CodeValue},
+		{"a call without a name", `{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{}}]}]}`, "messages[0].tool_calls[0]", dialect.CodeMissing},
+		{"content of a wrong type", `{"messages":[{"role":"user","content":5}]}`, "messages[0].content", dialect.CodeType},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := chat.Dialect{}.DecodeRequest([]byte(tt.body))
+			refusal, ok := errors.AsType[*apierr.Error](err)
+			if !ok || refusal.Param != tt.path || refusal.Code != tt.code || refusal.Kind != apierr.Invalid {
+				t.Errorf("DecodeRequest: %#v, want %s at %s", err, tt.code, tt.path)
+			}
+		})
+	}
+}
+
+func make200() []byte {
+	b := make([]byte, 200)
+	for i := range b {
+		b[i] = 'n'
+	}
+	return b
+}
+
+func TestFunctionsBecomeTools(t *testing.T) {
+	r, err := chat.Dialect{}.DecodeRequest([]byte(`{"model":"m","max_completion_tokens":5,"functions":[{"name":"f","parameters":{"type":"object"}}],"function_call":{"name":"f"},
+		"messages":[{"role":"user","content":"go"},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"1"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := r.Messages[1].Parts[0].(llm.ToolCall)
+	result := r.Messages[2].Parts[0].(llm.ToolResult)
+	if call.ID == "" || call.ID != result.ID || r.ToolChoice.Mode != llm.ChoiceTool || r.Tools[0].Name != "f" {
+		t.Errorf("call %+v, result %+v, choice %+v, tools %+v", call, result, r.ToolChoice, r.Tools)
+	}
+	if got := r.NameOf(llm.FieldTools) + " " + r.NameOf(llm.FieldMaxTokens); got != "functions max_completion_tokens" {
+		t.Errorf("the client's words are %q", got)
+	}
+	to := dialect.Reply{Strict: true, Request: r, ID: "1"}
+	answer := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{llm.ToolCall{ID: "x", Name: "f", Arguments: `{"a":1}`}}, Stop: llm.StopTool}}}
+	body := chat.Dialect{}.EncodeResponse(nil, answer, to)
+	if dig(t, body, "choices", 0, "message", "function_call", "arguments") != `{"a":1}` ||
+		dig(t, body, "choices", 0, "finish_reason") != "function_call" || dig(t, body, "choices", 0, "message", "tool_calls") != nil {
+		t.Errorf("the client of functions got %s", body)
+	}
+}
+
+func TestForeignParametersAreTold(t *testing.T) {
+	r := &llm.Request{
+		Dialect: "responses", TopK: p(int64(3)), Verbosity: "low", Metadata: json.RawMessage(`{}`), ServiceTier: "auto",
+		Stop:  []string{"1", "2", "3", "4", "5"},
+		Extra: []llm.Member{{Name: "prompt_cache_key", Value: json.RawMessage(`"k"`)}, {Name: "truncation", Value: json.RawMessage(`"auto"`)}},
+	}
+	dropped := func(name string) dialect.Fate { return dialect.Fate{Name: name, Outcome: dialect.Dropped} }
+	for _, tt := range []struct {
+		provider string
+		want     []dialect.Fate
+	}{
+		{"openai", []dialect.Fate{dropped("top_k"), {Name: "stop", Outcome: dialect.Adapted, Note: "the first four"}, dropped("truncation")}},
+		{"openai-compatible", []dialect.Fate{dropped("verbosity"), dropped("metadata"), dropped("service_tier"), dropped("prompt_cache_key"), dropped("truncation")}},
+	} {
+		_, fates, err := chat.Dialect{}.EncodeRequest(nil, r, dialect.Target{Provider: tt.provider, Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, fates); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.provider, diff)
+		}
+	}
+}
