@@ -45,6 +45,7 @@ const (
 const (
 	CohereChat Operation = "cohere.chat"
 	OllamaChat Operation = "ollama.chat"
+	OracleChat Operation = "oracle.chat"
 )
 
 // Streamed is the operation whose path a provider's row gives where streams
@@ -63,6 +64,7 @@ const (
 	DialectConverse  Dialect = "converse"
 	DialectCohere    Dialect = "cohere"
 	DialectOllama    Dialect = "ollama"
+	DialectOracle    Dialect = "oracle"
 	DialectOwn       Dialect = "own" // a format of its own: reachable by pass-through
 )
 
@@ -76,6 +78,7 @@ var conversations = map[Dialect]Operation{
 	DialectConverse:  Converse,
 	DialectCohere:    CohereChat,
 	DialectOllama:    OllamaChat,
+	DialectOracle:    OracleChat,
 }
 
 // Conversation returns the operation that asks for an answer in d, empty when

@@ -1,0 +1,36 @@
+// Package oracle is the dialect of Oracle's generative AI service: its chat in
+// the GENERIC format.
+//
+// It promises that what the protocol can say survives a way through the neutral
+// conversation, and that what it can't is told. Signatures of requests, the
+// formats of Cohere's models and which provider answers are left to others.
+package oracle
+
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// Dialect is the dialect as providers see it.
+type Dialect struct{}
+
+var _ dialect.ProviderCodec = Dialect{}
+
+const name = string(api.DialectOracle)
+
+// EncodeRequest appends the body of a request to /20231130/actions/chat.
+// https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+	return encodeRequest(dst, r, to)
+}
+
+// DecodeResponse reads a whole answer.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+	return decodeResponse(body, r, to)
+}
+
+// NewDecoder returns a decoder for one streamed answer.
+func (Dialect) NewDecoder(r *llm.Request, to dialect.Target) dialect.StreamDecoder {
+	return &decoder{custom: customOf(r), model: to.Model}
+}
