@@ -46,3 +46,24 @@ func TestBetaFlagsAreThoseThatTheHostTakes(t *testing.T) {
 		})
 	}
 }
+
+func TestBetaFlagsMoveToTheBodyWhereTheHostReadsThemThere(t *testing.T) {
+	for _, tt := range []struct {
+		id             string
+		field          string
+		taken, dropped []string
+		left           string
+	}{
+		{"bedrock", "anthropic_beta", []string{"interleaved-thinking-2025-05-14"}, []string{"files-api-2025-04-14"}, ""},
+		{"anthropic", "", nil, nil, "interleaved-thinking-2025-05-14, files-api-2025-04-14"},
+	} {
+		t.Run(tt.id, func(t *testing.T) {
+			spec, _ := table.Lookup(tt.id)
+			h := http.Header{"Anthropic-Beta": {"interleaved-thinking-2025-05-14, files-api-2025-04-14"}}
+			field, taken, dropped := spec.BodyBetas(api.Messages, h)
+			if field != tt.field || !slices.Equal(taken, tt.taken) || !slices.Equal(dropped, tt.dropped) || h.Get("Anthropic-Beta") != tt.left {
+				t.Errorf("field %q, taken %q, dropped %q, left %q", field, taken, dropped, h.Get("Anthropic-Beta"))
+			}
+		})
+	}
+}

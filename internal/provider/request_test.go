@@ -172,3 +172,20 @@ func TestABodyKeepsItsLength(t *testing.T) {
 		}
 	}
 }
+
+// The host of a whole URL is as strict as that of the base address.
+func TestAnOptionCannotLeaveTheHostOfAPath(t *testing.T) {
+	for _, region := range []string{"evil.net/", "evil.net#", "a@evil.net", "a:b", `a\\b`} {
+		spec := row()
+		spec.BaseURL = "https://fixed.example.com"
+		spec.Paths = map[api.Operation]string{api.Rerank: "https://rank.{region}.example.com/rerank"}
+		target, err := provider.NewTarget(spec, provider.Settings{Options: map[string]string{"region": region}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = provider.NewRequest(t.Context(), target, &provider.Call{Operation: api.Rerank})
+		if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Param != "region" {
+			t.Errorf("region %q: got %v", region, err)
+		}
+	}
+}

@@ -92,6 +92,7 @@ func TestAWSCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 		{"no role to assume", "", options{"access_key_id": awsID, "secret_access_key": "s", "auth_type": "assumedRole", "region": "r"}, apierr.Invalid, ""},
 		{"an unknown way", "", options{"auth_type": "magic", "region": "r"}, apierr.Invalid, ""},
 		{"a role of the machine for a client", "", options{"role_arn": roleARN, "region": "r"}, apierr.Forbidden, "machine_identity_refused"},
+		{"the machine's role in the place of keys", "", options{"access_key_id": awsID, "secret_access_key": "s", "auth_type": "serviceRole", "region": "r"}, apierr.Forbidden, "machine_identity_refused"},
 		{"the machine's role for a client", "k", options{"auth_type": "serviceRole", "region": "r"}, apierr.Forbidden, "machine_identity_refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,11 +1,13 @@
 package auth_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/provider"
@@ -46,7 +48,7 @@ func TestAnApplicationsTokenHasTheScopeThatIsAskedFor(t *testing.T) {
 			s := w.signer()
 			for range 2 {
 				req := newRequest(t, target)
-				req.Header["api-key"] = []string{"0123"}
+				req.Header["api-key"], req.Header["authorization"] = []string{"0123"}, []string{"Bearer theirs"}
 				if err := s.Sign(t.Context(), target, req, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +102,10 @@ func TestTheMachinesEntraIdentityIsFound(t *testing.T) {
 		},
 		"of an App Service": func(t *testing.T, w *world) options {
 			w.env["IDENTITY_ENDPOINT"], w.env["IDENTITY_HEADER"] = "http://127.0.0.1:41/msi", "pass"
-			w.answer("http://127.0.0.1:41/msi", expect(t, "X-Identity-Header", "pass", map[string]string{"api-version": "2019-08-01"}))
+			w.answer("http://127.0.0.1:41/msi", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
+				expect(t, "X-Identity-Header", "pass", map[string]string{"api-version": "2019-08-01"})(&recorder{header: http.Header{}}, r, form)
+				io.WriteString(rw, fmt.Sprintf(`{"access_token":"machine","expires_on":"%d"}`, noon.Add(time.Hour).Unix()))
+			})
 			return options{"auth_mode": "managed"}
 		},
 		"of a workload": func(t *testing.T, w *world) options {

@@ -206,8 +206,8 @@ func TestTheTokensThatAreKeptAreBounded(t *testing.T) {
 	for i := range 10000 {
 		mustSign(t, s, spec, provider.Settings{Options: entraOptions("cloud_c_entra_client_id", fmt.Sprint(i))})
 	}
-	if held := auth.Held(s); held > 4096 {
-		t.Errorf("%d tokens are held", held)
+	if held := auth.Held(s); held > 4096 || len(w.asked) != 10000 {
+		t.Errorf("%d tokens are held of %d fetched", held, len(w.asked))
 	}
 }
 

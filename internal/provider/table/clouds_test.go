@@ -357,6 +357,13 @@ func TestAFoundryAddressIsGuarded(t *testing.T) {
 	}
 }
 
+func TestModelsOfOneHostStayBehindACustomHost(t *testing.T) {
+	req := mustRequest(t, "vertex-ai", provider.Settings{CustomHost: "https://front.example.test/g", Options: vertexAt}, &provider.Call{Operation: api.Chat, Model: "xai/grok-x"})
+	if got, want := address(req), "https://front.example.test/g/v1/projects/p/locations/europe-west4/endpoints/openapi/chat/completions"; got != want {
+		t.Errorf("address\n got %s\nwant %s", got, want)
+	}
+}
+
 func TestKeysOfFoundryGoWhereTheProtocolWantsThem(t *testing.T) {
 	for _, tt := range []struct {
 		name, key string
