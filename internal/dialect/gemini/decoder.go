@@ -19,8 +19,6 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*
 	d := newDecoder(r, to)
 	var all dialect.Assembler
 	events := d.End(d.Decode(nil, sse.Event{Data: body}))
-	// One choice after the other, as each is a whole.
-	slices.SortStableFunc(events, func(a, b llm.Event) int { return a.Choice - b.Choice })
 	for i := range events {
 		all.Add(&events[i])
 	}

@@ -108,16 +108,7 @@ func vectorsOf(read func(jsonedit.Value) ([]vector, int64)) func(dst, body, aske
 			if vec.values.Kind() != jsonedit.Array {
 				return nil, errNoVectors
 			}
-			b.Open('{')
-			text(&b, "object", "embedding")
-			number(&b, "index", int64(i))
-			name := "embedding"
-			if vec.name != "" {
-				name = vec.name
-			}
-			b.Name(name)
-			appendVector(&b, vec.values, packed)
-			b.Close('}')
+			vec.append(&b, i, packed)
 		}
 		b.Close(']')
 		text(&b, "model", to.Model)
@@ -129,6 +120,19 @@ func vectorsOf(read func(jsonedit.Value) ([]vector, int64)) func(dst, body, aske
 		b.Close('}')
 		return b.Bytes(), nil
 	}
+}
+
+func (v vector) append(b *jsonedit.Builder, i int, packed bool) {
+	b.Open('{')
+	text(b, "object", "embedding")
+	number(b, "index", int64(i))
+	name := "embedding"
+	if v.name != "" {
+		name = v.name
+	}
+	b.Name(name)
+	appendVector(b, v.values, packed)
+	b.Close('}')
 }
 
 func wantsBase64(request []byte) bool {

@@ -30,6 +30,9 @@ func (a *asked) prompts() ([]string, error) {
 // imageParams are the parameters of images that are carried to every model.
 var imageParams = []string{"prompt", "n", "size", "aspect_ratio", "aspectRatio", "response_format"}
 
+// imagenParams are those that only imagen models take, in the provider's words.
+var imagenParams = []string{"seed", "negativePrompt", "personGeneration", "safetySetting", "addWatermark", "sampleImageSize", "imageSize", "enhancePrompt", "language"}
+
 // imagenRequest writes a request for :predict.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/imagen-api
 func imagenRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
@@ -57,13 +60,11 @@ func imagenRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 	a.aspect(&b)
 	a.copy(&b, "style", "sampleImageStyle")
 	carried := append(imageParams[:len(imageParams):len(imageParams)], "style", "quality", "mime_type", "mimeType")
-	for _, name := range [...]string{"seed", "negativePrompt", "personGeneration", "safetySetting", "addWatermark", "sampleImageSize", "imageSize", "enhancePrompt", "language"} {
-		for key, v := range a.v.Fields() {
-			if camel(key) == name && !v.IsNull() {
-				b.Name(name)
-				b.Raw(v.Raw())
-				carried = append(carried, key.String())
-			}
+	for key, v := range a.v.Fields() {
+		if name := camel(key); contains(imagenParams, name) && !v.IsNull() {
+			b.Name(name)
+			b.Raw(v.Raw())
+			carried = append(carried, key.String())
 		}
 	}
 	a.output(&b)

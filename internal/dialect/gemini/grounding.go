@@ -83,13 +83,13 @@ func appendGrounding(b *jsonedit.Builder, list []llm.Citation, said string) {
 	b.Open('{')
 	b.Name("groundingChunks")
 	b.Open('[')
-	number := map[[2]string]int64{}
+	numbers := map[[2]string]int64{}
 	for _, c := range list {
 		key := [2]string{c.URL, c.Title}
-		if _, ok := number[key]; ok {
+		if _, ok := numbers[key]; ok {
 			continue
 		}
-		number[key] = int64(len(number))
+		numbers[key] = int64(len(numbers))
 		appendSource(b, c)
 	}
 	b.Close(']')
@@ -98,25 +98,28 @@ func appendGrounding(b *jsonedit.Builder, list []llm.Citation, said string) {
 	at := placer{text: said}
 	for _, c := range list {
 		b.Open('{')
-		b.Name("segment")
-		b.Open('{')
-		if from, to, ok := at.bytes(c.Start, c.End); ok {
-			b.Name("startIndex")
-			b.Int(int64(from))
-			b.Name("endIndex")
-			b.Int(int64(to))
-		}
-		if c.Text != "" {
-			text(b, "text", c.Text)
-		}
-		b.Close('}')
+		appendSegmentOf(b, c, &at)
 		b.Name("groundingChunkIndices")
 		b.Open('[')
-		b.Int(number[[2]string{c.URL, c.Title}])
+		b.Int(numbers[[2]string{c.URL, c.Title}])
 		b.Close(']')
 		b.Close('}')
 	}
 	b.Close(']')
+	b.Close('}')
+}
+
+// appendSegmentOf writes the place in the text that a source is of.
+func appendSegmentOf(b *jsonedit.Builder, c llm.Citation, at *placer) {
+	b.Name("segment")
+	b.Open('{')
+	if from, to, ok := at.bytes(c.Start, c.End); ok {
+		number(b, "startIndex", int64(from))
+		number(b, "endIndex", int64(to))
+	}
+	if c.Text != "" {
+		text(b, "text", c.Text)
+	}
 	b.Close('}')
 }
 

@@ -236,15 +236,8 @@ func (d *reader) result(m *llm.Message, p piece, path string) {
 			out.Extra = append(out.Extra, llm.Member{Name: name, Value: v.Raw()})
 		}
 	}
-	n, ok := d.waiting(out)
-	if !ok {
-		d.fail(path, dialect.CodeValue, "answers no functionCall before it: send the call of %.100q with the turn of the model", out.Name)
+	if !d.answer(&out) {
 		return
-	}
-	d.calls[n].answered = true
-	out.ID = d.calls[n].id
-	if out.Name == "" {
-		out.Name = d.calls[n].name
 	}
 	if response.Kind() == jsonedit.Object {
 		out.Parts, out.Failed = said(response)
@@ -253,11 +246,26 @@ func (d *reader) result(m *llm.Message, p piece, path string) {
 	m.Parts = append(m.Parts, out)
 }
 
-// waiting finds the call that a result answers.
+// answer joins a result to its call.
+func (d *reader) answer(r *llm.ToolResult) bool {
+	n, ok := d.waiting(*r)
+	if !ok {
+		d.fail(r.At, dialect.CodeValue, "answers no functionCall before it: send the call of %.100q with the turn of the model", r.Name)
+		return false
+	}
+	call := &d.calls[n]
+	call.answered, r.ID = true, call.id
+	if r.Name == "" {
+		r.Name = call.name
+	}
+	return true
+}
+
+// waiting finds the call that a result answers. Where hosts give no ids, clients
+// make up their own.
 func (d *reader) waiting(r llm.ToolResult) (int, bool) {
-	if r.ID != "" {
-		n, ok := d.byID[r.ID]
-		return n, ok
+	if n, ok := d.byID[r.ID]; ok && r.ID != "" {
+		return n, true
 	}
 	list := d.byName[r.Name]
 	for len(list) > 0 && d.calls[list[0]].answered {

@@ -17,7 +17,7 @@ var can = dialecttest.Can{
 	Fields: []llm.Field{
 		llm.FieldTools, llm.FieldToolChoice, llm.FieldFormat, llm.FieldMaxTokens, llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK,
 		llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldStop, llm.FieldLogprobs, llm.FieldTopLogprobs,
-		llm.FieldThinking, llm.FieldEffort, llm.FieldModalities, llm.FieldMetadata, llm.FieldServiceTier,
+		llm.FieldN, llm.FieldThinking, llm.FieldEffort, llm.FieldModalities, llm.FieldMetadata, llm.FieldServiceTier,
 	},
 	Modes:     []llm.ThinkingMode{llm.ThinkingEnabled, llm.ThinkingDisabled, llm.ThinkingAdaptive},
 	PathModel: true, PathStream: true,

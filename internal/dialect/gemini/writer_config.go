@@ -124,22 +124,8 @@ func (w *writer) schema(name, older string, schema []byte, path string) {
 
 // media writes what the answer is to be made of, and how it sounds and looks.
 func (w *writer) media() {
-	modalities := w.r.Modalities
 	speech := w.known("speechConfig")
-	if !w.own {
-		if (w.r.Speech != nil || speech != nil || contains(modalities, "audio")) && !(len(modalities) == 1 && modalities[0] == "audio") {
-			// A model that speaks does nothing else.
-			// https://ai.google.dev/gemini-api/docs/speech-generation
-			if len(modalities) > 0 {
-				w.fates.Adapt(llm.FieldModalities, "AUDIO")
-			}
-			modalities = []string{"audio"}
-		}
-		if len(modalities) == 1 && modalities[0] == "text" {
-			modalities = nil // as it is anyway
-		}
-	}
-	if len(modalities) > 0 {
+	if modalities := w.modalities(speech != nil); len(modalities) > 0 {
 		upper := make([]string, len(modalities))
 		for i, m := range modalities {
 			upper[i] = strings.ToUpper(m)
@@ -163,6 +149,27 @@ func (w *writer) media() {
 		w.b.Name("audioTimestamp")
 		w.b.Raw(raw)
 	}
+}
+
+// modalities are what the answer is to be made of. A model that speaks does
+// nothing else.
+// https://ai.google.dev/gemini-api/docs/speech-generation
+func (w *writer) modalities(speech bool) []string {
+	list := w.r.Modalities
+	alone := len(list) == 1
+	switch {
+	case w.own:
+		return list
+	case alone && list[0] == "text":
+		list = nil // as it is anyway
+	}
+	if w.r.Speech == nil && !speech && !contains(list, "audio") || alone && list != nil && list[0] == "audio" {
+		return list
+	}
+	if len(list) > 0 {
+		w.fates.Adapt(llm.FieldModalities, "AUDIO")
+	}
+	return []string{"audio"}
 }
 
 func contains(list []string, s string) bool {

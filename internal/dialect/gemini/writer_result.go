@@ -10,13 +10,8 @@ import (
 
 // result writes what a tool gave.
 func (w *writer) result(t *turn, r llm.ToolResult) {
-	call, ok := w.calls[r.ID]
-	if r.Name != "" {
-		call.name = r.Name
-	} else if !ok {
-		if w.err == nil {
-			w.err = dialect.Invalid(r.At, dialect.CodeValue, "answers no tool call before it: send the call %.100q with the turn of the assistant", r.ID)
-		}
+	call, ok := w.answered(r)
+	if !ok {
 		return
 	}
 	outcome := w.outcome(r)
@@ -52,6 +47,19 @@ func (w *writer) result(t *turn, r llm.ToolResult) {
 	}
 	t.results = append(t.results, result{call.number, b.Bytes()})
 	t.parts = append(t.parts, outcome.beside...)
+}
+
+// answered returns the call that a result answers, whose name the provider wants
+// again.
+func (w *writer) answered(r llm.ToolResult) (sent, bool) {
+	call, ok := w.calls[r.ID]
+	if r.Name != "" {
+		call.name, ok = r.Name, true
+	}
+	if !ok && w.err == nil {
+		w.err = dialect.Invalid(r.At, dialect.CodeValue, "answers no tool call before it: send the call %.100q with the turn of the assistant", r.ID)
+	}
+	return call, ok
 }
 
 // outcome is what a tool gave, sorted by where it goes.
