@@ -47,7 +47,7 @@ const noPart = -1
 // spokenAudio gathers what the model says aloud.
 type spokenAudio struct {
 	data       []byte
-	transcript string
+	transcript []byte
 	extra      []llm.Member
 }
 
@@ -238,6 +238,9 @@ func (c *choice) whole(dst []llm.Event, i int, v jsonedit.Value) []llm.Event {
 	return c.piece(dst, i, p)
 }
 
+// maxExtra bounds what is kept of a choice that only the dialect knows.
+const maxExtra = 64
+
 func (c *choice) keep(m llm.Member) {
 	switch m.Name {
 	case "stop_reason": // vLLM's stop sequence
@@ -248,7 +251,7 @@ func (c *choice) keep(m llm.Member) {
 	case "native_finish_reason", "content_filter_offsets":
 		return
 	}
-	if !valid(m.Value) {
+	if len(c.extra) >= maxExtra || !valid(m.Value) {
 		return
 	}
 	for i := range c.extra {

@@ -46,8 +46,11 @@ type requestReader struct {
 	legacy     bool           // functions or function_call were sent
 	completion bool           // the limit was sent as max_completion_tokens
 
-	calls   []llm.ToolCall // of all assistants so far, for the results
-	results bool           // the last message holds results of tools
+	// calls are those of all assistants so far, by id, and functionsCalled the
+	// last of each name: results refer to them.
+	calls, functionsCalled map[string]llm.ToolCall
+
+	results bool // the last message holds results of tools
 }
 
 func (d *requestReader) member(name string, v jsonedit.Value) {

@@ -82,23 +82,32 @@ func (d *detail) part() llm.Thinking {
 	return llm.Thinking{Text: d.text, Signature: d.sign(), ID: d.id, Summary: d.kind == "summary", Redacted: d.kind == "encrypted"}
 }
 
-// addDetail adds d to the parts of thinking so far.
-func addDetail(parts []llm.Part, d detail) []llm.Part {
-	if d.text == "" && d.signature == "" {
-		return parts
-	}
+// readDetails reads all that a message holds, pieces of a part joined.
+func readDetails(v jsonedit.Value) []llm.Part {
+	var parts []llm.Part
 	var last *llm.Thinking
-	if n := len(parts); n > 0 {
-		t := parts[n-1].(llm.Thinking)
-		last = &t
+	var text strings.Builder
+	flush := func() {
+		if last != nil {
+			last.Text = text.String()
+			parts = append(parts, *last)
+			text.Reset()
+		}
 	}
-	if d.opens(last) {
-		return append(parts, d.part())
+	for e := range v.Elements() {
+		d := readDetail(e)
+		if d.text == "" && d.signature == "" {
+			continue
+		}
+		if d.opens(last) {
+			flush()
+			last = &llm.Thinking{ID: d.id, Summary: d.kind == "summary", Redacted: d.kind == "encrypted"}
+		}
+		text.WriteString(d.text)
+		if s := d.sign(); s.Vendor != "" {
+			last.Signature = llm.Signature{Vendor: s.Vendor, Value: last.Signature.Value + s.Value}
+		}
 	}
-	last.Text += d.text
-	if s := d.sign(); s.Vendor != "" {
-		last.Signature = llm.Signature{Vendor: s.Vendor, Value: last.Signature.Value + s.Value}
-	}
-	parts[len(parts)-1] = *last
+	flush()
 	return parts
 }

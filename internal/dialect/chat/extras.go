@@ -132,7 +132,7 @@ func (c *choice) readAudio(raw []byte) {
 			}
 		case "transcript":
 			text, _ := m.Text()
-			c.audio.transcript += text
+			c.audio.transcript = append(c.audio.transcript, text...)
 		default:
 			if !repeated(c.audio.extra, name) && !m.IsNull() {
 				c.audio.extra = append(c.audio.extra, llm.Member{Name: name, Value: bytes.Clone(m.Raw())})
@@ -144,8 +144,8 @@ func (c *choice) readAudio(raw []byte) {
 // sound is what the model said aloud, in the format that was asked for.
 func (c *choice) sound() llm.Media {
 	m := llm.Media{Kind: llm.Audio, Data: base64.StdEncoding.EncodeToString(c.audio.data), Extra: c.audio.extra}
-	if c.audio.transcript != "" {
-		m.Extra = append(m.Extra, llm.Member{Name: "transcript", Value: jsonedit.AppendString(nil, c.audio.transcript)})
+	if len(c.audio.transcript) > 0 {
+		m.Extra = append(m.Extra, llm.Member{Name: "transcript", Value: jsonedit.AppendString(nil, string(c.audio.transcript))})
 	}
 	if c.d.asked != nil {
 		var speech struct{ Format string }

@@ -125,19 +125,24 @@ func (d *requestReader) assistant(m *rawMessage) {
 	}
 	for _, p := range parts {
 		if call, ok := p.(llm.ToolCall); ok {
-			d.calls = append(d.calls, call)
+			d.remember(call)
 		}
 	}
 	d.add(llm.Message{Role: llm.Assistant, Name: m.name, Parts: parts, Extra: m.extra, At: m.path}, false)
 }
 
+// remember keeps a call for its result.
+func (d *requestReader) remember(call llm.ToolCall) {
+	if d.calls == nil {
+		d.calls, d.functionsCalled = map[string]llm.ToolCall{}, map[string]llm.ToolCall{}
+	}
+	d.calls[call.ID] = call
+	d.functionsCalled[call.Name] = call
+}
+
 func (d *requestReader) thoughts(m *rawMessage) []llm.Part {
 	if m.details.Kind() == jsonedit.Array {
-		var parts []llm.Part
-		for v := range m.details.Elements() {
-			parts = addDetail(parts, readDetail(v))
-		}
-		if len(parts) > 0 {
+		if parts := readDetails(m.details); len(parts) > 0 {
 			return parts
 		}
 	}
@@ -243,13 +248,14 @@ func (d *requestReader) result(m *rawMessage) {
 // callOf returns the call that m answers: the one with its id, and for a
 // function, which has none, the last of its name.
 func (d *requestReader) callOf(m *rawMessage) *llm.ToolCall {
-	for i := len(d.calls) - 1; i >= 0; i-- {
-		call := &d.calls[i]
-		if m.role == "tool" && call.ID == m.callID || m.role == "function" && call.Name == m.name {
-			return call
-		}
+	call, ok := d.calls[m.callID]
+	if m.role == "function" {
+		call, ok = d.functionsCalled[m.name]
 	}
-	return nil
+	if !ok {
+		return nil
+	}
+	return &call
 }
 
 func (d *requestReader) orphan(m *rawMessage) {

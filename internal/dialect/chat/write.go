@@ -28,12 +28,18 @@ func (w *writer) rawMember(name string, value json.RawMessage) {
 	w.Raw(value)
 }
 
-// extra writes members that belong to the level, but for those named.
+// extra writes members that belong to the level, each name once, but for those
+// named.
 func (w *writer) extra(list []llm.Member, but ...string) {
-	for i, m := range list {
-		if len(m.Value) == 0 || slices.Contains(but, m.Name) || repeated(list[:i], m.Name) {
+	if len(list) == 0 {
+		return
+	}
+	written := make(map[string]bool, len(list))
+	for _, m := range list {
+		if len(m.Value) == 0 || written[m.Name] || slices.Contains(but, m.Name) {
 			continue
 		}
+		written[m.Name] = true
 		w.Key(m.Name)
 		w.Raw(m.Value)
 	}
