@@ -79,21 +79,19 @@ func (s *sender) message(m *llm.Message) {
 		if i > 0 && halves(m.Parts[i-1], p) {
 			continue
 		}
-		if isContent(p) {
-			if media, ok := p.(llm.Media); ok && m.Role == llm.Assistant {
-				if s.same && memberOf(media.Extra, "id") != nil {
-					flush()
-					s.drawnItem(media)
-					continue
-				}
-				drawn = append(drawn, p)
-				continue
-			}
+		media, ok := p.(llm.Media)
+		switch shown := ok && m.Role == llm.Assistant; {
+		case shown && s.same && memberOf(media.Extra, "id") != nil:
+			flush()
+			s.drawnItem(media)
+		case shown:
+			drawn = append(drawn, p)
+		case isContent(p):
 			run = append(run, p)
-			continue
+		default:
+			flush()
+			s.item(p, m.Parts[i+1:])
 		}
-		flush()
-		s.item(p, m.Parts[i+1:])
 	}
 	flush()
 	if len(drawn) > 0 {

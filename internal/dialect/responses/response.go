@@ -76,14 +76,7 @@ func (h *head) write(b *jsonedit.Builder, status, reason string, items []*item) 
 	b.Name("error")
 	h.writeError(b)
 	b.Name("incomplete_details")
-	if reason == "" {
-		b.Null()
-	} else {
-		b.Open('{')
-		b.Name("reason")
-		b.String(reason)
-		b.Close('}')
-	}
+	writeReason(b, reason)
 	b.Name("model")
 	b.String(h.model)
 	b.Name("output")
@@ -100,11 +93,20 @@ func (h *head) write(b *jsonedit.Builder, status, reason string, items []*item) 
 	writeUsage(b, h.usage)
 	b.Name("service_tier")
 	nullable(b, h.tier)
-	if len(h.asked) > 0 { // the members of an object, whose braces stand here
-		b.Name("background")
-		b.Bool(false)
-		writeMembers(b, h.asked)
+	b.Name("background")
+	b.Bool(false)
+	writeMembers(b, h.asked)
+	b.Close('}')
+}
+
+func writeReason(b *jsonedit.Builder, reason string) {
+	if reason == "" {
+		b.Null()
+		return
 	}
+	b.Open('{')
+	b.Name("reason")
+	b.String(reason)
 	b.Close('}')
 }
 
@@ -191,22 +193,10 @@ func asked(r *llm.Request) []byte {
 	writeFloat(&b, r.Temperature)
 	askedText(&b, r)
 	askedTools(&b, r)
-	b.Name("top_logprobs")
-	if r.TopLogprobs == nil {
-		b.Int(0)
-	} else {
-		b.Int(*r.TopLogprobs)
-	}
 	b.Name("top_p")
 	writeFloat(&b, r.TopP)
 	b.Name("user")
 	nullable(&b, r.User)
-	b.Name("metadata")
-	if r.Metadata == nil {
-		b.Raw([]byte("{}"))
-	} else {
-		b.Raw(r.Metadata)
-	}
 	askedExtra(&b, r)
 	b.Close('}')
 	return b.Bytes()
@@ -243,8 +233,20 @@ func askedTools(b *jsonedit.Builder, r *llm.Request) {
 }
 
 // askedExtra repeats the parameters that only this dialect knows and that a
-// response holds too.
+// response holds too, and those that are not null when they were not sent.
 func askedExtra(b *jsonedit.Builder, r *llm.Request) {
+	b.Name("top_logprobs")
+	if r.TopLogprobs == nil {
+		b.Int(0)
+	} else {
+		b.Int(*r.TopLogprobs)
+	}
+	b.Name("metadata")
+	if r.Metadata == nil {
+		b.Raw([]byte("{}"))
+	} else {
+		b.Raw(r.Metadata)
+	}
 	for _, name := range [...]string{"truncation", "max_tool_calls", "prompt_cache_key", "safety_identifier"} {
 		value := r.Parameter(name)
 		b.Name(name)
