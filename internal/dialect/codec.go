@@ -103,6 +103,7 @@ type Fate struct {
 type Fates struct {
 	r    *llm.Request
 	list []Fate
+	told map[string]bool
 }
 
 // FatesOf begins the list for r.
@@ -136,11 +137,13 @@ func (f *Fates) List() []Fate { return f.list }
 
 // add keeps the first fate of a name: it is told once.
 func (f *Fates) add(name string, o Outcome, note string) {
-	for _, known := range f.list {
-		if known.Name == name {
-			return
-		}
+	if f.told[name] {
+		return
 	}
+	if f.told == nil {
+		f.told = map[string]bool{}
+	}
+	f.told[name] = true
 	f.list = append(f.list, Fate{name, o, note})
 }
 
