@@ -205,6 +205,15 @@ func azureAIKind(d *provider.Draft) string {
 // googleModel drops the collection that Google puts before a model's name.
 func googleModel(model string) string { return strings.TrimPrefix(model, "models/") }
 
+// googlePath is the path of the models that only paint.
+// https://ai.google.dev/api/models
+func googlePath(op api.Operation, model string) string {
+	if op == api.Images && strings.HasPrefix(googleModel(model), "imagen") {
+		return "/v1beta/models/{model}:predict"
+	}
+	return ""
+}
+
 // vertexBase is what the paths of a project's models begin with.
 const vertexBase = "/projects/{project_id}/locations/{region}"
 
@@ -216,6 +225,7 @@ func vertexPaths() own {
 		api.Generate:            google + "{model}:generateContent",
 		api.Generate.Streamed(): google + "{model}:streamGenerateContent?alt=sse",
 		api.Embeddings:          google + "{model}:predict",
+		api.Images:              google + "{model}:generateContent",
 		api.Messages:            anthropic + "{model}:rawPredict",
 		api.Messages.Streamed(): anthropic + "{model}:streamRawPredict",
 		api.CountTokens:         anthropic + "count-tokens:rawPredict",
@@ -224,12 +234,23 @@ func vertexPaths() own {
 	}
 }
 
-// vertexPath is the path of the models that the chat protocol reaches elsewhere.
+// vertexPath is the path of the models that are reached elsewhere.
 func vertexPath(op api.Operation, model string) string {
-	if op != api.Chat && op != api.Chat.Streamed() {
-		return ""
+	publisher, name := vertexModel(model)
+	const google = "/v1" + vertexBase + "/publishers/google/models/{model}"
+	switch {
+	case op == api.Chat, op == api.Chat.Streamed():
+		return vertexChatPath(op, publisher)
+	case op == api.Embeddings && strings.HasPrefix(name, "gemini-embedding-2"):
+		return google + ":embedContent"
+	case op == api.Images && strings.HasPrefix(name, "imagen"):
+		return google + ":predict"
 	}
-	switch publisher, _ := vertexModel(model); publisher {
+	return ""
+}
+
+func vertexChatPath(op api.Operation, publisher string) string {
+	switch publisher {
 	case "mistralai":
 		verb := ":rawPredict"
 		if op == api.Chat.Streamed() {

@@ -80,6 +80,12 @@ func TestConversationsHaveTheirAddresses(t *testing.T) {
 		{"vertex-ai", api.Embeddings, "text-embedding-x", options{"region": "eu", "project_id": "p"},
 			"https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu/publishers/google/models/text-embedding-x:predict"},
 
+		{"vertex-ai", api.Embeddings, "gemini-embedding-2-preview", vertexAt, vertex + "/publishers/google/models/gemini-embedding-2-preview:embedContent"},
+		{"vertex-ai", api.Images, "imagen-4", vertexAt, vertex + "/publishers/google/models/imagen-4:predict"},
+		{"vertex-ai", api.Images, "gemini-image", vertexAt, vertex + "/publishers/google/models/gemini-image:generateContent"},
+		{"google", api.Images, "models/imagen-4", nil, gemini + "imagen-4:predict"},
+		{"google", api.Images, "gemini-image", nil, gemini + "gemini-image:generateContent"},
+
 		{"azure-openai", api.Responses, "m", options{"resource_name": "r", "api_version": "2025-04-01-preview"}, "https://r.openai.azure.com/openai/responses?api-version=2025-04-01-preview"},
 		{"azure-ai", api.Messages, "claude-x", foundryAt, "https://contoso.services.ai.azure.com/anthropic/v1/messages"},
 		{"azure-ai", api.Chat, "m", options{"cloud_c_deployment_type": "serverless", "cloud_c_deployment_name": "d", "cloud_c_region": "eastus", "cloud_c_api_version": "2024-05-01"},

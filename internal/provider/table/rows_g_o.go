@@ -53,10 +53,11 @@ func rowsGToO() []*provider.Spec {
 				api.Generate:            "/v1beta/models/{model}:generateContent",
 				api.Generate.Streamed(): "/v1beta/models/{model}:streamGenerateContent?alt=sse",
 				api.Embeddings:          "/v1beta/models/{model}:batchEmbedContents",
+				api.Images:              "/v1beta/models/{model}:generateContent",
 				api.Models:              "/v1beta/models",
 			},
-			Spell: googleModel,
-			Docs:  "https://ai.google.dev/api",
+			PathOf: googlePath, Spell: googleModel,
+			Docs: "https://ai.google.dev/api",
 			Notes: []string{
 				"The key goes in a header and not in the query, where logs would keep it.",
 				"There is a chat-protocol twin at /v1beta/openai, reached by pass-through; the unified route takes the native protocol, which carries thought signatures.",
