@@ -276,6 +276,8 @@ func TestStreamsAreWrittenInTheOrderOfTheProtocol(t *testing.T) {
 			`message_start ping start0:tool_use:a:f delta0:input_json_delta:{"x": delta0:input_json_delta:1} stop0 start1:tool_use:b:f delta1:input_json_delta:{"y":2} stop1 message_delta:tool_use message_stop`},
 		{"calls one after the other stream as they come", []llm.Event{start, opens(0, call("a")), adds(0, `{"x":"}"}`), opens(1, call("b")), adds(1, `{`)},
 			`message_start ping start0:tool_use:a:f delta0:input_json_delta:{"x":"}"} stop0 start1:tool_use:b:f delta1:input_json_delta:{`},
+		{"quotes inside arguments end nothing", []llm.Event{start, opens(0, call("a")), opens(1, call("b")), adds(0, `{"x":"\\\"}`), adds(0, `"}`)},
+			`message_start ping start0:tool_use:a:f delta0:input_json_delta:{"x":"\\\"} delta0:input_json_delta:"} stop0 start1:tool_use:b:f`},
 		{"a call without id, and of free text", []llm.Event{start, opens(0, llm.ToolCall{Name: "f", Custom: true}), adds(0, `a"`), ends(0), finish(llm.StopEnd), end},
 			`message_start ping start0:tool_use:toolu_0123456789abcdef0123456789abcdef0:f delta0:input_json_delta:{"input":" delta0:input_json_delta:a\" delta0:input_json_delta:"} stop0 message_delta:tool_use message_stop`},
 		{"the signature of a call stands before it", []llm.Event{start, opens(0, llm.ToolCall{ID: "a", Name: "f", Signature: llm.Signature{Vendor: llm.Google, Value: "g"}}), ends(0)},
@@ -351,6 +353,14 @@ func TestForcedAnswersAndFreeTextComeBack(t *testing.T) {
 			frames[i] = free.Replace(frames[i])
 		}
 		want = []llm.Choice{{Parts: []llm.Part{llm.ToolCall{ID: "a", Name: "free", Custom: true, Arguments: "x"}}, Stop: llm.StopTool, Said: "tool_use"}}
+	}
+}
+
+func TestAForcedAnswerBesideACallWaitsForIt(t *testing.T) {
+	body := `{"content":[{"type":"tool_use","id":"a","name":"json_response","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}],"stop_reason":"tool_use"}`
+	got, err := messages.Dialect{}.DecodeResponse([]byte(body), emulated(), dialect.Target{Model: "claude-sonnet-4-0"})
+	if err != nil || got.Choices[0].Stop != llm.StopTool || len(got.Choices[0].Parts) != 2 {
+		t.Errorf("DecodeResponse = %+v, %v, want text and a call that is waited for", got, err)
 	}
 }
 

@@ -92,6 +92,7 @@ func TestThinkingIsFittedToTheModel(t *testing.T) {
 		{"claude-sonnet-5", llm.Reasoning{Budget: ptr(int64(-1))}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"}`, ""},
 		{"claude-opus-5", llm.Reasoning{Mode: llm.ThinkingDisabled, Effort: "max"}, `max_tokens 2000 thinking {"type":"disabled"} output_config {"effort":"high"}`, "reasoning_effort=high"},
 		{"claude-something-new", llm.Reasoning{Effort: "high", Summary: "omitted"}, `max_tokens 2000 thinking {"type":"adaptive","display":"omitted"} output_config {"effort":"high"}`, ""},
+		{"claude-opus-4-10", llm.Reasoning{Effort: "low"}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`, "reasoning_effort=a budget of 1024 tokens for thinking"},
 		{"claude-sonnet-5", llm.Reasoning{Summary: "auto"}, `max_tokens 2000`, "reasoning_summary"},
 		{"claude-sonnet-5", llm.Reasoning{Effort: "enormous"}, `max_tokens 2000`, "reasoning_effort"},
 	} {
@@ -262,6 +263,15 @@ func TestThinkingStopsWhereHistoryHasLostIt(t *testing.T) {
 	})
 	if got, told := members(t, r, anthropic, "thinking"); got != "" || !strings.Contains(told, "reasoning_effort") {
 		t.Errorf("wrote %q, told %q, want no thinking and the effort told", got, told)
+	}
+}
+
+func TestALaterVersionIsNotAnEarlierOne(t *testing.T) {
+	for model, want := range map[string]string{"claude-sonnet-50": "max_tokens 128000", "claude-haiku-4-50": "max_tokens 128000", "claude-sonnet-4-5@20250929": "max_tokens 64000", "us.anthropic.claude-3-haiku-20240307-v1:0": "max_tokens 4096", "kimi-k2": "max_tokens 8192"} {
+		r := asked(func(r *llm.Request) { r.MaxTokens = nil })
+		if got, _ := members(t, r, dialect.Target{Provider: "anthropic", Model: model}, "max_tokens"); got != want {
+			t.Errorf("%s gets %s, want %s", model, got, want)
+		}
 	}
 }
 
