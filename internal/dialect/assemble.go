@@ -84,7 +84,7 @@ func (a *Assembler) Response() (r *llm.Response, fault *llm.Fault, whole bool) {
 	for i := range a.parts {
 		p := a.parts[i]
 		c := &res.Choices[p.choice]
-		c.Parts = append(c.Parts[:len(c.Parts):len(c.Parts)], p.whole())
+		c.Parts = append(c.Parts, p.whole()) // of the copy, which begins without any
 	}
 	return &res, a.err, a.ended
 }
