@@ -183,6 +183,15 @@ func (c *checker) base64(m map[string]any, name, path string) {
 	}
 }
 
+// bytes is base64 as the JSON of protocol buffers has it: also in the alphabet
+// of URLs, and with or without padding.
+func (c *checker) bytes(m map[string]any, name, path string) {
+	s := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(c.filled(m, name, path), "="))
+	if _, err := base64.RawStdEncoding.DecodeString(s); err != nil {
+		c.fail(at(path, name), "Base64 decoding failed")
+	}
+}
+
 // matches checks the spelling of a name or an id.
 func (c *checker) matches(s, path string, pattern *regexp.Regexp) {
 	if !pattern.MatchString(s) {

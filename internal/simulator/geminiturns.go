@@ -49,7 +49,7 @@ func (p *geminiParts) part(m map[string]any, path string) {
 	kinds := []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
 	c.known(m, path, append([]string{"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"}, kinds...)...)
 	if m["thoughtSignature"] != nil {
-		c.base64(m, "thoughtSignature", path)
+		c.bytes(m, "thoughtSignature", path)
 	}
 	thought := c.flag(m, "thought", path)
 	switch kind := c.one(m, path, kinds...); kind {
@@ -57,7 +57,7 @@ func (p *geminiParts) part(m map[string]any, path string) {
 		p.text(m, path, thought)
 	case "inlineData":
 		data := p.child(m, kind, path, "mimeType", "data", "displayName")
-		c.base64(data, "data", at(path, kind))
+		c.bytes(data, "data", at(path, kind))
 		p.media(c.filled(data, "mimeType", at(path, kind)))
 	case "fileData":
 		data := p.child(m, kind, path, "mimeType", "fileUri", "displayName")
@@ -147,7 +147,7 @@ func (p *geminiParts) result(m map[string]any, path string) {
 	for i, v := range c.list(r, "parts", path) {
 		where := nth(at(path, "parts"), i)
 		data := p.child(camel(c.object(v, where)), "inlineData", where, "mimeType", "data", "displayName")
-		c.base64(data, "data", where)
+		c.bytes(data, "data", where)
 		p.media(c.filled(data, "mimeType", where))
 	}
 	text, ok := response["output"].(string)

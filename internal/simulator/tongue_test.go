@@ -213,3 +213,11 @@ func (h *heard) call(i int) *heardCall {
 	}
 	return &h.calls[i]
 }
+
+func mustObject(t *testing.T, body string) (m object) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		t.Fatalf("%v in %.300s", err, body)
+	}
+	return m
+}

@@ -1,0 +1,371 @@
+package simulator_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"modelgate/internal/simulator"
+)
+
+// A strictCase is a body that a real provider refuses, or takes.
+type strictCase struct {
+	name, body string
+	want       string // part of the message; empty where the body is fine
+}
+
+const (
+	max   = `"model":"m","max_tokens":2048,`
+	use   = `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}`
+	hello = `{"role":"user","content":"x"}`
+)
+
+var messagesCases = []strictCase{
+	{"a body", `{` + max + `"messages":[` + hello + `]}`, ""},
+	{"no max_tokens", `{"model":"m","messages":[` + hello + `]}`, "max_tokens: Field required"},
+	{"an unknown member", `{` + max + `"messages":[` + hello + `],"n":1}`, "n: Extra inputs are not permitted"},
+	{"an unknown member of a block", `{` + max + `"messages":[{"role":"user","content":[{"type":"text","text":"x","detail":"low"}]}]}`, "detail: Extra inputs"},
+	{"no messages", `{` + max + `"messages":[]}`, "messages"},
+	{"an assistant first", `{` + max + `"messages":[{"role":"assistant","content":"x"}]}`, "first message"},
+	{"an empty text", `{` + max + `"messages":[{"role":"user","content":[{"type":"text","text":" "}]}]}`, "non-whitespace"},
+	{"two users in a row", `{` + max + `"messages":[` + hello + `,` + hello + `]}`, ""},
+	{"a result without a call", `{` + max + `"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}`, "unexpected `tool_use_id`"},
+	{"a call without a result", `{` + max + `"messages":[` + hello + `,` + use + `,` + hello + `]}`, "without `tool_result`"},
+	{"a call and its result", `{` + max + `"messages":[` + hello + `,` + use + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"r"},{"type":"text","text":"and"}]}]}`, ""},
+	{"a result behind a text", `{` + max + `"messages":[` + hello + `,` + use + `,{"role":"user","content":[{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"a"}]}]}`, "tool_result"},
+	{"a foreign signature", `{` + max + `"messages":[` + hello + `,{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"x"},{"type":"text","text":"y"}]},` + hello + `]}`, "Invalid `signature`"},
+	{"a choice without tools", `{` + max + `"messages":[` + hello + `],"tool_choice":{"type":"auto"}}`, "tool_choice may only"},
+	{"a string for stop sequences", `{` + max + `"messages":[` + hello + `],"stop_sequences":"x"}`, "valid list"},
+	{"a schema that is no object", `{` + max + `"messages":[` + hello + `],"tools":[{"name":"f","input_schema":{}}]}`, "'object'"},
+	{"an open schema", `{` + max + `"messages":[` + hello + `],"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}}`, "additionalProperties"},
+	{"thinking with a temperature", `{` + max + `"messages":[` + hello + `],"thinking":{"type":"enabled","budget_tokens":1024},"temperature":0.5}`, "temperature"},
+	{"a budget over the limit", `{` + max + `"messages":[` + hello + `],"thinking":{"type":"enabled","budget_tokens":2048}}`, "greater than"},
+	{"broken base64", `{` + max + `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"data:x"}}]}]}`, "base64"},
+	{"a temperature over one", `{` + max + `"messages":[` + hello + `],"temperature":1.5}`, "temperature"},
+	{"white space at the end of a prefill", `{` + max + `"messages":[` + hello + `,{"role":"assistant","content":"y "}]}`, "trailing whitespace"},
+}
+
+const (
+	callItem = `{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}`
+	outItem  = `{"type":"function_call_output","call_id":"a","output":"r"}`
+)
+
+var responsesCases = []strictCase{
+	{"a text", `{"model":"m","input":"x"}`, ""},
+	{"no input", `{"model":"m"}`, "'input'"},
+	{"an unknown member", `{"model":"m","input":"x","max_tokens":5}`, "Unknown parameter: 'max_tokens'"},
+	{"a call and its result", `{"model":"m","input":[` + callItem + `,` + outItem + `]}`, ""},
+	{"a result without a call", `{"model":"m","input":[` + outItem + `]}`, "No tool call found"},
+	{"a call without a result", `{"model":"m","input":[` + callItem + `]}`, "No tool output found"},
+	{"the parts of another role", `{"model":"m","input":[{"role":"assistant","content":[{"type":"input_text","text":"x"}]}]}`, "output_text"},
+	{"foreign thinking", `{"model":"m","input":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"},{"role":"user","content":"x"}]}`, "could not be verified"},
+	{"thinking alone", `{"model":"m","input":[{"role":"user","content":"x"},{"type":"reasoning","id":"rs_1","summary":[]}]}`, "required following item"},
+	{"the nested form of a tool", `{"model":"m","input":"x","tools":[{"type":"function","function":{"name":"f"}}]}`, "function"},
+	{"a strict schema that is open", `{"model":"m","input":"x","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":{"type":"object"}}}}`, "additionalProperties"},
+	{"an id of another kind", `{"model":"m","input":[{"type":"message","id":"x","role":"assistant","content":[{"type":"output_text","text":"x"}]}]}`, "begins with 'msg'"},
+}
+
+const (
+	part   = `{"role":"user","parts":[{"text":"x"}]}`
+	fcall  = `{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]}`
+	fresp  = `{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":"r"}}}]}`
+	fwrong = `{"role":"model","parts":[{"functionCall":{"name":"f"},"thoughtSignature":"AAAA"}]}`
+)
+
+var geminiCases = []strictCase{
+	{"a body", `{"contents":[` + part + `]}`, ""},
+	{"snake case", `{"contents":[` + part + `],"generation_config":{"max_output_tokens":5}}`, ""},
+	{"an unknown member", `{"contents":[` + part + `],"messages":[]}`, `Unknown name "messages"`},
+	{"an unknown member of the config", `{"contents":[` + part + `],"generationConfig":{"maxTokens":1}}`, `Unknown name "maxTokens" at 'generationConfig'`},
+	{"no contents", `{}`, "contents"},
+	{"no parts", `{"contents":[{"role":"user","parts":[]}]}`, "parts"},
+	{"another role", `{"contents":[{"role":"assistant","parts":[{"text":"x"}]}]}`, "role"},
+	{"a call and its result", `{"contents":[` + part + `,` + fcall + `,` + fresp + `]}`, ""},
+	{"a result without a call", `{"contents":[` + fresp + `]}`, "number of function response parts"},
+	{"a call without a result", `{"contents":[` + part + `,` + fcall + `,` + part + `]}`, "number of function response parts"},
+	{"a call first", `{"contents":[` + fcall + `,` + fresp + `]}`, "immediately after"},
+	{"a foreign signature", `{"contents":[` + part + `,` + fwrong + `,` + fresp + `]}`, "Corrupted thought signature"},
+	{"the text of a signature that says skip", `{"contents":[` + part + `,` + strings.Replace(fwrong, "AAAA", "skip_thought_signature_validator", 1) + `,` + fresp + `]}`, ""},
+	{"JSON Schema as parameters", `{"contents":[` + part + `],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object","additionalProperties":false}}]}]}`, "additionalProperties"},
+	{"a type that is a list", `{"contents":[` + part + `],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object","properties":{"a":{"type":["string","null"]}}}}]}]}`, "type"},
+	{"budget and level", `{"contents":[` + part + `],"generationConfig":{"thinkingConfig":{"thinkingBudget":5,"thinkingLevel":"LOW"}}}`, "only one"},
+	{"a schema without a type of answer", `{"contents":[` + part + `],"generationConfig":{"responseSchema":{"type":"OBJECT"}}}`, "responseMimeType"},
+	{"two things in a part", `{"contents":[{"role":"user","parts":[{"text":"x","inlineData":{}}]}]}`, "only one"},
+}
+
+const (
+	cuser  = `{"role":"user","content":[{"text":"x"}]}`
+	ctool  = `{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"f","input":{}}}]}`
+	cres   = `{"role":"user","content":[{"toolResult":{"toolUseId":"a","content":[{"text":"r"}]}}]}`
+	config = `"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}}]}`
+)
+
+var converseCases = []strictCase{
+	{"a body", `{"messages":[` + cuser + `]}`, ""},
+	{"an unknown member", `{"messages":[` + cuser + `],"stream":true}`, "extraneous key [stream]"},
+	{"two users in a row", `{"messages":[` + cuser + `,` + cuser + `]}`, "alternate"},
+	{"an assistant first", `{"messages":[{"role":"assistant","content":[{"text":"x"}]}]}`, "alternate"},
+	{"content that is a text", `{"messages":[{"role":"user","content":"x"}]}`, "valid list"},
+	{"an empty text", `{"messages":[{"role":"user","content":[{"text":""}]}]}`, "blank"},
+	{"a call and its result", `{"messages":[` + cuser + `,` + ctool + `,` + cres + `],` + config + `}`, ""},
+	{"calls without tools", `{"messages":[` + cuser + `,` + ctool + `,` + cres + `]}`, "toolConfig"},
+	{"a result without a call", `{"messages":[` + cres + `],` + config + `}`, "exceeds the number"},
+	{"a call without a result", `{"messages":[` + cuser + `,` + ctool + `,` + cuser + `],` + config + `}`, "Expected toolResult"},
+	{"an empty description", `{"messages":[` + cuser + `],"toolConfig":{"tools":[{"toolSpec":{"name":"f","description":"","inputSchema":{"json":{"type":"object"}}}}]}}`, "description"},
+	{"a document without a text", `{"messages":[{"role":"user","content":[{"document":{"format":"pdf","name":"a","source":{"bytes":"AAAA"}}}]}]}`, "text block"},
+	{"a document of a bad name", `{"messages":[{"role":"user","content":[{"text":"x"},{"document":{"format":"pdf","name":"a.pdf","source":{"bytes":"AAAA"}}}]}]}`, "pattern"},
+	{"an image of an unknown format", `{"messages":[{"role":"user","content":[{"image":{"format":"jpg","source":{"bytes":"AAAA"}}}]}]}`, "format"},
+	{"a foreign signature", `{"messages":[` + cuser + `,{"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"t","signature":"x"}}}]},` + cuser + `]}`, "Invalid `signature`"},
+}
+
+var cohereCases = []strictCase{
+	{"a body", `{"model":"m","messages":[` + hello + `]}`, ""},
+	{"an unknown member", `{"model":"m","messages":[` + hello + `],"top_p":0.5}`, "'top_p' is not a valid field"},
+	{"p of one", `{"model":"m","messages":[` + hello + `],"p":1}`, "p: "},
+	{"a result without a call", `{"model":"m","messages":[{"role":"tool","tool_call_id":"a","content":"r"}]}`, "not found in previous"},
+	{"a call without a result", `{"model":"m","messages":[` + hello + `,{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},` + hello + `]}`, "must be followed"},
+	{"the schema of chat", `{"model":"m","messages":[` + hello + `],"response_format":{"type":"json_schema","json_schema":{}}}`, "json_object"},
+	{"strict inside a function", `{"model":"m","messages":[` + hello + `],"tools":[{"type":"function","function":{"name":"f","strict":true}}]}`, "strict"},
+}
+
+var ollamaCases = []strictCase{
+	{"a body", `{"model":"m","messages":[` + hello + `]}`, ""},
+	{"an unknown member", `{"model":"m","messages":[` + hello + `],"top_p":0.5}`, ""},
+	{"no model", `{"messages":[` + hello + `]}`, "model is required"},
+	{"content that is a list", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`, "valid string"},
+	{"arguments that are a text", `{"model":"m","messages":[` + hello + `,{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]}`, "valid object"},
+	{"an image that is an address", `{"model":"m","messages":[{"role":"user","content":"x","images":["https://else.invalid/a.png"]}]}`, "base64"},
+	{"a result without a call", `{"model":"m","messages":[{"role":"tool","content":"r"}]}`, "no tool call"},
+}
+
+func TestTheSimulatorIsAsStrictAsTheProvider(t *testing.T) {
+	h := mustServe(t, simulator.Options{})
+	for name, cases := range map[string][]strictCase{"messages": messagesCases, "responses": responsesCases, "gemini": geminiCases,
+		"converse": converseCases, "cohere": cohereCases, "ollama": ollamaCases} {
+		g := mustTongue(t, name)
+		for _, tt := range cases {
+			t.Run(name+"/"+tt.name, func(t *testing.T) {
+				path, _ := g.request("m", say, false)
+				a := h.mustPost(path, tt.body, g.header...)
+				want := http.StatusOK
+				if tt.want != "" {
+					want = http.StatusBadRequest
+				}
+				body := a.body
+				if a.StatusCode != want || tt.want != "" && !strings.Contains(g.fault(mustObject(t, body)), tt.want) {
+					t.Errorf("%d %.400s, want %d with %q", a.StatusCode, a.body, want, tt.want)
+				}
+			})
+		}
+	}
+}
+
+func mustTongue(t *testing.T, name string) *tongue {
+	t.Helper()
+	for _, g := range tongues {
+		if g.name == name {
+			return g
+		}
+	}
+	t.Fatalf("there is no protocol %q", name)
+	return nil
+}
+
+func TestHostsRefuseWhatIsNotTheirs(t *testing.T) {
+	h := mustServe(t, simulator.Options{})
+	body := `"max_tokens":5,"messages":[` + hello + `]`
+	url := `"max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://else.invalid/a"}}]}]`
+	google := vertexPath + "google/models/m:generateContent"
+	call := `{"contents":[` + part + `,` + strings.Replace(fcall, `"name"`, `"id":"a","name"`, 1) + `,` + fresp + `]}`
+	for _, tt := range []struct {
+		name, path, body string
+		want             int
+	}{
+		{"bedrock", "/model/m/invoke", `{"anthropic_version":"bedrock-2023-05-31",` + body + `}`, 200},
+		{"bedrock with a model", "/model/m/invoke", `{"anthropic_version":"bedrock-2023-05-31","model":"m",` + body + `}`, 400},
+		{"bedrock with a stream", "/model/m/invoke", `{"anthropic_version":"bedrock-2023-05-31","stream":true,` + body + `}`, 400},
+		{"bedrock without a version", "/model/m/invoke", `{` + body + `}`, 400},
+		{"bedrock with an address", "/model/m/invoke", `{"anthropic_version":"bedrock-2023-05-31",` + url + `}`, 400},
+		{"vertex of another version", vertexPath + "anthropic/models/m:rawPredict", `{"anthropic_version":"2023-06-01",` + body + `}`, 400},
+		{"anthropic with a version", "/v1/messages", `{"model":"m","anthropic_version":"2023-06-01",` + body + `}`, 400},
+		{"anthropic with an address", "/v1/messages", `{"model":"m",` + url + `}`, 200},
+		{"an id of a call on the Gemini API", "/v1beta/models/m:generateContent", call, 200},
+		{"an id of a call on Vertex AI", google, call, 400},
+		{"labels on Vertex AI", google, `{"contents":[` + part + `],"labels":{}}`, 200},
+		{"labels on the Gemini API", "/v1beta/models/m:generateContent", `{"contents":[` + part + `],"labels":{}}`, 400},
+		{"no role on Vertex AI", google, `{"contents":[{"parts":[{"text":"x"}]}]}`, 400},
+		{"no role on the Gemini API", "/v1beta/models/m:generateContent", `{"contents":[{"parts":[{"text":"x"}]}]}`, 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if a := h.mustPost(tt.path, tt.body, "Anthropic-Version", "2023-06-01"); a.StatusCode != tt.want {
+				t.Errorf("%d %s, want %d", a.StatusCode, a.body, tt.want)
+			}
+		})
+	}
+	if a := h.mustPost("/v1/messages", `{"model":"m",`+body+`}`); a.StatusCode != 400 {
+		t.Errorf("without anthropic-version: %d", a.StatusCode)
+	}
+}
+
+func TestCountsAndEmbeddingsOfEveryProvider(t *testing.T) {
+	h := mustServe(t, simulator.Options{})
+	claude := `{"anthropic_version":"bedrock-2023-05-31","max_tokens":5,"messages":[` + hello + `]}`
+	for _, tt := range []struct{ path, body, want string }{
+		{"/v1/messages/count_tokens", `{"model":"m","messages":[` + hello + `]}`, `{"input_tokens":5}`},
+		{vertexPath + "anthropic/models/count-tokens:rawPredict", `{"model":"m","messages":[` + hello + `]}`, `{"input_tokens":5}`},
+		{"/model/m/count-tokens", `{"input":{"converse":{"messages":[` + cuser + `]}}}`, `{"inputTokens":5}`},
+		{"/model/m/count-tokens", `{"input":{"invokeModel":{"body":"` + base64.StdEncoding.EncodeToString([]byte(claude)) + `"}}}`, `{"inputTokens":5}`},
+		{"/v1beta/models/m:countTokens", `{"contents":[` + part + `]}`, `{"totalTokens":5,`},
+		{"/v1beta/models/m:embedContent", `{"content":{"parts":[{"text":"x"}]},"outputDimensionality":1}`, `{"embedding":{"values":[`},
+		{"/v1beta/models/m:batchEmbedContents", `{"requests":[{"model":"models/m","content":{"parts":[{"text":"x"}]},"outputDimensionality":1}]}`, `{"embeddings":[{"values":[`},
+		{vertexPath + "google/models/m:predict", `{"instances":[{"content":"x"}],"parameters":{"outputDimensionality":1}}`, `{"predictions":[{"embeddings":{"values":[`},
+		{"/model/m/invoke", `{"inputText":"x","dimensions":1}`, `{"embedding":[`},
+		{"/model/m/invoke", `{"texts":["x"],"input_type":"search_query","output_dimension":256}`, `{"id":"sim-`},
+		{"/v2/embed", `{"model":"m","texts":["x"],"input_type":"search_query","output_dimension":256,"embedding_types":["int8","ubinary"]}`, `{"id":"sim-`},
+		{"/v2/rerank", `{"model":"m","query":"red fox","documents":["a dog","a red fox","red"],"top_n":2}`, `{"id":"sim-`},
+		{"/api/embed", `{"model":"m","input":["x","y"],"dimensions":1}`, `{"model":"m","embeddings":[[`},
+	} {
+		a := h.mustPost(tt.path, tt.body, "Anthropic-Version", "2023-06-01")
+		mustObject(t, a.body)
+		if a.StatusCode != 200 || !strings.HasPrefix(a.body, tt.want) {
+			t.Errorf("%s: %d %.200s, want %s", tt.path, a.StatusCode, a.body, tt.want)
+		}
+	}
+	order := h.mustPost("/v2/rerank", `{"model":"m","query":"red fox","documents":["a dog","a red fox","red"],"top_n":2}`).body
+	if !strings.Contains(order, `"results":[{"index":1,"relevance_score":1.00},{"index":2,"relevance_score":0.50}]`) {
+		t.Errorf("order = %s", order)
+	}
+	if a := h.mustPost("/v2/embed", `{"model":"m","texts":["x"]}`); a.StatusCode != 400 {
+		t.Errorf("without input_type: %d", a.StatusCode)
+	}
+}
+
+func TestThinkingComesBackUnchanged(t *testing.T) {
+	h := mustServe(t, simulator.Options{})
+	q := ask{user: "x", tools: []string{"weather"}, think: true}
+	for name, next := range map[string]func(a heard) string{
+		"messages": func(a heard) string {
+			m := messagesBody(q)
+			m["model"] = "m"
+			m["messages"] = append(m["messages"].([]any), object{"role": "assistant", "content": []any{
+				object{"type": "thinking", "thinking": a.thinking, "signature": a.sign},
+				object{"type": "tool_use", "id": a.calls[0].id, "name": "weather", "input": object{}},
+			}}, object{"role": "user", "content": []any{object{"type": "tool_result", "tool_use_id": a.calls[0].id, "content": "r"}}})
+			return asJSON(m)
+		},
+		"converse": func(a heard) string {
+			m := converseBody(q)
+			m["messages"] = append(m["messages"].([]any), object{"role": "assistant", "content": []any{
+				object{"reasoningContent": object{"reasoningText": object{"text": a.thinking, "signature": a.sign}}},
+				object{"toolUse": object{"toolUseId": a.calls[0].id, "name": "weather", "input": object{}}},
+			}}, object{"role": "user", "content": []any{object{"toolResult": object{"toolUseId": a.calls[0].id, "content": []any{object{"text": "r"}}}}}})
+			return asJSON(m)
+		},
+		"responses": func(a heard) string {
+			m := responsesBody(q)
+			m["model"] = "m"
+			m["input"] = append(m["input"].([]any), object{"type": "reasoning", "id": "rs_1", "summary": []any{}, "encrypted_content": a.sign},
+				object{"type": "function_call", "call_id": a.calls[0].id, "name": "weather", "arguments": "{}"},
+				object{"type": "function_call_output", "call_id": a.calls[0].id, "output": "r"})
+			return asJSON(m)
+		},
+		"gemini": func(a heard) string {
+			m := geminiBody(q)
+			m["contents"] = append(m["contents"].([]any), object{"role": "model", "parts": []any{
+				object{"functionCall": object{"name": "weather", "args": object{}}, "thoughtSignature": a.sign}}},
+				object{"role": "user", "parts": []any{object{"functionResponse": object{"name": "weather", "response": object{"output": "r"}}}}})
+			return asJSON(m)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := mustTongue(t, name)
+			path, _ := g.request("m", q, false)
+			first := g.whole(t, h, "m", q)
+			if a := h.mustPost(path, next(first), g.header...); a.StatusCode != 200 || !strings.HasPrefix(g.understand(t, a.body).text, "echo: x") {
+				t.Errorf("unchanged: %d %.300s", a.StatusCode, a.body)
+			}
+			first.sign = first.sign[:len(first.sign)-8] + "AAAAAAAA"
+			if a := h.mustPost(path, next(first), g.header...); a.StatusCode != 400 {
+				t.Errorf("changed: %d %.300s", a.StatusCode, a.body)
+			}
+		})
+	}
+}
+
+func TestTheJudgeDecides(t *testing.T) {
+	judge := func(r *http.Request, body []byte) error {
+		if !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AK") || !strings.Contains(string(body), "Say it") {
+			return errors.New("the signature does not match")
+		}
+		return nil
+	}
+	h := mustServe(t, simulator.Options{Key: "k", Judge: judge})
+	g := mustTongue(t, "converse")
+	path, body := g.request("m", say, false)
+	for _, tt := range []struct {
+		authorization string
+		want          int
+	}{
+		{"AWS4-HMAC-SHA256 Credential=AK", 200},
+		{"AWS4-HMAC-SHA256 Credential=Other", 403},
+		{"Bearer k", 403},
+		{"Bearer wrong", 401},
+	} {
+		a := h.mustPost(path, body, "Authorization", tt.authorization)
+		if kind := a.Header.Get("X-Amzn-Errortype"); a.StatusCode != tt.want || tt.want == 403 && !strings.HasPrefix(kind, "InvalidSignatureException") {
+			t.Errorf("%s: %d %s %s, want %d", tt.authorization, a.StatusCode, kind, a.body, tt.want)
+		}
+	}
+}
+
+func TestGeminiStreamsAnArrayWithoutServerSentEvents(t *testing.T) {
+	h := mustServe(t, simulator.Options{})
+	_, body := mustTongue(t, "gemini").request("m", say, true)
+	a := h.mustPost("/v1beta/models/m:streamGenerateContent", body)
+	var whole heard
+	for _, v := range listAt(mustObject(t, `{"list":`+a.body+`}`), "list") {
+		hearGemini(&whole, v.(object))
+	}
+	if len(whole.text) != 256 || whole.stop != "STOP" || a.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("heard %+v of %.200s", whole, a.body)
+	}
+	refused := h.mustPost(vertexPath+"google/models/m:streamGenerateContent?alt=sse", `{}`)
+	if refused.StatusCode != 400 || !strings.HasPrefix(refused.body, `[{"error":`) {
+		t.Errorf("%d %s", refused.StatusCode, refused.body)
+	}
+}
+
+// The body of any request is judged, never trusted.
+func FuzzAnyBody(f *testing.F) {
+	for _, cases := range [][]strictCase{messagesCases, responsesCases, geminiCases, converseCases, cohereCases, ollamaCases} {
+		for _, tt := range cases {
+			f.Add(tt.body)
+		}
+	}
+	sim := simulator.New(simulator.Options{})
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, g := range tongues {
+			path, _ := g.request("m", say, false)
+			r, err := http.NewRequest("POST", path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Anthropic-Version", "2023-06-01")
+			w := &recorder{sink: sink{header: http.Header{}}}
+			sim.ServeHTTP(w, r)
+			if w.status != 200 && (w.status < 400 || w.status > 499) {
+				t.Errorf("%s: %d", g.name, w.status)
+			}
+		}
+	})
+}
+
+// recorder is a sink that keeps the status.
+type recorder struct {
+	sink
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) { r.status = status }
