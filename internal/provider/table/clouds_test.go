@@ -99,6 +99,7 @@ func TestConversationsHaveTheirAddresses(t *testing.T) {
 		{"azure-ai", api.Messages, "m", options{"foundry_url": "https://r.services.ai.azure.com/anthropic"}, "https://r.services.ai.azure.com/anthropic/v1/messages"},
 
 		{"cohere", api.CohereChat, "command-a", nil, "https://api.cohere.com/v2/chat"},
+		{"cohere", api.Embeddings, "embed-v4.0", nil, "https://api.cohere.com/v2/embed"},
 		{"cohere", api.Rerank, "rerank-x", nil, "https://api.cohere.com/v2/rerank"},
 		{"deepseek", api.Messages, "deepseek-chat", nil, "https://api.deepseek.com/anthropic/v1/messages"},
 		{"moonshot", api.Messages, "kimi", nil, "https://api.moonshot.cn/anthropic/v1/messages"},

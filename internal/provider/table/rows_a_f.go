@@ -289,11 +289,9 @@ func rowsAToF() []*provider.Spec {
 			ID: "cohere", Name: "Cohere",
 			BaseURL: "https://api.cohere.com",
 			Dialect: api.DialectCohere, Auth: provider.Bearer(), Env: "COHERE_API_KEY",
-			Paths: join(under("/compatibility/v1", api.Embeddings), own{
-				api.CohereChat: "/v2/chat", api.Rerank: "/v2/rerank",
-			}),
+			Paths: own{api.CohereChat: "/v2/chat", api.Embeddings: "/v2/embed", api.Rerank: "/v2/rerank"},
 			Docs:  "https://docs.cohere.com/reference",
-			Notes: []string{"Embeddings go to Cohere's own twin of the OpenAI endpoint."},
+			Notes: []string{"There is a chat-protocol twin at /compatibility/v1, reached by pass-through."},
 		},
 		{
 			ID: "cometapi", Name: "CometAPI",
