@@ -127,6 +127,8 @@ func TestThinkingIsAskedForAsTheModelKnowsIt(t *testing.T) {
 	limited.MaxTokens = ptr(int64(10000))
 	tight := enabled(5000)
 	tight.MaxTokens = ptr(int64(2000))
+	level := enabled(2000)
+	level.MaxTokens = ptr(int64(2000))
 	tiny := enabled(5000)
 	tiny.MaxTokens = ptr(int64(900))
 	with := enabled(2000)
@@ -147,6 +149,7 @@ func TestThinkingIsAskedForAsTheModelKnowsIt(t *testing.T) {
 		{"none", sonnet46, effort("none"), `,"additionalModelRequestFields":{"thinking":{"type":"disabled"}}}`},
 		{"a model that does not think", "anthropic.claude-3-5-sonnet-20241022-v2:0", effort("high"), `} | reasoning_effort dropped `},
 		{"a budget over the limit", sonnet45, tight, `,"inferenceConfig":{"maxTokens":2000},"additionalModelRequestFields":{"thinking":{"type":"enabled","budget_tokens":1999}}} | thinking adapted a budget of 1999 tokens`},
+		{"a budget at the limit", sonnet45, level, `,"inferenceConfig":{"maxTokens":2000},"additionalModelRequestFields":{"thinking":{"type":"enabled","budget_tokens":1999}}} | thinking adapted a budget of 1999 tokens`},
 		{"no room to think", sonnet45, tiny, `,"inferenceConfig":{"maxTokens":900}} | thinking dropped `},
 		{
 			"thinking forbids force and sampling", sonnet45, with,
@@ -189,6 +192,10 @@ func TestToolsAndFormsAreAskedForAsTheModelKnowsThem(t *testing.T) {
 		{"required", sonnet45, tools(llm.ToolChoice{Mode: llm.ChoiceRequired}), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}}`},
 		{"named", nova, tools(one), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"tool":{"name":"weather"}}}}`},
 		{"named, where names can't be", mistral, tools(one), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}} | tool_choice adapted any, with that tool alone`},
+		{"named among others, where names can't be", mistral, llm.Request{Tools: []llm.Tool{{Name: "other"}, weather}, ToolChoice: one}, `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}} | tool_choice adapted any, with that tool alone`},
+		{"strict, where it is taken", sonnet45, llm.Request{Tools: []llm.Tool{{Name: "f", Strict: ptr(true)}}}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}},"strict":true}}]}}`},
+		{"strict, where it is not", opus47, llm.Request{Tools: []llm.Tool{{Name: "f", Strict: ptr(true), At: "tools[0]"}}}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}}}}]}} | tools[0].strict dropped `},
+		{"a form with forms inside", sonnet45, llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: []byte(`{"oneOf":[{"type":"object"},{"type":"array","items":{"type":"object","additionalProperties":true}}]}`)}}, `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":"{\"anyOf\":[{\"additionalProperties\":false,\"type\":\"object\"},{\"type\":\"array\",\"items\":{\"additionalProperties\":false,\"type\":\"object\"}}]}"}}}}}`},
 		{"required, where nothing is", llama, tools(llm.ToolChoice{Mode: llm.ChoiceRequired}), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"auto":{}}}} | tool_choice adapted auto`},
 		{"none", sonnet45, tools(llm.ToolChoice{Mode: llm.ChoiceNone}), `}`},
 		{"names, free text and foreign tools", llama, odd, `,"toolConfig":{"tools":[{"toolSpec":{"name":"my_tool_gr__e_8bc3e5514239adad","inputSchema":{"json":{"type":"object","properties":{}}}}},{"toolSpec":{"name":"free","inputSchema":{"json":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}}}]}} | tools[2] dropped  | tools[1] adapted function with one text`},

@@ -59,7 +59,8 @@ func TestStreamsEndAsTheProviderSays(t *testing.T) {
 			for _, frame := range lines(tt.stream) {
 				tap.Event(frame)
 			}
-			if seen := tap.Seen(); (seen.Failed != "") != (tt.fault != "") || !seen.Begun || seen.Usage.Known != tt.usage {
+			finished, terminated := strings.Contains(tt.stream, "messageStop"), strings.Contains(tt.stream, "metadata")
+			if seen := tap.Seen(); seen.Finished != finished || seen.Terminated != terminated || (seen.Failed != "") != (tt.fault != "") || !seen.Begun || seen.Usage.Known != tt.usage {
 				t.Errorf("the tap saw %+v", seen)
 			}
 		})
@@ -95,6 +96,32 @@ func TestAnswersByAForcedToolBecomeText(t *testing.T) {
 	want = []llm.Choice{{Parts: []llm.Part{llm.Text{Text: "Here it is:"}}, Stop: llm.StopEnd, Said: "end_turn"}}
 	if diff := cmp.Diff(want, alone.Choices); diff != "" {
 		t.Errorf("without a call (-want +got):\n%s", diff)
+	}
+}
+
+func TestACallBesideAForcedToolIsWaitedFor(t *testing.T) {
+	const body = `{"output":{"message":{"content":[{"toolUse":{"toolUseId":"t1","name":"weather","input":{}}},{"toolUse":{"toolUseId":"t2","name":"json_response","input":{}}}]}},"stopReason":"tool_use"}`
+	r, err := converse.Dialect{}.DecodeResponse([]byte(body), &llm.Request{Format: person, Tools: []llm.Tool{weather}}, dialect.Target{Model: nova})
+	if err != nil || r.Choices[0].Stop != llm.StopTool || len(r.Choices[0].Parts) != 2 {
+		t.Errorf("read %+v, %v", r, err)
+	}
+}
+
+func TestSignaturesInPiecesAreOne(t *testing.T) {
+	for _, tt := range []struct {
+		first string
+		want  llm.Signature
+	}{
+		{"ab", llm.Signature{Vendor: llm.Amazon, Value: "abcd"}},
+		{"mg1.google.ab", llm.Signature{Vendor: llm.Google, Value: "abcd"}},
+	} {
+		r, _, _ := assembled(t, lines(`contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"t"}}}
+			contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"`+tt.first+`"}}}
+			contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"cd"}}}
+			messageStop {"stopReason":"end_turn"}`), nil, dialect.Target{Model: nova})
+		if got := r.Choices[0].Parts[0].(llm.Thinking).Signature; got != tt.want {
+			t.Errorf("signature %+v, want %+v", got, tt.want)
+		}
 	}
 }
 
@@ -179,7 +206,7 @@ func TestEveryEventIsWrittenAtOnce(t *testing.T) {
 		llm.Event{Kind: llm.EventDelta, Part: 2, Text: `{}`},
 		llm.Event{Kind: llm.EventPartEnd, Part: 2},
 		llm.Event{Kind: llm.EventPartEnd, Part: 3},
-		llm.Event{Kind: llm.EventDelta, Choice: 1, Text: "another choice"},
+		llm.Event{Kind: llm.EventPartStart, Choice: 1, Part: 4, Opened: llm.Text{Text: "another choice"}},
 		llm.Event{Kind: llm.EventFinish, Stop: llm.StopSequence, StopText: "END"},
 		llm.Event{Kind: llm.EventUsage, Usage: llm.Usage{Known: true, Input: 3, CachedInput: 4, CacheWrite1h: 5, Output: 6, Reasoning: 1}},
 		llm.Event{Kind: llm.EventEnd},
