@@ -124,6 +124,14 @@ func TestStreamedCallsOfEveryKind(t *testing.T) {
 	}
 }
 
+func TestACallThatBeginsTwiceIsTwoCalls(t *testing.T) {
+	const start = `{"type":"tool-call-start","index":0,"delta":{"message":{"tool_calls":{"id":"c","function":{"name":"clock","arguments":"{}"}}}}}`
+	events, got, _, whole := streamed(t, nil, start, start, `{"type":"message-end","delta":{"finish_reason":"TOOL_CALL"}}`)
+	if why := dialecttest.Misordered(events); why != "" || !whole || len(got.Choices[0].Parts) != 2 {
+		t.Errorf("order %q, whole %t, parts %v, want two calls in order", why, whole, got.Choices[0].Parts)
+	}
+}
+
 func TestStreamsThatFail(t *testing.T) {
 	const hi = `{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"text","text":"hi"}}}}`
 	for _, tt := range []struct {

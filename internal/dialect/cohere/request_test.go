@@ -70,6 +70,8 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		{"json beside tools", llm.Request{Tools: []llm.Tool{clock}, Format: llm.Format{Kind: llm.FormatJSON}}, `"tools":[` + clockTool + `]`, []dialect.Fate{dropped("response_format")}},
 		{"a schema beside tools is a tool", llm.Request{Tools: []llm.Tool{clock}, Format: llm.Format{Kind: llm.FormatSchema, Description: "It", Schema: schema}},
 			`"tools":[` + clockTool + `,{"type":"function","function":{"name":"json_response","description":"It","parameters":` + string(schema) + `}}],"tool_choice":"REQUIRED"`, []dialect.Fate{adapted("response_format", "forced tool")}},
+		{"a schema beside tools that are not to be called", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceNone}, Format: llm.Format{Kind: llm.FormatSchema, Description: "It", Schema: schema}},
+			`"tools":[{"type":"function","function":{"name":"json_response","description":"It","parameters":` + string(schema) + `}}],"tool_choice":"REQUIRED"`, []dialect.Fate{adapted("response_format", "forced tool")}},
 		{"the choice of none", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceNone}}, `"tools":[` + clockTool + `],"tool_choice":"NONE"`, nil},
 		{"auto is left out", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceAuto}}, `"tools":[` + clockTool + `]`, nil},
 		{"the choice of one tool offers it alone", llm.Request{Tools: []llm.Tool{weather, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"weather"}}},

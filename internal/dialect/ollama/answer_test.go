@@ -76,6 +76,19 @@ func TestCallsWithoutIDsGetTheSameWholeAndStreamed(t *testing.T) {
 	}
 }
 
+func TestWordsEndWhereACallBegins(t *testing.T) {
+	events, _, _, _ := streamed(t, nil, `{"model":"m","message":{"content":"a","tool_calls":[{"id":"c","function":{"name":"clock","arguments":{}}}]}}`+"\n"+`{"done":true}`)
+	want := []llm.Event{
+		{Kind: llm.EventStart, Model: "m"},
+		{Kind: llm.EventPartStart, Opened: llm.Text{}}, {Kind: llm.EventDelta, Text: "a"}, {Kind: llm.EventPartEnd},
+		{Kind: llm.EventPartStart, Part: 1, Opened: llm.ToolCall{ID: "c", Name: "clock"}}, {Kind: llm.EventDelta, Part: 1, Text: "{}"}, {Kind: llm.EventPartEnd, Part: 1},
+		{Kind: llm.EventFinish, Stop: llm.StopTool}, {Kind: llm.EventUsage}, {Kind: llm.EventEnd},
+	}
+	if diff := cmp.Diff(want, events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
 func TestStreamsThatFail(t *testing.T) {
 	const hi = `{"model":"m","message":{"role":"assistant","thinking":"hi"},"done":false}` + "\n"
 	for _, tt := range []struct{ name, stream, fault string }{
