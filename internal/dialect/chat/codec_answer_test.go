@@ -184,6 +184,25 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 			[]llm.Part{call("a", "f", "{}")}, llm.StopTool, true,
 		},
 		{
+			"pieces without index", lines(`{"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}}`, `{"delta":{"tool_calls":[{"function":{"arguments":"}"}}]}}`, "[DONE]"),
+			[]llm.Part{call("a", "f", "{}")}, llm.StopTool, true,
+		},
+		{
+			"a brace in a text, and another call before the end",
+			lines(`{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\\\"}"}}]}}`, `{"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}}`,
+				`{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"}"}}]}}`, "[DONE]"),
+			[]llm.Part{call("a", "f", `{"x":"\"}"}`), call("b", "g", "{}")}, llm.StopTool, true,
+		},
+		{
+			"citations of words after thinking of them anew", lines(`{"delta":{"content":"é☃"}}`, `{"delta":{"reasoning":"hm"}}`, `{"delta":{"content":"abc"}}`,
+				`{"delta":{"annotations":[{"type":"url_citation","url_citation":{"url":"u","start_index":3,"end_index":5}}]},"finish_reason":"stop"}`),
+			[]llm.Part{llm.Text{Text: "é☃"}, llm.Thinking{Text: "hm"}, llm.Text{Text: "abc", Citations: []llm.Citation{{URL: "u", Start: 1, End: 3}}}}, llm.StopEnd, true,
+		},
+		{
+			"sound after the finish reason", lines(`{"delta":{"audio":{"data":"QQ=="}},"finish_reason":"stop"}`, `{"delta":{"audio":{"data":"Qg=="}}}`, "[DONE]"),
+			[]llm.Part{llm.Media{Kind: llm.Audio, Data: "QUI="}}, llm.StopEnd, true,
+		},
+		{
 			"arguments as an object", lines(`{"delta":{"tool_calls":[{"index":0,"id":"a","type":"null","function":{"name":"f","arguments":{"x":[1]}}}]}}`, "[DONE]"),
 			[]llm.Part{call("a", "f", `{"x":[1]}`)}, llm.StopTool, true,
 		},
@@ -225,8 +244,8 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, fault, whole := decodeStream(t, tt.name, strings.NewReader(tt.stream), nil, dialect.Target{})
-			if fault != nil || whole != tt.whole || len(got.Choices) != 1 {
-				t.Fatalf("fault %v, whole %t, %d choices", fault, whole, len(got.Choices))
+			if fault != nil || whole != tt.whole || len(got.Choices) != 1 || got.ID != "a" {
+				t.Fatalf("fault %v, whole %t, %d choices, id %q", fault, whole, len(got.Choices), got.ID)
 			}
 			if diff := cmp.Diff(tt.parts, got.Choices[0].Parts, dialecttest.Same()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -235,6 +254,28 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 				t.Errorf("stop %q, want %q", got.Choices[0].Stop, tt.stop)
 			}
 		})
+	}
+}
+
+func TestNothingIsNoWholeAnswer(t *testing.T) {
+	for _, stream := range []string{"", lines(`{"id":"a","choices":[],"usage":{"prompt_tokens":1}}`), lines(`{"delta":{"content":"a"},"finish_reason":""}`)} {
+		if _, fault, whole := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.Target{}); fault != nil || whole {
+			t.Errorf("%q: fault %v, whole %t", stream, fault, whole)
+		}
+	}
+}
+
+func TestUsageIsReadWhereverItStands(t *testing.T) {
+	for _, stream := range []string{
+		lines(`{"delta":{"content":"a"},"finish_reason":"stop"}`, `{"id":"a","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}`, "[DONE]"),
+		lines(`{"delta":{"content":"a"},"finish_reason":"stop"}`, `{"id":"a","choices":[],"x_groq":{"usage":{"prompt_tokens":3,"completion_tokens":2}}}`, "[DONE]"),
+		lines(`{"delta":{"content":"a"},"finish_reason":"stop","usage":{"prompt_tokens":3,"completion_tokens":2}}`, "[DONE]"),
+		lines(`{"id":"a","usage":{"prompt_tokens":3,"completion_tokens":1},"choices":[{"delta":{"content":"a"}}]}`, `{"id":"a","usage":{"prompt_tokens":3,"completion_tokens":2},"choices":[{"delta":{},"finish_reason":"stop"}]}`, "[DONE]"),
+	} {
+		got, _, _ := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.Target{})
+		if want := (llm.Usage{Known: true, Input: 3, Output: 2}); got.Usage != want {
+			t.Errorf("%s: usage %+v, want %+v", stream, got.Usage, want)
+		}
 	}
 }
 
