@@ -191,3 +191,14 @@ var deltaHeaders = []eventstream.Header{{Name: ":event-type", Text: "contentBloc
 func appendDelta(dst []byte) []byte {
 	return eventstream.Append(dst, deltaHeaders, []byte(`{"contentBlockIndex":0,"delta":{"text":" word"},"p":"abcdefgh"}`))
 }
+
+func BenchmarkReaderOfALargeMessageInSmallReads(b *testing.B) {
+	stream := eventstream.Append(nil, nil, bytes.Repeat([]byte("x"), 1<<20))
+	b.SetBytes(int64(len(stream)))
+	for b.Loop() {
+		r := eventstream.NewReader(&cuts{rest: stream, sizes: []int{16}}, 0)
+		if _, err := r.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

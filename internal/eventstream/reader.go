@@ -163,6 +163,9 @@ func (r *Reader) makeRoom() {
 	if size > keptBuffer && r.small > smallReads {
 		size = keptBuffer
 	}
+	if size == len(r.buf) && r.start == 0 {
+		return // there is room, and a copy for each small read would add up
+	}
 	to := r.buf
 	if size != len(r.buf) {
 		to = make([]byte, size)

@@ -189,7 +189,7 @@ func images(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
 		return dst, errNoImages
 	}
 	if why := withheld(v); why != "" {
-		return dst, apierr.New(apierr.Invalid, "the provider withheld the images: %.200s", why).WithParam("prompt").WithCode("content_policy_violation")
+		return dst, apierr.New(apierr.Invalid, "the provider withheld the images: %.200s", why).WithParam("prompt")
 	}
 	list, _ := v.Get("images")
 	artifacts, old := v.Get("artifacts")
