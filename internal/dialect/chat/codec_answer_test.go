@@ -228,7 +228,7 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 			[]llm.Part{llm.Text{Text: "a"}}, llm.StopEnd, true,
 		},
 		{
-			"sources of the whole answer", lines(`{"id":"a","citations":["https://u"],"choices":[{"delta":{"content":"a"},"message":{"content":"a"},"finish_reason":"stop"}]}`),
+			"sources of the whole answer", lines(`{"id":"a","citations":["https://u"],"choices":[{"delta":{"content":"a"},"message":{"content":"the whole: a"},"finish_reason":"stop"}]}`),
 			[]llm.Part{llm.Text{Text: "a", Citations: []llm.Citation{{URL: "https://u"}}}}, llm.StopEnd, true,
 		},
 		{"an answer that breaks off", lines(`{"delta":{"content":"a"}}`), []llm.Part{llm.Text{Text: "a"}}, "", false},
