@@ -31,16 +31,7 @@ func embedRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 	b.Name("model")
 	b.String(to.Model)
 	input.write(&b)
-	if !sent(&d, "input_type") {
-		b.Name("input_type")
-		b.String(input.usualType())
-	}
-	if !sent(&d, "embedding_types") {
-		b.Name("embedding_types")
-		b.Open('[')
-		b.String(encodingOf(&d))
-		b.Close(']')
-	}
+	writeTypes(&b, &d, input)
 	for key, v := range d.Members() {
 		if v.IsNull() {
 			continue
@@ -59,6 +50,21 @@ func embedRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 	}
 	b.Close('}')
 	return b.Bytes(), fates.List(), nil
+}
+
+// writeTypes writes what the vectors are for and their form, which Cohere must
+// be told and clients of the chat dialect don't tell.
+func writeTypes(b *jsonedit.Builder, d *jsonedit.Doc, in *inputs) {
+	if !sent(d, "input_type") {
+		b.Name("input_type")
+		b.String(in.usualType())
+	}
+	if !sent(d, "embedding_types") {
+		b.Name("embedding_types")
+		b.Open('[')
+		b.String(encodingOf(d))
+		b.Close(']')
+	}
 }
 
 // sent reports whether a parameter is there and not null.
@@ -255,16 +261,19 @@ func embedResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
 	b.Close(']')
 	b.Name("model")
 	b.String(to.Model)
-	tokens := tokensOf(v)
 	b.Name("usage")
 	b.Open('{')
-	b.Name("prompt_tokens")
-	b.Int(tokens)
-	b.Name("total_tokens")
-	b.Int(tokens)
+	writeTokens(&b, tokensOf(v))
 	b.Close('}')
 	b.Close('}')
 	return b.Bytes(), nil
+}
+
+func writeTokens(b *jsonedit.Builder, n int64) {
+	b.Name("prompt_tokens")
+	b.Int(n)
+	b.Name("total_tokens")
+	b.Int(n)
 }
 
 // vectorsOf finds the vectors: under the type that was wanted, else the first,

@@ -177,27 +177,34 @@ func (e *encoder) resultBlocks(t *llm.ToolResult) error {
 		e.String("document")
 		e.Name("document")
 		e.Open('{')
-		if isMedia {
-			text, err := e.documentText(&m)
-			if err != nil {
-				return err
-			}
-			appendData(&e.Builder, &m, text)
-		} else {
-			text, _ := p.(llm.Text)
-			e.uncached(text.Cache)
-			words := text.Text
-			if first {
-				words = told(t, words)
-			}
-			e.Name("data")
-			e.String(words)
+		if err := e.piece(t, p, first); err != nil {
+			return err
 		}
 		first = false
 		e.Close('}')
 		e.Close('}')
 	}
 	e.Close(']')
+	return nil
+}
+
+// piece writes the data of a document that is a piece of a result.
+func (e *encoder) piece(t *llm.ToolResult, p llm.Part, first bool) error {
+	if m, ok := p.(llm.Media); ok {
+		text, err := e.documentText(&m)
+		if err == nil {
+			appendData(&e.Builder, &m, text)
+		}
+		return err
+	}
+	text, _ := p.(llm.Text)
+	e.uncached(text.Cache)
+	e.Name("data")
+	if first {
+		e.String(told(t, text.Text))
+	} else {
+		e.String(text.Text)
+	}
 	return nil
 }
 

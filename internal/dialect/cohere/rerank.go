@@ -20,22 +20,12 @@ func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 	if err := d.Scan(body); err != nil {
 		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
 	}
-	query, _ := d.Find("query")
-	documents, _ := d.Find("documents")
-	switch {
-	case query.Kind() != jsonedit.String:
-		return dst, nil, dialect.Invalid("query", dialect.CodeMissing, "must be a string")
-	case documents.Kind() != jsonedit.Array:
-		return dst, nil, dialect.Invalid("documents", dialect.CodeMissing, "must be a list")
-	}
 	fates := dialect.FatesOf(&llm.Request{})
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("model")
 	b.String(to.Model)
-	b.Name("query")
-	b.Raw(query.Raw())
-	if err := writeDocuments(&b, documents, rankFields(&d)); err != nil {
+	if err := writeQuestion(&b, &d); err != nil {
 		return dst, nil, err
 	}
 	for key, v := range d.Members() {
@@ -55,6 +45,21 @@ func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 	}
 	b.Close('}')
 	return b.Bytes(), fates.List(), nil
+}
+
+// writeQuestion writes the query and what is to be ranked.
+func writeQuestion(b *jsonedit.Builder, d *jsonedit.Doc) error {
+	query, _ := d.Find("query")
+	documents, _ := d.Find("documents")
+	switch {
+	case query.Kind() != jsonedit.String:
+		return dialect.Invalid("query", dialect.CodeMissing, "must be a string")
+	case documents.Kind() != jsonedit.Array:
+		return dialect.Invalid("documents", dialect.CodeMissing, "must be a list")
+	}
+	b.Name("query")
+	b.Raw(query.Raw())
+	return writeDocuments(b, documents, rankFields(d))
 }
 
 // rankFields are the names of the members by which documents are ranked.
@@ -225,10 +230,7 @@ func writeUnits(b *jsonedit.Builder, v jsonedit.Value) {
 		b.Int(count(billed, "search_units"))
 	}
 	if n := tokensOf(v); n > 0 {
-		b.Name("prompt_tokens")
-		b.Int(n)
-		b.Name("total_tokens")
-		b.Int(n)
+		writeTokens(b, n)
 	}
 	b.Close('}')
 }

@@ -54,9 +54,13 @@ func (d *decoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if t, ok := v.Get("type"); ok {
 		kind, _ = t.TextBytes()
 	}
+	return d.event(dst, string(kind), v)
+}
+
+func (d *decoder) event(dst []llm.Event, kind string, v jsonedit.Value) []llm.Event {
 	delta, _ := v.Get("delta")
 	message, _ := delta.Get("message")
-	switch string(kind) {
+	switch kind {
 	case "content-delta":
 		return d.contentDelta(dst, v, message)
 	case "tool-call-delta":

@@ -122,15 +122,19 @@ func embedResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
 	b.Name("model")
 	b.String(at(text(v, "model"), to.Model))
 	tokens, _ := v.Get("prompt_eval_count")
+	writeUsage(&b, count(tokens))
+	b.Close('}')
+	return b.Bytes(), nil
+}
+
+func writeUsage(b *jsonedit.Builder, tokens int64) {
 	b.Name("usage")
 	b.Open('{')
 	b.Name("prompt_tokens")
-	b.Int(count(tokens))
+	b.Int(tokens)
 	b.Name("total_tokens")
-	b.Int(count(tokens))
+	b.Int(tokens)
 	b.Close('}')
-	b.Close('}')
-	return b.Bytes(), nil
 }
 
 func wantsBase64(asked []byte) bool {

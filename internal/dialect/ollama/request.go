@@ -142,12 +142,7 @@ func (e *encoder) options() {
 	number("seed", r.Seed)
 	if len(r.Stop) > 0 {
 		written["stop"] = true
-		b.Name("stop")
-		b.Open('[')
-		for _, s := range r.Stop {
-			b.String(s)
-		}
-		b.Close(']')
+		writeStops(&b, r.Stop)
 	}
 	ownOptions(&b, r, written)
 	b.Close('}')
@@ -155,6 +150,15 @@ func (e *encoder) options() {
 		e.Name("options")
 		e.Raw(b.Bytes())
 	}
+}
+
+func writeStops(b *jsonedit.Builder, list []string) {
+	b.Name("stop")
+	b.Open('[')
+	for _, s := range list {
+		b.String(s)
+	}
+	b.Close(']')
 }
 
 // ownOptions writes what clients sent in Ollama's words. What is written
