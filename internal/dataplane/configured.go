@@ -161,6 +161,8 @@ func (x *exchange) options(leaf *config.Config) map[string]string {
 	o := maps.Clone(map[string]string(leaf.Options))
 	d := x.deployment(leaf)
 	for name, value := range map[string]string{
+		"cloud_b_service_account_json": leaf.ServiceAccount.Reveal(),
+
 		"resource_name": leaf.ResourceName,
 		"deployment_id": d.DeploymentID,
 		"api_version":   d.APIVersion,

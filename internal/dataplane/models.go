@@ -138,6 +138,11 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]listed, er
 	if err != nil {
 		return nil, err
 	}
+	if t.Auth.By != "" && p.Engine.Signer != nil {
+		if err := p.Engine.Signer.Sign(ctx, t, req, nil); err != nil {
+			return nil, err
+		}
+	}
 	res, err := p.Engine.Client.Do(req, t.Guarded)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"modelgate/api"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
@@ -154,6 +155,15 @@ func contains(list []string, s string) bool {
 		}
 	}
 	return false
+}
+
+// Cleaner is what a codec offers whose dialect carries signatures of other
+// vendors, for bodies that go to a provider as the client wrote them. It is
+// optional.
+type Cleaner interface {
+	// Clean returns the edits that take out of a body what only the models of
+	// other vendors understand; mostly none.
+	Clean(body *jsonedit.Doc) []jsonedit.Edit
 }
 
 // Former is what a dialect offers whose providers have forms of their own for

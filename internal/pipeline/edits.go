@@ -12,6 +12,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 )
@@ -121,6 +122,9 @@ func (l *Leaf) hosted(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []
 			list = append(list, jsonedit.Edit{Name: name, Value: []byte(shape.Set[name])})
 		}
 	}
+	if cleaner, ok := l.Codecs[w.lang].(dialect.Cleaner); ok && w.codec == nil {
+		list = append(list, cleaner.Clean(doc)...)
+	}
 	if w.lang == api.DialectMessages {
 		list = append(list, l.betas(x, w, doc, h)...)
 	}
@@ -152,6 +156,11 @@ const (
 func (l *Leaf) betas(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	if v, ok := doc.Find(betaField); ok {
+		if flags, ok := v.Text(); ok {
+			for flag := range strings.SplitSeq(flags, ",") {
+				addFlag(h, strings.TrimSpace(flag))
+			}
+		}
 		for flag := range v.Elements() {
 			if name, ok := flag.Text(); ok {
 				addFlag(h, name)

@@ -38,17 +38,11 @@ func (b binary) Next() (sse.Event, error) {
 	if err != nil {
 		return sse.Event{}, err
 	}
-	typ, ok := m.Header(":event-type")
-	if !ok {
-		if typ, ok = m.Header(":exception-type"); !ok {
-			typ, _ = m.Header(":error-code")
-		}
-	}
-	data := m.Payload
+	data := m.Data()
 	if data == nil {
-		data = []byte{}
+		data = []byte{} // nil would be a comment
 	}
-	return sse.Event{Raw: m.Raw, Type: []byte(typ), Data: data}, nil
+	return sse.Event{Raw: m.Raw, Type: []byte(m.Type()), Data: data}, nil
 }
 
 // wrapped takes the events of another protocol out of the binary messages in

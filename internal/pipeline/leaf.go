@@ -201,10 +201,10 @@ func (l *Leaf) call(x *Exchange, spoken *wire) (call provider.Call, err error) {
 		Path:       x.Path,
 		Query:      x.Query,
 		EmptyQuery: x.EmptyQuery,
-		Model:      l.Target.Named(x.Sent),
+		Model:      x.Sent,
 	}
-	if spoken.translates() {
-		call.Query = "" // it belongs to the client's protocol
+	if _, elsewhere := l.Target.Shapes[spoken.op]; spoken.translates() || elsewhere {
+		call.Query = "" // it belongs to the client's protocol, at its own vendor
 	}
 	call.Header, err = l.header(x, spoken)
 	return call, err

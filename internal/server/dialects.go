@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/ollama"
+	"modelgate/internal/dialect/oracle"
 	"modelgate/internal/dialect/responses"
 )
 
@@ -33,5 +34,6 @@ func codecs() map[api.Dialect]dialect.ProviderCodec {
 		api.DialectConverse:  converse.Dialect{},
 		api.DialectCohere:    cohere.Dialect{},
 		api.DialectOllama:    ollama.Dialect{},
+		api.DialectOracle:    oracle.Dialect{},
 	}
 }

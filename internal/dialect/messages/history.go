@@ -8,12 +8,12 @@ import (
 	"modelgate/internal/llm"
 )
 
-// ForeignThinking returns the edit that takes out of a request what models of
+// Clean returns the edit that takes out of a request what models of
 // other vendors thought: clients send back what they were given, and this
 // vendor refuses thinking that its models did not sign. It is for bodies that
 // are sent as they came. Most hold nothing of the kind and need no edit, which
 // costs a search.
-func ForeignThinking(body *jsonedit.Doc) []jsonedit.Edit {
+func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
 	if !maybeForeign(body.Bytes()) {
 		return nil
 	}

@@ -23,7 +23,7 @@ func TestThinkingOfOtherVendorsLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {
 			if err := d.Scan([]byte(tt.body)); err != nil {
 				t.Fatal(err)
 			}
-			edits, got := messages.ForeignThinking(&d), ""
+			edits, got := messages.Dialect{}.Clean(&d), ""
 			if len(edits) > 0 {
 				got = string(d.Apply(nil, edits...))
 			}

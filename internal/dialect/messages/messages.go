@@ -23,6 +23,7 @@ type Dialect struct{}
 var (
 	_ dialect.Client        = Dialect{}
 	_ dialect.ProviderCodec = Dialect{}
+	_ dialect.Cleaner       = Dialect{}
 )
 
 const (
