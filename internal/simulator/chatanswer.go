@@ -31,12 +31,7 @@ func (x *exchange) compose(q *chatRequest) chatAnswer {
 
 func (x *exchange) say(q *chatRequest) chatAnswer {
 	if fixed := x.scripted(q); fixed != nil {
-		a := chatAnswer{finish: "stop", refused: x.plan.refusal}
-		for range q.n {
-			a.texts = append(a.texts, fixed)
-			a.tokens += tokensOf(textLen(fixed))
-		}
-		return a
+		return x.sayFixed(q, fixed)
 	}
 	if calls, legacy := q.wantedCalls(x.plan.calls); len(calls) > 0 {
 		return x.callAnswer(q, calls, legacy)
@@ -69,6 +64,16 @@ func (x *exchange) say(q *chatRequest) chatAnswer {
 	for _, end := range ends {
 		a.texts = append(a.texts, x.text[from:end:end])
 		from = end
+	}
+	return a
+}
+
+// sayFixed says one text in every choice.
+func (x *exchange) sayFixed(q *chatRequest, text []byte) chatAnswer {
+	a := chatAnswer{finish: "stop", refused: x.plan.refusal}
+	for range q.n {
+		a.texts = append(a.texts, text)
+		a.tokens += tokensOf(textLen(text))
 	}
 	return a
 }

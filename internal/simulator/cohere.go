@@ -275,7 +275,11 @@ func (x *exchange) embedCohere(m map[string]any, named bool) {
 		x.refuse(statusOf, c.wrong)
 		return
 	}
-	inputs := rawInputs(list)
+	x.replyTyped(rawInputs(list), size, types)
+}
+
+// replyTyped answers with the vectors of the inputs in each of the types.
+func (x *exchange) replyTyped(inputs []input, size int, types []string) {
 	x.bill(sumTokens(inputs))
 	x.out = appendAll(x.out[:0], `{"id":"sim-`, x.idText(), `","response_type":"embeddings_by_type","embeddings":{`)
 	for i, name := range types {

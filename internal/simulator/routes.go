@@ -55,24 +55,29 @@ func newRoutes() routes {
 			{get, "/files/"}:               {answerFile, nil},
 			{http.MethodDelete, "/files/"}: {answerFileDelete, nil},
 		},
-		ending: []ending{
-			{"/anthropic/v1/messages", service{answerMessages, &messagesSpeech}},
-			{"/anthropic/v1/messages/count_tokens", service{answerMessagesCount, &messagesSpeech}},
-			{":generateContent", service{answerGemini, &geminiSpeech}},
-			{":streamGenerateContent", service{answerGemini, &geminiSpeech}},
-			{":countTokens", service{answerGeminiCount, &geminiSpeech}},
-			{":embedContent", service{answerGeminiEmbed, &geminiSpeech}},
-			{":batchEmbedContents", service{answerGeminiBatch, &geminiSpeech}},
-			{":predict", service{answerVertexPredict, &geminiSpeech}},
-			{"/count-tokens:rawPredict", service{answerVertexCount, &messagesSpeech}},
-			{":rawPredict", service{answerVertexMessages, &messagesSpeech}},
-			{":streamRawPredict", service{answerVertexMessages, &messagesSpeech}},
-			{"/converse", service{answerConverse, &converseSpeech}},
-			{"/converse-stream", service{answerConverse, &converseSpeech}},
-			{"/invoke", service{answerInvoke, &invokeSpeech}},
-			{"/invoke-with-response-stream", service{answerInvoke, &invokeSpeech}},
-			{"/count-tokens", service{answerBedrockCount, &converseSpeech}},
-		},
+		ending: endings(),
+	}
+}
+
+// endings are the addresses of what is not found by its whole path.
+func endings() []ending {
+	return []ending{
+		{"/anthropic/v1/messages", service{answerMessages, &messagesSpeech}},
+		{"/anthropic/v1/messages/count_tokens", service{answerMessagesCount, &messagesSpeech}},
+		{":generateContent", service{answerGemini, &geminiSpeech}},
+		{":streamGenerateContent", service{answerGemini, &geminiSpeech}},
+		{":countTokens", service{answerGeminiCount, &geminiSpeech}},
+		{":embedContent", service{answerGeminiEmbed, &geminiSpeech}},
+		{":batchEmbedContents", service{answerGeminiBatch, &geminiSpeech}},
+		{":predict", service{answerVertexPredict, &geminiSpeech}},
+		{"/count-tokens:rawPredict", service{answerVertexCount, &messagesSpeech}},
+		{":rawPredict", service{answerVertexMessages, &messagesSpeech}},
+		{":streamRawPredict", service{answerVertexMessages, &messagesSpeech}},
+		{"/converse", service{answerConverse, &converseSpeech}},
+		{"/converse-stream", service{answerConverse, &converseSpeech}},
+		{"/invoke", service{answerInvoke, &invokeSpeech}},
+		{"/invoke-with-response-stream", service{answerInvoke, &invokeSpeech}},
+		{"/count-tokens", service{answerBedrockCount, &converseSpeech}},
 	}
 }
 
@@ -99,8 +104,8 @@ func (rs *routes) find(method, path string) service {
 	return service{answerEcho, nil}
 }
 
-// fits tells whether a path is one of the ending's: what begins with a slash
-// and is no address of messages follows a model.
+// fits tells whether a path is one of the ending's. Bedrock's begin with the
+// model, and what follows a colon follows one.
 func (e *ending) fits(path string) bool {
 	if !strings.HasSuffix(path, e.suffix) {
 		return false
