@@ -145,7 +145,7 @@ func TestArgumentsInPieces(t *testing.T) {
 
 func TestSourcesAreCountedInCharacters(t *testing.T) {
 	res := mustStream(t, nil, flash2, candidate(`{"text":"Zürich ist schön."}`, ""),
-		candidate(`{"text":""}`, `,"finishReason":"STOP","groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.example","title":"A"}}],"groundingSupports":[{"segment":{"startIndex":8,"endIndex":11,"text":"ist"},"groundingChunkIndices":[0,7]}]}`))
+		candidate(`{"text":""}`, `,"finishReason":"STOP","groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.example","title":"A"}}],"groundingSupports":[{"segment":{"startIndex":8,"endIndex":11,"text":"ist"},"groundingChunkIndices":[0,1,-1]}]}`))
 	got := res.Choices[0].Parts[0].(llm.Text).Citations
 	want := []llm.Citation{{URL: "https://a.example", Title: "A", Text: "ist", Start: 7, End: 10}}
 	if diff := cmp.Diff(want, got, dialecttest.Same()); diff != "" {
@@ -220,9 +220,9 @@ func TestAStreamForClients(t *testing.T) {
 		{Kind: llm.EventPartStart, Opened: llm.ToolCall{ID: "1", Name: "f"}},
 		{Kind: llm.EventPartStart, Part: 1, Opened: llm.ToolCall{ID: "2", Name: "g"}},
 		{Kind: llm.EventDelta, Part: 1, Text: `{"b"`},
-		{Kind: llm.EventDelta, Text: `{"a":1}`},
 		{Kind: llm.EventDelta, Part: 1, Text: `:2}`},
 		{Kind: llm.EventPartEnd, Part: 1},
+		{Kind: llm.EventDelta, Text: `{"a":1}`},
 		{Kind: llm.EventPartEnd},
 		{Kind: llm.EventPartStart, Part: 2, Opened: llm.Text{}},
 		{Kind: llm.EventDelta, Part: 2, Text: "x"},
@@ -274,5 +274,56 @@ func TestErrorsOfProvidersOfOtherDialects(t *testing.T) {
 	want := `{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED","source":"provider"},"provider":"google"}`
 	if got := string(gemini.Dialect{}.ProviderError(nil, []byte(list), "google", 429)); got != want {
 		t.Errorf("ProviderError of a list = %s, want %s", got, want)
+	}
+}
+
+func TestTextAfterASignatureIsAPartOfItsOwn(t *testing.T) {
+	res := mustStream(t, nil, flash3, candidate(`{"text":"a"}`, ""), candidate(`{"text":"b","thoughtSignature":"cw=="},{"text":"c"}`, `,"finishReason":"STOP"`))
+	want := []llm.Part{llm.Text{Text: "ab", Signature: llm.Signature{Vendor: llm.Google, Value: "cw=="}}, llm.Text{Text: "c"}}
+	if diff := cmp.Diff(want, res.Choices[0].Parts); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
+	}
+}
+
+func TestUsageIsToldOnceItGrows(t *testing.T) {
+	dec := gemini.Dialect{}.NewDecoder(nil, flash2)
+	var told []llm.Usage
+	for _, usage := range []string{
+		`"promptTokenCount":9,"cachedContentTokenCount":4,"promptTokensDetails":[{"modality":"AUDIO","tokenCount":5}],"cacheTokensDetails":[{"modality":"AUDIO","tokenCount":3}]`,
+		`"promptTokenCount":9`, `"promptTokenCount":9,"candidatesTokenCount":2,"thoughtsTokenCount":1`, `"candidatesTokenCount":1,"trafficType":"ON_DEMAND"`, `"toolUsePromptTokenCount":10`,
+	} {
+		for _, e := range dec.Decode(nil, sse.Event{Data: []byte(`{"usageMetadata":{` + usage + `}}`)}) {
+			if e.Kind == llm.EventUsage {
+				told = append(told, e.Usage)
+			}
+		}
+	}
+	want := []llm.Usage{
+		{Known: true, Input: 3, CachedInput: 4, InputAudio: 2},
+		{Known: true, Input: 3, CachedInput: 4, InputAudio: 2, Output: 2, Reasoning: 1},
+		{Known: true, Input: 13, CachedInput: 4, InputAudio: 2, Output: 2, Reasoning: 1},
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+}
+
+func TestSignaturesOfMediaAreGivenOn(t *testing.T) {
+	const parts = `{"text":"t","thought":true},{"inlineData":{"mimeType":"image/png","data":"AAAA"},"thoughtSignature":"cw=="}`
+	res, err := gemini.Dialect{}.DecodeResponse([]byte(candidate(parts, `,"finishReason":"STOP"`)), nil, flash3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := gemini.Dialect{}.NewEncoder(dialect.Reply{})
+	var stream []byte
+	for _, e := range dialect.Replay(nil, res) {
+		stream = enc.Encode(stream, &e)
+	}
+	want := list(mustJSON(t, "["+parts+"]"))
+	if diff := cmp.Diff(want, partsOf(t, gemini.Dialect{}.EncodeResponse(nil, res, dialect.Reply{}))); diff != "" {
+		t.Errorf("whole (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(append(want, map[string]any{"text": ""}), streamedParts(t, stream)); diff != "" {
+		t.Errorf("streamed (-want +got):\n%s", diff)
 	}
 }

@@ -296,3 +296,62 @@ func TestOlderModelsGetAPartOfOpenAPI(t *testing.T) {
 		})
 	}
 }
+
+func TestContentsComeBackAsTheyWere(t *testing.T) {
+	for _, parts := range []string{
+		`{"text":"a","thought":true,"thoughtSignature":"cw=="},{"text":"b","thought":true,"thoughtSignature":"dA=="},{"text":"c"}`,
+		`{"functionCall":{"name":"f","args":{}}},{"functionResponse":{"name":"f","response":{"output":"{\"a\":1}"}}}`,
+		`{"functionCall":{"name":"f","args":{}}},{"functionResponse":{"name":"f","response":{"error":"{\"a\":1}"}}}`,
+		`{"functionCall":{"name":"f","args":{}}},{"functionResponse":{"name":"f","response":{"error":{"a":1}}}}`,
+		`{"functionCall":{"id":"x","name":"f","args":{}},"thoughtSignature":"cw=="},{"functionResponse":{"id":"x","name":"f","response":{"output":"","error":""},"willContinue":true,"parts":[{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}}`,
+		`{"fileData":{"mimeType":"video/mp4","fileUri":"gs://a/b"},"videoMetadata":{"fps":2},"mediaResolution":{"level":"MEDIA_RESOLUTION_ULTRA_HIGH"}}`,
+		`{"fileData":{"mimeType":"image/png","fileUri":"gs://a/b"},"mediaResolution":{"level":"MEDIA_RESOLUTION_LOW"}}`,
+		`{"inlineData":{"mimeType":"image/png","data":"AAAA"},"thought":true}`,
+		`{"executableCode":{"language":"PYTHON","code":"1"},"thoughtSignature":"cw=="},{"codeExecutionResult":{"outcome":"OUTCOME_OK"}}`,
+	} {
+		body := `{"contents":[{"role":"model","parts":[` + parts + `]}]}`
+		r, err := gemini.Dialect{}.DecodeRequest([]byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", parts, err)
+			continue
+		}
+		got, fates, err := gemini.Dialect{}.EncodeRequest(nil, r, flash3)
+		if err != nil || fates != nil {
+			t.Errorf("%s: %v, fates %v", parts, err, fates)
+		}
+		if diff := cmp.Diff(mustJSON(t, body), mustJSON(t, string(got))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", parts, diff)
+		}
+	}
+}
+
+func TestParametersOfThisDialectComeBackAsTheyWere(t *testing.T) {
+	for _, body := range []string{
+		`{"contents":[],"cachedContent":"c","modelArmorConfig":{"a_b":1},"labels":{"A b":"C"},"serviceTier":"standard","safetySettings":[{"category":"X"}],"somethingNew":{"a":1}}`,
+		`{"contents":[],"generationConfig":{"responseMimeType":"text/x.enum","responseJsonSchema":{"type":"string","enum":["a"]},"imageConfig":{"aspectRatio":"1:1"},"mediaResolution":"M","routingConfig":{}}}`,
+		`{"contents":[],"generationConfig":{"responseMimeType":"text/plain","responseModalities":["TEXT","IMAGE"],"speechConfig":{"voiceConfig":{"prebuiltVoiceConfig":{"voiceName":"Kore"}}}}}`,
+		`{"contents":[],"generationConfig":{"speechConfig":{"languageCode":"de","voiceConfig":{"prebuiltVoiceConfig":{"voiceName":"Kore"}}},"thinkingConfig":{"includeThoughts":true,"thinkingLevel":"HIGH","future":1}}}`,
+		`{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingBudget":-1}}}`,
+		`{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`,
+		`{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingBudget":7,"includeThoughts":false}}}`,
+		`{"contents":[],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED","allowedFunctionNames":["f"],"streamFunctionCallArguments":true},"retrievalConfig":{"latLng":{}},"includeServerSideToolInvocations":true}}`,
+		`{"contents":[],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}}`,
+		`{"contents":[],"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}}`,
+		`{"contents":[],"toolConfig":{"functionCallingConfig":{"streamFunctionCallArguments":true}}}`,
+		`{"contents":[],"tools":[{"googleSearch":{}},{"googleMaps":{"enableWidget":true}},{"fileSearch":{"topK":1}},{"functionDeclarations":[{"name":"f","description":"d","response":{"type":"OBJECT"},"behavior":"BLOCKING","parameters":{"type":"OBJECT","maxProperties":"3"}}]}]}`,
+		`{"systemInstruction":{"parts":[{"text":"a"},{"text":"b"}]},"contents":[{"role":"user","parts":[{"text":"a"}],"future":1},{"role":"user","parts":[{"text":""}]}]}`,
+	} {
+		r, err := gemini.Dialect{}.DecodeRequest([]byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		got, fates, err := gemini.Dialect{}.EncodeRequest(nil, r, flash2)
+		if err != nil || fates != nil {
+			t.Errorf("%s: %v, fates %v", body, err, fates)
+		}
+		if diff := cmp.Diff(mustJSON(t, body), mustJSON(t, string(got))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", body, diff)
+		}
+	}
+}
