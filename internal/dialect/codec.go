@@ -127,11 +127,15 @@ func (f *Fates) AdaptNamed(name, note string) { f.add(name, Adapted, note) }
 // not carried, but for those that carried names.
 func (f *Fates) DropExtra(carried ...string) {
 	for _, m := range f.r.Extra {
-		if !contains(carried, m.Name) {
+		if !contains(carried, m.Name) && idle[m.Name] != string(m.Value) {
 			f.add(m.Name, Dropped, "")
 		}
 	}
 }
+
+// idle are parameters whose value asks for what every target does that does not
+// know them: nothing is lost with these.
+var idle = map[string]string{"store": "false", "background": "false"}
 
 // List returns what was gathered, nil when every parameter is carried as it is.
 func (f *Fates) List() []Fate { return f.list }
