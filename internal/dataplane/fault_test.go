@@ -91,7 +91,7 @@ var faults = map[string]struct {
 	"smuggle":          {"smuggle", whole, whole},
 	"early-hints":      {"early-hints", whole, streamed},
 	"trailers":         {"trailers", whole, streamed},
-	"content-type":     {"content-type=text/plain", whole.noUsage(), streamed.noUsage()},
+	"content-type":     {"content-type=text/plain", whole, failed(502, "upstream_unreadable")},
 	"set-cookie":       {"set-cookie", whole, streamed},
 	"header":           {"header=X-Further:yes", whole, streamed},
 

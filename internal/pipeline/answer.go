@@ -79,7 +79,7 @@ func (l *Leaf) unified(w watch, x *Exchange, spoken *wire, out *Response) (*Resp
 		return l.stream(w, x, spoken, out, l.frames(kind, spoken, src))
 	case kind == "text/html":
 		return nil, l.unreadable("an HTML page")
-	case isJSON(kind):
+	case isJSON(kind), spoken.translates(), spoken.lang != "": // a conversation is JSON, whatever it claims to be
 		return l.whole(x, spoken, out, body)
 	}
 	w.eventCame()
