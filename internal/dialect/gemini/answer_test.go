@@ -270,7 +270,7 @@ func TestErrorsOfProvidersOfOtherDialects(t *testing.T) {
 			t.Errorf("ProviderError(%s) = %s, want %s", body, got, want)
 		}
 	}
-	list := `[{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED"}}]`
+	list := `[{"error":{"source":"elsewhere","code":429,"message":"no","status":"RESOURCE_EXHAUSTED"}}]`
 	want := `{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED","source":"provider"},"provider":"google"}`
 	if got := string(gemini.Dialect{}.ProviderError(nil, []byte(list), "google", 429)); got != want {
 		t.Errorf("ProviderError of a list = %s, want %s", got, want)
@@ -325,5 +325,25 @@ func TestSignaturesOfMediaAreGivenOn(t *testing.T) {
 	}
 	if diff := cmp.Diff(append(want, map[string]any{"text": ""}), streamedParts(t, stream)); diff != "" {
 		t.Errorf("streamed (-want +got):\n%s", diff)
+	}
+}
+
+func TestTapWaitsForEachChoiceAndForContent(t *testing.T) {
+	tap := gemini.Dialect{}.NewTap(api.Generate)
+	for _, step := range []struct {
+		data            string
+		begun, finished bool
+	}{
+		{`{"candidates":[{"content":{"parts":[{"text":"","thought":true,"thoughtSignature":"cw=="}]},"index":1}]}`, false, false},
+		{`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}`, true, false},
+		{`{"candidates":[{"index":1,"finishReason":"MAX_TOKENS"}]}`, true, true},
+	} {
+		tap.Event(sse.Event{Data: []byte(step.data)})
+		if seen := tap.Seen(); seen.Begun != step.begun || seen.Finished != step.finished {
+			t.Errorf("after %s: begun %t, finished %t", step.data, seen.Begun, seen.Finished)
+		}
+	}
+	if seen := tap.Seen(); seen.Finish != "STOP" {
+		t.Errorf("finish = %q, want that of the first choice", seen.Finish)
 	}
 }

@@ -200,7 +200,7 @@ func label(s string, most int) string {
 func (w *writer) extra(m llm.Member) {
 	name := camelText(m.Name)
 	if w.own {
-		if !strings.Contains(name, ".") {
+		if !strings.HasPrefix(name, config) && !strings.HasPrefix(name, toolConfig) {
 			w.b.Key(name)
 			w.b.Raw(m.Value)
 		}
@@ -250,7 +250,8 @@ func (w *writer) nested(prefix string) {
 		return
 	}
 	for _, m := range w.r.Extra {
-		if name, ok := strings.CutPrefix(m.Name, prefix); ok && !strings.Contains(name, ".") {
+		inner := prefix == toolConfig && strings.HasPrefix(m.Name, calling)
+		if name, ok := strings.CutPrefix(m.Name, prefix); ok && !inner {
 			w.b.Key(name)
 			w.b.Raw(m.Value)
 		}
