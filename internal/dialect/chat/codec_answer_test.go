@@ -94,6 +94,77 @@ func TestUsageComesWhenItIsAskedFor(t *testing.T) {
 	}
 }
 
+func TestStrictStreamsHideWhatIsBeyondTheDialect(t *testing.T) {
+	beyond := []string{"Hm.", "sig", "dark", "server_tool_use", "content_blocks", "reasoning_content", `"gs"`, "tool_use\"", "cache_read_input_tokens"}
+	yes := true
+	asked := &llm.Request{IncludeUsage: &yes}
+	strict := streamOf(thoughtful(), dialect.Reply{Strict: true, Request: asked})
+	open := streamOf(thoughtful(), dialect.Reply{Request: asked})
+	for _, word := range beyond {
+		if strings.Contains(strict, word) {
+			t.Errorf("strictly, the stream holds %q:\n%s", word, strict)
+		}
+		if !strings.Contains(open, word) {
+			t.Errorf("the stream does not hold %q:\n%s", word, open)
+		}
+	}
+	for _, stream := range []string{strict, open} {
+		if !strings.Contains(stream, `"function":{"arguments":"{}"}`) {
+			t.Errorf("the call has no arguments that can be parsed:\n%s", stream)
+		}
+		for line := range strings.Lines(stream) {
+			if strings.Contains(line, `"delta":`) && !strings.Contains(line, `"usage":null`) {
+				t.Errorf("a chunk says nothing of usage: %s", line)
+			}
+		}
+	}
+}
+
+func TestCallsEndInToolCallsWhateverTheProviderSays(t *testing.T) {
+	r := thoughtful()
+	r.Choices[0].Stop = llm.StopEnd
+	if stream := streamOf(r, dialect.Reply{Strict: true}); !strings.Contains(stream, `"finish_reason":"tool_calls"`) {
+		t.Errorf("the stream does not end in tool_calls:\n%s", stream)
+	}
+}
+
+func TestSignaturesInPiecesAreMarkedOnce(t *testing.T) {
+	piece := func(s string) *llm.Event {
+		return &llm.Event{Kind: llm.EventDelta, Signature: llm.Signature{Vendor: llm.OpenAI, Value: s}}
+	}
+	e := chat.Dialect{}.NewEncoder(dialect.Reply{})
+	var stream []byte
+	for _, ev := range []*llm.Event{
+		{Kind: llm.EventStart, ID: "a"}, {Kind: llm.EventPartStart, Opened: llm.Thinking{}}, piece("one"), piece("two"),
+		{Kind: llm.EventPartEnd}, {Kind: llm.EventFinish, Stop: llm.StopEnd}, {Kind: llm.EventEnd},
+	} {
+		stream = e.Encode(stream, ev)
+	}
+	got, _, _ := decodeStream(t, "pieces", strings.NewReader(string(stream)), nil, dialect.Target{})
+	want := []llm.Part{llm.Thinking{Signature: llm.Signature{Vendor: llm.OpenAI, Value: "onetwo"}}}
+	if diff := cmp.Diff(want, got.Choices[0].Parts); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, stream)
+	}
+}
+
+func TestCitationsApplyToTheirPlaceInTheWhole(t *testing.T) {
+	r := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{
+		llm.Text{Text: "é☃", Citations: []llm.Citation{{URL: "u", Start: 0, End: 1}}}, llm.Thinking{Text: "hm"},
+		llm.Text{Text: "abc", Citations: []llm.Citation{{URL: "v", Start: 1, End: 2}}},
+	}, Stop: llm.StopEnd}}}
+	body := chat.Dialect{}.EncodeResponse(nil, r, dialect.Reply{})
+	if got := dig(t, body, "choices", 0, "message", "annotations", 1, "url_citation", "start_index"); got != 3.0 {
+		t.Errorf("the second citation begins at %v, want 3: %s", got, body)
+	}
+	back, err := chat.Dialect{}.DecodeResponse(body, nil, dialect.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r.Choices[0].Parts, back.Choices[0].Parts, dialecttest.Same()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestImagesSurviveStrictness(t *testing.T) {
 	r := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{llm.Media{Kind: llm.Image, Type: "image/png", Data: "AAAA"}}, Stop: llm.StopEnd}}}
 	body := chat.Dialect{}.EncodeResponse(nil, r, dialect.Reply{Strict: true})

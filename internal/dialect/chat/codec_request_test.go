@@ -3,6 +3,8 @@ package chat_test
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -200,8 +202,8 @@ func TestMistralGetsIdsOfItsForm(t *testing.T) {
 	}
 	first, _ := dig(t, body, "messages", 2, "tool_calls", 0, "id").(string)
 	second, _ := dig(t, body, "messages", 2, "tool_calls", 1, "id").(string)
-	if len(first) != 9 || len(second) != 9 || first == second {
-		t.Errorf("ids %q and %q, want two of nine characters", first, second)
+	if form := regexp.MustCompile(`^[a-zA-Z0-9]{9}$`); !form.MatchString(first) || !form.MatchString(second) || first == second {
+		t.Errorf("ids %q and %q, want two of nine letters and digits", first, second)
 	}
 	if got := dig(t, body, "messages", 3, "tool_call_id"); got != first {
 		t.Errorf("the result is for %v, want %q", got, first)
@@ -314,6 +316,56 @@ func TestForeignParametersAreTold(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, fates); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.provider, diff)
+		}
+	}
+}
+
+func TestRequestsMeanWhatTheirSpellingsMean(t *testing.T) {
+	const user = `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"URL"}}]}]`
+	for _, tt := range []struct {
+		name, body string
+		got        func(*llm.Request) any
+		want       any
+	}{
+		{"the newer limit wins", `{"max_completion_tokens":5,"max_tokens":9,"messages":[]}`, func(r *llm.Request) any { return *r.MaxTokens }, int64(5)},
+		{"any is required", `{"tool_choice":"any","messages":[]}`, func(r *llm.Request) any { return r.ToolChoice.Mode }, llm.ChoiceRequired},
+		{"a schema without wrapper", `{"response_format":{"type":"json_schema","json_schema":{"type":"object"}},"messages":[]}`, func(r *llm.Request) any { return string(r.Format.Schema) }, `{"type":"object"}`},
+		{"a document in an image's place", strings.Replace("{"+user+"}", "URL", "data:application/pdf;base64,AAAA", 1), kindOfFirst, llm.Document},
+		{"a film by its address", strings.Replace("{"+user+"}", "URL", "https://a/b.mp4?x=1", 1), kindOfFirst, llm.Video},
+		{"an address that does not tell", strings.Replace("{"+user+"}", "URL", "https://a/b", 1), kindOfFirst, llm.Image},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := chat.Dialect{}.DecodeRequest([]byte(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := tt.got(r); got != tt.want {
+				t.Errorf("%s means %v, want %v", tt.body, got, tt.want)
+			}
+		})
+	}
+}
+
+func kindOfFirst(r *llm.Request) any { return r.Messages[0].Parts[0].(llm.Media).Kind }
+
+func TestDevelopersAreSystemToAllButTheVendor(t *testing.T) {
+	r := &llm.Request{
+		Dialect: "responses", Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled},
+		Messages: []llm.Message{{Role: llm.Developer, Parts: []llm.Part{llm.Text{Text: "x"}}}},
+	}
+	for _, tt := range []struct{ provider, model, role, effort string }{
+		{"openai", "gpt-5.2", "developer", "none"},
+		{"x-ai", "grok-4", "system", "none"},
+	} {
+		body, _, err := chat.Dialect{}.EncodeRequest(nil, r, dialect.Target{Provider: tt.provider, Model: tt.model})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := dig(t, body, "messages", 0, "role"); got != tt.role {
+			t.Errorf("%s: role %v, want %s", tt.provider, got, tt.role)
+		}
+		if got := dig(t, body, "reasoning_effort"); got != tt.effort {
+			t.Errorf("%s: effort %v, want %s", tt.provider, got, tt.effort)
 		}
 	}
 }
