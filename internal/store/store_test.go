@@ -19,14 +19,24 @@ import (
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/store"
+	"modelgate/internal/store/storetest"
 )
 
 func TestAKeyIsReadAsItWasCreated(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) { readAsCreated(t, open) })
+}
+
+func TestAFileMayBeNamedInAnyWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b?#%", "modelgate.db")
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	db := mustOpen(t, path)
+	readAsCreated(t, func() *store.DB { return mustOpen(t, path) })
+}
+
+func readAsCreated(t *testing.T, open func() *store.DB) {
+	t.Helper()
+	db := open()
 	full := sampleKey("ci")
 	full.Scopes = []access.Scope{access.ScopeCompletions, access.ScopeModels}
 	full.Providers = []string{"openai", "@main"}
@@ -42,28 +52,34 @@ func TestAKeyIsReadAsItWasCreated(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, mustKeys(t, mustOpen(t, path))); diff != "" {
+	if diff := cmp.Diff(want, mustKeys(t, open())); diff != "" {
 		t.Errorf("Keys() after opening again (-want +got):\n%s", diff)
 	}
 }
 
 func TestEveryChangeRaisesTheRevision(t *testing.T) {
-	db := mustOpen(t, filepath.Join(t.TempDir(), "modelgate.db"))
-	k := sampleKey("ci")
-	mustRevision(t, db, 0)
-	mustCreate(t, db, k)
-	mustRevision(t, db, 1)
-	if err := db.RevokeKey(t.Context(), k.ID); err != nil {
-		t.Fatal(err)
-	}
-	mustRevision(t, db, 2)
-	if got := mustKeys(t, db)[0].Status; got != store.KeyRevoked {
-		t.Errorf("status after RevokeKey() = %q, want %q", got, store.KeyRevoked)
-	}
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		k := sampleKey("ci")
+		mustRevision(t, db, 0)
+		mustCreate(t, db, k)
+		mustRevision(t, db, 1)
+		if err := db.RevokeKey(t.Context(), k.ID); err != nil {
+			t.Fatal(err)
+		}
+		mustRevision(t, db, 2)
+		if got := mustKeys(t, db)[0].Status; got != store.KeyRevoked {
+			t.Errorf("status after RevokeKey() = %q, want %q", got, store.KeyRevoked)
+		}
+	})
 }
 
 func TestARefusedChangeLeavesTheRevision(t *testing.T) {
-	db := mustOpen(t, filepath.Join(t.TempDir(), "modelgate.db"))
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) { refusedChanges(t, open()) })
+}
+
+func refusedChanges(t *testing.T, db *store.DB) {
+	t.Helper()
 	k := sampleKey("ci")
 	mustCreate(t, db, k)
 	sameID := sampleKey("other")
@@ -141,33 +157,34 @@ func TestAMaskShowsTheEndOfALongKeyOnly(t *testing.T) {
 	}
 }
 
-// TestProcessesShareAFile opens the same new file many times at once, as a
-// server and commands beside it do.
-func TestProcessesShareAFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "modelgate.db")
-	const processes, each = 6, 5
-	var wg sync.WaitGroup
-	for p := range processes {
-		wg.Go(func() {
-			db, err := store.Open(t.Context(), "file:"+path, store.Options{})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer db.Close()
-			for i := range each {
-				if err := db.CreateKey(t.Context(), sampleKey(fmt.Sprint(p, i))); err != nil {
+// TestProcessesShareADatabase opens the same new database many times at once,
+// as a server and commands beside it do.
+func TestProcessesShareADatabase(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		const processes, each = 6, 5
+		var wg sync.WaitGroup
+		for p := range processes {
+			wg.Go(func() {
+				db, err := store.Open(t.Context(), dsn, store.Options{Connections: 2})
+				if err != nil {
 					t.Error(err)
+					return
 				}
-			}
-		})
-	}
-	wg.Wait()
-	db := mustOpen(t, path)
-	mustRevision(t, db, processes*each)
-	if got := len(mustKeys(t, db)); got != processes*each {
-		t.Errorf("%d keys, want %d", got, processes*each)
-	}
+				defer db.Close()
+				for i := range each {
+					if err := db.CreateKey(t.Context(), sampleKey(fmt.Sprint(p, i))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		db := storetest.Open(t, dsn)
+		mustRevision(t, db, processes*each)
+		if got := len(mustKeys(t, db)); got != processes*each {
+			t.Errorf("%d keys, want %d", got, processes*each)
+		}
+	})
 }
 
 func TestTheFileIsItsOwnersAlone(t *testing.T) {

@@ -1,0 +1,301 @@
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Server is a PostgreSQL server of the tests' own, with its data in a temporary
+// folder. It is for one goroutine.
+type Server struct {
+	Dir  string // holds all of it; the server's user owns it
+	Port int
+
+	bin      string // folder of the programs
+	as       *syscall.Credential
+	settings []string // name=value
+	run      *exec.Cmd
+	ended    chan struct{} // closed when run has ended
+	reaper   *os.File      // its closing ends the server and removes Dir
+}
+
+// NewServer starts a server that the test alone uses. Settings are further lines
+// of its configuration, as name=value. It ends with the test.
+func NewServer(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s, err := prepare(settings)
+	if err != nil {
+		t.Fatalf("a PostgreSQL server for tests: %v", err)
+	}
+	t.Cleanup(func() {
+		s.Stop()
+		s.reaper.Close()
+	})
+	s.Start(t)
+	return s
+}
+
+// DSN returns the address of the server's first database.
+func (s *Server) DSN() string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=prefer", s.Port)
+}
+
+// Start starts a server that was stopped, at the same port.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	if err := s.start(); err != nil {
+		t.Fatalf("starting PostgreSQL: %v", err)
+	}
+}
+
+// Stop kills the server as a crash would and waits for its end.
+func (s *Server) Stop() {
+	if s.run == nil {
+		return
+	}
+	s.run.Process.Signal(syscall.SIGQUIT) // at once, clients are told nothing more
+	<-s.ended
+	s.run = nil
+}
+
+// Write puts a file into the server's folder, readable for it alone, and returns
+// its path.
+func (s *Server) Write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(s.Dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s.as != nil {
+		if err := os.Chown(path, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// prepare makes the data folder of a server that is not running.
+func prepare(settings []string) (*Server, error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, settings: settings}
+	if s.as, err = unprivileged(); err != nil {
+		return nil, err
+	}
+	// Not testing's folder: that is closed to the server's user.
+	if s.Dir, err = os.MkdirTemp("", "modelgate-postgres-"); err != nil {
+		return nil, err
+	}
+	if s.as != nil {
+		if err := os.Chown(s.Dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.reap(); err != nil {
+		return nil, err
+	}
+	made := s.command("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	if out, err := made.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return s, nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
+
+// command is one of PostgreSQL's programs, run by its user.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(s.bin, name), args...)
+	c.Dir = s.Dir
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	c.Env = append(os.Environ(), "LC_ALL=C", "HOME="+s.Dir)
+	return c
+}
+
+// reap starts what cleans up after the test's process, however that ends: it
+// waits for the end of its input.
+func (s *Server) reap() error {
+	const script = `
+		read _
+		pid=$(head -n 1 data/postmaster.pid 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null
+		n=0
+		while [ -e data/postmaster.pid ] && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done
+		rm -rf "$PWD"`
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	c := exec.Command("/bin/sh", "-c", script)
+	c.Dir, c.Stdin = s.Dir, read
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true} // Ctrl-C is not for it
+	if err := c.Start(); err != nil {
+		return err
+	}
+	go c.Wait()
+	s.reaper = write
+	return nil
+}
+
+// start starts the server and waits until it answers.
+func (s *Server) start() error {
+	for try := 0; ; try++ {
+		if s.Port == 0 || try > 0 {
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			s.Port = port
+		}
+		err := s.startAt()
+		if err == nil || try == 4 { // another program may have taken the port
+			return err
+		}
+	}
+}
+
+func (s *Server) startAt() error {
+	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200"}
+	for _, setting := range s.settings {
+		args = append(args, "-c", setting)
+	}
+	log, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	run := s.command("postgres", args...)
+	run.Stdout, run.Stderr = log, log
+	if err := run.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); run.Wait() }()
+	s.run, s.ended = run, ended
+	if err := s.answers(); err != nil {
+		s.Stop()
+		text, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return nil
+}
+
+// answers waits for the server to take connections.
+func (s *Server) answers() error {
+	db, err := sql.Open("pgx", s.DSN())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	pause := time.NewTicker(10 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return errors.New("the server ended")
+		case <-pause.C:
+		}
+		err := db.PingContext(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// unprivileged is whom root runs the server as, which refuses to run as root.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.Atoi(nobody.Uid)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.Atoi(nobody.Gid)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// remedy is what to do where there is no server to be had.
+const remedy = "install it (apt-get install --no-install-recommends postgresql-15), or name a server in TEST_POSTGRES as postgres://user:password@host:5432/database, with the right to make databases"
+
+// programs returns the folder of the newest installed PostgreSQL, and installs
+// Debian's where that is possible.
+func programs() (string, error) {
+	if bin := installed(); bin != "" {
+		return bin, nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
+		return "", errors.New("no PostgreSQL is installed; " + remedy)
+	}
+	install := func() ([]byte, error) {
+		c := exec.Command("apt-get", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", "postgresql-15")
+		c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		return c.CombinedOutput()
+	}
+	out, err := install()
+	if err != nil {
+		exec.Command("apt-get", "update").Run()
+		out, err = install()
+	}
+	if bin := installed(); bin != "" {
+		return bin, nil
+	}
+	return "", fmt.Errorf("PostgreSQL can't be installed (%v: %s); %s", err, last(out), remedy)
+}
+
+// installed returns the folder with initdb and postgres of the highest version.
+func installed() string {
+	best, newest := "", -1
+	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if path, err := exec.LookPath("initdb"); err == nil {
+		folders = append(folders, filepath.Dir(path))
+	}
+	for _, bin := range folders {
+		if _, err := os.Stat(filepath.Join(bin, "postgres")); err != nil {
+			continue
+		}
+		if v, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin))); v > newest {
+			best, newest = bin, v
+		}
+	}
+	return best
+}
+
+// last returns the last line of an output.
+func last(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}

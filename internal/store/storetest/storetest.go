@@ -1,0 +1,103 @@
+// Package storetest runs the tests of what is stored on both databases.
+//
+// [Run] gives a test a new, empty SQLite file and then a new, empty PostgreSQL
+// database: of the server that TEST_POSTGRES names, else of a private one that
+// is started from installed programs, which it installs where it may. It never
+// leaves a database out: what can't be had fails the test and says what to
+// install. A server of a test's own, to be stopped and started, is [NewServer]'s.
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"modelgate/internal/store"
+)
+
+// Run runs f as a subtest on each database. Every call of open opens the same
+// database once more, as another process would; it is closed with the test.
+func Run(t *testing.T, f func(t *testing.T, open func() *store.DB)) {
+	t.Helper()
+	Addresses(t, func(t *testing.T, dsn string) {
+		f(t, func() *store.DB { return Open(t, dsn) })
+	})
+}
+
+// Addresses is [Run] for tests that open the database themselves: dsn is for
+// [store.Open].
+func Addresses(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { f(t, "file:"+filepath.Join(t.TempDir(), "modelgate.db")) })
+	t.Run("postgres", func(t *testing.T) { f(t, Postgres(t)) })
+}
+
+// Open opens the database at dsn until the test ends.
+func Open(t testing.TB, dsn string) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), dsn, store.Options{Connections: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// Postgres returns the address of a new, empty PostgreSQL database. It is
+// dropped with the test.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	if given := os.Getenv("TEST_POSTGRES"); given != "" {
+		return newDatabase(t, given)
+	}
+	s, err := shared()
+	if err != nil {
+		t.Fatalf("a PostgreSQL server for tests: %v", err)
+	}
+	return newDatabase(t, s.DSN())
+}
+
+// shared is the one server of a test binary. It ends with the process.
+var shared = sync.OnceValues(func() (*Server, error) {
+	s, err := prepare(nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.start()
+})
+
+// newDatabase makes a database on the server at dsn.
+func newDatabase(t testing.TB, dsn string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal("TEST_POSTGRES is no postgres:// address")
+	}
+	name := "modelgate_test_" + rand.Text()
+	mustExec(t, dsn, `CREATE DATABASE "`+name+`"`)
+	t.Cleanup(func() { mustExec(t, dsn, `DROP DATABASE IF EXISTS "`+name+`" WITH (FORCE)`) })
+	u.Path = "/" + name
+	return u.String()
+}
+
+func mustExec(t testing.TB, dsn, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
