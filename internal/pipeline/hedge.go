@@ -178,6 +178,7 @@ func (x *Exchange) fork() *Exchange {
 		Entry:      &entry,
 		Identity:   x.Identity,
 		Client:     x.Client,
+		Dialect:    x.Dialect,
 		Operation:  x.Operation,
 		Method:     x.Method,
 		Path:       x.Path,
