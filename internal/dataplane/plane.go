@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -231,7 +230,7 @@ func (p *Plane) end(r *http.Request, x *exchange) {
 	e.Total = time.Since(e.Time)
 	e.Upstream = x.Waited
 	e.Decisions = x.Decisions
-	e.Params = slices.Concat(x.Notes, x.Params)
+	e.Params = x.Told()
 	if x.upload != nil {
 		e.RequestBytes, e.Model = x.upload.seen()
 	}

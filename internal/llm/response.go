@@ -88,10 +88,20 @@ type Event struct {
 	Extra []Member
 }
 
-// Fault is an error that a provider reports inside a stream.
+// Fault is an error inside a stream: one that a provider reports, or the
+// gateway's own.
 type Fault struct {
+	Gateway bool   // the gateway made it
 	Type    string // in the provider's words
 	Code    string
 	Message string
 	Raw     json.RawMessage
+}
+
+// Source says whose error it is: gateway or provider.
+func (f *Fault) Source() string {
+	if f.Gateway {
+		return "gateway"
+	}
+	return "provider"
 }

@@ -295,8 +295,23 @@ func (l *Leaf) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffe
 	return buf, nil
 }
 
+// maxParams is how much of what became of parameters is told, in bytes: clients
+// and proxies refuse long headers, and a request may have any number of them.
+const maxParams = 4 << 10
+
 // ParamsHeader joins what became of settings and parameters for
 // x-gateway-params.
-func (x *Exchange) ParamsHeader() string {
-	return strings.Join(slices.Concat(x.Notes, x.Params), ", ")
+func (x *Exchange) ParamsHeader() string { return strings.Join(x.Told(), ", ") }
+
+// Told returns what became of settings and parameters, each as an item of a
+// structured header field. What does not fit is counted in the last.
+func (x *Exchange) Told() []string {
+	list := slices.Concat(x.Notes, x.Params)
+	size := 0
+	for i, item := range list {
+		if size += len(item); size > maxParams {
+			return append(list[:i], "more;count="+strconv.Itoa(len(list)-i))
+		}
+	}
+	return list
 }

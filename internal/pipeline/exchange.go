@@ -166,7 +166,7 @@ func (r *Response) Broken(dst []byte, client dialect.Client, e *apierr.Error) []
 	if r.translation == nil {
 		return client.ErrorEvent(dst, e)
 	}
-	return r.translation.broken(dst, &llm.Fault{Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
+	return r.translation.broken(dst, &llm.Fault{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
 }
 
 // Close lets go of the connection and of the buffers behind the response.

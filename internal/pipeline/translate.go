@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"io"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 	"modelgate/internal/sse"
@@ -160,6 +162,9 @@ func (l *Leaf) translated(x *Exchange, w *wire, out *Response, body []byte) erro
 	if w.form != nil {
 		encoded, err := w.form.Response(nil, body, x.Doc.Bytes(), w.to)
 		if err != nil {
+			if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider refused inside a success
+				return e
+			}
 			return l.unreadable("a body that is not its " + string(x.Operation) + " answer").WithCause(err)
 		}
 		out.setBytes(encoded)

@@ -293,7 +293,7 @@ func (e *encoder) fault(dst []byte, f *llm.Fault) []byte {
 	} else {
 		w.String(f.Code)
 	}
-	w.textMember("source", "provider")
+	w.textMember("source", f.Source())
 	w.Close('}')
 	w.textMember("provider", e.to.Provider)
 	w.Close('}')

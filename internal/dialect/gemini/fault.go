@@ -198,7 +198,7 @@ func appendFault(dst []byte, f *llm.Fault) []byte {
 	b.Name("details")
 	b.Open('[')
 	b.Close(']')
-	text(&b, "source", "provider")
+	text(&b, "source", f.Source())
 	b.Close('}')
 	b.Close('}')
 	return append(b.Bytes(), "\r\n\r\n"...)

@@ -134,7 +134,7 @@ func (e *encoder) failed(dst []byte, f *llm.Fault) []byte {
 	b := jsonedit.Append(dst)
 	openFailure(&b, faultWord(f), message)
 	b.Name("source")
-	b.String("provider")
+	b.String(f.Source())
 	b.Close('}')
 	b.Name("provider")
 	b.String(e.to.Provider)
