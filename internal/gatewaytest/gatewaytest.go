@@ -48,6 +48,8 @@ type Options struct {
 	Simulator simulator.Options
 	// Managed are provider entries beside @simulator.
 	Managed []snapshot.Managed
+	// Specs are rows beside those of the provider table, or in their place.
+	Specs []*provider.Spec
 	// Reach is how the gateway reaches providers.
 	Reach upstream.Options
 	// NoKey starts without the bootstrap key, as a first start does.
@@ -104,6 +106,7 @@ func New(t testing.TB, o Options) *Gateway {
 			Provider: "openai-compatible",
 			Settings: provider.Settings{Key: secret.New(SimulatorKey), CustomHost: g.Upstream},
 		}}, o.Managed...),
+		Specs:    o.Specs,
 		Upstream: o.Reach,
 	}
 	if !o.NoKey {

@@ -52,7 +52,13 @@ func (s *Server) publish(ctx context.Context, set *settings.Settings) error {
 	}
 	in := input(set)
 	in.Revision, in.Keys = revision, keys
-	in.Providers = append(in.Providers, s.Managed...)
+	for _, m := range s.Managed {
+		if m.Workspace == "" {
+			m.Workspace = store.DefaultWorkspace
+		}
+		in.Providers = append(in.Providers, m)
+	}
+	in.Specs = append(in.Specs, s.Specs...)
 	snap, err := snapshot.Build(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Config, err)
@@ -81,11 +87,10 @@ func input(set *settings.Settings) snapshot.Input {
 	in := snapshot.Input{
 		Specs:          table.All(),
 		Providers:      managed(set),
-		Configs:        make(map[string]string, len(set.Configs)),
 		HeaderPrefixes: headerPrefixes(set),
 	}
 	for _, c := range set.Configs {
-		in.Configs[c.Slug] = string(c.Config)
+		in.Configs = append(in.Configs, snapshot.Config{Workspace: store.DefaultWorkspace, Slug: c.Slug, Text: string(c.Config)})
 	}
 	for _, p := range set.Prices {
 		input, _ := catalog.PerMillion(p.Input) // settings has judged them
@@ -143,10 +148,11 @@ func managed(set *settings.Settings) []snapshot.Managed {
 	for i := range set.Providers {
 		p := &set.Providers[i]
 		list[i] = snapshot.Managed{
-			Slug:     p.Slug,
-			Provider: p.Provider,
-			Settings: provider.Settings{Key: p.Key(), CustomHost: p.CustomHost, Options: p.Options},
-			Models:   p.Models,
+			Workspace: store.DefaultWorkspace,
+			Slug:      p.Slug,
+			Provider:  p.Provider,
+			Settings:  provider.Settings{Key: p.Key(), CustomHost: p.CustomHost, Options: p.Options},
+			Models:    p.Models,
 		}
 	}
 	return list

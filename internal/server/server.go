@@ -31,6 +31,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
@@ -53,8 +54,12 @@ type Options struct {
 	TrustedHosts  []string // beside those of the settings
 	TrustLoopback bool     // custom hosts may be on this machine: demo and development
 
-	// Managed are provider entries beside those of the settings.
+	// Managed are provider entries beside those of the settings. Those without a
+	// workspace belong to the first one.
 	Managed []snapshot.Managed
+	// Specs are rows beside those of the provider table. One with the id of a
+	// row stands in its place.
+	Specs []*provider.Spec
 
 	// Upstream is how providers are reached, below what the settings and the
 	// fields above say.
@@ -264,7 +269,7 @@ func (s *Server) ownHosts() []string {
 func (s *Server) FirstKey() secret.String { return s.firstKey }
 
 // Providers returns the number of managed providers.
-func (s *Server) Providers() int { return len(s.holder.Load().Slugs()) }
+func (s *Server) Providers() int { return s.holder.Load().Providers() }
 
 // Addr returns the address of the API, and AdminAddr that of metrics and
 // health, nil when there is none.
