@@ -23,9 +23,9 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	}
 	saved := !strings.HasPrefix(text, "{")
 	if saved {
-		stored, ok := x.snap.Config(text)
+		stored, ok := x.snap.Config(x.Identity.Workspace, text)
 		if !ok {
-			return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; save it under configs in modelgate.yaml, or send the config itself as a JSON object", text).
+			return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; save it first, or send the config itself as a JSON object", text).
 				WithParam("x-gateway-config").WithCode("unknown_config")
 		}
 		text = stored
@@ -68,7 +68,7 @@ func keepsHost(leaf *config.Config) error {
 // of what it is compiled from; what is remembered of its targets is not kept
 // apart for that, only for whom the request chooses.
 func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
-	key := treeKey{text: text, timeout: x.want.timeout, forward: strings.Join(x.want.forward, ","), customHost: x.want.customHost}
+	key := treeKey{text: text, workspace: x.Identity.Workspace, timeout: x.want.timeout, forward: strings.Join(x.want.forward, ","), customHost: x.want.customHost}
 	if x.want.strict != nil {
 		key.strict, key.isSet = *x.want.strict, true
 	}
@@ -91,7 +91,7 @@ func (p *Plane) compiled(x *exchange, key treeKey) (*pipeline.Tree, error) {
 	if err != nil {
 		return nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 	}
-	t := p.compiler.Compile(x.want.over(root), pipeline.Key(root)+" "+key.customHost+" "+key.chosen)
+	t := p.compiler.Compile(x.want.over(root), pipeline.Key(root)+" "+key.workspace+" "+key.customHost+" "+key.chosen)
 	p.trees.put(key, t)
 	return t, nil
 }

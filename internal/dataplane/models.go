@@ -86,7 +86,8 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange) modelList {
 	errs := make([]error, len(slugs))
 	var wg sync.WaitGroup
 	for i, slug := range slugs {
-		wg.Go(func() { lists[i], errs[i] = p.modelsOf(ctx, x.snap, slug) })
+		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
+		wg.Go(func() { lists[i], errs[i] = p.modelsOf(ctx, entry) })
 	}
 	wg.Wait()
 
@@ -96,9 +97,9 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange) modelList {
 			list.Failed = append(list.Failed, "@"+slug)
 			continue
 		}
-		t, _ := x.snap.Managed(slug)
+		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
 		for _, m := range lists[i] {
-			list.Data = append(list.Data, model{ID: "@" + slug + "/" + m.id, Object: "model", Created: m.created, OwnedBy: t.ID, Slug: slug})
+			list.Data = append(list.Data, model{ID: "@" + slug + "/" + m.id, Object: "model", Created: m.created, OwnedBy: entry.Provider, Slug: slug})
 		}
 	}
 	list.Total = len(list.Data)
@@ -106,23 +107,25 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange) modelList {
 }
 
 func (x *exchange) allowedSlugs() []string {
-	return slices.DeleteFunc(slices.Clone(x.snap.Slugs()), func(slug string) bool {
-		t, _ := x.snap.Managed(slug)
-		return !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(t.ID)
+	workspace := x.Identity.Workspace
+	return slices.DeleteFunc(slices.Clone(x.snap.Slugs(workspace)), func(slug string) bool {
+		entry, _ := x.snap.Managed(workspace, slug)
+		allowed := x.Identity.AllowsProvider(slug) || x.Identity.AllowsProvider(entry.Provider)
+		return !allowed || entry.Usable(x.entry.Time) != nil
 	})
 }
 
 // modelsOf returns a managed provider's models: those its entry lists, else
 // what the provider itself answers.
-func (p *Plane) modelsOf(ctx context.Context, snap *snapshot.Snapshot, slug string) ([]listed, error) {
-	if ids, ok := snap.Models(slug); ok {
+func (p *Plane) modelsOf(ctx context.Context, entry *snapshot.Entry) ([]listed, error) {
+	if ids, ok := entry.Models(); ok {
 		list := make([]listed, len(ids))
 		for i, id := range ids {
 			list[i].id = id
 		}
 		return list, nil
 	}
-	t, _ := snap.Managed(slug)
+	t := entry.Target
 	if list, ok := p.models.fresh(t); ok {
 		return list, nil
 	}

@@ -96,20 +96,23 @@ func forbidden(name string) error {
 // managed returns the managed provider with this slug. Its stored credential
 // belongs to its own address: a request can't send it elsewhere.
 func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
-	t, ok := x.snap.Managed(slug)
+	entry, ok := x.snap.Managed(x.Identity.Workspace, slug)
 	if !ok {
-		return nil, apierr.New(apierr.NotFound, "there is no provider entry with the slug %.60q; entries stand under providers in modelgate.yaml, and GET /v1/models shows those of this key", slug).
+		return nil, apierr.New(apierr.NotFound, "there is no provider entry with the slug %.60q; GET /v1/models shows those of this key", slug).
 			WithParam("x-gateway-provider").WithCode("unknown_slug")
 	}
-	if !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(t.ID) {
+	if !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(entry.Provider) {
 		return nil, forbidden("@" + slug)
+	}
+	if err := entry.Usable(x.entry.Time); err != nil {
+		return nil, err
 	}
 	if c.customHost != "" {
 		return nil, apierr.New(apierr.Invalid,
 			"the provider entry @%s keeps its own address, since its stored credential belongs there; name a provider id with your own credential to use a custom host", slug).
 			WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 	}
-	return t, nil
+	return entry.Target, nil
 }
 
 // own returns the target of a row with the caller's own credential.

@@ -19,6 +19,7 @@ const (
 // the headers that apply on top of its root.
 type treeKey struct {
 	text       string
+	workspace  string // whose names the text means
 	timeout    time.Duration
 	forward    string
 	customHost string

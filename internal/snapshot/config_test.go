@@ -24,7 +24,7 @@ func TestASavedConfigNamesProvidersThatExist(t *testing.T) {
 		{"invalid", `{"provider":7}`, `config "pc": AB01`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			in.Configs = map[string]string{"pc": tt.config}
+			in.Configs = []snapshot.Config{{Slug: "pc", Text: tt.config}}
 			_, err := snapshot.Build(in)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("Build = %v, want %q", err, tt.want)

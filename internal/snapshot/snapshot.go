@@ -2,20 +2,16 @@
 //
 // A [Snapshot] is built whole, is immutable from then on and is swapped by one
 // atomic pointer, so that a request sees one state from its beginning to its
-// end. Building it from the store and the file is left to server and, later,
-// the control plane; what requests write lives elsewhere and survives swaps.
+// end. Names of one workspace do not exist in another. Reading the store and the
+// file is left to server; what requests write lives elsewhere and survives swaps.
 package snapshot
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync/atomic"
 
-	"modelgate/config"
 	"modelgate/internal/access"
-	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
 	"modelgate/internal/provider"
 )
@@ -26,22 +22,12 @@ type Input struct {
 	Keys      []*access.Identity
 	Specs     []*provider.Spec
 	Providers []Managed
-
-	Configs map[string]string // saved configs as JSON text, by slug
-	Prices  []catalog.Price
+	Configs   []Config
+	Prices    []catalog.Price
 
 	// HeaderPrefixes are further prefixes read like x-gateway-, in the
 	// canonical form of net/http and with their last dash.
 	HeaderPrefixes []string
-}
-
-// Managed is a provider entry with stored credentials, used as @slug.
-type Managed struct {
-	Slug     string
-	Provider string // id of a row
-	Settings provider.Settings
-	// Models are what GET /v1/models lists for it. Nil asks the provider.
-	Models []string
 }
 
 // Snapshot is one state of the gateway. It is safe for concurrent use.
@@ -50,14 +36,16 @@ type Snapshot struct {
 	HeaderPrefixes []string
 	Prices         *catalog.Book
 
-	configs map[string]string
 	keys    map[access.Hash]*access.Identity
 	specs   map[string]*provider.Spec
 	bare    map[string]*provider.Target
-	managed map[string]*provider.Target
-	models  map[string][]string
-	slugs   []string // in the order given
+	entries map[place]*Entry
+	configs map[place]string
+	slugs   map[string][]string // by workspace, in the order given
 }
+
+// place is a name in a workspace.
+type place struct{ workspace, name string }
 
 // Build checks in and returns the snapshot of it. The error names the entry at fault.
 func Build(in Input) (*Snapshot, error) {
@@ -65,12 +53,12 @@ func Build(in Input) (*Snapshot, error) {
 		Revision:       in.Revision,
 		HeaderPrefixes: in.HeaderPrefixes,
 		Prices:         catalog.NewBook(in.Prices),
-		configs:        in.Configs,
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
 		bare:           make(map[string]*provider.Target, len(in.Specs)),
-		managed:        make(map[string]*provider.Target, len(in.Providers)),
-		models:         make(map[string][]string),
+		entries:        make(map[place]*Entry, len(in.Providers)),
+		configs:        make(map[place]string, 2*len(in.Configs)),
+		slugs:          make(map[string][]string),
 	}
 	for _, id := range in.Keys {
 		s.keys[id.Hash] = id
@@ -83,34 +71,12 @@ func Build(in Input) (*Snapshot, error) {
 			return nil, err
 		}
 	}
-	for _, slug := range slices.Sorted(maps.Keys(in.Configs)) {
-		if err := s.checkConfig(in.Configs[slug]); err != nil {
-			return nil, fmt.Errorf("config %q: %w", slug, err)
+	for _, c := range in.Configs {
+		if err := s.addConfig(c); err != nil {
+			return nil, fmt.Errorf("config %q: %w", c.Slug, err)
 		}
 	}
 	return s, nil
-}
-
-// checkConfig judges the providers that a saved config names, so that a slip
-// is told when it is saved and not by the first request.
-func (s *Snapshot) checkConfig(text string) error {
-	c, err := config.Parse([]byte(text))
-	if err != nil {
-		return err
-	}
-	if err := c.CheckProviders(slices.Collect(maps.Keys(s.specs))); err != nil {
-		return err
-	}
-	for node := range c.All() {
-		slug, managed := strings.CutPrefix(node.Provider, "@")
-		if !managed {
-			slug = strings.TrimPrefix(node.VirtualKey, "@")
-		}
-		if _, ok := s.managed[slug]; slug != "" && (managed || node.Provider == "") && !ok {
-			return fmt.Errorf("%s names @%s, and there is no provider entry with this slug", node.Path, slug)
-		}
-	}
-	return nil
 }
 
 func (s *Snapshot) addSpec(spec *provider.Spec) {
@@ -122,28 +88,6 @@ func (s *Snapshot) addSpec(spec *provider.Spec) {
 	if t, err := provider.NewTarget(spec, provider.Settings{}); err == nil {
 		s.bare[spec.ID] = t.Prepare()
 	}
-}
-
-func (s *Snapshot) addManaged(m Managed) error {
-	spec, ok := s.specs[m.Provider]
-	if !ok {
-		return apierr.New(apierr.Invalid, "provider %q of entry %q is not in the table; `modelgate providers` lists them", m.Provider, m.Slug).WithParam("provider")
-	}
-	if _, taken := s.managed[m.Slug]; taken {
-		return apierr.New(apierr.Conflict, "two provider entries have the slug %q", m.Slug).WithParam("slug")
-	}
-	settings := m.Settings
-	settings.Slug = m.Slug
-	t, err := provider.NewTarget(spec, settings)
-	if err != nil {
-		return err
-	}
-	s.managed[m.Slug] = t.Prepare()
-	s.slugs = append(s.slugs, m.Slug)
-	if m.Models != nil {
-		s.models[m.Slug] = m.Models
-	}
-	return nil
 }
 
 // Identity returns the owner of key. The comparison of the stored hash takes
@@ -174,29 +118,6 @@ func (s *Snapshot) Spec(id string) (*provider.Spec, bool) {
 func (s *Snapshot) Bare(spec *provider.Spec) (*provider.Target, bool) {
 	t, ok := s.bare[spec.ID]
 	return t, ok
-}
-
-// Managed returns the managed provider with this slug, written without @.
-func (s *Snapshot) Managed(slug string) (*provider.Target, bool) {
-	t, ok := s.managed[slug]
-	return t, ok
-}
-
-// Config returns the text of the saved config with this slug.
-func (s *Snapshot) Config(slug string) (string, bool) {
-	text, ok := s.configs[slug]
-	return text, ok
-}
-
-// Slugs returns the managed providers' slugs in the order they were given. The
-// slice is shared.
-func (s *Snapshot) Slugs() []string { return s.slugs }
-
-// Models returns the models listed for a managed provider, and false where the
-// provider itself is to be asked.
-func (s *Snapshot) Models(slug string) ([]string, bool) {
-	m, ok := s.models[slug]
-	return m, ok
 }
 
 // Holder publishes snapshots. The zero value holds none; Publish before use.

@@ -106,16 +106,18 @@ func TestASnapshotFindsRowsAndEntries(t *testing.T) {
 			t.Errorf("Spec(%q) = %v, %t; want %q", id, spec, ok, want)
 		}
 	}
-	if got := strings.Join(s.Slugs(), " "); got != "b a" {
+	if got := strings.Join(s.Slugs(""), " "); got != "b a" {
 		t.Errorf("Slugs() = %s, want the order given", got)
 	}
-	if m, ok := s.Models("b"); !ok || len(m) != 0 {
-		t.Errorf("Models(b) = %v, %t; an empty list is a list", m, ok)
+	b, _ := s.Managed("", "b")
+	if m, ok := b.Models(); !ok || len(m) != 0 {
+		t.Errorf("Models of b = %v, %t; an empty list is a list", m, ok)
 	}
-	if _, ok := s.Models("a"); ok {
-		t.Error("Models(a) = true, want the provider to be asked")
+	a, _ := s.Managed("", "a")
+	if _, ok := a.Models(); ok {
+		t.Error("Models of a = true, want the provider to be asked")
 	}
-	if _, ok := s.Managed("openai"); ok {
+	if _, ok := s.Managed("", "openai"); ok {
 		t.Error("a row's id is taken for a slug")
 	}
 }

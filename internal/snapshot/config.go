@@ -1,0 +1,66 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"modelgate/config"
+)
+
+// Config is a saved config.
+type Config struct {
+	Workspace string // id
+	ID        string // by which it is found as well as by its slug; may be empty
+	Slug      string
+	Text      string // JSON
+
+	// Stored configs are the database's. They were judged when they were saved
+	// and are not judged again. Where a slug is given twice, the config that is
+	// not stored counts.
+	Stored bool
+}
+
+func (s *Snapshot) addConfig(c Config) error {
+	if !c.Stored {
+		if err := s.checkConfig(c); err != nil {
+			return err
+		}
+	}
+	for _, name := range [...]string{c.Slug, c.ID} {
+		at := place{c.Workspace, name}
+		if _, taken := s.configs[at]; name != "" && !taken {
+			s.configs[at] = c.Text
+		}
+	}
+	return nil
+}
+
+// checkConfig judges the providers that a saved config names, so that a slip
+// is told when it is saved and not by the first request.
+func (s *Snapshot) checkConfig(saved Config) error {
+	c, err := config.Parse([]byte(saved.Text))
+	if err != nil {
+		return err
+	}
+	if err := c.CheckProviders(slices.Collect(maps.Keys(s.specs))); err != nil {
+		return err
+	}
+	for node := range c.All() {
+		slug, managed := strings.CutPrefix(node.Provider, "@")
+		if !managed {
+			slug = strings.TrimPrefix(node.VirtualKey, "@")
+		}
+		if _, ok := s.Managed(saved.Workspace, slug); slug != "" && (managed || node.Provider == "") && !ok {
+			return fmt.Errorf("%s names @%s, and there is no provider entry with this slug", node.Path, slug)
+		}
+	}
+	return nil
+}
+
+// Config returns the text of a workspace's saved config with this slug or id.
+func (s *Snapshot) Config(workspace, ref string) (string, bool) {
+	text, ok := s.configs[place{workspace, ref}]
+	return text, ok
+}

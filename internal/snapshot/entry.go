@@ -1,0 +1,114 @@
+package snapshot
+
+import (
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/provider"
+)
+
+// Managed is a provider entry with stored credentials, used as @slug in its
+// workspace.
+type Managed struct {
+	Workspace string // id
+	Slug      string
+	Provider  string // id of a row
+	Settings  provider.Settings
+	// Models are what GET /v1/models lists for it. Nil asks the provider.
+	Models []string
+
+	// ExpiresAt ends the entry. Zero means never.
+	ExpiresAt time.Time
+
+	// Stored entries are the database's. Such an entry that can't be used does
+	// not stand in the way of the others: only who uses it is told. Where a slug
+	// is given twice, the entry that is not stored counts.
+	Stored bool
+	// Fault is why a stored entry can't be used. Nil means that it can.
+	Fault *apierr.Error
+}
+
+// Entry is a managed provider of a snapshot.
+type Entry struct {
+	// Target is nil for an entry that is not [Entry.Usable].
+	Target   *provider.Target
+	Provider string // id of its row
+
+	models  []string
+	listed  bool
+	expires time.Time
+	fault   *apierr.Error
+}
+
+// Usable returns why requests can't use the entry at now, or nil.
+func (e *Entry) Usable(now time.Time) error {
+	if e.fault != nil {
+		return e.fault
+	}
+	if !e.expires.IsZero() && !now.Before(e.expires) {
+		return apierr.New(apierr.BudgetExhausted, "this provider entry has expired; give it another end or use another").
+			WithParam("x-gateway-provider").WithCode("provider_expired")
+	}
+	return nil
+}
+
+// Models returns the models that are listed for the entry, and false where the
+// provider itself is to be asked.
+func (e *Entry) Models() ([]string, bool) { return e.models, e.listed }
+
+func (s *Snapshot) addManaged(m Managed) error {
+	at := place{m.Workspace, m.Slug}
+	if _, taken := s.entries[at]; taken {
+		if m.Stored {
+			return nil
+		}
+		return apierr.New(apierr.Conflict, "two provider entries have the slug %q", m.Slug).WithParam("slug")
+	}
+	e := &Entry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, expires: m.ExpiresAt, fault: m.Fault}
+	if e.fault == nil {
+		if err := s.aim(e, m); err != nil && !m.Stored {
+			return err
+		} else if err != nil {
+			e.fault = broken(m.Slug, err)
+		}
+	}
+	s.entries[at] = e
+	s.slugs[m.Workspace] = append(s.slugs[m.Workspace], m.Slug)
+	return nil
+}
+
+// aim makes the target of an entry.
+func (s *Snapshot) aim(e *Entry, m Managed) error {
+	spec, ok := s.specs[m.Provider]
+	if !ok {
+		return apierr.New(apierr.Invalid, "provider %q of entry %q is not in the table; `modelgate providers` lists them", m.Provider, m.Slug).WithParam("provider")
+	}
+	settings := m.Settings
+	settings.Slug = m.Slug
+	t, err := provider.NewTarget(spec, settings)
+	if err != nil {
+		return err
+	}
+	e.Target, e.Provider = t.Prepare(), spec.ID
+	return nil
+}
+
+// broken is what users of a stored entry are told of a fault.
+func broken(slug string, err error) *apierr.Error {
+	return apierr.New(apierr.Invalid, "the provider entry @%s can't be used: %s", slug, apierr.From(err).Message).
+		WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(err)
+}
+
+// Managed returns the managed provider of a workspace with this slug, written
+// without @.
+func (s *Snapshot) Managed(workspace, slug string) (*Entry, bool) {
+	e, ok := s.entries[place{workspace, slug}]
+	return e, ok
+}
+
+// Slugs returns the slugs of a workspace's managed providers in the order they
+// were given. The slice is shared.
+func (s *Snapshot) Slugs(workspace string) []string { return s.slugs[workspace] }
+
+// Providers returns the number of managed providers of all workspaces.
+func (s *Snapshot) Providers() int { return len(s.entries) }
