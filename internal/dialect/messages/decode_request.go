@@ -54,6 +54,7 @@ var parameters = map[string]func(d *requestDecoder, name string, v jsonedit.Valu
 	"output_format":  (*requestDecoder).format, // of old clients, now output_config.format
 	"tools":          (*requestDecoder).tools,
 	"tool_choice":    (*requestDecoder).choice,
+	"thread":         (*requestDecoder).thread,
 }
 
 func (d *requestDecoder) parameter(name string, v jsonedit.Value) {
@@ -64,6 +65,13 @@ func (d *requestDecoder) parameter(name string, v jsonedit.Value) {
 	case !v.IsNull():
 		read(d, name, v)
 	}
+}
+
+// thread refuses a conversation that the provider keeps: without it, the turns
+// that are left out would be lost. Official clients know the code, and send
+// whole conversations from then on.
+func (d *requestDecoder) thread(name string, _ jsonedit.Value) {
+	d.refuse(name, codeThread, "is kept by the provider that speaks this protocol and can't be translated for another: send the whole conversation")
 }
 
 func (d *requestDecoder) extra(name string, v jsonedit.Value) {

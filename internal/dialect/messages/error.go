@@ -31,11 +31,32 @@ func appendFailure(dst []byte, e *apierr.Error) []byte {
 	}
 	b.Name("code")
 	b.String(e.CodeOrDefault())
+	if e.Code == codeThread {
+		threadDetails(&b, e.Param)
+	}
 	b.Name("source")
 	b.String("gateway")
 	b.Close('}')
 	b.Close('}')
 	return b.Bytes()
+}
+
+// codeThread is how the protocol says that a request can't continue or begin a
+// conversation at the server.
+const codeThread = "thread_unsupported_request"
+
+// threadDetails writes where clients look for the code.
+// https://github.com/anthropics/anthropic-sdk-typescript/blob/main/src/lib/internal/threads/ThreadState.ts
+func threadDetails(b *jsonedit.Builder, name string) {
+	b.Name("details")
+	b.Open('{')
+	b.Name("error_code")
+	b.String(codeThread)
+	b.Name("unsupported")
+	b.Open('[')
+	b.String(name)
+	b.Close(']')
+	b.Close('}')
 }
 
 // openFailure begins an error and leaves both of its objects open.
