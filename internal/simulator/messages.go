@@ -15,12 +15,21 @@ var messagesSpeech = protocol{
 }
 
 func unknownExtra(path, name string) providerError {
+	if path+name == "thread" {
+		return providerError{kind: invalidRequest, param: name, code: threadRefused, message: "thread: conversations are not kept here"}
+	}
 	return invalid(path+name, path+name+": Extra inputs are not permitted")
 }
 
+// threadRefused tells official clients to send whole conversations.
+const threadRefused = "thread_unsupported_request"
+
 func failMessages(x *exchange, dst []byte, status int, e providerError) []byte {
-	return appendAll(dst, `{"type":"error","error":{"type":"`, messagesKind(status), `","message":`, quoted(e.message),
-		`},"request_id":"req_`, itoa(int(x.number)), `"}`)
+	dst = appendAll(dst, `{"type":"error","error":{"type":"`, messagesKind(status), `","message":`, quoted(e.message))
+	if e.code == threadRefused {
+		dst = appendAll(dst, `,"details":{"error_code":"`, threadRefused, `","unsupported":["thread"]}`)
+	}
+	return appendAll(dst, `},"request_id":"req_`, itoa(int(x.number)), `"}`)
 }
 
 // messagesKind is the type of an error.

@@ -26,6 +26,7 @@ var messagesCases = []strictCase{
 	{"a body", `{` + max + `"messages":[` + hello + `]}`, ""},
 	{"no max_tokens", `{"model":"m","messages":[` + hello + `]}`, "max_tokens: Field required"},
 	{"an unknown member", `{` + max + `"messages":[` + hello + `],"n":1}`, "n: Extra inputs are not permitted"},
+	{"a conversation to be kept", `{` + max + `"messages":[` + hello + `],"thread":{"type":"create"}}`, "conversations are not kept"},
 	{"an unknown member of a block", `{` + max + `"messages":[{"role":"user","content":[{"type":"text","text":"x","detail":"low"}]}]}`, "detail: Extra inputs"},
 	{"no messages", `{` + max + `"messages":[]}`, "messages"},
 	{"an assistant first", `{` + max + `"messages":[{"role":"assistant","content":"x"}]}`, "first message"},
