@@ -4,10 +4,11 @@
 // of its own, so that its CPU time, memory and allocations are its own. The
 // load is in the calling process. It promises that every figure of a report
 // comes from one run on one machine with the same bytes sent to every target,
-// that an answer which is not byte for byte the expected one counts as an error,
-// and that latency is counted from the time a request was due. Ratios between
-// targets are the result; absolute times belong to the machine. Flags and where
-// a report is kept are left to cmd.
+// that an answer which is not byte for byte the expected one counts as an error
+// (a translated one that says something else, since its ids change), and that
+// latency is counted from the time a request was due. Ratios between targets
+// are the result; absolute times belong to the machine. Flags and where a report
+// is kept are left to cmd.
 package bench
 
 import (
@@ -56,6 +57,7 @@ type Scale struct {
 	BodySize    int           // bytes
 	Quiet       time.Duration // after the bodies, before memory is read again
 	Starts      int           // times a target is started to measure how long it takes
+	Pairs       int           // of dialects between which the gateway translates, from the first on
 	Profile     time.Duration // of the load under which profiles are taken
 }
 
@@ -74,6 +76,7 @@ func Full() Scale {
 		BodySize:    150 << 10,
 		Quiet:       time.Minute,
 		Starts:      5,
+		Pairs:       len(pairs) - 1,
 		Profile:     10 * time.Second,
 	}
 }
@@ -93,6 +96,7 @@ func Quick() Scale {
 		BodySize:    150 << 10,
 		Quiet:       time.Second,
 		Starts:      1,
+		Pairs:       2,
 		Profile:     3 * time.Second,
 	}
 }
@@ -150,6 +154,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		{"throughput", r.throughput},
 		{"latency", r.latency},
 		{"streams", r.streams},
+		{"translation", r.translation},
 		{"profiles", r.profile},
 		{"memory", r.memory},
 		{"start-up", r.starts},
@@ -212,7 +217,7 @@ func (r *run) profile(ctx context.Context) error {
 		if _, err := gate.child.ask(command + r.Profile); err != nil {
 			return err
 		}
-		if _, err := r.closedLoop(ctx, gate, 64, r.Scale.Profile); err != nil {
+		if _, err := r.closedLoop(ctx, gate, &r.sample, 64, r.Scale.Profile); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func TestMiniatureRunMeasuresEverythingWithoutAnError(t *testing.T) {
 			Rates: []int{100}, RateTime: 200 * time.Millisecond,
 			Streams: []int{8}, Frames: 10, Pace: 5 * time.Millisecond,
 			Bodies: 16, BodySize: 64 << 10, Quiet: time.Millisecond,
-			Starts: 1, Profile: 100 * time.Millisecond,
+			Starts: 1, Profile: 100 * time.Millisecond, Pairs: 5,
 		},
 	})
 	if err != nil {
@@ -82,7 +82,8 @@ func checkShape(t *testing.T, report *bench.Report) {
 		"throughput": 4, // targets
 		"latency":    4,
 		"streams":    4,
-		"memory":     3, // without direct
+		"translated": 12, // of one dialect and five pairs, whole and streamed
+		"memory":     3,  // without direct
 		"starts":     3,
 		"errors":     4,
 	} {
@@ -105,6 +106,11 @@ func checkShape(t *testing.T, report *bench.Report) {
 			t.Errorf("throughput row %+v has an empty figure", row)
 		}
 	}
+	for _, row := range report.Translated {
+		if row.PerSecond <= 0 || row.CPUMicros <= 0 || row.Allocs <= 0 || row.OfSame <= 0 {
+			t.Errorf("translated row %+v has an empty figure", row)
+		}
+	}
 	for _, row := range report.Memory {
 		if row.IdleMiB > row.PeakMiB {
 			t.Errorf("memory row %+v: less at the peak than at rest", row)
@@ -120,7 +126,8 @@ func checkText(t *testing.T, report *bench.Report) {
 	}
 	at := 0
 	for _, want := range []string{"throughput at 64 connections, of ReverseProxy", "CPU of a request, of ReverseProxy",
-		"connections", "rate/s", "streams", "bodies", "start to first answer, ms"} {
+		"CPU of chat → messages, of one dialect", "CPU of chat → messages streamed, of one dialect",
+		"connections", "rate/s", "streams", "client → provider", "bodies", "start to first answer, ms"} {
 		i := strings.Index(b.String()[at:], want)
 		if i < 0 {
 			t.Fatalf("the text does not say %q after %q:\n%s", want, b.String()[:at], b.String())

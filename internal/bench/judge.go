@@ -16,6 +16,7 @@ type Ratio struct {
 // run are left out.
 func (r *Report) judge() {
 	r.judgeThroughput()
+	r.judgeTranslated()
 	r.judgeTimes()
 	r.judgeMemory()
 	lost := 0
@@ -59,6 +60,19 @@ func (r *Report) judgeThroughput() {
 	}
 	// What net/http allocates is the same in the handler that does nothing else.
 	r.atMost("allocations of a request beyond a plain handler", "count", round(gate.Allocs-floor.Allocs, 1), 25, 12)
+}
+
+func (r *Report) judgeTranslated() {
+	for _, t := range r.Translated {
+		if t.Pair == pairs[0].name {
+			continue
+		}
+		name := "CPU of " + t.Pair + ", of one dialect"
+		if t.TextEvents > 0 {
+			name = "CPU of " + t.Pair + " streamed, of one dialect"
+		}
+		r.atMost(name, "ratio", t.OfSame, 2.5, 1.6)
+	}
 }
 
 func (r *Report) judgeTimes() {

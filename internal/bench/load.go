@@ -38,7 +38,7 @@ func (r *run) throughput(ctx context.Context) error {
 		rounds := map[string][]loaded{}
 		for round := range r.Scale.Rounds {
 			for _, t := range r.targets {
-				l, err := r.closedLoop(ctx, t, connections, r.Scale.Load)
+				l, err := r.closedLoop(ctx, t, &r.sample, connections, r.Scale.Load)
 				if err != nil {
 					return err
 				}
@@ -55,10 +55,10 @@ func (r *run) throughput(ctx context.Context) error {
 
 // closedLoop keeps connections busy: each sends its next request when it has
 // read the answer to the last.
-func (r *run) closedLoop(ctx context.Context, t *target, connections int, length time.Duration) (l loaded, err error) {
+func (r *run) closedLoop(ctx context.Context, t *target, s *sample, connections int, length time.Duration) (l loaded, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &workers{sample: &r.sample, faults: r.report.faults(t.name)}
+	w := &workers{sample: s, faults: r.report.faults(t.name)}
 	for range connections {
 		w.start(ctx, t.addr)
 	}

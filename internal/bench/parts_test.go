@@ -170,6 +170,35 @@ func TestFramesAreCountedHoweverTheyAreCut(t *testing.T) {
 	}
 }
 
+func TestWhatATranslatedAnswerSaysIsChecked(t *testing.T) {
+	const one, two = "data: {\"delta\":{\"content\":\"Hel\"}}\n\n", "data: {\"delta\":{\"content\":\"lo\"}}\n\n"
+	const around, done = "data: {\"delta\":{\"content\":\"\"}}\n\n", "data: [DONE]\n\n"
+	whole, streamed := chatDoor.said("Hello", 0), chatDoor.said("Hello", 2)
+	for _, tt := range []struct {
+		name string
+		says *said
+		body string
+		want bool
+	}{
+		{"a whole answer", whole, `{"id":"x","choices":[{"message":{"content":"Hello"}}]}`, true},
+		{"a whole answer cut short", whole, `{"choices":[{"message":{"content":"Hell"}}]}`, false},
+		{"a whole answer that goes on", whole, `{"choices":[{"message":{"content":"Hello!"}}]}`, false},
+		{"a whole answer without text", whole, `{"choices":[]}`, false},
+		{"a stream", streamed, around + one + two + around + done, true},
+		{"a stream in another order", streamed, two + one + done, false},
+		{"a stream that lost an event", streamed, one + done, false},
+		{"a stream with its text in one event", streamed, "data: {\"delta\":{\"content\":\"Hello\"}}\n\n" + done, false},
+		{"a stream without its end", streamed, one + two, false},
+		{"nothing", streamed, "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.says.check([]byte(tt.body)); (err == nil) != tt.want {
+				t.Errorf("check = %v, want a right answer: %t", err, tt.want)
+			}
+		})
+	}
+}
+
 func TestGateOpensWhenAllHaveArrived(t *testing.T) {
 	var g gate
 	if g.arrive() != nil {
@@ -199,6 +228,9 @@ func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
 		{Target: Handler, Connections: 64, PerSecond: 1000, CPUMicros: 80, Allocs: 100},
 		{Target: Modelgate, Connections: 64, PerSecond: 1050, CPUMicros: 85, Allocs: 126},
 	}
+	r.addTranslated("chat → chat", 64, 16, []loaded{{cpuMicros: 100}})
+	r.addTranslated("chat → gemini", 64, 16, []loaded{{cpuMicros: 240}, {cpuMicros: 250}, {cpuMicros: 900}})
+	r.addTranslated("chat → converse", 64, 16, []loaded{{cpuMicros: 251}})
 	r.faults(Modelgate).add(io.EOF)
 	r.judge()
 	got := map[string]bool{}
@@ -209,6 +241,8 @@ func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
 		"throughput at 64 connections, of ReverseProxy":   false, // 1.05 of 1.1
 		"CPU of a request, of ReverseProxy":               true,  // exactly 0.85
 		"allocations of a request beyond a plain handler": false, // 26 of 25
+		"CPU of chat → gemini streamed, of one dialect":   true,  // the median is 2.5
+		"CPU of chat → converse streamed, of one dialect": false, // 2.51 of 2.5
 		"frames lost, all targets":                        true,
 		"wrong answers":                                   false,
 	} {

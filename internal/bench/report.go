@@ -32,6 +32,7 @@ type Report struct {
 	Throughput []Throughput `json:"throughput"`
 	Latency    []Latency    `json:"latency"`
 	Streams    []Stream     `json:"streams"`
+	Translated []Translated `json:"translated"`
 	Memory     []Memory     `json:"memory"`
 	Starts     []Start      `json:"starts"`
 	Errors     []Fault      `json:"errors"`
@@ -85,6 +86,19 @@ type Stream struct {
 	AddedLateP99Micros  float64 `json:"added_late_p99_us"`
 	CPUMicros           float64 `json:"cpu_us_per_frame"`
 	FramesLost          int     `json:"frames_lost"`
+}
+
+// Translated is a closed loop on the gateway between a client of one dialect and
+// a provider of another: medians of all rounds.
+type Translated struct {
+	Pair        string  `json:"pair"`        // client → provider
+	TextEvents  int     `json:"text_events"` // of a stream; 0 for a whole answer
+	Connections int     `json:"connections"`
+	PerSecond   float64 `json:"requests_per_second"`
+	CPUMicros   float64 `json:"cpu_us_per_request"`
+	Allocs      float64 `json:"allocations_per_request"`
+	// OfSame is CPUMicros as a multiple of that between chat and chat.
+	OfSame float64 `json:"of_same_dialect"`
 }
 
 // Memory is the resident memory of one target with large bodies in flight.
@@ -164,27 +178,29 @@ func (r *Report) faults(target string) *faults {
 }
 
 func (r *Report) addThroughput(target string, connections int, rounds []loaded) {
-	field := func(of func(loaded) float64) float64 {
-		v := make([]float64, len(rounds))
-		for i, l := range rounds {
-			v[i] = of(l)
-		}
-		return median(v)
-	}
 	t := Throughput{
 		Target:      target,
 		Connections: connections,
-		PerSecond:   round(field(func(l loaded) float64 { return l.perSecond }), 0),
-		CPUMicros:   round(field(func(l loaded) float64 { return l.cpuMicros }), 1),
-		Allocs:      round(field(func(l loaded) float64 { return l.allocs }), 1),
-		P50Micros:   round(field(func(l loaded) float64 { return micros(l.times.quantile(0.5)) }), 1),
-		P99Micros:   round(field(func(l loaded) float64 { return micros(l.times.quantile(0.99)) }), 1),
+		PerSecond:   middle(rounds, 0, func(l loaded) float64 { return l.perSecond }),
+		CPUMicros:   middle(rounds, 1, func(l loaded) float64 { return l.cpuMicros }),
+		Allocs:      middle(rounds, 1, func(l loaded) float64 { return l.allocs }),
+		P50Micros:   middle(rounds, 1, func(l loaded) float64 { return micros(l.times.quantile(0.5)) }),
+		P99Micros:   middle(rounds, 1, func(l loaded) float64 { return micros(l.times.quantile(0.99)) }),
 	}
 	t.ShareOfDirect = 1
 	if direct := r.throughputOf(Direct, connections); direct != nil && direct.PerSecond > 0 {
 		t.ShareOfDirect = round(t.PerSecond/direct.PerSecond, 2)
 	}
 	r.Throughput = append(r.Throughput, t)
+}
+
+// middle returns the median of a figure over the rounds, rounded to digits.
+func middle(rounds []loaded, digits int, of func(loaded) float64) float64 {
+	v := make([]float64, len(rounds))
+	for i, l := range rounds {
+		v[i] = of(l)
+	}
+	return round(median(v), digits)
 }
 
 func (r *Report) throughputOf(target string, connections int) *Throughput {
@@ -227,6 +243,23 @@ func (r *Report) addStreams(target string, count int, s streamed) {
 		}
 	}
 	r.Streams = append(r.Streams, t)
+}
+
+// addTranslated is called for the pair of one dialect first.
+func (r *Report) addTranslated(pair string, events, connections int, rounds []loaded) {
+	t := Translated{
+		Pair: pair, TextEvents: events, Connections: connections,
+		PerSecond: middle(rounds, 0, func(l loaded) float64 { return l.perSecond }),
+		CPUMicros: middle(rounds, 1, func(l loaded) float64 { return l.cpuMicros }),
+		Allocs:    middle(rounds, 1, func(l loaded) float64 { return l.allocs }),
+		OfSame:    1,
+	}
+	for _, same := range r.Translated {
+		if same.Pair == pairs[0].name && same.TextEvents == events {
+			t.OfSame = round(t.CPUMicros/same.CPUMicros, 2)
+		}
+	}
+	r.Translated = append(r.Translated, t)
 }
 
 func (r *Report) addMemory(target string, scale *Scale, h *held) {

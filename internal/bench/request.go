@@ -20,6 +20,8 @@ const (
 type sample struct {
 	request []byte
 	answer  []byte
+	// says is what a right answer says where its bytes are not always the same.
+	says *said
 }
 
 // learn asks the simulator itself what the right answer is.
@@ -39,17 +41,36 @@ func learn(ctx context.Context, addr string) (s sample, err error) {
 // members is put into the body before its messages. The same bytes go to every
 // target; only the gateway looks at the headers that are meant for it.
 func chatRequest(model string, size int, members string) []byte {
-	const ask = `"}, {"role": "user", "content": "What is it about?"}]}`
-	head := `{"model": "` + model + `", "temperature": 0.7, "max_tokens": 1024, ` + members +
-		`"messages": [{"role": "system", "content": "`
-	body := head + prose(size-len(head)-len(ask)) + ask
-	return []byte("POST /v1/chat/completions HTTP/1.1\r\n" +
+	return chatDoor.request("simulator", model, size, members)
+}
+
+// door is how clients of one dialect ask.
+type door struct {
+	path         string
+	before, ask  string // what stands before the long text of a body, and behind it
+	whole        string // what stands before the text of a whole answer
+	delta, piece string // what the events with text hold, and what stands before each text
+	end          string // what the end of a stream holds
+}
+
+var chatDoor = door{
+	path:   "/v1/chat/completions",
+	before: `"temperature": 0.7, "max_tokens": 1024, "messages": [{"role": "system", "content": "`,
+	ask:    `"}, {"role": "user", "content": "What is it about?"}]}`,
+	whole:  `"content":"`, delta: `"delta":`, piece: `"content":"`, end: "data: [DONE]",
+}
+
+// request returns the bytes of a request for a managed provider.
+func (d *door) request(slug, model string, size int, members string) []byte {
+	head := `{"model": "` + model + `", ` + members + d.before
+	body := head + prose(size-len(head)-len(d.ask)) + d.ask
+	return []byte("POST " + d.path + " HTTP/1.1\r\n" +
 		"Host: gateway.example\r\n" +
 		"User-Agent: bench\r\n" +
 		"Accept: */*\r\n" +
 		"Content-Type: application/json\r\n" +
 		"X-Gateway-Api-Key: " + gatewayKey + "\r\n" +
-		"X-Gateway-Provider: @simulator\r\n" +
+		"X-Gateway-Provider: @" + slug + "\r\n" +
 		"Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
@@ -77,11 +98,15 @@ func (s *sample) askAgain(ctx context.Context, c *conn, addr string) (*conn, err
 	return c, nil
 }
 
-// askOn sends the sample once and checks the answer byte for byte.
+// askOn sends the sample once and checks the answer: byte for byte, but for one
+// that is translated.
 func (s *sample) askOn(c *conn) error {
 	got, err := c.roundTrip(s.request)
 	if err != nil {
 		return err
+	}
+	if s.says != nil {
+		return s.says.check(got)
 	}
 	if !bytes.Equal(got, s.answer) {
 		return fmt.Errorf("a wrong answer: %d bytes instead of %d, or others: %.120q", len(got), len(s.answer), got)

@@ -79,14 +79,10 @@ func (o *office) serveGateway(ctx context.Context, in io.Reader, upstreamAddr st
 		Listen:        "127.0.0.1:0",
 		BootstrapKey:  secret.New(gatewayKey),
 		TrustLoopback: true,
-		Managed: []snapshot.Managed{{
-			Slug:     "simulator",
-			Provider: "openai-compatible",
-			Settings: provider.Settings{Key: secret.New("sim"), CustomHost: "http://" + upstreamAddr + "/v1"},
-		}},
-		Logger:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Version:   "bench",
-		HeapFloor: server.HeapFloor,
+		Managed:       managed(upstreamAddr),
+		Logger:        slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Version:       "bench",
+		HeapFloor:     server.HeapFloor,
 	})
 	if err != nil {
 		return err
@@ -100,6 +96,18 @@ func (o *office) serveGateway(ctx context.Context, in io.Reader, upstreamAddr st
 	}
 	cancel()
 	return <-done
+}
+
+// managed are the providers of the gateway: the simulator under the rows of the
+// dialects that it speaks.
+func managed(upstreamAddr string) (list []snapshot.Managed) {
+	for _, p := range providers {
+		list = append(list, snapshot.Managed{
+			Slug: p.slug, Provider: p.row,
+			Settings: provider.Settings{Key: secret.New("sim"), CustomHost: "http://" + upstreamAddr + p.base},
+		})
+	}
+	return list
 }
 
 // plainTransport is the standard transport with room for idle connections.

@@ -12,7 +12,7 @@ import (
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.latencyTable, r.streamTable, r.memoryTable, r.rest} {
+	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.latencyTable, r.streamTable, r.translatedTable, r.memoryTable, r.rest} {
 		table(t)
 		t.Flush()
 		b.WriteString("\n")
@@ -84,6 +84,17 @@ func (r *Report) streamTable(w io.Writer) {
 		fmt.Fprintf(w, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t%d\t\n",
 			s.Streams, s.Target, s.FirstP50Micros, s.FirstP99Micros, s.AddedFirstP50Micros, s.AddedFirstP99Micros,
 			s.LateP50Micros, s.LateP99Micros, s.AddedLateP50Micros, s.AddedLateP99Micros, s.CPUMicros, s.FramesLost)
+	}
+}
+
+func (r *Report) translatedTable(w io.Writer) {
+	fmt.Fprintln(w, "client → provider\tanswer\trequests/s\tCPU µs/request\tallocations\tof one dialect\t")
+	for _, t := range r.Translated {
+		answer := "whole"
+		if t.TextEvents > 0 {
+			answer = fmt.Sprintf("%d text events", t.TextEvents)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.1f\t%.0f\t%.2f\t\n", t.Pair, answer, t.PerSecond, t.CPUMicros, t.Allocs, t.OfSame)
 	}
 }
 
