@@ -224,6 +224,17 @@ func BenchmarkReader100Chunks(b *testing.B) {
 	}
 }
 
+func BenchmarkReaderOfALargeEventInSmallReads(b *testing.B) {
+	stream := sse.AppendData(nil, bytes.Repeat([]byte("x"), 1<<20))
+	b.SetBytes(int64(len(stream)))
+	for b.Loop() {
+		r := sse.NewReader(&cuts{rest: string(stream), sizes: []int{16}}, 0)
+		if _, err := r.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkAppendData(b *testing.B) {
 	data := []byte(`{"id":"chatcmpl-123","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" word"}}]}`)
 	var dst []byte
