@@ -2,8 +2,8 @@
 //
 // It builds modelgate, starts `modelgate serve` with a settings file and
 // `modelgate simulate` behind one of its providers, and lets the clients loose
-// on it: the npm package openai, run by node on the scripts in node/, and the
-// Go module openai-go in Go tests. Cases say what a client gets to see, and what
+// on it: npm packages, run by node on the scripts in node/, and the Go modules
+// openai-go and anthropic-sdk-go in Go tests. Cases say what a client gets to see, and what
 // arrived at the provider. What a single route promises in full is left to
 // test/conformance.
 package clients
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,12 +36,19 @@ const (
 )
 
 // settings has @sim, a simulator in this process whose books the cases read, and
-// @alone, a simulator that runs as a program of its own.
+// @alone, a simulator that runs as a program of its own. The simulator of @sim
+// stands behind a provider of each further dialect too: @chat speaks nothing but
+// chat, while a client of responses reaches @sim in its own dialect.
 const settings = `
 version: 1
 providers:
-  - {slug: sim, provider: openai, api_key: "${PROVIDER_KEY}", custom_host: "SIM"}
+  - {slug: sim, provider: openai, api_key: "${PROVIDER_KEY}", custom_host: "SIM/v1"}
   - {slug: alone, provider: openai, api_key: "${PROVIDER_KEY}", custom_host: "ALONE", models: [sim-1]}
+  - {slug: chat, provider: cometapi, api_key: "${PROVIDER_KEY}", custom_host: "SIM/v1", models: [sim-1]}
+  - {slug: ant, provider: anthropic, api_key: "${PROVIDER_KEY}", custom_host: "SIM/v1", models: [sim-1, sim-2, sim-3, sim-4, sim-5]}
+  - {slug: gem, provider: google, api_key: "${PROVIDER_KEY}", custom_host: "SIM", models: [sim-1]}
+  - {slug: aws, provider: bedrock, api_key: "${PROVIDER_KEY}", custom_host: "SIM", models: [sim-1, anthropic.claude-sim]}
+  - {slug: coh, provider: cohere, api_key: "${PROVIDER_KEY}", custom_host: "SIM", models: [sim-1]}
 `
 
 // stage is everything that runs: the gateway, its providers and the books of @sim.
@@ -86,7 +94,7 @@ func run(m *testing.M) (code int, err error) {
 	defer func() { err = errors.Join(err, alone.stop()) }()
 
 	file := filepath.Join(scratch, "modelgate.yaml")
-	text := strings.NewReplacer("SIM", stage.simURL, "ALONE", alone.url).Replace(settings)
+	text := strings.NewReplacer("SIM", sim.URL, "ALONE", alone.url).Replace(settings)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return 1, err
 	}
@@ -157,9 +165,10 @@ func start(program string, env []string, args ...string) (*process, error) {
 
 // cleanEnv is an environment without settings of the gateway or the clients.
 func cleanEnv() []string {
+	prefixes := []string{"MODELGATE_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "AWS_", "NODE_"}
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "MODELGATE_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "NODE_") {
+		if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(v, p) }) {
 			env = append(env, v)
 		}
 	}

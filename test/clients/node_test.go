@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// leastNode is the oldest major version of node that the npm package runs on.
+// leastNode is the oldest major version of node that the npm packages run on.
 const leastNode = 22
 
-// TestOpenAINodeClient runs every script in node/, each as a test.
-func TestOpenAINodeClient(t *testing.T) {
+// TestNodeClients runs every script in node/, each as a test.
+func TestNodeClients(t *testing.T) {
 	node := mustNode(t)
 	scripts, err := filepath.Glob(filepath.Join("node", "*.test.mjs"))
 	if err != nil || len(scripts) == 0 {
@@ -119,7 +119,7 @@ func mustNode(t *testing.T) string {
 	version := strings.TrimSpace(string(out))
 	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	if n, err := strconv.Atoi(major); err != nil || n < leastNode {
-		t.Fatalf("node %s is too old for the npm package openai: install Node.js %d or later", version, leastNode)
+		t.Fatalf("node %s is too old for the npm packages: install Node.js %d or later", version, leastNode)
 	}
 	t.Logf("node %s", version)
 	return node
