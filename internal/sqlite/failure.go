@@ -22,6 +22,9 @@ func code(err error) int {
 // Busy reports whether another process held the lock for too long.
 func Busy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
 
+// Full reports whether there was no room: the disk is full.
+func Full(err error) bool { return code(err) == lib.SQLITE_FULL }
+
 // Conflict reports whether a row broke a constraint, such as a key that exists.
 func Conflict(err error) bool { return code(err) == lib.SQLITE_CONSTRAINT }
 

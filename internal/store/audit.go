@@ -30,7 +30,7 @@ type Audit struct {
 
 // AddAudit notes something that changed nothing, such as a refusal.
 func (db *DB) AddAudit(ctx context.Context, a *Audit) error {
-	return db.explain(Queries{db.write}.addAudit(ctx, a))
+	return db.Explain(Queries{db.write}.addAudit(ctx, a))
 }
 
 func (q Queries) addAudit(ctx context.Context, a *Audit) error {

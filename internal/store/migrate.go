@@ -34,10 +34,11 @@ var errDone = errors.New("up to date")
 // migrate applies what is missing, each file in a transaction of its own. The
 // transaction takes a lock before it looks (SQLite by beginning, PostgreSQL by
 // the statement lock), so two processes that start together apply a file once.
-func migrate(ctx context.Context, db *sql.DB, lock string, files fs.FS) error {
+// The names of the files that were applied are returned.
+func migrate(ctx context.Context, db *sql.DB, lock string, files fs.FS) (applied []string, err error) {
 	all, err := readMigrations(files)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	locked := func(f func(*sql.Tx) error) error {
 		return transact(ctx, db, func(tx *sql.Tx) error {
@@ -50,17 +51,54 @@ func migrate(ctx context.Context, db *sql.DB, lock string, files fs.FS) error {
 		})
 	}
 	if err := locked(func(tx *sql.Tx) error { return createHistory(ctx, tx) }); err != nil {
-		return err
+		return nil, err
 	}
 	for {
-		err := locked(func(tx *sql.Tx) error { return step(ctx, tx, all) })
+		var next migration
+		err := locked(func(tx *sql.Tx) (err error) {
+			next, err = step(ctx, tx, all)
+			return err
+		})
 		if errors.Is(err, errDone) {
-			return nil
+			return applied, nil
 		}
 		if err != nil {
+			return applied, err
+		}
+		applied = append(applied, next.name)
+	}
+}
+
+// missing returns the names of the migrations that migrate would apply. The
+// table of migrations is made for looking, and taken back.
+func missing(ctx context.Context, db *sql.DB, files fs.FS) (names []string, err error) {
+	err = transact(ctx, db, func(tx *sql.Tx) error {
+		if err := createHistory(ctx, tx); err != nil {
 			return err
 		}
+		if names, err = pending(ctx, tx, files); err != nil {
+			return err
+		}
+		return errDone
+	})
+	if errors.Is(err, errDone) {
+		err = nil
 	}
+	return names, err
+}
+
+// pending returns the names of the migrations that were not applied.
+func pending(ctx context.Context, q querier, files fs.FS) ([]string, error) {
+	all, err := readMigrations(files)
+	if err != nil {
+		return nil, err
+	}
+	left, err := unapplied(ctx, q, all)
+	names := make([]string, len(left))
+	for i, m := range left {
+		names[i] = m.name
+	}
+	return names, err
 }
 
 // readMigrations reads files named migrations/NNNN_words.sql, numbered from one
@@ -102,34 +140,42 @@ func createHistory(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// step checks what was applied and applies the next migration, or returns
-// errDone.
-func step(ctx context.Context, tx *sql.Tx, all []migration) error {
-	applied, err := appliedMigrations(ctx, tx)
+// step applies the next migration and returns it, or returns errDone.
+func step(ctx context.Context, tx *sql.Tx, all []migration) (next migration, err error) {
+	left, err := unapplied(ctx, tx, all)
 	if err != nil {
-		return err
+		return next, err
+	}
+	if len(left) == 0 {
+		return next, errDone
+	}
+	return left[0], apply(ctx, tx, left[0])
+}
+
+// unapplied checks what was applied and returns the rest.
+func unapplied(ctx context.Context, q querier, all []migration) ([]migration, error) {
+	applied, err := appliedMigrations(ctx, q)
+	if err != nil {
+		return nil, err
 	}
 	if len(applied) > len(all) {
 		last := applied[len(applied)-1]
-		return fmt.Errorf("made by a newer modelgate (its tables are at %s, this program knows %d migrations); run that version or a later one", last.name, len(all))
+		return nil, fmt.Errorf("made by a newer modelgate (its tables are at %s, this program knows %d migrations); run that version or a later one", last.name, len(all))
 	}
 	for i, a := range applied {
 		if want := all[i]; a.version != want.version || a.checksum != want.checksum {
-			return fmt.Errorf("migration %s was applied with another content than this program's %s; run the version that made the database", a.name, want.name)
+			return nil, fmt.Errorf("migration %s was applied with another content than this program's %s; run the version that made the database", a.name, want.name)
 		}
 	}
-	if len(applied) == len(all) {
-		return errDone
-	}
-	return apply(ctx, tx, all[len(applied)])
+	return all[len(applied):], nil
 }
 
-func appliedMigrations(ctx context.Context, tx *sql.Tx) ([]migration, error) {
-	const q = `
+func appliedMigrations(ctx context.Context, q querier) ([]migration, error) {
+	const text = `
 		SELECT version, name, checksum
 		FROM schema_migrations
 		ORDER BY version`
-	rows, err := tx.QueryContext(ctx, q)
+	rows, err := q.QueryContext(ctx, text)
 	if err != nil {
 		return nil, fmt.Errorf("reading the applied migrations: %w", err)
 	}

@@ -33,10 +33,10 @@ func TestMigrationsGoForwardOnceAndAsAWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			if err := migrate(t.Context(), db.Write, "", tt.before); err != nil {
+			if _, err := migrate(t.Context(), db.Write, "", tt.before); err != nil {
 				t.Fatal(err)
 			}
-			err = migrate(t.Context(), db.Write, "", tt.then)
+			_, err = migrate(t.Context(), db.Write, "", tt.then)
 			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("migrate() = %v, want an error that says %q", err, tt.says)
 			}

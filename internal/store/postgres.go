@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -31,7 +33,7 @@ type Options struct {
 	Connections int
 }
 
-func openPostgres(ctx context.Context, dsn string, o Options) (*DB, error) {
+func openPostgres(dsn string, o Options) (*DB, error) {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, errors.New("database: the postgres:// address can't be read; it has the form postgres://user:password@host:5432/name")
@@ -43,23 +45,30 @@ func openPostgres(ctx context.Context, dsn string, o Options) (*DB, error) {
 		}
 	}
 	cfg.ConnectTimeout = 10 * time.Second
-	db := &DB{engine: engine{name: name, lock: lockMigrations, conflict: pgConflict, away: pgAway}}
-	db.write = pgPool(cfg, o.Connections)
-	read := pgPool(cfg, o.Connections)
+	db := &DB{
+		engine: engine{
+			name: name, lock: lockMigrations, notify: notifyChange, conflict: pgConflict, away: pgAway, reason: pgReason,
+			listen: func(ctx context.Context, changed func()) error { return pgListen(ctx, cfg, changed) },
+		},
+		// A process that stopped within a change must not hold up all others.
+		write: pgPool(cfg, o.Connections, `SET idle_in_transaction_session_timeout = '30s'`),
+	}
+	read := pgPool(cfg, o.Connections, `SET default_transaction_read_only = on`)
 	db.Queries = Queries{read}
 	db.close = func() error { return errors.Join(read.Close(), db.write.Close()) }
-	if err := db.write.PingContext(ctx); err != nil {
-		db.Close()
-		return nil, fmt.Errorf("database %s: can't be reached: %s", name, pgReason(err))
-	}
 	return db, nil
 }
 
-func pgPool(cfg *pgx.ConnConfig, size int) *sql.DB {
+// pgPool returns a pool of connections, each of which begins with the statement
+// first.
+func pgPool(cfg *pgx.ConnConfig, size int, first string) *sql.DB {
 	if size == 0 {
 		size = 12
 	}
-	db := stdlib.OpenDB(*cfg)
+	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, first)
+		return err
+	}))
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxIdleTime(5 * time.Minute)
@@ -69,6 +78,9 @@ func pgPool(cfg *pgx.ConnConfig, size int) *sql.DB {
 // lockMigrations lets one process migrate at a time. The number is our own.
 const lockMigrations = `SELECT pg_advisory_xact_lock(7305011975)`
 
+// notifyChange is sent by the server when the transaction is kept.
+const notifyChange = `NOTIFY modelgate_revision`
+
 // pgConflict reports a broken constraint: class 23 of the error codes.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func pgConflict(err error) bool {
@@ -77,15 +89,24 @@ func pgConflict(err error) bool {
 }
 
 // pgAway reports a database that can't be reached or written to now: no
-// connection (08), out of resources (53), stopped by an operator (57), failing
-// disks (58), or read-only (25006).
+// connection (08), a change that was sacrificed to others (40), out of resources
+// (53), a lock that is held for too long (55P03), stopped by an operator (57),
+// failing disks (58), or read-only (25006).
 func pgAway(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		class := e.Code[:min(2, len(e.Code))]
-		return class == "08" || class == "53" || class == "57" || class == "58" || e.Code == "25006"
+		switch e.Code[:min(2, len(e.Code))] {
+		case "08", "40", "53", "57", "58":
+			return true
+		}
+		return e.Code == "25006" || e.Code == "55P03"
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
+	}
+	for _, cut := range []error{driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.DeadlineExceeded} {
+		if errors.Is(err, cut) {
+			return true
+		}
 	}
 	_, network := errors.AsType[net.Error](err)
 	return network
@@ -102,18 +123,38 @@ func pgReason(err error) string {
 	return "no connection could be made; check the address, DB_SSL and that the server runs"
 }
 
-// secure sets how the connection is encrypted.
+// secure sets how connections are encrypted, to each of the hosts that the
+// address names.
 func (o Options) secure(cfg *pgx.ConnConfig) error {
 	mode := strings.ToUpper(strings.TrimSpace(o.SSL))
-	base, err := o.tls(cfg.Host, mode)
-	if err != nil {
-		return err
+	var ways []*pgconn.FallbackConfig
+	for _, at := range hosts(cfg) {
+		encrypted, err := o.tls(at.Host, mode)
+		if err != nil {
+			return err
+		}
+		local := strings.HasPrefix(at.Host, "/") // a socket of this machine, which is never encrypted
+		if !local && encrypted != nil {
+			ways = append(ways, &pgconn.FallbackConfig{Host: at.Host, Port: at.Port, TLSConfig: encrypted})
+		}
+		if local || encrypted == nil || mode == "" || mode == "PREFERRED" {
+			ways = append(ways, &pgconn.FallbackConfig{Host: at.Host, Port: at.Port})
+		}
 	}
-	cfg.TLSConfig, cfg.Fallbacks = base, nil
-	if mode == "" || mode == "PREFERRED" { // encrypted where the server can, else plain
-		cfg.Fallbacks = []*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port}}
-	}
+	first := ways[0]
+	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = first.Host, first.Port, first.TLSConfig, ways[1:]
 	return nil
+}
+
+// hosts returns the hosts that the address names, each once.
+func hosts(cfg *pgx.ConnConfig) []pgconn.FallbackConfig {
+	list := []pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port}}
+	for _, f := range cfg.Fallbacks {
+		if last := list[len(list)-1]; f.Host != last.Host || f.Port != last.Port {
+			list = append(list, pgconn.FallbackConfig{Host: f.Host, Port: f.Port})
+		}
+	}
+	return list
 }
 
 func (o Options) tls(host, mode string) (*tls.Config, error) {

@@ -15,6 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/sqlite"
@@ -26,6 +28,7 @@ type DB struct {
 
 	write  *sql.DB
 	engine engine
+	ready  atomic.Bool // the tables are up to date
 	close  func() error
 }
 
@@ -33,8 +36,14 @@ type DB struct {
 type engine struct {
 	name     string
 	lock     string           // taken by who migrates; empty where beginning does
+	notify   string           // tells other processes of a change once it is kept; empty where nothing does
 	conflict func(error) bool // a row broke a constraint
 	away     func(error) bool // the database can't be reached or written to now
+	reason   func(error) string
+
+	// listen calls its function for every notify until the connection fails.
+	// Nil where nothing tells.
+	listen func(context.Context, func()) error
 }
 
 // Queries reads and writes rows, inside a transaction or outside of any. Its
@@ -56,25 +65,61 @@ type Tx struct{ Queries }
 // "postgres://" address of a PostgreSQL database. Errors are one line for an
 // operator.
 func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
-	var db *DB
-	var err error
-	switch scheme, _, ok := strings.Cut(dsn, "://"); {
-	case ok && (scheme == "postgres" || scheme == "postgresql"):
-		db, err = openPostgres(ctx, dsn, o)
-	case ok && scheme != "file":
-		return nil, fmt.Errorf("database: addresses of kind %s are not supported; use file: and the path of an SQLite file, or postgres://", scheme)
-	default:
-		db, err = openSQLite(ctx, dsn)
-	}
+	db, err := Connect(ctx, dsn, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, db.write, db.engine.lock, migrations); err != nil {
+	if _, err := db.Migrate(ctx); err != nil {
 		db.Close()
-		return nil, fmt.Errorf("database %s: %w", db.engine.name, err)
+		return nil, err
 	}
 	return db, nil
 }
+
+// Connect is [Open] without a look at the tables. A PostgreSQL server need not
+// be reachable yet: until [DB.Migrate] has succeeded every change is refused as
+// one to a database that is away.
+func Connect(ctx context.Context, dsn string, o Options) (*DB, error) {
+	switch scheme, _, ok := strings.Cut(dsn, "://"); {
+	case ok && (scheme == "postgres" || scheme == "postgresql"):
+		return openPostgres(dsn, o)
+	case ok && scheme != "file":
+		return nil, fmt.Errorf("database: addresses of kind %s are not supported; use file: and the path of an SQLite file, or postgres://", scheme)
+	}
+	return openSQLite(ctx, dsn)
+}
+
+// Migrate brings the tables up to date and returns the names of the migrations
+// that it applied. Processes that do so at the same time take turns. A database
+// that can't be reached is an *apierr.Error of kind Unavailable.
+func (db *DB) Migrate(ctx context.Context) (applied []string, err error) {
+	// What is up to date already is not written to: it may be read-only now.
+	missing, err := pending(ctx, db.q, migrations)
+	if err != nil && !db.engine.away(err) || len(missing) > 0 {
+		applied, err = migrate(ctx, db.write, db.engine.lock, migrations)
+	}
+	if err != nil && db.engine.away(err) {
+		err = apierr.New(apierr.Unavailable, "can't be reached or written to: %s", db.engine.reason(err))
+	}
+	if err != nil {
+		return applied, fmt.Errorf("database %s: %w", db.engine.name, err)
+	}
+	db.ready.Store(true)
+	return applied, nil
+}
+
+// Missing returns the names of the migrations that Migrate would apply. Nothing
+// is changed.
+func (db *DB) Missing(ctx context.Context) ([]string, error) {
+	missing, err := missing(ctx, db.write, migrations)
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", db.engine.name, err)
+	}
+	return missing, nil
+}
+
+// Ready reports whether the tables are known to be up to date.
+func (db *DB) Ready() bool { return db.ready.Load() }
 
 func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 	file, err := sqlite.Open(ctx, sqlite.Options{Path: dsn})
@@ -84,9 +129,15 @@ func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 	return &DB{
 		Queries: Queries{file.Read},
 		write:   file.Write,
-		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: func(err error) bool { return sqlite.Busy(err) || sqlite.Broken(err) }},
+		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: sqliteAway, reason: error.Error},
 		close:   file.Close,
 	}, nil
+}
+
+// sqliteAway reports a file that is locked for too long, gone, read-only,
+// damaged or on a full disk.
+func sqliteAway(err error) bool {
+	return sqlite.Busy(err) || sqlite.Broken(err) || sqlite.Full(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Close waits for what runs and closes the database.
@@ -106,18 +157,28 @@ func (q Queries) Revision(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
+// changeTime is how long one change may take, so that a database that does not
+// answer is told in time.
+const changeTime = 15 * time.Second
+
 // Change runs f, notes audit and raises the revision in one transaction. When
 // f fails nothing is kept. A nil audit notes nothing: for what the program does
-// by itself. A row that breaks a constraint is an *apierr.Error of kind
-// Conflict unless f says more, a database that can't be reached one of kind
-// Unavailable.
+// by itself. Changes of all processes come one after the other, so f sees what
+// every earlier one did, and nothing moves under it. A row that breaks a
+// constraint is an *apierr.Error of kind Conflict unless f says more, a database
+// that can't be reached one of kind Unavailable.
 func (db *DB) Change(ctx context.Context, audit *Audit, f func(*Tx) error) error {
-	const raise = `
-		UPDATE revision
-		SET value = value + 1
-		WHERE id = 1`
+	if !db.ready.Load() {
+		return away(nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
 	err := transact(ctx, db.write, func(tx *sql.Tx) error {
 		q := Queries{tx}
+		// Raising comes first: it is the lock that all changes wait for.
+		if err := q.raise(ctx); err != nil {
+			return err
+		}
 		if err := f(&Tx{q}); err != nil {
 			return err
 		}
@@ -126,16 +187,37 @@ func (db *DB) Change(ctx context.Context, audit *Audit, f func(*Tx) error) error
 				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, raise); err != nil {
-			return fmt.Errorf("raising the revision: %w", err)
-		}
-		return nil
+		return db.tell(ctx, tx)
 	})
-	return db.explain(err)
+	return db.Explain(err)
 }
 
-// explain turns what the database said into what a client may see.
-func (db *DB) explain(err error) error {
+func (q Queries) raise(ctx context.Context) error {
+	const text = `
+		UPDATE revision
+		SET value = value + 1
+		WHERE id = 1`
+	if _, err := q.q.ExecContext(ctx, text); err != nil {
+		return fmt.Errorf("raising the revision: %w", err)
+	}
+	return nil
+}
+
+// tell makes the database tell other processes of a change when it is kept.
+func (db *DB) tell(ctx context.Context, tx *sql.Tx) error {
+	if db.engine.notify == "" {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, db.engine.notify); err != nil {
+		return fmt.Errorf("telling of a change: %w", err)
+	}
+	return nil
+}
+
+// Explain turns what the database said into what a client may see: a broken
+// constraint into an *apierr.Error of kind Conflict, a database that is away
+// into one of kind Unavailable. Other errors stay.
+func (db *DB) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -146,9 +228,14 @@ func (db *DB) explain(err error) error {
 	case db.engine.conflict(err):
 		return apierr.New(apierr.Conflict, "this exists already, or something else refers to it").WithCause(err)
 	case db.engine.away(err):
-		return apierr.New(apierr.Unavailable, "the control plane's database can't be reached; requests for models are served on").WithCode("database_unavailable").WithCause(err)
+		return away(err)
 	}
 	return err
+}
+
+func away(err error) error {
+	return apierr.New(apierr.Unavailable, "the control plane's database can't be reached or written to now; try again later; requests for models are served on").
+		WithCode("database_unavailable").WithCause(err)
 }
 
 // transact runs f in a transaction that is kept only when f returns nil.

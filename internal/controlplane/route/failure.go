@@ -30,9 +30,9 @@ var codes = map[apierr.Kind]string{
 }
 
 // failure puts err into the control plane's shape. What is no *apierr.Error is
-// logged and becomes an internal error.
+// logged and becomes an internal error, unless the database explains it.
 func (a *API) failure(err error) *failure {
-	e := apierr.From(err)
+	e := apierr.From(a.DB.Explain(err))
 	if e.Kind == apierr.Internal {
 		a.Logger.Error("control plane", "err", err.Error())
 	}
@@ -69,10 +69,14 @@ func (f *failure) MarshalJSON() ([]byte, error) {
 	if f.err.Param != "" {
 		param = &f.err.Param
 	}
+	code := f.code
+	if code == "AB04" && f.err.Code != "" { // what has no word of its own there keeps the one it has
+		code = f.err.Code
+	}
 	return json.Marshal(map[string]any{
 		"success": false,
 		"data":    map[string]any{"message": message, "errorCode": f.code},
-		"error":   map[string]any{"message": message, "type": f.err.Type(), "param": param, "code": f.code},
+		"error":   map[string]any{"message": message, "type": f.err.Type(), "param": param, "code": code},
 		"status":  "failure",
 		"message": message,
 	})
