@@ -1,0 +1,246 @@
+// Package limits is what budgets and rate limits look like wherever the control
+// plane takes them: on keys, workspaces, providers and grants of integrations.
+//
+// It promises that what is stored is within its bounds and knows when it starts
+// again, and that an edit forgets no warning that was sent and repeats none.
+// Times are its caller's. Counting what was used and refusing what is over are
+// left to the data plane.
+package limits
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"modelgate/internal/controlplane/route"
+)
+
+// The kinds of [Usage], and of a [Rate] in the place of Cost.
+const (
+	Cost     = "cost" // US dollars
+	Tokens   = "tokens"
+	Requests = "requests"
+)
+
+// The periods after which a [Usage] starts again, beside a number of days.
+const (
+	Monthly = "monthly"
+	Weekly  = "weekly"
+)
+
+// firstWeekday is the day on which weekly budgets start again, at 00:00 UTC.
+const firstWeekday = time.Sunday
+
+// UsageInput is usage_limits as a request has it. Its bounds are checked by the
+// route's wrapper, what they leave open by [UsageInput.Apply].
+type UsageInput struct {
+	CreditLimit       *float64 `json:"credit_limit,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"US dollars, or at least 100 tokens; none counts without refusing"`
+	Type              string   `json:"type,omitempty" enum:"cost,tokens" default:"cost"`
+	AlertThreshold    *float64 `json:"alert_threshold,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Less than credit_limit"`
+	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 UTC"`
+	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"In the place of periodic_reset"`
+	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"The first reset, at 00:00 UTC of the day; a day to come, in ISO 8601"`
+}
+
+// Usage is a budget as it is stored.
+type Usage struct {
+	Type              string   `json:"type"`                   // Cost or Tokens
+	CreditLimit       *float64 `json:"credit_limit,omitempty"` // nil counts without refusing
+	AlertThreshold    *float64 `json:"alert_threshold,omitempty"`
+	PeriodicReset     string   `json:"periodic_reset,omitempty"`      // Monthly, Weekly or empty
+	PeriodicResetDays int      `json:"periodic_reset_days,omitempty"` // zero for none
+
+	// NextResetAt is when the count starts again; zero is never.
+	NextResetAt time.Time `json:"next_usage_reset_at,omitzero"`
+
+	// LastResetAt is when the count started: what was used before does not
+	// count. Zero counts everything.
+	LastResetAt time.Time `json:"last_reset_at,omitzero"`
+
+	// What was told to people since the count started.
+	ThresholdSent bool `json:"is_threshold_alerts_sent,omitempty"`
+	ExhaustedSent bool `json:"is_exhausted_alerts_sent,omitempty"`
+	ExpiredSent   bool `json:"is_expired_alerts_sent,omitempty"`
+}
+
+// Apply returns the budget that in asks for in the place of old, which is nil
+// for a new one. Field is what the request calls it, for errors.
+func (in *UsageInput) Apply(field string, old *Usage, now time.Time) (*Usage, error) {
+	if err := in.check(field); err != nil {
+		return nil, err
+	}
+	u := &Usage{Type: in.Type, CreditLimit: in.CreditLimit, AlertThreshold: in.AlertThreshold}
+	if u.Type == "" {
+		u.Type = Cost
+	}
+	if in.PeriodicReset != nil {
+		u.PeriodicReset = *in.PeriodicReset
+	}
+	if in.PeriodicResetDays != nil {
+		u.PeriodicResetDays = *in.PeriodicResetDays
+	}
+	if in.NextUsageResetAt != nil {
+		day, err := parseDay(*in.NextUsageResetAt)
+		if err != nil || !day.After(now) {
+			return nil, route.Invalid(field+".next_usage_reset_at", "is not a day to come in ISO 8601")
+		}
+		u.NextResetAt = day
+	}
+	u.inherit(old, now)
+	if u.NextResetAt.IsZero() {
+		u.NextResetAt = u.next(now)
+	}
+	return u, nil
+}
+
+func (in *UsageInput) check(field string) error {
+	switch {
+	case in.CreditLimit == nil && in.AlertThreshold == nil:
+		return route.Invalid(field, "needs a credit_limit or an alert_threshold")
+	case in.CreditLimit != nil && in.Type == Tokens && *in.CreditLimit < 100:
+		return route.Invalid(field+".credit_limit", "is 100 or more for tokens")
+	case in.CreditLimit != nil && in.AlertThreshold != nil && *in.AlertThreshold >= *in.CreditLimit:
+		return route.Invalid(field+".alert_threshold", "must be less than credit_limit")
+	case in.PeriodicReset != nil && in.PeriodicResetDays != nil:
+		return route.Invalid(field+".periodic_reset_days", "and periodic_reset exclude each other")
+	}
+	return nil
+}
+
+// parseDay reads a moment or a day of ISO 8601 and returns the start of its day.
+func parseDay(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t, err = time.Parse(time.DateOnly, text)
+	}
+	return midnight(t), err
+}
+
+func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+
+// inherit takes over from old what an edit does not change.
+func (u *Usage) inherit(old *Usage, now time.Time) {
+	if old == nil {
+		return
+	}
+	if old.Type != u.Type { // dollars are not counted on as tokens
+		u.LastResetAt = now
+		return
+	}
+	u.LastResetAt = old.LastResetAt
+	u.ExpiredSent = old.ExpiredSent
+	raised := old.CreditLimit != nil && (u.CreditLimit == nil || *u.CreditLimit > *old.CreditLimit)
+	if !raised {
+		u.ExhaustedSent = old.ExhaustedSent
+		u.ThresholdSent = old.ThresholdSent
+	}
+	if u.AlertThreshold == nil || old.AlertThreshold != nil && *u.AlertThreshold > *old.AlertThreshold {
+		u.ThresholdSent = false
+	}
+	if u.NextResetAt.IsZero() && u.samePeriod(*old) && old.NextResetAt.After(now) {
+		u.NextResetAt = old.NextResetAt
+	}
+}
+
+func (u Usage) samePeriod(v Usage) bool {
+	return u.PeriodicReset == v.PeriodicReset && u.PeriodicResetDays == v.PeriodicResetDays &&
+		(u.PeriodicReset != "" || u.PeriodicResetDays != 0)
+}
+
+// next returns the first reset after now, zero for a budget without a period.
+func (u Usage) next(now time.Time) time.Time {
+	today := midnight(now)
+	switch {
+	case u.PeriodicReset == Monthly:
+		return time.Date(today.Year(), today.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	case u.PeriodicReset == Weekly:
+		days := (int(firstWeekday-today.Weekday())+6)%7 + 1
+		return today.AddDate(0, 0, days)
+	case u.PeriodicResetDays > 0:
+		from := u.NextResetAt
+		if from.IsZero() {
+			from = today
+		}
+		for !from.After(now) {
+			from = from.AddDate(0, 0, u.PeriodicResetDays)
+		}
+		return from
+	}
+	return time.Time{}
+}
+
+// Due reports whether the count is to start again at now.
+func (u *Usage) Due(now time.Time) bool { return !u.NextResetAt.IsZero() && !now.Before(u.NextResetAt) }
+
+// Reset starts the count again at now and makes the warnings possible again. Of
+// resets that were missed, one is made.
+func (u *Usage) Reset(now time.Time) {
+	if u.Due(now) {
+		u.NextResetAt = u.next(now)
+	}
+	u.LastResetAt = now
+	u.ThresholdSent, u.ExhaustedSent = false, false
+}
+
+// Exhausted reports whether what was used since the last reset is all there is.
+func (u *Usage) Exhausted(used float64) bool { return u.CreditLimit != nil && used >= *u.CreditLimit }
+
+// UsageAnswer is usage_limits as an answer has it.
+type UsageAnswer struct {
+	CreditLimit       *float64   `json:"credit_limit"`
+	Type              string     `json:"type"`
+	AlertThreshold    *float64   `json:"alert_threshold"`
+	PeriodicReset     *string    `json:"periodic_reset"`
+	PeriodicResetDays *int       `json:"periodic_reset_days"`
+	NextUsageResetAt  route.Time `json:"next_usage_reset_at"`
+	CurrentUsage      float64    `json:"current_usage" doc:"Since last_reset_at"`
+	Status            string     `json:"status" doc:"active, exhausted or expired"`
+	LastResetAt       route.Time `json:"last_reset_at"`
+	ThresholdSent     bool       `json:"is_threshold_alerts_sent"`
+	ExhaustedSent     bool       `json:"is_exhausted_alerts_sent"`
+	ExpiredSent       bool       `json:"is_expired_alerts_sent"`
+}
+
+// Answer returns u with what was used of it and the state of what it belongs to.
+// Nil, for no budget, is answered with nil.
+func (u *Usage) Answer(used float64, status string) *UsageAnswer {
+	if u == nil {
+		return nil
+	}
+	a := &UsageAnswer{
+		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold,
+		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: used, Status: status, LastResetAt: route.Time(u.LastResetAt),
+		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: u.ExpiredSent,
+	}
+	if u.PeriodicReset != "" {
+		a.PeriodicReset = &u.PeriodicReset
+	}
+	if u.PeriodicResetDays != 0 {
+		a.PeriodicResetDays = &u.PeriodicResetDays
+	}
+	return a
+}
+
+// JSON returns u as it is stored; nil is null.
+func (u *Usage) JSON() json.RawMessage { return encode(u) }
+
+// ReadUsage reads what [Usage.JSON] wrote; null is nil.
+func ReadUsage(raw json.RawMessage) (*Usage, error) {
+	var u *Usage
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &u); err != nil {
+		return nil, fmt.Errorf("reading usage limits: %w", err)
+	}
+	return u, nil
+}
+
+// encode writes what is made of plain fields alone, which never fails.
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
