@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
 
@@ -245,8 +246,8 @@ func (e *requestWriter) toolCalls(calls []llm.ToolCall) {
 	for i := range calls {
 		call := calls[i]
 		call.ID, call.Arguments = e.callID(call.ID), argumentsText(&call)
-		if call.Custom && !e.m.vendor {
-			e.refuse(orElse(call.At, "messages"), "a call of a custom tool")
+		if e.wraps(call.Custom) {
+			call.Custom, call.Arguments = false, dialect.WrapText(call.Arguments)
 		}
 		signed := e.r.Dialect == own || e.m.google && call.Signature.Vendor == llm.Google
 		e.call(&call, -1, signed)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
 
@@ -79,8 +80,8 @@ func (e *requestWriter) offers(tool *llm.Tool) bool {
 		e.fates.DropNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)))
 		return false
 	}
-	if tool.Custom && !e.m.vendor {
-		e.refuse(orElse(tool.At, "tools"), "a custom tool, which takes text rather than JSON")
+	if e.wraps(tool.Custom) {
+		e.fates.AdaptNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)), "a function of one text")
 	}
 	if e.m.vendor && len(tool.Name) > maxVendorName {
 		e.refuse(orElse(tool.At, "tools"), "a name of more than %d characters", maxVendorName)
@@ -88,10 +89,19 @@ func (e *requestWriter) offers(tool *llm.Tool) bool {
 	return true
 }
 
+// wraps reports whether a custom tool is put as a function of one text: the
+// vendor's own models alone take text.
+func (e *requestWriter) wraps(custom bool) bool { return custom && !e.m.vendor }
+
 func (e *requestWriter) tool(tool *llm.Tool) {
 	if tool.Native != nil {
 		e.Raw(tool.Native.Raw)
 		return
+	}
+	if e.wraps(tool.Custom) {
+		function := *tool
+		function.Custom, function.Schema, function.Grammar = false, dialect.FreeText, nil
+		tool = &function
 	}
 	e.Open('{')
 	if tool.Custom {
@@ -183,7 +193,7 @@ func (e *requestWriter) choiceWord(mode llm.ChoiceMode, narrowed bool) {
 
 func (e *requestWriter) named(name string, custom bool) {
 	word := "function"
-	if custom {
+	if custom && !e.wraps(custom) {
 		word = "custom"
 	}
 	e.Open('{')

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"hash/fnv"
+	"slices"
 	"strconv"
 
 	"modelgate/internal/dialect"
@@ -19,8 +20,12 @@ type openCall struct {
 
 	part  int // noPart until the name is known
 	ended bool
-	early string // arguments that came before the name
-	text  balance
+	// free is a call of the function in the place of a custom tool, whose
+	// arguments are gathered until they can be read.
+	free     bool
+	gathered []byte
+	early    string // arguments that came before the name
+	text     balance
 }
 
 // balance tells when a JSON object or array has come to its end.
@@ -171,8 +176,7 @@ func (c *choice) growCall(dst []llm.Event, i int, call *openCall, w *wireCall) [
 		return c.openCall(dst, i, call)
 	}
 	if w.arguments != "" {
-		call.text.add(w.arguments)
-		dst = append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: w.arguments})
+		dst = c.argue(dst, i, call, w.arguments)
 	}
 	if w.sign.Value != "" && w.sign != call.sign {
 		call.sign = w.sign
@@ -187,13 +191,32 @@ func (c *choice) openCall(dst []llm.Event, i int, call *openCall) []llm.Event {
 	if call.id == "" {
 		call.id = c.callID(call.name)
 	}
-	dst, call.part = c.begin(dst, i, llm.ToolCall{ID: call.id, Name: call.name, Custom: call.custom, Signature: call.sign})
+	call.free = !call.custom && c.d.standsForText(call.name)
+	dst, call.part = c.begin(dst, i, llm.ToolCall{ID: call.id, Name: call.name, Custom: call.custom || call.free, Signature: call.sign})
 	if call.early != "" {
-		call.text.add(call.early)
-		dst = append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: call.early})
+		dst = c.argue(dst, i, call, call.early)
 		call.early = ""
 	}
 	return dst
+}
+
+// argue adds to the arguments of a call.
+func (c *choice) argue(dst []llm.Event, i int, call *openCall, piece string) []llm.Event {
+	call.text.add(piece)
+	if call.free {
+		call.gathered = append(call.gathered, piece...)
+		return dst
+	}
+	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: piece})
+}
+
+// standsForText reports whether a function was offered in the place of a custom
+// tool.
+func (d *decoder) standsForText(name string) bool {
+	if d.asked == nil {
+		return false
+	}
+	return slices.ContainsFunc(d.asked.Tools, func(t llm.Tool) bool { return t.Custom && t.Name == name })
 }
 
 // callID makes an id for a call that has none. It depends on the answer and the
@@ -216,6 +239,9 @@ func (c *choice) endCall(dst []llm.Event, i int, call *openCall) []llm.Event {
 		return dst
 	}
 	call.ended = true
+	if call.free {
+		dst = append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: dialect.UnwrapText(string(call.gathered))})
+	}
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: call.part})
 }
 

@@ -229,7 +229,6 @@ func TestWhatCannotBeSaidIsRefusedByItsPath(t *testing.T) {
 		{"a cloud's storage", media(llm.Media{Kind: llm.Image, URL: "gs://a/b"}), "openai", "messages[0].content[0]"},
 		{"video for the vendor", media(llm.Media{Kind: llm.Video, Data: "AAAA"}), "openai", "messages[0].content[0]"},
 		{"a document by address", media(llm.Media{Kind: llm.Document, URL: "https://a/b.pdf"}), "openai", "messages[0].content[0]"},
-		{"a custom tool", &llm.Request{Dialect: "responses", Tools: []llm.Tool{{Name: "t", Custom: true, At: "tools[0]"}}}, "groq", "tools[0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err := chat.Dialect{}.EncodeRequest(nil, tt.r, dialect.Target{Provider: tt.provider, Model: "m"})
