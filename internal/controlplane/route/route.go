@@ -90,6 +90,7 @@ type API struct {
 	mux    *http.ServeMux
 	huma   huma.API
 	routes map[string]*Route // by pattern of the mux
+	firsts map[string]bool   // first segments of the routes' paths, after the base
 	listed []*Route
 }
 
@@ -110,7 +111,7 @@ func New(d Deps) *API {
 		"key":   {Type: "apiKey", In: "header", Name: "x-gateway-api-key"},
 		"token": {Type: "http", Scheme: "bearer"},
 	}
-	a := &API{Deps: d, mux: http.NewServeMux(), routes: make(map[string]*Route)}
+	a := &API{Deps: d, mux: http.NewServeMux(), routes: make(map[string]*Route), firsts: make(map[string]bool)}
 	a.huma = humago.New(a.mux, c)
 	return a
 }
@@ -134,6 +135,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 			op.OperationID, op.Hidden = "", true
 		}
 		a.routes[op.Method+" "+op.Path] = &r
+		a.firsts[first(p)] = true
 		huma.Register(a.huma, op, func(ctx context.Context, in *In) (*answer, error) {
 			out, err := f(ctx, callerOf(ctx), in)
 			if err != nil {
@@ -168,8 +170,19 @@ func (a *API) Handles(r *http.Request) bool {
 	if r.URL.Path != path.Clean(r.URL.Path) || r.URL.RawPath != "" && r.URL.RawPath != r.URL.Path {
 		return false
 	}
+	// Requests for models come by here too, and the mux looks for a path that it
+	// does not know among those of every method.
+	if rest, ok := strings.CutPrefix(r.URL.Path, api.BasePath); ok && !a.firsts[first(rest)] {
+		return false
+	}
 	_, pattern := a.mux.Handler(r)
 	return pattern != ""
+}
+
+// first returns the first segment of a path.
+func first(p string) string {
+	segment, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	return segment
 }
 
 // ServeHTTP serves a request that Handles takes.

@@ -1,0 +1,45 @@
+package controlplane_test
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/route"
+)
+
+func TestRequestsForModelsPassTheControlPlaneAtNoCost(t *testing.T) {
+	api := controlplane.New(route.Deps{Version: "test"})
+	for _, tt := range []struct {
+		method, path string
+		want         bool
+	}{
+		{"POST", "/v1/chat/completions", false},
+		{"GET", "/v1/models", false},
+		{"POST", "/v1beta/models/m:generateContent", false},
+		{"POST", "/model/m/converse", false},
+		{"GET", "/v1", false},
+		{"GET", "/v1/", false},
+		{"GET", "/v1/configs", true},
+		{"GET", "/v1/configs/x", true},
+		{"GET", "/v1/configs/../models", false},
+		{"GET", "/v1/configsx", false},
+		{"PATCH", "/v1/configs", false},
+		{"GET", "/openapi.json", true},
+	} {
+		if got := api.Handles(httptest.NewRequest(tt.method, tt.path, nil)); got != tt.want {
+			t.Errorf("Handles(%s %s) = %t, want %t", tt.method, tt.path, got, tt.want)
+		}
+	}
+	for _, r := range api.Routes() {
+		for _, p := range append([]string{r.Path}, r.Also...) {
+			if !api.Handles(httptest.NewRequest(r.Method, "/v1"+p, nil)) {
+				t.Errorf("Handles(%s /v1%s) = false, want true", r.Method, p)
+			}
+		}
+	}
+	chat := httptest.NewRequest("POST", "/v1/chat/completions", nil)
+	if n := testing.AllocsPerRun(100, func() { api.Handles(chat) }); n != 0 {
+		t.Errorf("Handles allocates %g times for a path of models, want 0", n)
+	}
+}
