@@ -12,17 +12,18 @@ import (
 // them is in the binary. Standard library first; a new line here is part of the
 // change that needs it.
 var dependencies = map[string]string{
-	"github.com/aws/aws-sdk-go-v2":        "test: signs requests a second time, to tell whether ours are signed right",
-	"github.com/danielgtaylor/huma/v2":    "declares routes of the control plane once, for decoding, validation and OpenAPI 3.1",
-	"github.com/jackc/pgx/v5":             "PostgreSQL, for several nodes",
-	"github.com/fsnotify/fsnotify":        "notices a changed configuration file without polling, mounted ones included",
-	"github.com/goccy/go-yaml":            "reads modelgate.yaml strictly, and says line and column of a mistake",
-	"github.com/google/go-cmp":            "test: shows how two structures differ",
-	"github.com/openai/openai-go/v3":      "test: the official Go client, let loose on the built gateway",
-	"github.com/prometheus/client_golang": "metrics in the form every collector reads",
-	"github.com/rogpeppe/go-internal":     "test: txtar, the form of the provider fixtures",
-	"modernc.org/sqlite":                  "SQLite without cgo: the embedded store of a single static binary",
-	"pgregory.net/rapid":                  "test: properties with shrinking, for code that edits bytes",
+	"github.com/anthropics/anthropic-sdk-go": "test: the official Go client of the messages protocol, let loose on the built gateway",
+	"github.com/aws/aws-sdk-go-v2":           "test: signs requests a second time, to tell whether ours are signed right",
+	"github.com/danielgtaylor/huma/v2":       "declares routes of the control plane once, for decoding, validation and OpenAPI 3.1",
+	"github.com/jackc/pgx/v5":                "PostgreSQL, for several nodes",
+	"github.com/fsnotify/fsnotify":           "notices a changed configuration file without polling, mounted ones included",
+	"github.com/goccy/go-yaml":               "reads modelgate.yaml strictly, and says line and column of a mistake",
+	"github.com/google/go-cmp":               "test: shows how two structures differ",
+	"github.com/openai/openai-go/v3":         "test: the official Go client, let loose on the built gateway",
+	"github.com/prometheus/client_golang":    "metrics in the form every collector reads",
+	"github.com/rogpeppe/go-internal":        "test: txtar, the form of the provider fixtures",
+	"modernc.org/sqlite":                     "SQLite without cgo: the embedded store of a single static binary",
+	"pgregory.net/rapid":                     "test: properties with shrinking, for code that edits bytes",
 }
 
 // requirement is one line of go.mod.
