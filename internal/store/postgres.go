@@ -100,7 +100,7 @@ func pgAway(err error) bool {
 		}
 		return e.Code == "25006" || e.Code == "55P03"
 	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) {
 		return true
 	}
 	for _, cut := range []error{driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.DeadlineExceeded} {

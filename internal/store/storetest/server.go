@@ -170,7 +170,7 @@ func (s *Server) start() error {
 
 func (s *Server) startAt() error {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200"}
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200"}
 	for _, setting := range s.settings {
 		args = append(args, "-c", setting)
 	}

@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Relay stands between a program and a database and spoils what passes. It is
+// safe for concurrent use.
+type Relay struct {
+	to       string
+	listener net.Listener
+
+	mu    sync.Mutex
+	delay time.Duration         // guarded by mu, as is all below
+	deaf  chan struct{}         // closed when what waits may go on; nil lets pass
+	conns map[net.Conn]struct{} // both ends
+}
+
+// NewRelay returns a relay to the server of dsn, and the address of the same
+// database through it. It ends with the test.
+func NewRelay(t testing.TB, dsn string) (r *Relay, through string) {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = &Relay{to: u.Host, listener: l, conns: make(map[net.Conn]struct{})}
+	var serving sync.WaitGroup
+	serving.Go(func() { r.serve(&serving) })
+	t.Cleanup(func() {
+		l.Close()
+		r.Hold(false)
+		r.Cut()
+		serving.Wait()
+	})
+	u.Host = l.Addr().String()
+	return r, u.String()
+}
+
+// Delay makes every piece that passes, either way, wait for d.
+func (r *Relay) Delay(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delay = d
+}
+
+// Hold lets nothing pass while on, as a network that swallows everything.
+func (r *Relay) Hold(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case on && r.deaf == nil:
+		r.deaf = make(chan struct{})
+	case !on && r.deaf != nil:
+		close(r.deaf)
+		r.deaf = nil
+	}
+}
+
+// Cut breaks every connection.
+func (r *Relay) Cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.conns {
+		c.Close()
+	}
+}
+
+func (r *Relay) serve(serving *sync.WaitGroup) {
+	for {
+		client, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", r.to)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		r.mu.Lock()
+		r.conns[client], r.conns[server] = struct{}{}, struct{}{}
+		r.mu.Unlock()
+		serving.Go(func() { r.pass(client, server) })
+		serving.Go(func() { r.pass(server, client) })
+	}
+}
+
+func (r *Relay) pass(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		r.wait()
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			if err != io.EOF {
+				r.forget(from, to)
+			}
+			return
+		}
+	}
+}
+
+func (r *Relay) wait() {
+	r.mu.Lock()
+	delay, deaf := r.delay, r.deaf
+	r.mu.Unlock()
+	if deaf != nil {
+		<-deaf
+	}
+	if delay > 0 {
+		<-time.After(delay)
+	}
+}
+
+func (r *Relay) forget(conns ...net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range conns {
+		delete(r.conns, c)
+	}
+}
