@@ -10,7 +10,7 @@ import (
 
 // secretName matches the names of fields and headers that hold secrets, in snake
 // and camel case.
-var secretName = regexp.MustCompile(`(?i)key|secret|token|password|credential|authorization|cookie|service_?account|private|signature|assertion`)
+var secretName = regexp.MustCompile(`(?i)key|secret|token|password|credential|authorization|cookie|service_?account|private|signature|assertion|custom_?headers`)
 
 // plainName matches names that look so and hold none.
 var plainName = regexp.MustCompile(`(?i)^(api_?key_?id|key_?id|user_?api_?key_|access_?key_?id_?ref|max_tokens|tokens|token_type|.*_tokens|secret_mappings|secret_reference_id|secret_key|secret_path|keys|metadataKeys)$`)

@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/secret"
 	"modelgate/internal/store"
 )
 
@@ -46,7 +48,23 @@ type Deps struct {
 	// Now is the clock. Nil is time.Now.
 	Now func() time.Time
 
+	// Secrets seals what is stored and never shown. Nil refuses what has secrets.
+	Secrets Sealer
+
+	// CheckHost judges an address that a request chose for a provider and returns
+	// it as the base address to use. Nil takes public addresses alone.
+	CheckHost func(raw string) (*url.URL, error)
+
 	Version string // of the program, for the OpenAPI document
+}
+
+// Sealer seals secrets for storage. Neither method is called inside a change:
+// an organisation's first secret may make one.
+type Sealer interface {
+	// Seal returns s as a text that only Open, for the same organisation, opens.
+	Seal(ctx context.Context, organisation string, s secret.String) (string, error)
+	// Open returns what was sealed. Its errors hold nothing of it.
+	Open(ctx context.Context, organisation, sealed string) (secret.String, error)
 }
 
 // Route declares one route. Paths are written without /v1, with {name} for the

@@ -6,6 +6,7 @@
 package routetest
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/secret"
 	"modelgate/internal/store"
 )
 
@@ -46,6 +48,7 @@ func New(t testing.TB, add ...func(*route.API)) *Bench {
 	b.API = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, Changed: func() { b.changes++ }, Now: func() time.Time { return b.Clock },
+		Secrets: newSealer(t),
 	})
 	for _, f := range add {
 		f(b.API)
@@ -58,6 +61,28 @@ func (b *Bench) authenticate(r *http.Request) (*access.Identity, error) {
 		return id, nil
 	}
 	return nil, apierr.New(apierr.Unauthenticated, "the gateway key is not known")
+}
+
+// sealer seals with a master key alone; organisations' own keys are server's.
+type sealer struct{ box *secret.Box }
+
+func newSealer(t testing.TB) sealer {
+	t.Helper()
+	box, err := secret.NewBox(secret.New("the master key of a test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealer{box}
+}
+
+// Seal implements route.Sealer.
+func (s sealer) Seal(_ context.Context, _ string, v secret.String) (string, error) {
+	return s.box.Seal(v), nil
+}
+
+// Open implements route.Sealer.
+func (s sealer) Open(_ context.Context, _, sealed string) (secret.String, error) {
+	return s.box.Open(sealed)
 }
 
 // Changes returns how many changes were told to the gateway so far.
