@@ -97,7 +97,7 @@ func (w *whole) calls(message jsonedit.Value) {
 			w.parts = append(w.parts, llm.Text{Text: arguments})
 			continue
 		case w.plan.custom(part.Name):
-			part.Custom, part.Arguments = true, unwrapped(arguments)
+			part.Custom, part.Arguments = true, dialect.UnwrapText(arguments)
 		}
 		w.parts = append(w.parts, part)
 		w.called = true

@@ -270,7 +270,7 @@ func (d *decoder) callEnd(dst []llm.Event, n int64) []llm.Event {
 		d.order = d.order[:0]
 	}
 	if len(c.text) > 0 {
-		dst = append(dst, delta(c.part, unwrapped(string(c.text))))
+		dst = append(dst, delta(c.part, dialect.UnwrapText(string(c.text))))
 	}
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Part: c.part})
 }

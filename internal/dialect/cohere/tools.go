@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
 
 var (
 	noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
-	freeText    = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
 )
 
 // tools writes the tools that are offered and the choice between them.
@@ -65,7 +63,7 @@ func (e *encoder) tool(t *llm.Tool) {
 	schema := t.Schema
 	switch {
 	case t.Custom:
-		schema = freeText
+		schema = dialect.FreeText
 	case schema == nil:
 		schema = noArguments
 	}
@@ -133,7 +131,7 @@ func (e *encoder) call(c *llm.ToolCall) {
 	e.Name("arguments")
 	switch {
 	case c.Custom:
-		e.String(wrapped(c.Arguments))
+		e.String(dialect.WrapText(c.Arguments))
 	case c.Arguments == "":
 		e.String("{}")
 	default:
@@ -141,30 +139,6 @@ func (e *encoder) call(c *llm.ToolCall) {
 	}
 	e.Close('}')
 	e.Close('}')
-}
-
-// wrapped is the free text of a custom tool as arguments of a function.
-func wrapped(text string) string {
-	var b jsonedit.Builder
-	b.Open('{')
-	b.Name("input")
-	b.String(text)
-	b.Close('}')
-	return string(b.Bytes())
-}
-
-// unwrapped undoes wrapped; what is not of its form stays as it is.
-func unwrapped(arguments string) string {
-	v, err := jsonedit.ParseValue([]byte(arguments))
-	if err != nil {
-		return arguments
-	}
-	if input, ok := v.Get("input"); ok {
-		if text, ok := input.Text(); ok {
-			return text
-		}
-	}
-	return arguments
 }
 
 // uncached tells that a mark for caching is left out: Cohere caches by itself.

@@ -119,7 +119,7 @@ func (a *answer) call(v jsonedit.Value, part int) llm.Part {
 	c := a.opened(called, word(v, "toolUseId"))
 	c.Arguments = arguments
 	if c.Custom {
-		c.Arguments = freeText(arguments)
+		c.Arguments = dialect.UnwrapText(arguments)
 	}
 	return c
 }
@@ -135,20 +135,6 @@ func (a *answer) opened(called, id string) llm.ToolCall {
 		c.Name, c.Custom = t.Name, t.Custom
 	}
 	return c
-}
-
-// freeText is what a tool that takes free text was given.
-func freeText(arguments string) string {
-	v, err := jsonedit.ParseValue([]byte(arguments))
-	if err != nil {
-		return arguments
-	}
-	input, _ := v.Get("input")
-	text, ok := input.Text()
-	if !ok {
-		return arguments
-	}
-	return text
 }
 
 // withoutPreface leaves out the words beside an answer that a forced tool gave:

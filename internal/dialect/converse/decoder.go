@@ -266,7 +266,7 @@ func (d *decoder) stopBlock(dst []llm.Event, index int64) []llm.Event {
 		}
 		return dst
 	case blockCustom:
-		b.opened.Arguments = freeText(string(b.body))
+		b.opened.Arguments = dialect.UnwrapText(string(b.body))
 		return d.part(dst, b.opened)
 	case blockNative:
 		return d.part(dst, llm.Native{Dialect: name, Type: b.native, Raw: b.raw()})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -153,9 +154,6 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	}
 }
 
-// customSchema are the arguments of a tool that takes free text.
-const customSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`
-
 func (e *requestEncoder) spec(t *llm.Tool) {
 	e.b.Open('{')
 	e.b.Name("toolSpec")
@@ -171,7 +169,7 @@ func (e *requestEncoder) spec(t *llm.Tool) {
 	e.b.Name("json")
 	if t.Custom {
 		e.fates.AdaptNamed(at(t.At, t.Name), "function with one text")
-		e.b.Raw([]byte(customSchema))
+		e.b.Raw(dialect.FreeText)
 	} else {
 		e.b.Raw(objectSchema(t.Schema))
 	}

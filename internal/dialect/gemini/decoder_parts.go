@@ -170,7 +170,7 @@ func (d *decoder) close(dst []llm.Event, choice int) []llm.Event {
 		dst = d.arguments(dst, choice, c.args.end(nil))
 	}
 	if c.gathered != nil {
-		words := freeText(c.gathered)
+		words := dialect.UnwrapText(string(c.gathered))
 		c.gathered = nil
 		dst = d.arguments(dst, choice, []byte(words))
 	}
@@ -264,18 +264,4 @@ func compact(raw []byte) []byte {
 		return raw
 	}
 	return b.Bytes()
-}
-
-// freeText is what a custom tool is called with: the input that stands in the
-// arguments of the function in its place.
-func freeText(args []byte) string {
-	v, err := jsonedit.ParseValue(args)
-	if err != nil {
-		return string(args)
-	}
-	input, _ := v.Get(customInput)
-	if words, ok := input.Text(); ok {
-		return words
-	}
-	return string(args)
 }

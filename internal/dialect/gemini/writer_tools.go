@@ -3,6 +3,7 @@ package gemini
 import (
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -136,15 +137,12 @@ func (w *writer) function(t *llm.Tool) {
 	case stood:
 	case t.Custom:
 		w.fates.AdaptNamed(t.At, "function")
-		w.schema("parametersJsonSchema", "parameters", customSchema, t.At)
+		w.schema("parametersJsonSchema", "parameters", dialect.FreeText, t.At)
 	case len(t.Schema) > 0 && string(t.Schema) != "null":
 		w.schema("parametersJsonSchema", "parameters", t.Schema, t.At)
 	}
 	w.b.Close('}')
 }
-
-// customSchema is that of the function in the place of a custom tool.
-var customSchema = []byte(`{"type":"object","properties":{"` + customInput + `":{"type":"string"}},"required":["` + customInput + `"]}`)
 
 // choice writes toolConfig, which is left out when it is empty.
 func (w *writer) choice() {

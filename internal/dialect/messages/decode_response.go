@@ -102,19 +102,9 @@ func (p *reply) call(f fields, arguments string) llm.Part {
 	p.called = true
 	call := llm.ToolCall{ID: f.word("id"), Name: name, Arguments: arguments, Extra: cloned(f.rest("type", "id", "name", "input"))}
 	if slices.Contains(p.custom, name) {
-		call.Custom, call.Arguments = true, freeText(arguments)
+		call.Custom, call.Arguments = true, dialect.UnwrapText(arguments)
 	}
 	return call
-}
-
-// freeText is what a tool of free text was called with.
-func freeText(arguments string) string {
-	if v, ok := valueOf([]byte(arguments)).Get(customInput); ok {
-		if text, ok := v.Text(); ok {
-			return text
-		}
-	}
-	return arguments
 }
 
 // cloned returns members that hold no views.

@@ -261,7 +261,7 @@ func (d *decoder) close(dst []llm.Event, i int) []llm.Event {
 			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: string(input.Raw())})
 		}
 	case streamFree:
-		if text := freeText(string(s.text)); text != "" {
+		if text := dialect.UnwrapText(string(s.text)); text != "" {
 			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: text})
 		}
 	case streamNative:

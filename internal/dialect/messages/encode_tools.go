@@ -17,10 +17,7 @@ const (
 	answerTool = "json_response"
 )
 
-var (
-	customSchema = []byte(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
-	emptySchema  = []byte(`{"type":"object","properties":{}}`)
-)
+var emptySchema = []byte(`{"type":"object","properties":{}}`)
 
 // toolset writes the tools and which of them the model must call.
 func (e *requestEncoder) toolset() {
@@ -212,7 +209,7 @@ func (e *requestEncoder) function(t *llm.Tool) {
 	e.Name("input_schema")
 	switch {
 	case t.Custom:
-		e.Raw(customSchema)
+		e.Raw(dialect.FreeText)
 		if t.Grammar != nil {
 			e.fates.AdaptNamed(t.At, "a function of one text, without its grammar")
 		} else {
