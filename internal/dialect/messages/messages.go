@@ -42,8 +42,11 @@ const (
 // ContentType is that of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
 
-// Terminator is nil: the last event of a stream is one of its own, message_stop.
-func (Dialect) Terminator() []byte { return nil }
+// Terminator returns the event that ends every complete stream. Callers must
+// not change it.
+func (Dialect) Terminator() []byte { return terminator }
+
+var terminator = []byte("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
 
 // Defaults are none: a null means what leaving out means.
 func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }
