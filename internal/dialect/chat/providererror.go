@@ -27,12 +27,49 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	id := jsonedit.AppendString(nil, provider)
 	if d.Scan(body) == nil {
 		if e, ok := d.Find("error"); ok && e.Kind() == jsonedit.Object {
+			if word, ok := googles(e); ok {
+				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: appendGoogles(nil, e, word, status)}, jsonedit.Edit{Name: "provider", Value: id})
+			}
 			if marked, err := jsonedit.Set(nil, e.Raw(), sourcePath, []byte(`"provider"`)); err == nil {
 				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
 			}
 		}
 	}
 	return appendError(dst, &d, body, provider, status)
+}
+
+// googles returns the word of an error of Google's, whose code is a number
+// where clients of this dialect want a word, and which has no type.
+// https://cloud.google.com/apis/design/errors
+func googles(e jsonedit.Value) (word jsonedit.Value, ok bool) {
+	code, _ := e.Get("code")
+	word, _ = e.Get("status")
+	_, typed := e.Get("type")
+	return word, code.Kind() == jsonedit.Number && word.Kind() == jsonedit.String && !typed
+}
+
+// appendGoogles appends such an error as one of this dialect, with all it says.
+func appendGoogles(dst []byte, e, word jsonedit.Value, status int) []byte {
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	for key, v := range e.Fields() {
+		switch {
+		case key.Is("code"):
+			v = word
+		case key.Is("param"), key.Is("source"):
+			continue
+		}
+		b.Key(key.String())
+		b.Raw(v.Raw())
+	}
+	b.Name("type")
+	b.String(typeFor(status))
+	b.Name("param")
+	b.Null()
+	b.Name("source")
+	b.String("provider")
+	b.Close('}')
+	return b.Bytes()
 }
 
 // appendError makes an error object of what a provider sent.

@@ -16,6 +16,8 @@ func TestProvidersErrorObjectSurvivesByteForByte(t *testing.T) {
 			"{\n  \"error\": {\n    \"message\": \"no \\u00e9\",\n    \"code\": 1e0,\"source\":\"provider\"\n  },\"provider\":\"groq\"\n}\n"},
 		{"other members", `{"type":"error","error":{},"request_id":"r"}`,
 			`{"type":"error","error":{"source":"provider"},"request_id":"r","provider":"groq"}`},
+		{"of Google's", `{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED","details":[]}}`,
+			`{"error":{"code":"RESOURCE_EXHAUSTED","message":"no","status":"RESOURCE_EXHAUSTED","details":[],"type":"invalid_request_error","param":null,"source":"provider"},"provider":"groq"}`},
 		{"marks of its own", `{"provider":{"x":1},"error":{"source":"x","message":"no"}}`,
 			`{"provider":"groq","error":{"source":"provider","message":"no"}}`},
 	} {

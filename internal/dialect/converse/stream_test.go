@@ -265,7 +265,8 @@ func TestErrorsAreThoseThatTheSDKsKnow(t *testing.T) {
 		status int
 		want   string
 	}{
-		{`{"message":"bad"}`, 400, `{"message":"bad","source":"provider","provider":"p"}`},
+		{`{"message":"bad"}`, 400, `{"message":"bad","source":"provider","provider":"p","__type":"ValidationException"}`},
+		{`{"__type":"x","message":"bad"}`, 400, `{"__type":"x","message":"bad","source":"provider","provider":"p"}`},
 		{`{"error":{"message":"bad"}}`, 401, `{"message":"p answered 401: bad","__type":"UnrecognizedClientException","source":"provider","provider":"p"}`},
 		{``, 529, `{"message":"p answered 529","__type":"ThrottlingException","source":"provider","provider":"p"}`},
 		{`<html>`, 500, `{"message":"p answered 500","__type":"ModelErrorException","source":"provider","provider":"p"}`},

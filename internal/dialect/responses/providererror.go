@@ -17,22 +17,36 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	id := jsonedit.AppendString(nil, provider)
 	if d.Scan(body) == nil {
 		if e, ok := d.Find("error"); ok && e.Kind() == jsonedit.Object {
-			marked := markSource(e)
+			marked := markSource(e, status)
 			return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
 		}
 	}
 	return appendError(dst, &d, body, provider, status)
 }
 
-// markSource returns the error object with its source put in.
-func markSource(e jsonedit.Value) []byte {
+// markSource returns the error object with its source put in. One of Google's,
+// which has no type and a number for a code, gets both as words.
+// https://cloud.google.com/apis/design/errors
+func markSource(e jsonedit.Value, status int) []byte {
+	code, _ := e.Get("code")
+	word, _ := e.Get("status")
+	_, typed := e.Get("type")
+	foreign := code.Kind() == jsonedit.Number && word.Kind() == jsonedit.String && !typed
 	b := jsonedit.Append(nil)
 	b.Open('{')
 	for key, v := range e.Fields() {
-		if !key.Is("source") {
-			b.Key(key.String())
-			b.Raw(v.Raw())
+		switch {
+		case key.Is("source"):
+			continue
+		case foreign && key.Is("code"):
+			v = word
 		}
+		b.Key(key.String())
+		b.Raw(v.Raw())
+	}
+	if foreign {
+		b.Name("type")
+		b.String(typeFor(status))
 	}
 	b.Name("source")
 	b.String("provider")
