@@ -212,10 +212,15 @@ func (l *Leaf) frames(kind string, spoken *wire, src io.Reader) frames {
 // stream puts a stream into the client's dialect where it is in another, and
 // begins it.
 func (l *Leaf) stream(w watch, x *Exchange, spoken *wire, out *Response, src frames) (*Response, error) {
+	kind := mediaType(out.Header.Get("Content-Type"))
 	if _, ok := src.(*wrapped); ok {
+		kind = mediaEvents
 		out.asStream(mediaEvents)
 	}
-	if spoken.codec == nil {
+	switch {
+	case spoken.form != nil, spoken.codec == nil && kind != x.Client.ContentType():
+		return nil, l.unreadable("a stream that is not of the protocol")
+	case spoken.codec == nil:
 		return l.events(w, out, src)
 	}
 	if !x.Stream {
@@ -274,6 +279,8 @@ func (l *Leaf) providerError(x *Exchange, out *Response, body *arriving) (*Respo
 		return nil, err
 	}
 	out.Tap.Body(raw)
+	out.head("application/json")
+	out.Length = -1
 	out.Bytes = x.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, l.Target.ID, out.Status)
 	return out, nil
 }

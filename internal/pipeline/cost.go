@@ -96,12 +96,23 @@ func (x *Exchange) Tokens() (input, output int64) {
 	if x.Doc == nil {
 		return input, output
 	}
-	for _, name := range [...]string{"max_completion_tokens", "max_tokens"} {
-		if v, ok := x.Doc.Find(name); ok {
-			if n, ok := v.Int(); ok && n > 0 {
-				return input, n
-			}
+	for _, b := range bounds {
+		v, ok := x.Doc.Find(b.name)
+		if ok && b.inside != "" {
+			v, ok = v.Get(b.inside)
+		}
+		if n, is := v.Int(); ok && is && n > 0 {
+			return input, n
 		}
 	}
 	return input, output
+}
+
+// bounds are what the dialects call the limit of an answer, and where it stands.
+var bounds = [...]struct{ name, inside string }{
+	{"max_completion_tokens", ""},
+	{"max_tokens", ""},
+	{"max_output_tokens", ""},
+	{"generationConfig", "maxOutputTokens"},
+	{"inferenceConfig", "maxTokens"},
 }

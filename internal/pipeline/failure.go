@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/eventstream"
 	"modelgate/internal/sse"
 	"modelgate/internal/upstream"
 )
@@ -14,7 +15,7 @@ func (l *Leaf) failure(w watch, req *http.Request, err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return e
 	}
-	if errors.Is(err, errBomb) || errors.Is(err, sse.ErrTooLarge) {
+	if unreadable(err) {
 		return apierr.New(apierr.UpstreamFailed, "%s: %v", l.Target.ID, err).WithCode("upstream_unreadable")
 	}
 	f := upstream.Classify(req, err)
@@ -36,4 +37,14 @@ func (l *Leaf) failure(w watch, req *http.Request, err error) error {
 		return apierr.New(apierr.Invalid, "%s", f.Reason())
 	}
 	return apierr.New(apierr.UpstreamFailed, "%s: %s", l.Target.ID, f.Reason()).WithCode("upstream_" + f.Kind.String()).WithCause(f)
+}
+
+// unreadable reports whether the bytes came and are not what they should be.
+func unreadable(err error) bool {
+	for _, e := range [...]error{errBomb, errUnreadableFrame, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -199,7 +200,7 @@ func (l *Leaf) call(x *Exchange, spoken *wire) (call provider.Call, err error) {
 		Operation:  spoken.op,
 		Method:     x.Method,
 		Path:       x.Path,
-		Query:      x.Query,
+		Query:      x.withoutKey(x.Query),
 		EmptyQuery: x.EmptyQuery,
 		Model:      x.Sent,
 	}
@@ -268,6 +269,23 @@ func (x *Exchange) keepsKey(h http.Header, forwarded []string) error {
 
 func (x *Exchange) isKey(s string) bool {
 	return x.Identity != nil && access.HashKey(strings.TrimSpace(s)).Equal(x.Identity.Hash)
+}
+
+// withoutKey leaves out of a query what holds the caller's gateway key, as
+// clients of Google's protocol may send theirs.
+func (x *Exchange) withoutKey(query string) string {
+	if !strings.Contains(query, "=") {
+		return query
+	}
+	kept := make([]string, 0, 8)
+	for part := range strings.SplitSeq(query, "&") {
+		_, value, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(value); err == nil && x.isKey(plain) {
+			continue
+		}
+		kept = append(kept, part)
+	}
+	return strings.Join(kept, "&")
 }
 
 func notForwarded(name, why string) error {

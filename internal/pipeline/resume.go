@@ -42,13 +42,7 @@ func (f *fallback) continued(ctx context.Context, x *Exchange, res *Response, re
 	r := &resume{f: f, ctx: ctx, x: x, rest: rest, res: res, now: res}
 	s := res.Events
 	s.resume = r
-	if res.translation != nil {
-		res.translation.parted = true
-		s.part()
-	}
-	for _, e := range s.ahead {
-		r.see(c, e)
-	}
+	s.part()
 	if s.primed {
 		r.see(c, s.first)
 	}
@@ -122,13 +116,14 @@ func (r *resume) take(s *Events, next *Response, child *Exchange) {
 	s.reader, s.tap, s.watch, s.fail = n.reader, n.tap, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
 	r.res.translation = next.translation
-	if next.translation != nil {
-		next.translation.parted = true
-		s.part()
-	}
+	s.part()
 	r.res.after = append(r.res.after, next.Close)
 	r.now = next
 	r.res.Tap, r.res.Target = next.Tap, next.Target
+	r.x.Sent, r.x.Params = child.Sent, append(slices.Clip(r.x.Params), child.Params...)
+	for _, n := range child.Notes {
+		r.x.note(n)
+	}
 	e := r.x.Entry
 	e.Provider, e.Slug, e.OptionIndex = child.Entry.Provider, child.Entry.Slug, child.Entry.OptionIndex
 }
@@ -190,15 +185,21 @@ func (r *resume) without(e sse.Event, c dialect.Continuer, n int) (sse.Event, in
 	return sse.Event{Raw: sse.AppendData(nil, data), Data: data}, n - cut
 }
 
-// part gives out the first event of a translated stream frame by frame.
+// part makes a translated stream give out frame by frame, the first event too.
 func (s *Events) part() {
-	if !s.primed {
-		return
-	}
-	t, ok := s.reader.(*translation)
-	if frames := split(s.first.Raw); ok && len(frames) > 0 {
-		s.first = frames[0]
-		t.queue = append(frames[1:], t.queue...)
+	switch r := s.reader.(type) {
+	case *replay:
+		var list replay
+		for _, e := range *r {
+			list = append(list, split(e.Raw)...)
+		}
+		*r = list
+	case *translation:
+		r.parted = true
+		if frames := split(s.first.Raw); s.primed && len(frames) > 0 {
+			s.first = frames[0]
+			r.queue = append(frames[1:], r.queue...)
+		}
 	}
 }
 

@@ -14,7 +14,10 @@ import (
 )
 
 // told is the tap of an answer that is translated: it sees the neutral answer.
-type told struct{ seen dialect.Seen }
+type told struct {
+	seen dialect.Seen
+	open map[int]bool // the choices that began, true until their finish reason
+}
 
 // Body implements dialect.Tap. There is nothing left to read.
 func (t *told) Body([]byte) {}
@@ -40,13 +43,16 @@ func (t *told) event(e *llm.Event) {
 	switch e.Kind {
 	case llm.EventStart:
 		s.Model = cmp.Or(s.Model, e.Model)
-	case llm.EventPartStart, llm.EventDelta:
+	case llm.EventPartStart:
+		s.Begun = true
+		t.choice(e.Choice, true)
+	case llm.EventDelta:
 		s.Begun = true
 	case llm.EventFinish:
 		if e.Choice == 0 {
 			s.Finish = cmp.Or(e.Said, string(e.Stop))
 		}
-		s.Finished = true
+		t.choice(e.Choice, false)
 	case llm.EventUsage:
 		s.Usage = e.Usage
 	case llm.EventError:
@@ -55,6 +61,21 @@ func (t *told) event(e *llm.Event) {
 		}
 	case llm.EventEnd:
 		s.Finished, s.Terminated = true, true
+	}
+}
+
+// choice notes that a choice has begun or has its finish reason.
+func (t *told) choice(i int, open bool) {
+	if known, ok := t.open[i]; ok && (known == open || open) {
+		return
+	}
+	if t.open == nil {
+		t.open = make(map[int]bool, 1)
+	}
+	t.open[i] = open
+	t.seen.Finished = true
+	for _, open := range t.open {
+		t.seen.Finished = t.seen.Finished && !open
 	}
 }
 
@@ -67,7 +88,9 @@ type translation struct {
 	enc dialect.StreamEncoder
 
 	events []llm.Event // reused
-	out    []byte      // reused
+	out    []byte      // what was given out last; reused
+	early  []byte      // what comes next, where More had to look; reused
+	err    error       // what More met
 	ended  bool
 
 	// parted gives out one frame at a time, which who goes on with a broken
@@ -76,55 +99,82 @@ type translation struct {
 	queue  []sse.Event
 }
 
-// More reports whether a frame is at hand without waiting.
-func (t *translation) More() bool { return len(t.queue) > 0 || t.src.More() }
+// More reports whether something to give out is at hand without waiting. Not
+// every frame of the provider makes one, so it reads those that are there.
+func (t *translation) More() bool {
+	if t.parted {
+		return len(t.queue) > 0
+	}
+	for len(t.early) == 0 && t.err == nil && t.src.More() {
+		t.early, t.err = t.step(t.early)
+	}
+	return len(t.early) > 0
+}
 
 // Next returns what the client gets next: one or more frames in one event.
 func (t *translation) Next() (sse.Event, error) {
-	for {
-		if len(t.queue) > 0 {
-			e := t.queue[0]
-			t.queue = t.queue[1:]
-			return e, nil
-		}
-		if err := t.step(); err != nil {
+	for len(t.queue) == 0 {
+		t.out, t.early = t.early, t.out[:0]
+		if err := t.err; len(t.out) == 0 && err != nil {
+			t.err = nil
 			return sse.Event{}, err
 		}
+		var err error
 		if len(t.out) == 0 {
-			continue
+			t.out, err = t.step(t.out)
 		}
-		if t.parted {
+		switch {
+		case err != nil:
+			return sse.Event{}, err
+		case t.parted:
 			t.queue = split(t.out)
-			continue
+		case len(t.out) > 0:
+			return sse.Event{Raw: t.out, Data: t.out}, nil
 		}
-		return sse.Event{Raw: t.out, Data: t.out}, nil
 	}
+	e := t.queue[0]
+	t.queue = t.queue[1:]
+	return e, nil
 }
 
-// step takes one frame of the provider, or its end.
-func (t *translation) step() error {
-	t.out = t.out[:0]
+// step appends what one frame of the provider gives, or its end.
+func (t *translation) step(out []byte) ([]byte, error) {
+	if t.seen.Failed != "" {
+		return out, io.EOF // nothing follows an error
+	}
 	e, err := t.src.Next()
 	switch {
 	case err == io.EOF && !t.ended:
 		t.ended = true
-		t.write(t.dec.End(t.events[:0]))
-		return nil
+		out = t.write(out, t.dec.End(t.events[:0]))
+		if s := &t.seen; s.Finished && !s.Terminated && s.Failed == "" { // only the terminator is missing
+			out = t.write(out, append(t.events[:0], llm.Event{Kind: llm.EventEnd}))
+		}
+		return out, nil
 	case err != nil:
-		return err
+		return out, err
 	case e.Data == nil: // comments are for the gateway
-		return nil
+		return out, nil
+	case torn(e.Data):
+		return out, errUnreadableFrame
 	}
-	t.write(t.dec.Decode(t.events[:0], e))
-	return nil
+	return t.write(out, t.dec.Decode(t.events[:0], e)), nil
 }
 
-func (t *translation) write(events []llm.Event) {
+// torn reports whether a frame begins as JSON and is not whole. Decoders pass
+// over what they can't read, and the text in it would be lost unsaid.
+func torn(data []byte) bool {
+	data = bytes.TrimSpace(data)
+	return len(data) > 0 && data[0] == '{' && !wholeJSON(data)
+}
+
+func (t *translation) write(out []byte, events []llm.Event) []byte {
 	t.events = events
 	for i := range events {
 		t.event(&events[i])
-		t.out = t.enc.Encode(t.out, &events[i])
+		out = t.enc.Encode(out, &events[i])
 	}
+	return out
 }
 
 // broken appends what the client gets when the stream breaks off.
@@ -194,7 +244,7 @@ func (l *Leaf) answerWhole(x *Exchange, w *wire, out *Response, r *llm.Response)
 		stream = enc.Encode(stream, &e)
 	}
 	out.asStream(x.Client.ContentType())
-	out.Events = &Events{ahead: []sse.Event{{Raw: stream, Data: stream}}, reader: ended{}, tap: tap, watch: out.watch}
+	out.Events = &Events{reader: &replay{{Raw: stream, Data: stream}}, tap: tap, watch: out.watch}
 	return nil
 }
 
@@ -202,9 +252,17 @@ func (l *Leaf) answerWhole(x *Exchange, w *wire, out *Response, r *llm.Response)
 func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src frames) error {
 	dec := w.codec.NewDecoder(w.request, w.to)
 	var all dialect.Assembler
+	var tap told
 	var events []llm.Event
-	for {
+	for size := 0; ; {
 		e, err := src.Next()
+		size += len(e.Data)
+		switch {
+		case err == nil && torn(e.Data):
+			err = errUnreadableFrame
+		case size > maxTranslated:
+			return l.unreadable("a stream that is too large to be translated")
+		}
 		if err != nil && err != io.EOF {
 			return l.failure(out.watch, out.Raw.Request, err)
 		}
@@ -215,28 +273,39 @@ func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src frames) error {
 		}
 		out.watch.eventCame()
 		for i := range events {
+			tap.event(&events[i])
 			all.Add(&events[i])
 		}
-		if err == io.EOF {
+		if err == io.EOF || tap.seen.Failed != "" {
 			break
 		}
 	}
-	r, fault, whole := all.Response()
-	if fault != nil {
-		return l.unreadable("an error: " + fault.Message)
-	}
-	if !whole {
+	r, _, _ := all.Response()
+	switch {
+	case tap.seen.Failed != "":
+		return l.unreadable("an error: " + tap.seen.Failed)
+	case !tap.seen.Finished:
 		return l.unreadable("a stream that ended before its finish reason")
 	}
 	out.jsonHead()
 	return l.answerWhole(x, w, out, r)
 }
 
-// ended is a stream of which nothing is left.
-type ended struct{}
+// replay is a stream that is there already.
+type replay []sse.Event
 
-func (ended) Next() (sse.Event, error) { return sse.Event{}, io.EOF }
-func (ended) More() bool               { return false }
+// Next implements frames.
+func (r *replay) Next() (sse.Event, error) {
+	if len(*r) == 0 {
+		return sse.Event{}, io.EOF
+	}
+	e := (*r)[0]
+	*r = (*r)[1:]
+	return e, nil
+}
+
+// More implements frames.
+func (r *replay) More() bool { return len(*r) > 0 }
 
 // setBytes puts b in the place of the provider's body.
 func (r *Response) setBytes(b []byte) {
@@ -252,6 +321,11 @@ func (r *Response) asStream(contentType string) { r.head(contentType) }
 
 func (r *Response) head(contentType string) {
 	r.Header = r.Header.Clone()
-	r.Header.Del("Content-Length")
+	for _, name := range ofBytes {
+		delete(r.Header, name)
+	}
 	r.Header["Content-Type"] = []string{contentType}
 }
+
+// ofBytes are the headers that speak of the very bytes of a provider's body.
+var ofBytes = [...]string{"Content-Length", "Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Repr-Digest", "Etag", "Accept-Ranges"}
