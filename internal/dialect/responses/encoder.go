@@ -120,7 +120,7 @@ func (e *encoder) partStart(dst []byte, ev *llm.Event) []byte {
 		return dst
 	}
 	if c == nil || c.index == 0 {
-		dst = e.itemEvent(dst, "response.output_item.added", it, "in_progress")
+		dst = e.itemAdded(dst, it)
 	}
 	s := &e.parts[len(e.parts)-1]
 	switch part := ev.Opened.(type) {
@@ -144,9 +144,17 @@ func (e *encoder) partStart(dst []byte, ev *llm.Event) []byte {
 
 // item writes the two events of an item that comes whole.
 func (e *encoder) item(dst []byte, it *item) []byte {
-	dst = e.itemEvent(dst, "response.output_item.added", it, "in_progress")
+	dst = e.itemAdded(dst, it)
 	it.done = true
 	return e.itemEvent(dst, "response.output_item.done", it, "completed")
+}
+
+// itemAdded begins an item. A message is empty then: clients add each part to
+// it that content_part.added brings.
+func (e *encoder) itemAdded(dst []byte, it *item) []byte {
+	begun := *it
+	begun.content = nil
+	return e.itemEvent(dst, "response.output_item.added", &begun, "in_progress")
 }
 
 func (e *encoder) itemEvent(dst []byte, typ string, it *item, status string) []byte {

@@ -60,6 +60,16 @@ var manyParts = []llm.Event{
 
 const withNamespace = `{"model":"m","input":"x","temperature":0.5,"metadata":{"a":"b"},"tools":[{"type":"namespace","name":"n","description":"d","tools":[{"type":"custom","name":"g"}]}]}`
 
+// Official clients add the part that content_part.added brings behind those that
+// the item holds.
+func TestAMessageIsEmptyWhenItBegins(t *testing.T) {
+	stream := string(encoded(reply(t, withNamespace), manyParts...))
+	_, begun, _ := strings.Cut(stream, `"item":{"id":"msg_`)
+	if _, rest, _ := strings.Cut(begun, `"content":`); !strings.HasPrefix(rest, "[]") {
+		t.Errorf("the message begins as %.120s, want no content", begun)
+	}
+}
+
 func TestEventsComeInTheOrderOfTheProtocol(t *testing.T) {
 	want := []string{
 		"response.created", "response.in_progress",
