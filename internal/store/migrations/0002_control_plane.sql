@@ -156,7 +156,10 @@ CREATE TABLE integrations (
         pricing TEXT NOT NULL,
         tags TEXT NOT NULL,
         allow_all_models BOOLEAN NOT NULL,
-        global_access TEXT NOT NULL,
+        global_enabled BOOLEAN NOT NULL,
+        global_usage_limits TEXT NOT NULL,
+        global_rate_limits TEXT NOT NULL,
+        implicit BOOLEAN NOT NULL,
         status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
         created_at BIGINT NOT NULL,
         updated_at BIGINT NOT NULL
@@ -174,6 +177,7 @@ CREATE TABLE integration_models (
         base_model_slug TEXT NOT NULL,
         pricing TEXT NOT NULL,
         configurations TEXT NOT NULL,
+        sealed TEXT NOT NULL,
         PRIMARY KEY (integration_id, slug)
 );
 
@@ -183,6 +187,7 @@ CREATE TABLE integration_workspaces (
         enabled BOOLEAN NOT NULL,
         usage_limits TEXT NOT NULL,
         rate_limits TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'exhausted')),
         PRIMARY KEY (integration_id, workspace_id)
 );
 
@@ -205,6 +210,8 @@ CREATE TABLE providers (
 );
 
 CREATE UNIQUE INDEX providers_slug ON providers (workspace_id, slug) WHERE status <> 'archived';
+
+CREATE INDEX providers_integration ON providers (integration_id);
 
 CREATE TABLE configs (
         id TEXT PRIMARY KEY,

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// The states of a [Provider] beside Active and Archived.
+const (
+	Exhausted = "exhausted"
+	Expired   = "expired"
+)
+
+// Provider is what requests of a workspace call @slug: an integration under the
+// workspace's own name and limits. It can be used while it is active, its
+// integration is and [Queries.HasIntegration] says so.
+type Provider struct {
+	ID           string
+	Organisation string
+	Workspace    string // id
+	Integration  string // id
+	Slug         string // unique among the workspace's that are not archived
+	Name         string
+	Note         string
+	UsageLimits  json.RawMessage // object or null; those of the grant apply besides
+	RateLimits   json.RawMessage // array
+	Tags         map[string]string
+	MadeByGrant  bool   // made because the workspace got the integration
+	Status       string // Active, Exhausted, Expired or Archived; see StatusAt
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	ExpiresAt    time.Time // zero means never
+}
+
+// StatusAt returns the state of p at now: what has ended is expired whether or
+// not its row says so already.
+func (p Provider) StatusAt(now time.Time) string {
+	if p.Status != Archived && !p.ExpiresAt.IsZero() && !now.Before(p.ExpiresAt) {
+		return Expired
+	}
+	return p.Status
+}
+
+const providerColumns = `id, organisation_id, workspace_id, integration_id, slug, name, note, usage_limits, rate_limits, tags,
+			made_by_grant, status, created_at, updated_at, expires_at`
+
+func scanProvider(r row) (p Provider, err error) {
+	err = r.Scan(&p.ID, &p.Organisation, &p.Workspace, &p.Integration, &p.Slug, &p.Name, &p.Note, jsonText{&p.UsageLimits},
+		jsonText{&p.RateLimits}, jsonText{&p.Tags}, &p.MadeByGrant, &p.Status, stamp{&p.CreatedAt}, stamp{&p.UpdatedAt}, stamp{&p.ExpiresAt})
+	return p, err
+}
+
+func (p Provider) values() []any {
+	return []any{
+		p.ID, p.Organisation, p.Workspace, p.Integration, p.Slug, p.Name, p.Note, orEmpty(p.UsageLimits, "null"),
+		orEmpty(p.RateLimits, "[]"), text(tagged(p.Tags)), p.MadeByGrant, p.Status, millis(p.CreatedAt), millis(p.UpdatedAt), millis(p.ExpiresAt),
+	}
+}
+
+// Providers returns a page of a workspace's providers that have all of tags, the
+// newest first, and how many there are. An empty workspace means all of the
+// organisation.
+func (q Queries) Providers(ctx context.Context, organisation, workspace string, tags map[string]string, p Page) (list []Provider, total int, err error) {
+	const where = `
+		FROM providers
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status <> 'archived'`
+	limit, offset := p.limit()
+	if len(tags) > 0 {
+		limit, offset = Page{}.limit()
+	}
+	list, err = rows(ctx, q.q, "providers", `SELECT `+providerColumns+where+` ORDER BY id DESC LIMIT $3 OFFSET $4`,
+		scanProvider, organisation, workspace, limit, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(tags) > 0 {
+		list, total = withTags(list, func(p Provider) map[string]string { return p.Tags }, tags, p)
+		return list, total, nil
+	}
+	total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, organisation, workspace)
+	return list, total, err
+}
+
+// Provider returns the provider with this id, or with this slug in a workspace,
+// that is not archived. An empty workspace means any of the organisation, and
+// slugs then name none.
+func (q Queries) Provider(ctx context.Context, organisation, workspace, ref string) (Provider, error) {
+	const text = `
+		SELECT ` + providerColumns + `
+		FROM providers
+		WHERE organisation_id = $1 AND status <> 'archived'
+			AND ($2 = '' AND id = $3 OR workspace_id = $2 AND (id = $3 OR slug = $3))
+		ORDER BY CASE WHEN id = $3 THEN 0 ELSE 1 END
+		LIMIT 1`
+	return one(ctx, q.q, "provider", text, scanProvider, organisation, workspace, ref)
+}
+
+// ProvidersOf returns how many providers of a workspace were made from an
+// integration and are not archived.
+func (q Queries) ProvidersOf(ctx context.Context, integration, workspace string) (int, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM providers
+		WHERE integration_id = $1 AND workspace_id = $2 AND status <> 'archived'`
+	return count(ctx, q.q, text, integration, workspace)
+}
+
+// ProviderSlugTaken reports whether a provider of a workspace has this slug.
+func (q Queries) ProviderSlugTaken(ctx context.Context, workspace, slug string) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM providers
+		WHERE workspace_id = $1 AND slug = $2 AND status <> 'archived'`
+	n, err := count(ctx, q.q, text, workspace, slug)
+	return n > 0, err
+}
+
+// CreateProvider stores p.
+func (q Queries) CreateProvider(ctx context.Context, p Provider) error {
+	const text = `
+		INSERT INTO providers (` + providerColumns + `)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
+	return write(ctx, q.q, "provider", text, p.values()...)
+}
+
+// UpdateProvider stores p in the place of the provider with its id.
+func (q Queries) UpdateProvider(ctx context.Context, p Provider) error {
+	const text = `
+		UPDATE providers
+		SET organisation_id = $2, workspace_id = $3, integration_id = $4, slug = $5, name = $6, note = $7, usage_limits = $8,
+			rate_limits = $9, tags = $10, made_by_grant = $11, status = $12, created_at = $13, updated_at = $14, expires_at = $15
+		WHERE id = $1 AND status <> 'archived'`
+	return write(ctx, q.q, "provider", text, p.values()...)
+}
