@@ -107,3 +107,20 @@ func BenchmarkScanNonASCII(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkAppendString(b *testing.B) {
+	for name, text := range map[string]string{
+		"word":   " word",
+		"prose":  strings.Repeat("The house stands on a hill, and \"below\" it lies the river.\nNobody crosses it in winter; ", 44),
+		"plain":  strings.Repeat("The house stands on a hill, and below it lies the river. ", 72),
+		"beyond": strings.Repeat("房子在山上，下面是一条河。", 105),
+	} {
+		b.Run(name, func(b *testing.B) {
+			var dst []byte
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				dst = jsonedit.AppendString(dst[:0], text)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package jsonedit
 
 import (
 	"bytes"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -12,24 +13,44 @@ import (
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	done := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
+	for i := plain(s, 0); i < len(s); i = plain(s, i) {
+		if s[i] < utf8.RuneSelf {
+			dst = appendEscape(append(dst, s[done:i]...), s[i])
+			i++
+			done = i
+		}
+		for i < len(s) && s[i] >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && n == 1 {
 				dst = append(append(dst, s[done:i]...), "\ufffd"...)
 				done = i + 1
 			}
 			i += n
-			continue
-		}
-		i++
-		if c < ' ' || c == '"' || c == '\\' {
-			dst = appendEscape(append(dst, s[done:i-1]...), c)
-			done = i
 		}
 	}
 	return append(append(dst, s[done:]...), '"')
+}
+
+// plain returns the index, from i on, of the first byte of s that AppendString
+// looks at: of an escape or of a character beyond ASCII.
+func plain(s string, i int) int {
+	for ; i+8 <= len(s); i += 8 {
+		x := load(s[i : i+8])
+		if m := stops(x) | x&highs; m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] < utf8.RuneSelf && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// load returns the eight bytes of s, the first lowest.
+func load(s string) uint64 {
+	_ = s[7] // the compiler makes one load of what follows
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
 func appendEscape(dst []byte, c byte) []byte {
