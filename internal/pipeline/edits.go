@@ -117,10 +117,8 @@ func (l *Leaf) hosted(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []
 			list = append(list, jsonedit.Edit{Name: name})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(shape.Set)) {
-		if _, ok := doc.Find(name); !ok {
-			list = append(list, jsonedit.Edit{Name: name, Value: []byte(shape.Set[name])})
-		}
+	if len(shape.Set) > 0 { // sorting no keys allocates too, and most rows have none
+		list = append(list, missing(doc, shape.Set)...)
 	}
 	if cleaner, ok := l.Codecs[w.lang].(dialect.Cleaner); ok && w.codec == nil {
 		list = append(list, cleaner.Clean(doc)...)
@@ -129,6 +127,17 @@ func (l *Leaf) hosted(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []
 		list = append(list, l.betas(x, w, doc, h)...)
 	}
 	return append(list, l.model(x, w, doc, slices.Contains(shape.Drop, "model"))...)
+}
+
+// missing returns the edits that write the members of set that doc lacks.
+func missing(doc *jsonedit.Doc, set map[string]string) []jsonedit.Edit {
+	var list []jsonedit.Edit
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if _, ok := doc.Find(name); !ok {
+			list = append(list, jsonedit.Edit{Name: name, Value: []byte(set[name])})
+		}
+	}
+	return list
 }
 
 // model returns the edit that leaves the model out of a body where the address

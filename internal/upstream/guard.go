@@ -161,11 +161,10 @@ func (g *guard) checkAuthority(u *url.URL) error {
 	if port == "" {
 		port = defaultPort(u.Scheme)
 	}
-	n, err := strconv.Atoi(port)
-	if err != nil || n < 1 || n > 65535 {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return refuse(RulePort, host)
 	}
-	return g.checkHost(host, strconv.Itoa(n)) // without leading zeros
+	return g.checkHost(host, strings.TrimLeft(port, "0"))
 }
 
 // checkHost judges a lower-case host, which is a name or an address.
