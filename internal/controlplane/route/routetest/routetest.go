@@ -20,6 +20,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/secret"
+	"modelgate/internal/sqlite"
 	"modelgate/internal/store"
 )
 
@@ -32,6 +33,7 @@ type Bench struct {
 	Clock time.Time
 
 	t       testing.TB
+	path    string // of the database's file
 	callers map[string]*access.Identity
 	changes int
 }
@@ -39,12 +41,13 @@ type Bench struct {
 // New returns a bench with the routes that add adds.
 func New(t testing.TB, add ...func(*route.API)) *Bench {
 	t.Helper()
-	db, err := store.Open(t.Context(), "file:"+filepath.Join(t.TempDir(), "modelgate.db"), store.Options{})
+	path := filepath.Join(t.TempDir(), "modelgate.db")
+	db, err := store.Open(t.Context(), "file:"+path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	b := &Bench{DB: db, t: t, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
+	b := &Bench{DB: db, t: t, path: path, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
 	b.API = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, Changed: func() { b.changes++ }, Now: func() time.Time { return b.Clock },
@@ -83,6 +86,20 @@ func (s sealer) Seal(_ context.Context, _ string, v secret.String) (string, erro
 // Open implements route.Sealer.
 func (s sealer) Open(_ context.Context, _, sealed string) (secret.String, error) {
 	return s.box.Open(sealed)
+}
+
+// Exec runs a statement on the database, for rows that the family under test
+// does not make itself.
+func (b *Bench) Exec(text string, args ...any) {
+	b.t.Helper()
+	file, err := sqlite.Open(b.t.Context(), sqlite.Options{Path: b.path})
+	if err == nil {
+		defer file.Close()
+		_, err = file.Write.ExecContext(b.t.Context(), text, args...)
+	}
+	if err != nil {
+		b.t.Fatalf("%s: %v", text, err)
+	}
 }
 
 // Changes returns how many changes were told to the gateway so far.
