@@ -43,11 +43,7 @@ func (d *requestDecoder) known(key, path string, v jsonedit.Value) bool {
 	case "thinking":
 		d.thinking(path, v)
 	case "output_config":
-		inner, effort := only(v)
-		if inner != "effort" {
-			return false
-		}
-		d.r.Reasoning.Effort = d.text(path+".effort", effort)
+		return d.claudes(path, v)
 	case "reasoning_effort":
 		d.r.Reasoning.Effort = d.text(path, v)
 	case "metadata":
@@ -60,6 +56,29 @@ func (d *requestDecoder) known(key, path string, v jsonedit.Value) bool {
 		d.r.Extra = append(d.r.Extra, llm.Member{Name: key, Value: json.RawMessage(v.Raw())})
 	default:
 		return false
+	}
+	return true
+}
+
+// claudes takes the effort and the format of an answer as models of Anthropic
+// know them, and is false where something else stands beside them.
+func (d *requestDecoder) claudes(path string, v jsonedit.Value) bool {
+	format, formed := v.Get("format")
+	schema, _ := format.Get("schema")
+	word, _ := format.Get("type")
+	if kind, _ := word.Text(); formed && (kind != string(llm.FormatSchema) || schema.Kind() != jsonedit.Object) {
+		return false
+	}
+	for key := range v.Fields() {
+		if !key.Is("effort") && !key.Is("format") {
+			return false
+		}
+	}
+	if effort, ok := v.Get("effort"); ok {
+		d.r.Reasoning.Effort = d.text(path+".effort", effort)
+	}
+	if formed {
+		d.r.Format = llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(schema.Raw())}
 	}
 	return true
 }
