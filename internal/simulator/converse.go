@@ -210,11 +210,20 @@ func readConverseExtra(c *checker, q *turn, m map[string]any) {
 		q.thinks = c.text(reasoning, "type", path) == "enabled"
 		q.seen.Effort = c.text(reasoning, "maxReasoningEffort", path)
 	}
-	if effort := c.text(c.child(extra, "output_config", path), "effort", path); effort != "" {
-		q.seen.Effort = effort
-	}
+	readClaudeOutput(c, q, c.child(extra, "output_config", path), path+".output_config")
 	if effort := c.text(extra, "reasoning_effort", path); effort != "" {
 		q.seen.Effort, q.thinks = effort, effort != "none"
+	}
+}
+
+// readClaudeOutput reads the effort and the format as Claude knows them.
+func readClaudeOutput(c *checker, q *turn, output map[string]any, path string) {
+	if effort := c.text(output, "effort", path); effort != "" {
+		q.seen.Effort = effort
+	}
+	if format := c.child(output, "format", path); format != nil {
+		q.format, q.schema = "schema", c.object(format["schema"], path+".format.schema")
+		closedSchema(c, q.schema, path+".format.schema")
 	}
 }
 
