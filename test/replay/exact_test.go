@@ -36,7 +36,7 @@ func TestAddressesPassAsTheyAreWritten(t *testing.T) {
 		"/chat/completions/",
 		"/chat%2Fcompletions",
 		"/model/us.anthropic.claude%3A0/converse",
-		"/models/gemini:generateContent?alt=sse&key=",
+		"/models/gemini:countTokens?alt=sse&key=",
 		"/https://example.com/a",
 	} {
 		t.Run(target, func(t *testing.T) {
