@@ -74,6 +74,12 @@ type Identity struct {
 	// none. Empty applies none.
 	Config string
 
+	// ConfigFixed refuses requests that bring another config than Config.
+	ConfigFixed bool
+
+	// Metadata is added to that of requests and wins over it.
+	Metadata map[string]string
+
 	// ExpiresAt ends the key. Zero means never.
 	ExpiresAt time.Time
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"modelgate/internal/access"
@@ -55,27 +57,45 @@ type Key struct {
 	ExpiresAt    time.Time // zero means never
 }
 
-// Mask returns the part of a key that may be shown: its prefix and last four
+// Mask returns the part of a key that may be shown: its first and last two
 // characters.
 func Mask(key secret.String) string {
 	text := key.Reveal()
-	const shown = 4
-	if len(text) < len(access.KeyPrefix)+4*shown {
-		return access.KeyPrefix + "…"
+	const shown = 2
+	if len(text) < 8*shown {
+		return "***"
 	}
-	return access.KeyPrefix + "…" + text[len(text)-shown:]
+	return text[:shown] + "***" + text[len(text)-shown:]
 }
 
 // StatusAt returns the state of k at now.
 func (k Key) StatusAt(now time.Time) string {
-	if k.Status == KeyActive && k.Identity().Expired(now) {
+	if k.Status != KeyRevoked && k.ended(now) {
 		return KeyExpired
 	}
 	return k.Status
 }
 
+func (k Key) ended(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
+
+// KeyDefaults is what [Key.Defaults] holds.
+type KeyDefaults struct {
+	// Metadata is added to that of requests and wins over it.
+	Metadata map[string]string `json:"metadata,omitempty"`
+
+	// Config is the slug of the config for requests that bring none.
+	Config string `json:"config_id,omitempty"`
+
+	// ConfigFixed refuses requests that bring another config.
+	ConfigFixed bool `json:"config_fixed,omitempty"`
+}
+
 // Identity returns what k proves. It shares the slices of k.
 func (k Key) Identity() *access.Identity {
+	var d KeyDefaults
+	if len(k.Defaults) > 0 && json.Unmarshal(k.Defaults, &d) != nil {
+		d = KeyDefaults{} // the column's text is this program's own
+	}
 	return &access.Identity{
 		KeyID:        k.ID,
 		Type:         k.Type,
@@ -86,8 +106,26 @@ func (k Key) Identity() *access.Identity {
 		Workspace:    k.Workspace,
 		Scopes:       k.Scopes,
 		Providers:    k.Providers,
+		Config:       d.Config,
+		ConfigFixed:  d.ConfigFixed,
+		Metadata:     d.Metadata,
 		ExpiresAt:    k.ExpiresAt,
 	}
+}
+
+// Identities returns what the secrets of k prove: the present one, and the one
+// before it, which ends with the transition. Both have the key's own id.
+func (k Key) Identities() []*access.Identity {
+	list := []*access.Identity{k.Identity()}
+	if k.PreviousHash == nil || k.TransitionEndsAt.IsZero() {
+		return list
+	}
+	before := *list[0]
+	before.Hash = *k.PreviousHash
+	if before.ExpiresAt.IsZero() || k.TransitionEndsAt.Before(before.ExpiresAt) {
+		before.ExpiresAt = k.TransitionEndsAt
+	}
+	return append(list, &before)
 }
 
 // CreateKey stores k and raises the revision. An empty Status means active, an
@@ -223,6 +261,102 @@ func (q Queries) Key(ctx context.Context, organisation, id string) (Key, error) 
 		FROM gateway_keys
 		WHERE organisation_id = $1 AND id = $2`
 	return one(ctx, q.q, "API key", text, scanKey, organisation, id)
+}
+
+// KeyFilter says which keys that are not revoked a list has.
+type KeyFilter struct {
+	Organisation string
+	Types        []access.KeyType // none takes none
+
+	// Workspaces limits the list to keys of these. Nil takes keys of every
+	// workspace and of the organisation.
+	Workspaces []string
+
+	// OwnIn are further workspaces, of which keys of the user Owner are taken.
+	OwnIn []string
+	Owner string
+}
+
+// KeysOf returns a page of keys, the newest first, and how many there are.
+func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, total int, err error) {
+	const where = `
+		FROM gateway_keys
+		WHERE organisation_id = $1 AND status <> 'revoked'
+			AND $2 LIKE '%,' || type || ',%'
+			AND ($3 = '*' OR $3 LIKE '%,' || workspace_id || ',%' OR user_id = $4 AND $5 LIKE '%,' || workspace_id || ',%')`
+	types := make([]string, len(f.Types))
+	for i, t := range f.Types {
+		types[i] = string(t)
+	}
+	workspaces := "*"
+	if f.Workspaces != nil {
+		workspaces = listed(f.Workspaces)
+	}
+	args := []any{f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn)}
+	limit, offset := p.limit()
+	list, err = rows(ctx, q.q, "API keys", `SELECT `+keyColumns+where+` ORDER BY id DESC LIMIT $6 OFFSET $7`,
+		scanKey, append(args, limit, offset)...)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...)
+	return list, total, err
+}
+
+// listed returns words as a text in which each stands between commas; in that of
+// none, nothing does.
+func listed(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return "," + strings.Join(words, ",") + ","
+}
+
+// UserKeys returns how many keys of a workspace a user has that count still.
+func (q Queries) UserKeys(ctx context.Context, workspace, user string, now time.Time) (int, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM gateway_keys
+		WHERE workspace_id = $1 AND user_id = $2 AND status IN ('active', 'exhausted')
+			AND (expires_at IS NULL OR expires_at > $3)`
+	return count(ctx, q.q, text, workspace, user, now.UnixMilli())
+}
+
+// MarkExpired writes down which keys have ended by now, forgets secrets whose
+// transition is over, and returns how many keys it marked. It makes no revision
+// when there are none of either: requests look at the times themselves.
+func (db *DB) MarkExpired(ctx context.Context, now time.Time) (marked int64, err error) {
+	const (
+		due = `
+		SELECT COUNT(*)
+		FROM gateway_keys
+		WHERE status IN ('active', 'exhausted') AND expires_at <= $1 OR transition_ends_at <= $1`
+		mark = `
+		UPDATE gateway_keys
+		SET status = 'expired'
+		WHERE status IN ('active', 'exhausted') AND expires_at <= $1`
+		forget = `
+		UPDATE gateway_keys
+		SET previous_hash = NULL, transition_ends_at = NULL
+		WHERE transition_ends_at <= $1`
+	)
+	if n, err := count(ctx, db.q, due, now.UnixMilli()); n == 0 || err != nil {
+		return 0, err
+	}
+	err = db.Change(ctx, nil, func(tx *Tx) error {
+		result, err := tx.q.ExecContext(ctx, mark, now.UnixMilli())
+		if err == nil {
+			marked, err = result.RowsAffected()
+		}
+		if err == nil {
+			_, err = tx.q.ExecContext(ctx, forget, now.UnixMilli())
+		}
+		if err != nil {
+			return fmt.Errorf("marking expired API keys: %w", err)
+		}
+		return nil
+	})
+	return marked, err
 }
 
 // RevokeKey ends a key and raises the revision. A revoked key may be revoked

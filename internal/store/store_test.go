@@ -125,6 +125,7 @@ func TestAKeyExpiresByTheClock(t *testing.T) {
 	}{
 		{"before", store.KeyActive, time.Minute, store.KeyActive},
 		{"at its time", store.KeyActive, time.Hour, store.KeyExpired},
+		{"used up before", store.KeyExhausted, 2 * time.Hour, store.KeyExpired},
 		{"revoked before", store.KeyRevoked, 2 * time.Hour, store.KeyRevoked},
 	} {
 		k.Status = tt.status
@@ -145,11 +146,11 @@ func TestAnIdentityIsWhatTheKeySays(t *testing.T) {
 	}
 }
 
-func TestAMaskShowsTheEndOfALongKeyOnly(t *testing.T) {
+func TestAMaskShowsTwoCharactersAtEachEnd(t *testing.T) {
 	for key, want := range map[string]string{
-		"mg-0123456789abcdefghij": "mg-…ghij",
-		"short":                   "mg-…",
-		"":                        "mg-…",
+		"mg-0123456789abcdefghij": "mg***ij",
+		"short":                   "***",
+		"":                        "***",
 	} {
 		if got := store.Mask(secret.New(key)); got != want {
 			t.Errorf("Mask(%q) = %q, want %q", key, got, want)

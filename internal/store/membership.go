@@ -1,0 +1,50 @@
+package store
+
+import "context"
+
+// Membership is what a person is in an organisation.
+type Membership struct {
+	Role       string            // owner, admin or member; empty for who does not belong to it
+	Workspaces map[string]string // admin, manager or member, by the workspace's id
+}
+
+// In returns what the person is in a workspace: admin, manager, member, or
+// empty for who may not enter. Owners and admins of the organisation are admins
+// of each of its workspaces.
+func (m Membership) In(workspace string) string {
+	switch m.Role {
+	case "":
+		return ""
+	case "owner", "admin":
+		return "admin"
+	}
+	return m.Workspaces[workspace]
+}
+
+// Membership returns what a user is in an organisation. Who is nothing in it has
+// no role.
+func (q Queries) Membership(ctx context.Context, organisation, user string) (Membership, error) {
+	const text = `
+		SELECT '', role
+		FROM organisation_members
+		WHERE organisation_id = $1 AND user_id = $2
+		UNION ALL
+		SELECT m.workspace_id, m.role
+		FROM workspace_members m
+		JOIN workspaces w ON w.id = m.workspace_id
+		WHERE w.organisation_id = $1 AND m.user_id = $2`
+	type part struct{ workspace, role string }
+	parts, err := rows(ctx, q.q, "memberships", text, func(r row) (p part, err error) {
+		err = r.Scan(&p.workspace, &p.role)
+		return p, err
+	}, organisation, user)
+	m := Membership{Workspaces: make(map[string]string)}
+	for _, p := range parts {
+		if p.workspace == "" {
+			m.Role = p.role
+			continue
+		}
+		m.Workspaces[p.workspace] = p.role
+	}
+	return m, err
+}
