@@ -235,17 +235,38 @@ func (l *Leaf) answerWhole(x *Exchange, w *wire, out *Response, r *llm.Response)
 	out.Tap = tap
 	reply := l.reply(x, w)
 	if !x.Stream {
-		out.setBytes(x.Client.EncodeResponse(nil, r, reply))
+		out.setBytes(x.Client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, reply))
 		return nil
 	}
 	enc := x.Client.NewEncoder(reply)
-	var stream []byte
+	stream := make([]byte, 0, lengthOf(r))
 	for _, e := range dialect.Replay(nil, r) {
 		stream = enc.Encode(stream, &e)
 	}
 	out.asStream(x.Client.ContentType())
 	out.Events = &Events{reader: &replay{{Raw: stream, Data: stream}}, tap: tap, watch: out.watch}
 	return nil
+}
+
+// lengthOf returns about how many bytes a body with what r says has: growing to
+// them would copy it several times.
+func lengthOf(r *llm.Response) int {
+	n := 1 << 10
+	for _, c := range r.Choices {
+		for _, p := range c.Parts {
+			switch p := p.(type) {
+			case llm.Text:
+				n += len(p.Text)
+			case llm.Thinking:
+				n += len(p.Text) + len(p.Signature.Value)
+			case llm.ToolCall:
+				n += len(p.Arguments)
+			case llm.Media:
+				n += len(p.Data)
+			}
+		}
+	}
+	return n + n/8 // escapes
 }
 
 // gathered reads a stream that the client wants whole.

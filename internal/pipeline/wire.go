@@ -76,16 +76,17 @@ func (l *Leaf) formed(x *Exchange, out *wire) {
 // parameters. body is the client's, with the config's edits.
 func (l *Leaf) encode(x *Exchange, w *wire, body []byte) ([]byte, error) {
 	var fates []dialect.Fate
-	var out []byte
 	var err error
+	// About as long as the client's, so that it need not grow.
+	out := make([]byte, 0, len(body)+len(body)/4+512)
 	if w.form != nil {
-		out, fates, err = w.form.Request(nil, body, w.to)
+		out, fates, err = w.form.Request(out, body, w.to)
 	} else {
 		if w.request, err = x.Client.DecodeRequest(body); err != nil {
 			return nil, err
 		}
 		w.request.Model, w.request.Stream = x.Sent, x.Stream
-		out, fates, err = w.codec.EncodeRequest(nil, w.request, w.to)
+		out, fates, err = w.codec.EncodeRequest(out, w.request, w.to)
 	}
 	if err != nil {
 		return nil, err
