@@ -45,3 +45,50 @@ func (q Queries) addAudit(ctx context.Context, a *Audit) error {
 	}
 	return nil
 }
+
+// AuditQuery says which rows to list. All given filters have to match; the zero
+// value of a field filters nothing, but for Organisation and the times.
+type AuditQuery struct {
+	Organisation string
+	From, To     time.Time // From is inside, To is not
+
+	Workspace    string
+	Method       string
+	URI          string
+	RequestID    string
+	UserID       string
+	UserType     string
+	Status       int
+	ResourceType string
+	Action       string
+	ClientIP     string
+}
+
+// Audits returns a page of the audit log, the newest first, and how many rows
+// match.
+func (q Queries) Audits(ctx context.Context, a AuditQuery, p Page) (list []Audit, total int, err error) {
+	const where = `
+		FROM audit_logs
+		WHERE organisation_id = $1 AND created_at >= $2 AND created_at < $3
+			AND ($4 = '' OR workspace_id = $4) AND ($5 = '' OR method = $5) AND ($6 = '' OR uri = $6)
+			AND ($7 = '' OR request_id = $7) AND ($8 = '' OR user_id = $8) AND ($9 = '' OR user_type = $9)
+			AND ($10 = 0 OR response_status_code = $10) AND ($11 = '' OR resource_type = $11)
+			AND ($12 = '' OR action = $12) AND ($13 = '' OR client_ip = $13)`
+	const columns = `SELECT id, organisation_id, workspace_id, created_at, method, uri, query_params, request_headers, request_body,
+			request_id, user_id, user_type, response_status_code, resource_type, resource_id, action, client_ip`
+	args := []any{a.Organisation, a.From.UnixMilli(), a.To.UnixMilli(), a.Workspace, a.Method, a.URI, a.RequestID,
+		a.UserID, a.UserType, int64(a.Status), a.ResourceType, a.Action, a.ClientIP}
+	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...); err != nil {
+		return nil, 0, err
+	}
+	limit, offset := p.limit()
+	list, err = rows(ctx, q.q, "the audit log", columns+where+` ORDER BY created_at DESC, id DESC LIMIT $14 OFFSET $15`,
+		scanAudit, append(args, limit, offset)...)
+	return list, total, err
+}
+
+func scanAudit(r row) (a Audit, err error) {
+	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, stamp{&a.Time}, &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders, &a.RequestBody,
+		&a.RequestID, &a.UserID, &a.UserType, &a.Status, &a.ResourceType, &a.ResourceID, &a.Action, &a.ClientIP)
+	return a, err
+}

@@ -1,11 +1,122 @@
 // Package audits is the control plane's family of the audit log.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that an organisation reads all that was done or tried in it and
+// nothing of another's, newest first. What is written there is told by the
+// wrapper of routes, which masks secrets before anything is kept.
 package audits
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"net/http"
+	"time"
 
-// Add adds the routes of the family.
-func Add(a *route.API) {}
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Add adds the route of the family.
+func Add(a *route.API) {
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/audit-logs", Name: "list-audit-logs", Tag: "Audit log",
+		Summary: "List what was done and tried", Scopes: []access.Scope{"audit_logs.list"}}, list)
+}
+
+type listInput struct {
+	From         time.Time `query:"start_time" required:"true" doc:"ISO 8601 with an offset"`
+	To           time.Time `query:"end_time" required:"true" doc:"ISO 8601 with an offset; later than start_time"`
+	Organisation string    `query:"organisation_id" maxLength:"255" doc:"That of the key; another's is not there"`
+	Workspace    string    `query:"workspace_id" maxLength:"255"`
+	Method       string    `query:"method" enum:"POST,PUT,DELETE"`
+	URI          string    `query:"uri" maxLength:"2048"`
+	RequestID    string    `query:"request_id" maxLength:"64"`
+	UserID       string    `query:"user_id" maxLength:"255"`
+	UserType     string    `query:"user_type" enum:"user,api_key"`
+	Status       int       `query:"response_status_code" minimum:"100" maximum:"599"`
+	ResourceType string    `query:"resource_type" maxLength:"64"`
+	Action       string    `query:"action" maxLength:"64"`
+	ClientIP     string    `query:"client_ip" maxLength:"64"`
+	Page         int       `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size         int       `query:"page_size" minimum:"1" maximum:"100" default:"100"`
+}
+
+type record struct {
+	Timestamp    route.Time `json:"timestamp"`
+	Method       string     `json:"method"`
+	URI          string     `json:"uri"`
+	RequestID    string     `json:"request_id"`
+	RequestBody  string     `json:"request_body" doc:"JSON without secrets"`
+	QueryParams  string     `json:"query_params" doc:"JSON without secrets"`
+	Headers      string     `json:"request_headers" doc:"JSON without secrets"`
+	UserID       string     `json:"user_id"`
+	UserType     string     `json:"user_type"`
+	Organisation string     `json:"organisation_id"`
+	Workspace    *string    `json:"workspace_id"`
+	Status       int        `json:"response_status_code"`
+	ResourceType string     `json:"resource_type"`
+	ResourceID   *string    `json:"resource_id"`
+	Action       string     `json:"action"`
+	ClientIP     string     `json:"client_ip"`
+	Country      *string    `json:"country" doc:"Not known: always null"`
+}
+
+type listed struct {
+	Records []record `json:"records"`
+	Total   int      `json:"total"`
+	Object  string   `json:"object"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) {
+	if !in.To.After(in.From) {
+		return nil, route.Invalid("end_time", "must be later than start_time")
+	}
+	if err := own(ctx, c, in.Organisation); err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Audits(ctx, store.AuditQuery{
+		Organisation: c.Organisation, Workspace: in.Workspace, From: in.From, To: in.To,
+		Method: in.Method, URI: in.URI, RequestID: in.RequestID, UserID: in.UserID, UserType: in.UserType, Status: in.Status,
+		ResourceType: in.ResourceType, Action: in.Action, ClientIP: in.ClientIP,
+	}, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	out := &listed{Records: make([]record, len(found)), Total: total, Object: "list"}
+	for i := range found {
+		out.Records[i] = shown(&found[i])
+	}
+	return out, nil
+}
+
+// own refuses an organisation that is not the caller's. It may be named by id
+// or slug.
+func own(ctx context.Context, c *route.Caller, named string) error {
+	if named == "" || named == c.Organisation {
+		return nil
+	}
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err != nil {
+		return err
+	}
+	if named != o.Slug {
+		return apierr.New(apierr.NotFound, "there is no organisation %.60q", named).WithParam("organisation_id").WithCode("AB02")
+	}
+	return nil
+}
+
+func shown(a *store.Audit) record {
+	return record{
+		Timestamp: route.Time(a.Time), Method: a.Method, URI: a.URI, RequestID: a.RequestID,
+		RequestBody: a.RequestBody, QueryParams: a.QueryParams, Headers: a.RequestHeaders,
+		UserID: a.UserID, UserType: a.UserType, Organisation: a.Organisation, Workspace: known(a.Workspace),
+		Status: a.Status, ResourceType: a.ResourceType, ResourceID: known(a.ResourceID), Action: a.Action, ClientIP: a.ClientIP,
+	}
+}
+
+// known returns nil for what does not apply.
+func known(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

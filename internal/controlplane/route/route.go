@@ -125,6 +125,7 @@ func New(d Deps) *API {
 	c.DocsPath = ""     // the page is our own: it loads nothing from elsewhere
 	c.SchemasPath = ""
 	c.Servers = []*huma.Server{{URL: "/"}}
+	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaNames())
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key":   {Type: "apiKey", In: "header", Name: "x-gateway-api-key"},
 		"token": {Type: "http", Scheme: "bearer"},
