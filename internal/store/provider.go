@@ -133,3 +133,19 @@ func (q Queries) UpdateProvider(ctx context.Context, p Provider) error {
 		WHERE id = $1 AND status <> 'archived'`
 	return write(ctx, q.q, "provider", text, p.values()...)
 }
+
+// DefaultWorkspaceID returns the id of an organisation's default workspace, or
+// nothing where it has none that is active.
+func (q Queries) DefaultWorkspaceID(ctx context.Context, organisation string) (string, error) {
+	const text = `
+		SELECT id
+		FROM workspaces
+		WHERE organisation_id = $1 AND is_default AND status = 'active'
+		ORDER BY id
+		LIMIT 1`
+	list, err := rows(ctx, q.q, "workspaces", text, scanID, organisation)
+	if err != nil || len(list) == 0 {
+		return "", err
+	}
+	return list[0], nil
+}

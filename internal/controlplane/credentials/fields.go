@@ -1,0 +1,242 @@
+package credentials
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// The names of settings that rows do not list.
+const (
+	customHost    = "custom_host"
+	customHeaders = "custom_headers"
+	deployments   = "deployment_config"
+	reserved      = "skip_ptu_cost_attribution"
+)
+
+// secretOption matches the options that are credentials.
+var secretOption = regexp.MustCompile(`^(access_key_id|ad_token|service_account_json)$|secret|private_key|passphrase|password|session_token`)
+
+// longOption matches those that are documents.
+var longOption = regexp.MustCompile(`^(service_account_json|private_key)$`)
+
+// word is a value that requests have another word for than the row, and which
+// words a row of the prefix takes for an option.
+type word struct{ prefix, option, said, meant string }
+
+var words = []word{
+	{"cloud_a_", "auth_type", "accessKey", "accessKey"},
+	{"cloud_a_", "auth_type", "assumedRole", "assumedRole"},
+	{"cloud_a_", "auth_type", "serviceRole", "serviceRole"},
+	{"cloud_a_", "auth_type", "apiKey", "apiKey"},
+	{"cloud_b_", "auth_type", "basic", "accessToken"},
+	{"cloud_b_", "auth_type", "accessToken", "accessToken"},
+	{"cloud_b_", "auth_type", "serviceAccount", "serviceAccount"},
+	{"cloud_b_", "auth_type", "workloadIdentityFederation", "workloadIdentityFederation"},
+	{"cloud_b_", "auth_type", "workload", "workload"},
+	{"cloud_c_", "auth_mode", "default", "apiKey"},
+	{"cloud_c_", "auth_mode", "apiKey", "apiKey"},
+	{"cloud_c_", "auth_mode", "entra", "entra"},
+	{"cloud_c_", "auth_mode", "managed", "managed"},
+	{"cloud_c_", "auth_mode", "workload", "workload"},
+}
+
+// wordsOf returns the words that an option takes; nil means any.
+func wordsOf(spec *provider.Spec, option string) (list []word) {
+	for _, w := range words {
+		if w.prefix == spec.OptionPrefix && w.option == option {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// reader reads the fields of one request.
+type reader struct {
+	spec   *provider.Spec
+	path   string
+	masks  store.Masks
+	before store.Secrets
+
+	out  Settings
+	kept bool // a secret of before is in out
+	seen []string
+}
+
+func (r *reader) read(fields Fields) error {
+	if len(fields) > 64 {
+		return route.Invalid(strings.TrimSuffix(r.path, "."), "has more than 64 fields")
+	}
+	for _, given := range slices.Sorted(maps.Keys(fields)) {
+		if isNull(fields[given]) {
+			continue
+		}
+		name, ok := r.option(given)
+		if !ok {
+			return route.Invalid(r.path+clip(given), "is no setting of the provider %q", r.spec.ID)
+		}
+		if slices.Contains(r.seen, name) {
+			return route.Invalid(r.path+clip(given), "is there twice")
+		}
+		r.seen = append(r.seen, name)
+		if err := r.field(r.path+given, name, fields[given]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clip bounds what an error repeats of a request.
+func clip(name string) string { return fmt.Sprintf("%.64s", name) }
+
+// option returns the row's own name of a setting, which may be given with the
+// prefix that config objects have, and in camel case.
+func (r *reader) option(given string) (string, bool) {
+	name := snake(given)
+	if r.spec.OptionPrefix != "" {
+		name = strings.TrimPrefix(name, r.spec.OptionPrefix)
+	}
+	azure := r.spec.ID == "azure-openai"
+	switch {
+	case name == customHost, name == customHeaders, azure && name == deployments, r.spec.OptionPrefix == "cloud_b_" && name == reserved:
+		return name, true
+	case azure && name == "deployment_name":
+		return "deployment_id", true
+	}
+	return name, slices.ContainsFunc(r.spec.Options, func(o provider.Option) bool { return o.Name == name })
+}
+
+// snake returns a name in camel case as snake case.
+func snake(name string) string {
+	var b strings.Builder
+	for i, c := range name {
+		if unicode.IsUpper(c) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return b.String()
+}
+
+func (r *reader) field(path, name string, raw json.RawMessage) error {
+	switch name {
+	case customHeaders:
+		return r.headers(path, raw)
+	case deployments:
+		return r.deployments(path, raw)
+	case reserved:
+		if json.Unmarshal(raw, &r.out.Configuration.Reserved) != nil {
+			return route.Invalid(path, "is true or false")
+		}
+		return nil
+	}
+	v, err := r.value(path, name, raw)
+	if err != nil || v == "" {
+		return err
+	}
+	switch {
+	case name == customHost:
+		r.out.Configuration.CustomHost = v
+	case secretOption.MatchString(name):
+		set(&r.out.Secrets.Options, name, r.secret(v, r.masks.Options[name], r.before.Options[name]))
+	default:
+		return r.plain(path, name, v)
+	}
+	return nil
+}
+
+// value reads a text. A service account may be an object.
+func (r *reader) value(path, name string, raw json.RawMessage) (string, error) {
+	var v string
+	long := longOption.MatchString(name)
+	if json.Unmarshal(raw, &v) != nil {
+		var object map[string]any
+		if name != "service_account_json" || json.Unmarshal(raw, &object) != nil {
+			return "", route.Invalid(path, "is a text")
+		}
+		v = string(raw)
+	}
+	most := maxValue
+	if long {
+		most = maxLongValue
+	}
+	if v = strings.TrimSpace(v); len(v) > most {
+		return "", route.Invalid(path, "is longer than %d bytes", most)
+	}
+	if !long && strings.ContainsFunc(v, unicode.IsControl) {
+		return "", route.Invalid(path, "has a control character")
+	}
+	return v, nil
+}
+
+func (r *reader) plain(path, name, v string) error {
+	if name == "api_version" && len(v) > 30 {
+		return route.Invalid(path, "is longer than 30 bytes")
+	}
+	if list := wordsOf(r.spec, name); list != nil {
+		at := slices.IndexFunc(list, func(w word) bool { return w.said == v })
+		if at < 0 {
+			return route.Invalid(path, "is one of %s", said(list))
+		}
+		v = list[at].meant
+	}
+	set(&r.out.Configuration.Options, name, v)
+	return nil
+}
+
+func said(list []word) string {
+	var all []string
+	for _, w := range list {
+		all = append(all, w.said)
+	}
+	return strings.Join(all, ", ")
+}
+
+// secret returns the secret of before where a request sends its mask back.
+func (r *reader) secret(v, mask string, before secret.String) secret.String {
+	if mask == "" || v != mask {
+		return secret.New(v)
+	}
+	r.kept = true
+	return before
+}
+
+const maxHeaders = 32
+
+func (r *reader) headers(path string, raw json.RawMessage) error {
+	var given map[string]string
+	if json.Unmarshal(raw, &given) != nil {
+		return route.Invalid(path, "is an object of texts")
+	}
+	if len(given) > maxHeaders {
+		return route.Invalid(path, "has more than %d headers", maxHeaders)
+	}
+	seen := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if err := checkHeader(path, name, given[name]); err != nil {
+			return err
+		}
+		if seen[strings.ToLower(name)] {
+			return route.Invalid(path, "has the header %q twice", name)
+		}
+		seen[strings.ToLower(name)] = true
+		set(&r.out.Secrets.Headers, name, r.secret(given[name], r.masks.Headers[name], r.before.Headers[name]))
+	}
+	return nil
+}
+
+func set[V any](m *map[string]V, name string, v V) {
+	if *m == nil {
+		*m = make(map[string]V)
+	}
+	(*m)[name] = v
+}

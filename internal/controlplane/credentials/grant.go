@@ -1,0 +1,108 @@
+package credentials
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// grantNote is the note of providers that nobody asked for by name.
+const grantNote = "Created automatically when the workspace was given the integration."
+
+// Grant is what a workspace is to have of an integration.
+type Grant struct {
+	Integration store.Integration // as it was before the change
+	To          store.IntegrationWorkspace
+
+	// Default makes a provider in the workspace if it did not have the
+	// integration and has no provider of it. Slug is its slug; empty takes the
+	// integration's, with an ending where the workspace has that already.
+	Default bool
+	Slug    string
+	Field   string // what the request calls Slug, for errors
+
+	fresh bool // the workspace is new: what all have, it was not given yet
+}
+
+// Put stores g in the change under way. A second time it does nothing more.
+func (g Grant) Put(ctx context.Context, tx *store.Tx, c *route.Caller) error {
+	had, err := tx.HasIntegration(ctx, g.Integration, g.To.Workspace)
+	if err != nil {
+		return err
+	}
+	had = had && !g.fresh
+	if err := tx.PutIntegrationWorkspace(ctx, g.To); err != nil || had || !g.To.Enabled || !g.Default {
+		return err
+	}
+	n, err := tx.ProvidersOf(ctx, g.Integration.ID, g.To.Workspace)
+	if err != nil || n > 0 {
+		return err
+	}
+	slug, err := g.slug(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return tx.CreateProvider(ctx, store.Provider{
+		ID: c.NewID(), Organisation: g.Integration.Organisation, Workspace: g.To.Workspace, Integration: g.Integration.ID,
+		Slug: slug, Name: g.Integration.Name, Note: grantNote, Tags: g.Integration.Tags, MadeByGrant: true,
+		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
+	})
+}
+
+func (g Grant) slug(ctx context.Context, tx *store.Tx) (string, error) {
+	slug := g.Slug
+	if slug == "" {
+		slug = g.Integration.Slug
+	}
+	taken, err := tx.ProviderSlugTaken(ctx, g.To.Workspace, slug)
+	if err != nil || !taken {
+		return slug, err
+	}
+	if g.Slug != "" {
+		return "", route.Invalid(g.Field, "is the slug of a provider that the workspace has already")
+	}
+	return route.NewSlug(slug[:min(len(slug), 248)], ""), nil
+}
+
+// Welcome gives a workspace that is being made what every workspace of its
+// organisation gets, with a provider of each.
+func Welcome(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspace) error {
+	list, err := tx.GlobalIntegrations(ctx, w.Organisation)
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		to := store.IntegrationWorkspace{
+			Integration: i.ID, Workspace: w.ID, Enabled: true, UsageLimits: i.GlobalUsageLimits, RateLimits: i.GlobalRateLimits, Status: store.Active,
+		}
+		if err := (Grant{Integration: i, To: to, Default: true, fresh: true}).Put(ctx, tx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unchanged refuses a request whose If-Match names another state than the one
+// that was last updated at that time. An empty one is for any.
+func Unchanged(ifMatch string, updated time.Time) error {
+	if ifMatch = strings.Trim(ifMatch, `"`); ifMatch == "" || ifMatch == "*" {
+		return nil
+	}
+	if at, err := time.Parse(time.RFC3339Nano, ifMatch); err == nil && at.Equal(updated) {
+		return nil
+	}
+	return apierr.New(apierr.Conflict, "it was changed meanwhile; read it again").WithParam("If-Match")
+}
+
+// After is the time of an update made now to what was last updated before: no
+// two states have the same.
+func After(before, now time.Time) time.Time {
+	if now = now.Truncate(time.Millisecond); now.After(before) {
+		return now
+	}
+	return before.Add(time.Millisecond)
+}

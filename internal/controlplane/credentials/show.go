@@ -1,0 +1,119 @@
+package credentials
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/provider"
+	"modelgate/internal/store"
+)
+
+// ApplyModel puts an address and headers into a model of an integration.
+// Path is what the request calls them.
+func (k *Keeper) ApplyModel(ctx context.Context, organisation, path string, m *store.IntegrationModel, raw json.RawMessage) error {
+	var in modelFields
+	if !isNull(raw) && decodeStrictly(raw, &in) != nil {
+		return route.Invalid(path, "has custom_host, a text, and custom_headers, an object of texts, alone")
+	}
+	before, err := k.open(ctx, organisation, m.Sealed)
+	if err != nil {
+		return err
+	}
+	r := reader{path: path + ".", masks: m.Configuration.Masks, before: before}
+	headers, err := json.Marshal(in.CustomHeaders)
+	if err != nil {
+		return err
+	}
+	if err := r.headers(path+"."+customHeaders, headers); err != nil {
+		return err
+	}
+	next := r.out
+	if in.CustomHost != "" {
+		u, err := k.checkHost(in.CustomHost)
+		if err != nil {
+			return route.Invalid(path+"."+customHost, "is refused: %v", err)
+		}
+		next.Configuration.CustomHost = u.String()
+	}
+	if r.kept && next.Configuration.CustomHost != m.Configuration.CustomHost {
+		return route.Invalid(path+"."+customHeaders, "must be given again: those that are stored do not go to another address")
+	}
+	next.Configuration.Masks = masksOf(next.Secrets)
+	m.Configuration = next.Configuration
+	m.Sealed, err = k.seal(ctx, organisation, next.Secrets)
+	return err
+}
+
+// Naming is how names of settings are written in an answer.
+type Naming func(spec *provider.Spec, name string) string
+
+// Wire are the names of config objects, with the prefix of a row's options.
+func Wire(spec *provider.Spec, name string) string { return wireName(spec, name) }
+
+// Camel are the names that virtual keys had: without a prefix, in camel case.
+func Camel(_ *provider.Spec, name string) string {
+	parts := strings.Split(name, "_")
+	for i := 1; i < len(parts); i++ {
+		if parts[i] != "" {
+			parts[i] = strings.ToUpper(parts[i][:1]) + parts[i][1:]
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+func wireName(spec *provider.Spec, name string) string {
+	if name == customHost || name == customHeaders || strings.HasPrefix(name, "amzn_") {
+		return name
+	}
+	return spec.OptionPrefix + name
+}
+
+// Shown returns the settings as answers have them: secrets are masks, and sent
+// back as they are they stay what they were.
+func Shown(providerID string, c store.Configuration, named Naming) map[string]any {
+	out := make(map[string]any)
+	spec, err := Row("", providerID, nil)
+	if err != nil {
+		spec = new(provider.Spec)
+	}
+	for name, v := range c.Options {
+		for _, w := range wordsOf(spec, name) {
+			if w.meant == v {
+				v = w.said
+				break
+			}
+		}
+		out[named(spec, name)] = v
+	}
+	for name, mask := range c.Masks.Options {
+		out[named(spec, name)] = mask
+	}
+	if c.CustomHost != "" {
+		out[named(spec, customHost)] = c.CustomHost
+	}
+	if len(c.Masks.Headers) > 0 {
+		out[named(spec, customHeaders)] = c.Masks.Headers
+	}
+	if c.Reserved {
+		out["skipPtuCostAttribution"] = true
+	}
+	if len(c.Deployments) > 0 {
+		out[named(spec, deployments)] = shownDeployments(spec, c.Deployments, named)
+	}
+	return out
+}
+
+func shownDeployments(spec *provider.Spec, list []store.Deployment, named Naming) []map[string]any {
+	out := make([]map[string]any, len(list))
+	for i, d := range list {
+		out[i] = map[string]any{named(spec, "deployment_name"): d.Name, "is_default": d.Default}
+		for name, v := range map[string]string{"alias": d.Alias, named(spec, "api_version"): d.APIVersion, named(spec, "model_slug"): d.Model} {
+			if v != "" {
+				out[i][name] = v
+			}
+		}
+	}
+	return out
+}
