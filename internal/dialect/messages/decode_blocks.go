@@ -52,7 +52,7 @@ var roles = map[string]struct {
 
 func (d *requestDecoder) message(path string, v jsonedit.Value) {
 	f := d.object(path, v)
-	role, ok := roles[d.need(path+".role", f.get("role"))]
+	role, ok := roles[d.needed(path, "role", f)]
 	if !ok {
 		d.refuse(path+".role", dialect.CodeValue, `must be "user", "assistant" or "system"`)
 		return
@@ -102,7 +102,7 @@ type block struct {
 
 func (d *requestDecoder) block(path string, v jsonedit.Value, in place) llm.Part {
 	f := d.object(path, v)
-	kind := d.need(path+".type", f.get("type"))
+	kind := d.needed(path, "type", f)
 	b, known := blockOf(kind)
 	if !known {
 		return llm.Native{Dialect: own, Type: kind, Raw: v.Raw(), At: path}
@@ -140,8 +140,8 @@ func blockOf(kind string) (b block, ok bool) {
 
 func (d *requestDecoder) textBlock(path string, f fields) llm.Part {
 	return llm.Text{
-		Text: d.need(path+".text", f.get("text")), Citations: citationsOf(f.get("citations")),
-		Cache: d.cache(path+".cache_control", f.get("cache_control")),
+		Text: d.needed(path, "text", f), Citations: citationsOf(f.get("citations")),
+		Cache: d.cacheOf(path, f),
 	}
 }
 
@@ -163,18 +163,18 @@ func citationOf(v jsonedit.Value) llm.Citation {
 
 func (d *requestDecoder) thinkingBlock(path string, f fields) llm.Part {
 	return llm.Thinking{
-		Text:      d.need(path+".thinking", f.get("thinking")),
-		Signature: dialect.ReadSignature(vendor, d.text(path+".signature", f.get("signature"))),
+		Text:      d.needed(path, "thinking", f),
+		Signature: dialect.ReadSignature(vendor, d.textOf(path, "signature", f)),
 	}
 }
 
 func (d *requestDecoder) redacted(path string, f fields) llm.Part {
-	data := d.need(path+".data", f.get("data"))
+	data := d.needed(path, "data", f)
 	return llm.Thinking{Redacted: true, Signature: dialect.ReadSignature(vendor, data)}
 }
 
 func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
-	id := d.need(path+".id", f.get("id"))
+	id := d.needed(path, "id", f)
 	// Later turns may use an id again, and some clients do.
 	turn := len(d.req.Messages)
 	if last, known := d.calls[id]; known && last == turn {
@@ -187,19 +187,19 @@ func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
 	}
 	return llm.ToolCall{
 		ID: id, Name: d.toolName(path+".name", f.get("name")), Arguments: string(input.Raw()),
-		Cache: d.cache(path+".cache_control", f.get("cache_control")),
+		Cache: d.cacheOf(path, f),
 		Extra: f.rest("type", "id", "name", "input", "cache_control"), At: path,
 	}
 }
 
 func (d *requestDecoder) toolResult(path string, f fields) llm.Part {
-	id := d.need(path+".tool_use_id", f.get("tool_use_id"))
+	id := d.needed(path, "tool_use_id", f)
 	if _, known := d.calls[id]; !known {
 		d.refuse(path+".tool_use_id", dialect.CodeValue, "no tool_use before has this id")
 	}
 	r := llm.ToolResult{
 		ID: id, Failed: d.boolean(path+".is_error", f.get("is_error")),
-		Cache: d.cache(path+".cache_control", f.get("cache_control")),
+		Cache: d.cacheOf(path, f),
 		Extra: f.rest("type", "tool_use_id", "content", "is_error", "cache_control"), At: path,
 	}
 	if content := f.get("content"); !content.IsNull() {
@@ -240,7 +240,8 @@ func (h *held) join(parts []llm.Part, p llm.Part) []llm.Part {
 	if t.Redacted {
 		return append(parts, p)
 	}
-	h.part = &t
+	kept := t // so that only what is held back goes to the heap
+	h.part = &kept
 	return parts
 }
 

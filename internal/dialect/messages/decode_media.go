@@ -8,7 +8,7 @@ import (
 
 func (d *requestDecoder) image(path string, f fields) llm.Part {
 	m := llm.Media{
-		Kind: llm.Image, At: path, Cache: d.cache(path+".cache_control", f.get("cache_control")),
+		Kind: llm.Image, At: path, Cache: d.cacheOf(path, f),
 		Extra: f.rest("type", "source", "cache_control"),
 	}
 	d.source(path+".source", f.get("source"), &m)
@@ -17,8 +17,8 @@ func (d *requestDecoder) image(path string, f fields) llm.Part {
 
 func (d *requestDecoder) document(path string, f fields) llm.Part {
 	m := llm.Media{
-		Kind: llm.Document, At: path, Cache: d.cache(path+".cache_control", f.get("cache_control")),
-		Name: d.text(path+".title", f.get("title")), Context: d.text(path+".context", f.get("context")),
+		Kind: llm.Document, At: path, Cache: d.cacheOf(path, f),
+		Name: d.textOf(path, "title", f), Context: d.textOf(path, "context", f),
 		Cite:  d.cites(path+".citations", f.get("citations")),
 		Extra: f.rest("type", "source", "cache_control", "title", "context", "citations"),
 	}
@@ -30,8 +30,8 @@ func (d *requestDecoder) document(path string, f fields) llm.Part {
 // texts: what it is called, and where it is from.
 func (d *requestDecoder) searchResult(path string, f fields) llm.Part {
 	return llm.Media{
-		Kind: llm.Document, At: path, Cache: d.cache(path+".cache_control", f.get("cache_control")),
-		Name: d.need(path+".title", f.get("title")), Context: d.need(path+".source", f.get("source")),
+		Kind: llm.Document, At: path, Cache: d.cacheOf(path, f),
+		Name: d.needed(path, "title", f), Context: d.needed(path, "source", f),
 		Cite:  d.cites(path+".citations", f.get("citations")),
 		Parts: d.content(path+".content", f.get("content"), inDocument),
 		Extra: append(f.rest("type", "source", "cache_control", "title", "content", "citations"), searchResult),
@@ -55,21 +55,21 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 		return
 	}
 	f := d.object(path, v)
-	switch kind := d.need(path+".type", f.get("type")); kind {
+	switch kind := d.needed(path, "type", f); kind {
 	case "base64":
-		m.Type, m.Data = d.need(path+".media_type", f.get("media_type")), d.need(path+".data", f.get("data"))
+		m.Type, m.Data = d.needed(path, "media_type", f), d.needed(path, "data", f)
 		if err := dialect.CheckBase64(path+".data", m.Data); err != nil && d.err == nil {
 			d.err = err
 		}
 	case "url":
-		m.URL = d.need(path+".url", f.get("url"))
+		m.URL = d.needed(path, "url", f)
 		if mime, data, ok := dialect.DataURL(m.URL); ok {
 			m.URL, m.Type, m.Data = "", mime, data
 		}
 	case "file":
-		m.FileID = d.need(path+".file_id", f.get("file_id"))
+		m.FileID = d.needed(path, "file_id", f)
 	case "text":
-		m.Type, m.Text = d.text(path+".media_type", f.get("media_type")), d.need(path+".data", f.get("data"))
+		m.Type, m.Text = d.textOf(path, "media_type", f), d.needed(path, "data", f)
 	case "content":
 		m.Parts = d.content(path+".content", f.get("content"), inDocument)
 	default:

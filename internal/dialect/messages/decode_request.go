@@ -139,7 +139,7 @@ func (d *requestDecoder) output(name string, v jsonedit.Value) {
 
 func (d *requestDecoder) format(path string, v jsonedit.Value) {
 	f := d.object(path, v)
-	if kind := d.need(path+".type", f.get("type")); kind != string(llm.FormatSchema) {
+	if kind := d.needed(path, "type", f); kind != string(llm.FormatSchema) {
 		d.refuse(path+".type", dialect.CodeValue, `must be "json_schema"`)
 	}
 	schema := f.get("schema")
@@ -148,8 +148,17 @@ func (d *requestDecoder) format(path string, v jsonedit.Value) {
 	}
 	d.req.Format = llm.Format{
 		Kind: llm.FormatSchema, Schema: json.RawMessage(schema.Raw()),
-		Name: d.text(path+".name", f.get("name")), Description: d.text(path+".description", f.get("description")),
+		Name: d.textOf(path, "name", f), Description: d.textOf(path, "description", f),
 	}
+}
+
+// cacheOf reads the mark for caching of a block or a tool.
+func (d *requestDecoder) cacheOf(path string, f fields) *llm.Cache {
+	v := f.get("cache_control")
+	if v.IsNull() {
+		return nil
+	}
+	return d.cache(path+".cache_control", v)
 }
 
 // cache reads a mark for caching; null is none.
@@ -158,5 +167,5 @@ func (d *requestDecoder) cache(path string, v jsonedit.Value) *llm.Cache {
 		return nil
 	}
 	f := d.object(path, v)
-	return &llm.Cache{TTL: d.text(path+".ttl", f.get("ttl"))}
+	return &llm.Cache{TTL: d.textOf(path, "ttl", f)}
 }

@@ -25,7 +25,7 @@ func (d *requestDecoder) tools(name string, v jsonedit.Value) {
 
 func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
 	f := d.object(path, v)
-	kind := d.text(path+".type", f.get("type"))
+	kind := d.textOf(path, "type", f)
 	if kind != "" && kind != "custom" {
 		return llm.Tool{
 			Name: f.word("name"), Server: serverTool(kind), At: path,
@@ -33,8 +33,8 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
 		}
 	}
 	t := llm.Tool{
-		Name: d.toolName(path+".name", f.get("name")), Description: d.text(path+".description", f.get("description")),
-		Schema: d.schema(path+".input_schema", f.get("input_schema")), Cache: d.cache(path+".cache_control", f.get("cache_control")),
+		Name: d.toolName(path+".name", f.get("name")), Description: d.textOf(path, "description", f),
+		Schema: d.schema(path+".input_schema", f.get("input_schema")), Cache: d.cacheOf(path, f),
 		Extra: f.rest("type", "name", "description", "input_schema", "cache_control", "strict"), At: path,
 	}
 	if strict := f.get("strict"); !strict.IsNull() {

@@ -36,12 +36,16 @@ func nameOf(k jsonedit.Key) string {
 	return k.String()
 }
 
+// longestUsual is how long the usual words are at most, with their quotes.
+const longestUsual = len(`"cache_control"`)
+
 var usual = func() map[string]string {
 	m := map[string]string{}
 	for _, name := range [...]string{
 		"type", "role", "content", "text", "cache_control", "citations", "source", "media_type", "data", "id", "name", "input",
 		"tool_use_id", "is_error", "thinking", "signature", "description", "input_schema", "properties", "required",
 		"usage", "model", "stop_reason", "stop_sequence", "input_tokens", "output_tokens",
+		"user", "assistant", "system", "tool_use", "tool_result", "image", "document", "base64", "ephemeral",
 	} {
 		m[name] = name
 	}
@@ -177,6 +181,39 @@ func (r *reader) need(path string, v jsonedit.Value) string {
 		r.missing(path, "a string")
 	}
 	return r.text(path, v)
+}
+
+// textOf is text for a member of the object at path, and needed is need. They
+// make the member's path only when something is wrong, since there is one for
+// every block of a conversation.
+func (r *reader) textOf(path, name string, f fields) string {
+	v := f.get(name)
+	if v.IsNull() {
+		return ""
+	}
+	if v.Kind() != jsonedit.String {
+		return r.text(path+"."+name, v)
+	}
+	return wordOf(v)
+}
+
+func (r *reader) needed(path, name string, f fields) string {
+	v := f.get(name)
+	if v.Kind() != jsonedit.String {
+		return r.need(path+"."+name, v)
+	}
+	return wordOf(v)
+}
+
+// wordOf returns the text of a string. The usual words are not made anew.
+func wordOf(v jsonedit.Value) string {
+	if raw := v.Raw(); len(raw) <= longestUsual {
+		if word, ok := usual[string(raw[1:len(raw)-1])]; ok {
+			return word
+		}
+	}
+	text, _ := v.Text()
+	return text
 }
 
 func (r *reader) integer(path string, v jsonedit.Value) *int64 {
