@@ -127,11 +127,32 @@ func (f *Fates) AdaptNamed(name, note string) { f.add(name, Adapted, note) }
 // not carried, but for those that carried names.
 func (f *Fates) DropExtra(carried ...string) {
 	for _, m := range f.r.Extra {
-		if !contains(carried, m.Name) && idle[m.Name] != string(m.Value) {
+		if !contains(carried, m.Name) {
+			f.DropMember(m)
+		}
+	}
+}
+
+// DropMember says that one of them is not carried.
+func (f *Fates) DropMember(m llm.Member) {
+	if idle[m.Name] != string(m.Value) {
+		f.add(m.Name, Dropped, "")
+	}
+}
+
+// DropThinking says that what only the client's dialect knows about thinking is
+// not carried.
+func (f *Fates) DropThinking() {
+	for _, m := range f.r.Reasoning.Extra {
+		if string(m.Value) != encryptedThinking {
 			f.add(m.Name, Dropped, "")
 		}
 	}
 }
+
+// encryptedThinking is the wish for thinking with its signature, in the words of
+// the responses dialect. Every answer has that, so it is never lost.
+const encryptedThinking = `"reasoning.encrypted_content"`
 
 // idle are parameters whose value asks for what every target does that does not
 // know them: nothing is lost with these.

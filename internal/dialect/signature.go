@@ -9,6 +9,11 @@ import (
 // signatureMark begins a signature that stands in the place of another vendor's.
 const signatureMark = "mg1."
 
+// Unsigned stands in answers where a dialect's own vendor signs and another
+// didn't. Clients send back what they were given: what bears it is known as not
+// that vendor's, which refuses its own words without a signature.
+const Unsigned = signatureMark + "none.-"
+
 // MarkSignature returns s as a dialect whose own vendor is own carries it: as
 // it is when it is of that vendor, else marked with the vendor whose models
 // understand it. No signature is the empty text.
@@ -19,9 +24,9 @@ func MarkSignature(own llm.Vendor, s llm.Signature) string {
 	return signatureMark + string(s.Vendor) + "." + s.Value
 }
 
-// ReadSignature undoes MarkSignature.
+// ReadSignature undoes MarkSignature, and reads Unsigned as no signature.
 func ReadSignature(own llm.Vendor, text string) llm.Signature {
-	if text == "" {
+	if text == "" || text == Unsigned {
 		return llm.Signature{}
 	}
 	if marked, ok := strings.CutPrefix(text, signatureMark); ok {
