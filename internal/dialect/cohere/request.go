@@ -275,7 +275,5 @@ func (e *encoder) dropRest() {
 			e.fates.Drop(p.field)
 		}
 	}
-	for _, m := range r.Reasoning.Extra {
-		e.fates.DropNamed(m.Name)
-	}
+	e.fates.DropThinking()
 }

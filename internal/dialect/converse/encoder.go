@@ -294,6 +294,9 @@ func (w *encoder) end(dst []byte, part int) []byte {
 	if p.custom {
 		dst = w.input(dst, p, `"}`)
 	}
+	if t, ok := p.kind.(llm.Thinking); ok && p.index >= 0 && !t.Redacted && !p.marked {
+		dst = w.sign(dst, p, llm.Signature{Vendor: own, Value: dialect.Unsigned})
+	}
 	return w.stop(dst, p)
 }
 

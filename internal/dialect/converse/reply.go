@@ -57,6 +57,9 @@ func replyPart(b *jsonedit.Builder, p llm.Part, to dialect.Reply) {
 	case llm.Refusal:
 		b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
 	case llm.Thinking:
+		if p.Signature.Value == "" {
+			p.Signature = llm.Signature{Vendor: own, Value: dialect.Unsigned}
+		}
 		b.Raw(reasoningBlock(&p, own))
 	case llm.ToolCall:
 		if mark := markCall(&p); mark != nil {

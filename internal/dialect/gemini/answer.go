@@ -153,6 +153,7 @@ func appendLogprob(b *jsonedit.Builder, p *llm.Logprob) {
 type parts struct {
 	n       int
 	pending string
+	called  bool
 }
 
 func (p *parts) open(b *jsonedit.Builder) {
@@ -237,7 +238,10 @@ func (p *parts) call(b *jsonedit.Builder, c llm.ToolCall) {
 	sign := marked(c.Signature, false)
 	if sign != "" {
 		p.flush(b)
+	} else if p.pending == "" && !p.called {
+		sign = unsigned // of the first alone, as with Google's own
 	}
+	p.called = true
 	b.Open('{')
 	b.Name("functionCall")
 	b.Open('{')

@@ -238,7 +238,7 @@ func TestAStreamForClients(t *testing.T) {
 	}
 	const tail = `,"modelVersion":"m","responseId":"r"}`
 	want := frames(
-		`{"candidates":[{"content":{"parts":[{"functionCall":{"id":"1","name":"f","args":{"a":1}}}],"role":"model"},"index":0}]`+tail,
+		`{"candidates":[{"content":{"parts":[{"functionCall":{"id":"1","name":"f","args":{"a":1}},"thoughtSignature":"bWcxLm5vbmUuLQ=="}],"role":"model"},"index":0}]`+tail,
 		`{"candidates":[{"content":{"parts":[{"functionCall":{"id":"2","name":"g","args":{"b":2}}}],"role":"model"},"index":0}]`+tail,
 		`{"candidates":[{"content":{"parts":[{"text":"x"}],"role":"model"},"index":0}]`+tail,
 		`{"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":6,"cachedContentTokenCount":1,"candidatesTokenCount":4,"thoughtsTokenCount":5,"totalTokenCount":15}`+tail)

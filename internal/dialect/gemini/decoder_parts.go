@@ -50,7 +50,7 @@ var besides = map[string]bool{"videoMetadata": true, "mediaResolution": true, "p
 // part takes a part of a choice.
 func (d *decoder) part(dst []llm.Event, choice int, v jsonedit.Value) []llm.Event {
 	p := pieceOf(v)
-	sign := dialect.ReadSignature(llm.Google, p.signature)
+	sign := dialect.ReadSignature(llm.Google, plain(p.signature))
 	switch p.kind {
 	case "text":
 		words, _ := p.value.Text()

@@ -65,7 +65,7 @@ func (d *reader) part(m *llm.Message, v jsonedit.Value, path string) {
 		return
 	}
 	p := pieceOf(v)
-	sign := dialect.ReadSignature(llm.Google, p.signature)
+	sign := dialect.ReadSignature(llm.Google, plain(p.signature))
 	switch p.kind {
 	case "text", "":
 		d.words(m, p, sign, path)

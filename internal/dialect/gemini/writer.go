@@ -220,7 +220,7 @@ func (w *writer) extra(m llm.Member) {
 	case "imageConfig", "mediaResolution", "speechConfig", "audioTimestamp", "retrievalConfig", "streamFunctionCallArguments":
 		// within generationConfig and toolConfig
 	default:
-		w.fates.DropNamed(m.Name)
+		w.fates.DropMember(m)
 	}
 }
 

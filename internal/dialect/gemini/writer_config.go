@@ -297,11 +297,7 @@ func (w *writer) unthinking() {
 	w.unknownThinking()
 }
 
-func (w *writer) unknownThinking() {
-	for _, m := range w.r.Reasoning.Extra {
-		w.fates.DropNamed(m.Name)
-	}
-}
+func (w *writer) unknownThinking() { w.fates.DropThinking() }
 
 // thinkingFor writes what a client of another dialect asked for, as the model's
 // generation takes it. An explicit mode or budget wins over an effort.
