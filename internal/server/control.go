@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -13,6 +12,3 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 	id, _, err := s.holder.Load().Authenticate(r.Header, time.Now())
 	return id, err
 }
-
-// storeChanged makes a change of the control plane count on this node at once.
-func (s *Server) storeChanged() { s.followStore(context.Background()) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,8 +37,9 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	start(s.admin, func() error { return s.admin.Serve(s.adminAddr) })
 
 	watching, stopWatching := context.WithCancel(context.Background())
-	watched := make(chan struct{})
-	go func() { defer close(watched); s.watch(watching) }()
+	var watched sync.WaitGroup
+	watched.Go(func() { s.watch(watching) })
+	watched.Go(func() { s.follow(watching) })
 	s.ready.Store(true)
 
 	var err error
@@ -49,7 +51,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	}
 	s.shutDown(now)
 	stopWatching()
-	<-watched
+	watched.Wait()
 	return errors.Join(err, s.Close())
 }
 

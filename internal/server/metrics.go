@@ -29,6 +29,8 @@ type metrics struct {
 	keys     prometheus.Gauge
 	reloads  *prometheus.CounterVec
 	settings prometheus.Gauge
+	database prometheus.Gauge
+	taken    prometheus.Gauge
 
 	children known[series, *child]
 	tries    known[try, prometheus.Counter]
@@ -55,8 +57,12 @@ func newMetrics(s *Server) *metrics {
 	m.reloads = counters("modelgate_reloads_total", "Reloads of the settings by outcome.", "outcome")
 	m.settings = gauge("modelgate_settings_ok", "1 when the settings on disk are in use, 0 when the last reload was refused.")
 	m.settings.Set(1)
+	m.database = gauge("modelgate_database_up", "1 when the control plane's database answered when last asked, else 0.")
+	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
+	m.database.Set(1)
+	m.taken.Set(1)
 	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.attempts, m.inFlight,
-		m.revision, m.keys, m.reloads, m.settings,
+		m.revision, m.keys, m.reloads, m.settings, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registerSources(s)
 	return m
@@ -104,6 +110,19 @@ func (m *metrics) published(s *snapshot.Snapshot) {
 	m.keys.Set(float64(s.Keys()))
 }
 
+// followed says how the last look at the database went.
+func (m *metrics) followed(err error, away bool) {
+	one := func(g prometheus.Gauge, ok bool) {
+		if ok {
+			g.Set(1)
+			return
+		}
+		g.Set(0)
+	}
+	one(m.database, !away)
+	one(m.taken, err == nil || away)
+}
+
 func (m *metrics) reloaded(err error) {
 	if err != nil {
 		m.settings.Set(0)
@@ -111,6 +130,10 @@ func (m *metrics) reloaded(err error) {
 		return
 	}
 	m.settings.Set(1)
+	m.database = gauge("modelgate_database_up", "1 when the control plane's database answered when last asked, else 0.")
+	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
+	m.database.Set(1)
+	m.taken.Set(1)
 	m.reloads.WithLabelValues("taken").Inc()
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"modelgate/internal/access"
-	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
@@ -23,10 +22,6 @@ import (
 	"modelgate/internal/store"
 )
 
-// poll is how often the store's revision is looked at, so that a key made by
-// another process counts within a second.
-const poll = 500 * time.Millisecond
-
 // settle is the pause after the last change of the config file: editors write
 // in several steps.
 const settle = 100 * time.Millisecond
@@ -34,24 +29,46 @@ const settle = 100 * time.Millisecond
 // state is what the current snapshot was built from.
 type state struct {
 	settings *settings.Settings
-	revision int64
+	stored   *store.Published
 }
 
-// publish builds a snapshot from set and the store and makes it current. On an
-// error the last good one stays.
-func (s *Server) publish(ctx context.Context, set *settings.Settings) error {
+// publish builds a snapshot from the settings and what is stored, and makes it
+// current. Nil takes those of the current one. On an error the last good one
+// stays.
+func (s *Server) publish(set *settings.Settings, stored *store.Published) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	revision, err := s.store.Revision(ctx)
+	if set == nil {
+		set = s.state.settings
+	}
+	if stored == nil {
+		stored = s.state.stored
+	}
+	in, err := s.input(set, stored)
 	if err != nil {
 		return err
 	}
-	keys, err := s.identities(ctx, set)
+	snap, err := snapshot.Build(in)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", s.Config, err)
 	}
+	s.holder.Publish(snap)
+	s.setLogLevel(set.Log.Level)
+	s.state = state{set, stored}
+	s.metrics.published(snap)
+	return nil
+}
+
+// current returns what the current snapshot was built from.
+func (s *Server) current() state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// input is all that a snapshot is built from.
+func (s *Server) input(set *settings.Settings, stored *store.Published) (snapshot.Input, error) {
 	in := input(set)
-	in.Revision, in.Keys = revision, keys
 	for _, m := range s.Managed {
 		if m.Workspace == "" {
 			m.Workspace = store.DefaultWorkspace
@@ -59,15 +76,13 @@ func (s *Server) publish(ctx context.Context, set *settings.Settings) error {
 		in.Providers = append(in.Providers, m)
 	}
 	in.Specs = append(in.Specs, s.Specs...)
-	snap, err := snapshot.Build(in)
+	own, err := s.identities(set)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.Config, err)
+		return in, err
 	}
-	s.holder.Publish(snap)
-	s.setLogLevel(set.Log.Level)
-	s.state = state{set, revision}
-	s.metrics.published(snap)
-	return nil
+	s.addStored(&in, stored)
+	in.Keys = append(in.Keys, own...)
+	return in, nil
 }
 
 // setLogLevel takes the level of the settings, which have judged it.
@@ -100,19 +115,10 @@ func input(set *settings.Settings) snapshot.Input {
 	return in
 }
 
-// identities returns the owners of all keys: of the store, of the settings,
-// and the bootstrap key.
-func (s *Server) identities(ctx context.Context, set *settings.Settings) ([]*access.Identity, error) {
-	stored, err := s.store.Keys(ctx)
-	if err != nil {
-		return nil, err
-	}
+// identities returns the owners of the keys that are not stored: of the
+// settings, and the bootstrap key.
+func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) {
 	var list []*access.Identity
-	for _, k := range stored {
-		if k.Status == store.KeyActive {
-			list = append(list, k.Identity())
-		}
-	}
 	for _, k := range set.Keys {
 		hash, err := access.ParseHash(k.SHA256)
 		if err != nil {
@@ -159,9 +165,11 @@ func managed(set *settings.Settings) []snapshot.Managed {
 }
 
 // ensureKey makes the first gateway key of an installation that has none.
-func (s *Server) ensureKey(ctx context.Context, set *settings.Settings) error {
-	keys, err := s.store.Keys(ctx)
-	if err != nil || len(keys) > 0 || !s.BootstrapKey.Empty() {
+func (s *Server) ensureKey(ctx context.Context) error {
+	if !s.store.Ready() || !s.BootstrapKey.Empty() {
+		return nil
+	}
+	if any, err := s.store.HasKeys(ctx); any || err != nil {
 		return err
 	}
 	key, _, err := CreateKey(ctx, s.store, store.Key{Name: "first"})
@@ -169,7 +177,7 @@ func (s *Server) ensureKey(ctx context.Context, set *settings.Settings) error {
 		return err
 	}
 	s.firstKey = key
-	return s.publish(ctx, set)
+	return s.refresh(ctx)
 }
 
 // CreateKey makes a gateway key with k's name and rights and stores its hash.
@@ -187,10 +195,10 @@ func CreateKey(ctx context.Context, db *store.DB, k store.Key) (secret.String, s
 }
 
 // Reload reads the settings again. On an error the running ones stay.
-func (s *Server) Reload(ctx context.Context) error {
+func (s *Server) Reload(context.Context) error {
 	set, err := s.readSettings()
 	if err == nil {
-		err = s.publish(ctx, set)
+		err = s.publish(set, nil)
 	}
 	s.metrics.reloaded(err)
 	if err != nil {
@@ -209,13 +217,13 @@ func fixed(set *settings.Settings) string {
 	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.Log.Queue)
 }
 
-// watch reloads when the config file or the store changes, until ctx ends.
+// watch reloads when the config file changes, until ctx ends.
 func (s *Server) watch(ctx context.Context) {
 	var changed <-chan fsnotify.Event
 	if s.watcher != nil {
 		changed = s.watcher.Events
 	}
-	tick := time.NewTicker(poll)
+	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
@@ -231,7 +239,6 @@ func (s *Server) watch(ctx context.Context) {
 		case <-quiet.C:
 			s.Reload(ctx)
 		case <-tick.C:
-			s.followStore(ctx)
 			if bodies.out(s.engine.Pool.Used()) {
 				debug.FreeOSMemory()
 			}
@@ -265,20 +272,6 @@ func concerns(e fsnotify.Event, file string) bool {
 	}
 	name := filepath.Base(e.Name)
 	return name == filepath.Base(file) || name == "..data"
-}
-
-// followStore publishes what another process wrote to the store.
-func (s *Server) followStore(ctx context.Context) {
-	revision, err := s.store.Revision(ctx)
-	s.mu.Lock()
-	current := s.state
-	s.mu.Unlock()
-	if err != nil || revision == current.revision {
-		return
-	}
-	if err := s.publish(ctx, current.settings); err != nil {
-		s.Logger.Error("the store's change was not taken", "err", apierr.From(err).Error())
-	}
 }
 
 // headerPrefixes returns the further header families in canonical form.

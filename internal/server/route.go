@@ -1,15 +1,21 @@
 package server
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modelgate/internal/controlplane"
 	"modelgate/internal/dataplane"
 )
+
+// controlTime bounds a request to the control plane, so that a database that
+// does not answer is told of.
+const controlTime = 20 * time.Second
 
 // serveAPI routes by the path as it stands in the request line. A ServeMux
 // would clean it, and pass-through must not be cleaned. A target that names the
@@ -30,7 +36,9 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
 	case s.control.Handles(r):
-		s.control.ServeHTTP(w, r)
+		ctx, cancel := context.WithTimeout(r.Context(), controlTime)
+		defer cancel()
+		s.control.ServeHTTP(w, r.WithContext(ctx))
 	case dataplane.Serves(path):
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()
@@ -67,6 +75,10 @@ func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	if !s.ready.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		io.WriteString(w, "draining or not started\n")
+		return
+	}
+	if s.away.Load() { // this is no reason to send requests elsewhere
+		io.WriteString(w, "ready, degraded: the database can't be reached; requests are served from its last state\n")
 		return
 	}
 	io.WriteString(w, "ready\n")

@@ -43,10 +43,15 @@ import (
 // Options is how a gateway is started. Listen, AdminListen and Data have to be
 // given; the rest may be zero.
 type Options struct {
-	Data        string // folder of the databases; created when missing
+	Data        string // folder of what is kept on this machine; created when missing
 	Listen      string // host:port of the API
 	AdminListen string // host:port of metrics and health; empty opens none
 	Config      string // modelgate.yaml; empty reads none
+
+	// Database is the control plane's, as store.Open takes it. Empty is a file in
+	// the data folder. DatabaseOptions say how a PostgreSQL server is reached.
+	Database        secret.String
+	DatabaseOptions store.Options
 
 	BootstrapKey secret.String // a gateway key with every scope, for automation
 	MasterKey    secret.String // opens sealed credentials
@@ -101,6 +106,11 @@ type Server struct {
 	// end cancels every request that outlasts the drain.
 	end context.CancelCauseFunc
 
+	box      *secret.Box // of the master key; nil without one
+	follower *follower
+	copy     copies
+	away     atomic.Bool // the database could not be reached when last asked
+
 	mu    sync.Mutex // one reload at a time
 	state state      // what the current snapshot was built from; guarded by mu
 }
@@ -111,7 +121,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, serving: newCrowd(), ballast: ballast(o.HeapFloor)}
+	s := &Server{Options: o, serving: newCrowd(), ballast: ballast(o.HeapFloor), follower: newFollower(), copy: newCopies()}
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -128,7 +138,11 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.openData(ctx, set); err != nil {
+	if err := s.openBox(); err != nil {
+		return err
+	}
+	stored, err := s.openData(ctx, set)
+	if err != nil {
 		return err
 	}
 	if err := s.listen(); err != nil {
@@ -137,9 +151,10 @@ func (s *Server) open(ctx context.Context) error {
 	s.engine = s.newEngine(set)
 	s.metrics = newMetrics(s)
 	s.first = set
-	if err := s.publish(ctx, set); err != nil {
+	if err := s.publish(set, stored); err != nil {
 		return err
 	}
+	s.copy.put(stored)
 	s.plane = dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
@@ -159,7 +174,7 @@ func (s *Server) open(ctx context.Context) error {
 	})
 	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.
-	return s.ensureKey(ctx, set)
+	return s.ensureKey(ctx)
 }
 
 // orNone returns d, zero for the default and a negative value for no limit.
@@ -214,19 +229,40 @@ func CheckSettings(file string, master secret.String) error {
 	return nil
 }
 
-func (s *Server) openData(ctx context.Context, set *settings.Settings) (err error) {
-	if err := os.MkdirAll(s.Data, 0o700); err != nil {
-		return fmt.Errorf("the data folder can't be made: %w", err)
+// openBox makes what opens sealed credentials, where there is a master key.
+func (s *Server) openBox() (err error) {
+	if !s.MasterKey.Empty() {
+		s.box, err = secret.NewBox(s.MasterKey)
 	}
-	if s.store, err = store.Open(ctx, "file:"+filepath.Join(s.Data, "modelgate.db"), store.Options{}); err != nil {
-		return err
+	return err
+}
+
+// openData opens the databases and reads what is stored.
+func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *store.Published, err error) {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("the data folder can't be made: %w", err)
+	}
+	if s.store, err = store.Connect(ctx, DatabaseAddress(s.Data, s.Database), s.DatabaseOptions); err != nil {
+		return nil, err
+	}
+	if stored, err = s.readStored(ctx); err != nil {
+		return nil, err
 	}
 	s.logs, err = logstore.Open(ctx, logstore.Options{
 		Path:   filepath.Join(s.Data, "logs.db"),
 		Queue:  set.Log.Queue,
 		Logger: s.Logger,
 	})
-	return err
+	return stored, err
+}
+
+// DatabaseAddress returns the address of the control plane's database: the
+// given one, or else that of the file in the data folder.
+func DatabaseAddress(data string, given secret.String) string {
+	if given.Empty() {
+		return "file:" + filepath.Join(data, "modelgate.db")
+	}
+	return given.Reveal()
 }
 
 func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {

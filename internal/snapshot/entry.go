@@ -28,6 +28,10 @@ type Managed struct {
 	Fault *apierr.Error
 }
 
+// ErrExpired is the fault of an entry whose time is over.
+var ErrExpired = apierr.New(apierr.BudgetExhausted, "this provider entry has expired; give it another end or use another").
+	WithParam("x-gateway-provider").WithCode("provider_expired")
+
 // Entry is a managed provider of a snapshot.
 type Entry struct {
 	// Target is nil for an entry that is not [Entry.Usable].
@@ -46,8 +50,7 @@ func (e *Entry) Usable(now time.Time) error {
 		return e.fault
 	}
 	if !e.expires.IsZero() && !now.Before(e.expires) {
-		return apierr.New(apierr.BudgetExhausted, "this provider entry has expired; give it another end or use another").
-			WithParam("x-gateway-provider").WithCode("provider_expired")
+		return ErrExpired
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func openPostgres(dsn string, o Options) (*DB, error) {
 		write: pgPool(cfg, o.Connections, `SET idle_in_transaction_session_timeout = '30s'`),
 	}
 	read := pgPool(cfg, o.Connections, `SET default_transaction_read_only = on`)
-	db.Queries = Queries{read}
+	db.read, db.Queries = read, Queries{read}
 	db.close = func() error { return errors.Join(read.Close(), db.write.Close()) }
 	return db, nil
 }

@@ -26,6 +26,7 @@ import (
 type DB struct {
 	Queries // outside of any transaction
 
+	read   *sql.DB // refuses changes
 	write  *sql.DB
 	engine engine
 	ready  atomic.Bool // the tables are up to date
@@ -118,6 +119,13 @@ func (db *DB) Missing(ctx context.Context) ([]string, error) {
 	return missing, nil
 }
 
+// Name is what the database is called in messages, without its password.
+func (db *DB) Name() string { return db.engine.name }
+
+// Remote reports whether the database is a server, which may be away while the
+// machine is well.
+func (db *DB) Remote() bool { return db.engine.listen != nil }
+
 // Ready reports whether the tables are known to be up to date.
 func (db *DB) Ready() bool { return db.ready.Load() }
 
@@ -128,6 +136,7 @@ func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 	}
 	return &DB{
 		Queries: Queries{file.Read},
+		read:    file.Read,
 		write:   file.Write,
 		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: sqliteAway, reason: error.Error},
 		close:   file.Close,

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"modelgate/internal/apierr"
+)
+
+// poll is how often the store's revision is looked at, so that a change of
+// another process counts within a second even where nothing tells of it.
+const poll = 500 * time.Millisecond
+
+// patience is how long the database may take to answer before it counts as away.
+const patience = 5 * time.Second
+
+// published is how long the maker of a change waits for it to count on this
+// node, so that what was made can be used with the next request.
+const published = 200 * time.Millisecond
+
+// follower hands the goroutine that follows the store what it is to look at.
+// The zero value is not ready: see newFollower.
+type follower struct {
+	signal chan struct{} // holds one token
+
+	mu      sync.Mutex
+	running bool            // guarded by mu, as is all below
+	waiting []chan struct{} // of who wait for the next look
+}
+
+func newFollower() *follower { return &follower{signal: make(chan struct{}, 1)} }
+
+// wake asks for a look.
+func (f *follower) wake() {
+	select {
+	case f.signal <- struct{}{}:
+	default: // asked for already
+	}
+}
+
+// look asks for a look and returns a channel that is closed when one that began
+// later has ended. It is nil when nobody follows.
+func (f *follower) look() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.running {
+		return nil
+	}
+	done := make(chan struct{})
+	f.waiting = append(f.waiting, done)
+	f.wake()
+	return done
+}
+
+// run says whether somebody follows.
+func (f *follower) run(running bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running = running
+}
+
+// take returns who wait for the look that is about to begin.
+func (f *follower) take() []chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	waiting := f.waiting
+	f.waiting = nil
+	return waiting
+}
+
+// storeChanged makes a change of the control plane count on this node. It waits
+// a little for that.
+func (s *Server) storeChanged() {
+	done := s.follower.look()
+	if done == nil {
+		s.catchUp(context.Background())
+		return
+	}
+	t := time.NewTimer(published)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}
+
+// follow publishes what this and other processes write to the store, until ctx
+// ends: at once when it is told, and by looking now and then.
+func (s *Server) follow(ctx context.Context) {
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	parts.Go(func() { s.store.Listen(ctx, s.follower.wake) })
+	parts.Go(func() { s.keep(ctx) })
+	s.follower.run(true)
+	defer func() {
+		s.follower.run(false)
+		release(s.follower.take())
+	}()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.follower.signal:
+		case <-tick.C:
+		}
+		began := time.Now()
+		waiting := s.follower.take()
+		s.catchUp(ctx)
+		release(waiting)
+		// A burst of changes takes no more than half of the time.
+		pause(ctx, min(time.Since(began), published))
+	}
+}
+
+func release(waiting []chan struct{}) {
+	for _, c := range waiting {
+		close(c)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// catchUp looks once, and says when the database goes away and comes back.
+func (s *Server) catchUp(ctx context.Context) {
+	err := s.refresh(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	away := unavailable(s.store.Explain(err))
+	switch was := s.away.Swap(away); {
+	case away && !was:
+		s.Logger.Warn("the database can't be reached; requests are served from its last state, and nothing can be changed", "err", err.Error())
+	case was && err == nil:
+		s.Logger.Info("the database can be reached again")
+	}
+	s.metrics.followed(err, away)
+	if err != nil && !away {
+		s.Logger.Error("the store's change was not taken; what was published before stays", "err", err.Error())
+	}
+}
+
+// unavailable reports whether an error is that of a database that is away.
+func unavailable(err error) bool {
+	e, ok := errors.AsType[*apierr.Error](err)
+	return ok && e.Kind == apierr.Unavailable
+}
+
+// refresh publishes the state of the store, if it is another one than that of
+// the current snapshot.
+func (s *Server) refresh(ctx context.Context) error {
+	if !s.store.Ready() { // it was away at the start
+		bounded, cancel := context.WithTimeout(ctx, migrating)
+		defer cancel()
+		if _, err := s.store.Migrate(bounded); err != nil {
+			return err
+		}
+	}
+	look, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	revision, err := s.store.Revision(look)
+	if err != nil {
+		return err
+	}
+	before := s.current().stored
+	if before != nil && before.Revision == revision {
+		return nil
+	}
+	read, cancel := context.WithTimeout(ctx, reading)
+	defer cancel()
+	stored, err := s.store.Published(read, before)
+	if err != nil {
+		return err
+	}
+	if err := s.publish(nil, stored); err != nil {
+		return err
+	}
+	s.copy.put(stored)
+	return nil
+}
+
+// How long the database may take for what is large.
+const (
+	migrating = 5 * time.Minute
+	reading   = time.Minute
+)

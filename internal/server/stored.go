@@ -1,0 +1,107 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
+)
+
+// addStored adds what is stored to what a snapshot is built from. An entry that
+// can't be used is added with its fault, so that it is told to who uses it and
+// does not keep the rest from being published.
+func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
+	in.Revision = p.Revision
+	in.Keys = append(in.Keys, p.Identities...)
+	for _, c := range p.Configs {
+		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
+	}
+	open := s.newOpener(p)
+	for i := range p.Providers {
+		in.Providers = append(in.Providers, storedProvider(&p.Providers[i], open))
+	}
+}
+
+func storedProvider(p *store.PublishedProvider, open *opener) snapshot.Managed {
+	m := snapshot.Managed{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Stored: true}
+	if !p.AllModels {
+		m.Models = append([]string{}, p.Models...)
+	}
+	if m.Fault = unfit(p); m.Fault != nil {
+		return m
+	}
+	opened, err := open.secrets(p)
+	if err != nil {
+		m.Fault = apierr.New(apierr.Invalid, "the provider entry @%s can't be used: its credential does not open; enter it again in its integration", p.Slug).
+			WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(err)
+		return m
+	}
+	m.Settings = provider.Settings{Key: opened.Key, CustomHost: p.Configuration.CustomHost, Options: p.Configuration.TargetOptions(opened)}
+	return m
+}
+
+// unfit returns why an entry can't be used by what its row says.
+func unfit(p *store.PublishedProvider) *apierr.Error {
+	switch {
+	case p.Withdrawn:
+		return apierr.New(apierr.Forbidden, "the integration of the provider entry @%s was taken from this workspace", p.Slug).
+			WithParam("x-gateway-provider").WithCode("provider_withdrawn")
+	case p.Status == store.Exhausted:
+		return apierr.New(apierr.BudgetExhausted, "the provider entry @%s has used up its budget", p.Slug).
+			WithParam("x-gateway-provider").WithCode("provider_exhausted")
+	case p.Status == store.Expired:
+		return snapshot.ErrExpired
+	}
+	return nil
+}
+
+// opener opens stored credentials: each organisation's are sealed with a data
+// key of its own, which is sealed with the master key.
+type opener struct {
+	master  *secret.Box // nil when there is no master key
+	wrapped map[string]string
+	boxes   map[string]*secret.Box // by organisation
+}
+
+func (s *Server) newOpener(p *store.Published) *opener {
+	return &opener{master: s.box, wrapped: p.DataKeys, boxes: make(map[string]*secret.Box)}
+}
+
+func (o *opener) secrets(p *store.PublishedProvider) (store.Secrets, error) {
+	if p.Sealed == "" {
+		return store.Secrets{}, nil
+	}
+	box, err := o.box(p.Organisation)
+	if err != nil {
+		return store.Secrets{}, err
+	}
+	opened, err := box.Open(p.Sealed)
+	if err != nil {
+		return store.Secrets{}, err
+	}
+	return store.ParseSecrets(opened)
+}
+
+func (o *opener) box(organisation string) (*secret.Box, error) {
+	if o.master == nil {
+		return nil, errors.New("there is no master key")
+	}
+	wrapped, ok := o.wrapped[organisation]
+	if !ok {
+		return o.master, nil
+	}
+	if box := o.boxes[organisation]; box != nil {
+		return box, nil
+	}
+	key, err := o.master.Open(wrapped)
+	if err != nil {
+		return nil, fmt.Errorf("the data key of organisation %s: %w", organisation, err)
+	}
+	box, err := secret.NewBox(key)
+	o.boxes[organisation] = box
+	return box, err
+}

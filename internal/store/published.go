@@ -1,0 +1,300 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"modelgate/internal/access"
+)
+
+// Published is everything that a gateway makes its snapshot of, as of one
+// revision. Credentials are in it as they are stored: sealed.
+type Published struct {
+	Revision int64
+
+	// DataKeys are those of the organisations that have one, wrapped by the
+	// master key, by id of the organisation.
+	DataKeys map[string]string
+
+	// Identities are the owners of keys that count: active ones, of workspaces
+	// that are not archived. They may have expired by the clock.
+	Identities []*access.Identity
+
+	Configs   []PublishedConfig
+	Providers []PublishedProvider
+}
+
+// HasKeys reports whether any key was ever made.
+func (q Queries) HasKeys(ctx context.Context) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM (SELECT id FROM gateway_keys LIMIT 1) AS k`
+	n, err := count(ctx, q.q, text)
+	return n > 0, err
+}
+
+// PublishedConfig is a saved config that is active, with its current text.
+type PublishedConfig struct {
+	Workspace, ID, Slug string
+	Version             string // id
+	Text                string // JSON
+}
+
+// PublishedProvider is a provider entry that is not archived, with what it has
+// from its integration.
+type PublishedProvider struct {
+	Organisation, Workspace, Slug string
+	Provider                      string // id of a row
+	Sealed                        string // [Secrets.Text], sealed for the organisation; empty for none
+	Configuration                 Configuration
+	Models                        []string // that are enabled
+	AllModels                     bool     // others may be used as well
+	Status                        string
+	Withdrawn                     bool // the integration is archived, or disabled in this workspace
+	ExpiresAt                     time.Time
+}
+
+// Published reads what a snapshot is made of, all of it at one moment. Texts of
+// config versions, which never change, are taken from before where it has them;
+// it may be nil.
+func (db *DB) Published(ctx context.Context, before *Published) (*Published, error) {
+	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return nil, fmt.Errorf("reading what is published: %w", err)
+	}
+	defer tx.Rollback()
+	q := Queries{tx}
+	p := &Published{DataKeys: make(map[string]string)}
+	if p.Revision, err = q.Revision(ctx); err != nil {
+		return nil, err
+	}
+	for _, read := range []func(context.Context, *Published) error{q.publishDataKeys, q.publishIdentities, q.publishProviders} {
+		if err := read(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return p, q.publishConfigs(ctx, p, before)
+}
+
+func (q Queries) publishDataKeys(ctx context.Context, p *Published) error {
+	const text = `
+		SELECT id, data_key
+		FROM organisations
+		WHERE data_key <> ''`
+	_, err := rows(ctx, q.q, "organisations", text, func(r row) (none struct{}, err error) {
+		var id, key string
+		err = r.Scan(&id, &key)
+		p.DataKeys[id] = key
+		return none, err
+	})
+	return err
+}
+
+func (q Queries) publishIdentities(ctx context.Context, p *Published) error {
+	const text = `
+		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
+			k.previous_hash, k.transition_ends_at, k.expires_at, COALESCE(w.defaults, '{}')
+		FROM gateway_keys k
+		LEFT JOIN workspaces w ON w.id = k.workspace_id
+		WHERE k.status = 'active' AND (w.status IS NULL OR w.status <> 'archived')
+		ORDER BY k.id`
+	same := sharing{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, above: map[string]KeyDefaults{}}
+	_, err := rows(ctx, q.q, "API keys", text, func(r row) (none struct{}, err error) {
+		k, err := same.key(r)
+		if err == nil {
+			p.Identities = append(p.Identities, k.Identities()...)
+		}
+		return none, err
+	})
+	return err
+}
+
+// sharing keeps what many keys have in common once.
+type sharing struct {
+	scopes map[string][]access.Scope
+	words  map[string][]string
+	texts  map[string]string
+	above  map[string]KeyDefaults // of workspaces; only their metadata is read
+}
+
+func (s *sharing) text(t string) string {
+	if kept, ok := s.texts[t]; ok {
+		return kept
+	}
+	s.texts[t] = t
+	return t
+}
+
+// key reads the part of a key that requests ask for, with the metadata that its
+// workspace adds.
+func (s *sharing) key(r row) (k Key, err error) {
+	var hash, scopes, providers, defaults, workspaceDefaults string
+	var previous sql.NullString
+	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
+		&previous, stamp{&k.TransitionEndsAt}, stamp{&k.ExpiresAt}, &workspaceDefaults)
+	if err != nil {
+		return k, err
+	}
+	if k.Hash, err = access.ParseHash(hash); err != nil {
+		return k, fmt.Errorf("key %s: %w", k.ID, err)
+	}
+	if previous.Valid {
+		h, err := access.ParseHash(previous.String)
+		if err != nil {
+			return k, fmt.Errorf("key %s: %w", k.ID, err)
+		}
+		k.PreviousHash = &h
+	}
+	k.Type = access.KeyType(s.text(string(k.Type)))
+	k.Organisation, k.Workspace, k.UserID = s.text(k.Organisation), s.text(k.Workspace), s.text(k.UserID)
+	if k.Scopes, err = shared(s.scopes, scopes); err != nil {
+		return k, fmt.Errorf("scopes of key %s: %w", k.ID, err)
+	}
+	if k.Providers, err = shared(s.words, providers); err != nil {
+		return k, fmt.Errorf("providers of key %s: %w", k.ID, err)
+	}
+	k.Defaults, err = s.defaults(defaults, workspaceDefaults)
+	return k, err
+}
+
+// defaults returns a key's defaults with the metadata of its workspace, which
+// wins. Nil stands for none.
+func (s *sharing) defaults(own, workspace string) (json.RawMessage, error) {
+	var d KeyDefaults
+	above, err := shared(s.above, workspace)
+	if err != nil || len(above.Metadata) == 0 {
+		if own == "{}" {
+			return nil, err
+		}
+		return json.RawMessage(own), err
+	}
+	if err := json.Unmarshal([]byte(own), &d); err != nil {
+		return nil, err
+	}
+	if d.Metadata == nil {
+		d.Metadata = make(map[string]string, len(above.Metadata))
+	}
+	maps.Copy(d.Metadata, above.Metadata)
+	return json.RawMessage(text(d)), nil
+}
+
+// shared returns the value of a JSON text, which is read once.
+func shared[T any](known map[string]T, text string) (v T, err error) {
+	v, ok := known[text]
+	if ok {
+		return v, nil
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return v, err
+	}
+	known[text] = v
+	return v, nil
+}
+
+func (q Queries) publishProviders(ctx context.Context, p *Published) error {
+	const text = `
+		SELECT p.organisation_id, p.workspace_id, p.slug, p.status, p.expires_at, p.integration_id,
+			i.provider, i.sealed, i.configurations, i.allow_all_models, i.status,
+			COALESCE(g.enabled, i.global_enabled) AND i.workspace_id IN ('', p.workspace_id)
+		FROM providers p
+		JOIN workspaces w ON w.id = p.workspace_id
+		JOIN integrations i ON i.id = p.integration_id
+		LEFT JOIN integration_workspaces g ON g.integration_id = p.integration_id AND g.workspace_id = p.workspace_id
+		WHERE p.status <> 'archived' AND w.status = 'active'
+		ORDER BY p.id`
+	models, err := q.enabledModels(ctx)
+	if err != nil {
+		return err
+	}
+	p.Providers, err = rows(ctx, q.q, "providers", text, func(r row) (v PublishedProvider, err error) {
+		var integration, status string
+		var enabled bool
+		err = r.Scan(&v.Organisation, &v.Workspace, &v.Slug, &v.Status, stamp{&v.ExpiresAt}, &integration,
+			&v.Provider, &v.Sealed, jsonText{&v.Configuration}, &v.AllModels, &status, &enabled)
+		v.Models, v.Withdrawn = models[integration], status != Active || !enabled
+		return v, err
+	})
+	return err
+}
+
+// enabledModels returns the models that may be used, by integration.
+func (q Queries) enabledModels(ctx context.Context) (map[string][]string, error) {
+	const text = `
+		SELECT integration_id, slug
+		FROM integration_models
+		WHERE enabled
+		ORDER BY integration_id, slug`
+	models := make(map[string][]string)
+	_, err := rows(ctx, q.q, "models", text, func(r row) (none struct{}, err error) {
+		var integration, slug string
+		err = r.Scan(&integration, &slug)
+		models[integration] = append(models[integration], slug)
+		return none, err
+	})
+	return models, err
+}
+
+func (q Queries) publishConfigs(ctx context.Context, p, before *Published) (err error) {
+	const text = `
+		SELECT c.workspace_id, c.id, c.slug, c.version_id
+		FROM configs c
+		JOIN workspaces w ON w.id = c.workspace_id
+		WHERE c.status = 'active' AND w.status = 'active'
+		ORDER BY c.id`
+	p.Configs, err = rows(ctx, q.q, "configs", text, func(r row) (c PublishedConfig, err error) {
+		err = r.Scan(&c.Workspace, &c.ID, &c.Slug, &c.Version)
+		return c, err
+	})
+	if err != nil {
+		return err
+	}
+	texts := make(map[string]string, len(p.Configs)) // by id of the version
+	if before != nil {
+		for _, c := range before.Configs {
+			texts[c.Version] = c.Text
+		}
+	}
+	if err := q.readVersions(ctx, p.Configs, texts); err != nil {
+		return err
+	}
+	for i := range p.Configs {
+		p.Configs[i].Text = texts[p.Configs[i].Version]
+	}
+	return nil
+}
+
+// readVersions adds the texts of configs that are missing: one by one when they
+// are few, as after a change, or all at once.
+func (q Queries) readVersions(ctx context.Context, configs []PublishedConfig, texts map[string]string) error {
+	const few = 20
+	const all = `
+		SELECT v.id, v.config_id, v.number, v.text, v.created_by, v.created_at
+		FROM config_versions v
+		JOIN configs c ON c.version_id = v.id
+		WHERE c.status = 'active'`
+	var missing []string
+	for _, c := range configs {
+		if _, ok := texts[c.Version]; !ok {
+			missing = append(missing, c.Version)
+		}
+	}
+	if len(missing) > few {
+		versions, err := rows(ctx, q.q, "config texts", all, scanConfigVersion)
+		for _, v := range versions {
+			texts[v.ID] = v.Text
+		}
+		return err
+	}
+	for _, id := range missing {
+		v, err := q.ConfigVersion(ctx, id)
+		if err != nil {
+			return err
+		}
+		texts[id] = v.Text
+	}
+	return nil
+}
