@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"slices"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -95,7 +96,7 @@ func (h *head) write(b *jsonedit.Builder, status, reason string, items []*item) 
 	nullable(b, h.tier)
 	b.Name("background")
 	b.Bool(false)
-	writeMembers(b, h.asked)
+	b.Raw(h.asked)
 	b.Close('}')
 }
 
@@ -155,27 +156,16 @@ func nullable(b *jsonedit.Builder, text string) {
 	b.String(text)
 }
 
-// writeMembers writes the members of an object that is JSON already.
-func writeMembers(b *jsonedit.Builder, object []byte) {
-	v, err := jsonedit.ParseValue(object)
-	if err != nil {
-		return
-	}
-	for key, m := range v.Fields() {
-		b.Key(key.String())
-		b.Raw(m.Raw())
-	}
-}
-
-// asked returns an object of the members of a response that repeat the request.
+// asked returns the members of a response that repeat the request, with commas
+// between them.
 func asked(r *llm.Request) []byte {
 	if r == nil {
 		r = &llm.Request{}
 	}
-	b := jsonedit.Append(nil)
-	b.Open('{')
+	text, ok := instructions(r)
+	b := jsonedit.Append(make([]byte, 0, len(text)+len(text)/8+1<<10))
 	b.Name("instructions")
-	if text, ok := instructions(r); ok {
+	if ok {
 		b.String(text)
 	} else {
 		b.Null()
@@ -198,7 +188,6 @@ func asked(r *llm.Request) []byte {
 	b.Name("user")
 	nullable(&b, r.User)
 	askedExtra(&b, r)
-	b.Close('}')
 	return b.Bytes()
 }
 
@@ -287,7 +276,8 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.Reply) []b
 		}
 	}
 	status, reason := ending(h.stop, a.items)
-	b := jsonedit.Append(dst)
+	// The caller made room for what the answer says, not for what it repeats.
+	b := jsonedit.Append(slices.Grow(dst, cap(dst)-len(dst)+len(h.asked)))
 	h.write(&b, status, reason, a.items)
 	return b.Bytes()
 }
