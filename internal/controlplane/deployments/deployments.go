@@ -1,11 +1,275 @@
 // Package deployments is the control plane's family of gateway deployments.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that the secret of a deployment is shown once and kept as a hash,
+// and that a deployment names only workspaces of its own organisation. What a
+// deployment serves is left to the gateway that identifies itself as one.
 package deployments
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "Deployments"
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	scope := func(verb string) []access.Scope { return []access.Scope{access.Scope("deployments." + verb)} }
+	route.Add(a, route.Route{Method: http.MethodPost, Path: "/deployments", Name: "create-deployment", Tag: tag,
+		Summary: "Make a deployment; its secret is shown this once", Scopes: scope("create"), Resource: "deployment"}, create)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/deployments", Name: "list-deployments", Tag: tag,
+		Summary: "List deployments", Scopes: scope("list")}, list)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/deployments/{deployment}", Name: "get-deployment", Tag: tag,
+		Summary: "Read a deployment", Scopes: scope("read")}, get)
+	route.Add(a, route.Route{Method: http.MethodPut, Path: "/deployments/{deployment}", Name: "update-deployment", Tag: tag,
+		Summary: "Change a deployment", Scopes: scope("update"), Resource: "deployment"}, update)
+	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/deployments/{deployment}", Name: "delete-deployment", Tag: tag,
+		Summary: "Remove a deployment", Scopes: scope("delete"), Resource: "deployment"}, remove)
+}
+
+// Auth is where the gateways of a deployment are reached.
+type Auth struct {
+	Gateway    string `json:"gateway_base_url,omitempty" maxLength:"2048"`
+	MCPGateway string `json:"mcp_gateway_base_url,omitempty" maxLength:"2048"`
+}
+
+type createInput struct {
+	Body struct {
+		Name          string     `json:"name" minLength:"1" maxLength:"255"`
+		Type          string     `json:"type,omitempty" enum:"production,non-production" default:"production"`
+		Slug          string     `json:"slug,omitempty" minLength:"1" maxLength:"255" pattern:"^[a-zA-Z0-9_-]+$"`
+		Config        route.JSON `json:"config,omitempty" doc:"An object; its meaning is the deployment's own"`
+		AllWorkspaces *bool      `json:"allow_all_workspaces,omitempty" doc:"true unless workspaces are given"`
+		Workspaces    []string   `json:"workspaces,omitempty" maxItems:"1000" doc:"Ids or slugs"`
+		Auth          Auth       `json:"auth_settings,omitempty"`
+	}
+}
+
+type created struct {
+	ID     string `json:"id"`
+	Slug   string `json:"slug"`
+	Secret string `json:"client_auth" doc:"Shown this once"`
+	Object string `json:"object"`
+}
+
+func create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
+	b := &in.Body
+	d := store.GatewayDeployment{
+		ID: c.NewID(), Organisation: c.Organisation, Slug: b.Slug, Name: b.Name, Type: b.Type, Status: store.Active,
+		CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	if d.Slug == "" {
+		d.Slug = route.NewSlug("dp", b.Name)
+	}
+	if d.Type == "" {
+		d.Type = store.Production
+	}
+	err := errors.Join(setConfig(&d, b.Config), setAuth(&d, b.Auth), setWorkspaces(ctx, c, &d, b.AllWorkspaces, b.Workspaces))
+	if err != nil {
+		return nil, firstOf(err)
+	}
+	secret := access.NewKey()
+	d.ClientHash = access.HashKey(secret.Reveal()).String()
+	c.About("", d.ID)
+	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateDeployment(ctx, d) }); err != nil {
+		return nil, taken(err, d.Slug)
+	}
+	return &created{d.ID, d.Slug, secret.Reveal(), "deployment"}, nil
+}
+
+// firstOf returns the first error that a client may see.
+func firstOf(err error) error {
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return e
+	}
+	return err
+}
+
+// taken says of a conflict that it is the slug.
+func taken(err error, slug string) error {
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
+		return apierr.New(apierr.Conflict, "there is a deployment with the slug %q; choose another", slug).WithParam("slug")
+	}
+	return err
+}
+
+func setConfig(d *store.GatewayDeployment, raw route.JSON) error {
+	if raw == nil {
+		return nil
+	}
+	var o map[string]json.RawMessage
+	if json.Unmarshal(raw, &o) != nil || o == nil {
+		return route.Invalid("config", "must be an object")
+	}
+	d.Config = json.RawMessage(raw)
+	return nil
+}
+
+func setAuth(d *store.GatewayDeployment, a Auth) error {
+	for field, address := range map[string]string{"auth_settings.gateway_base_url": a.Gateway, "auth_settings.mcp_gateway_base_url": a.MCPGateway} {
+		if address == "" {
+			continue
+		}
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+			return route.Invalid(field, "must be an http or https address without a user")
+		}
+	}
+	raw, err := json.Marshal(a)
+	d.AuthSettings = raw
+	return err
+}
+
+// setWorkspaces limits d to workspaces that a request names; all is what the
+// request says of all workspaces, nil when it says nothing.
+func setWorkspaces(ctx context.Context, c *route.Caller, d *store.GatewayDeployment, all *bool, named []string) error {
+	d.Workspaces = nil
+	d.AllWorkspaces = len(named) == 0
+	if all != nil && *all != d.AllWorkspaces {
+		if *all {
+			return route.Invalid("allow_all_workspaces", "can't be true beside workspaces; leave one out")
+		}
+		return route.Invalid("workspaces", "must name at least one when allow_all_workspaces is false")
+	}
+	for _, ref := range named {
+		w, err := c.DB().Workspace(ctx, c.Organisation, ref)
+		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
+			return route.Missing("workspaces", "workspace", ref)
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(d.Workspaces, w.ID) {
+			d.Workspaces = append(d.Workspaces, w.ID)
+		}
+	}
+	return nil
+}
+
+type item struct {
+	ID            string     `json:"id"`
+	Name          string     `json:"name"`
+	Slug          string     `json:"slug"`
+	Type          string     `json:"type"`
+	Status        string     `json:"status"`
+	Config        route.JSON `json:"config"`
+	AllWorkspaces bool       `json:"allow_all_workspaces"`
+	Workspaces    []string   `json:"workspaces"`
+	Auth          route.JSON `json:"auth_settings"`
+	LastSeenAt    route.Time `json:"last_seen_at"`
+	CreatedAt     route.Time `json:"created_at"`
+	UpdatedAt     route.Time `json:"last_updated_at"`
+	Object        string     `json:"object"`
+}
+
+func shown(d store.GatewayDeployment) item {
+	return item{
+		ID: d.ID, Name: d.Name, Slug: d.Slug, Type: d.Type, Status: d.Status, Config: route.JSON(d.Config),
+		AllWorkspaces: d.AllWorkspaces, Workspaces: append([]string{}, d.Workspaces...), Auth: route.JSON(d.AuthSettings),
+		LastSeenAt: route.Time(d.LastSeenAt), CreatedAt: route.Time(d.CreatedAt), UpdatedAt: route.Time(d.UpdatedAt), Object: "deployment",
+	}
+}
+
+type listInput struct {
+	Type string `query:"type" enum:"production,non-production"`
+	Page int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item], error) {
+	found, total, err := c.DB().Deployments(ctx, c.Organisation, in.Type, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, d := range found {
+		items = append(items, shown(d))
+	}
+	return route.ListOf(items, total), nil
+}
+
+type oneInput struct {
+	Deployment string `path:"deployment" maxLength:"255" doc:"Id or slug"`
+}
+
+func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
+	d, err := find(ctx, c, in.Deployment)
+	if err != nil {
+		return nil, err
+	}
+	out := shown(d)
+	return &out, nil
+}
+
+func find(ctx context.Context, c *route.Caller, ref string) (store.GatewayDeployment, error) {
+	d, err := c.DB().Deployment(ctx, c.Organisation, ref)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return d, apierr.New(apierr.NotFound, "there is no deployment %.60q", ref).WithParam("deployment")
+	}
+	c.About("", d.ID)
+	return d, err
+}
+
+type updateInput struct {
+	Deployment string `path:"deployment" maxLength:"255" doc:"Id or slug"`
+	Body       struct {
+		Name          route.Maybe[string]     `json:"name,omitempty"`
+		Type          string                  `json:"type,omitempty" enum:"production,non-production"`
+		Status        string                  `json:"status,omitempty" enum:"active,inactive"`
+		Config        route.Maybe[route.JSON] `json:"config,omitempty"`
+		AllWorkspaces *bool                   `json:"allow_all_workspaces,omitempty"`
+		Workspaces    route.Maybe[[]string]   `json:"workspaces,omitempty"`
+		Auth          route.Maybe[Auth]       `json:"auth_settings,omitempty"`
+	}
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+	d, err := find(ctx, c, in.Deployment)
+	if err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	if d.Name = b.Name.Or(d.Name); d.Name == "" || len(d.Name) > 255 {
+		return nil, route.Invalid("name", "has 1 to 255 characters")
+	}
+	if b.Type != "" {
+		d.Type = b.Type
+	}
+	if b.Status != "" {
+		d.Status = b.Status
+	}
+	if b.Config.Set {
+		d.Config = json.RawMessage("{}")
+		err = setConfig(&d, b.Config.Value)
+	}
+	if b.Auth.Set {
+		err = errors.Join(err, setAuth(&d, b.Auth.Value))
+	}
+	if b.Workspaces.Set || b.AllWorkspaces != nil {
+		err = errors.Join(err, setWorkspaces(ctx, c, &d, b.AllWorkspaces, b.Workspaces.Value))
+	}
+	if err != nil {
+		return nil, firstOf(err)
+	}
+	d.UpdatedAt = c.Now
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateDeployment(ctx, d) })
+	return &route.Empty{}, err
+}
+
+func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
+	d, err := find(ctx, c, in.Deployment)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.DeleteDeployment(ctx, d.ID) })
+	return &route.Empty{}, err
+}
