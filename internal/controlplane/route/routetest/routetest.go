@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -102,6 +103,33 @@ func (b *Bench) Exec(text string, args ...any) {
 	}
 }
 
+// Query returns what a statement selects: one text a row.
+func (b *Bench) Query(text string) []string {
+	b.t.Helper()
+	file, err := sqlite.Open(b.t.Context(), sqlite.Options{Path: b.path})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer file.Close()
+	rows, err := file.Read.QueryContext(b.t.Context(), text)
+	if err != nil {
+		b.t.Fatalf("%s: %v", text, err)
+	}
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			b.t.Fatalf("%s: %v", text, err)
+		}
+		list = append(list, s)
+	}
+	if err := rows.Err(); err != nil {
+		b.t.Fatalf("%s: %v", text, err)
+	}
+	return list
+}
+
 // Changes returns how many changes were told to the gateway so far.
 func (b *Bench) Changes() int { return b.changes }
 
@@ -144,8 +172,12 @@ type Answer struct {
 }
 
 // Call sends a request; a body other than "" is JSON.
-func (c *Caller) Call(method, path, body string) Answer {
+func (c *Caller) Call(method, path, body string) Answer { return c.CallWith(method, path, body, nil) }
+
+// CallWith is Call with further headers.
+func (c *Caller) CallWith(method, path, body string, h http.Header) Answer {
 	r := httptest.NewRequest(method, "/v1"+path, strings.NewReader(body))
+	maps.Copy(r.Header, h)
 	r.Header.Set("x-gateway-api-key", c.key)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
