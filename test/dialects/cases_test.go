@@ -1,0 +1,232 @@
+package dialects
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A kase is what is asked of every pair.
+type kase struct {
+	name   string
+	models map[string]string // of targets, where another is wanted
+	not    []string          // clients whose protocol has no words for it
+	only   string            // whole or stream; empty is both
+	judge  func(c *cell) string
+}
+
+var hello = ask{turns: []turn{user(say("Say hello"))}}
+
+// stops are the words of each protocol for the end, a limit, a stop sequence,
+// tools, and a refusal.
+var stops = map[string][5]string{
+	"chat":      {"stop", "length", "stop", "tool_calls", "content_filter"},
+	"messages":  {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"},
+	"responses": {"completed", "max_output_tokens", "completed", "completed", "content_filter"},
+	"gemini":    {"STOP", "MAX_TOKENS", "STOP", "STOP", "SAFETY"},
+	"converse":  {"end_turn", "max_tokens", "stop_sequence", "tool_use", "content_filtered"},
+}
+
+const (
+	endStop = iota
+	lengthStop
+	sequenceStop
+	toolStop
+	refusalStop
+)
+
+func (c *cell) stopped(which int) {
+	c.Helper()
+	c.expect("stop", c.h.stop, stops[c.client.name][which])
+}
+
+var cases = []*kase{
+	{name: "text", judge: textCase},
+	{name: "turns and sampling reach", judge: turnsCase},
+	{name: "one tool call", judge: oneCallCase},
+	{name: "parallel tool calls", judge: parallelCase},
+	{name: "no parallel tool calls", not: []string{"gemini", "converse"}, judge: serialCase},
+	{name: "a tool that must be called", judge: chosenCase},
+	{name: "results of tools", judge: loopCase},
+	{name: "a failed result", not: []string{"chat", "responses"}, judge: failedCase},
+	{name: "image in the request", judge: func(c *cell) string { return c.media(picture) }},
+	{name: "image at an address", not: []string{"converse"}, judge: linkedCase},
+	{name: "PDF in the request", judge: func(c *cell) string { return c.media(document) }},
+	{name: "image in the answer", models: map[string]string{"gemini": "gemini-2.5-flash-image"}, judge: paintedCase},
+	{name: "thinking", judge: thinkingCase},
+	{name: "thinking comes back", judge: returnedCase},
+	{name: "thinking strictly", judge: strictCase},
+	{name: "thinking of another vendor", judge: movedCase},
+	{name: "thinking, Gemini 3", models: map[string]string{"gemini": "gemini-3-flash-preview"}, judge: returnedCase},
+	{name: "another vendor, Gemini 3", models: map[string]string{"gemini": "gemini-3-flash-preview"}, judge: movedCase},
+	{name: "structured output", judge: schemaCase},
+	{name: "structured output, older models", models: map[string]string{
+		"messages": "claude-3-5-haiku-20241022", "converse": "amazon.nova-pro-v1:0", "gemini": "gemini-2.0-flash",
+	}, judge: schemaCase},
+	{name: "structured output beside tools", judge: crowdedCase},
+	{name: "stop sequence", not: []string{"responses"}, judge: sequenceCase},
+	{name: "length", judge: lengthCase},
+	{name: "refusal", judge: refusalCase},
+	{name: "cached usage", judge: cachedCase},
+	{name: "marks for the cache", not: []string{"responses", "gemini"}, judge: markedCase},
+	{name: "provider says 400", judge: func(c *cell) string { return c.errors("context-length", 400) }},
+	{name: "provider says 429", judge: func(c *cell) string { return c.errors("status=429+retry-after=7", 429) }},
+	{name: "provider says 529", judge: func(c *cell) string { return c.errors("status=529", 529) }},
+	{name: "error inside the stream", only: "stream", judge: func(c *cell) string { return c.broken("error-event=6") }},
+	{name: "stream that is cut", only: "stream", judge: func(c *cell) string { return c.broken("cut=6") }},
+	{name: "stream that ends early", only: "stream", judge: func(c *cell) string { return c.broken("cut=6,clean") }},
+}
+
+func textCase(c *cell) string {
+	c.strict = true
+	c.answered(hello, "tokens=32")
+	if said := c.h.all(text); !strings.HasPrefix(said, "echo: Say hello") || len(said) != 32*4 || len(c.h.pieces) != 1 {
+		c.Errorf("pieces = %+v", c.h.pieces)
+	}
+	c.stopped(endStop)
+	c.expect("completion", c.h.completion, 32)
+	if c.h.prompt == 0 {
+		c.Error("no usage of the prompt")
+	}
+	return c.fate()
+}
+
+func turnsCase(c *cell) string {
+	r := c.reported(ask{system: "Be brief.", limit: 500, warm: true,
+		turns: []turn{user(say("One")), assistant(say("Two")), user(say("Three"))}}, "")
+	c.expect("system", r.System, "Be brief.")
+	c.expect("roles", r.Roles, []string{"user", "assistant", "user"})
+	c.expect("texts", r.Texts, []string{"One", "Two", "Three"})
+	c.expect("limit", r.MaxTokens, 500)
+	c.expect("temperature", r.Temperature, 0.5)
+	return c.fate()
+}
+
+// city is what the simulator calls tools with.
+const city = `{"city":"Say hello"}`
+
+func (c *cell) called(names ...string) {
+	c.Helper()
+	calls := c.h.calls()
+	seen := map[string]bool{}
+	var got []string
+	for _, p := range calls {
+		got = append(got, p.name)
+		if seen[p.id] || p.id == "" && c.client.name != "gemini" {
+			c.Errorf("the ids of the calls are %+v", calls)
+		}
+		seen[p.id] = true
+		if strings.ReplaceAll(p.args, " ", "") != strings.ReplaceAll(city, " ", "") {
+			c.Errorf("arguments of %s = %s", p.name, p.args)
+		}
+	}
+	c.expect("calls", got, names)
+	c.stopped(toolStop)
+}
+
+func oneCallCase(c *cell) string {
+	q := hello
+	q.tools = []string{"weather"}
+	r := c.reported(q, "")
+	c.expect("tools", r.Tools, []string{"weather"})
+	c.answered(q, "")
+	c.called("weather")
+	return c.fate()
+}
+
+func parallelCase(c *cell) string {
+	q := hello
+	q.tools = []string{"weather", "news"}
+	c.answered(q, "calls=3+preface+interleave")
+	c.called("weather", "news", "weather")
+	const preface = "Let me look that up."
+	if c.to.dialect == "cohere" && c.h.all(text) == "" {
+		c.expect("preface", c.h.all(thought), preface) // Cohere calls it the plan
+		return adapted
+	}
+	c.expect("preface", c.h.all(text), preface)
+	return c.fate()
+}
+
+func serialCase(c *cell) string {
+	q := hello
+	q.tools, q.serial = []string{"weather", "news"}, true
+	r := c.reported(q, "")
+	fate := c.fate()
+	if serial := fate != dropped; r.Serial != serial {
+		c.Errorf("one call at most = %t, and the header says %q", r.Serial, c.params())
+	}
+	return fate
+}
+
+func chosenCase(c *cell) string {
+	q := hello
+	q.tools, q.choose = []string{"weather", "news"}, "news"
+	c.answered(q, "")
+	c.called("news")
+	return c.fate()
+}
+
+// loop is a conversation whose tools have been called.
+func loop(failed bool) ask {
+	return ask{tools: []string{"weather", "news"}, turns: []turn{
+		user(say("What of Oslo?")),
+		assistant(say("I look."), piece{kind: call, id: "call_1", name: "weather", args: `{"city":"Oslo"}`},
+			piece{kind: call, id: "call_2", name: "news", args: `{"city":"Bergen"}`}),
+		user(piece{kind: result, id: "call_1", name: "weather", text: "rain"},
+			piece{kind: result, id: "call_2", name: "news", text: "boom", failed: failed}),
+	}}
+}
+
+func loopCase(c *cell) string {
+	r := c.reported(loop(false), "")
+	if len(r.Calls) != 2 || len(r.Results) != 2 {
+		c.Fatalf("calls %+v, results %+v", r.Calls, r.Results)
+	}
+	for i, want := range []struct{ name, city, text string }{{"weather", "Oslo", "rain"}, {"news", "Bergen", "boom"}} {
+		c.expect("name", r.Calls[i].Name, want.name)
+		c.expect("arguments", r.Calls[i].Arguments, object{"city": want.city})
+		c.expect("result", r.Results[i].Text, want.text)
+		c.expect("id of the result", r.Results[i].ID, r.Calls[i].ID)
+		c.expect("failure", r.Results[i].Failed, false)
+	}
+	if !strings.Contains(c.params(), "tool_plan") {
+		c.expect("texts", r.Texts[:2], []string{"What of Oslo?", "I look."})
+	}
+	c.answered(loop(false), "")
+	if c.h.all(text) == "" {
+		c.Errorf("no answer: %+v", c.h.pieces)
+	}
+	return c.fate()
+}
+
+// failedCase asks that the model learns of the failure, in a field or in words.
+func failedCase(c *cell) string {
+	r := c.reported(loop(true), "")
+	got := r.Results[1]
+	if !strings.Contains(got.Text, "boom") || r.Results[0].Failed {
+		c.Errorf("results = %+v", r.Results)
+	}
+	switch {
+	case got.Failed:
+		return c.fate()
+	case strings.Contains(strings.ToLower(got.Text), "error"):
+		return adapted
+	}
+	return dropped
+}
+
+func (c *cell) media(k kind) string {
+	r := c.reportedOrRefused(ask{turns: []turn{user(say("What is it?"), piece{kind: k})}}, "")
+	if r == nil {
+		return refusedWord
+	}
+	c.expect("images and documents", fmt.Sprint(r.Images, r.Documents), map[kind]string{picture: "1 0", document: "0 1"}[k])
+	c.expect("text", r.Texts[0], "What is it?")
+	return c.fate()
+}
+
+// places are the elements that a refusal of the second part names.
+var places = map[string]string{
+	"chat": "messages[0].content[1]", "messages": "messages[0].content[1]", "responses": "input[0].content[1]",
+	"gemini": "contents[0].parts[1]", "converse": "messages[0].content[1]",
+}
