@@ -1,11 +1,206 @@
 // Package keys is the control plane's family of gateway keys.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that a key's secret is shown once, to who made or rotated it; that
+// nobody gives a key what they do not have; that people see and change only what
+// their role lets them; and that a change that is refused leaves nothing behind.
+// Rows are kept by store, limits described by package limits. What a running
+// gateway makes of keys is left to the snapshot, counting to the data plane.
 package keys
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "API keys"
+
+// kinds are the types of keys that routes make, each with the resource that its
+// scopes name.
+var kinds = []struct {
+	keyType  access.KeyType
+	resource string
+	path     string
+	name     string
+}{
+	{access.OrganisationService, "organisation_service_api_keys", "/organisation/service", "create-organisation-service-key"},
+	{access.WorkspaceService, "workspace_service_api_keys", "/workspace/service", "create-workspace-service-key"},
+	{access.WorkspaceUser, "workspace_user_api_keys", "/workspace/user", "create-workspace-user-key"},
+}
+
+// scope is the right to do verb with keys of a type.
+func scope(t access.KeyType, verb string) access.Scope {
+	for _, k := range kinds {
+		if k.keyType == t {
+			return access.Scope(k.resource + "." + verb)
+		}
+	}
+	return access.ScopeAll
+}
+
+// scopes are the rights to do verb with keys of some type.
+func scopes(verb string) []access.Scope {
+	list := make([]access.Scope, len(kinds))
+	for i, k := range kinds {
+		list[i] = scope(k.keyType, verb)
+	}
+	return list
+}
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	for _, k := range kinds {
+		route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys" + k.path, Name: k.name, Tag: tag,
+			Summary: "Make a key of type " + string(k.keyType) + "; its secret is in this answer alone",
+			Scopes:  []access.Scope{scope(k.keyType, "create")}, Resource: "api_key"},
+			func(ctx context.Context, c *route.Caller, in *createInput) (*secretAnswer, error) {
+				return create(ctx, c, k.keyType, in)
+			})
+	}
+	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/organisation/user", Name: "create-organisation-user-key", Tag: tag,
+		Summary: "Refused: people's keys belong to a workspace", Scopes: scopes("create")[:1], Resource: "api_key"}, refuse)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys", Name: "list-keys", Tag: tag,
+		Summary: "List keys, the newest first", Scopes: scopes("list")}, list)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/{key}", Name: "get-key", Tag: tag,
+		Summary: "Read a key without its secret", Scopes: scopes("read")}, get)
+	route.Add(a, route.Route{Method: http.MethodPut, Path: "/api-keys/{key}", Name: "update-key", Tag: tag,
+		Summary: "Change a key; its type and user stay", Scopes: scopes("update"), Resource: "api_key"}, update)
+	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys/{key}", Name: "delete-key", Tag: tag,
+		Summary: "End a key at once", Scopes: scopes("delete"), Resource: "api_key"}, remove)
+	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
+		Summary: "Give a key another secret; the one before counts until the transition ends", Scopes: scopes("rotate"), Resource: "api_key"}, rotate)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self"}, Name: "get-own-key", Tag: tag,
+		Summary: "Read what the key of the request itself is and may do"}, self)
+}
+
+// refuse answers the one pair of type and holder that there is not.
+func refuse(context.Context, *route.Caller, *createInput) (*secretAnswer, error) {
+	return nil, route.Invalid("type", "organisation/user does not exist: keys of people are workspace/user")
+}
+
+type listInput struct {
+	Workspace string `query:"workspace_id" maxLength:"255"`
+	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+	f := store.KeyFilter{Organisation: c.Organisation}
+	for _, k := range kinds {
+		if c.Allows(scope(k.keyType, "list")) {
+			f.Types = append(f.Types, k.keyType)
+		}
+	}
+	workspace, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	if workspace != "" {
+		f.Workspaces = []string{workspace}
+	}
+	p, err := personOf(ctx, c, c.DB().Queries)
+	if err != nil {
+		return nil, err
+	}
+	if workspace != "" && p.role(workspace) == "" {
+		return nil, route.Missing("workspace_id", "workspace", in.Workspace)
+	}
+	if err := p.narrow(&f, workspace); err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().KeysOf(ctx, f, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	items := make([]Item, len(found))
+	for i, k := range found {
+		if items[i], err = shown(k, c.Now); err != nil {
+			return nil, err
+		}
+	}
+	return route.ListOf(items, total), nil
+}
+
+// Named is how a request names a key. It is exported for the OpenAPI document,
+// which sees no embedded fields otherwise.
+type Named struct {
+	Key       string `path:"key" maxLength:"255" doc:"Id"`
+	Workspace string `query:"workspace_id" maxLength:"255"`
+}
+
+func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
+	k, err := find(ctx, c, c.DB().Queries, *in, "read")
+	if err != nil {
+		return nil, err
+	}
+	out, err := shown(k, c.Now)
+	return &out, err
+}
+
+// find returns the key that a request names, when its caller may do verb with
+// it. What the caller does not see is not found.
+func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb string) (store.Key, error) {
+	none := apierr.New(apierr.NotFound, "there is no API key %.60q", in.Key).WithParam("id")
+	workspace, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return store.Key{}, err
+	}
+	k, err := q.Key(ctx, c.Organisation, in.Key)
+	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+		return k, none
+	}
+	if err != nil {
+		return k, err
+	}
+	if k.Status == store.KeyRevoked || workspace != "" && k.Workspace != workspace {
+		return k, none
+	}
+	p, err := personOf(ctx, c, q)
+	if err != nil {
+		return k, err
+	}
+	if !p.sees(k) {
+		return k, none
+	}
+	c.About(k.Workspace, k.ID)
+	if s := scope(k.Type, verb); !c.Allows(s) {
+		return k, forbidden("this needs the scope %q, which the key or session does not have", string(s))
+	}
+	return k, p.may(verb, k.Workspace)
+}
+
+func remove(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
+	return change(ctx, c, *in, "delete", func(_ *store.Tx, k *store.Key) error {
+		k.Status = store.KeyRevoked
+		k.PreviousHash = nil
+		return nil
+	})
+}
+
+// change runs f on the key that a request names and stores what it made of it.
+// Changes come one after the other, so f sees what the one before left.
+func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(*store.Tx, *store.Key) error) (*route.Empty, error) {
+	if _, err := find(ctx, c, c.DB().Queries, in, verb); err != nil {
+		return nil, err
+	}
+	err := c.Change(ctx, func(tx *store.Tx) error {
+		k, err := tx.Key(ctx, c.Organisation, in.Key)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(k.Scopes, access.ScopeAll) && !c.Allows(access.ScopeAll) {
+			return forbidden("a key of the installation is changed with such a key alone")
+		}
+		if err := f(tx, &k); err != nil {
+			return err
+		}
+		k.UpdatedAt = c.Now
+		return tx.UpdateKey(ctx, k)
+	})
+	return &route.Empty{}, err
+}

@@ -185,6 +185,18 @@ func (u *Usage) Reset(now time.Time) {
 // Exhausted reports whether what was used since the last reset is all there is.
 func (u *Usage) Exhausted(used float64) bool { return u.CreditLimit != nil && used >= *u.CreditLimit }
 
+// Frees reports whether u leaves more to use than before, so that what was
+// exhausted is worth another look. Nil, for no budget, leaves everything.
+func (u *Usage) Frees(before *Usage) bool {
+	switch {
+	case before == nil || before.CreditLimit == nil:
+		return false
+	case u == nil || u.CreditLimit == nil || u.Type != before.Type:
+		return true
+	}
+	return *u.CreditLimit > *before.CreditLimit
+}
+
 // UsageAnswer is usage_limits as an answer has it.
 type UsageAnswer struct {
 	CreditLimit       *float64   `json:"credit_limit"`

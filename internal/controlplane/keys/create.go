@@ -1,0 +1,159 @@
+package keys
+
+import (
+	"context"
+	"slices"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+type createInput struct {
+	Body struct {
+		Name         string             `json:"name" minLength:"1" maxLength:"255" pattern:"^[^\\x00]*$" patternDescription:"text without NUL"`
+		Description  string             `json:"description,omitempty" maxLength:"1024" pattern:"^[^\\x00]*$" patternDescription:"text without NUL"`
+		Scopes       []string           `json:"scopes" nullable:"false" minItems:"1" maxItems:"300" maxLength:"100" doc:"As resource.verb; of those that the caller may give"`
+		Organisation string             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own; may be left out"`
+		Workspace    string             `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		User         string             `json:"user_id,omitempty" maxLength:"255" doc:"Whose key it is; people may leave out themselves"`
+		RateLimits   limits.Rates       `json:"rate_limits,omitempty" maxItems:"10"`
+		UsageLimits  *limits.UsageInput `json:"usage_limits,omitempty"`
+		Defaults     *DefaultsInput     `json:"defaults,omitempty"`
+		AlertEmails  []string           `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
+		ExpiresAt    *string            `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
+		Rotation     *RotationInput     `json:"rotation_policy,omitempty"`
+	}
+}
+
+type secretAnswer struct {
+	ID     string `json:"id"`
+	Key    string `json:"key" doc:"The secret, shown this once"`
+	Object string `json:"object"`
+}
+
+func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createInput) (*secretAnswer, error) {
+	b := &in.Body
+	secret := access.NewKey()
+	k := store.Key{
+		ID: c.NewID(), Type: t, Name: b.Name, Description: b.Description, Hash: access.HashKey(secret.Reveal()), Mask: store.Mask(secret),
+		Organisation: c.Organisation, Providers: slices.Clone(c.Providers), RateLimits: b.RateLimits.JSON(), AlertEmails: emails(b.AlertEmails),
+		CreationMode: "api", Status: store.KeyActive, CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	if c.Type == access.Session {
+		k.CreationMode = "ui"
+	}
+	if err := place(ctx, c, &k, in); err != nil {
+		return nil, err
+	}
+	c.About(k.Workspace, k.ID)
+	var err error
+	if k.Scopes, err = granted(c, t, b.Scopes, nil); err != nil {
+		return nil, err
+	}
+	if err := b.RateLimits.CheckKey("rate_limits"); err != nil {
+		return nil, err
+	}
+	if k.UsageLimits, err = usage(b.UsageLimits, nil, c.Now); err != nil {
+		return nil, err
+	}
+	if k.RotationPolicy, err = rotation(b.Rotation, c.Now); err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error { return insert(ctx, c, tx, k, in) })
+	if err != nil {
+		return nil, err
+	}
+	return &secretAnswer{k.ID, secret.Reveal(), "api-key"}, nil
+}
+
+// place says whose the key is: which workspace's, and which person's.
+func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) error {
+	b := &in.Body
+	if err := ownOrganisation(ctx, c, b.Organisation); err != nil {
+		return err
+	}
+	if k.Type != access.WorkspaceUser && b.User != "" {
+		return route.Invalid("user_id", "is for keys of people")
+	}
+	p, err := personOf(ctx, c, c.DB().Queries)
+	if err != nil {
+		return err
+	}
+	if k.Type == access.OrganisationService {
+		return p.may("create", "")
+	}
+	w, err := c.InWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return err
+	}
+	if p.role(w.ID) == "" {
+		return route.Missing("workspace_id", "workspace", b.Workspace)
+	}
+	k.Workspace = w.ID
+	if err := p.may("create", w.ID); err != nil {
+		return err
+	}
+	if p.role(w.ID) == member && (k.Type != access.WorkspaceUser || b.User != "" && b.User != p.user) {
+		return forbidden("members make keys for themselves alone")
+	}
+	if k.Type == access.WorkspaceUser {
+		return owned(ctx, c, p, k, b.User)
+	}
+	return nil
+}
+
+func ownOrganisation(ctx context.Context, c *route.Caller, ref string) error {
+	if ref == "" || ref == c.Organisation {
+		return nil
+	}
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err == nil && o.Slug != ref {
+		err = route.Missing("organisation_id", "organisation", ref)
+	}
+	return err
+}
+
+// owned gives the key to the user that a request names, or to the person who
+// sends it.
+func owned(ctx context.Context, c *route.Caller, p *person, k *store.Key, user string) error {
+	k.UserID = orElse(user, p.user)
+	if k.UserID == "" {
+		return route.Invalid("user_id", "is needed: whose key it is")
+	}
+	m, err := c.DB().Membership(ctx, c.Organisation, k.UserID)
+	if err == nil && m.In(k.Workspace) == "" {
+		err = route.Missing("user_id", "member of the workspace", k.UserID)
+	}
+	return err
+}
+
+// insert stores k with what depends on other rows, of which none moves
+// meanwhile.
+func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in *createInput) error {
+	var err error
+	if k.Defaults, err = defaults(ctx, tx.Queries, k.Organisation, k.Workspace, in.Body.Defaults); err != nil {
+		return err
+	}
+	var rules userKeys
+	if k.Type == access.WorkspaceUser {
+		if rules, err = userKeyRules(ctx, tx.Queries, k.Organisation, k.Workspace); err != nil {
+			return err
+		}
+	}
+	if k.ExpiresAt, err = expiry(in.Body.ExpiresAt, k.Type, rules, c.Now); err != nil {
+		return err
+	}
+	if rules.Count != nil && *rules.Count >= 0 {
+		n, err := tx.UserKeys(ctx, k.Workspace, k.UserID, c.Now)
+		if err != nil {
+			return err
+		}
+		if int64(n) >= *rules.Count {
+			return apierr.New(apierr.Forbidden, "a person may have %d keys in this workspace", *rules.Count).WithParam("user_id").WithCode("AB03")
+		}
+	}
+	return tx.CreateKey(ctx, k)
+}

@@ -1,0 +1,138 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// DefaultsInput is what a key brings to requests that lack it.
+type DefaultsInput struct {
+	Metadata      map[string]string `json:"metadata,omitempty" doc:"64 entries at most, of 128 characters each; wins over the request's"`
+	Config        *string           `json:"config_id,omitempty" nullable:"true" maxLength:"255" doc:"Id or slug of a config of the key's workspace"`
+	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"False refuses requests that bring another config; true unless said"`
+}
+
+const (
+	maxMetadata      = 64
+	maxMetadataChars = 128
+)
+
+// defaults returns what is stored of in for a key in a workspace, which is empty
+// for an organisation's key.
+func defaults(ctx context.Context, q store.Queries, organisation, workspace string, in *DefaultsInput) (json.RawMessage, error) {
+	if in == nil {
+		return nil, nil
+	}
+	if len(in.Metadata) > maxMetadata {
+		return nil, route.Invalid("defaults.metadata", "has %d entries at most", maxMetadata)
+	}
+	for name, value := range in.Metadata {
+		if name == "" || len([]rune(name)) > maxMetadataChars || len([]rune(value)) > maxMetadataChars {
+			return nil, route.Invalid("defaults.metadata", "has names of 1 to %d characters and values of %d at most", maxMetadataChars, maxMetadataChars)
+		}
+	}
+	d := store.KeyDefaults{Metadata: in.Metadata}
+	if in.Config != nil && *in.Config != "" {
+		if workspace == "" {
+			return nil, route.Invalid("defaults.config_id", "is for keys of a workspace")
+		}
+		found, err := q.Config(ctx, organisation, workspace, *in.Config)
+		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+			return nil, route.Missing("defaults.config_id", "config", *in.Config)
+		}
+		if err != nil {
+			return nil, err
+		}
+		d.Config = found.Slug
+	}
+	d.ConfigFixed = in.AllowOverride != nil && !*in.AllowOverride
+	return json.Marshal(d)
+}
+
+// userKeys is what a workspace's settings or its organisation's say of keys of
+// people. Nil says nothing.
+type userKeys struct {
+	TTL    *int64 `json:"user_api_key_ttl"`     // seconds until a key ends that says nothing
+	MaxTTL *int64 `json:"user_api_key_max_ttl"` // seconds that a key may last
+	Count  *int64 `json:"user_api_key_count"`   // keys of one person; -1 is no bound
+}
+
+// userKeyRules returns what applies in a workspace: its own words win.
+func userKeyRules(ctx context.Context, q store.Queries, organisation, workspace string) (userKeys, error) {
+	var rules userKeys
+	o, err := q.Organisation(ctx, organisation)
+	if err != nil {
+		return rules, err
+	}
+	w, err := q.Workspace(ctx, organisation, workspace)
+	if err != nil {
+		return rules, err
+	}
+	for _, text := range []json.RawMessage{o.Settings, w.Settings} {
+		if err := json.Unmarshal(text, &rules); err != nil {
+			return rules, apierr.New(apierr.Internal, "settings of workspace %s: not what was stored", workspace).WithCause(err)
+		}
+	}
+	return rules, nil
+}
+
+// expiry returns when a key ends, as a request says it: nil says nothing. Keys
+// of people last no longer than rules let them.
+func expiry(asked *string, t access.KeyType, rules userKeys, now time.Time) (time.Time, error) {
+	var end time.Time
+	if asked != nil {
+		at, err := time.Parse(time.RFC3339, *asked)
+		if err != nil || !at.After(now) || at.Year() > 9999 {
+			return end, route.Invalid("expires_at", "is not a time to come in ISO 8601")
+		}
+		end = at.UTC().Truncate(time.Millisecond)
+	}
+	if t != access.WorkspaceUser {
+		return end, nil
+	}
+	if end.IsZero() && rules.TTL != nil && *rules.TTL > 0 {
+		end = now.Add(time.Duration(*rules.TTL) * time.Second)
+	}
+	if rules.MaxTTL == nil || *rules.MaxTTL <= 0 {
+		return end, nil
+	}
+	latest := now.Add(time.Duration(*rules.MaxTTL) * time.Second)
+	switch {
+	case asked == nil && (end.IsZero() || end.After(latest)):
+		return latest, nil
+	case end.After(latest):
+		return end, route.Invalid("expires_at", "is at most %d seconds away in this workspace", *rules.MaxTTL)
+	}
+	return end, nil
+}
+
+// usage returns what is stored of usage_limits.
+func usage(in *limits.UsageInput, old json.RawMessage, now time.Time) (json.RawMessage, error) {
+	if in == nil {
+		return nil, nil
+	}
+	before, err := limits.ReadUsage(old)
+	if err != nil {
+		return nil, err
+	}
+	u, err := in.Apply("usage_limits", before, now)
+	if err != nil {
+		return nil, err
+	}
+	return u.JSON(), nil
+}
+
+func emails(list []string) json.RawMessage {
+	if list == nil {
+		list = []string{}
+	}
+	b, _ := json.Marshal(list) // strings are always written
+	return b
+}

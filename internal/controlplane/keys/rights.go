@@ -1,0 +1,203 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+func forbidden(format string, args ...any) error {
+	return apierr.New(apierr.Forbidden, format, args...).WithCode("AB03")
+}
+
+// The roles that a person has in a workspace.
+const (
+	admin   = "admin"
+	manager = "manager"
+	member  = "member"
+)
+
+// person is the human being behind a request. One that is nobody's, such as of
+// a service key, may do what its scopes say.
+type person struct {
+	user string // empty for nobody
+	store.Membership
+	organisation settings
+	workspaces   map[string]settings // overrides, by id
+}
+
+// settings are the switches of roles that are set; what is not set is on.
+type settings map[string]bool
+
+// personOf finds who sends a request. Keys of people hold no rights over keys,
+// so sessions alone have one.
+func personOf(ctx context.Context, c *route.Caller, q store.Queries) (*person, error) {
+	if c.Type != access.Session && c.Type != access.WorkspaceUser || c.UserID == "" {
+		return &person{}, nil
+	}
+	m, err := q.Membership(ctx, c.Organisation, c.UserID)
+	if err != nil {
+		return nil, err
+	}
+	p := &person{user: c.UserID, Membership: m, workspaces: make(map[string]settings)}
+	o, err := q.Organisation(ctx, c.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	var of struct {
+		Security settings `json:"security_settings"`
+	}
+	if err := json.Unmarshal(o.Settings, &of); err != nil {
+		return nil, fmt.Errorf("settings of organisation %s: %w", o.ID, err)
+	}
+	p.organisation = of.Security
+	for id := range m.Workspaces {
+		w, err := q.Workspace(ctx, c.Organisation, id)
+		if err != nil {
+			return nil, err
+		}
+		if w.Status != store.Active {
+			delete(m.Workspaces, id)
+			continue
+		}
+		var own settings
+		if err := json.Unmarshal(w.SecuritySettings, &own); err != nil {
+			return nil, fmt.Errorf("settings of workspace %s: %w", id, err)
+		}
+		p.workspaces[id] = own
+	}
+	return p, nil
+}
+
+// may reports why the person's role keeps them from doing verb with keys of a
+// workspace. Organisation keys have none: they are for its owner and admins.
+func (p *person) may(verb, workspace string) error {
+	role := p.role(workspace)
+	if role == admin {
+		return nil
+	}
+	what := "Write"
+	if verb == "read" || verb == "list" {
+		what = "View"
+	}
+	name := role + "s" + what + "ApiKeys"
+	on, set := p.workspaces[workspace][name]
+	if !set {
+		if on, set = p.organisation[name]; !set {
+			on = true
+		}
+	}
+	if role == "" || !on {
+		return forbidden("%ss of this workspace may not %s API keys", orElse(role, "stranger"), verb)
+	}
+	return nil
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// role is what the person is in a workspace; who is nobody is admin.
+func (p *person) role(workspace string) string {
+	if p.user == "" {
+		return admin
+	}
+	return p.In(workspace)
+}
+
+// sees reports whether k is there for the person: admins and managers see all
+// keys of their workspaces, members their own.
+func (p *person) sees(k store.Key) bool {
+	switch p.role(k.Workspace) {
+	case admin, manager:
+		return true
+	case member:
+		return k.Type == access.WorkspaceUser && k.UserID == p.user
+	}
+	return false
+}
+
+// narrow limits a list to what the person sees in a workspace, or anywhere when
+// it is empty.
+func (p *person) narrow(f *store.KeyFilter, workspace string) error {
+	if p.role("") == admin {
+		return nil
+	}
+	if workspace != "" {
+		if err := p.may("list", workspace); err != nil {
+			return err
+		}
+	}
+	f.Workspaces, f.Owner = []string{}, p.user
+	for id, role := range p.Workspaces {
+		switch {
+		case workspace != "" && id != workspace, p.may("list", id) != nil:
+		case role == member:
+			f.OwnIn = append(f.OwnIn, id)
+		default:
+			f.Workspaces = append(f.Workspaces, id)
+		}
+	}
+	return nil
+}
+
+// granted reads scopes of a request for a key of type t and reports those that
+// the caller can't give. Scopes that the key has already may stay.
+func granted(c *route.Caller, t access.KeyType, words []string, has []access.Scope) ([]access.Scope, error) {
+	var list []access.Scope
+	for i, word := range words {
+		field := fmt.Sprintf("scopes[%d]", i)
+		s, err := access.ParseScope(word)
+		if err == nil && s == access.ScopeAll && !slices.Contains(has, s) {
+			err = fmt.Errorf("%q is not given by the API", word)
+		}
+		if err == nil {
+			err = s.Suits(t)
+		}
+		if err != nil {
+			return nil, apierr.New(apierr.Invalid, "%v", err).WithParam(field)
+		}
+		if !slices.Contains(has, s) && !gives(c, s) {
+			return nil, apierr.New(apierr.Forbidden, "the scope %q is not yours to give", string(s)).WithParam(field).WithCode("AB03")
+		}
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// gives reports whether the caller may give a scope: when they hold it, or when
+// no key of their kind could, as an organisation's can't hold completions.write
+// and is still what makes the keys of workspaces.
+func gives(c *route.Caller, s access.Scope) bool {
+	return c.Allows(s) || c.Type == access.OrganisationService && s.Suits(c.Type) != nil
+}
+
+// dominates reports why a caller may not get the next secret of a key: because
+// it can do what they can't.
+func dominates(c *route.Caller, k store.Key) error {
+	for _, s := range k.Scopes {
+		if !gives(c, s) {
+			return forbidden("this key holds the scope %q, which the caller does not", string(s))
+		}
+	}
+	for _, p := range k.Providers {
+		if !c.AllowsProvider(p) {
+			return forbidden("this key may use the provider %.60q, which the caller may not", p)
+		}
+	}
+	if len(c.Providers) > 0 && len(k.Providers) == 0 {
+		return forbidden("this key may use every provider, which the caller may not")
+	}
+	return nil
+}

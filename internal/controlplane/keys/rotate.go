@@ -1,0 +1,155 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// transition is how long the secret before counts, unless someone says more.
+const transition = 30 * time.Minute
+
+// rotationWeekday is when weekly rotation is due, at 00:00 UTC.
+const rotationWeekday = time.Monday
+
+// RotationInput is when a key is to get another secret: one of the first three.
+type RotationInput struct {
+	Period       *string `json:"rotation_period,omitempty" nullable:"true" enum:"weekly,monthly" doc:"On Monday or on the first of the month, 00:00 UTC"`
+	PeriodDays   *int    `json:"rotation_period_days,omitempty" nullable:"true" minimum:"1" maximum:"365"`
+	NextAt       *string `json:"next_rotation_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
+	TransitionMS *int64  `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"1800000" maximum:"7776000000" doc:"How long the secret before a rotation counts; 1800000 unless said"`
+}
+
+// policy is a rotation policy as it is stored.
+type policy struct {
+	Period       string    `json:"rotation_period,omitempty"`
+	PeriodDays   int       `json:"rotation_period_days,omitempty"`
+	NextAt       time.Time `json:"next_rotation_at,omitzero"`
+	TransitionMS int64     `json:"key_transition_period_ms"`
+}
+
+// rotation returns what is stored of in; nil is no policy.
+func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
+	if in == nil {
+		return nil, nil
+	}
+	p := policy{TransitionMS: transition.Milliseconds()}
+	said := 0
+	if in.Period != nil {
+		p.Period = *in.Period
+		said++
+	}
+	if in.PeriodDays != nil {
+		p.PeriodDays = *in.PeriodDays
+		said++
+	}
+	if in.NextAt != nil {
+		at, err := time.Parse(time.RFC3339, *in.NextAt)
+		if err != nil || !at.After(now) {
+			return nil, route.Invalid("rotation_policy.next_rotation_at", "is not a time to come in ISO 8601")
+		}
+		p.NextAt = at.UTC().Truncate(time.Millisecond)
+		said++
+	}
+	if said != 1 {
+		return nil, route.Invalid("rotation_policy", "has one of rotation_period, rotation_period_days and next_rotation_at")
+	}
+	if in.TransitionMS != nil {
+		p.TransitionMS = *in.TransitionMS
+	}
+	if p.NextAt.IsZero() {
+		p.NextAt = p.next(now)
+	}
+	return json.Marshal(p)
+}
+
+// next returns when rotation is due after one at now, zero for never.
+func (p policy) next(now time.Time) time.Time {
+	today := now.UTC().Truncate(24 * time.Hour)
+	switch {
+	case p.Period == "monthly":
+		return time.Date(today.Year(), today.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	case p.Period == "weekly":
+		return today.AddDate(0, 0, (int(rotationWeekday-today.Weekday())+6)%7+1)
+	case p.PeriodDays > 0:
+		return today.AddDate(0, 0, p.PeriodDays)
+	}
+	return time.Time{}
+}
+
+// readPolicy reads a stored policy; nil is none.
+func readPolicy(raw json.RawMessage) (*policy, error) {
+	var p *policy
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, fmt.Errorf("reading a rotation policy: %w", err)
+	}
+	return p, nil
+}
+
+type rotateInput struct {
+	Named
+	Body *struct {
+		TransitionMS *int64 `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"1800000" maximum:"7776000000"`
+	} `required:"false"`
+}
+
+type rotated struct {
+	ID     string     `json:"id"`
+	Key    string     `json:"key" doc:"The new secret, shown this once"`
+	EndsAt route.Time `json:"key_transition_expires_at" doc:"Until then the secret before counts too"`
+	Object string     `json:"object"`
+}
+
+func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, error) {
+	secret := access.NewKey()
+	out := &rotated{Key: secret.Reveal(), Object: "api-key"}
+	_, err := change(ctx, c, in.Named, "rotate", func(_ *store.Tx, k *store.Key) error {
+		if err := rotatable(c, *k); err != nil {
+			return err
+		}
+		p, err := readPolicy(k.RotationPolicy)
+		if err != nil {
+			return err
+		}
+		lasts := transition
+		if p != nil {
+			lasts = time.Duration(p.TransitionMS) * time.Millisecond
+			p.NextAt = p.next(c.Now)
+			if k.RotationPolicy, err = json.Marshal(p); err != nil {
+				return err
+			}
+		}
+		if in.Body != nil && in.Body.TransitionMS != nil {
+			lasts = time.Duration(*in.Body.TransitionMS) * time.Millisecond
+		}
+		before := k.Hash
+		k.PreviousHash, k.TransitionEndsAt = &before, c.Now.Add(lasts)
+		k.Hash, k.Mask = access.HashKey(out.Key), store.Mask(secret)
+		out.ID, out.EndsAt = k.ID, route.Time(k.TransitionEndsAt)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// rotatable reports why a key does not get another secret now.
+func rotatable(c *route.Caller, k store.Key) error {
+	if k.StatusAt(c.Now) == store.KeyExpired {
+		return apierr.New(apierr.Conflict, "the key has expired; move expires_at first")
+	}
+	if k.PreviousHash != nil && c.Now.Before(k.TransitionEndsAt) {
+		return apierr.New(apierr.Conflict, "the transition of the last rotation is open until %s", k.TransitionEndsAt.Format(time.RFC3339))
+	}
+	return dominates(c, k)
+}

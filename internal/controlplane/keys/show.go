@@ -1,0 +1,170 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Item is a key as answers show it.
+type Item struct {
+	ID           string              `json:"id"`
+	Key          string              `json:"key" doc:"The mask: first and last two characters"`
+	Name         string              `json:"name"`
+	Description  string              `json:"description"`
+	Type         access.KeyType      `json:"type"`
+	Organisation string              `json:"organisation_id"`
+	Workspace    *string             `json:"workspace_id"`
+	User         *string             `json:"user_id"`
+	Status       string              `json:"status" doc:"active, exhausted or expired"`
+	CreationMode string              `json:"creation_mode" doc:"ui, api or auto"`
+	CreatedAt    route.Time          `json:"created_at"`
+	UpdatedAt    route.Time          `json:"last_updated_at"`
+	RateLimits   limits.Rates        `json:"rate_limits"`
+	UsageLimits  *limits.UsageAnswer `json:"usage_limits"`
+	ResetUsage   int                 `json:"reset_usage" doc:"Always 0"`
+	Scopes       []access.Scope      `json:"scopes"`
+	Defaults     Defaults            `json:"defaults"`
+	AlertEmails  []string            `json:"alert_emails"`
+	ExpiresAt    route.Time          `json:"expires_at"`
+	Rotation     *Rotation           `json:"rotation_policy"`
+	TransitionAt route.Time          `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation counts too"`
+	Object       string              `json:"object"`
+}
+
+// Defaults is what a key brings to requests that lack it.
+type Defaults struct {
+	Metadata      map[string]string `json:"metadata"`
+	Config        *string           `json:"config_id" doc:"Slug"`
+	AllowOverride bool              `json:"allow_config_override"`
+}
+
+// Rotation is when a key is to get another secret.
+type Rotation struct {
+	Period       *string    `json:"rotation_period"`
+	PeriodDays   *int       `json:"rotation_period_days"`
+	NextAt       route.Time `json:"next_rotation_at"`
+	TransitionMS int64      `json:"key_transition_period_ms"`
+}
+
+// shown returns k as it is at now.
+func shown(k store.Key, now time.Time) (Item, error) {
+	out := Item{
+		ID: k.ID, Key: k.Mask, Name: k.Name, Description: k.Description, Type: k.Type, Organisation: k.Organisation,
+		Workspace: orNull(k.Workspace), User: orNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
+		CreatedAt: route.Time(k.CreatedAt), UpdatedAt: route.Time(k.UpdatedAt), Scopes: k.Scopes, ExpiresAt: route.Time(k.ExpiresAt), Object: "api-key",
+	}
+	if out.Scopes == nil {
+		out.Scopes = []access.Scope{}
+	}
+	if k.PreviousHash != nil && now.Before(k.TransitionEndsAt) {
+		out.TransitionAt = route.Time(k.TransitionEndsAt)
+	}
+	u, err := limits.ReadUsage(k.UsageLimits)
+	if err != nil {
+		return out, err
+	}
+	out.UsageLimits = u.Answer(0, out.Status)
+	if out.RateLimits, err = limits.ReadRates(k.RateLimits); err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(k.AlertEmails, &out.AlertEmails); err != nil {
+		return out, fmt.Errorf("reading alert emails: %w", err)
+	}
+	p, err := readPolicy(k.RotationPolicy)
+	if err != nil {
+		return out, err
+	}
+	out.Rotation = p.shown()
+	out.Defaults, err = shownDefaults(k.Defaults)
+	return out, err
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func shownDefaults(raw json.RawMessage) (Defaults, error) {
+	var d store.KeyDefaults
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return Defaults{}, fmt.Errorf("reading defaults: %w", err)
+	}
+	if d.Metadata == nil {
+		d.Metadata = map[string]string{}
+	}
+	return Defaults{d.Metadata, orNull(d.Config), !d.ConfigFixed}, nil
+}
+
+func (p *policy) shown() *Rotation {
+	if p == nil {
+		return nil
+	}
+	out := &Rotation{Period: orNull(p.Period), NextAt: route.Time(p.NextAt), TransitionMS: p.TransitionMS}
+	if p.PeriodDays != 0 {
+		out.PeriodDays = &p.PeriodDays
+	}
+	return out
+}
+
+// named is an organisation or workspace by its names.
+type named struct {
+	ID   string `json:"id"`
+	Slug string `json:"slug"`
+	Name string `json:"name"`
+}
+
+type selfAnswer struct {
+	Item
+	OrganisationDetails named  `json:"organisation_details"`
+	WorkspaceDetails    *named `json:"workspace_details"`
+}
+
+type selfInput struct{}
+
+func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, error) {
+	if c.Type == access.Session || c.Type == access.Token {
+		return nil, apierr.New(apierr.NotFound, "this request shows no API key")
+	}
+	k, err := c.DB().Key(ctx, c.Organisation, c.KeyID)
+	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+		k, err = unstored(c.Identity), nil // of the settings or the environment
+	}
+	if err != nil {
+		return nil, err
+	}
+	item, err := shown(k, c.Now)
+	if err != nil {
+		return nil, err
+	}
+	out := &selfAnswer{Item: item}
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	out.OrganisationDetails = named{o.ID, o.Slug, o.Name}
+	if k.Workspace == "" {
+		return out, nil
+	}
+	w, err := c.DB().Workspace(ctx, c.Organisation, k.Workspace)
+	out.WorkspaceDetails = &named{w.ID, w.Slug, w.Name}
+	return out, err
+}
+
+// unstored returns a key that no row is kept of.
+func unstored(id *access.Identity) store.Key {
+	d, _ := json.Marshal(store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata}) // plain fields
+	return store.Key{
+		ID: id.KeyID, Type: id.Type, Name: id.Name, Mask: "***", Organisation: id.Organisation, Workspace: id.Workspace, UserID: id.UserID,
+		Scopes: id.Scopes, Status: store.KeyActive, CreationMode: "auto", ExpiresAt: id.ExpiresAt, Defaults: d, AlertEmails: emails(nil),
+	}
+}

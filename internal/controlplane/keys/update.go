@@ -1,0 +1,158 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+type updateInput struct {
+	Named
+	IfMatch string `header:"If-Match" maxLength:"64" doc:"The last_updated_at that was read; another one refuses the change"`
+	Body    updateBody
+}
+
+type updateBody struct {
+	Name         route.Maybe[string]            `json:"name,omitempty" minLength:"1" maxLength:"255" pattern:"^[^\\x00]*$" patternDescription:"text without NUL"`
+	Description  route.Maybe[string]            `json:"description,omitempty" maxLength:"1024" pattern:"^[^\\x00]*$" patternDescription:"text without NUL"`
+	Scopes       []string                       `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
+	Organisation string                         `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own"`
+	Workspace    string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's own, for keys of an organisation"`
+	RateLimits   route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"10"`
+	UsageLimits  route.Maybe[limits.UsageInput] `json:"usage_limits,omitempty"`
+	ResetUsage   bool                           `json:"reset_usage,omitempty" doc:"Count usage from now on"`
+	Defaults     route.Maybe[DefaultsInput]     `json:"defaults,omitempty"`
+	AlertEmails  route.Maybe[[]string]          `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
+	ExpiresAt    route.Maybe[string]            `json:"expires_at,omitempty" maxLength:"40" doc:"A time to come in ISO 8601; null never ends"`
+	Rotation     route.Maybe[RotationInput]     `json:"rotation_policy,omitempty"`
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+	b := &in.Body
+	if err := ownOrganisation(ctx, c, b.Organisation); err != nil {
+		return nil, err
+	}
+	if in.Workspace == "" {
+		in.Workspace = b.Workspace
+	}
+	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error {
+		if in.IfMatch != "" && in.IfMatch != "*" && !matches(in.IfMatch, k.UpdatedAt) {
+			return apierr.New(apierr.Conflict, "the key was changed meanwhile; read it again")
+		}
+		if b.Name.Null {
+			return route.Invalid("name", "can't be cleared")
+		}
+		k.Name, k.Description = b.Name.Or(k.Name), b.Description.Or(k.Description)
+		for _, step := range []func(context.Context, *route.Caller, *store.Tx, *store.Key) error{b.rights, b.bounds, b.life} {
+			if err := step(ctx, c, tx, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// matches reports whether an If-Match header holds a time as answers show it,
+// between quotes or without.
+func matches(header string, at time.Time) bool {
+	text, err := json.Marshal(route.Time(at))
+	return err == nil && (header == string(text) || `"`+header+`"` == string(text))
+}
+
+// rights changes what the key may do and brings.
+func (b *updateBody) rights(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
+	if b.Scopes != nil {
+		if k.Scopes, err = granted(c, k.Type, b.Scopes, k.Scopes); err != nil {
+			return err
+		}
+	}
+	if !b.Defaults.Set {
+		return nil
+	}
+	var in *DefaultsInput
+	if !b.Defaults.Null {
+		in = &b.Defaults.Value
+	}
+	k.Defaults, err = defaults(ctx, tx.Queries, k.Organisation, k.Workspace, in)
+	return err
+}
+
+// bounds changes how much the key may use. A budget that is raised, removed or
+// started again frees a key that had used it up: what is still over is found so
+// by the next count.
+func (b *updateBody) bounds(_ context.Context, c *route.Caller, _ *store.Tx, k *store.Key) (err error) {
+	if b.RateLimits.Set {
+		if err := b.RateLimits.Value.CheckKey("rate_limits"); err != nil {
+			return err
+		}
+		k.RateLimits = b.RateLimits.Value.JSON()
+	}
+	before, err := limits.ReadUsage(k.UsageLimits)
+	if err != nil {
+		return err
+	}
+	if b.UsageLimits.Set {
+		var in *limits.UsageInput
+		if !b.UsageLimits.Null {
+			in = &b.UsageLimits.Value
+		}
+		if k.UsageLimits, err = usage(in, k.UsageLimits, c.Now); err != nil {
+			return err
+		}
+	}
+	after, err := limits.ReadUsage(k.UsageLimits)
+	if err != nil {
+		return err
+	}
+	if b.ResetUsage && after != nil {
+		after.Reset(c.Now)
+		k.UsageLimits = after.JSON()
+	}
+	if k.Status == store.KeyExhausted && (b.ResetUsage || after.Frees(before)) {
+		k.Status = store.KeyActive
+	}
+	return nil
+}
+
+// life changes how long the key lasts, when it gets another secret and who hears
+// of it.
+func (b *updateBody) life(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
+	if b.AlertEmails.Set {
+		k.AlertEmails = emails(b.AlertEmails.Value)
+	}
+	if b.Rotation.Set {
+		var in *RotationInput
+		if !b.Rotation.Null {
+			in = &b.Rotation.Value
+		}
+		if k.RotationPolicy, err = rotation(in, c.Now); err != nil {
+			return err
+		}
+	}
+	if !b.ExpiresAt.Set {
+		return nil
+	}
+	var rules userKeys
+	if k.Type == access.WorkspaceUser {
+		if rules, err = userKeyRules(ctx, tx.Queries, k.Organisation, k.Workspace); err != nil {
+			return err
+		}
+	}
+	var asked *string
+	if !b.ExpiresAt.Null {
+		asked = &b.ExpiresAt.Value
+	}
+	if k.ExpiresAt, err = expiry(asked, k.Type, rules, c.Now); err != nil {
+		return err
+	}
+	if k.Status == store.KeyExpired {
+		k.Status = store.KeyActive
+	}
+	return nil
+}
