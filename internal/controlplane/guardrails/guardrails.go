@@ -1,11 +1,277 @@
 // Package guardrails is the control plane's family of saved guardrails.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that a guardrail is stored as it was given, under a version of its
+// own for each change, and that one of the organisation is seen from every
+// workspace and changed only with the organisation's scopes. Running checks is
+// left to the data plane.
 package guardrails
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "Guardrails"
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	scope := func(verb string) []access.Scope {
+		return []access.Scope{access.Scope("guardrails." + verb), access.Scope("organisation_guardrails." + verb)}
+	}
+	route.Add(a, route.Route{Method: http.MethodPost, Path: "/guardrails", Name: "create-guardrail", Tag: tag,
+		Summary: "Save a guardrail", Scopes: scope("create"), Resource: "guardrail"}, create)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/guardrails", Name: "list-guardrails", Tag: tag,
+		Summary: "List guardrails", Scopes: scope("list")}, list)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/guardrails/{guardrail}", Name: "get-guardrail", Tag: tag,
+		Summary: "Read a guardrail", Scopes: scope("read")}, get)
+	route.Add(a, route.Route{Method: http.MethodPut, Path: "/guardrails/{guardrail}", Name: "update-guardrail", Tag: tag,
+		Summary: "Change a guardrail; other checks or actions make another version", Scopes: scope("update"), Resource: "guardrail"}, update)
+	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/guardrails/{guardrail}", Name: "delete-guardrail", Tag: tag,
+		Summary: "Archive a guardrail", Scopes: scope("delete"), Resource: "guardrail"}, archive)
+}
+
+// Check is one check with its parameters.
+type Check struct {
+	ID         string         `json:"id" minLength:"3" maxLength:"128" pattern:"^[a-z0-9-]+\\.[A-Za-z0-9]+(\\.[A-Za-z0-9]+)?$" doc:"family.check, such as default.regexMatch"`
+	Parameters map[string]any `json:"parameters,omitempty"`
+	Name       string         `json:"name,omitempty" maxLength:"255"`
+	Enabled    *bool          `json:"is_enabled,omitempty" doc:"true unless it is said"`
+}
+
+// Feedback is what a verdict adds to a request's feedback.
+type Feedback struct {
+	Value    *float64          `json:"value,omitempty" minimum:"-10" maximum:"10"`
+	Weight   *float64          `json:"weight,omitempty" minimum:"0" maximum:"1"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Outcome is what follows from a verdict.
+type Outcome struct {
+	Feedback *Feedback `json:"feedback,omitempty"`
+}
+
+// Actions is what follows from the verdicts of the checks.
+type Actions struct {
+	Deny       bool     `json:"deny,omitempty"`
+	Async      bool     `json:"async,omitempty"`
+	Sequential bool     `json:"sequential,omitempty"`
+	Soft       bool     `json:"soft_deny_200,omitempty"`
+	OnSuccess  *Outcome `json:"on_success,omitempty"`
+	OnFail     *Outcome `json:"on_fail,omitempty"`
+}
+
+type createInput struct {
+	Body struct {
+		Name         string  `json:"name" minLength:"1" maxLength:"255"`
+		Workspace    string  `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug"`
+		Organisation string  `json:"organisation_id,omitempty" maxLength:"255" doc:"For a guardrail of the whole organisation"`
+		Checks       []Check `json:"checks" minItems:"1" maxItems:"100"`
+		Actions      Actions `json:"actions"`
+	}
+}
+
+type created struct {
+	ID        string `json:"id"`
+	Slug      string `json:"slug"`
+	VersionID string `json:"version_id"`
+}
+
+func create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
+	b := &in.Body
+	workspace, err := place(ctx, c, b.Workspace, b.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	g := store.Guardrail{
+		ID: c.NewID(), Organisation: c.Organisation, Workspace: workspace, Slug: route.NewSlug("pg", b.Name), Name: b.Name, VersionID: c.NewID(),
+		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	if err := set(&g, b.Checks, b.Actions); err != nil {
+		return nil, err
+	}
+	c.About(workspace, g.ID)
+	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateGuardrail(ctx, g) }); err != nil {
+		return nil, err
+	}
+	return &created{g.ID, g.Slug, g.VersionID}, nil
+}
+
+// place returns the id of the workspace that a new guardrail is of, empty for
+// one of the organisation.
+func place(ctx context.Context, c *route.Caller, workspace, organisation string) (string, error) {
+	if organisation == "" {
+		w, err := c.InWorkspace(ctx, workspace)
+		return w.ID, err
+	}
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	switch {
+	case err != nil:
+		return "", err
+	case workspace != "":
+		return "", route.Invalid("workspace_id", "and organisation_id exclude each other; leave one out")
+	case organisation != o.ID && organisation != o.Slug:
+		return "", route.Missing("organisation_id", "organisation", organisation)
+	}
+	return "", organisations(c, "create")
+}
+
+// organisations refuses a change of the organisation's guardrails to whom its
+// scopes are missing.
+func organisations(c *route.Caller, verb string) error {
+	if scope := access.Scope("organisation_guardrails." + verb); !c.Allows(scope) {
+		return apierr.New(apierr.Forbidden, "a guardrail of the organisation needs the scope %q", string(scope)).WithCode("AB03")
+	}
+	return nil
+}
+
+func set(g *store.Guardrail, checks []Check, actions Actions) (err error) {
+	if g.Checks, err = json.Marshal(checks); err != nil {
+		return err
+	}
+	g.Actions, err = json.Marshal(actions)
+	return err
+}
+
+// Item is a guardrail as lists show it.
+type Item struct {
+	ID           string     `json:"id"`
+	Name         string     `json:"name"`
+	Slug         string     `json:"slug"`
+	Organisation string     `json:"organisation_id"`
+	Workspace    *string    `json:"workspace_id" doc:"null for one of the organisation"`
+	Status       string     `json:"status"`
+	CreatedAt    route.Time `json:"created_at"`
+	UpdatedAt    route.Time `json:"last_updated_at"`
+	OwnerID      string     `json:"owner_id"`
+	UpdatedBy    string     `json:"updated_by"`
+}
+
+func shown(g *store.Guardrail) Item {
+	out := Item{
+		ID: g.ID, Name: g.Name, Slug: g.Slug, Organisation: g.Organisation, Status: g.Status,
+		CreatedAt: route.Time(g.CreatedAt), UpdatedAt: route.Time(g.UpdatedAt), OwnerID: g.OwnerID, UpdatedBy: g.UpdatedBy,
+	}
+	if g.Workspace != "" {
+		out.Workspace = &g.Workspace
+	}
+	return out
+}
+
+type listInput struct {
+	Workspace    string `query:"workspace_id" maxLength:"255"`
+	Organisation string `query:"organisation_id" maxLength:"255"`
+	Page         int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size         int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+	workspace, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Guardrails(ctx, c.Organisation, workspace, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var items []Item
+	for i := range found {
+		items = append(items, shown(&found[i]))
+	}
+	return route.ListOf(items, total), nil
+}
+
+type oneInput struct {
+	Guardrail string `path:"guardrail" maxLength:"255" doc:"Id or slug"`
+}
+
+type full struct {
+	Item
+	VersionID string     `json:"version_id"`
+	Checks    route.JSON `json:"checks"`
+	Actions   route.JSON `json:"actions"`
+}
+
+func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
+	g, err := find(ctx, c, in.Guardrail)
+	if err != nil {
+		return nil, err
+	}
+	return &full{shown(&g), g.VersionID, route.JSON(g.Checks), route.JSON(g.Actions)}, nil
+}
+
+func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, error) {
+	workspace, err := c.Sees(ctx, "")
+	if err != nil {
+		return store.Guardrail{}, err
+	}
+	g, err := c.DB().Guardrail(ctx, c.Organisation, workspace, ref)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return g, apierr.New(apierr.NotFound, "there is no guardrail %.60q", ref).WithParam("guardrail")
+	}
+	c.About(g.Workspace, g.ID)
+	return g, err
+}
+
+// changeable returns the guardrail that a request may change.
+func changeable(ctx context.Context, c *route.Caller, ref, verb string) (store.Guardrail, error) {
+	g, err := find(ctx, c, ref)
+	if err == nil && g.Workspace == "" {
+		err = organisations(c, verb)
+	}
+	return g, err
+}
+
+type updateInput struct {
+	Guardrail string `path:"guardrail" maxLength:"255" doc:"Id or slug"`
+	Body      struct {
+		Name    string   `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Checks  []Check  `json:"checks,omitempty" minItems:"1" maxItems:"100"`
+		Actions *Actions `json:"actions,omitempty"`
+	}
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, error) {
+	g, err := changeable(ctx, c, in.Guardrail, "update")
+	if err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	if b.Name != "" {
+		g.Name = b.Name
+	}
+	if b.Checks != nil || b.Actions != nil {
+		g.VersionID = c.NewID()
+	}
+	if b.Checks != nil {
+		if g.Checks, err = json.Marshal(b.Checks); err != nil {
+			return nil, err
+		}
+	}
+	if b.Actions != nil {
+		if g.Actions, err = json.Marshal(b.Actions); err != nil {
+			return nil, err
+		}
+	}
+	g.UpdatedBy, g.UpdatedAt = c.Actor(), c.Now
+	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateGuardrail(ctx, g) }); err != nil {
+		return nil, err
+	}
+	return &created{g.ID, g.Slug, g.VersionID}, nil
+}
+
+func archive(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
+	g, err := changeable(ctx, c, in.Guardrail, "delete")
+	if err != nil {
+		return nil, err
+	}
+	g.Status, g.UpdatedBy, g.UpdatedAt = store.Archived, c.Actor(), c.Now
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateGuardrail(ctx, g) })
+	return &route.Empty{}, err
+}
