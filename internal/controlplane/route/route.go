@@ -186,7 +186,7 @@ func (r *Route) operation(p string) huma.Operation {
 // Handles reports whether a request is for one of the routes. A path that is
 // not written plainly is not.
 func (a *API) Handles(r *http.Request) bool {
-	if r.URL.Path != path.Clean(r.URL.Path) || r.URL.RawPath != "" && r.URL.RawPath != r.URL.Path {
+	if !storable(r.URL.Path) || r.URL.Path != path.Clean(r.URL.Path) || r.URL.RawPath != "" && r.URL.RawPath != r.URL.Path {
 		return false
 	}
 	// Requests for models come by here too, and the mux looks for a path that it
@@ -218,6 +218,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var body []byte
 		if body, err = readBody(r); err == nil {
 			c.body = body
+			err = checkText(r, body)
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 	}

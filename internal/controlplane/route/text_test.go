@@ -1,0 +1,42 @@
+package route_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/route/routetest"
+)
+
+func TestTextThatNoDatabaseKeepsIsRefusedByItsField(t *testing.T) {
+	type input struct {
+		Name string `path:"name"`
+		Ref  string `query:"ref"`
+		Body *struct {
+			List []map[string]string `json:"list"`
+		} `required:"false"`
+	}
+	c := routetest.New(t, func(a *route.API) {
+		route.Add(a, route.Route{Method: http.MethodPost, Path: "/things/{name}", Name: "make", Resource: "thing"},
+			func(context.Context, *route.Caller, *input) (*route.Empty, error) { return &route.Empty{}, nil })
+	}).Root()
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/things/a?ref=b", `{"list":[{"a":"\\u0000 € \u0001"}]}`, 200, ""},
+		{"/things/a", `{"list":[{},{"a":"x\u0000"}]}`, 400, `"param":"list[1].a"`},
+		{"/things/a", `{"list":[{"\u0000":"x"}]}`, 400, `"param":"list[0]."`},
+		{"/things/a?ref=%00", ``, 400, `"param":"ref"`},
+		{"/things/a?ref=%ff", ``, 400, `"param":"ref"`},
+		{"/things/%00", ``, 404, ""},
+		{"/things/%ff", ``, 404, ""},
+	} {
+		if a := c.Call("POST", tt.path, tt.body); a.Status != tt.status || !strings.Contains(a.Body, tt.want) {
+			t.Errorf("%s %s: %d %s, want %d %s", tt.path, tt.body, a.Status, a.Body, tt.status, tt.want)
+		}
+	}
+}
