@@ -13,8 +13,8 @@ import (
 
 type createInput struct {
 	Body struct {
-		Name         string             `json:"name" minLength:"1" maxLength:"255" pattern:"^[^\\x00]*$" patternDescription:"text without NUL"`
-		Description  string             `json:"description,omitempty" maxLength:"1024" pattern:"^[^\\x00]*$" patternDescription:"text without NUL"`
+		Name         string             `json:"name" minLength:"1" maxLength:"255"`
+		Description  string             `json:"description,omitempty" maxLength:"1024"`
 		Scopes       []string           `json:"scopes" nullable:"false" minItems:"1" maxItems:"300" maxLength:"100" doc:"As resource.verb; of those that the caller may give"`
 		Organisation string             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own; may be left out"`
 		Workspace    string             `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`

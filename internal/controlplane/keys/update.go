@@ -19,8 +19,8 @@ type updateInput struct {
 }
 
 type updateBody struct {
-	Name         route.Maybe[string]            `json:"name,omitempty" minLength:"1" maxLength:"255" pattern:"^[^\\x00]*$" patternDescription:"text without NUL"`
-	Description  route.Maybe[string]            `json:"description,omitempty" maxLength:"1024" pattern:"^[^\\x00]*$" patternDescription:"text without NUL"`
+	Name         route.Maybe[string]            `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Description  route.Maybe[string]            `json:"description,omitempty" maxLength:"1024"`
 	Scopes       []string                       `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
 	Organisation string                         `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own"`
 	Workspace    string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's own, for keys of an organisation"`
