@@ -176,14 +176,15 @@ func (x *exchange) call(q *turn, a *reply) bool {
 		o := offers[i%len(offers)]
 		a.stop = stopTools
 		a.parts = append(a.parts, part{kind: partCall, call: toolCall{
-			id: x.callID(i), name: appendRaw(nil, o.name),
+			id: x.callID(len(q.seen.Calls) + i), name: appendRaw(nil, o.name),
 			arguments: appendRaw(nil, string(sampleOf(o.schema, q.lastUser))),
 		}})
 	}
 	return n > 0
 }
 
-// callID returns the id of a call, in the spelling of the protocol.
+// callID returns the id of the call that i calls of the conversation are before,
+// in the spelling of the protocol.
 func (x *exchange) callID(i int) string {
 	prefix := "call_sim"
 	switch x.speech.place() {
