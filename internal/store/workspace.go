@@ -51,3 +51,69 @@ func (q Queries) Workspace(ctx context.Context, organisation, ref string) (Works
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`
 	return one(ctx, q.q, "workspace", text, scanWorkspace, organisation, ref)
 }
+
+// WorkspaceQuery says which workspaces of an organisation to list. The zero
+// value of a field filters nothing.
+type WorkspaceQuery struct {
+	Organisation string
+	ID           string   // one alone, for callers of a single workspace
+	Statuses     []string // Active, Archived
+	Name         string   // part of the name, by case
+	ExactName    string
+}
+
+// Workspaces returns a page of workspaces, the oldest first, and how many match.
+func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list []Workspace, total int, err error) {
+	const where = `
+		FROM workspaces
+		WHERE organisation_id = $1 AND ($2 = '' OR id = $2) AND ($3 = 0 OR status = 'active') AND ($4 = 0 OR status = 'archived')
+			AND ($5 = '' OR REPLACE(name, $5, '') <> name) AND ($6 = '' OR name = $6)`
+	activeAlone := int64(0)
+	archivedAlone := int64(0)
+	if len(w.Statuses) == 1 {
+		if w.Statuses[0] == Active {
+			activeAlone = 1
+		} else {
+			archivedAlone = 1
+		}
+	}
+	args := []any{w.Organisation, w.ID, activeAlone, archivedAlone, w.Name, w.ExactName}
+	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...); err != nil {
+		return nil, 0, err
+	}
+	limit, offset := p.limit()
+	list, err = rows(ctx, q.q, "workspaces", `SELECT `+workspaceColumns+where+` ORDER BY id LIMIT $7 OFFSET $8`,
+		scanWorkspace, append(args, limit, offset)...)
+	return list, total, err
+}
+
+// CreateWorkspace stores a workspace. A slug that is taken is a conflict.
+func (q Queries) CreateWorkspace(ctx context.Context, w Workspace) error {
+	const text = `
+		INSERT INTO workspaces (` + workspaceColumns + `)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
+	return write(ctx, q.q, "workspace", text, w.ID, w.Organisation, w.Slug, w.Name, w.Icon, w.Description,
+		orEmpty(w.Defaults, "{}"), orEmpty(w.Settings, "{}"), orEmpty(w.SecuritySettings, "{}"),
+		orEmpty(w.UsageLimits, "[]"), orEmpty(w.RateLimits, "[]"), w.IsDefault, w.Status, w.CreatedBy, millis(w.CreatedAt), millis(w.UpdatedAt))
+}
+
+// UpdateWorkspace stores what may change of a workspace.
+func (q Queries) UpdateWorkspace(ctx context.Context, w Workspace) error {
+	const text = `
+		UPDATE workspaces
+		SET name = $2, icon = $3, description = $4, defaults = $5, settings = $6, security_settings = $7,
+			usage_limits = $8, rate_limits = $9, status = $10, updated_at = $11
+		WHERE id = $1`
+	return write(ctx, q.q, "workspace", text, w.ID, w.Name, w.Icon, w.Description, orEmpty(w.Defaults, "{}"), orEmpty(w.Settings, "{}"),
+		orEmpty(w.SecuritySettings, "{}"), orEmpty(w.UsageLimits, "[]"), orEmpty(w.RateLimits, "[]"), w.Status, millis(w.UpdatedAt))
+}
+
+// WorkspaceHolds returns how many configs, keys and providers are active in a
+// workspace.
+func (q Queries) WorkspaceHolds(ctx context.Context, id string) (int, error) {
+	const text = `
+		SELECT (SELECT COUNT(*) FROM configs WHERE workspace_id = $1 AND status = 'active')
+			+ (SELECT COUNT(*) FROM gateway_keys WHERE workspace_id = $1 AND status <> 'revoked')
+			+ (SELECT COUNT(*) FROM providers WHERE workspace_id = $1 AND status <> 'archived')`
+	return count(ctx, q.q, text, id)
+}

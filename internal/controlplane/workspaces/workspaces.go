@@ -1,11 +1,286 @@
-// Package workspaces is the control plane's family of workspaces and their members.
+// Package workspaces is the control plane's family of workspaces and their
+// members.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that a workspace is archived and never lost, that one which still
+// holds something is not archived by accident, and that nobody gives a role
+// above their own. What a workspace's keys may do while it is archived is left
+// to the snapshot, which leaves them out.
 package workspaces
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "Workspaces"
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	add := func(method, path, name, summary, verb string) route.Route {
+		r := route.Route{Method: method, Path: "/admin/workspaces" + path, Also: []string{"/workspaces" + path}, Name: name, Tag: tag,
+			Summary: summary, Scopes: []access.Scope{access.Scope("workspaces." + verb)}}
+		if method != http.MethodGet {
+			r.Resource = "workspace"
+		}
+		return r
+	}
+	route.Add(a, add(http.MethodPost, "", "create-workspace", "Make a workspace", "create"), create)
+	route.Add(a, add(http.MethodGet, "", "list-workspaces", "List workspaces", "list"), list)
+	route.Add(a, add(http.MethodGet, "/{workspace}", "get-workspace", "Read a workspace with its members", "read"), get)
+	route.Add(a, add(http.MethodPut, "/{workspace}", "update-workspace", "Change a workspace", "update"), update)
+	route.Add(a, add(http.MethodDelete, "/{workspace}", "delete-workspace", "Archive a workspace", "delete"), archive)
+	addMembers(a)
+}
+
+// Defaults are what requests of a workspace get unless they bring their own.
+type Defaults struct {
+	Metadata         map[string]string `json:"metadata,omitempty"`
+	InputGuardrails  []string          `json:"input_guardrails,omitempty" maxItems:"100" doc:"Ids or slugs"`
+	OutputGuardrails []string          `json:"output_guardrails,omitempty" maxItems:"100" doc:"Ids or slugs"`
+	UserKeys         route.JSON        `json:"user_api_key_config,omitempty"`
+}
+
+type createInput struct {
+	Body struct {
+		Name        string              `json:"name" minLength:"1" maxLength:"255"`
+		Description string              `json:"description,omitempty" maxLength:"1024"`
+		Icon        string              `json:"icon,omitempty" maxLength:"255"`
+		Defaults    Defaults            `json:"defaults,omitempty"`
+		Users       []string            `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of people of the organisation, who become members"`
+		UsageLimits []limits.UsageInput `json:"usage_limits,omitempty" maxItems:"10"`
+		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"10"`
+		Settings    map[string]any      `json:"settings,omitempty"`
+	}
+}
+
+func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error) {
+	b := &in.Body
+	w := store.Workspace{
+		ID: c.NewID(), Organisation: c.Organisation, Slug: route.NewSlug("ws", b.Name), Name: b.Name, Icon: b.Icon, Description: b.Description,
+		Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	err := errors.Join(setDefaults(ctx, c, &w, b.Defaults), setSettings(&w, b.Settings), setUsage(&w, b.UsageLimits, c), setRates(&w, b.RateLimits))
+	if err != nil {
+		return nil, seen(err)
+	}
+	var people []store.User
+	for _, ref := range b.Users {
+		u, err := person(ctx, c, "users", ref)
+		if err != nil {
+			return nil, err
+		}
+		people = append(people, u)
+	}
+	c.About(w.ID, w.ID)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		if err := tx.CreateWorkspace(ctx, w); err != nil {
+			return err
+		}
+		for _, u := range people {
+			if err := tx.SetWorkspaceMember(ctx, w.ID, u.ID, member, c.Now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return whole(ctx, c, w)
+}
+
+// seen returns the part of joined errors that a client may see.
+func seen(err error) error {
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return e
+	}
+	return err
+}
+
+// person returns somebody of the caller's organisation, whom a field names.
+func person(ctx context.Context, c *route.Caller, field, ref string) (store.User, error) {
+	u, err := c.DB().User(ctx, c.Organisation, strings.ToLower(ref))
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return u, route.Missing(field, "user", ref)
+	}
+	return u, err
+}
+
+func setDefaults(ctx context.Context, c *route.Caller, w *store.Workspace, d Defaults) error {
+	for name, value := range d.Metadata {
+		if len(name) > 128 || len([]rune(value)) > 512 {
+			return route.Invalid("defaults.metadata", "has names of at most 128 and values of at most 512 characters")
+		}
+	}
+	for field, list := range map[string][]string{"defaults.input_guardrails": d.InputGuardrails, "defaults.output_guardrails": d.OutputGuardrails} {
+		for _, ref := range list {
+			_, err := c.DB().Guardrail(ctx, c.Organisation, w.ID, ref)
+			if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+				return route.Missing(field, "guardrail", ref)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	raw, err := json.Marshal(d)
+	w.Defaults = raw
+	return err
+}
+
+// settingNames are the switches of a workspace, and what each holds.
+var settingNames = map[string]func(any) bool{
+	"debug_log":                  isBool,
+	"user_api_key_ttl":           isNumber,
+	"user_api_key_max_ttl":       isNumber,
+	"user_api_key_count":         isNumber,
+	"user_key_metadata":          isObject,
+	"user_key_metadata_override": isBool,
+}
+
+func isBool(v any) bool   { _, ok := v.(bool); return ok }
+func isNumber(v any) bool { _, ok := v.(float64); return ok }
+func isObject(v any) bool { _, ok := v.(map[string]any); return ok }
+
+func setSettings(w *store.Workspace, given map[string]any) error {
+	for name, value := range given {
+		fits, known := settingNames[name]
+		if !known {
+			return route.Invalid("settings."+name, "is not a setting")
+		}
+		if value != nil && !fits(value) {
+			return route.Invalid("settings."+name, "is of the wrong type")
+		}
+	}
+	if given == nil {
+		given = map[string]any{}
+	}
+	raw, err := json.Marshal(given)
+	w.Settings = raw
+	return err
+}
+
+func setUsage(w *store.Workspace, in []limits.UsageInput, c *route.Caller) error {
+	old, err := limits.ReadUsages(w.UsageLimits)
+	if err != nil {
+		return err
+	}
+	list, err := limits.ApplyAll("usage_limits", in, old, c.Now)
+	w.UsageLimits = list.JSON()
+	return err
+}
+
+func setRates(w *store.Workspace, list limits.Rates) error {
+	w.RateLimits = list.JSON()
+	return list.Check("rate_limits")
+}
+
+// roleSwitches are the security settings: what each role may see and change.
+var roleSwitches = []string{
+	"membersViewAllData", "managersViewAllData", "membersViewPrompts", "membersWritePrompts", "managersViewPrompts",
+	"managersWritePrompts", "membersViewAnalytics", "managersViewAnalytics",
+}
+
+// setSecurity takes a whole object of switches: half of one would leave it open
+// what the other half is.
+func setSecurity(w *store.Workspace, given map[string]bool) error {
+	for _, name := range roleSwitches {
+		if _, ok := given[name]; !ok {
+			return route.Invalid("security_settings", "must have all of %s; %s is missing", strings.Join(roleSwitches, ", "), name)
+		}
+	}
+	for name := range given {
+		if !slices.Contains(roleSwitches, name) && !furtherSwitch(name) {
+			return route.Invalid("security_settings."+name, "is not a setting")
+		}
+	}
+	raw, err := json.Marshal(given)
+	w.SecuritySettings = raw
+	return err
+}
+
+// furtherSwitch reports whether name is a switch that may be given besides.
+func furtherSwitch(name string) bool {
+	rest, ok := strings.CutPrefix(name, "members")
+	if !ok {
+		rest, ok = strings.CutPrefix(name, "managers")
+	}
+	switch rest {
+	case "ViewLogs", "ViewLogMetadata", "ViewApiKeys", "WriteApiKeys", "ViewConfigs", "WriteConfigs",
+		"ViewGuardrails", "WriteGuardrails", "ViewVirtualKeys", "WriteVirtualKeys":
+		return ok
+	case "UpdateWs", "WriteWsUsers", "WriteMcpServers", "WriteWsIntegrations", "WriteWsMcpIntegrations":
+		return ok && strings.HasPrefix(name, "managers")
+	}
+	return false
+}
+
+type listInput struct {
+	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	Name      string `query:"name" maxLength:"255" doc:"Part of the name, by case"`
+	ExactName string `query:"exact_name" maxLength:"255"`
+	Status    string `query:"status" maxLength:"64" default:"active" doc:"active, archived, or both with a comma; archived ones are for the organisation's owner and admins"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+	q := store.WorkspaceQuery{Organisation: c.Organisation, Name: in.Name, ExactName: in.ExactName}
+	if !c.Allows(access.ScopeAll) {
+		q.ID = c.Workspace
+	}
+	for status := range strings.SplitSeq(in.Status, ",") {
+		switch status = strings.TrimSpace(status); status {
+		case store.Active:
+		case store.Archived:
+			if err := administers(ctx, c); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, route.Invalid("status", "takes active and archived, not %.40q", status)
+		}
+		if !slices.Contains(q.Statuses, status) {
+			q.Statuses = append(q.Statuses, status)
+		}
+	}
+	found, total, err := c.DB().Workspaces(ctx, q, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var items []Item
+	for i := range found {
+		item, err := shown(&found[i])
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return route.ListOf(items, total), nil
+}
+
+// administers refuses what is for the owner and the admins of the organisation,
+// and for its own keys.
+func administers(ctx context.Context, c *route.Caller) error {
+	if c.Type == access.OrganisationService || c.Allows(access.ScopeAll) {
+		return nil
+	}
+	if c.UserID != "" {
+		m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+		if err != nil {
+			return err
+		}
+		if m.Role == "owner" || m.Role == "admin" {
+			return nil
+		}
+	}
+	return apierr.New(apierr.Forbidden, "archived workspaces are shown to the owner and the admins of the organisation").WithCode("AB03")
+}

@@ -1,0 +1,218 @@
+package workspaces
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Item is a workspace as lists show it.
+type Item struct {
+	ID           string               `json:"id"`
+	Slug         string               `json:"slug"`
+	Name         string               `json:"name"`
+	Icon         string               `json:"icon"`
+	Description  string               `json:"description"`
+	Organisation string               `json:"organisation_id"`
+	Status       string               `json:"status"`
+	IsDefault    bool                 `json:"is_default"`
+	Defaults     route.JSON           `json:"defaults"`
+	Settings     route.JSON           `json:"settings"`
+	Security     route.JSON           `json:"security_settings"`
+	UsageLimits  []limits.UsageAnswer `json:"usage_limits"`
+	RateLimits   limits.Rates         `json:"rate_limits"`
+	CreatedBy    string               `json:"created_by"`
+	CreatedAt    route.Time           `json:"created_at"`
+	UpdatedAt    route.Time           `json:"last_updated_at"`
+	Object       string               `json:"object"`
+}
+
+type full struct {
+	Item
+	Users []memberItem `json:"users"`
+}
+
+func shown(w *store.Workspace) (Item, error) {
+	usages, err := limits.ReadUsages(w.UsageLimits)
+	if err != nil {
+		return Item{}, err
+	}
+	rates, err := limits.ReadRates(w.RateLimits)
+	if err != nil {
+		return Item{}, err
+	}
+	defaults := map[string]any{}
+	if err := json.Unmarshal(w.Defaults, &defaults); err != nil {
+		return Item{}, err
+	}
+	defaults["is_default"], defaults["object"] = w.IsDefault, "workspace"
+	raw, err := json.Marshal(defaults)
+	return Item{
+		ID: w.ID, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, Organisation: w.Organisation,
+		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Security: object(w.SecuritySettings),
+		UsageLimits: usages.Answer(nil, w.Status), RateLimits: rates,
+		CreatedBy: w.CreatedBy, CreatedAt: route.Time(w.CreatedAt), UpdatedAt: route.Time(w.UpdatedAt), Object: "workspace",
+	}, err
+}
+
+func object(raw json.RawMessage) route.JSON {
+	if len(raw) == 0 {
+		return route.JSON("{}")
+	}
+	return route.JSON(raw)
+}
+
+// whole returns a workspace with its members.
+func whole(ctx context.Context, c *route.Caller, w store.Workspace) (*full, error) {
+	item, err := shown(&w)
+	if err != nil {
+		return nil, err
+	}
+	people, _, err := c.DB().WorkspaceMembers(ctx, w.ID, "", "", store.Page{})
+	if err != nil {
+		return nil, err
+	}
+	out := &full{Item: item, Users: []memberItem{}}
+	for _, m := range people {
+		out.Users = append(out.Users, memberShown(m))
+	}
+	return out, nil
+}
+
+type oneInput struct {
+	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
+}
+
+func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
+	w, err := find(ctx, c, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return whole(ctx, c, w)
+}
+
+// find returns the workspace that a path names, as far as its caller sees:
+// callers of one workspace see that one, and archived ones are for those who
+// administer the organisation.
+func find(ctx context.Context, c *route.Caller, ref string) (store.Workspace, error) {
+	missing := apierr.New(apierr.NotFound, "there is no workspace %.60q", ref).WithParam("workspace")
+	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return w, missing
+	}
+	if err != nil {
+		return w, err
+	}
+	if c.Workspace != "" && c.Workspace != w.ID && !c.Allows(access.ScopeAll) {
+		return w, missing
+	}
+	if w.Status == store.Archived && administers(ctx, c) != nil {
+		return w, missing
+	}
+	c.About(w.ID, w.ID)
+	return w, nil
+}
+
+type updateInput struct {
+	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
+	Body      struct {
+		Name        string                           `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Description route.Maybe[string]              `json:"description,omitempty"`
+		Icon        route.Maybe[string]              `json:"icon,omitempty"`
+		Defaults    route.Maybe[Defaults]            `json:"defaults,omitempty"`
+		UsageLimits route.Maybe[[]limits.UsageInput] `json:"usage_limits,omitempty"`
+		RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty"`
+		Settings    route.Maybe[map[string]any]      `json:"settings,omitempty"`
+		Security    route.Maybe[map[string]bool]     `json:"security_settings,omitempty" doc:"The whole object; null clears it"`
+	}
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+	w, err := find(ctx, c, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	if w.Status != store.Active {
+		return nil, apierr.New(apierr.Conflict, "the workspace %q is archived", w.Slug)
+	}
+	b := &in.Body
+	if b.Name != "" {
+		w.Name = b.Name
+	}
+	w.Description, w.Icon = b.Description.Or(w.Description), b.Icon.Or(w.Icon)
+	if len(w.Description) > 1024 || len(w.Icon) > 255 {
+		return nil, route.Invalid("description", "has at most 1024 characters, and icon 255")
+	}
+	if err := change(ctx, c, &w, in); err != nil {
+		return nil, seen(err)
+	}
+	w.UpdatedAt = c.Now
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateWorkspace(ctx, w) })
+	return &route.Empty{}, err
+}
+
+// change takes over the objects that an update gives.
+func change(ctx context.Context, c *route.Caller, w *store.Workspace, in *updateInput) error {
+	b := &in.Body
+	var errs []error
+	if b.Defaults.Set {
+		errs = append(errs, setDefaults(ctx, c, w, b.Defaults.Value))
+	}
+	if b.UsageLimits.Set {
+		errs = append(errs, setUsage(w, b.UsageLimits.Value, c))
+	}
+	if b.RateLimits.Set {
+		errs = append(errs, setRates(w, b.RateLimits.Value))
+	}
+	if b.Settings.Set {
+		errs = append(errs, setSettings(w, b.Settings.Value))
+	}
+	switch {
+	case b.Security.Set && b.Security.Null:
+		w.SecuritySettings = json.RawMessage("{}")
+	case b.Security.Set:
+		errs = append(errs, setSecurity(w, b.Security.Value))
+	}
+	return errors.Join(errs...)
+}
+
+type archiveInput struct {
+	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
+	Body      struct {
+		Name  string `json:"name" maxLength:"255" doc:"The workspace's name, to confirm"`
+		Force bool   `json:"force_delete,omitempty" doc:"Archive it with what it holds"`
+	}
+}
+
+func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Empty, error) {
+	w, err := find(ctx, c, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case w.IsDefault:
+		return nil, apierr.New(apierr.Invalid, "the default workspace can't be archived").WithParam("workspace")
+	case w.Status != store.Active:
+		return nil, apierr.New(apierr.Conflict, "the workspace %q is archived already", w.Slug)
+	case in.Body.Name != w.Name:
+		return nil, route.Invalid("name", "must be the workspace's name, %q, to confirm", w.Name)
+	}
+	w.Status, w.UpdatedAt = store.Archived, c.Now
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		held, err := tx.WorkspaceHolds(ctx, w.ID)
+		if err != nil {
+			return err
+		}
+		if held > 0 && !in.Body.Force {
+			return apierr.New(apierr.Conflict, "the workspace %q still holds %d configs, keys and providers; remove them or send force_delete", w.Slug, held)
+		}
+		return tx.UpdateWorkspace(ctx, w)
+	})
+	return &route.Empty{}, err
+}

@@ -1,0 +1,245 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// The roles in a workspace, from the lowest.
+const (
+	member  = "member"
+	manager = "manager"
+	admin   = "admin"
+)
+
+var ranks = []string{member, manager, admin}
+
+func addMembers(a *route.API) {
+	add := func(method, path, name, summary, verb string) route.Route {
+		path = "/workspaces/{workspace}/users" + path
+		r := route.Route{Method: method, Path: "/admin" + path, Also: []string{path}, Name: name, Tag: tag,
+			Summary: summary, Scopes: []access.Scope{access.Scope("workspace_users." + verb)}}
+		if method != http.MethodGet {
+			r.Resource = "workspace_user"
+		}
+		return r
+	}
+	route.Add(a, add(http.MethodPost, "", "add-workspace-users", "Make people members of a workspace", "create"), addUsers)
+	route.Add(a, add(http.MethodGet, "", "list-workspace-users", "List the members of a workspace", "list"), listUsers)
+	route.Add(a, add(http.MethodGet, "/{user}", "get-workspace-user", "Read a member", "read"), getUser)
+	route.Add(a, add(http.MethodPut, "/{user}", "update-workspace-user", "Give a member another role", "update"), updateUser)
+	route.Add(a, add(http.MethodDelete, "/{user}", "remove-workspace-user", "Take a member out of a workspace", "delete"), removeUser)
+}
+
+type memberItem struct {
+	ID        string     `json:"id"`
+	FirstName string     `json:"first_name"`
+	LastName  string     `json:"last_name"`
+	OrgRole   string     `json:"org_role"`
+	Role      string     `json:"role"`
+	Email     string     `json:"email"`
+	Status    string     `json:"status"`
+	Workspace string     `json:"workspace_id"`
+	CreatedAt route.Time `json:"created_at"`
+	UpdatedAt route.Time `json:"last_updated_at"`
+	Object    string     `json:"object"`
+}
+
+func memberShown(m store.WorkspaceMember) memberItem {
+	return memberItem{
+		ID: m.UserID, FirstName: m.FirstName, LastName: m.LastName, OrgRole: m.OrgRole, Role: m.Role, Email: m.Email, Status: m.Status,
+		Workspace: m.Workspace, CreatedAt: route.Time(m.CreatedAt), UpdatedAt: route.Time(m.UpdatedAt), Object: "workspace-user",
+	}
+}
+
+// Member names a person and their role.
+type Member struct {
+	ID   string `json:"id" minLength:"1" maxLength:"320" doc:"Id or e-mail address"`
+	Role string `json:"role" enum:"admin,manager,member"`
+}
+
+type addInput struct {
+	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
+	Body      struct {
+		Users []Member `json:"users" minItems:"1" maxItems:"1000"`
+	}
+}
+
+func addUsers(ctx context.Context, c *route.Caller, in *addInput) (*route.Empty, error) {
+	w, err := active(ctx, c, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	own, err := rank(ctx, c, w)
+	if err != nil {
+		return nil, err
+	}
+	people := make([]store.User, len(in.Body.Users))
+	for i, m := range in.Body.Users {
+		if people[i], err = person(ctx, c, "users", m.ID); err != nil {
+			return nil, err
+		}
+		if err := gives(own, m.Role); err != nil {
+			return nil, err
+		}
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		for i, u := range people {
+			if err := outranks(ctx, tx.Queries, own, w.ID, u.ID); err != nil {
+				return err
+			}
+			if err := tx.SetWorkspaceMember(ctx, w.ID, u.ID, in.Body.Users[i].Role, c.Now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return &route.Empty{}, err
+}
+
+// active returns the workspace that a path names, unless it is archived.
+func active(ctx context.Context, c *route.Caller, ref string) (store.Workspace, error) {
+	w, err := find(ctx, c, ref)
+	if err == nil && w.Status != store.Active {
+		err = apierr.New(apierr.Conflict, "the workspace %q is archived", w.Slug)
+	}
+	return w, err
+}
+
+// rank returns the caller's place among [ranks] in a workspace: keys of services
+// do what their scopes say and stand with admins.
+func rank(ctx context.Context, c *route.Caller, w store.Workspace) (int, error) {
+	if c.UserID == "" {
+		return len(ranks) - 1, nil
+	}
+	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+	return slices.Index(ranks, m.In(w.ID)), err
+}
+
+// gives refuses to give a role above one's own.
+func gives(own int, role string) error {
+	if slices.Index(ranks, role) <= own {
+		return nil
+	}
+	return apierr.New(apierr.Forbidden, "the role %q is above your own", role).WithParam("role").WithCode("AB03")
+}
+
+// outranks refuses to change somebody who stands above.
+func outranks(ctx context.Context, q store.Queries, own int, workspace, user string) error {
+	m, err := q.WorkspaceMember(ctx, workspace, user)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if slices.Index(ranks, m.Role) > own {
+		return apierr.New(apierr.Forbidden, "a %s of the workspace is above your own role", m.Role).WithCode("AB03")
+	}
+	return nil
+}
+
+type usersInput struct {
+	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
+	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	Role      string `query:"role" enum:"admin,manager,member"`
+	Email     string `query:"email" maxLength:"320"`
+}
+
+func listUsers(ctx context.Context, c *route.Caller, in *usersInput) (*route.List[memberItem], error) {
+	w, err := find(ctx, c, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().WorkspaceMembers(ctx, w.ID, in.Role, strings.ToLower(in.Email), store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var items []memberItem
+	for _, m := range found {
+		items = append(items, memberShown(m))
+	}
+	return route.ListOf(items, total), nil
+}
+
+type userInput struct {
+	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
+	User      string `path:"user" maxLength:"255"`
+}
+
+func getUser(ctx context.Context, c *route.Caller, in *userInput) (*memberItem, error) {
+	w, err := find(ctx, c, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	m, err := memberOf(ctx, c, w, in.User)
+	if err != nil {
+		return nil, err
+	}
+	out := memberShown(m)
+	return &out, nil
+}
+
+func memberOf(ctx context.Context, c *route.Caller, w store.Workspace, user string) (store.WorkspaceMember, error) {
+	m, err := c.DB().WorkspaceMember(ctx, w.ID, user)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return m, apierr.New(apierr.NotFound, "there is no member %.60q in the workspace %q", user, w.Slug).WithParam("user")
+	}
+	c.About(w.ID, user)
+	return m, err
+}
+
+type roleInput struct {
+	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
+	User      string `path:"user" maxLength:"255"`
+	Body      struct {
+		Role string `json:"role" enum:"admin,manager,member"`
+	}
+}
+
+func updateUser(ctx context.Context, c *route.Caller, in *roleInput) (*route.Empty, error) {
+	err := onMember(ctx, c, in.Workspace, in.User, func(tx *store.Tx, w store.Workspace, own int) error {
+		if err := gives(own, in.Body.Role); err != nil {
+			return err
+		}
+		return tx.SetWorkspaceMember(ctx, w.ID, in.User, in.Body.Role, c.Now)
+	})
+	return &route.Empty{}, err
+}
+
+func removeUser(ctx context.Context, c *route.Caller, in *userInput) (*route.Empty, error) {
+	err := onMember(ctx, c, in.Workspace, in.User, func(tx *store.Tx, w store.Workspace, _ int) error {
+		return tx.RemoveWorkspaceMember(ctx, w.ID, in.User)
+	})
+	return &route.Empty{}, err
+}
+
+// onMember runs f as a change of a member who does not stand above the caller.
+func onMember(ctx context.Context, c *route.Caller, workspace, user string, f func(tx *store.Tx, w store.Workspace, own int) error) error {
+	w, err := active(ctx, c, workspace)
+	if err != nil {
+		return err
+	}
+	if _, err := memberOf(ctx, c, w, user); err != nil {
+		return err
+	}
+	own, err := rank(ctx, c, w)
+	if err != nil {
+		return err
+	}
+	return c.Change(ctx, func(tx *store.Tx) error {
+		if err := outranks(ctx, tx.Queries, own, w.ID, user); err != nil {
+			return err
+		}
+		return f(tx, w, own)
+	})
+}

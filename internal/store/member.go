@@ -1,0 +1,173 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// WorkspaceMember is a person in a workspace.
+type WorkspaceMember struct {
+	Workspace string
+	UserID    string
+	FirstName string
+	LastName  string
+	Email     string
+	OrgRole   string // in the organisation
+	Role      string // admin, manager or member
+	Status    string // of the user
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+const memberSelect = `
+		SELECT m.workspace_id, m.user_id, u.first_name, u.last_name, u.email, o.role, m.role, u.status, m.created_at, m.updated_at`
+
+const memberJoins = `
+		FROM workspace_members m
+		JOIN workspaces w ON w.id = m.workspace_id
+		JOIN users u ON u.id = m.user_id
+		JOIN organisation_members o ON o.organisation_id = w.organisation_id AND o.user_id = m.user_id`
+
+func scanMember(r row) (m WorkspaceMember, err error) {
+	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Status, stamp{&m.CreatedAt}, stamp{&m.UpdatedAt})
+	return m, err
+}
+
+// WorkspaceMembers returns a page of the people in a workspace, in the order in
+// which they came, and how many there are. An empty role or email filters
+// nothing.
+func (q Queries) WorkspaceMembers(ctx context.Context, workspace, role, email string, p Page) (list []WorkspaceMember, total int, err error) {
+	const where = memberJoins + `
+		WHERE m.workspace_id = $1 AND ($2 = '' OR m.role = $2) AND ($3 = '' OR u.email = $3)`
+	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, workspace, role, email); err != nil {
+		return nil, 0, err
+	}
+	limit, offset := p.limit()
+	list, err = rows(ctx, q.q, "members", memberSelect+where+` ORDER BY m.created_at, m.user_id LIMIT $4 OFFSET $5`,
+		scanMember, workspace, role, email, limit, offset)
+	return list, total, err
+}
+
+// WorkspaceMember returns a person in a workspace.
+func (q Queries) WorkspaceMember(ctx context.Context, workspace, user string) (WorkspaceMember, error) {
+	const where = memberJoins + `
+		WHERE m.workspace_id = $1 AND m.user_id = $2`
+	return one(ctx, q.q, "member", memberSelect+where, scanMember, workspace, user)
+}
+
+// SetWorkspaceMember makes a user a member of a workspace, or gives a member
+// another role.
+func (q Queries) SetWorkspaceMember(ctx context.Context, workspace, user, role string, now time.Time) error {
+	const text = `
+		INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $4)
+		ON CONFLICT (workspace_id, user_id) DO UPDATE
+		SET role = excluded.role, updated_at = excluded.updated_at`
+	return write(ctx, q.q, "member", text, workspace, user, role, millis(now))
+}
+
+// RemoveWorkspaceMember takes a person out of a workspace.
+func (q Queries) RemoveWorkspaceMember(ctx context.Context, workspace, user string) error {
+	const text = `
+		DELETE FROM workspace_members
+		WHERE workspace_id = $1 AND user_id = $2`
+	return write(ctx, q.q, "member", text, workspace, user)
+}
+
+// User is a person of an organisation.
+type User struct {
+	ID           string
+	Email        string // lower case
+	FirstName    string
+	LastName     string
+	PasswordHash string // empty for who signs in elsewhere
+	Status       string // active or disabled
+	Role         string // in the organisation: owner, admin or member
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+const userSelect = `
+		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, u.status, o.role, u.created_at, u.updated_at
+		FROM users u
+		JOIN organisation_members o ON o.user_id = u.id`
+
+func scanUser(r row) (u User, err error) {
+	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, stamp{&u.CreatedAt}, stamp{&u.UpdatedAt})
+	return u, err
+}
+
+// User returns a person of an organisation by id or e-mail address.
+func (q Queries) User(ctx context.Context, organisation, ref string) (User, error) {
+	const where = `
+		WHERE o.organisation_id = $1 AND (u.id = $2 OR u.email = $2)`
+	return one(ctx, q.q, "user", userSelect+where, scanUser, organisation, ref)
+}
+
+// Users returns a page of an organisation's people, in the order in which they
+// came, and how many there are. An empty role or email filters nothing.
+func (q Queries) Users(ctx context.Context, organisation, role, email string, p Page) (list []User, total int, err error) {
+	const where = `
+		WHERE o.organisation_id = $1 AND ($2 = '' OR o.role = $2) AND ($3 = '' OR u.email = $3)`
+	const counted = `
+		SELECT COUNT(*)
+		FROM users u
+		JOIN organisation_members o ON o.user_id = u.id` + where
+	if total, err = count(ctx, q.q, counted, organisation, role, email); err != nil {
+		return nil, 0, err
+	}
+	limit, offset := p.limit()
+	list, err = rows(ctx, q.q, "users", userSelect+where+` ORDER BY o.created_at, u.id LIMIT $4 OFFSET $5`,
+		scanUser, organisation, role, email, limit, offset)
+	return list, total, err
+}
+
+// CreateUser stores a person and makes them one of an organisation in u.Role. An
+// address that is taken is a conflict.
+func (q Queries) CreateUser(ctx context.Context, organisation string, u User) error {
+	const text = `
+		INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+	const join = `
+		INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $4)`
+	err := write(ctx, q.q, "user", text, u.ID, u.Email, u.FirstName, u.LastName, u.PasswordHash, u.Status, millis(u.CreatedAt), millis(u.UpdatedAt))
+	if err != nil {
+		return err
+	}
+	return write(ctx, q.q, "membership", join, organisation, u.ID, u.Role, millis(u.CreatedAt))
+}
+
+// SetUserRole gives a person another role in an organisation.
+func (q Queries) SetUserRole(ctx context.Context, organisation, user, role string, now time.Time) error {
+	const text = `
+		UPDATE organisation_members
+		SET role = $3, updated_at = $4
+		WHERE organisation_id = $1 AND user_id = $2`
+	return write(ctx, q.q, "user", text, organisation, user, role, millis(now))
+}
+
+// RemoveUser takes a person out of an organisation and of its workspaces, ends
+// their keys and their sessions there. What they made stays.
+func (q Queries) RemoveUser(ctx context.Context, organisation, user string, now time.Time) error {
+	for _, text := range [...]string{`
+		DELETE FROM workspace_members
+		WHERE user_id = $2 AND workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1)`, `
+		DELETE FROM sessions
+		WHERE organisation_id = $1 AND user_id = $2`} {
+		if _, err := q.q.ExecContext(ctx, text, organisation, user); err != nil {
+			return err
+		}
+	}
+	const keys = `
+		UPDATE gateway_keys
+		SET status = 'revoked', updated_at = $3
+		WHERE organisation_id = $1 AND user_id = $2`
+	if _, err := q.q.ExecContext(ctx, keys, organisation, user, millis(now)); err != nil {
+		return err
+	}
+	const text = `
+		DELETE FROM organisation_members
+		WHERE organisation_id = $1 AND user_id = $2`
+	return write(ctx, q.q, "user", text, organisation, user)
+}
