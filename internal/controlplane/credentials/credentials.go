@@ -59,6 +59,10 @@ type Given struct {
 	Key    route.Maybe[string]
 	Fields route.Maybe[Fields]
 
+	// Merge leaves the fields as they are that are not given; otherwise those
+	// that are given take the place of all.
+	Merge bool
+
 	// Mapped says that secret references fill fields, so that what is missing
 	// now may be there at run time.
 	Mapped bool
@@ -134,7 +138,7 @@ type Settings struct {
 // settings returns what is given over what was there before, and whether any
 // secret of before is still in it.
 func settings(spec *provider.Spec, g Given, was store.Configuration, before store.Secrets) (next Settings, kept bool, err error) {
-	r := reader{spec: spec, path: g.Path, masks: was.Masks, before: before}
+	r := reader{spec: spec, path: g.Path, merge: g.Merge, was: was, before: before}
 	if g.Fields.Set {
 		if err := r.read(g.Fields.Value); err != nil {
 			return next, false, err

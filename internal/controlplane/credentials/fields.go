@@ -64,7 +64,8 @@ func wordsOf(spec *provider.Spec, option string) (list []word) {
 type reader struct {
 	spec   *provider.Spec
 	path   string
-	masks  store.Masks
+	merge  bool // what is not given stays
+	was    store.Configuration
 	before store.Secrets
 
 	out  Settings
@@ -77,9 +78,6 @@ func (r *reader) read(fields Fields) error {
 		return route.Invalid(strings.TrimSuffix(r.path, "."), "has more than 64 fields")
 	}
 	for _, given := range slices.Sorted(maps.Keys(fields)) {
-		if isNull(fields[given]) {
-			continue
-		}
 		name, ok := r.option(given)
 		if !ok {
 			return route.Invalid(r.path+clip(given), "is no setting of the provider %q", r.spec.ID)
@@ -88,11 +86,46 @@ func (r *reader) read(fields Fields) error {
 			return route.Invalid(r.path+clip(given), "is there twice")
 		}
 		r.seen = append(r.seen, name)
+		if isNull(fields[given]) {
+			continue
+		}
 		if err := r.field(r.path+given, name, fields[given]); err != nil {
 			return err
 		}
 	}
+	if r.merge {
+		r.fill()
+	}
 	return nil
+}
+
+// fill puts what is not given in from before.
+func (r *reader) fill() {
+	given := func(name string) bool { return slices.Contains(r.seen, name) }
+	out, was := &r.out.Configuration, &r.was
+	for name, v := range was.Options {
+		if !given(name) {
+			set(&out.Options, name, v)
+		}
+	}
+	for name, v := range r.before.Options {
+		if !given(name) {
+			set(&r.out.Secrets.Options, name, v)
+			r.kept = true
+		}
+	}
+	if !given(customHost) {
+		out.CustomHost = was.CustomHost
+	}
+	if !given(customHeaders) && len(r.before.Headers) > 0 {
+		r.out.Secrets.Headers, r.kept = maps.Clone(r.before.Headers), true
+	}
+	if !given(deployments) {
+		out.Deployments = was.Deployments
+	}
+	if !given(reserved) {
+		out.Reserved = was.Reserved
+	}
 }
 
 // clip bounds what an error repeats of a request.
@@ -147,7 +180,7 @@ func (r *reader) field(path, name string, raw json.RawMessage) error {
 	case name == customHost:
 		r.out.Configuration.CustomHost = v
 	case secretOption.MatchString(name):
-		set(&r.out.Secrets.Options, name, r.secret(v, r.masks.Options[name], r.before.Options[name]))
+		set(&r.out.Secrets.Options, name, r.secret(v, r.was.Masks.Options[name], r.before.Options[name]))
 	default:
 		return r.plain(path, name, v)
 	}
@@ -229,7 +262,7 @@ func (r *reader) headers(path string, raw json.RawMessage) error {
 			return route.Invalid(path, "has the header %q twice", name)
 		}
 		seen[strings.ToLower(name)] = true
-		set(&r.out.Secrets.Headers, name, r.secret(given[name], r.masks.Headers[name], r.before.Headers[name]))
+		set(&r.out.Secrets.Headers, name, r.secret(given[name], r.was.Masks.Headers[name], r.before.Headers[name]))
 	}
 	return nil
 }

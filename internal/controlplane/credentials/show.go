@@ -21,7 +21,7 @@ func (k *Keeper) ApplyModel(ctx context.Context, organisation, path string, m *s
 	if err != nil {
 		return err
 	}
-	r := reader{path: path + ".", masks: m.Configuration.Masks, before: before}
+	r := reader{path: path + ".", was: m.Configuration, before: before}
 	headers, err := json.Marshal(in.CustomHeaders)
 	if err != nil {
 		return err

@@ -1,11 +1,221 @@
-// Package integrations is the control plane's family of integrations, the credentials of providers with their models and workspaces.
+// Package integrations is the control plane's family of integrations, the
+// credentials of providers with their models and workspaces.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that nobody sees or changes what is another's, that a change that
+// is refused leaves nothing behind, and that a workspace which is given an
+// integration twice has one provider of it. What settings a provider takes is
+// left to credentials, rows to store, what a running gateway makes of them to
+// the snapshot.
 package integrations
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"net/http"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "Integrations"
+
+// family serves the routes.
+type family struct{ keeper *credentials.Keeper }
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	f := &family{credentials.New(a.Deps)}
+	declare := func(method, path, name, verb, summary string) route.Route {
+		r := route.Route{Method: method, Path: "/integrations" + path, Name: name, Tag: tag, Summary: summary, Scopes: scopes(verb)}
+		if method != http.MethodGet {
+			r.Resource = "integration"
+		}
+		return r
+	}
+	route.Add(a, declare(http.MethodPost, "", "create-integration", "create", "Store credentials of a provider"), f.create)
+	route.Add(a, declare(http.MethodGet, "", "list-integrations", "list", "List integrations"), f.list)
+	route.Add(a, declare(http.MethodGet, "/{integration}", "get-integration", "read", "Read an integration; secrets are masked"), f.get)
+	route.Add(a, declare(http.MethodPut, "/{integration}", "update-integration", "update", "Change an integration; a masked secret sent back stays"), f.update)
+	route.Add(a, declare(http.MethodDelete, "/{integration}", "delete-integration", "delete", "Archive an integration with the providers made from it"), f.archive)
+	route.Add(a, declare(http.MethodGet, "/{integration}/models", "list-integration-models", "read", "List what an integration says of models"), f.models)
+	route.Add(a, declare(http.MethodPut, "/{integration}/models", "update-integration-models", "update", "Enable, disable and add models"), f.updateModels)
+	route.Add(a, declare(http.MethodDelete, "/{integration}/models", "delete-integration-models", "update", "Remove models that were added; others stay"), f.deleteModels)
+	route.Add(a, declare(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces", "read", "List who may use an integration"), f.workspaces)
+	route.Add(a, declare(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces", "update", "Give an integration to workspaces, or take it"), f.updateWorkspaces)
+}
+
+// The owners of integrations, as scopes name them.
+const (
+	organisationWide = "organisation_integrations."
+	ofWorkspace      = "workspace_integrations."
+)
+
+// scopes are those of which one opens a route; which of them it takes is the
+// owner's of the integration.
+func scopes(verb string) []access.Scope {
+	return []access.Scope{access.Scope(organisationWide + verb), access.Scope(ofWorkspace + verb)}
+}
+
+func may(c *route.Caller, owner, verb string) bool { return c.Allows(access.Scope(owner + verb)) }
+
+func forbidden(owner, verb string) error {
+	return apierr.New(apierr.Forbidden, "this needs the scope %q, which the key or session does not have", owner+verb).WithCode("AB03")
+}
+
+// bound returns the workspace that the caller can't leave; empty for callers of
+// the whole organisation.
+func bound(c *route.Caller) string {
+	if c.Allows(access.ScopeAll) {
+		return ""
+	}
+	return c.Workspace
+}
+
+// Named is how a request names an integration. It is exported for the OpenAPI
+// document, which sees no embedded fields otherwise.
+type Named struct {
+	Integration string `path:"integration" maxLength:"255" doc:"Id or slug"`
+	Workspace   string `query:"workspace_id" maxLength:"255" doc:"Id or slug of a workspace that has it"`
+}
+
+// find returns the integration that a request names, if its caller may do there
+// what verb says. Those of the organisation are read by every workspace that
+// has them, and by the others as if they did not exist.
+func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb string) (store.Integration, error) {
+	none := apierr.New(apierr.NotFound, "there is no integration %.60q", in.Integration).WithParam("integration")
+	limit, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return store.Integration{}, err
+	}
+	row, err := c.DB().Integration(ctx, c.Organisation, in.Integration)
+	if credentials.Absent(err) {
+		return row, none
+	}
+	if err != nil {
+		return row, err
+	}
+	owner := organisationWide
+	if row.Workspace != "" {
+		owner = ofWorkspace
+	}
+	if limit != "" && (row.Workspace != "" || !may(c, owner, verb)) {
+		has, err := c.DB().HasIntegration(ctx, row, limit)
+		if err != nil {
+			return row, err
+		}
+		if !has && row.Workspace != limit {
+			return row, none
+		}
+	}
+	readable := limit != "" && verb == "read" && may(c, ofWorkspace, verb)
+	if !may(c, owner, verb) && !readable {
+		return row, forbidden(owner, verb)
+	}
+	c.About(row.Workspace, row.ID)
+	return row, nil
+}
+
+// Item is an integration as lists show it.
+type Item struct {
+	ID           string           `json:"id"`
+	Organisation string           `json:"organisation_id"`
+	Workspace    *string          `json:"workspace_id" doc:"Null for the organisation's"`
+	Provider     string           `json:"ai_provider_id"`
+	Name         string           `json:"name"`
+	Slug         string           `json:"slug"`
+	Description  string           `json:"description"`
+	Tags         credentials.Tags `json:"tags"`
+	Status       string           `json:"status"`
+	CreatedAt    route.Time       `json:"created_at"`
+	UpdatedAt    route.Time       `json:"last_updated_at"`
+	Object       string           `json:"object"`
+}
+
+func shown(i store.Integration) Item {
+	out := Item{
+		ID: i.ID, Organisation: i.Organisation, Provider: i.Provider, Name: i.Name, Slug: i.Slug, Description: i.Description,
+		Tags: i.Tags, Status: i.Status, CreatedAt: route.Time(i.CreatedAt), UpdatedAt: route.Time(i.UpdatedAt), Object: "integration",
+	}
+	if i.Workspace != "" {
+		out.Workspace = &i.Workspace
+	}
+	return out
+}
+
+type listInput struct {
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Leaves what this workspace has"`
+	Type      string `query:"type" enum:"workspace,organisation,all" default:"all"`
+	Tags      string `query:"tags" maxLength:"8192" doc:"A JSON object; leaves what has all of these tags"`
+	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func (f *family) list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+	limit, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	tags, err := credentials.ParseTags(in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	filter := store.IntegrationFilter{
+		Organisation: c.Organisation, Workspace: limit, Tags: tags,
+		Shared: in.Type != "workspace" && (limit != "" || may(c, organisationWide, "list")),
+		Own:    in.Type != "organisation" && may(c, ofWorkspace, "list"),
+	}
+	found, total, err := c.DB().Integrations(ctx, filter, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var list []Item
+	for _, i := range found {
+		list = append(list, shown(i))
+	}
+	return route.ListOf(list, total), nil
+}
+
+type full struct {
+	Item
+	MaskedKey      string       `json:"masked_key"`
+	Configurations route.JSON   `json:"configurations" doc:"Secrets are masks"`
+	Global         globalAccess `json:"global_workspace_access_settings"`
+	AllowAllModels bool         `json:"allow_all_models"`
+	Workspaces     int          `json:"workspace_count"`
+	Mappings       route.JSON   `json:"secret_mappings"`
+	Pricing        route.JSON   `json:"pricing_adjustments"`
+}
+
+func (f *family) get(ctx context.Context, c *route.Caller, in *Named) (*full, error) {
+	row, err := f.find(ctx, c, *in, "read")
+	if err != nil {
+		return nil, err
+	}
+	global, err := globalOf(row)
+	if err != nil {
+		return nil, err
+	}
+	out := &full{
+		Item: shown(row), MaskedKey: row.Configuration.Masks.Key, Global: global, AllowAllModels: row.AllowAllModels,
+		Mappings: route.JSON(row.SecretMappings), Pricing: route.JSON(row.Pricing),
+	}
+	out.Configurations, err = encode(credentials.Shown(row.Provider, row.Configuration, credentials.Wire))
+	if err != nil {
+		return nil, err
+	}
+	out.Workspaces, err = c.DB().IntegrationReach(ctx, row)
+	return out, err
+}
+
+func (f *family) archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
+	row, err := f.find(ctx, c, *in, "delete")
+	if err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		return tx.ArchiveIntegration(ctx, row.ID, credentials.After(row.UpdatedAt, c.Now))
+	})
+	return &route.Empty{}, err
+}

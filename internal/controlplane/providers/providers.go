@@ -1,11 +1,266 @@
-// Package providers is the control plane's family of managed providers, and virtual keys, their older name.
+// Package providers is the control plane's family of managed providers, which
+// requests call @slug, and of virtual keys, their older name.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that nobody sees or changes what is another's, that both names
+// show the same rows, and that a change that is refused leaves nothing behind.
+// A virtual key brings its credentials itself: its integration is made and
+// unmade with it. What settings a provider takes is left to credentials, rows
+// to store, what a running gateway makes of them to the snapshot.
 package providers
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"net/http"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	declare := func(method, path, name, verb, summary string) route.Route {
+		r := route.Route{Method: method, Path: "/providers" + path, Name: name, Tag: "Providers", Summary: summary,
+			Scopes: []access.Scope{access.Scope("providers." + verb)}}
+		if method != http.MethodGet {
+			r.Resource = "provider"
+		}
+		return r
+	}
+	route.Add(a, declare(http.MethodPost, "", "create-provider", "create", "Use an integration under a name of the workspace"), create)
+	route.Add(a, declare(http.MethodGet, "", "list-providers", "list", "List a workspace's providers"), list)
+	route.Add(a, declare(http.MethodGet, "/{provider}", "get-provider", "read", "Read a provider"), get)
+	route.Add(a, declare(http.MethodPut, "/{provider}", "update-provider", "update", "Change a provider"), update)
+	route.Add(a, declare(http.MethodDelete, "/{provider}", "delete-provider", "delete", "Archive a provider"), archive)
+	addVirtualKeys(a)
+}
+
+type createInput struct {
+	Body struct {
+		Name        string             `json:"name" minLength:"1" maxLength:"255"`
+		Integration string             `json:"integration_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
+		Workspace   string             `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Slug        string             `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"What requests call it, after @; made of the name when absent"`
+		Note        string             `json:"note,omitempty" maxLength:"1024"`
+		UsageLimits *limits.UsageInput `json:"usage_limits,omitempty"`
+		RateLimits  limits.Rates       `json:"rate_limits,omitempty" maxItems:"6"`
+		ExpiresAt   string             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601"`
+		Tags        credentials.Tags   `json:"tags,omitempty"`
+	}
+}
+
+// made is the answer to what makes or changes a provider.
+type made struct {
+	ID   string `json:"id"`
+	Slug string `json:"slug"`
+}
+
+func create(ctx context.Context, c *route.Caller, in *createInput) (*made, error) {
+	b := &in.Body
+	w, err := c.InWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	row := store.Provider{
+		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: b.Slug, Name: b.Name, Note: b.Note, Tags: b.Tags,
+		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	e := edit{RateLimits: given(b.RateLimits), ExpiresAt: given(b.ExpiresAt), Tags: given(b.Tags)}
+	if b.UsageLimits != nil {
+		e.UsageLimits = given(*b.UsageLimits)
+	}
+	e.ExpiresAt.Set = b.ExpiresAt != ""
+	if err := e.apply(&row, c); err != nil {
+		return nil, err
+	}
+	c.About(w.ID, row.ID)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		i, err := integration(ctx, tx.Queries, w, b.Integration)
+		if err != nil {
+			return err
+		}
+		row.Integration = i.ID
+		return insert(ctx, tx, &row)
+	})
+	return &made{row.ID, row.Slug}, err
+}
+
+// integration returns the integration of a request, if the workspace has it.
+func integration(ctx context.Context, q store.Queries, w store.Workspace, ref string) (store.Integration, error) {
+	missing := route.Missing("integration_id", "integration", ref)
+	i, err := q.Integration(ctx, w.Organisation, ref)
+	if credentials.Absent(err) {
+		return i, missing
+	}
+	if err != nil {
+		return i, err
+	}
+	has, err := q.HasIntegration(ctx, i, w.ID)
+	if err == nil && !has {
+		err = missing
+	}
+	return i, err
+}
+
+// insert stores a new provider, under a slug of its own where it has none yet.
+func insert(ctx context.Context, tx *store.Tx, row *store.Provider) error {
+	if row.Slug == "" {
+		row.Slug = route.NewSlug("", row.Name)
+	}
+	taken, err := tx.ProviderSlugTaken(ctx, row.Workspace, row.Slug)
+	if err != nil {
+		return err
+	}
+	if taken {
+		return apierr.New(apierr.Conflict, "the workspace has a provider with the slug %q already", row.Slug).WithParam("slug")
+	}
+	return tx.CreateProvider(ctx, *row)
+}
+
+// Item is a provider as answers show it.
+type Item struct {
+	ID          string              `json:"id"`
+	Name        string              `json:"name"`
+	Slug        string              `json:"slug"`
+	Workspace   string              `json:"workspace_id"`
+	Integration string              `json:"integration_id"`
+	Note        string              `json:"note"`
+	Status      string              `json:"status" doc:"active, exhausted or expired"`
+	UsageLimits *limits.UsageAnswer `json:"usage_limits"`
+	RateLimits  limits.Rates        `json:"rate_limits"`
+	ResetUsage  *bool               `json:"reset_usage" doc:"Always null: it is for changes"`
+	Tags        credentials.Tags    `json:"tags"`
+	CreatedAt   route.Time          `json:"created_at"`
+	UpdatedAt   route.Time          `json:"last_updated_at"`
+	ExpiresAt   route.Time          `json:"expires_at"`
+	Object      string              `json:"object"`
+}
+
+func shown(p store.Provider, c *route.Caller) (Item, error) {
+	status := p.StatusAt(c.Now)
+	budget, err := limits.ReadUsage(p.UsageLimits)
+	if err != nil {
+		return Item{}, err
+	}
+	rates, err := limits.ReadRates(p.RateLimits)
+	return Item{
+		ID: p.ID, Name: p.Name, Slug: p.Slug, Workspace: p.Workspace, Integration: p.Integration, Note: p.Note, Status: status,
+		UsageLimits: budget.Answer(0, status), RateLimits: rates, Tags: p.Tags, CreatedAt: route.Time(p.CreatedAt),
+		UpdatedAt: route.Time(p.UpdatedAt), ExpiresAt: route.Time(p.ExpiresAt), Object: "provider",
+	}, err
+}
+
+// Part is the part of a list that a request asks for. It is exported for the
+// OpenAPI document, which sees no embedded fields otherwise.
+type Part struct {
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"50"`
+}
+
+type listInput struct {
+	Part
+	Tags string `query:"tags" maxLength:"8192" doc:"A JSON object; leaves what has all of these tags"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+	tags, err := credentials.ParseTags(in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.InWorkspace(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Providers(ctx, w.Organisation, w.ID, tags, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var list []Item
+	for _, p := range found {
+		item, err := shown(p, c)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return route.ListOf(list, total), nil
+}
+
+// Named is how a request names a provider. It is exported for the OpenAPI
+// document, which sees no embedded fields otherwise.
+type Named struct {
+	Provider  string `path:"provider" maxLength:"255" doc:"Slug or id"`
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug; needed for keys of an organisation that name a provider by its slug"`
+}
+
+// find returns the provider that a request names, as far as its caller sees.
+func find(ctx context.Context, c *route.Caller, in Named) (store.Provider, error) {
+	row, err := lookup(ctx, c, in)
+	if credentials.Absent(err) {
+		if e := apierr.From(err); e.Param != "" { // the workspace is what is missing
+			return row, err
+		}
+		return row, apierr.New(apierr.NotFound, "there is no provider %.60q", in.Provider).WithParam("provider")
+	}
+	c.About(row.Workspace, row.ID)
+	return row, err
+}
+
+// lookup finds an id wherever the caller sees, a slug in one workspace.
+func lookup(ctx context.Context, c *route.Caller, in Named) (store.Provider, error) {
+	limit, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return store.Provider{}, err
+	}
+	row, err := c.DB().Provider(ctx, c.Organisation, limit, in.Provider)
+	if limit != "" || !credentials.Absent(err) {
+		return row, err
+	}
+	w, err := c.InWorkspace(ctx, in.Workspace)
+	if err != nil {
+		return row, err
+	}
+	return c.DB().Provider(ctx, c.Organisation, w.ID, in.Provider)
+}
+
+func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
+	row, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	item, err := shown(row, c)
+	return &item, err
+}
+
+func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
+	row, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error { return remove(ctx, tx, c, row.ID) })
+	return &route.Empty{}, err
+}
+
+// remove archives a provider, with the integration that was made for it alone.
+func remove(ctx context.Context, tx *store.Tx, c *route.Caller, id string) error {
+	row, err := tx.Provider(ctx, c.Organisation, "", id)
+	if err != nil {
+		return err
+	}
+	row.Status, row.UpdatedAt = store.Archived, credentials.After(row.UpdatedAt, c.Now)
+	if err := tx.UpdateProvider(ctx, row); err != nil {
+		return err
+	}
+	i, err := tx.Integration(ctx, c.Organisation, row.Integration)
+	if credentials.Absent(err) || err == nil && !i.Implicit {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return tx.ArchiveIntegration(ctx, i.ID, row.UpdatedAt)
+}

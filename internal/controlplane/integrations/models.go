@@ -1,0 +1,185 @@
+package integrations
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+type model struct {
+	Slug           string     `json:"slug"`
+	Name           string     `json:"name"`
+	Enabled        bool       `json:"enabled"`
+	IsCustom       bool       `json:"is_custom"`
+	IsFinetune     bool       `json:"is_finetune"`
+	BaseModel      *string    `json:"base_model_slug"`
+	Pricing        route.JSON `json:"pricing_config"`
+	Configurations route.JSON `json:"configurations"`
+}
+
+type modelList struct {
+	Total          int     `json:"total"`
+	AllowAllModels bool    `json:"allow_all_models" doc:"Models that are not listed may be used too"`
+	Models         []model `json:"models"`
+}
+
+func (f *family) models(ctx context.Context, c *route.Caller, in *Named) (*modelList, error) {
+	row, err := f.find(ctx, c, *in, "read")
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.DB().IntegrationModels(ctx, row.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &modelList{Total: len(found), AllowAllModels: row.AllowAllModels, Models: []model{}}
+	for _, m := range found {
+		settings, err := encode(credentials.Shown(row.Provider, m.Configuration, credentials.Wire))
+		if err != nil {
+			return nil, err
+		}
+		one := model{m.Slug, m.Name, m.Enabled, m.IsCustom, m.IsFinetune, nil, route.JSON(m.Pricing), settings}
+		if m.BaseModel != "" {
+			one.BaseModel = &m.BaseModel
+		}
+		out.Models = append(out.Models, one)
+	}
+	return out, nil
+}
+
+type modelInput struct {
+	Slug           string                  `json:"slug" minLength:"1" maxLength:"255"`
+	Name           route.Maybe[string]     `json:"name,omitempty"`
+	Enabled        bool                    `json:"enabled"`
+	IsCustom       route.Maybe[bool]       `json:"is_custom,omitempty"`
+	IsFinetune     route.Maybe[bool]       `json:"is_finetune,omitempty"`
+	BaseModel      route.Maybe[string]     `json:"base_model_slug,omitempty"`
+	Pricing        route.Maybe[route.JSON] `json:"pricing_config,omitempty"`
+	Configurations route.Maybe[route.JSON] `json:"configurations,omitempty" doc:"custom_host and custom_headers of this model"`
+}
+
+type modelsInput struct {
+	Named
+	Body struct {
+		Models         []modelInput `json:"models" maxItems:"1000" nullable:"false" doc:"What is not listed stays as it is"`
+		AllowAllModels *bool        `json:"allow_all_models,omitempty"`
+	}
+}
+
+func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsInput) (*route.Empty, error) {
+	row, err := f.find(ctx, c, in.Named, "update")
+	if err != nil {
+		return nil, err
+	}
+	before, err := modelsOf(ctx, c.DB().Queries, row.ID)
+	if err != nil {
+		return nil, err
+	}
+	next, err := f.newModels(ctx, row, in.Body.Models, before)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
+		if err != nil {
+			return err
+		}
+		now, err := modelsOf(ctx, tx.Queries, row.ID)
+		if err != nil {
+			return err
+		}
+		for i, m := range next {
+			if o := now[m.Slug]; o.Sealed != before[m.Slug].Sealed {
+				return apierr.New(apierr.Conflict, "the model %q was changed meanwhile; read it again", m.Slug).WithParam(fmt.Sprintf("models[%d]", i))
+			}
+			if err := tx.PutIntegrationModel(ctx, m); err != nil {
+				return err
+			}
+		}
+		if in.Body.AllowAllModels != nil {
+			fresh.AllowAllModels = *in.Body.AllowAllModels
+		}
+		fresh.UpdatedAt = credentials.After(fresh.UpdatedAt, c.Now)
+		return tx.UpdateIntegration(ctx, fresh)
+	})
+	return &route.Empty{}, err
+}
+
+// modelsOf returns what an integration says of models, by slug.
+func modelsOf(ctx context.Context, q store.Queries, integration string) (map[string]store.IntegrationModel, error) {
+	list, err := q.IntegrationModels(ctx, integration)
+	out := make(map[string]store.IntegrationModel, len(list))
+	for _, m := range list {
+		out[m.Slug] = m
+	}
+	return out, err
+}
+
+// newModels returns the models that a request asks for in the place of before.
+func (f *family) newModels(ctx context.Context, row store.Integration, list []modelInput, before map[string]store.IntegrationModel) ([]store.IntegrationModel, error) {
+	seen := make(map[string]bool)
+	var out []store.IntegrationModel
+	for i, in := range list {
+		path := fmt.Sprintf("models[%d]", i)
+		if seen[in.Slug] {
+			return nil, route.Invalid(path+".slug", "is that of another entry already")
+		}
+		seen[in.Slug] = true
+		m, known := before[in.Slug]
+		if !known {
+			m = store.IntegrationModel{Integration: row.ID, Slug: in.Slug, Name: in.Slug}
+		}
+		if err := in.apply(path, &m); err != nil {
+			return nil, err
+		}
+		if in.Configurations.Set {
+			if err := f.keeper.ApplyModel(ctx, row.Organisation, path+".configurations", &m, []byte(in.Configurations.Value)); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func (in *modelInput) apply(path string, m *store.IntegrationModel) (err error) {
+	m.Enabled, m.IsCustom, m.IsFinetune = in.Enabled, in.IsCustom.Or(m.IsCustom), in.IsFinetune.Or(m.IsFinetune)
+	m.Name, m.BaseModel = in.Name.Or(m.Name), in.BaseModel.Or(m.BaseModel)
+	if utf8.RuneCountInString(m.Name) > 255 {
+		return route.Invalid(path+".name", "has at most 255 characters")
+	}
+	if utf8.RuneCountInString(m.BaseModel) > 255 {
+		return route.Invalid(path+".base_model_slug", "has at most 255 characters")
+	}
+	if in.Pricing.Set {
+		m.Pricing, err = pricing(path+".pricing_config", in.Pricing.Value)
+	}
+	return err
+}
+
+type deleteModelsInput struct {
+	Named
+	Slugs string `query:"slugs" required:"true" minLength:"1" maxLength:"8192" doc:"Comma separated"`
+}
+
+func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteModelsInput) (*route.Empty, error) {
+	row, err := f.find(ctx, c, in.Named, "update")
+	if err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		for slug := range strings.SplitSeq(in.Slugs, ",") {
+			if err := tx.DeleteCustomModel(ctx, row.ID, strings.TrimSpace(slug)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return &route.Empty{}, err
+}

@@ -1,0 +1,309 @@
+package integrations
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// globalAccess is what workspaces get that nothing was said of.
+type globalAccess struct {
+	Enabled     bool                 `json:"enabled"`
+	UsageLimits []limits.UsageAnswer `json:"usage_limits"`
+	RateLimits  limits.Rates         `json:"rate_limits"`
+}
+
+func globalOf(i store.Integration) (g globalAccess, err error) {
+	g.Enabled = i.GlobalEnabled
+	g.UsageLimits, g.RateLimits, err = shownLimits(i.GlobalUsageLimits, i.GlobalRateLimits, store.Active)
+	return g, err
+}
+
+func shownLimits(usage, rate json.RawMessage, status string) ([]limits.UsageAnswer, limits.Rates, error) {
+	budgets, err := limits.ReadUsages(usage)
+	if err != nil {
+		return nil, nil, err
+	}
+	rates, err := limits.ReadRates(rate)
+	return budgets.Answer(nil, status), rates, err
+}
+
+type workspaceItem struct {
+	ID          string               `json:"id"`
+	Enabled     bool                 `json:"enabled"`
+	UsageLimits []limits.UsageAnswer `json:"usage_limits"`
+	RateLimits  limits.Rates         `json:"rate_limits"`
+	Status      string               `json:"status" doc:"active or exhausted"`
+}
+
+type workspaceList struct {
+	Total      int             `json:"total"`
+	Workspaces []workspaceItem `json:"workspaces"`
+	Global     globalAccess    `json:"global_workspace_access"`
+}
+
+func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*workspaceList, error) {
+	row, err := f.find(ctx, c, *in, "read")
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.DB().IntegrationWorkspaces(ctx, row.ID)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	out := &workspaceList{Workspaces: []workspaceItem{}}
+	if out.Global, err = globalOf(row); err != nil {
+		return nil, err
+	}
+	for _, w := range found {
+		if limit != "" && w.Workspace != limit {
+			continue
+		}
+		item := workspaceItem{ID: w.Workspace, Enabled: w.Enabled, Status: w.Status}
+		if item.UsageLimits, item.RateLimits, err = shownLimits(w.UsageLimits, w.RateLimits, w.Status); err != nil {
+			return nil, err
+		}
+		out.Workspaces = append(out.Workspaces, item)
+	}
+	out.Total = len(out.Workspaces)
+	return out, nil
+}
+
+// Limits are those of a workspace's use. It is exported for the OpenAPI
+// document, which sees no embedded fields otherwise.
+type Limits struct {
+	UsageLimits route.Maybe[[]limits.UsageInput] `json:"usage_limits,omitempty" maxItems:"1"`
+	RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty" maxItems:"1"`
+}
+
+// DefaultProvider says whether and how a provider is made where the integration
+// is new. It is exported for the OpenAPI document.
+type DefaultProvider struct {
+	Create *bool  `json:"create_default_provider,omitempty"`
+	Slug   string `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255"`
+}
+
+type workspaceInput struct {
+	ID      string `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug"`
+	Enabled bool   `json:"enabled"`
+	Reset   bool   `json:"reset_usage,omitempty" doc:"Starts counting again"`
+	Limits
+	DefaultProvider
+}
+
+type globalInput struct {
+	Enabled bool `json:"enabled" doc:"Workspaces that are made later get it too"`
+	Limits
+}
+
+type workspacesInput struct {
+	Named
+	Body struct {
+		Workspaces route.Maybe[[]workspaceInput] `json:"workspaces,omitempty" maxItems:"1000" doc:"What is said here wins over the rest"`
+		Global     *globalInput                  `json:"global_workspace_access,omitempty"`
+		Override   bool                          `json:"override_existing_workspace_access,omitempty" doc:"Resets all workspaces that are not listed to the global setting"`
+		DefaultProvider
+	}
+}
+
+func (f *family) updateWorkspaces(ctx context.Context, c *route.Caller, in *workspacesInput) (*route.Empty, error) {
+	row, err := f.find(ctx, c, in.Named, "update")
+	if err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	if len(b.Workspaces.Value) == 0 && !b.Override && (b.Global == nil || b.Workspaces.Set) {
+		return nil, route.Invalid("workspaces", "names none; that is for override_existing_workspace_access, which resets all")
+	}
+	if row.Workspace != "" && b.Global != nil && b.Global.Enabled {
+		return nil, route.Invalid("global_workspace_access", "is not for the integration of one workspace")
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
+		if err != nil {
+			return err
+		}
+		p := plan{tx: tx, c: c, in: in, before: fresh, after: fresh, rows: make(map[string]store.IntegrationWorkspace)}
+		return p.run(ctx)
+	})
+	return &route.Empty{}, err
+}
+
+// plan is one request to change who may use an integration.
+type plan struct {
+	tx            *store.Tx
+	c             *route.Caller
+	in            *workspacesInput
+	before, after store.Integration
+	rows          map[string]store.IntegrationWorkspace // before, by workspace
+	listed        map[string]bool
+}
+
+func (p *plan) run(ctx context.Context) error {
+	found, err := p.tx.IntegrationWorkspaces(ctx, p.before.ID)
+	if err != nil {
+		return err
+	}
+	for _, w := range found {
+		p.rows[w.Workspace] = w
+	}
+	if err := p.global(); err != nil {
+		return err
+	}
+	if err := p.named(ctx); err != nil {
+		return err
+	}
+	if err := p.rest(ctx); err != nil {
+		return err
+	}
+	p.after.UpdatedAt = credentials.After(p.before.UpdatedAt, p.c.Now)
+	return p.tx.UpdateIntegration(ctx, p.after)
+}
+
+// global puts the global setting that is asked for into the integration.
+func (p *plan) global() (err error) {
+	in := p.in.Body.Global
+	if in == nil {
+		return nil
+	}
+	p.after.GlobalEnabled = in.Enabled
+	p.after.GlobalUsageLimits, p.after.GlobalRateLimits, err = in.apply("global_workspace_access",
+		p.before.GlobalUsageLimits, p.before.GlobalRateLimits, p.c)
+	return err
+}
+
+// apply returns the limits that are asked for in the place of usage and rate.
+func (in *Limits) apply(path string, usage, rate json.RawMessage, c *route.Caller) (json.RawMessage, json.RawMessage, error) {
+	if in.UsageLimits.Set {
+		old, err := limits.ReadUsages(usage)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, err := limits.ApplyAll(path+".usage_limits", in.UsageLimits.Value, old, c.Now)
+		if err != nil {
+			return nil, nil, err
+		}
+		usage = list.JSON()
+	}
+	if in.RateLimits.Set {
+		if err := in.RateLimits.Value.Check(path + ".rate_limits"); err != nil {
+			return nil, nil, err
+		}
+		rate = in.RateLimits.Value.JSON()
+	}
+	return usage, rate, nil
+}
+
+// named gives the workspaces that are listed what is said of them.
+func (p *plan) named(ctx context.Context) error {
+	p.listed = make(map[string]bool)
+	for i := range p.in.Body.Workspaces.Value {
+		in, path := &p.in.Body.Workspaces.Value[i], fmt.Sprintf("workspaces[%d]", i)
+		w, err := p.workspace(ctx, path+".id", in.ID)
+		if err != nil {
+			return err
+		}
+		to, known := p.rows[w]
+		if !known {
+			to = p.likeAll(w)
+		}
+		to.Enabled = in.Enabled
+		if to.UsageLimits, to.RateLimits, err = in.apply(path, to.UsageLimits, to.RateLimits, p.c); err != nil {
+			return err
+		}
+		if in.Reset {
+			if to.UsageLimits, err = reset(to.UsageLimits, p.c); err != nil {
+				return err
+			}
+		}
+		if in.Reset || in.UsageLimits.Set {
+			to.Status = store.Active // whether it is exhausted still, the next request tells
+		}
+		field := path + ".default_provider_slug"
+		if in.Slug == "" {
+			field = "default_provider_slug"
+		}
+		if err := p.put(ctx, to, in.DefaultProvider, field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workspace returns the id of a workspace that is listed.
+func (p *plan) workspace(ctx context.Context, field, ref string) (string, error) {
+	w, err := p.tx.Workspace(ctx, p.before.Organisation, ref)
+	if err != nil && !credentials.Absent(err) {
+		return "", err
+	}
+	if err != nil || w.Status != store.Active || p.before.Workspace != "" && p.before.Workspace != w.ID {
+		return "", route.Missing(field, "workspace", ref)
+	}
+	if p.listed[w.ID] {
+		return "", route.Invalid(field, "names a workspace that another entry names already")
+	}
+	p.listed[w.ID] = true
+	return w.ID, nil
+}
+
+func reset(usage json.RawMessage, c *route.Caller) (json.RawMessage, error) {
+	list, err := limits.ReadUsages(usage)
+	for i := range list {
+		list[i].Reset(c.Now)
+	}
+	return list.JSON(), err
+}
+
+// likeAll returns what a workspace has that nothing was said of.
+func (p *plan) likeAll(workspace string) store.IntegrationWorkspace {
+	return store.IntegrationWorkspace{
+		Integration: p.before.ID, Workspace: workspace, Enabled: p.after.GlobalEnabled,
+		UsageLimits: p.after.GlobalUsageLimits, RateLimits: p.after.GlobalRateLimits, Status: store.Active,
+	}
+}
+
+// rest gives the workspaces that are not listed the global setting: those that
+// have a setting of their own when they are to be reset, the others when the
+// setting is new.
+func (p *plan) rest(ctx context.Context) error {
+	if p.before.Workspace != "" {
+		return nil
+	}
+	all, err := p.tx.WorkspaceIDs(ctx, p.before.Organisation)
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		_, known := p.rows[w]
+		fresh := !known && p.after.GlobalEnabled && p.in.Body.Global != nil
+		if p.listed[w] || !fresh && !(known && p.in.Body.Override) {
+			continue
+		}
+		if err := p.put(ctx, p.likeAll(w), DefaultProvider{}, "default_provider_slug"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plan) put(ctx context.Context, to store.IntegrationWorkspace, own DefaultProvider, field string) error {
+	top := p.in.Body.DefaultProvider
+	if own.Create == nil {
+		own.Create = top.Create
+	}
+	if own.Slug == "" {
+		own.Slug = top.Slug
+	}
+	return credentials.Grant{
+		Integration: p.before, To: to, Default: own.Create == nil || *own.Create, Slug: own.Slug, Field: field,
+	}.Put(ctx, p.tx, p.c)
+}

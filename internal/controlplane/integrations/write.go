@@ -1,0 +1,269 @@
+package integrations
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+type createInput struct {
+	Body struct {
+		Name           string                `json:"name" minLength:"1" maxLength:"255"`
+		Provider       string                `json:"ai_provider_id" minLength:"1" maxLength:"128" doc:"Id or alias of a provider"`
+		Slug           string                `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255"`
+		Key            string                `json:"key,omitempty" maxLength:"16384"`
+		Description    string                `json:"description,omitempty" maxLength:"1024"`
+		Workspace      string                `json:"workspace_id,omitempty" maxLength:"255" doc:"The only workspace to have it; absent, it is the organisation's"`
+		Configurations credentials.Fields    `json:"configurations,omitempty" doc:"Settings of the provider, custom_host and custom_headers"`
+		Default        *bool                 `json:"create_default_provider,omitempty" default:"true" doc:"Makes a provider: in workspace_id, or else in the caller's workspace or the organisation's default one"`
+		DefaultSlug    string                `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"Slug of that provider; the integration's when absent"`
+		Mappings       []credentials.Mapping `json:"secret_mappings,omitempty" maxItems:"64"`
+		Pricing        route.JSON            `json:"pricing_adjustments,omitempty"`
+		Tags           credentials.Tags      `json:"tags,omitempty"`
+	}
+}
+
+// created is the answer to what makes or changes an integration.
+type created struct {
+	ID   string `json:"id"`
+	Slug string `json:"slug"`
+}
+
+func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
+	b := &in.Body
+	spec, err := credentials.Row("ai_provider_id", b.Provider, b.Configurations)
+	if err != nil {
+		return nil, err
+	}
+	row := store.Integration{
+		ID: c.NewID(), Organisation: c.Organisation, Slug: b.Slug, Name: b.Name, Description: b.Description, Provider: spec.ID,
+		Tags: b.Tags, AllowAllModels: true, Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	if row.Slug == "" {
+		row.Slug = route.NewSlug("", b.Name)
+	}
+	if row.Workspace, err = owner(ctx, c, b.Workspace); err != nil {
+		return nil, err
+	}
+	if err := b.Tags.Check("tags"); err != nil {
+		return nil, err
+	}
+	if row.Pricing, err = pricing("pricing_adjustments", b.Pricing); err != nil {
+		return nil, err
+	}
+	if row.SecretMappings, err = credentials.Mappings(ctx, c.DB().Queries, c.Organisation, b.Mappings); err != nil {
+		return nil, err
+	}
+	given := credentials.Given{Path: "configurations.", Mapped: len(b.Mappings) > 0}
+	given.Key.Set, given.Key.Value = true, b.Key
+	given.Fields.Set, given.Fields.Value = true, b.Configurations
+	if err := f.keeper.Apply(ctx, &row, given); err != nil {
+		return nil, err
+	}
+	c.About(row.Workspace, row.ID)
+	err = c.Change(ctx, func(tx *store.Tx) error { return in.store(ctx, tx, c, row) })
+	return &created{row.ID, row.Slug}, err
+}
+
+// owner returns the id of the workspace that a new integration belongs to; empty
+// is the organisation.
+func owner(ctx context.Context, c *route.Caller, named string) (string, error) {
+	if bound(c) == "" && named == "" {
+		if !may(c, organisationWide, "create") {
+			return "", forbidden(organisationWide, "create")
+		}
+		return "", nil
+	}
+	if !may(c, ofWorkspace, "create") {
+		return "", forbidden(ofWorkspace, "create")
+	}
+	w, err := c.InWorkspace(ctx, named)
+	return w.ID, err
+}
+
+// store stores a new integration and gives it to its first workspace.
+func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller, row store.Integration) error {
+	switch _, err := tx.Integration(ctx, row.Organisation, row.Slug); {
+	case err == nil:
+		return apierr.New(apierr.Conflict, "there is an integration with the slug %q already", row.Slug).WithParam("slug")
+	case !credentials.Absent(err):
+		return err
+	}
+	if err := tx.CreateIntegration(ctx, row); err != nil {
+		return err
+	}
+	wanted := in.Body.Default == nil || *in.Body.Default
+	first, err := row.Workspace, error(nil)
+	if first == "" && wanted {
+		if first = c.Workspace; first == "" {
+			first, err = tx.DefaultWorkspaceID(ctx, row.Organisation)
+		}
+	}
+	if err != nil || first == "" {
+		return err
+	}
+	return credentials.Grant{
+		Integration: row, Default: wanted, Slug: in.Body.DefaultSlug, Field: "default_provider_slug",
+		To: store.IntegrationWorkspace{Integration: row.ID, Workspace: first, Enabled: true, Status: store.Active},
+	}.Put(ctx, tx, c)
+}
+
+type updateInput struct {
+	Named
+	IfMatch string `header:"If-Match" maxLength:"64" doc:"last_updated_at of the state that is changed"`
+	Body    struct {
+		Name           route.Maybe[string]                `json:"name,omitempty"`
+		Key            route.Maybe[string]                `json:"key,omitempty"`
+		Description    route.Maybe[string]                `json:"description,omitempty"`
+		Configurations route.Maybe[credentials.Fields]    `json:"configurations,omitempty" doc:"In the place of all that were there"`
+		Mappings       route.Maybe[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
+		Pricing        route.Maybe[route.JSON]            `json:"pricing_adjustments,omitempty"`
+		Tags           route.Maybe[credentials.Tags]      `json:"tags,omitempty"`
+	}
+}
+
+func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (*created, error) {
+	row, err := f.find(ctx, c, in.Named, "update")
+	if err != nil {
+		return nil, err
+	}
+	read := row
+	if err := in.apply(ctx, c, &row); err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	given := credentials.Given{Path: "configurations.", Key: b.Key, Fields: b.Configurations, Mapped: string(row.SecretMappings) != "[]"}
+	if err := f.keeper.Apply(ctx, &row, given); err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.Integration(ctx, c.Organisation, row.ID)
+		if err != nil {
+			return err
+		}
+		if err := credentials.Unchanged(in.IfMatch, now.UpdatedAt); err != nil {
+			return err
+		}
+		if b.Key.Set || b.Configurations.Set {
+			if now.Sealed != read.Sealed || !same(now.Configuration, read.Configuration) {
+				return apierr.New(apierr.Conflict, "its credentials were changed meanwhile; read it again")
+			}
+			now.Sealed, now.Configuration = row.Sealed, row.Configuration
+		}
+		in.copy(&now, row)
+		now.UpdatedAt = credentials.After(now.UpdatedAt, c.Now)
+		return tx.UpdateIntegration(ctx, now)
+	})
+	return &created{row.ID, row.Slug}, err
+}
+
+// apply puts what a request changes into row, but for its credentials.
+func (in *updateInput) apply(ctx context.Context, c *route.Caller, row *store.Integration) (err error) {
+	b := &in.Body
+	row.Name, row.Description, row.Tags = b.Name.Or(row.Name), b.Description.Or(row.Description), b.Tags.Or(row.Tags)
+	if n := utf8.RuneCountInString(row.Name); n == 0 || n > 255 {
+		return route.Invalid("name", "has 1 to 255 characters")
+	}
+	if utf8.RuneCountInString(row.Description) > 1024 {
+		return route.Invalid("description", "has at most 1024 characters")
+	}
+	if b.Tags.Set {
+		if err := b.Tags.Value.Check("tags"); err != nil {
+			return err
+		}
+	}
+	if b.Pricing.Set {
+		if row.Pricing, err = pricing("pricing_adjustments", b.Pricing.Value); err != nil {
+			return err
+		}
+	}
+	if b.Mappings.Set {
+		row.SecretMappings, err = credentials.Mappings(ctx, c.DB().Queries, c.Organisation, b.Mappings.Value)
+	}
+	return err
+}
+
+// copy puts into now what a request changes, as row has it.
+func (in *updateInput) copy(now *store.Integration, row store.Integration) {
+	b := &in.Body
+	if b.Name.Set {
+		now.Name = row.Name
+	}
+	if b.Description.Set {
+		now.Description = row.Description
+	}
+	if b.Tags.Set {
+		now.Tags = row.Tags
+	}
+	if b.Pricing.Set {
+		now.Pricing = row.Pricing
+	}
+	if b.Mappings.Set {
+		now.SecretMappings = row.SecretMappings
+	}
+}
+
+func same(a, b store.Configuration) bool {
+	x, err := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err == nil && err2 == nil && string(x) == string(y)
+}
+
+func encode(v any) (route.JSON, error) { return json.Marshal(v) }
+
+// maxPricing bounds what is said of prices, in bytes.
+const maxPricing = 8 << 10
+
+// pricing checks an object of prices or factors: all its numbers are 0 or more,
+// and it holds nothing but objects, numbers and the words of its type.
+func pricing(field string, raw route.JSON) (json.RawMessage, error) {
+	var v any
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	if len(raw) > maxPricing {
+		return nil, route.Invalid(field, "is longer than %d bytes", maxPricing)
+	}
+	if json.Unmarshal(raw, &v) != nil {
+		return nil, route.Invalid(field, "is an object")
+	}
+	if _, ok := v.(map[string]any); !ok {
+		return nil, route.Invalid(field, "is an object")
+	}
+	return json.RawMessage(raw), checkPrices(field, v, 5)
+}
+
+func checkPrices(field string, v any, depth int) error {
+	switch v := v.(type) {
+	case map[string]any:
+		if depth == 0 {
+			return route.Invalid(field, "is nested too deeply")
+		}
+		for name, inner := range v {
+			if err := checkPrices(field+"."+short(name), inner, depth-1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case float64:
+		if v < 0 || v > 1e12 {
+			return route.Invalid(field, "is a number from 0")
+		}
+		return nil
+	case string:
+		if last := field[strings.LastIndexByte(field, '.')+1:]; last == "type" && v == "static" || last == "currency" && v == "USD" {
+			return nil
+		}
+	case nil:
+		return nil
+	}
+	return route.Invalid(field, "is a number from 0")
+}
+
+func short(name string) string { return name[:min(len(name), 64)] }

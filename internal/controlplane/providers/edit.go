@@ -1,0 +1,155 @@
+package providers
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// edit is what a request changes of a provider.
+type edit struct {
+	Name        route.Maybe[string]
+	Note        route.Maybe[string]
+	UsageLimits route.Maybe[limits.UsageInput]
+	RateLimits  route.Maybe[limits.Rates]
+	ExpiresAt   route.Maybe[string]
+	Tags        route.Maybe[credentials.Tags]
+	Reset       bool
+}
+
+// given is a field that a request has.
+func given[T any](v T) route.Maybe[T] { return route.Maybe[T]{Set: true, Value: v} }
+
+func (e *edit) apply(row *store.Provider, c *route.Caller) error {
+	row.Name, row.Note, row.Tags = e.Name.Or(row.Name), e.Note.Or(row.Note), e.Tags.Or(row.Tags)
+	if n := utf8.RuneCountInString(row.Name); n == 0 || n > 255 {
+		return route.Invalid("name", "has 1 to 255 characters")
+	}
+	if utf8.RuneCountInString(row.Note) > 1024 {
+		return route.Invalid("note", "has at most 1024 characters")
+	}
+	if e.Tags.Set {
+		if err := e.Tags.Value.Check("tags"); err != nil {
+			return err
+		}
+	}
+	if e.RateLimits.Set {
+		if err := e.RateLimits.Value.Check("rate_limits"); err != nil {
+			return err
+		}
+		row.RateLimits = e.RateLimits.Value.JSON()
+	}
+	if err := e.expire(row, c.Now); err != nil {
+		return err
+	}
+	return e.budget(row, c.Now)
+}
+
+func (e *edit) expire(row *store.Provider, now time.Time) error {
+	if !e.ExpiresAt.Set {
+		return nil
+	}
+	row.ExpiresAt = time.Time{}
+	if v := e.ExpiresAt.Value; v != "" {
+		at, err := time.Parse(time.RFC3339, v)
+		if err != nil {
+			at, err = time.Parse(time.DateOnly, v)
+		}
+		if err != nil || !at.After(now) || at.Year() > 9999 {
+			return route.Invalid("expires_at", "is not a moment to come in ISO 8601")
+		}
+		row.ExpiresAt = at
+	}
+	if row.Status == store.Expired {
+		row.Status = store.Active
+	}
+	return nil
+}
+
+// budget puts another budget in, or starts the count again. Either lets a
+// provider that was exhausted be tried again: whether it still is, the next
+// request tells.
+func (e *edit) budget(row *store.Provider, now time.Time) error {
+	if !e.UsageLimits.Set && !e.Reset {
+		return nil
+	}
+	old, err := limits.ReadUsage(row.UsageLimits)
+	if err != nil {
+		return err
+	}
+	next := old
+	if e.UsageLimits.Set {
+		next = nil
+	}
+	if e.UsageLimits.Set && !e.UsageLimits.Null {
+		if next, err = e.UsageLimits.Value.Apply("usage_limits", old, now); err != nil {
+			return err
+		}
+	}
+	if e.Reset && next != nil {
+		next.Reset(now)
+	}
+	row.UsageLimits = next.JSON()
+	if row.Status == store.Exhausted && (e.Reset || !lowered(old, next)) {
+		row.Status = store.Active
+	}
+	return nil
+}
+
+// lowered reports whether a budget is no larger than it was.
+func lowered(old, next *limits.Usage) bool {
+	return old != nil && next != nil && old.Type == next.Type && old.CreditLimit != nil && next.CreditLimit != nil && *next.CreditLimit <= *old.CreditLimit
+}
+
+type updateInput struct {
+	Named
+	IfMatch string `header:"If-Match" maxLength:"64" doc:"last_updated_at of the state that is changed"`
+	Body    struct {
+		Name        route.Maybe[string]            `json:"name,omitempty"`
+		Workspace   string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"As in the query"`
+		Note        route.Maybe[string]            `json:"note,omitempty"`
+		UsageLimits route.Maybe[limits.UsageInput] `json:"usage_limits,omitempty"`
+		RateLimits  route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"6"`
+		ExpiresAt   route.Maybe[string]            `json:"expires_at,omitempty" doc:"ISO 8601; null never ends"`
+		Tags        route.Maybe[credentials.Tags]  `json:"tags,omitempty"`
+		Reset       *bool                          `json:"reset_usage,omitempty" nullable:"true" doc:"Starts counting again"`
+	}
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*made, error) {
+	b := &in.Body
+	if in.Workspace == "" {
+		in.Workspace = b.Workspace
+	}
+	row, err := find(ctx, c, in.Named)
+	if err != nil {
+		return nil, err
+	}
+	e := edit{b.Name, b.Note, b.UsageLimits, b.RateLimits, b.ExpiresAt, b.Tags, b.Reset != nil && *b.Reset}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		_, err := e.store(ctx, tx, c, row.ID, in.IfMatch)
+		return err
+	})
+	return &made{row.ID, row.Slug}, err
+}
+
+// store changes the provider with this id as it is now.
+func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id, ifMatch string) (store.Provider, error) {
+	row, err := tx.Provider(ctx, c.Organisation, "", id)
+	if err != nil {
+		return row, err
+	}
+	if err := credentials.Unchanged(ifMatch, row.UpdatedAt); err != nil {
+		return row, err
+	}
+	if err := e.apply(&row, c); err != nil {
+		return row, err
+	}
+	row.UpdatedAt = credentials.After(row.UpdatedAt, c.Now)
+	return row, tx.UpdateProvider(ctx, row)
+}

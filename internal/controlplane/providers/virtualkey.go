@@ -1,0 +1,283 @@
+package providers
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// virtualKeys serves the routes of virtual keys.
+type virtualKeys struct{ keeper *credentials.Keeper }
+
+func addVirtualKeys(a *route.API) {
+	v := &virtualKeys{credentials.New(a.Deps)}
+	declare := func(method, path, name, verb, summary string) route.Route {
+		r := route.Route{Method: method, Path: "/virtual-keys" + path, Name: name, Tag: "Virtual keys", Summary: summary + " (older form of /providers)",
+			Scopes: []access.Scope{access.Scope("virtual_keys." + verb)}}
+		if method != http.MethodGet {
+			r.Resource = "virtual_key"
+		}
+		return r
+	}
+	route.Add(a, declare(http.MethodPost, "", "create-virtual-key", "create", "Make a provider with credentials of its own"), v.create)
+	route.Add(a, declare(http.MethodGet, "", "list-virtual-keys", "list", "List a workspace's providers"), v.list)
+	route.Add(a, declare(http.MethodGet, "/{provider}", "get-virtual-key", "read", "Read a provider with its settings; secrets are masked"), v.get)
+	route.Add(a, declare(http.MethodPut, "/{provider}", "update-virtual-key", "update", "Change a provider and its credentials"), v.update)
+	route.Add(a, declare(http.MethodDelete, "/{provider}", "delete-virtual-key", "delete", "Archive a provider"), archive)
+}
+
+// KeyBody is a virtual key as requests have it. Settings of its provider stand
+// beside its own fields, in camel case.
+type KeyBody struct {
+	_           struct{}                           `json:"-" additionalProperties:"true"`
+	Name        route.Maybe[string]                `json:"name,omitempty"`
+	Provider    string                             `json:"provider,omitempty" maxLength:"128" doc:"Id or alias of a provider; can't be changed"`
+	Key         route.Maybe[string]                `json:"key,omitempty"`
+	Note        route.Maybe[string]                `json:"note,omitempty"`
+	Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255"`
+	UsageLimits route.Maybe[limits.UsageInput]     `json:"usage_limits,omitempty"`
+	RateLimits  route.Maybe[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6"`
+	ExpiresAt   route.Maybe[string]                `json:"expires_at,omitempty"`
+	Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true"`
+	Mappings    route.Maybe[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
+	Config      route.Maybe[credentials.Fields]    `json:"model_config,omitempty" doc:"Settings of the provider, in the place of those beside it"`
+
+	rest credentials.Fields // settings beside
+}
+
+// ownFields are those of KeyBody; what else there is are settings.
+var ownFields = []string{
+	"name", "provider", "key", "note", "workspace_id", "usage_limits", "rate_limits", "expires_at", "reset_usage", "secret_mappings", "model_config",
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *KeyBody) UnmarshalJSON(raw []byte) error {
+	type plain KeyBody
+	if err := json.Unmarshal(raw, (*plain)(b)); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &b.rest); err != nil {
+		return err
+	}
+	for _, name := range ownFields {
+		delete(b.rest, name)
+	}
+	return nil
+}
+
+// given is what the request says of credentials.
+func (b *KeyBody) given() credentials.Given {
+	fields := credentials.Fields{}
+	maps.Copy(fields, b.Config.Value)
+	maps.Copy(fields, b.rest)
+	return credentials.Given{
+		Key: b.Key, Merge: true, Mapped: len(b.Mappings.Value) > 0,
+		Fields: route.Maybe[credentials.Fields]{Set: len(fields) > 0 || b.Config.Set, Value: fields},
+	}
+}
+
+func (b *KeyBody) edit() edit {
+	return edit{Name: b.Name, Note: b.Note, UsageLimits: b.UsageLimits, RateLimits: b.RateLimits, ExpiresAt: b.ExpiresAt, Reset: b.Reset != nil && *b.Reset}
+}
+
+// done is the shape of some of this family's answers.
+type done[T any] struct {
+	Success bool `json:"success"`
+	Data    T    `json:"data"`
+}
+
+type madeKey struct {
+	Slug string `json:"slug"`
+}
+
+type createKeyInput struct{ Body KeyBody }
+
+func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKeyInput) (*done[madeKey], error) {
+	b := &in.Body
+	g := b.given()
+	spec, err := credentials.Row("provider", b.Provider, g.Fields.Value)
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.InWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	row := store.Provider{
+		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("", b.Name.Value),
+		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	e := b.edit()
+	if err := e.apply(&row, c); err != nil {
+		return nil, err
+	}
+	i := store.Integration{
+		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: row.Slug, Name: row.Name, Provider: spec.ID,
+		AllowAllModels: true, Implicit: true, Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	row.Integration = i.ID
+	if i.SecretMappings, err = credentials.Mappings(ctx, c.DB().Queries, w.Organisation, b.Mappings.Value); err != nil {
+		return nil, err
+	}
+	g.Key.Set, g.Fields.Set = true, true
+	if err := v.keeper.Apply(ctx, &i, g); err != nil {
+		return nil, err
+	}
+	c.About(w.ID, row.ID)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		if err := tx.CreateIntegration(ctx, i); err != nil {
+			return err
+		}
+		to := store.IntegrationWorkspace{Integration: i.ID, Workspace: w.ID, Enabled: true, Status: store.Active}
+		if err := tx.PutIntegrationWorkspace(ctx, to); err != nil {
+			return err
+		}
+		return insert(ctx, tx, &row)
+	})
+	return &done[madeKey]{true, madeKey{row.Slug}}, err
+}
+
+// KeyItem is a virtual key as answers show it.
+type KeyItem struct {
+	ID          string              `json:"id"`
+	Name        string              `json:"name"`
+	Slug        string              `json:"slug"`
+	Provider    string              `json:"provider"`
+	Note        string              `json:"note"`
+	Status      string              `json:"status"`
+	UsageLimits *limits.UsageAnswer `json:"usage_limits"`
+	ResetUsage  *bool               `json:"reset_usage"`
+	RateLimits  limits.Rates        `json:"rate_limits"`
+	Config      route.JSON          `json:"model_config" doc:"Secrets are masks"`
+	MaskedKey   string              `json:"masked_api_key"`
+	Workspace   string              `json:"workspace_id"`
+	CreatedAt   route.Time          `json:"created_at"`
+	UpdatedAt   route.Time          `json:"last_updated_at"`
+	ExpiresAt   route.Time          `json:"expires_at"`
+	Object      string              `json:"object"`
+}
+
+func shownKey(ctx context.Context, c *route.Caller, p store.Provider) (KeyItem, error) {
+	item, err := shown(p, c)
+	if err != nil {
+		return KeyItem{}, err
+	}
+	i, err := c.DB().Integration(ctx, p.Organisation, p.Integration)
+	if err != nil && !credentials.Absent(err) {
+		return KeyItem{}, err
+	}
+	settings, err := json.Marshal(credentials.Shown(i.Provider, i.Configuration, credentials.Camel))
+	return KeyItem{
+		ID: item.ID, Name: item.Name, Slug: item.Slug, Provider: i.Provider, Note: item.Note, Status: item.Status,
+		UsageLimits: item.UsageLimits, RateLimits: item.RateLimits, Config: settings, MaskedKey: i.Configuration.Masks.Key,
+		Workspace: item.Workspace, CreatedAt: item.CreatedAt, UpdatedAt: item.UpdatedAt, ExpiresAt: item.ExpiresAt, Object: "virtual-key",
+	}, err
+}
+
+func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *Part) (*route.List[KeyItem], error) {
+	w, err := c.InWorkspace(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Providers(ctx, w.Organisation, w.ID, nil, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var list []KeyItem
+	for _, p := range found {
+		item, err := shownKey(ctx, c, p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return route.ListOf(list, total), nil
+}
+
+func (v *virtualKeys) get(ctx context.Context, c *route.Caller, in *Named) (*KeyItem, error) {
+	row, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	item, err := shownKey(ctx, c, row)
+	return &item, err
+}
+
+type updateKeyInput struct {
+	Named
+	IfMatch string `header:"If-Match" maxLength:"64" doc:"last_updated_at of the state that is changed"`
+	Body    KeyBody
+}
+
+func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKeyInput) (*done[madeKey], error) {
+	b := &in.Body
+	if in.Workspace == "" {
+		in.Workspace = b.Workspace
+	}
+	row, err := find(ctx, c, in.Named)
+	if err != nil {
+		return nil, err
+	}
+	change, err := v.credentials(ctx, c, row, b)
+	if err != nil {
+		return nil, err
+	}
+	e := b.edit()
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		if _, err := e.store(ctx, tx, c, row.ID, in.IfMatch); err != nil {
+			return err
+		}
+		return change(ctx, tx)
+	})
+	return &done[madeKey]{true, madeKey{row.Slug}}, err
+}
+
+// credentials returns the change of a virtual key's credentials, which is made
+// outside of the transaction that keeps it: sealing may need one.
+func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row store.Provider, b *KeyBody) (func(context.Context, *store.Tx) error, error) {
+	g := b.given()
+	i, err := c.DB().Integration(ctx, c.Organisation, row.Integration)
+	if err != nil {
+		return nil, err
+	}
+	if b.Provider != "" {
+		if spec, err := credentials.Row("provider", b.Provider, g.Fields.Value); err != nil || spec.ID != i.Provider {
+			return nil, route.Invalid("provider", "can't be changed; make another virtual key")
+		}
+	}
+	if !g.Key.Set && !g.Fields.Set && !b.Mappings.Set {
+		return func(context.Context, *store.Tx) error { return nil }, nil
+	}
+	if !i.Implicit {
+		return nil, route.Invalid("key", "and settings are those of the integration %q; change them there", i.Slug)
+	}
+	before := i
+	if b.Mappings.Set {
+		if i.SecretMappings, err = credentials.Mappings(ctx, c.DB().Queries, c.Organisation, b.Mappings.Value); err != nil {
+			return nil, err
+		}
+	}
+	g.Mapped = string(i.SecretMappings) != "[]"
+	if err := v.keeper.Apply(ctx, &i, g); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, tx *store.Tx) error {
+		now, err := tx.Integration(ctx, c.Organisation, i.ID)
+		if err != nil {
+			return err
+		}
+		if !now.UpdatedAt.Equal(before.UpdatedAt) {
+			return apierr.New(apierr.Conflict, "its credentials were changed meanwhile; read it again")
+		}
+		i.UpdatedAt = credentials.After(now.UpdatedAt, c.Now)
+		return tx.UpdateIntegration(ctx, i)
+	}, nil
+}
