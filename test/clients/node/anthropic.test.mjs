@@ -194,6 +194,14 @@ test("tokens are counted", async () => {
   assert.equal(counted.input_tokens, answer.usage.input_tokens);
 });
 
+test("tokens are not counted by a guess", async () => {
+  for (const slug of ["chat", "gem", "aws", "coh"]) {
+    const error = await refused(client.messages.countTokens({ model: model(slug), messages: user("count") }), APIError);
+    assert.equal(error.status, 501);
+    assert.equal(error.error.error.code, "unsupported_operation");
+  }
+});
+
 test("cached tokens are told apart", async () => {
   for (const slug of ["ant", "gem", "aws", "chat", "sim"]) {
     const message = await client.messages.create({ model: model(slug, "cached=40"), max_tokens: 100, messages: user("cached") });
