@@ -139,3 +139,55 @@ func TestOwnersAndAdminsAreAdminsOfEveryWorkspace(t *testing.T) {
 		}
 	}
 }
+
+func TestAPersonIsWhatTheirRowsSay(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		raw := mustRaw(t, dsn)
+		mustRun(t, raw, `INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at) VALUES ('other', 'other', '', '', '{}', '', 'active', 0, 0)`)
+		for id, organisation := range map[string]string{"w1": store.DefaultOrganisation, "w2": store.DefaultOrganisation, "w3": "other"} {
+			mustRun(t, raw, `INSERT INTO workspaces (id, organisation_id, slug, name, icon, description, defaults, settings, security_settings, usage_limits, rate_limits, is_default, status, created_by, created_at, updated_at)
+				VALUES ('`+id+`', '`+organisation+`', '`+id+`', '', '', '', '{}', '{}', '{}', '[]', '[]', FALSE, 'active', '', 0, 0)`)
+		}
+		mustRun(t, raw, `INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at) VALUES ('u', 'u', '', '', '', 'active', 0, 0)`)
+		mustRun(t, raw, `INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ('`+store.DefaultOrganisation+`', 'u', 'member', 0, 0)`)
+		mustRun(t, raw, `INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at) VALUES ('w1', 'u', 'manager', 0, 0), ('w3', 'u', 'admin', 0, 0)`)
+		for _, tt := range []struct {
+			organisation, user string
+			want               store.Membership
+		}{
+			{store.DefaultOrganisation, "u", store.Membership{Role: "member", Workspaces: map[string]string{"w1": "manager"}}},
+			{"other", "u", store.Membership{Workspaces: map[string]string{"w3": "admin"}}},
+			{store.DefaultOrganisation, "nobody", store.Membership{Workspaces: map[string]string{}}},
+		} {
+			got, err := db.Membership(t.Context(), tt.organisation, tt.user)
+			if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+				t.Errorf("Membership(%s, %s): %v\n%s", tt.organisation, tt.user, err, diff)
+			}
+		}
+	})
+}
+
+func TestKeysOfAPersonThatCountStillAreCounted(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+		for i, change := range []func(*store.Key){
+			func(*store.Key) {},
+			func(k *store.Key) { k.Status, k.ExpiresAt = store.KeyExhausted, now.Add(time.Second) },
+			func(k *store.Key) { k.ExpiresAt = now },
+			func(k *store.Key) { k.Status = store.KeyExpired },
+			func(k *store.Key) { k.Status = store.KeyRevoked },
+			func(k *store.Key) { k.UserID = "you" },
+			func(k *store.Key) { k.Workspace = "other" },
+		} {
+			k := sampleKey(fmt.Sprint(i))
+			k.Type, k.UserID, k.Workspace = access.WorkspaceUser, "me", "w"
+			change(&k)
+			mustCreate(t, db, k)
+		}
+		if n, err := db.UserKeys(t.Context(), "w", "me", now); n != 2 || err != nil {
+			t.Errorf("UserKeys() = %d, %v; want 2", n, err)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -339,6 +340,30 @@ func TestAnAuditRowNamesTheKeyAndHoldsNoSecret(t *testing.T) {
 	for _, row := range rows {
 		if !strings.HasPrefix(row, "api_key create "+k.ID+" "+store.DefaultWorkspace+" 200") || strings.Contains(row, k.Key) || strings.Contains(row, next.Key) {
 			t.Errorf("audit row %s", row)
+		}
+	}
+}
+
+func TestUpdatesAtTheSameTimeLoseNothingOfEachOther(t *testing.T) {
+	c := routetest.New(t, keys.Add).Root()
+	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"]}`)
+	bodies := []string{
+		`{"name":"new"}`, `{"description":"new"}`, `{"scopes":["logs.view"]}`, `{"usage_limits":{"credit_limit":7}}`, `{"rate_limits":[{"type":"tokens","unit":"rpd","value":3}]}`,
+		`{"alert_emails":["a@example.com"]}`, `{"expires_at":"2027-01-01T00:00:00Z"}`, `{"defaults":{"metadata":{"new":"new"}}}`, `{"rotation_policy":{"rotation_period_days":9}}`,
+	}
+	var g sync.WaitGroup
+	for _, body := range bodies {
+		g.Go(func() {
+			if a := c.Call("PUT", "/api-keys/"+k.ID, body); a.Status != http.StatusOK {
+				t.Errorf("%s: %d %s", body, a.Status, a.Body)
+			}
+		})
+	}
+	g.Wait()
+	got := c.Call("GET", "/api-keys/"+k.ID, "").Body
+	for _, want := range []string{`"name":"new"`, `"description":"new"`, `["logs.view"]`, `"credit_limit":7`, `"rpd"`, `a@example.com`, `"2027-01-01`, `"new":"new"`, `"rotation_period_days":9`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %s in %s", want, got)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ type Bench struct {
 	t       testing.TB
 	path    string // of the database's file
 	callers map[string]*access.Identity
-	changes int
+	changes atomic.Int64
 }
 
 // New returns a bench with the routes that add adds.
@@ -51,7 +52,7 @@ func New(t testing.TB, add ...func(*route.API)) *Bench {
 	b := &Bench{DB: db, t: t, path: path, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
 	b.API = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
-		Authenticate: b.authenticate, Changed: func() { b.changes++ }, Now: func() time.Time { return b.Clock },
+		Authenticate: b.authenticate, Changed: func() { b.changes.Add(1) }, Now: func() time.Time { return b.Clock },
 		Secrets: newSealer(t),
 	})
 	for _, f := range add {
@@ -131,7 +132,7 @@ func (b *Bench) Query(text string) []string {
 }
 
 // Changes returns how many changes were told to the gateway so far.
-func (b *Bench) Changes() int { return b.changes }
+func (b *Bench) Changes() int { return int(b.changes.Load()) }
 
 // Caller is somebody who calls routes.
 type Caller struct {
