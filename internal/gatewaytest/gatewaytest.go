@@ -58,6 +58,8 @@ type Options struct {
 	MasterKey string
 	// Data is the data folder. Empty makes a temporary one.
 	Data string
+	// Database is the control plane's. Empty is a file in the data folder.
+	Database string
 }
 
 // Gateway is a running gateway.
@@ -101,6 +103,7 @@ func New(t testing.TB, o Options) *Gateway {
 		Logger:        slog.New(slog.NewTextHandler(g.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Version:       "test",
 		MasterKey:     secret.New(o.MasterKey),
+		Database:      secret.New(o.Database),
 		Managed: append([]snapshot.Managed{{
 			Slug:     "simulator",
 			Provider: "openai-compatible",

@@ -16,9 +16,10 @@ const poll = 500 * time.Millisecond
 // patience is how long the database may take to answer before it counts as away.
 const patience = 5 * time.Second
 
-// published is how long the maker of a change waits for it to count on this
-// node, so that what was made can be used with the next request.
-const published = 200 * time.Millisecond
+// published is how long the maker of a change waits at most for it to count on
+// this node, so that what was made can be used with the next request. It takes
+// milliseconds, but for very large installations.
+const published = time.Second
 
 // follower hands the goroutine that follows the store what it is to look at.
 // The zero value is not ready: see newFollower.
@@ -107,12 +108,13 @@ func (s *Server) follow(ctx context.Context) {
 		case <-s.follower.signal:
 		case <-tick.C:
 		}
-		began := time.Now()
+		began, before := time.Now(), s.holder.Load()
 		waiting := s.follower.take()
 		s.catchUp(ctx)
 		release(waiting)
-		// A burst of changes takes no more than half of the time.
-		pause(ctx, min(time.Since(began), published))
+		if s.holder.Load() != before { // a burst of changes takes no more than half of the time
+			pause(ctx, min(time.Since(began), 100*time.Millisecond))
+		}
 	}
 }
 

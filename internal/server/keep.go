@@ -121,27 +121,3 @@ func readCopy(path string, box *secret.Box, database string) (*store.Published, 
 	}
 	return &k.State, nil
 }
-
-// readStored reads the state of the store at the start: from the database, or
-// from the copy while that is away.
-func (s *Server) readStored(ctx context.Context) (*store.Published, error) {
-	reach, cancel := context.WithTimeout(ctx, migrating)
-	defer cancel()
-	_, err := s.store.Migrate(reach)
-	if err == nil {
-		return s.store.Published(ctx, nil)
-	}
-	if !unavailable(err) || !s.store.Remote() {
-		return nil, err
-	}
-	if s.box == nil {
-		return nil, fmt.Errorf("%w; with a master key the gateway keeps a copy of its state and starts without it", err)
-	}
-	stored, why := readCopy(filepath.Join(s.Data, copyName), s.box, s.store.Name())
-	if why != nil {
-		return nil, fmt.Errorf("%w; %w", err, why)
-	}
-	s.away.Store(true)
-	s.Logger.Warn("the database can't be reached; requests are served from the copy of its last state, and nothing can be changed", "err", err.Error(), "revision", stored.Revision)
-	return stored, nil
-}

@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -227,42 +226,6 @@ func CheckSettings(file string, master secret.String) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
-}
-
-// openBox makes what opens sealed credentials, where there is a master key.
-func (s *Server) openBox() (err error) {
-	if !s.MasterKey.Empty() {
-		s.box, err = secret.NewBox(s.MasterKey)
-	}
-	return err
-}
-
-// openData opens the databases and reads what is stored.
-func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *store.Published, err error) {
-	if err := os.MkdirAll(s.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("the data folder can't be made: %w", err)
-	}
-	if s.store, err = store.Connect(ctx, DatabaseAddress(s.Data, s.Database), s.DatabaseOptions); err != nil {
-		return nil, err
-	}
-	if stored, err = s.readStored(ctx); err != nil {
-		return nil, err
-	}
-	s.logs, err = logstore.Open(ctx, logstore.Options{
-		Path:   filepath.Join(s.Data, "logs.db"),
-		Queue:  set.Log.Queue,
-		Logger: s.Logger,
-	})
-	return stored, err
-}
-
-// DatabaseAddress returns the address of the control plane's database: the
-// given one, or else that of the file in the data folder.
-func DatabaseAddress(data string, given secret.String) string {
-	if given.Empty() {
-		return "file:" + filepath.Join(data, "modelgate.db")
-	}
-	return given.Reveal()
 }
 
 func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,13 +83,15 @@ func newDatabase(t testing.TB, dsn string) string {
 		t.Fatal("TEST_POSTGRES is no postgres:// address")
 	}
 	name := "modelgate_test_" + rand.Text()
-	mustExec(t, dsn, `CREATE DATABASE "`+name+`"`)
-	t.Cleanup(func() { mustExec(t, dsn, `DROP DATABASE IF EXISTS "`+name+`" WITH (FORCE)`) })
+	Exec(t, dsn, `CREATE DATABASE "`+name+`"`)
+	t.Cleanup(func() { Exec(t, dsn, `DROP DATABASE IF EXISTS "`+name+`" WITH (FORCE)`) })
 	u.Path = "/" + name
 	return u.String()
 }
 
-func mustExec(t testing.TB, dsn, text string) {
+// Exec runs a statement on the PostgreSQL database at dsn. CURRENT in ALTER
+// DATABASE CURRENT stands for that database.
+func Exec(t testing.TB, dsn, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -97,6 +100,9 @@ func mustExec(t testing.TB, dsn, text string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	if u, err := url.Parse(dsn); err == nil {
+		text = strings.Replace(text, "ALTER DATABASE CURRENT", `ALTER DATABASE "`+strings.TrimPrefix(u.Path, "/")+`"`, 1)
+	}
 	if _, err := db.ExecContext(ctx, text); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}

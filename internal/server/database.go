@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"modelgate/internal/logstore"
+	"modelgate/internal/secret"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+// openBox makes what opens sealed credentials, where there is a master key.
+func (s *Server) openBox() (err error) {
+	if !s.MasterKey.Empty() {
+		s.box, err = secret.NewBox(s.MasterKey)
+	}
+	return err
+}
+
+// openData opens the databases and reads what is stored.
+func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *store.Published, err error) {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("the data folder can't be made: %w", err)
+	}
+	if s.store, err = store.Connect(ctx, DatabaseAddress(s.Data, s.Database), s.DatabaseOptions); err != nil {
+		return nil, err
+	}
+	if stored, err = s.readStored(ctx); err != nil {
+		return nil, err
+	}
+	s.logs, err = logstore.Open(ctx, logstore.Options{
+		Path:   filepath.Join(s.Data, "logs.db"),
+		Queue:  set.Log.Queue,
+		Logger: s.Logger,
+	})
+	return stored, err
+}
+
+// DatabaseAddress returns the address of the control plane's database: the
+// given one, or else that of the file in the data folder.
+func DatabaseAddress(data string, given secret.String) string {
+	if given.Empty() {
+		return "file:" + filepath.Join(data, "modelgate.db")
+	}
+	return given.Reveal()
+}
+
+// readStored reads the state of the store at the start: from the database, or
+// from the copy while that is away.
+func (s *Server) readStored(ctx context.Context) (*store.Published, error) {
+	reach, cancel := context.WithTimeout(ctx, migrating)
+	defer cancel()
+	_, err := s.store.Migrate(reach)
+	if err == nil {
+		return s.store.Published(ctx, nil)
+	}
+	if !unavailable(err) || !s.store.Remote() {
+		return nil, err
+	}
+	if s.box == nil {
+		return nil, fmt.Errorf("%w; with a master key the gateway keeps a copy of its state and starts without it", err)
+	}
+	stored, why := readCopy(filepath.Join(s.Data, copyName), s.box, s.store.Name())
+	if why != nil {
+		return nil, fmt.Errorf("%w; %w", err, why)
+	}
+	s.away.Store(true)
+	s.Logger.Warn("the database can't be reached; requests are served from the copy of its last state, and nothing can be changed", "err", err.Error(), "revision", stored.Revision)
+	return stored, nil
+}
