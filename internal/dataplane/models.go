@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -154,19 +155,32 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]listed, er
 	if res.StatusCode != http.StatusOK {
 		return nil, apierr.New(apierr.UpstreamFailed, "%s answered %d", t.ID, res.StatusCode)
 	}
+	return readModels(io.LimitReader(res.Body, maxModels))
+}
+
+// readModels reads a provider's list: that of the chat dialect, or Google's,
+// whose names are paths.
+// https://ai.google.dev/api/models#method:-models.list
+func readModels(r io.Reader) ([]listed, error) {
 	var body struct {
 		Data []struct {
 			ID      string          `json:"id"`
 			Created json.RawMessage `json:"created"` // not a number everywhere
 		} `json:"data"`
+		Models []struct {
+			Name string `json:"name"`
+		} `json:"models"`
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxModels)).Decode(&body); err != nil {
+	if err := json.NewDecoder(r).Decode(&body); err != nil {
 		return nil, err
 	}
-	list := make([]listed, len(body.Data))
-	for i, m := range body.Data {
-		list[i].id = m.ID
-		list[i].created, _ = strconv.ParseInt(string(m.Created), 10, 64)
+	list := make([]listed, 0, len(body.Data)+len(body.Models))
+	for _, m := range body.Data {
+		created, _ := strconv.ParseInt(string(m.Created), 10, 64)
+		list = append(list, listed{id: m.ID, created: created})
+	}
+	for _, m := range body.Models {
+		list = append(list, listed{id: strings.TrimPrefix(m.Name, "models/")})
 	}
 	return list, nil
 }
