@@ -1,11 +1,142 @@
-// Package members is the control plane's family of an organisation's people, their roles and invites.
+// Package members is the control plane's family of an organisation's people,
+// their roles and invites.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that the owner stays, that who is taken out can do nothing more,
+// and that the secret of an invite's link is shown to who made it and kept as a
+// hash. Accepting an invite is left to sessions, roles in a workspace to
+// workspaces.
 package members
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "People"
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	add := func(method, path, name, summary, verb string) route.Route {
+		r := route.Route{Method: method, Path: "/admin/users" + path, Name: name, Tag: tag,
+			Summary: summary, Scopes: []access.Scope{access.Scope("organisation_users." + verb)}}
+		if method != http.MethodGet {
+			r.Resource = "user"
+		}
+		return r
+	}
+	route.Add(a, add(http.MethodGet, "", "list-users", "List the people of the organisation", "list"), list)
+	route.Add(a, add(http.MethodPost, "/invites", "create-invite", "Invite somebody; the link is shown this once", "create"), invite)
+	route.Add(a, add(http.MethodGet, "/invites", "list-invites", "List invites", "list"), listInvites)
+	route.Add(a, add(http.MethodGet, "/invites/{invite}", "get-invite", "Read an invite", "read"), getInvite)
+	route.Add(a, add(http.MethodDelete, "/invites/{invite}", "cancel-invite", "Cancel an invite", "delete"), cancelInvite)
+	route.Add(a, add(http.MethodPost, "/invites/{invite}/resend", "resend-invite", "Make another link for an invite", "create"), resendInvite)
+	route.Add(a, add(http.MethodGet, "/{user}", "get-user", "Read a person", "read"), get)
+	route.Add(a, add(http.MethodPut, "/{user}", "update-user", "Give a person another role", "update"), update)
+	route.Add(a, add(http.MethodDelete, "/{user}", "remove-user", "Take a person out of the organisation", "delete"), remove)
+}
+
+type item struct {
+	Object     string     `json:"object"`
+	ID         string     `json:"id"`
+	FirstName  string     `json:"first_name"`
+	LastName   string     `json:"last_name"`
+	Role       string     `json:"role"`
+	Email      string     `json:"email"`
+	CreatedAt  route.Time `json:"created_at"`
+	UpdatedAt  route.Time `json:"last_updated_at"`
+	Workspaces []string   `json:"workspace_ids"`
+}
+
+func shown(ctx context.Context, c *route.Caller, u store.User) (item, error) {
+	m, err := c.DB().Membership(ctx, c.Organisation, u.ID)
+	out := item{"user", u.ID, u.FirstName, u.LastName, u.Role, u.Email, route.Time(u.CreatedAt), route.Time(u.UpdatedAt), []string{}}
+	for id := range m.Workspaces {
+		out.Workspaces = append(out.Workspaces, id)
+	}
+	return out, err
+}
+
+type listInput struct {
+	Page  int    `query:"currentPage" minimum:"0" maximum:"1000000"`
+	Size  int    `query:"pageSize" minimum:"1" maximum:"1000" default:"100"`
+	Role  string `query:"role" enum:"owner,admin,member"`
+	Email string `query:"email" maxLength:"320"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item], error) {
+	found, total, err := c.DB().Users(ctx, c.Organisation, in.Role, strings.ToLower(in.Email), store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, u := range found {
+		one, err := shown(ctx, c, u)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, one)
+	}
+	return route.ListOf(items, total), nil
+}
+
+type oneInput struct {
+	User string `path:"user" maxLength:"255"`
+}
+
+func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
+	u, err := find(ctx, c, in.User)
+	if err != nil {
+		return nil, err
+	}
+	out, err := shown(ctx, c, u)
+	return &out, err
+}
+
+func find(ctx context.Context, c *route.Caller, id string) (store.User, error) {
+	u, err := c.DB().User(ctx, c.Organisation, id)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return u, apierr.New(apierr.NotFound, "there is no user %.60q", id).WithParam("user")
+	}
+	c.About("", u.ID)
+	return u, err
+}
+
+type updateInput struct {
+	User string `path:"user" maxLength:"255"`
+	Body struct {
+		Role string `json:"role" enum:"admin,member"`
+	}
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+	u, err := find(ctx, c, in.User)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Role == "owner":
+		return nil, route.Invalid("role", "of the owner can't be changed")
+	case u.Role == in.Body.Role:
+		return nil, route.Invalid("role", "is %s already", u.Role)
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.SetUserRole(ctx, c.Organisation, u.ID, in.Body.Role, c.Now) })
+	return &route.Empty{}, err
+}
+
+func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
+	u, err := find(ctx, c, in.User)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Role == "owner":
+		return nil, apierr.New(apierr.Invalid, "the owner can't be taken out of the organisation").WithParam("user")
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.RemoveUser(ctx, c.Organisation, u.ID, c.Now) })
+	return &route.Empty{}, err
+}

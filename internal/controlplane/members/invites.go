@@ -1,0 +1,227 @@
+package members
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/mail"
+	"strings"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// inviteLife is how long an invite counts.
+const inviteLife = 48 * time.Hour
+
+// linkPath is where an invite is accepted, below the gateway's own address.
+const linkPath = "/accept-invite?token="
+
+// Place is a workspace that an invited person will be in, and their role there.
+type Place struct {
+	ID   string `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug"`
+	Role string `json:"role" enum:"admin,manager,member"`
+}
+
+// KeyDetails asks for a key that is made when the invite is accepted.
+type KeyDetails struct {
+	Scopes []string `json:"scopes" minItems:"1" maxItems:"200"`
+}
+
+type inviteInput struct {
+	Body struct {
+		Email      string      `json:"email" minLength:"3" maxLength:"320"`
+		Role       string      `json:"role" enum:"admin,member"`
+		Workspaces []Place     `json:"workspaces" maxItems:"1000"`
+		Key        *KeyDetails `json:"workspace_api_key_details,omitempty"`
+	}
+}
+
+type invited struct {
+	ID   string `json:"id"`
+	Link string `json:"invite_link" doc:"Below the gateway's address; shown this once"`
+}
+
+func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, error) {
+	b := &in.Body
+	address, err := email(b.Email)
+	if err != nil {
+		return nil, err
+	}
+	i := store.Invite{ID: c.NewID(), Organisation: c.Organisation, Email: address, Role: b.Role, Status: store.InvitePending, InvitedBy: c.Actor(), CreatedAt: c.Now}
+	if i.Workspaces, err = places(ctx, c, b.Workspaces); err != nil {
+		return nil, err
+	}
+	if i.KeyDetails, err = keyDetails(b.Key); err != nil {
+		return nil, err
+	}
+	token := renew(&i, c.Now)
+	c.About("", i.ID)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		if _, err := tx.User(ctx, c.Organisation, address); err == nil {
+			return apierr.New(apierr.Conflict, "%s belongs to the organisation already", address).WithParam("email")
+		}
+		return tx.CreateInvite(ctx, i)
+	})
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict && e.Param == "" {
+		err = apierr.New(apierr.Conflict, "an invite of %s is pending; cancel it or send it again", address).WithParam("email")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &invited{i.ID, linkPath + token.Reveal()}, nil
+}
+
+// renew gives an invite another link and another end.
+func renew(i *store.Invite, now time.Time) secret.String {
+	token := access.NewKey()
+	i.TokenHash, i.ExpiresAt = access.HashKey(token.Reveal()).String(), now.Add(inviteLife)
+	return token
+}
+
+// email returns an address in the form it is stored in.
+func email(text string) (string, error) {
+	a, err := mail.ParseAddress(text)
+	if err != nil || a.Name != "" || a.Address != text {
+		return "", route.Invalid("email", "must be an e-mail address")
+	}
+	return strings.ToLower(a.Address), nil
+}
+
+// places returns the workspaces of an invite by their ids.
+func places(ctx context.Context, c *route.Caller, list []Place) (json.RawMessage, error) {
+	out := make([]Place, len(list))
+	for i, p := range list {
+		w, err := c.DB().Workspace(ctx, c.Organisation, p.ID)
+		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
+			return nil, route.Missing("workspaces", "workspace", p.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[i] = Place{w.ID, p.Role}
+	}
+	return json.Marshal(out)
+}
+
+func keyDetails(k *KeyDetails) (json.RawMessage, error) {
+	if k == nil {
+		return json.RawMessage("null"), nil
+	}
+	for _, text := range k.Scopes {
+		scope, err := access.ParseScope(text)
+		if err == nil && scope == access.ScopeAll {
+			err = errors.New("the scope * is for the installation's own keys")
+		}
+		if err == nil {
+			err = scope.Suits(access.WorkspaceUser)
+		}
+		if err != nil {
+			return nil, route.Invalid("workspace_api_key_details.scopes", "%v", err)
+		}
+	}
+	return json.Marshal(k)
+}
+
+type inviteItem struct {
+	Object     string     `json:"object"`
+	ID         string     `json:"id"`
+	Email      string     `json:"email"`
+	Role       string     `json:"role"`
+	Workspaces route.JSON `json:"workspaces"`
+	CreatedAt  route.Time `json:"created_at"`
+	ExpiresAt  route.Time `json:"expires_at"`
+	AcceptedAt route.Time `json:"accepted_at"`
+	Status     string     `json:"status"`
+	InvitedBy  string     `json:"invited_by"`
+}
+
+func inviteShown(i store.Invite, now time.Time) inviteItem {
+	return inviteItem{
+		"invite", i.ID, i.Email, i.Role, route.JSON(i.Workspaces), route.Time(i.CreatedAt), route.Time(i.ExpiresAt),
+		route.Time(i.AcceptedAt), i.StatusAt(now), i.InvitedBy,
+	}
+}
+
+type invitesInput struct {
+	Page   int    `query:"currentPage" minimum:"0" maximum:"1000000"`
+	Size   int    `query:"pageSize" minimum:"1" maximum:"1000" default:"100"`
+	Role   string `query:"role" enum:"admin,member"`
+	Email  string `query:"email" maxLength:"320"`
+	Status string `query:"status" enum:"pending,cancelled,accepted,expired"`
+}
+
+func listInvites(ctx context.Context, c *route.Caller, in *invitesInput) (*route.List[inviteItem], error) {
+	q := store.InviteQuery{Organisation: c.Organisation, Role: in.Role, Email: strings.ToLower(in.Email), Status: in.Status, Now: c.Now}
+	found, total, err := c.DB().Invites(ctx, q, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var items []inviteItem
+	for _, i := range found {
+		items = append(items, inviteShown(i, c.Now))
+	}
+	return route.ListOf(items, total), nil
+}
+
+type inviteRef struct {
+	Invite string `path:"invite" maxLength:"255"`
+}
+
+func getInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*inviteItem, error) {
+	i, err := findInvite(ctx, c, in.Invite)
+	if err != nil {
+		return nil, err
+	}
+	out := inviteShown(i, c.Now)
+	return &out, nil
+}
+
+func findInvite(ctx context.Context, c *route.Caller, id string) (store.Invite, error) {
+	i, err := c.DB().Invite(ctx, c.Organisation, id)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+		return i, apierr.New(apierr.NotFound, "there is no invite %.60q", id).WithParam("invite")
+	}
+	c.About("", i.ID)
+	return i, err
+}
+
+// open returns an invite that was neither accepted nor cancelled.
+func open(ctx context.Context, c *route.Caller, id string) (store.Invite, error) {
+	i, err := findInvite(ctx, c, id)
+	if err == nil && (i.Status == store.InviteAccepted || i.Status == store.InviteCancelled) {
+		err = apierr.New(apierr.Conflict, "the invite is %s already", i.Status)
+	}
+	return i, err
+}
+
+func cancelInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*route.Empty, error) {
+	i, err := open(ctx, c, in.Invite)
+	if err != nil {
+		return nil, err
+	}
+	i.Status = store.InviteCancelled
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateInvite(ctx, i) })
+	return &route.Empty{}, err
+}
+
+type resent struct {
+	Link string `json:"inviteLink" doc:"Below the gateway's address; the one before counts no more"`
+}
+
+func resendInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*resent, error) {
+	i, err := open(ctx, c, in.Invite)
+	if err != nil {
+		return nil, err
+	}
+	i.Status = store.InvitePending
+	token := renew(&i, c.Now)
+	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateInvite(ctx, i) }); err != nil {
+		return nil, err
+	}
+	return &resent{linkPath + token.Reveal()}, nil
+}
