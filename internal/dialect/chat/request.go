@@ -204,6 +204,7 @@ func (e *requestWriter) parameters(same bool) {
 		e.extra(e.r.Extra)
 		return
 	}
+	e.fates.DropContent(own, dialect.Lost{Cites: true})
 	if !e.m.vendor {
 		e.fates.DropExtra()
 		return

@@ -21,9 +21,6 @@ func (e *encoder) messages() error {
 		if err != nil {
 			return err
 		}
-		if m.Name != "" {
-			e.fates.DropNamed("messages.name")
-		}
 	}
 	e.Close(']')
 	return nil

@@ -208,6 +208,7 @@ func (e *encoder) extras() {
 		e.listDocuments(nil)
 	}
 	e.fates.DropExtra(supersets...)
+	e.fates.DropContent(name, dialect.Lost{Names: true})
 }
 
 // joinDocuments writes the client's list with the documents of messages. It is

@@ -130,4 +130,7 @@ func (e *requestEncoder) dropRest() {
 		drop(m != "text", llm.FieldModalities)
 	}
 	e.fates.DropExtra(e.carried...)
+	if !e.own {
+		e.fates.DropContent(name, dialect.Lost{Names: true, Details: true, Taken: []string{"guardContent", "guard_content"}})
+	}
 }

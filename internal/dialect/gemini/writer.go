@@ -93,6 +93,9 @@ func (w *writer) others() {
 	for _, m := range r.Extra {
 		w.extra(m)
 	}
+	if !w.own {
+		w.fates.DropContent(own, dialect.Lost{Names: true, Cites: true})
+	}
 	w.dropped(llm.FieldLogitBias, r.LogitBias != nil)
 	w.dropped(llm.FieldUser, r.User != "")
 	w.dropped(llm.FieldVerbosity, r.Verbosity != "")

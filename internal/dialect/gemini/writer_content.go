@@ -142,9 +142,6 @@ func (w *writer) message(t *turn, m *llm.Message) {
 	if w.own {
 		t.extra = append(t.extra, m.Extra...)
 	}
-	if m.Name != "" {
-		w.fates.DropNamed("name")
-	}
 	for _, p := range m.Parts {
 		w.part(t, p)
 	}

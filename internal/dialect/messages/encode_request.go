@@ -248,6 +248,7 @@ func (e *requestEncoder) extras() {
 	}
 	if !e.own {
 		e.fates.DropExtra(carried...)
+		e.fates.DropContent(own, dialect.Lost{Names: true, Details: true})
 	}
 	e.betas = merge(e.betas, betasIn(valueOf(e.r.Parameter("anthropic_beta"))))
 	if len(e.betas) > 0 {

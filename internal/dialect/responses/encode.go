@@ -255,4 +255,5 @@ func (s *sender) writeExtra() {
 		s.b.Bool(false)
 	}
 	s.fates.DropExtra(carried...)
+	s.fates.DropContent(own, dialect.Lost{Names: true, Cites: true})
 }
