@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/keys"
@@ -238,6 +239,9 @@ func TestNobodyGivesWhatTheyDoNotHave(t *testing.T) {
 		t.Errorf("a key of a lent key may use %v, %v", row.Providers, err)
 	}
 	lent.Must("POST", "/api-keys/"+child.ID+"/rotate", "", nil)
+	b.Exec(`UPDATE gateway_keys SET providers = '["groq"]' WHERE id = $1`, child.ID)
+	b.Clock = b.Clock.Add(time.Hour) // past the transition
+	refused(t, "rotating a key that may use others", lent.Call("POST", "/api-keys/"+child.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
 	refused(t, "rotating a key that may use more", lent.Call("POST", "/api-keys/"+k.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
 }
 
