@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -33,10 +32,6 @@ func keys(ctx context.Context, p *program, args []string) error {
 	return usage("there is no %q; create, list and revoke are offered", args[0])
 }
 
-func openStore(ctx context.Context, data string) (*store.DB, error) {
-	return store.Open(ctx, "file:"+filepath.Join(data, "modelgate.db"), store.Options{})
-}
-
 // createdKey is what keys create --json prints.
 type createdKey struct {
 	ID        string         `json:"id"`
@@ -49,7 +44,7 @@ type createdKey struct {
 
 func createKey(ctx context.Context, p *program, args []string) error {
 	f := p.flags("keys create", "", "Creates a gateway key and prints it this once. A running gateway takes it within a second.")
-	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")
+	d := newDatabaseFlags(f)
 	name := f.String("name", "", "`name` of the key, for people")
 	scopes := f.String("scopes", "", "comma `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
 	providers := f.String("providers", "", "comma `list` of provider ids and slugs the key may use; empty allows all")
@@ -61,10 +56,10 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	if *name == "" || *expires < 0 {
 		return usage("--name is needed, and --expires must not be negative")
 	}
-	if err := os.MkdirAll(*data, 0o700); err != nil { // keys may be made before the first start
+	if err := os.MkdirAll(*d.data, 0o700); err != nil { // keys may be made before the first start
 		return fmt.Errorf("the data folder can't be made: %w", err)
 	}
-	db, err := openStore(ctx, *data)
+	db, err := d.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,11 +101,11 @@ func words(list string) []string {
 
 func listKeys(ctx context.Context, p *program, args []string) error {
 	f := p.flags("keys list", "", "Lists the gateway keys without their secrets.")
-	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")
+	d := newDatabaseFlags(f)
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
-	db, err := openStore(ctx, *data)
+	db, err := d.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,11 +128,11 @@ func listKeys(ctx context.Context, p *program, args []string) error {
 
 func revokeKey(ctx context.Context, p *program, args []string) error {
 	f := p.flags("keys revoke", "ID", "Revokes a gateway key. A running gateway refuses it within a second.")
-	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")
+	d := newDatabaseFlags(f)
 	if err := f.parse(args, 1); err != nil {
 		return err
 	}
-	db, err := openStore(ctx, *data)
+	db, err := d.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ var commands = []command{
 	{"check", "check a settings file (modelgate.yaml), or a config object (.json) and its cases", check},
 	{"explain", "print where a request would go, or went, and why", explain},
 	{"keys", "create, list and revoke gateway keys", keys},
+	{"migrate", "bring the tables of the database up to date", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},
 	{"simulate", "run the simulator: a provider that needs no account", simulate},

@@ -36,6 +36,7 @@ func newServeFlags(f *flags, data string) serveFlags {
 func serve(ctx context.Context, p *program, args []string) error {
 	f := p.flags("serve", "", "Runs the gateway.\n\nMODELGATE_BOOTSTRAP_KEY in the environment is a gateway key with every scope,\naccepted from the first start.")
 	sf := newServeFlags(f, "data")
+	d := databaseFlags{data: sf.data}.elsewhere(f)
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
@@ -43,6 +44,8 @@ func serve(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.Database = secret.New(*d.url)
+	_, o.DatabaseOptions = d.address()
 	return p.run(ctx, o, func(s *server.Server) { p.greet(s) })
 }
 

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"modelgate/internal/secret"
+	"modelgate/internal/server"
+	"modelgate/internal/store"
+)
+
+// databaseFlags are the flags of commands that use the control plane's
+// database.
+type databaseFlags struct {
+	data               *string
+	url                *string
+	ssl, ca, cert, key *string
+}
+
+func newDatabaseFlags(f *flags) databaseFlags {
+	return databaseFlags{data: f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")}.elsewhere(f)
+}
+
+// elsewhere adds the flags for a database that is not in the data folder.
+func (d databaseFlags) elsewhere(f *flags) databaseFlags {
+	d.url = f.text("database-url", "DATABASE_URL", "", "`address` of the control plane's database, as postgres://user:password@host:5432/name; empty is a file in the data folder")
+	d.ssl = f.text("db-ssl", "DB_SSL", "", "`mode` of encryption: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY or CLOUD_A_BUNDLE; empty is PREFERRED, or what sslmode in the address says")
+	d.ca = f.text("db-ssl-ca", "DB_SSL_CA", "", "`file` or PEM text with the authorities that sign the server's certificate")
+	d.cert = f.text("db-ssl-cert", "DB_SSL_CERT", "", "`file` or PEM text with the client's own certificate")
+	d.key = f.text("db-ssl-key", "DB_SSL_KEY", "", "`file` or PEM text with the key of the client's certificate")
+	return d
+}
+
+// address returns where the database is and how it is reached.
+func (d databaseFlags) address() (string, store.Options) {
+	return server.DatabaseAddress(*d.data, secret.New(*d.url)), store.Options{SSL: *d.ssl, CA: *d.ca, Cert: *d.cert, Key: *d.key}
+}
+
+// open opens the database and brings its tables up to date.
+func (d databaseFlags) open(ctx context.Context) (*store.DB, error) {
+	dsn, o := d.address()
+	return store.Open(ctx, dsn, o)
+}
+
+func migrate(ctx context.Context, p *program, args []string) error {
+	f := p.flags("migrate", "", "Brings the tables of the control plane's database up to date, as every start does, and says what it did.\nSeveral processes may do so at the same time.")
+	d := newDatabaseFlags(f)
+	dry := f.Bool("dry-run", false, "change nothing and list what is missing")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	dsn, o := d.address()
+	if path, ok := strings.CutPrefix(dsn, "file:"); *dry && ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no database %s yet; without --dry-run it is made", path)
+		}
+	}
+	if err := os.MkdirAll(*d.data, 0o700); err != nil {
+		return fmt.Errorf("the data folder can't be made: %w", err)
+	}
+	db, err := store.Connect(ctx, dsn, o)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	work, done := db.Migrate, "applied"
+	if *dry {
+		work, done = db.Missing, "missing"
+	}
+	names, err := work(ctx)
+	for _, name := range names {
+		fmt.Fprintln(p.out, done, name)
+	}
+	if err == nil && len(names) == 0 {
+		fmt.Fprintf(p.out, "database %s is up to date\n", db.Name())
+	}
+	return err
+}
