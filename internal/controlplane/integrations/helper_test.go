@@ -3,6 +3,8 @@ package integrations_test
 import (
 	"context"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 
 	"modelgate/internal/access"
@@ -65,4 +67,22 @@ func welcoming(a *route.API) {
 				return credentials.Welcome(ctx, tx, c, store.Workspace{ID: in.Workspace, Organisation: c.Organisation})
 			})
 		})
+}
+
+// files returns the bytes of the database.
+func files(t *testing.T, b *routetest.Bench) string {
+	t.Helper()
+	var all strings.Builder
+	path := b.Query(`SELECT file FROM pragma_database_list WHERE name = 'main'`)[0]
+	for _, end := range []string{"", "-wal"} {
+		bytes, err := os.ReadFile(path + end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(bytes)
+	}
+	if !strings.Contains(all.String(), "sealed:v1:") {
+		t.Fatal("the files are not those that hold the rows")
+	}
+	return all.String()
 }

@@ -11,6 +11,7 @@ package providers
 import (
 	"context"
 	"net/http"
+	"regexp"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -210,6 +211,9 @@ func find(ctx context.Context, c *route.Caller, in Named) (store.Provider, error
 	return row, err
 }
 
+// uuid is what ids look like.
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
 // lookup finds an id wherever the caller sees, a slug in one workspace.
 func lookup(ctx context.Context, c *route.Caller, in Named) (store.Provider, error) {
 	limit, err := c.Sees(ctx, in.Workspace)
@@ -217,7 +221,7 @@ func lookup(ctx context.Context, c *route.Caller, in Named) (store.Provider, err
 		return store.Provider{}, err
 	}
 	row, err := c.DB().Provider(ctx, c.Organisation, limit, in.Provider)
-	if limit != "" || !credentials.Absent(err) {
+	if limit != "" || !credentials.Absent(err) || c.Workspace == "" && uuid.MatchString(in.Provider) {
 		return row, err
 	}
 	w, err := c.InWorkspace(ctx, in.Workspace)
