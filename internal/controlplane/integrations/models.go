@@ -55,11 +55,11 @@ func (f *family) models(ctx context.Context, c *route.Caller, in *Named) (*model
 
 type modelInput struct {
 	Slug           string                  `json:"slug" minLength:"1" maxLength:"255"`
-	Name           route.Maybe[string]     `json:"name,omitempty"`
+	Name           route.Maybe[string]     `json:"name,omitempty" maxLength:"255"`
 	Enabled        bool                    `json:"enabled"`
 	IsCustom       route.Maybe[bool]       `json:"is_custom,omitempty"`
 	IsFinetune     route.Maybe[bool]       `json:"is_finetune,omitempty"`
-	BaseModel      route.Maybe[string]     `json:"base_model_slug,omitempty"`
+	BaseModel      route.Maybe[string]     `json:"base_model_slug,omitempty" maxLength:"255"`
 	Pricing        route.Maybe[route.JSON] `json:"pricing_config,omitempty"`
 	Configurations route.Maybe[route.JSON] `json:"configurations,omitempty" doc:"custom_host and custom_headers of this model"`
 }

@@ -118,9 +118,9 @@ type updateInput struct {
 	Named
 	IfMatch string `header:"If-Match" maxLength:"64" doc:"last_updated_at of the state that is changed"`
 	Body    struct {
-		Name           route.Maybe[string]                `json:"name,omitempty"`
-		Key            route.Maybe[string]                `json:"key,omitempty"`
-		Description    route.Maybe[string]                `json:"description,omitempty"`
+		Name           route.Maybe[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Key            route.Maybe[string]                `json:"key,omitempty" maxLength:"16384"`
+		Description    route.Maybe[string]                `json:"description,omitempty" maxLength:"1024"`
 		Configurations route.Maybe[credentials.Fields]    `json:"configurations,omitempty" doc:"In the place of all that were there"`
 		Mappings       route.Maybe[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
 		Pricing        route.Maybe[route.JSON]            `json:"pricing_adjustments,omitempty"`

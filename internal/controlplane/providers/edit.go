@@ -110,12 +110,12 @@ type updateInput struct {
 	Named
 	IfMatch string `header:"If-Match" maxLength:"64" doc:"last_updated_at of the state that is changed"`
 	Body    struct {
-		Name        route.Maybe[string]            `json:"name,omitempty"`
+		Name        route.Maybe[string]            `json:"name,omitempty" minLength:"1" maxLength:"255"`
 		Workspace   string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"As in the query"`
-		Note        route.Maybe[string]            `json:"note,omitempty"`
+		Note        route.Maybe[string]            `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits route.Maybe[limits.UsageInput] `json:"usage_limits,omitempty"`
 		RateLimits  route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"6"`
-		ExpiresAt   route.Maybe[string]            `json:"expires_at,omitempty" doc:"ISO 8601; null never ends"`
+		ExpiresAt   route.Maybe[string]            `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never ends"`
 		Tags        route.Maybe[credentials.Tags]  `json:"tags,omitempty"`
 		Reset       *bool                          `json:"reset_usage,omitempty" nullable:"true" doc:"Starts counting again"`
 	}

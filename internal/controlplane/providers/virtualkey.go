@@ -38,14 +38,14 @@ func addVirtualKeys(a *route.API) {
 // beside its own fields, in camel case.
 type KeyBody struct {
 	_           struct{}                           `json:"-" additionalProperties:"true"`
-	Name        route.Maybe[string]                `json:"name,omitempty"`
+	Name        route.Maybe[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Provider    string                             `json:"provider,omitempty" maxLength:"128" doc:"Id or alias of a provider; can't be changed"`
-	Key         route.Maybe[string]                `json:"key,omitempty"`
-	Note        route.Maybe[string]                `json:"note,omitempty"`
+	Key         route.Maybe[string]                `json:"key,omitempty" maxLength:"16384"`
+	Note        route.Maybe[string]                `json:"note,omitempty" maxLength:"1024"`
 	Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255"`
 	UsageLimits route.Maybe[limits.UsageInput]     `json:"usage_limits,omitempty"`
 	RateLimits  route.Maybe[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6"`
-	ExpiresAt   route.Maybe[string]                `json:"expires_at,omitempty"`
+	ExpiresAt   route.Maybe[string]                `json:"expires_at,omitempty" maxLength:"40"`
 	Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true"`
 	Mappings    route.Maybe[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
 	Config      route.Maybe[credentials.Fields]    `json:"model_config,omitempty" doc:"Settings of the provider, in the place of those beside it"`
