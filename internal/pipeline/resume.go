@@ -145,7 +145,7 @@ func (r *resume) align(s *Events, c dialect.Continuer) []sse.Event {
 		held = append(held, clone(e))
 		added, plain := c.Delta(e.Data)
 		text = append(text, added...)
-		if s.tap.Seen().Finished || !plain {
+		if s.tap.Seen().Finished && !s.reader.More() || !plain {
 			break
 		}
 	}
