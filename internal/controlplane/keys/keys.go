@@ -96,7 +96,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 			f.Types = append(f.Types, k.keyType)
 		}
 	}
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := within(ctx, c, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +126,15 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	return route.ListOf(items, total), nil
 }
 
+// within returns the workspace that a request is limited to, empty for none.
+// People need not name one: their roles say what they see in each.
+func within(ctx context.Context, c *route.Caller, named string) (string, error) {
+	if named == "" && c.Type == access.Session && c.Workspace == "" {
+		return "", nil
+	}
+	return c.Sees(ctx, named)
+}
+
 // Named is how a request names a key. It is exported for the OpenAPI document,
 // which sees no embedded fields otherwise.
 type Named struct {
@@ -146,7 +155,7 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 // it. What the caller does not see is not found.
 func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb string) (store.Key, error) {
 	none := apierr.New(apierr.NotFound, "there is no API key %.60q", in.Key).WithParam("id")
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := within(ctx, c, in.Workspace)
 	if err != nil {
 		return store.Key{}, err
 	}

@@ -139,6 +139,45 @@ func TestPeopleSeeAndChangeTheKeysOfTheirRole(t *testing.T) {
 	}
 }
 
+func TestPeopleListTheirWorkspacesTogetherOrOne(t *testing.T) {
+	b := house(t)
+	b.Exec(`INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at) VALUES ($1, 'manager', 'member', 0, 0)`, other)
+	root := b.Root()
+	mustMake(t, root, "workspace/service", `{"name":"first's","scopes":["models.list"]}`)
+	mustMake(t, root, "workspace/service", `{"name":"second's","scopes":["models.list"],"workspace_id":"second"}`)
+	mustMake(t, root, "workspace/user", `{"name":"own","scopes":["models.list"],"workspace_id":"second","user_id":"manager"}`)
+	listed := func(query string) string {
+		var list struct{ Data []item }
+		session(b, "manager").Must("GET", "/api-keys"+query, "", &list)
+		names := []string{}
+		for _, k := range list.Data {
+			names = append(names, k.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	for query, want := range map[string]string{"": "own first's", "?workspace_id=default": "first's", "?workspace_id=second": "own"} {
+		if got := listed(query); got != want {
+			t.Errorf("list%s: %q, want %q", query, got, want)
+		}
+	}
+	b.Exec(`UPDATE workspaces SET security_settings = '{"membersViewApiKeys":false}' WHERE id = $1`, other)
+	if got := listed(""); got != "first's" {
+		t.Errorf("with one closed: %q", got)
+	}
+}
+
+func TestMembersOfAnArchivedWorkspaceSeeItsKeysNoMore(t *testing.T) {
+	b := house(t)
+	k := mustMake(t, b.Root(), "workspace/user", plain+`,"user_id":"member"}`)
+	b.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = $1`, store.DefaultWorkspace)
+	for user, want := range map[string]int{"member": 404, "manager": 404, "admin": 404, "owner": 200} {
+		if a := session(b, user).Call("GET", "/api-keys/"+k.ID, ""); a.Status != want {
+			t.Errorf("%s reads it: %d %s", user, a.Status, a.Body)
+		}
+	}
+	refused(t, "a key in it", session(b, "owner").Call("POST", "/api-keys/workspace/user", plain+`,"user_id":"member"}`), http.StatusNotFound, "AB02", "workspace_id")
+}
+
 func TestSwitchesOfRolesCloseKeysToThem(t *testing.T) {
 	b := house(t)
 	k := mustMake(t, b.Root(), "workspace/user", `{"name":"own","scopes":["models.list"],"user_id":"member"}`)
@@ -277,6 +316,11 @@ func TestScopesAreOfTheTypeOfKeyThatIsAskedFor(t *testing.T) {
 		"organisation_service_api_keys": "organisation/service", "workspace_service_api_keys": "workspace/service", "workspace_user_api_keys": "workspace/user",
 	}
 	for held := range ids {
+		var list struct{ Data []item }
+		b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: []access.Scope{access.Scope(held + ".list")}}).Must("GET", "/api-keys", "", &list)
+		if len(list.Data) != 1 || list.Data[0].ID != ids[held] {
+			t.Errorf("with %s.list: %+v", held, list.Data)
+		}
 		for asked, id := range ids {
 			for verb, call := range map[string][3]string{"read": {"GET", "", ""}, "update": {"PUT", "", `{"name":"y"}`}, "rotate": {"POST", "/rotate", ""}, "delete": {"DELETE", "", ""}} {
 				if held == asked && verb != "read" {
