@@ -132,7 +132,7 @@ func within(ctx context.Context, c *route.Caller, named string) (string, error) 
 	if named == "" && c.Type == access.Session && c.Workspace == "" {
 		return "", nil
 	}
-	return c.Sees(ctx, named)
+	return c.Names(ctx, named)
 }
 
 // Named is how a request names a key. It is exported for the OpenAPI document,
