@@ -221,6 +221,11 @@ func (l *Leaf) settle(x *Exchange) error {
 		kept = append(kept, p)
 	}
 	if len(dropped) > 0 && l.OnUnsupported == config.Refuse {
+		for i, p := range x.Params {
+			if name, ok := strings.CutSuffix(p, ";dropped"); ok {
+				x.Params[i] = name + ";refused"
+			}
+		}
 		return l.unsupported(dropped)
 	}
 	x.Params = append(x.Params[:0], kept...)
