@@ -154,33 +154,36 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 // find returns the key that a request names, when its caller may do verb with
 // it. What the caller does not see is not found.
 func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb string) (store.Key, error) {
-	none := apierr.New(apierr.NotFound, "there is no API key %.60q", in.Key).WithParam("id")
 	workspace, err := within(ctx, c, in.Workspace)
 	if err != nil {
 		return store.Key{}, err
 	}
 	k, err := q.Key(ctx, c.Organisation, in.Key)
 	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
-		return k, none
+		return k, none(in)
 	}
 	if err != nil {
 		return k, err
 	}
 	if k.Status == store.KeyRevoked || workspace != "" && k.Workspace != workspace {
-		return k, none
+		return k, none(in)
 	}
 	p, err := personOf(ctx, c, q)
 	if err != nil {
 		return k, err
 	}
 	if !p.sees(k) {
-		return k, none
+		return k, none(in)
 	}
 	c.About(k.Workspace, k.ID)
 	if s := scope(k.Type, verb); !c.Allows(s) {
 		return k, forbidden("this needs the scope %q, which the key or session does not have", string(s))
 	}
 	return k, p.may(verb, k.Workspace)
+}
+
+func none(in Named) error {
+	return apierr.New(apierr.NotFound, "there is no API key %.60q", in.Key).WithParam("id")
 }
 
 func remove(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
@@ -201,6 +204,9 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		k, err := tx.Key(ctx, c.Organisation, in.Key)
 		if err != nil {
 			return err
+		}
+		if k.Status == store.KeyRevoked { // since it was found
+			return none(in)
 		}
 		if slices.Contains(k.Scopes, access.ScopeAll) && !c.Allows(access.ScopeAll) {
 			return forbidden("a key of the installation is changed with such a key alone")

@@ -364,6 +364,8 @@ func TestKeysOfPeopleKeepToTheWorkspacesRules(t *testing.T) {
 	mustMake(t, c, "workspace/service", plain+`,"expires_at":"2099-01-01T00:00:00Z"}`)
 	c.Must("DELETE", "/api-keys/"+first.ID, "", nil)
 	mustMake(t, c, "workspace/user", plain+`,"user_id":"member"}`)
+	b.Exec(`UPDATE workspaces SET settings = '{"user_api_key_count":-1}' WHERE id = $1`, store.DefaultWorkspace)
+	mustMake(t, c, "workspace/user", plain+`,"user_id":"member"}`)
 }
 
 func TestAKeyReadsWhatItIsItself(t *testing.T) {
