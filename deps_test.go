@@ -22,6 +22,7 @@ var dependencies = map[string]string{
 	"github.com/openai/openai-go/v3":         "test: the official Go client, let loose on the built gateway",
 	"github.com/prometheus/client_golang":    "metrics in the form every collector reads",
 	"github.com/rogpeppe/go-internal":        "test: txtar, the form of the provider fixtures",
+	"golang.org/x/crypto":                    "argon2id, for the passwords of people",
 	"modernc.org/sqlite":                     "SQLite without cgo: the embedded store of a single static binary",
 	"pgregory.net/rapid":                     "test: properties with shrinking, for code that edits bytes",
 }

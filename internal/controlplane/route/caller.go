@@ -84,6 +84,10 @@ func (c *Caller) About(workspace, id string) {
 	c.audit.Workspace, c.audit.ResourceID = workspace, id
 }
 
+// Within says in whose audit log the request belongs, for routes that are open
+// to callers who are nobody yet.
+func (c *Caller) Within(organisation string) { c.audit.Organisation = organisation }
+
 // Change runs f as one change with its audit row. Nothing is kept when f fails.
 func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 	c.audit.RequestBody = maskBody(c.body)
@@ -125,14 +129,43 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
+	if err == nil && c.Type == access.Session {
+		m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+		if err != nil {
+			return store.Workspace{}, err
+		}
+		if m.In(w.ID) == "" {
+			return store.Workspace{}, Missing("workspace_id", "workspace", ref)
+		}
+	}
 	return w, err
 }
 
 // Sees returns the workspace that the caller's reads are limited to: that of a
 // workspace's key, or the one the request names; empty sees all of the
-// organisation.
+// organisation. A person who does not administer it has to name one of theirs
+// unless they have but one.
 func (c *Caller) Sees(ctx context.Context, named string) (string, error) {
-	if named == "" && c.Workspace == "" || named == "" && c.Allows(access.ScopeAll) {
+	if named != "" || c.Type != access.Session {
+		return c.Names(ctx, named)
+	}
+	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+	if err != nil || m.Role == "owner" || m.Role == "admin" {
+		return "", err
+	}
+	for id := range m.Workspaces {
+		if named = id; len(m.Workspaces) > 1 {
+			named = ""
+		}
+	}
+	w, err := c.InWorkspace(ctx, named)
+	return w.ID, err
+}
+
+// Names is Sees for families that know themselves what a person sees: people who
+// name no workspace get none.
+func (c *Caller) Names(ctx context.Context, named string) (string, error) {
+	if named == "" && (c.Workspace == "" || c.Allows(access.ScopeAll)) {
 		return "", nil
 	}
 	w, err := c.InWorkspace(ctx, named)

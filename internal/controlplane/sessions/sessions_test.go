@@ -1,0 +1,207 @@
+package sessions_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/members"
+	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/store"
+)
+
+const password = "correct horse battery"
+
+type opened struct {
+	Token   string
+	UserID  string `json:"user_id"`
+	Expires string `json:"expires_at"`
+}
+
+// claimed returns a bench whose organisation has an owner, and their session.
+func claimed(t *testing.T) (*routetest.Bench, opened) {
+	t.Helper()
+	b := routetest.New(t, sessions.Add, members.Add, workspaces.Add)
+	link(t, b, "the-link")
+	var s opened
+	b.Nobody().Must("POST", "/auth/claim", `{"token":"the-link","email":"Boss@Example.com","first_name":"B","password":"`+password+`"}`, &s)
+	return b, s
+}
+
+func link(t *testing.T, b *routetest.Bench, token string) {
+	t.Helper()
+	err := b.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
+		return tx.ReplaceClaim(t.Context(), store.DefaultOrganisation, access.HashKey(token).String(), b.Clock, b.Clock.Add(time.Hour))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnInstallationIsClaimedOnce(t *testing.T) {
+	b, s := claimed(t)
+	if !access.IsSessionToken(s.Token) || s.Expires != "2026-05-02T00:00:00.000Z" {
+		t.Errorf("the session %+v", s)
+	}
+	o, err := b.DB.Organisation(t.Context(), store.DefaultOrganisation)
+	if err != nil || o.OwnerID != s.UserID {
+		t.Errorf("the owner is %q, %v; want %s", o.OwnerID, err, s.UserID)
+	}
+	const again = `{"token":"the-link","email":"other@example.com","password":"` + password + `"}`
+	if a := b.Nobody().Call("POST", "/auth/claim", again); a.Status != http.StatusNotFound {
+		t.Errorf("the link again: %d %s", a.Status, a.Body)
+	}
+	link(t, b, "late")
+	b.Clock = b.Clock.Add(time.Hour)
+	if a := b.Nobody().Call("POST", "/auth/claim", strings.Replace(again, "the-link", "late", 1)); a.Status != http.StatusNotFound {
+		t.Errorf("a link that has ended: %d %s", a.Status, a.Body)
+	}
+	for body, want := range map[string]string{
+		`{"token":"x","email":"nobody","password":"` + password + `"}`:              "email",
+		`{"token":"x","email":"a@example.com","password":"short"}`:                  "password",
+		`{"email":"a@example.com","password":"` + password + `"}`:                   "token",
+		`{"token":"x","email":"a@example.com","password":"` + password + `","x":1}`: "x",
+	} {
+		if a := b.Nobody().Call("POST", "/auth/claim", body); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, want) {
+			t.Errorf("%s: %d %s", body, a.Status, a.Body)
+		}
+	}
+}
+
+func TestAPersonSignsInAndOut(t *testing.T) {
+	b, _ := claimed(t)
+	var s opened
+	b.Nobody().Must("POST", "/auth/login", `{"email":"BOSS@example.com","password":"`+password+`"}`, &s)
+	id, err := sessions.Identify(t.Context(), b.DB, s.Token, b.Clock)
+	if err != nil || id.UserID != s.UserID || id.Type != access.Session || !id.Allows("workspaces.create") || id.Allows(access.ScopeAll) {
+		t.Fatalf("Identify = %+v, %v", id, err)
+	}
+	if _, err := sessions.Identify(t.Context(), b.DB, s.Token, b.Clock.Add(12*time.Hour)); err == nil {
+		t.Error("the session counts after its end")
+	}
+	c := b.As(*id)
+	var me struct {
+		Type, Role string
+		Scopes     []string
+	}
+	c.Must("GET", "/auth/me", "", &me)
+	if me.Type != "session" || me.Role != "owner" || len(me.Scopes) == 0 {
+		t.Errorf("me %+v", me)
+	}
+	c.Must("POST", "/auth/logout", "", nil)
+	if _, err := sessions.Identify(t.Context(), b.DB, s.Token, b.Clock); err == nil {
+		t.Error("the session counts after signing out")
+	}
+	if a := b.Root().Call("POST", "/auth/logout", ""); a.Status != http.StatusBadRequest {
+		t.Errorf("a key signs out: %d", a.Status)
+	}
+}
+
+func TestWhoGuessesPasswordsIsSlowedDown(t *testing.T) {
+	b, _ := claimed(t)
+	try := func(email, password string) routetest.Answer {
+		return b.Nobody().Call("POST", "/auth/login", `{"email":"`+email+`","password":"`+password+`"}`)
+	}
+	wrong, unknown := try("boss@example.com", "wrong"), try("nobody@example.com", "wrong")
+	if wrong.Status != http.StatusUnauthorized || wrong.Body != unknown.Body {
+		t.Errorf("a wrong password: %d %s; an unknown address: %s", wrong.Status, wrong.Body, unknown.Body)
+	}
+	for range 9 {
+		try("boss@example.com", "wrong")
+	}
+	if a := try("boss@example.com", password); a.Status != http.StatusTooManyRequests {
+		t.Errorf("the right one after ten wrong ones: %d %s", a.Status, a.Body)
+	}
+	b.Clock = b.Clock.Add(15 * time.Minute)
+	if a := try("boss@example.com", password); a.Status != http.StatusOK {
+		t.Errorf("a quarter of an hour later: %d %s", a.Status, a.Body)
+	}
+}
+
+func TestAnInviteIsAcceptedOnce(t *testing.T) {
+	b, _ := claimed(t)
+	var made struct {
+		Link string `json:"invite_link"`
+	}
+	b.Root().Must("POST", "/admin/users/invites", `{"email":"new@example.com","role":"member","workspaces":[{"id":"default","role":"manager"}]}`, &made)
+	_, token, _ := strings.Cut(made.Link, "token=")
+	body := `{"token":"` + token + `","first_name":"N","password":"` + password + `"}`
+	var s opened
+	b.Nobody().Must("POST", "/auth/invites/accept", body, &s)
+	id, err := sessions.Identify(t.Context(), b.DB, s.Token, b.Clock)
+	if err != nil || id.Allows("workspaces.create") || !id.Allows("configs.read") {
+		t.Errorf("the member's identity %+v, %v", id, err)
+	}
+	if m, err := b.DB.Membership(t.Context(), store.DefaultOrganisation, s.UserID); err != nil || m.Role != "member" || m.In(store.DefaultWorkspace) != "manager" {
+		t.Errorf("membership %+v, %v", m, err)
+	}
+	if a := b.Nobody().Call("POST", "/auth/invites/accept", body); a.Status != http.StatusNotFound {
+		t.Errorf("the link again: %d %s", a.Status, a.Body)
+	}
+	b.Root().Must("DELETE", "/admin/users/"+s.UserID, "", nil)
+	if _, err := sessions.Identify(t.Context(), b.DB, s.Token, b.Clock); err == nil {
+		t.Error("the session of who was taken out still counts")
+	}
+}
+
+func TestIntrospectionTellsOfTheCallersOwnTokens(t *testing.T) {
+	b, s := claimed(t)
+	key := store.Key{ID: "k1", Type: access.WorkspaceUser, UserID: s.UserID, Name: "hers", Hash: access.HashKey("mg-hers"), Scopes: []access.Scope{"completions.write", "logs.view"}, CreatedAt: b.Clock, ExpiresAt: b.Clock.Add(time.Hour)}
+	if err := b.DB.CreateKey(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(c *routetest.Caller, token string) map[string]any {
+		t.Helper()
+		var out map[string]any
+		c.Must("POST", "/oauth/introspect", `{"token":"`+token+`"}`, &out)
+		return out
+	}
+	root := b.Root()
+	got := ask(root, "mg-hers")
+	if got["active"] != true || got["scope"] != "completions.write logs.view" || got["email"] != "boss@example.com" || got["username"] != "boss@example.com" ||
+		got["client_id"] != "k1" || got["sub"] != s.UserID || got["exp"] != float64(b.Clock.Add(time.Hour).Unix()) {
+		t.Errorf("a key: %v", got)
+	}
+	if got := ask(root, s.Token); got["active"] != true || got["token_type"] != "session" {
+		t.Errorf("a session: %v", got)
+	}
+	inactive := func(name string, got map[string]any) {
+		if len(got) != 1 || got["active"] != false {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	inactive("an unknown token", ask(root, "mg-nobody"))
+	foreign := b.As(access.Identity{Organisation: "another", Workspace: "-", Scopes: []access.Scope{"configs.read"}})
+	inactive("another organisation's key", ask(foreign, "mg-hers"))
+	inactive("another organisation's session", ask(foreign, s.Token))
+	b.Clock = b.Clock.Add(13 * time.Hour)
+	inactive("an expired key", ask(root, "mg-hers"))
+	inactive("an ended session", ask(root, s.Token))
+	if a := b.Nobody().Call("POST", "/oauth/introspect", `{"token":"x"}`); a.Status != http.StatusUnauthorized {
+		t.Errorf("nobody asks: %d", a.Status)
+	}
+}
+
+func TestPasswordsAndTokensAreNotKept(t *testing.T) {
+	b, s := claimed(t)
+	b.Nobody().Call("POST", "/auth/login", `{"email":"boss@example.com","password":"canary-password-of-mine"}`)
+	for table, columns := range map[string]string{
+		"users":      "email || password_hash || first_name || last_name",
+		"sessions":   "hash || user_id",
+		"audit_logs": "request_body || request_headers || query_params || uri",
+	} {
+		rows := strings.Join(b.Query("SELECT "+columns+" FROM "+table), "\n")
+		if rows == "" {
+			t.Errorf("%s is empty", table)
+		}
+		for _, secret := range []string{password, "canary-password", s.Token, "the-link"} {
+			if strings.Contains(rows, secret) {
+				t.Errorf("%s holds a secret", table)
+			}
+		}
+	}
+}
