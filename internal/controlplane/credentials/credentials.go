@@ -149,8 +149,8 @@ func settings(spec *provider.Spec, g Given, was store.Configuration, before stor
 		next.Secrets.Options, next.Secrets.Headers = maps.Clone(before.Options), maps.Clone(before.Headers)
 		kept = len(before.Options)+len(before.Headers) > 0
 	}
-	switch key := strings.TrimSpace(g.Key.Value); {
-	case !g.Key.Set || key != "" && key == was.Masks.Key:
+	switch key := strings.TrimSpace(g.Key.Value); { // a mask is empty only where there is no key
+	case !g.Key.Set || key == was.Masks.Key:
 		next.Secrets.Key = before.Key
 		kept = kept || !before.Key.Empty()
 	case len(key) > MaxKey:

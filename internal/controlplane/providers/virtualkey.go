@@ -165,12 +165,16 @@ type KeyItem struct {
 	Object      string              `json:"object"`
 }
 
-func shownKey(ctx context.Context, c *route.Caller, p store.Provider) (KeyItem, error) {
+// shownKey returns p as a virtual key. Its integration is among known, or read.
+func shownKey(ctx context.Context, c *route.Caller, p store.Provider, known map[string]store.Integration) (KeyItem, error) {
 	item, err := shown(p, c)
 	if err != nil {
 		return KeyItem{}, err
 	}
-	i, err := c.DB().Integration(ctx, p.Organisation, p.Integration)
+	i, ok := known[p.Integration]
+	if !ok {
+		i, err = c.DB().Integration(ctx, p.Organisation, p.Integration)
+	}
 	if err != nil && !credentials.Absent(err) {
 		return KeyItem{}, err
 	}
@@ -191,9 +195,17 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *Part) (*rou
 	if err != nil {
 		return nil, err
 	}
+	has, _, err := c.DB().Integrations(ctx, store.IntegrationFilter{Organisation: w.Organisation, Workspace: w.ID, Shared: true, Own: true}, store.Page{})
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]store.Integration, len(has))
+	for _, i := range has {
+		known[i.ID] = i
+	}
 	var list []KeyItem
 	for _, p := range found {
-		item, err := shownKey(ctx, c, p)
+		item, err := shownKey(ctx, c, p, known)
 		if err != nil {
 			return nil, err
 		}
@@ -207,7 +219,7 @@ func (v *virtualKeys) get(ctx context.Context, c *route.Caller, in *Named) (*Key
 	if err != nil {
 		return nil, err
 	}
-	item, err := shownKey(ctx, c, row)
+	item, err := shownKey(ctx, c, row, nil)
 	return &item, err
 }
 
