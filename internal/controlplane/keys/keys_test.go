@@ -25,6 +25,7 @@ type item struct {
 	UserID                      string  `json:"user_id"`
 	ExpiresAt                   *string `json:"expires_at"`
 	UpdatedAt                   string  `json:"last_updated_at"`
+	Mode                        string  `json:"creation_mode"`
 	UsageLimits                 *struct {
 		CreditLimit   float64 `json:"credit_limit"`
 		Status        string
@@ -244,7 +245,7 @@ func TestADeletedKeyIsGone(t *testing.T) {
 func TestARotatedKeyHasTwoSecretsForAWhile(t *testing.T) {
 	b := routetest.New(t, keys.Add)
 	c := b.Root()
-	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"],"rotation_policy":{"rotation_period":"monthly","key_transition_period_ms":3600000}}`)
+	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"],"rotation_policy":{"rotation_period_days":3,"key_transition_period_ms":3600000}}`)
 	type rotation struct {
 		made
 		EndsAt string `json:"key_transition_expires_at"`
@@ -268,6 +269,11 @@ func TestARotatedKeyHasTwoSecretsForAWhile(t *testing.T) {
 	c.Must("POST", "/api-keys/"+k.ID+"/rotate", `{"key_transition_period_ms":1800000}`, &second)
 	if second.EndsAt != "2026-05-01T13:30:00.000Z" {
 		t.Errorf("rotated again %+v", second)
+	}
+	b.Clock = b.Clock.Add(24 * time.Hour)
+	c.Must("POST", "/api-keys/"+k.ID+"/rotate", `{}`, nil)
+	if got := c.Call("GET", "/api-keys/"+k.ID, "").Body; !strings.Contains(got, `"next_rotation_at":"2026-05-05T00:00:00.000Z"`) {
+		t.Errorf("the next rotation counts from this one: %s", got)
 	}
 	for _, body := range []string{`{"key_transition_period_ms":1799999}`, `{"key_transition_period_ms":7776000001}`, `{"more":1}`} {
 		refused(t, body, c.Call("POST", "/api-keys/"+k.ID+"/rotate", body), http.StatusBadRequest, "AB01", "")

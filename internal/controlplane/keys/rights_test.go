@@ -82,7 +82,7 @@ func TestManagersMakeKeysForOthersAndMembersForThemselves(t *testing.T) {
 	}
 	var mine made
 	session(b, "member").Must("POST", "/api-keys/workspace/user", plain+`}`, &mine)
-	if got := mustGet(b.Root(), mine.ID); got.UserID != "member" || got.Type != "workspace-user" {
+	if got := mustGet(b.Root(), mine.ID); got.UserID != "member" || got.Type != "workspace-user" || got.Mode != "ui" {
 		t.Errorf("a member's key is %+v", got)
 	}
 }
