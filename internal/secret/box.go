@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// sealedPrefix begins every sealed text and names the form of the rest.
+// sealedPrefix begins every text that a box seals and names the form of the
+// rest.
 const sealedPrefix = "sealed:v1:"
 
 // ErrWrongKey is returned for a text that was sealed with another master key
@@ -20,32 +21,51 @@ var ErrWrongKey = errors.New("the sealed value does not open with this master ke
 
 // Box seals credentials for storage with a master key: AES-256-GCM with a
 // random nonce. It is safe for concurrent use.
-type Box struct{ aead cipher.AEAD }
+type Box struct {
+	aead     cipher.AEAD
+	previous []cipher.AEAD
+}
 
 // NewBox returns a box for a master key. The key is any text of at least 16
-// bytes of real randomness, such as `openssl rand -base64 32` prints.
-func NewBox(master String) (*Box, error) {
+// bytes of real randomness, such as `openssl rand -base64 32` prints. Previous
+// keys open what they sealed and seal nothing; empty ones do not count.
+func NewBox(master String, previous ...String) (*Box, error) {
+	aead, err := masterCipher(master)
+	if err != nil {
+		return nil, err
+	}
+	b := &Box{aead: aead}
+	for _, p := range previous {
+		if p.Empty() {
+			continue
+		}
+		if aead, err = masterCipher(p); err != nil {
+			return nil, fmt.Errorf("of the previous keys: %w", err)
+		}
+		b.previous = append(b.previous, aead)
+	}
+	return b, nil
+}
+
+func masterCipher(master String) (cipher.AEAD, error) {
 	if len(master.value) < 16 {
 		return nil, errors.New("the master key must have at least 16 bytes; make one with: openssl rand -base64 32")
 	}
 	key := sha256.Sum256([]byte("modelgate master key v1\x00" + master.value))
-	block, err := aes.NewCipher(key[:])
+	return newCipher(key[:])
+}
+
+// newCipher returns AES-256-GCM for a key of 32 bytes.
+func newCipher(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	return &Box{aead}, nil
+	return cipher.NewGCM(block)
 }
 
 // Seal returns s as a text that only a box with the same master key opens.
-func (b *Box) Seal(s String) string {
-	nonce := make([]byte, b.aead.NonceSize(), b.aead.NonceSize()+len(s.value)+b.aead.Overhead())
-	rand.Read(nonce) // never fails: crypto/rand ends the program instead
-	return sealedPrefix + base64.RawStdEncoding.EncodeToString(b.aead.Seal(nonce, nonce, []byte(s.value), nil))
-}
+func (b *Box) Seal(s String) string { return seal(b.aead, sealedPrefix, s.value, "") }
 
 // Sealed reports whether text is in the form that Seal returns.
 func Sealed(text string) bool { return strings.HasPrefix(text, sealedPrefix) }
@@ -53,13 +73,49 @@ func Sealed(text string) bool { return strings.HasPrefix(text, sealedPrefix) }
 // Open returns what was sealed. The error is ErrWrongKey, or says that the
 // text is malformed; it never holds the text.
 func (b *Box) Open(text string) (String, error) {
-	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimPrefix(text, sealedPrefix))
-	if err != nil || !Sealed(text) || len(raw) < b.aead.NonceSize() {
-		return String{}, fmt.Errorf("a sealed value has the form %s<base64>", sealedPrefix)
-	}
-	plain, err := b.aead.Open(nil, raw[:b.aead.NonceSize()], raw[b.aead.NonceSize():], nil)
+	raw, err := unpack(b.aead, sealedPrefix, text)
 	if err != nil {
-		return String{}, ErrWrongKey
+		return String{}, err
 	}
-	return String{string(plain)}, nil
+	plain, _, err := b.open(raw, "")
+	return String{string(plain)}, err
+}
+
+// open opens raw with the master key or else with a previous one.
+func (b *Box) open(raw []byte, bound string) (plain []byte, previous bool, err error) {
+	if plain, err = open(b.aead, raw, bound); err == nil {
+		return plain, false, nil
+	}
+	for _, aead := range b.previous {
+		if plain, err = open(aead, raw, bound); err == nil {
+			return plain, true, nil
+		}
+	}
+	return nil, false, err
+}
+
+// seal returns plain sealed behind prefix, bound to a text that opening needs.
+func seal(aead cipher.AEAD, prefix, plain, bound string) string {
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(plain)+aead.Overhead())
+	rand.Read(nonce) // never fails: crypto/rand ends the program instead
+	return prefix + base64.RawStdEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(plain), []byte(bound)))
+}
+
+// unpack returns the bytes that seal wrote behind prefix.
+func unpack(aead cipher.AEAD, prefix, text string) ([]byte, error) {
+	rest, ok := strings.CutPrefix(text, prefix)
+	raw, err := base64.RawStdEncoding.DecodeString(rest)
+	if !ok || err != nil || len(raw) < aead.NonceSize() {
+		return nil, fmt.Errorf("a sealed value has the form %s<base64>", prefix)
+	}
+	return raw, nil
+}
+
+func open(aead cipher.AEAD, raw []byte, bound string) ([]byte, error) {
+	n := aead.NonceSize()
+	plain, err := aead.Open(nil, raw[:n], raw[n:], []byte(bound))
+	if err != nil {
+		return nil, ErrWrongKey
+	}
+	return plain, nil
 }

@@ -1,0 +1,98 @@
+package secret
+
+import (
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	wrappedPrefix = "wrapped:v1:"
+	valuePrefix   = "sealed:v2:"
+)
+
+// ErrWrongDataKey is returned for a value that was sealed for another
+// organisation, with a data key that is gone, or was altered.
+var ErrWrongDataKey = errors.New("the sealed value does not open with the data key of its organisation")
+
+// DataKey seals the values of one organisation: AES-256-GCM with a random
+// nonce, bound to the organisation. It is kept wrapped by a master key, so that
+// a new master key leaves the values as they are. It is safe for concurrent use.
+type DataKey struct {
+	aead         cipher.AEAD
+	organisation string
+}
+
+// NewDataKey makes the data key of an organisation and returns it wrapped.
+func (b *Box) NewDataKey(organisation string) (wrapped string) {
+	key := make([]byte, 32)
+	rand.Read(key) // never fails: crypto/rand ends the program instead
+	return b.wrap(organisation, key)
+}
+
+func (b *Box) wrap(organisation string, key []byte) string {
+	return seal(b.aead, wrappedPrefix, string(key), "data key of "+organisation)
+}
+
+// unwrap also reports whether it took a previous master key.
+func (b *Box) unwrap(organisation, wrapped string) (key []byte, previous bool, err error) {
+	raw, err := unpack(b.aead, wrappedPrefix, wrapped)
+	if err == nil {
+		key, previous, err = b.open(raw, "data key of "+organisation)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("the data key of organisation %s: %w", organisation, err)
+	}
+	return key, previous, nil
+}
+
+// DataKey unwraps the data key of an organisation. The error is ErrWrongKey, or
+// says that the text is malformed.
+func (b *Box) DataKey(organisation, wrapped string) (*DataKey, error) {
+	key, _, err := b.unwrap(organisation, wrapped)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := newCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("the data key of organisation %s: %w", organisation, err)
+	}
+	return &DataKey{aead, organisation}, nil
+}
+
+// Rewrap returns the same data key wrapped by the master key. One that is
+// already comes back as it is. Errors are those of DataKey.
+func (b *Box) Rewrap(organisation, wrapped string) (string, error) {
+	key, previous, err := b.unwrap(organisation, wrapped)
+	if err != nil {
+		return "", err
+	}
+	if !previous {
+		return wrapped, nil
+	}
+	return b.wrap(organisation, key), nil
+}
+
+// Seal returns s as a text that only this data key opens.
+func (k *DataKey) Seal(s String) string {
+	return seal(k.aead, valuePrefix, s.value, "value of "+k.organisation)
+}
+
+// Open returns what was sealed. The error is ErrWrongDataKey, or says that the
+// text is malformed; it never holds the text.
+func (k *DataKey) Open(text string) (String, error) {
+	raw, err := unpack(k.aead, valuePrefix, text)
+	if err != nil {
+		return String{}, err
+	}
+	plain, err := open(k.aead, raw, "value of "+k.organisation)
+	if err != nil {
+		return String{}, ErrWrongDataKey
+	}
+	return String{string(plain)}, nil
+}
+
+// SealedByDataKey reports whether text is in the form that DataKey.Seal returns.
+func SealedByDataKey(text string) bool { return strings.HasPrefix(text, valuePrefix) }
