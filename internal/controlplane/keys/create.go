@@ -143,7 +143,7 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 			return err
 		}
 	}
-	if k.ExpiresAt, err = expiry(in.Body.ExpiresAt, k.Type, rules, c.Now); err != nil {
+	if k.ExpiresAt, err = expiry(in.Body.ExpiresAt, rules, c.Now); err != nil {
 		return err
 	}
 	if rules.Count != nil && *rules.Count >= 0 {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -83,9 +82,9 @@ func userKeyRules(ctx context.Context, q store.Queries, organisation, workspace 
 	return rules, nil
 }
 
-// expiry returns when a key ends, as a request says it: nil says nothing. Keys
-// of people last no longer than rules let them.
-func expiry(asked *string, t access.KeyType, rules userKeys, now time.Time) (time.Time, error) {
+// expiry returns when a key ends, as a request says it: nil says nothing. It
+// lasts no longer than rules let it, which are empty for keys of nobody.
+func expiry(asked *string, rules userKeys, now time.Time) (time.Time, error) {
 	var end time.Time
 	if asked != nil {
 		at, err := time.Parse(time.RFC3339, *asked)
@@ -93,9 +92,6 @@ func expiry(asked *string, t access.KeyType, rules userKeys, now time.Time) (tim
 			return end, route.Invalid("expires_at", "is not a time to come in ISO 8601")
 		}
 		end = at.UTC().Truncate(time.Millisecond)
-	}
-	if t != access.WorkspaceUser {
-		return end, nil
 	}
 	if end.IsZero() && rules.TTL != nil && *rules.TTL > 0 {
 		end = now.Add(time.Duration(*rules.TTL) * time.Second)

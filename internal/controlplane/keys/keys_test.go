@@ -326,7 +326,7 @@ func TestAnExhaustedKeyIsFreedByAHigherBudgetOrAReset(t *testing.T) {
 			b.Exec(`UPDATE gateway_keys SET status = 'exhausted' WHERE id = $1`, k.ID)
 			c.Must("PUT", "/api-keys/"+k.ID, tt.body, nil)
 			got := mustGet(c, k.ID)
-			if got.Status != tt.want || tt.reset != (got.UsageLimits != nil && got.UsageLimits.LastReset != nil) {
+			if got.Status != tt.want || got.UsageLimits != nil && got.UsageLimits.Status != tt.want || tt.reset != (got.UsageLimits != nil && got.UsageLimits.LastReset != nil) {
 				t.Errorf("the key is %s, its budget %+v", got.Status, got.UsageLimits)
 			}
 		})

@@ -148,7 +148,7 @@ func (b *updateBody) life(ctx context.Context, c *route.Caller, tx *store.Tx, k 
 	if !b.ExpiresAt.Null {
 		asked = &b.ExpiresAt.Value
 	}
-	if k.ExpiresAt, err = expiry(asked, k.Type, rules, c.Now); err != nil {
+	if k.ExpiresAt, err = expiry(asked, rules, c.Now); err != nil {
 		return err
 	}
 	if k.Status == store.KeyExpired {
