@@ -15,6 +15,7 @@ import (
 // revision. Credentials are in it as they are stored: sealed.
 type Published struct {
 	Revision int64
+	Mark     string // of the change that made the revision
 
 	// DataKeys are those of the organisations that have one, wrapped by the
 	// master key, by id of the organisation.
@@ -58,9 +59,9 @@ type PublishedProvider struct {
 	ExpiresAt                     time.Time
 }
 
-// Published reads what a snapshot is made of, all of it at one moment. Texts of
-// config versions, which never change, are taken from before where it has them;
-// it may be nil.
+// Published reads what a snapshot is made of, all of it at one moment. What has
+// not changed since before is taken from there; it may be nil. Neither is changed
+// afterwards.
 func (db *DB) Published(ctx context.Context, before *Published) (*Published, error) {
 	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -72,15 +73,20 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 	if p.Revision, err = q.Revision(ctx); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(context.Context, *Published) error{q.publishDataKeys, q.publishIdentities, q.publishProviders} {
-		if err := read(ctx, p); err != nil {
+	n, err := q.newsSince(ctx, before, p.Revision)
+	if err != nil {
+		return nil, err
+	}
+	p.Mark = n.mark
+	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishDataKeys, q.publishIdentities, q.publishProviders, q.publishConfigs} {
+		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}
 	}
-	return p, q.publishConfigs(ctx, p, before)
+	return p, nil
 }
 
-func (q Queries) publishDataKeys(ctx context.Context, p *Published) error {
+func (q Queries) publishDataKeys(ctx context.Context, _ *news, p, _ *Published) error {
 	const text = `
 		SELECT id, data_key
 		FROM organisations
@@ -94,14 +100,44 @@ func (q Queries) publishDataKeys(ctx context.Context, p *Published) error {
 	return err
 }
 
-func (q Queries) publishIdentities(ctx context.Context, p *Published) error {
-	const text = `
+func (q Queries) publishIdentities(ctx context.Context, n *news, p, before *Published) error {
+	if n.wrote("gateway_keys", "workspaces") {
+		return q.readIdentities(ctx, p, "")
+	}
+	p.Identities = before.Identities
+	if len(n.keys) == 0 {
+		return nil
+	}
+	changed := make(map[string]bool, len(n.keys))
+	for _, id := range n.keys {
+		changed[id] = true
+	}
+	p.Identities = make([]*access.Identity, 0, len(before.Identities)+len(changed))
+	for _, id := range before.Identities {
+		if !changed[id.KeyID] {
+			p.Identities = append(p.Identities, id)
+		}
+	}
+	for id := range changed {
+		if err := q.readIdentities(ctx, p, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readIdentities adds what the key with this id proves, or else all keys.
+func (q Queries) readIdentities(ctx context.Context, p *Published, id string) error {
+	text := `
 		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
 			k.previous_hash, k.transition_ends_at, k.expires_at, COALESCE(w.defaults, '{}')
 		FROM gateway_keys k
 		LEFT JOIN workspaces w ON w.id = k.workspace_id
-		WHERE k.status = 'active' AND (w.status IS NULL OR w.status <> 'archived')
-		ORDER BY k.id`
+		WHERE k.status = 'active' AND (w.status IS NULL OR w.status <> 'archived')`
+	var args []any
+	if id != "" {
+		text, args = text+` AND k.id = $1`, []any{id}
+	}
 	same := sharing{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, above: map[string]KeyDefaults{}}
 	_, err := rows(ctx, q.q, "API keys", text, func(r row) (none struct{}, err error) {
 		k, err := same.key(r)
@@ -109,7 +145,7 @@ func (q Queries) publishIdentities(ctx context.Context, p *Published) error {
 			p.Identities = append(p.Identities, k.Identities()...)
 		}
 		return none, err
-	})
+	}, args...)
 	return err
 }
 
@@ -195,7 +231,11 @@ func shared[T any](known map[string]T, text string) (v T, err error) {
 	return v, nil
 }
 
-func (q Queries) publishProviders(ctx context.Context, p *Published) error {
+func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Published) error {
+	if !n.wrote("providers", "integrations", "integration_models", "integration_workspaces", "workspaces") {
+		p.Providers = before.Providers
+		return nil
+	}
 	const text = `
 		SELECT p.organisation_id, p.workspace_id, p.slug, p.status, p.expires_at, p.integration_id,
 			i.provider, i.sealed, i.configurations, i.allow_all_models, i.status,
@@ -238,7 +278,11 @@ func (q Queries) enabledModels(ctx context.Context) (map[string][]string, error)
 	return models, err
 }
 
-func (q Queries) publishConfigs(ctx context.Context, p, before *Published) (err error) {
+func (q Queries) publishConfigs(ctx context.Context, n *news, p, before *Published) (err error) {
+	if !n.wrote("configs", "config_versions", "workspaces") {
+		p.Configs = before.Configs
+		return nil
+	}
 	const text = `
 		SELECT c.workspace_id, c.id, c.slug, c.version_id
 		FROM configs c

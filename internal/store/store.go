@@ -185,10 +185,12 @@ func (db *DB) Change(ctx context.Context, audit *Audit, f func(*Tx) error) error
 	err := transact(ctx, db.write, func(tx *sql.Tx) error {
 		q := Queries{tx}
 		// Raising comes first: it is the lock that all changes wait for.
-		if err := q.raise(ctx); err != nil {
+		revision, err := q.raise(ctx)
+		if err != nil {
 			return err
 		}
-		if err := f(&Tx{q}); err != nil {
+		j := &journal{tx, make(map[touch]struct{})}
+		if err := f(&Tx{Queries{j}}); err != nil {
 			return err
 		}
 		if audit != nil {
@@ -196,20 +198,24 @@ func (db *DB) Change(ctx context.Context, audit *Audit, f func(*Tx) error) error
 				return err
 			}
 		}
+		if err := j.write(ctx, revision); err != nil {
+			return err
+		}
 		return db.tell(ctx, tx)
 	})
 	return db.Explain(err)
 }
 
-func (q Queries) raise(ctx context.Context) error {
+func (q Queries) raise(ctx context.Context) (revision int64, err error) {
 	const text = `
 		UPDATE revision
 		SET value = value + 1
-		WHERE id = 1`
-	if _, err := q.q.ExecContext(ctx, text); err != nil {
-		return fmt.Errorf("raising the revision: %w", err)
+		WHERE id = 1
+		RETURNING value`
+	if err := q.q.QueryRowContext(ctx, text).Scan(&revision); err != nil {
+		return 0, fmt.Errorf("raising the revision: %w", err)
 	}
-	return nil
+	return revision, nil
 }
 
 // tell makes the database tell other processes of a change when it is kept.

@@ -2,6 +2,16 @@
 -- both SQLite and PostgreSQL take. Times are unix milliseconds, JSON is text
 -- that SQL never looks into, ids are time-ordered UUIDs made by the program.
 
+-- What the latest changes wrote to, so that a gateway reads again only that.
+CREATE TABLE changes (
+        revision BIGINT NOT NULL,
+        mark TEXT NOT NULL,
+        part TEXT NOT NULL,
+        id TEXT NOT NULL
+);
+
+CREATE INDEX changes_revision ON changes (revision);
+
 CREATE TABLE organisations (
         id TEXT PRIMARY KEY,
         slug TEXT NOT NULL,

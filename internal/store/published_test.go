@@ -1,0 +1,154 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"modelgate/internal/access"
+	"modelgate/internal/store"
+	"modelgate/internal/store/storetest"
+)
+
+// after is one step of a history, and how many identities, configs and provider
+// entries are published then.
+type after struct {
+	name                           string
+	do                             func() error
+	identities, configs, providers int
+}
+
+// What was read in parts has to be what reading all of it gives.
+func TestWhatIsPublishedFollowsEveryChange(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		var before *store.Published
+		for _, step := range history(t, db, func(text string) error { mustRun(t, mustRaw(t, dsn), text); return nil }) {
+			if err := step.do(); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			got, err := db.Published(t.Context(), before)
+			if err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			whole, err := db.Published(t.Context(), nil)
+			if err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			byHash := cmpopts.SortSlices(func(a, b *access.Identity) bool { return a.Hash.String() < b.Hash.String() })
+			if diff := cmp.Diff(whole, got, byHash, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s: (-whole +in parts)\n%s", step.name, diff)
+			}
+			if len(got.Identities) != step.identities || len(got.Configs) != step.configs || len(got.Providers) != step.providers {
+				t.Errorf("%s: %d identities, %d configs, %d providers; want %d, %d, %d", step.name,
+					len(got.Identities), len(got.Configs), len(got.Providers), step.identities, step.configs, step.providers)
+			}
+			before = got
+		}
+	})
+}
+
+func history(t *testing.T, db *store.DB, raw func(string) error) []after {
+	ctx := t.Context()
+	change := func(f func(*store.Tx) error) func() error {
+		return func() error { return db.Change(ctx, nil, f) }
+	}
+	one, two := inDefault("one"), inDefault("two")
+	previous := access.HashKey("before one")
+	return []after{
+		{"nothing", func() error { return nil }, 0, 0, 0},
+		{"a key", func() error { return db.CreateKey(ctx, one) }, 1, 0, 0},
+		{"another", func() error { return db.CreateKey(ctx, two) }, 2, 0, 0},
+		{"a config", func() error { mustSaveConfig(t, db); return nil }, 2, 1, 0},
+		{"a key that is rotated", change(func(tx *store.Tx) error {
+			one.PreviousHash, one.TransitionEndsAt = &previous, one.CreatedAt.Add(time.Hour)
+			return tx.UpdateKey(ctx, one)
+		}), 3, 1, 0},
+		{"a new version of the config", change(func(tx *store.Tx) error {
+			c, err := tx.Config(ctx, store.DefaultOrganisation, "", "pc")
+			if err != nil {
+				return err
+			}
+			c.VersionID = "v2"
+			return tx.UpdateConfig(ctx, c, &store.ConfigVersion{ID: "v2", Config: c.ID, Text: `{"a":1}`, CreatedAt: c.CreatedAt})
+		}), 3, 1, 0},
+		{"an integration and its entry", change(func(tx *store.Tx) error { return addEntry(t, tx) }), 3, 1, 1},
+		{"a key that is revoked", func() error { return db.RevokeKey(ctx, two.ID) }, 2, 1, 1},
+		{"defaults of a workspace, written past the journal", func() error {
+			if err := raw(`UPDATE workspaces SET defaults = '{"metadata":{"team":"a"}}'`); err != nil {
+				return err
+			}
+			return raw(`UPDATE revision SET value = value + 1`)
+		}, 2, 1, 1},
+		{"many keys at once", change(func(tx *store.Tx) error {
+			for i := range 60 {
+				if err := tx.CreateKey(ctx, inDefault(fmt.Sprint(i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}), 62, 1, 1},
+		{"a workspace that is archived", func() error {
+			if err := raw(`UPDATE workspaces SET status = 'archived'`); err != nil {
+				return err
+			}
+			return raw(`UPDATE revision SET value = value + 1`)
+		}, 0, 0, 0},
+		{"a backup that is put back", func() error {
+			for _, text := range []string{`UPDATE workspaces SET status = 'active'`, `DELETE FROM changes WHERE revision > 3`, `UPDATE revision SET value = 3`} {
+				if err := raw(text); err != nil {
+					return err
+				}
+			}
+			for i := range 12 {
+				if err := db.CreateKey(ctx, inDefault(fmt.Sprint("again ", i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 74, 1, 1},
+	}
+}
+
+func inDefault(name string) store.Key {
+	k := sampleKey(name)
+	k.Organisation, k.Workspace = store.DefaultOrganisation, store.DefaultWorkspace
+	return k
+}
+
+func addEntry(t *testing.T, tx *store.Tx) error {
+	now := time.Now()
+	err := tx.CreateIntegration(t.Context(), store.Integration{ID: "i1", Organisation: store.DefaultOrganisation, Slug: "sim", Name: "Sim",
+		Provider: "openai", GlobalEnabled: true, Status: store.Active, CreatedAt: now, UpdatedAt: now})
+	if err != nil {
+		return err
+	}
+	err = tx.PutIntegrationModel(t.Context(), store.IntegrationModel{Integration: "i1", Slug: "m", Name: "m", Enabled: true})
+	if err != nil {
+		return err
+	}
+	return tx.CreateProvider(t.Context(), store.Provider{ID: "p1", Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
+		Integration: "i1", Slug: "stored", Name: "Stored", Status: store.Active, CreatedAt: now, UpdatedAt: now})
+}
+
+func TestAKeyBringsTheMetadataOfItsWorkspace(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		mustRun(t, mustRaw(t, dsn), `UPDATE workspaces SET defaults = '{"metadata":{"team":"a","env":"w"},"other":[1]}'`)
+		k := inDefault("ci")
+		k.Defaults = []byte(`{"metadata":{"env":"k","app":"x"},"config_id":"pc"}`)
+		mustCreate(t, db, k)
+		p, err := db.Published(t.Context(), nil)
+		if err != nil || len(p.Identities) != 1 {
+			t.Fatal(p, err)
+		}
+		id := p.Identities[0]
+		want := map[string]string{"team": "a", "env": "w", "app": "x"}
+		if diff := cmp.Diff(want, id.Metadata); diff != "" || id.Config != "pc" {
+			t.Errorf("config %q, metadata (-want +got):\n%s", id.Config, diff)
+		}
+	})
+}
