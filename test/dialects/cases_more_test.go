@@ -103,7 +103,7 @@ func returnedCase(c *cell) string {
 	switch {
 	case signed(r):
 		return ok
-	case len(r.Thinking) > 0, strings.Contains(c.body(), `"tool_plan":"The user`):
+	case len(r.Thinking) > 0, c.to.dialect == "cohere" && strings.Contains(c.body(), `"tool_plan":"The user`):
 		return adapted // as text
 	}
 	return dropped

@@ -297,6 +297,10 @@ func hearGemini(h *heard, m object) {
 			h.pieces = append(h.pieces, piece{kind: refusal, text: said})
 		}
 	}
+	h.geminiUsage(m)
+}
+
+func (h *heard) geminiUsage(m object) {
 	if get(m, "usageMetadata") != nil {
 		h.prompt, h.cached = num(m, "usageMetadata.promptTokenCount"), num(m, "usageMetadata.cachedContentTokenCount")
 		h.completion = num(m, "usageMetadata.candidatesTokenCount") + num(m, "usageMetadata.thoughtsTokenCount")
