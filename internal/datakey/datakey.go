@@ -1,0 +1,149 @@
+// Package datakey seals what organisations keep secret.
+//
+// Each organisation has a data key of its own, made with its first secret and
+// stored wrapped by the master key. It promises that what one organisation
+// sealed opens for no other, and that a change of the master key leaves what is
+// sealed as it is. How texts are sealed is secret's, what is in them the
+// control plane's.
+package datakey
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// Ring seals and opens with the data keys of organisations. It is safe for
+// concurrent use, by several processes on one database too.
+type Ring struct {
+	db     *store.DB
+	master *secret.Box // nil when there is no master key
+
+	mu   sync.Mutex
+	keys map[string]unwrapped // by organisation; guarded by mu
+}
+
+// unwrapped is a data key beside the text it was opened from.
+type unwrapped struct {
+	wrapped string
+	key     *secret.DataKey
+}
+
+// New returns the ring of a database. Without a master key, nil, it seals and
+// opens nothing.
+func New(db *store.DB, master *secret.Box) *Ring {
+	return &Ring{db: db, master: master, keys: make(map[string]unwrapped)}
+}
+
+// Seal returns s as a text that only Open, for the same organisation, opens. An
+// organisation's first secret makes its data key, in a change of its own.
+func (r *Ring) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
+	if r.master == nil {
+		return "", noMasterKey("secrets can't be stored")
+	}
+	wrapped, err := r.wrapped(ctx, organisation)
+	if err != nil {
+		return "", err
+	}
+	key, err := r.key(organisation, wrapped)
+	if err != nil {
+		return "", foreign(err)
+	}
+	return key.Seal(s), nil
+}
+
+// Open returns what was sealed. Its errors hold nothing of it.
+func (r *Ring) Open(ctx context.Context, organisation, sealed string) (secret.String, error) {
+	o, err := r.db.Organisation(ctx, organisation)
+	if err != nil {
+		return secret.String{}, err
+	}
+	return r.OpenWith(o.ID, o.DataKey, sealed)
+}
+
+// OpenWith is [Ring.Open] for who has read the organisation's wrapped data key
+// already. Texts that the master key itself sealed open too.
+func (r *Ring) OpenWith(organisation, wrapped, sealed string) (secret.String, error) {
+	if r.master == nil {
+		return secret.String{}, noMasterKey("stored secrets can't be read")
+	}
+	if !secret.SealedByDataKey(sealed) {
+		return r.master.Open(sealed)
+	}
+	key, err := r.key(organisation, wrapped)
+	if err != nil {
+		// The key is the same after it was wrapped by a master key that this
+		// process was not given yet.
+		if key = r.known(organisation).key; key == nil {
+			return secret.String{}, foreign(err)
+		}
+	}
+	return key.Open(sealed)
+}
+
+// Check returns an error in one line, for an operator, unless the master key
+// opens all these data keys. They are by organisation.
+func (r *Ring) Check(wrapped map[string]string) error {
+	if len(wrapped) > 0 && r.master == nil {
+		return fmt.Errorf("the database holds sealed credentials of %d organisations and there is no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command to the one they were sealed with", len(wrapped))
+	}
+	for _, organisation := range slices.Sorted(maps.Keys(wrapped)) {
+		if _, err := r.key(organisation, wrapped[organisation]); err != nil {
+			return fmt.Errorf("%w; start with the master key that it was sealed with, or, after a change of it, with the former one in MODELGATE_MASTER_KEY_PREVIOUS beside it", err)
+		}
+	}
+	return nil
+}
+
+// wrapped returns the organisation's data key and makes it when there is none.
+func (r *Ring) wrapped(ctx context.Context, organisation string) (string, error) {
+	o, err := r.db.Organisation(ctx, organisation)
+	if err != nil || o.DataKey != "" {
+		return o.DataKey, err
+	}
+	err = r.db.Change(ctx, nil, func(tx *store.Tx) error {
+		// Changes come one after the other: another may have made it meanwhile.
+		if o, err = tx.Organisation(ctx, organisation); err != nil || o.DataKey != "" {
+			return err
+		}
+		o.DataKey = r.master.NewDataKey(o.ID)
+		return tx.UpdateOrganisation(ctx, o)
+	})
+	return o.DataKey, err
+}
+
+// key unwraps a data key, or takes the one that was unwrapped before.
+func (r *Ring) key(organisation, wrapped string) (*secret.DataKey, error) {
+	if known := r.known(organisation); known.wrapped == wrapped && known.key != nil {
+		return known.key, nil
+	}
+	key, err := r.master.DataKey(organisation, wrapped)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[organisation] = unwrapped{wrapped, key}
+	return key, nil
+}
+
+func (r *Ring) known(organisation string) unwrapped {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keys[organisation]
+}
+
+func noMasterKey(what string) error {
+	return apierr.New(apierr.Unavailable, "%s: the gateway was started without a master key", what).WithCode("no_master_key")
+}
+
+func foreign(err error) error {
+	return apierr.New(apierr.Unavailable, "secrets can't be stored or read: the gateway was started with another master key than they were sealed with").
+		WithCode("wrong_master_key").WithCause(err)
+}
