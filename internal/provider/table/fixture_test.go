@@ -137,11 +137,17 @@ func TestRowsBuildTheRequestsOfTheirFixtures(t *testing.T) {
 			f := mustParse(t, file)
 			sent, want := decode(t, f.request.body), decode(t, f.upstream.body)
 			model, _ := sent["model"].(string)
-			req := mustRequest(t, f.config.Provider, provider.Settings{
+			settings := provider.Settings{
 				Slug: f.config.Slug, Key: secret.New(f.config.APIKey),
 				CustomHost: f.config.CustomHost, Options: f.config.Options,
-			}, &provider.Call{
-				Operation: operations[f.request.first], Model: model,
+			}
+			spec, _ := table.Lookup(f.config.Provider)
+			op := operations[f.request.first]
+			if _, ok := spec.Path(op); !ok {
+				op = spec.Speak(api.DialectChat, model).Conversation()
+			}
+			req := mustRequest(t, f.config.Provider, settings, &provider.Call{
+				Operation: op, Model: model,
 				Header: http.Header{"Content-Type": f.request.header["Content-Type"]},
 			})
 			if got := req.Method + " " + address(req); got != f.upstream.first {
@@ -150,11 +156,11 @@ func TestRowsBuildTheRequestsOfTheirFixtures(t *testing.T) {
 			if diff := cmp.Diff(f.upstream.header, req.Header); diff != "" {
 				t.Errorf("headers at the provider (-want +got):\n%s", diff)
 			}
-			spec, _ := table.Lookup(f.config.Provider)
 			if translated(spec) {
 				return // the body is the codec's
 			}
 			applyQuirks(t, spec, model, sent)
+			applyShape(t, spec, settings, op, sent)
 			if diff := cmp.Diff(want, sent); diff != "" {
 				t.Errorf("body at the provider (-want +got):\n%s", diff)
 			}
@@ -183,6 +189,24 @@ func applyQuirks(t *testing.T, s *provider.Spec, model string, body map[string]a
 				delete(body, from)
 				body[to] = v
 			}
+		}
+	}
+}
+
+// applyShape changes body as the target's shape for op says.
+func applyShape(t *testing.T, s *provider.Spec, settings provider.Settings, op api.Operation, body map[string]any) {
+	t.Helper()
+	target, err := provider.NewTarget(s, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := target.Shapes[op]
+	for _, field := range shape.Drop {
+		delete(body, field)
+	}
+	for field, text := range shape.Set {
+		if _, sent := body[field]; !sent {
+			body[field] = decode(t, []byte(`{"v":`+text+`}`))["v"]
 		}
 	}
 }

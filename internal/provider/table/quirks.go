@@ -11,6 +11,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 )
 
@@ -139,6 +140,43 @@ func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
 	}
 	u.Host = host
 	return nil
+}
+
+// oracleCompartment puts the compartment where requests name it.
+func oracleCompartment(d *provider.Draft) error {
+	d.Spec.Shapes = map[api.Operation]provider.Shape{api.OracleChat: {Set: named(d, map[string]string{"compartment_id": "compartmentId"})}}
+	return nil
+}
+
+// watsonxProject puts the project or space where requests name it. Whether an
+// answer streams is said by the path alone.
+func watsonxProject(d *provider.Draft) error {
+	shape := provider.Shape{
+		Drop: []string{"stream", "stream_options"},
+		Set:  named(d, map[string]string{"project_id": "project_id", "space_id": "space_id"}),
+	}
+	d.Spec.Shapes = map[api.Operation]provider.Shape{api.Chat: shape, api.Chat.Streamed(): shape}
+	return nil
+}
+
+// watsonxVersion says which day's API is asked.
+func watsonxVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
+	if c.Operation != api.Proxy {
+		addQuery(u, "version", t.Option("version"))
+	}
+	return nil
+}
+
+// named returns the members that bodies get out of options: fields have the
+// name of an option and that of its member.
+func named(d *provider.Draft, fields map[string]string) map[string]string {
+	set := map[string]string{}
+	for option, field := range fields {
+		if v := d.Option(option); v != "" {
+			set[field] = string(jsonedit.AppendString(nil, v))
+		}
+	}
+	return set
 }
 
 // insert puts segment between the base address of t and the path that follows

@@ -306,11 +306,22 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "watsonx", Name: "IBM watsonx.ai",
 			BaseURL: "https://{region}.ml.cloud.ibm.com",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(),
+			Dialect: api.DialectChat, Auth: provider.Bearer(),
+			// https://cloud.ibm.com/apidocs/watsonx-ai#text-chat
+			Paths:  own{api.Chat: "/ml/v1/text/chat", api.Chat.Streamed(): "/ml/v1/text/chat_stream"},
+			Rename: rename{"model": "model_id"},
+			Settle: watsonxProject,
+			URL:    watsonxVersion,
 			Options: []provider.Option{
 				{Name: "region", Default: "us-south", Doc: "IBM Cloud region"},
+				{Name: "version", Default: "2024-10-08", Doc: "day of the API's version"},
+				{Name: "project_id", Doc: "project that is billed; a request may name another in its field of that name"},
+				{Name: "space_id", Doc: "deployment space that is billed, instead of a project"},
 			},
-			Notes: []string{"The key is an IAM access token; exchanging an API key for one is not offered yet."},
+			Notes: []string{
+				"The key is an IAM access token; exchanging an API key for one is not offered yet.",
+				"Streams hold an id and an event line beside the data of each event.",
+			},
 		},
 		{
 			ID:           "workers-ai",

@@ -10,6 +10,10 @@ import (
 	"testing"
 
 	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/cohere"
+	"modelgate/internal/dialect/converse"
+	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 )
@@ -224,7 +228,7 @@ func TestEveryRowSaysWhereTheCredentialGoes(t *testing.T) {
 
 func TestOnlyTheChatDialectOffersChatToAllModels(t *testing.T) {
 	known := []api.Dialect{api.DialectChat, api.DialectMessages, api.DialectGemini,
-		api.DialectConverse, api.DialectCohere, api.DialectOwn}
+		api.DialectConverse, api.DialectCohere, api.DialectOracle, api.DialectOwn}
 	offering := 0
 	for _, s := range table.All() {
 		_, chat := s.Path(api.Chat)
@@ -250,7 +254,7 @@ func TestQuirksDoNotContradictEachOther(t *testing.T) {
 			}
 		}
 		for from, to := range rename {
-			if from == to || slices.Contains(needed, from) || slices.Contains(drop, to) {
+			if from == to || slices.Contains(needed, from) && from != "model" || slices.Contains(drop, to) {
 				t.Errorf("renames %s to %s", from, to)
 			}
 		}
@@ -269,4 +273,35 @@ func TestQuirksDoNotContradictEachOther(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A form for an operation is of no use where the row has no path for it. Some
+// models have forms of their own, so a row is asked for one of each kind.
+func TestOperationsThatCodecsTranslateHaveAPath(t *testing.T) {
+	models := []string{"m", "amazon.titan-embed-text-v2:0", "cohere.embed-v4:0", "amazon.nova-canvas-v1:0", "stability.stable-image-core-v1:1",
+		"gemini-embedding-001", "gemini-embedding-2-preview", "text-embedding-005", "imagen-4.0-generate-001", "gemini-2.5-flash-image"}
+	formers := map[api.Dialect]dialect.Former{
+		api.DialectCohere: cohere.Dialect{}, api.DialectConverse: converse.Dialect{}, api.DialectGemini: gemini.Dialect{},
+	}
+	seen := 0
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		codec, ok := formers[s.Dialect]
+		if !ok {
+			return
+		}
+		for _, op := range []api.Operation{api.Embeddings, api.Images, api.Rerank} {
+			for _, model := range models {
+				if _, ok := codec.Form(op, dialect.Target{Provider: s.ID, Model: model}); !ok {
+					continue
+				}
+				seen++
+				if _, ok := s.Path(op); !ok {
+					t.Errorf("the codec of %s translates %s for %s, and the row has no path for it", s.Dialect, op, model)
+				}
+			}
+		}
+	})
+	if seen < 20 {
+		t.Errorf("%d forms were found, want more", seen)
+	}
 }
