@@ -132,3 +132,79 @@ func TestAHolderSwapsWhole(t *testing.T) {
 		t.Errorf("held %d, now %d; want 1 and 2", held.Revision, h.Load().Revision)
 	}
 }
+
+func TestNamesOfAWorkspaceStayInIt(t *testing.T) {
+	entry := func(workspace, key string, stored bool) snapshot.Managed {
+		return snapshot.Managed{Workspace: workspace, Slug: "main", Provider: "openai", Settings: provider.Settings{Key: secret.New(key)}, Stored: stored}
+	}
+	s := mustBuild(t, snapshot.Input{Specs: table.All(),
+		Providers: []snapshot.Managed{entry("a", "file", false), entry("a", "stored", true), entry("b", "b's", true)},
+		Configs: []snapshot.Config{
+			{Workspace: "a", Slug: "pc", Text: `{"provider":"@main"}`},
+			{Workspace: "a", ID: "1", Slug: "pc", Text: "stored", Stored: true},
+			{Workspace: "b", ID: "2", Slug: "pc", Text: "b's", Stored: true},
+		}})
+	for workspace, want := range map[string]string{"a": "file", "b": "b's", "": "", "c": ""} {
+		got := ""
+		if e, ok := s.Managed(workspace, "main"); ok {
+			got = e.Target.Key.Reveal()
+		}
+		if got != want {
+			t.Errorf("@main of workspace %q has the key %q, want %q", workspace, got, want)
+		}
+	}
+	for at, want := range map[[2]string]string{
+		{"a", "pc"}: `{"provider":"@main"}`, {"a", "1"}: "stored", {"b", "pc"}: "b's", {"b", "2"}: "b's",
+		{"b", "1"}: "", {"", "pc"}: "", {"c", "2"}: "", {"b", ""}: "",
+	} {
+		if got, _ := s.Config(at[0], at[1]); got != want {
+			t.Errorf("Config(%q) = %q, want %q", at, got, want)
+		}
+	}
+	if got := s.Slugs("b"); len(got) != 1 || len(s.Slugs("c")) != 0 || s.Providers() != 2 {
+		t.Errorf("Slugs(b) = %q, %d of c, %d in all", got, len(s.Slugs("c")), s.Providers())
+	}
+}
+
+func TestAStoredEntryThatIsBrokenHurtsItsUsersAlone(t *testing.T) {
+	s := mustBuild(t, snapshot.Input{Specs: table.All(), Providers: []snapshot.Managed{
+		{Workspace: "a", Slug: "gone", Provider: "nobody", Stored: true},
+		{Workspace: "a", Slug: "nowhere", Provider: "openai-compatible", Stored: true},
+		{Workspace: "a", Slug: "faulty", Provider: "openai", Stored: true, Fault: apierr.New(apierr.Forbidden, "taken away")},
+		{Workspace: "a", Slug: "ended", Provider: "openai", Stored: true, ExpiresAt: noon},
+		{Workspace: "a", Slug: "fine", Provider: "openai", Stored: true, ExpiresAt: noon.Add(1)},
+	}, Configs: []snapshot.Config{{Workspace: "a", Slug: "pc", Text: "not judged again", Stored: true}}})
+	for slug, want := range map[string]int{"gone": 400, "nowhere": 400, "faulty": 403, "ended": 412, "fine": 0} {
+		e, ok := s.Managed("a", slug)
+		if !ok {
+			t.Fatalf("@%s is not there", slug)
+		}
+		got := 0
+		if err := e.Usable(noon); err != nil {
+			got = apierr.From(err).Status()
+		}
+		if got != want || want == 0 && e.Target == nil {
+			t.Errorf("@%s: status %d, want %d", slug, got, want)
+		}
+	}
+}
+
+func TestFindingAKeyAllocatesNothing(t *testing.T) {
+	id := identity("mg-0123456789012345678901234567890123456789", time.Time{})
+	id.Workspace = "a"
+	s := mustBuild(t, snapshot.Input{Specs: table.All(), Keys: []*access.Identity{id},
+		Providers: []snapshot.Managed{{Workspace: "a", Slug: "main", Provider: "openai"}},
+		Configs:   []snapshot.Config{{Workspace: "a", Slug: "pc", Text: "{}", Stored: true}}})
+	header := http.Header{"X-Gateway-Api-Key": {id.KeyID}}
+	n := testing.AllocsPerRun(100, func() {
+		found, _, err := s.Authenticate(header, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Managed(found.Workspace, "main")
+		s.Config(found.Workspace, "pc")
+	})
+	if n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
