@@ -33,7 +33,7 @@ func demo(ctx context.Context, p *program, args []string) error {
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
-	o, err := sf.options(p)
+	o, err := sf.options(ctx, p)
 	if err != nil {
 		return err
 	}

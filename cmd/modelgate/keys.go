@@ -16,7 +16,7 @@ import (
 
 func keys(ctx context.Context, p *program, args []string) error {
 	if len(args) == 0 {
-		return usage("say what to do: create, list or revoke")
+		return usage("say what to do: create, list, revoke or rotate-master")
 	}
 	switch args[0] {
 	case "create":
@@ -25,11 +25,13 @@ func keys(ctx context.Context, p *program, args []string) error {
 		return listKeys(ctx, p, args[1:])
 	case "revoke":
 		return revokeKey(ctx, p, args[1:])
+	case "rotate-master":
+		return rotateMaster(ctx, p, args[1:])
 	case "-h", "--help":
-		fmt.Fprintln(p.out, "Usage: modelgate keys create|list|revoke [flags]\n\n`modelgate keys create --help` and so on list the flags.")
+		fmt.Fprintln(p.out, "Usage: modelgate keys create|list|revoke|rotate-master [flags]\n\n`modelgate keys create --help` and so on list the flags.")
 		return nil
 	}
-	return usage("there is no %q; create, list and revoke are offered", args[0])
+	return usage("there is no %q; create, list, revoke and rotate-master are offered", args[0])
 }
 
 // createdKey is what keys create --json prints.

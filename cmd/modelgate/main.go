@@ -32,7 +32,7 @@ var commands = []command{
 	{"demo", "run the gateway with the simulator as a provider, nothing to set up", demo},
 	{"check", "check a settings file (modelgate.yaml), or a config object (.json) and its cases", check},
 	{"explain", "print where a request would go, or went, and why", explain},
-	{"keys", "create, list and revoke gateway keys", keys},
+	{"keys", "create, list and revoke gateway keys; change the master key", keys},
 	{"migrate", "bring the tables of the database up to date", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},

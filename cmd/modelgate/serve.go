@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
 )
@@ -16,20 +17,21 @@ import (
 // serveFlags are the flags of commands that run a gateway.
 type serveFlags struct {
 	data, listen, admin, config *string
-	trusted, masterKeyFile      *string
+	trusted                     *string
+	master                      masterFlags
 	logLevel, logFormat         *string
 }
 
 func newServeFlags(f *flags, data string) serveFlags {
 	return serveFlags{
-		data:          f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created when missing"),
-		listen:        f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
-		admin:         f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" opens none"),
-		config:        f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
-		trusted:       f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private"),
-		masterKeyFile: f.text("master-key-file", "", "", "`file` with the master key; or the key itself in the environment variable MODELGATE_MASTER_KEY"),
-		logLevel:      f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; without it log.level of the settings file counts, else info"),
-		logFormat:     f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),
+		data:      f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created when missing"),
+		listen:    f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
+		admin:     f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" opens none"),
+		config:    f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
+		trusted:   f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private"),
+		master:    newMasterFlags(f),
+		logLevel:  f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; without it log.level of the settings file counts, else info"),
+		logFormat: f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),
 	}
 }
 
@@ -40,7 +42,7 @@ func serve(ctx context.Context, p *program, args []string) error {
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
-	o, err := sf.options(p)
+	o, err := sf.options(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func serve(ctx context.Context, p *program, args []string) error {
 }
 
 // options turns flags and environment into what server wants.
-func (sf serveFlags) options(p *program) (server.Options, error) {
+func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, error) {
 	o := server.Options{
 		Data:         *sf.data,
 		Listen:       *sf.listen,
@@ -69,7 +71,7 @@ func (sf serveFlags) options(p *program) (server.Options, error) {
 		}
 	}
 	var err error
-	if o.MasterKey, err = p.masterKey(*sf.masterKeyFile); err != nil {
+	if o.MasterKey, o.PreviousMasterKey, err = sf.master.read(ctx, p); err != nil {
 		return o, err
 	}
 	level := new(slog.LevelVar) // info
@@ -80,18 +82,6 @@ func (sf serveFlags) options(p *program) (server.Options, error) {
 	}
 	o.Logger, err = p.logger(level, *sf.logFormat)
 	return o, err
-}
-
-// masterKey reads the master key from file or from the environment.
-func (p *program) masterKey(file string) (secret.String, error) {
-	if file == "" {
-		return secret.New(p.env("MODELGATE_MASTER_KEY")), nil
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return secret.String{}, fmt.Errorf("reading the master key: %w", err)
-	}
-	return secret.New(strings.TrimSpace(string(b))), nil
 }
 
 func (p *program) logger(level slog.Leveler, format string) (*slog.Logger, error) {
@@ -158,5 +148,8 @@ func (p *program) greet(s *server.Server) {
 	}
 	if key := s.FirstKey(); !key.Empty() {
 		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown this once:\n\n  %s\n\nMore with `modelgate keys create --data %s --name NAME`.\n", key.Reveal(), s.Data)
+	}
+	if claim := s.Claim(); !claim.Empty() {
+		fmt.Fprintf(p.out, "\nNobody owns this installation yet. Within a day, its owner claims it at\n\n  http://%s%s?token=%s\n", s.Addr(), sessions.ClaimPath, claim.Reveal())
 	}
 }

@@ -20,7 +20,7 @@ import (
 // check judges a settings file, or a config object when the name ends in .json.
 func check(ctx context.Context, p *program, args []string) error {
 	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml) or a config object (a file ending in .json) without starting anything.\nBeside a config NAME.json, the cases in NAME.cases.json are run: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
-	masterKeyFile := f.String("master-key-file", "", "`file` with the master key that opens sealed values")
+	m := newMasterFlags(f)
 	if err := f.parse(args, 1); err != nil {
 		return err
 	}
@@ -28,11 +28,11 @@ func check(ctx context.Context, p *program, args []string) error {
 	if strings.HasSuffix(file, ".json") {
 		return checkConfig(ctx, p, file)
 	}
-	master, err := p.masterKey(*masterKeyFile)
+	master, previous, err := m.read(ctx, p)
 	if err != nil {
 		return err
 	}
-	if err := server.CheckSettings(file, master); err != nil {
+	if err := server.CheckSettings(file, master, previous); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.out, "%s is fine\n", file)
@@ -41,18 +41,18 @@ func check(ctx context.Context, p *program, args []string) error {
 
 // seal reads a credential from standard input, so that it stays out of the
 // shell's history.
-func seal(_ context.Context, p *program, args []string) error {
+func seal(ctx context.Context, p *program, args []string) error {
 	f := p.flags("seal", "", "Reads a credential from standard input and prints it sealed with the master key, for api_key in modelgate.yaml.")
-	masterKeyFile := f.String("master-key-file", "", "`file` with the master key; or the key itself in the environment variable MODELGATE_MASTER_KEY")
+	m := newMasterFlags(f)
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
-	master, err := p.masterKey(*masterKeyFile)
+	master, _, err := m.read(ctx, p)
 	if err != nil {
 		return err
 	}
 	if master.Empty() {
-		return errors.New("no master key; set MODELGATE_MASTER_KEY or --master-key-file")
+		return errors.New("no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command")
 	}
 	box, err := secret.NewBox(master)
 	if err != nil {

@@ -5,10 +5,8 @@
 package access
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -49,11 +47,7 @@ func ParseHash(s string) (Hash, error) {
 }
 
 // NewKey returns a fresh gateway key of 256 random bits.
-func NewKey() secret.String {
-	var b [32]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
-	return secret.New(KeyPrefix + base64.RawURLEncoding.EncodeToString(b[:]))
-}
+func NewKey() secret.String { return fresh(KeyPrefix) }
 
 // Identity is the owner of a gateway key. It is immutable once published and
 // safe for concurrent use.

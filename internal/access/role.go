@@ -8,14 +8,24 @@ import (
 	"modelgate/internal/secret"
 )
 
-// sessionPrefix begins every session's token, so that it is told from a key.
-const sessionPrefix = "mgs-"
+// What begins the tokens of sessions and of links, so that they are told from
+// keys.
+const (
+	sessionPrefix = "mgs-"
+	linkPrefix    = "mgl-"
+)
 
 // NewSessionToken returns a fresh token of 256 random bits.
-func NewSessionToken() secret.String {
+func NewSessionToken() secret.String { return fresh(sessionPrefix) }
+
+// NewLinkToken returns a fresh token of 256 random bits for a link that counts
+// once.
+func NewLinkToken() secret.String { return fresh(linkPrefix) }
+
+func fresh(prefix string) secret.String {
 	var b [32]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
-	return secret.New(sessionPrefix + base64.RawURLEncoding.EncodeToString(b[:]))
+	return secret.New(prefix + base64.RawURLEncoding.EncodeToString(b[:]))
 }
 
 // IsSessionToken reports whether text has the form of a session's token.

@@ -1,14 +1,54 @@
 package server
 
 import (
+	"context"
 	"net/http"
+	"strings"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/access"
+	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/secret"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
 )
 
-// authenticate finds who sends a request to the control plane.
+// authenticate finds who sends a request to the control plane: the holder of a
+// gateway key, or a person who signed in.
 func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
+	token := r.Header.Get(api.HeaderKey)
+	if token == "" {
+		token = snapshot.Bearer(r.Header)
+	}
+	if token = strings.TrimSpace(token); access.IsSessionToken(token) {
+		return sessions.Identify(r.Context(), s.store, token, time.Now())
+	}
 	id, _, err := s.holder.Load().Authenticate(r.Header, time.Now())
 	return id, err
 }
+
+// claimLife is how long the link counts by which an installation is claimed.
+const claimLife = 24 * time.Hour
+
+// ensureClaim makes a link for the first owner of an installation that has none.
+// Each start makes another in the place of the one before.
+func (s *Server) ensureClaim(ctx context.Context) error {
+	if !s.store.Ready() || !s.BootstrapKey.Empty() {
+		return nil
+	}
+	o, err := s.store.Organisation(ctx, store.DefaultOrganisation)
+	if err != nil || o.OwnerID != "" {
+		return err
+	}
+	token, now := access.NewLinkToken(), time.Now()
+	err = s.store.Change(ctx, nil, func(tx *store.Tx) error {
+		return tx.ReplaceClaim(ctx, o.ID, access.HashKey(token.Reveal()).String(), now, now.Add(claimLife))
+	})
+	s.claim = token
+	return err
+}
+
+// Claim returns the secret of the link by which the installation's first owner
+// claims it, empty when there is one already. It can't be shown again.
+func (s *Server) Claim() secret.String { return s.claim }

@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"modelgate/internal/datakey"
 	"modelgate/internal/logstore"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
@@ -14,10 +16,20 @@ import (
 
 // openBox makes what opens sealed credentials, where there is a master key.
 func (s *Server) openBox() (err error) {
-	if !s.MasterKey.Empty() {
-		s.box, err = secret.NewBox(s.MasterKey)
-	}
+	s.box, err = MasterBox(s.MasterKey, s.PreviousMasterKey)
 	return err
+}
+
+// MasterBox returns the box of a master key, which opens what the previous one
+// sealed too. Without a master key there is none.
+func MasterBox(master, previous secret.String) (*secret.Box, error) {
+	switch {
+	case !master.Empty():
+		return secret.NewBox(master, previous)
+	case !previous.Empty():
+		return nil, errors.New("a previous master key is given and no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command")
+	}
+	return nil, nil
 }
 
 // openData opens the databases and reads what is stored.
@@ -28,7 +40,11 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 	if s.store, err = store.Connect(ctx, DatabaseAddress(s.Data, s.Database), s.DatabaseOptions); err != nil {
 		return nil, err
 	}
+	s.ring = datakey.New(s.store, s.box)
 	if stored, err = s.readStored(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.ring.Check(stored.DataKeys); err != nil {
 		return nil, err
 	}
 	s.logs, err = logstore.Open(ctx, logstore.Options{

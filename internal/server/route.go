@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
 )
 
@@ -35,6 +36,8 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
+	case path == sessions.ClaimPath, path == sessions.AcceptPath:
+		sessions.ServePage(w, r)
 	case s.control.Handles(r):
 		ctx, cancel := context.WithTimeout(r.Context(), controlTime)
 		defer cancel()

@@ -27,6 +27,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/datakey"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
@@ -53,7 +54,10 @@ type Options struct {
 	DatabaseOptions store.Options
 
 	BootstrapKey secret.String // a gateway key with every scope, for automation
-	MasterKey    secret.String // opens sealed credentials
+	MasterKey    secret.String // seals and opens credentials
+	// PreviousMasterKey opens what was sealed before the master key changed.
+	// Empty is none.
+	PreviousMasterKey secret.String
 
 	TrustedHosts  []string // beside those of the settings
 	TrustLoopback bool     // custom hosts may be on this machine: demo and development
@@ -99,6 +103,7 @@ type Server struct {
 	draining atomic.Bool
 	serving  *crowd
 	firstKey secret.String
+	claim    secret.String // of the link for the first owner; empty when there is one
 	ballast  []byte
 	watcher  *fsnotify.Watcher // of the config file's folder; nil without one
 
@@ -106,6 +111,7 @@ type Server struct {
 	end context.CancelCauseFunc
 
 	box      *secret.Box // of the master key; nil without one
+	ring     *datakey.Ring
 	follower *follower
 	copy     copies
 	away     atomic.Bool // the database could not be reached when last asked
@@ -132,12 +138,12 @@ func (s *Server) open(ctx context.Context) error {
 	if err := trusted("MODELGATE_TRUSTED_HOSTS", s.TrustedHosts); err != nil {
 		return err
 	}
+	if err := s.openBox(); err != nil {
+		return err
+	}
 	s.watcher = s.watchFile() // before it is read, so that no change is missed
 	set, err := s.readSettings()
 	if err != nil {
-		return err
-	}
-	if err := s.openBox(); err != nil {
 		return err
 	}
 	stored, err := s.openData(ctx, set)
@@ -169,11 +175,14 @@ func (s *Server) open(ctx context.Context) error {
 	})
 	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs, Logger: s.Logger}
 	s.control = controlplane.New(route.Deps{
-		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Changed: s.storeChanged, Version: s.Version,
+		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Changed: s.storeChanged, Secrets: s.ring, Version: s.Version,
 	})
 	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.
-	return s.ensureKey(ctx)
+	if err := s.ensureKey(ctx); err != nil {
+		return err
+	}
+	return s.ensureClaim(ctx)
 }
 
 // orNone returns d, zero for the default and a negative value for no limit.
@@ -183,19 +192,11 @@ func (s *Server) readSettings() (*settings.Settings, error) {
 	if s.Config == "" {
 		return new(settings.Settings), nil
 	}
-	return loadSettings(s.Config, s.MasterKey)
+	return loadSettings(s.Config, s.box)
 }
 
-func loadSettings(file string, master secret.String) (*settings.Settings, error) {
-	opener := settings.Opener{Env: os.LookupEnv}
-	if !master.Empty() {
-		box, err := secret.NewBox(master)
-		if err != nil {
-			return nil, err
-		}
-		opener.Box = box
-	}
-	set, err := settings.Load(file, opener)
+func loadSettings(file string, box *secret.Box) (*settings.Settings, error) {
+	set, err := settings.Load(file, settings.Opener{Env: os.LookupEnv, Box: box})
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no settings file %s", file)
 	}
@@ -217,8 +218,12 @@ func trusted(place string, hosts []string) error {
 
 // CheckSettings judges a settings file as a start or a reload would, without
 // starting anything.
-func CheckSettings(file string, master secret.String) error {
-	set, err := loadSettings(file, master)
+func CheckSettings(file string, master, previous secret.String) error {
+	box, err := MasterBox(master, previous)
+	if err != nil {
+		return err
+	}
+	set, err := loadSettings(file, box)
 	if err != nil {
 		return err
 	}

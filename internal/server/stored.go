@@ -1,12 +1,9 @@
 package server
 
 import (
-	"errors"
-	"fmt"
-
 	"modelgate/internal/apierr"
+	"modelgate/internal/datakey"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 )
@@ -20,13 +17,13 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	for _, c := range p.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
 	}
-	open := s.newOpener(p)
+	open := opener{s.ring, p.DataKeys}
 	for i := range p.Providers {
 		in.Providers = append(in.Providers, storedProvider(&p.Providers[i], open))
 	}
 }
 
-func storedProvider(p *store.PublishedProvider, open *opener) snapshot.Managed {
+func storedProvider(p *store.PublishedProvider, open opener) snapshot.Managed {
 	m := snapshot.Managed{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Stored: true}
 	if !p.AllModels {
 		m.Models = append([]string{}, p.Models...)
@@ -59,49 +56,19 @@ func unfit(p *store.PublishedProvider) *apierr.Error {
 	return nil
 }
 
-// opener opens stored credentials: each organisation's are sealed with a data
-// key of its own, which is sealed with the master key.
+// opener opens the stored credentials of one state.
 type opener struct {
-	master  *secret.Box // nil when there is no master key
-	wrapped map[string]string
-	boxes   map[string]*secret.Box // by organisation
+	ring *datakey.Ring
+	keys map[string]string // wrapped, by organisation
 }
 
-func (s *Server) newOpener(p *store.Published) *opener {
-	return &opener{master: s.box, wrapped: p.DataKeys, boxes: make(map[string]*secret.Box)}
-}
-
-func (o *opener) secrets(p *store.PublishedProvider) (store.Secrets, error) {
+func (o opener) secrets(p *store.PublishedProvider) (store.Secrets, error) {
 	if p.Sealed == "" {
 		return store.Secrets{}, nil
 	}
-	box, err := o.box(p.Organisation)
-	if err != nil {
-		return store.Secrets{}, err
-	}
-	opened, err := box.Open(p.Sealed)
+	opened, err := o.ring.OpenWith(p.Organisation, o.keys[p.Organisation], p.Sealed)
 	if err != nil {
 		return store.Secrets{}, err
 	}
 	return store.ParseSecrets(opened)
-}
-
-func (o *opener) box(organisation string) (*secret.Box, error) {
-	if o.master == nil {
-		return nil, errors.New("there is no master key")
-	}
-	wrapped, ok := o.wrapped[organisation]
-	if !ok {
-		return o.master, nil
-	}
-	if box := o.boxes[organisation]; box != nil {
-		return box, nil
-	}
-	key, err := o.master.Open(wrapped)
-	if err != nil {
-		return nil, fmt.Errorf("the data key of organisation %s: %w", organisation, err)
-	}
-	box, err := secret.NewBox(key)
-	o.boxes[organisation] = box
-	return box, err
 }

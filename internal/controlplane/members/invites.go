@@ -78,7 +78,7 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 
 // renew gives an invite another link and another end.
 func renew(i *store.Invite, now time.Time) secret.String {
-	token := access.NewKey()
+	token := access.NewLinkToken()
 	i.TokenHash, i.ExpiresAt = access.HashKey(token.Reveal()).String(), now.Add(inviteLife)
 	return token
 }
