@@ -93,7 +93,7 @@ func TestIntegrationsTakeCredentialsWithAMasterKeyOnly(t *testing.T) {
 		t.Fatalf("with a master key: %d %s", res.Status, res.Body)
 	}
 	db := storetest.Open(t, "file:"+filepath.Join(data, "modelgate.db"))
-	list, _, err := db.Integrations(t.Context(), store.IntegrationFilter{Organisation: store.DefaultOrganisation}, store.Page{})
+	list, _, err := db.Integrations(t.Context(), store.IntegrationFilter{Organisation: store.DefaultOrganisation, Shared: true, Own: true}, store.Page{})
 	if err != nil || len(list) != 1 || !secret.SealedByDataKey(list[0].Sealed) {
 		t.Errorf("stored: %+v, %v; want one sealed by a data key", list, err)
 	}
