@@ -263,6 +263,9 @@ func TestARotatedKeyHasTwoSecretsForAWhile(t *testing.T) {
 		t.Errorf("mask %q", got)
 	}
 	b.Clock = b.Clock.Add(time.Hour - 1)
+	if got := c.Call("GET", "/api-keys/"+k.ID, "").Body; !strings.Contains(got, `"key_transition_expires_at":"2026-05-01T13:00:00.000Z"`) {
+		t.Errorf("the transition is not told: %s", got)
+	}
 	refused(t, "in the transition", c.Call("POST", "/api-keys/"+k.ID+"/rotate", ""), http.StatusConflict, "AB07", "")
 	b.Clock = b.Clock.Add(1)
 	var second rotation

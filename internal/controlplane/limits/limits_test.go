@@ -94,6 +94,9 @@ func TestAnEditKeepsTheScheduleAndTheCount(t *testing.T) {
 	if none := mustApply(t, `{"credit_limit":20}`, old, later); !none.NextResetAt.IsZero() || !none.LastResetAt.Equal(old.LastResetAt) {
 		t.Errorf("without a period: next %s, last %s", none.NextResetAt, none.LastResetAt)
 	}
+	if late := mustApply(t, `{"credit_limit":20,"periodic_reset_days":10}`, old, day(5, 20)); !late.NextResetAt.Equal(day(5, 30)) {
+		t.Errorf("after a missed reset: next %s", late.NextResetAt)
+	}
 	if tokens := mustApply(t, `{"credit_limit":200,"type":"tokens"}`, old, later); !tokens.LastResetAt.Equal(later) {
 		t.Errorf("of another type: last %s", tokens.LastResetAt)
 	}
@@ -237,5 +240,21 @@ func TestRatesAreOfTheirHoldersUnitsAndNotTwice(t *testing.T) {
 	}
 	if text := string(limits.Rates(nil).JSON()); text != "[]" {
 		t.Errorf("no rates are stored as %s", text)
+	}
+}
+
+func TestABudgetThatLeavesMoreFreesWhatWasExhausted(t *testing.T) {
+	before := mustApply(t, `{"credit_limit":1000}`, nil, now)
+	for in, want := range map[string]bool{
+		`{"credit_limit":1000}`: false, `{"credit_limit":999}`: false, `{"credit_limit":1001}`: true, `{"alert_threshold":5}`: true,
+		`{"credit_limit":100,"type":"tokens"}`: true,
+	} {
+		if got := mustApply(t, in, before, now).Frees(before); got != want {
+			t.Errorf("%s frees = %t, want %t", in, got, want)
+		}
+	}
+	var none *limits.Usage
+	if !none.Frees(before) || before.Frees(none) {
+		t.Error("no budget leaves everything, and had nothing to free")
 	}
 }
