@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"maps"
 	"strings"
 
 	"modelgate/internal/access"
@@ -21,15 +22,37 @@ func (x *exchange) admit() error {
 	if err != nil {
 		return err
 	}
-	x.identify(id)
 	x.ownKey = own
-	return nil
+	asked := x.want.config
+	x.identify(id)
+	return x.keepConfig(asked)
+}
+
+// keepConfig refuses a config that a request brought, where the key has one of
+// its own that may not be replaced.
+func (x *exchange) keepConfig(asked string) error {
+	id := x.Identity
+	if !id.ConfigFixed || id.Config == "" || asked == "" || asked == id.Config {
+		return nil
+	}
+	own, ok := x.snap.Config(id.Workspace, id.Config)
+	if same, found := x.snap.Config(id.Workspace, asked); ok && found && same == own { // by its id
+		return nil
+	}
+	return apierr.New(apierr.Invalid, "this gateway key has the config %s, which requests can't replace; send none", id.Config).
+		WithParam("x-gateway-config").WithCode("config_fixed")
 }
 
 func (x *exchange) identify(id *access.Identity) {
 	x.Identity = id
 	if x.want.config == "" {
 		x.want.config = id.Config
+	}
+	if len(id.Metadata) > 0 {
+		if x.entry.Metadata == nil {
+			x.entry.Metadata = make(map[string]string, len(id.Metadata))
+		}
+		maps.Copy(x.entry.Metadata, id.Metadata)
 	}
 	x.entry.KeyID, x.entry.KeyName = id.KeyID, id.Name
 	x.entry.Organisation, x.entry.Workspace = id.Organisation, id.Workspace

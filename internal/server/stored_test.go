@@ -61,13 +61,71 @@ func TestAKeyBringsItsConfigAndMetadata(t *testing.T) {
 }
 
 func TestOfARotatedKeyBothSecretsCountForAWhile(t *testing.T) {
-	g := gatewaytest.New(t, gatewaytest.Options{Database: storetest.Postgres(t)})
-	_ = g
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
+		db := storetest.Open(t, dsn)
+		now := time.Now()
+		before := access.HashKey("mg-before")
+		k := store.Key{ID: "k", Name: "k", Hash: access.HashKey("mg-now"), PreviousHash: &before, TransitionEndsAt: now.Add(time.Hour),
+			Scopes: []access.Scope{access.ScopeAll}, CreatedAt: now}
+		if err := db.CreateKey(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		ask := func(key string) int { return g.Post("/chat/completions", chat, "x-gateway-api-key", key).Status }
+		eventually(t, "the new secret counts", func() bool { return ask("mg-now") == 200 })
+		if got := ask("mg-before"); got != 200 {
+			t.Errorf("the secret before, in the transition: %d, want 200", got)
+		}
+		k.TransitionEndsAt = now.Add(-time.Second)
+		err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateKey(t.Context(), k) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the secret before is refused", func() bool { return ask("mg-before") == 401 })
+		if got := ask("mg-now"); got != 200 {
+			t.Errorf("the new secret after the transition: %d, want 200", got)
+		}
+	})
+}
+
+func TestAnEntryOfAnotherWorkspaceIsNotThere(t *testing.T) {
+	dsn := storetest.Postgres(t)
+	g := gatewaytest.New(t, gatewaytest.Options{Database: dsn, MasterKey: master})
+	db := storetest.Open(t, dsn)
+	mustStoreProvider(t, db, g.Upstream)
+	slug := slugOf(t, saveConfig(g, "own"))
 	now := time.Now()
-	before := access.HashKey("mg-before")
-	k := store.Key{PreviousHash: &before, TransitionEndsAt: now.Add(time.Hour), Hash: access.HashKey("mg-now"), ExpiresAt: now.Add(2 * time.Hour)}
-	if got := k.Identities(); len(got) != 2 || !got[1].ExpiresAt.Equal(k.TransitionEndsAt) || !got[0].ExpiresAt.Equal(k.ExpiresAt) {
-		t.Errorf("Identities() = %+v", got)
+	other := store.Workspace{ID: "w2", Organisation: store.DefaultOrganisation, Slug: "other", Name: "Other", Status: store.Active, CreatedAt: now, UpdatedAt: now}
+	err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.CreateWorkspace(t.Context(), other) })
+	if err != nil {
+		t.Fatal(err)
 	}
-	_ = secret.String{}
+	here, _, err := server.CreateKey(t.Context(), db, store.Key{Name: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, _, err := server.CreateKey(t.Context(), db, store.Key{Name: "there", Workspace: "w2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(key secret.String, provider, config string) gatewaytest.Response {
+		return g.Post("/chat/completions", chat, "x-gateway-api-key", key.Reveal(), "x-gateway-provider", provider, "x-gateway-config", config)
+	}
+	eventually(t, "the keys count", func() bool { return ask(here, "@stored", "").Status == 200 && ask(there, "@stored", "").Status != 401 })
+	for _, tt := range []struct{ provider, config string }{
+		{"@stored", ""}, {"@simulator", ""}, {"", slug}, {"", `{"virtual_key":"stored"}`}, {"", `{"provider":"@stored"}`},
+	} {
+		hidden := ask(there, tt.provider, tt.config)
+		absent := ask(there, strings.Replace(tt.provider, "@", "@no-", 1), strings.NewReplacer(slug, "pc-none", "stored", "no-stored").Replace(tt.config))
+		plain := strings.NewReplacer("no-", "", "pc-none", slug)
+		if got, want := string(hidden.Body), plain.Replace(string(absent.Body)); hidden.Status != 404 || absent.Status != 404 || got != want {
+			t.Errorf("%v: %d %s, want as what does not exist: %d %s", tt, hidden.Status, got, absent.Status, want)
+		}
+		if res := ask(here, tt.provider, tt.config); res.Status != 200 {
+			t.Errorf("%v in its own workspace: %d %s", tt, res.Status, res.Body)
+		}
+	}
+	if models := string(g.Get("/models", "x-gateway-api-key", there.Reveal(), "x-gateway-provider", "").Body); strings.Contains(models, "stored") || strings.Contains(models, "simulator") {
+		t.Errorf("the models of the other workspace: %s", models)
+	}
 }
