@@ -210,3 +210,37 @@ func TestStatesAreToldApartByTheirTime(t *testing.T) {
 		t.Errorf("After = %s", got)
 	}
 }
+
+func TestFieldsThatAreMergedLeaveTheOthers(t *testing.T) {
+	for _, tt := range []struct{ provider, before, change, want, sealed string }{
+		{"openai", `{"project":"p","custom_host":"https://models.example.com","custom_headers":{"X":"value"}}`, `{"organization":"o"}`,
+			`{"custom_headers":{"X":"***"},"custom_host":"https://models.example.com","vendora_organization":"o","vendora_project":"p"}`, `org|{"headers":{"X":"value"}}`},
+		{"openai", `{"project":"p","custom_host":"https://models.example.com","custom_headers":{"X":"value"}}`, `{"project":null,"customHost":null,"customHeaders":null}`, `{}`, ""},
+		{"azure-openai", `{"resource_name":"r","deployment_config":[{"deployment_name":"d"}]}`, `{"api_version":"v1"}`,
+			`{"cloud_c_api_version":"v1","cloud_c_deployment_config":[{"cloud_c_deployment_name":"d","is_default":false}],"cloud_c_resource_name":"r"}`, ""},
+		{"vertex-ai", `{"region":"global","project_id":"p","skipPtuCostAttribution":true}`, `{"project_id":"q"}`,
+			`{"cloud_b_project_id":"q","cloud_b_region":"global","skipPtuCostAttribution":true}`, ""},
+		{"bedrock", `{"secret_access_key":"s","access_key_id":"a"}`, `{"access_key_id":null}`, `{"cloud_a_secret_access_key":"***"}`, `org|{"options":{"secret_access_key":"s"}}`},
+	} {
+		i := integration(tt.provider)
+		g := given(t, tt.change)
+		g.Merge = true
+		if err := errors.Join(keeper().Apply(t.Context(), &i, given(t, tt.before)), keeper().Apply(t.Context(), &i, g)); err != nil {
+			t.Errorf("%s: %v", tt.change, err)
+		}
+		if shown := text(t, credentials.Shown(tt.provider, i.Configuration, credentials.Wire)); shown != tt.want || i.Sealed != tt.sealed {
+			t.Errorf("%s: %s, sealed %s\nwant %s, sealed %s", tt.change, shown, i.Sealed, tt.want, tt.sealed)
+		}
+	}
+	for _, before := range []string{`{"secret_access_key":"s"}`, `{"custom_headers":{"X":"value"}}`} {
+		i := integration("bedrock")
+		g := given(t, `{"custom_host":"https://evil.example.com"}`)
+		g.Merge = true
+		if err := keeper().Apply(t.Context(), &i, given(t, before)); err != nil {
+			t.Fatal(err)
+		}
+		if err := keeper().Apply(t.Context(), &i, g); apierr.From(err).Kind != apierr.Invalid {
+			t.Errorf("%s goes to another address: %v", before, err)
+		}
+	}
+}

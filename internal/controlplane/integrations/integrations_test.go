@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/store"
 )
 
 const canary = "sk-canary-5f2d81c7aa"
@@ -299,68 +299,24 @@ func TestAnotherStateIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoMaySeesAndChangesIntegrations(t *testing.T) {
+func TestAFieldIsFilledByOneSecretReference(t *testing.T) {
 	b := bench(t)
-	root := b.Root()
-	other := workspace(t, b, "other")
-	shared := create(t, root, `,"slug":"shared"`)
-	hidden := create(t, root, `,"slug":"hidden","create_default_provider":false`)
-	own := create(t, root, `,"slug":"own","workspace_id":"default"`)
-	all := access.Scopes(access.WorkspaceService)
-	member := b.As(access.Identity{Type: access.WorkspaceService, Scopes: all})
-	outside := b.As(access.Identity{Type: access.WorkspaceService, Workspace: other, Scopes: all})
-	foreign := b.As(access.Identity{Type: access.OrganisationService, Organisation: "other", Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
-	reader := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: []access.Scope{"workspace_integrations.read", "workspace_integrations.list"}})
-	calls := [][3]string{
-		{"GET", "", ""}, {"PUT", "", `{"name":"x"}`}, {"GET", "/models", ""}, {"PUT", "/models", `{"models":[]}`}, {"DELETE", "/models?slugs=a", ""},
-		{"GET", "/workspaces", ""}, {"PUT", "/workspaces", `{"workspaces":[{"id":"default","enabled":true}]}`}, {"DELETE", "", ""},
+	c := b.Root()
+	b.Exec(`
+		INSERT INTO secret_references (id, organisation_id, slug, name, description, manager_type, auth_config, sealed, secret_path, secret_key,
+			allow_all_workspaces, allowed_workspaces, tags, created_at, updated_at)
+		VALUES ('ref-id', $1, 'ref', 'r', '', '', '{}', '', '', '', TRUE, '[]', '{}', 0, 0)`, store.DefaultOrganisation)
+	mapping := `{"target_field":"key","secret_reference_id":"ref"}`
+	body := `{"name":"x","slug":"main","ai_provider_id":"azure-openai","secret_mappings":[` + mapping + `,{"target_field":"configurations.resource_name","secret_reference_id":"ref-id","value_format":"json"}]}`
+	c.Must("POST", "/integrations", body, nil)
+	var got struct {
+		Mappings []map[string]string `json:"secret_mappings"`
 	}
-	for _, tt := range []struct {
-		name          string
-		c             *routetest.Caller
-		ref           string
-		reads, writes int
-	}{
-		{"a member, granted", member, shared.ID, 200, 403},
-		{"a member, not granted", member, hidden.ID, 404, 404},
-		{"a member, own", member, own.ID, 200, 200},
-		{"another workspace, granted", outside, shared.ID, 404, 404},
-		{"another workspace, own", outside, own.ID, 404, 404},
-		{"another organisation", foreign, shared.ID, 404, 404},
-		{"another organisation, own", foreign, own.ID, 404, 404},
-		{"an organisation's key without the scope", reader, hidden.ID, 403, 403},
-		{"nobody", b.Nobody(), shared.ID, 401, 401},
-		{"what is not there", root, "nothing", 404, 404},
-	} {
-		for _, call := range calls {
-			want := tt.writes
-			if call[0] == "GET" {
-				want = tt.reads
-			}
-			if a := tt.c.Call(call[0], "/integrations/"+tt.ref+call[1], call[2]); a.Status != want {
-				t.Errorf("%s: %s %s: %d %s, want %d", tt.name, call[0], call[1], a.Status, a.Body, want)
-			}
-		}
+	c.Must("GET", "/integrations/main", "", &got)
+	if len(got.Mappings) != 2 || got.Mappings[0]["secret_reference_id"] != "ref-id" || got.Mappings[1]["value_format"] != "json" {
+		t.Errorf("%+v", got)
 	}
-	for name, c := range map[string]*routetest.Caller{"another workspace": outside, "another organisation": foreign} {
-		var list struct{ Total int }
-		if c.Must("GET", "/integrations", "", &list); list.Total != 0 {
-			t.Errorf("%s lists %d integrations", name, list.Total)
-		}
-	}
-}
-
-func TestAWorkspacesKeyMakesIntegrationsOfItsWorkspaceAlone(t *testing.T) {
-	b := bench(t)
-	other := workspace(t, b, "other")
-	c := b.As(access.Identity{Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)})
-	m := create(t, c, `,"workspace_id":"`+other+`"`)
-	if got := read(t, c, m.ID); got.Workspace == nil || *got.Workspace == other {
-		t.Errorf("it belongs to %v", got.Workspace)
-	}
-	org := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: []access.Scope{"workspace_integrations.create"}})
-	refused(t, "the organisation's without the scope", org.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai"}`), 403, "AB03")
-	if a := org.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","workspace_id":"other"}`); a.Status != 200 || slugs(t, b.Root(), "other") == "" {
-		t.Errorf("a workspace's: %d %s", a.Status, a.Body)
-	}
+	refused(t, "twice the same", c.Call("PUT", "/integrations/main", `{"secret_mappings":[`+mapping+`,`+mapping+`]}`), 400, "AB01")
+	refused(t, "of another", c.Call("PUT", "/integrations/main", `{"secret_mappings":[{"target_field":"key","secret_reference_id":"other"}]}`), 404, "AB02")
+	c.Must("PUT", "/integrations/main", `{"secret_mappings":null}`, nil)
 }

@@ -272,8 +272,8 @@ func (p *plan) likeAll(workspace string) store.IntegrationWorkspace {
 }
 
 // rest gives the workspaces that are not listed the global setting: those that
-// have a setting of their own when they are to be reset, the others when the
-// setting is new.
+// have a setting of their own when they are to be reset, the others when all
+// get it.
 func (p *plan) rest(ctx context.Context) error {
 	if p.before.Workspace != "" {
 		return nil
@@ -284,7 +284,7 @@ func (p *plan) rest(ctx context.Context) error {
 	}
 	for _, w := range all {
 		_, known := p.rows[w]
-		fresh := !known && p.after.GlobalEnabled && p.in.Body.Global != nil
+		fresh := !known && p.after.GlobalEnabled
 		if p.listed[w] || !fresh && !(known && p.in.Body.Override) {
 			continue
 		}

@@ -165,6 +165,8 @@ func TestABulkThatIsWrongInOnePlaceChangesNothing(t *testing.T) {
 	if b.Changes() != changes || has(t, c, path) != "" || slugs(t, c, one) != "" {
 		t.Errorf("%d changes more; %q have it; providers %q", b.Changes()-changes, has(t, c, path), slugs(t, c, one))
 	}
+	b.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = $1`, two)
+	refused(t, "an archived workspace", c.Call("PUT", path, `{"workspaces":[{"id":"`+two+`","enabled":true}]}`), 404, "AB02")
 	own := create(t, c, `,"slug":"own","workspace_id":"`+one+`"`)
 	refused(t, "all workspaces for one's", c.Call("PUT", "/integrations/own/workspaces", `{"global_workspace_access":{"enabled":true}}`), 400, "AB01")
 	refused(t, "another workspace for one's", c.Call("PUT", "/integrations/"+own.ID+"/workspaces", `{"workspaces":[{"id":"`+two+`","enabled":true}]}`), 404, "AB02")
@@ -202,5 +204,22 @@ func TestAWorkspaceSeesNobodyElsesGrant(t *testing.T) {
 	}
 	if a := member(b, one).Call("GET", path+"?workspace_id="+two, ""); a.Status == 200 && strings.Contains(a.Body, two) {
 		t.Errorf("asking for another's: %s", a.Body)
+	}
+}
+
+func TestAWorkspaceThatIsExhaustedComesBack(t *testing.T) {
+	b, c, path, one, _ := three(t)
+	c.Must("PUT", path, `{"workspaces":[{"id":"`+one+`","enabled":true,"usage_limits":[{"credit_limit":10,"alert_threshold":5}]}]}`, nil)
+	for body, want := range map[string]string{
+		`"reset_usage":true`: "active 2026-05-01T12:00:00.000Z", `"usage_limits":[{"credit_limit":20}]`: "active <nil>", `"rate_limits":[]`: "exhausted <nil>",
+	} {
+		b.Exec(`UPDATE integration_workspaces SET status = 'exhausted', usage_limits = '[{"type":"cost","credit_limit":10,"is_exhausted_alerts_sent":true}]'`)
+		c.Must("PUT", path, `{"workspaces":[{"id":"`+one+`","enabled":true,`+body+`}]}`, nil)
+		var g grants
+		c.Must("GET", path, "", &g)
+		w := g.Workspaces[0]
+		if got := fmt.Sprint(w.Status, " ", w.UsageLimits[0]["last_reset_at"]); got != want || (w.UsageLimits[0]["is_exhausted_alerts_sent"] == true) != (w.Status == "exhausted") {
+			t.Errorf("%s: %s, want %s: %v", body, got, want, w.UsageLimits)
+		}
 	}
 }
