@@ -104,8 +104,12 @@ func TestAnExhaustedOrExpiredProviderComesBack(t *testing.T) {
 	} {
 		b.Exec(`UPDATE providers SET status = 'exhausted', usage_limits = '{"type":"cost","credit_limit":10}'`)
 		c.Must("PUT", "/providers/main", body, nil)
-		if p := read(t, c, "main"); p.Status != want {
+		p := read(t, c, "main")
+		if p.Status != want {
 			t.Errorf("%s: %s, want %s", body, p.Status, want)
+		}
+		if since := p.UsageLimits["last_reset_at"]; (since != nil) != (body == `{"reset_usage":true}`) {
+			t.Errorf("%s: counted since %v", body, since)
 		}
 	}
 	b.Clock = b.Clock.Add(2 * time.Hour)
