@@ -81,7 +81,7 @@ func Full() Scale {
 	}
 }
 
-// Quick is the scale of a look in passing: under 25 seconds.
+// Quick is the scale of a look in passing: about half a minute.
 func Quick() Scale {
 	return Scale{
 		Rounds:      1,

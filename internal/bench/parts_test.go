@@ -228,9 +228,10 @@ func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
 		{Target: Handler, Connections: 64, PerSecond: 1000, CPUMicros: 80, Allocs: 100},
 		{Target: Modelgate, Connections: 64, PerSecond: 1050, CPUMicros: 85, Allocs: 126},
 	}
-	r.addTranslated("chat → chat", 64, 16, []loaded{{cpuMicros: 100}})
-	r.addTranslated("chat → gemini", 64, 16, []loaded{{cpuMicros: 240}, {cpuMicros: 250}, {cpuMicros: 900}})
-	r.addTranslated("chat → converse", 64, 16, []loaded{{cpuMicros: 251}})
+	same := []loaded{{cpuMicros: 100}, {cpuMicros: 200}, {cpuMicros: 100}} // the machine was busy in the second round
+	r.addTranslated("chat → chat", 64, same, same)
+	r.addTranslated("chat → gemini", 64, []loaded{{cpuMicros: 240}, {cpuMicros: 500}, {cpuMicros: 900}}, same)
+	r.addTranslated("chat → converse", 64, []loaded{{cpuMicros: 251}, {cpuMicros: 500}, {cpuMicros: 252}}, same)
 	r.faults(Modelgate).add(io.EOF)
 	r.judge()
 	got := map[string]bool{}

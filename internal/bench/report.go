@@ -97,7 +97,8 @@ type Translated struct {
 	PerSecond   float64 `json:"requests_per_second"`
 	CPUMicros   float64 `json:"cpu_us_per_request"`
 	Allocs      float64 `json:"allocations_per_request"`
-	// OfSame is CPUMicros as a multiple of that between chat and chat.
+	// OfSame is the CPU of a request as a multiple of that between chat and chat
+	// in the same round: the median of all rounds.
 	OfSame float64 `json:"of_same_dialect"`
 }
 
@@ -245,21 +246,20 @@ func (r *Report) addStreams(target string, count int, s streamed) {
 	r.Streams = append(r.Streams, t)
 }
 
-// addTranslated is called for the pair of one dialect first.
-func (r *Report) addTranslated(pair string, events, connections int, rounds []loaded) {
-	t := Translated{
-		Pair: pair, TextEvents: events, Connections: connections,
+// addTranslated compares the rounds of a pair with those of the pair of one
+// dialect, each with the one before it in time.
+func (r *Report) addTranslated(pair string, events int, rounds, same []loaded) {
+	ratios := make([]float64, len(rounds))
+	for i := range rounds {
+		ratios[i] = rounds[i].cpuMicros / same[i].cpuMicros
+	}
+	r.Translated = append(r.Translated, Translated{
+		Pair: pair, TextEvents: events, Connections: pairConnections,
 		PerSecond: middle(rounds, 0, func(l loaded) float64 { return l.perSecond }),
 		CPUMicros: middle(rounds, 1, func(l loaded) float64 { return l.cpuMicros }),
 		Allocs:    middle(rounds, 1, func(l loaded) float64 { return l.allocs }),
-		OfSame:    1,
-	}
-	for _, same := range r.Translated {
-		if same.Pair == pairs[0].name && same.TextEvents == events {
-			t.OfSame = round(t.CPUMicros/same.CPUMicros, 2)
-		}
-	}
-	r.Translated = append(r.Translated, t)
+		OfSame:    round(median(ratios), 2),
+	})
 }
 
 func (r *Report) addMemory(target string, scale *Scale, h *held) {

@@ -110,7 +110,7 @@ func (r *run) translation(ctx context.Context) error {
 			}
 		}
 		for i := range samples {
-			r.report.addTranslated(pairs[i].name, events, pairConnections, rounds[i])
+			r.report.addTranslated(pairs[i].name, events, rounds[i], rounds[0])
 		}
 	}
 	return nil
