@@ -101,12 +101,12 @@ func TestABrokenStreamGoesOnInAnotherProtocol(t *testing.T) {
 					if fault == "malformed=8" && first == "chat" {
 						continue // bytes pass there
 					}
+					if second == "chat" && way != "tokens=30" {
+						continue // an answer in its own protocol is not made a stream
+					}
 					t.Run(strings.Join([]string{first, fault, second, way}, " "), func(t *testing.T) {
 						g.Sim.Reset()
 						config := twoTargets(fallsBack+`"stream_continuation":true,`, first, "sim-1+tokens=60+"+fault, second, "sim-2+"+way)
-						if second == "chat" && way != "tokens=30" {
-							t.Skip("its own protocol is not made a stream")
-						}
 						res := g.Do(chat.ask(t, g, "x-gateway-config", config, "m", true))
 						h := chat.hear(t, res)
 						before, after, _ := strings.Cut(string(res.Body), ": continued by config.targets[1]\n\n")

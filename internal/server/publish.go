@@ -228,6 +228,8 @@ func (s *Server) watch(ctx context.Context) {
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
 	var bodies tide
+	expiry := time.NewTicker(time.Minute)
+	defer expiry.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -238,11 +240,24 @@ func (s *Server) watch(ctx context.Context) {
 			}
 		case <-quiet.C:
 			s.Reload(ctx)
+		case <-expiry.C:
+			s.markExpired(ctx)
 		case <-tick.C:
 			if bodies.out(s.engine.Pool.Used()) {
 				debug.FreeOSMemory()
 			}
 		}
+	}
+}
+
+// markExpired writes down which keys have ended. Requests check a key's end
+// themselves; this is for people who look at the list.
+func (s *Server) markExpired(ctx context.Context) {
+	if !s.store.Ready() {
+		return
+	}
+	if _, err := s.store.MarkExpired(ctx, time.Now()); err != nil {
+		s.Logger.Warn("keys that have ended were not marked", "err", err.Error())
 	}
 }
 
