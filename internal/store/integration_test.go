@@ -198,8 +198,12 @@ func TestAWorkspaceThatGoesTakesItsIntegrationsAndProvidersAlong(t *testing.T) {
 		db, ctx := open(), t.Context()
 		mustMake(t, db, newIntegration("1", ""), newIntegration("2", store.DefaultWorkspace))
 		mustChange(t, db, func(tx *store.Tx) error {
-			return tx.ArchiveWorkspaceIntegrations(ctx, store.DefaultWorkspace, day)
+			model := store.IntegrationModel{Integration: "2", Slug: "m", Enabled: true, Sealed: "sealed"}
+			return errors.Join(tx.PutIntegrationModel(ctx, model), tx.ArchiveWorkspaceIntegrations(ctx, store.DefaultWorkspace, day))
 		})
+		if models, err := db.IntegrationModels(ctx, "2"); err != nil || len(models) != 1 || models[0].Sealed != "" {
+			t.Errorf("a model keeps its secrets: %v, %v", models, err)
+		}
 		list, total, err := db.Integrations(ctx, store.IntegrationFilter{Organisation: store.DefaultOrganisation, Shared: true, Own: true}, store.Page{})
 		if total != 1 || list[0].ID != "1" || err != nil {
 			t.Errorf("%d integrations are left, %v", total, err)
