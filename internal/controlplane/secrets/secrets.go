@@ -1,11 +1,198 @@
-// Package secrets is the control plane's family of references to secrets that are kept elsewhere.
+// Package secrets is the control plane's family of references to secrets that
+// are kept elsewhere.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that what identifies the gateway to a manager of secrets is kept
+// sealed and shown as masks alone, that it is not sent to another place than it
+// was given for, and that a reference stays while an integration uses it. What a
+// reference refers to is not read here.
 package secrets
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "Secret references"
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	k := keeper{a.Secrets}
+	const path, one = "/secret-references", "/secret-references/{reference}"
+	scope := func(verb string) []access.Scope { return []access.Scope{access.Scope("secret_references." + verb)} }
+	route.Add(a, route.Route{Method: http.MethodPost, Path: path, Name: "create-secret-reference", Tag: tag,
+		Summary: "Make a secret reference", Scopes: scope("create"), Resource: "secret_reference"}, k.create)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: path, Name: "list-secret-references", Tag: tag,
+		Summary: "List secret references", Scopes: scope("list")}, list)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: one, Name: "get-secret-reference", Tag: tag,
+		Summary: "Read a secret reference", Scopes: scope("read")}, get)
+	route.Add(a, route.Route{Method: http.MethodPut, Path: one, Name: "update-secret-reference", Tag: tag,
+		Summary: "Change a secret reference", Scopes: scope("update"), Resource: "secret_reference"}, k.update)
+	route.Add(a, route.Route{Method: http.MethodDelete, Path: one, Name: "delete-secret-reference", Tag: tag,
+		Summary: "Remove a secret reference that nothing uses", Scopes: scope("delete"), Resource: "secret_reference"}, remove)
+}
+
+type createInput struct {
+	Body struct {
+		Name          string             `json:"name" minLength:"1" maxLength:"255"`
+		Slug          string             `json:"slug,omitempty" minLength:"1" maxLength:"255" pattern:"^[a-zA-Z0-9_-]+$"`
+		Description   string             `json:"description,omitempty" maxLength:"1024"`
+		Manager       string             `json:"manager_type" enum:"environment,file,hashicorp_vault,cloud_a_secrets,cloud_c_vault"`
+		Auth          map[string]*string `json:"auth_config,omitempty" maxProperties:"32" doc:"How the manager is reached; type says which way"`
+		Path          string             `json:"secret_path" minLength:"1" maxLength:"1024"`
+		Key           string             `json:"secret_key,omitempty" maxLength:"255" doc:"Which value of a secret that has several"`
+		AllWorkspaces *bool              `json:"allow_all_workspaces,omitempty" doc:"true unless workspaces are given"`
+		Workspaces    []string           `json:"allowed_workspaces,omitempty" maxItems:"1000" doc:"Ids or slugs"`
+		Tags          credentials.Tags   `json:"tags,omitempty"`
+	}
+}
+
+type created struct {
+	ID     string `json:"id"`
+	Slug   string `json:"slug"`
+	Object string `json:"object"`
+}
+
+func (k keeper) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
+	b := &in.Body
+	s := store.SecretReference{
+		ID: c.NewID(), Organisation: c.Organisation, Slug: b.Slug, Name: b.Name, Description: b.Description, Manager: b.Manager,
+		Path: b.Path, Key: b.Key, Tags: b.Tags, CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	if s.Slug == "" {
+		s.Slug = route.NewSlug("sr", b.Name)
+	}
+	c.About("", s.ID)
+	if err := b.Tags.Check("tags"); err != nil {
+		return nil, err
+	}
+	if err := setWorkspaces(ctx, c, &s, b.AllWorkspaces, b.Workspaces); err != nil {
+		return nil, err
+	}
+	if err := k.merge(ctx, &s, b.Auth); err != nil {
+		return nil, err
+	}
+	err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateSecretReference(ctx, s) })
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
+		return nil, apierr.New(apierr.Conflict, "there is a secret reference with the slug %q; choose another", s.Slug).WithParam("slug")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &created{s.ID, s.Slug, "secret-reference"}, nil
+}
+
+// setWorkspaces limits s to workspaces that a request names; all is what the
+// request says of all workspaces, nil when it says nothing.
+func setWorkspaces(ctx context.Context, c *route.Caller, s *store.SecretReference, all *bool, named []string) error {
+	s.Workspaces, s.AllWorkspaces = nil, len(named) == 0
+	if all != nil && *all != s.AllWorkspaces {
+		if *all {
+			return route.Invalid("allow_all_workspaces", "can't be true beside allowed_workspaces; leave one out")
+		}
+		return route.Invalid("allowed_workspaces", "must name at least one when allow_all_workspaces is false")
+	}
+	for _, ref := range named {
+		w, err := c.DB().Workspace(ctx, c.Organisation, ref)
+		if credentials.Absent(err) || err == nil && w.Status != store.Active {
+			return route.Missing("allowed_workspaces", "workspace", ref)
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(s.Workspaces, w.ID) {
+			s.Workspaces = append(s.Workspaces, w.ID)
+		}
+	}
+	return nil
+}
+
+type updateInput struct {
+	Reference string `path:"reference" maxLength:"255" doc:"Id or slug"`
+	Body      struct {
+		Name          string                        `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Description   *string                       `json:"description,omitempty" maxLength:"1024"`
+		Auth          map[string]*string            `json:"auth_config,omitempty" maxProperties:"32" doc:"Fields to change; null removes one, and a secret sent as its mask stays"`
+		Path          string                        `json:"secret_path,omitempty" minLength:"1" maxLength:"1024"`
+		Key           *string                       `json:"secret_key,omitempty" maxLength:"255"`
+		AllWorkspaces *bool                         `json:"allow_all_workspaces,omitempty"`
+		Workspaces    []string                      `json:"allowed_workspaces,omitempty" maxItems:"1000"`
+		Tags          route.Maybe[credentials.Tags] `json:"tags,omitempty"`
+	}
+}
+
+func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+	s, err := find(ctx, c, in.Reference)
+	if err != nil {
+		return nil, err
+	}
+	before, b := s.UpdatedAt, &in.Body
+	s.Name, s.Path = orElse(b.Name, s.Name), orElse(b.Path, s.Path)
+	if b.Description != nil {
+		s.Description = *b.Description
+	}
+	if b.Key != nil {
+		s.Key = *b.Key
+	}
+	s.Tags = b.Tags.Or(s.Tags)
+	if err := b.Tags.Value.Check("tags"); err != nil {
+		return nil, err
+	}
+	if b.AllWorkspaces != nil || len(b.Workspaces) > 0 {
+		if err := setWorkspaces(ctx, c, &s, b.AllWorkspaces, b.Workspaces); err != nil {
+			return nil, err
+		}
+	}
+	if len(b.Auth) > 0 {
+		if err := k.merge(ctx, &s, b.Auth); err != nil {
+			return nil, err
+		}
+	}
+	// Of two changes in one millisecond the later one is told apart still.
+	if s.UpdatedAt = c.Now; !s.UpdatedAt.After(before) {
+		s.UpdatedAt = before.Add(1e6)
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.SecretReference(ctx, s.Organisation, s.ID)
+		if err == nil && !now.UpdatedAt.Equal(before) {
+			err = apierr.New(apierr.Conflict, "the secret reference was changed meanwhile; read it and try again")
+		}
+		if err != nil {
+			return err
+		}
+		return tx.UpdateSecretReference(ctx, s)
+	})
+	return &route.Empty{}, err
+}
+
+func orElse(v, old string) string {
+	if v == "" {
+		return old
+	}
+	return v
+}
+
+func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
+	s, err := find(ctx, c, in.Reference)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		n, err := tx.SecretReferenceUsers(ctx, s.Organisation, s.ID)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			return apierr.New(apierr.Invalid, "the secret reference is used by the secret_mappings of %d integrations; take it out there first", n).WithParam("reference")
+		}
+		return tx.DeleteSecretReference(ctx, s.ID)
+	})
+	return &route.Empty{}, err
+}

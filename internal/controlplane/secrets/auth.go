@@ -1,0 +1,145 @@
+package secrets
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// manager is one kind of what keeps secrets.
+type manager struct {
+	types  []string // ways to identify oneself, by auth_config.type; none takes no auth_config
+	needed []string // whatever the type
+	plain  []string // further fields
+	sealed []string // fields that are secrets
+	places []string // fields that say where the secrets are sent
+}
+
+// managers are by manager_type.
+var managers = map[string]manager{
+	"environment": {},
+	"file":        {},
+	"hashicorp_vault": {
+		types: []string{"token", "approle", "kubernetes"}, needed: []string{"address"}, plain: []string{"namespace", "mount", "role", "role_id", "auth_mount"},
+		sealed: []string{"token", "secret_id"}, places: []string{"address"},
+	},
+	"cloud_a_secrets": {
+		types: []string{"accessKey", "assumedRole", "serviceRole"}, needed: []string{"region"}, plain: []string{"access_key_id", "role_arn", "external_id", "endpoint"},
+		sealed: []string{"secret_access_key", "session_token"}, places: []string{"region", "endpoint"},
+	},
+	"cloud_c_vault": {
+		types: []string{"entra", "managed", "default"}, needed: []string{"vault_url"}, plain: []string{"tenant_id", "client_id"},
+		sealed: []string{"client_secret"}, places: []string{"vault_url", "tenant_id"},
+	},
+}
+
+// keeper seals what identifies the gateway to managers.
+type keeper struct{ secrets route.Sealer }
+
+// merge puts the fields that a request gives into s, as a change of what it
+// has: null removes a field, and a secret sent as its mask stays.
+func (k keeper) merge(ctx context.Context, s *store.SecretReference, given map[string]*string) error {
+	m := managers[s.Manager]
+	held, err := k.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	auth, kept := maps.Clone(s.Auth), maps.Clone(held)
+	if auth == nil {
+		auth = map[string]string{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		v := given[name]
+		hidden := slices.Contains(m.sealed, name)
+		if !hidden && name != "type" && !slices.Contains(m.needed, name) && !slices.Contains(m.plain, name) || len(m.types) == 0 {
+			return route.Invalid("auth_config."+clip(name), "is not a field of %s", s.Manager)
+		}
+		switch {
+		case v == nil:
+			delete(auth, name)
+			delete(held, name)
+			delete(kept, name)
+		case len(*v) > 16384 || *v == "":
+			return route.Invalid("auth_config."+name, "has 1 to 16384 characters")
+		case hidden && auth[name] != "" && *v == auth[name]: // the mask
+		case hidden:
+			auth[name], held[name] = store.Mask(secret.New(*v)), *v
+			delete(kept, name)
+		default:
+			auth[name] = *v
+		}
+	}
+	if err := m.check(auth, s.Auth, kept); err != nil {
+		return err
+	}
+	s.Auth = auth
+	return k.seal(ctx, s, held)
+}
+
+// check judges fields, beside those there were and the secrets kept from then.
+func (m manager) check(auth, before, kept map[string]string) error {
+	if len(m.types) == 0 {
+		return nil
+	}
+	if !slices.Contains(m.types, auth["type"]) {
+		return route.Invalid("auth_config.type", "is one of %s", strings.Join(m.types, ", "))
+	}
+	for _, name := range m.needed {
+		if auth[name] == "" {
+			return route.Invalid("auth_config."+name, "is missing")
+		}
+	}
+	for _, name := range m.places {
+		// Else who may change a reference could have its secrets sent elsewhere.
+		if len(kept) > 0 && auth[name] != before[name] {
+			return route.Invalid("auth_config."+name, "can't change unless the secrets are sent again")
+		}
+	}
+	return nil
+}
+
+func (k keeper) seal(ctx context.Context, s *store.SecretReference, held map[string]string) error {
+	if s.Sealed = ""; len(held) == 0 {
+		return nil
+	}
+	if k.secrets == nil {
+		return noMasterKey()
+	}
+	text, err := json.Marshal(held)
+	if err != nil {
+		return err
+	}
+	s.Sealed, err = k.secrets.Seal(ctx, s.Organisation, secret.New(string(text)))
+	return err
+}
+
+func (k keeper) open(ctx context.Context, s *store.SecretReference) (map[string]string, error) {
+	held := map[string]string{}
+	if s.Sealed == "" {
+		return held, nil
+	}
+	if k.secrets == nil {
+		return nil, noMasterKey()
+	}
+	opened, err := k.secrets.Open(ctx, s.Organisation, s.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	return held, json.Unmarshal([]byte(opened.Reveal()), &held)
+}
+
+func noMasterKey() error {
+	return apierr.New(apierr.Unavailable, "secrets can't be stored: the gateway was started without a master key").WithCode("no_master_key")
+}
+
+func clip(name string) string {
+	const most = 64
+	return strings.ToValidUTF8(name[:min(len(name), most)], "")
+}

@@ -1,0 +1,82 @@
+package secrets
+
+import (
+	"context"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+type item struct {
+	ID            string            `json:"id"`
+	Slug          string            `json:"slug"`
+	Name          string            `json:"name"`
+	Description   string            `json:"description"`
+	Manager       string            `json:"manager_type"`
+	Auth          map[string]string `json:"auth_config" doc:"Secrets as their masks"`
+	Path          string            `json:"secret_path"`
+	Key           string            `json:"secret_key"`
+	AllWorkspaces bool              `json:"allow_all_workspaces"`
+	Workspaces    []string          `json:"allowed_workspaces"`
+	Tags          map[string]string `json:"tags"`
+	CreatedAt     route.Time        `json:"created_at"`
+	UpdatedAt     route.Time        `json:"last_updated_at"`
+	Object        string            `json:"object"`
+}
+
+func shown(s store.SecretReference) item {
+	return item{
+		ID: s.ID, Slug: s.Slug, Name: s.Name, Description: s.Description, Manager: s.Manager, Auth: s.Auth, Path: s.Path, Key: s.Key,
+		AllWorkspaces: s.AllWorkspaces, Workspaces: append([]string{}, s.Workspaces...), Tags: s.Tags,
+		CreatedAt: route.Time(s.CreatedAt), UpdatedAt: route.Time(s.UpdatedAt), Object: "secret-reference",
+	}
+}
+
+type listInput struct {
+	Manager string `query:"manager_type" enum:"environment,file,hashicorp_vault,cloud_a_secrets,cloud_c_vault"`
+	Tags    string `query:"tags" maxLength:"4096" doc:"A JSON object; all of them have to match"`
+	Search  string `query:"search" maxLength:"255" doc:"Part of the name or the slug"`
+	Page    int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size    int    `query:"page_size" minimum:"1" maximum:"100" default:"20"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item], error) {
+	tags, err := credentials.ParseTags(in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	f := store.SecretReferenceFilter{Organisation: c.Organisation, Manager: in.Manager, Search: in.Search, Tags: tags}
+	found, total, err := c.DB().SecretReferences(ctx, f, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, s := range found {
+		items = append(items, shown(s))
+	}
+	return route.ListOf(items, total), nil
+}
+
+type oneInput struct {
+	Reference string `path:"reference" maxLength:"255" doc:"Id or slug"`
+}
+
+func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
+	s, err := find(ctx, c, in.Reference)
+	if err != nil {
+		return nil, err
+	}
+	out := shown(s)
+	return &out, nil
+}
+
+func find(ctx context.Context, c *route.Caller, ref string) (store.SecretReference, error) {
+	s, err := c.DB().SecretReference(ctx, c.Organisation, ref)
+	if credentials.Absent(err) {
+		return s, apierr.New(apierr.NotFound, "there is no secret reference %.60q", ref).WithParam("reference")
+	}
+	c.About("", s.ID)
+	return s, err
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// SecretReference says where a secret is kept that is not stored here.
+type SecretReference struct {
+	ID            string
+	Organisation  string
+	Slug          string // unique in the organisation
+	Name          string
+	Description   string
+	Manager       string            // kind of what keeps it
+	Auth          map[string]string // how the manager is reached; secrets as their masks
+	Sealed        string            // the secrets of Auth; empty for none
+	Path          string            // of the secret, in the manager
+	Key           string            // which value of a secret that has several; empty for all of it
+	AllWorkspaces bool
+	Workspaces    []string // ids, unless AllWorkspaces
+	Tags          map[string]string
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+const secretReferenceColumns = `id, organisation_id, slug, name, description, manager_type, auth_config, sealed, secret_path, secret_key,
+			allow_all_workspaces, allowed_workspaces, tags, created_at, updated_at`
+
+func scanSecretReference(r row) (s SecretReference, err error) {
+	err = r.Scan(&s.ID, &s.Organisation, &s.Slug, &s.Name, &s.Description, &s.Manager, jsonText{&s.Auth}, &s.Sealed, &s.Path, &s.Key,
+		&s.AllWorkspaces, jsonText{&s.Workspaces}, jsonText{&s.Tags}, stamp{&s.CreatedAt}, stamp{&s.UpdatedAt})
+	return s, err
+}
+
+// values are those of secretReferenceColumns, in their order.
+func (s SecretReference) values() []any {
+	return []any{s.ID, s.Organisation, s.Slug, s.Name, s.Description, s.Manager, text(tagged(s.Auth)), s.Sealed, s.Path, s.Key,
+		s.AllWorkspaces, text(append([]string{}, s.Workspaces...)), text(tagged(s.Tags)), millis(s.CreatedAt), millis(s.UpdatedAt)}
+}
+
+// SecretReferenceFilter says which secret references of an organisation are
+// meant. The zero value of a field filters nothing.
+type SecretReferenceFilter struct {
+	Organisation string
+	Manager      string
+	Search       string            // part of the name or the slug, in any case
+	Tags         map[string]string // all of which it has
+}
+
+// SecretReferences returns a page of secret references, the newest first, and
+// how many there are.
+func (q Queries) SecretReferences(ctx context.Context, f SecretReferenceFilter, p Page) ([]SecretReference, int, error) {
+	const text = `
+		SELECT ` + secretReferenceColumns + `
+		FROM secret_references
+		WHERE organisation_id = $1
+			AND ($2 = '' OR manager_type = $2)
+		ORDER BY id DESC`
+	list, err := rows(ctx, q.q, "secret references", text, scanSecretReference, f.Organisation, f.Manager)
+	if err != nil {
+		return nil, 0, err
+	}
+	part, found := strings.ToLower(f.Search), list[:0]
+	for _, s := range list {
+		if strings.Contains(strings.ToLower(s.Name), part) || strings.Contains(strings.ToLower(s.Slug), part) {
+			found = append(found, s)
+		}
+	}
+	page, total := withTags(found, func(s SecretReference) map[string]string { return s.Tags }, f.Tags, p)
+	return page, total, nil
+}
+
+// SecretReference returns the secret reference with this id or slug.
+func (q Queries) SecretReference(ctx context.Context, organisation, ref string) (SecretReference, error) {
+	const text = `
+		SELECT ` + secretReferenceColumns + `
+		FROM secret_references
+		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`
+	return one(ctx, q.q, "secret reference", text, scanSecretReference, organisation, ref)
+}
+
+// CreateSecretReference stores a secret reference. A slug that is taken is a
+// conflict.
+func (q Queries) CreateSecretReference(ctx context.Context, s SecretReference) error {
+	const text = `
+		INSERT INTO secret_references (` + secretReferenceColumns + `)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
+	return write(ctx, q.q, "secret reference", text, s.values()...)
+}
+
+// UpdateSecretReference stores s in the place of the reference with its id.
+func (q Queries) UpdateSecretReference(ctx context.Context, s SecretReference) error {
+	const text = `
+		UPDATE secret_references
+		SET organisation_id = $2, slug = $3, name = $4, description = $5, manager_type = $6, auth_config = $7, sealed = $8,
+			secret_path = $9, secret_key = $10, allow_all_workspaces = $11, allowed_workspaces = $12, tags = $13,
+			created_at = $14, updated_at = $15
+		WHERE id = $1`
+	return write(ctx, q.q, "secret reference", text, s.values()...)
+}
+
+// DeleteSecretReference removes a secret reference for good.
+func (q Queries) DeleteSecretReference(ctx context.Context, id string) error {
+	const text = `
+		DELETE FROM secret_references
+		WHERE id = $1`
+	return write(ctx, q.q, "secret reference", text, id)
+}
+
+// SecretReferenceUsers returns how many integrations, virtual keys among them,
+// have a field that this reference fills.
+func (q Queries) SecretReferenceUsers(ctx context.Context, organisation, id string) (n int, err error) {
+	const text = `
+		SELECT secret_mappings
+		FROM integrations
+		WHERE organisation_id = $1 AND status = 'active' AND secret_mappings <> '[]'`
+	type mappings []struct {
+		Reference string `json:"secret_reference_id"`
+	}
+	list, err := rows(ctx, q.q, "integrations", text, func(r row) (raw json.RawMessage, err error) {
+		err = r.Scan(jsonText{&raw})
+		return raw, err
+	}, organisation)
+	for _, raw := range list {
+		var ms mappings
+		if err := json.Unmarshal(raw, &ms); err != nil {
+			return 0, err
+		}
+		for _, m := range ms {
+			if m.Reference == id {
+				n++
+				break
+			}
+		}
+	}
+	return n, err
+}
