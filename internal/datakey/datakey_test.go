@@ -254,3 +254,15 @@ func mustAdd(t *testing.T, path, id, key string) {
 		t.Fatal(err)
 	}
 }
+
+func TestADataKeyThatWasReplacedSealsNoMore(t *testing.T) {
+	db := storetest.Open(t, "file:"+t.TempDir()+"/modelgate.db")
+	running := datakey.New(db, mustBox(t, oldMaster))
+	mustSeal(t, running, canary)
+	o := mustOrganisation(t, db)
+	o.DataKey = mustBox(t, oldMaster).NewDataKey(o.ID)
+	if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, datakey.New(db, mustBox(t, oldMaster)), mustSeal(t, running, canary))
+}

@@ -1,0 +1,42 @@
+package secrets_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/secret"
+)
+
+// meanwhile does something else whenever a secret is sealed.
+type meanwhile struct {
+	route.Sealer
+	do *func()
+}
+
+func (m meanwhile) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
+	if do := *m.do; do != nil {
+		*m.do = nil
+		do()
+	}
+	return m.Sealer.Seal(ctx, organisation, s)
+}
+
+func TestChangesOfAReferenceDoNotMix(t *testing.T) {
+	var do func()
+	c := routetest.New(t, func(a *route.API) { a.Secrets = meanwhile{a.Secrets, &do}; secrets.Add(a) }).Root()
+	c.Must("POST", "/secret-references", vault, nil)
+	do = func() { c.Must("PUT", "/secret-references/v", `{"name":"theirs"}`, nil) }
+	a := c.Call("PUT", "/secret-references/v", `{"name":"mine","auth_config":{"token":"another-token-4711"}}`)
+	if a.Status != 409 || !strings.Contains(a.Body, "changed meanwhile") {
+		t.Errorf("a change beside another: %d %s", a.Status, a.Body)
+	}
+	var got item
+	c.Must("GET", "/secret-references/v", "", &got)
+	if got.Name != "theirs" || got.Auth["token"] != "hv***89" {
+		t.Errorf("after both %+v", got)
+	}
+}
