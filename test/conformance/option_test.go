@@ -55,7 +55,7 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 		for _, tt := range []struct{ provider, path, body, uri, header, value string }{
 			{"openai", "/v1/chat/completions", modelRoutes[0].body, "/v1/chat/completions", "Authorization", "Bearer k-1"},
 			{"azure-openai", "/v1/chat/completions", `{"model":"d-1","messages":[{"role":"user","content":"x"}]}`, "/v1/deployments/d-1/chat/completions?api-version=2024-10-21", "Api-Key", "k-1"},
-			{"anthropic", "/v1/messages", `{"model":"m"}`, "/v1/messages", "X-Api-Key", "k-1"},
+			{"anthropic", "/v1/messages", messagesBody, "/v1/messages", "X-Api-Key", "k-1"},
 		} {
 			p.forget()
 			g.do(t, "POST", tt.path, tt.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config",
@@ -142,10 +142,10 @@ func TestOptionsOfVendorsAreSent(t *testing.T) {
 	native := func(t *testing.T, config string, header ...string) received {
 		t.Helper()
 		p.forget()
-		g.do(t, "POST", messages, `{"model":"m","messages":[]}`, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config}, header...)...).fine(t)
+		g.do(t, "POST", messages, messagesBody, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config}, header...)...).fine(t)
 		return p.only(t)
 	}
-	prove(t, "S-109", "the beta parameter", func(t *testing.T) {
+	prove(t, "S-109 S-563", "the beta parameter", func(t *testing.T) {
 		in := native(t, node(`"provider":"vendorb"`, `"api_key":"k"`, host, `"vendorb_beta":"tools-2024,cache-2024"`))
 		if got := in.header.Get("Anthropic-Beta"); got != "tools-2024,cache-2024" {
 			t.Errorf("Anthropic-Beta at the provider = %q", got)

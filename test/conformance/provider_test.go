@@ -66,6 +66,11 @@ func newProvider(t testing.TB, say answer) *provider {
 }
 
 func startProvider(say answer) (*provider, *httptest.Server) {
+	return serveOn(nil, say)
+}
+
+// serveOn starts a provider on a listener, nil for one of its own.
+func serveOn(l net.Listener, say answer) (*provider, *httptest.Server) {
 	if say == nil {
 		say = canned
 	}
@@ -83,6 +88,10 @@ func startProvider(say answer) (*provider, *httptest.Server) {
 		p.mu.Unlock()
 		say(w, r, in)
 	}))
+	if l != nil {
+		srv.Listener.Close()
+		srv.Listener = l
+	}
 	srv.Listener = recordingListener{srv.Listener}
 	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, c)

@@ -188,3 +188,34 @@ func TestInvalidConfigsAreNotSaved(t *testing.T) {
 		}
 	})
 }
+
+// TestInvalidConfigsAreNotStored asks the route that stores them.
+func TestInvalidConfigsAreNotStored(t *testing.T) {
+	g := launchFor(t, "version: 1\n")
+	call := func(t *testing.T, method, path, body string) reply {
+		t.Helper()
+		return g.do(t, method, path, body, "x-gateway-api-key", bootstrapKey)
+	}
+	prove(t, "S-480 S-479", "when one is made", func(t *testing.T) {
+		for _, bad := range []string{`{"retyr":{"attempts":1}}`, `{}`, `{"strategy":{"mode":"single"}}`, `"{\"retyr\":{}}"`} {
+			got := call(t, "POST", "/v1/configs", `{"name":"bad","config":`+bad+`}`)
+			if got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "AB01") {
+				t.Errorf("%s: status %d: %s, want 400 with AB01", bad, got.status, got.body)
+			}
+		}
+		if list := call(t, "GET", "/v1/configs", "").fine(t); strings.Contains(string(list.body), `"bad"`) {
+			t.Errorf("stored configs: %s", list.body)
+		}
+	})
+	prove(t, "S-480", "when one is changed", func(t *testing.T) {
+		made := call(t, "POST", "/v1/configs", `{"name":"good","config":{"retry":{"attempts":1}}}`).fine(t).object(t)
+		slug, _ := at(made, "data", "slug").(string)
+		if got := call(t, "PUT", "/v1/configs/"+slug, `{"config":{"retry":{"attempts":"many"}}}`); got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "AB01") {
+			t.Errorf("status %d: %s, want 400 with AB01", got.status, got.body)
+		}
+		if now := call(t, "GET", "/v1/configs/"+slug, "").fine(t); !strings.Contains(string(now.body), "attempts") || strings.Contains(string(now.body), "many") {
+			t.Errorf("the stored config is now %s", now.body)
+		}
+		call(t, "PUT", "/v1/configs/"+slug, `{"config":{"retry":{"attempts":2}}}`).fine(t)
+	})
+}
