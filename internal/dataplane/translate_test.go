@@ -156,6 +156,9 @@ func meet(t *testing.T, g *gatewaytest.Gateway, client tongue, target, fault, fo
 	if want.source == nil && !slices.Contains(wordless, fault) && !strings.HasPrefix(h.text, "echo: hello") {
 		t.Errorf("%s: the text is %.100q", name, h.text)
 	}
+	if want.end == "error body" && h.said == "" {
+		t.Errorf("%s: no message: %s", name, res.Body)
+	}
 	e := g.Entry(res)
 	failure, _ := e["error"].(map[string]any)
 	if e["status"] != float64(want.status) || failure["source"] != want.source || failure["code"] != want.code || e["provider_slug"] != target {

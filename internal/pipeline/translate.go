@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
@@ -171,8 +173,30 @@ func torn(data []byte) bool {
 func (t *translation) write(out []byte, events []llm.Event) []byte {
 	t.events = events
 	for i := range events {
-		t.event(&events[i])
-		out = t.enc.Encode(out, &events[i])
+		e := &events[i]
+		t.event(e)
+		switch {
+		case e.Kind == llm.EventEnd:
+			out = t.reasons(out)
+		case e.Kind == llm.EventFinish && e.Stop == "" && e.Said == "":
+			e.Stop = llm.StopEnd
+		}
+		out = t.enc.Encode(out, e)
+	}
+	return out
+}
+
+// reasons ends the choices of a whole answer for which the provider gave no
+// reason: clients of most protocols wait for one.
+func (t *translation) reasons(out []byte) []byte {
+	choices := slices.Sorted(maps.Keys(t.open))
+	if len(choices) == 0 {
+		choices = []int{0}
+	}
+	for _, i := range choices {
+		if open, began := t.open[i]; open || !began {
+			out = t.enc.Encode(out, &llm.Event{Kind: llm.EventFinish, Choice: i, Stop: llm.StopEnd})
+		}
 	}
 	return out
 }
@@ -233,6 +257,11 @@ func (l *Leaf) answerWhole(x *Exchange, w *wire, out *Response, r *llm.Response)
 	tap := new(told)
 	tap.whole(r)
 	out.Tap = tap
+	for i := range r.Choices {
+		if c := &r.Choices[i]; c.Stop == "" && c.Said == "" { // clients wait for a reason
+			c.Stop = llm.StopEnd
+		}
+	}
 	reply := l.reply(x, w)
 	if !x.Stream {
 		out.setBytes(x.Client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, reply))
