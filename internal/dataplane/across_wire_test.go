@@ -19,7 +19,7 @@ func newScriptedPairs(t *testing.T) (*gatewaytest.Gateway, *scripted) {
 	t.Helper()
 	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
 	u := newScripted(t)
-	return gatewaytest.New(t, gatewaytest.Options{Settings: strings.ReplaceAll(pairSettings, "1500ms", "20s"), Upstream: u}), u
+	return gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: u}), u
 }
 
 // begin sends a request and returns the head of its answer when it comes.

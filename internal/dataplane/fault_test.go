@@ -104,7 +104,7 @@ var faults = map[string]struct {
 	"html unavailable": {"html-error=503", refusedWith(503), refusedWith(503)},
 }
 
-const faultLimits = "timeouts: {header: 500ms, first_token: 500ms, idle: 500ms}\nlimits: {event: 1 MB}\n"
+const faultLimits = "timeouts: {header: 1s, first_token: 1s, idle: 1s}\nlimits: {event: 1 MB}\n"
 
 func TestEveryFaultHasItsOutcome(t *testing.T) {
 	for _, f := range simulator.Faults() {

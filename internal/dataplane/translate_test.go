@@ -12,7 +12,7 @@ import (
 
 // pairSettings are a gateway with a provider of each protocol, all of them the
 // simulator.
-const pairSettings = `timeouts: {header: 1500ms, first_token: 1500ms, idle: 1500ms}
+const pairSettings = `timeouts: {header: 20s, first_token: 20s, idle: 20s}
 limits: {event: 1 MB}
 providers:
   - {slug: chat, provider: openai, custom_host: SIMULATOR, api_key: "${PAIR_KEY}"}
@@ -120,10 +120,17 @@ func TestEveryPairHasItsOutcome(t *testing.T) {
 	for fault, row := range pairFaults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings})
+			settings := pairSettings
+			if strings.Contains(row.form, "=20s") {
+				settings = strings.ReplaceAll(settings, "20s", "1500ms")
+			}
+			g := gatewaytest.New(t, gatewaytest.Options{Settings: settings})
 			var wg sync.WaitGroup
-			for _, client := range tongues {
-				for _, target := range pairTargets {
+			for i, client := range tongues {
+				for j, target := range pairTargets {
+					if costly := raceEnabled || fault == "gzip bomb"; costly && (i+j)%3 != 1 {
+						continue
+					}
 					wg.Go(func() {
 						for stream, o := range map[bool]outcome{false: row.plain, true: row.stream} {
 							want := pairOutcome(fault, client.name, target, stream, o)

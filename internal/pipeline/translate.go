@@ -331,10 +331,15 @@ func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src frames) error {
 		}
 	}
 	r, _, _ := all.Response()
+	return l.gatheredAll(x, w, out, r, &tap.seen)
+}
+
+// gatheredAll gives the client what was gathered, where it is whole.
+func (l *Leaf) gatheredAll(x *Exchange, w *wire, out *Response, r *llm.Response, seen *dialect.Seen) error {
 	switch {
-	case tap.seen.Failed != "":
-		return l.unreadable("an error: " + tap.seen.Failed)
-	case !tap.seen.Finished:
+	case seen.Failed != "":
+		return l.unreadable("an error: " + seen.Failed)
+	case !seen.Finished:
 		return l.unreadable("a stream that ended before its finish reason")
 	}
 	out.jsonHead()
