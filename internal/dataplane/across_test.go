@@ -144,8 +144,9 @@ func TestWhatATargetCannotDoIsRefusedInTheClientsProtocol(t *testing.T) {
 		{"a result without a call", "/v1/chat/completions", "messages", `{"model":"m","messages":[{"role":"tool","tool_call_id":"x","content":"y"}]}`, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g.Sim.Reset()
-			req := g.Request(http.MethodPost, "", tt.body, "x-gateway-provider", "@"+tt.target)
+			model := strings.ReplaceAll(tt.name, " ", "-")
+			body := strings.Replace(tt.body, `"model":"m`, `"model":"`+model, 1)
+			req := g.Request(http.MethodPost, "", body, "x-gateway-provider", "@"+tt.target)
 			req.URL.Path = tt.path
 			res := g.Do(req)
 			if res.Status != tt.status {
@@ -158,7 +159,7 @@ func TestWhatATargetCannotDoIsRefusedInTheClientsProtocol(t *testing.T) {
 			if tt.status >= 400 && str(at(v, "error.message")) == "" {
 				t.Errorf("no message: %s", res.Body)
 			}
-			if n := len(g.Sim.Requests()); (tt.status == 400 || tt.status == 501) && n != 0 {
+			if n := g.Sim.Calls(model); (tt.status == 400 || tt.status == 501) && n != 0 {
 				t.Errorf("%d requests were sent", n)
 			}
 		})
