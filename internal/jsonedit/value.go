@@ -147,7 +147,10 @@ func (v Value) Float() (float64, bool) {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(v.raw), 64)
-	return f, err == nil
+	if err != nil {
+		return 0, false // not the infinity that it came close to
+	}
+	return f, true
 }
 
 // Elements yields the elements of an array in their order, and nothing for any
