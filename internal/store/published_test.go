@@ -91,7 +91,9 @@ func history(t *testing.T, db *store.DB, raw func(string) error) []after {
 			}
 			return nil
 		}), 62, 1, 1},
-		{"a workspace that is archived", func() error {
+		{"a workspace that is archived", change(func(tx *store.Tx) error { return archive(t, tx, store.Archived) }), 0, 0, 0},
+		{"and taken back", change(func(tx *store.Tx) error { return archive(t, tx, store.Active) }), 62, 1, 1},
+		{"a workspace that is archived past the journal", func() error {
 			if err := raw(`UPDATE workspaces SET status = 'archived'`); err != nil {
 				return err
 			}
@@ -111,6 +113,15 @@ func history(t *testing.T, db *store.DB, raw func(string) error) []after {
 			return nil
 		}, 74, 1, 1},
 	}
+}
+
+func archive(t *testing.T, tx *store.Tx, status string) error {
+	w, err := tx.Workspace(t.Context(), store.DefaultOrganisation, store.DefaultWorkspace)
+	if err != nil {
+		return err
+	}
+	w.Status = status
+	return tx.UpdateWorkspace(t.Context(), w)
 }
 
 func inDefault(name string) store.Key {
