@@ -175,7 +175,7 @@ func (s *Server) open(ctx context.Context) error {
 	})
 	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs, Logger: s.Logger}
 	s.control = controlplane.New(route.Deps{
-		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Changed: s.storeChanged, Secrets: s.ring, Version: s.Version,
+		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring, Version: s.Version,
 	})
 	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.

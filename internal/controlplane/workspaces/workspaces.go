@@ -17,6 +17,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
@@ -91,7 +92,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 				return err
 			}
 		}
-		return nil
+		return credentials.Welcome(ctx, tx, c, w)
 	})
 	if err != nil {
 		return nil, err
