@@ -90,15 +90,15 @@ func pgConflict(err error) bool {
 // (53), a lock that is held for too long (55P03), stopped by an operator (57),
 // failing disks (58), or read-only (25006).
 func pgAway(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) {
+		return true // whatever the server said of it, a wrong password too
+	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code[:min(2, len(e.Code))] {
 		case "08", "40", "53", "57", "58":
 			return true
 		}
 		return e.Code == "25006" || e.Code == "55P03"
-	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) {
-		return true
 	}
 	for _, cut := range []error{driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.DeadlineExceeded} {
 		if errors.Is(err, cut) {

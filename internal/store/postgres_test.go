@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,6 +218,24 @@ func TestADatabaseThatIsAwayIsSaidToBe(t *testing.T) {
 	}
 	if err := db.RevokeKey(t.Context(), k.ID); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhyAServerLetsNobodyInIsToldInOneLine(t *testing.T) {
+	dsn := storetest.Postgres(t)
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword("stranger", "canary")
+	stranger := u.String()
+	u, _ = url.Parse(dsn)
+	u.Path = "/none"
+	for address, says := range map[string]string{stranger: "stranger", u.String(): "none"} {
+		_, err := store.Open(t.Context(), address, store.Options{})
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "canary") {
+			t.Errorf("Open(%s) = %v, want one line with %q and no password", address, err, says)
+		}
 	}
 }
 
