@@ -44,7 +44,7 @@ func (x *exchange) books() books {
 		}
 	}
 	b.Served, b.Finish = r.model, r.finish[0]
-	b.Usage = r.usage(x.API == "chat-completions" || x.API == "completions")
+	b.Usage = r.usage(x.API != "embeddings")
 	return b
 }
 

@@ -128,12 +128,13 @@ func (x *exchange) sent() (body []byte, contentType string) {
 }
 
 func (x *exchange) madeUp() []byte {
+	conversation := x.API == "chat-completions" || x.API == "chat"
 	switch {
 	case x.API == "embeddings":
 		return []byte(`{"model":"recorded-model", "input":"Hello."}`)
-	case x.API == "chat-completions" && x.streamed():
+	case conversation && x.streamed():
 		return []byte(`{"model":"recorded-model", "messages":[{"role":"user","content":"Hello."}], "stream":true}`)
-	case x.API == "chat-completions":
+	case conversation:
 		return []byte(`{"model":"recorded-model", "messages":[{"role":"user","content":"Hello."}]}`)
 	case x.streamed():
 		return []byte(`{"model":"recorded-model", "prompt":"Hello.", "stream":true}`)
