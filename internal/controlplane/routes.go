@@ -35,8 +35,13 @@ var families = []func(*route.API){
 // New returns the control plane with every route.
 func New(d route.Deps) *route.API {
 	a := route.New(d)
+	Add(a)
+	return a
+}
+
+// Add adds the routes of every family.
+func Add(a *route.API) {
 	for _, add := range families {
 		add(a)
 	}
-	return a
 }

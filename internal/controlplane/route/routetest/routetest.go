@@ -43,7 +43,22 @@ type Bench struct {
 // New returns a bench with the routes that add adds.
 func New(t testing.TB, add ...func(*route.API)) *Bench {
 	t.Helper()
+	return open(t, filepath.Join(t.TempDir(), "modelgate.db"), add)
+}
+
+// Copy returns a bench of its own, for the same callers, whose database holds
+// what b's holds now. The copy belongs to t.
+func (b *Bench) Copy(t testing.TB, add ...func(*route.API)) *Bench {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "modelgate.db")
+	b.Exec(`VACUUM INTO $1`, path)
+	c := open(t, path, add)
+	c.Clock, c.callers = b.Clock, b.callers
+	return c
+}
+
+func open(t testing.TB, path string, add []func(*route.API)) *Bench {
+	t.Helper()
 	db, err := store.Open(t.Context(), "file:"+path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -161,6 +176,9 @@ func (b *Bench) As(id access.Identity) *Caller {
 
 // Root returns a caller who may do everything in the first organisation.
 func (b *Bench) Root() *Caller { return b.As(access.Identity{Scopes: []access.Scope{access.ScopeAll}}) }
+
+// Known returns a caller by the id of the key that another bench's caller has.
+func (b *Bench) Known(key string) *Caller { return &Caller{b, key} }
 
 // Nobody returns a caller without a key.
 func (b *Bench) Nobody() *Caller { return &Caller{b, ""} }

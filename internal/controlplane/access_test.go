@@ -1,0 +1,133 @@
+package controlplane_test
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/route"
+)
+
+var update = flag.Bool("update", false, "write docs/access.md from what the routes answer")
+
+const accessPage = "../../docs/access.md"
+
+// words are what the table says of an answer's status.
+var words = map[int]string{
+	http.StatusOK:           "yes",
+	http.StatusForbidden:    "no",
+	http.StatusNotFound:     "absent",
+	http.StatusUnauthorized: "key",
+}
+
+// odd are the samples that succeed for nobody, with why: for them, a refusal of
+// what was asked is a yes.
+var odd = map[string][]int{
+	"claim":                        {http.StatusNotFound},                                 // the organisation has an owner
+	"login":                        {http.StatusUnauthorized, http.StatusTooManyRequests}, // nobody here has a password
+	"accept-invite":                {http.StatusNotFound},                                 // the token is nobody's
+	"create-organisation-user-key": {http.StatusBadRequest},                               // there are no such keys
+	"logout":                       {http.StatusBadRequest, http.StatusNotFound},          // a key has no session, and nobody here signed in
+}
+
+func TestEveryRouteOpensForWhomThePageSays(t *testing.T) {
+	w := newWorld(t)
+	var page strings.Builder
+	page.WriteString(accessHead)
+	tag := ""
+	for _, r := range w.Routes() {
+		if r.Tag != tag {
+			tag = r.Tag
+			fmt.Fprintf(&page, "\n## %s\n\n| route |", tag)
+			for _, k := range kinds {
+				fmt.Fprintf(&page, " %s |", k.name)
+			}
+			page.WriteString(" nobody |\n|---|" + strings.Repeat("---|", len(kinds)+1) + "\n")
+		}
+		fmt.Fprintf(&page, "| `%s %s` |", r.Method, r.Path)
+		for _, k := range kinds {
+			fmt.Fprintf(&page, " %s |", w.outcome(t, r, k.name))
+		}
+		fmt.Fprintf(&page, " %s |\n", w.outcome(t, r, ""))
+	}
+	if *update {
+		if err := os.WriteFile(accessPage, []byte(page.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(accessPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page.String() != string(want) {
+		t.Errorf("docs/access.md is not what the routes do; run this test with -update, and judge every line that changes\n%s", changed(string(want), page.String()))
+	}
+}
+
+// outcome is what the sample of a route comes to for a caller, in a copy of the
+// world that nobody has changed.
+func (w *world) outcome(t *testing.T, r *route.Route, caller string) string {
+	t.Helper()
+	if w.copy == nil {
+		w.copy = w.Copy(t, controlplane.Add)
+	}
+	path, body := w.request(r)
+	a := w.copy.Known(caller).Call(r.Method, path, body)
+	if r.Method != http.MethodGet && a.Status == http.StatusOK {
+		w.copy = nil
+	}
+	if slices.Contains(odd[r.Name], a.Status) {
+		return "yes"
+	}
+	if word, ok := words[a.Status]; ok {
+		return word
+	}
+	t.Errorf("%s %s for %q: %d %s; the sample %s is wrong, or the route", r.Method, path, caller, a.Status, a.Body, r.Name)
+	return "?"
+}
+
+// changed returns the lines of b that a has not, and of a that b has not.
+func changed(a, b string) string {
+	var out strings.Builder
+	had := make(map[string]bool)
+	for line := range strings.Lines(a) {
+		had[line] = true
+	}
+	for line := range strings.Lines(b) {
+		if !had[line] {
+			out.WriteString("+ " + line)
+		}
+		delete(had, line)
+	}
+	for line := range had {
+		out.WriteString("- " + line)
+	}
+	return out.String()
+}
+
+const accessHead = `# Who may do what
+
+<!-- Generated from the routes by go test ./internal/controlplane -run Page -update. Do not edit. -->
+
+Every route of the control plane, called by everyone there is with all the scopes
+that their kind may have, in an organisation that has one of everything. A key with
+fewer scopes may do less; the scope that a route needs stands in its description in
+` + "`/openapi.json`" + `.
+
+- **yes**: the request is served.
+- **no**: 403, with the code AB03.
+- **absent**: 404, as for what does not exist: it is not the caller's to see.
+- **key**: 401; a key or a session has to be shown.
+
+The people are the organisation's owner and an admin of it, and three of its members,
+who are admin, manager and member of the workspace in question. The keys are an
+organisation's, a workspace's, and a member's own in a workspace. A token is a JSON
+Web Token of another issuer, which acts as a workspace's key. "No scopes" is a key
+of the organisation that has none. How far people with roles may go is set by the
+organisation; the table shows what holds unless it is.
+`

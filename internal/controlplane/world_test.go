@@ -1,0 +1,187 @@
+package controlplane_test
+
+import (
+	"strings"
+	"testing"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/store"
+)
+
+// world is an organisation that has something of everything, and callers of
+// every kind with all that their kind may have.
+type world struct {
+	*routetest.Bench
+	ids  *strings.Replacer // of what was made, by the words in samples
+	copy *routetest.Bench  // as the world was made; nil when there is none
+}
+
+// kind is a kind of caller, a column of the table.
+type kind struct {
+	name string
+	as   access.Identity // the key's id is the name
+}
+
+// session is a person who signed in. The role in the organisation gives the
+// scopes; that in the workspace is a row.
+func session(name, role string) kind {
+	return kind{name, access.Identity{Type: access.Session, UserID: strings.ReplaceAll(name, " ", "-"), Workspace: "-", Scopes: access.RoleScopes(role)}}
+}
+
+func key(name string, t access.KeyType, workspace, user string) kind {
+	return kind{name, access.Identity{Type: t, UserID: user, Workspace: workspace, Scopes: access.Scopes(t)}}
+}
+
+// kinds are all callers that there are. The people have rows of these ids.
+var kinds = []kind{
+	session("owner", "owner"),
+	session("admin", "admin"),
+	session("workspace admin", "member"),
+	session("manager", "member"),
+	session("member", "member"),
+	key("organisation key", access.OrganisationService, "-", ""),
+	key("workspace key", access.WorkspaceService, "", ""),
+	key("user key", access.WorkspaceUser, "", "member"),
+	key("token", access.Token, "", ""),
+	{"no scopes", access.Identity{Type: access.OrganisationService, Workspace: "-"}},
+}
+
+// newWorld makes everything once.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{Bench: routetest.New(t, controlplane.Add)}
+	w.Exec(`INSERT INTO claims (hash, organisation_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
+		access.HashKey("the-link").String(), store.DefaultOrganisation, w.Clock.UnixMilli(), w.Clock.AddDate(0, 0, 1).UnixMilli())
+	w.people()
+	for _, k := range kinds {
+		k.as.KeyID = k.name
+		w.As(k.as)
+	}
+	root, ids := w.Root(), []string{"{user}", "mate", "{workspace}", "default"}
+	for _, m := range makings {
+		var out struct {
+			ID, Slug, Key, Link string
+			InviteLink          string `json:"invite_link"`
+			Data                struct{ ID, Slug string }
+			VersionID           string `json:"version_id"`
+		}
+		body := strings.NewReplacer(ids...).Replace(m.body)
+		root.Must("POST", m.path, body, &out)
+		id := out.Slug
+		if id == "" {
+			id = out.Data.Slug
+		}
+		if id == "" {
+			id = out.ID
+		}
+		ids = append(ids, m.word, id)
+	}
+	w.ids = strings.NewReplacer(ids...)
+	return w
+}
+
+// people are one of each role, and one more to be changed.
+func (w *world) people() {
+	for id, roles := range map[string][2]string{
+		"owner": {"owner", ""}, "admin": {"admin", ""}, "workspace-admin": {"member", "admin"},
+		"manager": {"member", "manager"}, "member": {"member", "member"}, "mate": {"member", "member"},
+	} {
+		w.Exec(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at)
+			VALUES ($1, $1 || '@example.com', '', '', '', 'active', 0, 0)`, id)
+		w.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ($1, $2, $3, 0, 0)`,
+			store.DefaultOrganisation, id, roles[0])
+		if roles[1] != "" {
+			w.Exec(`INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at) VALUES ($1, $2, $3, 0, 0)`,
+				store.DefaultWorkspace, id, roles[1])
+		}
+	}
+	w.Exec(`UPDATE organisations SET owner_id = 'owner'`)
+}
+
+// makings are what the world is made of, in order: later ones may name earlier
+// ones. The first workspace is that of the callers.
+var makings = []struct{ word, path, body string }{
+	{"{spare}", "/workspaces", `{"name":"Spare"}`},
+	{"{invite}", "/admin/users/invites", `{"email":"new@example.com","role":"member","workspaces":[{"id":"default","role":"member"}],"workspace_api_key_details":{"scopes":["models.list"]}}`},
+	{"{key}", "/api-keys/workspace/service", `{"name":"a key","scopes":["models.list"],"workspace_id":"default"}`},
+	{"{integration}", "/integrations", `{"name":"Main","ai_provider_id":"openai","slug":"main","key":"sk-of-the-world","workspace_id":"default"}`},
+	{"{provider}", "/providers", `{"name":"Second","integration_id":"main","slug":"second","workspace_id":"default"}`},
+	{"{config}", "/configs", `{"name":"Plain","workspace_id":"default","config":{"retry":{"attempts":1}}}`},
+	{"{guardrail}", "/guardrails", `{"name":"Short","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
+	{"{reference}", "/secret-references", `{"name":"Vault","slug":"vault","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-of-the-world"}}`},
+	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
+}
+
+// samples are a good request for each route, by its name. The first word is
+// what follows the path: a query, or nothing. A second is the body.
+var samples = map[string][2]string{
+	"create-workspace":      {"", `{"name":"Third","description":"d"}`},
+	"update-workspace":      {"", `{"name":"Renamed","description":"d"}`},
+	"delete-workspace":      {"", `{"name":"Spare"}`},
+	"add-workspace-users":   {"", `{"users":[{"id":"mate","role":"member"}]}`},
+	"update-workspace-user": {"", `{"role":"manager"}`},
+
+	"create-invite": {"", `{"email":"other@example.com","role":"member","workspaces":[{"id":"default","role":"member"}],"workspace_api_key_details":{"scopes":["models.list"]}}`},
+	"update-user":   {"", `{"role":"admin"}`},
+
+	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
+	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},
+	"accept-invite": {"", `{"token":"none","first_name":"N","password":"a long enough password"}`},
+	"introspect":    {"", `{"token":"mg-unknown"}`},
+
+	"create-organisation-service-key": {"", `{"name":"k","scopes":["audit_logs.list"]}`},
+	"create-workspace-service-key":    {"", `{"name":"k","scopes":["models.list"],"workspace_id":"default"}`},
+	"create-workspace-user-key":       {"", `{"name":"k","scopes":["models.list"],"workspace_id":"default","user_id":"member"}`},
+	"create-organisation-user-key":    {"", `{"name":"k","scopes":["audit_logs.list"]}`},
+	"update-key":                      {"", `{"name":"renamed"}`},
+	"rotate-key":                      {"", `{}`},
+
+	"create-integration":            {"", `{"name":"Other","ai_provider_id":"openai","slug":"other","key":"sk-other","description":"d","workspace_id":"default","tags":{"a":"b"}}`},
+	"update-integration":            {"", `{"name":"Renamed","description":"d"}`},
+	"update-integration-models":     {"", `{"models":[{"slug":"gpt-4o","enabled":true}]}`},
+	"delete-integration-models":     {"?slugs=none", ""},
+	"update-integration-workspaces": {"", `{"workspaces":[{"id":"default","enabled":true}]}`},
+
+	"create-provider":    {"", `{"name":"Third","integration_id":"main","slug":"third","note":"n","workspace_id":"default"}`},
+	"list-providers":     {"?workspace_id=default", ""},
+	"get-provider":       {"?workspace_id=default", ""},
+	"update-provider":    {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
+	"delete-provider":    {"?workspace_id=default", ""},
+	"create-virtual-key": {"", `{"name":"VK","provider":"openai","key":"sk-vk","note":"n","workspace_id":"default"}`},
+	"list-virtual-keys":  {"?workspace_id=default", ""},
+	"get-virtual-key":    {"?workspace_id=default", ""},
+	"update-virtual-key": {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
+	"delete-virtual-key": {"?workspace_id=default", ""},
+
+	"create-config":        {"", `{"name":"Other","workspace_id":"default","config":{"retry":{"attempts":2}}}`},
+	"list-configs":         {"?workspace_id=default", ""},
+	"get-config":           {"", ""},
+	"update-config":        {"", `{"name":"Renamed"}`},
+	"create-guardrail":     {"", `{"name":"Other","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
+	"list-guardrails":      {"?workspace_id=default", ""},
+	"update-guardrail":     {"", `{"name":"Renamed"}`},
+	"list-config-versions": {"", ""},
+
+	"create-secret-reference": {"", `{"name":"Other","slug":"other","description":"d","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-other"}}`},
+	"update-secret-reference": {"", `{"name":"Renamed","description":"d"}`},
+	"create-deployment":       {"", `{"name":"Paris","slug":"par"}`},
+	"update-deployment":       {"", `{"name":"Renamed"}`},
+
+	"list-audit-logs": {"?start_time=2026-05-01T00:00:00Z&end_time=2026-05-02T00:00:00Z", ""},
+}
+
+// elsewhere are the paths of samples that are not about what the world's words
+// stand for.
+var elsewhere = map[string]string{"delete-workspace": "/admin/workspaces/{spare}"}
+
+// request returns the sample of a route: path with query, and body.
+func (w *world) request(r *route.Route) (path, body string) {
+	s := samples[r.Name]
+	if path = elsewhere[r.Name]; path == "" {
+		path = r.Path
+	}
+	return w.ids.Replace(path) + w.ids.Replace(s[0]), w.ids.Replace(s[1])
+}
