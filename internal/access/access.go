@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -49,7 +50,7 @@ func ParseHash(s string) (Hash, error) {
 // NewKey returns a fresh gateway key of 256 random bits.
 func NewKey() secret.String { return fresh(KeyPrefix) }
 
-// Identity is the owner of a gateway key. It is immutable once published and
+// Identity is the owner of a gateway key, session or token. It is immutable once published and
 // safe for concurrent use.
 type Identity struct {
 	KeyID        string
@@ -76,6 +77,22 @@ type Identity struct {
 
 	// ExpiresAt ends the key. Zero means never.
 	ExpiresAt time.Time
+
+	// Claims is what a token says besides. Nil for keys and sessions.
+	Claims *Claims
+}
+
+// Claims is what a JSON Web Token says that no key does.
+type Claims struct {
+	// User is what its issuer calls the person, empty for none. It is no id of
+	// a user of the gateway, and gives no right.
+	User     string
+	IssuedAt time.Time // zero when it is not said
+
+	// UsageLimits and RateLimits are arrays as the token has them, nil for none.
+	// Nothing is counted by them yet.
+	UsageLimits json.RawMessage
+	RateLimits  json.RawMessage
 }
 
 // AllowsProvider reports whether the identity may use the provider with this

@@ -1,0 +1,55 @@
+package jwt
+
+import (
+	"sync"
+
+	"modelgate/internal/access"
+)
+
+// The bounds of what is kept: judged tokens of a state, at a kilobyte or so
+// each.
+const (
+	shards   = 32
+	perShard = 256 // in each of its two halves
+)
+
+// cache keeps judgements by the hash of their token, those that were not used
+// for long going first. It is in parts so that requests don't wait for each
+// other. The zero value is ready; it is safe for concurrent use.
+type cache [shards]shard
+
+// shard is a part of a cache. When the young half is full it becomes the old
+// one, whose entries are forgotten unless they were used since.
+type shard struct {
+	mu         sync.Mutex
+	young, old map[access.Hash]*judgement // guarded by mu
+}
+
+func (c *cache) get(h access.Hash) *judgement {
+	s := &c[h[0]%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.young[h]; j != nil {
+		return j
+	}
+	j := s.old[h]
+	if j != nil {
+		s.keep(h, j)
+	}
+	return j
+}
+
+func (c *cache) put(h access.Hash, j *judgement) {
+	s := &c[h[0]%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(h, j)
+}
+
+// keep puts j into the young half. The caller holds mu.
+func (s *shard) keep(h access.Hash, j *judgement) {
+	if s.young == nil || len(s.young) == perShard {
+		s.young, s.old = make(map[access.Hash]*judgement), s.young
+	}
+	s.young[h] = j
+}

@@ -1,0 +1,182 @@
+package jwt
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"modelgate/internal/access"
+)
+
+// The bounds of metadata, which are those of keys.
+const (
+	maxMetadata      = 64
+	maxMetadataChars = 128
+)
+
+// claims are what a token says, in the words of the gateway. The organisation is
+// read before, to find the keys.
+type claims struct {
+	workspace string
+	user      string
+	issuer    string
+	audience  []string
+	scopes    []string // nil when there is no claim of them
+	expires   time.Time
+	notBefore time.Time // zero for always
+	issuedAt  time.Time // zero when it is not said
+
+	defaults struct {
+		Config   string            `json:"config_id"`
+		Metadata map[string]string `json:"metadata"`
+	}
+	usageLimits, rateLimits json.RawMessage
+}
+
+// readClaims reads the claims of a token whose signature was found good.
+func readClaims(m members) (*claims, error) {
+	c := new(claims)
+	for _, read := range []func() error{
+		func() (err error) { c.workspace, err = m.text("gateway_workspace", "workspace_slug"); return },
+		func() (err error) { c.user, err = m.text("email_id", "sub", "uid"); return },
+		func() (err error) { c.issuer, err = m.text("iss"); return },
+		func() (err error) { c.audience, err = m.list("aud", whole); return },
+		func() (err error) { c.expires, err = m.moment("exp"); return },
+		func() (err error) { c.notBefore, err = m.moment("nbf"); return },
+		func() (err error) { c.issuedAt, err = m.moment("iat"); return },
+		func() (err error) { c.usageLimits, err = m.array("usage_limits"); return },
+		func() (err error) { c.rateLimits, err = m.array("rate_limits"); return },
+		func() error { return c.readScopes(m) },
+		func() error { return c.readDefaults(m["defaults"]) },
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	if c.expires.IsZero() {
+		return nil, refuse("does not say when it ends (exp)")
+	}
+	return c, nil
+}
+
+// readScopes takes both spellings of the claim together.
+func (c *claims) readScopes(m members) error {
+	for _, name := range []string{"scope", "scopes"} {
+		words, err := m.list(name, strings.Fields)
+		if err != nil {
+			return err
+		}
+		if m[name] != nil && c.scopes == nil { // an empty claim is one
+			c.scopes = []string{}
+		}
+		c.scopes = append(c.scopes, words...)
+	}
+	return nil
+}
+
+func (c *claims) readDefaults(raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	d := &c.defaults
+	good := json.Unmarshal(raw, d) == nil && plain(d.Config) && len(d.Metadata) <= maxMetadata
+	for name, value := range d.Metadata {
+		good = good && name != "" && plain(name) && plain(value) && len([]rune(name)) <= maxMetadataChars && len([]rune(value)) <= maxMetadataChars
+	}
+	if !good {
+		return refuse("has defaults that are not {config_id, metadata} with texts of at most 128 characters")
+	}
+	return nil
+}
+
+// names reports whether the token is for somebody of this name.
+func (c *claims) names(audience string) bool { return slices.Contains(c.audience, audience) }
+
+// list reads a member that is an array of texts or one text, which split takes
+// apart.
+func (m members) list(name string, split func(string) []string) ([]string, error) {
+	raw := m[name]
+	if raw == nil {
+		return nil, nil
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return split(one), nil
+	}
+	var list []string
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, refuse("has a " + name + " that is neither a text nor a list of texts")
+	}
+	return list, nil
+}
+
+func whole(s string) []string { return []string{s} }
+
+// moment reads a time in Unix seconds. One that is not there is zero.
+func (m members) moment(name string) (time.Time, error) {
+	const last = 253402300799 // of the year 9999
+	raw := m[name]
+	if raw == nil {
+		return time.Time{}, nil
+	}
+	var seconds float64
+	if json.Unmarshal(raw, &seconds) != nil || seconds < 1 || seconds > last {
+		return time.Time{}, refuse("has a " + name + " that is no time in Unix seconds")
+	}
+	return time.Unix(int64(seconds), 0).UTC(), nil
+}
+
+// array returns a member that is an array as it stands, nil for none.
+func (m members) array(name string) (json.RawMessage, error) {
+	var list []json.RawMessage
+	if raw := m[name]; raw != nil && (json.Unmarshal(raw, &list) != nil) {
+		return nil, refuse("has " + name + " that are no list")
+	}
+	if list == nil {
+		return nil, nil
+	}
+	return m[name], nil
+}
+
+// identity returns what a good token proves: what a key of its workspace would.
+func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Identity {
+	metadata := c.defaults.Metadata
+	if len(w.Metadata) > 0 {
+		metadata = make(map[string]string, len(w.Metadata)+len(c.defaults.Metadata))
+		maps.Copy(metadata, c.defaults.Metadata)
+		maps.Copy(metadata, w.Metadata)
+	}
+	return &access.Identity{
+		KeyID: keyID(c.user), Type: access.Token, Name: c.user, Hash: hash, Organisation: by.Organisation, Workspace: w.ID,
+		Scopes: by.granted(c.scopes), Config: c.defaults.Config, Metadata: metadata, ExpiresAt: c.expires,
+		Claims: &access.Claims{User: c.user, IssuedAt: c.issuedAt, UsageLimits: c.usageLimits, RateLimits: c.rateLimits},
+	}
+}
+
+// keyID is what tokens of a person have in the place of a key's id. It is no id
+// of a key, nor of a person that the store knows.
+func keyID(user string) string {
+	if user == "" {
+		return "jwt"
+	}
+	return "jwt:" + user
+}
+
+// granted returns the scopes among words that a key of a workspace may hold.
+// Issuers put words of others beside them, which mean nothing here, as does a
+// word for everything.
+func (by *issuer) granted(words []string) []access.Scope {
+	if words == nil {
+		return by.Scopes
+	}
+	list := []access.Scope{}
+	for _, word := range words {
+		s, err := access.ParseScope(word)
+		if err == nil && s != access.ScopeAll && s.Suits(access.Token) == nil && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,375 @@
+package jwt_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"modelgate/internal/access"
+	"modelgate/internal/jwt"
+	"modelgate/internal/upstream"
+)
+
+func mustTokens(t testing.TB, issuers ...jwt.Issuer) *jwt.Tokens {
+	t.Helper()
+	k, _ := mustKeeper(t, upstream.Options{})
+	return k.Tokens(issuers)
+}
+
+func TestATokenActsAsAKeyOfItsWorkspace(t *testing.T) {
+	by := organisation()
+	by.Workspaces[0].Metadata = map[string]string{"team": "of the workspace", "plan": "paid"}
+	token := signed(first(), header, claims.but(values{
+		"email_id": "ada@example.com", "iat": noon.Unix(), "nbf": noon.Unix(), "iss": "https://id.example.com", "groups": []string{"a"},
+		"defaults":     values{"config_id": "pc-main", "metadata": values{"team": "of the token", "seat": "4"}, "more": 1},
+		"usage_limits": []values{{"credit_limit": 5}}, "rate_limits": []values{{"type": "requests", "unit": "rpm", "value": 3}},
+	}))
+	got, err := verify(mustTokens(t, by), token, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &access.Identity{
+		KeyID: "jwt:ada@example.com", Type: access.Token, Name: "ada@example.com", Hash: access.HashKey(token), Organisation: "org", Workspace: "w1",
+		Scopes: []access.Scope{"completions.write", "logs.view"}, Config: "pc-main", ExpiresAt: noon.Add(time.Hour),
+		Metadata: map[string]string{"team": "of the workspace", "plan": "paid", "seat": "4"},
+		Claims: &access.Claims{User: "ada@example.com", IssuedAt: noon,
+			UsageLimits: json.RawMessage(`[{"credit_limit":5}]`), RateLimits: json.RawMessage(`[{"type":"requests","unit":"rpm","value":3}]`)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Verify() (-want +got)\n%s", diff)
+	}
+}
+
+func TestClaimsMayBeSpelledInSeveralWays(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	for _, tt := range []struct {
+		name   string
+		claims values
+		user   string
+		scopes string
+	}{
+		{"gateway_oid", values{"organisation_id": nil, "gateway_oid": "org"}, "ada", "completions.write logs.view"},
+		{"gateway_workspace", values{"workspace_slug": nil, "gateway_workspace": "main"}, "ada", "completions.write logs.view"},
+		{"a workspace by its id", values{"workspace_slug": "w1"}, "ada", "completions.write logs.view"},
+		{"email before sub before uid", values{"email_id": "e", "uid": "u"}, "e", "completions.write logs.view"},
+		{"uid", values{"sub": nil, "uid": "u"}, "u", "completions.write logs.view"},
+		{"an empty email is none", values{"email_id": ""}, "ada", "completions.write logs.view"},
+		{"nobody", values{"sub": nil}, "", "completions.write logs.view"},
+		{"a list", values{"scope": nil, "scopes": []string{"configs.list", "configs.read"}}, "ada", "configs.list configs.read"},
+		{"a list as scope", values{"scope": []string{"configs.list"}}, "ada", "configs.list"},
+		{"both", values{"scope": "openid configs.list", "scopes": "configs.read configs.list"}, "ada", "configs.list configs.read"},
+		{"prefix and colon", values{"scope": "gateway.configs.list gateway.configs:read configs:update"}, "ada", "configs.list configs.read configs.update"},
+		{"words of others", values{"scope": "openid profile admin"}, "ada", ""},
+		{"everything is nothing", values{"scope": "* gateway.*"}, "ada", ""},
+		{"what organisations' keys hold", values{"scope": "audit_logs.list organisation_users.read workspaces.create workspaces.read"}, "ada", "workspaces.read"},
+		{"no scope", values{"scope": nil}, "ada", ""},
+		{"empty", values{"scope": ""}, "ada", ""},
+		{"a time with a fraction", values{"exp": json.Number("1777639845.75")}, "ada", "completions.write logs.view"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			id, err := verify(judge, signed(first(), header, claims.but(tt.claims)), noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var words []string
+			for _, s := range id.Scopes {
+				words = append(words, string(s))
+			}
+			if got := strings.Join(words, " "); got != tt.scopes || id.Claims.User != tt.user || id.UserID != "" {
+				t.Errorf("user %q with %q, known as %q; want %q with %q", id.Claims.User, got, id.UserID, tt.user, tt.scopes)
+			}
+		})
+	}
+}
+
+func TestTokensWithoutScopesGetThoseOfTheSettings(t *testing.T) {
+	by := organisation()
+	by.Scopes = []access.Scope{access.ScopeCompletions}
+	judge := mustTokens(t, by)
+	for scope, want := range map[any]int{nil: 1, "": 0, "openid": 0, "configs.list configs.read": 2} {
+		id, err := verify(judge, signed(first(), header, claims.but(values{"scope": scope})), noon)
+		if err != nil || len(id.Scopes) != want {
+			t.Errorf("scope %v: %v, %v; want %d", scope, id, err, want)
+		}
+	}
+}
+
+func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	many := make(values)
+	for i := range 65 {
+		many[strings.Repeat("x", i+1)] = "v"
+	}
+	for _, tt := range []struct {
+		name       string
+		claims     values
+		code, word string
+	}{
+		{"no organisation", values{"organisation_id": nil}, "invalid_token", "organisation"},
+		{"another organisation", values{"organisation_id": "other"}, "invalid_token", "organisation"},
+		{"an organisation of another kind", values{"organisation_id": 7}, "invalid_token", "organisation_id"},
+		{"both organisations, the first of which is unknown", values{"gateway_oid": "other"}, "invalid_token", "organisation"},
+		{"no workspace", values{"workspace_slug": nil}, "token_workspace", "workspace"},
+		{"an empty workspace", values{"workspace_slug": ""}, "token_workspace", "workspace"},
+		{"another workspace", values{"workspace_slug": "other"}, "token_workspace", "workspace"},
+		{"a workspace in other capitals", values{"workspace_slug": "MAIN"}, "token_workspace", "workspace"},
+		{"a list of workspaces", values{"workspace_slug": []string{"main"}}, "invalid_token", "workspace_slug"},
+		{"no end", values{"exp": nil}, "invalid_token", "exp"},
+		{"an end in other capitals", values{"exp": nil, "EXP": noon.Add(time.Hour).Unix()}, "invalid_token", "exp"},
+		{"a null end", values{"exp": json.RawMessage("null")}, "invalid_token", "exp"},
+		{"a text for an end", values{"exp": "1777639845"}, "invalid_token", "exp"},
+		{"an end beyond all years", values{"exp": json.Number("1e300")}, "invalid_token", "exp"},
+		{"an end of zero", values{"exp": 0}, "invalid_token", "exp"},
+		{"an end that was", values{"exp": noon.Add(-time.Hour).Unix()}, "expired_token", "exp"},
+		{"the end of the leeway", values{"exp": noon.Add(-5 * time.Second).Unix()}, "expired_token", "exp"},
+		{"not yet", values{"nbf": noon.Add(6 * time.Second).Unix()}, "invalid_token", "nbf"},
+		{"nbf of another kind", values{"nbf": true}, "invalid_token", "nbf"},
+		{"iat of another kind", values{"iat": "now"}, "invalid_token", "iat"},
+		{"scopes of another kind", values{"scopes": 5}, "invalid_token", "scopes"},
+		{"scopes with another kind among them", values{"scopes": []any{"a", 5}}, "invalid_token", "scopes"},
+		{"a user of another kind", values{"sub": 5}, "invalid_token", "sub"},
+		{"a user with a NUL", values{"sub": "a\x00"}, "invalid_token", "sub"},
+		{"a user with a line break", values{"email_id": "a\nb"}, "invalid_token", "email_id"},
+		{"a long user", values{"sub": strings.Repeat("é", 256)}, "invalid_token", "sub"},
+		{"defaults of another kind", values{"defaults": []string{}}, "invalid_token", "defaults"},
+		{"metadata of another kind", values{"defaults": values{"metadata": values{"a": 1}}}, "invalid_token", "defaults"},
+		{"long metadata", values{"defaults": values{"metadata": values{"a": strings.Repeat("x", 129)}}}, "invalid_token", "defaults"},
+		{"metadata without a name", values{"defaults": values{"metadata": values{"": "x"}}}, "invalid_token", "defaults"},
+		{"much metadata", values{"defaults": values{"metadata": many}}, "invalid_token", "defaults"},
+		{"a config of another kind", values{"defaults": values{"config_id": 5}}, "invalid_token", "defaults"},
+		{"limits of another kind", values{"usage_limits": values{}}, "invalid_token", "usage_limits"},
+		{"rates of another kind", values{"rate_limits": "many"}, "invalid_token", "rate_limits"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			token := signed(first(), header, claims.but(tt.claims))
+			_, err := verify(judge, token, noon)
+			refused(t, tt.name, token, err, tt.code, tt.word)
+			want := tt.word != "organisation" && tt.word != "organisation_id"
+			if cause, ok := errors.AsType[*jwt.Refused](err); ok != want || ok && cause.Organisation != "org" {
+				t.Errorf("the error tells of the organisation %v, want %t", cause, want)
+			}
+		})
+	}
+}
+
+func TestClocksMayDifferALittle(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	for name, c := range map[string]values{
+		"an end just past":    {"exp": noon.Add(-4 * time.Second).Unix()},
+		"a beginning to come": {"nbf": noon.Add(4 * time.Second).Unix()},
+		"made in the future":  {"iat": noon.Add(time.Minute).Unix()},
+	} {
+		if _, err := verify(judge, signed(first(), header, claims.but(c)), noon); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestIssuerAndAudienceAreWantedWhereTheyAreSet(t *testing.T) {
+	by := organisation()
+	by.Name, by.Audience = "https://id.example.com", "modelgate"
+	judge := mustTokens(t, by)
+	for _, tt := range []struct {
+		name   string
+		claims values
+		word   string
+	}{
+		{"both", values{"iss": by.Name, "aud": "modelgate"}, ""},
+		{"among others", values{"iss": by.Name, "aud": []string{"x", "modelgate"}}, ""},
+		{"no issuer", values{"aud": "modelgate"}, "iss"},
+		{"another issuer", values{"iss": by.Name + "/", "aud": "modelgate"}, "iss"},
+		{"no audience", values{"iss": by.Name}, "aud"},
+		{"another audience", values{"iss": by.Name, "aud": "modelgate2"}, "aud"},
+		{"part of an audience", values{"iss": by.Name, "aud": "x modelgate"}, "aud"},
+		{"an audience of another kind", values{"iss": by.Name, "aud": values{"modelgate": 1}}, "aud"},
+	} {
+		token := signed(first(), header, claims.but(tt.claims))
+		if _, err := verify(judge, token, noon); tt.word != "" {
+			refused(t, tt.name, token, err, "invalid_token", tt.word)
+		} else if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// hmacSigned is signed by HS256 with a text that everybody knows.
+func hmacSigned(secret []byte, header values) string {
+	text := encoded(header) + "." + encoded(claims)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(text))
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func TestOnlyASignatureByTheIssuersKeyCounts(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	good := signed(first(), header, claims)
+	body, signature := good[:strings.LastIndexByte(good, '.')], good[strings.LastIndexByte(good, '.')+1:]
+	der, err := x509.MarshalPKIXPublicKey(&first().PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	for _, tt := range []struct{ name, token, word string }{
+		{"none", encoded(header.but(values{"alg": "none"})) + "." + encoded(claims) + ".", "alg"},
+		{"none with a signature", encoded(header.but(values{"alg": "none"})) + "." + encoded(claims) + "." + signature, "alg"},
+		{"None", signed(first(), header.but(values{"alg": "None"}), claims), "alg"},
+		{"RS256 without a signature", body + ".", "signature"},
+		{"HS256 with the public key in PEM", hmacSigned(block, header.but(values{"alg": "HS256"})), "alg"},
+		{"HS256 with the public key in DER", hmacSigned(der, header.but(values{"alg": "HS256"})), "alg"},
+		{"HMAC under the name of RS256", hmacSigned(block, header), "signature"},
+		{"RS512", signed(first(), header.but(values{"alg": "RS512"}), claims), "alg"},
+		{"PS256", signed(first(), header.but(values{"alg": "PS256"}), claims), "alg"},
+		{"small letters", signed(first(), header.but(values{"alg": "rs256"}), claims), "alg"},
+		{"no alg", signed(first(), header.but(values{"alg": nil}), claims), "alg"},
+		{"alg in other capitals", signed(first(), header.but(values{"alg": nil, "ALG": "RS256"}), claims), "alg"},
+		{"alg as a list", signed(first(), header.but(values{"alg": []string{"RS256"}}), claims), "alg"},
+		{"alg twice", signed(first(), `{"alg":"none","alg":"RS256","kid":"one"}`, claims), "header"},
+		{"no kid", signed(first(), header.but(values{"kid": nil}), claims), "kid"},
+		{"an empty kid", signed(first(), header.but(values{"kid": ""}), claims), "kid"},
+		{"a kid of another kind", signed(first(), header.but(values{"kid": 1}), claims), "kid"},
+		{"an unknown kid", signed(first(), header.but(values{"kid": "../one"}), claims), "kid"},
+		{"crit", signed(first(), header.but(values{"crit": []string{"exp"}}), claims), "crit"},
+		{"an empty crit", signed(first(), header.but(values{"crit": []string{}}), claims), "crit"},
+		{"a null crit", signed(first(), header.but(values{"crit": json.RawMessage("null")}), claims), "crit"},
+		{"another's key", signed(second(), header, claims), "signature"},
+		{"another's key in the header", signed(second(), header.but(values{"jwk": public("one", second())}), claims), "signature"},
+		{"an address of keys in the header", signed(second(), header.but(values{"jku": "https://evil.example.com/keys"}), claims), "signature"},
+		{"other claims under the signature", encoded(header) + "." + encoded(claims.but(values{"workspace_slug": "w1"})) + "." + signature, "signature"},
+		{"another header over the signature", encoded(header.but(values{"typ": "JOSE"})) + "." + encoded(claims) + "." + signature, "signature"},
+		{"a signature cut short", good[:len(good)-4], "signature"},
+		{"a signature with more behind", good + "AAAA", "signature"},
+	} {
+		_, err := verify(judge, tt.token, noon)
+		refused(t, tt.name, tt.token, err, "invalid_token", tt.word)
+	}
+	if _, err := verify(judge, good, noon); err != nil {
+		t.Errorf("the good one: %v", err)
+	}
+}
+
+func TestWhatHasNotTheFormOfATokenIsRefused(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	good := signed(first(), header, claims)
+	parts := strings.Split(good, ".")
+	many := make(values)
+	for i := range 101 {
+		many[strings.Repeat("c", i+1)] = 1
+	}
+	for name, token := range map[string]string{
+		"nothing":                "..",
+		"no dots":                "token",
+		"two parts":              parts[0] + "." + parts[1],
+		"four parts":             good + "." + parts[2],
+		"an encrypted one":       good + "." + parts[1] + "." + parts[2],
+		"padding":                parts[0] + "=." + parts[1] + "." + parts[2],
+		"another alphabet":       strings.NewReplacer("-", "+", "_", "/").Replace(parts[0]) + "." + parts[1] + "." + parts[2] + "+",
+		"a line break":           parts[0] + "\n." + parts[1] + "." + parts[2],
+		"a line break at an end": good + "\n",
+		"a space":                " " + good,
+		"a list":                 signed(first(), header, `[1]`),
+		"a header that is text":  signed(first(), `"RS256"`, claims),
+		"two objects":            signed(first(), header, `{}{}`),
+		"cut off":                signed(first(), header, `{"a":1`),
+		"deep":                   signed(first(), header, `{"a":`+strings.Repeat("[", 5000)),
+		"a claim twice":          signed(first(), header, `{"exp":1,"exp":2}`),
+		"many claims":            signed(first(), header, many),
+		"a header with many":     signed(first(), many, claims),
+		"too long":               signed(first(), header, claims.but(values{"x": strings.Repeat("x", 8000)})),
+	} {
+		_, err := verify(judge, token, noon)
+		refused(t, name, token, err, "invalid_token", "the token ")
+	}
+	if _, err := verify(judge, signed(first(), header, " "+`{"organisation_id":"org","workspace_slug":"main","exp":2000000000}`+"\n"), noon); err != nil {
+		t.Errorf("white space around the claims: %v", err)
+	}
+}
+
+func TestAJudgedTokenEndsAllTheSame(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	token := signed(first(), header, claims)
+	one, err := verify(judge, token, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := verify(judge, token, noon.Add(time.Hour)); err != nil || again != one {
+		t.Errorf("within the leeway: %p, %v; want %p, judged before", again, err, one)
+	}
+	_, err = verify(judge, token, noon.Add(time.Hour+5*time.Second))
+	refused(t, "after its end", token, err, "expired_token", "exp")
+}
+
+func TestTokensOfOneOrganisationSayNothingOfAnother(t *testing.T) {
+	one, other := organisation(), organisation()
+	other.Organisation, other.Set = "other", set(public("one", second()))
+	other.Workspaces = []jwt.Workspace{{ID: "w2", Slug: "main"}}
+	judge := mustTokens(t, one, other)
+	token := signed(first(), header, claims.but(values{"organisation_id": "other"}))
+	_, err := verify(judge, token, noon)
+	refused(t, "signed by the first for the other", token, err, "invalid_token", "signature")
+	if id, err := verify(judge, signed(second(), header, claims.but(values{"organisation_id": "other"})), noon); err != nil || id.Workspace != "w2" {
+		t.Errorf("the other's own: %v, %v", id, err)
+	}
+	token = signed(first(), header, claims.but(values{"workspace_slug": "w2"}))
+	_, err = verify(judge, token, noon)
+	refused(t, "another's workspace", token, err, "token_workspace", "workspace")
+}
+
+// FuzzVerify wants nothing to count that was not signed.
+func FuzzVerify(f *testing.F) {
+	judge := mustTokens(f, organisation())
+	good := signed(first(), header, claims)
+	f.Add(good)
+	f.Add("..")
+	f.Add(hmacSigned([]byte("x"), header))
+	f.Add(encoded(header.but(values{"alg": "none"})) + "." + encoded(claims) + ".")
+	f.Add(signed(first(), header, `{"exp":1e9,"exp":[[]],"organisation_id":"org"}`))
+	f.Fuzz(func(t *testing.T, token string) {
+		id, err := judge.Verify(token, access.HashKey(token), noon)
+		if (err == nil) != (id != nil) {
+			t.Fatalf("Verify() = %v, %v", id, err)
+		}
+		if err == nil && token != good {
+			t.Errorf("a token counts that nobody signed: %q", token)
+		}
+	})
+}
+
+func BenchmarkVerify(b *testing.B) {
+	judge := mustTokens(b, organisation())
+	token := signed(first(), header, claims)
+	hash := access.HashKey(token)
+	b.Run("judged before", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := judge.Verify(token, hash, noon); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("hashed and judged before", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := judge.Verify(token, access.HashKey(token), noon); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("for the first time", func(b *testing.B) {
+		b.ReportAllocs()
+		for n := 0; b.Loop(); n++ {
+			fresh := access.Hash{1, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
+			if _, err := judge.Verify(token, fresh, noon); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

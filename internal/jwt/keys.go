@@ -1,0 +1,140 @@
+package jwt
+
+import (
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"strings"
+)
+
+// The bounds of a JSON Web Key Set and its keys. What is shorter can be forged,
+// what is longer takes too long to judge by.
+const (
+	maxKeys    = 100
+	minModulus = 2048 // bits
+	maxModulus = 8192 // bits
+)
+
+// keys are the keys of an issuer by their ids. They are immutable.
+type keys struct{ byID map[string]*rsa.PublicKey }
+
+// same reports whether both are the same keys.
+func (k *keys) same(other *keys) bool {
+	return maps.EqualFunc(k.byID, other.byID, func(a, b *rsa.PublicKey) bool { return a.Equal(b) })
+}
+
+// CheckSet reports what is wrong with a JSON Web Key Set that somebody wrote
+// down: what holds no key for RS256, a key of which that can't be used, or one
+// that is to be kept secret.
+func CheckSet(text string) error {
+	_, unused, err := parseKeys([]byte(text))
+	if err == nil && len(unused) > 0 {
+		err = unused[0]
+	}
+	return err
+}
+
+// parseKeys reads the keys for RS256 of a JSON Web Key Set (RFC 7517). Keys for
+// something else are passed over; those that can't be used are told in unused. A
+// set without any key is an error.
+func parseKeys(text []byte) (k *keys, unused []error, err error) {
+	var doc struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if json.Unmarshal(text, &doc) != nil || doc.Keys == nil {
+		return nil, nil, errors.New(`is no JSON Web Key Set: an object with a list of "keys"`)
+	}
+	if len(doc.Keys) > maxKeys {
+		return nil, nil, fmt.Errorf("has more than %d keys", maxKeys)
+	}
+	k = &keys{make(map[string]*rsa.PublicKey)}
+	twice := make(map[string]bool)
+	for i, raw := range doc.Keys {
+		kid, key, err := parseKey(raw)
+		if err == nil && key != nil && k.byID[kid] != nil && !k.byID[kid].Equal(key) {
+			twice[kid], err = true, errors.New("has the kid of another key")
+		}
+		if err != nil {
+			unused = append(unused, fmt.Errorf("keys[%d] %w", i, err))
+		} else if key != nil {
+			k.byID[kid] = key
+		}
+	}
+	for kid := range twice { // an id that stands for two keys stands for none
+		delete(k.byID, kid)
+	}
+	if len(k.byID) == 0 {
+		unused = append(unused, errors.New("has no RSA key for RS256 with a kid"))
+		return nil, nil, unused[0]
+	}
+	return k, unused, nil
+}
+
+// jwk is one key of a set (RFC 7518, section 6.3).
+type jwk struct {
+	Type      string   `json:"kty"`
+	Use       string   `json:"use"`
+	Uses      []string `json:"key_ops"`
+	Algorithm string   `json:"alg"`
+	ID        string   `json:"kid"`
+	Modulus   string   `json:"n"`
+	Exponent  string   `json:"e"`
+
+	// What only who signs may know.
+	Private json.RawMessage `json:"d"`
+	PrimeP  json.RawMessage `json:"p"`
+	PrimeQ  json.RawMessage `json:"q"`
+	Others  json.RawMessage `json:"oth"`
+	Secret  json.RawMessage `json:"k"`
+}
+
+// parseKey reads one key. It is nil for a key of another kind or use.
+func parseKey(raw []byte) (kid string, key *rsa.PublicKey, err error) {
+	var j jwk
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return "", nil, errors.New("is no JSON Web Key")
+	}
+	if j.Private != nil || j.PrimeP != nil || j.PrimeQ != nil || j.Others != nil || j.Secret != nil {
+		return "", nil, errors.New("holds a secret part; give the public key alone")
+	}
+	if j.Type != "RSA" || j.Use != "" && j.Use != "sig" || j.Algorithm != "" && j.Algorithm != "RS256" || !j.verifies() {
+		return "", nil, nil
+	}
+	if j.ID == "" || !plain(j.ID) {
+		return "", nil, errors.New("has no kid of 1 to 255 characters")
+	}
+	key, err = j.public()
+	return j.ID, key, err
+}
+
+// verifies reports whether signatures may be judged by the key.
+func (j *jwk) verifies() bool {
+	for _, use := range j.Uses {
+		if use == "verify" {
+			return true
+		}
+	}
+	return j.Uses == nil
+}
+
+func (j *jwk) public() (*rsa.PublicKey, error) {
+	n, err := decode(strings.TrimRight(j.Modulus, "="))
+	if err != nil {
+		return nil, errors.New("has a modulus (n) that is not base64url")
+	}
+	e, err := decode(strings.TrimRight(j.Exponent, "="))
+	if err != nil {
+		return nil, errors.New("has an exponent (e) that is not base64url")
+	}
+	modulus, exponent := new(big.Int).SetBytes(n), new(big.Int).SetBytes(e)
+	if bits := modulus.BitLen(); bits < minModulus || bits > maxModulus {
+		return nil, fmt.Errorf("has %d bits; keys of %d to %d are taken", bits, minModulus, maxModulus)
+	}
+	if modulus.Bit(0) == 0 || exponent.BitLen() > 31 || exponent.BitLen() < 2 || exponent.Bit(0) == 0 {
+		return nil, errors.New("is no RSA key")
+	}
+	return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}, nil
+}

@@ -1,0 +1,141 @@
+package jwt
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// What a token may be as large as. Issuers that put groups of people in reach a
+// few kilobytes.
+const (
+	maxToken   = 8 << 10
+	maxMembers = 100 // of the header and of the claims, each
+	maxText    = 255 // characters of an id
+)
+
+// parsed is a token in its parts. Nothing of it is proved.
+type parsed struct {
+	kid          string
+	organisation string
+	claims       members
+	signed       string // header and claims as they were signed
+	signature    []byte
+}
+
+// members are the members of a JSON object by their exact names.
+type members map[string]json.RawMessage
+
+// parse takes a token apart and judges its header (RFC 7515, section 4.1).
+func parse(token string) (*parsed, error) {
+	if len(token) > maxToken {
+		return nil, refuse("is longer than 8192 bytes")
+	}
+	dot := strings.LastIndexByte(token, '.')
+	head, body, ok := strings.Cut(token[:max(dot, 0)], ".")
+	if !ok || strings.Contains(body, ".") {
+		return nil, refuse("does not have three parts with dots between them")
+	}
+	p := &parsed{signed: token[:dot]}
+	if err := p.readHeader(head); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.signature, err = decode(token[dot+1:]); err != nil || len(p.signature) == 0 {
+		return nil, refuse("has a signature that is not base64url")
+	}
+	if p.claims, err = object(body); err != nil {
+		return nil, refuse("has claims that are no JSON object in base64url, or name something twice or too much")
+	}
+	p.organisation, err = p.claims.text("gateway_oid", "organisation_id")
+	return p, err
+}
+
+func (p *parsed) readHeader(part string) error {
+	head, err := object(part)
+	if err != nil {
+		return refuse("has a header that is no JSON object in base64url, or names something twice or too much")
+	}
+	alg, err := head.text("alg")
+	if err != nil || alg != "RS256" {
+		return refuse("is not signed by RS256, the one algorithm that is taken (alg)")
+	}
+	if _, ok := head["crit"]; ok {
+		return refuse("asks for extensions that are not known here (crit)")
+	}
+	p.kid, err = head.text("kid")
+	if err == nil && p.kid == "" {
+		err = refuse("does not say which key it is signed with (kid)")
+	}
+	return err
+}
+
+// decode reads base64url without padding, and nothing else.
+func decode(part string) ([]byte, error) {
+	if strings.ContainsAny(part, "\r\n") { // which the package lets pass
+		return nil, errors.New("line breaks")
+	}
+	return base64.RawURLEncoding.Strict().DecodeString(part)
+}
+
+// object reads a part of a token. A name that stands twice is an error, since
+// readers disagree on which one counts.
+func object(part string) (members, error) {
+	text, err := decode(part)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, errors.New("no JSON object")
+	}
+	m := make(members)
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := token.(string)
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		if m[name] != nil || len(m) == maxMembers {
+			return nil, errors.New("a name twice, or too many")
+		}
+		m[name] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	if d.InputOffset() != int64(len(bytes.TrimRight(text, " \t\r\n"))) {
+		return nil, errors.New("more than an object")
+	}
+	return m, nil
+}
+
+// text returns the first of the named members that is there and not empty. Each
+// that is looked at has to be a short text without control characters.
+func (m members) text(names ...string) (string, error) {
+	for _, name := range names {
+		raw := m[name]
+		if raw == nil {
+			continue
+		}
+		var s string
+		if json.Unmarshal(raw, &s) != nil || !plain(s) {
+			return "", refuse("has a " + name + " that is no text of at most 255 characters")
+		}
+		if s != "" {
+			return s, nil
+		}
+	}
+	return "", nil
+}
+
+// plain reports whether s is short and can be stored and logged.
+func plain(s string) bool {
+	return len([]rune(s)) <= maxText && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}

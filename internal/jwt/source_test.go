@@ -1,0 +1,307 @@
+package jwt_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"modelgate/internal/jwt"
+	"modelgate/internal/upstream"
+)
+
+// known waits until a judge has keys: those of an issuer that is new are asked
+// for beside.
+func known(t *testing.T, judge *jwt.Tokens) {
+	t.Helper()
+	if _, err := verify(judge, signed(first(), header, claims), noon); err != nil {
+		t.Fatalf("with the first key: %v", err)
+	}
+}
+
+func TestANewKeyIsAskedForOnceAndSoonAgain(t *testing.T) {
+	p := newPlace(t, public("one", first()))
+	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.at()})
+	known(t, judge)
+	if n := p.asked.Load(); n != 1 {
+		t.Errorf("asked %d times for the first keys, want once", n)
+	}
+	p.serve(set(public("one", first()), public("two", second())))
+	token := signed(second(), header.but(values{"kid": "two"}), claims)
+	_, err := verify(judge, token, noon.Add(9*time.Second))
+	refused(t, "soon after", token, err, "invalid_token", "kid")
+	if n := p.asked.Load(); n != 1 {
+		t.Errorf("asked %d times within 10 seconds, want once", n)
+	}
+	now := noon.Add(11 * time.Second)
+	if _, err := verify(judge, token, now); err != nil {
+		t.Errorf("with the new key: %v", err)
+	}
+	for range 100 {
+		unknown := signed(second(), header.but(values{"kid": "three"}), claims)
+		_, err := verify(judge, unknown, now)
+		refused(t, "a kid that nobody has", unknown, err, "invalid_token", "kid")
+	}
+	if n := p.asked.Load(); n != 2 {
+		t.Errorf("asked %d times, want twice", n)
+	}
+	known(t, judge)
+}
+
+func TestManyWhoWaitAskOnce(t *testing.T) {
+	p := newPlace(t, public("one", first()))
+	begin := make(chan struct{})
+	p.does(func(w http.ResponseWriter, _ *http.Request) {
+		<-begin
+		w.Write([]byte(set(public("one", first()))))
+	})
+	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.at()})
+	token := signed(first(), header, claims)
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if _, err := verify(judge, token, noon); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+	if n := p.asked.Load(); n != 1 {
+		t.Errorf("asked %d times, want once", n)
+	}
+}
+
+func TestAnIssuerThatDoesNotAnswerHoldsNobodyForLong(t *testing.T) {
+	p := newPlace(t)
+	end := make(chan struct{})
+	p.does(func(http.ResponseWriter, *http.Request) { <-end })
+	t.Cleanup(func() { close(end) })
+	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.at()})
+	began := time.Now()
+	token := signed(first(), header, claims)
+	_, err := verify(judge, token, noon)
+	refused(t, "meanwhile", token, err, "token_keys_unavailable", "try again")
+	if took := time.Since(began); took > 4*time.Second || err.Status() != http.StatusServiceUnavailable {
+		t.Errorf("answered %d after %v, want 503 after 2 seconds", err.Status(), took)
+	}
+	began = time.Now()
+	k.Close()
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("closing took %v while an issuer is asked", took)
+	}
+}
+
+func TestKeysCountOnWhileTheirPlaceIsAway(t *testing.T) {
+	p := newPlace(t, public("one", first()))
+	k, log := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.at()})
+	known(t, judge)
+	p.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	later := noon.Add(11 * time.Minute)
+	other := signed(first(), header, claims.but(values{"sub": "bob"}))
+	for _, now := range []time.Time{later, later.Add(time.Minute), later.Add(20 * time.Minute)} {
+		if _, err := verify(judge, other, now); err != nil {
+			t.Errorf("at %v: %v", now, err)
+		}
+	}
+	token := signed(second(), header.but(values{"kid": "two"}), claims)
+	_, err := verify(judge, token, later.Add(30*time.Minute))
+	refused(t, "an unknown key meanwhile", token, err, "invalid_token", "kid")
+	if n := strings.Count(log.String(), "can't be had"); n != 1 || !strings.Contains(log.String(), "502") {
+		t.Errorf("the log tells of it %d times, want once:\n%s", n, log)
+	}
+	p.serve(set(public("two", second())))
+	if _, err := verify(judge, token, later.Add(31*time.Minute)); err != nil {
+		t.Errorf("when it is back: %v", err)
+	}
+	_, err = verify(judge, other, later.Add(31*time.Minute))
+	refused(t, "a judged token whose key was taken back", other, err, "invalid_token", "kid")
+	if !strings.Contains(log.String(), "to be had again") {
+		t.Errorf("the log does not tell that it is back:\n%s", log)
+	}
+}
+
+func TestAnIssuerThatWasAwayAtFirstIsAskedAgain(t *testing.T) {
+	p := newPlace(t)
+	p.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.at()})
+	token := signed(first(), header, claims)
+	for range 10 {
+		_, err := verify(judge, token, noon)
+		refused(t, "while it is away", token, err, "token_keys_unavailable", "try again")
+	}
+	if n := p.asked.Load(); n != 1 {
+		t.Errorf("asked %d times, want once", n)
+	}
+	p.serve(set(public("one", first())))
+	if _, err := verify(judge, token, noon.Add(11*time.Second)); err != nil {
+		t.Errorf("when it is back: %v", err)
+	}
+}
+
+func TestAnAnswerThatIsNoKeySetIsNotTaken(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"huge": func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte(set(public("one", first())) + strings.Repeat(" ", 256<<10)))
+		},
+		"endless":      func(w http.ResponseWriter, _ *http.Request) { endless(w) },
+		"HTML":         func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) },
+		"an empty set": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"keys":[]}`)) },
+		"a redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) },
+		"created": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(201)
+			w.Write([]byte(set(public("one", first()))))
+		},
+		"a broken end": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "9999")
+			w.Write([]byte("{"))
+		},
+		"small keys": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(set(public("one", small())))) },
+		"many keys":  func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(set(manyKeys()...))) },
+		"a kid for two": func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte(set(public("one", first()), public("one", second()))))
+		},
+		"what is secret": func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte(set(public("one", first()).but(values{"d": "AQ"}))))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.does(answer)
+			k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+			token := signed(first(), header, claims)
+			_, err := verify(k.Tokens([]jwt.Issuer{p.at()}), token, noon)
+			refused(t, name, token, err, "token_keys_unavailable", "try again")
+		})
+	}
+}
+
+func endless(w http.ResponseWriter) {
+	for _, err := w.Write([]byte(`{"keys":[`)); err == nil; {
+		_, err = w.Write([]byte(strings.Repeat(`{},`, 1000)))
+	}
+}
+
+func manyKeys() []values {
+	list := make([]values, 101)
+	for i := range list {
+		list[i] = public(strings.Repeat("k", i+1), first())
+	}
+	return list
+}
+
+func TestKeysAreFetchedFromPublicAddressesAlone(t *testing.T) {
+	p := newPlace(t, public("one", first()))
+	token := signed(first(), header, claims)
+	for name, url := range map[string]string{
+		"this machine":     p.url,
+		"by its name":      strings.Replace(p.url, "127.0.0.1", "localhost", 1),
+		"a cloud's secret": "https://169.254.169.254/latest",
+	} {
+		k := jwt.New(jwt.Options{Client: upstream.New(upstream.Options{RootCAs: p.pool}), Logger: discard})
+		t.Cleanup(k.Close)
+		by := p.at()
+		by.URL = url
+		_, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon)
+		refused(t, name, token, err, "token_keys_unavailable", "try again")
+	}
+	if n := p.asked.Load(); n != 0 {
+		t.Errorf("asked %d times, want never", n)
+	}
+}
+
+func TestAStateThatIsTheSameKeepsWhatWasJudged(t *testing.T) {
+	p := newPlace(t, public("one", first()))
+	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.at()})
+	known(t, judge)
+	if again := k.Tokens([]jwt.Issuer{p.at()}); again != judge {
+		t.Error("the same issuers give another judge")
+	}
+	without := p.at()
+	without.Workspaces = nil
+	other := k.Tokens([]jwt.Issuer{without})
+	token := signed(first(), header, claims)
+	_, err := verify(other, token, noon)
+	refused(t, "once its workspace is archived", token, err, "token_workspace", "workspace")
+	if n := p.asked.Load(); n != 1 {
+		t.Errorf("asked %d times, want once: the address is the same", n)
+	}
+	_, err = verify(k.Tokens(nil), token, noon)
+	refused(t, "once nobody takes tokens", token, err, "invalid_token", "organisation")
+	inline := organisation()
+	inline.Set = set(public("one", second()))
+	_, err = verify(k.Tokens([]jwt.Issuer{inline}), token, noon)
+	refused(t, "once the keys are others", token, err, "invalid_token", "signature")
+}
+
+func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
+	good := public("one", first())
+	even := base64.RawURLEncoding.EncodeToString(append(first().N.Bytes()[:255:255], 0))
+	for _, tt := range []struct{ name, text, word string }{
+		{"good", set(good), ""},
+		{"padded", set(good.but(values{"e": "AQAB=="})), ""},
+		{"without use and alg", set(good.but(values{"use": nil, "alg": nil})), ""},
+		{"for verifying", set(good.but(values{"key_ops": []string{"verify"}})), ""},
+		{"beside keys of other kinds", set(good, values{"kty": "EC", "kid": "ec"}, values{"kty": "RSA", "use": "enc"}), ""},
+		{"the same key twice", set(good, good), ""},
+		{"with a certificate", set(good.but(values{"x5c": []string{"MII"}, "x5t": "a"})), ""},
+		{"no JSON", "keys", "no JSON Web Key Set"},
+		{"a key alone", strings.TrimSuffix(strings.TrimPrefix(set(good), `{"keys":[`), "]}"), "no JSON Web Key Set"},
+		{"no keys", `{"keys":[]}`, "no RSA key"},
+		{"keys of another kind", `{"keys":7}`, "no JSON Web Key Set"},
+		{"a key that is text", `{"keys":["a"]}`, "keys[0]"},
+		{"none that signs", set(good.but(values{"use": "enc"})), "no RSA key"},
+		{"none for RS256", set(good.but(values{"alg": "RS512"})), "no RSA key"},
+		{"one that only signs", set(good.but(values{"key_ops": []string{"sign"}})), "no RSA key"},
+		{"no kid", set(good.but(values{"kid": nil})), "kid"},
+		{"a kid of another kind", set(good.but(values{"kid": 7})), "keys[0]"},
+		{"a bad one beside a good one", set(good, good.but(values{"kid": ""})), "keys[1]"},
+		{"two under one kid", set(good, public("one", second())), "keys[1]"},
+		{"small", set(public("one", small())), "1024 bits"},
+		{"large", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1025)))})), "8200 bits"},
+		{"even", set(good.but(values{"n": even})), "no RSA key"},
+		{"an exponent of one", set(good.but(values{"e": "AQ"})), "no RSA key"},
+		{"an even exponent", set(good.but(values{"e": "BA"})), "no RSA key"},
+		{"an exponent of 40 bits", set(good.but(values{"e": "AQAAAAE"})), "no RSA key"},
+		{"no exponent", set(good.but(values{"e": nil})), "no RSA key"},
+		{"a modulus that is no base64url", set(good.but(values{"n": "+/"})), "(n)"},
+		{"an exponent that is no base64url", set(good.but(values{"e": "A"})), "(e)"},
+		{"a private key", set(good.but(values{"d": "AQ"})), "secret"},
+		{"a prime of it", set(good.but(values{"p": "AQ"})), "secret"},
+		{"a shared secret", set(good, values{"kty": "oct", "k": "AQ"}), "secret"},
+		{"too many", set(manyKeys()...), "100"},
+	} {
+		err := jwt.CheckSet(tt.text)
+		if got := err == nil; got != (tt.word == "") || err != nil && !strings.Contains(err.Error(), tt.word) {
+			t.Errorf("%s: CheckSet() = %v, want %q", tt.name, err, tt.word)
+		}
+	}
+}
+
+func FuzzCheckSet(f *testing.F) {
+	f.Add(set(public("one", first())))
+	f.Add(`{"keys":[{"kty":"RSA","kid":"a","n":"AQ","e":"AQAB"},{}]}`)
+	f.Add(`{"keys":[[]],"keys":{}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := jwt.CheckSet(text); err != nil {
+			return
+		}
+		// What is taken can be judged by.
+		by := organisation()
+		by.Set = text
+		k := jwt.New(jwt.Options{Logger: discard})
+		defer k.Close()
+		token := signed(second(), header, claims)
+		if _, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon); err == nil {
+			t.Errorf("a token counts by the keys %q", text)
+		}
+	})
+}
