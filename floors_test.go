@@ -21,7 +21,7 @@ const floors = `
 8   internal/bench internal/gatewaytest
 7   internal/server
 6d  internal/controlplane internal/dataplane
-6c  internal/controlplane/audits internal/controlplane/configs internal/controlplane/deployments internal/controlplane/guardrails internal/controlplane/integrations internal/controlplane/keys internal/controlplane/members internal/controlplane/organisations internal/controlplane/providers internal/controlplane/route/routetest internal/controlplane/secrets internal/controlplane/sessions internal/controlplane/workspaces
+6c  internal/controlplane/audits internal/controlplane/configs internal/controlplane/deployments internal/controlplane/guardrails internal/controlplane/integrations internal/controlplane/keys internal/controlplane/members internal/controlplane/organisations internal/controlplane/prompts internal/controlplane/providers internal/controlplane/route/routetest internal/controlplane/secrets internal/controlplane/sessions internal/controlplane/workspaces
 6b  internal/controlplane/credentials internal/controlplane/limits
 6a  internal/controlplane/route
 5   internal/settings internal/snapshot
@@ -31,7 +31,7 @@ const floors = `
 2b  internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/responses
 1b  internal/dialect internal/jwt internal/provider internal/reqlog
-1a  internal/access internal/catalog internal/llm
+1a  internal/access internal/catalog internal/llm internal/prompt
 0   api config internal/apierr internal/bytepool internal/eventstream internal/jsonedit internal/secret internal/sse
 `
 
