@@ -2,6 +2,7 @@ package datakey_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +32,7 @@ func TestARingOpensWhatItSealed(t *testing.T) {
 		if strings.Contains(sealed+after.DataKey, canary) || !secret.SealedByDataKey(sealed) || after.DataKey == "" {
 			t.Fatalf("Seal = %q with the data key %q", sealed, after.DataKey)
 		}
-		if after.UpdatedAt != before.UpdatedAt || after.Name != before.Name || string(after.Settings) != string(before.Settings) {
+		if after.UpdatedAt != before.UpdatedAt || after.Name != before.Name || !reflect.DeepEqual(after.Settings, before.Settings) {
 			t.Errorf("making a data key changed the organisation from %+v to %+v", before, after)
 		}
 		ring := datakey.New(open(), mustBox(t, oldMaster))

@@ -322,6 +322,19 @@ func (q Queries) UserKeys(ctx context.Context, workspace, user string, now time.
 	return count(ctx, q.q, text, workspace, user, now.UnixMilli())
 }
 
+// KeyIDs returns the ids of all keys that a user ever had in a workspace.
+func (q Queries) KeyIDs(ctx context.Context, organisation, workspace, user string) ([]string, error) {
+	const text = `
+		SELECT id
+		FROM gateway_keys
+		WHERE organisation_id = $1 AND workspace_id = $2 AND user_id = $3
+		ORDER BY id`
+	return rows(ctx, q.q, "API keys", text, func(r row) (id string, err error) {
+		err = r.Scan(&id)
+		return id, err
+	}, organisation, workspace, user)
+}
+
 // MarkExpired writes down which keys have ended by now, forgets secrets whose
 // transition is over, and returns how many keys it marked. It makes no revision
 // when there are none of either: requests look at the times themselves.

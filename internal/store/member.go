@@ -66,8 +66,16 @@ func (q Queries) SetWorkspaceMember(ctx context.Context, workspace, user, role s
 	return write(ctx, q.q, "member", text, workspace, user, role, millis(now))
 }
 
-// RemoveWorkspaceMember takes a person out of a workspace.
-func (q Queries) RemoveWorkspaceMember(ctx context.Context, workspace, user string) error {
+// RemoveWorkspaceMember takes a person out of a workspace and ends their keys
+// there.
+func (q Queries) RemoveWorkspaceMember(ctx context.Context, workspace, user string, now time.Time) error {
+	const keys = `
+		UPDATE gateway_keys
+		SET status = 'revoked', previous_hash = NULL, updated_at = $3
+		WHERE workspace_id = $1 AND user_id = $2 AND status <> 'revoked'`
+	if _, err := q.q.ExecContext(ctx, keys, workspace, user, millis(now)); err != nil {
+		return err
+	}
 	const text = `
 		DELETE FROM workspace_members
 		WHERE workspace_id = $1 AND user_id = $2`
@@ -138,8 +146,19 @@ func (q Queries) CreateUser(ctx context.Context, organisation string, u User) er
 	return write(ctx, q.q, "membership", join, organisation, u.ID, u.Role, millis(u.CreatedAt))
 }
 
-// SetUserRole gives a person another role in an organisation.
+// SetUserRole gives a person another role in an organisation. Who becomes a
+// member of it keeps the keys of workspaces that they are a member of.
 func (q Queries) SetUserRole(ctx context.Context, organisation, user, role string, now time.Time) error {
+	const keys = `
+		UPDATE gateway_keys
+		SET status = 'revoked', previous_hash = NULL, updated_at = $3
+		WHERE organisation_id = $1 AND user_id = $2 AND status <> 'revoked'
+			AND workspace_id NOT IN (SELECT workspace_id FROM workspace_members WHERE user_id = $2)`
+	if role == "member" {
+		if _, err := q.q.ExecContext(ctx, keys, organisation, user, millis(now)); err != nil {
+			return err
+		}
+	}
 	const text = `
 		UPDATE organisation_members
 		SET role = $3, updated_at = $4

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 )
 
@@ -19,10 +17,10 @@ type Organisation struct {
 	ID        string
 	Slug      string
 	Name      string
-	OwnerID   string          // user; empty until somebody claimed it
-	Settings  json.RawMessage // an object; its meaning is the control plane's
-	DataKey   string          // wrapped by the master key; empty until it is needed
-	Status    string          // active
+	OwnerID   string // user; empty until somebody claimed it
+	Settings  OrganisationSettings
+	DataKey   string // wrapped by the master key; empty until it is needed
+	Status    string // active
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
@@ -30,9 +28,7 @@ type Organisation struct {
 const organisationColumns = `id, slug, name, owner_id, settings, data_key, status, created_at, updated_at`
 
 func scanOrganisation(r row) (o Organisation, err error) {
-	var settings string
-	err = r.Scan(&o.ID, &o.Slug, &o.Name, &o.OwnerID, &settings, &o.DataKey, &o.Status, stamp{&o.CreatedAt}, stamp{&o.UpdatedAt})
-	o.Settings = json.RawMessage(settings)
+	err = r.Scan(&o.ID, &o.Slug, &o.Name, &o.OwnerID, jsonText{&o.Settings}, &o.DataKey, &o.Status, stamp{&o.CreatedAt}, stamp{&o.UpdatedAt})
 	return o, err
 }
 
@@ -57,12 +53,9 @@ func (q Queries) Organisations(ctx context.Context) ([]Organisation, error) {
 // UpdateOrganisation stores what may change of an organisation: its name, owner,
 // settings and data key.
 func (q Queries) UpdateOrganisation(ctx context.Context, o Organisation) error {
-	const text = `
+	const query = `
 		UPDATE organisations
 		SET name = $2, owner_id = $3, settings = $4, data_key = $5, updated_at = $6
 		WHERE id = $1`
-	if !json.Valid(o.Settings) {
-		return fmt.Errorf("settings of organisation %s: not JSON", o.ID)
-	}
-	return write(ctx, q.q, "organisation", text, o.ID, o.Name, o.OwnerID, string(o.Settings), o.DataKey, millis(o.UpdatedAt))
+	return write(ctx, q.q, "organisation", query, o.ID, o.Name, o.OwnerID, text(o.Settings), o.DataKey, millis(o.UpdatedAt))
 }

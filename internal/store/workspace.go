@@ -57,6 +57,7 @@ func (q Queries) Workspace(ctx context.Context, organisation, ref string) (Works
 type WorkspaceQuery struct {
 	Organisation string
 	ID           string   // one alone, for callers of a single workspace
+	Member       string   // user who is a member of them
 	Statuses     []string // Active, Archived
 	Name         string   // part of the name, by case
 	ExactName    string
@@ -67,7 +68,8 @@ func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list
 	const where = `
 		FROM workspaces
 		WHERE organisation_id = $1 AND ($2 = '' OR id = $2) AND ($3 = 0 OR status = 'active') AND ($4 = 0 OR status = 'archived')
-			AND ($5 = '' OR REPLACE(name, $5, '') <> name) AND ($6 = '' OR name = $6)`
+			AND ($5 = '' OR REPLACE(name, $5, '') <> name) AND ($6 = '' OR name = $6)
+			AND ($7 = '' OR id IN (SELECT workspace_id FROM workspace_members WHERE user_id = $7))`
 	activeAlone := int64(0)
 	archivedAlone := int64(0)
 	if len(w.Statuses) == 1 {
@@ -77,12 +79,12 @@ func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list
 			archivedAlone = 1
 		}
 	}
-	args := []any{w.Organisation, w.ID, activeAlone, archivedAlone, w.Name, w.ExactName}
+	args := []any{w.Organisation, w.ID, activeAlone, archivedAlone, w.Name, w.ExactName, w.Member}
 	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...); err != nil {
 		return nil, 0, err
 	}
 	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "workspaces", `SELECT `+workspaceColumns+where+` ORDER BY id LIMIT $7 OFFSET $8`,
+	list, err = rows(ctx, q.q, "workspaces", `SELECT `+workspaceColumns+where+` ORDER BY id LIMIT $8 OFFSET $9`,
 		scanWorkspace, append(args, limit, offset)...)
 	return list, total, err
 }

@@ -96,7 +96,7 @@ func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) 
 	if err := p.may("create", w.ID); err != nil {
 		return err
 	}
-	if p.role(w.ID) == member && (k.Type != access.WorkspaceUser || b.User != "" && b.User != p.user) {
+	if p.role(w.ID) == access.Member && (k.Type != access.WorkspaceUser || b.User != "" && b.User != p.user) {
 		return forbidden("members make keys for themselves alone")
 	}
 	if k.Type == access.WorkspaceUser {
@@ -137,7 +137,7 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 	if k.Defaults, err = defaults(ctx, tx.Queries, k.Organisation, k.Workspace, in.Body.Defaults); err != nil {
 		return err
 	}
-	var rules userKeys
+	var rules store.UserKeyPolicy
 	if k.Type == access.WorkspaceUser {
 		if rules, err = userKeyRules(ctx, tx.Queries, k.Organisation, k.Workspace); err != nil {
 			return err

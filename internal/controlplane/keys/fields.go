@@ -55,36 +55,23 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 	return json.Marshal(d)
 }
 
-// userKeys is what a workspace's settings or its organisation's say of keys of
-// people. Nil says nothing.
-type userKeys struct {
-	TTL    *int64 `json:"user_api_key_ttl"`     // seconds until a key ends that says nothing
-	MaxTTL *int64 `json:"user_api_key_max_ttl"` // seconds that a key may last
-	Count  *int64 `json:"user_api_key_count"`   // keys of one person; -1 is no bound
-}
-
 // userKeyRules returns what applies in a workspace: its own words win.
-func userKeyRules(ctx context.Context, q store.Queries, organisation, workspace string) (userKeys, error) {
-	var rules userKeys
+func userKeyRules(ctx context.Context, q store.Queries, organisation, workspace string) (store.UserKeyPolicy, error) {
 	o, err := q.Organisation(ctx, organisation)
 	if err != nil {
-		return rules, err
+		return store.UserKeyPolicy{}, err
 	}
+	rules := o.Settings.UserKeyPolicy
 	w, err := q.Workspace(ctx, organisation, workspace)
-	if err != nil {
-		return rules, err
+	if err == nil {
+		err = json.Unmarshal(w.Settings, &rules)
 	}
-	for _, text := range []json.RawMessage{o.Settings, w.Settings} {
-		if err := json.Unmarshal(text, &rules); err != nil {
-			return rules, apierr.New(apierr.Internal, "settings of workspace %s: not what was stored", workspace).WithCause(err)
-		}
-	}
-	return rules, nil
+	return rules, err
 }
 
 // expiry returns when a key ends, as a request says it: nil says nothing. It
 // lasts no longer than rules let it, which are empty for keys of nobody.
-func expiry(asked *string, rules userKeys, now time.Time) (time.Time, error) {
+func expiry(asked *string, rules store.UserKeyPolicy, now time.Time) (time.Time, error) {
 	var end time.Time
 	if asked != nil {
 		at, err := time.Parse(time.RFC3339, *asked)

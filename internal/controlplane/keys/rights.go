@@ -2,7 +2,6 @@ package keys
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -16,47 +15,25 @@ func forbidden(format string, args ...any) error {
 	return apierr.New(apierr.Forbidden, format, args...).WithCode("AB03")
 }
 
-// The roles that a person has in a workspace.
-const (
-	admin   = "admin"
-	manager = "manager"
-	member  = "member"
-)
-
 // person is the human being behind a request. One that is nobody's, such as of
 // a service key, may do what its scopes say.
 type person struct {
 	user string // empty for nobody
 	store.Membership
-	organisation settings
-	workspaces   map[string]settings // overrides, by id
+	switches map[string]access.Switches // by id of the workspaces that they are members of
 }
-
-// settings are the switches of roles that are set; what is not set is on.
-type settings map[string]bool
 
 // personOf finds who sends a request. Keys of people hold no rights over keys,
 // so sessions alone have one.
 func personOf(ctx context.Context, c *route.Caller, q store.Queries) (*person, error) {
-	if c.Type != access.Session && c.Type != access.WorkspaceUser || c.UserID == "" {
+	if !c.Person() {
 		return &person{}, nil
 	}
 	m, err := q.Membership(ctx, c.Organisation, c.UserID)
 	if err != nil {
 		return nil, err
 	}
-	p := &person{user: c.UserID, Membership: m, workspaces: make(map[string]settings)}
-	o, err := q.Organisation(ctx, c.Organisation)
-	if err != nil {
-		return nil, err
-	}
-	var of struct {
-		Security settings `json:"security_settings"`
-	}
-	if err := json.Unmarshal(o.Settings, &of); err != nil {
-		return nil, fmt.Errorf("settings of organisation %s: %w", o.ID, err)
-	}
-	p.organisation = of.Security
+	p := &person{user: c.UserID, Membership: m, switches: make(map[string]access.Switches)}
 	for id := range m.Workspaces {
 		w, err := q.Workspace(ctx, c.Organisation, id)
 		if err != nil {
@@ -66,11 +43,9 @@ func personOf(ctx context.Context, c *route.Caller, q store.Queries) (*person, e
 			delete(m.Workspaces, id)
 			continue
 		}
-		var own settings
-		if err := json.Unmarshal(w.SecuritySettings, &own); err != nil {
-			return nil, fmt.Errorf("settings of workspace %s: %w", id, err)
+		if p.switches[id], err = q.Switches(ctx, c.Organisation, id); err != nil {
+			return nil, err
 		}
-		p.workspaces[id] = own
 	}
 	return p, nil
 }
@@ -79,24 +54,10 @@ func personOf(ctx context.Context, c *route.Caller, q store.Queries) (*person, e
 // workspace. Organisation keys have none: they are for its owner and admins.
 func (p *person) may(verb, workspace string) error {
 	role := p.role(workspace)
-	if role == admin {
+	if p.switches[workspace].May(role, scope(access.WorkspaceUser, verb).Right()) {
 		return nil
 	}
-	what := "Write"
-	if verb == "read" || verb == "list" {
-		what = "View"
-	}
-	name := role + "s" + what + "ApiKeys"
-	on, set := p.workspaces[workspace][name]
-	if !set {
-		if on, set = p.organisation[name]; !set {
-			on = true
-		}
-	}
-	if role == "" || !on {
-		return forbidden("%ss of this workspace may not %s API keys", orElse(role, "stranger"), verb)
-	}
-	return nil
+	return forbidden("%ss of this workspace may not %s API keys", orElse(role, "stranger"), verb)
 }
 
 func orElse(s, other string) string {
@@ -109,7 +70,7 @@ func orElse(s, other string) string {
 // role is what the person is in a workspace; who is nobody is admin.
 func (p *person) role(workspace string) string {
 	if p.user == "" {
-		return admin
+		return access.Admin
 	}
 	return p.In(workspace)
 }
@@ -118,9 +79,9 @@ func (p *person) role(workspace string) string {
 // keys of their workspaces, members their own.
 func (p *person) sees(k store.Key) bool {
 	switch p.role(k.Workspace) {
-	case admin, manager:
+	case access.Admin, access.Manager:
 		return true
-	case member:
+	case access.Member:
 		return k.Type == access.WorkspaceUser && k.UserID == p.user
 	}
 	return false
@@ -129,7 +90,7 @@ func (p *person) sees(k store.Key) bool {
 // narrow limits a list to what the person sees in a workspace, or anywhere when
 // it is empty.
 func (p *person) narrow(f *store.KeyFilter, workspace string) error {
-	if p.role("") == admin {
+	if p.role("") == access.Admin {
 		return nil
 	}
 	if workspace != "" {
@@ -141,7 +102,7 @@ func (p *person) narrow(f *store.KeyFilter, workspace string) error {
 	for id, role := range p.Workspaces {
 		switch {
 		case workspace != "" && id != workspace, p.may("list", id) != nil:
-		case role == member:
+		case role == access.Member:
 			f.OwnIn = append(f.OwnIn, id)
 		default:
 			f.Workspaces = append(f.Workspaces, id)

@@ -161,6 +161,7 @@ func TestPeopleListTheirWorkspacesTogetherOrOne(t *testing.T) {
 			t.Errorf("list%s: %q, want %q", query, got, want)
 		}
 	}
+	b.Exec(`UPDATE organisations SET settings = '{"overridable_sections":["api_keys"]}'`)
 	b.Exec(`UPDATE workspaces SET security_settings = '{"membersViewApiKeys":false}' WHERE id = $1`, other)
 	if got := listed(""); got != "first's" {
 		t.Errorf("with one closed: %q", got)
@@ -196,7 +197,8 @@ func TestSwitchesOfRolesCloseKeysToThem(t *testing.T) {
 		{`{"managersWriteApiKeys":false,"managersViewApiKeys":false,"membersViewApiKeys":false}`, `{}`, "admin", 200, 200},
 		{`{"managersWriteApiKeys":false,"managersViewApiKeys":false}`, `{"managersWriteApiKeys":false}`, "owner", 200, 200},
 	} {
-		b.Exec(`UPDATE organisations SET settings = $1 WHERE id = $2`, `{"security_settings":`+tt.organisation+`}`, store.DefaultOrganisation)
+		left := `,"overridable_sections":["prompts","api_keys"]}`
+		b.Exec(`UPDATE organisations SET settings = $1 WHERE id = $2`, `{"security_settings":`+tt.organisation+left, store.DefaultOrganisation)
 		b.Exec(`UPDATE workspaces SET security_settings = $1 WHERE id = $2`, tt.workspace, store.DefaultWorkspace)
 		c := session(b, tt.user)
 		what := fmt.Sprint(tt.user, " with ", tt.organisation, tt.workspace)

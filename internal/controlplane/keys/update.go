@@ -138,7 +138,7 @@ func (b *updateBody) life(ctx context.Context, c *route.Caller, tx *store.Tx, k 
 	if !b.ExpiresAt.Set {
 		return nil
 	}
-	var rules userKeys
+	var rules store.UserKeyPolicy
 	if k.Type == access.WorkspaceUser {
 		if rules, err = userKeyRules(ctx, tx.Queries, k.Organisation, k.Workspace); err != nil {
 			return err

@@ -115,8 +115,9 @@ func (c *Caller) finish(ctx context.Context, status int) {
 
 // InWorkspace returns the active workspace that a request is about: that of the
 // caller's key, else the one that the request names by id or slug, else, for
-// the installation's own keys, their own. What is archived, or another
-// organisation's, is not there.
+// the installation's own keys, their own. What is archived, another
+// organisation's, or not a person's is not there; a person whose role lacks the
+// right of the route is refused.
 func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace, error) {
 	ref := named
 	if c.Workspace != "" && (ref == "" || !c.Allows(access.ScopeAll)) {
@@ -129,16 +130,17 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
-	if err == nil && c.Type == access.Session {
-		m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-		if err != nil {
-			return store.Workspace{}, err
-		}
-		if m.In(w.ID) == "" {
-			return store.Workspace{}, Missing("workspace_id", "workspace", ref)
-		}
+	if err != nil || !c.Person() {
+		return w, err
 	}
-	return w, err
+	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+	switch {
+	case err != nil:
+		return store.Workspace{}, err
+	case c.Type == access.Session && m.In(w.ID) == "":
+		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
+	}
+	return w, may(ctx, c.DB().Queries, c.Identity, m, w.ID, c.route.Right())
 }
 
 // Sees returns the workspace that the caller's reads are limited to: that of a

@@ -101,11 +101,23 @@ func (r *Route) Action() string {
 	return "read"
 }
 
+// Right is what people need to have in the workspace that a request is about,
+// besides a scope: what the first scope asks for that asks for any. It is
+// checked wherever [Caller.InWorkspace] finds that workspace.
+func (r *Route) Right() access.Right {
+	for _, s := range r.Scopes {
+		if right := s.Right(); right != "" {
+			return right
+		}
+	}
+	return ""
+}
+
 // API serves the routes that were added to it. Adding is for the start; after
 // that it is safe for concurrent use.
 type API struct {
 	Deps
-	mux    *http.ServeMux
+	mux    *paths
 	huma   huma.API
 	routes map[string]*Route // by pattern of the mux
 	firsts map[string]bool   // first segments of the routes' paths, after the base

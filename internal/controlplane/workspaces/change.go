@@ -24,7 +24,7 @@ type Item struct {
 	IsDefault    bool                 `json:"is_default"`
 	Defaults     route.JSON           `json:"defaults"`
 	Settings     route.JSON           `json:"settings"`
-	Security     route.JSON           `json:"security_settings"`
+	Security     access.Switches      `json:"security_settings" doc:"As they stand: what the organisation leaves to workspaces is this one's own"`
 	UsageLimits  []limits.UsageAnswer `json:"usage_limits"`
 	RateLimits   limits.Rates         `json:"rate_limits"`
 	CreatedBy    string               `json:"created_by"`
@@ -38,7 +38,11 @@ type full struct {
 	Users []memberItem `json:"users"`
 }
 
-func shown(w *store.Workspace) (Item, error) {
+func shown(w *store.Workspace, above *store.OrganisationSettings) (Item, error) {
+	own, err := security(w)
+	if err != nil {
+		return Item{}, err
+	}
 	usages, err := limits.ReadUsages(w.UsageLimits)
 	if err != nil {
 		return Item{}, err
@@ -55,7 +59,7 @@ func shown(w *store.Workspace) (Item, error) {
 	raw, err := json.Marshal(defaults)
 	return Item{
 		ID: w.ID, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, Organisation: w.Organisation,
-		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Security: object(w.SecuritySettings),
+		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Security: above.Security.With(own, above.Overridable),
 		UsageLimits: usages.Answer(nil, w.Status), RateLimits: rates,
 		CreatedBy: w.CreatedBy, CreatedAt: route.Time(w.CreatedAt), UpdatedAt: route.Time(w.UpdatedAt), Object: "workspace",
 	}, err
@@ -70,7 +74,11 @@ func object(raw json.RawMessage) route.JSON {
 
 // whole returns a workspace with its members.
 func whole(ctx context.Context, c *route.Caller, w store.Workspace) (*full, error) {
-	item, err := shown(&w)
+	o, err := c.DB().Organisation(ctx, w.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	item, err := shown(&w, &o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +106,8 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
 }
 
 // find returns the workspace that a path names, as far as its caller sees:
-// callers of one workspace see that one, and archived ones are for those who
-// administer the organisation.
+// callers of one workspace see that one, people theirs, and archived ones are
+// for those who administer the organisation. People need the right of the route.
 func find(ctx context.Context, c *route.Caller, ref string) (store.Workspace, error) {
 	missing := apierr.New(apierr.NotFound, "there is no workspace %.60q", ref).WithParam("workspace")
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
@@ -109,14 +117,31 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.Workspace, er
 	if err != nil {
 		return w, err
 	}
-	if c.Workspace != "" && c.Workspace != w.ID && !c.Allows(access.ScopeAll) {
-		return w, missing
+	there, err := sees(ctx, c, w)
+	if err != nil {
+		return w, err
 	}
-	if w.Status == store.Archived && administers(ctx, c) != nil {
+	if !there {
 		return w, missing
 	}
 	c.About(w.ID, w.ID)
-	return w, nil
+	return w, c.Permit(ctx, w.ID)
+}
+
+// sees reports whether a workspace is there for the caller.
+func sees(ctx context.Context, c *route.Caller, w store.Workspace) (bool, error) {
+	if c.Workspace != "" && c.Workspace != w.ID && !c.Allows(access.ScopeAll) {
+		return false, nil
+	}
+	wide, err := administers(ctx, c)
+	if err != nil || wide || w.Status == store.Archived {
+		return wide, err
+	}
+	if !c.Person() {
+		return true, nil
+	}
+	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+	return m.In(w.ID) != "", err
 }
 
 type updateInput struct {
@@ -129,7 +154,7 @@ type updateInput struct {
 		UsageLimits route.Maybe[[]limits.UsageInput] `json:"usage_limits,omitempty"`
 		RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty"`
 		Settings    route.Maybe[map[string]any]      `json:"settings,omitempty"`
-		Security    route.Maybe[map[string]bool]     `json:"security_settings,omitempty" doc:"The whole object; null clears it"`
+		Security    route.Maybe[access.Switches]     `json:"security_settings,omitempty" doc:"The whole object; null clears it"`
 	}
 }
 
@@ -173,11 +198,8 @@ func change(ctx context.Context, c *route.Caller, w *store.Workspace, in *update
 	if b.Settings.Set {
 		errs = append(errs, setSettings(w, b.Settings.Value))
 	}
-	switch {
-	case b.Security.Set && b.Security.Null:
-		w.SecuritySettings = json.RawMessage("{}")
-	case b.Security.Set:
-		errs = append(errs, setSecurity(w, b.Security.Value))
+	if b.Security.Set {
+		errs = append(errs, setSecurity(ctx, c, w, b.Security))
 	}
 	return errors.Join(errs...)
 }

@@ -13,14 +13,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// The roles in a workspace, from the lowest.
-const (
-	member  = "member"
-	manager = "manager"
-	admin   = "admin"
-)
-
-var ranks = []string{member, manager, admin}
+// ranks are the roles in a workspace, from the lowest.
+var ranks = []string{access.Member, access.Manager, access.Admin}
 
 func addMembers(a *route.API) {
 	add := func(method, path, name, summary, verb string) route.Route {
@@ -114,10 +108,10 @@ func active(ctx context.Context, c *route.Caller, ref string) (store.Workspace, 
 	return w, err
 }
 
-// rank returns the caller's place among [ranks] in a workspace: keys of services
+// rank returns the caller's place among ranks in a workspace: keys of services
 // do what their scopes say and stand with admins.
 func rank(ctx context.Context, c *route.Caller, w store.Workspace) (int, error) {
-	if c.UserID == "" {
+	if !c.Person() {
 		return len(ranks) - 1, nil
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
@@ -218,7 +212,7 @@ func updateUser(ctx context.Context, c *route.Caller, in *roleInput) (*route.Emp
 
 func removeUser(ctx context.Context, c *route.Caller, in *userInput) (*route.Empty, error) {
 	err := onMember(ctx, c, in.Workspace, in.User, func(tx *store.Tx, w store.Workspace, _ int) error {
-		return tx.RemoveWorkspaceMember(ctx, w.ID, in.User)
+		return tx.RemoveWorkspaceMember(ctx, w.ID, in.User, c.Now)
 	})
 	return &route.Empty{}, err
 }

@@ -88,7 +88,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 			return err
 		}
 		for _, u := range people {
-			if err := tx.SetWorkspaceMember(ctx, w.ID, u.ID, member, c.Now); err != nil {
+			if err := tx.SetWorkspaceMember(ctx, w.ID, u.ID, access.Member, c.Now); err != nil {
 				return err
 			}
 		}
@@ -186,46 +186,6 @@ func setRates(w *store.Workspace, list limits.Rates) error {
 	return list.Check("rate_limits")
 }
 
-// roleSwitches are the security settings: what each role may see and change.
-var roleSwitches = []string{
-	"membersViewAllData", "managersViewAllData", "membersViewPrompts", "membersWritePrompts", "managersViewPrompts",
-	"managersWritePrompts", "membersViewAnalytics", "managersViewAnalytics",
-}
-
-// setSecurity takes a whole object of switches: half of one would leave it open
-// what the other half is.
-func setSecurity(w *store.Workspace, given map[string]bool) error {
-	for _, name := range roleSwitches {
-		if _, ok := given[name]; !ok {
-			return route.Invalid("security_settings", "must have all of %s; %s is missing", strings.Join(roleSwitches, ", "), name)
-		}
-	}
-	for name := range given {
-		if !slices.Contains(roleSwitches, name) && !furtherSwitch(name) {
-			return route.Invalid("security_settings."+name, "is not a setting")
-		}
-	}
-	raw, err := json.Marshal(given)
-	w.SecuritySettings = raw
-	return err
-}
-
-// furtherSwitch reports whether name is a switch that may be given besides.
-func furtherSwitch(name string) bool {
-	rest, ok := strings.CutPrefix(name, "members")
-	if !ok {
-		rest, ok = strings.CutPrefix(name, "managers")
-	}
-	switch rest {
-	case "ViewLogs", "ViewLogMetadata", "ViewApiKeys", "WriteApiKeys", "ViewConfigs", "WriteConfigs",
-		"ViewGuardrails", "WriteGuardrails", "ViewVirtualKeys", "WriteVirtualKeys":
-		return ok
-	case "UpdateWs", "WriteWsUsers", "WriteMcpServers", "WriteWsIntegrations", "WriteWsMcpIntegrations":
-		return ok && strings.HasPrefix(name, "managers")
-	}
-	return false
-}
-
 type listInput struct {
 	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
@@ -239,12 +199,19 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if !c.Allows(access.ScopeAll) {
 		q.ID = c.Workspace
 	}
+	wide, err := administers(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !wide && c.Person() {
+		q.Member = c.UserID
+	}
 	for status := range strings.SplitSeq(in.Status, ",") {
 		switch status = strings.TrimSpace(status); status {
 		case store.Active:
 		case store.Archived:
-			if err := administers(ctx, c); err != nil {
-				return nil, err
+			if !wide {
+				return nil, apierr.New(apierr.Forbidden, "archived workspaces are shown to the owner and the admins of the organisation").WithCode("AB03")
 			}
 		default:
 			return nil, route.Invalid("status", "takes active and archived, not %.40q", status)
@@ -257,9 +224,13 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err != nil {
+		return nil, err
+	}
 	var items []Item
 	for i := range found {
-		item, err := shown(&found[i])
+		item, err := shown(&found[i], &o.Settings)
 		if err != nil {
 			return nil, err
 		}
@@ -268,20 +239,15 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	return route.ListOf(items, total), nil
 }
 
-// administers refuses what is for the owner and the admins of the organisation,
-// and for its own keys.
-func administers(ctx context.Context, c *route.Caller) error {
+// administers reports whether the caller is the owner or an admin of the
+// organisation, or a key of all of it.
+func administers(ctx context.Context, c *route.Caller) (bool, error) {
 	if c.Type == access.OrganisationService || c.Allows(access.ScopeAll) {
-		return nil
+		return true, nil
 	}
-	if c.UserID != "" {
-		m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-		if err != nil {
-			return err
-		}
-		if m.Role == "owner" || m.Role == "admin" {
-			return nil
-		}
+	if !c.Person() {
+		return false, nil
 	}
-	return apierr.New(apierr.Forbidden, "archived workspaces are shown to the owner and the admins of the organisation").WithCode("AB03")
+	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+	return m.Role == "owner" || m.Role == "admin", err
 }

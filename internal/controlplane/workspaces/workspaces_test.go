@@ -75,7 +75,9 @@ func TestAWorkspaceIsReadAsItWasMade(t *testing.T) {
 }
 
 func TestAnUpdateChangesWhatItNamesAlone(t *testing.T) {
-	c := routetest.New(t, workspaces.Add).Root()
+	b := routetest.New(t, workspaces.Add)
+	b.Exec(`UPDATE organisations SET settings = '{"overridable_sections":["data_visibility"]}'`)
+	c := b.Root()
 	var made, got item
 	c.Must("POST", "/workspaces", `{"name":"a","description":"d","usage_limits":[{"credit_limit":10}]}`, &made)
 	path := "/workspaces/" + made.Slug
@@ -87,8 +89,51 @@ func TestAnUpdateChangesWhatItNamesAlone(t *testing.T) {
 	got = item{}
 	c.Must("PUT", path, `{"description":null,"usage_limits":null,"rate_limits":[{"type":"tokens","unit":"rpd","value":0}]}`, nil)
 	c.Must("GET", path, "", &got)
-	if got.Description != "" || len(got.UsageLimits) != 0 || len(got.RateLimits) != 1 || got.Name != "b" || len(got.Security) != 8 {
+	if got.Description != "" || len(got.UsageLimits) != 0 || len(got.RateLimits) != 1 || got.Name != "b" || len(got.Security) != len(access.Switches(nil).Whole()) || got.Security["membersViewAllData"] {
 		t.Errorf("after the second change %+v", got)
+	}
+}
+
+func TestAWorkspaceSetsTheSwitchesThatAreLeftToIt(t *testing.T) {
+	b := routetest.New(t, workspaces.Add)
+	user(t, b, "head", "member")
+	b.Root().Must("POST", "/workspaces/default/users", `{"users":[{"id":"head","role":"manager"}]}`, nil)
+	c := b.Root()
+	manager := b.As(access.Identity{Type: access.Session, UserID: "head", Workspace: "-", Scopes: access.RoleScopes("member")})
+	as := strings.Replace(switches, `"membersViewAllData":false`, `"membersViewAllData":true`, 1) // as all stand
+	hidden := strings.Replace(as, `"membersViewPrompts":true`, `"membersViewPrompts":false`, 1)
+	further := strings.Replace(as, `{`, `{"membersViewLogs":false,`, 1)
+	for _, step := range []struct {
+		by     *routetest.Caller
+		left   string
+		body   string
+		status int
+		param  string
+	}{
+		{c, ``, as, 200, ``},
+		{c, ``, switches, 403, `security_settings.membersViewAllData`},
+		{c, ``, hidden, 403, `security_settings.membersViewPrompts`},
+		{c, `"data_visibility"`, hidden, 403, `security_settings.membersViewPrompts`},
+		{c, `"prompts"`, hidden, 200, ``},
+		{c, `"prompts"`, further, 403, `security_settings.membersViewLogs`},
+		{c, `"prompts","logs"`, further, 200, ``},
+		{manager, `"prompts"`, hidden, 403, `security_settings`},
+		{c, `"prompts"`, strings.Replace(as, `"managersViewPrompts":true,`, ``, 1), 400, `security_settings`},
+		{c, `"prompts"`, `null`, 200, ``},
+	} {
+		b.Exec(`UPDATE organisations SET settings = $1`, `{"overridable_sections":[`+step.left+`]}`)
+		a := step.by.Call("PUT", "/workspaces/default", `{"security_settings":`+step.body+`}`)
+		if a.Status != step.status || step.param != "" && !strings.Contains(a.Body, `"param":"`+step.param+`"`) {
+			t.Errorf("left %s: %s: %d %s, want %d of %s", step.left, step.body, a.Status, a.Body, step.status, step.param)
+		}
+	}
+	var got item
+	b.Exec(`UPDATE workspaces SET security_settings = '{"membersViewPrompts":false}'`)
+	for left, want := range map[string]bool{`"prompts"`: false, `"logs"`: true} {
+		b.Exec(`UPDATE organisations SET settings = $1`, `{"overridable_sections":[`+left+`]}`)
+		if c.Must("GET", "/workspaces/default", "", &got); got.Security["membersViewPrompts"] != want || !got.Security["membersViewLogs"] {
+			t.Errorf("with %s left to it: %v", left, got.Security)
+		}
 	}
 }
 

@@ -1,0 +1,60 @@
+package route
+
+import (
+	"context"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/store"
+)
+
+// Permit is [Caller.May] for the right of the route, for families that find the
+// workspace by other ways than [Caller.InWorkspace], [Caller.Sees] and
+// [Caller.Names], which check it themselves.
+func (c *Caller) Permit(ctx context.Context, workspace string) error {
+	return c.May(ctx, workspace, c.route.Right())
+}
+
+// May refuses what the role of a person in a workspace does not let them do.
+// Callers that are no person, and rights that are empty, are never refused.
+func (c *Caller) May(ctx context.Context, workspace string, r access.Right) error {
+	return May(ctx, c.DB().Queries, c.Identity, workspace, r)
+}
+
+// May is [Caller.May] for callers that come by other ways than a route.
+func May(ctx context.Context, q store.Queries, id *access.Identity, workspace string, r access.Right) error {
+	if r == "" || !id.Person() {
+		return nil
+	}
+	m, err := q.Membership(ctx, id.Organisation, id.UserID)
+	if err != nil {
+		return err
+	}
+	return may(ctx, q, id, m, workspace, r)
+}
+
+func may(ctx context.Context, q store.Queries, id *access.Identity, m store.Membership, workspace string, r access.Right) error {
+	role := m.In(workspace)
+	switch {
+	case r == "" || role == access.Admin:
+		return nil
+	case role == "":
+		return apierr.New(apierr.Forbidden, "this needs the right %s in the workspace, which is not yours", r).WithCode("AB03")
+	}
+	switches, err := q.Switches(ctx, id.Organisation, workspace)
+	if err != nil || switches.May(role, r) {
+		return err
+	}
+	return apierr.New(apierr.Forbidden, "%ss of this workspace do not have the right %s", role, r).WithCode("AB03")
+}
+
+// Visible returns the ids of the keys whose records a caller sees in a
+// workspace: those of a person who does not see all of its data, which may be
+// none. Nil sees the records of every key.
+func Visible(ctx context.Context, q store.Queries, id *access.Identity, workspace string) ([]string, error) {
+	err := May(ctx, q, id, workspace, access.ViewAllData)
+	if err == nil || apierr.From(err).Kind != apierr.Forbidden {
+		return nil, err
+	}
+	return q.KeyIDs(ctx, id.Organisation, workspace, id.UserID)
+}

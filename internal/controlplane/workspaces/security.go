@@ -1,0 +1,92 @@
+package workspaces
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// required are the switches that a request has to have: half of them would
+// leave open what the other half is.
+var required = []string{
+	"membersViewAllData", "managersViewAllData", "membersViewPrompts", "membersWritePrompts", "managersViewPrompts",
+	"managersWritePrompts", "membersViewAnalytics", "managersViewAnalytics",
+}
+
+// security returns the switches that a workspace has of its own.
+func security(w *store.Workspace) (own access.Switches, err error) {
+	if len(w.SecuritySettings) > 0 {
+		err = json.Unmarshal(w.SecuritySettings, &own)
+	}
+	return own, err
+}
+
+// setSecurity takes a whole object of switches, of which those may be new that
+// the organisation leaves to its workspaces; null takes none. What is not left
+// is not kept, so that it follows the organisation.
+func setSecurity(ctx context.Context, c *route.Caller, w *store.Workspace, in route.Maybe[access.Switches]) error {
+	if err := ofAdmins(ctx, c, w); err != nil {
+		return err
+	}
+	own := access.Switches{}
+	if !in.Null {
+		o, err := c.DB().Organisation(ctx, w.Organisation)
+		if err != nil {
+			return err
+		}
+		if own, err = left(in.Value, w, &o.Settings); err != nil {
+			return err
+		}
+	}
+	raw, err := json.Marshal(own)
+	w.SecuritySettings = raw
+	return err
+}
+
+// ofAdmins refuses people whose own rights the switches are.
+func ofAdmins(ctx context.Context, c *route.Caller, w *store.Workspace) error {
+	own, err := rank(ctx, c, *w)
+	if err == nil && own < len(ranks)-1 {
+		err = apierr.New(apierr.Forbidden, "security_settings are changed by admins").WithParam("security_settings").WithCode("AB03")
+	}
+	return err
+}
+
+// left returns the switches of given that are left to the workspace, when all
+// others are as they stand.
+func left(given access.Switches, w *store.Workspace, above *store.OrganisationSettings) (access.Switches, error) {
+	for _, name := range required {
+		if _, ok := given[name]; !ok {
+			return nil, route.Invalid("security_settings", "must have all of %s; %s is missing", strings.Join(required, ", "), name)
+		}
+	}
+	names := slices.Sorted(maps.Keys(given))
+	for _, name := range names {
+		if _, known := access.SectionOf(name); !known {
+			return nil, route.Invalid("security_settings."+name, "is not a setting")
+		}
+	}
+	before, err := security(w)
+	if err != nil {
+		return nil, err
+	}
+	stands, own := above.Security.With(before, above.Overridable), access.Switches{}
+	for _, name := range names {
+		section, _ := access.SectionOf(name)
+		switch {
+		case slices.Contains(above.Overridable, section):
+			own[name] = given[name]
+		case given[name] != stands[name]:
+			return nil, apierr.New(apierr.Forbidden, "security_settings.%s is %t, and the organisation does not leave the section %s to its workspaces",
+				name, stands[name], section).WithParam("security_settings." + name).WithCode("AB03")
+		}
+	}
+	return own, nil
+}

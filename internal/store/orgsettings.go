@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+
+	"modelgate/internal/access"
+)
+
+// OrganisationSettings is what an organisation says of all that is in it. The
+// zero value is what one has that said nothing.
+type OrganisationSettings struct {
+	// Security is what was said of the rights of roles; the rest stand at their
+	// defaults. Overridable are the sections that workspaces may set themselves.
+	Security    access.Switches  `json:"security_settings,omitempty"`
+	Overridable []access.Section `json:"overridable_sections,omitempty"`
+
+	UserKeyPolicy
+
+	// Logging is how much is kept of exchanges: see [LoggingFull]. Empty is full.
+	// LoggingOverridable lets workspaces say otherwise.
+	Logging            string `json:"request_logging,omitempty"`
+	LoggingOverridable bool   `json:"request_logging_override,omitempty"`
+
+	// BlockInlineConfig refuses configs that a request brings itself.
+	BlockInlineConfig bool `json:"block_inline_config,omitempty"`
+
+	// DeniedFields are left out of exports of the log.
+	DeniedFields []string `json:"denied_fields,omitempty"`
+
+	// InputGuardrails and OutputGuardrails are ids of guardrails of the
+	// organisation for every request.
+	InputGuardrails  []string `json:"input_guardrails,omitempty"`
+	OutputGuardrails []string `json:"output_guardrails,omitempty"`
+}
+
+// The levels of logging.
+const (
+	LoggingFull     = "full"
+	LoggingMetadata = "metadata" // no bodies
+	LoggingNone     = "none"
+)
+
+// UserKeyPolicy is what an organisation or a workspace says of keys of people.
+// Nil says nothing.
+type UserKeyPolicy struct {
+	TTL    *int64 `json:"user_api_key_ttl,omitempty"`     // seconds until a key ends that says nothing
+	MaxTTL *int64 `json:"user_api_key_max_ttl,omitempty"` // seconds that a key may last
+	Count  *int64 `json:"user_api_key_count,omitempty"`   // keys of one person; -1 is no bound
+}
+
+// Switches returns what roles may do in a workspace: what its organisation says,
+// but for the sections that are left to the workspace, and the defaults.
+func (q Queries) Switches(ctx context.Context, organisation, workspace string) (access.Switches, error) {
+	const text = `
+		SELECT o.settings, w.security_settings
+		FROM workspaces w
+		JOIN organisations o ON o.id = w.organisation_id
+		WHERE w.organisation_id = $1 AND w.id = $2`
+	return one(ctx, q.q, "workspace", text, func(r row) (access.Switches, error) {
+		var above OrganisationSettings
+		var own access.Switches
+		err := r.Scan(jsonText{&above}, jsonText{&own})
+		return above.Security.With(own, above.Overridable), err
+	}, organisation, workspace)
+}
