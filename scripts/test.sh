@@ -57,6 +57,17 @@ set_up_clients() {
 	(cd "$clients" && npm ci --no-audit --no-fund) || fail "npm ci failed in $clients; see above"
 }
 
+# set_up_browser sees that there is one: pages are tested in a real browser.
+set_up_browser() {
+	remedy="the pages are tested in a real browser: apt-get install chromium"
+	if ! command -v chromium >/dev/null 2>&1; then
+		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || fail "chromium is missing; $remedy"
+		say "installing chromium"
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null || fail "chromium can't be installed; $remedy"
+	fi
+	say "$(chromium --version 2>/dev/null)"
+}
+
 # step NAME COMMAND...: runs the command, shows and keeps its output, and
 # remembers a failure without stopping.
 step() {
@@ -82,6 +93,7 @@ tell_recordings() {
 
 check_go
 set_up_clients
+set_up_browser
 tell_recordings
 
 packages=$(go list ./...) || fail "go list failed; see above"

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
 )
@@ -38,6 +39,8 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		s.logRoute.ServeHTTP(w, r)
 	case path == sessions.ClaimPath, path == sessions.AcceptPath:
 		sessions.ServePage(w, r)
+	case path == route.PagePath:
+		route.ServePage(w, r)
 	case s.control.Handles(r):
 		ctx, cancel := context.WithTimeout(r.Context(), controlTime)
 		defer cancel()
@@ -51,7 +54,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case path == "/ready":
 		s.readiness(w, r)
 	case path == "/":
-		io.WriteString(w, "modelgate is serving; model routes begin with /v1/\n")
+		io.WriteString(w, "modelgate is serving; model routes begin with /v1/; /reference shows those of the administration\n")
 	default:
 		body := errNotFound.Body()
 		w.Header().Set("Content-Type", "application/json")

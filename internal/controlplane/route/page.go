@@ -1,0 +1,33 @@
+package route
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+// PagePath is where people read what every route takes and answers.
+const PagePath = "/reference"
+
+//go:embed page.html
+var page []byte
+
+// Page answers with an HTML page that shows nothing but itself: it loads nothing
+// from elsewhere, may not be framed and sends its address to nobody.
+func Page(w http.ResponseWriter, r *http.Request, html []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	w.Write(html)
+}
+
+// ServePage answers with the page at PagePath, which the browser draws from
+// /openapi.json.
+func ServePage(w http.ResponseWriter, r *http.Request) { Page(w, r, page) }
