@@ -117,7 +117,7 @@ func (r *Route) Right() access.Right {
 // that it is safe for concurrent use.
 type API struct {
 	Deps
-	mux    *paths
+	mux    *http.ServeMux
 	huma   huma.API
 	routes map[string]*Route // by pattern of the mux
 	firsts map[string]bool   // first segments of the routes' paths, after the base
