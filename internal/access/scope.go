@@ -18,6 +18,7 @@ const ScopeAll Scope = "*"
 const (
 	ScopeCompletions Scope = "completions.write"
 	ScopeModels      Scope = "models.list"
+	ScopeRender      Scope = "prompts.render"
 	ScopeLogsList    Scope = "logs.list"
 	ScopeLogsView    Scope = "logs.view"
 )

@@ -13,6 +13,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/catalog"
+	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
 )
 
@@ -24,6 +25,8 @@ type Input struct {
 	Providers []Managed
 	Configs   []Config
 	Prices    []catalog.Price
+	Prompts   []*prompt.Saved
+	Partials  []*prompt.Saved
 
 	// HeaderPrefixes are further prefixes read like x-gateway-, in the
 	// canonical form of net/http and with their last dash.
@@ -42,6 +45,8 @@ type Snapshot struct {
 	entries map[place]*Entry
 	configs map[place]string
 	slugs   map[string][]string // by workspace, in the order given
+
+	prompts, partials map[place]*prompt.Saved
 }
 
 // place is a name in a workspace.
@@ -60,6 +65,7 @@ func Build(in Input) (*Snapshot, error) {
 		configs:        make(map[place]string, 2*len(in.Configs)),
 		slugs:          make(map[string][]string),
 	}
+	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
 	for _, id := range in.Keys {
 		s.keys[id.Hash] = id
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/access"
+	"modelgate/internal/prompt"
 )
 
 // Published is everything that a gateway makes its snapshot of, as of one
@@ -27,6 +28,8 @@ type Published struct {
 
 	Configs   []PublishedConfig
 	Providers []PublishedProvider
+	Prompts   []*prompt.Saved // that are active
+	Partials  []*prompt.Saved
 }
 
 // HasKeys reports whether any key was ever made.
@@ -78,7 +81,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 		return nil, err
 	}
 	p.Mark = n.mark
-	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishDataKeys, q.publishIdentities, q.publishProviders, q.publishConfigs} {
+	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishDataKeys, q.publishIdentities, q.publishProviders, q.publishConfigs, q.publishPrompts} {
 		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}

@@ -269,6 +269,74 @@ CREATE TABLE guardrails (
 
 CREATE UNIQUE INDEX guardrails_slug ON guardrails (organisation_id, slug);
 
+-- Saved prompts and the partials that they hold, told apart by their kind. What
+-- a version says never changes; its label may move to another.
+CREATE TABLE prompt_collections (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+        parent_id TEXT NOT NULL,
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        is_default BOOLEAN NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX prompt_collections_slug ON prompt_collections (workspace_id, slug);
+
+CREATE UNIQUE INDEX prompt_collections_default ON prompt_collections (workspace_id) WHERE is_default;
+
+CREATE TABLE prompts (
+        id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL CHECK (kind IN ('prompt', 'partial')),
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+        collection_id TEXT NOT NULL,
+        slug TEXT NOT NULL,
+        name TEXT NOT NULL,
+        published BIGINT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
+        owner_id TEXT NOT NULL,
+        updated_by TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX prompts_slug ON prompts (workspace_id, slug);
+
+CREATE TABLE prompt_versions (
+        id TEXT PRIMARY KEY,
+        prompt_id TEXT NOT NULL REFERENCES prompts (id) ON DELETE CASCADE,
+        number BIGINT NOT NULL,
+        text TEXT NOT NULL,
+        model TEXT NOT NULL,
+        description TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        label_id TEXT NOT NULL,
+        created_by TEXT NOT NULL,
+        created_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX prompt_versions_number ON prompt_versions (prompt_id, number);
+
+CREATE UNIQUE INDEX prompt_versions_label ON prompt_versions (prompt_id, label_id) WHERE label_id <> '';
+
+-- Labels without an organisation are those that everybody has.
+CREATE TABLE prompt_labels (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL,
+        workspace_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        description TEXT NOT NULL,
+        color_code TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX prompt_labels_name ON prompt_labels (organisation_id, workspace_id, name);
+
 CREATE TABLE secret_references (
         id TEXT PRIMARY KEY,
         organisation_id TEXT NOT NULL REFERENCES organisations (id),
@@ -339,6 +407,15 @@ INSERT INTO workspaces (id, organisation_id, slug, name, icon, description, defa
         usage_limits, rate_limits, is_default, status, created_by, created_at, updated_at)
 VALUES ('00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-000000000001', 'default', 'Default', '', '', '{}', '{}', '{}',
         '[]', '[]', TRUE, 'active', '', 0, 0);
+
+INSERT INTO prompt_collections (id, organisation_id, workspace_id, parent_id, slug, name, is_default, status, created_at, updated_at)
+VALUES ('00000000-0000-7000-8000-000000000003', '00000000-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000002', '',
+        'co-default', 'Default', TRUE, 'active', 0, 0);
+
+INSERT INTO prompt_labels (id, organisation_id, workspace_id, name, description, color_code, created_at, updated_at)
+VALUES ('00000000-0000-7000-8000-000000000011', '', '', 'production', '', '', 0, 0),
+        ('00000000-0000-7000-8000-000000000012', '', '', 'staging', '', '', 0, 0),
+        ('00000000-0000-7000-8000-000000000013', '', '', 'development', '', '', 0, 0);
 
 UPDATE gateway_keys
 SET organisation_id = '00000000-0000-7000-8000-000000000001', workspace_id = '00000000-0000-7000-8000-000000000002'

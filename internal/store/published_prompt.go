@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+
+	"modelgate/internal/prompt"
+)
+
+// publishPrompts reads the prompts and partials that are active, with all their
+// versions. Texts that were read before are taken from there.
+func (q Queries) publishPrompts(ctx context.Context, n *news, p, before *Published) error {
+	const text = `
+		SELECT p.kind, p.workspace_id, p.id, p.slug, p.published
+		FROM prompts p
+		JOIN workspaces w ON w.id = p.workspace_id
+		WHERE p.status = 'active' AND w.status = 'active'
+		ORDER BY p.id`
+	if !n.wrote("prompts", "prompt_versions", "prompt_labels", "workspaces") {
+		p.Prompts, p.Partials = before.Prompts, before.Partials
+		return nil
+	}
+	byID := make(map[string]*prompt.Saved)
+	_, err := rows(ctx, q.q, "prompts", text, func(r row) (none struct{}, err error) {
+		s, kind := new(prompt.Saved), ""
+		err = r.Scan(&kind, &s.Workspace, &s.ID, &s.Slug, &s.Published)
+		if byID[s.ID] = s; kind == KindPartial {
+			p.Partials = append(p.Partials, s)
+		} else {
+			p.Prompts = append(p.Prompts, s)
+		}
+		return none, err
+	})
+	if err != nil {
+		return err
+	}
+	if err := q.addVersions(ctx, byID); err != nil {
+		return err
+	}
+	return q.addTexts(ctx, byID, before)
+}
+
+// addVersions adds to the prompts what is known of their versions but the texts.
+func (q Queries) addVersions(ctx context.Context, byID map[string]*prompt.Saved) error {
+	const text = `
+		SELECT v.prompt_id, v.id, v.number, COALESCE(l.name, '')
+		FROM prompt_versions v
+		JOIN prompts p ON p.id = v.prompt_id
+		LEFT JOIN prompt_labels l ON l.id = v.label_id
+		WHERE p.status = 'active'
+		ORDER BY v.prompt_id, v.number`
+	_, err := rows(ctx, q.q, "versions of prompts", text, func(r row) (none struct{}, err error) {
+		var id string
+		var v prompt.Version
+		err = r.Scan(&id, &v.ID, &v.Number, &v.Label)
+		if s := byID[id]; s != nil {
+			s.Versions = append(s.Versions, v)
+		}
+		return none, err
+	})
+	return err
+}
+
+// addTexts adds the texts of all versions: those of before, and of the others
+// one by one when they are few, as after a change, or all at once.
+func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, before *Published) error {
+	const few = 20
+	const all = `
+		SELECT v.id, v.text
+		FROM prompt_versions v
+		JOIN prompts p ON p.id = v.prompt_id
+		WHERE p.status = 'active'`
+	const one = `
+		SELECT id, text
+		FROM prompt_versions
+		WHERE id = $1`
+	texts := known(before)
+	scan := func(r row) (none struct{}, err error) {
+		var id, text string
+		err = r.Scan(&id, &text)
+		texts[id] = text
+		return none, err
+	}
+	missing := without(byID, texts)
+	if len(missing) > few {
+		if _, err := rows(ctx, q.q, "texts of prompts", all, scan); err != nil {
+			return err
+		}
+		missing = nil
+	}
+	for _, id := range missing {
+		if _, err := rows(ctx, q.q, "texts of prompts", one, scan, id); err != nil {
+			return err
+		}
+	}
+	for _, s := range byID {
+		for i := range s.Versions {
+			s.Versions[i].Text = texts[s.Versions[i].ID]
+		}
+	}
+	return nil
+}
+
+// known returns the texts of an earlier state, which may be nil, by version.
+func known(before *Published) map[string]string {
+	texts := make(map[string]string)
+	if before == nil {
+		return texts
+	}
+	for _, list := range [...][]*prompt.Saved{before.Prompts, before.Partials} {
+		for _, s := range list {
+			for _, v := range s.Versions {
+				texts[v.ID] = v.Text
+			}
+		}
+	}
+	return texts
+}
+
+// without returns the versions whose text is not known.
+func without(byID map[string]*prompt.Saved, texts map[string]string) (missing []string) {
+	for _, s := range byID {
+		for _, v := range s.Versions {
+			if _, ok := texts[v.ID]; !ok {
+				missing = append(missing, v.ID)
+			}
+		}
+	}
+	return missing
+}
