@@ -3,6 +3,7 @@ package secret
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -24,6 +25,7 @@ var ErrWrongKey = errors.New("the sealed value does not open with this master ke
 type Box struct {
 	aead     cipher.AEAD
 	previous []cipher.AEAD
+	nonces   [sha256.Size]byte // key of SealStably's nonces
 }
 
 // NewBox returns a box for a master key. The key is any text of at least 16
@@ -34,7 +36,7 @@ func NewBox(master String, previous ...String) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Box{aead: aead}
+	b := &Box{aead: aead, nonces: sha256.Sum256([]byte("modelgate nonce key v1\x00" + master.value))}
 	for _, p := range previous {
 		if p.Empty() {
 			continue
@@ -66,6 +68,17 @@ func newCipher(key []byte) (cipher.AEAD, error) {
 
 // Seal returns s as a text that only a box with the same master key opens.
 func (b *Box) Seal(s String) string { return seal(b.aead, sealedPrefix, s.value, "") }
+
+// SealStably is Seal with the same text each time for the same credential at
+// the same place, so that two files of it can be compared. Who sees both texts
+// learns whether the credential there is the same, and nothing else of it. The
+// nonce is a code of what is sealed (as in SIV), so none serves for two.
+func (b *Box) SealStably(place string, s String) string {
+	code := hmac.New(sha256.New, b.nonces[:])
+	fmt.Fprintf(code, "%d:%s%s", len(place), place, s.value)
+	nonce := code.Sum(nil)[:b.aead.NonceSize():b.aead.NonceSize()]
+	return sealedPrefix + base64.RawStdEncoding.EncodeToString(b.aead.Seal(nonce, nonce, []byte(s.value), nil))
+}
 
 // Sealed reports whether text is in the form that Seal returns.
 func Sealed(text string) bool { return strings.HasPrefix(text, sealedPrefix) }

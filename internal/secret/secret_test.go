@@ -97,3 +97,36 @@ func mustBox(t *testing.T, key string) *secret.Box {
 	}
 	return box
 }
+
+func TestSealingStablyIsTheSameEachTimeAtOnePlace(t *testing.T) {
+	box, err := secret.NewBox(secret.New("a master key of some length"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := secret.NewBox(secret.New("another master key of some length"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := box.SealStably("a", secret.New("sk-canary"))
+	if again := box.SealStably("a", secret.New("sk-canary")); again != sealed {
+		t.Errorf("a second time it is %q, not %q", again, sealed)
+	}
+	seen := map[string]string{sealed[:30]: "the first"}
+	for name, text := range map[string]string{
+		"another place":      box.SealStably("b", secret.New("sk-canary")),
+		"another secret":     box.SealStably("a", secret.New("sk-canarz")),
+		"another division":   box.SealStably("as", secret.New("k-canary")),
+		"another master key": other.SealStably("a", secret.New("sk-canary")),
+	} {
+		if was := seen[text[:30]]; was != "" {
+			t.Errorf("%s gives the text or the nonce of %s", name, was)
+		}
+		seen[text[:30]] = name
+	}
+	if got, err := box.Open(sealed); err != nil || got.Reveal() != "sk-canary" {
+		t.Errorf("Open = %q, %v", got.Reveal(), err)
+	}
+	if _, err := other.Open(sealed); err == nil {
+		t.Error("another master key opens it")
+	}
+}
