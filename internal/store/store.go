@@ -177,11 +177,17 @@ const changeTime = 15 * time.Second
 // constraint is an *apierr.Error of kind Conflict unless f says more, a database
 // that can't be reached one of kind Unavailable.
 func (db *DB) Change(ctx context.Context, audit *Audit, f func(*Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	return db.ChangeMuch(ctx, audit, f)
+}
+
+// ChangeMuch is [DB.Change] for as long as ctx lasts. Every other change waits
+// meanwhile.
+func (db *DB) ChangeMuch(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
 		return away(nil)
 	}
-	ctx, cancel := context.WithTimeout(ctx, changeTime)
-	defer cancel()
 	err := transact(ctx, db.write, func(tx *sql.Tx) error {
 		q := Queries{tx}
 		// Raising comes first: it is the lock that all changes wait for.
@@ -251,6 +257,16 @@ func (db *DB) Explain(err error) error {
 func away(err error) error {
 	return apierr.New(apierr.Unavailable, "the control plane's database can't be reached or written to now; try again later; requests for models are served on").
 		WithCode("database_unavailable").WithCause(err)
+}
+
+// View runs f on the database as it is at one moment.
+func (db *DB) View(ctx context.Context, f func(Queries) error) error {
+	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return db.Explain(fmt.Errorf("reading the database: %w", err))
+	}
+	defer tx.Rollback()
+	return db.Explain(f(Queries{tx}))
 }
 
 // transact runs f in a transaction that is kept only when f returns nil.
