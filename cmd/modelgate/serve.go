@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
@@ -35,8 +36,18 @@ func newServeFlags(f *flags, data string) serveFlags {
 	}
 }
 
+const serveHelp = `Runs the gateway.
+
+MODELGATE_BOOTSTRAP_KEY in the environment is a gateway key with every scope,
+accepted from the first start.
+
+The value OFF turns a feature off, and nothing else does: GUARDRAILS_ENABLED,
+API_ACCESS_ENABLED, DATA_EXPORTS_ENABLED, USAGE_LIMITS_ENABLED,
+AUDIT_LOGS_ENABLED, SCIM_ENABLED, POLICY_ENABLED. LOG_RETENTION_DISPLAY (90) and
+METRICS_RETENTION_DISPLAY (365) are days that are shown and not enforced.`
+
 func serve(ctx context.Context, p *program, args []string) error {
-	f := p.flags("serve", "", "Runs the gateway.\n\nMODELGATE_BOOTSTRAP_KEY in the environment is a gateway key with every scope,\naccepted from the first start.")
+	f := p.flags("serve", "", serveHelp)
 	sf := newServeFlags(f, "data")
 	d := databaseFlags{data: sf.data}.elsewhere(f)
 	if err := f.parse(args, 0); err != nil {
@@ -80,8 +91,24 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	} else if err := level.UnmarshalText([]byte(*sf.logLevel)); err != nil {
 		return o, usage("the log level is debug, info, warn or error, not %q", *sf.logLevel)
 	}
-	o.Logger, err = p.logger(level, *sf.logFormat)
-	return o, err
+	if o.Logger, err = p.logger(level, *sf.logFormat); err != nil {
+		return o, err
+	}
+	return o, p.features(&o)
+}
+
+// features reads what the environment alone says: which features are off, and
+// how long records are said to be kept.
+func (p *program) features(o *server.Options) (err error) {
+	if o.Retention, err = route.ReadRetention(p.env); err != nil {
+		return usage("%v", err)
+	}
+	var doubts []route.Feature
+	o.Off, doubts = route.ReadOff(p.env)
+	for _, f := range doubts {
+		o.Logger.Warn("a feature stays on: only the exact value OFF turns it off", "variable", string(f))
+	}
+	return nil
 }
 
 func (p *program) logger(level slog.Leveler, format string) (*slog.Logger, error) {
@@ -101,13 +128,13 @@ func (p *program) run(ctx context.Context, o server.Options, greet func(*server.
 	if err != nil {
 		return err
 	}
-	greet(s)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	now := make(chan struct{})
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	greet(s) // who reads it may send a signal at once
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	now := make(chan struct{})
 	done := make(chan struct{})
 	defer close(done)
 	go obey(signals, done, stop, now, func() { s.Reload(context.WithoutCancel(ctx)) })

@@ -14,14 +14,12 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
-	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 )
 
@@ -34,9 +32,12 @@ const (
 
 // Logs serves the log. It is an http.Handler for LogPath and the paths below it.
 type Logs struct {
-	Snapshot *snapshot.Holder
-	Store    *logstore.Store
-	Logger   *slog.Logger // told of internal errors
+	// Authenticate finds who sends a request. An error is an *apierr.Error.
+	Authenticate func(r *http.Request) (*access.Identity, error)
+
+	Store  *logstore.Store
+	DB     *store.DB    // of people's roles; keys of services are answered without it
+	Logger *slog.Logger // told of internal errors
 }
 
 // ServeHTTP answers a listing, or one entry by its request id.
@@ -44,7 +45,7 @@ func (l *Logs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := l.answer(r)
 	status := http.StatusOK
 	if err != nil {
-		e := apierr.From(err)
+		e := apierr.From(l.DB.Explain(err))
 		status, body = e.Status(), e.Body()
 		if e.Kind == apierr.Internal {
 			l.Logger.Error("reading the log", "err", e.Error())
@@ -60,27 +61,23 @@ func (l *Logs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Logs) answer(r *http.Request) ([]byte, error) {
-	id, _, err := l.Snapshot.Load().Authenticate(r.Header, time.Now())
+	id, err := l.Authenticate(r)
 	if err != nil {
 		return nil, err
 	}
 	if r.Method != http.MethodGet {
 		return nil, apierr.New(apierr.MethodNotAllowed, "the log is read with GET")
 	}
-	scope := logstore.Scope{Organisation: id.Organisation, Workspace: id.Workspace}
-	if id.Allows(access.ScopeAll) && id.Organisation == store.DefaultOrganisation { // the installation's own keys see refused strangers too
-		scope = logstore.Scope{}
-	}
 	if past, ok := strings.CutPrefix(r.URL.Path, ExplainPath+"/"); ok {
-		return l.one(r.Context(), id, scope, past)
+		return l.one(r.Context(), id, past)
 	}
 	if rest := strings.TrimPrefix(r.URL.Path, LogPath); rest != "" && rest != "/" {
-		return l.one(r.Context(), id, scope, rest[1:])
+		return l.one(r.Context(), id, rest[1:])
 	}
-	return l.list(r.Context(), id, scope, r.URL.Query())
+	return l.list(r.Context(), id, r.URL.Query())
 }
 
-func (l *Logs) one(ctx context.Context, who *access.Identity, scope logstore.Scope, text string) ([]byte, error) {
+func (l *Logs) one(ctx context.Context, who *access.Identity, text string) ([]byte, error) {
 	if err := allow(who, access.ScopeLogsView); err != nil {
 		return nil, err
 	}
@@ -91,14 +88,20 @@ func (l *Logs) one(ctx context.Context, who *access.Identity, scope logstore.Sco
 	if err := l.Store.Flush(ctx); err != nil {
 		return nil, err
 	}
+	scope := reach(who)
 	e, err := l.Store.Get(ctx, scope, id)
+	if err == nil && who.Person() {
+		if scope, err = l.visible(ctx, who, e.Workspace, access.ScopeLogsView.Right()); err == nil {
+			e, err = l.Store.Get(ctx, scope, id)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return e.AppendJSON(nil), nil
 }
 
-func (l *Logs) list(ctx context.Context, who *access.Identity, scope logstore.Scope, q url.Values) ([]byte, error) {
+func (l *Logs) list(ctx context.Context, who *access.Identity, q url.Values) ([]byte, error) {
 	if err := allow(who, access.ScopeLogsList); err != nil {
 		return nil, err
 	}
@@ -106,7 +109,12 @@ func (l *Logs) list(ctx context.Context, who *access.Identity, scope logstore.Sc
 	if err != nil {
 		return nil, err
 	}
-	query.Scope = scope
+	query.Scope = reach(who)
+	if who.Person() {
+		if err := l.narrow(ctx, who, &query); err != nil {
+			return nil, err
+		}
+	}
 	if err := l.Store.Flush(ctx); err != nil {
 		return nil, err
 	}

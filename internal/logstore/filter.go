@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"slices"
 
 	"modelgate/internal/reqlog"
 )
@@ -12,6 +13,7 @@ type filter struct {
 	plan   *plan
 	wanted []condition
 	pairs  [][2]uint64
+	keys   []uint64 // of which one is wanted; nil takes all
 }
 
 // condition wants a string of the head to have this number.
@@ -45,6 +47,16 @@ func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 		}
 		f.wanted = append(f.wanted, condition{c.of, n})
 	}
+	if p.q.Scope.Keys != nil {
+		for _, id := range p.q.Scope.Keys {
+			if n, ok := b.number(id); ok {
+				f.keys = append(f.keys, n)
+			}
+		}
+		if f.keys == nil {
+			return f, false
+		}
+	}
 	for key, value := range p.q.Metadata {
 		k, okKey := b.number(key)
 		v, okValue := b.number(value)
@@ -68,7 +80,8 @@ func (f *filter) matches(e packed) (bool, error) {
 	case h.status < p.low || h.status > p.high,
 		h.total < int64(p.q.MinLatency),
 		p.q.Stream != nil && *p.q.Stream != (h.flags&flagStream != 0),
-		p.q.TraceID != "" && p.q.TraceID != string(h.trace):
+		p.q.TraceID != "" && p.q.TraceID != string(h.trace),
+		f.keys != nil && !slices.Contains(f.keys, h.key):
 		return false, nil
 	}
 	for _, c := range f.wanted {

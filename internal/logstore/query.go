@@ -21,6 +21,7 @@ import (
 type Scope struct {
 	Organisation string
 	Workspace    string
+	Keys         []string // ids of keys; nil allows all, and an empty list none
 }
 
 // Query says which entries to list. All given filters have to match; the zero

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -57,7 +58,8 @@ func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Ent
 
 func (s Scope) shows(e *reqlog.Entry) bool {
 	return (s.Organisation == "" || s.Organisation == e.Organisation) &&
-		(s.Workspace == "" || s.Workspace == e.Workspace)
+		(s.Workspace == "" || s.Workspace == e.Workspace) &&
+		(s.Keys == nil || slices.Contains(s.Keys, e.KeyID))
 }
 
 // slotEnd returns the smallest id after the slot of id.

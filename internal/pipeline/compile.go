@@ -121,7 +121,7 @@ func (b *build) leaf(n *config.Config) (Handler, []*gate) {
 	if names := unoffered(n); len(names) > 0 {
 		h = announcing{names, h}
 	}
-	if denies(n) {
+	if denies(n) && !b.Engine.Unguarded {
 		h = unguarded{n.Path}
 	}
 	return h, []*gate{g}

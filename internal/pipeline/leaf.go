@@ -43,6 +43,10 @@ type Engine struct {
 	// UserAgent is sent on unified routes.
 	UserAgent string
 
+	// Unguarded calls targets whose configs want checks to deny, although nothing
+	// checks: the operator turned guardrails off.
+	Unguarded bool
+
 	// Random returns a number in [0, 1) for draws and jitter. Nil takes
 	// math/rand/v2.
 	Random func() float64

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/datakey"
 	"modelgate/internal/logstore"
 	"modelgate/internal/secret"
@@ -37,6 +38,7 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder can't be made: %w", err)
 	}
+	s.DatabaseOptions.NoAudit = s.Off[route.AuditLogs]
 	if s.store, err = store.Connect(ctx, DatabaseAddress(s.Data, s.Database), s.DatabaseOptions); err != nil {
 		return nil, err
 	}

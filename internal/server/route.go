@@ -34,6 +34,9 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		target = r.URL.RequestURI()
 	}
 	path, _, _ := strings.Cut(target, "?")
+	if s.control.ServeOff(w, path) {
+		return
+	}
 	switch {
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)

@@ -73,6 +73,11 @@ type Options struct {
 	// fields above say.
 	Upstream upstream.Options
 
+	// Off are features that are turned off. Retention is shown to people and
+	// removes nothing.
+	Off       route.Off
+	Retention route.Retention
+
 	Logger *slog.Logger // nil is silent
 	// LogLevel is set to what the settings say. Nil keeps the logger's own.
 	LogLevel *slog.LevelVar
@@ -173,9 +178,10 @@ func (s *Server) open(ctx context.Context) error {
 		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
 		Budget:      orNone(set.Timeouts.Budget),
 	})
-	s.logRoute = &controlplane.Logs{Snapshot: &s.holder, Store: s.logs, Logger: s.Logger}
+	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, DB: s.store, Logger: s.Logger}
 	s.control = controlplane.New(route.Deps{
-		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring, Version: s.Version,
+		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
+		Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.
@@ -255,6 +261,7 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 		MaxEvent:   int(set.Limits.Event.Or(16 << 20)),
 		MaxDecoded: set.Limits.Decoded.Or(64 << 20),
 		UserAgent:  "modelgate/" + s.Version,
+		Unguarded:  s.Off[route.Guardrails],
 	}
 }
 

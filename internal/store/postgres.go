@@ -28,6 +28,9 @@ type Options struct {
 
 	// Connections bounds each of the two pools. Zero means 12.
 	Connections int
+
+	// NoAudit writes nothing into the audit log, of either database.
+	NoAudit bool
 }
 
 func openPostgres(dsn string, o Options) (*DB, error) {

@@ -29,6 +29,7 @@ type DB struct {
 	read   *sql.DB // refuses changes
 	write  *sql.DB
 	engine engine
+	mute   bool        // the audit log is not written
 	ready  atomic.Bool // the tables are up to date
 	close  func() error
 }
@@ -81,13 +82,18 @@ func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
 // be reachable yet: until [DB.Migrate] has succeeded every change is refused as
 // one to a database that is away.
 func Connect(ctx context.Context, dsn string, o Options) (*DB, error) {
+	open := openSQLite
 	switch scheme, _, ok := strings.Cut(dsn, "://"); {
 	case ok && (scheme == "postgres" || scheme == "postgresql"):
-		return openPostgres(dsn, o)
+		open = func(_ context.Context, dsn string) (*DB, error) { return openPostgres(dsn, o) }
 	case ok && scheme != "file":
 		return nil, fmt.Errorf("database: addresses of kind %s are not supported; use file: and the path of an SQLite file, or postgres://", scheme)
 	}
-	return openSQLite(ctx, dsn)
+	db, err := open(ctx, dsn)
+	if err == nil {
+		db.mute = o.NoAudit
+	}
+	return db, err
 }
 
 // Migrate brings the tables up to date and returns the names of the migrations
@@ -199,7 +205,7 @@ func (db *DB) ChangeMuch(ctx context.Context, audit *Audit, f func(*Tx) error) e
 		if err := f(&Tx{Queries{j}}); err != nil {
 			return err
 		}
-		if audit != nil {
+		if audit != nil && !db.mute {
 			if err := q.addAudit(ctx, audit); err != nil {
 				return err
 			}

@@ -1,11 +1,95 @@
-// Package organisations is the control plane's family of an organisation's own settings.
+// Package organisations is the control plane's family of an organisation's own
+// settings.
 //
-// It promises that nobody sees or changes what is another's, and that a change
-// that is refused leaves nothing behind. Rows are kept by store; what a running
-// gateway makes of them is left to the snapshot.
+// It promises that a caller reads and changes their own organisation alone, that
+// a change touches what it names and nothing else, and that a change that is
+// refused leaves nothing behind. What rights and settings mean is left to access
+// and to who asks for them; rows are kept by store.
 package organisations
 
-import "modelgate/internal/controlplane/route"
+import (
+	"context"
+	"net/http"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const tag = "Organisation"
 
 // Add adds the routes of the family.
-func Add(a *route.API) {}
+func Add(a *route.API) {
+	f := &family{a.Retention, a.Off}
+	add := func(method, path, name, summary, verb string) route.Route {
+		r := route.Route{Method: method, Path: "/admin/organisation" + path, Also: []string{"/organisation" + path}, Name: name, Tag: tag,
+			Summary: summary, Scopes: []access.Scope{access.Scope("organisation_settings." + verb)}}
+		if method != http.MethodGet {
+			r.Resource = "organisation"
+		}
+		return r
+	}
+	route.Add(a, add(http.MethodGet, "", "get-organisation", "Read the organisation with its settings", "read"), f.get)
+	route.Add(a, add(http.MethodPut, "", "update-organisation", "Change the organisation and its settings", "update"), update)
+	route.Add(a, add(http.MethodGet, "/defaults", "get-organisation-defaults", "Read what every request of the organisation gets", "read"), defaults)
+	route.Add(a, add(http.MethodPut, "/defaults", "update-organisation-defaults", "Change what every request of the organisation gets", "update"), updateDefaults)
+}
+
+// family is what the installation's operator said at its start.
+type family struct {
+	retention route.Retention
+	off       route.Off
+}
+
+// Item is an organisation as answers show it.
+type Item struct {
+	ID        string          `json:"id"`
+	Slug      string          `json:"slug"`
+	Name      string          `json:"name"`
+	Owner     *string         `json:"owner_id" doc:"Null until somebody claimed it"`
+	Status    string          `json:"status"`
+	Settings  Settings        `json:"settings"`
+	Features  map[string]bool `json:"features" doc:"What the operator of the installation leaves on, by the environment variable that turns it off"`
+	Logs      int             `json:"log_retention_display" doc:"Days; shown, not enforced"`
+	Metrics   int             `json:"metrics_retention_display" doc:"Days; shown, not enforced"`
+	CreatedAt route.Time      `json:"created_at"`
+	UpdatedAt route.Time      `json:"last_updated_at"`
+	Object    string          `json:"object"`
+}
+
+func (f *family) get(ctx context.Context, c *route.Caller, _ *struct{}) (*Item, error) {
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	out := &Item{
+		ID: o.ID, Slug: o.Slug, Name: o.Name, Status: o.Status, Settings: shown(&o.Settings), Features: make(map[string]bool),
+		Logs: f.retention.Logs, Metrics: f.retention.Metrics,
+		CreatedAt: route.Time(o.CreatedAt), UpdatedAt: route.Time(o.UpdatedAt), Object: "organisation",
+	}
+	if o.OwnerID != "" {
+		out.Owner = &o.OwnerID
+	}
+	for _, feature := range route.Features {
+		out.Features[string(feature)] = !f.off[feature]
+	}
+	return out, nil
+}
+
+// change runs f on the caller's organisation as it is now, and stores what it
+// made of it.
+func change(ctx context.Context, c *route.Caller, f func(*store.Tx, *store.Organisation) error) (*route.Empty, error) {
+	c.About("", c.Organisation)
+	err := c.Change(ctx, func(tx *store.Tx) error {
+		o, err := tx.Organisation(ctx, c.Organisation)
+		if err != nil {
+			return err
+		}
+		if err := f(tx, &o); err != nil {
+			return err
+		}
+		o.UpdatedAt = c.Now
+		return tx.UpdateOrganisation(ctx, o)
+	})
+	return &route.Empty{}, err
+}

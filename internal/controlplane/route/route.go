@@ -55,6 +55,9 @@ type Deps struct {
 	// it as the base address to use. Nil takes public addresses alone.
 	CheckHost func(raw string) (*url.URL, error)
 
+	Off       Off       // features that are turned off
+	Retention Retention // as it is shown
+
 	Version string // of the program, for the OpenAPI document
 }
 
@@ -230,7 +233,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var body []byte
 		if body, err = readBody(r); err == nil {
 			c.body = body
-			err = checkText(r, body)
+			err = a.checkBody(r, route, c)
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 	}
@@ -265,6 +268,14 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 		}
 	}
 	return apierr.New(apierr.Forbidden, "this needs the scope %q, which the key or session does not have", string(route.Scopes[0])).WithCode("AB03")
+}
+
+// checkBody refuses what no handler is to see.
+func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
+	if err := checkText(r, c.body); err != nil || route.Open {
+		return err
+	}
+	return a.Off.refuses(c.Identity, c.body)
 }
 
 func readBody(r *http.Request) ([]byte, error) {

@@ -1,0 +1,104 @@
+package organisations
+
+import (
+	"context"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Reference is how answers name a guardrail.
+type Reference struct {
+	ID   string `json:"id"`
+	Slug string `json:"slug"`
+}
+
+type defaultsAnswer struct {
+	Input  []Reference `json:"input_guardrails"`
+	Output []Reference `json:"output_guardrails"`
+}
+
+func defaults(ctx context.Context, c *route.Caller, _ *struct{}) (*defaultsAnswer, error) {
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	out := new(defaultsAnswer)
+	if out.Input, err = references(ctx, c, o.Settings.InputGuardrails); err != nil {
+		return nil, err
+	}
+	out.Output, err = references(ctx, c, o.Settings.OutputGuardrails)
+	return out, err
+}
+
+// references names the guardrails of ids. One that was archived is left out.
+func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference, error) {
+	list := []Reference{}
+	for _, id := range ids {
+		g, err := c.DB().Guardrail(ctx, c.Organisation, "", id)
+		if absent(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Reference{g.ID, g.Slug})
+	}
+	return list, nil
+}
+
+func absent(err error) bool {
+	e := apierr.From(err)
+	return err != nil && e.Kind == apierr.NotFound
+}
+
+type defaultsInput struct {
+	Body struct {
+		Input  route.Maybe[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Ids or slugs of guardrails of the organisation. Kept; checks do not run yet"`
+		Output route.Maybe[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"As input_guardrails"`
+	}
+}
+
+func updateDefaults(ctx context.Context, c *route.Caller, in *defaultsInput) (*route.Empty, error) {
+	return change(ctx, c, func(tx *store.Tx, o *store.Organisation) error {
+		for _, list := range []struct {
+			field string
+			given route.Maybe[[]string]
+			to    *[]string
+		}{
+			{"input_guardrails", in.Body.Input, &o.Settings.InputGuardrails},
+			{"output_guardrails", in.Body.Output, &o.Settings.OutputGuardrails},
+		} {
+			if !list.given.Set {
+				continue
+			}
+			ids, err := guardrails(ctx, tx, c, list.field, list.given.Value)
+			if err != nil {
+				return err
+			}
+			*list.to = ids
+		}
+		return nil
+	})
+}
+
+// guardrails returns the ids of guardrails of the organisation, each once.
+func guardrails(ctx context.Context, tx *store.Tx, c *route.Caller, field string, refs []string) ([]string, error) {
+	var ids []string
+	known := make(map[string]bool)
+	for _, ref := range refs {
+		g, err := tx.Guardrail(ctx, c.Organisation, "", ref)
+		if absent(err) || err == nil && g.Workspace != "" {
+			return nil, route.Missing(field, "guardrail of the organisation", ref)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !known[g.ID] {
+			ids = append(ids, g.ID)
+		}
+		known[g.ID] = true
+	}
+	return ids, nil
+}

@@ -1,0 +1,118 @@
+package organisations
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Settings are an organisation's settings as answers show them.
+type Settings struct {
+	Security           access.Switches  `json:"security_settings" doc:"What members and managers of workspaces may see and change; the owner and admins always may"`
+	Overridable        []access.Section `json:"overridable_sections" doc:"Sections of security_settings that workspaces may set themselves"`
+	KeyTTL             *int64           `json:"user_api_key_ttl"`
+	KeyMaxTTL          *int64           `json:"user_api_key_max_ttl"`
+	KeyCount           *int64           `json:"user_api_key_count"`
+	Logging            string           `json:"request_logging"`
+	LoggingOverridable bool             `json:"request_logging_override"`
+	BlockInlineConfig  bool             `json:"block_inline_config"`
+	DeniedFields       []string         `json:"denied_fields"`
+}
+
+func shown(s *store.OrganisationSettings) Settings {
+	out := Settings{
+		Security: s.Security.Whole(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
+		Logging: s.Logging, LoggingOverridable: s.LoggingOverridable,
+		BlockInlineConfig: s.BlockInlineConfig, DeniedFields: []string{},
+	}
+	out.Overridable = append(out.Overridable, s.Overridable...)
+	out.DeniedFields = append(out.DeniedFields, s.DeniedFields...)
+	if out.Logging == "" {
+		out.Logging = store.LoggingFull
+	}
+	return out
+}
+
+// SettingsInput is what a change of settings may name.
+type SettingsInput struct {
+	Security           route.Maybe[access.Switches]  `json:"security_settings,omitempty" doc:"Those that are not named stay; null sets all to their defaults"`
+	Overridable        route.Maybe[[]access.Section] `json:"overridable_sections,omitempty" maxItems:"100"`
+	KeyTTL             route.Maybe[int64]            `json:"user_api_key_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds until a person's key ends that says nothing"`
+	KeyMaxTTL          route.Maybe[int64]            `json:"user_api_key_max_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds that a person's key may last"`
+	KeyCount           route.Maybe[int64]            `json:"user_api_key_count,omitempty" minimum:"-1" maximum:"1000000" doc:"Keys that a person may have in a workspace; -1 is no bound"`
+	Logging            route.Maybe[string]           `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"Kept; nothing stores bodies yet"`
+	LoggingOverridable route.Maybe[bool]             `json:"request_logging_override,omitempty" doc:"Kept, as request_logging"`
+	BlockInlineConfig  route.Maybe[bool]             `json:"block_inline_config,omitempty" doc:"Refuses configs that requests bring themselves"`
+	DeniedFields       route.Maybe[[]string]         `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out; kept, there are no exports yet"`
+}
+
+type updateInput struct {
+	Body struct {
+		Name     route.Maybe[string] `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Settings SettingsInput       `json:"settings,omitempty"`
+	}
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+	if in.Body.Name.Null {
+		return nil, route.Invalid("name", "can't be cleared")
+	}
+	return change(ctx, c, func(_ *store.Tx, o *store.Organisation) error {
+		o.Name = in.Body.Name.Or(o.Name)
+		return in.Body.Settings.apply(&o.Settings)
+	})
+}
+
+// apply changes what in names.
+func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
+	if err := in.rights(s); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		given route.Maybe[int64]
+		to    **int64
+	}{{in.KeyTTL, &s.TTL}, {in.KeyMaxTTL, &s.MaxTTL}, {in.KeyCount, &s.Count}} {
+		if n.given.Set {
+			*n.to = nil
+		}
+		if n.given.Set && !n.given.Null {
+			*n.to = &n.given.Value
+		}
+	}
+	if s.TTL != nil && s.MaxTTL != nil && *s.TTL > *s.MaxTTL {
+		return route.Invalid("settings.user_api_key_ttl", "is at most user_api_key_max_ttl")
+	}
+	s.Logging, s.LoggingOverridable = in.Logging.Or(s.Logging), in.LoggingOverridable.Or(s.LoggingOverridable)
+	s.BlockInlineConfig = in.BlockInlineConfig.Or(s.BlockInlineConfig)
+	s.DeniedFields = in.DeniedFields.Or(s.DeniedFields)
+	return nil
+}
+
+// rights changes what roles may do.
+func (in *SettingsInput) rights(s *store.OrganisationSettings) error {
+	for _, name := range slices.Sorted(maps.Keys(in.Security.Value)) {
+		if _, known := access.SectionOf(name); !known {
+			return route.Invalid("settings.security_settings."+name, "is not a setting")
+		}
+	}
+	for _, section := range in.Overridable.Value {
+		if !slices.Contains(access.Sections(), section) {
+			return route.Invalid("settings.overridable_sections", "has %v, not %.60q", access.Sections(), section)
+		}
+	}
+	s.Overridable = in.Overridable.Or(s.Overridable)
+	if !in.Security.Set {
+		return nil
+	}
+	before := s.Security
+	s.Security = access.Switches{}
+	if !in.Security.Null {
+		maps.Copy(s.Security, before)
+		maps.Copy(s.Security, in.Security.Value)
+	}
+	return nil
+}

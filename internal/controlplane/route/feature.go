@@ -1,0 +1,165 @@
+package route
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+)
+
+// Feature is a part of the gateway that its operator may turn off, by the name
+// of the environment variable that does so.
+type Feature string
+
+// The features. What each turns off is in families, where it is more than
+// routes in the comment beside it.
+const (
+	Guardrails  Feature = "GUARDRAILS_ENABLED" // configs run without theirs
+	APIAccess   Feature = "API_ACCESS_ENABLED" // the control plane takes sessions alone
+	DataExports Feature = "DATA_EXPORTS_ENABLED"
+	UsageLimits Feature = "USAGE_LIMITS_ENABLED" // fields of limits are refused
+	AuditLogs   Feature = "AUDIT_LOGS_ENABLED"   // nothing is written there
+	SCIM        Feature = "SCIM_ENABLED"
+	Policies    Feature = "POLICY_ENABLED"
+)
+
+// Features are all of them.
+var Features = []Feature{Guardrails, APIAccess, DataExports, UsageLimits, AuditLogs, SCIM, Policies}
+
+// families are the paths of features, with everything below them.
+var families = map[Feature][]string{
+	Guardrails:  {"/guardrails", "/admin/organisation/defaults", "/organisation/defaults"},
+	DataExports: {"/logs/exports"},
+	AuditLogs:   {"/audit-logs"},
+	SCIM:        {"/scim"},
+	Policies:    {"/policies"},
+}
+
+// Off are the features that are turned off. Nil is none.
+type Off map[Feature]bool
+
+// ReadOff returns the features that an environment turns off: those whose
+// variable is exactly OFF. Doubts are variables that seem to be meant so.
+func ReadOff(env func(string) string) (off Off, doubts []Feature) {
+	for _, f := range Features {
+		switch v := env(string(f)); {
+		case v == "OFF":
+			if off == nil {
+				off = make(Off)
+			}
+			off[f] = true
+		case slices.Contains([]string{"off", "false", "no", "0", "disabled"}, strings.ToLower(strings.TrimSpace(v))):
+			doubts = append(doubts, f)
+		}
+	}
+	return off, doubts
+}
+
+// Retention is for how many days logs and metrics are said to be kept.
+type Retention struct{ Logs, Metrics int }
+
+// ReadRetention returns what an environment says of LOG_RETENTION_DISPLAY and
+// METRICS_RETENTION_DISPLAY: 90 and 365 days unless it says more.
+func ReadRetention(env func(string) string) (r Retention, err error) {
+	for _, v := range []struct {
+		name string
+		days int
+		to   *int
+	}{{"LOG_RETENTION_DISPLAY", 90, &r.Logs}, {"METRICS_RETENTION_DISPLAY", 365, &r.Metrics}} {
+		*v.to = v.days
+		text := env(v.name)
+		if text == "" {
+			continue
+		}
+		if *v.to, err = strconv.Atoi(text); err != nil || *v.to < 1 {
+			return r, fmt.Errorf("%s is a number of days from 1, not %q", v.name, text)
+		}
+	}
+	return r, nil
+}
+
+// Refuses returns the error for a path that belongs to a feature which is off,
+// and nil for every other one.
+func (o Off) Refuses(path string) error {
+	if len(o) == 0 {
+		return nil
+	}
+	rest := strings.TrimPrefix(path, api.BasePath)
+	for f := range o {
+		for _, family := range families[f] {
+			if below, ok := strings.CutPrefix(rest, family); ok && (below == "" || below[0] == '/') {
+				return turnedOff(f)
+			}
+		}
+	}
+	return nil
+}
+
+func turnedOff(f Feature) *apierr.Error {
+	return apierr.New(apierr.Forbidden, "this is turned off in this installation: its environment sets %s to OFF", f).WithCode("AB03")
+}
+
+// refuses returns the error for a request whose path is of no feature and that
+// asks for one nevertheless.
+func (o Off) refuses(id *access.Identity, body []byte) error {
+	if o[APIAccess] && id.Type != access.Session {
+		return turnedOff(APIAccess)
+	}
+	if !o[UsageLimits] {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil {
+		return nil // there are none, or huma says what is wrong
+	}
+	return limited("", fields)
+}
+
+// limitFields are those that limits are set by, and nested those that hold them.
+var (
+	limitFields = []string{"usage_limits", "rate_limits", "reset_usage"}
+	nested      = []string{"workspaces", "global_workspace_access"}
+)
+
+// limited refuses fields that set a limit. Taking one away is not refused.
+func limited(path string, fields map[string]json.RawMessage) error {
+	for _, name := range limitFields {
+		if v := strings.TrimSpace(string(fields[name])); !slices.Contains([]string{"", "null", "[]", "false"}, v) {
+			return turnedOff(UsageLimits).WithParam(path + name)
+		}
+	}
+	for _, name := range nested {
+		var one map[string]json.RawMessage
+		if json.Unmarshal(fields[name], &one) == nil {
+			if err := limited(path+name+".", one); err != nil {
+				return err
+			}
+		}
+		var list []map[string]json.RawMessage
+		if json.Unmarshal(fields[name], &list) != nil {
+			continue
+		}
+		for i, item := range list {
+			if err := limited(fmt.Sprintf("%s%s[%d].", path, name, i), item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ServeOff answers a request for a path of a feature that is off, whether or not
+// there is a route, and reports whether it was one.
+func (a *API) ServeOff(w http.ResponseWriter, path string) bool {
+	err := a.Off.Refuses(path)
+	if err != nil {
+		a.failure(err).write(w)
+	}
+	return err != nil
+}

@@ -1,0 +1,82 @@
+package controlplane
+
+import (
+	"context"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
+	"modelgate/internal/store"
+)
+
+// reach is whose entries a caller sees at most.
+func reach(id *access.Identity) logstore.Scope {
+	if id.Allows(access.ScopeAll) && id.Organisation == store.DefaultOrganisation { // the installation's own keys see refused strangers too
+		return logstore.Scope{}
+	}
+	return logstore.Scope{Organisation: id.Organisation, Workspace: id.Workspace}
+}
+
+// visible returns what a person sees of a workspace's entries. Who is none of
+// its people sees nothing, nor does anyone but the owner and the admins of the
+// organisation when it is archived.
+func (l *Logs) visible(ctx context.Context, who *access.Identity, workspace string, right access.Right) (logstore.Scope, error) {
+	scope := logstore.Scope{Organisation: who.Organisation, Workspace: workspace}
+	m, err := l.DB.Membership(ctx, who.Organisation, who.UserID)
+	if err != nil || m.Role == "owner" || m.Role == "admin" {
+		return scope, err
+	}
+	w, err := l.DB.Workspace(ctx, who.Organisation, workspace)
+	if err != nil && apierr.From(err).Kind != apierr.NotFound {
+		return scope, err
+	}
+	if w.Status != store.Active || m.In(workspace) == "" {
+		scope.Keys = []string{}
+		return scope, nil
+	}
+	if err := route.May(ctx, l.DB.Queries, who, workspace, right); err != nil {
+		return scope, err
+	}
+	scope.Keys, err = route.Visible(ctx, l.DB.Queries, who, workspace)
+	return scope, err
+}
+
+// narrow limits a listing to what a person sees: of the workspace of their key,
+// of the one that they name, or of the only one that they have.
+func (l *Logs) narrow(ctx context.Context, who *access.Identity, q *logstore.Query) error {
+	m, err := l.DB.Membership(ctx, who.Organisation, who.UserID)
+	if err != nil || who.Type == access.Session && (m.Role == "owner" || m.Role == "admin") {
+		return err
+	}
+	workspace := who.Workspace
+	if who.Type == access.Session {
+		if workspace, err = l.named(ctx, who, m, q.Workspace); err != nil {
+			return err
+		}
+		q.Workspace = ""
+	}
+	q.Scope, err = l.visible(ctx, who, workspace, access.ScopeLogsList.Right())
+	return err
+}
+
+// named returns the id of the workspace that a person names by id or slug, or of
+// the only one that they have.
+func (l *Logs) named(ctx context.Context, who *access.Identity, m store.Membership, ref string) (string, error) {
+	if ref == "" && len(m.Workspaces) == 1 {
+		for id := range m.Workspaces {
+			ref = id
+		}
+	}
+	if ref == "" {
+		return "", route.Invalid("workspace", "is needed: this session belongs to no single workspace")
+	}
+	w, err := l.DB.Workspace(ctx, who.Organisation, ref)
+	if err != nil && apierr.From(err).Kind != apierr.NotFound {
+		return "", err
+	}
+	if w.Status != store.Active || m.In(w.ID) == "" {
+		return "", route.Missing("workspace", "workspace", ref)
+	}
+	return w.ID, nil
+}
