@@ -1,0 +1,94 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"modelgate/internal/ledger"
+	"modelgate/internal/llm"
+	"modelgate/internal/reqlog"
+)
+
+// busy is an entry as an exchange leaves it.
+func busy(id reqlog.ID) *reqlog.Entry {
+	return &reqlog.Entry{
+		ID: id, Time: id.Time(), TraceID: id.String(), KeyID: "5b9cba5d-6f5a-4d2b-8a1b-0d9f8e7c6b5a", KeyName: "search",
+		Organisation: "acme", Workspace: "search", Method: "POST", Path: "/v1/chat/completions", Operation: "chat", Stream: true,
+		Provider: "openai", Slug: "main", Model: "gpt-x", ServedModel: "gpt-x-2026", OptionIndex: "targets[0]", CacheStatus: "DISABLED",
+		Status: 200, Attempts: []reqlog.Attempt{{Target: "targets[0]", Provider: "openai", Slug: "main", Status: 200, Took: time.Second}},
+		Usage: llm.Usage{Input: 1000, Output: 200, Known: true}, Finish: "stop", Total: time.Second, RequestBytes: 4096, ResponseBytes: 9000,
+		Metadata: map[string]string{"team": "search"}, UserAgent: "client/1.0",
+	}
+}
+
+func TestNotingAllocatesNothing(t *testing.T) {
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Every: time.Hour})
+	id := reqlog.NewID(time.Now())
+	i, s, e := intent(id, 1), settlement(id, 1), busy(id)
+	note := func() {
+		l.Intend(t.Context(), i)
+		l.Settle(s)
+		l.Record(t.Context(), e)
+	}
+	for range 600 { // until every buffer has its size
+		note()
+	}
+	if got := testing.AllocsPerRun(200, note); got > 0.5 && !raceEnabled {
+		t.Errorf("%v allocations for an exchange, want none", got)
+	}
+	l.Close(closed(t))
+}
+
+func BenchmarkExchange(b *testing.B) {
+	for name, o := range map[string]ledger.Options{"grouped": {}, "strict": {Sync: ledger.Strict}} {
+		b.Run(name, func(b *testing.B) {
+			o.Dir, o.Store = b.TempDir(), newMemory()
+			l := mustOpen(b, o)
+			b.ReportAllocs()
+			if o.Sync == ledger.Strict {
+				b.SetParallelism(64)
+			}
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					id := reqlog.NewID(time.Now())
+					l.Intend(b.Context(), intent(id, 1))
+					l.Settle(settlement(id, 1))
+					l.Record(b.Context(), busy(id))
+				}
+			})
+			b.ReportMetric(3*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			b.StopTimer()
+			mustClose(b, l)
+		})
+	}
+}
+
+// BenchmarkAppend is one record of a size, written at once.
+func BenchmarkAppend(b *testing.B) {
+	l := mustOpen(b, ledger.Options{Dir: b.TempDir(), Every: time.Hour, Max: 1 << 40})
+	i := intent(reqlog.NewID(time.Now()), 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Intend(b.Context(), i)
+	}
+	b.StopTimer()
+	l.Settle(settlement(i.ID, 1))
+	mustClose(b, l)
+}
+
+// BenchmarkReplay reads what a start reads, in exchanges.
+func BenchmarkReplay(b *testing.B) {
+	id := reqlog.NewID(time.Now())
+	i, s := intent(id, 1), settlement(id, 1)
+	var list []ledger.Record
+	for range 10_000 {
+		list = append(list, ledger.Record{Intent: &i}, ledger.Record{Settle: &s}, ledger.Record{Exchange: id, Row: codec.Append(nil, busy(id))})
+	}
+	segment := ledger.Segment(list)
+	b.SetBytes(int64(len(segment)))
+	for b.Loop() {
+		if got, _, err := ledger.Records(segment); err != nil || len(got) != 30_000 {
+			b.Fatal(len(got), err)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package ledger_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"modelgate/internal/catalog"
+	"modelgate/internal/ledger"
+	"modelgate/internal/llm"
+	"modelgate/internal/reqlog"
+)
+
+// records draws any records.
+func records(t *rapid.T) []ledger.Record {
+	return rapid.SliceOfN(rapid.Custom(record), 0, 30).Draw(t, "records")
+}
+
+func record(t *rapid.T) ledger.Record {
+	id := reqlog.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+	n := rapid.Uint16().Draw(t, "attempt")
+	at := time.UnixMicro(rapid.Int64Range(0, 1<<50).Draw(t, "time")).UTC()
+	small := rapid.StringN(0, 20, 30)
+	count := rapid.Int64Range(0, 1<<40)
+	switch rapid.IntRange(0, 2).Draw(t, "kind") {
+	case 0:
+		return ledger.Record{Intent: &reqlog.Intent{
+			ID: id, Attempt: n, Time: at, Organisation: small.Draw(t, "org"), Workspace: small.Draw(t, "ws"), KeyID: small.Draw(t, "key"),
+			Provider: small.Draw(t, "provider"), Slug: small.Draw(t, "slug"), Model: small.Draw(t, "model"), RequestBytes: count.Draw(t, "bytes"),
+		}}
+	case 1:
+		return ledger.Record{Settle: &reqlog.Settlement{
+			ID: id, Attempt: n, Time: at, Outcome: reqlog.Outcome(rapid.IntRange(1, 5).Draw(t, "outcome")), Status: rapid.IntRange(0, 599).Draw(t, "status"),
+			Usage: llm.Usage{Input: count.Draw(t, "in"), CachedInput: count.Draw(t, "cached"), Output: count.Draw(t, "out"), Reasoning: count.Draw(t, "reasoning"), Known: rapid.Bool().Draw(t, "known")},
+			Cost:  catalog.NanoDollars(count.Draw(t, "cost")), Priced: rapid.Bool().Draw(t, "priced"), Price: small.Draw(t, "price"),
+		}}
+	}
+	return ledger.Record{Exchange: id, Row: rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "row")}
+}
+
+func tell(list []ledger.Record) (out []string) {
+	for _, r := range list {
+		out = append(out, told(r)+string(r.Row))
+	}
+	return out
+}
+
+// A segment that ends anywhere holds every record that ended before, and none
+// besides.
+func TestASegmentCutAnywhereKeepsWhatStoodBefore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := records(t)
+		whole := ledger.Segment(list)
+		cut := rapid.IntRange(ledger.HeadSize, len(whole)).Draw(t, "cut")
+		junk := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0xff}), 0, 100).Draw(t, "junk")
+		kept := 0
+		for kept < len(list) && len(ledger.Segment(list[:kept+1])) <= cut {
+			kept++
+		}
+		got, damaged, err := ledger.Records(append(slices.Clone(whole[:cut]), junk...))
+		if err != nil || damaged != 0 {
+			t.Fatalf("reading gave %d damaged places and %v, want neither", damaged, err)
+		}
+		if want := tell(list[:kept]); !slices.Equal(tell(got), want) {
+			t.Fatalf("got %q, want %q", tell(got), want)
+		}
+	})
+}
+
+// A byte that changed costs the record it is in, and no other.
+func TestAChangedByteCostsOneRecord(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := records(t)
+		b := ledger.Segment(list)
+		if len(list) == 0 {
+			return
+		}
+		at := rapid.IntRange(ledger.HeadSize, len(b)-1).Draw(t, "at")
+		b[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "flip"))
+		hit := 0
+		for len(ledger.Segment(list[:hit+1])) <= at {
+			hit++
+		}
+		want := slices.Delete(slices.Clone(list), hit, hit+1)
+		got, _, err := ledger.Records(b)
+		if err != nil || !slices.Equal(tell(got), tell(want)) {
+			t.Fatalf("got %q, %v; want all but record %d of %q", tell(got), err, hit, tell(list))
+		}
+	})
+}
+
+func FuzzSegment(f *testing.F) {
+	id := reqlog.NewID(time.Unix(1_700_000_000, 0))
+	i, s := intent(id, 1), settlement(id, 1)
+	whole := ledger.Segment([]ledger.Record{{Intent: &i}, {Settle: &s}, {Exchange: id, Row: []byte("row")}})
+	f.Add(whole, []byte{}, 0)
+	f.Add(whole[:100], whole, 300)
+	f.Fuzz(func(t *testing.T, b, insert []byte, at int) {
+		at = min(max(at, 0), len(b))
+		b = slices.Concat(b[:at], insert, b[at:])
+		got, _, err := ledger.Records(b)
+		if err != nil {
+			return
+		}
+		again, _, err := ledger.Records(bytes.Clone(b))
+		if err != nil || !slices.Equal(tell(got), tell(again)) {
+			t.Errorf("reading twice differs: %v", err)
+		}
+		total := ledger.HeadSize
+		for _, r := range got {
+			total += 16 + len(r.Row)
+		}
+		if total > len(b) {
+			t.Errorf("%d records take %d bytes of %d", len(got), total, len(b))
+		}
+	})
+}
+
+func TestADamagedSegmentIsPutAsideAndTheRestCounts(t *testing.T) {
+	for name, damage := range map[string]func(b []byte) []byte{
+		"a changed byte":      func(b []byte) []byte { b[ledger.HeadSize+300] ^= 1; return b },
+		"a hole":              func(b []byte) []byte { clear(b[ledger.HeadSize+200 : ledger.HeadSize+400]); return b },
+		"a broken head":       func(b []byte) []byte { b[3] ^= 1; return b },
+		"nothing of it":       func(b []byte) []byte { return bytes.Repeat([]byte("junk "), 500) },
+		"a torn end":          func(b []byte) []byte { return b[:len(b)-10] },
+		"zeros at its end":    func(b []byte) []byte { return append(b, make([]byte, 5000)...) },
+		"a mark out of range": func(b []byte) []byte { b[35] = 0xff; return b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, away := t.TempDir(), newMemory()
+			away.leave(errAway)
+			l := mustOpen(t, ledger.Options{Dir: dir, Store: away})
+			for range 5 {
+				exchange(t, l)
+			}
+			left := kill(t, dir)
+			file := segments(t, left)[0]
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, damage(b), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			store := newMemory()
+			again := mustOpen(t, ledger.Options{Dir: left, Store: store})
+			exchange(t, again)
+			mustClose(t, again)
+			aside := strings.Contains(name, "byte") || strings.Contains(name, "hole") || strings.Contains(name, "head") || strings.Contains(name, "nothing")
+			if got := again.Stats().Quarantined == 1; got != aside {
+				t.Errorf("put aside: %t, want %t", got, aside)
+			}
+			if _, err := os.Stat(file + ".corrupt"); (err == nil) != aside {
+				t.Errorf("the file aside: %v, want it there: %t", err, aside)
+			}
+			// With the head the seed is gone, and with it all that it sealed.
+			want := 6
+			if strings.Contains(name, "head") || strings.Contains(name, "nothing") {
+				want = 1
+			}
+			if got := len(store.ids(t)); got != want && got != want-1 || got < 1 {
+				t.Errorf("the store has %d rows, want %d or one less", got, want)
+			}
+			l.Close(closed(t))
+		})
+	}
+}
+
+func TestALaterFormIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	b := ledger.Segment(nil)
+	b[8] = 99
+	if err := os.WriteFile(filepath.Join(dir, "00000001.seg"), ledger.Rehead(b), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := mustOpen(t, ledger.Options{Dir: dir})
+	mustClose(t, l)
+	if got := segments(t, dir); len(got) != 2 || !strings.HasSuffix(got[0], "00000001.seg") {
+		t.Errorf("segments = %v, want the later one where it was", got)
+	}
+}

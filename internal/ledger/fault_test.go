@@ -1,0 +1,206 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/ledger"
+	"modelgate/internal/reqlog"
+)
+
+func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
+	disk, store, dir := new(ledger.Disk), newMemory(), t.TempDir()
+	l := mustOpen(t, disk.On(ledger.Options{Dir: dir, Store: store, Every: time.Millisecond}))
+	before := exchange(t, l)
+	disk.Fill(true)
+	done := make(chan reqlog.ID)
+	go func() { done <- exchange(t, l) }()
+	eventually(t, "the failure is told", func() bool { return l.Stats().LastError != "" })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := l.Intend(ctx, intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Intend = %v, want it to wait as long as its context lasts", err)
+	}
+	disk.Fill(false)
+	after := <-done
+	eventually(t, "writing works again", func() bool { return l.Stats().LastError == "" })
+	mustClose(t, l)
+	if store.rows[before] != 1 || store.rows[after] != 1 || l.Stats().Lost != 0 {
+		t.Errorf("rows = %v, %+v; want both exchanges and nothing lost", store.rows, l.Stats())
+	}
+	if r := mustVerify(t, dir); !r.OK() {
+		t.Errorf("Verify = %+v, want the attempt that was given up settled too", r)
+	}
+}
+
+func TestAFullDiskRefusesAttemptsWhereThatIsAskedFor(t *testing.T) {
+	disk := new(ledger.Disk)
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Full: ledger.Reject, Every: time.Millisecond}))
+	running := reqlog.NewID(time.Now())
+	mustIntend(t, l, running, 1)
+	disk.Fill(true)
+	for range 3 {
+		if err := l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
+			t.Fatalf("Intend = %v, want ErrFull", err)
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		l.Settle(settlement(running, 1))
+		l.Record(t.Context(), entry(running))
+		close(ended)
+	}()
+	disk.Fill(false)
+	<-ended
+	mustIntend(t, l, reqlog.NewID(time.Now()), 1)
+	if st := l.Stats(); st.Lost != 0 || st.LostAttempts != 0 {
+		t.Errorf("Stats = %+v, want nothing lost", st)
+	}
+	mustClose(t, l)
+}
+
+func TestNobodyWaitsWhereRowsMayBeDropped(t *testing.T) {
+	disk, store := new(ledger.Disk), newMemory()
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, Full: ledger.DropRows}))
+	disk.Fill(true)
+	big := entry(reqlog.NewID(time.Now()))
+	big.Path = strings.Repeat("x", 100<<10)
+	for range 20 { // more than what may wait
+		e := *big
+		e.ID = reqlog.NewID(time.Now())
+		mustIntend(t, l, e.ID, 1)
+		l.Settle(settlement(e.ID, 1))
+		l.Record(t.Context(), &e)
+	}
+	st := l.Stats()
+	if st.Lost == 0 || st.Lost == 20 {
+		t.Errorf("Stats = %+v, want some rows lost and counted, and some waiting", st)
+	}
+	disk.Fill(false)
+	mustClose(t, l)
+	if got := len(store.ids(t)); got != 20-int(st.Lost) {
+		t.Errorf("the store has %d rows, want the %d that were not lost", got, 20-int(st.Lost))
+	}
+}
+
+func TestAHungDiskHoldsNobodyWhereRowsMayBeDropped(t *testing.T) {
+	disk := new(ledger.Disk)
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Full: ledger.DropRows}))
+	held, release := disk.Hang()
+	stuck := make(chan struct{})
+	go func() { exchange(t, l); close(stuck) }() // it leads the group
+	<-held
+	began := time.Now()
+	exchange(t, l)
+	if took := time.Since(began); took > ledger.SlowAfter+5*time.Second {
+		t.Errorf("an exchange took %v, want it not to wait for the disk", took)
+	}
+	release()
+	<-stuck
+	mustClose(t, l)
+}
+
+func TestALedgerThatIsFullTakesRowsAgainWhenTheStoreIsBack(t *testing.T) {
+	store := newMemory()
+	store.leave(errAway)
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Segment: 4 << 10, Max: 64 << 10, Full: ledger.Reject, Every: time.Millisecond})
+	n := 0
+	for ; n < 1000; n++ {
+		id := reqlog.NewID(time.Now())
+		if err := l.Intend(t.Context(), intent(id, 1)); err != nil {
+			break
+		}
+		l.Settle(settlement(id, 1))
+		l.Record(t.Context(), entry(id))
+	}
+	if n == 1000 || l.Stats().Bytes > 64<<10 {
+		t.Fatalf("took %d exchanges, %+v; want an end at 64 KB", n, l.Stats())
+	}
+	store.leave(nil)
+	eventually(t, "it takes attempts again", func() bool {
+		id := reqlog.NewID(time.Now())
+		if l.Intend(t.Context(), intent(id, 1)) != nil {
+			return false
+		}
+		l.Settle(settlement(id, 1))
+		return true
+	})
+	mustClose(t, l)
+	if got := len(store.ids(t)); got != n {
+		t.Errorf("the store has %d rows, want %d", got, n)
+	}
+}
+
+func TestASyncThatFailsIsTriedAgain(t *testing.T) {
+	disk := new(ledger.Disk)
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Sync: ledger.Strict}))
+	disk.Deafen(true)
+	sent := make(chan error, 1)
+	go func() { sent <- l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
+	before := disk.Syncs()
+	eventually(t, "it was tried twice", func() bool { return disk.Syncs() > before+1 })
+	select {
+	case err := <-sent:
+		t.Fatalf("Intend = %v before its intent was safe", err)
+	default:
+	}
+	disk.Deafen(false)
+	if err := <-sent; err != nil {
+		t.Errorf("Intend = %v", err)
+	}
+	mustClose(t, l)
+}
+
+func TestStrictAttemptsShareTheirSyncs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(ledger.Disk)
+		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Sync: ledger.Strict}))
+		before, began := disk.Syncs(), time.Now()
+		const n = 200
+		done := make(chan error, n)
+		for range n {
+			go func() { done <- l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
+		}
+		for range n {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		// A sync of the fake disk takes a millisecond: whoever comes during one
+		// waits for the next.
+		if took, syncs := time.Since(began), disk.Syncs()-before; took > 3*time.Millisecond || syncs > 3 {
+			t.Errorf("%d attempts took %v and %d syncs, want one group or two", n, took, syncs)
+		}
+		mustClose(t, l)
+	})
+}
+
+func TestGroupedAttemptsDoNotWaitForASync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(ledger.Disk)
+		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir()}))
+		synctest.Wait()
+		before, began := disk.Syncs(), time.Now()
+		for range 100 {
+			exchange(t, l)
+		}
+		if took := time.Since(began); took != 0 || disk.Syncs() != before {
+			t.Errorf("took %v and %d syncs, want neither", took, disk.Syncs()-before)
+		}
+		time.Sleep(250 * time.Millisecond)
+		synctest.Wait()
+		if got := disk.Syncs() - before; got != 1 {
+			t.Errorf("%d syncs within 250 ms, want one for the group", got)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := disk.Syncs() - before; got != 1 {
+			t.Errorf("%d syncs after an idle hour, want no more", got)
+		}
+		mustClose(t, l)
+	})
+}

@@ -1,0 +1,233 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"modelgate/internal/ledger"
+	"modelgate/internal/reqlog"
+)
+
+func TestWhatWasNotedIsAppliedOnce(t *testing.T) {
+	dir, store := t.TempDir(), newMemory()
+	l := mustOpen(t, ledger.Options{Dir: dir, Store: store})
+	const workers, each = 8, 50
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				exchange(t, l)
+			}
+		})
+	}
+	wg.Wait()
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(store.ids(t)); n != workers*each {
+		t.Errorf("the store has %d rows, want %d", n, workers*each)
+	}
+	st := l.Stats()
+	if st.Depth != 0 || !st.Oldest.IsZero() || st.Open != 0 || st.Lost != 0 || st.Rows != workers*each {
+		t.Errorf("Stats = %+v, want all rows applied and nothing open", st)
+	}
+	mustClose(t, l)
+	r := mustVerify(t, dir)
+	if !r.OK() || r.Exchanges != workers*each || r.Attempts != workers*each || r.Input != 10*workers*each || r.Cost != 1234*workers*each {
+		t.Errorf("Verify = %+v, want every exchange with its tokens and cost", r)
+	}
+}
+
+// kill copies a ledger as it is, as a killed process leaves it.
+func kill(t *testing.T, dir string) string {
+	t.Helper()
+	left := t.TempDir()
+	if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+func TestAKilledProcessLosesNothingThatWasNoted(t *testing.T) {
+	dir, store := t.TempDir(), newMemory()
+	store.leave(errAway) // no row gets further than the ledger
+	l := mustOpen(t, ledger.Options{Dir: dir, Store: store})
+	whole := exchange(t, l)
+	rowless, cut := reqlog.NewID(time.Now()), reqlog.NewID(time.Now())
+	mustIntend(t, l, rowless, 1)
+	l.Settle(settlement(rowless, 1))
+	mustIntend(t, l, cut, 1)
+	l.Settle(reqlog.Settlement{ID: cut, Attempt: 1, Outcome: reqlog.Refused, Status: 503})
+	mustIntend(t, l, cut, 2)
+	left := kill(t, dir)
+
+	if r := mustVerify(t, left); r.OK() || len(r.Unsettled) != 1 || r.Unsettled[0].ID != cut {
+		t.Errorf("Verify = %+v, want the attempt that was cut", r)
+	}
+	store.leave(nil)
+	l2 := mustOpen(t, ledger.Options{Dir: left, Store: store})
+	if err := l2.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []reqlog.ID{whole, rowless, cut} {
+		if store.rows[id] != 1 {
+			t.Errorf("the row of %s was applied %d times, want once", id, store.rows[id])
+		}
+	}
+	if st := l2.Stats(); st.Estimated != 1 || st.Recovered != 2 {
+		t.Errorf("Stats = %+v, want one estimate and two rows made", st)
+	}
+	mustClose(t, l2)
+	r := mustVerify(t, left)
+	if !r.OK() || r.Estimated != 1 || r.Exchanges != 2 {
+		t.Errorf("Verify = %+v, want the estimate and the rows that were made, and the old segment gone", r)
+	}
+	l3 := mustOpen(t, ledger.Options{Dir: left, Store: store})
+	mustClose(t, l3)
+	if st := l3.Stats(); st.Estimated != 0 || st.Recovered != 0 {
+		t.Errorf("a further start found %+v, want nothing left to do", st)
+	}
+	store.ids(t)
+	mustClose(t, l)
+}
+
+func TestAnInterruptedExchangeSaysThatItIsAnEstimate(t *testing.T) {
+	id := reqlog.NewID(time.Now())
+	first, second := intent(id, 1), intent(id, 2)
+	second.Provider = "anthropic"
+	failed := reqlog.Settlement{ID: id, Attempt: 1, Time: first.Time.Add(time.Second), Outcome: reqlog.Refused, Status: 500}
+	guess := reqlog.Settlement{ID: id, Attempt: 2, Outcome: reqlog.Estimated}
+	guess.Usage.Input = 1000
+	list := ledger.Entries([]ledger.Record{{Intent: &first}, {Settle: &failed}, {Intent: &second}, {Settle: &guess}})
+	if len(list) != 1 {
+		t.Fatalf("got %d entries, want one", len(list))
+	}
+	e := list[0]
+	if e.Usage.Known || e.ErrorCode != ledger.CodeInterrupted || e.Provider != "anthropic" || e.KeyID != "key" || len(e.Attempts) != 2 {
+		t.Errorf("entry = %+v, want one without usage, marked as interrupted, of both attempts", e)
+	}
+	if len(e.Decisions) != 1 || !strings.Contains(e.Decisions[0].Text, "about 1000 tokens") {
+		t.Errorf("decisions = %v, want the estimate", e.Decisions)
+	}
+}
+
+func TestRowsWaitInTheSegmentsWhileTheStoreIsAway(t *testing.T) {
+	dir, store := t.TempDir(), newMemory()
+	store.leave(errAway)
+	l := mustOpen(t, ledger.Options{Dir: dir, Store: store, Queue: 10, Segment: 8 << 10, Every: time.Millisecond})
+	want := map[reqlog.ID]bool{}
+	for range 300 {
+		want[exchange(t, l)] = true
+	}
+	if st := l.Stats(); st.Depth != 300 || st.Oldest.IsZero() {
+		t.Errorf("Stats = %+v, want 300 rows waiting", st)
+	}
+	store.leave(nil)
+	for range 100 { // rows go on coming while it catches up
+		want[exchange(t, l)] = true
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.ids(t); len(got) != len(want) {
+		t.Errorf("the store has %d rows, want %d", len(got), len(want))
+	}
+	mustClose(t, l)
+}
+
+func TestSegmentsGoWhenAllInThemIsSettledAndApplied(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, ledger.Options{Dir: dir, Segment: 16 << 10, Every: time.Millisecond})
+	long := reqlog.NewID(time.Now())
+	mustIntend(t, l, long, 1) // goes on all the time
+	for i := range 2000 {
+		exchange(t, l)
+		if i%100 == 0 {
+			if err := l.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "few segments are left", func() bool { exchange(t, l); return l.Stats().Segments <= 3 })
+	if r := mustVerify(t, dir); r.Running != 1 || !r.OK() {
+		t.Errorf("Verify = %+v, want the attempt that goes on", r)
+	}
+	l.Settle(settlement(long, 1))
+	mustClose(t, l)
+	if r := mustVerify(t, dir); !r.OK() || r.Running != 0 {
+		t.Errorf("Verify = %+v, want all settled", r)
+	}
+}
+
+// eventually waits for what another goroutine does.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("it never came that %s", what)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func TestTwoProcessesShareAFolder(t *testing.T) {
+	dir, store := t.TempDir(), newMemory()
+	a := mustOpen(t, ledger.Options{Dir: dir, Store: store})
+	running := reqlog.NewID(time.Now())
+	mustIntend(t, a, running, 1)
+	b := mustOpen(t, ledger.Options{Dir: dir, Store: store})
+	if st := b.Stats(); st.Estimated != 0 {
+		t.Errorf("the second process settled %d attempts of the first, want none", st.Estimated)
+	}
+	exchange(t, b)
+	a.Settle(settlement(running, 1))
+	a.Record(t.Context(), entry(running))
+	mustClose(t, a)
+	mustClose(t, b)
+	if n := len(store.ids(t)); n != 2 {
+		t.Errorf("the store has %d rows, want 2", n)
+	}
+}
+
+func TestASettlementCountsOnce(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, ledger.Options{Dir: dir})
+	id := reqlog.NewID(time.Now())
+	mustIntend(t, l, id, 1)
+	l.Settle(settlement(id, 1))
+	l.Settle(settlement(id, 1))
+	l.Settle(settlement(id, 2)) // was never noted
+	mustClose(t, l)
+	if r := mustVerify(t, dir); r.Attempts != 1 || r.Segments[0].Settled != 1 {
+		t.Errorf("Verify = %+v, want one settlement", r)
+	}
+}
+
+func TestAClosedLedgerRefusesAttempts(t *testing.T) {
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir()})
+	mustClose(t, l)
+	if err := l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
+		t.Errorf("Intend = %v, want ErrFull", err)
+	}
+	l.Record(context.Background(), entry(reqlog.NewID(time.Now())))
+	if st := l.Stats(); st.Lost != 1 {
+		t.Errorf("Stats = %+v, want one lost row", st)
+	}
+}
+
+func TestAFolderThatCannotBeMadeIsTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ledger.Open(t.Context(), ledger.Options{Dir: filepath.Join(file, "ledger"), Codec: codec, Store: newMemory()})
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Open = %v, want one line", err)
+	}
+}

@@ -1,0 +1,216 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+
+	"modelgate/internal/catalog"
+	"modelgate/internal/llm"
+	"modelgate/internal/reqlog"
+)
+
+// A record begins with 16 bytes, numbers little-endian:
+//
+//	0   4  CRC-32C of all that follows, begun with the segment's seed
+//	4   4  length of the record, these 16 bytes included
+//	8   4  where the record stands in its segment
+//	12  1  kind
+//	13  1  version of the kind's form
+//	14  2  number of the attempt; zero for rows
+//
+// What stands at another place than it says, or in another segment, does not
+// hold: what a disk kept of a file that is gone is not taken for a record.
+const headSize = 16
+
+// Kinds of records.
+const (
+	kindIntent = 1
+	kindSettle = 2
+	kindRow    = 3
+)
+
+// recordVersion is the form of all kinds.
+const recordVersion = 1
+
+// Sizes of records that have one.
+const (
+	intentSize = 256
+	settleSize = 192
+)
+
+// maxRow bounds the record of a row, in bytes.
+const maxRow = 8 << 20
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendHead begins a record of size bytes and leaves room for its checksum.
+func appendHead(dst []byte, kind byte, size int, offset int64, attempt uint16) []byte {
+	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(size))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(offset))
+	dst = append(dst, kind, recordVersion)
+	return binary.LittleEndian.AppendUint16(dst, attempt)
+}
+
+// seal writes the checksum of a whole record.
+func seal(record []byte, seed uint32) {
+	binary.LittleEndian.PutUint32(record, crc32.Update(seed, castagnoli, record[4:]))
+}
+
+// appendIntent appends an intent, not sealed. Texts that do not fit are cut.
+func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
+	start := len(dst)
+	dst = appendHead(dst, kindIntent, intentSize, offset, i.Attempt)
+	dst = append(dst, i.ID[:]...)
+	dst = appendInts(dst, i.Time.UnixMicro(), i.RequestBytes)
+	end := start + intentSize
+	// A name that is long does not take the room of those that tell who pays.
+	for _, s := range [...]string{i.Organisation, i.Workspace, i.KeyID, i.Provider, i.Slug, i.Model} {
+		dst = appendText(dst, s, end)
+	}
+	return pad(dst, end)
+}
+
+// appendSettle appends a settlement, not sealed.
+func appendSettle(dst []byte, offset int64, s *reqlog.Settlement) []byte {
+	start := len(dst)
+	dst = appendHead(dst, kindSettle, settleSize, offset, s.Attempt)
+	dst = append(dst, s.ID[:]...)
+	dst = append(dst, byte(s.Outcome), flagsOf(s))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(s.Status))
+	dst = append(dst, 0, 0, 0, 0)
+	u := &s.Usage
+	dst = appendInts(dst, s.Time.UnixMicro(), int64(s.Cost),
+		u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.Reasoning, u.InputAudio, u.OutputAudio)
+	end := start + settleSize
+	return pad(appendText(dst, s.Price, end), end)
+}
+
+// appendRow appends a row whose content is encoded already, not sealed.
+func appendRow(dst []byte, offset int64, id reqlog.ID, content []byte) []byte {
+	dst = appendHead(dst, kindRow, headSize+len(id)+len(content), offset, 0)
+	dst = append(dst, id[:]...)
+	return append(dst, content...)
+}
+
+// Flags of a settlement.
+const (
+	flagKnown = 1 << iota
+	flagPriced
+)
+
+func flagsOf(s *reqlog.Settlement) (f byte) {
+	if s.Usage.Known {
+		f |= flagKnown
+	}
+	if s.Priced {
+		f |= flagPriced
+	}
+	return f
+}
+
+func appendInts(dst []byte, list ...int64) []byte {
+	for _, n := range list {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(n))
+	}
+	return dst
+}
+
+// appendText appends the length of s in one byte and s, cut to what fits before
+// end.
+func appendText(dst []byte, s string, end int) []byte {
+	room := end - len(dst) - 1
+	if room < 0 {
+		return dst
+	}
+	s = s[:min(len(s), room, 255)]
+	dst = append(dst, byte(len(s)))
+	return append(dst, s...)
+}
+
+var zeros [intentSize]byte
+
+func pad(dst []byte, end int) []byte { return append(dst, zeros[:end-len(dst)]...) }
+
+// Record is one record of a segment: an intent, a settlement or a row.
+type Record struct {
+	Intent *reqlog.Intent     // nil for others
+	Settle *reqlog.Settlement // nil for others
+
+	// Row is the encoded entry of the exchange Exchange, valid until the next
+	// record is read. It is nil for others.
+	Row      []byte
+	Exchange reqlog.ID
+}
+
+// whole returns the record that b begins with, which stands at offset in a
+// segment with this seed; nil when there is none.
+func whole(b []byte, offset int64, seed uint32) []byte {
+	if len(b) < headSize || binary.LittleEndian.Uint32(b[8:]) != uint32(offset) {
+		return nil
+	}
+	size := int64(binary.LittleEndian.Uint32(b[4:]))
+	if size < headSize || size > int64(len(b)) || size > maxRow {
+		return nil
+	}
+	b = b[:size]
+	if crc32.Update(seed, castagnoli, b[4:]) != binary.LittleEndian.Uint32(b) {
+		return nil
+	}
+	return b
+}
+
+// parse reads a record that holds. A kind or version of a later program is not
+// an error and gives an empty record.
+func parse(b []byte) Record {
+	kind, version, attempt := b[12], b[13], binary.LittleEndian.Uint16(b[14:])
+	body := b[headSize:]
+	switch {
+	case version != recordVersion:
+	case kind == kindIntent && len(b) == intentSize:
+		return Record{Intent: parseIntent(body, attempt)}
+	case kind == kindSettle && len(b) == settleSize:
+		return Record{Settle: parseSettle(body, attempt)}
+	case kind == kindRow && len(body) >= len(reqlog.ID{}):
+		return Record{Row: body[16:], Exchange: reqlog.ID(body[:16])}
+	}
+	return Record{}
+}
+
+func parseIntent(b []byte, attempt uint16) *reqlog.Intent {
+	i := &reqlog.Intent{ID: reqlog.ID(b[:16]), Attempt: attempt}
+	i.Time = time.UnixMicro(number(b, 16)).UTC()
+	i.RequestBytes = number(b, 24)
+	b = b[32:]
+	for _, s := range [...]*string{&i.Organisation, &i.Workspace, &i.KeyID, &i.Provider, &i.Slug, &i.Model} {
+		*s, b = text(b)
+	}
+	return i
+}
+
+func parseSettle(b []byte, attempt uint16) *reqlog.Settlement {
+	s := &reqlog.Settlement{ID: reqlog.ID(b[:16]), Attempt: attempt}
+	s.Outcome = reqlog.Outcome(b[16])
+	s.Priced = b[17]&flagPriced != 0
+	s.Status = int(binary.LittleEndian.Uint16(b[18:]))
+	s.Time = time.UnixMicro(number(b, 24)).UTC()
+	s.Cost = catalog.NanoDollars(number(b, 32))
+	s.Usage = llm.Usage{
+		Input: number(b, 40), CachedInput: number(b, 48), CacheWrite5m: number(b, 56), CacheWrite1h: number(b, 64),
+		Output: number(b, 72), Reasoning: number(b, 80), InputAudio: number(b, 88), OutputAudio: number(b, 96),
+		Known: b[17]&flagKnown != 0,
+	}
+	s.Price, _ = text(b[104:])
+	return s
+}
+
+func number(b []byte, at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
+
+// text reads what appendText wrote.
+func text(b []byte) (string, []byte) {
+	if len(b) == 0 || int(b[0]) >= len(b) {
+		return "", nil
+	}
+	return string(b[1 : 1+b[0]]), b[1+b[0]:]
+}

@@ -1,0 +1,267 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"modelgate/internal/llm"
+	"modelgate/internal/reqlog"
+)
+
+// recover takes over the segments that no process holds any more, begins one of
+// its own, and notes in it what their processes did not live to note.
+func (l *Ledger) recover() error {
+	names, err := list(l.o.Dir)
+	if err != nil {
+		return err
+	}
+	var last uint64
+	found := newRemains()
+	for _, n := range names {
+		last = max(last, n.number)
+		if !n.corrupt {
+			l.takeOver(n, found)
+		}
+	}
+	if l.cur, err = create(l.o.Dir, last, l.o.wrap); err != nil {
+		return err
+	}
+	l.all = append(l.all, l.cur)
+	l.total += segmentHead
+	if err := l.complete(found); err != nil {
+		return err
+	}
+	if found.any() || l.rows.depth() > 0 || l.stats.Quarantined > 0 {
+		l.o.Logger.Warn("the ledger was taken over from a process that did not end properly",
+			"estimated", l.stats.Estimated, "rows_made", l.stats.Recovered, "rows_to_apply", l.rows.depth(), "quarantined", l.stats.Quarantined)
+	}
+	return nil
+}
+
+// takeOver reads a segment that nobody holds. What can't be opened is left
+// alone: it never keeps the gateway from starting. One whose head is damaged is
+// put aside, since nothing in it can be told from chance.
+func (l *Ledger) takeOver(n name, found *remains) {
+	s, size, err := l.seize(n)
+	if err != nil {
+		l.o.Logger.Error("a segment of the ledger can't be read and is left alone", "segment", n.path, "err", err)
+	}
+	if s == nil {
+		return
+	}
+	r := newReader(s.file, s.seed, segmentHead, size)
+	if l.o.Again {
+		s.applied = segmentHead
+	}
+	rows, err := found.read(r, s.applied)
+	s.end, s.written, s.synced = r.at, r.at, r.at
+	s.applied = min(s.applied, s.end)
+	s.marked = s.applied
+	switch {
+	case err != nil || len(r.faults) > 0:
+		l.quarantine(s, r, err)
+	case r.torn > 0:
+		l.o.Logger.Warn("the end of a segment of the ledger was not written whole and is cut", "segment", s.path, "bytes", r.torn)
+		if err := os.Truncate(s.path, s.end); err != nil {
+			l.o.Logger.Warn("cutting a segment of the ledger", "err", err)
+		}
+	}
+	l.all = append(l.all, s)
+	l.total += s.end
+	l.wait(span{seg: s, from: s.applied, to: s.end, rows: rows, again: true})
+}
+
+// wait lets a part of a segment wait for the store.
+func (l *Ledger) wait(p span) {
+	l.rows.spans = append(l.rows.spans, p)
+	l.rows.noted += uint64(p.rows)
+	if p.rows > 0 && l.rows.oldest.IsZero() {
+		l.rows.oldest = time.Now()
+	}
+}
+
+// seize opens a segment and locks it. It returns nil when another process
+// holds it, or when there is nothing in it.
+func (l *Ledger) seize(n name) (*segment, int64, error) {
+	f, err := os.OpenFile(n.path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, 0, nil
+		}
+		return nil, 0, err
+	}
+	s := &segment{file: l.o.wrap(f), path: n.path, number: n.number, foreign: true}
+	size, err := s.readHead(f)
+	if err == nil {
+		return s, size, nil
+	}
+	defer f.Close()
+	if !errors.Is(err, errHead) {
+		return nil, 0, err // of a newer program, or a disk that fails
+	}
+	if size <= segmentHead {
+		return nil, 0, os.Remove(n.path) // a process died while making it
+	}
+	l.stats.Quarantined++
+	return nil, 0, errors.Join(err, os.Rename(n.path, n.path+corruptSuffix))
+}
+
+// readHead reads the head of a segment and returns the size of its file.
+func (s *segment) readHead(f *os.File) (size int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	head := make([]byte, segmentHead)
+	n, err := s.file.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return info.Size(), err
+	}
+	s.seed, s.applied, err = parseHead(head[:n])
+	return info.Size(), err
+}
+
+// quarantine puts a damaged segment aside. What can be read of it counts.
+func (l *Ledger) quarantine(s *segment, r *reader, cause error) {
+	l.stats.Quarantined++
+	s.corrupt = true
+	where := make([]string, 0, len(r.faults))
+	for _, f := range r.faults {
+		where = append(where, fmt.Sprintf("%d-%d", f.from, f.to))
+	}
+	aside := s.path + corruptSuffix
+	if err := os.Rename(s.path, aside); err != nil {
+		l.o.Logger.Error("putting a damaged segment of the ledger aside", "err", err)
+	} else {
+		s.path = aside
+	}
+	l.o.Logger.Error("a segment of the ledger is damaged and was put aside; what can be read of it counts", "segment", s.path, "bytes", where, "err", cause)
+}
+
+// complete notes an estimate for each attempt without an end, and a row for
+// each exchange without one.
+func (l *Ledger) complete(found *remains) error {
+	if !found.any() {
+		return nil
+	}
+	l.mu.Lock()
+	for _, i := range found.unsettled() {
+		s := estimate(i)
+		l.settle(&s)
+		found.settle(&s)
+		l.stats.Estimated++
+	}
+	part := span{seg: l.cur, from: l.cur.end, again: true}
+	for _, e := range found.entries() {
+		content := l.o.Codec.Append(nil, e)
+		l.pending = appendRow(l.pending, l.cur.end, e.ID, content)
+		l.accepted(headSize + len(e.ID) + len(content))
+		part.rows++
+	}
+	part.to = l.cur.end
+	l.wait(part)
+	l.stats.Recovered = part.rows
+	l.lead()
+	err := l.failure
+	l.mu.Unlock()
+	if err == nil {
+		err = l.cur.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("completing the ledger: %w", err)
+	}
+	return nil
+}
+
+// estimate settles an attempt whose end nobody knows.
+func estimate(i *reqlog.Intent) reqlog.Settlement {
+	return reqlog.Settlement{
+		ID: i.ID, Attempt: i.Attempt, Time: time.Now(), Outcome: reqlog.Estimated,
+		Usage: llm.Usage{Input: max(i.RequestBytes+3, 0) / 4},
+	}
+}
+
+// remains is what segments hold that did not come to its end.
+type remains struct {
+	intents   map[attempt]*reqlog.Intent // of exchanges without a row
+	settled   map[attempt]*reqlog.Settlement
+	exchanges map[reqlog.ID]bool // without a row; in no order
+}
+
+func newRemains() *remains {
+	return &remains{map[attempt]*reqlog.Intent{}, map[attempt]*reqlog.Settlement{}, map[reqlog.ID]bool{}}
+}
+
+// read takes in a segment and returns how many rows stand behind applied.
+func (m *remains) read(r *reader, applied int64) (rows int, err error) {
+	for {
+		at := r.at
+		rec, err := r.next()
+		if err == io.EOF {
+			return rows, nil
+		}
+		if err != nil {
+			return rows, err
+		}
+		m.take(rec)
+		if rec.Row != nil && at >= applied {
+			rows++
+		}
+	}
+}
+
+// take takes in a record. A row comes after all attempts of its exchange.
+func (m *remains) take(rec Record) {
+	switch {
+	case rec.Intent != nil:
+		m.intents[attempt{rec.Intent.ID, rec.Intent.Attempt}] = rec.Intent
+		m.exchanges[rec.Intent.ID] = true
+	case rec.Settle != nil:
+		m.settle(rec.Settle)
+	case rec.Row != nil:
+		delete(m.exchanges, rec.Exchange)
+		for n := uint16(1); ; n++ {
+			key := attempt{rec.Exchange, n}
+			_, begun := m.intents[key]
+			_, ended := m.settled[key]
+			if !begun && !ended {
+				return
+			}
+			if begun == ended {
+				delete(m.intents, key)
+			}
+			delete(m.settled, key)
+		}
+	}
+}
+
+func (m *remains) settle(s *reqlog.Settlement) { m.settled[attempt{s.ID, s.Attempt}] = s }
+
+func (m *remains) any() bool { return len(m.intents) > 0 }
+
+// unsettled returns the attempts without an end, in their order.
+func (m *remains) unsettled() (list []*reqlog.Intent) {
+	for key, i := range m.intents {
+		if m.settled[key] == nil {
+			list = append(list, i)
+		}
+	}
+	slices.SortFunc(list, byAttempt)
+	return list
+}
+
+func byAttempt(a, b *reqlog.Intent) int {
+	if c := slices.Compare(a.ID[:], b.ID[:]); c != 0 {
+		return c
+	}
+	return int(a.Attempt) - int(b.Attempt)
+}

@@ -1,0 +1,285 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"modelgate/internal/reqlog"
+)
+
+// batch is how many waiting rows are applied at once, without waiting for more.
+const batch = 500
+
+// rows are what waits to be applied. The order is that of the ledger: first
+// spans, which are read from segments, then those in memory, then what came
+// when memory was full.
+type rows struct {
+	max    int
+	spans  []span
+	memory []row
+	behind span // what came when memory was full; only from and rows count
+
+	noted, done uint64
+	oldest      time.Time // since when a row waits; zero when none does
+	hurry       bool      // somebody waits for it
+}
+
+// row is one that waits in memory.
+type row struct {
+	entry *reqlog.Entry
+	at    place
+	end   int64
+}
+
+// span is a part of a segment.
+type span struct {
+	seg      *segment
+	from, to int64
+	rows     int  // that are in it
+	again    bool // they may have been applied before
+}
+
+// add takes in a row that was noted.
+func (r *rows) add(e *reqlog.Entry, at place, end int64) {
+	if r.depth() == 0 {
+		r.oldest = time.Now()
+	}
+	r.noted++
+	switch {
+	case r.behind.rows > 0:
+		r.behind.rows++
+	case len(r.memory) >= r.max:
+		r.behind = span{seg: at.seg, from: at.at, rows: 1}
+	default:
+		r.memory = append(r.memory, row{e, at, end})
+	}
+}
+
+// wakes reports whether the applier is told of the row that was added last.
+func (r *rows) wakes() bool { return len(r.memory) == 1 || len(r.memory) == batch }
+
+func (r *rows) depth() int { return int(r.noted - r.done) }
+
+// Flush returns when all rows that were noted before can be read in the store,
+// or ctx ends.
+func (l *Ledger) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for target := l.rows.noted; l.rows.done < target; {
+		l.rows.hurry = true
+		ring(l.due)
+		if l.closed {
+			return errClosed
+		}
+		if err := l.pause(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errClosed = errors.New("the ledger is closed")
+
+// apply is the applier's loop.
+func (l *Ledger) apply() {
+	var spare []row
+	for {
+		part, taken, ok := l.work(spare)
+		switch {
+		case !ok:
+			return
+		case taken != nil:
+			l.applyMemory(taken)
+			clear(taken) // let go of the entries
+			spare = taken
+		default:
+			l.applySpan(part)
+		}
+	}
+}
+
+// work waits for what is to be applied next: a span, or what is in memory. It
+// returns false when the ledger is being closed.
+func (l *Ledger) work(spare []row) (part span, taken []row, ok bool) {
+	var late <-chan time.Time
+	for {
+		l.mu.Lock()
+		r := &l.rows
+		waiting := len(r.memory) > 0
+		now := len(r.memory) >= batch || r.hurry || r.behind.rows > 0
+		switch {
+		case len(r.spans) > 0:
+			part, r.spans = r.spans[0], r.spans[1:]
+			l.mu.Unlock()
+			return part, nil, true
+		case waiting && (now || late != nil && expired(late)):
+			taken, r.memory, r.hurry = r.memory, spare[:0], false
+			l.mu.Unlock()
+			return part, taken, true
+		case r.behind.rows > 0:
+			l.catchUp()
+		case waiting && late == nil:
+			late = time.After(l.o.Every)
+		}
+		more := len(r.spans) > 0
+		l.mu.Unlock()
+		if more {
+			continue
+		}
+		select {
+		case <-l.due:
+		case <-late:
+			late = closedTime
+		case <-l.stop.Done():
+			return part, nil, false
+		}
+	}
+}
+
+// closedTime is a clock that has run out.
+var closedTime = func() chan time.Time { c := make(chan time.Time); close(c); return c }()
+
+func expired(late <-chan time.Time) bool {
+	select {
+	case <-late:
+		return true
+	default:
+		return false
+	}
+}
+
+// catchUp makes spans of what came when memory was full. What comes from now on
+// has room in memory.
+func (l *Ledger) catchUp() {
+	b := l.rows.behind
+	l.rows.behind = span{}
+	for _, s := range l.all {
+		if s.foreign || s.number < b.seg.number {
+			continue
+		}
+		from := int64(segmentHead)
+		if s == b.seg {
+			from = b.from
+		}
+		part := span{seg: s, from: from, to: s.end}
+		if s == l.cur {
+			part.rows = b.rows
+		}
+		l.rows.spans = append(l.rows.spans, part)
+	}
+}
+
+// applyMemory applies rows in the order in which they were noted.
+func (l *Ledger) applyMemory(taken []row) {
+	last := taken[len(taken)-1]
+	entries := make([]*reqlog.Entry, len(taken))
+	for i, r := range taken {
+		entries[i] = r.entry
+	}
+	if l.untilWritten(last.at.seg, last.end) && l.store(entries, false) {
+		l.applied(last.at.seg, last.end, len(taken))
+	}
+}
+
+// applySpan applies the rows of a part of a segment.
+func (l *Ledger) applySpan(p span) {
+	if !l.untilWritten(p.seg, p.to) {
+		return
+	}
+	r := newReader(p.seg.file, p.seg.seed, p.from, p.to)
+	for {
+		entries, err := l.readRows(r)
+		if err != nil && err != io.EOF {
+			l.o.Logger.Error("reading the ledger", "segment", p.seg.path, "err", err)
+		}
+		if len(entries) > 0 && !l.store(entries, p.again) {
+			return
+		}
+		if err != nil {
+			l.applied(p.seg, p.to, p.rows)
+			return
+		}
+		l.applied(p.seg, r.at, 0)
+	}
+}
+
+// readRows reads some rows, and io.EOF behind the last.
+func (l *Ledger) readRows(r *reader) (entries []*reqlog.Entry, err error) {
+	for len(entries) < batch {
+		rec, err := r.next()
+		if err != nil {
+			return entries, err
+		}
+		if rec.Row == nil {
+			continue
+		}
+		e, err := l.o.Codec.Parse(rec.Row)
+		if err != nil {
+			l.o.Logger.Error("a row of the ledger can't be read", "exchange", rec.Exchange.String(), "err", err)
+			l.mu.Lock()
+			l.stats.Lost++
+			l.mu.Unlock()
+			continue
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// untilWritten waits until rows are in the segment, and returns false when the
+// ledger is being closed before that.
+func (l *Ledger) untilWritten(s *segment, end int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s.written < end {
+		if l.pause(l.stop) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// store applies rows, trying again until it is done or the ledger is closed.
+func (l *Ledger) store(entries []*reqlog.Entry, again bool) bool {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := l.o.Store.Apply(l.stop, entries, again)
+		if err == nil {
+			return true
+		}
+		if l.stop.Err() != nil {
+			return false
+		}
+		l.o.Logger.Error("applying rows of the ledger; they wait", "rows", len(entries), "err", err)
+		again = true
+		select {
+		case <-time.After(pause):
+		case <-l.stop.Done():
+			return false
+		}
+	}
+}
+
+// applied notes that a segment was applied up to end, and all own ones before
+// it.
+func (l *Ledger) applied(s *segment, end int64, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.applied = max(s.applied, end)
+	for _, o := range l.all {
+		if !s.foreign && !o.foreign && o.number < s.number {
+			o.applied = o.end
+		}
+	}
+	l.rows.done += uint64(n)
+	switch {
+	case l.rows.depth() == 0:
+		l.rows.oldest = time.Time{}
+	case len(l.rows.memory) > 0:
+		l.rows.oldest = l.rows.memory[0].entry.Time.Add(l.rows.memory[0].entry.Total)
+	}
+	l.dirty = true
+	ring(l.wake)
+	l.changed.Broadcast()
+}
