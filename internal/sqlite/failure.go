@@ -12,9 +12,13 @@ import (
 )
 
 // code returns the primary result code of err, zero when it is not SQLite's.
-func code(err error) int {
+func code(err error) int { return extended(err) & 0xff }
+
+// extended returns the code that says more.
+// https://www.sqlite.org/rescode.html#extrc
+func extended(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
-		return e.Code() & 0xff
+		return e.Code()
 	}
 	return 0
 }
@@ -25,8 +29,16 @@ func Busy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == 
 // Full reports whether there was no room: the disk is full.
 func Full(err error) bool { return code(err) == lib.SQLITE_FULL }
 
-// Conflict reports whether a row broke a constraint, such as a key that exists.
-func Conflict(err error) bool { return code(err) == lib.SQLITE_CONSTRAINT }
+// Conflict reports whether a row is at odds with another: a key that exists, or
+// something that refers to it or that it refers to. A row that is wrong by
+// itself, such as one that lacks a value, is no conflict.
+func Conflict(err error) bool {
+	switch extended(err) {
+	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_ROWID, lib.SQLITE_CONSTRAINT_FOREIGNKEY:
+		return true
+	}
+	return false
+}
 
 // Broken reports whether the connection that gave err is better replaced: the
 // file was moved, or the disk under it failed.

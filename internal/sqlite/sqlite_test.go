@@ -44,6 +44,16 @@ func TestAKeyThatExistsIsAConflict(t *testing.T) {
 	}
 }
 
+func TestARowThatIsWrongByItselfIsNoConflict(t *testing.T) {
+	db := mustOpen(t)
+	mustExec(t, db, "CREATE TABLE a (n BIGINT NOT NULL CHECK (n > 0))")
+	for _, text := range []string{"INSERT INTO a (n) VALUES (NULL)", "INSERT INTO a (n) VALUES (0)"} {
+		if _, err := db.Write.Exec(text); err == nil || sqlite.Conflict(err) {
+			t.Errorf("%s: %v, a conflict: %t", text, err, sqlite.Conflict(err))
+		}
+	}
+}
+
 func TestRedialMakesAFileThatIsGoneAnew(t *testing.T) {
 	db := mustOpen(t)
 	mustExec(t, db, "CREATE TABLE a (n BIGINT PRIMARY KEY)")

@@ -81,11 +81,13 @@ const lockMigrations = `SELECT pg_advisory_xact_lock(7305011975)`
 // notifyChange is sent by the server when the transaction is kept.
 const notifyChange = `NOTIFY modelgate_revision`
 
-// pgConflict reports a broken constraint: class 23 of the error codes.
+// pgConflict reports a row that is at odds with another: something refers to it
+// (23001, 23503), or it exists (23505). A row that is wrong by itself, such as one
+// that lacks a value, is a mistake of the program.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func pgConflict(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && strings.HasPrefix(e.Code, "23")
+	return ok && (e.Code == "23001" || e.Code == "23503" || e.Code == "23505")
 }
 
 // pgAway reports a database that can't be reached or written to now: no

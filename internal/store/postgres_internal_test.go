@@ -21,16 +21,18 @@ func TestWhatPostgreSQLSaysIsUnderstood(t *testing.T) {
 	}{
 		{said("23505"), true, false},
 		{said("23503"), true, false},
-		{said("08006"), false, true}, // the connection failed
-		{said("40001"), false, true}, // serialisation
-		{said("40P01"), false, true}, // deadlock
-		{said("53100"), false, true}, // the disk is full
-		{said("53300"), false, true}, // too many connections
-		{said("55P03"), false, true}, // a lock
-		{said("57P01"), false, true}, // shut down by an operator
-		{said("57P03"), false, true}, // starting up
-		{said("58030"), false, true}, // the disk failed
-		{said("25006"), false, true}, // read-only
+		{said("23502"), false, false}, // a value that lacks
+		{said("23514"), false, false}, // a check
+		{said("08006"), false, true},  // the connection failed
+		{said("40001"), false, true},  // serialisation
+		{said("40P01"), false, true},  // deadlock
+		{said("53100"), false, true},  // the disk is full
+		{said("53300"), false, true},  // too many connections
+		{said("55P03"), false, true},  // a lock
+		{said("57P01"), false, true},  // shut down by an operator
+		{said("57P03"), false, true},  // starting up
+		{said("58030"), false, true},  // the disk failed
+		{said("25006"), false, true},  // read-only
 		{said("42601"), false, false},
 		{said("42P01"), false, false},
 		{said("22001"), false, false},

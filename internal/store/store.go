@@ -179,8 +179,8 @@ const changeTime = 15 * time.Second
 // Change runs f, notes audit and raises the revision in one transaction. When
 // f fails nothing is kept. A nil audit notes nothing: for what the program does
 // by itself. Changes of all processes come one after the other, so f sees what
-// every earlier one did, and nothing moves under it. A row that breaks a
-// constraint is an *apierr.Error of kind Conflict unless f says more, a database
+// every earlier one did, and nothing moves under it. A row that is at odds with
+// another is an *apierr.Error of kind Conflict unless f says more, a database
 // that can't be reached one of kind Unavailable.
 func (db *DB) Change(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
@@ -241,9 +241,9 @@ func (db *DB) tell(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// Explain turns what the database said into what a client may see: a broken
-// constraint into an *apierr.Error of kind Conflict, a database that is away
-// into one of kind Unavailable. Other errors stay.
+// Explain turns what the database said into what a client may see: a row that is
+// at odds with another into an *apierr.Error of kind Conflict, a database that is
+// away into one of kind Unavailable. Other errors stay.
 func (db *DB) Explain(err error) error {
 	if err == nil {
 		return nil
