@@ -97,14 +97,14 @@ func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Ex
 	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = dry.Tokens()
 	if n := len(dry.Plan.Attempts); n > 0 {
 		out.Attempt = planned(dry.Plan.Attempts[n-1])
-		out.Estimate.Price = dry.price(out.Attempt)
+		out.Estimate.Price = dry.price(dry.Plan.Attempts[n-1])
 	}
 	return out
 }
 
 // price estimates what the attempt costs in dollars, nil where no price is known.
-func (x *exchange) price(a *Attempt) *float64 {
-	p, ok := x.snap.Prices.Price(a.Provider, a.Model)
+func (x *exchange) price(a pipeline.Planned) *float64 {
+	p, ok := x.snap.Prices.Price(a.Provider, a.Basis)
 	if !ok {
 		return nil
 	}

@@ -63,7 +63,7 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 			continue
 		}
 		capable = true
-		p, ok := x.Prices.Price(t.ID, model)
+		p, ok := x.Prices.Price(t.ID, t.Basis(model))
 		if !ok {
 			continue
 		}

@@ -19,6 +19,7 @@ type Planned struct {
 	Provider string
 	Slug     string
 	Model    string
+	Basis    string // the model whose price it has
 	Method   string
 	URL      string // of a managed provider: its path alone, the address is not the caller's business
 	Header   http.Header
@@ -33,7 +34,7 @@ func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
 	bare := *l.Target
 	spec := *l.Target.Spec
 	spec.Auth = provider.Auth{}
-	bare.Spec, bare.Key = &spec, secret.String{}
+	bare.Spec, bare.Key, bare.Headers = &spec, secret.String{}, nil
 	spoken, err := l.wire(x)
 	if err != nil {
 		return nil, err
@@ -64,6 +65,7 @@ func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
 		Provider: l.Target.ID,
 		Slug:     l.Target.Slug,
 		Model:    x.Sent,
+		Basis:    l.Target.Basis(x.Sent),
 		Method:   req.Method,
 		URL:      address,
 		Header:   req.Header,

@@ -116,7 +116,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 			return nil, NotOffered(t, c.Operation)
 		}
 		if t.PathOf != nil {
-			if own := t.PathOf(c.Operation, c.Model); own != "" && !(t.Guarded && whole(own)) {
+			if own := t.PathOf(c.Operation, t.Basis(c.Model)); own != "" && !(t.Guarded && whole(own)) {
 				row = own
 			}
 		}
@@ -198,6 +198,10 @@ func (t *Target) header(c *Call) http.Header {
 		if v := t.Option(o.Name); v != "" {
 			h.Set(o.Header, v)
 		}
+	}
+	for name, v := range t.Headers {
+		h[name] = []string{v.Reveal()}
+		alone(h, name)
 	}
 	return h
 }

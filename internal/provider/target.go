@@ -3,6 +3,7 @@ package provider
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -28,6 +29,14 @@ type Target struct {
 
 	Key     secret.String
 	Options map[string]string
+
+	// Headers are sent with each request, whatever the client sends under their
+	// names, but for what the credential stands in. Names are in canonical form.
+	Headers map[string]secret.String
+
+	// BaseModel is what the models that are asked for were made of: their
+	// dialects, quirks and prices are its. Empty takes each for itself.
+	BaseModel string
 
 	// urls and credential are what is the same for every call; see Prepare.
 	urls       map[api.Operation]*url.URL
@@ -67,12 +76,18 @@ type Settings struct {
 	Key        secret.String
 	CustomHost string // replaces the base address as a whole: scheme, host, path prefix
 	Options    map[string]string
+	Headers    map[string]secret.String // sent with each request: see Target
+	BaseModel  string                   // see Target
+
+	// NoAuth sends no credential of any kind, signatures and the machine's own
+	// identity included: the address is not the one that they belong to.
+	NoAuth bool
 }
 
 // NewTarget returns a target of spec. A missing option or an address that is
 // not an http or https URL is an *apierr.Error of kind Invalid.
 func NewTarget(spec *Spec, s Settings) (*Target, error) {
-	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options}
+	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel}
 	base := spec.BaseURL
 	if s.CustomHost != "" {
 		base, t.Guarded = s.CustomHost, true
@@ -103,8 +118,41 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 			"the address of provider %q must be an http or https URL", spec.ID).WithParam("custom_host")
 	}
 	t.Base = u
+	if s.NoAuth {
+		bare := *t.Spec
+		bare.Auth = Auth{}
+		t.Spec, t.Key = &bare, secret.String{}
+	}
 	return t, nil
 }
+
+func canonical(headers map[string]secret.String) map[string]secret.String {
+	if len(headers) == 0 {
+		return nil
+	}
+	out := make(map[string]secret.String, len(headers))
+	for name, v := range headers {
+		out[http.CanonicalHeaderKey(name)] = v
+	}
+	return out
+}
+
+// Basis returns the model whose dialects, quirks and price the one that is
+// asked for has: itself, unless it was made of another.
+func (t *Target) Basis(model string) string {
+	if t.BaseModel != "" {
+		return t.BaseModel
+	}
+	return model
+}
+
+// Speak is [Spec.Speak] for a model that may have been made of another.
+func (t *Target) Speak(d api.Dialect, model string) api.Dialect {
+	return t.Spec.Speak(d, t.Basis(model))
+}
+
+// Rule is [Spec.Rule] for a model that may have been made of another.
+func (t *Target) Rule(model string) ModelRule { return t.Spec.Rule(t.Basis(model)) }
 
 // below returns the row for a custom host, which takes the place of the
 // provider's address as a whole: what the provider offers elsewhere, that host
