@@ -75,6 +75,10 @@ type Identity struct {
 	// Metadata is added to that of requests and wins over it.
 	Metadata map[string]string
 
+	// Exhausted is true of a key that has used up its budget: it asks models for
+	// nothing, and reads on.
+	Exhausted bool
+
 	// ExpiresAt ends the key. Zero means never.
 	ExpiresAt time.Time
 

@@ -34,18 +34,8 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Names that don't exist are told before anything is sent.
-	for _, leaf := range tree.Leaves {
-		c := x.choose(leaf)
-		if leaf.Passthrough && !c.configured && !x.want.chooses() {
-			continue // it fails when its turn comes; others may serve
-		}
-		if saved && c.configured && x.want.customHost != "" && c.customHost == x.want.customHost {
-			return nil, keepsHost(leaf)
-		}
-		if _, err := x.target(c); err != nil {
-			return nil, err
-		}
+	if err := x.checkLeaves(tree.Leaves, saved); err != nil {
+		return nil, err
 	}
 	x.Explain = len(tree.Leaves) > 1
 	x.Prices = x.snap.Prices
@@ -54,6 +44,37 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	}
 	x.Resolve = x.resolve
 	return tree, nil
+}
+
+// checkLeaves tells names that don't exist before anything is sent. What keeps
+// out this request alone is told only where no other leaf may serve it.
+func (x *exchange) checkLeaves(leaves []*config.Config, saved bool) error {
+	var out error // why one of them is out
+	left := len(leaves)
+	for _, leaf := range leaves {
+		c := x.choose(leaf)
+		if leaf.Passthrough && !c.configured && !x.want.chooses() {
+			continue // it fails when its turn comes; others may serve
+		}
+		if saved && c.configured && x.want.customHost != "" && c.customHost == x.want.customHost {
+			return keepsHost(leaf)
+		}
+		_, err := x.target(c)
+		switch e := apierr.From(err); {
+		case err == nil:
+			continue
+		case e.Code == codeNotEnabled:
+			x.Unsuited = append(x.Unsuited, leaf)
+		case e.Kind != apierr.BudgetExhausted:
+			return err
+		}
+		out = err
+		left--
+	}
+	if left > 0 {
+		return nil
+	}
+	return out
 }
 
 // keepsHost refuses to send what a saved config holds for a provider, its
@@ -142,6 +163,7 @@ func (x *exchange) choose(leaf *config.Config) choice {
 		key:        secret.New(leaf.APIKey.Reveal()),
 		customHost: leaf.CustomHost,
 		options:    x.options(leaf),
+		model:      x.modelOf(leaf),
 		configured: true,
 	}
 	if leftToRequest(leaf) {
@@ -181,10 +203,7 @@ func (x *exchange) options(leaf *config.Config) map[string]string {
 // deployment returns the deployment that serves the request's model: the one
 // with this alias, else the default one, else what the leaf names itself.
 func (x *exchange) deployment(leaf *config.Config) config.Deployment {
-	model := x.Model
-	if m, ok := leaf.OverrideParams.Text("model"); ok {
-		model = m
-	}
+	model := x.modelOf(leaf)
 	chosen := config.Deployment{DeploymentID: leaf.DeploymentID, APIVersion: leaf.APIVersion}
 	for _, d := range leaf.Deployments {
 		if d.Alias == model {
@@ -195,4 +214,16 @@ func (x *exchange) deployment(leaf *config.Config) config.Deployment {
 		}
 	}
 	return chosen
+}
+
+// modelOf returns the model that a leaf asks for.
+func (x *exchange) modelOf(leaf *config.Config) string {
+	if m, ok := leaf.OverrideParams.Text("model"); ok && m != "" {
+		return m
+	}
+	if x.Model != "" {
+		return x.Model
+	}
+	m, _ := leaf.DefaultParams.Text("model")
+	return m
 }

@@ -18,6 +18,7 @@ type choice struct {
 	key        secret.String
 	customHost string
 	options    map[string]string
+	model      string // that it is asked for; empty where the request names none
 
 	// configured is true when a config chose: the client's own credential is
 	// then not meant for this provider.
@@ -47,6 +48,7 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 		virtualKey: x.want.virtualKey,
 		customHost: x.want.customHost,
 		options:    x.want.options,
+		model:      x.Model,
 	})
 	if err != nil {
 		return nil, err
@@ -112,7 +114,10 @@ func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
 			"the provider entry @%s keeps its own address, since its stored credential belongs there; name a provider id with your own credential to use a custom host", slug).
 			WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 	}
-	return entry.Target, nil
+	if err := x.judge(entry, slug, c.model); err != nil {
+		return nil, err
+	}
+	return entry.For(c.model)
 }
 
 // own returns the target of a row with the caller's own credential.

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -61,10 +62,32 @@ func (u *upload) Read(p []byte) (int, error) {
 func (u *upload) seen() (n int64, model string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	_, after, _ := bytes.Cut(u.head, []byte("name=\"model\"\r\n\r\n"))
+	return u.read, modelIn(u.head)
+}
+
+// peek returns the model that a form names in its beginning, which it waits for.
+func (u *upload) peek() string {
+	ahead, ok := u.ReadCloser.(peeked)
+	if !ok {
+		ahead = peeked{bufio.NewReaderSize(u.ReadCloser, maxHead), u.ReadCloser}
+		u.ReadCloser = ahead
+	}
+	head, _ := ahead.Peek(maxHead) // Read tells of what went wrong
+	return modelIn(head)
+}
+
+// peeked is a body of which the beginning was looked at.
+type peeked struct {
+	*bufio.Reader
+	io.Closer
+}
+
+// modelIn returns the model that the beginning of a form names.
+func modelIn(head []byte) string {
+	_, after, _ := bytes.Cut(head, []byte("name=\"model\"\r\n\r\n"))
 	value, _, whole := bytes.Cut(after, []byte("\r\n"))
 	if !whole || len(value) > maxWord || !utf8.Valid(value) {
-		return u.read, ""
+		return ""
 	}
-	return u.read, string(value)
+	return string(value)
 }

@@ -87,6 +87,10 @@ type Exchange struct {
 	// I/O. Nil is enough for handlers that were not compiled.
 	Resolve func(leaf *config.Config) (*provider.Target, error)
 
+	// Unsuited are leaves that can't serve the exchange, whatever their state.
+	// Strategies pass over them. Nil for most.
+	Unsuited []*config.Config
+
 	// Prices is the book that choosing by cost reads. Nil knows no price.
 	Prices *catalog.Book
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/config"
 	"modelgate/internal/apierr"
 )
 
@@ -20,26 +21,38 @@ func (b *branch) ready(now time.Time) bool {
 	return slices.ContainsFunc(b.gates, func(g *gate) bool { return g.ready(now) })
 }
 
+// suits reports whether any leaf below the branch can serve the exchange.
+func (b *branch) suits(x *Exchange) bool {
+	return len(x.Unsuited) == 0 || slices.ContainsFunc(b.leaves, func(n *config.Config) bool { return !slices.Contains(x.Unsuited, n) })
+}
+
 // fit returns the indexes of branches that may be used. When none is, it is
-// the one that went out of use first, so that it gets probed.
+// the one that went out of use first, so that it gets probed; it is the first
+// where none suits the exchange.
 func (p *picker) fit(x *Exchange) []int {
 	now := time.Now()
 	list := make([]int, 0, len(p.branches))
+	first := -1
 	for i := range p.branches {
-		if p.branches[i].ready(now) {
+		b := &p.branches[i]
+		switch {
+		case !b.suits(x):
+			x.decide(b.path, "skipped: the model is not enabled there")
+			continue
+		case b.ready(now):
 			list = append(list, i)
 			continue
 		}
-		x.decide(p.branches[i].path, "skipped: circuit open or parked")
-	}
-	if len(list) > 0 || len(p.branches) == 0 {
-		return list
-	}
-	first := 0
-	for i := range p.branches {
-		if p.branches[i].since(now).Before(p.branches[first].since(now)) {
+		x.decide(b.path, "skipped: circuit open or parked")
+		if first < 0 || b.since(now).Before(p.branches[first].since(now)) {
 			first = i
 		}
+	}
+	switch {
+	case len(list) > 0 || len(p.branches) == 0:
+		return list
+	case first < 0:
+		return []int{0} // it tells the client why
 	}
 	x.decide(p.branches[first].path, "all targets are out of use; this one for the longest time")
 	return []int{first}

@@ -1,9 +1,17 @@
 package server
 
 import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
 	"modelgate/internal/apierr"
 	"modelgate/internal/datakey"
 	"modelgate/internal/provider"
+	"modelgate/internal/provider/table"
+	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 )
@@ -18,28 +26,157 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	for _, c := range p.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
 	}
-	open := opener{s.ring, p.DataKeys}
+	known := integrations{opener: opener{s.ring, p.DataKeys}, byID: make(map[string]*integration)}
 	for i := range p.Providers {
-		in.Providers = append(in.Providers, storedProvider(&p.Providers[i], open))
+		in.Providers = append(in.Providers, known.entry(&p.Providers[i]))
 	}
 }
 
-func storedProvider(p *store.PublishedProvider, open opener) snapshot.Managed {
+// integrations are those of one state that entries were made of so far.
+type integrations struct {
+	opener
+	byID map[string]*integration
+}
+
+// integration is what its entries have in common.
+type integration struct {
+	settings provider.Settings
+	rules    *snapshot.Rules
+	err      error // that it does not open
+}
+
+// entry returns a stored entry, with its fault when it can't be used.
+func (k integrations) entry(p *store.PublishedProvider) snapshot.Managed {
 	m := snapshot.Managed{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Stored: true}
-	if !p.AllModels {
-		m.Models = append([]string{}, p.Models...)
-	}
 	if m.Fault = unfit(p); m.Fault != nil {
 		return m
 	}
-	opened, err := open.secrets(p)
-	if err != nil {
+	i := k.of(p)
+	if i.err != nil {
 		m.Fault = apierr.New(apierr.Invalid, "the provider entry @%s can't be used: its credential does not open; enter it again in its integration", p.Slug).
-			WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(err)
+			WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(i.err)
 		return m
 	}
-	m.Settings = provider.Settings{Key: opened.Key, CustomHost: p.Configuration.CustomHost, Options: p.Configuration.TargetOptions(opened)}
+	m.Settings, m.Rules = i.settings, i.rules
+	if !p.AllModels {
+		m.Models = listed(p.Models)
+	}
 	return m
+}
+
+// listed returns the models that are enabled.
+func listed(models []store.PublishedModel) []string {
+	list := []string{}
+	for _, m := range models {
+		if m.Enabled {
+			list = append(list, m.Slug)
+		}
+	}
+	return list
+}
+
+// of returns the integration of an entry, which is opened once.
+func (k integrations) of(p *store.PublishedProvider) *integration {
+	i, ok := k.byID[p.Integration]
+	if ok {
+		return i
+	}
+	i = new(integration)
+	k.byID[p.Integration] = i
+	opened, err := k.secrets(p.Organisation, p.Sealed)
+	if err != nil {
+		i.err = err
+		return i
+	}
+	c := &p.Configuration
+	i.settings = settingsFor(c, opened, "")
+	i.rules = &snapshot.Rules{Own: make(map[string]provider.Settings)}
+	for _, d := range c.Deployments {
+		for _, name := range [...]string{d.Alias, d.Model} {
+			if name != "" {
+				i.rules.Own[name] = settingsFor(c, opened, name)
+			}
+		}
+	}
+	for _, model := range p.Models {
+		if err := k.model(p, i, opened, model); err != nil {
+			i.err = err
+			return i
+		}
+	}
+	if !p.AllModels {
+		i.rules.Enabled = enabled(p)
+	}
+	return i
+}
+
+// settingsFor are what an integration has for requests for model; the empty one
+// is any that has nothing of its own.
+func settingsFor(c *store.Configuration, opened store.Secrets, model string) provider.Settings {
+	s := provider.Settings{Key: opened.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(opened, model), Headers: opened.Headers}
+	if d, ok := c.Deployment(model); ok {
+		s.BaseModel = d.Model
+	}
+	return s
+}
+
+// model adds what an integration says of one model.
+func (k integrations) model(p *store.PublishedProvider, i *integration, opened store.Secrets, m store.PublishedModel) error {
+	if m.BaseModel == "" && m.CustomHost == "" && m.Sealed == "" {
+		return nil
+	}
+	own, err := k.secrets(p.Organisation, m.Sealed)
+	if err != nil {
+		return err
+	}
+	s := settingsFor(&p.Configuration, opened, m.Slug)
+	s.BaseModel = cmp.Or(m.BaseModel, s.BaseModel)
+	if m.CustomHost != "" && elsewhere(p.Provider, s, m.CustomHost) {
+		// What is stored for the integration belongs to its own address.
+		s = provider.Settings{Options: p.Configuration.TargetOptions(store.Secrets{}, m.Slug), BaseModel: s.BaseModel, NoAuth: true}
+	}
+	s.CustomHost = cmp.Or(m.CustomHost, s.CustomHost)
+	if len(own.Headers) > 0 {
+		s.Headers = maps.Clone(s.Headers)
+		if s.Headers == nil {
+			s.Headers = make(map[string]secret.String, len(own.Headers))
+		}
+		for name, v := range own.Headers {
+			maps.DeleteFunc(s.Headers, func(other string, _ secret.String) bool { return strings.EqualFold(other, name) })
+			s.Headers[name] = v
+		}
+	}
+	i.rules.Own[m.Slug] = s
+	return nil
+}
+
+// elsewhere reports whether an address is of another host than the settings
+// lead to.
+func elsewhere(id string, s provider.Settings, address string) bool {
+	spec, ok := table.Lookup(id)
+	if !ok {
+		return true
+	}
+	from, err := provider.NewTarget(spec, s)
+	to, err2 := url.Parse(address)
+	return err != nil || err2 != nil || from.Base.Scheme != to.Scheme || from.Base.Host != to.Host
+}
+
+// enabled returns the names by which requests may ask for models of an
+// integration that lets nothing else through: the models', and the aliases of
+// deployments of theirs.
+func enabled(p *store.PublishedProvider) map[string]bool {
+	models := listed(p.Models)
+	names := make(map[string]bool, len(models))
+	for _, d := range p.Configuration.Deployments {
+		if d.Alias != "" && slices.Contains(models, d.Model) {
+			names[d.Alias] = true
+		}
+	}
+	for _, m := range models {
+		names[m] = true
+	}
+	return names
 }
 
 // unfit returns why an entry can't be used by what its row says.
@@ -63,11 +200,11 @@ type opener struct {
 	keys map[string]string // wrapped, by organisation
 }
 
-func (o opener) secrets(p *store.PublishedProvider) (store.Secrets, error) {
-	if p.Sealed == "" {
+func (o opener) secrets(organisation, sealed string) (store.Secrets, error) {
+	if sealed == "" {
 		return store.Secrets{}, nil
 	}
-	opened, err := o.ring.OpenWith(p.Organisation, o.keys[p.Organisation], p.Sealed)
+	opened, err := o.ring.OpenWith(organisation, o.keys[organisation], sealed)
 	if err != nil {
 		return store.Secrets{}, err
 	}

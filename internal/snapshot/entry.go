@@ -16,6 +16,9 @@ type Managed struct {
 	Settings  provider.Settings
 	// Models are what GET /v1/models lists for it. Nil asks the provider.
 	Models []string
+	// Rules say what holds for single models. Nil says nothing. Entries of one
+	// integration share theirs.
+	Rules *Rules
 
 	// ExpiresAt ends the entry. Zero means never.
 	ExpiresAt time.Time
@@ -28,18 +31,29 @@ type Managed struct {
 	Fault *apierr.Error
 }
 
+// Rules are what entries have for single models, by the name that requests use.
+type Rules struct {
+	// Enabled are the models that may be asked for. Nil lets every model through.
+	Enabled map[string]bool
+	// Own are settings in the place of the entry's.
+	Own map[string]provider.Settings
+}
+
 // ErrExpired is the fault of an entry whose time is over.
 var ErrExpired = apierr.New(apierr.BudgetExhausted, "this provider entry has expired; give it another end or use another").
 	WithParam("x-gateway-provider").WithCode("provider_expired")
 
 // Entry is a managed provider of a snapshot.
 type Entry struct {
-	// Target is nil for an entry that is not [Entry.Usable].
+	// Target is nil for an entry that is not [Entry.Usable]. Requests for one
+	// model may have another: see [Entry.For].
 	Target   *provider.Target
 	Provider string // id of its row
 
 	models  []string
 	listed  bool
+	rules   *Rules
+	own     map[string]variant
 	expires time.Time
 	fault   *apierr.Error
 }
@@ -59,6 +73,33 @@ func (e *Entry) Usable(now time.Time) error {
 // provider itself is to be asked.
 func (e *Entry) Models() ([]string, bool) { return e.models, e.listed }
 
+// Limited reports whether requests may ask for some models alone.
+func (e *Entry) Limited() bool { return e.rules != nil && e.rules.Enabled != nil }
+
+// Allows reports whether requests may ask for model.
+func (e *Entry) Allows(model string) bool { return !e.Limited() || e.rules.Enabled[model] }
+
+// For returns the target of requests for model. The entry has to be usable.
+func (e *Entry) For(model string) (*provider.Target, error) {
+	v, ok := e.own[model]
+	switch {
+	case !ok:
+		return e.Target, nil
+	case v.err != nil:
+		return nil, broken(e.Target.Slug, v.err)
+	}
+	t := *v.target
+	t.Slug = e.Target.Slug
+	return &t, nil
+}
+
+// variant is a target that entries share, without their slug, or why there is
+// none.
+type variant struct {
+	target *provider.Target
+	err    error
+}
+
 func (s *Snapshot) addManaged(m Managed) error {
 	at := place{m.Workspace, m.Slug}
 	if _, taken := s.entries[at]; taken {
@@ -67,7 +108,7 @@ func (s *Snapshot) addManaged(m Managed) error {
 		}
 		return apierr.New(apierr.Conflict, "two provider entries have the slug %q", m.Slug).WithParam("slug")
 	}
-	e := &Entry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, expires: m.ExpiresAt, fault: m.Fault}
+	e := &Entry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, rules: m.Rules, expires: m.ExpiresAt, fault: m.Fault}
 	if e.fault == nil {
 		if err := s.aim(e, m); err != nil && !m.Stored {
 			return err
@@ -93,7 +134,28 @@ func (s *Snapshot) aim(e *Entry, m Managed) error {
 		return err
 	}
 	e.Target, e.Provider = t.Prepare(), spec.ID
+	e.own = s.variants(spec, m.Rules)
 	return nil
+}
+
+// variants returns the targets that rules make of a row, which are made once.
+func (s *Snapshot) variants(spec *provider.Spec, r *Rules) map[string]variant {
+	if r == nil || len(r.Own) == 0 {
+		return nil
+	}
+	if made, ok := s.made[r]; ok {
+		return made
+	}
+	made := make(map[string]variant, len(r.Own))
+	for model, settings := range r.Own {
+		t, err := provider.NewTarget(spec, settings)
+		if err == nil {
+			t.Prepare()
+		}
+		made[model] = variant{t, err}
+	}
+	s.made[r] = made
+	return made
 }
 
 // broken is what users of a stored entry are told of a fault.

@@ -47,6 +47,7 @@ type Snapshot struct {
 	slugs   map[string][]string // by workspace, in the order given
 
 	prompts, partials map[place]*prompt.Saved
+	made              map[*Rules]map[string]variant // while it is built
 }
 
 // place is a name in a workspace.
@@ -64,6 +65,7 @@ func Build(in Input) (*Snapshot, error) {
 		entries:        make(map[place]*Entry, len(in.Providers)),
 		configs:        make(map[place]string, 2*len(in.Configs)),
 		slugs:          make(map[string][]string),
+		made:           make(map[*Rules]map[string]variant),
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
 	for _, id := range in.Keys {
@@ -82,6 +84,7 @@ func Build(in Input) (*Snapshot, error) {
 			return nil, fmt.Errorf("config %q: %w", c.Slug, err)
 		}
 	}
+	s.made = nil
 	return s, nil
 }
 

@@ -90,14 +90,15 @@ func each[A, B any](m map[string]A, f func(A) B) map[string]B {
 }
 
 // TargetOptions returns the options of a target: those of c, the secret ones of
-// s, and those of the deployment that is the default. The map is the caller's.
-func (c Configuration) TargetOptions(s Secrets) map[string]string {
+// s, and those of the deployment that serves model, which is the default one for
+// the empty model. The map is the caller's.
+func (c Configuration) TargetOptions(s Secrets, model string) map[string]string {
 	out := maps.Clone(c.Options)
 	if out == nil {
 		out = make(map[string]string)
 	}
 	maps.Copy(out, each(s.Options, secret.String.Reveal))
-	d, ok := c.Deployment("")
+	d, ok := c.Deployment(model)
 	for name, v := range map[string]string{"deployment_id": d.Name, "api_version": d.APIVersion, "model_name": d.Model} {
 		if ok && v != "" {
 			out[name] = v

@@ -296,10 +296,10 @@ func TestADeploymentIsMeantByItsNamesOrElseByDefault(t *testing.T) {
 	}
 	s := store.Secrets{Options: map[string]secret.String{"ad_token": secret.New("t")}}
 	want := map[string]string{"resource_name": "r", "ad_token": "t", "deployment_id": "2", "api_version": "v", "model_name": "x"}
-	if diff := cmp.Diff(want, c.TargetOptions(s)); diff != "" || len(c.Options) != 1 {
+	if diff := cmp.Diff(want, c.TargetOptions(s, "")); diff != "" || len(c.Options) != 1 {
 		t.Error(diff)
 	}
-	if _, ok := (store.Configuration{}).Deployment("x"); ok || len((store.Configuration{}).TargetOptions(store.Secrets{})) != 0 {
+	if _, ok := (store.Configuration{}).Deployment("x"); ok || len((store.Configuration{}).TargetOptions(store.Secrets{}, "")) != 0 {
 		t.Error("there is a deployment where there are none")
 	}
 }

@@ -22,8 +22,9 @@ type Published struct {
 	// master key, by id of the organisation.
 	DataKeys map[string]string
 
-	// Identities are the owners of keys that count: active ones, of workspaces
-	// that are not archived. They may have expired by the clock.
+	// Identities are the owners of keys that count: active ones and those that
+	// used up their budget, of workspaces that are not archived. They may have
+	// expired by the clock.
 	Identities []*access.Identity
 
 	Configs   []PublishedConfig
@@ -55,11 +56,21 @@ type PublishedProvider struct {
 	Provider                      string // id of a row
 	Sealed                        string // [Secrets.Text], sealed for the organisation; empty for none
 	Configuration                 Configuration
-	Models                        []string // that are enabled
-	AllModels                     bool     // others may be used as well
+	Integration                   string           // id
+	Models                        []PublishedModel // of the integration: entries of one share them
+	AllModels                     bool             // those that are not enabled may be used as well
 	Status                        string
 	Withdrawn                     bool // the integration is archived, or disabled in this workspace
 	ExpiresAt                     time.Time
+}
+
+// PublishedModel is what an integration says of one model.
+type PublishedModel struct {
+	Slug       string
+	Enabled    bool
+	BaseModel  string // it was made of; empty for none
+	CustomHost string
+	Sealed     string // [Secrets.Text] with headers alone, sealed for the organisation; empty for none
 }
 
 // Published reads what a snapshot is made of, all of it at one moment. What has
@@ -133,10 +144,10 @@ func (q Queries) publishIdentities(ctx context.Context, n *news, p, before *Publ
 func (q Queries) readIdentities(ctx context.Context, p *Published, id string) error {
 	text := `
 		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
-			k.previous_hash, k.transition_ends_at, k.expires_at, COALESCE(w.defaults, '{}')
+			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, COALESCE(w.defaults, '{}')
 		FROM gateway_keys k
 		LEFT JOIN workspaces w ON w.id = k.workspace_id
-		WHERE k.status = 'active' AND (w.status IS NULL OR w.status <> 'archived')`
+		WHERE k.status IN ('active', 'exhausted') AND (w.status IS NULL OR w.status <> 'archived')`
 	var args []any
 	if id != "" {
 		text, args = text+` AND k.id = $1`, []any{id}
@@ -174,7 +185,7 @@ func (s *sharing) key(r row) (k Key, err error) {
 	var hash, scopes, providers, defaults, workspaceDefaults string
 	var previous sql.NullString
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
-		&previous, stamp{&k.TransitionEndsAt}, stamp{&k.ExpiresAt}, &workspaceDefaults)
+		&previous, stamp{&k.TransitionEndsAt}, &k.Status, stamp{&k.ExpiresAt}, &workspaceDefaults)
 	if err != nil {
 		return k, err
 	}
@@ -188,7 +199,7 @@ func (s *sharing) key(r row) (k Key, err error) {
 		}
 		k.PreviousHash = &h
 	}
-	k.Type = access.KeyType(s.text(string(k.Type)))
+	k.Type, k.Status = access.KeyType(s.text(string(k.Type))), s.text(k.Status)
 	k.Organisation, k.Workspace, k.UserID = s.text(k.Organisation), s.text(k.Workspace), s.text(k.UserID)
 	if k.Scopes, err = shared(s.scopes, scopes); err != nil {
 		return k, fmt.Errorf("scopes of key %s: %w", k.ID, err)
@@ -242,40 +253,45 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 	const text = `
 		SELECT p.organisation_id, p.workspace_id, p.slug, p.status, p.expires_at, p.integration_id,
 			i.provider, i.sealed, i.configurations, i.allow_all_models, i.status,
-			COALESCE(g.enabled, i.global_enabled) AND i.workspace_id IN ('', p.workspace_id)
+			COALESCE(g.enabled, i.global_enabled) AND i.workspace_id IN ('', p.workspace_id), COALESCE(g.status, 'active')
 		FROM providers p
 		JOIN workspaces w ON w.id = p.workspace_id
 		JOIN integrations i ON i.id = p.integration_id
 		LEFT JOIN integration_workspaces g ON g.integration_id = p.integration_id AND g.workspace_id = p.workspace_id
 		WHERE p.status <> 'archived' AND w.status = 'active'
 		ORDER BY p.id`
-	models, err := q.enabledModels(ctx)
+	models, err := q.publishedModels(ctx)
 	if err != nil {
 		return err
 	}
 	p.Providers, err = rows(ctx, q.q, "providers", text, func(r row) (v PublishedProvider, err error) {
-		var integration, status string
+		var status, grant string
 		var enabled bool
-		err = r.Scan(&v.Organisation, &v.Workspace, &v.Slug, &v.Status, stamp{&v.ExpiresAt}, &integration,
-			&v.Provider, &v.Sealed, jsonText{&v.Configuration}, &v.AllModels, &status, &enabled)
-		v.Models, v.Withdrawn = models[integration], status != Active || !enabled
+		err = r.Scan(&v.Organisation, &v.Workspace, &v.Slug, &v.Status, stamp{&v.ExpiresAt}, &v.Integration,
+			&v.Provider, &v.Sealed, jsonText{&v.Configuration}, &v.AllModels, &status, &enabled, &grant)
+		v.Models, v.Withdrawn = models[v.Integration], status != Active || !enabled
+		if v.Status == Active && grant == Exhausted {
+			v.Status = Exhausted
+		}
 		return v, err
 	})
 	return err
 }
 
-// enabledModels returns the models that may be used, by integration.
-func (q Queries) enabledModels(ctx context.Context) (map[string][]string, error) {
+// publishedModels returns what integrations say of models, by integration.
+func (q Queries) publishedModels(ctx context.Context) (map[string][]PublishedModel, error) {
 	const text = `
-		SELECT integration_id, slug
+		SELECT integration_id, slug, enabled, base_model_slug, configurations, sealed
 		FROM integration_models
-		WHERE enabled
 		ORDER BY integration_id, slug`
-	models := make(map[string][]string)
+	models := make(map[string][]PublishedModel)
 	_, err := rows(ctx, q.q, "models", text, func(r row) (none struct{}, err error) {
-		var integration, slug string
-		err = r.Scan(&integration, &slug)
-		models[integration] = append(models[integration], slug)
+		var integration string
+		var m PublishedModel
+		var c Configuration
+		err = r.Scan(&integration, &m.Slug, &m.Enabled, &m.BaseModel, jsonText{&c}, &m.Sealed)
+		m.CustomHost = c.CustomHost
+		models[integration] = append(models[integration], m)
 		return none, err
 	})
 	return models, err

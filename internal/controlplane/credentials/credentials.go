@@ -194,7 +194,7 @@ func (k *Keeper) checkAddress(spec *provider.Spec, g Given, c *store.Configurati
 }
 
 func target(spec *provider.Spec, c store.Configuration, s store.Secrets) (*provider.Target, error) {
-	return provider.NewTarget(spec, provider.Settings{Key: s.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(s)})
+	return provider.NewTarget(spec, provider.Settings{Key: s.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(s, "")})
 }
 
 // elsewhere reports whether the settings lead to an address of a tenant's choice
