@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -241,7 +242,7 @@ func (s *Server) watch(ctx context.Context) {
 		case <-quiet.C:
 			s.Reload(ctx)
 		case <-expiry.C:
-			s.markExpired(ctx)
+			s.markEnded(ctx, time.Now())
 		case <-tick.C:
 			if bodies.out(s.engine.Pool.Used()) {
 				debug.FreeOSMemory()
@@ -250,14 +251,30 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// markExpired writes down which keys have ended. Requests check a key's end
-// themselves; this is for people who look at the list.
-func (s *Server) markExpired(ctx context.Context) {
+// markEnded writes down what has ended. Requests look at the times themselves;
+// this is for people who look at lists. Gateways that share a database do it in
+// turns: who comes second finds nothing to do.
+func (s *Server) markEnded(ctx context.Context, now time.Time) {
 	if !s.store.Ready() {
 		return
 	}
-	if _, err := s.store.MarkExpired(ctx, time.Now()); err != nil {
-		s.Logger.Warn("keys that have ended were not marked", "err", err.Error())
+	_, err := s.store.MarkExpired(ctx, now)
+	due, err2 := s.store.MarkRotationsDue(ctx, now, func(k store.Key) *store.Audit { return rotationDue(k, now) })
+	if err = errors.Join(err, err2, s.store.MarkEnded(ctx, now)); err != nil {
+		s.Logger.Warn("what has ended was not marked", "err", err.Error())
+	}
+	for _, k := range due {
+		s.Logger.Warn("the rotation of a gateway key is due", "key", k.ID, "name", k.Name, "due", k.RotationDueAt.Format(time.RFC3339))
+	}
+}
+
+// rotationDue is what the audit log holds of a key that somebody is to rotate.
+// It is not done for them: nobody would learn of the new secret.
+func rotationDue(k store.Key, now time.Time) *store.Audit {
+	id := reqlog.NewID(now).String()
+	return &store.Audit{
+		ID: id, RequestID: id, Organisation: k.Organisation, Workspace: k.Workspace, Time: now, UserType: "system", Status: http.StatusOK,
+		ResourceType: "api_key", ResourceID: k.ID, Action: "rotation_due", QueryParams: "{}", RequestHeaders: "{}", RequestBody: "{}",
 	}
 }
 

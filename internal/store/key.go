@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -44,6 +43,9 @@ type Key struct {
 	RateLimits     json.RawMessage // array
 	AlertEmails    json.RawMessage // array
 	RotationPolicy json.RawMessage // object or null
+
+	// RotationDueAt is when RotationPolicy wants another secret. Zero means never.
+	RotationDueAt time.Time
 
 	// PreviousHash is the secret before the last rotation, which counts until
 	// TransitionEndsAt.
@@ -109,6 +111,7 @@ func (k Key) Identity() *access.Identity {
 		Config:       d.Config,
 		ConfigFixed:  d.ConfigFixed,
 		Metadata:     d.Metadata,
+		Exhausted:    k.Status == KeyExhausted,
 		ExpiresAt:    k.ExpiresAt,
 	}
 }
@@ -139,7 +142,7 @@ func (db *DB) CreateKey(ctx context.Context, k Key) error {
 func (q Queries) CreateKey(ctx context.Context, k Key) error {
 	const text = `
 		INSERT INTO gateway_keys (` + keyColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`
 	k = k.filled()
 	if err := checkKey(k); err != nil {
 		return err
@@ -154,7 +157,7 @@ func (q Queries) UpdateKey(ctx context.Context, k Key) error {
 		SET type = $2, organisation_id = $3, workspace_id = $4, user_id = $5, name = $6, description = $7, hash = $8, mask = $9,
 			scopes = $10, providers = $11, defaults = $12, usage_limits = $13, rate_limits = $14, alert_emails = $15,
 			rotation_policy = $16, previous_hash = $17, transition_ends_at = $18, creation_mode = $19, status = $20,
-			created_at = $21, updated_at = $22, expires_at = $23
+			created_at = $21, updated_at = $22, expires_at = $23, rotation_due_at = $24
 		WHERE id = $1`
 	k = k.filled()
 	if err := checkKey(k); err != nil {
@@ -201,7 +204,7 @@ func checkKey(k Key) error {
 
 const keyColumns = `id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers,
 			defaults, usage_limits, rate_limits, alert_emails, rotation_policy, previous_hash, transition_ends_at,
-			creation_mode, status, created_at, updated_at, expires_at`
+			creation_mode, status, created_at, updated_at, expires_at, rotation_due_at`
 
 // values are those of keyColumns, in their order.
 func (k Key) values() []any {
@@ -213,7 +216,7 @@ func (k Key) values() []any {
 		k.ID, string(k.Type), k.Organisation, k.Workspace, k.UserID, k.Name, k.Description, k.Hash.String(), k.Mask, text(k.Scopes), text(k.Providers),
 		orEmpty(k.Defaults, "{}"), orEmpty(k.UsageLimits, "null"), orEmpty(k.RateLimits, "[]"), orEmpty(k.AlertEmails, "[]"),
 		orEmpty(k.RotationPolicy, "null"), previous, millis(k.TransitionEndsAt),
-		k.CreationMode, k.Status, millis(k.CreatedAt), millis(k.UpdatedAt), millis(k.ExpiresAt),
+		k.CreationMode, k.Status, millis(k.CreatedAt), millis(k.UpdatedAt), millis(k.ExpiresAt), millis(k.RotationDueAt),
 	}
 }
 
@@ -230,7 +233,7 @@ func scanKey(r row) (k Key, err error) {
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &k.Description, &hash, &k.Mask,
 		jsonText{&k.Scopes}, jsonText{&k.Providers}, jsonText{&k.Defaults}, jsonText{&k.UsageLimits}, jsonText{&k.RateLimits},
 		jsonText{&k.AlertEmails}, jsonText{&k.RotationPolicy}, &previous, stamp{&k.TransitionEndsAt},
-		&k.CreationMode, &k.Status, stamp{&k.CreatedAt}, stamp{&k.UpdatedAt}, stamp{&k.ExpiresAt})
+		&k.CreationMode, &k.Status, stamp{&k.CreatedAt}, stamp{&k.UpdatedAt}, stamp{&k.ExpiresAt}, stamp{&k.RotationDueAt})
 	if err != nil {
 		return k, err
 	}
@@ -275,6 +278,9 @@ type KeyFilter struct {
 	// OwnIn are further workspaces, of which keys of the user Owner are taken.
 	OwnIn []string
 	Owner string
+
+	// RotationDue leaves keys whose rotation is due by then. Zero leaves all.
+	RotationDue time.Time
 }
 
 // KeysOf returns a page of keys, the newest first, and how many there are.
@@ -283,7 +289,8 @@ func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, t
 		FROM gateway_keys
 		WHERE organisation_id = $1 AND status <> 'revoked'
 			AND $2 LIKE '%,' || type || ',%'
-			AND ($3 = '*' OR $3 LIKE '%,' || workspace_id || ',%' OR user_id = $4 AND $5 LIKE '%,' || workspace_id || ',%')`
+			AND ($3 = '*' OR $3 LIKE '%,' || workspace_id || ',%' OR user_id = $4 AND $5 LIKE '%,' || workspace_id || ',%')
+			AND (rotation_due_at <= $6 OR $6 IS NULL)`
 	types := make([]string, len(f.Types))
 	for i, t := range f.Types {
 		types[i] = string(t)
@@ -292,9 +299,9 @@ func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, t
 	if f.Workspaces != nil {
 		workspaces = listed(f.Workspaces)
 	}
-	args := []any{f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn)}
+	args := []any{f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn), millis(f.RotationDue)}
 	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "API keys", `SELECT `+keyColumns+where+` ORDER BY id DESC LIMIT $6 OFFSET $7`,
+	list, err = rows(ctx, q.q, "API keys", `SELECT `+keyColumns+where+` ORDER BY id DESC LIMIT $7 OFFSET $8`,
 		scanKey, append(args, limit, offset)...)
 	if err != nil {
 		return nil, 0, err
@@ -333,43 +340,6 @@ func (q Queries) KeyIDs(ctx context.Context, organisation, workspace, user strin
 		err = r.Scan(&id)
 		return id, err
 	}, organisation, workspace, user)
-}
-
-// MarkExpired writes down which keys have ended by now, forgets secrets whose
-// transition is over, and returns how many keys it marked. It makes no revision
-// when there are none of either: requests look at the times themselves.
-func (db *DB) MarkExpired(ctx context.Context, now time.Time) (marked int64, err error) {
-	const (
-		due = `
-		SELECT COUNT(*)
-		FROM gateway_keys
-		WHERE status IN ('active', 'exhausted') AND expires_at <= $1 OR transition_ends_at <= $1`
-		mark = `
-		UPDATE gateway_keys
-		SET status = 'expired'
-		WHERE status IN ('active', 'exhausted') AND expires_at <= $1`
-		forget = `
-		UPDATE gateway_keys
-		SET previous_hash = NULL, transition_ends_at = NULL
-		WHERE transition_ends_at <= $1`
-	)
-	if n, err := count(ctx, db.q, due, now.UnixMilli()); n == 0 || err != nil {
-		return 0, err
-	}
-	err = db.Change(ctx, nil, func(tx *Tx) error {
-		result, err := tx.q.ExecContext(ctx, mark, now.UnixMilli())
-		if err == nil {
-			marked, err = result.RowsAffected()
-		}
-		if err == nil {
-			_, err = tx.q.ExecContext(ctx, forget, now.UnixMilli())
-		}
-		if err != nil {
-			return fmt.Errorf("marking expired API keys: %w", err)
-		}
-		return nil
-	})
-	return marked, err
 }
 
 // RevokeKey ends a key and raises the revision. A revoked key may be revoked

@@ -59,7 +59,7 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	if k.UsageLimits, err = usage(b.UsageLimits, nil, c.Now); err != nil {
 		return nil, err
 	}
-	if k.RotationPolicy, err = rotation(b.Rotation, c.Now); err != nil {
+	if err = setRotation(&k, b.Rotation, c.Now); err != nil {
 		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error { return insert(ctx, c, tx, k, in) })

@@ -84,13 +84,17 @@ func refuse(context.Context, *route.Caller, *createInput) (*secretAnswer, error)
 }
 
 type listInput struct {
-	Workspace string `query:"workspace_id" maxLength:"255"`
-	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	Workspace   string `query:"workspace_id" maxLength:"255"`
+	RotationDue bool   `query:"rotation_due" doc:"Keys alone whose rotation is due"`
+	Page        int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size        int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
 	f := store.KeyFilter{Organisation: c.Organisation}
+	if in.RotationDue {
+		f.RotationDue = c.Now
+	}
 	for _, k := range kinds {
 		if c.Allows(scope(k.keyType, "list")) {
 			f.Types = append(f.Types, k.keyType)

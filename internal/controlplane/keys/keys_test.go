@@ -77,7 +77,7 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 		`"current_usage":0,"status":"active","last_reset_at":null,"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":false},"reset_usage":0,` +
 		`"scopes":["completions.write","logs.view"],"defaults":{"metadata":{"team":"a"},"config_id":"` + config.Data.Slug + `","allow_config_override":false},` +
 		`"alert_emails":["a@example.com"],"expires_at":"2026-06-01T08:00:00.000Z","rotation_policy":{"rotation_period":"weekly","rotation_period_days":null,` +
-		`"next_rotation_at":"2026-05-04T00:00:00.000Z","key_transition_period_ms":1800000},"key_transition_expires_at":null,"object":"api-key"}` + "\n"
+		`"next_rotation_at":"2026-05-04T00:00:00.000Z","is_due":false,"key_transition_period_ms":1800000},"key_transition_expires_at":null,"object":"api-key"}` + "\n"
 	if diff := cmp.Diff(want, a.Body); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
@@ -280,6 +280,50 @@ func TestARotatedKeyHasTwoSecretsForAWhile(t *testing.T) {
 	}
 	for _, body := range []string{`{"key_transition_period_ms":1799999}`, `{"key_transition_period_ms":7776000001}`, `{"more":1}`} {
 		refused(t, body, c.Call("POST", "/api-keys/"+k.ID+"/rotate", body), http.StatusBadRequest, "AB01", "")
+	}
+}
+
+func TestKeysWhoseRotationIsDueAreFound(t *testing.T) {
+	b := routetest.New(t, keys.Add)
+	c := b.Root()
+	mustMake(t, c, "workspace/service", `{"name":"never","scopes":["models.list"]}`)
+	mustMake(t, c, "workspace/service", `{"name":"later","scopes":["models.list"],"rotation_policy":{"rotation_period_days":30}}`)
+	k := mustMake(t, c, "workspace/service", `{"name":"weekly","scopes":["models.list"],"rotation_policy":{"rotation_period":"weekly"}}`)
+	due := func() string {
+		t.Helper()
+		var list struct {
+			Data []struct {
+				Name     string
+				Rotation struct {
+					Due bool `json:"is_due"`
+				} `json:"rotation_policy"`
+			}
+		}
+		c.Must("GET", "/api-keys?rotation_due=true", "", &list)
+		var names []string
+		for _, k := range list.Data {
+			if !k.Rotation.Due {
+				t.Errorf("%s is listed and not due", k.Name)
+			}
+			names = append(names, k.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	if got := due(); got != "" {
+		t.Errorf("before its time %q", got)
+	}
+	b.Clock = time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC)
+	if got := due(); got != "weekly" {
+		t.Errorf("at its time %q", got)
+	}
+	c.Must("POST", "/api-keys/"+k.ID+"/rotate", "", nil)
+	if got := due(); got != "" {
+		t.Errorf("after it was rotated %q", got)
+	}
+	b.Clock = b.Clock.AddDate(0, 0, 7)
+	c.Must("PUT", "/api-keys/"+k.ID, `{"rotation_policy":null}`, nil)
+	if got := due(); got != "" {
+		t.Errorf("without a policy %q", got)
 	}
 }
 

@@ -69,6 +69,24 @@ func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
 	return json.Marshal(p)
 }
 
+// setRotation gives k the policy that a request asks for; nil is none.
+func setRotation(k *store.Key, in *RotationInput, now time.Time) (err error) {
+	if k.RotationPolicy, err = rotation(in, now); err != nil {
+		return err
+	}
+	return due(k)
+}
+
+// due notes when the policy of k wants another secret.
+func due(k *store.Key) error {
+	k.RotationDueAt = time.Time{}
+	p, err := readPolicy(k.RotationPolicy)
+	if err == nil && p != nil {
+		k.RotationDueAt = p.NextAt
+	}
+	return err
+}
+
 // next returns when rotation is due after one at now, zero for never.
 func (p policy) next(now time.Time) time.Time {
 	today := now.UTC().Truncate(24 * time.Hour)
@@ -127,6 +145,7 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 			if k.RotationPolicy, err = json.Marshal(p); err != nil {
 				return err
 			}
+			k.RotationDueAt = p.NextAt
 		}
 		if in.Body != nil && in.Body.TransitionMS != nil {
 			lasts = time.Duration(*in.Body.TransitionMS) * time.Millisecond

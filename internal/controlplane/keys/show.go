@@ -51,6 +51,7 @@ type Rotation struct {
 	Period       *string    `json:"rotation_period"`
 	PeriodDays   *int       `json:"rotation_period_days"`
 	NextAt       route.Time `json:"next_rotation_at"`
+	Due          bool       `json:"is_due" doc:"The time has come, and somebody is to rotate the key"`
 	TransitionMS int64      `json:"key_transition_period_ms"`
 }
 
@@ -82,7 +83,7 @@ func shown(k store.Key, now time.Time) (Item, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Rotation = p.shown()
+	out.Rotation = p.shown(now)
 	out.Defaults, err = shownDefaults(k.Defaults)
 	return out, err
 }
@@ -105,11 +106,11 @@ func shownDefaults(raw json.RawMessage) (Defaults, error) {
 	return Defaults{d.Metadata, orNull(d.Config), !d.ConfigFixed}, nil
 }
 
-func (p *policy) shown() *Rotation {
+func (p *policy) shown(now time.Time) *Rotation {
 	if p == nil {
 		return nil
 	}
-	out := &Rotation{Period: orNull(p.Period), NextAt: route.Time(p.NextAt), TransitionMS: p.TransitionMS}
+	out := &Rotation{Period: orNull(p.Period), NextAt: route.Time(p.NextAt), Due: !p.NextAt.IsZero() && !now.Before(p.NextAt), TransitionMS: p.TransitionMS}
 	if p.PeriodDays != 0 {
 		out.PeriodDays = &p.PeriodDays
 	}

@@ -131,7 +131,7 @@ func (b *updateBody) life(ctx context.Context, c *route.Caller, tx *store.Tx, k 
 		if !b.Rotation.Null {
 			in = &b.Rotation.Value
 		}
-		if k.RotationPolicy, err = rotation(in, c.Now); err != nil {
+		if err = setRotation(k, in, c.Now); err != nil {
 			return err
 		}
 	}

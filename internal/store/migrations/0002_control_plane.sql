@@ -137,7 +137,9 @@ CREATE TABLE gateway_keys (
         status TEXT NOT NULL CHECK (status IN ('active', 'revoked', 'expired', 'exhausted')),
         created_at BIGINT NOT NULL,
         updated_at BIGINT NOT NULL,
-        expires_at BIGINT
+        expires_at BIGINT,
+        rotation_due_at BIGINT,
+        rotation_told_at BIGINT
 );
 
 INSERT INTO gateway_keys (id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers,
