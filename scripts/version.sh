@@ -1,4 +1,13 @@
 #!/bin/sh
-# Prints the version of this tree: the latest tag and what came after it, or
-# "dev" where there is no git.
-git -C "$(dirname "$0")" describe --tags --always --dirty 2>/dev/null || echo dev
+# Prints the version of this tree, a semantic one: the latest tag and what came
+# after it; before the first tag 0.1.0-dev with the commit; 0.1.0-dev alone where
+# there is no git.
+cd "$(dirname "$0")" || exit 1
+first=0.1.0-dev
+if tagged=$(git describe --tags --dirty 2>/dev/null); then
+	echo "${tagged#v}"
+elif commit=$(git describe --always --dirty 2>/dev/null); then
+	echo "$first+$(echo "$commit" | tr - .)"
+else
+	echo "$first"
+fi

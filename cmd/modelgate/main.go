@@ -17,8 +17,8 @@ import (
 	"text/tabwriter"
 )
 
-// version is set by the release build.
-var version = "dev"
+// version is a semantic one. Builds by the scripts set it.
+var version = "0.1.0-dev"
 
 // command is one subcommand.
 type command struct {

@@ -94,18 +94,16 @@ func (w *world) outcome(t *testing.T, r *route.Route, caller string) string {
 // changed returns the lines of b that a has not, and of a that b has not.
 func changed(a, b string) string {
 	var out strings.Builder
-	had := make(map[string]bool)
-	for line := range strings.Lines(a) {
-		had[line] = true
-	}
-	for line := range strings.Lines(b) {
-		if !had[line] {
-			out.WriteString("+ " + line)
+	for _, side := range [][3]string{{"+ ", a, b}, {"- ", b, a}} {
+		had := make(map[string]bool)
+		for line := range strings.Lines(side[1]) {
+			had[line] = true
 		}
-		delete(had, line)
-	}
-	for line := range had {
-		out.WriteString("- " + line)
+		for line := range strings.Lines(side[2]) {
+			if !had[line] {
+				out.WriteString(side[0] + line)
+			}
+		}
 	}
 	return out.String()
 }

@@ -102,11 +102,11 @@ func invalid(status int, message string, errs []error) *failure {
 			words = append(words, err.Error())
 			continue
 		}
-		field := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
+		field, says := detail(d)
 		if param == "" {
 			param = field
 		}
-		words = append(words, strings.TrimSpace(field+": "+d.Message))
+		words = append(words, field+": "+says)
 	}
 	if len(words) > 0 {
 		message = strings.Join(words, "; ")
@@ -116,6 +116,21 @@ func invalid(status int, message string, errs []error) *failure {
 		kind = apierr.Internal
 	}
 	return failed(apierr.New(kind, "%s", message).WithParam(param))
+}
+
+// detail returns the field that huma speaks of and what it says. A field that is
+// missing is named itself, and not what it is missing from.
+func detail(d *huma.ErrorDetail) (field, says string) {
+	field = strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
+	name, ok := strings.CutPrefix(d.Message, "expected required property ")
+	if !ok {
+		return field, d.Message
+	}
+	name = strings.TrimSuffix(name, " to be present")
+	if field == "body" {
+		return name, "is needed"
+	}
+	return field + "." + name, "is needed"
 }
 
 // Missing is the error for something that a request refers to and that is not
