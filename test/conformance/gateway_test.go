@@ -49,19 +49,36 @@ func launch(settings string, env ...string) (*gateway, error) {
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		return nil, err
 	}
-	g := &gateway{data: data, errText: new(bytes.Buffer), exited: make(chan error, 1)}
-	g.process = exec.Command(program, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config", file)
+	g := &gateway{data: data}
+	return g, g.begin(env)
+}
+
+// begin starts a process on the folder of g.
+func (g *gateway) begin(env []string) error {
+	g.url, g.admin, g.errText, g.exited = "", "", new(bytes.Buffer), make(chan error, 1)
+	g.process = exec.Command(program, "serve", "--data", g.data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config", filepath.Join(g.data, "modelgate.yaml"))
 	g.process.Env = append(cleanEnv(), "MODELGATE_BOOTSTRAP_KEY="+bootstrapKey, "STORED_KEY="+storedKey)
 	g.process.Env = append(g.process.Env, env...)
 	g.process.Stderr = g.errText
 	out, err := g.process.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := g.process.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	return g, g.greeted(out)
+	return g.greeted(out)
+}
+
+// again stops a gateway that launchFor started and starts another on its folder.
+func (g *gateway) again(t *testing.T, env ...string) {
+	t.Helper()
+	if err := g.stop(); err != nil {
+		t.Fatalf("stopping the gateway: %v\n%s", err, g.errText)
+	}
+	if err := g.begin(env); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // cleanEnv is an environment without settings of the gateway.
