@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -186,6 +187,29 @@ func (h *house) check(t *testing.T, what, seed, with, method, path, body, role s
 		a := c.Call(method, strings.ReplaceAll(path, "OBJECT", made.ID+made.Data.ID), body)
 		if may && a.Status != http.StatusOK || !may && (a.Status != http.StatusForbidden || !strings.Contains(a.Body, "AB03")) {
 			t.Errorf("%s: %s of a %s: %s %s: %d %s, want allowed %t", what, name, role, method, path, a.Status, a.Body, may)
+		}
+	}
+}
+
+func TestThePageOfRolesShowsEverySwitch(t *testing.T) {
+	page, err := os.ReadFile("../../docs/roles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stands := map[bool]string{true: "on", false: "off"}
+	all := access.Switches(nil).Whole()
+	for name, on := range all {
+		right, managers := strings.CutPrefix(name, "managers")
+		if !managers {
+			continue
+		}
+		members := "never"
+		if m, ok := all["members"+right]; ok {
+			members = stands[m]
+		}
+		section, _ := access.SectionOf(name)
+		if row := fmt.Sprintf("| `%s` | `%s` | %s | %s |", right, section, members, stands[on]); !strings.Contains(string(page), row) {
+			t.Errorf("docs/roles.md lacks the row %s", row)
 		}
 	}
 }
