@@ -22,6 +22,10 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 		return nil, configError("the config is larger than %d bytes", api.MaxConfigHeader)
 	}
 	saved := !strings.HasPrefix(text, "{")
+	if !saved && x.snap.SavedOnly(x.Identity.Organisation) {
+		return nil, apierr.New(apierr.Forbidden, "the organisation takes saved configs alone; save this one and send its id").
+			WithParam("x-gateway-config").WithCode("inline_config_blocked")
+	}
 	if saved {
 		stored, ok := x.snap.Config(x.Identity.Workspace, text)
 		if !ok {

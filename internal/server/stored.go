@@ -22,7 +22,7 @@ import (
 func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	in.Revision = p.Revision
 	in.Keys = append(in.Keys, p.Identities...)
-	in.Prompts, in.Partials = p.Prompts, p.Partials
+	in.Prompts, in.Partials, in.SavedOnly = p.Prompts, p.Partials, p.SavedOnly
 	for _, c := range p.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
 	}

@@ -64,3 +64,7 @@ func (s *Snapshot) Config(workspace, ref string) (string, bool) {
 	text, ok := s.configs[place{workspace, ref}]
 	return text, ok
 }
+
+// SavedOnly reports whether requests of an organisation may not bring a config
+// of their own.
+func (s *Snapshot) SavedOnly(organisation string) bool { return s.savedOnly[organisation] }

@@ -28,6 +28,10 @@ type Input struct {
 	Prompts   []*prompt.Saved
 	Partials  []*prompt.Saved
 
+	// SavedOnly are the organisations, by id, whose requests may not bring a
+	// config of their own. It is shared.
+	SavedOnly map[string]bool
+
 	// HeaderPrefixes are further prefixes read like x-gateway-, in the
 	// canonical form of net/http and with their last dash.
 	HeaderPrefixes []string
@@ -45,6 +49,8 @@ type Snapshot struct {
 	entries map[place]*Entry
 	configs map[place]string
 	slugs   map[string][]string // by workspace, in the order given
+
+	savedOnly map[string]bool // by id of the organisation
 
 	prompts, partials map[place]*prompt.Saved
 	made              map[*Rules]map[string]variant // while it is built
@@ -65,6 +71,7 @@ func Build(in Input) (*Snapshot, error) {
 		entries:        make(map[place]*Entry, len(in.Providers)),
 		configs:        make(map[place]string, 2*len(in.Configs)),
 		slugs:          make(map[string][]string),
+		savedOnly:      in.SavedOnly,
 		made:           make(map[*Rules]map[string]variant),
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)

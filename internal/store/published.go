@@ -22,6 +22,10 @@ type Published struct {
 	// master key, by id of the organisation.
 	DataKeys map[string]string
 
+	// SavedOnly are the organisations, by id, whose requests may not bring a
+	// config of their own.
+	SavedOnly map[string]bool
+
 	// Identities are the owners of keys that count: active ones and those that
 	// used up their budget, of workspaces that are not archived. They may have
 	// expired by the clock.
@@ -83,7 +87,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 	}
 	defer tx.Rollback()
 	q := Queries{tx}
-	p := &Published{DataKeys: make(map[string]string)}
+	p := &Published{DataKeys: make(map[string]string), SavedOnly: make(map[string]bool)}
 	if p.Revision, err = q.Revision(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +96,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 		return nil, err
 	}
 	p.Mark = n.mark
-	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishDataKeys, q.publishIdentities, q.publishProviders, q.publishConfigs, q.publishPrompts} {
+	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishIdentities, q.publishProviders, q.publishConfigs, q.publishPrompts} {
 		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}
@@ -100,17 +104,16 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 	return p, nil
 }
 
-func (q Queries) publishDataKeys(ctx context.Context, _ *news, p, _ *Published) error {
-	const text = `
-		SELECT id, data_key
-		FROM organisations
-		WHERE data_key <> ''`
-	_, err := rows(ctx, q.q, "organisations", text, func(r row) (none struct{}, err error) {
-		var id, key string
-		err = r.Scan(&id, &key)
-		p.DataKeys[id] = key
-		return none, err
-	})
+func (q Queries) publishOrganisations(ctx context.Context, _ *news, p, _ *Published) error {
+	all, err := q.Organisations(ctx)
+	for _, o := range all {
+		if o.DataKey != "" {
+			p.DataKeys[o.ID] = o.DataKey
+		}
+		if o.Settings.BlockInlineConfig {
+			p.SavedOnly[o.ID] = true
+		}
+	}
 	return err
 }
 
