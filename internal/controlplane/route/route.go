@@ -120,7 +120,7 @@ func (r *Route) Right() access.Right {
 // that it is safe for concurrent use.
 type API struct {
 	Deps
-	mux    *http.ServeMux
+	mux    *paths
 	huma   huma.API
 	routes map[string]*Route // by pattern of the mux
 	firsts map[string]bool   // first segments of the routes' paths, after the base
@@ -145,7 +145,7 @@ func New(d Deps) *API {
 		"key":   {Type: "apiKey", In: "header", Name: "x-gateway-api-key"},
 		"token": {Type: "http", Scheme: "bearer"},
 	}
-	a := &API{Deps: d, mux: http.NewServeMux(), routes: make(map[string]*Route), firsts: make(map[string]bool)}
+	a := &API{Deps: d, mux: new(paths), routes: make(map[string]*Route), firsts: make(map[string]bool)}
 	a.huma = humago.New(a.mux, c)
 	return a
 }
@@ -201,7 +201,7 @@ func (r *Route) operation(p string) huma.Operation {
 // Handles reports whether a request is for one of the routes. A path that is
 // not written plainly is not.
 func (a *API) Handles(r *http.Request) bool {
-	if !storable(r.URL.Path) || r.URL.Path != path.Clean(r.URL.Path) || r.URL.RawPath != "" && r.URL.RawPath != r.URL.Path {
+	if !storable(r.URL.Path) || r.URL.Path != path.Clean(r.URL.Path) || r.URL.RawPath != "" && plainAt.Replace(r.URL.RawPath) != r.URL.Path {
 		return false
 	}
 	// Requests for models come by here too, and the mux looks for a path that it
@@ -209,9 +209,12 @@ func (a *API) Handles(r *http.Request) bool {
 	if rest, ok := strings.CutPrefix(r.URL.Path, api.BasePath); ok && !a.firsts[first(rest)] {
 		return false
 	}
-	_, pattern := a.mux.Handler(r)
+	pattern, _ := a.mux.find(r)
 	return pattern != ""
 }
+
+// plainAt writes the at sign of a version plainly: some clients encode it.
+var plainAt = strings.NewReplacer("%40", "@")
 
 // first returns the first segment of a path.
 func first(p string) string {
@@ -221,7 +224,7 @@ func first(p string) string {
 
 // ServeHTTP serves a request that Handles takes.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, pattern := a.mux.Handler(r)
+	pattern, _ := a.mux.find(r)
 	route := a.routes[pattern]
 	if route == nil { // the API's own description
 		a.mux.ServeHTTP(w, r)

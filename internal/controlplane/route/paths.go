@@ -1,0 +1,41 @@
+package route
+
+import (
+	"net/http"
+	"strings"
+)
+
+// paths finds what serves a request by its path. Where two patterns fit, the one
+// wins that begins with more plain names: /prompts/partials/{partial} before
+// /prompts/{prompt}/versions, of which a single ServeMux would take but one.
+type paths struct{ byNames []*http.ServeMux }
+
+// HandleFunc implements humago.Mux.
+func (p *paths) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Request)) {
+	plain, _, _ := strings.Cut(pattern, "{")
+	n := strings.Count(plain, "/")
+	for len(p.byNames) <= n {
+		p.byNames = append(p.byNames, http.NewServeMux())
+	}
+	p.byNames[n].HandleFunc(pattern, f)
+}
+
+// find returns the pattern that a request fits, empty for none, and the mux
+// that has it.
+func (p *paths) find(r *http.Request) (pattern string, mux *http.ServeMux) {
+	for i := len(p.byNames) - 1; i >= 0; i-- {
+		if _, pattern = p.byNames[i].Handler(r); pattern != "" {
+			return pattern, p.byNames[i]
+		}
+	}
+	return "", nil
+}
+
+// ServeHTTP implements http.Handler.
+func (p *paths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, mux := p.find(r); mux != nil {
+		mux.ServeHTTP(w, r)
+		return
+	}
+	http.NotFound(w, r)
+}
