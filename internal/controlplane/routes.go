@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/members"
 	"modelgate/internal/controlplane/organisations"
+	"modelgate/internal/controlplane/prompts"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
@@ -26,6 +27,7 @@ var families = []func(*route.API){
 	integrations.Add,
 	providers.Add,
 	configs.Add,
+	prompts.Add,
 	guardrails.Add,
 	secrets.Add,
 	deployments.Add,

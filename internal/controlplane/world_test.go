@@ -60,7 +60,7 @@ func newWorld(t testing.TB) *world {
 		k.as.KeyID = k.name
 		w.As(k.as)
 	}
-	root, ids := w.Root(), []string{"{user}", "mate", "{workspace}", "default"}
+	root, ids := w.Root(), []string{"{user}", "mate", "{workspace}", "default", "{version}", "1"}
 	for _, m := range makings {
 		var out struct {
 			ID, Slug, Key, Link string
@@ -110,6 +110,10 @@ var makings = []struct{ word, path, body string }{
 	{"{integration}", "/integrations", `{"name":"Main","ai_provider_id":"openai","slug":"main","key":"sk-of-the-world","workspace_id":"default"}`},
 	{"{provider}", "/providers", `{"name":"Second","integration_id":"main","slug":"second","workspace_id":"default"}`},
 	{"{config}", "/configs", `{"name":"Plain","workspace_id":"default","config":{"retry":{"attempts":1}}}`},
+	{"{prompt}", "/prompts", `{"name":"Greeting","workspace_id":"default","string":"Hello {{name}}","parameters":{},"model":"m"}`},
+	{"{partial}", "/prompts/partials", `{"name":"Tone","workspace_id":"default","string":"Be kind"}`},
+	{"{label}", "/labels", `{"name":"stable","workspace_id":"default"}`},
+	{"{collection}", "/collections", `{"name":"Team","workspace_id":"default"}`},
 	{"{guardrail}", "/guardrails", `{"name":"Short","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
 	{"{reference}", "/secret-references", `{"name":"Vault","slug":"vault","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-of-the-world"}}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
@@ -167,6 +171,22 @@ var samples = map[string][2]string{
 	"list-guardrails":      {"?workspace_id=default", ""},
 	"update-guardrail":     {"", `{"name":"Renamed"}`},
 	"list-config-versions": {"", ""},
+
+	"create-prompt":        {"", `{"name":"Other","workspace_id":"default","string":"x","model":"m","version_description":"d"}`},
+	"list-prompts":         {"?workspace_id=default", ""},
+	"update-prompt":        {"", `{"patch":true,"model":"n","name":"Renamed"}`},
+	"publish-prompt":       {"", `{"version":1}`},
+	"label-prompt-version": {"", `{"label_id":null}`},
+	"create-partial":       {"", `{"name":"Other","workspace_id":"default","string":"x"}`},
+	"list-partials":        {"?workspace_id=default", ""},
+	"update-partial":       {"", `{"name":"Renamed","string":"y","description":"d"}`},
+	"publish-partial":      {"", `{"version":1}`},
+	"create-label":         {"", `{"name":"other","workspace_id":"default","description":"d","color_code":"#fff"}`},
+	"list-labels":          {"?workspace_id=default", ""},
+	"update-label":         {"", `{"name":"renamed","description":"d"}`},
+	"create-collection":    {"", `{"name":"Other","workspace_id":"default"}`},
+	"list-collections":     {"?workspace_id=default", ""},
+	"update-collection":    {"", `{"name":"Renamed"}`},
 
 	"create-secret-reference": {"", `{"name":"Other","slug":"other","description":"d","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-other"}}`},
 	"update-secret-reference": {"", `{"name":"Renamed","description":"d"}`},

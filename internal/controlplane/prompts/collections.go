@@ -1,0 +1,201 @@
+package prompts
+
+import (
+	"context"
+	"net/http"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+func addCollections(a *route.API) {
+	add := func(method, path, name, summary, verb string) route.Route {
+		r := route.Route{Method: method, Path: "/collections" + path, Name: name, Tag: tag, Summary: summary, Scopes: scope(verb)}
+		if method != http.MethodGet {
+			r.Resource = "prompt_collection"
+		}
+		return r
+	}
+	route.Add(a, add(http.MethodPost, "", "create-collection", "Make a collection of prompts", "create"), createCollection)
+	route.Add(a, add(http.MethodGet, "", "list-collections", "List collections", "list"), listCollections)
+	route.Add(a, add(http.MethodGet, "/{collection}", "get-collection", "Read a collection", "read"), getCollection)
+	route.Add(a, add(http.MethodPut, "/{collection}", "update-collection", "Rename a collection", "update"), updateCollection)
+	route.Add(a, add(http.MethodDelete, "/{collection}", "delete-collection", "Archive a collection that is empty", "delete"), archiveCollection)
+}
+
+// collection returns the id of the collection that a request names by id or
+// slug, in the workspace that its prompt is in; without a name it is the
+// default one, which is made where there is none yet.
+func collection(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspace, ref string) (string, error) {
+	if ref != "" {
+		k, err := tx.PromptCollection(ctx, w.Organisation, w.ID, ref)
+		if notFound(err) {
+			return "", route.Missing("collection_id", "collection", ref)
+		}
+		return k.ID, err
+	}
+	k, err := tx.DefaultPromptCollection(ctx, w.ID)
+	if notFound(err) {
+		k = store.PromptCollection{ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("co", "default"), Name: "Default",
+			IsDefault: true, Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now}
+		err = tx.CreatePromptCollection(ctx, k)
+	}
+	return k.ID, err
+}
+
+type createCollectionInput struct {
+	Body struct {
+		Name      string `json:"name" minLength:"1" maxLength:"255"`
+		Workspace string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Parent    string `json:"parent_collection_id,omitempty" maxLength:"255" doc:"Id or slug"`
+	}
+}
+
+type createdCollection struct {
+	ID   string `json:"id"`
+	Slug string `json:"slug"`
+}
+
+func createCollection(ctx context.Context, c *route.Caller, in *createCollectionInput) (*createdCollection, error) {
+	b := &in.Body
+	w, err := c.InWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	k := store.PromptCollection{ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("co", b.Name), Name: b.Name,
+		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now}
+	c.About(w.ID, k.ID)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		if b.Parent != "" {
+			above, err := tx.PromptCollection(ctx, w.Organisation, w.ID, b.Parent)
+			if notFound(err) {
+				return route.Missing("parent_collection_id", "collection", b.Parent)
+			}
+			if err != nil {
+				return err
+			}
+			k.Parent = above.ID
+		}
+		return tx.CreatePromptCollection(ctx, k)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &createdCollection{k.ID, k.Slug}, nil
+}
+
+// Details is what stands in a collection.
+type Details struct {
+	Children int64 `json:"child_collections_count"`
+	Prompts  int64 `json:"prompts_count"`
+}
+
+// Collection is a collection as it is shown.
+type Collection struct {
+	ID        string     `json:"id"`
+	Slug      string     `json:"slug"`
+	Name      string     `json:"name"`
+	Workspace string     `json:"workspace_id"`
+	Parent    *string    `json:"parent_collection_id"`
+	IsDefault bool       `json:"is_default"`
+	Details   Details    `json:"collection_details"`
+	Status    string     `json:"status"`
+	CreatedAt route.Time `json:"created_at"`
+	UpdatedAt route.Time `json:"last_updated_at"`
+	Object    string     `json:"object"`
+}
+
+func collectionShown(k store.PromptCollection) Collection {
+	return Collection{k.ID, k.Slug, k.Name, k.Workspace, orNull(k.Parent), k.IsDefault, Details{k.Children, k.Prompts}, k.Status,
+		route.Time(k.CreatedAt), route.Time(k.UpdatedAt), "collection"}
+}
+
+func listCollections(ctx context.Context, c *route.Caller, in *Searching) (*route.List[Collection], error) {
+	workspace, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().PromptCollections(ctx, c.Organisation, workspace, in.Search, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var list []Collection
+	for _, k := range found {
+		list = append(list, collectionShown(k))
+	}
+	return route.ListOf(list, total), nil
+}
+
+// NamedCollection is how a request names a collection.
+type NamedCollection struct {
+	Collection string `path:"collection" maxLength:"255" doc:"Id or slug"`
+	Workspace  string `query:"workspace_id" maxLength:"255"`
+}
+
+func (in *NamedCollection) find(ctx context.Context, c *route.Caller) (store.PromptCollection, error) {
+	workspace, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return store.PromptCollection{}, err
+	}
+	k, err := c.DB().PromptCollection(ctx, c.Organisation, workspace, in.Collection)
+	if notFound(err) {
+		return k, noCollection(in.Collection)
+	}
+	c.About(k.Workspace, k.ID)
+	return k, err
+}
+
+func noCollection(ref string) error {
+	return apierr.New(apierr.NotFound, "there is no collection %.60q", ref).WithParam("collection")
+}
+
+func getCollection(ctx context.Context, c *route.Caller, in *NamedCollection) (*Collection, error) {
+	k, err := in.find(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	out := collectionShown(k)
+	return &out, nil
+}
+
+type updateCollectionInput struct {
+	NamedCollection
+	Body struct {
+		Name string `json:"name" minLength:"1" maxLength:"255"`
+	}
+}
+
+func updateCollection(ctx context.Context, c *route.Caller, in *updateCollectionInput) (*route.Empty, error) {
+	k, err := in.find(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	k.Name, k.UpdatedAt = in.Body.Name, c.Now
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdatePromptCollection(ctx, k) })
+	return &route.Empty{}, err
+}
+
+// archiveCollection puts away what is empty. The default collection can't be
+// put away, and is not there for that.
+func archiveCollection(ctx context.Context, c *route.Caller, in *NamedCollection) (*route.Empty, error) {
+	k, err := in.find(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if k.IsDefault {
+		return nil, noCollection(in.Collection)
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.PromptCollection(ctx, k.Organisation, k.Workspace, k.ID)
+		if err != nil {
+			return err
+		}
+		if now.Children+now.Prompts > 0 {
+			return apierr.New(apierr.Conflict, "the collection %q still holds %d prompts and %d collections", now.Slug, now.Prompts, now.Children)
+		}
+		now.Status, now.UpdatedAt = store.Archived, c.Now
+		return tx.UpdatePromptCollection(ctx, now)
+	})
+	return &route.Empty{}, err
+}

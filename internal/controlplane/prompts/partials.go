@@ -1,0 +1,243 @@
+package prompts
+
+import (
+	"context"
+	"net/http"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/prompt"
+	"modelgate/internal/store"
+)
+
+func addPartials(a *route.API) {
+	add := func(method, path, name, summary, verb string) route.Route {
+		r := declare(method, "/partials"+path, name, summary, verb)
+		if r.Resource != "" {
+			r.Resource = "prompt_partial"
+		}
+		return r
+	}
+	route.Add(a, add(http.MethodPost, "", "create-partial", "Save a partial; its first version is published", "create"), createPartial)
+	route.Add(a, add(http.MethodGet, "", "list-partials", "List partials", "list"), listPartials)
+	route.Add(a, add(http.MethodGet, "/{partial}", "get-partial", "Read a version of a partial", "read"), getPartial)
+	route.Add(a, add(http.MethodPut, "/{partial}", "update-partial", "Change a partial; another text makes another version", "update"), updatePartial)
+	route.Add(a, add(http.MethodDelete, "/{partial}", "delete-partial", "Archive a partial", "delete"), archivePartial)
+	route.Add(a, add(http.MethodGet, "/{partial}/versions", "list-partial-versions", "List versions of a partial, the newest first", "read"), partialVersions)
+	route.Add(a, add(http.MethodPut, "/{partial}/makeDefault", "publish-partial", "Publish a version of a partial", "publish"), publishPartial)
+}
+
+type createPartialInput struct {
+	Body struct {
+		Name        string `json:"name" minLength:"1" maxLength:"255"`
+		String      string `json:"string" maxLength:"1048576"`
+		Collection  string `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; the workspace's default unless given"`
+		Workspace   string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Description string `json:"version_description,omitempty" maxLength:"255"`
+	}
+}
+
+func createPartial(ctx context.Context, c *route.Caller, in *createPartialInput) (*created, error) {
+	b := &in.Body
+	if err := prompt.CheckPartial(b.String); err != nil {
+		return nil, err
+	}
+	w, err := c.InWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	row := store.Prompt{
+		ID: c.NewID(), Kind: store.KindPartial, Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("ppl", b.Name), Name: b.Name,
+		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	v := partialVersion(c, row.ID, b.String, b.Description)
+	c.About(w.ID, row.ID)
+	err = c.Change(ctx, func(tx *store.Tx) (err error) {
+		if row.Collection, err = collection(ctx, tx, c, w, b.Collection); err != nil {
+			return err
+		}
+		return tx.CreatePrompt(ctx, row, v)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &created{row.ID, row.Slug, v.ID, store.KindPartial}, nil
+}
+
+func partialVersion(c *route.Caller, partial, text, description string) store.PromptVersion {
+	return store.PromptVersion{ID: c.NewID(), Prompt: partial, Text: text, Description: description, CreatedBy: c.Actor(), CreatedAt: c.Now}
+}
+
+// PartialItem is a partial as lists show it.
+type PartialItem struct {
+	ID         string     `json:"id"`
+	Slug       string     `json:"slug"`
+	Name       string     `json:"name"`
+	Collection string     `json:"collection_id"`
+	Workspace  string     `json:"workspace_id"`
+	Status     string     `json:"status"`
+	CreatedAt  route.Time `json:"created_at"`
+	UpdatedAt  route.Time `json:"last_updated_at"`
+	Object     string     `json:"object"`
+}
+
+func partialShown(p store.Prompt) PartialItem {
+	return PartialItem{p.ID, p.Slug, p.Name, p.Collection, p.Workspace, p.Status, route.Time(p.CreatedAt), route.Time(p.UpdatedAt), p.Kind}
+}
+
+func listPartials(ctx context.Context, c *route.Caller, in *Listing) (*[]PartialItem, error) {
+	found, _, err := in.find(ctx, c, store.KindPartial)
+	if err != nil {
+		return nil, err
+	}
+	list := []PartialItem{}
+	for _, row := range found {
+		list = append(list, partialShown(row))
+	}
+	return &list, nil
+}
+
+// NamedPartial is how a request names a partial.
+type NamedPartial struct {
+	Partial   string `path:"partial" maxLength:"512" doc:"Id or slug; on reading also with @latest or @ and a number"`
+	Workspace string `query:"workspace_id" maxLength:"255"`
+}
+
+type fullPartial struct {
+	PartialItem
+	String      string `json:"string"`
+	Number      int64  `json:"version"`
+	VersionID   string `json:"prompt_partial_version_id"`
+	Description string `json:"version_description"`
+	Published   bool   `json:"is_published" doc:"Whether prompts get this version that name none"`
+}
+
+type getPartialInput struct {
+	NamedPartial
+	Version string `query:"version" maxLength:"255" doc:"latest, default or a number; it wins over that of the path"`
+}
+
+func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*fullPartial, error) {
+	name, which := prompt.Cut(in.Partial)
+	if in.Version != "" {
+		which = in.Version
+	}
+	row, err := find(ctx, c, store.KindPartial, name, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	v, err := version(ctx, c.DB().Queries, row, which)
+	if err != nil {
+		return nil, err
+	}
+	return &fullPartial{partialShown(row), v.Text, v.Number, v.ID, v.Description, v.Number == row.Published}, nil
+}
+
+type updatePartialInput struct {
+	NamedPartial
+	Body struct {
+		Name        route.Maybe[string] `json:"name,omitempty"`
+		String      route.Maybe[string] `json:"string,omitempty"`
+		Description string              `json:"description,omitempty" maxLength:"255" doc:"Of the version that another string makes"`
+		Status      string              `json:"status,omitempty" enum:"active,archived"`
+	}
+}
+
+type updatedPartial struct {
+	VersionID string `json:"prompt_partial_version_id,omitempty"`
+}
+
+func updatePartial(ctx context.Context, c *route.Caller, in *updatePartialInput) (*updatedPartial, error) {
+	b := &in.Body
+	if b.String.Null || len(b.String.Value) > maxString {
+		return nil, route.Invalid("string", "has at most %d bytes and can't be null", maxString)
+	}
+	if err := prompt.CheckPartial(b.String.Value); err != nil {
+		return nil, err
+	}
+	row, err := find(ctx, c, store.KindPartial, in.Partial, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	out := new(updatedPartial)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+		if err != nil {
+			return err
+		}
+		if now.Name = b.Name.Or(now.Name); now.Name == "" || len(now.Name) > maxWord {
+			return route.Invalid("name", "has 1 to %d characters", maxWord)
+		}
+		if b.Status != "" {
+			now.Status = b.Status
+		}
+		now.UpdatedBy, now.UpdatedAt = c.Actor(), c.Now
+		if err := tx.UpdatePrompt(ctx, now); err != nil || !b.String.Set {
+			return err
+		}
+		v := partialVersion(c, row.ID, b.String.Value, b.Description)
+		out.VersionID = v.ID
+		_, err = tx.AddPromptVersion(ctx, v)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func archivePartial(ctx context.Context, c *route.Caller, in *NamedPartial) (*route.Empty, error) {
+	row, err := find(ctx, c, store.KindPartial, in.Partial, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return put(ctx, c, row, store.Archived)
+}
+
+// PartialVersion is a version of a partial as lists show it.
+type PartialVersion struct {
+	ID          string     `json:"prompt_partial_version_id"`
+	Partial     string     `json:"prompt_partial_id"`
+	String      string     `json:"string"`
+	Number      int64      `json:"version"`
+	Description string     `json:"description"`
+	Published   bool       `json:"is_published"`
+	CreatedAt   route.Time `json:"created_at"`
+	Status      string     `json:"status"`
+	Object      string     `json:"object"`
+}
+
+type partialVersionsInput struct {
+	NamedPartial
+	Page int `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size int `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func partialVersions(ctx context.Context, c *route.Caller, in *partialVersionsInput) (*[]PartialVersion, error) {
+	row, err := find(ctx, c, store.KindPartial, in.Partial, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.DB().PromptVersions(ctx, row.ID, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	list := []PartialVersion{}
+	for _, v := range found {
+		list = append(list, PartialVersion{v.ID, row.ID, v.Text, v.Number, v.Description, v.Number == row.Published,
+			route.Time(v.CreatedAt), store.Active, "prompt_partial_version"})
+	}
+	return &list, nil
+}
+
+type publishPartialInput struct {
+	NamedPartial
+	Body Publish
+}
+
+func publishPartial(ctx context.Context, c *route.Caller, in *publishPartialInput) (*route.Empty, error) {
+	row, err := find(ctx, c, store.KindPartial, in.Partial, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return makeDefault(ctx, c, row, in.Body.Version)
+}

@@ -1,0 +1,257 @@
+// Package prompts is the control plane's family of saved prompts, and of what
+// belongs to them: versions, partials, labels and collections.
+//
+// It promises that a template which can't be read is never stored, that a
+// version never changes once it is there, and that none is published which
+// nobody published but the first. Filling templates is left to package prompt,
+// running them to the data plane.
+package prompts
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/prompt"
+	"modelgate/internal/store"
+)
+
+const tag = "Prompts"
+
+// Add adds the routes of the family.
+func Add(a *route.API) {
+	route.Add(a, declare(http.MethodPost, "", "create-prompt", "Save a prompt; its first version is published", "create"), create)
+	route.Add(a, declare(http.MethodGet, "", "list-prompts", "List prompts", "list"), list)
+	route.Add(a, declare(http.MethodGet, "/{prompt}", "get-prompt", "Read a version of a prompt", "read"), get)
+	route.Add(a, declare(http.MethodPut, "/{prompt}", "update-prompt", "Change a prompt; version fields make another version", "update"), update)
+	route.Add(a, declare(http.MethodDelete, "/{prompt}", "delete-prompt", "Archive a prompt", "delete"), archive)
+	route.Add(a, declare(http.MethodPut, "/{prompt}/makeDefault", "publish-prompt", "Publish a version of a prompt", "publish"), publish)
+	route.Add(a, declare(http.MethodGet, "/{prompt}/versions", "list-prompt-versions", "List versions of a prompt, the newest first", "read"), versions)
+	route.Add(a, declare(http.MethodGet, "/{prompt}/versions/{version}", "get-prompt-version", "Read a version of a prompt", "read"), getVersion)
+	route.Add(a, declare(http.MethodPut, "/{prompt}/versions/{version}", "label-prompt-version", "Give a version of a prompt a label", "update"), label)
+	addPartials(a)
+	addLabels(a)
+	addCollections(a)
+}
+
+func declare(method, path, name, summary, verb string) route.Route {
+	r := route.Route{Method: method, Path: "/prompts" + path, Name: name, Tag: tag, Summary: summary, Scopes: scope(verb)}
+	if method != http.MethodGet {
+		r.Resource = "prompt"
+	}
+	return r
+}
+
+func scope(verb string) []access.Scope { return []access.Scope{access.Scope("prompts." + verb)} }
+
+type createInput struct {
+	Body struct {
+		Name       string `json:"name" minLength:"1" maxLength:"255"`
+		Collection string `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; the workspace's default unless given"`
+		Workspace  string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Fields
+	}
+}
+
+type created struct {
+	ID        string `json:"id"`
+	Slug      string `json:"slug"`
+	VersionID string `json:"version_id"`
+	Object    string `json:"object"`
+}
+
+func create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
+	b := &in.Body
+	if !b.String.Set {
+		return nil, route.Invalid("string", "is needed: the messages or the text of the prompt")
+	}
+	first, err := b.over(state{})
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.InWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	row := store.Prompt{
+		ID: c.NewID(), Kind: store.KindPrompt, Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("pp", b.Name), Name: b.Name,
+		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	v := first.version(c, row.ID)
+	c.About(w.ID, row.ID)
+	err = c.Change(ctx, func(tx *store.Tx) (err error) {
+		if row.Collection, err = collection(ctx, tx, c, w, b.Collection); err != nil {
+			return err
+		}
+		return tx.CreatePrompt(ctx, row, v)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &created{row.ID, row.Slug, v.ID, store.KindPrompt}, nil
+}
+
+// Item is a prompt as lists show it.
+type Item struct {
+	ID         string     `json:"id"`
+	Slug       string     `json:"slug"`
+	Name       string     `json:"name"`
+	Collection string     `json:"collection_id"`
+	Workspace  string     `json:"workspace_id"`
+	Model      string     `json:"model"`
+	Status     string     `json:"status"`
+	CreatedAt  route.Time `json:"created_at"`
+	UpdatedAt  route.Time `json:"last_updated_at"`
+	Object     string     `json:"object"`
+}
+
+func shown(p store.Prompt) Item {
+	return Item{p.ID, p.Slug, p.Name, p.Collection, p.Workspace, p.Model, p.Status, route.Time(p.CreatedAt), route.Time(p.UpdatedAt), p.Kind}
+}
+
+// Listing is what lists of prompts and partials take.
+type Listing struct {
+	Workspace  string `query:"workspace_id" maxLength:"255"`
+	Collection string `query:"collection_id" maxLength:"255" doc:"Id or slug"`
+	Search     string `query:"search" maxLength:"255" doc:"Part of the name, by case"`
+	Page       int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size       int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *Listing) (*route.List[Item], error) {
+	found, total, err := in.find(ctx, c, store.KindPrompt)
+	if err != nil {
+		return nil, err
+	}
+	var items []Item
+	for _, row := range found {
+		items = append(items, shown(row))
+	}
+	return route.ListOf(items, total), nil
+}
+
+// find returns the rows that a listing asks for.
+func (in *Listing) find(ctx context.Context, c *route.Caller, kind string) ([]store.Prompt, int, error) {
+	workspace, err := c.Sees(ctx, in.Workspace)
+	if err != nil {
+		return nil, 0, err
+	}
+	q := store.PromptQuery{Organisation: c.Organisation, Kind: kind, Workspace: workspace, Search: in.Search}
+	if in.Collection != "" {
+		k, err := c.DB().PromptCollection(ctx, c.Organisation, workspace, in.Collection)
+		if notFound(err) {
+			return nil, 0, route.Missing("collection_id", "collection", in.Collection)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		q.Collection = k.ID
+	}
+	return c.DB().Prompts(ctx, q, store.Page{Number: in.Page, Size: in.Size})
+}
+
+// Named is how a request names a prompt.
+type Named struct {
+	Prompt    string `path:"prompt" maxLength:"512" doc:"Id or slug; on reading also with @latest, @ and a number or @ and a label"`
+	Workspace string `query:"workspace_id" maxLength:"255"`
+}
+
+// find returns the prompt that a request names, as far as its caller sees.
+func find(ctx context.Context, c *route.Caller, kind, ref, named string) (store.Prompt, error) {
+	workspace, err := c.Sees(ctx, named)
+	if err != nil {
+		return store.Prompt{}, err
+	}
+	row, err := c.DB().Prompt(ctx, kind, c.Organisation, workspace, ref)
+	if notFound(err) {
+		return row, apierr.New(apierr.NotFound, "there is no %s %.60q", kind, ref).WithParam(kind)
+	}
+	c.About(row.Workspace, row.ID)
+	return row, err
+}
+
+func notFound(err error) bool {
+	e, ok := errors.AsType[*apierr.Error](err)
+	return ok && e.Kind == apierr.NotFound
+}
+
+type getInput struct {
+	Named
+	Version string `query:"version" maxLength:"255" doc:"latest, default, a number or a label; it wins over that of the path"`
+}
+
+func get(ctx context.Context, c *route.Caller, in *getInput) (*full, error) {
+	name, which := prompt.Cut(in.Prompt)
+	if in.Version != "" {
+		which = in.Version
+	}
+	row, err := find(ctx, c, store.KindPrompt, name, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	v, err := version(ctx, c.DB().Queries, row, which)
+	if err != nil {
+		return nil, err
+	}
+	return wholly(row, v)
+}
+
+func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
+	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return put(ctx, c, row, store.Archived)
+}
+
+// put gives a prompt or a partial another status.
+func put(ctx context.Context, c *route.Caller, row store.Prompt, status string) (*route.Empty, error) {
+	err := c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+		if err != nil {
+			return err
+		}
+		now.Status, now.UpdatedBy, now.UpdatedAt = status, c.Actor(), c.Now
+		return tx.UpdatePrompt(ctx, now)
+	})
+	return &route.Empty{}, err
+}
+
+// Publish is the body of what publishes a version.
+type Publish struct {
+	Version int64 `json:"version" minimum:"1" doc:"Number of the version"`
+}
+
+type publishInput struct {
+	Named
+	Body Publish
+}
+
+func publish(ctx context.Context, c *route.Caller, in *publishInput) (*route.Empty, error) {
+	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return makeDefault(ctx, c, row, in.Body.Version)
+}
+
+// makeDefault publishes a version of a prompt or a partial.
+func makeDefault(ctx context.Context, c *route.Caller, row store.Prompt, number int64) (*route.Empty, error) {
+	err := c.Change(ctx, func(tx *store.Tx) error {
+		if _, err := tx.PromptVersion(ctx, row.ID, number); notFound(err) {
+			return apierr.New(apierr.NotFound, "the %s %q has no version %d", row.Kind, row.Slug, number).WithParam("version")
+		} else if err != nil {
+			return err
+		}
+		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+		if err != nil {
+			return err
+		}
+		now.Published, now.UpdatedBy, now.UpdatedAt = number, c.Actor(), c.Now
+		return tx.UpdatePrompt(ctx, now)
+	})
+	return &route.Empty{}, err
+}

@@ -1,0 +1,98 @@
+package prompts
+
+import (
+	"context"
+	"strings"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+type updateInput struct {
+	Named
+	Body struct {
+		Patch      bool                `json:"patch,omitempty" doc:"Fill version fields that are missing from the newest version"`
+		Name       route.Maybe[string] `json:"name,omitempty"`
+		Collection route.Maybe[string] `json:"collection_id,omitempty" doc:"Id or slug"`
+		Fields
+	}
+}
+
+type updated struct {
+	ID        string `json:"id,omitempty"`
+	Slug      string `json:"slug,omitempty"`
+	VersionID string `json:"prompt_version_id,omitempty"`
+}
+
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*updated, error) {
+	b := &in.Body
+	if names := b.missing(); b.given() && !b.Patch && len(names) > 0 {
+		return nil, route.Invalid(names[0], "is needed for a version, as are string, parameters and model; %s missing. Send patch true to fill what is missing from the newest version",
+			strings.Join(names, ", "))
+	}
+	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	out := new(updated)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+		if err != nil {
+			return err
+		}
+		if err := in.rename(ctx, c, tx, &now); err != nil {
+			return err
+		}
+		now.UpdatedBy, now.UpdatedAt = c.Actor(), c.Now
+		if err := tx.UpdatePrompt(ctx, now); err != nil || !b.given() {
+			return err
+		}
+		out.ID, out.Slug = now.ID, now.Slug
+		out.VersionID, err = in.add(ctx, c, tx, now)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// rename takes over what is no version's.
+func (in *updateInput) rename(ctx context.Context, c *route.Caller, tx *store.Tx, p *store.Prompt) (err error) {
+	b := &in.Body
+	if p.Name = b.Name.Or(p.Name); p.Name == "" || len(p.Name) > maxWord {
+		return route.Invalid("name", "has 1 to %d characters", maxWord)
+	}
+	if !b.Collection.Set {
+		return nil
+	}
+	w, err := tx.Workspace(ctx, p.Organisation, p.Workspace)
+	if err != nil {
+		return err
+	}
+	p.Collection, err = collection(ctx, tx, c, w, b.Collection.Value)
+	return err
+}
+
+// add makes the version that the request describes, and returns its id. The
+// newest one is read in the same change: of two patches at once the second
+// builds on the first.
+func (in *updateInput) add(ctx context.Context, c *route.Caller, tx *store.Tx, p store.Prompt) (id string, err error) {
+	var old state
+	if in.Body.Patch {
+		latest, err := tx.LatestPromptVersion(ctx, p.ID)
+		if err != nil {
+			return "", err
+		}
+		if old, err = stateOf(latest); err != nil {
+			return "", err
+		}
+	}
+	next, err := in.Body.over(old)
+	if err != nil {
+		return "", err
+	}
+	v := next.version(c, p.ID)
+	_, err = tx.AddPromptVersion(ctx, v)
+	return v.ID, err
+}

@@ -1,0 +1,177 @@
+package prompts
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// full is a version of a prompt with all that it says.
+type full struct {
+	Item
+	String      string     `json:"string"`
+	Parameters  route.JSON `json:"parameters"`
+	VirtualKey  string     `json:"virtual_key"`
+	Functions   route.JSON `json:"functions"`
+	Tools       route.JSON `json:"tools"`
+	ToolChoice  route.JSON `json:"tool_choice"`
+	Metadata    route.JSON `json:"template_metadata"`
+	Raw         int        `json:"is_raw_template"`
+	Number      int64      `json:"prompt_version"`
+	VersionID   string     `json:"prompt_version_id"`
+	State       string     `json:"prompt_version_status"`
+	Description string     `json:"prompt_version_description"`
+	Label       *string    `json:"prompt_version_label_id"`
+	Published   bool       `json:"is_published" doc:"Whether requests get this version that name none"`
+}
+
+func wholly(p store.Prompt, v store.PromptVersion) (*full, error) {
+	s, err := stateOf(v)
+	if err != nil {
+		return nil, err
+	}
+	out := &full{
+		Item: shown(p), String: s.String, Parameters: orElse(s.Parameters, "{}"), VirtualKey: s.Provider,
+		Functions: orElse(s.Functions, "null"), Tools: orElse(s.Tools, "null"), ToolChoice: orElse(s.ToolChoice, "null"),
+		Metadata: orElse(s.metadata, "{}"), Number: v.Number, VersionID: v.ID, State: store.Active, Description: v.Description,
+		Label: orNull(v.Label), Published: v.Number == p.Published,
+	}
+	if out.Model = s.Model; s.Raw {
+		out.Raw = 1
+	}
+	return out, nil
+}
+
+func orElse(raw json.RawMessage, other string) route.JSON {
+	if len(raw) == 0 {
+		return route.JSON(other)
+	}
+	return route.JSON(raw)
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// version returns the version of a prompt or a partial that a word means: as
+// package prompt has it, or its id.
+func version(ctx context.Context, q store.Queries, p store.Prompt, which string) (v store.PromptVersion, err error) {
+	number, notNumber := strconv.ParseInt(which, 10, 64)
+	switch {
+	case which == "" || which == "default":
+		v, err = q.PromptVersion(ctx, p.ID, p.Published)
+	case which == "latest":
+		v, err = q.LatestPromptVersion(ctx, p.ID)
+	case notNumber == nil:
+		v, err = q.PromptVersion(ctx, p.ID, number)
+	default:
+		if v, err = q.LabelledPromptVersion(ctx, p.ID, which); notFound(err) {
+			v, err = q.PromptVersionByID(ctx, p.ID, which)
+		}
+	}
+	if notFound(err) {
+		return v, apierr.New(apierr.NotFound, "the %s %q has no version %.60q", p.Kind, p.Slug, which).WithParam("version")
+	}
+	return v, err
+}
+
+// Version is a version as lists show it.
+type Version struct {
+	ID          string     `json:"id"`
+	Prompt      string     `json:"prompt_id"`
+	Template    string     `json:"prompt_template"`
+	Number      int64      `json:"prompt_version"`
+	Description string     `json:"prompt_description"`
+	Model       string     `json:"model"`
+	Label       *string    `json:"label_id"`
+	Published   bool       `json:"is_published"`
+	CreatedBy   string     `json:"created_by"`
+	CreatedAt   route.Time `json:"created_at"`
+	Status      string     `json:"status"`
+	Object      string     `json:"object"`
+}
+
+type versionsInput struct {
+	Named
+	Page int `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size int `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*[]Version, error) {
+	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.DB().PromptVersions(ctx, row.ID, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	list := []Version{}
+	for _, v := range found {
+		s, err := stateOf(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Version{v.ID, row.ID, s.String, v.Number, v.Description, v.Model, orNull(v.Label), v.Number == row.Published,
+			v.CreatedBy, route.Time(v.CreatedAt), store.Active, "prompt_version"})
+	}
+	return &list, nil
+}
+
+// OfVersion is how a request names a version of a prompt.
+type OfVersion struct {
+	Named
+	Version string `path:"version" maxLength:"255" doc:"Id or number"`
+}
+
+func getVersion(ctx context.Context, c *route.Caller, in *OfVersion) (*full, error) {
+	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	v, err := version(ctx, c.DB().Queries, row, in.Version)
+	if err != nil {
+		return nil, err
+	}
+	return wholly(row, v)
+}
+
+type labelInput struct {
+	OfVersion
+	Body struct {
+		Label route.Maybe[string] `json:"label_id,omitempty" doc:"Id of a label; null takes the version's own away"`
+	}
+}
+
+func label(ctx context.Context, c *route.Caller, in *labelInput) (*route.Empty, error) {
+	if !in.Body.Label.Set {
+		return nil, route.Invalid("label_id", "is needed: nothing else of a version changes")
+	}
+	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		v, err := version(ctx, tx.Queries, row, in.Version)
+		if err != nil {
+			return err
+		}
+		id := in.Body.Label.Value
+		if id != "" {
+			if _, err := tx.PromptLabel(ctx, row.Organisation, row.Workspace, id); notFound(err) {
+				return route.Missing("label_id", "label", id)
+			} else if err != nil {
+				return err
+			}
+		}
+		return tx.LabelPromptVersion(ctx, row.ID, v.ID, id)
+	})
+	return &route.Empty{}, err
+}
