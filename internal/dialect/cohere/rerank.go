@@ -1,12 +1,8 @@
 package cohere
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -25,7 +21,7 @@ func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 	b.Open('{')
 	b.Name("model")
 	b.String(to.Model)
-	if err := writeQuestion(&b, &d); err != nil {
+	if err := dialect.AppendQuestion(&b, &d); err != nil {
 		return dst, nil, err
 	}
 	for key, v := range d.Members() {
@@ -47,84 +43,6 @@ func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 	return b.Bytes(), fates.List(), nil
 }
 
-// writeQuestion writes the query and what is to be ranked.
-func writeQuestion(b *jsonedit.Builder, d *jsonedit.Doc) error {
-	query, _ := d.Find("query")
-	documents, _ := d.Find("documents")
-	switch {
-	case query.Kind() != jsonedit.String:
-		return dialect.Invalid("query", dialect.CodeMissing, "must be a string")
-	case documents.Kind() != jsonedit.Array:
-		return dialect.Invalid("documents", dialect.CodeMissing, "must be a list")
-	}
-	b.Name("query")
-	b.Raw(query.Raw())
-	return writeDocuments(b, documents, rankFields(d))
-}
-
-// rankFields are the names of the members by which documents are ranked.
-func rankFields(d *jsonedit.Doc) (names []string) {
-	v, _ := d.Find("rank_fields")
-	for e := range v.Elements() {
-		if s, ok := e.Text(); ok {
-			names = append(names, s)
-		}
-	}
-	return names
-}
-
-func writeDocuments(b *jsonedit.Builder, documents jsonedit.Value, fields []string) error {
-	b.Name("documents")
-	b.Open('[')
-	i := 0
-	for v := range documents.Elements() {
-		switch v.Kind() {
-		case jsonedit.String:
-			b.Raw(v.Raw())
-		case jsonedit.Object:
-			b.String(documentText(v, fields))
-		default:
-			return dialect.Invalid("documents["+strconv.Itoa(i)+"]", dialect.CodeType, "must be a string or an object")
-		}
-		i++
-	}
-	b.Close(']')
-	return nil
-}
-
-// documentText is what is ranked of a document that is an object: the fields
-// that were asked for, else its text, else all of it. Cohere asks for such
-// documents as YAML.
-func documentText(v jsonedit.Value, fields []string) string {
-	if len(fields) == 0 {
-		if words, ok := v.Get("text"); ok && words.Kind() == jsonedit.String {
-			s, _ := words.Text()
-			return s
-		}
-		return string(v.Raw())
-	}
-	var lines strings.Builder
-	for _, field := range fields {
-		member, ok := v.Get(field)
-		if !ok {
-			continue
-		}
-		s, isText := member.Text()
-		if !isText {
-			s = string(member.Raw())
-		}
-		lines.WriteString(field + ": " + s + "\n")
-	}
-	return lines.String()
-}
-
-// ranked is one document's place.
-type ranked struct {
-	index int64
-	score float64
-	raw   []byte // the score as it stood
-}
-
 // rerankResponse translates the answer to the unified list, the best first.
 func rerankResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
@@ -135,15 +53,9 @@ func rerankResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) 
 	if !ok || results.Kind() != jsonedit.Array {
 		return dst, errors.New("the answer holds no results")
 	}
-	list := rankedOf(results)
 	var d jsonedit.Doc
 	if d.Scan(asked) != nil {
 		d.Reset()
-	}
-	if n, ok := d.Find("top_n"); ok {
-		if n, ok := n.Int(); ok && n >= 0 && n < int64(len(list)) {
-			list = list[:n]
-		}
 	}
 	b := jsonedit.Append(dst)
 	b.Open('{')
@@ -151,7 +63,7 @@ func rerankResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) 
 	b.String(text(v, "id"))
 	b.Name("object")
 	b.String("list")
-	writeRanked(&b, list, sentDocuments(&d))
+	dialect.AppendRanks(&b, results, &d)
 	b.Name("model")
 	b.String(to.Model)
 	writeUnits(&b, v)
@@ -159,63 +71,6 @@ func rerankResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) 
 	b.String(to.Provider)
 	b.Close('}')
 	return b.Bytes(), nil
-}
-
-func rankedOf(results jsonedit.Value) (list []ranked) {
-	for v := range results.Elements() {
-		i, _ := v.Get("index")
-		n, ok := i.Int()
-		score, _ := v.Get("relevance_score")
-		f, isNumber := score.Float()
-		if ok && isNumber {
-			list = append(list, ranked{n, f, score.Raw()})
-		}
-	}
-	slices.SortStableFunc(list, func(a, b ranked) int { return cmp.Compare(b.score, a.score) })
-	return list
-}
-
-// sentDocuments are the client's documents, nil when it does not want them
-// back.
-func sentDocuments(d *jsonedit.Doc) (list []jsonedit.Value) {
-	if wanted, _ := d.Find("return_documents"); wanted.Kind() == jsonedit.Bool {
-		if yes, _ := wanted.Bool(); yes {
-			documents, _ := d.Find("documents")
-			for v := range documents.Elements() {
-				list = append(list, v)
-			}
-		}
-	}
-	return list
-}
-
-func writeRanked(b *jsonedit.Builder, list []ranked, documents []jsonedit.Value) {
-	b.Name("results")
-	b.Open('[')
-	for _, r := range list {
-		b.Open('{')
-		b.Name("index")
-		b.Int(r.index)
-		b.Name("relevance_score")
-		b.Raw(r.raw)
-		if r.index >= 0 && r.index < int64(len(documents)) {
-			b.Name("document")
-			writeDocument(b, documents[r.index])
-		}
-		b.Close('}')
-	}
-	b.Close(']')
-}
-
-func writeDocument(b *jsonedit.Builder, v jsonedit.Value) {
-	if v.Kind() == jsonedit.Object {
-		b.Raw(v.Raw())
-		return
-	}
-	b.Open('{')
-	b.Name("text")
-	b.Raw(v.Raw())
-	b.Close('}')
 }
 
 // writeUnits writes what Cohere counts: units of search, and tokens where it

@@ -1,0 +1,156 @@
+package dialect
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"modelgate/internal/jsonedit"
+)
+
+// AppendQuestion writes the query and the documents of a unified request for
+// reranking, each document as text: an object as the lines of rank_fields where
+// these are asked for, else as its text, else as it stands.
+func AppendQuestion(b *jsonedit.Builder, d *jsonedit.Doc) error {
+	query, _ := d.Find("query")
+	documents, _ := d.Find("documents")
+	switch {
+	case query.Kind() != jsonedit.String:
+		return Invalid("query", CodeMissing, "must be a string")
+	case documents.Kind() != jsonedit.Array:
+		return Invalid("documents", CodeMissing, "must be a list")
+	}
+	b.Name("query")
+	b.Raw(query.Raw())
+	return appendDocuments(b, documents, rankFields(d))
+}
+
+// rankFields are the names of the members by which documents are ranked.
+func rankFields(d *jsonedit.Doc) (names []string) {
+	v, _ := d.Find("rank_fields")
+	for e := range v.Elements() {
+		if s, ok := e.Text(); ok {
+			names = append(names, s)
+		}
+	}
+	return names
+}
+
+func appendDocuments(b *jsonedit.Builder, documents jsonedit.Value, fields []string) error {
+	b.Name("documents")
+	b.Open('[')
+	i := 0
+	for v := range documents.Elements() {
+		switch v.Kind() {
+		case jsonedit.String:
+			b.Raw(v.Raw())
+		case jsonedit.Object:
+			b.String(documentText(v, fields))
+		default:
+			return Invalid("documents["+strconv.Itoa(i)+"]", CodeType, "must be a string or an object")
+		}
+		i++
+	}
+	b.Close(']')
+	return nil
+}
+
+// documentText is what is ranked of a document that is an object. Lines of
+// fields are as Cohere asks for them, in YAML.
+func documentText(v jsonedit.Value, fields []string) string {
+	if len(fields) == 0 {
+		if words, ok := v.Get("text"); ok && words.Kind() == jsonedit.String {
+			s, _ := words.Text()
+			return s
+		}
+		return string(v.Raw())
+	}
+	var lines strings.Builder
+	for _, field := range fields {
+		member, ok := v.Get(field)
+		if !ok {
+			continue
+		}
+		s, isText := member.Text()
+		if !isText {
+			s = string(member.Raw())
+		}
+		lines.WriteString(field + ": " + s + "\n")
+	}
+	return lines.String()
+}
+
+// AppendRanks writes the results of a unified answer from a provider's list of
+// index and relevance_score, the best first, no more than asked for, and with
+// the client's documents where it wants them back. asked is its request.
+func AppendRanks(b *jsonedit.Builder, results jsonedit.Value, asked *jsonedit.Doc) {
+	list := rankedOf(results)
+	if n, ok := asked.Find("top_n"); ok {
+		if n, ok := n.Int(); ok && n >= 0 && n < int64(len(list)) {
+			list = list[:n]
+		}
+	}
+	documents := sentDocuments(asked)
+	b.Name("results")
+	b.Open('[')
+	for _, r := range list {
+		b.Open('{')
+		b.Name("index")
+		b.Int(r.index)
+		b.Name("relevance_score")
+		b.Raw(r.raw)
+		if r.index >= 0 && r.index < int64(len(documents)) {
+			b.Name("document")
+			appendDocument(b, documents[r.index])
+		}
+		b.Close('}')
+	}
+	b.Close(']')
+}
+
+// ranked is one document's place.
+type ranked struct {
+	index int64
+	score float64
+	raw   []byte // the score as it stood
+}
+
+func rankedOf(results jsonedit.Value) (list []ranked) {
+	for v := range results.Elements() {
+		i, _ := v.Get("index")
+		n, ok := i.Int()
+		score, _ := v.Get("relevance_score")
+		f, isNumber := score.Float()
+		if ok && isNumber {
+			list = append(list, ranked{n, f, score.Raw()})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b ranked) int { return cmp.Compare(b.score, a.score) })
+	return list
+}
+
+// sentDocuments are the client's documents, nil when it does not want them
+// back.
+func sentDocuments(d *jsonedit.Doc) (list []jsonedit.Value) {
+	if wanted, _ := d.Find("return_documents"); wanted.Kind() == jsonedit.Bool {
+		if yes, _ := wanted.Bool(); yes {
+			documents, _ := d.Find("documents")
+			for v := range documents.Elements() {
+				list = append(list, v)
+			}
+		}
+	}
+	return list
+}
+
+func appendDocument(b *jsonedit.Builder, v jsonedit.Value) {
+	if v.Kind() == jsonedit.Object {
+		b.Raw(v.Raw())
+		return
+	}
+	b.Open('{')
+	b.Name("text")
+	b.Raw(v.Raw())
+	b.Close('}')
+}
