@@ -27,7 +27,11 @@ const (
 	Messages            Operation = "messages"
 	CountTokens         Operation = "messages.count_tokens"
 	Generate            Operation = "generate"
+	GenerateCount       Operation = "generate.count_tokens"
+	GenerateEmbed       Operation = "generate.embed"
+	GenerateEmbedBatch  Operation = "generate.embed_batch"
 	Converse            Operation = "converse"
+	Invoke              Operation = "invoke"
 	Models              Operation = "models"
 	Files               Operation = "files"
 	Batches             Operation = "batches"
@@ -41,11 +45,12 @@ const (
 )
 
 // The operations that no route of a client has: what a provider's row calls the
-// conversations that only providers speak.
+// conversations that only providers speak, and how it counts tokens.
 const (
-	CohereChat Operation = "cohere.chat"
-	OllamaChat Operation = "ollama.chat"
-	OracleChat Operation = "oracle.chat"
+	CohereChat    Operation = "cohere.chat"
+	OllamaChat    Operation = "ollama.chat"
+	OracleChat    Operation = "oracle.chat"
+	ConverseCount Operation = "converse.count_tokens"
 )
 
 // Streamed is the operation whose path a provider's row gives where streams
@@ -62,6 +67,7 @@ const (
 	DialectResponses Dialect = "responses"
 	DialectGemini    Dialect = "gemini"
 	DialectConverse  Dialect = "converse"
+	DialectInvoke    Dialect = "invoke" // messages as Bedrock's InvokeModel carries them
 	DialectCohere    Dialect = "cohere"
 	DialectOllama    Dialect = "ollama"
 	DialectOracle    Dialect = "oracle"
@@ -76,6 +82,7 @@ var conversations = map[Dialect]Operation{
 	DialectResponses: Responses,
 	DialectGemini:    Generate,
 	DialectConverse:  Converse,
+	DialectInvoke:    Invoke,
 	DialectCohere:    CohereChat,
 	DialectOllama:    OllamaChat,
 	DialectOracle:    OracleChat,
@@ -85,9 +92,22 @@ var conversations = map[Dialect]Operation{
 // there is none.
 func (d Dialect) Conversation() Operation { return conversations[d] }
 
+// counts are the operations that ask how many tokens a request has, by dialect.
+var counts = map[Dialect]Operation{
+	DialectMessages: CountTokens,
+	DialectGemini:   GenerateCount,
+	DialectConverse: ConverseCount,
+}
+
+// Counting returns the operation that asks how many tokens a request in d has,
+// empty when there is none.
+func (d Dialect) Counting() Operation { return counts[d] }
+
 // ModelInPath reports whether requests of d name their model, and whether they
 // stream, in their path and not in their body.
-func (d Dialect) ModelInPath() bool { return d == DialectGemini || d == DialectConverse }
+func (d Dialect) ModelInPath() bool {
+	return d == DialectGemini || d == DialectConverse || d == DialectInvoke
+}
 
 // BasePath is the version prefix that every base address ends in.
 const BasePath = "/v1"

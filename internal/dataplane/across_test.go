@@ -130,7 +130,8 @@ func TestWhatATargetCannotDoIsRefusedInTheClientsProtocol(t *testing.T) {
 		name, path, target, body string
 		status                   int
 	}{
-		{"tokens of another protocol", "/v1/messages/count_tokens", "gemini", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 501},
+		{"tokens of another protocol", "/v1/messages/count_tokens", "gemini", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 200},
+		{"tokens of a protocol without", "/v1/messages/count_tokens", "cohere", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 501},
 		{"tokens of chat", "/v1/messages/count_tokens", "chat", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 501},
 		{"tokens of its own protocol", "/v1/messages/count_tokens", "messages", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 200},
 		{"embeddings of a protocol without", "/v1/embeddings", "messages", `{"model":"m","input":"hi"}`, 501},

@@ -327,7 +327,8 @@ func TestExplainShowsTheTranslatedRequest(t *testing.T) {
 	}
 	for _, client := range tongues[2:] {
 		path, body := client.request("m", false)
-		body = strings.Replace(body, "{", map[string]string{"responses": `{"max_output_tokens":77,`, "gemini": `{"generationConfig":{"maxOutputTokens":77},`, "converse": `{"inferenceConfig":{"maxTokens":77},`}[client.name], 1)
+		body = strings.Replace(body, `"max_tokens":100,`, "", 1)
+		body = strings.Replace(body, "{", map[string]string{"responses": `{"max_output_tokens":77,`, "gemini": `{"generationConfig":{"maxOutputTokens":77},`, "converse": `{"inferenceConfig":{"maxTokens":77},`, "invoke": `{"max_tokens":77,`}[client.name], 1)
 		res := g.Post("/explain", fmt.Sprintf(`{"request":{"path":%q,"body":%s},"config":{"provider":"@messages"}}`, path, body), "x-gateway-provider", "")
 		e := res.JSON(t)
 		if at(e, "attempt.body.max_tokens") != 77.0 || at(e, "estimate.completion_tokens") != 77.0 {

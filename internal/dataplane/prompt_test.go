@@ -22,6 +22,7 @@ var spoken = map[string]*regexp.Regexp{
 	"responses": regexp.MustCompile(`"delta":"([^"]+)"`),
 	"gemini":    regexp.MustCompile(`"text":"([^"]+)"`),
 	"converse":  regexp.MustCompile(`"text":"([^"]+)"`),
+	"invoke":    regexp.MustCompile(`"bytes":"eyJ0eXBlIjoiY29udGVudF9ibG9ja19kZWx0`), // {"type":"content_block_delt
 }
 
 // TestTextWaitsForNoLaterEvent stops the provider before a frame, and wants

@@ -54,6 +54,7 @@ var unified = map[string]route{
 	"POST /v1/audio/transcriptions":  {op: api.AudioTranscriptions, body: bodyForm, scope: access.ScopeCompletions},
 	"POST /v1/audio/translations":    {op: api.AudioTranslations, body: bodyForm, scope: access.ScopeCompletions},
 	"POST /v1/moderations":           {op: api.Moderations, body: bodyJSON, scope: access.ScopeCompletions},
+	"POST /v1/rerank":                {op: api.Rerank, body: bodyJSON, scope: access.ScopeCompletions},
 	"POST /v1/messages":              {op: api.Messages, body: bodyJSON, scope: access.ScopeCompletions, dialect: api.DialectMessages},
 	"POST /v1/messages/count_tokens": {op: api.CountTokens, body: bodyJSON, scope: access.ScopeCompletions, dialect: api.DialectMessages},
 	"POST /v1/responses":             {op: api.Responses, body: bodyJSON, scope: access.ScopeCompletions, dialect: api.DialectResponses},
@@ -72,10 +73,18 @@ var doors = []struct {
 }{
 	{"/v1beta/models/", ":generateContent", route{op: api.Generate, dialect: api.DialectGemini}},
 	{"/v1beta/models/", ":streamGenerateContent", route{op: api.Generate, dialect: api.DialectGemini, stream: true}},
+	{"/v1beta/models/", ":countTokens", route{op: api.GenerateCount, dialect: api.DialectGemini}},
+	{"/v1beta/models/", ":embedContent", route{op: api.GenerateEmbed, dialect: api.DialectGemini}},
+	{"/v1beta/models/", ":batchEmbedContents", route{op: api.GenerateEmbedBatch, dialect: api.DialectGemini}},
 	{"/v1/models/", ":generateContent", route{op: api.Generate, dialect: api.DialectGemini}},
 	{"/v1/models/", ":streamGenerateContent", route{op: api.Generate, dialect: api.DialectGemini, stream: true}},
+	{"/v1/models/", ":countTokens", route{op: api.GenerateCount, dialect: api.DialectGemini}},
+	{"/v1/models/", ":embedContent", route{op: api.GenerateEmbed, dialect: api.DialectGemini}},
+	{"/v1/models/", ":batchEmbedContents", route{op: api.GenerateEmbedBatch, dialect: api.DialectGemini}},
 	{"/model/", "/converse", route{op: api.Converse, dialect: api.DialectConverse}},
 	{"/model/", "/converse-stream", route{op: api.Converse, dialect: api.DialectConverse, stream: true}},
+	{"/model/", "/invoke", route{op: api.Invoke, dialect: api.DialectInvoke}},
+	{"/model/", "/invoke-with-response-stream", route{op: api.Invoke, dialect: api.DialectInvoke, stream: true}},
 }
 
 // Serves reports whether a path as it stands in the request line is for model

@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -35,6 +36,8 @@ var tongues = []tongue{
 		"candidates.0.content.parts.0.text", "error.message", "error.status"},
 	{"converse", "/model/%s/converse", "/model/%s/converse-stream", `{"messages":[{"role":"user","content":[{"text":"hello"}]}]}`,
 		"output.message.content.0.text", "message", "__type"},
+	{"invoke", "/model/%s/invoke", "/model/%s/invoke-with-response-stream", `{"anthropic_version":"bedrock-2023-05-31","max_tokens":100,"messages":[{"role":"user","content":"hello"}]}`,
+		"content.0.text", "message", "__type"},
 }
 
 // request is where and what a client of the protocol sends.
@@ -149,6 +152,12 @@ func (g tongue) event(e any) (text string, done bool, failed string) {
 	}
 	if strings.HasSuffix(str(at(e, ":type")), "Exception") {
 		failed = str(at(e, "message"))
+	}
+	if g.name == "invoke" {
+		var inner any
+		data, _ := base64.StdEncoding.DecodeString(str(at(e, "bytes")))
+		json.Unmarshal(data, &inner)
+		return str(at(inner, "delta.text")), at(inner, "type") == "message_stop", failed
 	}
 	return str(at(e, "delta.text")), at(e, ":type") == "messageStop", failed
 }

@@ -199,6 +199,28 @@ type Former interface {
 	Form(op api.Operation, to Target) (Form, bool)
 }
 
+// ClientFormer is what a dialect offers whose clients have words of their own for
+// an operation of the chat dialect, such as embeddings. It is optional.
+type ClientFormer interface {
+	// ClientForm returns the translation of op, and false when there is none.
+	ClientForm(op api.Operation) (ClientForm, bool)
+}
+
+// ClientForm translates one operation of a dialect's clients to one of the chat
+// dialect. Its functions are pure.
+type ClientForm struct {
+	Operation api.Operation // of the chat dialect
+	// Request appends the chat dialect's body, which names model, for a client's.
+	Request func(dst, body []byte, model string) ([]byte, error)
+	// Response appends the client's body for an answer of the chat dialect.
+	Response func(dst, body []byte) ([]byte, error)
+	// Names are what the client calls parameters of the chat dialect's body.
+	Names map[string]string
+	// Beyond are members of that body which the chat dialect itself does not know,
+	// but the forms of providers may.
+	Beyond []string
+}
+
 // Form translates one operation between the chat dialect and a provider's own
 // form. Its functions are pure.
 type Form struct {
@@ -209,4 +231,11 @@ type Form struct {
 	// Response appends the client's body for a provider's whole answer. asked
 	// is the client's request.
 	Response func(dst, body, asked []byte, to Target) ([]byte, error)
+
+	// Split returns a client's request once for each of its inputs, where the
+	// provider takes one at a time, and none where one request says all. Join
+	// appends the client's answer for the answers to these, in their order. Both
+	// are nil where the provider takes what clients send.
+	Split func(body []byte, to Target) ([][]byte, error)
+	Join  func(dst []byte, answers [][]byte) ([]byte, error)
 }

@@ -201,7 +201,7 @@ func (l *Leaf) frames(kind string, spoken *wire, src io.Reader) frames {
 		return &lines{r: bufio.NewReader(src), max: l.MaxEvent}
 	case mediaBinary:
 		b := binary{eventstream.NewReader(src, l.MaxEvent)}
-		if spoken.lang != api.DialectConverse {
+		if spoken.lang == api.DialectMessages {
 			return &wrapped{binary: b}
 		}
 		return b
@@ -218,7 +218,7 @@ func (l *Leaf) stream(w watch, x *Exchange, spoken *wire, out *Response, src fra
 		out.asStream(mediaEvents)
 	}
 	switch {
-	case spoken.form != nil, spoken.codec == nil && kind != x.Client.ContentType():
+	case spoken.other(), spoken.counter != nil, spoken.codec == nil && kind != x.Client.ContentType():
 		return nil, l.unreadable("a stream that is not of the protocol")
 	case spoken.codec == nil:
 		return l.events(w, out, src)

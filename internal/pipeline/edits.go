@@ -120,7 +120,7 @@ func (l *Leaf) hosted(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []
 	if len(shape.Set) > 0 { // sorting no keys allocates too, and most rows have none
 		list = append(list, missing(doc, shape.Set)...)
 	}
-	if cleaner, ok := l.Codecs[w.lang].(dialect.Cleaner); ok && w.codec == nil {
+	if cleaner, ok := l.Codecs[w.lang].(dialect.Cleaner); ok && !w.translates() {
 		list = append(list, cleaner.Clean(doc)...)
 	}
 	if w.lang == api.DialectMessages {

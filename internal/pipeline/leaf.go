@@ -146,6 +146,18 @@ func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	pieces, err := l.pieces(x, &spoken)
+	if err != nil {
+		return nil, err
+	}
+	if pieces != nil {
+		return l.bundle(ctx, x, &spoken, pieces)
+	}
+	return l.once(ctx, x, spoken)
+}
+
+// once makes one request of the provider.
+func (l *Leaf) once(ctx context.Context, x *Exchange, spoken wire) (*Response, error) {
 	w := l.watch(ctx, x)
 	req, body, err := l.request(w, x, &spoken)
 	if body != nil {

@@ -28,33 +28,52 @@ type Planned struct {
 	Timeout  int64    // milliseconds; zero means the engine's limits alone
 }
 
-// plan builds the attempt's request without a credential and keeps it. The
+// plan builds the attempt's requests without a credential and keeps them. The
 // answer is an empty success, so that strategies go the way of the good case.
 func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
-	bare := *l.Target
-	spec := *l.Target.Spec
-	spec.Auth = provider.Auth{}
-	bare.Spec, bare.Key, bare.Headers = &spec, secret.String{}, nil
 	spoken, err := l.wire(x)
 	if err != nil {
 		return nil, err
 	}
-	call, err := l.call(x, &spoken)
+	pieces, err := l.pieces(x, &spoken)
+	if err == nil && pieces == nil {
+		err = l.rehearse(ctx, x, &spoken)
+	}
+	for _, piece := range pieces {
+		if err == nil {
+			leaf, spoken := l.plain(&spoken)
+			err = leaf.rehearse(ctx, piece, &spoken)
+		}
+		x.Params = piece.Params
+	}
 	if err != nil {
 		return nil, err
 	}
+	return &Response{Status: http.StatusOK, Header: http.Header{}, Target: l.Target, Tap: x.Client.NewTap(x.Operation), Bytes: []byte("{}")}, nil
+}
+
+// rehearse builds one request and keeps it.
+func (l *Leaf) rehearse(ctx context.Context, x *Exchange, spoken *wire) error {
+	bare := *l.Target
+	spec := *l.Target.Spec
+	spec.Auth = provider.Auth{}
+	bare.Spec, bare.Key, bare.Headers = &spec, secret.String{}, nil
+	call, err := l.call(x, spoken)
+	if err != nil {
+		return err
+	}
 	var body []byte
 	if x.Body != nil {
-		buf, err := l.shaped(x, &spoken, call.Header)
+		buf, err := l.shaped(x, spoken, call.Header)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		body = append(body, buf.Bytes()...)
 		buf.Release()
 	}
 	req, err := provider.NewRequest(ctx, &bare, &call)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	address := req.URL.RequestURI()
 	if l.Target.Slug == "" {
@@ -73,5 +92,5 @@ func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
 		Params:   append([]string{}, x.Params...),
 		Timeout:  l.Timeout.Milliseconds(),
 	})
-	return &Response{Status: http.StatusOK, Header: http.Header{}, Target: l.Target, Tap: x.Client.NewTap(x.Operation), Bytes: []byte("{}")}, nil
+	return nil
 }

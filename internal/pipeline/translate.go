@@ -233,8 +233,8 @@ func (l *Leaf) reply(x *Exchange, w *wire) dialect.Reply {
 // translated reads a whole answer into the client's dialect. One that was to be
 // streamed is replayed as a stream.
 func (l *Leaf) translated(x *Exchange, w *wire, out *Response, body []byte) error {
-	if w.form != nil {
-		encoded, err := w.form.Response(nil, body, x.Doc.Bytes(), w.to)
+	if w.other() {
+		encoded, err := w.formedAnswer(body)
 		if err != nil {
 			if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider refused inside a success
 				return e
@@ -244,6 +244,9 @@ func (l *Leaf) translated(x *Exchange, w *wire, out *Response, body []byte) erro
 		out.setBytes(encoded)
 		out.Tap.Body(encoded)
 		return nil
+	}
+	if w.counter != nil {
+		return l.tokens(w, out, body)
 	}
 	r, err := w.codec.DecodeResponse(body, w.request, w.to)
 	if err != nil {

@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"cmp"
 	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
@@ -17,15 +19,32 @@ type wire struct {
 	lang api.Dialect   // of the target's conversation; empty for other operations
 	to   dialect.Target
 
-	// codec translates a conversation and form another operation; both are
-	// empty where bytes pass. request is the conversation once it was read.
+	// codec translates a conversation, counter a question for its tokens, and
+	// form another operation, which client puts into the words of the chat
+	// dialect first; all are empty where bytes pass.
 	codec   dialect.ProviderCodec
+	counter *counter
+	client  *dialect.ClientForm
 	form    *dialect.Form
+
+	// request is the conversation once it was read, and asked the body that form
+	// or a provider of the chat dialect was given.
 	request *llm.Request
+	asked   []byte
+}
+
+// counter translates between a client that asks for the tokens of a request and
+// a provider that tells them.
+type counter struct {
+	client   dialect.ClientCounter
+	provider dialect.ProviderCounter
 }
 
 // translates reports whether bodies are decoded and encoded again.
-func (w *wire) translates() bool { return w.codec != nil || w.form != nil }
+func (w *wire) translates() bool { return w.codec != nil || w.counter != nil || w.other() }
+
+// other reports whether what is translated is no conversation.
+func (w *wire) other() bool { return w.client != nil || w.form != nil }
 
 // wire chooses how the exchange's target is spoken to.
 func (l *Leaf) wire(x *Exchange) (wire, error) {
@@ -33,6 +52,8 @@ func (l *Leaf) wire(x *Exchange) (wire, error) {
 	switch {
 	case x.Operation == api.Proxy:
 		return out, nil
+	case x.Operation == x.Dialect.Counting():
+		return out, l.counted(x, &out)
 	case x.Operation != x.Dialect.Conversation():
 		l.formed(x, &out)
 		return out, nil
@@ -56,9 +77,29 @@ func (l *Leaf) wire(x *Exchange) (wire, error) {
 	return out, nil
 }
 
+// counted chooses how the target is asked for the tokens of a request: in the
+// client's dialect, as bytes, where that is how it counts.
+func (l *Leaf) counted(x *Exchange, out *wire) error {
+	out.lang = l.Target.Speak(x.Dialect, x.Sent)
+	out.op = out.lang.Counting()
+	if _, ok := l.Target.Path(out.op); !ok {
+		return provider.NotOffered(l.Target, x.Operation)
+	}
+	if out.lang == x.Dialect && !l.Target.Shapes[out.op].Anew {
+		return nil
+	}
+	client, asks := x.Client.(dialect.ClientCounter)
+	told, tells := l.Codecs[out.lang].(dialect.ProviderCounter)
+	if !asks || !tells {
+		return provider.NotOffered(l.Target, x.Operation)
+	}
+	out.counter = &counter{client, told}
+	return nil
+}
+
 // formed finds the translation of an operation that is no conversation.
 func (l *Leaf) formed(x *Exchange, out *wire) {
-	if x.Dialect != api.DialectChat || x.Doc == nil {
+	if x.Doc == nil || x.Dialect != api.DialectChat && !l.clientForm(x, out) {
 		return
 	}
 	codec := l.Codecs[l.Target.Speak(api.DialectChat, x.Sent)]
@@ -66,10 +107,29 @@ func (l *Leaf) formed(x *Exchange, out *wire) {
 		codec = l.Codecs[l.Target.Dialect]
 	}
 	if former, ok := codec.(dialect.Former); ok {
-		if form, ok := former.Form(x.Operation, out.to); ok {
+		if form, ok := former.Form(out.op, out.to); ok {
 			out.form = &form
 		}
 	}
+}
+
+// clientForm finds the way from the words of the client's dialect to the chat
+// dialect's, and is false when there is none or none is needed: bytes pass where
+// the target has the operation too and the model is the one that they name.
+func (l *Leaf) clientForm(x *Exchange, out *wire) bool {
+	if _, ok := l.Target.Path(out.op); ok && x.Sent == x.Model && len(x.Edits) == 0 {
+		out.lang = x.Dialect
+		return false
+	}
+	former, ok := x.Client.(dialect.ClientFormer)
+	if !ok {
+		return false
+	}
+	form, ok := former.ClientForm(out.op)
+	if ok {
+		out.op, out.client = form.Operation, &form
+	}
+	return ok
 }
 
 // encode returns the body for the target and tells what became of the client's
@@ -79,14 +139,10 @@ func (l *Leaf) encode(x *Exchange, w *wire, body []byte) ([]byte, error) {
 	var err error
 	// About as long as the client's, so that it need not grow.
 	out := make([]byte, 0, len(body)+len(body)/4+512)
-	if w.form != nil {
-		out, fates, err = w.form.Request(out, body, w.to)
+	if w.other() {
+		out, fates, err = w.formedBody(out, body)
 	} else {
-		if w.request, err = x.Client.DecodeRequest(body); err != nil {
-			return nil, err
-		}
-		w.request.Model, w.request.Stream = x.Sent, x.Stream
-		out, fates, err = w.codec.EncodeRequest(out, w.request, w.to)
+		out, fates, err = w.said(x, out, body)
 	}
 	if err != nil {
 		return nil, err
@@ -95,6 +151,85 @@ func (l *Leaf) encode(x *Exchange, w *wire, body []byte) ([]byte, error) {
 		x.Params = append(x.Params, fateText(f))
 	}
 	return out, nil
+}
+
+// formedBody appends the body of an operation that is no conversation.
+func (w *wire) formedBody(dst, body []byte) (_ []byte, fates []dialect.Fate, err error) {
+	if w.asked = body; w.client != nil {
+		if w.asked, err = w.client.Request(nil, body, w.to.Model); err != nil {
+			return nil, nil, err
+		}
+	}
+	if w.form != nil {
+		dst, fates, err = w.form.Request(dst, w.asked, w.to)
+	} else {
+		dst, fates, err = w.chatBody(dst)
+	}
+	if w.client != nil {
+		for i, f := range fates {
+			fates[i].Name = cmp.Or(w.client.Names[f.Name], f.Name)
+		}
+	}
+	return dst, fates, err
+}
+
+// chatBody appends what a provider of the chat dialect is asked.
+func (w *wire) chatBody(dst []byte) (_ []byte, fates []dialect.Fate, err error) {
+	var doc jsonedit.Doc
+	if err := doc.Scan(w.asked); err != nil {
+		return nil, nil, err
+	}
+	var edits []jsonedit.Edit
+	for _, name := range w.client.Beyond {
+		if _, ok := doc.Find(name); ok {
+			edits = append(edits, jsonedit.Edit{Name: name})
+			fates = append(fates, dialect.Fate{Name: name, Outcome: dialect.Dropped})
+		}
+	}
+	return doc.Apply(dst, edits...), fates, nil
+}
+
+// formedAnswer returns the client's body for the provider's.
+func (w *wire) formedAnswer(body []byte) (_ []byte, err error) {
+	if w.form != nil {
+		if body, err = w.form.Response(nil, body, w.asked, w.to); err != nil {
+			return nil, err
+		}
+	}
+	if w.client != nil {
+		return w.client.Response(nil, body)
+	}
+	return body, nil
+}
+
+// said appends what is asked of the provider in its dialect: an answer, or how
+// many tokens the request has.
+func (w *wire) said(x *Exchange, dst, body []byte) (_ []byte, fates []dialect.Fate, err error) {
+	if w.counter != nil {
+		w.request, err = w.counter.client.DecodeCountRequest(body)
+	} else {
+		w.request, err = x.Client.DecodeRequest(body)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	w.request.Model, w.request.Stream = x.Sent, x.Stream
+	if w.counter != nil {
+		return w.counter.provider.EncodeCountRequest(dst, w.request, w.to)
+	}
+	return w.codec.EncodeRequest(dst, w.request, w.to)
+}
+
+// tokens gives the client the number of tokens that the provider tells.
+func (l *Leaf) tokens(w *wire, out *Response, body []byte) error {
+	n, err := w.counter.provider.DecodeCountResponse(body)
+	if err != nil {
+		return l.unreadable("a body that holds no number of tokens").WithCause(err)
+	}
+	encoded := w.counter.client.EncodeCountResponse(nil, n)
+	out.setBytes(encoded)
+	out.Tap.Body(encoded)
+	return nil
 }
 
 // fateText is a fate as an item of a structured header field (RFC 9651).

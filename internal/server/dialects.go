@@ -21,6 +21,7 @@ func clients() map[api.Dialect]dialect.Client {
 		api.DialectResponses: responses.Dialect{},
 		api.DialectGemini:    gemini.Dialect{},
 		api.DialectConverse:  converse.Dialect{},
+		api.DialectInvoke:    messages.Invoke{Outer: converse.Dialect{}},
 	}
 }
 
@@ -32,6 +33,7 @@ func codecs() map[api.Dialect]dialect.ProviderCodec {
 		api.DialectResponses: responses.Dialect{},
 		api.DialectGemini:    gemini.Dialect{},
 		api.DialectConverse:  converse.Dialect{},
+		api.DialectInvoke:    messages.Dialect{},
 		api.DialectCohere:    cohere.Dialect{},
 		api.DialectOllama:    ollama.Dialect{},
 		api.DialectOracle:    oracle.Dialect{},

@@ -315,16 +315,8 @@ func answerCohereRerank(x *exchange) {
 		x.refuse(statusOf, c.wrong)
 		return
 	}
-	if top == 0 {
-		top = len(documents)
-	}
-	x.out = appendAll(x.out[:0], `{"id":"sim-`, x.idText(), `","results":[`)
-	for i, r := range ranked(query, documents)[:min(top, len(documents))] {
-		if i > 0 {
-			x.out = append(x.out, ',')
-		}
-		x.out = appendAll(x.out, `{"index":`, itoa(r.index), `,"relevance_score":`, itoa(r.score/100), `.`, twoDigits(r.score%100), `}`)
-	}
-	x.out = append(x.out, `],"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1}}}`...)
+	x.out = appendAll(x.out[:0], `{"id":"sim-`, x.idText(), `",`)
+	x.replyRanks(query, documents, top)
+	x.out = append(x.out, `,"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1}}}`...)
 	x.reply(http.StatusOK, typeJSON, x.out)
 }

@@ -98,6 +98,12 @@ func answerInvoke(x *exchange) {
 	case body["inputText"] != nil:
 		x.embedTitan(body)
 		return
+	case body["taskType"] != nil:
+		x.embedNova(body)
+		return
+	case body["query"] != nil:
+		x.rankInvoked(body)
+		return
 	case body["texts"] != nil || body["inputs"] != nil:
 		delete(body, "model")
 		x.embedCohere(body, false)

@@ -112,6 +112,75 @@ func (x *exchange) embedTitan(m map[string]any) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
+// embedNova answers InvokeModel of a Nova embedding model.
+// https://docs.aws.amazon.com/nova/latest/userguide/embeddings-schema.html
+func (x *exchange) embedNova(m map[string]any) {
+	const path = "singleEmbeddingParams"
+	c := newChecker(&invokeSpeech)
+	c.known(m, "", "schemaVersion", "taskType", path)
+	c.word(m, "taskType", "", "SINGLE_EMBEDDING")
+	params := c.object(m[path], path)
+	c.known(params, path, "embeddingPurpose", "embeddingDimension", "text", "image", "video", "audio")
+	c.filled(params, "embeddingPurpose", path)
+	size := c.whole(params, "embeddingDimension", path, 256)
+	if size == 0 || size > maxDimensions {
+		size = 3072
+	}
+	kind := c.one(params, path, "text", "image", "video", "audio")
+	inner := c.object(params[kind], at(path, kind))
+	var in input
+	if kind == "text" {
+		c.word(inner, "truncationMode", at(path, kind), "START", "END", "NONE")
+		in = textInput(appendRaw(nil, c.filled(inner, "value", at(path, kind))))
+	}
+	if c.wrong.kind != "" {
+		x.refuse(statusOf, c.wrong)
+		return
+	}
+	x.bill(in.tokens)
+	x.out = append(x.out[:0], `{"embeddings":[{"embeddingType":"TEXT","embedding":`...)
+	x.out = appendVector(x.out, Vector(string(in.raw), size), false)
+	x.out = appendAll(x.out, `}],"inputTokenCount":`, itoa(x.prompt), `}`)
+	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+// rankInvoked answers InvokeModel of a model that ranks documents.
+func (x *exchange) rankInvoked(m map[string]any) {
+	c := newChecker(&invokeSpeech)
+	c.known(m, "", "query", "documents", "top_n", "max_tokens_per_doc", "api_version")
+	query := c.filled(m, "query", "")
+	documents := c.texts(m, "documents", "")
+	c.needList(m, "documents", "")
+	top := c.whole(m, "top_n", "", 1)
+	if c.whole(m, "api_version", "", 1) != 2 {
+		c.fail("api_version", "must be 2")
+	}
+	if c.wrong.kind != "" {
+		x.refuse(statusOf, c.wrong)
+		return
+	}
+	x.out = append(x.out[:0], '{')
+	x.replyRanks(query, documents, top)
+	x.out = append(x.out, '}')
+	x.reply(http.StatusOK, typeJSON, x.out)
+}
+
+// replyRanks appends the member results: the documents in the order of how much
+// of the query they hold, at most top of them.
+func (x *exchange) replyRanks(query string, documents []string, top int) {
+	if top == 0 {
+		top = len(documents)
+	}
+	x.out = append(x.out, `"results":[`...)
+	for i, r := range ranked(query, documents)[:min(top, len(documents))] {
+		if i > 0 {
+			x.out = append(x.out, ',')
+		}
+		x.out = appendAll(x.out, `{"index":`, itoa(r.index), `,"relevance_score":`, itoa(r.score/100), `.`, twoDigits(r.score%100), `}`)
+	}
+	x.out = append(x.out, ']')
+}
+
 // embedded reads a content to be embedded, and returns its texts as one input.
 func (g *geminiReader) embedded(m map[string]any, path string) input {
 	content := g.child(m, "content", path, "role", "parts")
@@ -245,9 +314,14 @@ func answerGeminiCount(x *exchange) {
 	g := newGemini(x, *model, false)
 	body := m
 	camel(m)
-	if inner := g.c.child(m, "generateContentRequest", ""); inner != nil {
+	if inner := g.c.child(m, "generateContentRequest", ""); inner != nil && !g.vertex {
 		g.c.known(m, "", "generateContentRequest")
+		g.c.filled(inner, "model", "generateContentRequest")
 		body = inner
+	} else if g.vertex {
+		g.c.known(m, "", "contents", "systemInstruction", "tools", "generationConfig", "instances", "model")
+	} else {
+		g.c.known(m, "", "contents")
 	}
 	g.read(body)
 	if !x.accept(g.q, g.c, body) {

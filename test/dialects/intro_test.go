@@ -16,6 +16,7 @@ is translated to what the provider speaks, the answer back, streamed or not.
 | responses | ` + "`/v1/responses`" + ` |
 | gemini | ` + "`/v1beta/models/{model}:generateContent`, `:streamGenerateContent`" + ` |
 | converse | ` + "`/model/{model}/converse`, `/model/{model}/converse-stream`" + ` |
+| messages, with Bedrock's client | ` + "`/model/{model}/invoke`, `/model/{model}/invoke-with-response-stream`" + ` |
 
 ## Same dialect
 
@@ -23,6 +24,23 @@ Where the provider speaks what the client speaks, nothing is translated. The bod
 goes on byte for byte but for the model's name, what the config asks for and what
 the [provider](providers.md) is known not to take; unknown fields survive. So does
 the answer. A provider that speaks several dialects is spoken to in the client's.
+
+Clients of Bedrock's InvokeModel reach Claude at Bedrock so. Elsewhere, and with a
+model that is not Claude, the body is read as one of messages and translated.
+
+## Beside conversations
+
+| what | path | where |
+|---|---|---|
+| tokens of a request | ` + "`/v1/messages/count_tokens`, `/v1beta/models/{model}:countTokens`" + ` | providers that count them: anthropic and other hosts of messages, google, vertex-ai, bedrock; each client at each |
+| embeddings | ` + "`/v1/embeddings`, `/v1beta/models/{model}:embedContent`, `:batchEmbedContents`" + ` | providers of chat with that path, cohere, google, vertex-ai, bedrock, ollama |
+| ranks of documents | ` + "`/v1/rerank`" + ` | providers of chat with that path, cohere, bedrock |
+
+Where the provider does not have it, the answer is 501 ` + "`unsupported_operation`" + `: nothing is
+estimated. Models that embed one input at a time (Titan and Nova at Bedrock,
+gemini-embedding at Vertex AI) get a request for each input, eight at a time; the
+vectors come in the order of the inputs, with the sum of the tokens, and when one
+request fails, so does the whole. Of clients of gemini other providers embed texts.
 
 ## What became of a parameter
 

@@ -3,8 +3,8 @@
 // It promises that what the protocol can say survives a way through the neutral
 // conversation, and that what it can't is told. Streams are binary messages of
 // package eventstream; their events are shown to it with the event or exception
-// type as Type and the payload as Data. Embeddings and images go by InvokeModel
-// in the form of each model family. Which provider answers is left to the
+// type as Type and the payload as Data. Embeddings, images and reranking go by
+// InvokeModel in the form of each model family. Which provider answers is left to the
 // provider table and the pipeline.
 package converse
 
@@ -19,9 +19,10 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.Client        = Dialect{}
-	_ dialect.ProviderCodec = Dialect{}
-	_ dialect.Former        = Dialect{}
+	_ dialect.Client          = Dialect{}
+	_ dialect.ProviderCodec   = Dialect{}
+	_ dialect.Former          = Dialect{}
+	_ dialect.ProviderCounter = Dialect{}
 )
 
 const name = string(api.DialectConverse)

@@ -15,6 +15,7 @@ import (
 // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html
 func embeddingForm(m model) (dialect.Form, bool) {
 	var write func(a *asking, b *jsonedit.Builder)
+	form := dialect.Form{Response: embeddings, Split: inputsApart, Join: dialect.JoinEmbeddings}
 	switch {
 	case m.vendor == "amazon" && m.has("titan-embed-text-v2"):
 		write = titanV2
@@ -26,24 +27,36 @@ func embeddingForm(m model) (dialect.Form, bool) {
 		write = novaEmbed
 	case m.vendor == "cohere" && m.has("embed"):
 		write = func(a *asking, b *jsonedit.Builder) { cohereEmbed(a, b, m.has("embed-v4")) }
+		form = dialect.Form{Response: embeddings} // takes many
 	default:
 		return dialect.Form{}, false
 	}
-	return dialect.Form{
-		Request: func(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
-			a, err := ask(body, to)
-			if err != nil {
-				return dst, nil, err
-			}
-			b := jsonedit.Append(dst)
-			b.Open('{')
-			write(a, &b)
-			a.encodingFormat()
-			b.Close('}')
-			return a.done(dst, &b)
-		},
-		Response: embeddings,
-	}, true
+	form.Request = func(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+		a, err := ask(body, to)
+		if err != nil {
+			return dst, nil, err
+		}
+		b := jsonedit.Append(dst)
+		b.Open('{')
+		write(a, &b)
+		a.encodingFormat()
+		b.Close('}')
+		return a.done(dst, &b)
+	}
+	return form, true
+}
+
+// inputsApart splits a request to a model that takes one input at a time. All
+// inputs are read first, so that none is sent when one of them is wrong.
+func inputsApart(body []byte, to dialect.Target) ([][]byte, error) {
+	a, err := ask(body, to)
+	if err != nil {
+		return nil, err
+	}
+	if a.inputs(); a.err != nil {
+		return nil, a.err
+	}
+	return dialect.SplitInput(body), nil
 }
 
 // encodingFormat is for the gateway: vectors come as numbers, and the answer has
@@ -110,7 +123,8 @@ func (a *asking) refuse(path, why string) {
 	}
 }
 
-// single is the input of models that take one at a time.
+// single is the input of models that take one at a time, to whom requests are
+// split.
 func (a *asking) single() input {
 	list := a.inputs()
 	if len(list) > 1 {

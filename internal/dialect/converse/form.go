@@ -6,8 +6,8 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Form returns the translation of embeddings and images, which go by InvokeModel
-// in the form of each model family.
+// Form returns the translation of embeddings, images and reranking, which go by
+// InvokeModel in the form of each model family.
 func (Dialect) Form(op api.Operation, to dialect.Target) (dialect.Form, bool) {
 	m := modelOf(to.Model)
 	switch op {
@@ -15,6 +15,8 @@ func (Dialect) Form(op api.Operation, to dialect.Target) (dialect.Form, bool) {
 		return embeddingForm(m)
 	case api.Images:
 		return imageForm(m)
+	case api.Rerank:
+		return rerankForm(m)
 	}
 	return dialect.Form{}, false
 }

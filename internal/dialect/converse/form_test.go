@@ -1,6 +1,7 @@
 package converse_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -66,6 +67,52 @@ func TestEmbeddingsAreAskedForInTheFormOfTheFamily(t *testing.T) {
 	}
 }
 
+// Titan and Nova take one input at a time; what is wrong with one is found before
+// any is sent.
+func TestManyInputsAreSplitForTheModelsThatTakeOne(t *testing.T) {
+	for _, tt := range []struct{ model, body, want string }{
+		{"amazon.titan-embed-text-v1", `{"input":["a","b"]}`, `{"input":"a"} {"input":"b"}`},
+		{"us.amazon.titan-embed-text-v2:0", `{"input":["a","b"],"dimensions":256}`, `{"input":"a","dimensions":256} {"input":"b","dimensions":256}`},
+		{"amazon.titan-embed-image-v1", `{"input":["a",{"image":"QUJD"}]}`, `{"input":"a"} {"input":{"image":"QUJD"}}`},
+		{"amazon.nova-2-multimodal-embeddings-v1:0", `{"input":["a","b"]}`, `{"input":"a"} {"input":"b"}`},
+		{"amazon.titan-embed-text-v1", `{"input":"a"}`, ``},
+		{"amazon.titan-embed-text-v1", `{"input":["a",""]}`, `refused: input[1]: must not be empty`},
+		{"amazon.titan-embed-text-v1", `[]`, `refused: body: must be a JSON object`},
+		{"cohere.embed-english-v3", `{"input":["a","b"]}`, `takes many`},
+	} {
+		form, _ := converse.Dialect{}.Form(api.Embeddings, dialect.Target{Provider: "bedrock", Model: tt.model})
+		got := "takes many"
+		if form.Split != nil {
+			pieces, err := form.Split([]byte(tt.body), dialect.Target{Provider: "bedrock", Model: tt.model})
+			if got = string(bytes.Join(pieces, []byte(" "))); err != nil {
+				got = "refused: " + err.Error()
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s, %s:\ngot  %s\nwant %s", tt.model, tt.body, got, tt.want)
+		}
+	}
+}
+
+func TestDocumentsAreRankedByInvokeModel(t *testing.T) {
+	const amazon, cohere = "amazon.rerank-v1:0", "arn:aws:bedrock:us-west-2::foundation-model/cohere.rerank-v3-5:0"
+	for _, tt := range []struct{ name, model, body, want string }{
+		{"amazon", amazon, `{"model":"m","query":"q","documents":["a",{"text":"b"}],"top_n":1,"max_tokens_per_doc":9,"return_documents":true}`, `{"query":"q","documents":["a","b"],"top_n":1,"api_version":2} | max_tokens_per_doc dropped `},
+		{"cohere", cohere, `{"query":"q","documents":[{"t":"x","u":1}],"max_tokens_per_doc":9,"rank_fields":["u","t"]}`, `{"query":"q","documents":["u: 1\nt: x\n"],"max_tokens_per_doc":9,"api_version":2} | rank_fields adapted documents as lines of these fields`},
+		{"no query", amazon, `{"documents":["a"]}`, `refused: query: must be a string`},
+		{"no documents", amazon, `{"query":"q"}`, `refused: documents: must be a list`},
+		{"no document", amazon, `{"query":"q","documents":[1]}`, `refused: documents[0]: must be a string or an object`},
+		{"no object", amazon, `[]`, `refused: body: must be a JSON object`},
+		{"a model that does not rank", llama, `{"query":"q","documents":["a"]}`, `no form`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := asked(t, api.Rerank, tt.model, tt.body); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestImagesAreAskedForInTheFormOfTheFamily(t *testing.T) {
 	const (
 		canvas = "amazon.nova-canvas-v1:0"
@@ -106,7 +153,7 @@ func told(t *testing.T, op api.Operation, model, body, request string) string {
 }
 
 func TestAnswersOfInvokeModelAreTold(t *testing.T) {
-	const v2, sd3, xl = "amazon.titan-embed-text-v2:0", "stability.sd3-5-large-v1:0", "stability.stable-diffusion-xl-v1"
+	const rerank, v2, sd3, xl = "amazon.rerank-v1:0", "amazon.titan-embed-text-v2:0", "stability.sd3-5-large-v1:0", "stability.stable-diffusion-xl-v1"
 	for _, tt := range []struct {
 		name                 string
 		op                   api.Operation
@@ -115,6 +162,9 @@ func TestAnswersOfInvokeModelAreTold(t *testing.T) {
 	}{
 		{"vector", api.Embeddings, v2, `{"embedding":[0.5,-1],"inputTextTokenCount":5}`, `{}`, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]}],"model":"amazon.titan-embed-text-v2:0","usage":{"prompt_tokens":5,"total_tokens":5}}`},
 		{"packed vector", api.Embeddings, v2, `{"embedding":[0.5,-1]}`, `{"encoding_format":"base64"}`, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AAAAPwAAgL8="}],"model":"amazon.titan-embed-text-v2:0","usage":{"prompt_tokens":0,"total_tokens":0}}`},
+		{"ranks", api.Rerank, rerank, `{"results":[{"index":1,"relevance_score":0.1},{"index":0,"relevance_score":0.90},{"index":2}]}`, `{"documents":["a",{"text":"b"}],"return_documents":true}`, `{"object":"list","results":[{"index":0,"relevance_score":0.90,"document":{"text":"a"}},{"index":1,"relevance_score":0.1,"document":{"text":"b"}}],"model":"amazon.rerank-v1:0","usage":{},"provider":"bedrock"}`},
+		{"the best ranks", api.Rerank, rerank, `{"results":[{"index":1,"relevance_score":0.1},{"index":0,"relevance_score":0.9}]}`, `{"documents":["a","b"],"top_n":1}`, `{"object":"list","results":[{"index":0,"relevance_score":0.9}],"model":"amazon.rerank-v1:0","usage":{},"provider":"bedrock"}`},
+		{"no ranks", api.Rerank, rerank, `{}`, `{}`, `refused: converse: the body holds no results`},
 		{"no vector", api.Embeddings, v2, `{}`, `{}`, `refused: converse: the body holds no embeddings`},
 		{"images", api.Images, sd3, `{"images":["QUJD"],"finish_reasons":[null]}`, `{}`, `{"created":0,"data":[{"b64_json":"QUJD"}]}`},
 		{"artifacts", api.Images, xl, `{"result":"success","artifacts":[{"base64":"QUJD","finishReason":"SUCCESS"}]}`, `{}`, `{"created":0,"data":[{"b64_json":"QUJD"}]}`},

@@ -12,12 +12,13 @@ import (
 // Check validates a request. It refuses what is no request of the protocol, and
 // leaves the rest to the provider and to DecodeRequest.
 func (Dialect) Check(op api.Operation, body *jsonedit.Doc) *apierr.Error {
-	if op != api.Generate {
+	if op != api.Generate && op != api.GenerateCount {
 		return nil
 	}
 	sent := false
 	for key, v := range body.Members() {
 		name := camel(key)
+		sent = sent || op == api.GenerateCount && name == wholeRequest
 		want, ok := members[name]
 		if !ok || v.IsNull() {
 			continue

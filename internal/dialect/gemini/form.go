@@ -26,7 +26,9 @@ func (Dialect) Form(op api.Operation, to dialect.Target) (dialect.Form, bool) {
 		case to.Provider != vertex:
 			return dialect.Form{Request: batchRequest, Response: vectorsOf(batchVectors)}, true
 		case strings.HasPrefix(name, "gemini-embedding-2"):
-			return dialect.Form{Request: contentRequest, Response: vectorsOf(contentVector)}, true
+			return dialect.Form{Request: contentRequest, Response: vectorsOf(contentVector), Split: inputsApart, Join: dialect.JoinEmbeddings}, true
+		case strings.HasPrefix(name, "gemini-embedding"): // takes one instance
+			return dialect.Form{Request: predictRequest, Response: vectorsOf(predictVectors), Split: inputsApart, Join: dialect.JoinEmbeddings}, true
 		}
 		return dialect.Form{Request: predictRequest, Response: vectorsOf(predictVectors)}, true
 	case api.Images:

@@ -45,7 +45,7 @@ func batchRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 	b.Open('[')
 	_, err = a.inputs(to, func(v jsonedit.Value, path string) error {
 		b.Open('{')
-		text(&b, "model", "models/"+strings.TrimPrefix(to.Model, "models/"))
+		text(&b, "model", collected(to.Model))
 		if err := appendInput(&b, v, path, to); err != nil {
 			return err
 		}
@@ -60,6 +60,22 @@ func batchRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 	b.Close('}')
 	a.drop(embeddingParams...)
 	return b.Bytes(), a.fates, nil
+}
+
+// collected is a model's name with the collection that bodies name it with.
+func collected(model string) string { return "models/" + strings.TrimPrefix(model, "models/") }
+
+// inputsApart splits a request to a model that takes one input at a time. All
+// inputs are looked at first, so that none is sent when one of them is wrong.
+func inputsApart(body []byte, to dialect.Target) ([][]byte, error) {
+	a, err := readAsked(body)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.inputs(to, func(jsonedit.Value, string) error { return nil }); err != nil {
+		return nil, err
+	}
+	return dialect.SplitInput(body), nil
 }
 
 // embedding writes what is asked of a vector.

@@ -20,9 +20,12 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.Client        = Dialect{}
-	_ dialect.ProviderCodec = Dialect{}
-	_ dialect.Former        = Dialect{}
+	_ dialect.Client          = Dialect{}
+	_ dialect.ProviderCodec   = Dialect{}
+	_ dialect.Former          = Dialect{}
+	_ dialect.ClientFormer    = Dialect{}
+	_ dialect.ClientCounter   = Dialect{}
+	_ dialect.ProviderCounter = Dialect{}
 )
 
 const (

@@ -16,13 +16,19 @@ func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	if op != api.Messages && op != api.CountTokens {
 		return nil
 	}
+	return checkRules(d, func(name string) bool { return name != "max_tokens" || op == api.Messages })
+}
+
+// checkRules checks the parameters by the rules; needed tells which of those
+// that the protocol requires must be there.
+func checkRules(d *jsonedit.Doc, needed func(name string) bool) *apierr.Error {
 	var r reader
 	for _, p := range rules {
 		v, _ := d.Find(p.name)
 		switch {
 		case !v.IsNull():
 			p.check(&r, p.name, v)
-		case p.required && (p.name != "max_tokens" || op == api.Messages):
+		case p.required && needed(p.name):
 			r.missing(p.name, p.want)
 		}
 		if r.err != nil {

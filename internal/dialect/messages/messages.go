@@ -21,9 +21,11 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.Client        = Dialect{}
-	_ dialect.ProviderCodec = Dialect{}
-	_ dialect.Cleaner       = Dialect{}
+	_ dialect.Client          = Dialect{}
+	_ dialect.ProviderCodec   = Dialect{}
+	_ dialect.Cleaner         = Dialect{}
+	_ dialect.ClientCounter   = Dialect{}
+	_ dialect.ProviderCounter = Dialect{}
 )
 
 const (

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect/converse"
 	"modelgate/internal/provider"
 )
 
@@ -77,7 +78,7 @@ func entraOptions() []provider.Option {
 // profile or by an ARN that holds either.
 func bedrockSpeaks(model string) []api.Dialect {
 	if strings.Contains(model, "anthropic.claude") {
-		return []api.Dialect{api.DialectConverse, api.DialectMessages}
+		return []api.Dialect{api.DialectConverse, api.DialectMessages, api.DialectInvoke}
 	}
 	return []api.Dialect{api.DialectConverse}
 }
@@ -98,7 +99,16 @@ func bedrockShapes() map[api.Operation]provider.Shape {
 		Set:   map[string]string{"anthropic_version": `"bedrock-2023-05-31"`},
 		Betas: "anthropic_beta",
 	}
-	return map[api.Operation]provider.Shape{api.Messages: shape, api.Messages.Streamed(): shape}
+	return map[api.Operation]provider.Shape{api.Messages: shape, api.Messages.Streamed(): shape, api.CountTokens: {Anew: true}}
+}
+
+// bedrockPath asks the model itself for a count of tokens: profiles don't count.
+// https://docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html
+func bedrockPath(op api.Operation, model string) string {
+	if op != api.CountTokens && op != api.ConverseCount {
+		return ""
+	}
+	return "/model/" + strings.ReplaceAll(url.PathEscape(converse.Foundation(unescaped(model))), ":", "%3A") + "/count-tokens"
 }
 
 func mantleSpeaks(model string) []api.Dialect {
@@ -224,6 +234,7 @@ func vertexPaths() own {
 	return own{
 		api.Generate:            google + "{model}:generateContent",
 		api.Generate.Streamed(): google + "{model}:streamGenerateContent?alt=sse",
+		api.GenerateCount:       google + "{model}:countTokens",
 		api.Embeddings:          google + "{model}:predict",
 		api.Images:              google + "{model}:generateContent",
 		api.Messages:            anthropic + "{model}:rawPredict",
@@ -345,6 +356,7 @@ func vertexShapes() map[api.Operation]provider.Shape {
 	shape := provider.Shape{Drop: []string{"model"}, Set: version}
 	return map[api.Operation]provider.Shape{
 		api.Messages: shape, api.Messages.Streamed(): shape,
-		api.CountTokens: {Set: version}, // the model stays: the path does not say it
+		api.CountTokens:   {Set: version}, // the model stays: the path does not say it
+		api.GenerateCount: {Anew: true},
 	}
 }

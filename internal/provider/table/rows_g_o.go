@@ -52,6 +52,9 @@ func rowsGToO() []*provider.Spec {
 			Paths: own{
 				api.Generate:            "/v1beta/models/{model}:generateContent",
 				api.Generate.Streamed(): "/v1beta/models/{model}:streamGenerateContent?alt=sse",
+				api.GenerateCount:       "/v1beta/models/{model}:countTokens",
+				api.GenerateEmbed:       "/v1beta/models/{model}:embedContent",
+				api.GenerateEmbedBatch:  "/v1beta/models/{model}:batchEmbedContents",
 				api.Embeddings:          "/v1beta/models/{model}:batchEmbedContents",
 				api.Images:              "/v1beta/models/{model}:generateContent",
 				api.Models:              "/v1beta/models",

@@ -1,0 +1,57 @@
+package converse
+
+import (
+	"errors"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// EncodeCountRequest appends the body of a question for the tokens of r.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
+func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+	body, fates, err := d.EncodeRequest(nil, r, to)
+	if err != nil {
+		return dst, nil, err
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("input")
+	b.Open('{')
+	b.Name("converse")
+	b.Open('{')
+	if err := dialect.AppendMembers(&b, body, "messages", "system", "toolConfig", "additionalModelRequestFields"); err != nil {
+		return dst, nil, err
+	}
+	b.Close('}')
+	b.Close('}')
+	b.Close('}')
+	return b.Bytes(), fates, nil
+}
+
+var errNoCount = errors.New("converse: the body holds no number of tokens")
+
+// DecodeCountResponse reads the answer to it.
+func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return 0, err
+	}
+	n, _ := v.Get("inputTokens")
+	tokens, ok := n.Int()
+	if !ok {
+		return 0, errNoCount
+	}
+	return tokens, nil
+}
+
+// Foundation returns the id of the model behind a name: without the region or
+// the ARN of an inference profile that AWS defines. Any other name stays.
+func Foundation(name string) string {
+	m := modelOf(name)
+	if m.vendor == "" {
+		return name
+	}
+	return m.vendor + "." + m.id
+}

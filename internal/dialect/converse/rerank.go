@@ -1,0 +1,80 @@
+package converse
+
+import (
+	"errors"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+// rerankVersion is the version of the form that the models of both vendors take.
+const rerankVersion = 2
+
+// rerankForm is that of the models that rank documents.
+// https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-supported.html
+func rerankForm(m model) (dialect.Form, bool) {
+	if !m.has("rerank") {
+		return dialect.Form{}, false
+	}
+	return dialect.Form{Request: rerankRequest, Response: ranks}, true
+}
+
+func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+	var d jsonedit.Doc
+	a, err := ask(body, to)
+	if err != nil {
+		return dst, nil, err
+	}
+	if err := d.Scan(body); err != nil {
+		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	if err := dialect.AppendQuestion(&b, &d); err != nil {
+		return dst, nil, err
+	}
+	for _, name := range [...]string{"query", "documents", "return_documents"} { // documents are given back by the gateway
+		a.take(name)
+	}
+	if _, ok := a.take("rank_fields"); ok {
+		a.adapt("rank_fields", "documents as lines of these fields")
+	}
+	a.copy(&b, "top_n", "top_n")
+	if modelOf(to.Model).vendor == "cohere" {
+		a.copy(&b, "max_tokens_per_doc", "max_tokens_per_doc")
+	}
+	b.Name("api_version")
+	b.Int(rerankVersion)
+	b.Close('}')
+	return a.done(dst, &b)
+}
+
+// ranks appends the client's answer to a request for reranking. What it cost is
+// not told here.
+func ranks(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return dst, err
+	}
+	results, _ := v.Get("results")
+	if results.Kind() != jsonedit.Array {
+		return dst, errors.New("converse: the body holds no results")
+	}
+	var d jsonedit.Doc
+	if d.Scan(asked) != nil {
+		d.Reset()
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("object")
+	b.String("list")
+	dialect.AppendRanks(&b, results, &d)
+	b.Name("model")
+	b.String(to.Model)
+	b.Name("usage")
+	b.Raw([]byte(`{}`))
+	b.Name("provider")
+	b.String(to.Provider)
+	b.Close('}')
+	return b.Bytes(), nil
+}

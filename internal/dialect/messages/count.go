@@ -1,0 +1,77 @@
+package messages
+
+import (
+	"encoding/base64"
+	"errors"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// DecodeCountRequest reads a client's question for the tokens of a request.
+// https://docs.claude.com/en/api/messages-count-tokens
+func (d Dialect) DecodeCountRequest(body []byte) (*llm.Request, error) { return d.DecodeRequest(body) }
+
+// EncodeCountResponse appends the answer to it.
+func (Dialect) EncodeCountResponse(dst []byte, tokens int64) []byte {
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("input_tokens")
+	b.Int(tokens)
+	b.Close('}')
+	return b.Bytes()
+}
+
+// counted are the members of a request that a question for its tokens has.
+var counted = []string{
+	"messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "context_management", "mcp_servers",
+	"anthropic_beta", "anthropic_version",
+}
+
+// EncodeCountRequest appends the body of a question for the tokens of r. Bedrock
+// takes the body that InvokeModel would get, inside another.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModelTokensRequest.html
+func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+	body, fates, err := d.EncodeRequest(nil, r, to)
+	if err != nil {
+		return dst, nil, err
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	if h := hosts[to.Provider]; h.noStream {
+		b.Name("input")
+		b.Open('{')
+		b.Name("invokeModel")
+		b.Open('{')
+		b.Name("body")
+		b.String(base64.StdEncoding.EncodeToString(body))
+		b.Close('}')
+		b.Close('}')
+	} else {
+		b.Name("model")
+		b.String(to.Model)
+		if err := dialect.AppendMembers(&b, body, counted...); err != nil {
+			return dst, nil, err
+		}
+	}
+	b.Close('}')
+	return b.Bytes(), fates, nil
+}
+
+var errNoCount = errors.New("messages: the answer holds no number of tokens")
+
+// DecodeCountResponse reads the answer to it.
+func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range [...]string{"input_tokens", "inputTokens"} {
+		n, _ := v.Get(name)
+		if tokens, ok := n.Int(); ok {
+			return tokens, nil
+		}
+	}
+	return 0, errNoCount
+}

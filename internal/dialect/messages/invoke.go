@@ -1,0 +1,179 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/base64"
+	"slices"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/eventstream"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// Invoke is the dialect as clients of Bedrock's InvokeModel speak it: the path
+// says the model and whether to stream, and each event of a stream stands in a
+// binary message.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModelWithResponseStream.html
+type Invoke struct {
+	Dialect
+	// Outer is the dialect of Bedrock's other operations: errors are its.
+	Outer dialect.Client
+}
+
+var _ dialect.Client = Invoke{}
+
+// Headers are none: beta features stand in the body.
+func (Invoke) Headers() []string { return nil }
+
+// ContentType is that of binary event streams.
+func (Invoke) ContentType() string { return eventstream.ContentType }
+
+// Terminator is nil: the last event is the end.
+func (Invoke) Terminator() []byte { return nil }
+
+// Check leaves bodies to Bedrock and to DecodeRequest.
+func (Invoke) Check(api.Operation, *jsonedit.Doc) *apierr.Error { return nil }
+
+// Error returns the body of e for an answer that has not begun.
+func (i Invoke) Error(e *apierr.Error) []byte { return i.Outer.Error(e) }
+
+// ErrorEvent appends e as an exception, which ends the stream.
+func (i Invoke) ErrorEvent(dst []byte, e *apierr.Error) []byte { return i.Outer.ErrorEvent(dst, e) }
+
+// ProviderError appends the answer for a provider's error.
+func (i Invoke) ProviderError(dst, body []byte, provider string, status int) []byte {
+	return i.Outer.ProviderError(dst, body, provider, status)
+}
+
+// DecodeRequest reads a client's request, which must be one of the dialect.
+func (Invoke) DecodeRequest(body []byte) (*llm.Request, error) {
+	var doc jsonedit.Doc
+	if err := doc.Scan(body); err != nil {
+		return nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
+	}
+	if err := checkRules(&doc, func(name string) bool { return name == "messages" || name == "max_tokens" }); err != nil {
+		return nil, err
+	}
+	r, err := Dialect{}.DecodeRequest(body)
+	if err == nil { // of Bedrock's envelope
+		r.Extra = slices.DeleteFunc(r.Extra, func(m llm.Member) bool { return m.Name == "anthropic_version" })
+	}
+	return r, err
+}
+
+// NewTap returns a tap for one answer to op.
+func (i Invoke) NewTap(op api.Operation) dialect.Tap {
+	return &chunkTap{Tap: i.Dialect.NewTap(op), outer: i.Outer.NewTap(op)}
+}
+
+// chunkTap shows the events inside binary messages to the dialect's tap, and
+// exceptions to that of the outer dialect.
+type chunkTap struct {
+	dialect.Tap
+	outer dialect.Tap
+	data  []byte // reused
+}
+
+// Event reads one message of a streamed answer.
+func (t *chunkTap) Event(e sse.Event) {
+	v, err := jsonedit.ParseValue(e.Data)
+	if err != nil {
+		return
+	}
+	part, ok := v.Get("bytes")
+	if !ok {
+		t.outer.Event(e)
+		return
+	}
+	text, _ := part.TextBytes()
+	if t.data, err = base64.StdEncoding.AppendDecode(t.data[:0], text); err != nil {
+		return
+	}
+	inner, err := jsonedit.ParseValue(t.data)
+	if err != nil {
+		return
+	}
+	kind, _ := inner.Get("type")
+	typ, _ := kind.TextBytes()
+	t.Tap.Event(sse.Event{Type: typ, Data: t.data})
+}
+
+// Seen returns what was read so far.
+func (t *chunkTap) Seen() *dialect.Seen {
+	seen := t.Tap.Seen()
+	if seen.Failed == "" {
+		seen.Failed = t.outer.Seen().Failed
+	}
+	return seen
+}
+
+// NewEncoder returns an encoder for one streamed answer.
+func (i Invoke) NewEncoder(to dialect.Reply) dialect.StreamEncoder {
+	return &chunkEncoder{inner: encoder{to: to}, outer: i.Outer}
+}
+
+// chunkEncoder puts the events of the dialect into binary messages.
+type chunkEncoder struct {
+	inner  encoder
+	outer  dialect.Client
+	frames []byte // reused
+	failed bool
+}
+
+// Encode appends the messages that the client gets for ev.
+func (c *chunkEncoder) Encode(dst []byte, ev *llm.Event) []byte {
+	if c.failed {
+		return dst
+	}
+	if ev.Kind == llm.EventError {
+		c.failed = true
+		return c.outer.ErrorEvent(dst, apierr.New(apierr.UpstreamFailed, "%s", ev.Fault.Message))
+	}
+	c.frames = c.inner.Encode(c.frames[:0], ev)
+	for frame := range bytes.SplitSeq(c.frames, []byte("\n\n")) {
+		if _, data, ok := bytes.Cut(frame, []byte("\ndata: ")); ok {
+			dst = c.chunk(dst, data)
+		}
+	}
+	return dst
+}
+
+// metrics is the member of the last event that tells the usage.
+const metrics = "amazon-bedrock-invocationMetrics"
+
+// chunk appends one event of the dialect as a message.
+func (c *chunkEncoder) chunk(dst, data []byte) []byte {
+	if c.inner.ended {
+		var doc jsonedit.Doc
+		if doc.Scan(data) == nil {
+			if kind, _ := doc.Find("type"); string(kind.Raw()) == `"message_stop"` {
+				data = doc.Apply(nil, jsonedit.Edit{Name: metrics, Value: metricsOf(&c.inner.usage)})
+			}
+		}
+	}
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	b.Name("bytes")
+	b.String(base64.StdEncoding.EncodeToString(data))
+	b.Close('}')
+	return eventstream.Append(dst, []eventstream.Header{
+		{Name: ":event-type", Text: "chunk"},
+		{Name: ":content-type", Text: "application/json"},
+		{Name: ":message-type", Text: "event"},
+	}, b.Bytes())
+}
+
+func metricsOf(u *llm.Usage) []byte {
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	b.Name("inputTokenCount")
+	b.Int(u.Input)
+	b.Name("outputTokenCount")
+	b.Int(u.Output)
+	b.Close('}')
+	return b.Bytes()
+}

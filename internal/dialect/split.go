@@ -1,0 +1,80 @@
+package dialect
+
+import (
+	"fmt"
+
+	"modelgate/internal/jsonedit"
+)
+
+// SplitInput returns a request for embeddings once for each of its inputs, and
+// none when it has fewer than two.
+func SplitInput(body []byte) [][]byte {
+	var d jsonedit.Doc
+	if d.Scan(body) != nil {
+		return nil
+	}
+	input, _ := d.Find("input")
+	var list [][]byte
+	for e := range input.Elements() {
+		list = append(list, d.Apply(nil, jsonedit.Edit{Name: "input", Value: e.Raw()}))
+	}
+	if len(list) < 2 {
+		return nil
+	}
+	return list
+}
+
+// JoinEmbeddings appends one answer of the chat dialect for several: all their
+// vectors, numbered anew, and the sum of their tokens.
+func JoinEmbeddings(dst []byte, answers [][]byte) ([]byte, error) {
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("object")
+	b.String("list")
+	b.Name("data")
+	b.Open('[')
+	var model jsonedit.Value
+	var vectors, tokens int64
+	for i, answer := range answers {
+		v, err := jsonedit.ParseValue(answer)
+		if err != nil {
+			return dst, fmt.Errorf("joining the answer %d: %w", i, err)
+		}
+		model, _ = v.Get("model")
+		usage, _ := v.Get("usage")
+		prompt, _ := usage.Get("prompt_tokens")
+		n, _ := prompt.Int()
+		tokens += n
+		data, _ := v.Get("data")
+		for e := range data.Elements() {
+			appendNumbered(&b, e, vectors)
+			vectors++
+		}
+	}
+	b.Close(']')
+	b.Name("model")
+	b.Raw(model.Raw())
+	b.Name("usage")
+	b.Open('{')
+	b.Name("prompt_tokens")
+	b.Int(tokens)
+	b.Name("total_tokens")
+	b.Int(tokens)
+	b.Close('}')
+	b.Close('}')
+	return b.Bytes(), nil
+}
+
+// appendNumbered writes a vector with n as its index.
+func appendNumbered(b *jsonedit.Builder, v jsonedit.Value, n int64) {
+	b.Open('{')
+	for key, inner := range v.Fields() {
+		b.Key(key.String())
+		if key.Is("index") {
+			b.Int(n)
+		} else {
+			b.Raw(inner.Raw())
+		}
+	}
+	b.Close('}')
+}

@@ -1,0 +1,180 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/jsonedit"
+)
+
+// atOnce is how many requests of one bundle are under way at a time: enough to
+// hide the way to the provider, and far from what its quota minds.
+const atOnce = 8
+
+// pieces returns the exchange once for each request that its target must be
+// sent, and none where one says all.
+func (l *Leaf) pieces(x *Exchange, w *wire) ([]*Exchange, error) {
+	if w.form == nil || w.form.Split == nil {
+		return nil, nil
+	}
+	doc, list := x.Doc, x.Edits
+	if l.edited() {
+		configured, err := l.configured(x)
+		if err != nil {
+			return nil, err
+		}
+		doc, list = configured, nil
+	}
+	body := doc.Apply(nil, list...)
+	if w.client != nil {
+		chat, err := w.client.Request(nil, body, w.to.Model)
+		if err != nil {
+			return nil, err
+		}
+		body = chat
+	}
+	bodies, err := w.form.Split(body, w.to)
+	if err != nil {
+		return nil, err
+	}
+	pieces := make([]*Exchange, len(bodies))
+	for i, body := range bodies {
+		doc := new(jsonedit.Doc)
+		if err := doc.Scan(body); err != nil {
+			return nil, fmt.Errorf("scanning a piece of a request: %w", err)
+		}
+		pieces[i] = x.fork()
+		pieces[i].Doc, pieces[i].Edits, pieces[i].Sent, pieces[i].Plan = doc, nil, x.Sent, x.Plan
+	}
+	if len(pieces) == 0 {
+		return nil, nil
+	}
+	return pieces, nil
+}
+
+// plain returns the leaf and the wire for pieces, which hold what the config
+// asks for and are of the chat dialect.
+func (l *Leaf) plain(w *wire) (*Leaf, wire) {
+	leaf, spoken := *l, *w
+	leaf.Defaults, leaf.Override, leaf.Drop = nil, nil, nil
+	spoken.client = nil
+	return &leaf, spoken
+}
+
+// bundle sends the pieces of an exchange, few at a time, and makes one answer of
+// theirs. The first failure ends the others and is the answer to all.
+func (l *Leaf) bundle(ctx context.Context, x *Exchange, spoken *wire, pieces []*Exchange) (*Response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b := &bundle{spoken: spoken, pieces: pieces, answers: make([]*Response, len(pieces)), cancel: cancel}
+	if limit := l.limit(x); limit > 0 { // of all together
+		for _, piece := range pieces {
+			piece.Budget = time.Now().Add(limit)
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(atOnce, len(pieces)) {
+		wg.Go(func() { b.work(ctx, l) })
+	}
+	wg.Wait()
+	defer b.close()
+	x.Params = pieces[0].Params
+	for _, n := range pieces[0].Notes {
+		x.note(n)
+	}
+	if b.failed {
+		return b.res, b.err
+	}
+	return b.joined(x)
+}
+
+// bundle is what becomes of the pieces of an exchange.
+type bundle struct {
+	spoken  *wire
+	pieces  []*Exchange
+	answers []*Response // each set by the goroutine that took its piece
+	cancel  context.CancelFunc
+	taken   atomic.Int64
+
+	mu     sync.Mutex
+	failed bool      // guarded by mu, as is all below
+	res    *Response // the first failure: an answer that tells of one, or an error
+	err    error
+}
+
+// work takes pieces until none is left or one has failed.
+func (b *bundle) work(ctx context.Context, l *Leaf) {
+	for ctx.Err() == nil {
+		i := int(b.taken.Add(1)) - 1
+		if i >= len(b.pieces) {
+			return
+		}
+		res, err := b.send(ctx, l, b.pieces[i])
+		if err != nil || res.Status > 299 {
+			b.fail(res, err)
+			return
+		}
+		b.answers[i] = res
+	}
+	b.fail(nil, apierr.New(apierr.ClientGone, "the client closed the request")) // where none has failed yet
+}
+
+// send sends one piece. A panic becomes its error: nobody above it on this
+// goroutine catches one.
+func (b *bundle) send(ctx context.Context, l *Leaf, x *Exchange) (res *Response, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic of type %T: %s", v, debug.Stack())
+		}
+	}()
+	leaf, spoken := l.plain(b.spoken)
+	return leaf.once(ctx, x, spoken)
+}
+
+// fail keeps the first failure and ends the other pieces.
+func (b *bundle) fail(res *Response, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failed {
+		if res != nil {
+			res.Close()
+		}
+		return
+	}
+	b.failed, b.res, b.err = true, res, err
+	b.cancel()
+}
+
+// joined makes the answer of those to the pieces.
+func (b *bundle) joined(x *Exchange) (*Response, error) {
+	bodies := make([][]byte, len(b.answers))
+	for i, res := range b.answers {
+		bodies[i] = res.Bytes
+	}
+	encoded, err := b.spoken.form.Join(nil, bodies)
+	if err == nil && b.spoken.client != nil {
+		encoded, err = b.spoken.client.Response(nil, encoded)
+	}
+	if err != nil {
+		return nil, err
+	}
+	first := b.answers[0]
+	out := &Response{Status: first.Status, Header: first.Header, Target: first.Target, Tap: x.Client.NewTap(x.Operation)}
+	out.setBytes(encoded)
+	out.Tap.Body(encoded)
+	return out, nil
+}
+
+// close lets go of the answers, which were copied.
+func (b *bundle) close() {
+	for _, res := range b.answers {
+		if res != nil {
+			res.Close()
+		}
+	}
+}
