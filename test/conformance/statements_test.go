@@ -333,4 +333,11 @@ var statements = []statement{
 	{number: "S-546", text: "Nothing but the exact value OFF turns a feature off; what looks like an attempt is warned of."},
 	{number: "S-563", text: "The beta parameter of vendor B may stand in a config."},
 	{number: "S-569", text: "A further cloud with models of its own is a provider, whose requests are signed."},
+	{number: "S-571", text: "DB_SSL DISABLED: the database is spoken to in plain text."},
+	{number: "S-572", text: "DB_SSL PREFERRED: encrypted where the server offers it, else plain."},
+	{number: "S-573", text: "DB_SSL REQUIRED: encrypted, whatever the server's certificate."},
+	{number: "S-574", text: "DB_SSL VERIFY_CA: the certificate's authority is verified, its host is not."},
+	{number: "S-575", text: "DB_SSL VERIFY_IDENTITY: the certificate's host is verified too."},
+	{number: "S-576", text: "A mode of DB_SSL verifies against the authorities of a managed cloud, which are built in."},
+	{number: "S-577", text: "DB_SSL_CA, DB_SSL_CERT and DB_SSL_KEY are paths or PEM texts; half of a pair ends the start."},
 }
