@@ -50,7 +50,7 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	}
 	c.About(k.Workspace, k.ID)
 	var err error
-	if k.Scopes, err = granted(c, t, b.Scopes, nil); err != nil {
+	if k.Scopes, err = granted(ctx, c, c.DB().Queries, &k, b.Scopes); err != nil {
 		return nil, err
 	}
 	if err := b.RateLimits.CheckKey("rate_limits"); err != nil {

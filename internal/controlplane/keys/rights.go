@@ -111,23 +111,42 @@ func (p *person) narrow(f *store.KeyFilter, workspace string) error {
 	return nil
 }
 
-// granted reads scopes of a request for a key of type t and reports those that
-// the caller can't give. Scopes that the key has already may stay.
-func granted(c *route.Caller, t access.KeyType, words []string, has []access.Scope) ([]access.Scope, error) {
+// lends reports whether the person may give a scope to a key: one of their own
+// is bound by their role, and every other one must not do what that keeps them
+// from.
+func (p *person) lends(k *store.Key, s access.Scope) bool {
+	right, role, switches := s.Right(), p.role(k.Workspace), p.switches[k.Workspace]
+	if right == "" || k.Type == access.WorkspaceUser && k.UserID == p.user {
+		return true
+	}
+	switch right {
+	case access.ViewLogs, access.ViewLogMetadata, access.ViewAnalytics: // of everybody
+		return switches.May(role, right) && switches.May(role, access.ViewAllData)
+	}
+	return switches.May(role, right)
+}
+
+// granted reads scopes of a request for k and reports those that the caller
+// can't give. Scopes that k has already may stay.
+func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key, words []string) ([]access.Scope, error) {
+	p, err := personOf(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
 	var list []access.Scope
 	for i, word := range words {
 		field := fmt.Sprintf("scopes[%d]", i)
 		s, err := access.ParseScope(word)
-		if err == nil && s == access.ScopeAll && !slices.Contains(has, s) {
+		if err == nil && s == access.ScopeAll && !slices.Contains(k.Scopes, s) {
 			err = fmt.Errorf("%q is not given by the API", word)
 		}
 		if err == nil {
-			err = s.Suits(t)
+			err = s.Suits(k.Type)
 		}
 		if err != nil {
 			return nil, apierr.New(apierr.Invalid, "%v", err).WithParam(field)
 		}
-		if !slices.Contains(has, s) && !gives(c, s) {
+		if !slices.Contains(k.Scopes, s) && !(gives(c, s) && p.lends(k, s)) {
 			return nil, apierr.New(apierr.Forbidden, "the scope %q is not yours to give", string(s)).WithParam(field).WithCode("AB03")
 		}
 		if !slices.Contains(list, s) {
@@ -146,10 +165,14 @@ func gives(c *route.Caller, s access.Scope) bool {
 
 // dominates reports why a caller may not get the next secret of a key: because
 // it can do what they can't.
-func dominates(c *route.Caller, k store.Key) error {
+func dominates(ctx context.Context, c *route.Caller, q store.Queries, k store.Key) error {
+	p, err := personOf(ctx, c, q)
+	if err != nil {
+		return err
+	}
 	for _, s := range k.Scopes {
-		if !gives(c, s) {
-			return forbidden("this key holds the scope %q, which the caller does not", string(s))
+		if !gives(c, s) || !p.lends(&k, s) {
+			return forbidden("this key holds the scope %q, which is not the caller's", string(s))
 		}
 	}
 	for _, p := range k.Providers {

@@ -130,8 +130,8 @@ type rotated struct {
 func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, error) {
 	secret := access.NewKey()
 	out := &rotated{Key: secret.Reveal(), Object: "api-key"}
-	_, err := change(ctx, c, in.Named, "rotate", func(_ *store.Tx, k *store.Key) error {
-		if err := rotatable(c, *k); err != nil {
+	_, err := change(ctx, c, in.Named, "rotate", func(tx *store.Tx, k *store.Key) error {
+		if err := rotatable(ctx, c, tx.Queries, *k); err != nil {
 			return err
 		}
 		p, err := readPolicy(k.RotationPolicy)
@@ -163,12 +163,12 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 }
 
 // rotatable reports why a key does not get another secret now.
-func rotatable(c *route.Caller, k store.Key) error {
+func rotatable(ctx context.Context, c *route.Caller, q store.Queries, k store.Key) error {
 	if k.StatusAt(c.Now) == store.KeyExpired {
 		return apierr.New(apierr.Conflict, "the key has expired; move expires_at first")
 	}
 	if k.PreviousHash != nil && c.Now.Before(k.TransitionEndsAt) {
 		return apierr.New(apierr.Conflict, "the transition of the last rotation is open until %s", k.TransitionEndsAt.Format(time.RFC3339))
 	}
-	return dominates(c, k)
+	return dominates(ctx, c, q, k)
 }

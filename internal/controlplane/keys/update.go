@@ -68,7 +68,7 @@ func matches(header string, at time.Time) bool {
 // rights changes what the key may do and brings.
 func (b *updateBody) rights(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
 	if b.Scopes != nil {
-		if k.Scopes, err = granted(c, k.Type, b.Scopes, k.Scopes); err != nil {
+		if k.Scopes, err = granted(ctx, c, tx.Queries, k, b.Scopes); err != nil {
 			return err
 		}
 	}
