@@ -24,6 +24,9 @@ type OrganisationSettings struct {
 	// BlockInlineConfig refuses configs that a request brings itself.
 	BlockInlineConfig bool `json:"block_inline_config,omitempty"`
 
+	// JWT is whose tokens the organisation takes. Nil takes none.
+	JWT *JWTSettings `json:"jwt,omitempty"`
+
 	// DeniedFields are left out of exports of the log.
 	DeniedFields []string `json:"denied_fields,omitempty"`
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/access"
+	"modelgate/internal/jwt"
 	"modelgate/internal/prompt"
 )
 
@@ -35,6 +36,10 @@ type Published struct {
 	Providers []PublishedProvider
 	Prompts   []*prompt.Saved // that are active
 	Partials  []*prompt.Saved
+
+	// Issuers are whose tokens organisations take, with the workspaces that are
+	// active.
+	Issuers []jwt.Issuer
 }
 
 // HasKeys reports whether any key was ever made.
@@ -96,7 +101,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 		return nil, err
 	}
 	p.Mark = n.mark
-	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishIdentities, q.publishProviders, q.publishConfigs, q.publishPrompts} {
+	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishIdentities, q.publishProviders, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
 		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}

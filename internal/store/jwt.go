@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/jwt"
+)
+
+// JWTSettings is whose JSON Web Tokens an organisation takes: the part "jwt" of
+// its settings. Either URL or Set is given.
+type JWTSettings struct {
+	URL string `json:"jwks_url,omitempty" maxLength:"2048" doc:"https address of the issuer's JSON Web Key Set"`
+	Set JWKS   `json:"jwks,omitzero" doc:"A JSON Web Key Set, in the place of jwks_url"`
+
+	Issuer   string         `json:"issuer,omitempty" maxLength:"255" doc:"The iss that tokens need; any, unless said"`
+	Audience string         `json:"audience,omitempty" maxLength:"255" doc:"What the aud of tokens has to name; anything, unless said"`
+	Scopes   []access.Scope `json:"default_scopes,omitempty" maxItems:"200" doc:"Of tokens that bring no scope or scopes"`
+}
+
+// JWKS is a JSON Web Key Set (RFC 7517), public keys alone. Members that are not
+// known are kept.
+type JWKS struct {
+	Keys []map[string]any `json:"keys" maxItems:"100"`
+}
+
+// IsZero reports whether there is no set.
+func (s JWKS) IsZero() bool { return s.Keys == nil }
+
+// Checked returns s as it is to be stored, or an *apierr.Error that names the
+// field below field. CheckHost judges the host of an address.
+func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL, error)) (JWTSettings, error) {
+	if (s.URL == "") == s.Set.IsZero() {
+		return s, unfit(field, "needs either jwks_url or jwks")
+	}
+	if s.URL != "" {
+		if err := checkKeyAddress(s.URL, checkHost); err != nil {
+			return s, unfit(field+".jwks_url", "%v", err)
+		}
+	} else if err := jwt.CheckSet(text(s.Set)); err != nil {
+		return s, unfit(field+".jwks", "%v", err)
+	}
+	s.Scopes = slices.Clone(s.Scopes)
+	for i, word := range s.Scopes {
+		scope, err := access.ParseScope(string(word))
+		if err == nil && scope == access.ScopeAll {
+			err = fmt.Errorf("%q is for keys of the installation", word)
+		}
+		if err == nil {
+			err = scope.Suits(access.Token)
+		}
+		if err != nil {
+			return s, unfit(fmt.Sprintf("%s.default_scopes[%d]", field, i), "%v", err)
+		}
+		s.Scopes[i] = scope
+	}
+	return s, nil
+}
+
+// checkKeyAddress judges where keys are to be had. Who can change them on their
+// way can make tokens, so the way has to be encrypted.
+func checkKeyAddress(address string, checkHost func(raw string) (*url.URL, error)) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Contains(address, "#") {
+		return errors.New("must be an https address without user name and fragment")
+	}
+	_, err = checkHost(u.Scheme + "://" + u.Host)
+	return err
+}
+
+func unfit(field, format string, args ...any) error {
+	return apierr.New(apierr.Invalid, field+": "+format, args...).WithParam(field)
+}
+
+// publishIssuers reads whose tokens are taken.
+func (q Queries) publishIssuers(ctx context.Context, n *news, p, before *Published) error {
+	if !n.wrote("organisations", "workspaces") {
+		p.Issuers = before.Issuers
+		return nil
+	}
+	const organisations = `
+		SELECT id, settings
+		FROM organisations
+		WHERE status = 'active'
+		ORDER BY id`
+	all, err := rows(ctx, q.q, "organisations", organisations, func(r row) (i jwt.Issuer, err error) {
+		var s OrganisationSettings
+		if err := r.Scan(&i.Organisation, jsonText{&s}); err != nil || s.JWT == nil {
+			return i, err
+		}
+		i.URL, i.Name, i.Audience, i.Scopes = s.JWT.URL, s.JWT.Issuer, s.JWT.Audience, s.JWT.Scopes
+		if !s.JWT.Set.IsZero() {
+			i.Set = text(s.JWT.Set)
+		}
+		return i, nil
+	})
+	if err != nil {
+		return err
+	}
+	p.Issuers = slices.DeleteFunc(all, func(i jwt.Issuer) bool { return i.URL == "" && i.Set == "" })
+	if len(p.Issuers) == 0 {
+		return nil
+	}
+	return q.publishNames(ctx, p.Issuers)
+}
+
+// publishNames reads the workspaces that tokens may name.
+func (q Queries) publishNames(ctx context.Context, issuers []jwt.Issuer) error {
+	const text = `
+		SELECT organisation_id, id, slug, defaults
+		FROM workspaces
+		WHERE status = 'active'
+		ORDER BY id`
+	_, err := rows(ctx, q.q, "workspaces", text, func(r row) (none struct{}, err error) {
+		var organisation string
+		var w jwt.Workspace
+		var d KeyDefaults
+		if err := r.Scan(&organisation, &w.ID, &w.Slug, jsonText{&d}); err != nil {
+			return none, err
+		}
+		w.Metadata = d.Metadata
+		for i := range issuers {
+			if issuers[i].Organisation == organisation {
+				issuers[i].Workspaces = append(issuers[i].Workspaces, w)
+			}
+		}
+		return none, nil
+	})
+	return err
+}
