@@ -74,8 +74,8 @@ func Add(a *route.API) {
 		Summary: "End a key at once", Scopes: scopes("delete"), Resource: "api_key"}, remove)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
 		Summary: "Give a key another secret; the one before counts until the transition ends", Scopes: scopes("rotate"), Resource: "api_key"}, rotate)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self"}, Name: "get-own-key", Tag: tag,
-		Summary: "Read what the key of the request itself is and may do"}, self)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self", "/v2/api-keys/self/details"}, Name: "get-own-key", Tag: tag,
+		Summary: "Read what the key, token or session of the request itself is and may do"}, self)
 }
 
 // refuse answers the one pair of type and holder that there is not.

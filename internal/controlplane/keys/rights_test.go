@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -440,5 +441,37 @@ func TestAKeyReadsWhatItIsItself(t *testing.T) {
 	if file.ID != "file:ci" || file.Key != "***" || file.Status != "active" {
 		t.Errorf("a key of the settings: %+v", file)
 	}
-	refused(t, "a session", session(b, "member").Call("GET", "/api-keys/self", ""), http.StatusNotFound, "AB08", "")
+	var person struct {
+		item
+		Workspace *string `json:"workspace_id"`
+		Token     any
+	}
+	session(b, "member").Must("GET", "/v2/api-keys/self/details", "", &person)
+	if person.Type != "session" || person.UserID != "member" || person.Key != "***" || person.Workspace != nil || person.Token != nil {
+		t.Errorf("a session: %+v", person)
+	}
+}
+
+func TestATokenReadsWhatItSays(t *testing.T) {
+	b := house(t)
+	token := b.As(access.Identity{KeyID: "jwt:ada", Name: "ada", Type: access.Token, Scopes: []access.Scope{"models.list"}, Config: "pc", Metadata: map[string]string{"a": "b"},
+		ExpiresAt: b.Clock.Add(time.Hour), Claims: &access.Claims{User: "ada", RateLimits: json.RawMessage(`[{"value":1}]`)}})
+	var got struct {
+		item
+		Workspace struct{ Slug string } `json:"workspace_details"`
+		Defaults  struct {
+			Config   string `json:"config_id"`
+			Metadata map[string]string
+		}
+		Token struct {
+			User        string
+			UsageLimits any              `json:"usage_limits"`
+			RateLimits  []map[string]int `json:"rate_limits"`
+		}
+	}
+	token.Must("GET", "/v2/api-keys/self/details", "", &got)
+	if got.ID != "jwt:ada" || got.Type != "token" || got.UserID != "" || got.Workspace.Slug != "default" || got.Defaults.Config != "pc" || got.Defaults.Metadata["a"] != "b" ||
+		got.ExpiresAt == nil || *got.ExpiresAt != "2026-05-01T13:00:00.000Z" || got.Token.User != "ada" || got.Token.UsageLimits != nil || got.Token.RateLimits[0]["value"] != 1 {
+		t.Errorf("a token: %+v", got)
+	}
 }

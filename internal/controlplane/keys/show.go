@@ -128,18 +128,21 @@ type selfAnswer struct {
 	Item
 	OrganisationDetails named  `json:"organisation_details"`
 	WorkspaceDetails    *named `json:"workspace_details"`
+	Token               *token `json:"token" doc:"What a JSON Web Token says besides; null for keys and sessions"`
+}
+
+// token is what a JSON Web Token says that no key does.
+type token struct {
+	User        *string    `json:"user" doc:"As its issuer calls the person"`
+	IssuedAt    route.Time `json:"issued_at"`
+	UsageLimits route.JSON `json:"usage_limits" doc:"As in the token; nothing is counted by them yet"`
+	RateLimits  route.JSON `json:"rate_limits" doc:"As in the token; nothing is counted by them yet"`
 }
 
 type selfInput struct{}
 
 func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, error) {
-	if c.Type == access.Session || c.Type == access.Token {
-		return nil, apierr.New(apierr.NotFound, "this request shows no API key")
-	}
-	k, err := c.DB().Key(ctx, c.Organisation, c.KeyID)
-	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
-		k, err = unstored(c.Identity), nil // of the settings or the environment
-	}
+	k, err := own(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +151,9 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, erro
 		return nil, err
 	}
 	out := &selfAnswer{Item: item}
+	if t := c.Claims; t != nil {
+		out.Token = &token{orNull(t.User), route.Time(t.IssuedAt), route.JSON(t.UsageLimits), route.JSON(t.RateLimits)}
+	}
 	o, err := c.DB().Organisation(ctx, c.Organisation)
 	if err != nil {
 		return nil, err
@@ -159,6 +165,18 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, erro
 	w, err := c.DB().Workspace(ctx, c.Organisation, k.Workspace)
 	out.WorkspaceDetails = &named{w.ID, w.Slug, w.Name}
 	return out, err
+}
+
+// own returns the caller's key, or what stands for one.
+func own(ctx context.Context, c *route.Caller) (store.Key, error) {
+	if c.Type == access.Session || c.Type == access.Token {
+		return unstored(c.Identity), nil
+	}
+	k, err := c.DB().Key(ctx, c.Organisation, c.KeyID)
+	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound { // of the settings or the environment
+		return unstored(c.Identity), nil
+	}
+	return k, err
 }
 
 // unstored returns a key that no row is kept of.

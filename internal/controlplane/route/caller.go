@@ -24,6 +24,8 @@ type Caller struct {
 	audit store.Audit
 	body  []byte
 	noted bool
+
+	refused bool // a token that the audit log is to know of
 }
 
 type callerKey struct{}
@@ -103,7 +105,7 @@ func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 
 // finish notes a request that tried to change something and did not.
 func (c *Caller) finish(ctx context.Context, status int) {
-	if c.noted || c.route.Resource == "" || c.audit.Organisation == "" {
+	if c.noted || c.route.Resource == "" && !c.refused || c.audit.Organisation == "" {
 		return
 	}
 	c.audit.Status = status

@@ -42,6 +42,10 @@ type Deps struct {
 	// Authenticate finds who sends a request. An error is an *apierr.Error.
 	Authenticate func(r *http.Request) (*access.Identity, error)
 
+	// Token returns what a JSON Web Token of an organisation's own issuer proves.
+	// An error is an *apierr.Error. Nil takes none.
+	Token func(text string) (*access.Identity, error)
+
 	// Changed is called after every change that was kept. Nil is not called.
 	Changed func()
 
@@ -71,7 +75,7 @@ type Sealer interface {
 }
 
 // Route declares one route. Paths are written without /v1, with {name} for the
-// parts that a request gives.
+// parts that a request gives. One that begins with /v2/ stands beside /v1.
 type Route struct {
 	Method string
 	Path   string
@@ -89,6 +93,18 @@ type Route struct {
 	// Resource is what the route changes, in the words of the audit log; empty
 	// for routes that change nothing.
 	Resource string
+}
+
+// Paths are all paths of the route as clients ask for them, its own first.
+func (r *Route) Paths() []string {
+	list := []string{api.BasePath + r.Path}
+	for _, p := range r.Also {
+		if !strings.HasPrefix(p, "/v2/") {
+			p = api.BasePath + p
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
 // Action is what the route does, in the words of the audit log.
@@ -125,6 +141,8 @@ type API struct {
 	routes map[string]*Route // by pattern of the mux
 	firsts map[string]bool   // first segments of the routes' paths, after the base
 	listed []*Route
+
+	refusals refusals
 }
 
 // New returns an API without routes, but for its own description at
@@ -163,13 +181,15 @@ func (a *API) OpenAPI() ([]byte, error) { return json.Marshal(a.huma.OpenAPI()) 
 func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in *In) (*Out, error)) {
 	type answer struct{ Body *Out }
 	a.listed = append(a.listed, &r)
-	for i, p := range append([]string{r.Path}, r.Also...) {
-		op := r.operation(api.BasePath + p)
+	for i, p := range r.Paths() {
+		op := r.operation(p)
 		if i > 0 {
 			op.OperationID, op.Hidden = "", true
 		}
 		a.routes[op.Method+" "+op.Path] = &r
-		a.firsts[first(p)] = true
+		if rest, ok := strings.CutPrefix(p, api.BasePath); ok {
+			a.firsts[first(rest)] = true
+		}
 		huma.Register(a.huma, op, func(ctx context.Context, in *In) (*answer, error) {
 			out, err := f(ctx, callerOf(ctx), in)
 			if err != nil {
@@ -259,6 +279,7 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 	}
 	id, err := a.Authenticate(r)
 	if err != nil {
+		c.noteRefusal(err)
 		return err
 	}
 	c.identify(id)

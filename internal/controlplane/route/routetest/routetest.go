@@ -67,7 +67,7 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	b := &Bench{DB: db, t: t, path: path, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
 	b.API = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
-		Authenticate: b.authenticate, Changed: func() { b.changes.Add(1) }, Now: func() time.Time { return b.Clock },
+		Authenticate: b.authenticate, Token: b.token, Changed: func() { b.changes.Add(1) }, Now: func() time.Time { return b.Clock },
 		Secrets: newSealer(t),
 	})
 	for _, f := range add {
@@ -81,6 +81,14 @@ func (b *Bench) authenticate(r *http.Request) (*access.Identity, error) {
 		return id, nil
 	}
 	return nil, apierr.New(apierr.Unauthenticated, "the gateway key is not known")
+}
+
+// token takes the ids of callers for tokens.
+func (b *Bench) token(text string) (*access.Identity, error) {
+	if id := b.callers[text]; id != nil && id.Type == access.Token {
+		return id, nil
+	}
+	return nil, apierr.New(apierr.Unauthenticated, "the token is not known")
 }
 
 // sealer seals with a master key alone; organisations' own keys are server's.
@@ -195,7 +203,10 @@ func (c *Caller) Call(method, path, body string) Answer { return c.CallWith(meth
 
 // CallWith is Call with further headers.
 func (c *Caller) CallWith(method, path, body string, h http.Header) Answer {
-	r := httptest.NewRequest(method, "/v1"+path, strings.NewReader(body))
+	if !strings.HasPrefix(path, "/v2/") {
+		path = "/v1" + path
+	}
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	maps.Copy(r.Header, h)
 	r.Header.Set("x-gateway-api-key", c.key)
 	if body != "" {
