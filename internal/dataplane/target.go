@@ -145,14 +145,14 @@ func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) 
 }
 
 // clientKey returns the credential that the client sent for the provider: the
-// bearer token, or the header that the provider itself uses. A gateway key is
-// never taken for one, wherever it stands.
+// bearer token, or the header that the provider itself uses. What opens the
+// gateway is never taken for one, wherever it stands.
 func (x *exchange) clientKey(a *provider.Auth) secret.String {
 	if !x.ownKey {
 		return secret.String{}
 	}
 	key := x.sentKey(a)
-	if _, gateway := x.snap.Identity(key); gateway {
+	if x.snap.Opens(key, x.entry.Time) {
 		return secret.String{}
 	}
 	return secret.New(key)
@@ -161,7 +161,7 @@ func (x *exchange) clientKey(a *provider.Auth) secret.String {
 func (x *exchange) sentKey(a *provider.Auth) string {
 	if v := x.Header["Authorization"]; len(v) == 1 {
 		token := snapshot.Bearer(x.Header)
-		if _, gateway := x.snap.Identity(token); token != "" && (gateway || a.Header != "Authorization" || a.Scheme != "") {
+		if token != "" && (a.Header != "Authorization" || a.Scheme != "" || x.snap.Opens(token, x.entry.Time)) {
 			return token
 		}
 		if strings.EqualFold(strings.TrimSpace(v[0]), "bearer") { // the token of an unset variable

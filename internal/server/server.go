@@ -29,6 +29,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/datakey"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/jwt"
 	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
@@ -117,6 +118,7 @@ type Server struct {
 
 	box      *secret.Box // of the master key; nil without one
 	ring     *datakey.Ring
+	issuers  *jwt.Keeper // of the keys of tokens
 	follower *follower
 	copy     copies
 	away     atomic.Bool // the database could not be reached when last asked
@@ -159,6 +161,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.engine = s.newEngine(set)
+	s.issuers = jwt.New(jwt.Options{Client: s.engine.Client, Logger: s.Logger})
 	s.metrics = newMetrics(s)
 	s.first = set
 	if err := s.publish(set, stored); err != nil {
@@ -180,7 +183,7 @@ func (s *Server) open(ctx context.Context) error {
 	})
 	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, DB: s.store, Logger: s.Logger}
 	s.control = controlplane.New(route.Deps{
-		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
+		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
 		Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 	s.makeServers()
@@ -317,6 +320,7 @@ func (s *Server) Close() error {
 		errs = append(errs, s.store.Close())
 	}
 	if s.engine != nil {
+		s.issuers.Close()
 		s.engine.Client.Close()
 	}
 	return errors.Join(errs...)

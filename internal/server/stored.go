@@ -23,6 +23,7 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	in.Revision = p.Revision
 	in.Keys = append(in.Keys, p.Identities...)
 	in.Prompts, in.Partials, in.SavedOnly = p.Prompts, p.Partials, p.SavedOnly
+	in.Tokens = s.issuers.Tokens(p.Issuers)
 	for _, c := range p.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
 	}

@@ -32,6 +32,9 @@ type Input struct {
 	// config of their own. It is shared.
 	SavedOnly map[string]bool
 
+	// Tokens judges what is no gateway key and looks like a token. Nil takes none.
+	Tokens Tokens
+
 	// HeaderPrefixes are further prefixes read like x-gateway-, in the
 	// canonical form of net/http and with their last dash.
 	HeaderPrefixes []string
@@ -44,6 +47,7 @@ type Snapshot struct {
 	Prices         *catalog.Book
 
 	keys    map[access.Hash]*access.Identity
+	tokens  Tokens
 	specs   map[string]*provider.Spec
 	bare    map[string]*provider.Target
 	entries map[place]*Entry
@@ -66,6 +70,7 @@ func Build(in Input) (*Snapshot, error) {
 		HeaderPrefixes: in.HeaderPrefixes,
 		Prices:         catalog.NewBook(in.Prices),
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),
+		tokens:         in.Tokens,
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
 		bare:           make(map[string]*provider.Target, len(in.Specs)),
 		entries:        make(map[place]*Entry, len(in.Providers)),
@@ -109,7 +114,10 @@ func (s *Snapshot) addSpec(spec *provider.Spec) {
 // Identity returns the owner of key. The comparison of the stored hash takes
 // the same time for every key.
 func (s *Snapshot) Identity(key string) (*access.Identity, bool) {
-	h := access.HashKey(key)
+	return s.identity(access.HashKey(key))
+}
+
+func (s *Snapshot) identity(h access.Hash) (*access.Identity, bool) {
 	id, ok := s.keys[h]
 	if !ok || !id.Hash.Equal(h) {
 		return nil, false

@@ -78,6 +78,66 @@ func TestAuthenticateFindsTheOwnerOfAKey(t *testing.T) {
 	}
 }
 
+// tokens takes one token.
+type tokens string
+
+func (k tokens) Verify(token string, hash access.Hash, _ time.Time) (*access.Identity, error) {
+	if token != string(k) || hash != access.HashKey(token) {
+		return nil, apierr.New(apierr.Unauthenticated, "the token is bad").WithCode("invalid_token")
+	}
+	return &access.Identity{KeyID: "of the token"}, nil
+}
+
+func TestAuthenticateJudgesWhatIsNoKeyAndLooksLikeAToken(t *testing.T) {
+	s := mustBuild(t, snapshot.Input{Tokens: tokens("a.b.c"), Keys: []*access.Identity{identity("my.own.key", time.Time{}), identity("my.old.key", noon)}})
+	for _, tt := range []struct {
+		name   string
+		header http.Header
+		id     string
+		own    bool
+		code   string
+	}{
+		{"in the key's header", http.Header{"X-Gateway-Api-Key": {"a.b.c"}}, "of the token", true, ""},
+		{"as a bearer token", http.Header{"Authorization": {"Bearer a.b.c"}}, "of the token", false, ""},
+		{"a bearer token beside a key", http.Header{"X-Gateway-Api-Key": {"my.own.key"}, "Authorization": {"Bearer a.b.c"}}, "my.own.key", true, ""},
+		{"a bearer token beside a wrong key", http.Header{"X-Gateway-Api-Key": {"wrong"}, "Authorization": {"Bearer a.b.c"}}, "", false, "invalid_api_key"},
+		{"a key that looks like a token", http.Header{"X-Gateway-Api-Key": {"my.own.key"}}, "my.own.key", true, ""},
+		{"an ended key that looks like a token", http.Header{"X-Gateway-Api-Key": {"my.old.key"}}, "", false, "expired_api_key"},
+		{"a bad token", http.Header{"X-Gateway-Api-Key": {"a.b.d"}}, "", false, "invalid_token"},
+		{"two parts", http.Header{"X-Gateway-Api-Key": {"a.b"}}, "", false, "invalid_api_key"},
+		{"four parts", http.Header{"X-Gateway-Api-Key": {"a.b.c.d"}}, "", false, "invalid_api_key"},
+	} {
+		id, own, err := s.Authenticate(tt.header, noon)
+		got, code := "", ""
+		if id != nil {
+			got = id.KeyID
+		}
+		if err != nil {
+			code = apierr.From(err).CodeOrDefault()
+		}
+		if got != tt.id || own != tt.own || code != tt.code {
+			t.Errorf("%s: Authenticate() = %q, %t, %q; want %q, %t, %q", tt.name, got, own, code, tt.id, tt.own, tt.code)
+		}
+	}
+	for text, want := range map[string]bool{"a.b.c": true, "my.own.key": true, "my.old.key": true, "a.b.d": false, "other": false, "": false} {
+		if got := s.Opens(text, noon); got != want {
+			t.Errorf("Opens(%q) = %t, want %t", text, got, want)
+		}
+	}
+	if _, err := mustBuild(t, snapshot.Input{}).Token("a.b.c", noon); err == nil {
+		t.Error("a snapshot that takes no tokens takes one")
+	}
+}
+
+func TestAKeyIsFoundWithoutAllocating(t *testing.T) {
+	key := access.NewKey().Reveal()
+	s := mustBuild(t, snapshot.Input{Tokens: tokens("a.b.c"), Keys: []*access.Identity{identity(key, time.Time{})}})
+	h := http.Header{"X-Gateway-Api-Key": {key}}
+	if n := testing.AllocsPerRun(100, func() { s.Authenticate(h, noon) }); n != 0 {
+		t.Errorf("Authenticate allocates %g times for a key, want never", n)
+	}
+}
+
 func TestBuildNamesTheEntryAtFault(t *testing.T) {
 	for name, tt := range map[string]struct {
 		entries []snapshot.Managed
