@@ -22,7 +22,7 @@ type people struct {
 func populate(t *testing.T) *people {
 	t.Helper()
 	p := newProvider(t, nil)
-	h := &people{launchFor(t, "version: 1\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1"), p, map[string]string{}, map[string]string{}, map[string]string{}}
+	h := &people{launchFor(t, "version: 1\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test"), p, map[string]string{}, map[string]string{}, map[string]string{}}
 	for name, role := range map[string][2]string{"admin": {"admin", ""}, "manager": {"member", "manager"}, "member": {"member", "member"}, "mate": {"member", "member"}} {
 		h.join(t, name, role[0], role[1])
 	}
