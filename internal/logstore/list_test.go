@@ -54,6 +54,11 @@ func testFilters(t *testing.T, step time.Duration) {
 		{"workspace", logstore.Query{Workspace: "w1"}, []string{"2", "0"}},
 		{"scope", logstore.Query{Scope: logstore.Scope{Organisation: "o1"}}, []string{"1", "0"}},
 		{"scope of a workspace", logstore.Query{Scope: logstore.Scope{Organisation: "o1", Workspace: "w1"}}, []string{"0"}},
+		{"scope of keys", logstore.Query{Scope: logstore.Scope{Keys: []string{"k2", "k1", "k9"}}}, []string{"2", "1", "0"}},
+		{"scope of one key in a workspace", logstore.Query{Scope: logstore.Scope{Workspace: "w2", Keys: []string{"k2", "k1"}}}, []string{"1"}},
+		{"scope of no key", logstore.Query{Scope: logstore.Scope{Keys: []string{}}}, nil},
+		{"scope of keys that are not there", logstore.Query{Scope: logstore.Scope{Keys: []string{"openai", "k9"}}}, nil},
+		{"a key outside the scope", logstore.Query{Scope: logstore.Scope{Keys: []string{"k2"}}, KeyID: "k1"}, nil},
 		{"workspace outside the scope", logstore.Query{Scope: logstore.Scope{Workspace: "w1"}, Workspace: "w2"}, nil},
 		{"trace whole", logstore.Query{TraceID: "t1"}, []string{"0"}},
 		{"operation", logstore.Query{Operation: "embeddings"}, []string{"2"}},
@@ -220,7 +225,7 @@ func TestAnEntryIsFoundByItsIDWithinItsScope(t *testing.T) {
 	}
 	mustFlush(t, s)
 	for _, e := range all {
-		got, err := s.Get(t.Context(), logstore.Scope{Organisation: e.Organisation, Workspace: e.Workspace}, e.ID)
+		got, err := s.Get(t.Context(), logstore.Scope{Organisation: e.Organisation, Workspace: e.Workspace, Keys: []string{"another", e.KeyID}}, e.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,6 +240,8 @@ func TestAnEntryIsFoundByItsIDWithinItsScope(t *testing.T) {
 	}{
 		{"another organisation", logstore.Scope{Organisation: "other"}, all[5].ID},
 		{"another workspace", logstore.Scope{Organisation: "acme", Workspace: "team-0"}, all[6].ID},
+		{"keys of others", logstore.Scope{Keys: []string{"another"}}, all[5].ID},
+		{"no key", logstore.Scope{Keys: []string{}}, all[5].ID},
 		{"never recorded", logstore.Scope{}, reqlog.NewID(time.Now())},
 		{"at the end of time", logstore.Scope{}, reqlog.NewID(time.UnixMilli(1<<48 - 1))},
 	} {

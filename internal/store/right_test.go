@@ -1,0 +1,165 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"modelgate/internal/access"
+	"modelgate/internal/store"
+	"modelgate/internal/store/storetest"
+)
+
+func TestSettingsOfAnOrganisationAreReadAsTheyWereWritten(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		o, err := db.Organisation(t.Context(), "default")
+		if diff := cmp.Diff(store.OrganisationSettings{}, o.Settings); diff != "" || err != nil {
+			t.Errorf("from the start: %v\n%s", err, diff)
+		}
+		seconds := int64(60)
+		o.Settings = store.OrganisationSettings{
+			Security: access.Switches{"membersViewPrompts": false}, Overridable: []access.Section{"prompts"},
+			UserKeyPolicy: store.UserKeyPolicy{TTL: &seconds}, Logging: store.LoggingNone, BlockInlineConfig: true,
+			DeniedFields: []string{"request"}, InputGuardrails: []string{"g"},
+		}
+		if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
+			t.Fatal(err)
+		}
+		got, err := db.Organisation(t.Context(), o.ID)
+		if diff := cmp.Diff(o, got); diff != "" || err != nil {
+			t.Errorf("Organisation: %v\n%s", err, diff)
+		}
+		p, err := db.Published(t.Context(), nil)
+		if err != nil || !p.SavedOnly[o.ID] || len(p.SavedOnly) != 1 {
+			t.Errorf("published: %v, %v", p.SavedOnly, err)
+		}
+	})
+}
+
+func TestSwitchesOfAWorkspaceAreItsOwnWhereTheyAreLeftToIt(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		o, err := db.Organisation(t.Context(), store.DefaultOrganisation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := db.Workspace(t.Context(), o.ID, store.DefaultWorkspace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Settings.Security = access.Switches{"membersWriteConfigs": true, "membersViewPrompts": false}
+		o.Settings.Overridable = []access.Section{"prompts"}
+		w.SecuritySettings = []byte(`{"membersWriteConfigs":false,"membersViewPrompts":true}`)
+		err = db.Change(t.Context(), nil, func(tx *store.Tx) error {
+			if err := tx.UpdateOrganisation(t.Context(), o); err != nil {
+				return err
+			}
+			return tx.UpdateWorkspace(t.Context(), w)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := db.Switches(t.Context(), o.ID, w.ID)
+		if err != nil || !s["membersWriteConfigs"] || !s["membersViewPrompts"] || !s["membersViewLogs"] {
+			t.Errorf("Switches = %v, %v", s, err)
+		}
+		if s, err := db.Switches(t.Context(), "elsewhere", w.ID); err == nil {
+			t.Errorf("another organisation's Switches = %v, want an error", s)
+		}
+	})
+}
+
+func TestWhoLeavesAPlaceLosesTheKeysThere(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		now := time.UnixMilli(1_700_000_000_000).UTC()
+		const second = "00000000-0000-7000-8000-000000000009"
+		change := func(f func(tx *store.Tx) error) {
+			t.Helper()
+			if err := db.Change(t.Context(), nil, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(func(tx *store.Tx) error {
+			u := store.User{ID: "u", Email: "u@example.com", Status: store.Active, Role: "admin", CreatedAt: now, UpdatedAt: now}
+			if err := tx.CreateUser(t.Context(), store.DefaultOrganisation, u); err != nil {
+				return err
+			}
+			w := store.Workspace{ID: second, Organisation: store.DefaultOrganisation, Slug: "second", Name: "s", Status: store.Active, CreatedAt: now, UpdatedAt: now}
+			if err := tx.CreateWorkspace(t.Context(), w); err != nil {
+				return err
+			}
+			if err := tx.SetWorkspaceMember(t.Context(), second, "u", "member", now); err != nil {
+				return err
+			}
+			for i, workspace := range []string{store.DefaultWorkspace, second, second} {
+				k := store.Key{ID: "k" + string(rune('0'+i)), Type: access.WorkspaceUser, UserID: "u", Name: "k", Workspace: workspace,
+					Hash: access.HashKey(string(rune('0' + i))), CreatedAt: now}
+				if i == 2 {
+					k.UserID = "another"
+				}
+				if err := tx.CreateKey(t.Context(), k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		active := func() (ids []string) {
+			t.Helper()
+			all, err := db.Keys(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range all {
+				if k.Status == store.KeyActive {
+					ids = append(ids, k.ID)
+				}
+			}
+			return ids
+		}
+		list, total, err := db.Workspaces(t.Context(), store.WorkspaceQuery{Organisation: store.DefaultOrganisation, Member: "u"}, store.Page{})
+		if err != nil || total != 1 || list[0].ID != second {
+			t.Errorf("their workspaces: %v, %d, %v", list, total, err)
+		}
+		change(func(tx *store.Tx) error { return tx.SetUserRole(t.Context(), store.DefaultOrganisation, "u", "member", now) })
+		if got := active(); !slices.Equal(got, []string{"k1", "k2"}) {
+			t.Errorf("of a member of the second workspace: %v", got)
+		}
+		change(func(tx *store.Tx) error { return tx.RemoveWorkspaceMember(t.Context(), second, "u", now) })
+		if got := active(); !slices.Equal(got, []string{"k2"}) {
+			t.Errorf("of a member of none: %v", got)
+		}
+		ids, err := db.KeyIDs(t.Context(), store.DefaultOrganisation, second, "u")
+		if err != nil || !slices.Equal(ids, []string{"k1"}) {
+			t.Errorf("KeyIDs = %v, %v, want k1 although it has ended", ids, err)
+		}
+	})
+}
+
+func TestAnAuditLogThatIsOffIsNotWritten(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		for _, off := range []bool{true, false} {
+			db, err := store.Open(t.Context(), dsn, store.Options{NoAudit: off})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			at := time.UnixMilli(1_700_000_000_000)
+			for _, note := range []func(*store.Audit) error{
+				func(a *store.Audit) error { return db.AddAudit(t.Context(), a) },
+				func(a *store.Audit) error { return db.Change(t.Context(), a, func(*store.Tx) error { return nil }) },
+			} {
+				if err := note(&store.Audit{ID: time.Now().String(), Organisation: "o", Time: at}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, total, err := db.Audits(t.Context(), store.AuditQuery{Organisation: "o", From: at, To: at.Add(1e9)}, store.Page{})
+			if want := map[bool]int{true: 0, false: 2}[off]; total != want || err != nil {
+				t.Errorf("off %t: %d rows, %v, want %d", off, total, err, want)
+			}
+		}
+	})
+}
