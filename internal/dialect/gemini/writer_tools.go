@@ -30,12 +30,43 @@ func (w *writer) declared() []llm.Tool {
 		}
 		list = append(list, t)
 	}
+	if w.searches(list) {
+		list = append(list, llm.Tool{Server: llm.WebSearch, Native: builtin("googleSearch", nil)})
+	}
 	if w.forced {
 		f := w.r.Format
 		w.fates.Adapt(llm.FieldFormat, "forced tool")
 		list = append(list, llm.Tool{Name: formTool, Description: "Answer with this, and nothing else.", Schema: f.Schema, At: w.r.NameOf(llm.FieldFormat)})
 	}
 	return list
+}
+
+// searchOptions asks for answers from the web in the chat dialect.
+const searchOptions = "web_search_options"
+
+// searches reports whether a client of the chat dialect asks for answers from the
+// web and the tool for that may stand beside those in list.
+func (w *writer) searches(list []llm.Tool) bool {
+	raw := w.known("webSearchOptions")
+	if raw == nil {
+		return false
+	}
+	for _, t := range list {
+		if t.Server == llm.WebSearch || t.Native != nil && t.Native.Type == "googleSearch" {
+			w.fates.AdaptNamed(searchOptions, "the search among the tools")
+			return false
+		}
+	}
+	if !w.gen.mixes() && (w.forced || len(functions(list)) > 0) {
+		return false // dropped with the parameters that have no place
+	}
+	v, _ := jsonedit.ParseValue(raw)
+	note := "googleSearch"
+	if place, _ := v.Get("user_location"); !place.IsNull() {
+		note += ", without user_location"
+	}
+	w.fates.AdaptNamed(searchOptions, note)
+	return true
 }
 
 // named are the tools of the provider that clients of other dialects ask for by

@@ -50,6 +50,43 @@ func fromMessages() *llm.Request {
 	}
 }
 
+// What clients of other dialects say of a search of the web is said here.
+func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
+	of := func(d, kind, raw string) []llm.Tool {
+		return []llm.Tool{{Server: llm.WebSearch, Native: &llm.Native{Dialect: d, Type: kind, Raw: json.RawMessage(raw)}, At: "tools[0]"}}
+	}
+	wish := []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"country":"CH","city":"Bern"}}}`)}}
+	for _, tt := range []struct {
+		name, provider, dialect string
+		tools                   []llm.Tool
+		extra                   []llm.Member
+		want                    string // of the tools
+		fate                    dialect.Fate
+	}{
+		{"chat", "openai", "chat", nil, wish, `[{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Bern","country":"CH"}}]`, dialect.Fate{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}},
+		{"chat at x.ai", "x-ai", "chat", nil, wish, `[{"type":"web_search"}]`, dialect.Fate{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}},
+		{"chat elsewhere", "groq", "chat", nil, wish, ``, dialect.Fate{Name: "web_search_options", Outcome: dialect.Dropped}},
+		{"messages", "openai", "messages", of("messages", "web_search_20250305", `{"type":"web_search_20250305","name":"web_search","max_uses":1,"allowed_domains":["a.example"],"user_location":{"type":"approximate","country":"CH"}}`), nil,
+			`[{"type":"web_search","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","country":"CH"}}]`, dialect.Fate{Name: "tools[0].web_search_20250305", Outcome: dialect.Adapted, Note: "web_search"}},
+		{"gemini", "openai", "gemini", of("gemini", "googleSearch", `{"googleSearch":{}}`), nil, `[{"type":"web_search"}]`, dialect.Fate{Name: "tools[0].googleSearch", Outcome: dialect.Adapted, Note: "web_search"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &llm.Request{Dialect: tt.dialect, Tools: tt.tools, Extra: tt.extra, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "hi"}}}}}
+			body, fates, err := responses.Dialect{}.EncodeRequest(nil, r, dialect.Target{Provider: tt.provider, Model: "m"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct{ Tools json.RawMessage }
+			if err := json.Unmarshal(body, &got); err != nil || string(got.Tools) != tt.want {
+				t.Errorf("tools %s, %v, want %s", got.Tools, err, tt.want)
+			}
+			if len(fates) != 1 || fates[0] != tt.fate {
+				t.Errorf("fates %v, want %v", fates, tt.fate)
+			}
+		})
+	}
+}
+
 func TestRequestsOfOtherDialectsAreWrittenWithTheirFates(t *testing.T) {
 	body, fates, err := responses.Dialect{}.EncodeRequest(nil, fromMessages(), dialect.Target{Provider: "openai", Model: "gpt-5.1"})
 	if err != nil {

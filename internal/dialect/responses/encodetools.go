@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"slices"
+
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -13,9 +15,11 @@ func (s *sender) writeTools() {
 			carried++
 		}
 	}
+	tools := s.searching()
+	carried += len(tools) - len(s.r.Tools)
 	if carried > 0 || s.same && s.r.Tools != nil {
 		s.b.Name("tools")
-		writeTools(&s.b, s.r.Tools, s.same, s.word)
+		writeTools(&s.b, tools, s.same, s.word)
 	}
 	if choice := &s.r.ToolChoice; choice.Mode == "" && choice.Raw == nil {
 		return
@@ -25,6 +29,79 @@ func (s *sender) writeTools() {
 	}
 	s.b.Name("tool_choice")
 	writeChoice(&s.b, s.r)
+}
+
+// searchOptions asks for answers from the web in the chat dialect.
+const searchOptions = "web_search_options"
+
+// searching returns the tools with the search of the web as it is asked for here:
+// one that another dialect's tool or a parameter of the chat dialect stands for.
+func (s *sender) searching() []llm.Tool {
+	word := s.word(llm.WebSearch)
+	if s.same || word == "" {
+		return s.r.Tools
+	}
+	list := slices.Clone(s.r.Tools)
+	for i := range list {
+		if t := &list[i]; t.Server == llm.WebSearch && t.Native != nil && t.Native.Dialect != own {
+			t.Native = s.search(word, t.Native.Raw)
+		}
+	}
+	if raw := s.r.Parameter(searchOptions); raw != nil && string(raw) != "null" {
+		s.fates.AdaptNamed(searchOptions, word)
+		list = append(list, llm.Tool{Server: llm.WebSearch, Native: s.search(word, raw)})
+	}
+	return list
+}
+
+// search is a search of the web with what options say of it, in the words of the
+// chat or the messages dialect.
+// https://platform.openai.com/docs/guides/tools-web-search
+func (s *sender) search(word string, options []byte) *llm.Native {
+	v, _ := jsonedit.ParseValue(options)
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	b.Name("type")
+	b.String(word)
+	if domains, _ := v.Get("allowed_domains"); domains.Kind() == jsonedit.Array {
+		b.Name("filters")
+		b.Open('{')
+		b.Name("allowed_domains")
+		b.Raw(domains.Raw())
+		b.Close('}')
+	}
+	if vendorOf(s.to.Provider) == llm.OpenAI { // others know no more
+		if size, _ := v.Get("search_context_size"); size.Kind() == jsonedit.String {
+			b.Name("search_context_size")
+			b.Raw(size.Raw())
+		}
+		place, _ := v.Get("user_location")
+		writePlace(&b, place)
+	}
+	b.Close('}')
+	return &llm.Native{Dialect: own, Type: word, Raw: b.Bytes()}
+}
+
+// writePlace writes where the user is, which the chat dialect says one object
+// deeper.
+func writePlace(b *jsonedit.Builder, place jsonedit.Value) {
+	if inner, ok := place.Get("approximate"); ok {
+		place = inner
+	}
+	if place.Kind() != jsonedit.Object {
+		return
+	}
+	b.Name("user_location")
+	b.Open('{')
+	b.Name("type")
+	b.String("approximate")
+	for _, name := range [...]string{"city", "region", "country", "timezone"} {
+		if word := textOf(place, name); word != "" {
+			b.Name(name)
+			b.String(word)
+		}
+	}
+	b.Close('}')
 }
 
 // carries reports whether a tool can be written, and tells when it can't or is
