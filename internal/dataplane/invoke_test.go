@@ -85,6 +85,21 @@ func TestOtherBodiesOfInvokeModelAreRefusedElsewhere(t *testing.T) {
 	}
 }
 
+// A conversation that only the vendor keeps is refused at Bedrock before anything
+// is sent, in the words by which clients know to send whole ones.
+func TestAKeptConversationIsRefusedAtBedrock(t *testing.T) {
+	g := newPairs(t)
+	const body = `{"model":"` + claude + `","max_tokens":9,%s"messages":[{"role":"user","content":"hello"}]}`
+	for thread, status := range map[string]int{`"thread":{"type":"create"},`: 400, ``: 200} {
+		g.Sim.Reset()
+		res := askPath(t, g, "/v1/messages", fmt.Sprintf(body, thread), "x-gateway-provider", "@converse")
+		refused := at(res.JSON(t), "error.details.error_code") == "thread_unsupported_request"
+		if res.Status != status || refused != (status == 400) || (len(g.Sim.Requests()) == 0) != refused {
+			t.Errorf("thread %s: status %d, %d requests: %s", thread, res.Status, len(g.Sim.Requests()), res.Body)
+		}
+	}
+}
+
 // Flags of beta features go where the host reads them.
 func TestBetaFlagsInABodyOfInvokeModelReachOtherHosts(t *testing.T) {
 	g, u := newScriptedPairs(t)

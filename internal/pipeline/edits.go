@@ -44,6 +44,9 @@ func (l *Leaf) shaped(x *Exchange, w *wire, h http.Header) (*bytepool.Buffer, er
 		list = nil
 	}
 	if x.Operation != api.Proxy {
+		if err := l.refused(w, doc); err != nil {
+			return nil, err
+		}
 		list = append(slices.Clip(list), l.hosted(x, w, doc, h)...)
 		list = l.quirks(x, doc, list)
 		if err := l.settle(x); err != nil {
@@ -104,6 +107,16 @@ func (l *Leaf) put(x *Exchange, w *wire, doc *jsonedit.Doc, list []jsonedit.Edit
 		return nil, fmt.Errorf("scanning a body for %s: %w", l.Target.ID, err)
 	}
 	return out, nil
+}
+
+// refused refuses a body with a field that the host can't take.
+func (l *Leaf) refused(w *wire, doc *jsonedit.Doc) error {
+	for name, code := range l.Target.Shapes[w.op].Refuse {
+		if v, ok := doc.Find(name); ok && !v.IsNull() {
+			return dialect.Unsupported(name, w.to, "its host does not know it").WithCode(code)
+		}
+	}
+	return nil
 }
 
 // hosted returns the edits that the host of the target wants in a body of its

@@ -116,6 +116,9 @@ type Shape struct {
 	// Betas is the field that takes the beta flags, as a list of strings, in
 	// the place of their header. Empty leaves them there.
 	Betas string
+	// Refuse are top-level fields that the host does not know and that can't be
+	// left out, with the code of the error by which clients know that.
+	Refuse map[string]string
 	// Anew says that the host takes another form of the body than clients of the
 	// dialect send, so that the dialect writes it and bytes are not passed on.
 	Anew bool

@@ -39,6 +39,38 @@ func TestTheConfigSaysWhatBecomesOfParametersThatTheTargetCantHonour(t *testing.
 	}
 }
 
+// What a client's own vendor alone knows is refused elsewhere, where the config
+// asks for that: nobody relies on a guard or a cache that is not there.
+func TestWhatOnlyOneVendorKnowsCanBeRefused(t *testing.T) {
+	g := start(t)
+	for _, tt := range []struct{ path, body, name, home string }{
+		{"/model/m/converse", `{"messages":[{"role":"user","content":[{"text":"Hello"},{"guardContent":{"text":{"text":"x"}}}]}]}`, "guardContent", "converse"},
+		{"/model/m/converse", `{"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"},"messages":[{"role":"user","content":[{"text":"Hello"}]}]}`, "guardrailConfig", "converse"},
+		{"/v1beta/models/m:generateContent", `{"cachedContent":"cachedContents/1","contents":[{"role":"user","parts":[{"text":"Hello"}]}]}`, "cachedContent", "gemini"},
+	} {
+		for _, target := range []string{"chat", "messages", "gemini", "converse", "cohere"} {
+			for word, status := range map[string]int{"refuse": 400, "announce": 200} {
+				t.Run(tt.name+" at "+target+", "+word, func(t *testing.T) {
+					g.Sim.Reset()
+					want, params, sent := status, tt.name+map[string]string{"refuse": ";refused", "announce": ";dropped"}[word], 1
+					if target == tt.home {
+						want, params = 200, ""
+					}
+					if want == 400 {
+						sent = 0
+					}
+					req := g.Request(http.MethodPost, "", tt.body, "x-gateway-provider", "", "x-gateway-config", `{"provider":"@`+target+`","on_unsupported":"`+word+`"}`)
+					req.URL.Path = tt.path
+					res := g.Do(req)
+					if res.Status != want || res.Header.Get("x-gateway-params") != params || g.Sim.Calls("m") != sent {
+						t.Errorf("status %d, params %q, %d requests; want %d, %q, %d: %s", res.Status, res.Header.Get("x-gateway-params"), g.Sim.Calls("m"), want, params, sent, res.Body)
+					}
+				})
+			}
+		}
+	}
+}
+
 func TestFatesAreInTheLog(t *testing.T) {
 	g := start(t)
 	res := g.Post("/chat/completions", `{"model":"m","seed":7,"messages":[{"role":"user","content":"Hello"}]}`, "x-gateway-provider", "@messages")

@@ -98,6 +98,9 @@ func bedrockShapes() map[api.Operation]provider.Shape {
 		Drop:  []string{"model", "stream"},
 		Set:   map[string]string{"anthropic_version": `"bedrock-2023-05-31"`},
 		Betas: "anthropic_beta",
+		// Conversations are kept by the vendor alone. Official clients know the code,
+		// and send whole ones from then on.
+		Refuse: map[string]string{"thread": "thread_unsupported_request"},
 	}
 	return map[api.Operation]provider.Shape{api.Messages: shape, api.Messages.Streamed(): shape, api.CountTokens: {Anew: true}}
 }
