@@ -26,7 +26,7 @@ type touch struct{ table, id string }
 var publishedTables = map[string]bool{
 	"organisations": true, "workspaces": true, "gateway_keys": true, "integrations": true, "integration_models": true,
 	"integration_workspaces": true, "providers": true, "configs": true, "config_versions": true,
-	"prompts": true, "prompt_versions": true, "prompt_labels": true,
+	"secret_references": true, "prompts": true, "prompt_versions": true, "prompt_labels": true,
 }
 
 // anyTable stands for a statement that the journal does not understand.

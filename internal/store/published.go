@@ -40,6 +40,9 @@ type Published struct {
 	// Issuers are whose tokens organisations take, with the workspaces that are
 	// active.
 	Issuers []jwt.Issuer
+
+	// References are the secret references, by id.
+	References map[string]SecretReference
 }
 
 // HasKeys reports whether any key was ever made.
@@ -65,6 +68,7 @@ type PublishedProvider struct {
 	Provider                      string // id of a row
 	Sealed                        string // [Secrets.Text], sealed for the organisation; empty for none
 	Configuration                 Configuration
+	Mappings                      []SecretMapping  // of fields that are filled at run time
 	Integration                   string           // id
 	Models                        []PublishedModel // of the integration: entries of one share them
 	AllModels                     bool             // those that are not enabled may be used as well
@@ -101,7 +105,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 		return nil, err
 	}
 	p.Mark = n.mark
-	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishIdentities, q.publishProviders, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
+	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
 		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}
@@ -260,7 +264,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 	}
 	const text = `
 		SELECT p.organisation_id, p.workspace_id, p.slug, p.status, p.expires_at, p.integration_id,
-			i.provider, i.sealed, i.configurations, i.allow_all_models, i.status,
+			i.provider, i.sealed, i.configurations, i.secret_mappings, i.allow_all_models, i.status,
 			COALESCE(g.enabled, i.global_enabled) AND i.workspace_id IN ('', p.workspace_id), COALESCE(g.status, 'active')
 		FROM providers p
 		JOIN workspaces w ON w.id = p.workspace_id
@@ -276,7 +280,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 		var status, grant string
 		var enabled bool
 		err = r.Scan(&v.Organisation, &v.Workspace, &v.Slug, &v.Status, stamp{&v.ExpiresAt}, &v.Integration,
-			&v.Provider, &v.Sealed, jsonText{&v.Configuration}, &v.AllModels, &status, &enabled, &grant)
+			&v.Provider, &v.Sealed, jsonText{&v.Configuration}, jsonText{&v.Mappings}, &v.AllModels, &status, &enabled, &grant)
 		v.Models, v.Withdrawn = models[v.Integration], status != Active || !enabled
 		if v.Status == Active && grant == Exhausted {
 			v.Status = Exhausted

@@ -76,6 +76,17 @@ func history(t *testing.T, db *store.DB, raw func(string) error) []after {
 			return tx.UpdateConfig(ctx, c, &store.ConfigVersion{ID: "v2", Config: c.ID, Text: `{"a":1}`, CreatedAt: c.CreatedAt})
 		}), 3, 1, 0},
 		{"an integration and its entry", change(func(tx *store.Tx) error { return addEntry(t, tx) }), 3, 1, 1},
+		{"a secret reference", change(func(tx *store.Tx) error {
+			return tx.CreateSecretReference(ctx, store.SecretReference{ID: "ref", Organisation: store.DefaultOrganisation, Slug: "ref", Manager: "file", Path: "/a", CreatedAt: one.CreatedAt, UpdatedAt: one.CreatedAt})
+		}), 3, 1, 1},
+		{"another path of it", change(func(tx *store.Tx) error {
+			s, err := tx.SecretReference(ctx, store.DefaultOrganisation, "ref")
+			if err != nil {
+				return err
+			}
+			s.Path = "/b"
+			return tx.UpdateSecretReference(ctx, s)
+		}), 3, 1, 1},
 		{"a key that is revoked", func() error { return db.RevokeKey(ctx, two.ID) }, 2, 1, 1},
 		{"defaults of a workspace, written past the journal", func() error {
 			if err := raw(`UPDATE workspaces SET defaults = '{"metadata":{"team":"a"}}'`); err != nil {

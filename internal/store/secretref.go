@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,6 +24,20 @@ type SecretReference struct {
 	Tags          map[string]string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+}
+
+// Allows reports whether a workspace may use the reference.
+func (s SecretReference) Allows(workspace string) bool {
+	return s.AllWorkspaces || slices.Contains(s.Workspaces, workspace)
+}
+
+// SecretMapping fills a field of an integration with what a secret reference
+// refers to.
+type SecretMapping struct {
+	Target    string `json:"target_field"`        // key, or configurations. or model_config. and the name of a setting
+	Reference string `json:"secret_reference_id"` // id
+	Key       string `json:"secret_key,omitempty"`
+	Format    string `json:"value_format,omitempty"` // json or string; empty is string
 }
 
 const secretReferenceColumns = `id, organisation_id, slug, name, description, manager_type, auth_config, sealed, secret_path, secret_key,
@@ -117,24 +131,30 @@ func (q Queries) SecretReferenceUsers(ctx context.Context, organisation, id stri
 		SELECT secret_mappings
 		FROM integrations
 		WHERE organisation_id = $1 AND status = 'active' AND secret_mappings <> '[]'`
-	type mappings []struct {
-		Reference string `json:"secret_reference_id"`
-	}
-	list, err := rows(ctx, q.q, "integrations", text, func(r row) (raw json.RawMessage, err error) {
-		err = r.Scan(jsonText{&raw})
-		return raw, err
+	list, err := rows(ctx, q.q, "integrations", text, func(r row) (ms []SecretMapping, err error) {
+		err = r.Scan(jsonText{&ms})
+		return ms, err
 	}, organisation)
-	for _, raw := range list {
-		var ms mappings
-		if err := json.Unmarshal(raw, &ms); err != nil {
-			return 0, err
-		}
-		for _, m := range ms {
-			if m.Reference == id {
-				n++
-				break
-			}
+	for _, ms := range list {
+		if slices.ContainsFunc(ms, func(m SecretMapping) bool { return m.Reference == id }) {
+			n++
 		}
 	}
 	return n, err
+}
+
+func (q Queries) publishReferences(ctx context.Context, n *news, p, before *Published) error {
+	if !n.wrote("secret_references") {
+		p.References = before.References
+		return nil
+	}
+	const text = `
+		SELECT ` + secretReferenceColumns + `
+		FROM secret_references`
+	list, err := rows(ctx, q.q, "secret references", text, scanSecretReference)
+	p.References = make(map[string]SecretReference, len(list))
+	for _, s := range list {
+		p.References[s.ID] = s
+	}
+	return err
 }
