@@ -26,7 +26,7 @@ const floors = `
 6a  internal/controlplane/route
 5   internal/settings internal/snapshot
 4   internal/pipeline
-3b  internal/datakey internal/store/storetest
+3b  internal/datakey internal/secretref internal/store/storetest
 3a  internal/ledger internal/logstore internal/provider/table internal/store
 2b  internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/responses

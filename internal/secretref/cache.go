@@ -1,0 +1,266 @@
+package secretref
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/secret"
+)
+
+const (
+	// DefaultAge is how long a value counts.
+	DefaultAge = 5 * time.Minute
+	// stale is how long the last value is used while its manager is away.
+	stale = time.Hour
+
+	firstRetry, lastRetry = time.Second, time.Minute
+)
+
+// CacheOptions configure a [Cache]. The zero value works.
+type CacheOptions struct {
+	Age    time.Duration // how old a value may be while its manager answers; default [DefaultAge]
+	Logger *slog.Logger  // nil is silent
+	// Changed is called when what [Cache.Value] returned is no longer what it
+	// would return. Nil is not called.
+	Changed func()
+}
+
+// Cache keeps the secrets that are in use, and reads them again before they are
+// too old. While a manager is away the last value stays for an hour. It is safe
+// for concurrent use.
+type Cache struct {
+	CacheOptions
+	resolver *Resolver
+
+	base    context.Context // of what is read; ends with Close
+	end     context.CancelFunc
+	flights sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool                // guarded by mu, as is all below
+	held     map[identity]*entry // by the secret, which several references may mean
+	failures uint64
+}
+
+// entry is one secret. The cache's lock guards it, but for first.
+type entry struct {
+	ref     Reference
+	first   chan struct{} // closed when it was read once, or could not be; never changed
+	landed  bool          // first is closed
+	found   found
+	read    time.Time // when found was; zero when there is none
+	err     error     // of the last try; nil when it succeeded
+	tries   int       // that failed since then
+	told    bool      // somebody knows what there is
+	waiting *time.Timer
+}
+
+// NewCache returns an empty cache. The caller closes it.
+func NewCache(r *Resolver, o CacheOptions) *Cache {
+	if o.Age == 0 {
+		o.Age = DefaultAge
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	c := &Cache{CacheOptions: o, resolver: r, held: make(map[identity]*entry)}
+	c.base, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+// Close ends what the cache does in the background and waits for it.
+func (c *Cache) Close() {
+	c.mu.Lock()
+	c.closed = true
+	for _, e := range c.held {
+		e.stop()
+	}
+	c.mu.Unlock()
+	c.end()
+	c.flights.Wait()
+}
+
+func (e *entry) stop() {
+	if e.waiting != nil {
+		e.waiting.Stop()
+	}
+}
+
+// Use begins to keep these references, beside those that are kept. It waits
+// until each was read once or could not be, or until ctx ends.
+func (c *Cache) Use(ctx context.Context, refs []Reference) {
+	for _, e := range c.add(refs) {
+		select {
+		case <-e.first:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Cache) add(refs []Reference) (fresh []*entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ref := range refs {
+		id := ref.identity()
+		if c.held[id] != nil || c.closed {
+			continue
+		}
+		e := &entry{ref: ref, first: make(chan struct{})}
+		c.held[id] = e
+		fresh = append(fresh, e)
+		c.fly(id, e)
+	}
+	return fresh
+}
+
+// Only forgets all references but these.
+func (c *Cache) Only(refs []Reference) {
+	kept := make(map[identity]bool, len(refs))
+	for _, ref := range refs {
+		kept[ref.identity()] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, e := range c.held {
+		if !kept[id] {
+			e.stop()
+			delete(c.held, id)
+		}
+	}
+}
+
+// Value returns the value of a reference that is kept, without waiting. The
+// error is an *apierr.Error that says why there is none.
+func (c *Cache) Value(ref Reference) (secret.String, error) {
+	f, err := c.found(ref.identity())
+	if err != nil {
+		return secret.String{}, err
+	}
+	return f.pick(ref.Key, ref.Format)
+}
+
+func (c *Cache) found(id identity) (found, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.held[id]
+	switch {
+	case e == nil:
+		return found{}, apierr.New(apierr.Unavailable, "it was not read yet").WithCode("secret_pending")
+	case !e.landed:
+		e.told = true
+		return found{}, apierr.New(apierr.Unavailable, "it is being read; try again in a moment").WithCode("secret_pending")
+	}
+	e.told = true
+	if e.read.IsZero() {
+		return found{}, e.err
+	}
+	return e.found, nil
+}
+
+// Stats are figures about the secrets that are kept.
+type Stats struct {
+	Kept     int    // all of them
+	Stale    int    // whose last value is used since their manager is away
+	Failed   int    // without a value
+	Failures uint64 // tries that failed
+}
+
+// Stats returns the figures of now.
+func (c *Cache) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Stats{Kept: len(c.held), Failures: c.failures}
+	for _, e := range c.held {
+		switch {
+		case e.err == nil:
+		case e.read.IsZero():
+			s.Failed++
+		default:
+			s.Stale++
+		}
+	}
+	return s
+}
+
+// fly reads a secret in the background. It is called with the lock.
+func (c *Cache) fly(id identity, e *entry) {
+	if c.closed || c.held[id] != e {
+		return
+	}
+	c.flights.Go(func() {
+		f, err := c.resolver.fetch(c.base, &e.ref)
+		if c.land(id, e, f, err) {
+			c.Changed()
+		}
+	})
+}
+
+// land takes in what was read and reports whether somebody knows otherwise.
+func (c *Cache) land(id identity, e *entry, f found, err error) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.held[id] != e {
+		return false
+	}
+	had, before := !e.read.IsZero(), e.err
+	now := time.Now()
+	if err == nil {
+		changed = !had || e.found.text.Reveal() != f.text.Reveal()
+		e.found, e.read, e.err, e.tries = f, now, nil, 0
+	} else {
+		c.failures++
+		e.err = err
+		e.tries++
+		if had && now.Sub(e.read) >= stale {
+			e.found, e.read, changed = found{}, time.Time{}, true
+		}
+		changed = changed || !had && (before == nil || before.Error() != err.Error())
+	}
+	c.log(e, had, before)
+	e.waiting = time.AfterFunc(c.pause(e), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.fly(id, e)
+	})
+	if !e.landed {
+		e.landed = true
+		close(e.first)
+	}
+	changed = changed && e.told
+	e.told = e.told && !changed
+	return changed
+}
+
+// pause is how long to wait before the secret is read again: so that it is not
+// older than it may be, or longer after each failure.
+func (c *Cache) pause(e *entry) time.Duration {
+	if e.err == nil {
+		return c.Age * 4 / 5
+	}
+	return min(firstRetry<<min(e.tries-1, 10), lastRetry, c.Age)
+}
+
+// log tells of what an operator acts on: that a secret can't be read, and that
+// it can again.
+func (c *Cache) log(e *entry, had bool, before error) {
+	log := c.Logger.With("reference", e.ref.ID, "manager", e.ref.Manager)
+	switch {
+	case e.err == nil && before != nil:
+		log.Info("the secret of a reference can be read again")
+	case e.err == nil:
+	case had && e.read.IsZero():
+		log.Error("the secret of a reference can't be read; its last value is too old and no longer used", "err", e.err.Error())
+	case before != nil && before.Error() == e.err.Error():
+	case had:
+		log.Warn("the secret of a reference can't be read; its last value stays in use", "err", e.err.Error())
+	default:
+		log.Warn("the secret of a reference can't be read", "err", e.err.Error())
+	}
+}

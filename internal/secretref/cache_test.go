@@ -1,0 +1,211 @@
+package secretref_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/secretref"
+)
+
+// kept is a cache of one variable, in a bubble.
+type kept struct {
+	*secretref.Cache
+	*variables
+	ref     secretref.Reference
+	changes atomic.Int64
+	log     bytes.Buffer
+}
+
+// keeping runs f with a cache whose variable APP_KEY has a value.
+func keeping(t *testing.T, f func(t *testing.T, k *kept)) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{variables: &variables{values: map[string]string{"APP_KEY": canary}}, ref: secretref.Reference{ID: "ref-1", Manager: secretref.Environment, Path: "APP_KEY"}}
+		r := secretref.New(secretref.Options{Environment: []string{"APP_*"}, LookupEnv: k.lookup})
+		k.Cache = secretref.NewCache(r, secretref.CacheOptions{
+			Logger: slog.New(slog.NewTextHandler(&k.log, nil)), Changed: func() { k.changes.Add(1) },
+		})
+		f(t, k)
+		k.Close()
+		if strings.Contains(k.log.String(), "canary") {
+			t.Errorf("the log holds a value: %s", k.log.String())
+		}
+	})
+}
+
+// later lets time pass.
+func later(d time.Duration) {
+	time.Sleep(d) // of the bubble's clock
+	synctest.Wait()
+}
+
+func (k *kept) want(t *testing.T, value, code string) {
+	t.Helper()
+	v, err := k.Value(k.ref)
+	if code != "" {
+		wantCode(t, err, code)
+		return
+	}
+	if err != nil || v.Reveal() != value {
+		t.Errorf("Value = %q, %v, want %q", v.Reveal(), err, value)
+	}
+}
+
+func TestAValueIsReadAgainBeforeItIsTooOld(t *testing.T) {
+	keeping(t, func(t *testing.T, k *kept) {
+		k.want(t, "", "secret_pending")
+		k.Use(t.Context(), []secretref.Reference{k.ref})
+		k.want(t, canary, "")
+		k.set("APP_KEY", canary+"-2")
+		later(3*time.Minute + 59*time.Second)
+		k.want(t, canary, "")
+		if k.count() != 1 || k.changes.Load() != 0 {
+			t.Errorf("%d reads, %d changes", k.count(), k.changes.Load())
+		}
+		later(time.Second)
+		k.want(t, canary+"-2", "")
+		later(40 * time.Minute)
+		if k.count() != 12 || k.changes.Load() != 1 {
+			t.Errorf("%d reads, %d changes; want one every four minutes and one", k.count(), k.changes.Load())
+		}
+	})
+}
+
+func TestReferencesToOneSecretShareIt(t *testing.T) {
+	keeping(t, func(t *testing.T, k *kept) {
+		k.set("APP_KEY", `{"a":"1","b":"2"}`)
+		a, b := k.ref, k.ref
+		a.Key, b.Key, b.ID = "a", "b", "ref-2"
+		k.Use(t.Context(), []secretref.Reference{a, b, a})
+		k.Use(t.Context(), []secretref.Reference{b})
+		v, err := k.Value(a)
+		w, err2 := k.Value(b)
+		if v.Reveal() != "1" || w.Reveal() != "2" || k.count() != 1 {
+			t.Errorf("%v %v, %v %v after %d reads", v.Reveal(), err, w.Reveal(), err2, k.count())
+		}
+	})
+}
+
+func TestASlowManagerDoesNotHoldUpWhoWaits(t *testing.T) {
+	keeping(t, func(t *testing.T, k *kept) {
+		k.wait = func() { time.Sleep(3 * time.Second) }
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		k.Use(ctx, []secretref.Reference{k.ref})
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("waited %v", took)
+		}
+		k.want(t, "", "secret_pending")
+		later(3 * time.Second)
+		k.want(t, canary, "")
+		if k.changes.Load() != 1 {
+			t.Errorf("%d changes", k.changes.Load())
+		}
+	})
+}
+
+func TestTheLastValueStaysForAnHourWhileItsManagerIsAway(t *testing.T) {
+	keeping(t, func(t *testing.T, k *kept) {
+		k.Use(t.Context(), []secretref.Reference{k.ref})
+		k.want(t, canary, "")
+		k.unset("APP_KEY")
+		later(59 * time.Minute)
+		k.want(t, canary, "")
+		if s := k.Stats(); s.Stale != 1 || s.Failed != 0 || s.Failures < 50 || s.Failures > 65 || k.changes.Load() != 0 {
+			t.Errorf("%+v after %d changes", s, k.changes.Load())
+		}
+		later(2 * time.Minute)
+		k.want(t, "", "secret_not_found")
+		if s := k.Stats(); s.Stale != 0 || s.Failed != 1 || k.changes.Load() != 1 {
+			t.Errorf("%+v after %d changes", s, k.changes.Load())
+		}
+		k.set("APP_KEY", canary)
+		later(time.Minute)
+		k.want(t, canary, "")
+		if s := k.Stats(); s.Failed != 0 || k.changes.Load() != 2 {
+			t.Errorf("%+v after %d changes", s, k.changes.Load())
+		}
+		lines := strings.Count(k.log.String(), "\n")
+		for _, line := range []string{"its last value stays in use", "too old", "can be read again", "reference=ref-1"} {
+			if !strings.Contains(k.log.String(), line) || lines != 3 {
+				t.Errorf("the log has %d lines and not %q:\n%s", lines, line, k.log.String())
+			}
+		}
+	})
+}
+
+func TestWhatCannotBeReadIsTriedAgainEverMoreSeldom(t *testing.T) {
+	keeping(t, func(t *testing.T, k *kept) {
+		k.unset("APP_KEY")
+		k.Use(t.Context(), []secretref.Reference{k.ref})
+		k.want(t, "", "secret_not_found")
+		for _, tt := range []struct {
+			after time.Duration
+			reads int
+		}{{time.Second, 2}, {2 * time.Second, 3}, {4 * time.Second, 4}, {8 * time.Second, 5}, {16 * time.Second, 6}, {32 * time.Second, 7}, {time.Minute, 8}, {time.Minute, 9}} {
+			later(tt.after)
+			if k.count() != tt.reads {
+				t.Errorf("%d reads, want %d", k.count(), tt.reads)
+			}
+		}
+		if k.changes.Load() != 0 {
+			t.Errorf("%d changes though nothing did", k.changes.Load())
+		}
+		k.set("APP_KEY", "\x00")
+		later(time.Minute)
+		k.want(t, "", "secret_malformed")
+		k.set("APP_KEY", canary)
+		later(4 * time.Minute)
+		k.want(t, canary, "")
+		if k.changes.Load() != 2 {
+			t.Errorf("%d changes", k.changes.Load())
+		}
+	})
+}
+
+func TestWhatIsNotUsedIsForgotten(t *testing.T) {
+	keeping(t, func(t *testing.T, k *kept) {
+		other := k.ref
+		other.Path = "APP_OTHER"
+		k.set("APP_OTHER", canary)
+		k.Use(t.Context(), []secretref.Reference{k.ref, other})
+		k.Only([]secretref.Reference{other})
+		k.want(t, "", "secret_pending")
+		later(4 * time.Minute)
+		if s := k.Stats(); s.Kept != 1 || k.count() != 3 {
+			t.Errorf("%+v after %d reads", s, k.count())
+		}
+	})
+}
+
+func TestAClosedCacheReadsNothingMore(t *testing.T) {
+	keeping(t, func(t *testing.T, k *kept) {
+		k.Use(t.Context(), []secretref.Reference{k.ref})
+		k.Close()
+		k.Use(t.Context(), []secretref.Reference{{Manager: secretref.Environment, Path: "APP_OTHER"}})
+		later(time.Hour)
+		if k.count() != 1 {
+			t.Errorf("%d reads", k.count())
+		}
+	})
+}
+
+func TestAChangedReferenceIsAnotherSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := secretref.NewCache(secretref.New(secretref.Options{}), secretref.CacheOptions{})
+		defer c.Close()
+		a := inVault("https://vault.example.com")
+		b, masked := a, withAuth(a, "token", "another mask")
+		b.Secrets = sealed("token", "canary-other")
+		c.Use(t.Context(), []secretref.Reference{a, b, masked, withAuth(a, "namespace", "x"), inAWS()})
+		if s := c.Stats(); s.Kept != 4 {
+			t.Errorf("%+v, want that a mask tells nothing apart", s)
+		}
+	})
+}

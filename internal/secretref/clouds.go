@@ -1,0 +1,246 @@
+package secretref
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+)
+
+// lent refuses the machine's own identity unless the operator lends it.
+func (r *Resolver) lent(ref *Reference) error {
+	if r.OwnIdentity {
+		return nil
+	}
+	return invalid("auth_config.type", "%s takes the identity of the gateway's machine, which the operator lends with secrets.own_identity of modelgate.yaml; give credentials of your own", ref.Auth["type"]).
+		WithCode("secret_not_allowed")
+}
+
+// lender is the name under which the machine's identity is lent by auth.
+func (r *Resolver) lender() string {
+	if r.OwnIdentity {
+		return "secret-reference"
+	}
+	return ""
+}
+
+var awsRegion = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+
+func (r *Resolver) checkAWS(ref *Reference) error {
+	machine := ref.Auth["access_key_id"] == ""
+	if err := ref.need("region"); err != nil {
+		return err
+	}
+	var err error
+	switch ref.Auth["type"] {
+	case "accessKey":
+		err = ref.need("access_key_id", "secret_access_key")
+	case "assumedRole":
+		if err = ref.need("role_arn"); err == nil && !machine {
+			err = ref.need("secret_access_key")
+		}
+	case "serviceRole":
+		machine = true
+	default:
+		err = invalid("auth_config.type", "is accessKey, assumedRole or serviceRole")
+	}
+	if err == nil && machine {
+		err = r.lent(ref)
+	}
+	if err != nil {
+		return err
+	}
+	if !awsRegion.MatchString(ref.Auth["region"]) {
+		return invalid("auth_config.region", "is not the name of a region")
+	}
+	if ref.Auth["endpoint"] == "" {
+		return nil
+	}
+	if machine {
+		return invalid("auth_config.endpoint", "can't be given beside the identity of the gateway's machine, which goes to the cloud alone")
+	}
+	return r.checkAddress("endpoint", ref)
+}
+
+// aws reads a secret of AWS Secrets Manager.
+// https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
+func (r *Resolver) aws(ctx context.Context, ref *Reference) (found, error) {
+	region, endpoint := ref.Auth["region"], ref.Auth["endpoint"]
+	q := question{client: r.Client, method: http.MethodPost, url: endpoint, guarded: endpoint != "", header: map[string]string{
+		"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "secretsmanager.GetSecretValue"}}
+	if endpoint == "" {
+		q.url = "https://secretsmanager." + region + ".amazonaws.com"
+		if strings.HasPrefix(region, "cn-") {
+			q.url += ".cn"
+		}
+	}
+	q.url = strings.TrimRight(q.url, "/") + "/"
+	options := map[string]string{"auth_type": ref.Auth["type"], "region": region}
+	for _, name := range []string{"access_key_id", "role_arn", "external_id"} {
+		options[name] = ref.Auth[name]
+	}
+	for _, name := range []string{"secret_access_key", "session_token"} {
+		options[name] = ref.Secrets[name].Reveal()
+	}
+	spec := &provider.Spec{ID: AWS, BaseURL: q.url, Auth: provider.Auth{By: provider.MethodAWS, Service: "secretsmanager"}}
+	q.sign = func(req *http.Request, body []byte) error { return r.signAs(ctx, spec, options, req, body) }
+	var err error
+	if q.body, err = json.Marshal(map[string]string{"SecretId": ref.Path}); err != nil {
+		return found{}, err
+	}
+	status, body, err := r.ask(ctx, q)
+	if err != nil {
+		return found{}, err
+	}
+	if !success(status) {
+		return found{}, awsError(status, body)
+	}
+	var answer struct {
+		String *string `json:"SecretString"`
+		Binary []byte  `json:"SecretBinary"`
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.String == nil && answer.Binary == nil {
+		return found{}, failed("the manager answered without a secret")
+	}
+	if answer.String == nil {
+		return found{text: secret.New(string(answer.Binary))}, nil
+	}
+	return found{text: secret.New(*answer.String)}, nil
+}
+
+func (r *Resolver) signAs(ctx context.Context, spec *provider.Spec, options map[string]string, req *http.Request, body []byte) error {
+	t, err := provider.NewTarget(spec, provider.Settings{Slug: r.lender(), Options: options})
+	if err != nil {
+		return err
+	}
+	return r.signer.Sign(ctx, t, req, body)
+}
+
+// awsWords are the errors of AWS that tell what to do. Nothing else of an answer
+// is repeated.
+var awsWords = []string{
+	"AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "InvalidClientTokenId",
+	"DecryptionFailure", "InvalidRequestException", "InvalidParameterException", "ThrottlingException", "InternalServiceError",
+}
+
+func awsError(status int, body []byte) error {
+	var answer struct {
+		Type string `json:"__type"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return statusError(status)
+	}
+	word := answer.Type[strings.LastIndexByte(answer.Type, '#')+1:]
+	if word == "ResourceNotFoundException" {
+		return statusError(http.StatusNotFound)
+	}
+	for _, known := range awsWords {
+		if word != known {
+			continue
+		}
+		if status >= 500 || word == "ThrottlingException" {
+			return failed("the manager answered with status %d (%s)", status, known)
+		}
+		return refused("the manager refused the request with status %d (%s)", status, known)
+	}
+	return statusError(status)
+}
+
+// azureScopes are what a token has to be for, by the ending of a vault's name.
+var azureScopes = map[string]string{
+	".vault.azure.net":         "https://vault.azure.net/.default",
+	".vault.azure.cn":          "https://vault.azure.cn/.default",
+	".vault.usgovcloudapi.net": "https://vault.usgovcloudapi.net/.default",
+}
+
+// azureScope returns the scope for a vault, and false for a host that is not of
+// the cloud.
+func azureScope(host string) (string, bool) {
+	for suffix, scope := range azureScopes {
+		if strings.HasSuffix(strings.ToLower(host), suffix) {
+			return scope, true
+		}
+	}
+	return "https://vault.azure.net/.default", false
+}
+
+// azureName is the name of a secret, and its version.
+var azureName = regexp.MustCompile(`^[0-9A-Za-z-]{1,127}(/[0-9a-f]{32})?$`)
+
+func (r *Resolver) checkAzure(ref *Reference) error {
+	if err := ref.need("vault_url"); err != nil {
+		return err
+	}
+	u, err := url.Parse(ref.Auth["vault_url"])
+	if err != nil || u.Host == "" {
+		return invalid("auth_config.vault_url", "is not the address of a vault")
+	}
+	switch ref.Auth["type"] {
+	case "entra":
+		err = ref.need("tenant_id", "client_id", "client_secret")
+	case "managed", "default":
+		_, ofCloud := azureScope(u.Hostname())
+		if err = r.lent(ref); err == nil && (!ofCloud || u.Scheme != "https") {
+			err = invalid("auth_config.vault_url", "is not a vault of the cloud, as https://name.vault.azure.net; the identity of the gateway's machine goes nowhere else")
+		}
+	default:
+		err = invalid("auth_config.type", "is entra, managed or default")
+	}
+	if err != nil {
+		return err
+	}
+	if !azureName.MatchString(ref.Path) {
+		return invalid("secret_path", "is the name of a secret, with a slash and its version behind it if need be")
+	}
+	return r.checkAddress("vault_url", ref)
+}
+
+// azure reads a secret of Azure Key Vault.
+// https://learn.microsoft.com/rest/api/keyvault/secrets/get-secret/get-secret
+func (r *Resolver) azure(ctx context.Context, ref *Reference) (found, error) {
+	base := strings.TrimRight(ref.Auth["vault_url"], "/")
+	u, err := url.Parse(base)
+	if err != nil {
+		return found{}, err
+	}
+	scope, _ := azureScope(u.Hostname())
+	options := map[string]string{"auth_mode": ref.Auth["type"], "entra_scope": scope, "entra_tenant_id": ref.Auth["tenant_id"]}
+	switch ref.Auth["type"] {
+	case "entra":
+		options["entra_client_id"], options["entra_client_secret"] = ref.Auth["client_id"], ref.Secrets["client_secret"].Reveal()
+	case "managed":
+		options["managed_client_id"] = ref.Auth["client_id"]
+	case "default":
+		options["auth_mode"], options["managed_client_id"], options["workload_client_id"] = "managed", ref.Auth["client_id"], ref.Auth["client_id"]
+		if file, ok := r.LookupEnv("AZURE_FEDERATED_TOKEN_FILE"); ok && file != "" {
+			options["auth_mode"] = "workload"
+		}
+	}
+	spec := &provider.Spec{ID: Azure, BaseURL: base, Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", By: provider.MethodEntra}}
+	status, body, err := r.ask(ctx, question{
+		client: r.Client, method: http.MethodGet, url: base + "/secrets/" + ref.Path + "?api-version=7.4", guarded: true,
+		header: map[string]string{"Accept": "application/json"},
+		sign:   func(req *http.Request, body []byte) error { return r.signAs(ctx, spec, options, req, body) },
+	})
+	if err != nil {
+		return found{}, err
+	}
+	if status == http.StatusForbidden && bytes.Contains(body, []byte("SecretDisabled")) {
+		return found{}, apierr.New(apierr.UpstreamFailed, "the secret is disabled").WithCode("secret_not_found")
+	}
+	if !success(status) {
+		return found{}, statusError(status)
+	}
+	var answer struct{ Value *string }
+	if json.Unmarshal(body, &answer) != nil || answer.Value == nil {
+		return found{}, failed("the manager answered without a secret")
+	}
+	return found{text: secret.New(*answer.Value)}, nil
+}

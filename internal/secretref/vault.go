@@ -1,0 +1,274 @@
+package secretref
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/secret"
+)
+
+// clusterToken is where a cluster puts the token of a pod's identity.
+const clusterToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+func (r *Resolver) checkVault(ref *Reference) error {
+	var err error
+	switch ref.Auth["type"] {
+	case "token":
+		err = ref.need("address", "token")
+	case "approle":
+		err = ref.need("address", "role_id", "secret_id")
+	case "kubernetes":
+		if err = ref.need("address", "role"); err == nil && !r.lendsTo(ref.Auth["address"]) {
+			err = invalid("auth_config.address", "is none that the identity of the gateway's cluster may be shown to; the operator lists such addresses in secrets.vaults of modelgate.yaml").
+				WithCode("secret_not_allowed")
+		}
+	default:
+		err = invalid("auth_config.type", "is token, approle or kubernetes")
+	}
+	if err != nil {
+		return err
+	}
+	if v := ref.Auth["kv_version"]; v != "" && v != "1" && v != "2" {
+		return invalid("auth_config.kv_version", "is 1 or 2")
+	}
+	for field, path := range map[string]string{"secret_path": ref.Path, "auth_config.mount": ref.Auth["mount"], "auth_config.auth_mount": ref.Auth["auth_mount"]} {
+		if path != "" && !plainPath(path) {
+			return invalid(field, "has an empty part, a dot or two in the place of a name, or a control character")
+		}
+	}
+	if ref.Auth["mount"] == "" && !strings.Contains(strings.Trim(ref.Path, "/"), "/") {
+		return invalid("secret_path", "begins with the mount of the secrets engine, as secret/app; or give auth_config.mount")
+	}
+	if strings.ContainsFunc(ref.Auth["namespace"], unicode.IsControl) {
+		return invalid("auth_config.namespace", "has a control character")
+	}
+	if _, err := r.clientFor(ref.Auth["ca_cert"]); err != nil {
+		return err
+	}
+	return r.checkAddress("address", ref)
+}
+
+// lendsTo reports whether the machine's identity may be shown to an address.
+func (r *Resolver) lendsTo(address string) bool {
+	return slices.ContainsFunc(r.Vaults, func(v string) bool {
+		return strings.EqualFold(strings.TrimRight(v, "/"), strings.TrimRight(address, "/"))
+	})
+}
+
+// checkAddress judges an address that a tenant chose.
+func (r *Resolver) checkAddress(field string, ref *Reference) error {
+	if r.CheckHost == nil {
+		return nil
+	}
+	if _, err := r.CheckHost(ref.Auth[field]); err != nil {
+		return invalid("auth_config."+field, "is refused: %v", err)
+	}
+	return nil
+}
+
+// plainPath reports whether each part of a path is a name.
+func plainPath(path string) bool {
+	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(path, unicode.IsControl)
+}
+
+// vault reads a secret of a key-value engine.
+// https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2
+func (r *Resolver) vault(ctx context.Context, ref *Reference) (found, error) {
+	token, err := r.vaultToken(ctx, ref, secret.String{})
+	if err != nil {
+		return found{}, err
+	}
+	status, body, err := r.askVault(ctx, ref, http.MethodGet, kvPath(ref), token, nil)
+	if err == nil && status == http.StatusForbidden && ref.Auth["type"] != "token" { // it may have been revoked
+		if token, err = r.vaultToken(ctx, ref, token); err == nil {
+			status, body, err = r.askVault(ctx, ref, http.MethodGet, kvPath(ref), token, nil)
+		}
+	}
+	if err == nil && !success(status) {
+		err = vaultError(status, body)
+	}
+	if err != nil {
+		return found{}, err
+	}
+	var answer struct{ Data json.RawMessage }
+	err = json.Unmarshal(body, &answer)
+	if err == nil && ref.Auth["kv_version"] != "1" {
+		err = json.Unmarshal(answer.Data, &answer)
+	}
+	if err != nil || !bytes.HasPrefix(answer.Data, []byte("{")) {
+		return found{}, failed("the Vault answered without a secret; is kv_version the one of the secrets engine, and the address that of a Vault?")
+	}
+	return found{text: secret.New(string(answer.Data)), values: true}, nil
+}
+
+// kvPath is where the API has a secret.
+func kvPath(ref *Reference) string {
+	mount, path := strings.Trim(ref.Auth["mount"], "/"), strings.Trim(ref.Path, "/")
+	if mount == "" {
+		mount, path, _ = strings.Cut(path, "/")
+	}
+	if ref.Auth["kv_version"] == "1" {
+		return escaped(mount) + "/" + escaped(path)
+	}
+	return escaped(mount) + "/data/" + escaped(path)
+}
+
+func escaped(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}
+
+func (r *Resolver) askVault(ctx context.Context, ref *Reference, method, path string, token secret.String, body []byte) (int, []byte, error) {
+	client, err := r.clientFor(ref.Auth["ca_cert"])
+	if err != nil {
+		return 0, nil, err
+	}
+	header := map[string]string{"X-Vault-Request": "true", "Accept": "application/json"}
+	if ns := ref.Auth["namespace"]; ns != "" {
+		header["X-Vault-Namespace"] = ns
+	}
+	if !token.Empty() {
+		header["X-Vault-Token"] = token.Reveal()
+	}
+	return r.ask(ctx, question{client: client, method: method, url: strings.TrimRight(ref.Auth["address"], "/") + "/v1/" + path,
+		header: header, body: body, guarded: true})
+}
+
+func vaultError(status int, body []byte) error {
+	switch {
+	case bytes.Contains(body, []byte("Vault is sealed")):
+		return failed("the Vault is sealed")
+	case status == http.StatusNotFound:
+		return apierr.New(apierr.UpstreamFailed, "the Vault has no secret at this path; write it as `vault kv get` takes it, without data/").WithCode("secret_not_found")
+	}
+	return statusError(status)
+}
+
+// vaultToken returns the token to read with, another one than that which was
+// refused.
+func (r *Resolver) vaultToken(ctx context.Context, ref *Reference, refused secret.String) (secret.String, error) {
+	var values map[string]string
+	mount := ref.Auth["auth_mount"]
+	switch ref.Auth["type"] {
+	case "token":
+		return ref.Secrets["token"], nil
+	case "approle":
+		values = map[string]string{"role_id": ref.Auth["role_id"], "secret_id": ref.Secrets["secret_id"].Reveal()}
+	case "kubernetes":
+		jwt, err := r.ReadFile(clusterToken)
+		if err != nil {
+			return secret.String{}, failed("the gateway's machine has no identity of a cluster")
+		}
+		values = map[string]string{"role": ref.Auth["role"], "jwt": strings.TrimSpace(string(jwt))}
+	}
+	if mount == "" {
+		mount = ref.Auth["type"]
+	}
+	body, err := json.Marshal(values)
+	if err != nil {
+		return secret.String{}, err
+	}
+	who := *ref
+	who.Path = ""
+	id := who.identity()
+	return r.logins.get(ctx, digest(string(id[:])), refused, func(ctx context.Context) (secret.String, time.Duration, error) {
+		return r.logIn(ctx, ref, "auth/"+escaped(mount)+"/login", body)
+	})
+}
+
+// logIn returns a token and how long it lasts.
+// https://developer.hashicorp.com/vault/api-docs/auth/approle#login-with-approle
+func (r *Resolver) logIn(ctx context.Context, ref *Reference, path string, body []byte) (secret.String, time.Duration, error) {
+	status, answer, err := r.askVault(ctx, ref, http.MethodPost, path, secret.String{}, body)
+	if err != nil {
+		return secret.String{}, 0, err
+	}
+	if !success(status) {
+		if status == http.StatusBadRequest { // what Vault says of a wrong secret id
+			status = http.StatusForbidden
+		}
+		return secret.String{}, 0, vaultError(status, answer)
+	}
+	var login struct {
+		Auth struct {
+			Token string `json:"client_token"`
+			Lease int64  `json:"lease_duration"`
+		} `json:"auth"`
+	}
+	if json.Unmarshal(answer, &login) != nil || login.Auth.Token == "" || strings.ContainsFunc(login.Auth.Token, unicode.IsControl) {
+		return secret.String{}, 0, failed("the Vault answered a login without a token")
+	}
+	return secret.New(login.Auth.Token), time.Duration(min(max(login.Auth.Lease, 0), 86400)) * time.Second, nil
+}
+
+// logins keeps what logging in brought. The zero value with a clock works.
+type logins struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	held map[identity]*login // guarded by mu
+}
+
+// login is one token. Who holds the turn may read and write the rest.
+type login struct {
+	turn  chan struct{}
+	token secret.String
+	end   time.Time
+}
+
+// get returns the token of id, or fetches one: when there is none, when it has
+// but a fifth of its life left, when it is the one that was refused. Of many
+// callers one fetches.
+func (l *logins) get(ctx context.Context, id identity, refused secret.String, fetch func(context.Context) (secret.String, time.Duration, error)) (secret.String, error) {
+	held := l.entry(id)
+	select {
+	case held.turn <- struct{}{}:
+		defer func() { <-held.turn }()
+	case <-ctx.Done():
+		return secret.String{}, unreached(ctx, ctx.Err())
+	}
+	if l.now().Before(held.end) && held.token.Reveal() != refused.Reveal() {
+		return held.token, nil
+	}
+	token, life, err := fetch(ctx)
+	if err != nil {
+		return secret.String{}, err
+	}
+	if life == 0 { // it does not end
+		life = time.Hour
+	}
+	held.token, held.end = token, l.now().Add(life*4/5)
+	return token, nil
+}
+
+func (l *logins) entry(id identity) *login {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.held[id]; ok {
+		return e
+	}
+	const many = 1024
+	if l.held == nil || len(l.held) >= many {
+		l.held = make(map[identity]*login)
+	}
+	e := &login{turn: make(chan struct{}, 1)}
+	l.held[id] = e
+	return e
+}
