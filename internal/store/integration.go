@@ -196,13 +196,3 @@ func (q Queries) ArchiveWorkspaceIntegrations(ctx context.Context, workspace str
 	}
 	return exec(ctx, q.q, "providers", providers, workspace, millis(now))
 }
-
-// SecretReferenceID returns the id of an organisation's secret reference with
-// this id or slug.
-func (q Queries) SecretReferenceID(ctx context.Context, organisation, ref string) (string, error) {
-	const text = `
-		SELECT id
-		FROM secret_references
-		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`
-	return one(ctx, q.q, "secret reference", text, scanID, organisation, ref)
-}

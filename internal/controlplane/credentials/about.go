@@ -1,7 +1,6 @@
 package credentials
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -13,7 +12,6 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/store"
 )
 
 // Schema implements huma.SchemaProvider: an object of anything.
@@ -49,36 +47,6 @@ func ParseTags(query string) (t Tags, err error) {
 		return nil, route.Invalid("tags", "is a JSON object of texts")
 	}
 	return t, nil
-}
-
-// Mapping fills a field with what a secret reference refers to.
-type Mapping struct {
-	Target    string `json:"target_field" pattern:"^(key|(configurations|model_config)\\.[A-Za-z0-9_.-]{1,128})$" maxLength:"160" doc:"key, or configurations. and the name of a setting"`
-	Reference string `json:"secret_reference_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
-	Key       string `json:"secret_key,omitempty" maxLength:"255" doc:"Which value of a secret that has several"`
-	Format    string `json:"value_format,omitempty" enum:"string,json"`
-}
-
-// Mappings returns mappings as they are stored, with the ids of the references.
-func Mappings(ctx context.Context, q store.Queries, organisation string, list []Mapping) (json.RawMessage, error) {
-	seen := make(map[string]bool)
-	out := make([]Mapping, 0, len(list))
-	for _, m := range list {
-		if seen[m.Target] {
-			return nil, route.Invalid("secret_mappings", "has the target %q twice", m.Target)
-		}
-		seen[m.Target] = true
-		id, err := q.SecretReferenceID(ctx, organisation, m.Reference)
-		if Absent(err) {
-			return nil, route.Missing("secret_mappings", "secret reference", m.Reference)
-		}
-		if err != nil {
-			return nil, err
-		}
-		m.Reference = id
-		out = append(out, m)
-	}
-	return json.Marshal(out)
 }
 
 // Absent reports whether err says that something is not there.

@@ -30,6 +30,7 @@ import (
 const (
 	MaxKey       = 16 << 10 // a key may be a service account
 	maxValue     = 2 << 10
+	maxHeader    = 4 << 10
 	maxLongValue = 16 << 10
 )
 
@@ -255,8 +256,8 @@ func checkHeader(path, name, value string) error {
 	if len(name) > 128 || upstream.Forward(http.Header{}, http.Header{}, []string{name}) != nil || strings.TrimSpace(name) != name {
 		return route.Invalid(path, "can't have the header %.130q", name)
 	}
-	if len(value) > 4<<10 || strings.ContainsFunc(value, unicode.IsControl) {
-		return route.Invalid(path+"."+name, "has at most 4096 bytes and no control characters")
+	if len(value) > maxHeader || strings.ContainsFunc(value, unicode.IsControl) {
+		return route.Invalid(path+"."+name, "has at most %d bytes and no control characters", maxHeader)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if row.Pricing, err = pricing("pricing_adjustments", b.Pricing); err != nil {
 		return nil, err
 	}
-	if row.SecretMappings, err = credentials.Mappings(ctx, c.DB().Queries, c.Organisation, b.Mappings); err != nil {
+	if err := credentials.Mappings(ctx, c.DB().Queries, &row, b.Mappings); err != nil {
 		return nil, err
 	}
 	given := credentials.Given{Path: "configurations.", Mapped: len(b.Mappings) > 0}
@@ -184,7 +184,7 @@ func (in *updateInput) apply(ctx context.Context, c *route.Caller, row *store.In
 		}
 	}
 	if b.Mappings.Set {
-		row.SecretMappings, err = credentials.Mappings(ctx, c.DB().Queries, c.Organisation, b.Mappings.Value)
+		err = credentials.Mappings(ctx, c.DB().Queries, row, b.Mappings.Value)
 	}
 	return err
 }

@@ -124,7 +124,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		AllowAllModels: true, Implicit: true, Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	row.Integration = i.ID
-	if i.SecretMappings, err = credentials.Mappings(ctx, c.DB().Queries, w.Organisation, b.Mappings.Value); err != nil {
+	if err := credentials.Mappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
 		return nil, err
 	}
 	g.Key.Set, g.Fields.Set = true, true
@@ -273,7 +273,7 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 	}
 	before := i
 	if b.Mappings.Set {
-		if i.SecretMappings, err = credentials.Mappings(ctx, c.DB().Queries, c.Organisation, b.Mappings.Value); err != nil {
+		if err := credentials.Mappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
 			return nil, err
 		}
 	}

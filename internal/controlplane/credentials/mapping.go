@@ -1,0 +1,113 @@
+package credentials
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// Mapping fills a field with what a secret reference refers to.
+type Mapping struct {
+	Target    string `json:"target_field" pattern:"^(key|(configurations|model_config)\\.[A-Za-z0-9_.-]{1,128})$" maxLength:"160" doc:"key, or configurations. and the name of a setting"`
+	Reference string `json:"secret_reference_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
+	Key       string `json:"secret_key,omitempty" maxLength:"255" doc:"Which value of a secret that has several; that of the reference when absent"`
+	Format    string `json:"value_format,omitempty" enum:"string,json" doc:"json takes a value that is JSON as it is"`
+}
+
+// Mappings puts mappings into i, with the ids of the references. Those have to
+// be there, and for its workspace if it belongs to one: an integration of the
+// whole organisation is judged where it is used.
+func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list []Mapping) error {
+	spec, err := Row("ai_provider_id", i.Provider, nil)
+	if err != nil {
+		return err
+	}
+	var seen []field
+	out := make([]store.SecretMapping, 0, len(list))
+	for n, m := range list {
+		f, err := fieldOf(spec, fmt.Sprintf("secret_mappings[%d].target_field", n), m.Target)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(seen, f) {
+			return route.Invalid("secret_mappings", "has the target %q twice", m.Target)
+		}
+		seen = append(seen, f)
+		s, err := q.SecretReference(ctx, i.Organisation, m.Reference)
+		if Absent(err) || err == nil && i.Workspace != "" && !s.Allows(i.Workspace) {
+			return route.Missing("secret_mappings", "secret reference", m.Reference)
+		}
+		if err != nil {
+			return err
+		}
+		out = append(out, store.SecretMapping{Target: m.Target, Reference: s.ID, Key: m.Key, Format: m.Format})
+	}
+	i.SecretMappings, err = json.Marshal(out)
+	return err
+}
+
+// field is what a mapping fills: the key, an option by the row's name, or a header.
+type field struct{ option, header string }
+
+// fieldOf returns the field that a target names, as the wire writes it. What
+// decides where requests go is none: a stored key would follow it.
+func fieldOf(spec *provider.Spec, path, target string) (field, error) {
+	_, name, ok := strings.Cut(target, ".")
+	if !ok {
+		return field{}, nil
+	}
+	if header, ok := strings.CutPrefix(name, customHeaders+"."); ok {
+		return field{header: strings.ToLower(header)}, checkHeader(path, header, "")
+	}
+	r := reader{spec: spec}
+	option, known := r.option(name)
+	switch {
+	case !known:
+		return field{}, route.Invalid(path, "names no setting of the provider %q", spec.ID)
+	case option == customHost, option == customHeaders, option == deployments, option == reserved, option == "foundry_url", wordsOf(spec, option) != nil:
+		return field{}, route.Invalid(path, "names a setting that is no secret; write it into the configurations")
+	}
+	return field{option: option}, nil
+}
+
+// Fill puts a value into the field of a provider's secrets that target names.
+// Its error holds nothing of the value.
+func Fill(s *store.Secrets, id, target string, v secret.String) error {
+	spec, err := Row("ai_provider_id", id, nil)
+	if err != nil {
+		return err
+	}
+	f, err := fieldOf(spec, "target_field", target)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(v.Reveal())
+	document := strings.HasPrefix(text, "{") || strings.HasPrefix(text, "-----BEGIN")
+	most := maxLongValue
+	switch {
+	case f.header != "":
+		most, document = maxHeader, false
+		maps.DeleteFunc(s.Headers, func(other string, _ secret.String) bool { return strings.EqualFold(other, f.header) })
+		set(&s.Headers, f.header, secret.New(text))
+	case f.option != "":
+		document = document && longOption.MatchString(f.option)
+		set(&s.Options, f.option, secret.New(text))
+	default:
+		most, s.Key = MaxKey, secret.New(text)
+	}
+	if len(text) > most || !document && strings.ContainsFunc(text, unicode.IsControl) {
+		return apierr.New(apierr.Invalid, "the value for %s is longer than %d bytes or has a control character, such as the end of a line", target, most).
+			WithCode("secret_malformed")
+	}
+	return nil
+}
