@@ -35,7 +35,7 @@ func (w *world) strangers() map[string]*routetest.Caller {
 // its other workspaces see it.
 var everybodys = map[string]bool{
 	"/admin/users/{user}": true, "/admin/users/invites/{invite}": true, "/admin/users/invites/{invite}/resend": true,
-	"/secret-references/{reference}": true, "/deployments/{deployment}": true,
+	"/secret-references/{reference}": true, "/secret-references/{reference}/test": true, "/deployments/{deployment}": true,
 }
 
 func TestWhatIsAnothersAnswersLikeWhatDoesNotExist(t *testing.T) {

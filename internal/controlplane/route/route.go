@@ -28,6 +28,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/secret"
+	"modelgate/internal/secretref"
 	"modelgate/internal/store"
 )
 
@@ -54,6 +55,10 @@ type Deps struct {
 
 	// Secrets seals what is stored and never shown. Nil refuses what has secrets.
 	Secrets Sealer
+
+	// References reads secrets that are kept elsewhere. Nil reads none of the
+	// machine's own.
+	References *secretref.Resolver
 
 	// CheckHost judges an address that a request chose for a provider and returns
 	// it as the base address to use. Nil takes public addresses alone.

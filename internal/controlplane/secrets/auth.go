@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/secret"
+	"modelgate/internal/secretref"
 	"modelgate/internal/store"
 )
 
@@ -27,8 +28,8 @@ var managers = map[string]manager{
 	"environment": {},
 	"file":        {},
 	"hashicorp_vault": {
-		types: []string{"token", "approle", "kubernetes"}, needed: []string{"address"}, plain: []string{"namespace", "mount", "role", "role_id", "auth_mount"},
-		sealed: []string{"token", "secret_id"}, places: []string{"address"},
+		types: []string{"token", "approle", "kubernetes"}, needed: []string{"address"}, plain: []string{"namespace", "mount", "kv_version", "ca_cert", "role", "role_id", "auth_mount"},
+		sealed: []string{"token", "secret_id"}, places: []string{"address", "ca_cert"},
 	},
 	"cloud_a_secrets": {
 		types: []string{"accessKey", "assumedRole", "serviceRole"}, needed: []string{"region"}, plain: []string{"access_key_id", "role_arn", "external_id", "endpoint"},
@@ -40,8 +41,11 @@ var managers = map[string]manager{
 	},
 }
 
-// keeper seals what identifies the gateway to managers.
-type keeper struct{ secrets route.Sealer }
+// keeper seals what identifies the gateway to managers, and asks them.
+type keeper struct {
+	secrets  route.Sealer
+	resolver *secretref.Resolver
+}
 
 // merge puts the fields that a request gives into s, as a change of what it
 // has: null removes a field, and a secret sent as its mask stays.
@@ -122,17 +126,22 @@ func (k keeper) seal(ctx context.Context, s *store.SecretReference, held map[str
 
 func (k keeper) open(ctx context.Context, s *store.SecretReference) (map[string]string, error) {
 	held := map[string]string{}
-	if s.Sealed == "" {
-		return held, nil
-	}
-	if k.secrets == nil {
-		return nil, noMasterKey()
-	}
-	opened, err := k.secrets.Open(ctx, s.Organisation, s.Sealed)
-	if err != nil {
-		return nil, err
+	opened, err := k.opened(ctx, s)
+	if err != nil || opened.Empty() {
+		return held, err
 	}
 	return held, json.Unmarshal([]byte(opened.Reveal()), &held)
+}
+
+// opened returns the secrets of s as one text, empty where there are none.
+func (k keeper) opened(ctx context.Context, s *store.SecretReference) (secret.String, error) {
+	if s.Sealed == "" {
+		return secret.String{}, nil
+	}
+	if k.secrets == nil {
+		return secret.String{}, noMasterKey()
+	}
+	return k.secrets.Open(ctx, s.Organisation, s.Sealed)
 }
 
 func noMasterKey() error {

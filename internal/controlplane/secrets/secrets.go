@@ -3,8 +3,8 @@
 //
 // It promises that what identifies the gateway to a manager of secrets is kept
 // sealed and shown as masks alone, that it is not sent to another place than it
-// was given for, and that a reference stays while an integration uses it. What a
-// reference refers to is not read here.
+// was given for, and that a reference stays while an integration uses it. What it
+// refers to is read by secretref, and shown by nobody.
 package secrets
 
 import (
@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/secretref"
 	"modelgate/internal/store"
 )
 
@@ -24,7 +25,10 @@ const tag = "Secret references"
 
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	k := keeper{a.Secrets}
+	k := keeper{a.Secrets, a.References}
+	if k.resolver == nil {
+		k.resolver = secretref.New(secretref.Options{})
+	}
 	const path, one = "/secret-references", "/secret-references/{reference}"
 	scope := func(verb string) []access.Scope { return []access.Scope{access.Scope("secret_references." + verb)} }
 	route.Add(a, route.Route{Method: http.MethodPost, Path: path, Name: "create-secret-reference", Tag: tag,
@@ -37,6 +41,8 @@ func Add(a *route.API) {
 		Summary: "Change a secret reference", Scopes: scope("update"), Resource: "secret_reference"}, k.update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: one, Name: "delete-secret-reference", Tag: tag,
 		Summary: "Remove a secret reference that nothing uses", Scopes: scope("delete"), Resource: "secret_reference"}, remove)
+	route.Add(a, route.Route{Method: http.MethodPost, Path: one + "/test", Name: "test-secret-reference", Tag: tag,
+		Summary: "Read what a secret reference refers to, and tell whether that can be done", Scopes: scope("read")}, k.test)
 }
 
 type createInput struct {
@@ -77,6 +83,9 @@ func (k keeper) create(ctx context.Context, c *route.Caller, in *createInput) (*
 		return nil, err
 	}
 	if err := k.merge(ctx, &s, b.Auth); err != nil {
+		return nil, err
+	}
+	if err := k.check(ctx, &s); err != nil {
 		return nil, err
 	}
 	err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateSecretReference(ctx, s) })
@@ -152,6 +161,11 @@ func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 	}
 	if len(b.Auth) > 0 {
 		if err := k.merge(ctx, &s, b.Auth); err != nil {
+			return nil, err
+		}
+	}
+	if len(b.Auth) > 0 || b.Path != "" {
+		if err := k.check(ctx, &s); err != nil {
 			return nil, err
 		}
 	}

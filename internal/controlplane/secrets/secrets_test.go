@@ -61,7 +61,7 @@ func TestAListIsFilteredAndPaged(t *testing.T) {
 	c := routetest.New(t, secrets.Add).Root()
 	c.Must("POST", "/secret-references", vault, nil)
 	c.Must("POST", "/secret-references", `{"name":"Env","slug":"e","manager_type":"environment","secret_path":"APP_KEY"}`, nil)
-	c.Must("POST", "/secret-references", `{"name":"100%","manager_type":"file","secret_path":"/run/key"}`, nil)
+	c.Must("POST", "/secret-references", `{"name":"100%","manager_type":"file","secret_path":"/run/secrets/key"}`, nil)
 	for query, want := range map[string][2]int{
 		"": {3, 3}, "?manager_type=file": {1, 1}, "?search=vAu": {1, 1}, "?search=%25": {1, 1}, "?search=_": {0, 0},
 		`?tags={"team":"a"}`: {1, 1}, "?page_size=2": {3, 2}, "?page_size=2&current_page=1": {3, 1},
@@ -81,7 +81,7 @@ func TestReferencesAreJudged(t *testing.T) {
 	b := routetest.New(t, secrets.Add)
 	c := b.Root()
 	c.Must("POST", "/secret-references", vault, nil)
-	const head = `{"name":"n","secret_path":"p",`
+	const head = `{"name":"n","secret_path":"/run/secrets/p",`
 	for _, tt := range []struct {
 		method, path, body string
 		status             int
@@ -102,6 +102,13 @@ func TestReferencesAreJudged(t *testing.T) {
 		{"PUT", "/v", `{"auth_config":{"address":"https://evil.example.com"}}`, 400, "sent again"},
 		{"PUT", "/v", `{"auth_config":{"address":"https://evil.example.com","token":"hv***89"}}`, 400, "sent again"},
 		{"PUT", "/v", `{"auth_config":{"colour":"red"}}`, 400, "auth_config.colour"},
+		{"POST", "", `{"name":"n","secret_path":"/etc/passwd","manager_type":"file"}`, 400, "secrets.files"},
+		{"POST", "", `{"name":"n","secret_path":"HOME","manager_type":"environment"}`, 400, "secrets.environment"},
+		{"POST", "", head + `"manager_type":"cloud_a_secrets","auth_config":{"type":"serviceRole","region":"eu-west-1"}}`, 400, "secrets.own_identity"},
+		{"POST", "", head + `"manager_type":"cloud_c_vault","auth_config":{"type":"managed","vault_url":"https://a.vault.azure.net"}}`, 400, "secrets.own_identity"},
+		{"POST", "", head + `"manager_type":"hashicorp_vault","auth_config":{"type":"kubernetes","address":"https://v","role":"r"}}`, 400, "secrets.vaults"},
+		{"PUT", "/v", `{"secret_path":"../sys/seal"}`, 400, "secret_path"},
+		{"PUT", "/v", `{"auth_config":{"type":"approle"}}`, 400, "auth_config.role_id"},
 		{"PUT", "/v", `{"manager_type":"file"}`, 400, "manager_type"},
 		{"PUT", "/none", `{"name":"n"}`, 404, "AB08"},
 		{"DELETE", "/none", ``, 404, "AB08"},
@@ -133,8 +140,8 @@ func TestWhatIsAnothersIsNotThere(t *testing.T) {
 	b.Root().Must("POST", "/secret-references", vault, nil)
 	b.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at) VALUES ('elsewhere', 'elsewhere', '', '', '{}', '', 'active', 0, 0)`)
 	other := b.As(access.Identity{Organisation: "elsewhere", Workspace: "-", Scopes: []access.Scope{access.ScopeAll}})
-	for _, call := range []struct{ method, body string }{{"GET", ""}, {"PUT", `{"name":"x"}`}, {"DELETE", ""}} {
-		theirs, none := other.Call(call.method, "/secret-references/v", call.body), other.Call(call.method, "/secret-references/w", call.body)
+	for _, call := range []struct{ method, path, body string }{{"GET", "", ""}, {"PUT", "", `{"name":"x"}`}, {"DELETE", "", ""}, {"POST", "/test", ""}} {
+		theirs, none := other.Call(call.method, "/secret-references/v"+call.path, call.body), other.Call(call.method, "/secret-references/w"+call.path, call.body)
 		if theirs.Status != 404 || theirs.Status != none.Status {
 			t.Errorf("%s: %d %s, and %d for what is not there", call.method, theirs.Status, theirs.Body, none.Status)
 		}

@@ -22,6 +22,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/secret"
+	"modelgate/internal/secretref"
 	"modelgate/internal/sqlite"
 	"modelgate/internal/store"
 )
@@ -68,7 +69,7 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	b.API = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, Token: b.token, Changed: func() { b.changes.Add(1) }, Now: func() time.Time { return b.Clock },
-		Secrets: newSealer(t),
+		Secrets: newSealer(t), References: secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}}),
 	})
 	for _, f := range add {
 		f(b.API)
