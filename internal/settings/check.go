@@ -30,8 +30,10 @@ func (s *Settings) check(o Opener) *fault {
 		func() *fault { return s.checkProviders(o) },
 		s.checkConfigs,
 		s.checkKeys,
+		s.checkState,
 		s.checkPrices,
 		s.checkRest,
+		s.checkSchema,
 	} {
 		if f := part(); f != nil {
 			return f
@@ -40,19 +42,20 @@ func (s *Settings) check(o Opener) *fault {
 	return nil
 }
 
-var slugForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var slugForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}$`)
 
-// slugs refuses slugs that are malformed or stand twice.
-type slugs map[string]bool
+// slugs refuses slugs that are malformed or stand twice in one place: a
+// workspace, or the organisation where that is empty.
+type slugs map[[2]string]bool
 
-func (known slugs) add(slug string) error {
+func (known slugs) add(place, slug string) error {
 	if !slugForm.MatchString(slug) {
-		return errors.New("a slug has 1 to 128 letters, digits, dots, dashes and underscores, and begins with a letter or digit")
+		return errors.New("a slug has 1 to 255 letters, digits, dots, dashes and underscores, and does not begin with a dot")
 	}
-	if known[slug] {
+	if known[[2]string{place, slug}] {
 		return fmt.Errorf("the slug %q stands twice", slug)
 	}
-	known[slug] = true
+	known[[2]string{place, slug}] = true
 	return nil
 }
 
@@ -60,13 +63,16 @@ func (s *Settings) checkProviders(o Opener) *fault {
 	known := slugs{}
 	for i := range s.Providers {
 		p := &s.Providers[i]
-		if err := known.add(p.Slug); err != nil {
+		if err := known.add(p.Workspace, p.Slug); err != nil {
 			return at(err, "providers[%d].slug", i)
 		}
-		if p.Provider == "" {
+		if p.Provider == "" && p.Integration == "" {
 			return at(errors.New("name a provider; `modelgate providers` lists them"), "providers[%d].provider", i)
 		}
-		key, err := o.open(p.APIKey)
+		if p.Integration != "" && (p.Provider != "" || p.APIKey != "" || p.CustomHost != "" || p.Options != nil || p.Models != nil) {
+			return at(errors.New("a provider with an integration has its credentials, settings and models from there"), "providers[%d].integration", i)
+		}
+		key, err := o.Open(p.APIKey)
 		if err != nil {
 			return at(err, "providers[%d].api_key", i)
 		}
@@ -78,7 +84,7 @@ func (s *Settings) checkProviders(o Opener) *fault {
 func (s *Settings) checkConfigs() *fault {
 	known := slugs{}
 	for i, c := range s.Configs {
-		if err := known.add(c.Slug); err != nil {
+		if err := known.add(c.Workspace, c.Slug); err != nil {
 			return at(err, "configs[%d].slug", i)
 		}
 		if _, err := config.Parse(c.Config); err != nil {
@@ -89,29 +95,24 @@ func (s *Settings) checkConfigs() *fault {
 }
 
 func (s *Settings) checkKeys() *fault {
-	for i, k := range s.Keys {
-		if _, err := access.ParseHash(k.SHA256); err != nil {
+	known := make(map[access.Hash]bool, len(s.Keys))
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		hash, err := access.ParseHash(k.SHA256)
+		if err == nil && known[hash] {
+			err = errors.New("this key stands twice")
+		}
+		if err != nil {
 			return at(err, "keys[%d].sha256", i)
 		}
+		known[hash] = true
 		for j, scope := range k.Scopes {
 			if err := access.Scope(scope).Check(); err != nil {
 				return at(err, "keys[%d].scopes[%d]", i, j)
 			}
 		}
-		if k.Config != "" && !s.hasConfig(k.Config) {
-			return at(fmt.Errorf("there is no config with the slug %q", k.Config), "keys[%d].config", i)
-		}
 	}
 	return nil
-}
-
-func (s *Settings) hasConfig(slug string) bool {
-	for _, c := range s.Configs {
-		if c.Slug == slug {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Settings) checkPrices() *fault {

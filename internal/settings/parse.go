@@ -18,8 +18,12 @@ import (
 	"modelgate/internal/secret"
 )
 
-// maxFile bounds the file, in bytes.
-const maxFile = 8 << 20
+// How large a file may be, in bytes: one that a gateway runs with, and one that
+// holds the whole state of the control plane.
+const (
+	maxFile  = 8 << 20
+	maxState = 256 << 20
+)
 
 // FileError says where a file is wrong, in one line.
 type FileError struct {
@@ -49,38 +53,84 @@ type Opener struct {
 	Box *secret.Box                      // nil when no master key was given
 }
 
-// Load reads the file at path. An absent file is an error that errors.Is
-// reports as fs.ErrNotExist.
+// Load reads the file at path that a gateway runs with. An absent file is an
+// error that errors.Is reports as fs.ErrNotExist.
 func Load(path string, o Opener) (*Settings, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	b, err := read(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
 	return Parse(path, b, o)
 }
 
-// Parse reads b, the content of file, and opens the credentials in it. The
-// error is a *FileError.
+// LoadState reads the file at path, which may hold any of the control plane's
+// state. Errors are those of Load.
+func LoadState(path string, o Opener) (*Settings, error) {
+	b, err := read(path, maxState)
+	if err != nil {
+		return nil, err
+	}
+	return ParseState(path, b, o)
+}
+
+// read returns the content of a file, and one byte more than the most there may
+// be of one that is larger.
+func read(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most+1))
+}
+
+// Parse reads b, the content of a file that a gateway runs with, and opens the
+// credentials in it. The error is a *FileError.
 func Parse(file string, b []byte, o Opener) (*Settings, error) {
 	if len(b) > maxFile {
-		return nil, &FileError{File: file, Problem: fmt.Sprintf("the file is larger than %d bytes", maxFile)}
+		return nil, tooLarge(file, maxFile)
 	}
-	s := new(Settings)
+	s, err := parse(file, b, o)
+	if err != nil {
+		return nil, err
+	}
+	if f := s.checkRun(); f != nil {
+		return nil, s.Fault(f.path, f.err)
+	}
+	return s, nil
+}
+
+// ParseState reads b, the content of a file that may hold any of the control
+// plane's state. The error is a *FileError.
+func ParseState(file string, b []byte, o Opener) (*Settings, error) {
+	if len(b) > maxState {
+		return nil, tooLarge(file, maxState)
+	}
+	return parse(file, b, o)
+}
+
+func tooLarge(file string, most int) error {
+	return &FileError{File: file, Problem: fmt.Sprintf("the file is larger than %d bytes", most)}
+}
+
+func parse(file string, b []byte, o Opener) (*Settings, error) {
+	s := &Settings{file: file, source: b}
 	err := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(s)
 	if err != nil && err != io.EOF { // an empty file is one that says nothing
 		return nil, syntaxError(file, err)
 	}
 	if f := s.check(o); f != nil {
-		e := &FileError{File: file, Path: f.path, Problem: f.err.Error()}
-		e.Line, e.Column = place(b, f.path)
-		return nil, e
+		return nil, s.Fault(f.path, f.err)
 	}
 	return s, nil
+}
+
+// Fault returns err as what is wrong at a path of the file, such as
+// providers[2].api_key.
+func (s *Settings) Fault(path string, err error) *FileError {
+	e := &FileError{File: s.file, Path: path, Problem: err.Error()}
+	e.Line, e.Column = place(s.source, path)
+	return e
 }
 
 func syntaxError(file string, err error) error {
@@ -129,9 +179,9 @@ func position(n ast.Node) (line, column int) {
 
 var envForm = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 
-// open turns a reference into a credential. The reference itself may be a
+// Open turns a reference into a credential. The reference itself may be a
 // credential that someone wrote plainly, so it is never repeated.
-func (o Opener) open(ref string) (secret.String, error) {
+func (o Opener) Open(ref string) (secret.String, error) {
 	if ref == "" {
 		return secret.String{}, nil
 	}

@@ -17,32 +17,58 @@ import (
 // says nothing: every field then has the default named in its comment.
 type Settings struct {
 	// Version of the file's form. 1 is the only one; absent means 1.
-	Version int `yaml:"version"`
+	Version int `json:"version,omitempty" minimum:"0" maximum:"1"`
 
-	Providers []Provider `yaml:"providers"`
-	Keys      []Key      `yaml:"keys"`
-	Configs   []Config   `yaml:"configs"`
-	Prices    []Price    `yaml:"prices"`
-	Limits    Limits     `yaml:"limits"`
-	Timeouts  Timeouts   `yaml:"timeouts"`
-	Drain     Drain      `yaml:"drain"`
-	Upstream  Upstream   `yaml:"upstream"`
-	Compat    Compat     `yaml:"compat"`
-	Log       Log        `yaml:"log"`
+	// What the control plane has in its database and a file may hold as well. A
+	// running gateway takes providers, keys and configs of the first workspace
+	// from its file; the rest is for `modelgate apply`. Nil is a section that the
+	// file does not have.
+	Organisation     *Organisation     `json:"organisation,omitempty"`
+	Workspaces       []Workspace       `json:"workspaces,omitempty"`
+	Members          []Member          `json:"members,omitempty"`
+	Guardrails       []Guardrail       `json:"guardrails,omitempty"`
+	SecretReferences []SecretReference `json:"secret_references,omitempty"`
+	Integrations     []Integration     `json:"integrations,omitempty"`
+	Providers        []Provider        `json:"providers,omitempty"`
+	Configs          []Config          `json:"configs,omitempty"`
+	Deployments      []Deployment      `json:"deployments,omitempty"`
+	Keys             []Key             `json:"keys,omitempty"`
+
+	Prices   []Price  `json:"prices,omitempty"`
+	Limits   Limits   `json:"limits,omitzero"`
+	Timeouts Timeouts `json:"timeouts,omitzero"`
+	Drain    Drain    `json:"drain,omitzero"`
+	Upstream Upstream `json:"upstream,omitzero"`
+	Compat   Compat   `json:"compat,omitzero"`
+	Log      Log      `json:"log,omitzero"`
+
+	file   string // where it was read
+	source []byte // what was read, for the lines of faults
 }
 
-// Provider is a managed provider, used by clients as @slug.
+// Provider is a managed provider, used by clients as @slug. It has credentials
+// of its own, or those of an integration.
 type Provider struct {
-	Slug     string `yaml:"slug"`
-	Provider string `yaml:"provider"` // id of a row of the provider table
+	Slug        string `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
+	Workspace   string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
+	Name        string `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Integration string `json:"integration,omitempty" maxLength:"255" doc:"Slug of the integration whose credentials it uses"`
+	Provider    string `json:"provider,omitempty" maxLength:"128" doc:"Id of a row of the provider table, for credentials of its own"`
 
 	// APIKey is "${NAME}" for an environment variable or what `modelgate seal`
 	// printed. Empty is for providers that need none.
-	APIKey string `yaml:"api_key"`
+	APIKey string `json:"api_key,omitempty" doc:"${NAME} for an environment variable, or a sealed value"`
 
-	CustomHost string            `yaml:"custom_host"` // replaces the provider's base address
-	Options    map[string]string `yaml:"options"`     // settings of the row, such as resource_name
-	Models     []string          `yaml:"models"`      // listed by GET /v1/models; absent asks the provider
+	CustomHost string            `json:"custom_host,omitempty" maxLength:"2048" doc:"Replaces the provider's base address"`
+	Options    map[string]string `json:"options,omitempty" doc:"Settings of the provider, such as resource_name"`
+	Models     []string          `json:"models,omitempty" doc:"Listed by GET /v1/models; absent asks the provider"`
+
+	Note        string            `json:"note,omitempty" maxLength:"1024"`
+	UsageLimits *Usage            `json:"usage_limits,omitempty"`
+	RateLimits  []Rate            `json:"rate_limits,omitempty" maxItems:"6"`
+	Tags        map[string]string `json:"tags,omitempty" maxProperties:"64"`
+	ExpiresAt   string            `json:"expires_at,omitempty" format:"date-time"`
+	MadeByGrant bool              `json:"made_by_grant,omitempty" doc:"It was made because the workspace was given the integration"`
 
 	key secret.String
 }
@@ -52,17 +78,33 @@ func (p *Provider) Key() secret.String { return p.key }
 
 // Key is a gateway key known by its hash, as `modelgate keys create` prints it.
 type Key struct {
-	Name      string   `yaml:"name"`
-	SHA256    string   `yaml:"sha256"`
-	Scopes    []string `yaml:"scopes"`    // absent means every scope
-	Providers []string `yaml:"providers"` // absent means every provider
-	Config    string   `yaml:"config"`    // slug of the config used when a request brings none
+	Name      string   `json:"name,omitempty" maxLength:"255"`
+	SHA256    string   `json:"sha256" pattern:"^[0-9A-Fa-f]{64}$"`
+	Scopes    []string `json:"scopes,omitzero" maxItems:"300" doc:"Absent means every scope"`
+	Providers []string `json:"providers,omitempty" doc:"Ids and slugs; absent means every provider"`
+	Config    string   `json:"config,omitempty" maxLength:"255" doc:"Slug of the config used when a request brings none"`
+
+	Type           string            `json:"type,omitempty" enum:"organisation-service,workspace-service,workspace-user" doc:"workspace-service when absent"`
+	Workspace      string            `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
+	Member         string            `json:"member,omitempty" maxLength:"320" doc:"E-mail address of the person whose key it is"`
+	Description    string            `json:"description,omitempty" maxLength:"1024"`
+	Mask           string            `json:"mask,omitempty" maxLength:"16" doc:"For people to recognise the key by"`
+	Metadata       map[string]string `json:"metadata,omitempty" maxProperties:"64"`
+	ConfigFixed    bool              `json:"config_fixed,omitempty" doc:"Refuses requests that bring another config"`
+	UsageLimits    *Usage            `json:"usage_limits,omitempty"`
+	RateLimits     []Rate            `json:"rate_limits,omitempty" maxItems:"10"`
+	AlertEmails    []string          `json:"alert_emails,omitempty" maxItems:"50"`
+	RotationPolicy *Rotation         `json:"rotation_policy,omitempty"`
+	ExpiresAt      string            `json:"expires_at,omitempty" format:"date-time"`
 }
 
 // Config is a saved routing config, used by its slug in x-gateway-config.
 type Config struct {
-	Slug   string `yaml:"slug"`
-	Config Object `yaml:"config"`
+	Slug      string `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
+	Workspace string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
+	Name      string `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Default   bool   `json:"default,omitempty" doc:"It is its workspace's default, which is not archived"`
+	Config    Object `json:"config" doc:"As GET /v1/schema/config describes it"`
 }
 
 // Object is a mapping of the file as JSON text.
@@ -70,57 +112,57 @@ type Object []byte
 
 // Price is what a model costs, in US dollars for a million tokens.
 type Price struct {
-	Provider string  `yaml:"provider"` // id of a row of the provider table
-	Model    string  `yaml:"model"`    // a star at the end means all that begin so
-	Input    float64 `yaml:"input"`
-	Output   float64 `yaml:"output"`
+	Provider string  `json:"provider" minLength:"1" doc:"Id of a row of the provider table"`
+	Model    string  `json:"model" minLength:"1" doc:"A star at the end means all that begin so"`
+	Input    float64 `json:"input,omitempty" minimum:"0"`
+	Output   float64 `json:"output,omitempty" minimum:"0"`
 }
 
 // Limits bounds what clients and providers may send, in bytes.
 type Limits struct {
-	JSONBody   Size `yaml:"json_body"`   // default 50 MB
-	UploadBody Size `yaml:"upload_body"` // default 512 MB
-	BodyMemory Size `yaml:"body_memory"` // all bodies held at a time; default 1 GB
-	Event      Size `yaml:"event"`       // one event of a stream; default 16 MB
-	Decoded    Size `yaml:"decoded"`     // a compressed answer after decoding; default 64 MB
+	JSONBody   Size `json:"json_body,omitempty"`   // default 50 MB
+	UploadBody Size `json:"upload_body,omitempty"` // default 512 MB
+	BodyMemory Size `json:"body_memory,omitempty"` // all bodies held at a time; default 1 GB
+	Event      Size `json:"event,omitempty"`       // one event of a stream; default 16 MB
+	Decoded    Size `json:"decoded,omitempty"`     // a compressed answer after decoding; default 64 MB
 }
 
 // Timeouts bounds the phases of an attempt. Zero takes the default, a negative
 // value lifts the limit.
 type Timeouts struct {
-	Connect    Duration `yaml:"connect"`     // default 10s
-	Header     Duration `yaml:"header"`      // until the answer's head; default 10m
-	FirstToken Duration `yaml:"first_token"` // from the head to the first event; default 5m
-	Idle       Duration `yaml:"idle"`        // between events; default 2m
-	Total      Duration `yaml:"total"`       // the whole attempt; default none
-	Budget     Duration `yaml:"budget"`      // all attempts of a config, until one answers; default 10m
-	Client     Duration `yaml:"client"`      // a client that takes nothing of its answer; default 5m
-	KeepAlive  Duration `yaml:"keep_alive"`  // silence before a comment is sent; default 15s
+	Connect    Duration `json:"connect,omitempty"`     // default 10s
+	Header     Duration `json:"header,omitempty"`      // until the answer's head; default 10m
+	FirstToken Duration `json:"first_token,omitempty"` // from the head to the first event; default 5m
+	Idle       Duration `json:"idle,omitempty"`        // between events; default 2m
+	Total      Duration `json:"total,omitempty"`       // the whole attempt; default none
+	Budget     Duration `json:"budget,omitempty"`      // all attempts of a config, until one answers; default 10m
+	Client     Duration `json:"client,omitempty"`      // a client that takes nothing of its answer; default 5m
+	KeepAlive  Duration `json:"keep_alive,omitempty"`  // silence before a comment is sent; default 15s
 }
 
 // Drain is how the gateway stops: it stays reachable for Min, so that load
 // balancers notice, and gives open requests until Max.
 type Drain struct {
-	Min Duration `yaml:"min"` // default 0s
-	Max Duration `yaml:"max"` // default 30s
+	Min Duration `json:"min,omitempty"` // default 0s
+	Max Duration `json:"max,omitempty"` // default 30s
 }
 
 // Upstream is how providers are reached.
 type Upstream struct {
 	// TrustedHosts may be custom hosts although their address is private.
-	TrustedHosts []string `yaml:"trusted_hosts"`
+	TrustedHosts []string `json:"trusted_hosts,omitempty"`
 }
 
 // Compat lets clients of other gateways move over.
 type Compat struct {
 	// HeaderPrefixes are read like x-gateway- and mirrored on responses.
-	HeaderPrefixes []string `yaml:"header_prefixes"`
+	HeaderPrefixes []string `json:"header_prefixes,omitempty"`
 }
 
 // Log is how the gateway tells what it does.
 type Log struct {
-	Level string `yaml:"level"` // debug, info, warn or error; default info
-	Queue int    `yaml:"queue"` // entries waiting for the log file; default 8192
+	Level string `json:"level,omitempty" enum:",debug,info,warn,error"` // debug, info, warn or error; default info
+	Queue int    `json:"queue,omitempty"`                               // entries waiting for the log file; default 8192
 }
 
 // Size is a number of bytes: 1048576, "512 KB", "50 MB", "1 GB" (powers of 1024).

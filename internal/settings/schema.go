@@ -1,0 +1,144 @@
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/goccy/go-yaml"
+)
+
+// described is the form of the file, made of the types above once.
+type described struct {
+	known huma.Registry
+	root  *huma.Schema
+}
+
+var form = sync.OnceValue(func() described {
+	known := huma.NewMapRegistry("#/$defs/", func(t reflect.Type, _ string) string {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		return t.Name()
+	})
+	return described{known, known.Schema(reflect.TypeFor[Settings](), false, "")}
+})
+
+// Schema returns the JSON Schema (draft 2020-12) of the file. Reading a file also
+// checks what a schema can't say: names that stand twice, references, and what
+// is in a config.
+func Schema() []byte {
+	d := form()
+	root := mustMap(d.root)
+	defs := make(map[string]any)
+	for name, s := range d.known.Map() {
+		if s != d.root {
+			defs[name] = s
+		}
+	}
+	root["$schema"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", defs
+	root["title"], root["description"] = "modelgate.yaml", "Settings of a gateway, and objects of its control plane."
+	root = mustMap(root)
+	orNull(root)
+	for _, def := range root["$defs"].(map[string]any) {
+		orNull(def.(map[string]any))
+	}
+	b, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		panic("settings: schema: " + err.Error())
+	}
+	return append(b, '\n')
+}
+
+// mustMap returns v as JSON has it.
+func mustMap(v any) (m map[string]any) {
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil {
+		panic("settings: schema: " + err.Error())
+	}
+	return m
+}
+
+// orNull lets optional properties be null: a key with nothing behind it says as
+// little as one that is not there.
+func orNull(object map[string]any) {
+	required, _ := object["required"].([]any)
+	properties, _ := object["properties"].(map[string]any)
+	for name, p := range properties {
+		if slices.Contains(required, any(name)) {
+			continue
+		}
+		description := p.(map[string]any)["description"]
+		delete(p.(map[string]any), "description")
+		either := map[string]any{"anyOf": []any{p, map[string]any{"type": "null"}}}
+		if description != nil {
+			either["description"] = description
+		}
+		properties[name] = either
+	}
+}
+
+// checkSchema judges the file by its schema, for bounds and forms of fields.
+func (s *Settings) checkSchema() *fault {
+	var doc any
+	if err := yaml.Unmarshal(s.source, &doc); err != nil {
+		return at(err, "")
+	}
+	doc = withoutNull(doc)
+	if doc == nil {
+		return nil
+	}
+	d, result := form(), new(huma.ValidateResult)
+	huma.Validate(d.known, d.root, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, doc, result)
+	for _, err := range result.Errors {
+		if e, ok := err.(*huma.ErrorDetail); ok {
+			return at(fmt.Errorf("%s", e.Message), "%s", e.Location)
+		}
+		return at(err, "")
+	}
+	return nil
+}
+
+// withoutNull drops properties that are null.
+func withoutNull(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			if v[name] = withoutNull(inner); v[name] == nil {
+				delete(v, name)
+			}
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutNull(v[i])
+		}
+	}
+	return v
+}
+
+// Schema implements huma.SchemaProvider.
+func (Object) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+}
+
+// Schema implements huma.SchemaProvider.
+func (Size) Schema(huma.Registry) *huma.Schema {
+	none := 0.0
+	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeInteger, Minimum: &none}, {Type: huma.TypeString, Pattern: `^[0-9]+ *([kKmMgG]?[bB])?$`}},
+		Description: "Bytes, or a number with KB, MB or GB"}
+}
+
+// Schema implements huma.SchemaProvider.
+func (Duration) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString, Pattern: `^[-+]?(0|([0-9]*\.?[0-9]+|[0-9]+\.)(ns|us|µs|ms|s|m|h))+$`}, {Type: huma.TypeInteger, Enum: []any{0}}},
+		Description: "A number with ms, s, m or h, such as 30s"}
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

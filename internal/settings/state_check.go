@@ -1,0 +1,239 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+
+	"modelgate/internal/secret"
+)
+
+// checkState judges the sections of the control plane's state.
+func (s *Settings) checkState() *fault {
+	for _, section := range s.slugged() {
+		known := slugs{}
+		for i := range section.count {
+			place, slug := section.at(i)
+			if err := known.add(place, slug); err != nil {
+				return at(err, "%s[%d].slug", section.name, i)
+			}
+		}
+	}
+	people := make(map[string]bool, len(s.Members))
+	for i, m := range s.Members {
+		email := strings.ToLower(m.Email)
+		if a, err := mail.ParseAddress(m.Email); err != nil || a.Address != m.Email {
+			return at(errors.New("this is no e-mail address"), "members[%d].email", i)
+		}
+		if people[email] {
+			return at(errors.New("this person stands twice"), "members[%d].email", i)
+		}
+		people[email] = true
+	}
+	return s.checkTimes()
+}
+
+// section is a list of objects with slugs.
+type section struct {
+	name  string
+	count int
+	at    func(i int) (place, slug string)
+}
+
+// slugged are the sections whose slugs are judged here. Those of integrations
+// and guardrails are unique in the organisation, whichever workspace has them.
+func (s *Settings) slugged() []section {
+	return []section{
+		{"workspaces", len(s.Workspaces), func(i int) (string, string) { return "", s.Workspaces[i].Slug }},
+		{"guardrails", len(s.Guardrails), func(i int) (string, string) { return "", s.Guardrails[i].Slug }},
+		{"secret_references", len(s.SecretReferences), func(i int) (string, string) { return "", s.SecretReferences[i].Slug }},
+		{"integrations", len(s.Integrations), func(i int) (string, string) { return "", s.Integrations[i].Slug }},
+		{"deployments", len(s.Deployments), func(i int) (string, string) { return "", s.Deployments[i].Slug }},
+	}
+}
+
+func (s *Settings) checkTimes() *fault {
+	wrong := errors.New("a time has the form 2026-01-31T12:00:00Z")
+	for i := range s.Providers {
+		if !isTime(s.Providers[i].ExpiresAt) {
+			return at(wrong, "providers[%d].expires_at", i)
+		}
+	}
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		if !isTime(k.ExpiresAt) {
+			return at(wrong, "keys[%d].expires_at", i)
+		}
+		if k.RotationPolicy != nil && !isTime(k.RotationPolicy.NextAt) {
+			return at(wrong, "keys[%d].rotation_policy.next_rotation_at", i)
+		}
+	}
+	return nil
+}
+
+func isTime(text string) bool {
+	at, err := time.Parse(time.RFC3339, text)
+	return text == "" || err == nil && at.Year() <= 9999 && at.Year() > 0
+}
+
+// checkRun judges what a gateway takes only from its database, and what has to
+// be whole because it takes it from nowhere else.
+func (s *Settings) checkRun() *fault {
+	elsewhere := errors.New("a gateway takes this from its database; write it there with `modelgate apply`")
+	for _, section := range [...]struct {
+		name  string
+		given bool
+	}{
+		{"organisation", s.Organisation != nil}, {"workspaces", s.Workspaces != nil}, {"members", s.Members != nil},
+		{"guardrails", s.Guardrails != nil}, {"secret_references", s.SecretReferences != nil},
+		{"integrations", s.Integrations != nil}, {"deployments", s.Deployments != nil},
+	} {
+		if section.given {
+			return at(elsewhere, "%s", section.name)
+		}
+	}
+	for i, p := range s.Providers {
+		switch {
+		case p.Integration != "":
+			return at(elsewhere, "providers[%d].integration", i)
+		case p.Workspace != "":
+			return at(elsewhere, "providers[%d].workspace", i)
+		case p.Name+p.Note+p.ExpiresAt != "" || p.UsageLimits != nil || p.RateLimits != nil || p.Tags != nil || p.MadeByGrant:
+			return at(elsewhere, "providers[%d]", i)
+		}
+	}
+	for i, c := range s.Configs {
+		switch {
+		case c.Workspace != "":
+			return at(elsewhere, "configs[%d].workspace", i)
+		case c.Name != "" || c.Default:
+			return at(elsewhere, "configs[%d]", i)
+		}
+	}
+	return s.checkRunningKeys(elsewhere)
+}
+
+func (s *Settings) checkRunningKeys(elsewhere error) *fault {
+	for i, k := range s.Keys {
+		switch {
+		case k.Workspace != "":
+			return at(elsewhere, "keys[%d].workspace", i)
+		case k.Type+k.Member+k.Description+k.Mask+k.ExpiresAt != "" || k.ConfigFixed || k.Metadata != nil || k.UsageLimits != nil ||
+			k.RateLimits != nil || k.AlertEmails != nil || k.RotationPolicy != nil:
+			return at(elsewhere, "keys[%d]", i)
+		case k.Config != "" && !s.hasConfig(k.Config):
+			return at(fmt.Errorf("there is no config with the slug %q", k.Config), "keys[%d].config", i)
+		}
+	}
+	return nil
+}
+
+func (s *Settings) hasConfig(slug string) bool {
+	for _, c := range s.Configs {
+		if c.Slug == slug {
+			return true
+		}
+	}
+	return false
+}
+
+// Running returns the sections that the file has for the gateway that runs with
+// it alone.
+func (s *Settings) Running() (names []string) {
+	for _, section := range [...]struct {
+		name  string
+		given bool
+	}{
+		{"prices", s.Prices != nil}, {"limits", s.Limits != Limits{}}, {"timeouts", s.Timeouts != Timeouts{}}, {"drain", s.Drain != Drain{}},
+		{"compat", s.Compat.HeaderPrefixes != nil}, {"log", s.Log != Log{}},
+	} {
+		if section.given {
+			names = append(names, section.name)
+		}
+	}
+	return names
+}
+
+// Secrets calls f for every credential of the file that stands as a reference or
+// sealed, and puts what f returns in its place. Path is where it stands; place
+// is the same in words that do not change when entries are moved. An error is a
+// *FileError.
+func (s *Settings) Secrets(f func(place, ref string) (string, error)) error {
+	for i := range s.Integrations {
+		v := &s.Integrations[i]
+		w := walk{s, f, fmt.Sprintf("integrations[%d]", i), "integration " + v.Slug, nil}
+		w.one("api_key", &v.APIKey)
+		w.some("options", v.Options)
+		w.all("custom_headers", "custom_headers", v.Headers)
+		for j := range v.Models {
+			m := &v.Models[j]
+			w.all(fmt.Sprintf("models[%d].custom_headers", j), "models "+m.Slug+" custom_headers", m.Headers)
+		}
+		if w.err != nil {
+			return w.err
+		}
+	}
+	for i := range s.SecretReferences {
+		v := &s.SecretReferences[i]
+		w := walk{s, f, fmt.Sprintf("secret_references[%d]", i), "secret_reference " + v.Slug, nil}
+		if w.some("auth_config", v.Auth); w.err != nil {
+			return w.err
+		}
+	}
+	for i := range s.Providers {
+		v := &s.Providers[i]
+		w := walk{s, f, fmt.Sprintf("providers[%d]", i), "integration " + v.Slug, nil}
+		w.one("api_key", &v.APIKey)
+		if w.some("options", v.Options); w.err != nil {
+			return w.err
+		}
+	}
+	return nil
+}
+
+// walk goes through the credentials of one entry.
+type walk struct {
+	s           *Settings
+	f           func(place, ref string) (string, error)
+	path, place string
+	err         error
+}
+
+func (w *walk) one(field string, ref *string) {
+	if *ref == "" || w.err != nil {
+		return
+	}
+	v, err := w.f(w.place+" "+field, *ref)
+	if err != nil {
+		w.err = w.s.Fault(w.path+"."+field, err)
+		return
+	}
+	*ref = v
+}
+
+// some is one for the values of a map that are references or sealed.
+func (w *walk) some(field string, refs map[string]string) {
+	for _, name := range sorted(refs) {
+		if v := refs[name]; envForm.MatchString(v) || secret.Sealed(v) {
+			w.in(field, field, refs, name)
+		}
+	}
+}
+
+// all is one for every value of a map. Called is the field's name in the place.
+func (w *walk) all(field, called string, refs map[string]string) {
+	for _, name := range sorted(refs) {
+		w.in(field, called, refs, name)
+	}
+}
+
+func (w *walk) in(field, called string, refs map[string]string, name string) {
+	if w.err != nil {
+		return
+	}
+	v, inner := refs[name], walk{w.s, w.f, w.path + "." + field, w.place + " " + called, nil}
+	inner.one(name, &v)
+	refs[name], w.err = v, inner.err
+}

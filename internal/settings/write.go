@@ -1,0 +1,213 @@
+package settings
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// document is the control plane's whole state as it is written: every section,
+// even when there is nothing in it, in the order in which they depend on one
+// another.
+type document struct {
+	Version          int               `json:"version"`
+	Organisation     *Organisation     `json:"organisation"`
+	Workspaces       []Workspace       `json:"workspaces"`
+	Members          []Member          `json:"members"`
+	Guardrails       []Guardrail       `json:"guardrails"`
+	SecretReferences []SecretReference `json:"secret_references"`
+	Integrations     []Integration     `json:"integrations"`
+	Providers        []Provider        `json:"providers"`
+	Configs          []Config          `json:"configs"`
+	Deployments      []Deployment      `json:"deployments"`
+	Keys             []Key             `json:"keys"`
+}
+
+// WriteState writes the state of s as a file that ParseState reads. Equal states
+// are written as equal bytes.
+func (s *Settings) WriteState(w io.Writer) error {
+	text, err := json.Marshal(document{
+		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.Integrations,
+		s.Providers, s.Configs, s.Deployments, s.Keys,
+	})
+	if err != nil {
+		return fmt.Errorf("writing the state: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	v, err := readNode(d)
+	if err != nil {
+		return fmt.Errorf("writing the state: %w", err)
+	}
+	var out bytes.Buffer
+	for _, m := range v.members {
+		if !m.value.scalar() {
+			out.WriteByte('\n')
+		}
+		out.WriteString(m.name + ":")
+		m.value.write(&out, 0)
+	}
+	_, err = w.Write(out.Bytes())
+	return err
+}
+
+// MarshalJSON implements json.Marshaler: the object as it stands.
+func (o Object) MarshalJSON() ([]byte, error) {
+	if len(o) == 0 {
+		return []byte("null"), nil
+	}
+	return o, nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *Object) UnmarshalJSON(b []byte) error {
+	*o = append((*o)[:0], b...)
+	return nil
+}
+
+// node is a value of JSON with its members in their order.
+type node struct {
+	text    string // of a scalar, as YAML
+	members []member
+	items   []node
+	kind    byte // '{', '[' or 0 for a scalar
+}
+
+type member struct {
+	name  string // as YAML
+	value node
+}
+
+func (n node) scalar() bool { return n.kind == 0 || len(n.members)+len(n.items) == 0 }
+
+func readNode(d *json.Decoder) (node, error) {
+	t, err := d.Token()
+	if err != nil {
+		return node{}, err
+	}
+	switch t := t.(type) {
+	case json.Delim:
+		return readInner(d, byte(t))
+	case string:
+		return node{text: plain(t)}, nil
+	case json.Number:
+		return node{text: number(t)}, nil
+	case nil:
+		return node{text: "null"}, nil
+	}
+	return node{text: fmt.Sprint(t)}, nil
+}
+
+// number returns a number in a spelling that YAML takes for one: without an
+// exponent.
+func number(n json.Number) string {
+	if v, err := n.Float64(); err == nil && strings.ContainsAny(n.String(), ".eE") {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return n.String()
+}
+
+func readInner(d *json.Decoder, kind byte) (node, error) {
+	n := node{kind: kind}
+	for d.More() {
+		var name string
+		if kind == '{' {
+			t, err := d.Token()
+			if err != nil {
+				return n, err
+			}
+			name = plain(t.(string))
+		}
+		v, err := readNode(d)
+		if err != nil {
+			return n, err
+		}
+		if kind == '{' {
+			n.members = append(n.members, member{name, v})
+		} else {
+			n.items = append(n.items, v)
+		}
+	}
+	_, err := d.Token()
+	return n, err
+}
+
+// plainForm are texts that YAML reads as texts without quotes, but for words.
+var (
+	plainForm = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_@./+-]*( [A-Za-z0-9_@./+-]+)*$`)
+	words     = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"}
+)
+
+// plain returns a text as YAML has it.
+func plain(text string) string {
+	if plainForm.MatchString(text) && !slices.Contains(words, strings.ToLower(text)) {
+		return text
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(text); err != nil {
+		panic(err) // a string is always written
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// write writes what stands behind the colon of a key at this depth, and the end
+// of its line.
+func (n node) write(b *bytes.Buffer, depth int) {
+	switch {
+	case n.kind == '{' && len(n.members) > 0:
+		b.WriteByte('\n')
+		n.mapping(b, depth+1, strings.Repeat("  ", depth+1))
+	case n.kind == '[' && slices.ContainsFunc(n.items, func(i node) bool { return i.kind != 0 }):
+		b.WriteByte('\n')
+		for _, item := range n.items {
+			item.entry(b, depth+1)
+		}
+	default:
+		b.WriteString(" " + n.flow() + "\n")
+	}
+}
+
+// mapping writes members, the first of them behind lead.
+func (n node) mapping(b *bytes.Buffer, depth int, lead string) {
+	for _, m := range n.members {
+		b.WriteString(lead + m.name + ":")
+		m.value.write(b, depth)
+		lead = strings.Repeat("  ", depth)
+	}
+}
+
+// entry writes an item of a list.
+func (n node) entry(b *bytes.Buffer, depth int) {
+	lead := strings.Repeat("  ", depth) + "- "
+	if n.kind == '{' && len(n.members) > 0 {
+		n.mapping(b, depth+1, lead)
+		return
+	}
+	b.WriteString(lead + n.flow() + "\n")
+}
+
+// flow returns a scalar, or a list in one line.
+func (n node) flow() string {
+	switch n.kind {
+	case '{':
+		parts := make([]string, len(n.members))
+		for i, m := range n.members {
+			parts[i] = m.name + ": " + m.value.flow()
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case '[':
+		parts := make([]string, len(n.items))
+		for i, item := range n.items {
+			parts[i] = item.flow()
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return n.text
+}
