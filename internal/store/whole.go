@@ -101,6 +101,31 @@ func (q Queries) AllWorkspaceMembers(ctx context.Context, organisation string) (
 	return roles, err
 }
 
+// UserIDs returns the ids of people by their addresses, of whichever organisation
+// they are or were.
+func (q Queries) UserIDs(ctx context.Context) (map[string]string, error) {
+	const text = `
+		SELECT email, id
+		FROM users`
+	ids := make(map[string]string)
+	_, err := rows(ctx, q.q, "users", text, func(r row) (none struct{}, err error) {
+		var email, id string
+		err = r.Scan(&email, &id)
+		ids[email] = id
+		return none, err
+	})
+	return ids, err
+}
+
+// JoinOrganisation makes a person one of an organisation who was of none, or of
+// another.
+func (q Queries) JoinOrganisation(ctx context.Context, organisation string, u User) error {
+	const text = `
+		INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $4)`
+	return write(ctx, q.q, "membership", text, organisation, u.ID, u.Role, millis(u.UpdatedAt))
+}
+
 // UpdateUser stores the name and the state of a person.
 func (q Queries) UpdateUser(ctx context.Context, u User) error {
 	const text = `

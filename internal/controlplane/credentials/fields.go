@@ -26,6 +26,9 @@ const (
 // secretOption matches the options that are credentials.
 var secretOption = regexp.MustCompile(`^(access_key_id|ad_token|service_account_json)$|secret|private_key|passphrase|password|session_token`)
 
+// Hidden reports whether a setting of a row is a credential.
+func Hidden(option string) bool { return secretOption.MatchString(option) }
+
 // longOption matches those that are documents.
 var longOption = regexp.MustCompile(`^(service_account_json|private_key)$`)
 

@@ -129,6 +129,14 @@ func setAuth(d *store.GatewayDeployment, a Auth) error {
 	return err
 }
 
+// AuthSettings returns what is stored of a, for what brings deployments otherwise
+// than by a route.
+func AuthSettings(a Auth) (json.RawMessage, error) {
+	d := new(store.GatewayDeployment)
+	err := setAuth(d, a)
+	return d.AuthSettings, err
+}
+
 // setWorkspaces limits d to workspaces that a request names; all is what the
 // request says of all workspaces, nil when it says nothing.
 func setWorkspaces(ctx context.Context, c *route.Caller, d *store.GatewayDeployment, all *bool, named []string) error {

@@ -239,6 +239,12 @@ func pricing(field string, raw route.JSON) (json.RawMessage, error) {
 	return json.RawMessage(raw), checkPrices(field, v, 5)
 }
 
+// Pricing checks what is said of prices, for what brings integrations otherwise
+// than by a route. Field is what its errors call it.
+func Pricing(field string, raw json.RawMessage) (json.RawMessage, error) {
+	return pricing(field, route.JSON(raw))
+}
+
 func checkPrices(field string, v any, depth int) error {
 	switch v := v.(type) {
 	case map[string]any:

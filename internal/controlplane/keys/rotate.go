@@ -87,6 +87,13 @@ func due(k *store.Key) error {
 	return err
 }
 
+// Policy returns what is stored of a rotation policy. It is for what brings keys
+// otherwise than by a route.
+func Policy(in *RotationInput, now time.Time) (json.RawMessage, error) { return rotation(in, now) }
+
+// Due notes when the policy of k wants another secret, as Policy is for.
+func Due(k *store.Key) error { return due(k) }
+
 // next returns when rotation is due after one at now, zero for never.
 func (p policy) next(now time.Time) time.Time {
 	today := now.UTC().Truncate(24 * time.Hour)

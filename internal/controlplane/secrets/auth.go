@@ -152,3 +152,13 @@ func clip(name string) string {
 	const most = 64
 	return strings.ToValidUTF8(name[:min(len(name), most)], "")
 }
+
+// Apply puts fields into s as a change of what it has: nil removes one, and a
+// secret that is its mask stays. It is for what brings references otherwise than
+// by a route.
+func Apply(ctx context.Context, sealer route.Sealer, s *store.SecretReference, fields map[string]*string) error {
+	return keeper{sealer}.merge(ctx, s, fields)
+}
+
+// Hidden returns the fields of a kind of manager that are secrets.
+func Hidden(kind string) []string { return managers[kind].sealed }

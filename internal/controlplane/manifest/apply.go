@@ -1,0 +1,233 @@
+package manifest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/user"
+	"slices"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/datakey"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/secret"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+// Apply is how a file is applied. The zero value adds and changes, and removes
+// nothing.
+type Apply struct {
+	// Prune removes what the file does not have, of the sections that it has.
+	Prune bool
+	// DryRun changes nothing.
+	DryRun bool
+	// Opener opens the credentials of the file.
+	Opener settings.Opener
+}
+
+// tries is how often a file is applied anew when something else was changed
+// meanwhile.
+const tries = 5
+
+// most is how long one change may take. Others wait meanwhile.
+const most = 5 * time.Minute
+
+var errMoved = errors.New("the database was changed meanwhile")
+
+// Apply brings the organisation to what file says and returns what it changed,
+// in order. It is one change with one row of the audit log; where there is
+// nothing to change there is none. What is wrong with the file is a
+// *settings.FileError.
+func (m *Manifest) Apply(ctx context.Context, file *settings.Settings, a Apply) ([]Change, error) {
+	if err := m.resolve(file, a.Opener); err != nil {
+		return nil, err
+	}
+	for range tries {
+		p, err := m.plan(ctx, file, a)
+		if err != nil || a.DryRun || len(p.changes) == 0 {
+			return p.changes, err
+		}
+		if err = p.execute(ctx); !errors.Is(err, errMoved) {
+			return p.changes, told(err)
+		}
+	}
+	return nil, fmt.Errorf("%w, %d times; nothing was applied", errMoved, tries)
+}
+
+// told returns the message of an error that has one for clients.
+func told(err error) error {
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return fmt.Errorf("nothing was applied: %s", e.Message)
+	}
+	return err
+}
+
+// resolve opens the file's credentials and puts them sealed in their place, so
+// that they can be compared with those that are stored.
+func (m *Manifest) resolve(file *settings.Settings, o settings.Opener) error {
+	return file.Secrets(func(place, ref string) (string, error) {
+		v, err := o.Open(ref)
+		if err == nil && m.Box == nil {
+			err = errors.New("a credential is stored sealed, which needs the master key; set MODELGATE_MASTER_KEY or --master-key-file")
+		}
+		if err != nil {
+			return "", err
+		}
+		return m.Box.SealStably(place, v), nil
+	})
+}
+
+// sealer seals with the data key of the organisation.
+type sealer struct {
+	*datakey.Ring
+	dry bool // an organisation's first data key is not made
+}
+
+// Seal implements route.Sealer.
+func (s sealer) Seal(ctx context.Context, organisation string, v secret.String) (string, error) {
+	if s.dry {
+		return "", nil
+	}
+	return s.Ring.Seal(ctx, organisation, v)
+}
+
+func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (*plan, error) {
+	state, err := m.read(ctx)
+	if err != nil {
+		return &plan{}, err
+	}
+	ring := datakey.New(m.DB, m.Box)
+	r := reader{how: None, box: m.Box, ring: ring, render: func(string, secret.String) string { return "" }}
+	if m.Box != nil {
+		r.how, r.render = Sealed, r.sealed
+	}
+	have, err := r.settings(state)
+	if err != nil {
+		return &plan{}, err
+	}
+	p := &plan{
+		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, now: time.Now().UTC().Truncate(time.Millisecond),
+		sealer: sealer{ring, a.DryRun},
+	}
+	p.keeper = credentials.New(route.Deps{Secrets: p.sealer, CheckHost: m.CheckHost})
+	return p, p.make()
+}
+
+// execute makes all changes, or none.
+func (p *plan) execute(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return p.DB.ChangeMuch(ctx, p.audit(), func(tx *store.Tx) error {
+		revision, err := tx.Revision(ctx)
+		if err != nil {
+			return err
+		}
+		if revision != p.state.revision+1 { // this change made one itself
+			return errMoved
+		}
+		for _, c := range p.changes {
+			if err := c.do(ctx, tx); err != nil {
+				return fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// noted is how many changes the audit log names.
+const noted = 1000
+
+func (p *plan) audit() *store.Audit {
+	var list []string
+	for _, c := range p.changes[:min(len(p.changes), noted)] {
+		list = append(list, c.String())
+	}
+	body, err := json.Marshal(map[string]any{"changes": list, "total": len(p.changes)})
+	if err != nil {
+		panic(err) // texts are always written
+	}
+	by := "modelgate"
+	if u, err := user.Current(); err == nil {
+		by = u.Username
+	}
+	id := reqlog.NewID(p.now).String()
+	return &store.Audit{
+		ID: id, RequestID: id, Organisation: p.state.organisation.ID, Time: p.now, Method: "APPLY", URI: "modelgate apply",
+		QueryParams: "{}", RequestHeaders: "{}", RequestBody: string(body), UserID: by, UserType: "operator", Status: 200,
+		ResourceType: "manifest", ResourceID: p.state.organisation.ID, Action: "update",
+	}
+}
+
+// Change is one difference between a file and what is stored.
+type Change struct {
+	Op     string   // + for what is new, ~ for what is another, - for what goes
+	Kind   string   // as in config
+	Name   string   // a slug, behind that of the workspace and a slash; or an address
+	Fields []string // that differ, of what is another
+
+	do func(context.Context, *store.Tx) error
+}
+
+// String returns the change in one line, without any value.
+func (c Change) String() string {
+	line := c.Op + " " + c.Kind + " " + c.Name
+	if len(c.Fields) > 0 {
+		line += fmt.Sprintf(" %v", c.Fields)
+	}
+	return line
+}
+
+// names are what entries of a file may refer to, by slug or address.
+type names struct {
+	workspaces, people, guardrails, references, integrations map[string]string // ids
+	configs                                                  map[[2]string]bool
+}
+
+// plan is what has to be changed.
+type plan struct {
+	*Manifest
+	ctx      context.Context
+	file     *settings.Settings
+	state    *state
+	have     *settings.Settings
+	prune    bool
+	now      time.Time
+	sealer   route.Sealer
+	keeper   *credentials.Keeper
+	names    names
+	wanted   wanted
+	paths    []string // in the file, of wanted's integrations
+	changes  []Change
+	removals []Change
+}
+
+func (p *plan) make() error {
+	if err := p.normalise(); err != nil {
+		return err
+	}
+	p.register()
+	for _, part := range []func() error{
+		p.organisation, p.workspaces, p.members, p.guardrails, p.references, p.integrations, p.providers, p.configs, p.deployments, p.keys,
+	} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	slices.Reverse(p.removals) // what refers to something goes before it
+	p.changes = append(p.changes, p.removals...)
+	return nil
+}
+
+// wanted are the integrations and providers of the file, of which each provider
+// names an integration.
+type wanted struct {
+	integrations []settings.Integration
+	providers    []settings.Provider
+}
+
+func newID() string { return reqlog.NewID(time.Now()).String() }

@@ -1,0 +1,207 @@
+package manifest_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/manifest"
+	"modelgate/internal/secret"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+	"modelgate/internal/store/storetest"
+)
+
+func file(t *testing.T) place {
+	t.Helper()
+	return world(t, storetest.Open(t, "file:"+t.TempDir()+"/modelgate.db"), master)
+}
+
+const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+func TestAChangeIsToldByItsFields(t *testing.T) {
+	w := file(t)
+	w.mustApply(t, whole(t), manifest.Apply{})
+	for _, tt := range []struct{ old, new, want string }{
+		{"name: Acme", "name: Acme Ltd", "~ organisation default [name]"},
+		{"icon: rocket", "icon: boat", "~ workspace ws-team [icon]"},
+		{"credit_limit: 12.5", "credit_limit: 13", "~ workspace ws-team [usage_limits]"},
+		{"role: admin", "role: member", "~ member ann@example.com [role]"},
+		{"ws-team: manager", "ws-team: admin", "~ member bob@example.com [workspaces]"},
+		{"rule: \"\\\\d{4}\"", "rule: a", "~ guardrail pg-org [checks]"},
+		{"secret_path: kv/openai", "secret_path: kv/other", "~ secret_reference sr-vault [secret_path]"},
+		{"${VAULT_TOKEN}", "${VAULT_TOKEN2}", "~ secret_reference sr-vault [auth_config]"},
+		{"description: paid by us", "description: paid", "~ integration openai-prod [description]"},
+		{"${OPENAI_API_KEY}", "${OPENAI_API_KEY2}", "~ integration openai-prod [api_key]"},
+		{"${AWS_SECRET}", "${AWS_SECRET2}", "~ integration bedrock [options]"},
+		{"region: us-east-1", "region: us-east-2", "~ integration bedrock [options]"},
+		{"{slug: o3, disabled: true}", "{slug: o3}", "~ integration openai-prod [models]"},
+		{"${MODEL_HEADER}", "${MODEL_HEADER2}", "~ integration openai-prod [models]"},
+		{"value: 7}", "value: 8}", "~ integration openai-prod [workspaces]"},
+		{"${GROQ_API_KEY}", "${GROQ_API_KEY2}", "~ integration fast [api_key]"},
+		{"tags: {a: b}", "tags: {a: c}", "~ provider default/main [tags]"},
+		{"weight: 0.25", "weight: 0.5", "~ config default/pc-main [config]"},
+		{"inactive: true", "inactive: false", "~ deployment dp-eu [inactive]"},
+		{"name: ci\n", "name: ci-2\n", "~ key default/ci-2 9f86d081884c [name]"},
+		{"scopes: []", "scopes: [models.list]", "~ key default/nothing 60303ae22b99 [scopes]"},
+		{"rotation_period: weekly", "rotation_period: monthly", "~ key default/ci 9f86d081884c [rotation_policy]"},
+	} {
+		text := strings.Replace(whole(t), tt.old, tt.new, 1)
+		if text == whole(t) {
+			t.Fatalf("%q is not in the file", tt.old)
+		}
+		for _, a := range []manifest.Apply{{DryRun: true}, {}} {
+			if got := w.mustApply(t, text, a); !slices.Equal(got, []string{tt.want}) {
+				t.Errorf("%q for %q, %+v: %q, want %q", tt.new, tt.old, a, got, tt.want)
+			}
+		}
+		if got := w.mustApply(t, text, manifest.Apply{}); len(got) != 0 {
+			t.Errorf("%q a second time: %q", tt.new, got)
+		}
+		w.mustApply(t, whole(t), manifest.Apply{})
+	}
+}
+
+func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
+	w := file(t)
+	w.mustApply(t, whole(t), manifest.Apply{})
+	before, _ := w.mustExport(t, manifest.Sealed)
+	bare, _ := w.mustExport(t, manifest.None)
+	if strings.Contains(bare, "sealed:") {
+		t.Errorf("without secrets the file is\n%s", bare)
+	}
+	text := strings.Replace(bare, "description: paid by us", "description: x", 1)
+	if got := w.mustApply(t, text, manifest.Apply{Prune: true}); !slices.Equal(got, []string{"~ integration openai-prod [description]"}) {
+		t.Errorf("changes: %q", got)
+	}
+	after, _ := w.mustExport(t, manifest.Sealed)
+	if diff := cmp.Diff(strings.Replace(before, "paid by us", "x", 1), after); diff != "" {
+		t.Errorf("secrets did not stay:\n%s", diff)
+	}
+	moved := strings.Replace(bare, "    provider: openai\n", "    provider: openai\n    custom_host: \"https://elsewhere.example.com/v1\"\n", 1)
+	if _, err := w.apply(t, moved, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "do not go to another address") {
+		t.Errorf("a stored secret to another address: %v", err)
+	}
+}
+
+func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		w := world(t, open(), master)
+		w.mustApply(t, whole(t), manifest.Apply{})
+		const some = "version: 1\nconfigs: []\nproviders:\n  - {slug: aws, workspace: ws-team, integration: bedrock}\nkeys: []\n"
+		if got := w.mustApply(t, some, manifest.Apply{}); len(got) != 0 {
+			t.Errorf("without --prune: %q", got)
+		}
+		want := []string{
+			"- key ws-team/bob's a4e624d686e0", "- key default/nothing 60303ae22b99", "- key default/ci 9f86d081884c", "- key default/all fd61a03af4f7",
+			"- key admin a140c0c1eda2", "- config ws-team/pc-main", "- config default/pc-main", "- provider default/main", "- provider default/fast",
+		}
+		if got := w.mustApply(t, some, manifest.Apply{Prune: true}); !slices.Equal(got, want) {
+			t.Errorf("with --prune: %q, want %q", got, want)
+		}
+		text, _ := w.mustExport(t, manifest.None)
+		if strings.Contains(text, "slug: fast") || !strings.Contains(text, "slug: openai-prod") {
+			t.Errorf("the implicit integration stays, or another went:\n%s", text)
+		}
+		const empty = "organisation: {}\nworkspaces: [{slug: default}]\nmembers: []\nguardrails: []\nsecret_references: []\nintegrations: []\nproviders: []\ndeployments: []\n"
+		w.mustApply(t, empty, manifest.Apply{Prune: true})
+		if again := w.mustApply(t, empty, manifest.Apply{Prune: true}); len(again) != 0 {
+			t.Errorf("pruned twice: %q", again)
+		}
+		if _, err := w.apply(t, whole(t), manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "revoked") {
+			t.Errorf("a revoked key comes back: %v", err)
+		}
+		text, _, _ = strings.Cut(whole(t), "\nkeys:")
+		w.mustApply(t, text, manifest.Apply{})
+		if again := w.mustApply(t, text, manifest.Apply{}); len(again) != 0 {
+			t.Errorf("what was archived came back and changes again: %q", again)
+		}
+	})
+}
+
+func TestWhatIsWrongIsToldByLineAndPathAndNothingIsDone(t *testing.T) {
+	w := file(t)
+	other, err := secret.NewBox(secret.New("another master key of some length"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, text, want string }{
+		{"an unknown kind", "version: 1\nrobots: []\n", `f:2:1: unknown field "robots"`},
+		{"a newer version", "version: 2\n", "f:1:10: version: this version of modelgate reads version 1, not 2"},
+		{"a slug twice", "workspaces:\n  - slug: a\n  - slug: a\n", `f:3:11: workspaces[1].slug: the slug "a" stands twice`},
+		{"a config twice", "configs:\n  - {slug: a, config: {provider: \"@x\"}}\n  - {slug: a, workspace: default, config: {provider: \"@x\"}}\n", "configs[1]: default/a stands twice"},
+		{"a person twice", "members: [{email: a@b.example}, {email: A@b.example}]\n", "members[1].email: "},
+		{"no address", "members: [{email: nobody}]\n", "members[0].email: "},
+		{"a key twice", "keys:\n  - sha256: " + hash + "\n  - sha256: " + hash + "\n", "f:3:13: keys[1].sha256: this key stands twice"},
+		{"a missing workspace", "configs:\n  - {slug: a, workspace: ws-9, config: {provider: \"@x\"}}\n", `f:2:26: configs[0].workspace: there is no workspace "ws-9"`},
+		{"a missing integration", "providers: [{slug: a, integration: none}]\n", `providers[0].integration: there is no integration "none"`},
+		{"a missing reference", "integrations: [{slug: a, provider: openai, secret_mappings: [{target_field: key, secret_reference: none}]}]\n", "integrations[0].secret_mappings[0].secret_reference: "},
+		{"a missing guardrail", "organisation: {settings: {input_guardrails: [none]}}\n", `organisation.settings.input_guardrails[0]: there is no guardrail "none"`},
+		{"a missing member", "keys: [{sha256: " + hash + ", type: workspace-user, member: a@b.example, scopes: [models.list]}]\n", "keys[0].member: there is no member"},
+		{"a missing config", "keys: [{sha256: " + hash + ", config: none}]\n", `keys[0].config: there is no config "none"`},
+		{"a place that is missing", "members: [{email: a@b.example, workspaces: {none: admin}}]\n", "members[0].workspaces.none: there is no workspace"},
+		{"a role", "members: [{email: a@b.example, workspaces: {default: king}}]\n", "members[0].workspaces.default: a role is one of"},
+		{"a provider that nobody knows", "integrations: [{slug: a, provider: nobody}]\n", "integrations[0]: "},
+		{"a setting that nobody knows", "integrations: [{slug: a, provider: openai, options: {colour: red}}]\n", "options.colour is no setting"},
+		{"a plain credential", "integrations:\n  - {slug: a, provider: openai, api_key: sk-plain}\n", "f:2:42: integrations[0].api_key: a credential does not stand here plainly"},
+		{"a plain option", "integrations: [{slug: a, provider: bedrock, options: {secret_access_key: sk-plain}}]\n", "integrations[0].options.secret_access_key: a credential does not"},
+		{"a plain header", "integrations: [{slug: a, provider: openai, custom_headers: {X-A: sk-plain}}]\n", "custom_headers.X-A: a credential does not"},
+		{"a plain token", "secret_references: [{slug: a, manager_type: hashicorp_vault, secret_path: x, auth_config: {type: token, address: \"https://v.example\", token: sk-plain}}]\n", "auth_config.token: a credential does not"},
+		{"a sealed region", "integrations: [{slug: a, provider: bedrock, options: {region: \"${REGION}\"}}]\n", "options.region: this is no credential"},
+		{"another master key", "integrations: [{slug: a, provider: openai, api_key: \"" + other.Seal(secret.New("sk-plain")) + "\"}]\n", "integrations[0].api_key: the sealed value does not open with this master key"},
+		{"a private host", "integrations: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7/v1\"}]\n", "custom_host is refused"},
+		{"a check", "guardrails: [{slug: a, checks: [{id: nonsense}]}]\n", "guardrails[0]: checks[0]: "},
+		{"a workspace's setting", "workspaces: [{slug: a, settings: {colour: red}}]\n", "workspaces[0]: settings.colour is not a setting"},
+		{"a workspace's switch", "workspaces: [{slug: a, security_settings: {kings: true}}]\n", "workspaces[0]: security_settings.kings"},
+		{"an organisation's setting", "organisation: {settings: {colour: red}}\n", `organisation.settings: unknown field "colour"`},
+		{"a budget", "workspaces: [{slug: a, usage_limits: [{type: tokens, credit_limit: 5}]}]\n", "usage_limits[0].credit_limit is 100 or more"},
+		{"a rate", "workspaces: [{slug: a, rate_limits: [{type: requests, unit: rps, value: 5}]}]\n", "rate_limits[0].unit is one of"},
+		{"a long name", "workspaces: [{slug: a, name: " + strings.Repeat("x", 256) + "}]\n", "f:1:30: workspaces[0].name: "},
+		{"a scope that does not suit", "keys: [{sha256: " + hash + ", scopes: [workspaces.create]}]\n", "keys[0].scopes: a key of type workspace-service can't hold"},
+		{"a time", "keys: [{sha256: " + hash + ", expires_at: tomorrow}]\n", "keys[0].expires_at: a time has the form"},
+		{"an address", "deployments: [{slug: a, client_sha256: " + hash + ", auth_settings: {gateway_base_url: \"ftp://x\"}}]\n", "auth_settings.gateway_base_url must be"},
+		{"both kinds of credentials", "providers: [{slug: a, integration: b, provider: openai}]\n", "providers[0].integration: "},
+		{"a slug that is needed twice", "integrations: [{slug: a, provider: openai}]\nproviders: [{slug: a, provider: openai}]\n", "providers[0].slug: an integration has this slug"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := w.revision(t)
+			_, err := w.apply(t, tt.text, manifest.Apply{})
+			if err == nil {
+				t.Fatal("it was applied")
+			}
+			if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "sk-plain") {
+				t.Errorf("error %q, want one line with %q", err, tt.want)
+			}
+			if _, ok := errors.AsType[*settings.FileError](err); !ok || !strings.HasPrefix(err.Error(), "f:") {
+				t.Errorf("error %q does not begin with the line", err)
+			}
+			if after := w.revision(t); after != before {
+				t.Errorf("the revision went from %d to %d", before, after)
+			}
+		})
+	}
+}
+
+func TestAnErrorOfTheLastObjectLeavesNothingOfTheFirst(t *testing.T) {
+	w := file(t)
+	w.mustApply(t, whole(t), manifest.Apply{})
+	before, _ := w.mustExport(t, manifest.Sealed)
+	text := strings.Replace(whole(t), "name: Acme", "name: Other", 1)
+	// Another organisation's key has this hash; that comes out as it is stored.
+	err := w.DB.CreateKey(t.Context(), store.Key{ID: "k", Name: "theirs", Organisation: "another", Hash: access.HashKey("aa"), CreatedAt: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text += "  - {name: last, sha256: " + access.HashKey("aa").String() + "}\n"
+	if _, err := w.apply(t, text, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "nothing was applied") {
+		t.Errorf("Apply = %v", err)
+	}
+	if after, _ := w.mustExport(t, manifest.Sealed); after != before {
+		t.Errorf("half of it was applied:\n%s", cmp.Diff(before, after))
+	}
+}

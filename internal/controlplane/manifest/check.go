@@ -1,0 +1,117 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/deployments"
+	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+// checkGuardrail judges a guardrail as the route does that makes one.
+func checkGuardrail(g *settings.Guardrail) error {
+	for i, c := range g.Checks {
+		if err := fits[guardrails.Check](c); err != nil {
+			return fmt.Errorf("checks[%d]: %w", i, err)
+		}
+	}
+	if g.Actions == nil {
+		return nil
+	}
+	if err := fits[guardrails.Actions](g.Actions); err != nil {
+		return fmt.Errorf("actions: %w", err)
+	}
+	return nil
+}
+
+// checkWorkspace judges the objects of a workspace.
+func checkWorkspace(w *settings.Workspace) error {
+	if w.Defaults != nil {
+		if err := fits[workspaces.Defaults](w.Defaults); err != nil {
+			return fmt.Errorf("defaults: %w", err)
+		}
+	}
+	var given map[string]any
+	if err := json.Unmarshal(orEmpty(w.Settings, "{}"), &given); err != nil {
+		return err
+	}
+	if _, err := workspaces.Settings(given); err != nil {
+		return err
+	}
+	var switches access.Switches
+	if err := json.Unmarshal(orEmpty(w.SecuritySettings, "{}"), &switches); err != nil {
+		return errors.New("security_settings: switches are true or false")
+	}
+	return checkSwitches(switches)
+}
+
+func checkSwitches(switches access.Switches) error {
+	for _, name := range slices.Sorted(maps.Keys(switches)) {
+		if _, known := access.SectionOf(name); !known {
+			return fmt.Errorf("security_settings.%.64s is not a setting", name)
+		}
+	}
+	return nil
+}
+
+// organisationSettings reads settings of the organisation.
+func organisationSettings(o settings.Object) (out store.OrganisationSettings, err error) {
+	d := json.NewDecoder(bytes.NewReader(orEmpty(o, "{}")))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&out); err != nil {
+		return out, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return out, checkSwitches(out.Security)
+}
+
+// checkMetadata judges what a key adds to requests.
+func checkMetadata(metadata map[string]string) error {
+	const most = 128
+	for name, value := range metadata {
+		if name == "" || utf8.RuneCountInString(name) > most || utf8.RuneCountInString(value) > most {
+			return fmt.Errorf("metadata has names of 1 to %d characters and values of %d at most", most, most)
+		}
+	}
+	return nil
+}
+
+// authSettings returns what is stored of where a deployment is reached.
+func authSettings(o settings.Object) (json.RawMessage, error) {
+	var a deployments.Auth
+	o = orEmpty(o, "{}")
+	if err := fits[deployments.Auth](o); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(o, &a); err != nil {
+		return nil, err
+	}
+	return deployments.AuthSettings(a)
+}
+
+// fits reports how a JSON text differs from what a body of the type T takes.
+func fits[T any](raw settings.Object) error {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	known := huma.NewMapRegistry("#/$defs/", huma.DefaultSchemaNamer)
+	schema, result := known.Schema(reflect.TypeFor[T](), true, ""), new(huma.ValidateResult)
+	huma.Validate(known, schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, v, result)
+	if len(result.Errors) > 0 {
+		return result.Errors[0]
+	}
+	return nil
+}

@@ -1,0 +1,315 @@
+package manifest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/secret"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+func (p *plan) integrations() error {
+	rows := make(map[string]store.Integration)
+	for _, i := range p.state.integrations {
+		rows[i.Slug] = i
+	}
+	return compare(p, family[settings.Integration]{
+		section: "integrations", kind: "integration", want: p.wanted.integrations, have: p.have.Integrations,
+		spared: p.spares(p.file.Integrations != nil),
+		name:   func(i *settings.Integration) string { return i.Slug },
+		keep:   p.keepIntegration,
+		put: func(path string, want *settings.Integration, changed []string) (step, error) {
+			return p.integration(path, want, rows[want.Slug], changed)
+		},
+		drop: func(have *settings.Integration) step {
+			row := rows[have.Slug]
+			return func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Integration(ctx, row.Organisation, row.ID)
+				if credentials.Absent(err) { // it went with its provider
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				return tx.ArchiveIntegration(ctx, row.ID, p.now)
+			}
+		},
+	})
+}
+
+// keepIntegration lets stay what the file leaves out: secrets, and without
+// pruning models and workspaces.
+func (p *plan) keepIntegration(want, have *settings.Integration) {
+	if want.APIKey == "" {
+		want.APIKey = have.APIKey
+	}
+	want.Options = kept(want.Options, have.Options, hidden(have.Options))
+	want.Headers = kept(want.Headers, have.Headers, slices.Collect(maps.Keys(have.Headers)))
+	models := make(map[string]settings.IntegrationModel)
+	for _, m := range have.Models {
+		models[m.Slug] = m
+	}
+	given := slices.Clone(want.Models)
+	for i, m := range given {
+		given[i].Headers = kept(m.Headers, models[m.Slug].Headers, slices.Collect(maps.Keys(models[m.Slug].Headers)))
+	}
+	want.Models = merged(p.prune && want.Models != nil, given, have.Models, func(m settings.IntegrationModel) string { return m.Slug })
+	want.Workspaces = merged(p.prune && want.Workspaces != nil, want.Workspaces, have.Workspaces, func(g settings.Grant) string { return g.Workspace })
+}
+
+// merged returns want, and unless it is the whole what of have is not in it.
+func merged[T any](whole bool, want, have []T, name func(T) string) []T {
+	out := make(map[string]T, len(want))
+	if !whole {
+		for _, v := range have {
+			out[name(v)] = v
+		}
+	}
+	for _, v := range want {
+		out[name(v)] = v
+	}
+	list := make([]T, 0, len(out))
+	for _, n := range slices.Sorted(maps.Keys(out)) {
+		list = append(list, out[n])
+	}
+	return list
+}
+
+// hidden returns the options that are credentials.
+func hidden(options map[string]string) (list []string) {
+	for name := range options {
+		if credentials.Hidden(name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func (p *plan) integration(path string, want *settings.Integration, row store.Integration, changed []string) (step, error) {
+	known := row.ID != ""
+	if !known {
+		var err error
+		if row, err = p.newIntegration(path, want); err != nil {
+			return nil, err
+		}
+	} else if has(changed, "workspace", "provider", "implicit") {
+		return nil, p.file.Fault(path, errors.New("an integration does not change its provider or workspace, nor what it was made for; give it another slug"))
+	}
+	if err := p.describe(path, want, &row); err != nil {
+		return nil, err
+	}
+	if !known || has(changed, "api_key", "options", "custom_headers", "custom_host", "deployment_config", "reserved") {
+		if err := p.credentials(path, want, &row); err != nil {
+			return nil, err
+		}
+	}
+	models, err := p.models(path, want, row)
+	if err != nil {
+		return nil, err
+	}
+	grants, err := p.grants(path, want, row)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, tx *store.Tx) error {
+		put := tx.CreateIntegration
+		if known {
+			row.UpdatedAt = credentials.After(row.UpdatedAt, p.now)
+			put = tx.UpdateIntegration
+		}
+		for _, do := range append([]step{func(ctx context.Context, _ *store.Tx) error { return put(ctx, row) }}, append(models, grants...)...) {
+			if err := do(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+func (p *plan) newIntegration(path string, want *settings.Integration) (store.Integration, error) {
+	spec, err := credentials.Row("provider", want.Provider, nil)
+	if err != nil {
+		return store.Integration{}, err
+	}
+	workspace, err := p.place(path, want.Workspace)
+	return store.Integration{
+		ID: p.names.integrations[want.Slug], Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, Provider: spec.ID,
+		Status: store.Active, CreatedAt: p.now,
+	}, err
+}
+
+// describe puts into row what is no credential.
+func (p *plan) describe(path string, want *settings.Integration, row *store.Integration) (err error) {
+	row.Name, row.Description, row.Tags, row.AllowAllModels, row.Implicit = want.Name, want.Description, want.Tags, !want.OnlyModels, want.Implicit
+	row.UpdatedAt = p.now
+	if row.Pricing, err = integrations.Pricing("pricing_adjustments", json.RawMessage(want.Pricing)); err != nil {
+		return err
+	}
+	if err := credentials.Tags(want.Tags).Check("tags"); err != nil {
+		return err
+	}
+	var mappings []credentials.Mapping
+	for i, m := range want.SecretMappings {
+		id, ok := p.names.references[m.Reference]
+		if !ok {
+			return p.missing(fmt.Sprintf("%s.secret_mappings[%d].secret_reference", path, i), "secret reference", m.Reference)
+		}
+		mappings = append(mappings, credentials.Mapping{Target: m.Target, Reference: id, Key: m.Key, Format: m.Format})
+	}
+	if row.SecretMappings = json.RawMessage("[]"); mappings != nil {
+		row.SecretMappings = text(mappings)
+	}
+	g := want.Global
+	if g == nil {
+		g = new(settings.Global)
+	}
+	row.GlobalEnabled = g.Enabled
+	if row.GlobalUsageLimits, err = p.budgets(g.UsageLimits, row.GlobalUsageLimits); err != nil {
+		return err
+	}
+	row.GlobalRateLimits, err = limit(g.RateLimits)
+	return err
+}
+
+// credentials puts the settings and credentials of the file into row. Secrets
+// that it leaves out are given as their masks, which stand for those that are
+// stored.
+func (p *plan) credentials(path string, want *settings.Integration, row *store.Integration) error {
+	masks := row.Configuration.Masks
+	options, err := p.revealed(path+".options", masks.Options, want.Options, credentials.Hidden)
+	if err != nil {
+		return err
+	}
+	headers, err := p.revealed(path+".custom_headers", masks.Headers, want.Headers, always)
+	if err != nil {
+		return err
+	}
+	fields := make(map[string]any)
+	for name, v := range options {
+		fields[name] = v
+	}
+	for name, v := range map[string]any{"custom_host": want.CustomHost, "skip_ptu_cost_attribution": want.Reserved, "deployment_config": want.Deployed, "custom_headers": headers} {
+		if !reflect.ValueOf(v).IsZero() {
+			fields[name] = v
+		}
+	}
+	given := credentials.Given{Path: "options.", Mapped: len(want.SecretMappings) > 0}
+	given.Fields.Set = true
+	if err := json.Unmarshal(text(fields), &given.Fields.Value); err != nil {
+		return err
+	}
+	if want.APIKey != "" {
+		key, err := p.opened(path+".api_key", want.APIKey, true)
+		if err != nil {
+			return err
+		}
+		given.Key = route.Maybe[string]{Set: true, Value: key}
+	}
+	return p.keeper.Apply(p.ctx, row, given)
+}
+
+func always(string) bool { return true }
+
+// revealed returns fields with their credentials opened, and the masks of those
+// that are not given. Hidden reports which are credentials.
+func (p *plan) revealed(path string, masks, fields map[string]string, hidden func(string) bool) (map[string]string, error) {
+	out := maps.Clone(masks)
+	for name, v := range fields {
+		opened, err := p.opened(path+"."+name, v, hidden(name))
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[name] = opened
+	}
+	return filled(out), nil
+}
+
+// opened returns a field's value, which is sealed when it is a credential.
+func (p *plan) opened(path, v string, credential bool) (string, error) {
+	sealed := secret.Sealed(v)
+	if credential != sealed {
+		return "", p.file.Fault(path, plainly(sealed))
+	}
+	if !sealed {
+		return v, nil
+	}
+	s, err := p.Box.Open(v)
+	return s.Reveal(), err
+}
+
+func (p *plan) models(path string, want *settings.Integration, row store.Integration) (steps []step, err error) {
+	before := make(map[string]store.IntegrationModel)
+	for _, m := range p.state.models[row.ID] {
+		before[m.Slug] = m
+	}
+	for i := range want.Models {
+		v := &want.Models[i]
+		m, at := before[v.Slug], fmt.Sprintf("%s.models[%d]", path, i)
+		delete(before, v.Slug)
+		m.Integration, m.Slug, m.Name, m.Enabled, m.IsCustom, m.IsFinetune = row.ID, v.Slug, v.Name, !v.Disabled, v.Custom, v.Finetune
+		m.BaseModel = v.BaseModel
+		if m.Pricing, err = integrations.Pricing("pricing_config", json.RawMessage(v.Pricing)); err != nil {
+			return nil, p.fault(at, err)
+		}
+		headers, err := p.revealed(at+".custom_headers", m.Configuration.Masks.Headers, v.Headers, always)
+		if err != nil {
+			return nil, err
+		}
+		own := text(map[string]any{"custom_host": v.CustomHost, "custom_headers": headers})
+		if err := p.keeper.ApplyModel(p.ctx, row.Organisation, at, &m, own); err != nil {
+			return nil, p.fault(at, err)
+		}
+		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.PutIntegrationModel(ctx, m) })
+	}
+	if !p.prune || want.Models == nil {
+		return steps, nil
+	}
+	for slug := range before {
+		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteIntegrationModel(ctx, row.ID, slug) })
+	}
+	return steps, nil
+}
+
+func (p *plan) grants(path string, want *settings.Integration, row store.Integration) (steps []step, err error) {
+	before := make(map[string]store.IntegrationWorkspace)
+	for _, g := range p.state.grants[row.ID] {
+		before[g.Workspace] = g
+	}
+	for i, v := range want.Workspaces {
+		id, err := p.workspaceID(fmt.Sprintf("%s.workspaces[%d].workspace", path, i), v.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		g, known := before[id]
+		delete(before, id)
+		if g.Integration, g.Workspace, g.Enabled = row.ID, id, !v.Disabled; !known {
+			g.Status = store.Active
+		}
+		if g.UsageLimits, err = p.budgets(v.UsageLimits, g.UsageLimits); err != nil {
+			return nil, err
+		}
+		if g.RateLimits, err = limit(v.RateLimits); err != nil {
+			return nil, err
+		}
+		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.PutIntegrationWorkspace(ctx, g) })
+	}
+	if !p.prune || want.Workspaces == nil {
+		return steps, nil
+	}
+	for id := range before {
+		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteIntegrationWorkspace(ctx, row.ID, id) })
+	}
+	return steps, nil
+}

@@ -1,0 +1,95 @@
+package manifest
+
+import (
+	"context"
+
+	"modelgate/internal/store"
+)
+
+// state is all the rows that a file can hold, as of one revision.
+type state struct {
+	revision     int64
+	organisation store.Organisation
+	workspaces   []store.Workspace // archived ones too
+	users        []store.User
+	strangers    map[string]string            // ids of people of no matter which organisation, by address
+	roles        map[string]map[string]string // by user and workspace, all ids
+	guardrails   []store.Guardrail            // archived ones too
+	references   []store.SecretReference
+	integrations []store.Integration
+	models       map[string][]store.IntegrationModel     // by integration
+	grants       map[string][]store.IntegrationWorkspace // by integration
+	providers    []store.Provider
+	configs      []store.ConfigText // archived ones too
+	deployments  []store.GatewayDeployment
+	keys         []store.Key // revoked ones too
+}
+
+func readState(ctx context.Context, q store.Queries, organisation string) (*state, error) {
+	s := new(state)
+	var err error
+	if s.revision, err = q.Revision(ctx); err != nil {
+		return nil, err
+	}
+	if s.organisation, err = q.Organisation(ctx, organisation); err != nil {
+		return nil, err
+	}
+	id, all := s.organisation.ID, store.Page{}
+	for _, read := range []func() error{
+		func() (err error) {
+			s.workspaces, _, err = q.Workspaces(ctx, store.WorkspaceQuery{Organisation: id}, all)
+			return err
+		},
+		func() (err error) { s.users, _, err = q.Users(ctx, id, "", "", all); return err },
+		func() (err error) { s.strangers, err = q.UserIDs(ctx); return err },
+		func() (err error) { s.roles, err = q.AllWorkspaceMembers(ctx, id); return err },
+		func() (err error) { s.guardrails, err = q.AllGuardrails(ctx, id); return err },
+		func() (err error) {
+			s.references, _, err = q.SecretReferences(ctx, store.SecretReferenceFilter{Organisation: id}, all)
+			return err
+		},
+		func() error { return s.readIntegrations(ctx, q) },
+		func() (err error) { s.providers, _, err = q.Providers(ctx, id, "", nil, all); return err },
+		func() (err error) { s.configs, err = q.AllConfigs(ctx, id); return err },
+		func() (err error) { s.deployments, _, err = q.Deployments(ctx, id, "", all); return err },
+		func() (err error) { s.keys, err = q.AllKeys(ctx, id); return err },
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *state) readIntegrations(ctx context.Context, q store.Queries) (err error) {
+	id := s.organisation.ID
+	s.integrations, _, err = q.Integrations(ctx, store.IntegrationFilter{Organisation: id, Shared: true, Own: true}, store.Page{})
+	if err != nil {
+		return err
+	}
+	models, err := q.AllIntegrationModels(ctx, id)
+	if err != nil {
+		return err
+	}
+	s.models = make(map[string][]store.IntegrationModel)
+	for _, m := range models {
+		s.models[m.Integration] = append(s.models[m.Integration], m)
+	}
+	grants, err := q.AllIntegrationWorkspaces(ctx, id)
+	s.grants = make(map[string][]store.IntegrationWorkspace)
+	for _, g := range grants {
+		s.grants[g.Integration] = append(s.grants[g.Integration], g)
+	}
+	return err
+}
+
+// active reports whether a workspace is there and not archived.
+func (s *state) active() map[string]string {
+	slugs := make(map[string]string)
+	for _, w := range s.workspaces {
+		if w.Status == store.Active {
+			slugs[w.ID] = w.Slug
+		}
+	}
+	return slugs
+}
