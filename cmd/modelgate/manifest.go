@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"modelgate/internal/controlplane/manifest"
+	"modelgate/internal/secret"
+	"modelgate/internal/server"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+	"modelgate/internal/upstream"
+)
+
+// manifestFlags are the flags of commands that write the control plane's state
+// as a file, and that bring it to what a file says.
+type manifestFlags struct {
+	database              databaseFlags
+	master                masterFlags
+	organisation, trusted *string
+}
+
+func newManifestFlags(f *flags) manifestFlags {
+	return manifestFlags{newDatabaseFlags(f), newMasterFlags(f),
+		f.String("organisation", "default", "`slug` or id of the organisation"),
+		f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private")}
+}
+
+func export(ctx context.Context, p *program, args []string) error {
+	f := p.flags("export", "", "Writes the state of the control plane as a file that `modelgate apply` takes.\n\n"+
+		"Secrets are written sealed with the master key, or as references to environment variables, whose names are told on\nstandard error, or not at all. What counts up or runs out is not written, nor are passwords, invites and the audit log.")
+	m := newManifestFlags(f)
+	secrets := f.String("secrets", "sealed", "`way` to write secrets: sealed, references or none")
+	out := f.String("o", "", "`file` to write, in the place of standard output")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	switch manifest.Secrets(*secrets) {
+	case manifest.Sealed, manifest.References, manifest.None:
+	default:
+		return usage("--secrets is sealed, references or none, not %q", *secrets)
+	}
+	box, err := m.box(ctx, p)
+	if err != nil {
+		return err
+	}
+	db, err := m.database.current(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	state, names, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box}).Export(ctx, manifest.Secrets(*secrets))
+	if err != nil {
+		return err
+	}
+	if err := p.writeState(state, *out); err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(p.err, "`modelgate apply` needs these environment variables for the file:\n%s\n", strings.Join(names, "\n"))
+	}
+	return nil
+}
+
+func (m manifestFlags) box(ctx context.Context, p *program) (*secret.Box, error) {
+	master, previous, err := m.master.read(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return server.MasterBox(master, previous)
+}
+
+// writeState writes to standard output, or replaces a file as a whole.
+func (p *program) writeState(state *settings.Settings, file string) error {
+	if file == "" {
+		return state.WriteState(p.out)
+	}
+	var text bytes.Buffer
+	if err := state.WriteState(&text); err != nil {
+		return err
+	}
+	fresh, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // readable for its owner alone
+	if err != nil {
+		return err
+	}
+	defer os.Remove(fresh.Name()) // without effect once it has its name
+	_, err = fresh.Write(text.Bytes())
+	if closing := fresh.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(fresh.Name(), file)
+}
+
+func apply(ctx context.Context, p *program, args []string) error {
+	f := p.flags("apply", "FILE", "Brings the control plane to what a file says: all of it in one change, or nothing. Gateways that run take it within a second.\n\n"+
+		"Prints a line for each object: + for what is new, ~ with its fields for what is another, - for what goes.\nWithout --prune nothing goes. A second time there is nothing to change.")
+	m := newManifestFlags(f)
+	dry := f.Bool("dry-run", false, "change nothing and print what would be changed")
+	prune := f.Bool("prune", false, "remove what the file does not have, of the sections that it has")
+	if err := f.parse(args, 1); err != nil {
+		return err
+	}
+	box, err := m.box(ctx, p)
+	if err != nil {
+		return err
+	}
+	opener := settings.Opener{Env: p.lookup, Box: box}
+	file, err := settings.LoadState(f.Arg(0), opener)
+	if err != nil {
+		return err
+	}
+	for _, name := range file.Running() {
+		fmt.Fprintf(p.err, "%s is not applied: a gateway reads it from the file that it runs with\n", name)
+	}
+	check, err := m.hosts(file)
+	if err != nil {
+		return err
+	}
+	db, err := m.target(ctx, *dry)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check}).
+		Apply(ctx, file, manifest.Apply{Prune: *prune, DryRun: *dry, Opener: opener})
+	if err != nil {
+		return err
+	}
+	p.tellChanges(changes, *dry)
+	return nil
+}
+
+// lookup is os.LookupEnv of the program's environment.
+func (p *program) lookup(name string) (string, bool) {
+	v := p.env(name)
+	return v, v != ""
+}
+
+// target opens the database that is changed, and makes it where there is none
+// unless nothing is to be changed.
+func (m manifestFlags) target(ctx context.Context, dry bool) (*store.DB, error) {
+	if dry {
+		return m.database.current(ctx)
+	}
+	if err := os.MkdirAll(*m.database.data, 0o700); err != nil {
+		return nil, fmt.Errorf("the data folder can't be made: %w", err)
+	}
+	return m.database.open(ctx)
+}
+
+// hosts returns what judges addresses of the file's choice.
+func (m manifestFlags) hosts(file *settings.Settings) (check func(string) (*url.URL, error), err error) {
+	trusted := append(words(*m.trusted), file.Upstream.TrustedHosts...)
+	for _, h := range trusted {
+		if err := upstream.CheckTrusted(h); err != nil {
+			return nil, usage("trusted hosts: %v", err)
+		}
+	}
+	client := upstream.New(upstream.Options{TrustedHosts: trusted})
+	return client.CheckHost, nil
+}
+
+func (p *program) tellChanges(changes []manifest.Change, dry bool) {
+	count := make(map[string]int)
+	for _, c := range changes {
+		fmt.Fprintln(p.out, c)
+		count[c.Op]++
+	}
+	switch {
+	case len(changes) == 0:
+		fmt.Fprintln(p.out, "nothing to change")
+	case dry:
+		fmt.Fprintf(p.out, "would add %d, change %d and remove %d\n", count["+"], count["~"], count["-"])
+	default:
+		fmt.Fprintf(p.out, "added %d, changed %d and removed %d\n", count["+"], count["~"], count["-"])
+	}
+}
