@@ -130,7 +130,7 @@ var (
 // limited refuses fields that set a limit. Taking one away is not refused.
 func limited(path string, fields map[string]json.RawMessage) error {
 	for _, name := range limitFields {
-		if v := strings.TrimSpace(string(fields[name])); !slices.Contains([]string{"", "null", "[]", "false"}, v) {
+		if asks(fields[name]) {
 			return turnedOff(UsageLimits).WithParam(path + name)
 		}
 	}
@@ -152,6 +152,14 @@ func limited(path string, fields map[string]json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// asks reports whether a value is more than none.
+func asks(raw json.RawMessage) bool {
+	var v any
+	json.Unmarshal(raw, &v) // what is absent stays nil
+	list, many := v.([]any)
+	return v != nil && v != false && !(many && len(list) == 0)
 }
 
 // ServeOff answers a request for a path of a feature that is off, whether or not
