@@ -157,7 +157,7 @@ func clip(name string) string {
 // secret that is its mask stays. It is for what brings references otherwise than
 // by a route.
 func Apply(ctx context.Context, sealer route.Sealer, s *store.SecretReference, fields map[string]*string) error {
-	return keeper{sealer}.merge(ctx, s, fields)
+	return keeper{secrets: sealer}.merge(ctx, s, fields)
 }
 
 // Hidden returns the fields of a kind of manager that are secrets.
