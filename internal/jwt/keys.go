@@ -82,23 +82,22 @@ type jwk struct {
 	ID        string   `json:"kid"`
 	Modulus   string   `json:"n"`
 	Exponent  string   `json:"e"`
-
-	// What only who signs may know.
-	Private json.RawMessage `json:"d"`
-	PrimeP  json.RawMessage `json:"p"`
-	PrimeQ  json.RawMessage `json:"q"`
-	Others  json.RawMessage `json:"oth"`
-	Secret  json.RawMessage `json:"k"`
 }
+
+// secretParts are the members of keys that only who signs may know.
+var secretParts = [...]string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
 
 // parseKey reads one key. It is nil for a key of another kind or use.
 func parseKey(raw []byte) (kid string, key *rsa.PublicKey, err error) {
 	var j jwk
-	if err := json.Unmarshal(raw, &j); err != nil {
+	var all members
+	if json.Unmarshal(raw, &j) != nil || json.Unmarshal(raw, &all) != nil {
 		return "", nil, errors.New("is no JSON Web Key")
 	}
-	if j.Private != nil || j.PrimeP != nil || j.PrimeQ != nil || j.Others != nil || j.Secret != nil {
-		return "", nil, errors.New("holds a secret part; give the public key alone")
+	for _, name := range secretParts {
+		if all[name] != nil {
+			return "", nil, errors.New("holds a secret part; give the public key alone")
+		}
 	}
 	if j.Type != "RSA" || j.Use != "" && j.Use != "sig" || j.Algorithm != "" && j.Algorithm != "RS256" || !j.verifies() {
 		return "", nil, nil

@@ -276,6 +276,7 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 		{"an exponent that is no base64url", set(good.but(values{"e": "A"})), "(e)"},
 		{"a private key", set(good.but(values{"d": "AQ"})), "secret"},
 		{"a prime of it", set(good.but(values{"p": "AQ"})), "secret"},
+		{"an exponent of it", set(good.but(values{"dp": "AQ"})), "secret"},
 		{"a shared secret", set(good, values{"kty": "oct", "k": "AQ"}), "secret"},
 		{"too many", set(manyKeys()...), "100"},
 	} {

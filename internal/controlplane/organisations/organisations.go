@@ -10,17 +10,22 @@ package organisations
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
+	"modelgate/internal/upstream"
 )
 
 const tag = "Organisation"
 
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	f := &family{a.Retention, a.Off}
+	f := &family{a.Retention, a.Off, a.CheckHost}
+	if f.checkHost == nil {
+		f.checkHost = upstream.New(upstream.Options{}).CheckHost
+	}
 	add := func(method, path, name, summary, verb string) route.Route {
 		r := route.Route{Method: method, Path: "/admin/organisation" + path, Also: []string{"/organisation" + path}, Name: name, Tag: tag,
 			Summary: summary, Scopes: []access.Scope{access.Scope("organisation_settings." + verb)}}
@@ -30,7 +35,7 @@ func Add(a *route.API) {
 		return r
 	}
 	route.Add(a, add(http.MethodGet, "", "get-organisation", "Read the organisation with its settings", "read"), f.get)
-	route.Add(a, add(http.MethodPut, "", "update-organisation", "Change the organisation and its settings", "update"), update)
+	route.Add(a, add(http.MethodPut, "", "update-organisation", "Change the organisation and its settings", "update"), f.update)
 	route.Add(a, add(http.MethodGet, "/defaults", "get-organisation-defaults", "Read what every request of the organisation gets", "read"), defaults)
 	route.Add(a, add(http.MethodPut, "/defaults", "update-organisation-defaults", "Change what every request of the organisation gets", "update"), updateDefaults)
 }
@@ -39,6 +44,7 @@ func Add(a *route.API) {
 type family struct {
 	retention route.Retention
 	off       route.Off
+	checkHost func(raw string) (*url.URL, error)
 }
 
 // Item is an organisation as answers show it.

@@ -21,13 +21,15 @@ type Settings struct {
 	LoggingOverridable bool             `json:"request_logging_override"`
 	BlockInlineConfig  bool             `json:"block_inline_config"`
 	DeniedFields       []string         `json:"denied_fields"`
+
+	JWT *store.JWTSettings `json:"jwt" doc:"Whose JSON Web Tokens are taken in the place of keys; null for nobody's"`
 }
 
 func shown(s *store.OrganisationSettings) Settings {
 	out := Settings{
 		Security: s.Security.Whole(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
 		Logging: s.Logging, LoggingOverridable: s.LoggingOverridable,
-		BlockInlineConfig: s.BlockInlineConfig, DeniedFields: []string{},
+		BlockInlineConfig: s.BlockInlineConfig, DeniedFields: []string{}, JWT: s.JWT,
 	}
 	out.Overridable = append(out.Overridable, s.Overridable...)
 	out.DeniedFields = append(out.DeniedFields, s.DeniedFields...)
@@ -48,6 +50,8 @@ type SettingsInput struct {
 	LoggingOverridable route.Maybe[bool]             `json:"request_logging_override,omitempty" doc:"Kept, as request_logging"`
 	BlockInlineConfig  route.Maybe[bool]             `json:"block_inline_config,omitempty" doc:"Refuses configs that requests bring themselves"`
 	DeniedFields       route.Maybe[[]string]         `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out; kept, there are no exports yet"`
+
+	JWT route.Maybe[store.JWTSettings] `json:"jwt,omitempty" doc:"Whose JSON Web Tokens are taken in the place of keys; changed as a whole"`
 }
 
 type updateInput struct {
@@ -57,12 +61,15 @@ type updateInput struct {
 	}
 }
 
-func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
 	if in.Body.Name.Null {
 		return nil, route.Invalid("name", "can't be cleared")
 	}
 	return change(ctx, c, func(_ *store.Tx, o *store.Organisation) error {
 		o.Name = in.Body.Name.Or(o.Name)
+		if err := in.Body.Settings.trust(c, &o.Settings, f.checkHost); err != nil {
+			return err
+		}
 		return in.Body.Settings.apply(&o.Settings)
 	})
 }

@@ -15,6 +15,9 @@ var secretName = regexp.MustCompile(`(?i)key|secret|token|password|credential|au
 // plainName matches names that look so and hold none.
 var plainName = regexp.MustCompile(`(?i)^(api_?key_?id|key_?id|user_?api_?key_|access_?key_?id_?ref|max_tokens|tokens|token_type|.*_tokens|secret_mappings|secret_reference_id|secret_key|secret_path|keys|metadataKeys)$`)
 
+// keyPart matches the members of a JSON Web Key that only its owner may know.
+var keyPart = regexp.MustCompile(`(?i)^(d|p|q|dp|dq|qi|oth|k)$`)
+
 const masked = "***"
 
 func secretly(name string) bool { return secretName.MatchString(name) && !plainName.MatchString(name) }
@@ -39,7 +42,7 @@ func maskValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, inner := range v {
-			if secretly(name) && inner != nil {
+			if (secretly(name) || v["kty"] != nil && keyPart.MatchString(name)) && inner != nil {
 				v[name] = masked
 				continue
 			}
