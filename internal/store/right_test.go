@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -76,67 +77,67 @@ func TestWhoLeavesAPlaceLosesTheKeysThere(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
 		now := time.UnixMilli(1_700_000_000_000).UTC()
-		const second = "00000000-0000-7000-8000-000000000009"
 		change := func(f func(tx *store.Tx) error) {
 			t.Helper()
 			if err := db.Change(t.Context(), nil, f); err != nil {
 				t.Fatal(err)
 			}
 		}
-		change(func(tx *store.Tx) error {
-			u := store.User{ID: "u", Email: "u@example.com", Status: store.Active, Role: "admin", CreatedAt: now, UpdatedAt: now}
-			if err := tx.CreateUser(t.Context(), store.DefaultOrganisation, u); err != nil {
-				return err
-			}
-			w := store.Workspace{ID: second, Organisation: store.DefaultOrganisation, Slug: "second", Name: "s", Status: store.Active, CreatedAt: now, UpdatedAt: now}
-			if err := tx.CreateWorkspace(t.Context(), w); err != nil {
-				return err
-			}
-			if err := tx.SetWorkspaceMember(t.Context(), second, "u", "member", now); err != nil {
-				return err
-			}
-			for i, workspace := range []string{store.DefaultWorkspace, second, second} {
-				k := store.Key{ID: "k" + string(rune('0'+i)), Type: access.WorkspaceUser, UserID: "u", Name: "k", Workspace: workspace,
-					Hash: access.HashKey(string(rune('0' + i))), CreatedAt: now}
-				if i == 2 {
-					k.UserID = "another"
-				}
-				if err := tx.CreateKey(t.Context(), k); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		active := func() (ids []string) {
-			t.Helper()
-			all, err := db.Keys(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, k := range all {
-				if k.Status == store.KeyActive {
-					ids = append(ids, k.ID)
-				}
-			}
-			return ids
-		}
+		change(func(tx *store.Tx) error { return settle(t, tx, now) })
 		list, total, err := db.Workspaces(t.Context(), store.WorkspaceQuery{Organisation: store.DefaultOrganisation, Member: "u"}, store.Page{})
 		if err != nil || total != 1 || list[0].ID != second {
 			t.Errorf("their workspaces: %v, %d, %v", list, total, err)
 		}
-		change(func(tx *store.Tx) error { return tx.SetUserRole(t.Context(), store.DefaultOrganisation, "u", "member", now) })
-		if got := active(); !slices.Equal(got, []string{"k1", "k2"}) {
+		change(func(tx *store.Tx) error {
+			return tx.SetUserRole(t.Context(), store.DefaultOrganisation, "u", "member", now)
+		})
+		if got := active(t, db); !slices.Equal(got, []string{"another's", "there"}) {
 			t.Errorf("of a member of the second workspace: %v", got)
 		}
 		change(func(tx *store.Tx) error { return tx.RemoveWorkspaceMember(t.Context(), second, "u", now) })
-		if got := active(); !slices.Equal(got, []string{"k2"}) {
+		if got := active(t, db); !slices.Equal(got, []string{"another's"}) {
 			t.Errorf("of a member of none: %v", got)
 		}
 		ids, err := db.KeyIDs(t.Context(), store.DefaultOrganisation, second, "u")
-		if err != nil || !slices.Equal(ids, []string{"k1"}) {
-			t.Errorf("KeyIDs = %v, %v, want k1 although it has ended", ids, err)
+		if err != nil || !slices.Equal(ids, []string{"there"}) {
+			t.Errorf("KeyIDs = %v, %v, want the one that has ended", ids, err)
 		}
 	})
+}
+
+const second = "00000000-0000-7000-8000-000000000009" // a workspace
+
+// settle makes the user u, an admin of the organisation and a member of the
+// second workspace, with a key in each, and somebody else's key.
+func settle(t *testing.T, tx *store.Tx, now time.Time) error {
+	u := store.User{ID: "u", Email: "u@example.com", Status: store.Active, Role: "admin", CreatedAt: now, UpdatedAt: now}
+	w := store.Workspace{ID: second, Organisation: store.DefaultOrganisation, Slug: "second", Name: "s", Status: store.Active, CreatedAt: now, UpdatedAt: now}
+	errs := []error{
+		tx.CreateUser(t.Context(), store.DefaultOrganisation, u),
+		tx.CreateWorkspace(t.Context(), w),
+		tx.SetWorkspaceMember(t.Context(), second, "u", "member", now),
+	}
+	for id, of := range map[string][2]string{"here": {store.DefaultWorkspace, "u"}, "there": {second, "u"}, "another's": {second, "another"}} {
+		errs = append(errs, tx.CreateKey(t.Context(), store.Key{
+			ID: id, Type: access.WorkspaceUser, UserID: of[1], Name: "k", Workspace: of[0], Hash: access.HashKey(id), CreatedAt: now,
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// active returns the ids of the keys that count, in order.
+func active(t *testing.T, db *store.DB) (ids []string) {
+	t.Helper()
+	all, err := db.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range all {
+		if k.Status == store.KeyActive {
+			ids = append(ids, k.ID)
+		}
+	}
+	return ids
 }
 
 func TestAnAuditLogThatIsOffIsNotWritten(t *testing.T) {

@@ -195,30 +195,9 @@ type listInput struct {
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
-	q := store.WorkspaceQuery{Organisation: c.Organisation, Name: in.Name, ExactName: in.ExactName}
-	if !c.Allows(access.ScopeAll) {
-		q.ID = c.Workspace
-	}
-	wide, err := administers(ctx, c)
+	q, err := query(ctx, c, in)
 	if err != nil {
 		return nil, err
-	}
-	if !wide && c.Person() {
-		q.Member = c.UserID
-	}
-	for status := range strings.SplitSeq(in.Status, ",") {
-		switch status = strings.TrimSpace(status); status {
-		case store.Active:
-		case store.Archived:
-			if !wide {
-				return nil, apierr.New(apierr.Forbidden, "archived workspaces are shown to the owner and the admins of the organisation").WithCode("AB03")
-			}
-		default:
-			return nil, route.Invalid("status", "takes active and archived, not %.40q", status)
-		}
-		if !slices.Contains(q.Statuses, status) {
-			q.Statuses = append(q.Statuses, status)
-		}
 	}
 	found, total, err := c.DB().Workspaces(ctx, q, store.Page{Number: in.Page, Size: in.Size})
 	if err != nil {
@@ -237,6 +216,33 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 		items = append(items, item)
 	}
 	return route.ListOf(items, total), nil
+}
+
+// query says which workspaces a request asks for, as far as its caller sees.
+func query(ctx context.Context, c *route.Caller, in *listInput) (store.WorkspaceQuery, error) {
+	q := store.WorkspaceQuery{Organisation: c.Organisation, Name: in.Name, ExactName: in.ExactName}
+	if !c.Allows(access.ScopeAll) {
+		q.ID = c.Workspace
+	}
+	wide, err := administers(ctx, c)
+	if err != nil {
+		return q, err
+	}
+	if !wide && c.Person() {
+		q.Member = c.UserID
+	}
+	for status := range strings.SplitSeq(in.Status, ",") {
+		switch status = strings.TrimSpace(status); {
+		case status == store.Archived && !wide:
+			return q, apierr.New(apierr.Forbidden, "archived workspaces are shown to the owner and the admins of the organisation").WithCode("AB03")
+		case status != store.Active && status != store.Archived:
+			return q, route.Invalid("status", "takes active and archived, not %.40q", status)
+		}
+		if !slices.Contains(q.Statuses, status) {
+			q.Statuses = append(q.Statuses, status)
+		}
+	}
+	return q, nil
 }
 
 // administers reports whether the caller is the owner or an admin of the
