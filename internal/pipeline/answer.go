@@ -200,11 +200,14 @@ func (l *Leaf) frames(kind string, spoken *wire, src io.Reader) frames {
 	case mediaLines:
 		return &lines{r: bufio.NewReader(src), max: l.MaxEvent}
 	case mediaBinary:
-		b := binary{eventstream.NewReader(src, l.MaxEvent)}
-		if spoken.lang == api.DialectMessages {
-			return &wrapped{binary: b}
+		r := eventstream.NewReader(src, l.MaxEvent)
+		switch spoken.lang {
+		case api.DialectMessages:
+			return &wrapped{binary: binary{r}}
+		case api.DialectChat:
+			return unpacked{sse.NewReader(&payloads{Reader: r}, l.MaxEvent)}
 		}
-		return b
+		return binary{r}
 	}
 	return sse.NewReader(src, l.MaxEvent)
 }
@@ -213,7 +216,8 @@ func (l *Leaf) frames(kind string, spoken *wire, src io.Reader) frames {
 // begins it.
 func (l *Leaf) stream(w watch, x *Exchange, spoken *wire, out *Response, src frames) (*Response, error) {
 	kind := mediaType(out.Header.Get("Content-Type"))
-	if _, ok := src.(*wrapped); ok {
+	switch src.(type) {
+	case *wrapped, unpacked:
 		kind = mediaEvents
 		out.asStream(mediaEvents)
 	}
@@ -281,6 +285,9 @@ func (l *Leaf) providerError(x *Exchange, out *Response, body *arriving) (*Respo
 	out.Tap.Body(raw)
 	out.head("application/json")
 	out.Length = -1
+	if l.Target.ErrorStatus != nil {
+		out.Status = l.Target.ErrorStatus(out.Status, raw)
+	}
 	out.Bytes = x.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, l.Target.ID, out.Status)
 	return out, nil
 }

@@ -3,10 +3,12 @@ package pipeline
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"io"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/eventstream"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/sse"
@@ -80,6 +82,48 @@ func (u *wrapped) Next() (sse.Event, error) {
 	}
 	u.raw = sse.AppendEvent(u.raw[:0], typ, u.data)
 	return sse.Event{Raw: u.raw, Type: []byte(typ), Data: u.data}, nil
+}
+
+// unpacked reads the server-sent events of a container out of the binary messages
+// in which SageMaker sends them: any slice of its bytes in each.
+// https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_ResponseStream.html
+type unpacked struct{ *sse.Reader }
+
+// payloads are the payloads of binary messages, one after the other. An exception
+// is an event of the chat dialect's.
+type payloads struct {
+	*eventstream.Reader
+	left []byte
+}
+
+func (p *payloads) Read(b []byte) (int, error) {
+	for len(p.left) == 0 {
+		m, err := p.Reader.Next()
+		if err != nil {
+			return 0, err
+		}
+		if p.left = m.Data(); string(m.Type()) != "PayloadPart" {
+			p.left = failure(string(m.Type()), m.Data())
+		}
+	}
+	n := copy(b, p.left)
+	p.left = p.left[n:]
+	return n, nil
+}
+
+// failure is an exception as an event that ends a stream of the chat dialect.
+func failure(typ string, data []byte) []byte {
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("error")
+	b.Open('{')
+	b.Name("message")
+	b.String(cmp.Or(dialect.Spoken(data), "the stream failed"))
+	b.Name("type")
+	b.String(typ)
+	b.Close('}')
+	b.Close('}')
+	return sse.AppendEvent([]byte("\n\n"), "", b.Bytes())
 }
 
 // exception is an exception of a binary stream as an error of the protocol

@@ -89,6 +89,10 @@ type Spec struct {
 	// version in the query. Nil for most.
 	URL func(t *Target, c *Call, u *url.URL) error
 
+	// ErrorStatus is the status of an error whose body tells another than its
+	// head. It returns one of 400 and more. Nil for most.
+	ErrorStatus func(status int, body []byte) int
+
 	// Docs is the address of the provider's API reference.
 	Docs string
 	// Notes are facts for the reader of docs/providers.md.

@@ -19,7 +19,11 @@ type chatRequest struct {
 // answerChat answers POST /chat/completions.
 func answerChat(x *exchange) {
 	var q chatRequest
-	if !x.readBody() || !x.readChat(&q) || !x.begin(q.model) {
+	x.chat(&q)
+}
+
+func (x *exchange) chat(q *chatRequest) {
+	if !x.readBody() || !x.readChat(q) || !x.begin(q.model) {
 		return
 	}
 	if x.plan.noPrefill && string(q.lastRole) == "assistant" {
@@ -27,12 +31,12 @@ func answerChat(x *exchange) {
 		return
 	}
 	x.bill(q.prompt)
-	a := x.compose(&q)
+	a := x.compose(q)
 	if x.plan.streams(q.stream) {
-		x.streamChat(&q, &a)
+		x.streamChat(q, &a)
 		return
 	}
-	x.out = x.appendChat(x.out[:0], &q, &a)
+	x.out = x.appendChat(x.out[:0], q, &a)
 	x.served = a.tokens
 	x.reply(http.StatusOK, typeJSON, x.out)
 }

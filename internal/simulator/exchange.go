@@ -27,6 +27,7 @@ type exchange struct {
 	plan    plan
 	faulty  bool   // the plan holds harm
 	asked   bool   // for a stream
+	parts   bool   // a stream goes in binary messages that hold any part of it
 	model   []byte // as sent, decoded
 	rawName []byte // as sent, raw JSON
 	name    string // of the answer, in hex; empty until it is needed

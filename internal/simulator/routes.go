@@ -78,6 +78,8 @@ func endings() []ending {
 		{"/invoke", service{answerInvoke, &invokeSpeech}},
 		{"/invoke-with-response-stream", service{answerInvoke, &invokeSpeech}},
 		{"/count-tokens", service{answerBedrockCount, &converseSpeech}},
+		{"/invocations", service{answerEndpoint, nil}},
+		{"/invocations-response-stream", service{answerEndpoint, nil}},
 	}
 }
 
@@ -109,6 +111,9 @@ func (rs *routes) find(method, path string) service {
 func (e *ending) fits(path string) bool {
 	if !strings.HasSuffix(path, e.suffix) {
 		return false
+	}
+	if e.speech == nil {
+		return strings.HasPrefix(path, "/endpoints/")
 	}
 	if e.speech.kind >= framingBinary {
 		return strings.HasPrefix(path, "/model/")

@@ -40,6 +40,10 @@ func (x *exchange) openStream() (*stream, bool) {
 		t.kind = x.speech.kind
 		h["Content-Type"] = x.typeOf(x.speech.stream)
 	}
+	if x.parts {
+		h["Content-Type"] = x.typeOf(typeBinary)
+		t.to = partWriter{x.w}
+	}
 	if x.plan.hasPace {
 		t.pace = x.plan.pace
 	}

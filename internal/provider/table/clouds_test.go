@@ -230,7 +230,8 @@ func TestTheVersionOfTheMessagesProtocolIsSaidOnce(t *testing.T) {
 		{"deepseek", "m", api.Chat, nil, nil, provider.Shape{}},
 		{"bedrock-mantle", "anthropic.m", api.Messages, nil, []string{"2023-06-01"}, provider.Shape{}},
 		{"bedrock", "anthropic.claude-m", messages, nil, nil, provider.Shape{
-			Drop: []string{"model", "stream"}, Set: map[string]string{"anthropic_version": `"bedrock-2023-05-31"`}, Betas: "anthropic_beta"}},
+			Drop: []string{"model", "stream"}, Set: map[string]string{"anthropic_version": `"bedrock-2023-05-31"`}, Betas: "anthropic_beta",
+			Refuse: map[string]string{"thread": "thread_unsupported_request"}}},
 		{"vertex-ai", "claude-m", api.Messages, vertexAt, nil, provider.Shape{
 			Drop: []string{"model"}, Set: map[string]string{"anthropic_version": `"vertex-2023-10-16"`}}},
 		{"vertex-ai", "claude-m", api.CountTokens, vertexAt, nil, provider.Shape{Set: map[string]string{"anthropic_version": `"vertex-2023-10-16"`}}},

@@ -179,6 +179,21 @@ func named(d *provider.Draft, fields map[string]string) map[string]string {
 	return set
 }
 
+// containerStatus is the status of the container, where a host tells it beside its
+// own.
+// https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html#API_runtime_InvokeEndpoint_Errors
+func containerStatus(status int, body []byte) int {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return status
+	}
+	original, _ := v.Get("OriginalStatusCode")
+	if n, ok := original.Int(); ok && n >= 400 && n <= 599 {
+		return int(n)
+	}
+	return status
+}
+
 // insert puts segment between the base address of t and the path that follows
 // it, in both forms that u keeps of its path.
 func insert(t *provider.Target, u *url.URL, segment string) {

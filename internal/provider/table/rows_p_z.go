@@ -119,10 +119,17 @@ func rowsPToZ() []*provider.Spec {
 			OptionPrefix: "cloud_a_",
 			Name:         "AWS SageMaker",
 			BaseURL:      "https://runtime.sagemaker.{region}.amazonaws.com",
-			Dialect:      api.DialectOwn, Auth: signedBy(provider.Auth{}, "sagemaker"),
-			Options: append(awsOptions(), sagemakerOptions()...),
-			Docs:    "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
-			Notes:   []string{"Requests are signed with an access key. Pass-through alone, at /endpoints/{name}/invocations; behind a custom host without an access key, that host signs."},
+			Dialect:      api.DialectChat, Auth: signedBy(provider.Auth{}, "sagemaker"),
+			Paths: own{
+				api.Chat:            "/endpoints/{model}/invocations",
+				api.Chat.Streamed(): "/endpoints/{model}/invocations-response-stream",
+			},
+			// The path names the endpoint; its container knows its model.
+			Shapes:      map[api.Operation]provider.Shape{api.Chat: {Drop: []string{"model"}}, api.Chat.Streamed(): {Drop: []string{"model"}}},
+			ErrorStatus: containerStatus,
+			Options:     append(awsOptions(), sagemakerOptions()...),
+			Docs:        "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
+			Notes:       []string{"Requests are signed with an access key; behind a custom host without one, that host signs.", "The model is the name of an endpoint, whose container speaks the chat protocol, as those of vLLM, TGI and LMI do. Other containers are reached by pass-through."},
 		},
 		{
 			ID: "sambanova", Name: "SambaNova",
