@@ -42,7 +42,6 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 		return nil, err
 	}
 	x.Explain = len(tree.Leaves) > 1
-	x.Prices = x.snap.Prices
 	if p.Budget > 0 {
 		x.Budget = x.entry.Time.Add(p.Budget)
 	}

@@ -164,6 +164,7 @@ func (p *Plane) open(r *http.Request) *exchange {
 		Header:     r.Header,
 		Families:   x.snap.HeaderPrefixes,
 		Length:     r.ContentLength,
+		Prices:     x.snap.Prices,
 	}
 	return x
 }

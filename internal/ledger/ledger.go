@@ -215,7 +215,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 // When ctx ends first, what was not applied is left for the next start; what
 // was not even written is lost.
 func (l *Ledger) Close(ctx context.Context) error {
-	err := l.Flush(ctx)
+	flushed := l.Flush(ctx)
 	l.mu.Lock()
 	l.closed = true
 	l.changed.Broadcast()
@@ -224,11 +224,14 @@ func (l *Ledger) Close(ctx context.Context) error {
 	l.ended.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.releaseAll()
 	if l.stuck != nil || len(l.pending) > 0 {
-		err = errors.Join(err, fmt.Errorf("closing the ledger: records could not be written: %w", l.failure))
+		return fmt.Errorf("closing the ledger: records could not be written: %w", l.failure)
 	}
-	l.releaseAll()
-	return err
+	if flushed != nil && l.rows.depth() > 0 {
+		l.o.Logger.Warn("rows of the ledger wait for the next start", "rows", l.rows.depth())
+	}
+	return nil
 }
 
 func (l *Ledger) releaseAll() {

@@ -91,7 +91,8 @@ type Exchange struct {
 	// Strategies pass over them. Nil for most.
 	Unsuited []*config.Config
 
-	// Prices is the book that choosing by cost reads. Nil knows no price.
+	// Prices is the book that choosing by cost and the ledger read. Nil knows
+	// no price.
 	Prices *catalog.Book
 
 	// Budget is when no further attempt is begun. Zero means never.
@@ -111,6 +112,9 @@ type Exchange struct {
 
 	// elsewhere is true while a fallback has further targets.
 	elsewhere bool
+
+	made     atomic.Uint32
+	attempts *atomic.Uint32 // made, or that of the exchange this is a fork of; see counter
 }
 
 // decide keeps the reason of a choice, when somebody will read it.
@@ -149,7 +153,8 @@ type Response struct {
 	Length int64          // of Body; -1 when not announced
 	Raw    *http.Response // what Body is read from, for its trailer
 
-	watch watch
+	watch   watch
+	account account
 	// translation is what Events are read from where the client's dialect is
 	// not the target's; nil otherwise.
 	translation *translation
@@ -187,6 +192,7 @@ func (r *Response) Close() {
 // letGo ends the attempt behind the response. Further calls do nothing.
 func (r *Response) letGo() {
 	if r.Raw != nil {
+		r.account.end(r)
 		r.Raw.Body.Close()
 		r.watch.stop()
 	}

@@ -40,6 +40,9 @@ type Engine struct {
 	MaxEvent   int
 	MaxDecoded int64
 
+	// Ledger keeps account of attempts. Nil keeps none.
+	Ledger Ledger
+
 	// UserAgent is sent on unified routes.
 	UserAgent string
 
@@ -167,19 +170,39 @@ func (l *Leaf) once(ctx context.Context, x *Exchange, spoken wire) (*Response, e
 		w.stop()
 		return nil, err
 	}
-	res, err := l.Client.Do(req, l.Target.Guarded)
+	out, err := l.send(w, x, &spoken, req)
 	if err != nil {
-		err = l.failure(w, req, err)
-		w.stop()
-		return nil, err
-	}
-	out, err := l.answer(w, x, &spoken, res)
-	if err != nil {
-		res.Body.Close()
 		w.stop()
 		return nil, err
 	}
 	w.judged()
+	return out, nil
+}
+
+// send sends an attempt and accounts for it: here when it gives no answer, and
+// when the answer is let go otherwise.
+func (l *Leaf) send(w watch, x *Exchange, spoken *wire, req *http.Request) (out *Response, err error) {
+	acc, err := l.intend(w.context(), x)
+	switch {
+	case err != nil && w.context().Err() != nil:
+		return nil, l.failure(w, req, err)
+	case err != nil:
+		return nil, unaccounted(err)
+	}
+	defer func() {
+		if out == nil {
+			acc.fail(err)
+		}
+	}()
+	res, err := l.Client.Do(req, l.Target.Guarded)
+	if err != nil {
+		return nil, l.failure(w, req, err)
+	}
+	if out, err = l.answer(w, x, spoken, res); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
+	out.account = acc
 	return out, nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"modelgate/internal/logstore"
+	"modelgate/internal/ledger"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/snapshot"
 )
@@ -70,16 +70,8 @@ func newMetrics(s *Server) *metrics {
 
 // registerSources adds what other rooms count themselves.
 func (m *metrics) registerSources(s *Server) {
-	stat := func(read func(logstore.Stats) float64) func() float64 {
-		return func() float64 { return read(s.logs.Stats()) }
-	}
+	m.registry.MustRegister(ledgerMetrics(s)...)
 	m.registry.MustRegister(
-		gaugeFunc("modelgate_log_queue_depth", "Entries waiting to be written.",
-			stat(func(st logstore.Stats) float64 { return float64(st.Depth) })),
-		counterFunc("modelgate_log_rows_written_total", "Entries written to the log.",
-			stat(func(st logstore.Stats) float64 { return float64(st.Written) })),
-		counterFunc("modelgate_log_rows_lost_total", "Entries that could not be written. Must be 0.",
-			stat(func(st logstore.Stats) float64 { return float64(st.Lost) })),
 		gaugeFunc("modelgate_body_memory_bytes", "Memory lent to bodies.",
 			func() float64 { return float64(s.engine.Pool.Used()) }),
 	)
@@ -189,16 +181,17 @@ func (m *metrics) count(e *reqlog.Entry) {
 	}
 }
 
-// recorder counts an exchange and hands it to the log.
+// recorder counts an exchange and hands it to the ledger, from where it gets
+// into the log.
 type recorder struct {
 	metrics *metrics
-	logs    *logstore.Store
+	ledger  *ledger.Ledger
 }
 
 // Record implements reqlog.Recorder.
 func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.metrics.count(e)
-	r.logs.Record(ctx, e)
+	r.ledger.Record(ctx, e)
 }
 
 var _ reqlog.Recorder = recorder{}

@@ -30,6 +30,7 @@ import (
 	"modelgate/internal/datakey"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/jwt"
+	"modelgate/internal/ledger"
 	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
@@ -95,6 +96,7 @@ type Server struct {
 	holder  snapshot.Holder
 	store   *store.DB
 	logs    *logstore.Store
+	ledger  *ledger.Ledger
 	engine  *pipeline.Engine
 	metrics *metrics
 	first   *settings.Settings // of the start
@@ -161,6 +163,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.engine = s.newEngine(set)
+	if err := s.openLedger(ctx, set); err != nil {
+		return err
+	}
 	s.issuers = jwt.New(jwt.Options{Client: s.engine.Client, Logger: s.Logger})
 	s.metrics = newMetrics(s)
 	s.first = set
@@ -172,7 +177,7 @@ func (s *Server) open(ctx context.Context) error {
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
 		Clients:   clients(),
-		Recorder:  recorder{s.metrics, s.logs},
+		Recorder:  recorder{s.metrics, s.ledger},
 		Logger:    s.Logger,
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
@@ -181,7 +186,7 @@ func (s *Server) open(ctx context.Context) error {
 		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
 		Budget:      orNone(set.Timeouts.Budget),
 	})
-	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, DB: s.store, Logger: s.Logger}
+	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.ledger.Flush, DB: s.store, Logger: s.Logger}
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
 		Off: s.Off, Retention: s.Retention, Version: s.Version,
@@ -311,11 +316,7 @@ func (s *Server) Close() error {
 			l.Close()
 		}
 	}
-	if s.logs != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		errs = append(errs, s.logs.Close(ctx))
-	}
+	errs = append(errs, s.closeRecords())
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}

@@ -137,7 +137,28 @@ func (s *Settings) checkRest() *fault {
 	}
 	switch s.Log.Level {
 	case "", "debug", "info", "warn", "error":
-		return nil
+	default:
+		return at(errors.New("the level is debug, info, warn or error"), "log.level")
 	}
-	return at(errors.New("the level is debug, info, warn or error"), "log.level")
+	return s.Ledger.check()
+}
+
+// smallestLedger leaves room for more than one segment.
+const smallestLedger = 64 << 20
+
+func (l *Ledger) check() *fault {
+	switch l.OnFull {
+	case "", "block", "drop_bodies", "drop_rows", "reject":
+	default:
+		return at(errors.New("on_full is block, drop_bodies, drop_rows or reject"), "ledger.on_full")
+	}
+	switch l.Sync {
+	case "", "grouped", "strict":
+	default:
+		return at(errors.New("sync is grouped or strict"), "ledger.sync")
+	}
+	if l.MaxSize != 0 && l.MaxSize < smallestLedger {
+		return at(errors.New("the ledger needs at least 64 MB"), "ledger.max_size")
+	}
+	return nil
 }

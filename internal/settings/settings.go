@@ -41,6 +41,7 @@ type Settings struct {
 	Upstream Upstream `json:"upstream,omitzero"`
 	Compat   Compat   `json:"compat,omitzero"`
 	Log      Log      `json:"log,omitzero"`
+	Ledger   Ledger   `json:"ledger,omitzero"`
 
 	file   string // where it was read
 	source []byte // what was read, for the lines of faults
@@ -163,6 +164,13 @@ type Compat struct {
 type Log struct {
 	Level string `json:"level,omitempty" enum:",debug,info,warn,error"` // debug, info, warn or error; default info
 	Queue int    `json:"queue,omitempty"`                               // entries waiting for the log file; default 8192
+}
+
+// Ledger is how the gateway keeps account of attempts.
+type Ledger struct {
+	OnFull  string `json:"on_full,omitempty" enum:",block,drop_bodies,drop_rows,reject"` // default block
+	Sync    string `json:"sync,omitempty" enum:",grouped,strict"`                        // default grouped
+	MaxSize Size   `json:"max_size,omitempty"`                                           // of all segments; default 1 GB
 }
 
 // Size is a number of bytes: 1048576, "512 KB", "50 MB", "1 GB" (powers of 1024).

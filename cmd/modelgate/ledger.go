@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"modelgate/internal/ledger"
+	"modelgate/internal/server"
+)
+
+func runLedger(ctx context.Context, p *program, args []string) error {
+	f := p.flags("ledger", "verify|replay", "Looks after the ledger, which holds what every attempt came to.\n\n"+
+		"verify  counts what the segments hold, adds up requests, tokens and cost, and ends\n"+
+		"        with 1 where an attempt has no end or a segment is damaged. It changes\n"+
+		"        nothing, and a gateway may run meanwhile.\n"+
+		"replay  applies to the log what it lacks, from the segments that no running gateway\n"+
+		"        holds, and settles attempts without an end by an estimate, as every start does.")
+	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases and the ledger")
+	if err := f.parse(args, 1); err != nil {
+		return err
+	}
+	if _, err := os.Stat(server.LedgerDir(*data)); err != nil {
+		return fmt.Errorf("there is no ledger in %s: %w", *data, err)
+	}
+	switch f.Arg(0) {
+	case "verify":
+		return verifyLedger(p, *data)
+	case "replay":
+		return replayLedger(ctx, p, *data)
+	}
+	return usage("ledger takes verify or replay, not %q", f.Arg(0))
+}
+
+func verifyLedger(p *program, data string) error {
+	r, err := ledger.Verify(server.LedgerDir(data))
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "segment\tbytes\tintents\tsettled\trows\tto apply\tstate")
+	for _, s := range r.Segments {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", filepath.Base(s.Path), s.Bytes, s.Intents, s.Settled, s.Rows, s.Waiting, state(s))
+	}
+	t.Flush()
+	fmt.Fprintf(p.out, "\nrequests            %d\nattempts            %d\n  of them estimates %d\n  without a price   %d\ninput tokens        %d\noutput tokens       %d\nnano-dollars        %d\n",
+		r.Exchanges, r.Attempts, r.Estimated, r.Unpriced, r.Input, r.Output, r.Cost)
+	if r.Running > 0 {
+		fmt.Fprintf(p.out, "attempts under way  %d\n", r.Running)
+	}
+	for _, i := range r.Unsettled {
+		fmt.Fprintf(p.out, "no end: exchange %s, attempt %d at %s, %s %s\n", i.ID, i.Attempt, i.Time.UTC().Format(time.RFC3339), i.Provider, i.Model)
+	}
+	if !r.OK() {
+		return errors.New("the ledger has attempts without an end, or damage; `modelgate ledger replay`, or a start, settles the former and puts the latter aside")
+	}
+	return nil
+}
+
+// state says what a segment is, in words.
+func state(s ledger.SegmentReport) string {
+	switch {
+	case s.Problem != "":
+		return s.Problem
+	case s.Damaged > 0:
+		return fmt.Sprintf("damaged in %d places", s.Damaged)
+	case s.Live:
+		return "in use"
+	case s.Torn > 0:
+		return fmt.Sprintf("%d bytes at its end not whole", s.Torn)
+	}
+	return "ok"
+}
+
+func replayLedger(ctx context.Context, p *program, data string) error {
+	done, err := server.ReplayLedger(ctx, data)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "rows added to the log   %d\nrows it had already     %d\nattempts estimated      %d\nsegments put aside      %d\n",
+		done.Added, done.Known, done.Estimated, done.Aside)
+	return nil
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"modelgate/internal/ledger"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/settings"
+)
+
+// LedgerDir returns the folder of the ledger in a data folder.
+func LedgerDir(data string) string { return filepath.Join(data, "ledger") }
+
+// openLedger opens the ledger and has the engine keep account in it.
+func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err error) {
+	o := ledgerOptions(s.Data, &logRows{Store: s.logs})
+	o.Full, o.Sync, o.Max = ledger.Full(set.Ledger.OnFull), ledger.Sync(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
+	o.Queue = set.Log.Queue
+	o.Logger = s.Logger
+	if s.ledger, err = ledger.Open(ctx, o); err != nil {
+		return err
+	}
+	s.engine.Ledger = s.ledger
+	return nil
+}
+
+func ledgerOptions(data string, rows *logRows) ledger.Options {
+	return ledger.Options{
+		Dir: LedgerDir(data), Store: rows,
+		Codec: ledger.Codec{Append: logstore.AppendEntry, Parse: logstore.ParseEntry},
+	}
+}
+
+// closeRecords applies what waits in the ledger and closes the log behind it.
+func (s *Server) closeRecords() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var errs []error
+	if s.ledger != nil {
+		errs = append(errs, s.ledger.Close(ctx))
+	}
+	if s.logs != nil {
+		errs = append(errs, s.logs.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// logRows applies rows of the ledger to the log.
+type logRows struct {
+	*logstore.Store
+	added, known atomic.Int64 // of rows that may have been applied before
+}
+
+// Apply implements ledger.Store.
+func (r *logRows) Apply(ctx context.Context, rows []*reqlog.Entry, again bool) error {
+	if again {
+		missing, err := r.Missing(ctx, rows)
+		if err != nil {
+			return err
+		}
+		r.added.Add(int64(len(missing)))
+		r.known.Add(int64(len(rows) - len(missing)))
+		rows = missing
+	}
+	for _, e := range rows {
+		r.Record(ctx, e)
+	}
+	if err := ctx.Err(); err != nil {
+		return err // some may not have found room
+	}
+	return r.Flush(ctx)
+}
+
+// Replayed is what [ReplayLedger] did.
+type Replayed struct {
+	Added     int64 // rows that the log lacked
+	Known     int64 // rows that it had
+	Estimated int   // attempts without an end that became estimates
+	Aside     int   // damaged segments that were put aside
+}
+
+// ReplayLedger applies to the log of a data folder what it lacks, from all
+// segments that no running gateway holds.
+func ReplayLedger(ctx context.Context, data string) (Replayed, error) {
+	logs, err := logstore.Open(ctx, logstore.Options{Path: filepath.Join(data, "logs.db")})
+	if err != nil {
+		return Replayed{}, err
+	}
+	rows := &logRows{Store: logs}
+	o := ledgerOptions(data, rows)
+	o.Again = true
+	l, err := ledger.Open(ctx, o)
+	if err != nil {
+		return Replayed{}, errors.Join(err, logs.Close(ctx))
+	}
+	err = l.Flush(ctx)
+	st := l.Stats()
+	done := Replayed{Added: rows.added.Load(), Known: rows.known.Load(), Estimated: st.Estimated, Aside: st.Quarantined}
+	return done, errors.Join(err, l.Close(ctx), logs.Close(ctx))
+}
+
+// ledgerMetrics are what the ledger counts.
+func ledgerMetrics(s *Server) []prometheus.Collector {
+	stat := func(read func(ledger.Stats) float64) func() float64 {
+		return func() float64 { return read(s.ledger.Stats()) }
+	}
+	return []prometheus.Collector{
+		gaugeFunc("modelgate_log_queue_depth", "Entries waiting to be written to the log.",
+			stat(func(st ledger.Stats) float64 { return float64(st.Depth) })),
+		gaugeFunc("modelgate_log_oldest_seconds", "How long the oldest entry has waited to be written to the log.",
+			stat(func(st ledger.Stats) float64 { return age(st.Oldest) })),
+		counterFunc("modelgate_log_rows_written_total", "Entries written to the log.",
+			func() float64 { return float64(s.logs.Stats().Written) }),
+		counterFunc("modelgate_log_rows_lost_total", "Entries that could not be written. Must be 0.",
+			func() float64 { return float64(s.ledger.Stats().Lost + s.logs.Stats().Lost) }),
+		counterFunc("modelgate_ledger_records_lost_total", "Intents and settlements of attempts that could not be written. Must be 0.",
+			stat(func(st ledger.Stats) float64 { return float64(st.LostAttempts) })),
+		gaugeFunc("modelgate_ledger_open_attempts", "Attempts that have not ended.",
+			stat(func(st ledger.Stats) float64 { return float64(st.Open) })),
+		gaugeFunc("modelgate_ledger_bytes", "Size of the ledger's segments.",
+			stat(func(st ledger.Stats) float64 { return float64(st.Bytes) })),
+		gaugeFunc("modelgate_ledger_ok", "1 while the ledger can be written to, else 0.",
+			stat(func(st ledger.Stats) float64 { return one(st.LastError == "") })),
+		gaugeFunc("modelgate_ledger_quarantined_segments", "Damaged segments that this start put aside.",
+			stat(func(st ledger.Stats) float64 { return float64(st.Quarantined) })),
+		gaugeFunc("modelgate_ledger_estimated_attempts", "Attempts without an end that this start settled by an estimate.",
+			stat(func(st ledger.Stats) float64 { return float64(st.Estimated) })),
+	}
+}
+
+func age(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Since(t).Seconds()
+}
+
+func one(ok bool) float64 {
+	if ok {
+		return 1
+	}
+	return 0
+}
