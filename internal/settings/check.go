@@ -32,6 +32,7 @@ func (s *Settings) check(o Opener) *fault {
 		s.checkKeys,
 		s.checkState,
 		s.checkPrices,
+		s.checkSecrets,
 		s.checkRest,
 		s.checkSchema,
 	} {

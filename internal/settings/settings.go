@@ -43,6 +43,8 @@ type Settings struct {
 	Log      Log      `json:"log,omitzero"`
 	Ledger   Ledger   `json:"ledger,omitzero"`
 
+	References References `json:"secrets,omitzero"`
+
 	file   string // where it was read
 	source []byte // what was read, for the lines of faults
 }

@@ -120,6 +120,9 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"prefix", "compat:\n  header_prefixes: [x-a]\n", "f:2:21: compat.header_prefixes[0]: "},
 		{"size", "limits:\n  json_body: 5 parsecs\n", "a size is"},
 		{"duration", "drain:\n  max: 5\n", "a duration is"},
+		{"a variable of the gateway", "secrets:\n  environment: [APP_KEY, MODELGATE_*]\n", "secrets.environment[1]: the gateway's own"},
+		{"a folder", "secrets:\n  files: [run]\n", "f:2:11: secrets.files[0]: write the absolute path"},
+		{"a refresh", "secrets:\n  refresh: 10ms\n", "f:2:12: secrets.refresh: a value may be"},
 		{"level", "log:\n  level: loud\n", "f:2:10: log.level: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
