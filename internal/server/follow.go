@@ -94,6 +94,7 @@ func (s *Server) follow(ctx context.Context) {
 	defer parts.Wait()
 	parts.Go(func() { s.store.Listen(ctx, s.follower.wake) })
 	parts.Go(func() { s.keep(ctx) })
+	parts.Go(func() { s.renew(ctx) })
 	s.follower.run(true)
 	defer func() {
 		s.follower.run(false)

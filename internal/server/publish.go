@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/provider/table"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
+	"modelgate/internal/secretref"
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
@@ -37,12 +38,18 @@ type state struct {
 // current. Nil takes those of the current one. On an error the last good one
 // stays.
 func (s *Server) publish(set *settings.Settings, stored *store.Published) error {
+	var used []secretref.Reference
+	if stored != nil {
+		used = s.referred(stored)
+		s.use(used)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if set == nil {
 		set = s.state.settings
 	}
-	if stored == nil {
+	fresh := stored != nil
+	if !fresh {
 		stored = s.state.stored
 	}
 	in, err := s.input(set, stored)
@@ -56,6 +63,9 @@ func (s *Server) publish(set *settings.Settings, stored *store.Published) error 
 	s.holder.Publish(snap)
 	s.setLogLevel(set.Log.Level)
 	s.state = state{set, stored}
+	if fresh {
+		s.secrets.Only(used)
+	}
 	s.metrics.published(snap)
 	return nil
 }

@@ -36,6 +36,7 @@ import (
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
 	"modelgate/internal/secret"
+	"modelgate/internal/secretref"
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
@@ -127,6 +128,10 @@ type Server struct {
 
 	mu    sync.Mutex // one reload at a time
 	state state      // what the current snapshot was built from; guarded by mu
+
+	references *secretref.Resolver
+	secrets    *secretref.Cache
+	renewed    chan struct{} // holds one token after a secret changed
 }
 
 // New opens everything the gateway needs. Errors are one line for an operator.
@@ -169,6 +174,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.issuers = jwt.New(jwt.Options{Client: s.engine.Client, Logger: s.Logger})
 	s.metrics = newMetrics(s)
 	s.first = set
+	s.openReferences(set)
 	if err := s.publish(set, stored); err != nil {
 		return err
 	}
@@ -189,7 +195,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.ledger.Flush, DB: s.store, Logger: s.Logger}
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Off: s.Off, Retention: s.Retention, Version: s.Version,
+		References: s.references, Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.
@@ -249,12 +255,7 @@ func CheckSettings(file string, master, previous secret.String) error {
 
 func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 	t := set.Timeouts
-	reach := s.Upstream
-	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
-	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
-	reach.OwnHosts = append(reach.OwnHosts, s.ownHosts()...)
-	reach.DialTimeout = t.Connect.Or(10 * time.Second)
-	client := upstream.New(reach)
+	client := upstream.New(s.reach(set))
 	return &pipeline.Engine{
 		Client: client,
 		Codecs: codecs(),
@@ -271,6 +272,16 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 		UserAgent:  "modelgate/" + s.Version,
 		Unguarded:  s.Off[route.Guardrails],
 	}
+}
+
+// reach is how others are reached, by what the settings and the options say.
+func (s *Server) reach(set *settings.Settings) upstream.Options {
+	reach := s.Upstream
+	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
+	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
+	reach.OwnHosts = slices.Concat(reach.OwnHosts, s.ownHosts())
+	reach.DialTimeout = set.Timeouts.Connect.Or(10 * time.Second)
+	return reach
 }
 
 // ownHosts are the addresses that the gateway listens on: a custom host there
@@ -310,6 +321,9 @@ func (s *Server) Close() error {
 	var errs []error
 	if s.watcher != nil {
 		s.watcher.Close()
+	}
+	if s.secrets != nil {
+		s.secrets.Close()
 	}
 	for _, l := range []net.Listener{s.apiAddr, s.adminAddr} {
 		if l != nil {

@@ -27,7 +27,7 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	for _, c := range p.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
 	}
-	known := integrations{opener: opener{s.ring, p.DataKeys}, byID: make(map[string]*integration)}
+	known := integrations{mapped: mapped{opener{s.ring, p.DataKeys}, p.References, s.secrets}, byID: make(map[string]*integration)}
 	for i := range p.Providers {
 		in.Providers = append(in.Providers, known.entry(&p.Providers[i]))
 	}
@@ -35,7 +35,7 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 
 // integrations are those of one state that entries were made of so far.
 type integrations struct {
-	opener
+	mapped
 	byID map[string]*integration
 }
 
@@ -44,6 +44,7 @@ type integration struct {
 	settings provider.Settings
 	rules    *snapshot.Rules
 	err      error // that it does not open
+	gap      *gap  // a field without a value; nil when there is none
 }
 
 // entry returns a stored entry, with its fault when it can't be used.
@@ -52,10 +53,16 @@ func (k integrations) entry(p *store.PublishedProvider) snapshot.Managed {
 	if m.Fault = unfit(p); m.Fault != nil {
 		return m
 	}
+	if m.Fault = k.closed(p).fault(p.Slug); m.Fault != nil {
+		return m
+	}
 	i := k.of(p)
 	if i.err != nil {
 		m.Fault = apierr.New(apierr.Invalid, "the provider entry @%s can't be used: its credential does not open; enter it again in its integration", p.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(i.err)
+		return m
+	}
+	if m.Fault = i.gap.fault(p.Slug); m.Fault != nil {
 		return m
 	}
 	m.Settings, m.Rules = i.settings, i.rules
@@ -87,6 +94,9 @@ func (k integrations) of(p *store.PublishedProvider) *integration {
 	opened, err := k.secrets(p.Organisation, p.Sealed)
 	if err != nil {
 		i.err = err
+		return i
+	}
+	if i.gap = k.fill(p, &opened); i.gap != nil {
 		return i
 	}
 	c := &p.Configuration

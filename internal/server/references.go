@@ -1,0 +1,175 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/provider/auth"
+	"modelgate/internal/secret"
+	"modelgate/internal/secretref"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+	"modelgate/internal/upstream"
+)
+
+// How long the first reading of secrets that are kept elsewhere may hold up a
+// start, and the publication of a change. What comes later is published then.
+const (
+	startPatience  = 3 * time.Second
+	changePatience = 100 * time.Millisecond
+)
+
+// openReferences makes what reads secrets that are kept elsewhere.
+func (s *Server) openReferences(set *settings.Settings) {
+	reach := s.reach(set)
+	s.references = secretref.New(secretref.Options{
+		Environment: set.References.Environment, Files: set.References.Files, OwnIdentity: set.References.OwnIdentity, Vaults: set.References.Vaults,
+		Client: s.engine.Client, CheckHost: s.engine.Client.CheckHost,
+		ClientWith: func(roots *x509.CertPool) auth.Doer {
+			own := reach
+			own.RootCAs = roots
+			return upstream.New(own)
+		},
+	})
+	s.renewed = make(chan struct{}, 1)
+	s.secrets = secretref.NewCache(s.references, secretref.CacheOptions{
+		Age: set.References.Refresh.Or(secretref.DefaultAge), Logger: s.Logger,
+		Changed: func() {
+			select {
+			case s.renewed <- struct{}{}:
+			default:
+			}
+		},
+	})
+	s.metrics.registerSecrets(s.secrets)
+}
+
+// registerSecrets adds figures about secrets that are kept elsewhere.
+func (m *metrics) registerSecrets(c *secretref.Cache) {
+	m.registry.MustRegister(
+		gaugeFunc("modelgate_secrets_stale", "Secrets kept elsewhere whose last value is used, since they can't be read.",
+			func() float64 { return float64(c.Stats().Stale) }),
+		gaugeFunc("modelgate_secrets_unresolved", "Secrets kept elsewhere without a value: what uses them can't be used.",
+			func() float64 { return float64(c.Stats().Failed) }),
+		counterFunc("modelgate_secret_failures_total", "Tries to read a secret kept elsewhere that failed.",
+			func() float64 { return float64(c.Stats().Failures) }),
+	)
+}
+
+// renew publishes secrets that were read again and are other ones, until ctx ends.
+func (s *Server) renew(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.renewed:
+		}
+		if err := s.publish(nil, nil); err != nil {
+			s.Logger.Error("a secret that changed was not taken; what was published before stays", "err", err.Error())
+		}
+	}
+}
+
+// referred returns the references that a state uses.
+func (s *Server) referred(p *store.Published) (list []secretref.Reference) {
+	open := opener{s.ring, p.DataKeys}
+	seen := make(map[string]bool)
+	for i := range p.Providers {
+		for _, m := range p.Providers[i].Mappings {
+			ref, ok := p.References[m.Reference]
+			if !ok || seen[m.Reference] {
+				continue
+			}
+			seen[m.Reference] = true
+			if r, err := open.reference(ref); err == nil {
+				list = append(list, r)
+			}
+		}
+	}
+	return list
+}
+
+// reference opens a reference.
+func (o opener) reference(s store.SecretReference) (secretref.Reference, error) {
+	var opened secret.String
+	if s.Sealed != "" {
+		var err error
+		if opened, err = o.ring.OpenWith(s.Organisation, o.keys[s.Organisation], s.Sealed); err != nil {
+			return secretref.Reference{}, err
+		}
+	}
+	return secretref.Of(s, opened)
+}
+
+// use begins to read the references that are new in a state. It waits a little
+// for them.
+func (s *Server) use(list []secretref.Reference) {
+	patience := changePatience
+	if s.holder.Load() == nil {
+		patience = startPatience
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s.secrets.Use(ctx, list)
+}
+
+// mapped are the values of the references of one state.
+type mapped struct {
+	opener
+	references map[string]store.SecretReference
+	values     *secretref.Cache
+}
+
+// gap is a field that a reference fills, and why there is no value for it.
+type gap struct {
+	reference string // its slug
+	err       error
+}
+
+// fill puts values into the fields of an entry's integration that references
+// fill. It returns the first gap, or nil.
+func (m mapped) fill(p *store.PublishedProvider, into *store.Secrets) *gap {
+	for _, mapping := range p.Mappings {
+		s, ok := m.references[mapping.Reference]
+		if !ok || s.Organisation != p.Organisation {
+			return &gap{mapping.Reference, apierr.New(apierr.Unavailable, "it is no longer there")}
+		}
+		ref, err := m.reference(s)
+		if err != nil {
+			return &gap{s.Slug, apierr.New(apierr.Unavailable, "its own credential does not open; enter it again").WithCause(err)}
+		}
+		v, err := m.values.Value(ref.For(mapping))
+		if err == nil {
+			err = credentials.Fill(into, p.Provider, mapping.Target, v)
+		}
+		if err != nil {
+			return &gap{s.Slug, err}
+		}
+	}
+	return nil
+}
+
+// closed returns the gap that there is in an entry since its workspace may not
+// use a reference, or nil. Others with the same integration may.
+func (m mapped) closed(p *store.PublishedProvider) *gap {
+	for _, mapping := range p.Mappings {
+		if s, ok := m.references[mapping.Reference]; ok && !s.Allows(p.Workspace) {
+			return &gap{s.Slug, apierr.New(apierr.Forbidden, "it is not for this workspace")}
+		}
+	}
+	return nil
+}
+
+// fault is what users of an entry are told of a gap; nil for none.
+func (g *gap) fault(slug string) *apierr.Error {
+	if g == nil {
+		return nil
+	}
+	e := apierr.From(g.err)
+	return apierr.New(apierr.Unavailable, "the provider entry @%s can't be used: its secret reference %.60q gives no value: %s", slug, g.reference, e.Message).
+		WithParam("x-gateway-provider").WithCode(cmp.Or(e.Code, "secret_unavailable")).WithCause(g.err)
+}
