@@ -164,6 +164,9 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 		for range rapid.IntRange(0, 3).Draw(t, "decisions") {
 			e.Decisions = append(e.Decisions, reqlog.Decision{Path: text("dp"), Text: text("dt")})
 		}
+		if rapid.Bool().Draw(t, "prompted") {
+			e.Prompt = reqlog.Prompt{ID: text("prompt"), Slug: text("prompt slug"), Version: count.Draw(t, "version")}
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "params") {
 			e.Params = append(e.Params, text("param"))
 		}

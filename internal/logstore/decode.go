@@ -148,6 +148,9 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	if h.flags&flagParams != 0 {
 		e.Params = readParams(r)
 	}
+	if h.flags&flagPrompt != 0 {
+		e.Prompt = reqlog.Prompt{ID: r.ref(), Slug: r.ref(), Version: r.varint()}
+	}
 	if r.bad {
 		return nil, errDamaged
 	}

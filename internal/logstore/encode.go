@@ -29,6 +29,7 @@ const (
 	flagSpans
 	flagDecisions
 	flagParams
+	flagPrompt
 )
 
 // The fields whose strings are shared; see [encoder.ref].
@@ -60,6 +61,7 @@ const (
 	refDecisionPath
 	refDecisionText
 	refParam
+	refPrompt
 	refFields
 )
 
@@ -131,6 +133,11 @@ func (c *encoder) add(e *reqlog.Entry) {
 	if flags&flagParams != 0 {
 		c.addParams(e.Params)
 	}
+	if flags&flagPrompt != 0 {
+		c.ref(refPrompt, e.Prompt.ID)
+		c.ref(refPrompt, e.Prompt.Slug)
+		c.varint(e.Prompt.Version)
+	}
 	c.bodies = binary.AppendUvarint(c.bodies, uint64(len(c.body)))
 	c.bodies = append(c.bodies, c.body...)
 }
@@ -164,6 +171,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(e.ErrorSource != "" || e.ErrorCode != "" || e.ErrorMessage != "", flagError)
 	set(len(e.Decisions) > 0, flagDecisions)
 	set(len(e.Params) > 0, flagParams)
+	set(e.Prompt != reqlog.Prompt{}, flagPrompt)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }

@@ -48,6 +48,7 @@ type Entry struct {
 	ServedModel string // as the provider named it; empty when it did not
 	OptionIndex string // JSON path of the target in its config
 	CacheStatus string
+	Prompt      Prompt // the saved prompt that made the request; zero for none
 
 	// Status is what the client was sent; 499 when it left before that.
 	Status int
@@ -80,6 +81,13 @@ type Entry struct {
 
 	Metadata  map[string]string
 	UserAgent string
+}
+
+// Prompt names a version of a saved prompt.
+type Prompt struct {
+	ID      string
+	Slug    string
+	Version int64
 }
 
 // Attempt is one try at one target.

@@ -63,6 +63,16 @@ func (e *Entry) writeTarget(w *jsonWriter) {
 	w.name("served_model").text(e.ServedModel)
 	w.name("option_index").text(e.OptionIndex)
 	w.name("cache_status").text(e.CacheStatus)
+	w.name("prompt")
+	if e.Prompt == (Prompt{}) {
+		w.null()
+		return
+	}
+	w.open('{')
+	w.name("id").quote(e.Prompt.ID)
+	w.name("slug").text(e.Prompt.Slug)
+	w.name("version").int(e.Prompt.Version)
+	w.close('}')
 }
 
 func (e *Entry) writeError(w *jsonWriter) {

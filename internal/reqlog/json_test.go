@@ -21,7 +21,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		ID: id, Time: time.Date(2026, 5, 1, 14, 0, 0, 7_900_000, time.FixedZone("", 7200)),
 		TraceID: "t", Organisation: "acme", Workspace: "w", KeyID: "k", KeyName: "ci",
 		Method: "POST", Path: "/v1/chat/completions", Operation: "chat", Stream: true,
-		Provider: "openai", Model: "m", CacheStatus: "MISS", Status: 502,
+		Provider: "openai", Model: "m", CacheStatus: "MISS", Prompt: reqlog.Prompt{ID: "p", Slug: "pp-a", Version: 3}, Status: 502,
 		ErrorSource: "provider", ErrorCode: "upstream_failed", ErrorMessage: "a \"b\"\n\x01\xff",
 		Attempts:  []reqlog.Attempt{{Target: "config", Provider: "openai", Error: "reset", Start: time.Millisecond, Took: 1500 * time.Microsecond}},
 		Decisions: []reqlog.Decision{{Path: "config", Text: "drawn"}},
@@ -33,7 +33,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 	want := `{"id":"0190a5a5-1234-7000-8000-0000000000ff","created_at":"2026-05-01T12:00:00.007Z",` +
 		`"trace_id":"t","span_id":null,"parent_span_id":null,"span_name":null,"organisation":"acme","workspace":"w","api_key":{"id":"k","name":"ci"},` +
 		`"method":"POST","path":"/v1/chat/completions","operation":"chat","stream":true,` +
-		`"provider":"openai","provider_slug":null,"model":"m","served_model":null,"option_index":null,"cache_status":"MISS",` +
+		`"provider":"openai","provider_slug":null,"model":"m","served_model":null,"option_index":null,"cache_status":"MISS","prompt":{"id":"p","slug":"pp-a","version":3},` +
 		`"status":502,"error":{"source":"provider","code":"upstream_failed","message":"a \"b\"\n\u0001` + "\uFFFD" + `"},` +
 		`"attempts":[{"target":"config","provider":"openai","slug":null,"status":null,"error":"reset","start_ms":1,"took_ms":1.5}],` +
 		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],` +
@@ -50,7 +50,7 @@ func TestAnEmptyEntryIsNullWhereNothingIsKnown(t *testing.T) {
 	if err := json.Unmarshal(new(reqlog.Entry).AppendJSON(nil), &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"api_key", "error", "usage", "model"} {
+	for _, name := range []string{"api_key", "error", "usage", "model", "prompt"} {
 		if v, ok := got[name]; !ok || v != nil {
 			t.Errorf("AppendJSON(): %s = %v, %t; want null, true", name, v, ok)
 		}
