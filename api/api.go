@@ -42,6 +42,9 @@ const (
 	// Explain and ConfigSchema are the gateway's own; no provider offers them.
 	Explain      Operation = "explain"
 	ConfigSchema Operation = "schema.config"
+
+	// PromptRender shows what a saved prompt makes, and asks nobody.
+	PromptRender Operation = "prompts.render"
 )
 
 // The operations that no route of a client has: what a provider's row calls the

@@ -28,6 +28,7 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	defer x.seen(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
 	x.sign(w.Header())
+	p.envelop(w.Header(), x, res)
 	switch {
 	case res.Events != nil:
 		p.writeEvents(w, r, x, res)

@@ -58,8 +58,12 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	if err := scan(x); err != nil {
 		return err
 	}
+	if err := p.fillBody(x); err != nil {
+		return err
+	}
 	x.lift()
 	x.fromPath()
+	x.takeProvider()
 	if err := x.checkBody(); err != nil {
 		return err
 	}

@@ -38,14 +38,17 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := x.fillLeaves(tree.Leaves); err != nil {
+		return nil, err
+	}
 	if err := x.checkLeaves(tree.Leaves, saved); err != nil {
 		return nil, err
 	}
-	x.Explain = len(tree.Leaves) > 1
+	x.Explain = len(tree.Leaves) > 1 || len(x.filled) > 0
 	if p.Budget > 0 {
 		x.Budget = x.entry.Time.Add(p.Budget)
 	}
-	x.Resolve = x.resolve
+	x.Resolve, x.Fill = x.resolve, x.fillLeaf
 	return tree, nil
 }
 
@@ -169,7 +172,9 @@ func (x *exchange) choose(leaf *config.Config) choice {
 		model:      x.modelOf(leaf),
 		configured: true,
 	}
-	if leftToRequest(leaf) {
+	if slug := x.filledProvider(leaf); slug != "" {
+		c.provider = "@" + slug
+	} else if leftToRequest(leaf) {
 		c.provider, c.virtualKey, c.configured = x.want.provider, x.want.virtualKey, false
 		c.options = x.want.options
 	}
@@ -222,6 +227,9 @@ func (x *exchange) deployment(leaf *config.Config) config.Deployment {
 // modelOf returns the model that a leaf asks for.
 func (x *exchange) modelOf(leaf *config.Config) string {
 	if m, ok := leaf.OverrideParams.Text("model"); ok && m != "" {
+		return m
+	}
+	if m := x.filledModel(leaf); m != "" {
 		return m
 	}
 	if x.Model != "" {

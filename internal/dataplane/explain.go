@@ -166,6 +166,9 @@ func (p *Plane) rehearse(x *exchange) (*pipeline.Tree, error) {
 	if err := p.readBody(x.request, x, x.route); err != nil {
 		return nil, err
 	}
+	if x.route.renders {
+		return nil, nil // nothing would be sent
+	}
 	h, err := p.handler(x)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (x *exchange) resolve(leaf *config.Config) (*provider.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.fits(t, givesModel(leaf), leaf.Strict != nil && *leaf.Strict); err != nil {
+	if err := x.fits(t, givesModel(leaf) || x.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); err != nil {
 		return nil, err
 	}
 	return t, nil

@@ -56,6 +56,10 @@ type Options struct {
 	// can be judged. Default 10 minutes; negative is no bound.
 	Budget time.Duration
 
+	// PromptEnvelopeOnly leaves out of the envelope around the answer to a saved
+	// prompt what stands in its body already.
+	PromptEnvelopeOnly bool
+
 	// Clients are the dialects that clients may speak. Default: chat alone.
 	Clients map[api.Dialect]dialect.Client
 
@@ -119,6 +123,12 @@ type exchange struct {
 	// noModel is the refusal of a body without model, should nothing else give one.
 	noModel *apierr.Error
 	array   *array // puts a stream into a JSON array; nil for events
+	// variables are those that the request brings for saved prompts, and filled
+	// what the prompts of its config make of it, by their references.
+	variables map[string]string
+	filled    map[string]*filled
+	// promptProvider is the slug that the path's prompt names, if it names one.
+	promptProvider string
 	// request is what a dry run rehearses, nil otherwise.
 	request *http.Request
 }
@@ -208,6 +218,9 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 		return err
 	}
 	defer x.releaseBody()
+	if route.renders {
+		return p.answerRendered(w, x)
+	}
 	h, err := p.handler(x)
 	if err != nil {
 		return err

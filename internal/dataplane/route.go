@@ -31,6 +31,11 @@ type route struct {
 	// don't.
 	model  string
 	stream bool
+
+	// prompt is the saved prompt that makes the request, as the path names it,
+	// and renders says that it is only shown what it makes.
+	prompt  string
+	renders bool
 }
 
 // speaks returns the dialect of the route's clients.
@@ -103,6 +108,9 @@ func findRoute(method, path string) (route, error) {
 	}
 	if r, ok, err := door(method, path); ok {
 		return r, err
+	}
+	if r, ok := promptRoute(method, path); ok {
+		return r, nil
 	}
 	if !strings.HasPrefix(path, api.BasePath+"/") {
 		return route{}, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)

@@ -145,6 +145,9 @@ func (b *build) call(n *config.Config) Handler {
 
 		resolve: func(x *Exchange) (*provider.Target, error) { return x.Resolve(n) },
 	}
+	if n.PromptID != "" {
+		call.fill = func(x *Exchange) (Filled, error) { return x.Fill(n) }
+	}
 	call.Model, _ = n.OverrideParams.Text("model")
 	call.DefaultModel, _ = n.DefaultParams.Text("model")
 	return call

@@ -91,6 +91,12 @@ type Exchange struct {
 	// Strategies pass over them. Nil for most.
 	Unsuited []*config.Config
 
+	// Prompt is the saved prompt that made the request, zero for none. Fill
+	// returns what that of a leaf puts into it instead: asked once per attempt,
+	// without I/O. Nil is enough for handlers that were not compiled.
+	Prompt reqlog.Prompt
+	Fill   func(leaf *config.Config) (Filled, error)
+
 	// Prices is the book that choosing by cost and the ledger read. Nil knows
 	// no price.
 	Prices *catalog.Book

@@ -121,7 +121,7 @@ func (r *raceState) won(winner *runner) (*Response, error) {
 		r.x.note(n)
 	}
 	e, w := r.x.Entry, winner.x.Entry
-	e.Provider, e.Slug, e.OptionIndex = w.Provider, w.Slug, w.OptionIndex
+	e.Provider, e.Slug, e.OptionIndex, e.Prompt = w.Provider, w.Slug, w.OptionIndex, w.Prompt
 	finish := func() {
 		winner.cancel()
 		r.wg.Wait()
@@ -193,6 +193,8 @@ func (x *Exchange) fork() *Exchange {
 		Edits:      slices.Clip(x.Edits),
 		Stream:     x.Stream,
 		Resolve:    x.Resolve,
+		Prompt:     x.Prompt,
+		Fill:       x.Fill,
 		Prices:     x.Prices,
 		Budget:     x.Budget,
 		Explain:    x.Explain,

@@ -100,6 +100,10 @@ type Leaf struct {
 
 	// resolve finds the target of an exchange. Nil where Target is set.
 	resolve func(x *Exchange) (*provider.Target, error)
+
+	// fill finds what a saved prompt puts into the request. Nil where the target
+	// has none.
+	fill func(x *Exchange) (Filled, error)
 }
 
 // Handle makes one attempt.
@@ -111,6 +115,9 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 		}
 		bound := *l
 		bound.Target, bound.resolve = t, nil
+		if err := bound.prompted(x); err != nil {
+			return nil, err
+		}
 		l = &bound
 	}
 	x.Sent = x.Model

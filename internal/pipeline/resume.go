@@ -125,7 +125,7 @@ func (r *resume) take(s *Events, next *Response, child *Exchange) {
 		r.x.note(n)
 	}
 	e := r.x.Entry
-	e.Provider, e.Slug, e.OptionIndex = child.Entry.Provider, child.Entry.Slug, child.Entry.OptionIndex
+	e.Provider, e.Slug, e.OptionIndex, e.Prompt = child.Entry.Provider, child.Entry.Slug, child.Entry.OptionIndex, child.Entry.Prompt
 }
 
 // overlap is how much of a continuation is held back to see whether it repeats

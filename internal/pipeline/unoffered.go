@@ -17,7 +17,6 @@ func unoffered(n *config.Config) []string {
 		given bool
 	}{
 		{"cache", n.Cache != nil},
-		{"prompt_id", n.PromptID != ""},
 		{"before_request_hooks", len(n.BeforeHooks) > 0},
 		{"after_request_hooks", len(n.AfterHooks) > 0},
 		{"input_guardrails", len(n.InputGuardrails) > 0},

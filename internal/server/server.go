@@ -189,6 +189,8 @@ func (s *Server) open(ctx context.Context) error {
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
 		KeepAlive: orNone(set.Timeouts.KeepAlive),
 
+		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
+
 		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
 		Budget:      orNone(set.Timeouts.Budget),
 	})

@@ -160,6 +160,10 @@ type Upstream struct {
 type Compat struct {
 	// HeaderPrefixes are read like x-gateway- and mirrored on responses.
 	HeaderPrefixes []string `json:"header_prefixes,omitempty"`
+
+	// PromptEnvelopeOnly leaves the members of the answer to a saved prompt out
+	// of the envelope around it, where they stand as well as in its body.
+	PromptEnvelopeOnly bool `json:"prompt_envelope_only,omitempty"`
 }
 
 // Log is how the gateway tells what it does.

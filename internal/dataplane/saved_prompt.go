@@ -1,0 +1,363 @@
+package dataplane
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/config"
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/prompt"
+	"modelgate/internal/reqlog"
+)
+
+// promptRoute returns the route of a path that names a saved prompt.
+func promptRoute(method, path string) (out route, ok bool) {
+	rest, ok := strings.CutPrefix(path, api.BasePath+"/prompts/")
+	if !ok || method != http.MethodPost {
+		return out, false
+	}
+	name, verb, _ := strings.Cut(rest, "/")
+	out = route{op: api.Chat, body: bodyJSON, scope: access.ScopeCompletions}
+	switch verb {
+	case "completions":
+	case "render":
+		out.scope, out.renders = access.ScopeRender, true
+	default:
+		return out, false
+	}
+	plain, err := url.PathUnescape(name)
+	out.prompt = plain
+	return out, err == nil && plain != ""
+}
+
+// savedPrompt returns the version of a prompt that ref means. Param is what
+// named it, for errors.
+func (x *exchange) savedPrompt(ref, param string) (*prompt.Version, reqlog.Prompt, error) {
+	name, which := prompt.Cut(ref)
+	saved, ok := x.snap.Prompt(x.Identity.Workspace, name)
+	if !ok {
+		return nil, reqlog.Prompt{}, apierr.New(apierr.NotFound, "there is no saved prompt %.60q", name).WithParam(param).WithCode("unknown_prompt")
+	}
+	v, ok := saved.Version(which)
+	if !ok {
+		return nil, reqlog.Prompt{}, apierr.New(apierr.NotFound, "the saved prompt %.60q has no version %.60q; there are numbers, labels, latest, and the published one without a word", name, which).
+			WithParam(param).WithCode("unknown_prompt_version")
+	}
+	return v, reqlog.Prompt{ID: saved.ID, Slug: saved.Slug, Version: v.Number}, nil
+}
+
+// render fills a version with the request's variables.
+func (x *exchange) render(v *prompt.Version, overrides []jsonedit.Edit) (*prompt.Rendered, error) {
+	return prompt.Render(v, prompt.Input{
+		Variables: x.variables,
+		Overrides: overrides,
+		Partial:   func(ref string) (string, bool) { return x.snap.Partial(x.Identity.Workspace, ref) },
+	})
+}
+
+// takeVariables reads the variables that the request brings, once.
+func (x *exchange) takeVariables() error {
+	if x.variables != nil || x.Doc == nil {
+		return nil
+	}
+	x.variables = make(map[string]string)
+	v, ok := x.Doc.Find("variables")
+	if !ok || v.IsNull() {
+		return nil
+	}
+	if v.Kind() != jsonedit.Object {
+		return badVariable("variables", "variables must be an object of strings")
+	}
+	for key, value := range v.Fields() {
+		text, ok := value.Text()
+		if !ok {
+			return badVariable("variables."+bounded(key.String()), "variables take strings; write a number, a list or an object as the string of its JSON")
+		}
+		x.variables[key.String()] = text
+	}
+	return nil
+}
+
+func badVariable(param, text string) error {
+	return apierr.New(apierr.Invalid, "%s", text).WithParam(param).WithCode("invalid_variable")
+}
+
+// fillBody puts what the saved prompt of the path makes in the place of the
+// request's body.
+func (p *Plane) fillBody(x *exchange) error {
+	if x.route.prompt == "" {
+		return nil
+	}
+	if x.route.renders {
+		x.entry.Operation = api.PromptRender
+	}
+	v, named, err := x.savedPrompt(x.route.prompt, "prompt")
+	if err != nil {
+		return err
+	}
+	overrides, err := x.overrides()
+	if err != nil {
+		return err
+	}
+	out, err := x.render(v, overrides)
+	if err != nil {
+		return err
+	}
+	if out.Completes {
+		x.Operation = api.Completions
+		if !x.route.renders {
+			x.entry.Operation = api.Completions
+		}
+	}
+	x.Prompt, x.entry.Prompt, x.promptProvider = named, named, out.Provider
+	x.nameInMetadata(named.Slug)
+	if x.Explain {
+		x.Decisions = append(x.Decisions, reqlog.Decision{Path: "prompt", Text: fmt.Sprintf("the saved prompt %s makes the request, in its version %d", named.Slug, named.Version)})
+	}
+	return p.replaceBody(x, out.Body)
+}
+
+// overrides returns the members of the request's body that take the place of
+// the prompt's, and takes its variables. Clients write null for what they leave
+// out.
+func (x *exchange) overrides() ([]jsonedit.Edit, error) {
+	if err := x.takeVariables(); err != nil {
+		return nil, err
+	}
+	var list []jsonedit.Edit
+	for key, v := range x.doc.Members() {
+		switch name := key.String(); name {
+		case "variables", "prompt_id", "promptID": // the last two repeat the path
+		case "messages", "prompt":
+			return nil, apierr.New(apierr.Invalid, "%s come from the saved prompt; send what changes as variables", name).WithParam(name).WithCode("invalid_parameter")
+		case "parameters", "hyperparameters":
+			return nil, apierr.New(apierr.Invalid, "parameters stand at the root of the body, each by itself, and not in %s", name).WithParam(name).WithCode("invalid_parameter")
+		default:
+			if !v.IsNull() {
+				list = append(list, jsonedit.Edit{Name: name, Value: slices.Clone(v.Raw())})
+			}
+		}
+	}
+	return list, nil
+}
+
+// replaceBody holds b in the place of the request's own body.
+func (p *Plane) replaceBody(x *exchange, b []byte) error {
+	buf, err := p.Engine.Pool.Get(len(b))
+	if err != nil {
+		return bodyError(err, p.MaxJSON)
+	}
+	buf.Fill(func(dst []byte) []byte { return append(dst, b...) })
+	x.Body.Release()
+	x.Body = buf
+	return scan(x)
+}
+
+// nameInMetadata names the prompt for those who filter by metadata, unless the
+// request does.
+func (x *exchange) nameInMetadata(slug string) {
+	if _, ok := x.entry.Metadata["_prompt"]; ok {
+		return
+	}
+	if x.entry.Metadata == nil {
+		x.entry.Metadata = make(map[string]string, 1)
+	}
+	x.entry.Metadata["_prompt"] = slug
+}
+
+// takeProvider takes the provider of the path's prompt for a request that
+// chooses none.
+func (x *exchange) takeProvider() {
+	if x.promptProvider != "" && !x.want.chooses() && !strings.HasPrefix(x.Model, "@") {
+		x.want.provider = "@" + x.promptProvider
+	}
+}
+
+// answerRendered answers what the prompt makes.
+func (p *Plane) answerRendered(w http.ResponseWriter, x *exchange) error {
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("success")
+	b.Bool(true)
+	b.Name("data")
+	b.Raw(x.Body.Bytes())
+	b.Close('}')
+	w.Header()["Content-Type"] = jsonType
+	x.sign(w.Header())
+	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: b.Bytes()})
+	return nil
+}
+
+// envelop puts the answer to a saved prompt into the form of its route: status,
+// headers and body, and the members of the body beside them, so that clients
+// which know either form read it.
+func (p *Plane) envelop(h http.Header, x *exchange, res *pipeline.Response) {
+	var body jsonedit.Doc
+	if x.route.prompt == "" || x.Stream || res.Bytes == nil || res.Status >= 300 || body.Scan(res.Bytes) != nil {
+		return
+	}
+	h["Content-Type"] = jsonType
+	b := jsonedit.Append(make([]byte, 0, 2*len(res.Bytes)+1024))
+	b.Open('{')
+	b.Name("status")
+	b.String("success")
+	b.Name("headers")
+	writeHeaders(&b, h)
+	b.Name("body")
+	b.Raw(res.Bytes)
+	if !p.PromptEnvelopeOnly {
+		for key, v := range body.Members() {
+			if name := key.String(); name != "status" && name != "headers" && name != "body" {
+				b.Key(name)
+				b.Raw(v.Raw())
+			}
+		}
+	}
+	b.Close('}')
+	res.Bytes = b.Bytes()
+}
+
+func writeHeaders(b *jsonedit.Builder, h http.Header) {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		if name != "Content-Length" { // it would be that of the envelope
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	b.Open('{')
+	for _, name := range names {
+		b.Key(strings.ToLower(name))
+		b.String(strings.Join(h[name], ", "))
+	}
+	b.Close('}')
+}
+
+// filled is what a saved prompt of a config makes of the exchange, or why it
+// can't.
+type filled struct {
+	pipeline.Filled
+	provider string
+	err      error
+}
+
+// fillLeaves fills the prompts that leaves name. One that is not there is told
+// before anything is sent; what is wrong with one otherwise, when its turn comes.
+func (x *exchange) fillLeaves(leaves []*config.Config) error {
+	for _, leaf := range leaves {
+		if leaf.PromptID == "" || x.filled[leaf.PromptID] != nil {
+			continue
+		}
+		f, err := x.fillPrompt(leaf.PromptID)
+		if err != nil {
+			return err
+		}
+		if x.filled == nil {
+			x.filled = make(map[string]*filled)
+		}
+		x.filled[leaf.PromptID] = f
+	}
+	return nil
+}
+
+func (x *exchange) fillPrompt(ref string) (*filled, error) {
+	v, named, err := x.savedPrompt(ref, "x-gateway-config")
+	if err != nil {
+		return nil, err
+	}
+	f := &filled{Filled: pipeline.Filled{Prompt: named}}
+	switch {
+	case x.Doc != nil && (x.Operation == api.Chat || x.Operation == api.Completions):
+		f.err = x.makeEdits(f, v)
+	case x.Operation == x.Dialect.Conversation():
+		f.err = apierr.New(apierr.Unsupported, "a saved prompt makes requests for /v1/chat/completions and /v1/completions, and not for this route").
+			WithParam("x-gateway-config").WithCode("unsupported_operation")
+	}
+	if f.err != nil { // who would be called is told apart from what would be sent
+		if c, err := prompt.Decode(v.Text); err == nil {
+			f.provider = c.Provider
+		}
+	}
+	return f, nil
+}
+
+// makeEdits finds what a version puts into the request.
+func (x *exchange) makeEdits(f *filled, v *prompt.Version) error {
+	if err := x.takeVariables(); err != nil {
+		return err
+	}
+	out, err := x.render(v, nil)
+	if err != nil {
+		return err
+	}
+	if out.Completes != (x.Operation == api.Completions) {
+		return apierr.New(apierr.Invalid, "the saved prompt %s holds %s, which this route does not take", f.Prompt.Slug, holding(out)).
+			WithParam("x-gateway-config").WithCode("wrong_prompt_kind")
+	}
+	var made jsonedit.Doc
+	if err := made.Scan(out.Body); err != nil {
+		return err
+	}
+	f.Model, f.provider = out.Model, out.Provider
+	list := []jsonedit.Edit{{Name: "variables"}}
+	for key, value := range made.Members() {
+		list = append(list, jsonedit.Edit{Name: key.String(), Value: value.Raw()})
+	}
+	if slug, model, ok := strings.Cut(f.Model, "/"); ok && strings.HasPrefix(slug, "@") {
+		f.provider, f.Model = slug[1:], model
+		list = append(list, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, model)})
+	}
+	f.Edits = list
+	return x.checkEdited(list)
+}
+
+func holding(out *prompt.Rendered) string {
+	if out.Completes {
+		return "a text to complete"
+	}
+	return "messages"
+}
+
+// checkEdited judges the body as a prompt leaves it.
+func (x *exchange) checkEdited(list []jsonedit.Edit) error {
+	var doc jsonedit.Doc
+	if err := doc.Scan(x.Doc.Apply(nil, list...)); err != nil {
+		return apierr.New(apierr.Invalid, "the saved prompt makes the body unreadable: %v", err).WithParam("x-gateway-config")
+	}
+	err := x.Client.Check(x.Operation, &doc)
+	if err != nil && err.Param != "model" { // whether that is missing is told elsewhere
+		return err
+	}
+	return nil
+}
+
+// fillLeaf returns what the prompt of a leaf puts into the request.
+func (x *exchange) fillLeaf(leaf *config.Config) (pipeline.Filled, error) {
+	f := x.filled[leaf.PromptID]
+	return f.Filled, f.err
+}
+
+// filledModel returns the model that the prompt of a leaf gives, empty for none.
+func (x *exchange) filledModel(leaf *config.Config) string {
+	if f := x.filled[leaf.PromptID]; f != nil {
+		return f.Model
+	}
+	return ""
+}
+
+// filledProvider returns the slug of the provider that the prompt of a leaf
+// gives, empty for none and where the leaf or the request chooses its own.
+func (x *exchange) filledProvider(leaf *config.Config) string {
+	f := x.filled[leaf.PromptID]
+	if f == nil || leaf.Provider != "" || leaf.VirtualKey != "" || leftToRequest(leaf) && x.want.chooses() {
+		return ""
+	}
+	return f.provider
+}
