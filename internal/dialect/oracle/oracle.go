@@ -1,9 +1,9 @@
 // Package oracle is the dialect of Oracle's generative AI service: its chat in
-// the GENERIC format.
+// the GENERIC format, and in the COHERE format for the models of Cohere.
 //
 // It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. Signatures of requests, the
-// formats of Cohere's models and which provider answers are left to others.
+// conversation, and that what it can't is told. Signatures of requests and which
+// provider answers are left to others.
 package oracle
 
 import (
@@ -32,5 +32,8 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*
 
 // NewDecoder returns a decoder for one streamed answer.
 func (Dialect) NewDecoder(r *llm.Request, to dialect.Target) dialect.StreamDecoder {
+	if isCohere(r, to) {
+		return &cohereDecoder{r: r, model: to.Model}
+	}
 	return &decoder{custom: customOf(r), model: to.Model}
 }

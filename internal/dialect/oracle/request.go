@@ -27,28 +27,40 @@ func encodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dia
 	e.serving()
 	e.Name("chatRequest")
 	e.Open('{')
-	e.word("apiFormat", "GENERIC")
-	if err := e.messages(); err != nil {
+	write := e.generic
+	if isCohere(r, to) {
+		write = e.cohere
+	}
+	if err := write(); err != nil {
 		return dst, nil, err
 	}
+	e.Close('}')
+	e.Close('}')
+	e.dropRest()
+	return e.Bytes(), e.fates.List(), nil
+}
+
+// generic writes a request in the GENERIC format.
+func (e *encoder) generic() error {
+	e.word("apiFormat", "GENERIC")
+	if err := e.messages(); err != nil {
+		return err
+	}
 	if err := e.tools(); err != nil {
-		return dst, nil, err
+		return err
 	}
 	e.format()
 	e.sampling()
 	e.reasoning()
 	e.rest()
 	e.extra("isEcho")
-	if r.Stream {
+	if e.r.Stream {
 		e.Name("isStream")
 		e.Bool(true)
 		e.Name("streamOptions")
 		e.Raw([]byte(`{"isIncludeUsage":true}`))
 	}
-	e.Close('}')
-	e.Close('}')
-	e.dropRest()
-	return e.Bytes(), e.fates.List(), nil
+	return nil
 }
 
 // serving says where the model runs. One with an endpoint of its own is named by
@@ -241,7 +253,7 @@ func (e *encoder) dropRest() {
 	for _, m := range r.Reasoning.Extra {
 		e.fates.DropNamed(m.Name)
 	}
-	e.fates.DropExtra("compartment_id", "compartmentId", "is_echo")
+	e.fates.DropExtra("compartment_id", "compartmentId", "is_echo", "api_format", "apiFormat")
 }
 
 // or returns s, or fallback when it is empty.

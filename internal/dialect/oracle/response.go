@@ -20,6 +20,15 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Respon
 		return nil, fmt.Errorf("reading an answer of oracle: %w", err)
 	}
 	chat, _ := v.Get("chatResponse")
+	out := &llm.Response{Dialect: name, Model: or(text(v, "modelId"), to.Model), Created: created(chat)}
+	if isCohere(r, to) && text(chat, "finishReason") != "" {
+		choice, usage := cohereAnswer(chat, r)
+		if choice.Said == "ERROR" {
+			return nil, fmt.Errorf("%w: %s", errNoAnswer, or(text(chat, "errorMessage"), "the model failed"))
+		}
+		out.Choices, out.Usage = []llm.Choice{choice}, usage
+		return out, nil
+	}
 	choices, _ := chat.Get("choices")
 	if choices.Kind() != jsonedit.Array {
 		if words := dialect.Spoken(body); words != "" {
@@ -28,7 +37,6 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Respon
 		return nil, errNoAnswer
 	}
 	custom := customOf(r)
-	out := &llm.Response{Dialect: name, Model: or(text(v, "modelId"), to.Model), Created: created(chat)}
 	for c := range choices.Elements() {
 		out.Choices = append(out.Choices, choiceOf(c, custom))
 	}

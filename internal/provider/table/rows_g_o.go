@@ -443,7 +443,7 @@ func rowsGToO() []*provider.Spec {
 			Docs: "https://docs.oracle.com/iaas/api/#/en/generative-ai-inference",
 			Notes: []string{
 				"Requests are signed with the API key of a user; behind a custom host without a key, that host signs.",
-				"Models answer in the GENERIC format; those of Cohere, which have their own, are reached by pass-through.",
+				"Models are asked in the GENERIC format, those of Cohere in the COHERE format, which takes text alone; for an endpoint of one's own the field api_format says COHERE.",
 			},
 		},
 		{

@@ -91,8 +91,11 @@ func rowsPToZ() []*provider.Spec {
 		},
 		{
 			ID: "reka-ai", Name: "Reka AI",
-			BaseURL: "https://api.reka.ai",
-			Dialect: api.DialectOwn, Auth: provider.Header("x-api-key"), Env: "REKA_API_KEY",
+			BaseURL: "https://api.reka.ai/v1",
+			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "REKA_API_KEY",
+			Paths: paths(api.Chat, api.Responses, api.Messages, api.Models),
+			Docs:  "https://docs.reka.ai/chat/api-reference",
+			Notes: []string{"The older protocol at /chat is reached by pass-through."},
 		},
 		{
 			ID: "replicate", Name: "Replicate",

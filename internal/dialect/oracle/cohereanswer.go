@@ -1,0 +1,165 @@
+package oracle
+
+import (
+	"bytes"
+	"strconv"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// cohereAnswer reads a whole answer in the COHERE format.
+// https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/CohereChatResponse
+func cohereAnswer(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage) {
+	out := llm.Choice{Said: text(chat, "finishReason")}
+	if s := text(chat, "text"); s != "" {
+		out.Parts = append(out.Parts, llm.Text{Text: s})
+	}
+	calls := cohereCalls(chat, r)
+	for _, c := range calls {
+		out.Parts = append(out.Parts, c)
+	}
+	out.Stop = cohereStop(out.Said, len(calls) > 0)
+	usage, _ := chat.Get("usage")
+	return out, usageOf(usage)
+}
+
+// cohereCalls reads calls of tools. The format gives them no ids: they are
+// numbered on from those in the conversation.
+func cohereCalls(v jsonedit.Value, r *llm.Request) (list []llm.ToolCall) {
+	custom, n := customOf(r), callsIn(r)
+	calls, _ := v.Get("toolCalls")
+	for c := range calls.Elements() {
+		n++
+		call := llm.ToolCall{ID: "call_" + strconv.Itoa(n), Name: text(c, "name"), Arguments: "{}"}
+		if parameters, ok := c.Get("parameters"); ok && parameters.Kind() == jsonedit.Object {
+			call.Arguments = string(parameters.Raw())
+		}
+		if custom[call.Name] {
+			call.Custom, call.Arguments = true, unwrapped(call.Arguments)
+		}
+		list = append(list, call)
+	}
+	return list
+}
+
+func callsIn(r *llm.Request) (n int) {
+	if r == nil {
+		return 0
+	}
+	for i := range r.Messages {
+		for _, p := range r.Messages[i].Parts {
+			if _, ok := p.(llm.ToolCall); ok {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// cohereStop returns the neutral word for a finish reason.
+func cohereStop(said string, called bool) llm.StopReason {
+	switch {
+	case said == "":
+		return ""
+	case said == "MAX_TOKENS":
+		return llm.StopLength
+	case said == "ERROR_TOXIC":
+		return llm.StopFilter
+	case said == "ERROR_LIMIT":
+		return llm.StopContext
+	case called:
+		return llm.StopTool
+	}
+	return llm.StopEnd
+}
+
+// cohereDecoder reads one streamed answer in the COHERE format: pieces of text,
+// then an event with the finish reason that repeats the text and holds the calls.
+type cohereDecoder struct {
+	r     *llm.Request
+	model string
+	begun bool
+	open  bool // the part of words
+	parts int
+	calls int  // among the parts
+	ended bool // nothing follows
+	whole bool // the finish reason was seen
+}
+
+// Decode reads one event.
+func (d *cohereDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
+	if d.ended {
+		return dst
+	}
+	v, err := jsonedit.ParseValue(frame.Data)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return dst
+	}
+	said := text(v, "finishReason")
+	if message := text(v, "message"); message != "" || said == "ERROR" {
+		d.ended = true
+		words := or(message, or(text(v, "errorMessage"), "the model failed"))
+		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.Fault{Code: text(v, "code"), Message: words, Raw: bytes.Clone(v.Raw())}})
+	}
+	if !d.begun {
+		d.begun = true
+		dst = append(dst, llm.Event{Kind: llm.EventStart, Model: d.model})
+	}
+	if words := text(v, "text"); words != "" && (said == "" || !d.open && d.parts == 0) {
+		dst = d.words(dst, words)
+	}
+	if d.calls == 0 { // else the last event repeats them
+		for _, c := range cohereCalls(v, d.r) {
+			dst = d.call(d.close(dst), c)
+		}
+	}
+	if usage, ok := v.Get("usage"); ok && usage.Kind() == jsonedit.Object {
+		dst = append(dst, llm.Event{Kind: llm.EventUsage, Usage: usageOf(usage)})
+	}
+	if said != "" && !d.whole {
+		d.whole = true
+		dst = append(d.close(dst), llm.Event{Kind: llm.EventFinish, Stop: cohereStop(said, d.calls > 0), Said: said})
+	}
+	return dst
+}
+
+func (d *cohereDecoder) words(dst []llm.Event, words string) []llm.Event {
+	if !d.open {
+		d.open = true
+		d.parts++
+		dst = append(dst, llm.Event{Kind: llm.EventPartStart, Part: d.parts - 1, Opened: llm.Text{}})
+	}
+	return append(dst, llm.Event{Kind: llm.EventDelta, Part: d.parts - 1, Text: words})
+}
+
+func (d *cohereDecoder) close(dst []llm.Event) []llm.Event {
+	if d.open {
+		d.open = false
+		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Part: d.parts - 1})
+	}
+	return dst
+}
+
+func (d *cohereDecoder) call(dst []llm.Event, c llm.ToolCall) []llm.Event {
+	arguments := c.Arguments
+	c.Arguments = ""
+	d.parts++
+	d.calls++
+	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: d.parts - 1, Opened: c},
+		llm.Event{Kind: llm.EventDelta, Part: d.parts - 1, Text: arguments}, llm.Event{Kind: llm.EventPartEnd, Part: d.parts - 1})
+}
+
+// End ends what is open. The answer is whole when its reason was seen.
+func (d *cohereDecoder) End(dst []llm.Event) []llm.Event {
+	if d.ended {
+		return dst
+	}
+	d.ended = true
+	dst = d.close(dst)
+	if d.whole {
+		dst = append(dst, llm.Event{Kind: llm.EventEnd})
+	}
+	return dst
+}
