@@ -96,7 +96,8 @@ type User struct {
 }
 
 const userSelect = `
-		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, u.status, o.role, u.created_at, u.updated_at
+		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, u.status, o.role, u.created_at,
+			CASE WHEN o.updated_at > u.updated_at THEN o.updated_at ELSE u.updated_at END
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id`
 

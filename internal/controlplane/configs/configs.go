@@ -33,9 +33,9 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}", Name: "get-config", Tag: tag,
 		Summary: "Read a config with its text", Scopes: scope("read")}, get)
 	route.Add(a, route.Route{Method: http.MethodPut, Path: "/configs/{config}", Name: "update-config", Tag: tag,
-		Summary: "Change a config; another text makes another version", Scopes: scope("update"), Resource: "config"}, update)
+		Summary: "Change a config; another text makes another version", Scopes: scope("update"), Resource: "config", Versioned: true}, update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/configs/{config}", Name: "delete-config", Tag: tag,
-		Summary: "Archive a config", Scopes: scope("delete"), Resource: "config"}, archive)
+		Summary: "Archive a config", Scopes: scope("delete"), Resource: "config", Versioned: true}, archive)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}/versions", Name: "list-config-versions", Tag: tag,
 		Summary: "List every text that a config had", Scopes: scope("read")}, versions)
 }
@@ -240,7 +240,6 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*done[change
 	if b.Status != "" {
 		row.Status = b.Status
 	}
-	row.UpdatedBy, row.UpdatedAt = c.Actor(), c.Now
 	var version *store.ConfigVersion
 	if b.Config.Set {
 		text, err := checked(b.Config.Value)
@@ -250,10 +249,27 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*done[change
 		row.VersionID = c.NewID()
 		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: text, CreatedBy: c.Actor(), CreatedAt: c.Now}
 	}
-	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateConfig(ctx, row, version) }); err != nil {
+	if err := change(ctx, c, row, version); err != nil {
 		return nil, err
 	}
 	return &done[changed]{true, changed{row.VersionID}}, nil
+}
+
+// change stores what a request makes of a config, unless it was changed since
+// the request read it.
+func change(ctx context.Context, c *route.Caller, row store.Config, version *store.ConfigVersion) error {
+	read := row.UpdatedAt
+	row.UpdatedBy, row.UpdatedAt = c.Actor(), c.After(read)
+	return c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.Config(ctx, row.Organisation, row.Workspace, row.ID)
+		if err == nil {
+			err = c.Unchanged(read, now.UpdatedAt)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.UpdateConfig(ctx, row, version)
+	})
 }
 
 func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
@@ -264,9 +280,8 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 	if row.IsDefault {
 		return nil, apierr.New(apierr.Conflict, "the config %q is its workspace's default; choose another default first", row.Slug)
 	}
-	row.Status, row.UpdatedBy, row.UpdatedAt = store.Archived, c.Actor(), c.Now
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateConfig(ctx, row, nil) })
-	return &route.Empty{}, err
+	row.Status = store.Archived
+	return &route.Empty{}, change(ctx, c, row, nil)
 }
 
 type version struct {

@@ -115,6 +115,9 @@ func (k *Keeper) Apply(ctx context.Context, i *store.Integration, g Given) error
 	if err != nil {
 		return err
 	}
+	if err := checkOwned(g.Path+customHeaders, spec, next); err != nil {
+		return err
+	}
 	if err := k.checkAddress(spec, g, &next.Configuration, next.Secrets); err != nil {
 		return err
 	}
@@ -251,10 +254,27 @@ func masked(secrets map[string]secret.String) map[string]string {
 	return out
 }
 
+// checkOwned refuses headers that the provider's credential or signature stands
+// in. Requests would take no notice of them.
+func checkOwned(path string, spec *provider.Spec, s Settings) error {
+	for name := range s.Secrets.Headers {
+		key := http.CanonicalHeaderKey(name)
+		signed := spec.Auth.By != "" && (key == "Authorization" || key == "Date" || strings.HasPrefix(key, "X-Amz-"))
+		if signed || key == spec.Auth.Header && !s.Secrets.Key.Empty() {
+			return route.Invalid(path, "can't have the header %q, in which the provider's credential stands", name)
+		}
+	}
+	return nil
+}
+
 // checkHeader reports what is wrong with a header that is sent to a provider.
 func checkHeader(path, name, value string) error {
 	if len(name) > 128 || upstream.Forward(http.Header{}, http.Header{}, []string{name}) != nil || strings.TrimSpace(name) != name {
 		return route.Invalid(path, "can't have the header %.130q", name)
+	}
+	switch http.CanonicalHeaderKey(name) {
+	case "Content-Type", "Content-Encoding", "Accept-Encoding", "Expect", "Cookie":
+		return route.Invalid(path, "can't have the header %q: the gateway says it of each request", name)
 	}
 	if len(value) > maxHeader || strings.ContainsFunc(value, unicode.IsControl) {
 		return route.Invalid(path+"."+name, "has at most %d bytes and no control characters", maxHeader)

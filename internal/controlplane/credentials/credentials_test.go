@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
@@ -196,21 +195,6 @@ func TestTheOperatorsJudgeOfAddressesIsAsked(t *testing.T) {
 	}
 }
 
-func TestStatesAreToldApartByTheirTime(t *testing.T) {
-	now := time.Date(2026, 5, 1, 12, 0, 0, 1e6, time.UTC)
-	for ifMatch, ok := range map[string]bool{"": true, "*": true, "2026-05-01T12:00:00.001Z": true, `"2026-05-01T12:00:00.001Z"`: true, "2026-05-01T12:00:00.002Z": false, "x": false} {
-		if err := credentials.Unchanged(ifMatch, now); (err == nil) != ok {
-			t.Errorf("If-Match %q: %v", ifMatch, err)
-		}
-	}
-	if got := credentials.After(now, now.Add(500*time.Microsecond)); !got.Equal(now.Add(time.Millisecond)) {
-		t.Errorf("After = %s", got)
-	}
-	if got := credentials.After(now, now.Add(time.Hour)); !got.Equal(now.Add(time.Hour)) {
-		t.Errorf("After = %s", got)
-	}
-}
-
 func TestFieldsThatAreMergedLeaveTheOthers(t *testing.T) {
 	for _, tt := range []struct{ provider, before, change, want, sealed string }{
 		{"openai", `{"project":"p","custom_host":"https://models.example.com","custom_headers":{"X":"value"}}`, `{"organization":"o"}`,
@@ -242,5 +226,47 @@ func TestFieldsThatAreMergedLeaveTheOthers(t *testing.T) {
 		if err := keeper().Apply(t.Context(), &i, g); apierr.From(err).Kind != apierr.Invalid {
 			t.Errorf("%s goes to another address: %v", before, err)
 		}
+	}
+}
+
+func TestHeadersThatTheCredentialStandsInAreRefused(t *testing.T) {
+	k := credentials.New(route.Deps{})
+	for _, tt := range []struct {
+		provider, header string
+		ok               bool
+	}{
+		{"openai", "X-Tenant", true},
+		{"openai", "Content-Type", false},
+		{"openai", "accept-encoding", false},
+		{"openai", "Transfer-Encoding", false},
+		{"openai", "Connection", false},
+		{"openai", "Host", false},
+		{"openai", "x-gateway-config", false},
+		{"openai", "a b", false},
+		{"openai", `a\r\nb`, false},
+		{"bedrock", "authorization", false},
+		{"bedrock", "x-amz-date", false},
+		{"bedrock", "X-Tenant", true},
+	} {
+		i := integration(tt.provider)
+		settings := `{"custom_headers":{"` + tt.header + `":"v"}}`
+		if tt.provider == "bedrock" {
+			settings = `{"cloud_a_region":"eu-west-1","custom_headers":{"` + tt.header + `":"v"}}`
+		}
+		g := given(t, settings)
+		err := k.Apply(t.Context(), &i, g)
+		if refused := err != nil && strings.Contains(err.Error(), "header"); refused == tt.ok {
+			t.Errorf("%s with %q: %v", tt.provider, tt.header, err)
+		}
+	}
+	g := given(t, `{"custom_headers":{"authorization":"Basic mine"}}`)
+	g.Key.Set, g.Key.Value = true, "sk-of-some-length"
+	i := integration("openai")
+	if err := k.Apply(t.Context(), &i, g); err == nil || !strings.Contains(err.Error(), "credential stands") {
+		t.Errorf("beside a key: %v", err)
+	}
+	v := given(t, `{"custom_headers":{"X":"a\r\nb"}}`)
+	if err := k.Apply(t.Context(), &i, v); err == nil || !strings.Contains(err.Error(), "control") {
+		t.Errorf("a value of two lines: %v", err)
 	}
 }

@@ -2,10 +2,7 @@ package credentials
 
 import (
 	"context"
-	"strings"
-	"time"
 
-	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -84,25 +81,4 @@ func Welcome(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspa
 		}
 	}
 	return nil
-}
-
-// Unchanged refuses a request whose If-Match names another state than the one
-// that was last updated at that time. An empty one is for any.
-func Unchanged(ifMatch string, updated time.Time) error {
-	if ifMatch = strings.Trim(ifMatch, `"`); ifMatch == "" || ifMatch == "*" {
-		return nil
-	}
-	if at, err := time.Parse(time.RFC3339Nano, ifMatch); err == nil && at.Equal(updated) {
-		return nil
-	}
-	return apierr.New(apierr.Conflict, "it was changed meanwhile; read it again").WithParam("If-Match")
-}
-
-// After is the time of an update made now to what was last updated before: no
-// two states have the same.
-func After(before, now time.Time) time.Time {
-	if now = now.Truncate(time.Millisecond); now.After(before) {
-		return now
-	}
-	return before.Add(time.Millisecond)
 }

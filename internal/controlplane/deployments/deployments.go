@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -31,9 +32,9 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/deployments/{deployment}", Name: "get-deployment", Tag: tag,
 		Summary: "Read a deployment", Scopes: scope("read")}, get)
 	route.Add(a, route.Route{Method: http.MethodPut, Path: "/deployments/{deployment}", Name: "update-deployment", Tag: tag,
-		Summary: "Change a deployment", Scopes: scope("update"), Resource: "deployment"}, update)
+		Summary: "Change a deployment", Scopes: scope("update"), Resource: "deployment", Versioned: true}, update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/deployments/{deployment}", Name: "delete-deployment", Tag: tag,
-		Summary: "Remove a deployment", Scopes: scope("delete"), Resource: "deployment"}, remove)
+		Summary: "Remove a deployment", Scopes: scope("delete"), Resource: "deployment", Versioned: true}, remove)
 }
 
 // Auth is where the gateways of a deployment are reached.
@@ -268,9 +269,23 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	if err != nil {
 		return nil, firstOf(err)
 	}
-	d.UpdatedAt = c.Now
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateDeployment(ctx, d) })
-	return &route.Empty{}, err
+	read := d.UpdatedAt
+	d.UpdatedAt = c.After(read)
+	return &route.Empty{}, change(ctx, c, d.ID, read, func(tx *store.Tx) error { return tx.UpdateDeployment(ctx, d) })
+}
+
+// change runs f unless the deployment was changed since the request read it.
+func change(ctx context.Context, c *route.Caller, id string, read time.Time, f func(*store.Tx) error) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.Deployment(ctx, c.Organisation, id)
+		if err == nil {
+			err = c.Unchanged(read, now.UpdatedAt)
+		}
+		if err != nil {
+			return err
+		}
+		return f(tx)
+	})
 }
 
 func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
@@ -278,6 +293,5 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	if err != nil {
 		return nil, err
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.DeleteDeployment(ctx, d.ID) })
-	return &route.Empty{}, err
+	return &route.Empty{}, change(ctx, c, d.ID, d.UpdatedAt, func(tx *store.Tx) error { return tx.DeleteDeployment(ctx, d.ID) })
 }

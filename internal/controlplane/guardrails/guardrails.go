@@ -32,9 +32,9 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/guardrails/{guardrail}", Name: "get-guardrail", Tag: tag,
 		Summary: "Read a guardrail", Scopes: scope("read")}, get)
 	route.Add(a, route.Route{Method: http.MethodPut, Path: "/guardrails/{guardrail}", Name: "update-guardrail", Tag: tag,
-		Summary: "Change a guardrail; other checks or actions make another version", Scopes: scope("update"), Resource: "guardrail"}, update)
+		Summary: "Change a guardrail; other checks or actions make another version", Scopes: scope("update"), Resource: "guardrail", Versioned: true}, update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/guardrails/{guardrail}", Name: "delete-guardrail", Tag: tag,
-		Summary: "Archive a guardrail", Scopes: scope("delete"), Resource: "guardrail"}, archive)
+		Summary: "Archive a guardrail", Scopes: scope("delete"), Resource: "guardrail", Versioned: true}, archive)
 }
 
 // Check is one check with its parameters.
@@ -259,11 +259,27 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 			return nil, err
 		}
 	}
-	g.UpdatedBy, g.UpdatedAt = c.Actor(), c.Now
-	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateGuardrail(ctx, g) }); err != nil {
+	if err := change(ctx, c, g); err != nil {
 		return nil, err
 	}
 	return &created{g.ID, g.Slug, g.VersionID}, nil
+}
+
+// change stores what a request makes of a guardrail, unless it was changed since
+// the request read it.
+func change(ctx context.Context, c *route.Caller, g store.Guardrail) error {
+	read := g.UpdatedAt
+	g.UpdatedBy, g.UpdatedAt = c.Actor(), c.After(read)
+	return c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.Guardrail(ctx, g.Organisation, g.Workspace, g.ID)
+		if err == nil {
+			err = c.Unchanged(read, now.UpdatedAt)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.UpdateGuardrail(ctx, g)
+	})
 }
 
 func archive(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
@@ -271,7 +287,6 @@ func archive(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, 
 	if err != nil {
 		return nil, err
 	}
-	g.Status, g.UpdatedBy, g.UpdatedAt = store.Archived, c.Actor(), c.Now
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateGuardrail(ctx, g) })
-	return &route.Empty{}, err
+	g.Status = store.Archived
+	return &route.Empty{}, change(ctx, c, g)
 }

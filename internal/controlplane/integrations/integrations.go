@@ -30,7 +30,7 @@ func Add(a *route.API) {
 	declare := func(method, path, name, verb, summary string) route.Route {
 		r := route.Route{Method: method, Path: "/integrations" + path, Name: name, Tag: tag, Summary: summary, Scopes: scopes(verb)}
 		if method != http.MethodGet {
-			r.Resource = "integration"
+			r.Resource, r.Versioned = "integration", method != http.MethodPost
 		}
 		return r
 	}
@@ -215,7 +215,14 @@ func (f *family) archive(ctx context.Context, c *route.Caller, in *Named) (*rout
 		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		return tx.ArchiveIntegration(ctx, row.ID, credentials.After(row.UpdatedAt, c.Now))
+		now, err := tx.Integration(ctx, row.Organisation, row.ID)
+		if err == nil {
+			err = c.Unchanged(now.UpdatedAt, now.UpdatedAt)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.ArchiveIntegration(ctx, row.ID, c.After(now.UpdatedAt))
 	})
 	return &route.Empty{}, err
 }

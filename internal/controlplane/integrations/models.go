@@ -87,6 +87,9 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
+		if err == nil {
+			err = c.Unchanged(fresh.UpdatedAt, fresh.UpdatedAt)
+		}
 		if err != nil {
 			return err
 		}
@@ -105,7 +108,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 		if in.Body.AllowAllModels != nil {
 			fresh.AllowAllModels = *in.Body.AllowAllModels
 		}
-		fresh.UpdatedAt = credentials.After(fresh.UpdatedAt, c.Now)
+		fresh.UpdatedAt = c.After(fresh.UpdatedAt)
 		return tx.UpdateIntegration(ctx, fresh)
 	})
 	return &route.Empty{}, err
@@ -174,12 +177,20 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
+		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
+		if err == nil {
+			err = c.Unchanged(fresh.UpdatedAt, fresh.UpdatedAt)
+		}
+		if err != nil {
+			return err
+		}
 		for slug := range strings.SplitSeq(in.Slugs, ",") {
 			if err := tx.DeleteCustomModel(ctx, row.ID, strings.TrimSpace(slug)); err != nil {
 				return err
 			}
 		}
-		return nil
+		fresh.UpdatedAt = c.After(fresh.UpdatedAt)
+		return tx.UpdateIntegration(ctx, fresh)
 	})
 	return &route.Empty{}, err
 }

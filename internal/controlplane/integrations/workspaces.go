@@ -129,6 +129,9 @@ func (f *family) updateWorkspaces(ctx context.Context, c *route.Caller, in *work
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
+		if err == nil {
+			err = c.Unchanged(fresh.UpdatedAt, fresh.UpdatedAt)
+		}
 		if err != nil {
 			return err
 		}
@@ -165,7 +168,7 @@ func (p *plan) run(ctx context.Context) error {
 	if err := p.rest(ctx); err != nil {
 		return err
 	}
-	p.after.UpdatedAt = credentials.After(p.before.UpdatedAt, p.c.Now)
+	p.after.UpdatedAt = p.c.After(p.before.UpdatedAt)
 	return p.tx.UpdateIntegration(ctx, p.after)
 }
 

@@ -116,8 +116,7 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 
 type updateInput struct {
 	Named
-	IfMatch string `header:"If-Match" maxLength:"64" doc:"last_updated_at of the state that is changed"`
-	Body    struct {
+	Body struct {
 		Name           route.Maybe[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
 		Key            route.Maybe[string]                `json:"key,omitempty" maxLength:"16384"`
 		Description    route.Maybe[string]                `json:"description,omitempty" maxLength:"1024"`
@@ -147,7 +146,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		if err != nil {
 			return err
 		}
-		if err := credentials.Unchanged(in.IfMatch, now.UpdatedAt); err != nil {
+		if err := c.Unchanged(now.UpdatedAt, now.UpdatedAt); err != nil {
 			return err
 		}
 		if b.Key.Set || b.Configurations.Set {
@@ -157,7 +156,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 			now.Sealed, now.Configuration = row.Sealed, row.Configuration
 		}
 		in.copy(&now, row)
-		now.UpdatedAt = credentials.After(now.UpdatedAt, c.Now)
+		now.UpdatedAt = c.After(now.UpdatedAt)
 		return tx.UpdateIntegration(ctx, now)
 	})
 	return &created{row.ID, row.Slug}, err

@@ -69,11 +69,11 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/{key}", Name: "get-key", Tag: tag,
 		Summary: "Read a key without its secret", Scopes: scopes("read")}, get)
 	route.Add(a, route.Route{Method: http.MethodPut, Path: "/api-keys/{key}", Name: "update-key", Tag: tag,
-		Summary: "Change a key; its type and user stay", Scopes: scopes("update"), Resource: "api_key"}, update)
+		Summary: "Change a key; its type and user stay", Scopes: scopes("update"), Resource: "api_key", Versioned: true}, update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys/{key}", Name: "delete-key", Tag: tag,
-		Summary: "End a key at once", Scopes: scopes("delete"), Resource: "api_key"}, remove)
+		Summary: "End a key at once", Scopes: scopes("delete"), Resource: "api_key", Versioned: true}, remove)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
-		Summary: "Give a key another secret; the one before counts until the transition ends", Scopes: scopes("rotate"), Resource: "api_key"}, rotate)
+		Summary: "Give a key another secret; the one before counts until the transition ends", Scopes: scopes("rotate"), Resource: "api_key", Versioned: true}, rotate)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self", "/v2/api-keys/self/details"}, Name: "get-own-key", Tag: tag,
 		Summary: "Read what the key, token or session of the request itself is and may do"}, self)
 }
@@ -215,10 +215,13 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if slices.Contains(k.Scopes, access.ScopeAll) && !c.Allows(access.ScopeAll) {
 			return forbidden("a key of the installation is changed with such a key alone")
 		}
+		if err := c.Unchanged(k.UpdatedAt, k.UpdatedAt); err != nil {
+			return err
+		}
 		if err := f(tx, &k); err != nil {
 			return err
 		}
-		k.UpdatedAt = c.Now
+		k.UpdatedAt = c.After(k.UpdatedAt)
 		return tx.UpdateKey(ctx, k)
 	})
 	return &route.Empty{}, err

@@ -2,11 +2,8 @@ package keys
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"modelgate/internal/access"
-	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
@@ -14,8 +11,7 @@ import (
 
 type updateInput struct {
 	Named
-	IfMatch string `header:"If-Match" maxLength:"64" doc:"The last_updated_at that was read; another one refuses the change"`
-	Body    updateBody
+	Body updateBody
 }
 
 type updateBody struct {
@@ -42,9 +38,6 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		in.Workspace = b.Workspace
 	}
 	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error {
-		if in.IfMatch != "" && in.IfMatch != "*" && !matches(in.IfMatch, k.UpdatedAt) {
-			return apierr.New(apierr.Conflict, "the key was changed meanwhile; read it again")
-		}
 		if b.Name.Null {
 			return route.Invalid("name", "can't be cleared")
 		}
@@ -56,13 +49,6 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		}
 		return nil
 	})
-}
-
-// matches reports whether an If-Match header holds a time as answers show it,
-// between quotes or without.
-func matches(header string, at time.Time) bool {
-	text, err := json.Marshal(route.Time(at))
-	return err == nil && (header == string(text) || `"`+header+`"` == string(text))
 }
 
 // rights changes what the key may do and brings.

@@ -123,7 +123,7 @@ func (p *plan) integration(path string, want *settings.Integration, row store.In
 	return func(ctx context.Context, tx *store.Tx) error {
 		put := tx.CreateIntegration
 		if known {
-			row.UpdatedAt = credentials.After(row.UpdatedAt, p.now)
+			row.UpdatedAt = route.After(row.UpdatedAt, p.now)
 			put = tx.UpdateIntegration
 		}
 		for _, do := range append([]step{func(ctx context.Context, _ *store.Tx) error { return put(ctx, row) }}, append(models, grants...)...) {

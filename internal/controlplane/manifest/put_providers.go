@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -44,7 +45,7 @@ func (p *plan) provider(path string, want *settings.Provider, row store.Provider
 	if err := credentials.Tags(want.Tags).Check("tags"); err != nil {
 		return nil, err
 	}
-	row.Name, row.Note, row.Tags, row.MadeByGrant, row.UpdatedAt = want.Name, want.Note, want.Tags, want.MadeByGrant, credentials.After(row.UpdatedAt, p.now)
+	row.Name, row.Note, row.Tags, row.MadeByGrant, row.UpdatedAt = want.Name, want.Note, want.Tags, want.MadeByGrant, route.After(row.UpdatedAt, p.now)
 	row.ExpiresAt = parsed(want.ExpiresAt)
 	if row.Status == store.Expired && p.now.Before(row.ExpiresAt) {
 		row.Status = store.Active
@@ -86,7 +87,7 @@ func parsed(at string) time.Time {
 // dropProvider archives a provider, with the integration that was made for it
 // alone.
 func (p *plan) dropProvider(ctx context.Context, tx *store.Tx, row store.Provider) error {
-	row.Status, row.UpdatedAt = store.Archived, credentials.After(row.UpdatedAt, p.now)
+	row.Status, row.UpdatedAt = store.Archived, route.After(row.UpdatedAt, p.now)
 	if err := tx.UpdateProvider(ctx, row); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func Add(a *route.API) {
 		r := route.Route{Method: method, Path: "/admin/users" + path, Name: name, Tag: tag,
 			Summary: summary, Scopes: []access.Scope{access.Scope("organisation_users." + verb)}}
 		if method != http.MethodGet {
-			r.Resource = "user"
+			r.Resource, r.Versioned = "user", path == "/{user}"
 		}
 		return r
 	}
@@ -125,7 +125,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	case u.Role == in.Body.Role:
 		return nil, route.Invalid("role", "is %s already", u.Role)
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.SetUserRole(ctx, c.Organisation, u.ID, in.Body.Role, c.Now) })
+	err = change(ctx, c, u, func(tx *store.Tx) error {
+		return tx.SetUserRole(ctx, c.Organisation, u.ID, in.Body.Role, c.After(u.UpdatedAt))
+	})
 	return &route.Empty{}, err
 }
 
@@ -137,6 +139,20 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	case u.Role == "owner":
 		return nil, apierr.New(apierr.Invalid, "the owner can't be taken out of the organisation").WithParam("user")
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.RemoveUser(ctx, c.Organisation, u.ID, c.Now) })
+	err = change(ctx, c, u, func(tx *store.Tx) error { return tx.RemoveUser(ctx, c.Organisation, u.ID, c.Now) })
 	return &route.Empty{}, err
+}
+
+// change runs f unless the person was changed since the request read them.
+func change(ctx context.Context, c *route.Caller, read store.User, f func(*store.Tx) error) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.User(ctx, c.Organisation, read.ID)
+		if err == nil {
+			err = c.Unchanged(read.UpdatedAt, now.UpdatedAt)
+		}
+		if err != nil {
+			return err
+		}
+		return f(tx)
+	})
 }

@@ -30,7 +30,7 @@ func Add(a *route.API) {
 		r := route.Route{Method: method, Path: "/admin/organisation" + path, Also: []string{"/organisation" + path}, Name: name, Tag: tag,
 			Summary: summary, Scopes: []access.Scope{access.Scope("organisation_settings." + verb)}}
 		if method != http.MethodGet {
-			r.Resource = "organisation"
+			r.Resource, r.Versioned = "organisation", true
 		}
 		return r
 	}
@@ -88,13 +88,16 @@ func change(ctx context.Context, c *route.Caller, f func(*store.Tx, *store.Organ
 	c.About("", c.Organisation)
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		o, err := tx.Organisation(ctx, c.Organisation)
+		if err == nil {
+			err = c.Unchanged(o.UpdatedAt, o.UpdatedAt)
+		}
 		if err != nil {
 			return err
 		}
 		if err := f(tx, &o); err != nil {
 			return err
 		}
-		o.UpdatedAt = c.Now
+		o.UpdatedAt = c.After(o.UpdatedAt)
 		return tx.UpdateOrganisation(ctx, o)
 	})
 	return &route.Empty{}, err

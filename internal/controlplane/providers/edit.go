@@ -108,8 +108,7 @@ func lowered(old, next *limits.Usage) bool {
 
 type updateInput struct {
 	Named
-	IfMatch string `header:"If-Match" maxLength:"64" doc:"last_updated_at of the state that is changed"`
-	Body    struct {
+	Body struct {
 		Name        route.Maybe[string]            `json:"name,omitempty" minLength:"1" maxLength:"255"`
 		Workspace   string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"As in the query"`
 		Note        route.Maybe[string]            `json:"note,omitempty" maxLength:"1024"`
@@ -132,24 +131,24 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*made, error
 	}
 	e := edit{b.Name, b.Note, b.UsageLimits, b.RateLimits, b.ExpiresAt, b.Tags, b.Reset != nil && *b.Reset}
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		_, err := e.store(ctx, tx, c, row.ID, in.IfMatch)
+		_, err := e.store(ctx, tx, c, row.ID)
 		return err
 	})
 	return &made{row.ID, row.Slug}, err
 }
 
 // store changes the provider with this id as it is now.
-func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id, ifMatch string) (store.Provider, error) {
+func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id string) (store.Provider, error) {
 	row, err := tx.Provider(ctx, c.Organisation, "", id)
 	if err != nil {
 		return row, err
 	}
-	if err := credentials.Unchanged(ifMatch, row.UpdatedAt); err != nil {
+	if err := c.Unchanged(row.UpdatedAt, row.UpdatedAt); err != nil {
 		return row, err
 	}
 	if err := e.apply(&row, c); err != nil {
 		return row, err
 	}
-	row.UpdatedAt = credentials.After(row.UpdatedAt, c.Now)
+	row.UpdatedAt = c.After(row.UpdatedAt)
 	return row, tx.UpdateProvider(ctx, row)
 }

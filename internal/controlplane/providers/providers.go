@@ -27,7 +27,7 @@ func Add(a *route.API) {
 		r := route.Route{Method: method, Path: "/providers" + path, Name: name, Tag: "Providers", Summary: summary,
 			Scopes: []access.Scope{access.Scope("providers." + verb)}}
 		if method != http.MethodGet {
-			r.Resource = "provider"
+			r.Resource, r.Versioned = "provider", method != http.MethodPost
 		}
 		return r
 	}
@@ -255,7 +255,10 @@ func remove(ctx context.Context, tx *store.Tx, c *route.Caller, id string) error
 	if err != nil {
 		return err
 	}
-	row.Status, row.UpdatedAt = store.Archived, credentials.After(row.UpdatedAt, c.Now)
+	if err := c.Unchanged(row.UpdatedAt, row.UpdatedAt); err != nil {
+		return err
+	}
+	row.Status, row.UpdatedAt = store.Archived, c.After(row.UpdatedAt)
 	if err := tx.UpdateProvider(ctx, row); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func addVirtualKeys(a *route.API) {
 		r := route.Route{Method: method, Path: "/virtual-keys" + path, Name: name, Tag: "Virtual keys", Summary: summary + " (older form of /providers)",
 			Scopes: []access.Scope{access.Scope("virtual_keys." + verb)}}
 		if method != http.MethodGet {
-			r.Resource = "virtual_key"
+			r.Resource, r.Versioned = "virtual_key", method != http.MethodPost
 		}
 		return r
 	}
@@ -225,8 +225,7 @@ func (v *virtualKeys) get(ctx context.Context, c *route.Caller, in *Named) (*Key
 
 type updateKeyInput struct {
 	Named
-	IfMatch string `header:"If-Match" maxLength:"64" doc:"last_updated_at of the state that is changed"`
-	Body    KeyBody
+	Body KeyBody
 }
 
 func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKeyInput) (*done[madeKey], error) {
@@ -244,7 +243,7 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 	}
 	e := b.edit()
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		if _, err := e.store(ctx, tx, c, row.ID, in.IfMatch); err != nil {
+		if _, err := e.store(ctx, tx, c, row.ID); err != nil {
 			return err
 		}
 		return change(ctx, tx)
@@ -289,7 +288,7 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 		if !now.UpdatedAt.Equal(before.UpdatedAt) {
 			return apierr.New(apierr.Conflict, "its credentials were changed meanwhile; read it again")
 		}
-		i.UpdatedAt = credentials.After(now.UpdatedAt, c.Now)
+		i.UpdatedAt = c.After(now.UpdatedAt)
 		return tx.UpdateIntegration(ctx, i)
 	}, nil
 }

@@ -26,6 +26,8 @@ type Caller struct {
 	noted bool
 
 	refused bool // a token that the audit log is to know of
+
+	ifMatch string // as the request has it
 }
 
 type callerKey struct{}
@@ -44,7 +46,7 @@ func callerOf(ctx context.Context) *Caller {
 func (a *API) caller(r *http.Request, route *Route) *Caller {
 	now := a.Now()
 	id := reqlog.NewID(now).String()
-	c := &Caller{Identity: new(access.Identity), RequestID: id, Now: now, api: a, route: route}
+	c := &Caller{Identity: new(access.Identity), RequestID: id, Now: now, api: a, route: route, ifMatch: r.Header.Get(ifMatch)}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr

@@ -98,6 +98,9 @@ type Route struct {
 	// Resource is what the route changes, in the words of the audit log; empty
 	// for routes that change nothing.
 	Resource string
+
+	// Versioned routes take If-Match: their handlers call [Caller.Unchanged].
+	Versioned bool
 }
 
 // Paths are all paths of the route as clients ask for them, its own first.
@@ -213,6 +216,9 @@ func (r *Route) operation(p string) huma.Operation {
 	if !r.Open {
 		op.Security = []map[string][]string{{"key": {}}, {"token": {}}}
 	}
+	if r.Versioned {
+		op.Parameters = append(op.Parameters, stateParam())
+	}
 	if len(r.Scopes) > 0 {
 		words := make([]string, len(r.Scopes))
 		for i, s := range r.Scopes {
@@ -257,6 +263,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := a.caller(r, route)
 	err := a.admit(r, route, c)
+	if err == nil {
+		err = route.checkState(r.Header)
+	}
 	if err == nil {
 		var body []byte
 		if body, err = readBody(r); err == nil {

@@ -38,9 +38,9 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: one, Name: "get-secret-reference", Tag: tag,
 		Summary: "Read a secret reference", Scopes: scope("read")}, get)
 	route.Add(a, route.Route{Method: http.MethodPut, Path: one, Name: "update-secret-reference", Tag: tag,
-		Summary: "Change a secret reference", Scopes: scope("update"), Resource: "secret_reference"}, k.update)
+		Summary: "Change a secret reference", Scopes: scope("update"), Resource: "secret_reference", Versioned: true}, k.update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: one, Name: "delete-secret-reference", Tag: tag,
-		Summary: "Remove a secret reference that nothing uses", Scopes: scope("delete"), Resource: "secret_reference"}, remove)
+		Summary: "Remove a secret reference that nothing uses", Scopes: scope("delete"), Resource: "secret_reference", Versioned: true}, remove)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: one + "/test", Name: "test-secret-reference", Tag: tag,
 		Summary: "Read what a secret reference refers to, and tell whether that can be done", Scopes: scope("read")}, k.test)
 }
@@ -169,14 +169,11 @@ func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 			return nil, err
 		}
 	}
-	// Of two changes in one millisecond the later one is told apart still.
-	if s.UpdatedAt = c.Now; !s.UpdatedAt.After(before) {
-		s.UpdatedAt = before.Add(1e6)
-	}
+	s.UpdatedAt = c.After(before)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.SecretReference(ctx, s.Organisation, s.ID)
-		if err == nil && !now.UpdatedAt.Equal(before) {
-			err = apierr.New(apierr.Conflict, "the secret reference was changed meanwhile; read it and try again")
+		if err == nil {
+			err = c.Unchanged(before, now.UpdatedAt)
 		}
 		if err != nil {
 			return err
@@ -199,6 +196,13 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.SecretReference(ctx, s.Organisation, s.ID)
+		if err == nil {
+			err = c.Unchanged(s.UpdatedAt, now.UpdatedAt)
+		}
+		if err != nil {
+			return err
+		}
 		n, err := tx.SecretReferenceUsers(ctx, s.Organisation, s.ID)
 		if err != nil {
 			return err

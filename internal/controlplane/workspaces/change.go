@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -177,9 +178,25 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	if err := change(ctx, c, &w, in); err != nil {
 		return nil, seen(err)
 	}
-	w.UpdatedAt = c.Now
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateWorkspace(ctx, w) })
+	read := w.UpdatedAt
+	w.UpdatedAt = c.After(read)
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		if err := unchanged(ctx, tx, c, w.ID, read); err != nil {
+			return err
+		}
+		return tx.UpdateWorkspace(ctx, w)
+	})
 	return &route.Empty{}, err
+}
+
+// unchanged refuses a change of a workspace that was changed since the request
+// read it.
+func unchanged(ctx context.Context, tx *store.Tx, c *route.Caller, id string, read time.Time) error {
+	now, err := tx.Workspace(ctx, c.Organisation, id)
+	if err != nil {
+		return err
+	}
+	return c.Unchanged(read, now.UpdatedAt)
 }
 
 // change takes over the objects that an update gives.
@@ -225,8 +242,12 @@ func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Emp
 	case in.Body.Name != w.Name:
 		return nil, route.Invalid("name", "must be the workspace's name, %q, to confirm", w.Name)
 	}
-	w.Status, w.UpdatedAt = store.Archived, c.Now
+	read := w.UpdatedAt
+	w.Status, w.UpdatedAt = store.Archived, c.After(read)
 	err = c.Change(ctx, func(tx *store.Tx) error {
+		if err := unchanged(ctx, tx, c, w.ID, read); err != nil {
+			return err
+		}
 		held, err := tx.WorkspaceHolds(ctx, w.ID)
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ func addMembers(a *route.API) {
 		r := route.Route{Method: method, Path: "/admin" + path, Also: []string{path}, Name: name, Tag: tag,
 			Summary: summary, Scopes: []access.Scope{access.Scope("workspace_users." + verb)}}
 		if method != http.MethodGet {
-			r.Resource = "workspace_user"
+			r.Resource, r.Versioned = "workspace_user", method != http.MethodPost
 		}
 		return r
 	}
@@ -232,6 +232,13 @@ func onMember(ctx context.Context, c *route.Caller, workspace, user string, f fu
 	}
 	return c.Change(ctx, func(tx *store.Tx) error {
 		if err := outranks(ctx, tx.Queries, own, w.ID, user); err != nil {
+			return err
+		}
+		now, err := tx.WorkspaceMember(ctx, w.ID, user)
+		if err == nil {
+			err = c.Unchanged(now.UpdatedAt, now.UpdatedAt)
+		}
+		if err != nil {
 			return err
 		}
 		return f(tx, w, own)

@@ -31,7 +31,7 @@ func Add(a *route.API) {
 		r := route.Route{Method: method, Path: "/admin/workspaces" + path, Also: []string{"/workspaces" + path}, Name: name, Tag: tag,
 			Summary: summary, Scopes: []access.Scope{access.Scope("workspaces." + verb)}}
 		if method != http.MethodGet {
-			r.Resource = "workspace"
+			r.Resource, r.Versioned = "workspace", method != http.MethodPost
 		}
 		return r
 	}

@@ -1,0 +1,134 @@
+package controlplane_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/store"
+)
+
+// versioned are objects whose routes take If-Match: how one is made, where it is
+// read and how it is changed and taken away.
+var versioned = []struct {
+	name, post, body     string
+	path                 string // read, changed and taken away below this, by its slug or id
+	put, remove, confirm string // bodies; an empty put changes nothing, an empty remove is no route
+}{
+	{"config", "/configs", `{"name":"one","config":{"provider":"@openai"}}`, "/configs/", `{"name":"two"}`, "/configs/", ""},
+	{"guardrail", "/guardrails", `{"name":"one","checks":[{"id":"default.contains"}],"actions":{"deny":true}}`, "/guardrails/", `{"name":"two"}`, "/guardrails/", ""},
+	{"deployment", "/deployments", `{"name":"one"}`, "/deployments/", `{"name":"two"}`, "/deployments/", ""},
+	{"workspace", "/admin/workspaces", `{"name":"one"}`, "/admin/workspaces/", `{"description":"two"}`, "/admin/workspaces/", `{"name":"one"}`},
+	{"key", "/api-keys/workspace/service", `{"name":"one","scopes":["models.list"]}`, "/api-keys/", `{"name":"two"}`, "/api-keys/", ""},
+	{"secret reference", "/secret-references", `{"name":"one","manager_type":"hashicorp_vault","auth_config":{"type":"token","address":"https://vault.example.com","token":"a-token-of-length"},"secret_path":"a"}`, "/secret-references/", `{"name":"two"}`, "/secret-references/", ""},
+	{"integration", "/integrations", `{"name":"one","ai_provider_id":"openai","key":"sk-of-some-length"}`, "/integrations/", `{"name":"two"}`, "/integrations/", ""},
+	{"virtual key", "/virtual-keys", `{"name":"one","provider":"openai","key":"sk-of-some-length"}`, "/virtual-keys/", `{"note":"two"}`, "/virtual-keys/", ""},
+}
+
+func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
+	b := routetest.New(t, controlplane.Add)
+	c := b.Root()
+	for _, tt := range versioned {
+		t.Run(tt.name, func(t *testing.T) {
+			var made struct {
+				ID, Slug string
+				Data     struct{ Slug string }
+			}
+			c.Must("POST", tt.post, tt.body, &made)
+			ref := made.ID + made.Data.Slug
+			changesOnce(t, b, c, tt.path+ref, tt.put, tt.put)
+			read := stateOf(t, c, tt.path+ref)
+			call := func(state string) routetest.Answer {
+				return c.CallWith("DELETE", tt.remove+ref, tt.confirm, http.Header{"If-Match": {state}})
+			}
+			if a := call(`"2026-05-01T00:00:00.000Z"`); a.Status != 409 || !strings.Contains(a.Body, "AB07") {
+				t.Errorf("taking another state away: %d %s", a.Status, a.Body)
+			}
+			if a := call(read); a.Status != 200 {
+				t.Errorf("taking it away as it was read: %d %s", a.Status, a.Body)
+			}
+		})
+	}
+}
+
+func TestAChangeOfAnOldStateIsRefusedWhereNothingIsTakenAway(t *testing.T) {
+	b := routetest.New(t, controlplane.Add)
+	c := b.Root()
+	b.Exec(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at) VALUES ('u', 'u@example.com', '', '', '', 'active', 0, 0)`)
+	b.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ('` + store.DefaultOrganisation + `', 'u', 'member', 0, 0)`)
+	c.Must("POST", "/integrations", `{"name":"one","slug":"i","ai_provider_id":"openai","key":"sk-of-some-length"}`, nil)
+	c.Must("POST", "/admin/workspaces/default/users", `{"users":[{"id":"u","role":"member"}]}`, nil)
+	changesOnce(t, b, c, "/admin/organisation", `{"name":"two"}`, `{"name":"three"}`)
+	changesOnce(t, b, c, "/providers/i", `{"note":"two"}`, `{"note":"three"}`)
+	changesOnce(t, b, c, "/admin/workspaces/default/users/u", `{"role":"admin"}`, `{"role":"manager"}`)
+	changesOnce(t, b, c, "/admin/users/u", `{"role":"admin"}`, `{"role":"member"}`)
+	for _, path := range []string{"/integrations/i/models", "/integrations/i/workspaces"} {
+		body := `{"models":[]}`
+		if strings.HasSuffix(path, "workspaces") {
+			body = `{"workspaces":[],"override_existing_workspace_access":true}`
+		}
+		read := stateOf(t, c, "/integrations/i")
+		for i, want := range []int{200, 409} {
+			if a := c.CallWith("PUT", path, body, http.Header{"If-Match": {read}}); a.Status != want {
+				t.Errorf("change %d of %s: %d %s, want %d", i, path, a.Status, a.Body, want)
+			}
+		}
+	}
+}
+
+// changesOnce changes what is at path twice as it was read once.
+func changesOnce(t *testing.T, b *routetest.Bench, c *routetest.Caller, path, first, second string) {
+	t.Helper()
+	b.Clock = b.Clock.Add(time.Second)
+	read := stateOf(t, c, path)
+	before := b.Changes()
+	for i, tt := range []struct {
+		state, body string
+		want        int
+	}{{"2026-05-01T00:00:00.000Z", first, 409}, {"soon", first, 409}, {read, first, 200}, {read, second, 409}} {
+		a := c.CallWith("PUT", path, tt.body, http.Header{"If-Match": {tt.state}})
+		if a.Status != tt.want || tt.want == 409 && !strings.Contains(a.Body, "AB07") {
+			t.Errorf("PUT %s, %d, of %s: %d %s, want %d", path, i, tt.state, a.Status, a.Body, tt.want)
+		}
+	}
+	if n := b.Changes() - before; n != 1 {
+		t.Errorf("%s was changed %d times, want once", path, n)
+	}
+	if now := stateOf(t, c, path); now == read {
+		t.Errorf("%s is as it was read after a change at the same moment: %s", path, now)
+	}
+}
+
+// stateOf returns the last_updated_at of what is at path.
+func stateOf(t *testing.T, c *routetest.Caller, path string) string {
+	t.Helper()
+	a := c.Call("GET", path, "")
+	_, rest, ok := strings.Cut(a.Body, `"last_updated_at":"`)
+	state, _, _ := strings.Cut(rest, `"`)
+	if a.Status != 200 || !ok {
+		t.Fatalf("GET %s: %d %s", path, a.Status, a.Body)
+	}
+	return state
+}
+
+func TestAStateIsNotTakenWhereNothingLooksAtIt(t *testing.T) {
+	b := routetest.New(t, controlplane.Add)
+	h := http.Header{"If-Match": {"*"}}
+	if a := b.Root().CallWith("POST", "/configs", `{"name":"one","config":{"provider":"@openai"}}`, h); a.Status != 400 || !strings.Contains(a.Body, `"If-Match"`) {
+		t.Errorf("making something: %d %s", a.Status, a.Body)
+	}
+	if a := b.Root().CallWith("GET", "/configs", "", h); a.Status != 200 {
+		t.Errorf("reading: %d %s", a.Status, a.Body)
+	}
+	for _, r := range b.Routes() {
+		if r.Tag == "Prompts" { // a version of theirs never changes
+			continue
+		}
+		if r.Versioned != (r.Resource != "" && (r.Method == "PUT" || r.Method == "DELETE" || r.Name == "rotate-key") && r.Name != "cancel-invite") {
+			t.Errorf("%s: versioned is %t", r.Name, r.Versioned)
+		}
+	}
+}
