@@ -195,6 +195,7 @@ func (x *Exchange) fork() *Exchange {
 		Resolve:    x.Resolve,
 		Prompt:     x.Prompt,
 		Fill:       x.Fill,
+		Unsuited:   x.Unsuited,
 		Prices:     x.Prices,
 		Budget:     x.Budget,
 		Explain:    x.Explain,

@@ -152,6 +152,7 @@ func TestATreePassesOverTargetsThatTheModelIsNotEnabledFor(t *testing.T) {
 		{"cost", tree(`"mode":"cost"`, some, every), 200, "config.targets[1]"},
 		{"a tree in a tree", tree(`"mode":"fallback"`, tree(`"mode":"loadbalance"`, some, some), every), 200, "config.targets[1]"},
 		{"one that suits inside", tree(`"mode":"fallback"`, tree(`"mode":"fallback"`, some, every), every), 200, "config.targets[0].targets[1]"},
+		{"a tree in a hedged one", tree(`"mode":"fallback"},"hedge":{"delay_ms":5000`, tree(`"mode":"fallback","on_status_codes":[429]`, some, every), every), 200, "config.targets[0].targets[1]"},
 		{"by the model that the target asks for", tree(`"mode":"fallback"`, `{"provider":"@some","override_params":{"model":"good"}}`, every), 200, "config.targets[0]"},
 		{"no target that suits", tree(`"mode":"fallback"`, some, some), 403, ""},
 		{"one target", some, 403, ""},
