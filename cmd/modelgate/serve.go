@@ -39,7 +39,9 @@ func newServeFlags(f *flags, data string) serveFlags {
 const serveHelp = `Runs the gateway.
 
 MODELGATE_BOOTSTRAP_KEY in the environment is a gateway key with every scope,
-accepted from the first start.
+accepted from the first start. MODELGATE_DEPLOYMENT_SECRET is the secret of the
+deployment that the gateway belongs to: it then serves the keys of that one's
+workspaces alone.
 
 The value OFF turns a feature off, and nothing else does: GUARDRAILS_ENABLED,
 API_ACCESS_ENABLED, DATA_EXPORTS_ENABLED, USAGE_LIMITS_ENABLED,
@@ -71,7 +73,10 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 		Config:       *sf.config,
 		BootstrapKey: secret.New(p.env("MODELGATE_BOOTSTRAP_KEY")),
 		Version:      version,
-		HeapFloor:    server.HeapFloor,
+
+		DeploymentSecret: secret.New(p.env("MODELGATE_DEPLOYMENT_SECRET")),
+
+		HeapFloor: server.HeapFloor,
 	}
 	if o.AdminListen == "off" {
 		o.AdminListen = ""

@@ -25,6 +25,9 @@ func (x *exchange) admit() error {
 	x.ownKey = own
 	asked := x.want.config
 	x.identify(id)
+	if err := x.snap.Serves(id); err != nil {
+		return err
+	}
 	return x.keepConfig(asked)
 }
 

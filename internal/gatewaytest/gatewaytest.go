@@ -56,6 +56,8 @@ type Options struct {
 	NoKey bool
 	// MasterKey opens sealed credentials.
 	MasterKey string
+	// DeploymentSecret is that of the deployment that it belongs to.
+	DeploymentSecret string
 	// Data is the data folder. Empty makes a temporary one.
 	Data string
 	// Database is the control plane's. Empty is a file in the data folder.
@@ -103,7 +105,10 @@ func New(t testing.TB, o Options) *Gateway {
 		Logger:        slog.New(slog.NewTextHandler(g.Log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Version:       "test",
 		MasterKey:     secret.New(o.MasterKey),
-		Database:      secret.New(o.Database),
+
+		DeploymentSecret: secret.New(o.DeploymentSecret),
+
+		Database: secret.New(o.Database),
 		Managed: append([]snapshot.Managed{{
 			Slug:     "simulator",
 			Provider: "openai-compatible",

@@ -241,6 +241,7 @@ func (s *Server) watch(ctx context.Context) {
 	var bodies tide
 	expiry := time.NewTicker(time.Minute)
 	defer expiry.Stop()
+	s.beSeen(ctx, time.Now())
 	for {
 		select {
 		case <-ctx.Done():
@@ -253,6 +254,7 @@ func (s *Server) watch(ctx context.Context) {
 			s.Reload(ctx)
 		case <-expiry.C:
 			s.markEnded(ctx, time.Now())
+			s.beSeen(ctx, time.Now())
 		case <-tick.C:
 			if bodies.out(s.engine.Pool.Used()) {
 				debug.FreeOSMemory()

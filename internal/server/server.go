@@ -62,6 +62,10 @@ type Options struct {
 	// Empty is none.
 	PreviousMasterKey secret.String
 
+	// DeploymentSecret identifies the gateway as one of a deployment: it then
+	// serves the keys of that one's workspaces alone. Empty serves all.
+	DeploymentSecret secret.String
+
 	TrustedHosts  []string // beside those of the settings
 	TrustLoopback bool     // custom hosts may be on this machine: demo and development
 
@@ -162,6 +166,9 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	stored, err := s.openData(ctx, set)
 	if err != nil {
+		return err
+	}
+	if _, err := s.belongs(stored); err != nil {
 		return err
 	}
 	if err := s.listen(); err != nil {

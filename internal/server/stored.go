@@ -20,7 +20,7 @@ import (
 // can't be used is added with its fault, so that it is told to who uses it and
 // does not keep the rest from being published.
 func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
-	in.Revision = p.Revision
+	in.Revision, in.Deployment = p.Revision, s.served(p)
 	in.Keys = append(in.Keys, p.Identities...)
 	in.Prompts, in.Partials, in.SavedOnly = p.Prompts, p.Partials, p.SavedOnly
 	in.Tokens = s.issuers.Tokens(p.Issuers)

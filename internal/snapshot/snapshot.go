@@ -35,6 +35,9 @@ type Input struct {
 	// Tokens judges what is no gateway key and looks like a token. Nil takes none.
 	Tokens Tokens
 
+	// Deployment limits whom the gateway serves. Nil serves everyone.
+	Deployment *Deployment
+
 	// HeaderPrefixes are further prefixes read like x-gateway-, in the
 	// canonical form of net/http and with their last dash.
 	HeaderPrefixes []string
@@ -54,7 +57,8 @@ type Snapshot struct {
 	configs map[place]string
 	slugs   map[string][]string // by workspace, in the order given
 
-	savedOnly map[string]bool // by id of the organisation
+	savedOnly  map[string]bool // by id of the organisation
+	deployment *Deployment
 
 	prompts, partials map[place]*prompt.Saved
 	made              map[*Rules]map[string]variant // while it is built
@@ -68,6 +72,7 @@ func Build(in Input) (*Snapshot, error) {
 	s := &Snapshot{
 		Revision:       in.Revision,
 		HeaderPrefixes: in.HeaderPrefixes,
+		deployment:     in.Deployment,
 		Prices:         catalog.NewBook(in.Prices),
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),
 		tokens:         in.Tokens,

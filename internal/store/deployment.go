@@ -81,6 +81,16 @@ func (q Queries) UpdateDeployment(ctx context.Context, d GatewayDeployment) erro
 	return write(ctx, q.q, "deployment", stmt, d.values()...)
 }
 
+// SeeDeployment notes when a gateway of a deployment was last seen. It is no
+// change of the control plane and makes no revision.
+func (db *DB) SeeDeployment(ctx context.Context, id string, now time.Time) error {
+	const text = `
+		UPDATE deployments
+		SET last_seen_at = $2
+		WHERE id = $1`
+	return db.Explain(exec(ctx, db.write, "deployments", text, id, millis(now)))
+}
+
 // DeleteDeployment removes a deployment for good.
 func (q Queries) DeleteDeployment(ctx context.Context, id string) error {
 	const text = `

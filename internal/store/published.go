@@ -32,6 +32,9 @@ type Published struct {
 	// expired by the clock.
 	Identities []*access.Identity
 
+	// Deployments are those of all organisations.
+	Deployments []PublishedDeployment
+
 	Configs   []PublishedConfig
 	Providers []PublishedProvider
 	Prompts   []*prompt.Saved // that are active
@@ -86,6 +89,15 @@ type PublishedModel struct {
 	Sealed     string // [Secrets.Text] with headers alone, sealed for the organisation; empty for none
 }
 
+// PublishedDeployment is whom the gateways of a deployment serve.
+type PublishedDeployment struct {
+	Organisation, ID, Slug string
+	ClientHash             string // SHA-256 of the secret that they identify themselves by
+	AllWorkspaces          bool
+	Workspaces             []string // ids, unless AllWorkspaces
+	Status                 string   // active or inactive
+}
+
 // Published reads what a snapshot is made of, all of it at one moment. What has
 // not changed since before is taken from there; it may be nil. Neither is changed
 // afterwards.
@@ -105,7 +117,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 		return nil, err
 	}
 	p.Mark = n.mark
-	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
+	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishDeployments, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
 		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}
@@ -123,6 +135,18 @@ func (q Queries) publishOrganisations(ctx context.Context, _ *news, p, _ *Publis
 			p.SavedOnly[o.ID] = true
 		}
 	}
+	return err
+}
+
+func (q Queries) publishDeployments(ctx context.Context, _ *news, p, _ *Published) (err error) {
+	const text = `
+		SELECT organisation_id, id, slug, client_hash, allow_all_workspaces, workspaces, status
+		FROM deployments
+		ORDER BY id`
+	p.Deployments, err = rows(ctx, q.q, "deployments", text, func(r row) (d PublishedDeployment, err error) {
+		err = r.Scan(&d.Organisation, &d.ID, &d.Slug, &d.ClientHash, &d.AllWorkspaces, jsonText{&d.Workspaces}, &d.Status)
+		return d, err
+	})
 	return err
 }
 

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
+)
+
+// belongs returns the deployment that the gateway identifies itself as, nil when
+// it does not. At the start it has to be there; who takes it away later leaves a
+// gateway that serves nobody.
+func (s *Server) belongs(p *store.Published) (*store.PublishedDeployment, error) {
+	if s.DeploymentSecret.Empty() {
+		return nil, nil
+	}
+	hash := access.HashKey(s.DeploymentSecret.Reveal())
+	for i := range p.Deployments {
+		if known, err := access.ParseHash(p.Deployments[i].ClientHash); err == nil && known.Equal(hash) {
+			return &p.Deployments[i], nil
+		}
+	}
+	return nil, errors.New("MODELGATE_DEPLOYMENT_SECRET is the secret of no deployment; give the client_auth that was shown when it was made")
+}
+
+// served is whom the snapshot of a state lets in.
+func (s *Server) served(p *store.Published) *snapshot.Deployment {
+	d, err := s.belongs(p)
+	switch {
+	case err != nil:
+		return &snapshot.Deployment{Closed: true}
+	case d == nil:
+		return nil
+	}
+	out := &snapshot.Deployment{Organisation: d.Organisation, Slug: d.Slug, Closed: d.Status != store.Active}
+	if !d.AllWorkspaces {
+		out.Workspaces = make(map[string]bool, len(d.Workspaces))
+		for _, id := range d.Workspaces {
+			out.Workspaces[id] = true
+		}
+	}
+	return out
+}
+
+// beSeen notes that the deployment's gateway is there.
+func (s *Server) beSeen(ctx context.Context, now time.Time) {
+	d, err := s.belongs(s.current().stored)
+	if d == nil || err != nil || !s.store.Ready() {
+		return
+	}
+	if err := s.store.SeeDeployment(ctx, d.ID, now); err != nil {
+		s.Logger.Warn("the deployment was not marked as seen", "err", err.Error())
+	}
+}
