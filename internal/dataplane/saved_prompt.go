@@ -199,8 +199,11 @@ func (p *Plane) answerRendered(w http.ResponseWriter, x *exchange) error {
 // headers and body, and the members of the body beside them, so that clients
 // which know either form read it.
 func (p *Plane) envelop(h http.Header, x *exchange, res *pipeline.Response) {
+	if x.route.prompt == "" || x.Stream || res.Bytes == nil || res.Status >= 300 {
+		return
+	}
 	var body jsonedit.Doc
-	if x.route.prompt == "" || x.Stream || res.Bytes == nil || res.Status >= 300 || body.Scan(res.Bytes) != nil {
+	if body.Scan(res.Bytes) != nil {
 		return
 	}
 	h["Content-Type"] = jsonType

@@ -68,6 +68,13 @@ func (q Queries) DefaultPromptCollection(ctx context.Context, workspace string) 
 	return one(ctx, q.q, "collection", text, scanPromptCollection, workspace)
 }
 
+// CreateDefaultPromptCollection stores c, of which the id, the slug and the time
+// are given, as the default collection of a workspace that has none.
+func (q Queries) CreateDefaultPromptCollection(ctx context.Context, w Workspace, c PromptCollection) error {
+	c.Organisation, c.Workspace, c.Name, c.IsDefault, c.Status, c.UpdatedAt = w.Organisation, w.ID, "Default", true, Active, c.CreatedAt
+	return q.CreatePromptCollection(ctx, c)
+}
+
 // CreatePromptCollection stores a collection.
 func (q Queries) CreatePromptCollection(ctx context.Context, c PromptCollection) error {
 	const text = `

@@ -110,12 +110,13 @@ func (q Queries) UpdateWorkspace(ctx context.Context, w Workspace) error {
 		orEmpty(w.SecuritySettings, "{}"), orEmpty(w.UsageLimits, "[]"), orEmpty(w.RateLimits, "[]"), w.Status, millis(w.UpdatedAt))
 }
 
-// WorkspaceHolds returns how many configs, keys and providers are active in a
+// WorkspaceHolds returns how many configs, prompts, keys and providers are active in a
 // workspace, but for providers that every workspace gets.
 func (q Queries) WorkspaceHolds(ctx context.Context, id string) (int, error) {
 	const text = `
 		SELECT (SELECT COUNT(*) FROM configs WHERE workspace_id = $1 AND status = 'active')
 			+ (SELECT COUNT(*) FROM gateway_keys WHERE workspace_id = $1 AND status <> 'revoked')
+			+ (SELECT COUNT(*) FROM prompts WHERE workspace_id = $1 AND status = 'active')
 			+ (SELECT COUNT(*) FROM providers WHERE workspace_id = $1 AND status <> 'archived' AND made_by_grant = FALSE)`
 	return count(ctx, q.q, text, id)
 }

@@ -37,9 +37,8 @@ func collection(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Work
 	}
 	k, err := tx.DefaultPromptCollection(ctx, w.ID)
 	if notFound(err) {
-		k = store.PromptCollection{ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("co", "default"), Name: "Default",
-			IsDefault: true, Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now}
-		err = tx.CreatePromptCollection(ctx, k)
+		k = store.PromptCollection{ID: c.NewID(), Slug: route.NewSlug("co", "default"), CreatedAt: c.Now}
+		err = tx.CreateDefaultPromptCollection(ctx, w, k)
 	}
 	return k.ID, err
 }

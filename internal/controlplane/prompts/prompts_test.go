@@ -219,7 +219,7 @@ func TestAPromptThatMakesNoRequestIsNotSaved(t *testing.T) {
 	b := routetest.New(t, prompts.Add)
 	c := b.Root()
 	for body, param := range map[string]string{
-		`{"name":"a"}`: "string", `{"string":"x"}`: "body", `{"name":"a","string":null}`: "string", `{"name":"a","string":{}}`: "string",
+		`{"name":"a"}`: "string", `{"string":"x"}`: "name", `{"name":"a","string":null}`: "string", `{"name":"a","string":{}}`: "string",
 		`{"name":"a","string":"{{x"}`: "string", `{"name":"a","string":"[{\"role\":1]"}`: "string", `{"name":"a","string":["x"]}`: "string",
 		`{"name":"a","string":"x","parameters":{"messages":[]}}`: "parameters", `{"name":"a","string":"x","parameters":"{}"}`: "parameters",
 		`{"name":"a","string":"x","functions":1}`: "functions", `{"name":"a","string":"x","tools":["{{"]}`: "tools",

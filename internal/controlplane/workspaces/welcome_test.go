@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/prompts"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/workspaces"
@@ -29,5 +30,28 @@ func TestANewWorkspaceGetsWhatEveryWorkspaceGets(t *testing.T) {
 	}
 	if left := b.Query("SELECT status FROM providers WHERE workspace_id = '" + w.ID + "' AND status <> 'archived'"); len(left) != 0 {
 		t.Errorf("its providers are %v", left)
+	}
+}
+
+func TestAWorkspaceThatHoldsAPromptIsNotArchivedByAccident(t *testing.T) {
+	b := routetest.New(t, workspaces.Add, prompts.Add)
+	c := b.Root()
+	var w item
+	c.Must("POST", "/workspaces", `{"name":"a"}`, &w)
+	var folders struct {
+		Total int
+		Data  []struct {
+			IsDefault bool `json:"is_default"`
+		}
+	}
+	if c.Must("GET", "/collections?workspace_id="+w.ID, "", &folders); folders.Total != 1 || !folders.Data[0].IsDefault {
+		t.Errorf("collections of a new workspace: %+v, want the default one", folders)
+	}
+	c.Must("POST", "/prompts", `{"name":"p","string":"x","workspace_id":"`+w.ID+`"}`, nil)
+	if a := c.Call("DELETE", "/workspaces/"+w.ID, `{"name":"a"}`); a.Status != http.StatusConflict {
+		t.Errorf("with a prompt: %d %s", a.Status, a.Body)
+	}
+	if a := c.Call("DELETE", "/workspaces/"+w.ID, `{"name":"a","force_delete":true}`); a.Status != http.StatusOK {
+		t.Errorf("by force: %d %s", a.Status, a.Body)
 	}
 }

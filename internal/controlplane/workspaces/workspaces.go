@@ -92,6 +92,10 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 				return err
 			}
 		}
+		folder := store.PromptCollection{ID: c.NewID(), Slug: route.NewSlug("co", "default"), CreatedAt: c.Now}
+		if err := tx.CreateDefaultPromptCollection(ctx, w, folder); err != nil {
+			return err
+		}
 		return credentials.Welcome(ctx, tx, c, w)
 	})
 	if err != nil {
