@@ -56,6 +56,26 @@ func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list [
 	return err
 }
 
+// Referred is called inside the change that keeps i. It refuses one of whose
+// references was removed since [Mappings] found it.
+func Referred(ctx context.Context, q store.Queries, i *store.Integration) error {
+	var list []store.SecretMapping
+	if len(i.SecretMappings) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(i.SecretMappings, &list); err != nil {
+		return err
+	}
+	for _, m := range list {
+		if _, err := q.SecretReference(ctx, i.Organisation, m.Reference); Absent(err) {
+			return route.Missing("secret_mappings", "secret reference", m.Reference)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // field is what a mapping fills: the key, an option by the row's name, or a header.
 type field struct{ option, header string }
 

@@ -6,6 +6,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/providers"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/workspaces"
@@ -68,4 +69,33 @@ func TestAMappingNamesASecretFieldAndAReferenceOfTheWorkspace(t *testing.T) {
 	refused(t, "a change of it", c.Call("PUT", "/virtual-keys/"+made.Data.Slug, `{`+mapping("key", "other")+`}`), 404, "AB02")
 	own := b.As(access.Identity{Workspace: store.DefaultWorkspace, Scopes: []access.Scope{"workspace_integrations.create", "workspace_integrations.update"}})
 	refused(t, "a workspace's own key", own.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai",`+mapping("key", "other")+`}`), 404, "AB02")
+}
+
+func TestAReferenceThatIsRemovedMeanwhileIsNotThere(t *testing.T) {
+	b := bench(t)
+	var do func()
+	d := b.Deps
+	d.Secrets = meanwhile{d.Secrets, &do}
+	b.API = route.New(d)
+	integrations.Add(b.API)
+	providers.Add(b.API)
+	secrets.Add(b.API)
+	c := b.Root()
+	create(t, c, `,"slug":"main"`)
+	var vk struct{ Data struct{ Slug string } }
+	c.Must("POST", "/virtual-keys", `{"name":"vk","provider":"openai","key":"some-key-of-length"}`, &vk)
+	mapping := `"secret_mappings":[{"target_field":"configurations.organization","secret_reference_id":"r"}]`
+	for name, call := range map[string][3]string{
+		"a new integration": {"POST", "/integrations", `{"name":"x","ai_provider_id":"openai","key":"sk-0123456789",` + mapping + `}`},
+		"an integration":    {"PUT", "/integrations/main", `{"key":"sk-0123456789",` + mapping + `}`},
+		"a new virtual key": {"POST", "/virtual-keys", `{"name":"x","provider":"openai","key":"sk-0123456789",` + mapping + `}`},
+		"a virtual key":     {"PUT", "/virtual-keys/" + vk.Data.Slug, `{"key":"sk-0123456789",` + mapping + `}`},
+	} {
+		c.Must("POST", "/secret-references", `{"name":"n","slug":"r","manager_type":"environment","secret_path":"APP_KEY"}`, nil)
+		do = func() { c.Must("DELETE", "/secret-references/r", "", nil) }
+		refused(t, name, c.Call(call[0], call[1], call[2]), 404, "AB02")
+	}
+	if n := len(b.Query(`SELECT id FROM integrations WHERE secret_mappings <> '[]'`)); n != 0 {
+		t.Errorf("%d integrations refer to what is gone", n)
+	}
 }

@@ -95,6 +95,9 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 	case !credentials.Absent(err):
 		return err
 	}
+	if err := credentials.Referred(ctx, tx.Queries, &row); err != nil {
+		return err
+	}
 	if err := tx.CreateIntegration(ctx, row); err != nil {
 		return err
 	}
@@ -154,6 +157,9 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 				return apierr.New(apierr.Conflict, "its credentials were changed meanwhile; read it again")
 			}
 			now.Sealed, now.Configuration = row.Sealed, row.Configuration
+		}
+		if err := credentials.Referred(ctx, tx.Queries, &row); err != nil && b.Mappings.Set {
+			return err
 		}
 		in.copy(&now, row)
 		now.UpdatedAt = c.After(now.UpdatedAt)

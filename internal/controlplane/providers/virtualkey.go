@@ -133,6 +133,9 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 	}
 	c.About(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
+		if err := credentials.Referred(ctx, tx.Queries, &i); err != nil {
+			return err
+		}
 		if err := tx.CreateIntegration(ctx, i); err != nil {
 			return err
 		}
@@ -287,6 +290,9 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 		}
 		if !now.UpdatedAt.Equal(before.UpdatedAt) {
 			return apierr.New(apierr.Conflict, "its credentials were changed meanwhile; read it again")
+		}
+		if err := credentials.Referred(ctx, tx.Queries, &i); err != nil && b.Mappings.Set {
+			return err
 		}
 		i.UpdatedAt = c.After(now.UpdatedAt)
 		return tx.UpdateIntegration(ctx, i)
