@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/ledger"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+)
+
+// settled makes a ledger with one whole exchange, and one attempt without an end
+// when cut is true, as a killed process leaves it.
+func settled(t *testing.T, cut bool) string {
+	t.Helper()
+	data, live := t.TempDir(), t.TempDir()
+	logs, err := logstore.Open(t.Context(), logstore.Options{Path: filepath.Join(live, "logs.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logs.Close(t.Context())
+	l, err := ledger.Open(t.Context(), ledger.Options{Dir: filepath.Join(live, "ledger"), Store: nowhere{}, Codec: ledger.Codec{Append: logstore.AppendEntry, Parse: logstore.ParseEntry}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(t.Context())
+	id := reqlog.NewID(time.Now())
+	s := reqlog.Settlement{ID: id, Attempt: 1, Outcome: reqlog.Answered, Status: 200, Cost: 420, Priced: true}
+	s.Usage.Input, s.Usage.Known = 7, true
+	if err := l.Intend(t.Context(), reqlog.Intent{ID: id, Attempt: 1, Provider: "openai", Model: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	l.Settle(s)
+	l.Record(t.Context(), &reqlog.Entry{ID: id, Model: "m"})
+	if cut {
+		if err := l.Intend(t.Context(), reqlog.Intent{ID: reqlog.NewID(time.Now()), Attempt: 1, Provider: "openai", Model: "cut-model"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(data, "ledger"), os.DirFS(filepath.Join(live, "ledger"))); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// nowhere is a store that loses everything, as a log that was put back from an
+// old backup has.
+type nowhere struct{}
+
+func (nowhere) Apply(_ context.Context, _ []*reqlog.Entry, _ bool) error { return nil }
+func (nowhere) Sync(_ context.Context) error                             { return nil }
+
+func TestLedgerVerifyTellsWhatIsThere(t *testing.T) {
+	code, out, _ := invoke(t, nil, "", "ledger", "verify", "--data", settled(t, false))
+	for _, want := range []string{"00000001.seg", "requests            1\n", "input tokens        7\n", "nano-dollars        420\n", "ok"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the report lacks %q:\n%s", want, out)
+		}
+	}
+	if code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+func TestLedgerReplayAppliesWhatTheLogLacks(t *testing.T) {
+	data := settled(t, true)
+	code, out, errText := invoke(t, nil, "", "ledger", "verify", "--data", data)
+	if code != 1 || !strings.Contains(out, "cut-model") || strings.Count(errText, "\n") != 1 {
+		t.Errorf("verify ended with %d, %q, %q; want 1, the attempt without an end, and one line", code, out, errText)
+	}
+	if code, out, _ := invoke(t, nil, "", "ledger", "replay", "--data", data); code != 0 || !strings.Contains(out, "added to the log   2\n") || !strings.Contains(out, "estimated      1\n") {
+		t.Errorf("replay ended with %d and said %q", code, out)
+	}
+	if code, out, _ := invoke(t, nil, "", "ledger", "replay", "--data", data); code != 0 || !strings.Contains(out, "added to the log   0\n") {
+		t.Errorf("a second replay ended with %d and said %q", code, out)
+	}
+	if code, out, _ := invoke(t, nil, "", "ledger", "verify", "--data", data); code != 0 {
+		t.Errorf("verify ended with %d after the replay: %s", code, out)
+	}
+}
+
+func TestLedgerRefusesOtherWords(t *testing.T) {
+	if code, _, _ := invoke(t, nil, "", "ledger", "mend", "--data", settled(t, false)); code != 2 {
+		t.Errorf("exit code %d, want 2", code)
+	}
+	if code, _, errText := invoke(t, nil, "", "ledger", "verify", "--data", t.TempDir()); code != 1 || !strings.Contains(errText, "no ledger") {
+		t.Errorf("a folder without a ledger gave %d, %q", code, errText)
+	}
+}

@@ -1,0 +1,250 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"modelgate/internal/ledger"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/simulator"
+)
+
+// books are what is known of a run, gathered over all rounds.
+type books struct {
+	mu       sync.Mutex
+	complete map[string]reqlog.ID // model to exchange, where the client had its whole answer
+
+	served   map[string]simulator.Tokens // by model
+	intents  map[string]reqlog.Intent    // by model
+	settled  map[reqlog.ID]reqlog.Settlement
+	rows     map[reqlog.ID]bool
+	doubled  int // exchanges settled twice with different figures
+	aborted  int
+	estimate int
+}
+
+// TestAKilledGatewayLosesNothingThatEnded kills a gateway in the middle of many
+// streams, several times on one data folder, and compares what the ledger and
+// the log hold with what the simulator says it has served and the clients have
+// seen. MODELGATE_KILL_ROUNDS and MODELGATE_KILL_STREAMS make it longer.
+func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
+	rounds, streams := number(t, "MODELGATE_KILL_ROUNDS", 3), number(t, "MODELGATE_KILL_STREAMS", 60)
+	sim := simulator.New(simulator.Options{Pace: time.Millisecond, Tokens: 40})
+	up := httptest.NewServer(sim)
+	t.Cleanup(up.Close)
+	data := t.TempDir()
+	b := &books{complete: map[string]reqlog.ID{}, served: map[string]simulator.Tokens{}, intents: map[string]reqlog.Intent{},
+		settled: map[reqlog.ID]reqlog.Settlement{}, rows: map[reqlog.ID]bool{}}
+	for round := range rounds {
+		g := start(t, data, up.URL)
+		b.storm(t, g, round, streams)
+		b.close(t, sim, data)
+	}
+	g := start(t, data, up.URL)
+	g.stop(t)
+	b.read(t, data)
+	b.check(t, data)
+	t.Logf("%d rounds of %d streams: %d attempts at the simulator, %d intents, %d settled, %d of them estimates, %d whole answers, %d rows",
+		rounds, streams, len(b.served), len(b.intents), len(b.settled), b.estimate, len(b.complete), len(b.rows))
+}
+
+func number(t *testing.T, name string, def int) int {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		return def
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// storm keeps streams open and kills the gateway in their middle.
+func (b *books) storm(t *testing.T, g *gateway, round, streams int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	seen := make(chan struct{}, 1<<20)
+	for n := range streams {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				model := fmt.Sprintf("sim-%d-%d-%d", round, n, i)
+				id, whole, alive := g.stream(model)
+				if whole {
+					b.mu.Lock()
+					b.complete[model] = id
+					b.mu.Unlock()
+					seen <- struct{}{}
+				}
+				if !alive {
+					return
+				}
+			}
+		})
+	}
+	for range streams + streams/2 { // each has begun its second, and half are through
+		select {
+		case <-seen:
+		case <-time.After(60 * time.Second):
+			t.Fatalf("the gateway does not answer: %s", g.errText)
+		}
+	}
+	g.kill()
+	wg.Wait()
+}
+
+// close takes in what the simulator and the ledger know after a round, before a
+// start changes the ledger.
+func (b *books) close(t *testing.T, sim *simulator.Simulator, data string) {
+	t.Helper()
+	// Requests that were cut end within moments at the simulator.
+	for last, same := -1, 0; same < 5; <-time.After(20 * time.Millisecond) {
+		now := sim.Served().Requests
+		if same++; now != last {
+			last, same = now, 0
+		}
+	}
+	total := sim.Served()
+	b.aborted += total.Aborted
+	for model, tokens := range total.Models {
+		b.served[model] = tokens
+	}
+	sim.Reset()
+	b.read(t, data)
+	for model, id := range b.complete {
+		s, ok := b.settled[id]
+		want := b.served[model]
+		switch {
+		case !ok || s.Outcome != reqlog.Answered:
+			t.Errorf("%s: the client had its whole answer, and the ledger has %+v", model, s)
+		case s.Usage.Prompt() != int64(want.Prompt) || s.Usage.Completion() != int64(want.Completion):
+			t.Errorf("%s: the ledger has %+v, the simulator served %+v", model, s.Usage, want)
+		case !b.rows[id]:
+			t.Errorf("%s: the client had its whole answer, and the ledger has no row", model)
+		}
+	}
+}
+
+// read takes in what the segments hold now.
+func (b *books) read(t *testing.T, data string) {
+	t.Helper()
+	err := ledger.Each(filepath.Join(data, "ledger"), func(r ledger.Record) {
+		switch {
+		case r.Intent != nil:
+			b.intents[r.Intent.Model] = *r.Intent
+		case r.Settle != nil:
+			if before, ok := b.settled[r.Settle.ID]; ok && before != *r.Settle {
+				b.doubled++
+			}
+			b.settled[r.Settle.ID] = *r.Settle
+		default:
+			b.rows[r.Exchange] = true
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check compares ledger, log and simulator.
+func (b *books) check(t *testing.T, data string) {
+	t.Helper()
+	if b.doubled > 0 {
+		t.Errorf("%d attempts were settled twice, and differently", b.doubled)
+	}
+	for model := range b.served {
+		if _, ok := b.intents[model]; !ok {
+			t.Errorf("%s reached the simulator without an intent", model)
+		}
+	}
+	log := logged(t, data)
+	var ledgerSum, logSum int64
+	for model, i := range b.intents {
+		s, ok := b.settled[i.ID]
+		if !ok {
+			t.Errorf("%s has no settlement, not even an estimate", model)
+		}
+		if s.Outcome == reqlog.Estimated {
+			b.estimate++
+		}
+		if s.Usage.Known {
+			ledgerSum += s.Usage.Total()
+		}
+		entries := log[i.ID]
+		if len(entries) != 1 {
+			t.Errorf("%s stands %d times in the log, want once", model, len(entries))
+			continue
+		}
+		if entries[0].Usage.Known {
+			logSum += entries[0].Usage.Total()
+		}
+	}
+	if len(log) != len(b.intents) {
+		t.Errorf("the log has %d exchanges, the ledger %d", len(log), len(b.intents))
+	}
+	if ledgerSum != logSum || ledgerSum == 0 {
+		t.Errorf("the ledger sums up to %d tokens, the log to %d", ledgerSum, logSum)
+	}
+}
+
+// logged reads the whole log.
+func logged(t *testing.T, data string) map[reqlog.ID][]*reqlog.Entry {
+	t.Helper()
+	s, err := logstore.Open(t.Context(), logstore.Options{Path: filepath.Join(data, "logs.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	all := map[reqlog.ID][]*reqlog.Entry{}
+	for q := (logstore.Query{Limit: 1000}); ; {
+		page, err := s.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Entries {
+			all[e.ID] = append(all[e.ID], e)
+		}
+		if q.Cursor = page.Next; page.Next == "" {
+			return all
+		}
+	}
+}
+
+// stream asks for one stream and reads it to its end. whole is true when it came
+// to its end, alive false when the gateway is gone.
+func (g *gateway) stream(model string) (id reqlog.ID, whole, alive bool) {
+	body, _ := json.Marshal(map[string]any{
+		"model": model, "stream": true, "stream_options": map[string]bool{"include_usage": true},
+		"messages": []map[string]string{{"role": "user", "content": "tell me about " + model}},
+	})
+	req, err := http.NewRequest("POST", g.url+"/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return id, false, false
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("x-gateway-api-key", key)
+	req.Header.Set("x-gateway-provider", "@sim")
+	res, err := g.client.Do(req)
+	if err != nil {
+		return id, false, false
+	}
+	defer res.Body.Close()
+	id, _ = reqlog.ParseID(res.Header.Get("x-gateway-request-id"))
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return id, false, false
+	}
+	return id, res.StatusCode == 200 && bytes.HasSuffix(bytes.TrimSpace(text), []byte("[DONE]")), true
+}
