@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -281,26 +280,6 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 		UserAgent:  "modelgate/" + s.Version,
 		Unguarded:  s.Off[route.Guardrails],
 	}
-}
-
-// reach is how others are reached, by what the settings and the options say.
-func (s *Server) reach(set *settings.Settings) upstream.Options {
-	reach := s.Upstream
-	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
-	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
-	reach.OwnHosts = slices.Concat(reach.OwnHosts, s.ownHosts())
-	reach.DialTimeout = set.Timeouts.Connect.Or(10 * time.Second)
-	return reach
-}
-
-// ownHosts are the addresses that the gateway listens on: a custom host there
-// would send requests in a circle.
-func (s *Server) ownHosts() []string {
-	hosts := []string{s.apiAddr.Addr().String()}
-	if s.adminAddr != nil {
-		hosts = append(hosts, s.adminAddr.Addr().String())
-	}
-	return hosts
 }
 
 // FirstKey returns the gateway key that was made because the data folder had

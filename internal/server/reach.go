@@ -1,0 +1,29 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"modelgate/internal/settings"
+	"modelgate/internal/upstream"
+)
+
+// reach is how others are reached, by what the settings and the options say.
+func (s *Server) reach(set *settings.Settings) upstream.Options {
+	reach := s.Upstream
+	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
+	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
+	reach.OwnHosts = slices.Concat(reach.OwnHosts, s.ownHosts())
+	reach.DialTimeout = set.Timeouts.Connect.Or(10 * time.Second)
+	return reach
+}
+
+// ownHosts are the addresses that the gateway listens on: a custom host there
+// would send requests in a circle.
+func (s *Server) ownHosts() []string {
+	hosts := []string{s.apiAddr.Addr().String()}
+	if s.adminAddr != nil {
+		hosts = append(hosts, s.adminAddr.Addr().String())
+	}
+	return hosts
+}
