@@ -72,17 +72,9 @@ func (r *Resolver) checkAWS(ref *Reference) error {
 // aws reads a secret of AWS Secrets Manager.
 // https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
 func (r *Resolver) aws(ctx context.Context, ref *Reference) (found, error) {
-	region, endpoint := ref.Auth["region"], ref.Auth["endpoint"]
-	q := question{client: r.Client, method: http.MethodPost, url: endpoint, guarded: endpoint != "", header: map[string]string{
+	q := question{client: r.Client, method: http.MethodPost, url: awsAddress(ref), guarded: ref.Auth["endpoint"] != "", header: map[string]string{
 		"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "secretsmanager.GetSecretValue"}}
-	if endpoint == "" {
-		q.url = "https://secretsmanager." + region + ".amazonaws.com"
-		if strings.HasPrefix(region, "cn-") {
-			q.url += ".cn"
-		}
-	}
-	q.url = strings.TrimRight(q.url, "/") + "/"
-	options := map[string]string{"auth_type": ref.Auth["type"], "region": region}
+	options := map[string]string{"auth_type": ref.Auth["type"], "region": ref.Auth["region"]}
 	for _, name := range []string{"access_key_id", "role_arn", "external_id"} {
 		options[name] = ref.Auth[name]
 	}
@@ -113,6 +105,18 @@ func (r *Resolver) aws(ctx context.Context, ref *Reference) (found, error) {
 		return found{text: secret.New(string(answer.Binary))}, nil
 	}
 	return found{text: secret.New(*answer.String)}, nil
+}
+
+// awsAddress is where the secrets of a region are, or those behind an endpoint.
+func awsAddress(ref *Reference) string {
+	if endpoint := ref.Auth["endpoint"]; endpoint != "" {
+		return strings.TrimRight(endpoint, "/") + "/"
+	}
+	address := "https://secretsmanager." + ref.Auth["region"] + ".amazonaws.com"
+	if strings.HasPrefix(ref.Auth["region"], "cn-") {
+		address += ".cn"
+	}
+	return address + "/"
 }
 
 func (r *Resolver) signAs(ctx context.Context, spec *provider.Spec, options map[string]string, req *http.Request, body []byte) error {

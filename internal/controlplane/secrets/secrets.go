@@ -159,15 +159,8 @@ func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 			return nil, err
 		}
 	}
-	if len(b.Auth) > 0 {
-		if err := k.merge(ctx, &s, b.Auth); err != nil {
-			return nil, err
-		}
-	}
-	if len(b.Auth) > 0 || b.Path != "" {
-		if err := k.check(ctx, &s); err != nil {
-			return nil, err
-		}
+	if err := k.place(ctx, &s, b.Auth, b.Path); err != nil {
+		return nil, err
 	}
 	s.UpdatedAt = c.After(before)
 	err = c.Change(ctx, func(tx *store.Tx) error {
@@ -181,6 +174,20 @@ func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 		return tx.UpdateSecretReference(ctx, s)
 	})
 	return &route.Empty{}, err
+}
+
+// place changes how a manager is reached, where a request says so, and judges the
+// reference again if it leads elsewhere now.
+func (k keeper) place(ctx context.Context, s *store.SecretReference, auth map[string]*string, path string) error {
+	if len(auth) > 0 {
+		if err := k.merge(ctx, s, auth); err != nil {
+			return err
+		}
+	}
+	if len(auth) == 0 && path == "" {
+		return nil
+	}
+	return k.check(ctx, s)
 }
 
 func orElse(v, old string) string {
