@@ -1,0 +1,84 @@
+package conformance
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestKeysEndByThemselves(t *testing.T) {
+	h := populate(t)
+	chat := modelRoutes[0]
+	end := time.Now().Add(2 * time.Second).UTC()
+	made := h.root(t, "POST", "/v1/api-keys/workspace/service",
+		`{"name":"short","workspace_id":"default","scopes":["completions.write"],"expires_at":"`+end.Format(time.RFC3339Nano)+`"}`)
+	key, _ := made["key"].(string)
+	id, _ := made["id"].(string)
+	ask := func() int {
+		return h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", h.provider.url).status
+	}
+	prove(t, "S-245", "a key is refused from its end on, with nothing done by hand", func(t *testing.T) {
+		eventually(t, "it counts", func() bool { return ask() == http.StatusOK || time.Now().After(end) })
+		eventually(t, "it is refused", func() bool { return ask() == http.StatusUnauthorized })
+		if now := time.Now(); now.Before(end) {
+			t.Errorf("it was refused %s before its end", end.Sub(now))
+		}
+	})
+	prove(t, "S-244 S-570", "and is shown as expired", func(t *testing.T) {
+		if got := h.root(t, "GET", "/v1/api-keys/"+id, "")["status"]; got != "expired" {
+			t.Errorf("its status is %v", got)
+		}
+	})
+	prove(t, "S-244 S-570", "also after a start", func(t *testing.T) {
+		h.again(t, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test")
+		if got := h.root(t, "GET", "/v1/api-keys/"+id, "")["status"]; got != "expired" {
+			t.Errorf("its status is %v", got)
+		}
+		if got := ask(); got != http.StatusUnauthorized {
+			t.Errorf("it is answered %d", got)
+		}
+	})
+}
+
+func TestAGatewayOfADeploymentServesItsWorkspaces(t *testing.T) {
+	h := populate(t)
+	other := h.root(t, "POST", "/v1/workspaces", `{"name":"Other"}`)["slug"].(string)
+	secret, _ := h.root(t, "POST", "/v1/deployments", `{"name":"EU","workspaces":["`+other+`"]}`)["client_auth"].(string)
+	inside := h.made(t, "/v1/api-keys/workspace/service", `{"name":"in","workspace_id":"`+other+`","scopes":["completions.write"]}`)
+	outside := h.made(t, "/v1/api-keys/workspace/service", `{"name":"out","workspace_id":"default","scopes":["completions.write"]}`)
+	g := launchFor(t, "version: 1\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test",
+		"DATABASE_URL=file:"+filepath.Join(h.data, "modelgate.db"), "MODELGATE_DEPLOYMENT_SECRET="+secret)
+	chat := modelRoutes[0]
+	ask := func(g *gateway, key string) reply {
+		return g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", h.provider.url)
+	}
+	h.eventually(t, outside)
+	prove(t, "S-564", "keys of its workspaces", func(t *testing.T) { ask(g, inside).fine(t) })
+	prove(t, "S-564", "and refuses those of others, which reach nobody", func(t *testing.T) {
+		h.provider.forget()
+		ask(g, outside).refused(t, http.StatusForbidden)
+		h.provider.none(t)
+	})
+	prove(t, "S-564", "which a gateway of no deployment serves", func(t *testing.T) { ask(h.gateway, outside).fine(t) })
+}
+
+func TestModelsThatAreNotEnabledAreRefused(t *testing.T) {
+	h := populate(t)
+	h.root(t, "POST", "/v1/integrations", `{"name":"I","slug":"some","ai_provider_id":"openai-compatible","key":"`+storedKey+`","configurations":{"custom_host":"`+h.provider.url+`"}}`)
+	h.root(t, "PUT", "/v1/integrations/some/models", `{"allow_all_models":false,"models":[{"slug":"good","enabled":true}]}`)
+	for model, want := range map[string]int{"good": 200, "bad": 403} {
+		prove(t, "S-426", "a managed provider and the model "+model, func(t *testing.T) {
+			body, _ := json.Marshal(map[string]any{"model": model, "messages": []map[string]string{{"role": "user", "content": "hi"}}})
+			h.provider.forget()
+			got := h.do(t, "POST", "/v1/chat/completions", string(body), "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "@some")
+			if want == 200 {
+				got.fine(t)
+				return
+			}
+			got.refused(t, want)
+			h.provider.none(t)
+		})
+	}
+}
