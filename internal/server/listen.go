@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// listen binds the addresses, so that a taken port is an error of the start.
+func (s *Server) listen() (err error) {
+	if s.apiAddr, err = Bind("API", s.Listen); err != nil || s.AdminListen == "" {
+		return err
+	}
+	s.adminAddr, err = Bind("admin", s.AdminListen)
+	return err
+}
+
+// makeServers makes what serves on the bound addresses.
+func (s *Server) makeServers() {
+	base, end := context.WithCancelCause(context.Background())
+	s.end = end
+	s.api = s.httpServer(http.HandlerFunc(s.serveAPI))
+	s.api.BaseContext = func(net.Listener) context.Context { return base }
+	if s.adminAddr != nil {
+		s.admin = s.httpServer(s.adminRoutes())
+	}
+}
+
+// Bind listens on addr. The error names the address in one line.
+func Bind(name, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the %s address %s is taken; stop what listens there or choose another (--help names the flag)", name, addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the %s address %s can't be listened on: %w", name, addr, cause(err))
+	}
+	return l, nil
+}
+
+// cause drops net's own prefix, which repeats the address.
+func cause(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
+}
+
+func (s *Server) httpServer(h http.Handler) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           h,
+		Protocols:         protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    256 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
+	}
+}
