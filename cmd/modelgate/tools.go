@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"modelgate/internal/provider/table"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
+	"modelgate/internal/settings"
 	"modelgate/internal/simulator"
 )
 
@@ -21,6 +23,7 @@ import (
 func check(ctx context.Context, p *program, args []string) error {
 	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml) or a config object (a file ending in .json) without starting anything.\nBeside a config NAME.json, the cases in NAME.cases.json are run: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
 	m := newMasterFlags(f)
+	running := f.String("diff", "", "settings `file` that runs now; prints what would be otherwise with FILE")
 	if err := f.parse(args, 1); err != nil {
 		return err
 	}
@@ -35,7 +38,32 @@ func check(ctx context.Context, p *program, args []string) error {
 	if err := server.CheckSettings(file, master, previous); err != nil {
 		return err
 	}
+	if *running != "" {
+		return p.diff(*running, file, master, previous)
+	}
 	fmt.Fprintf(p.out, "%s is fine\n", file)
+	return nil
+}
+
+// diff prints what a gateway has otherwise that runs with another file.
+func (p *program) diff(running, file string, master, previous secret.String) error {
+	box, err := server.MasterBox(master, previous)
+	if err != nil {
+		return err
+	}
+	var sets [2]*settings.Settings
+	for i, name := range []string{running, file} {
+		if sets[i], err = settings.Load(name, settings.Opener{Env: os.LookupEnv, Box: box}); err != nil {
+			return err
+		}
+	}
+	lines := settings.Diff(sets[0], sets[1])
+	for _, line := range lines {
+		fmt.Fprintln(p.out, line)
+	}
+	if len(lines) == 0 {
+		fmt.Fprintln(p.out, "nothing is otherwise")
+	}
 	return nil
 }
 

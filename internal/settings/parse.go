@@ -2,6 +2,7 @@ package settings
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -201,11 +202,59 @@ func (o Opener) Open(ref string) (secret.String, error) {
 	return o.Box.Open(ref)
 }
 
-// UnmarshalYAML keeps a mapping as JSON.
-func (o *Object) UnmarshalYAML(b []byte) error {
-	text, err := yaml.YAMLToJSON(b)
-	*o = bytes.TrimSpace(text)
-	return err
+// UnmarshalYAML keeps a mapping as JSON, in its order.
+func (o *Object) UnmarshalYAML(n ast.Node) error {
+	var v any
+	if err := yaml.NodeToValue(n, &v, yaml.UseOrderedMap()); err != nil {
+		return err
+	}
+	if _, ok := v.(yaml.MapSlice); !ok && v != nil {
+		return wrongValue(n, "this is a mapping")
+	}
+	text, err := appendJSON(nil, v)
+	if err != nil {
+		return wrongValue(n, "this can't be written as JSON: %v", err)
+	}
+	*o = text
+	return nil
+}
+
+// appendJSON writes a value of YAML as JSON.
+func appendJSON(b []byte, v any) ([]byte, error) {
+	var err error
+	switch v := v.(type) {
+	case yaml.MapSlice:
+		b = append(b, '{')
+		for i, m := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			name, ok := m.Key.(string)
+			if !ok {
+				name = fmt.Sprint(m.Key)
+			}
+			if b, err = appendJSON(b, name); err != nil {
+				return nil, err
+			}
+			if b, err = appendJSON(append(b, ':'), m.Value); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, '}'), nil
+	case []any:
+		b = append(b, '[')
+		for i, item := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, err = appendJSON(b, item); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, ']'), nil
+	}
+	text, err := json.Marshal(v)
+	return append(b, text...), err
 }
 
 // UnmarshalYAML reads a size.

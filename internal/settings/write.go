@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -103,13 +104,25 @@ func readNode(d *json.Decoder) (node, error) {
 	return node{text: fmt.Sprint(t)}, nil
 }
 
-// number returns a number in a spelling that YAML takes for one: without an
-// exponent.
+// number returns a number in a spelling that YAML takes for one: with a dot
+// before an exponent, and an exponent for what no integer holds.
 func number(n json.Number) string {
-	if v, err := n.Float64(); err == nil && strings.ContainsAny(n.String(), ".eE") {
+	text := n.String()
+	v, err := n.Float64()
+	if err != nil || v == 0 {
+		return "0"
+	}
+	if !strings.ContainsAny(text, ".eE") && len(text) <= 18 {
+		return text
+	}
+	if size := math.Abs(v); size >= 1e-6 && size < 1e15 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	return n.String()
+	text = strconv.FormatFloat(v, 'e', -1, 64)
+	if !strings.Contains(text, ".") {
+		text = strings.Replace(text, "e", ".0e", 1)
+	}
+	return text
 }
 
 func readInner(d *json.Decoder, kind byte) (node, error) {

@@ -2,10 +2,8 @@ package manifest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"modelgate/internal/apierr"
@@ -80,10 +78,7 @@ func compareOne[T any](p *plan, f family[T], path string, want, have *T) (err er
 		if f.keep != nil {
 			f.keep(&whole, have)
 		}
-		if reflect.DeepEqual(&whole, have) {
-			return nil
-		}
-		if c.Op, c.Fields = "~", differ(whole, *have); len(c.Fields) == 0 {
+		if c.Op, c.Fields = "~", settings.Differ(whole, *have); len(c.Fields) == 0 {
 			return nil
 		}
 	}
@@ -128,12 +123,6 @@ func (p *plan) workspaceIDs(path string, slugs []string) (list []string, all boo
 		list = append(list, id)
 	}
 	return list, slugs == nil, nil
-}
-
-// equal reports whether two JSON texts mean the same.
-func equal(a, b json.RawMessage) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 func has(fields []string, names ...string) bool {

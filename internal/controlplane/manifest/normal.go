@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -232,30 +231,4 @@ func ids[W, R any](spared bool, want []W, rows []R, name func(W) string, row fun
 		}
 	}
 	return out
-}
-
-// differ returns the fields in which a and b differ, in order.
-func differ[T any](a, b T) []string {
-	x, y := fields(a), fields(b)
-	var list []string
-	for name, v := range x {
-		if w, ok := y[name]; !ok || !equal(v, w) {
-			list = append(list, name)
-		}
-	}
-	for name := range y {
-		if _, ok := x[name]; !ok {
-			list = append(list, name)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-func fields(v any) map[string]json.RawMessage {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(text(v), &m) != nil {
-		return nil
-	}
-	return m
 }

@@ -1,0 +1,96 @@
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Diff returns what a gateway has otherwise that runs with after in the place of
+// before, a line for each: + and the kind and name of what is new, - of what is
+// gone, ~ with the fields of what is another. No line holds a value.
+func Diff(before, after *Settings) (lines []string) {
+	lines = diffList(lines, "provider", before.Providers, after.Providers, func(p Provider) string { return p.Slug }, differProviders)
+	lines = diffList(lines, "config", before.Configs, after.Configs, func(c Config) string { return c.Slug }, Differ[Config])
+	lines = diffList(lines, "key", before.Keys, after.Keys, func(k Key) string {
+		return strings.TrimSpace(k.Name + " " + strings.ToLower(k.SHA256[:12]))
+	}, Differ[Key])
+	lines = diffList(lines, "price", before.Prices, after.Prices, func(p Price) string { return p.Provider + " " + p.Model }, Differ[Price])
+	b, a := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
+	for i := range a.NumField() {
+		f := a.Type().Field(i)
+		if f.Type.Kind() != reflect.Struct || !f.IsExported() {
+			continue
+		}
+		if fields := Differ(b.Field(i).Interface(), a.Field(i).Interface()); len(fields) > 0 {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			lines = append(lines, fmt.Sprintf("~ %s %v", name, fields))
+		}
+	}
+	return lines
+}
+
+func differProviders(a, b Provider) []string {
+	fields := Differ(a, b)
+	if a.key != b.key && !slices.Contains(fields, "api_key") { // the same reference to another credential
+		fields = append(fields, "api_key")
+	}
+	return fields
+}
+
+func diffList[T any](lines []string, kind string, before, after []T, name func(T) string, differ func(a, b T) []string) []string {
+	was, is := make(map[string]T, len(before)), make(map[string]bool, len(after))
+	for _, v := range before {
+		was[name(v)] = v
+	}
+	for _, v := range after {
+		n := name(v)
+		is[n] = true
+		old, known := was[n]
+		if !known {
+			lines = append(lines, "+ "+kind+" "+n)
+		} else if fields := differ(old, v); len(fields) > 0 {
+			lines = append(lines, fmt.Sprintf("~ %s %s %v", kind, n, fields))
+		}
+	}
+	for _, v := range before {
+		if n := name(v); !is[n] {
+			lines = append(lines, "- "+kind+" "+n)
+		}
+	}
+	return lines
+}
+
+// Differ returns the fields in which two values of a type of this package
+// differ, in order. Objects differ by what they mean, not by how it is written.
+func Differ[T any](a, b T) (list []string) {
+	if reflect.DeepEqual(a, b) {
+		return nil
+	}
+	x, y := fieldsOf(a), fieldsOf(b)
+	for name, v := range x {
+		if w, ok := y[name]; !ok || !reflect.DeepEqual(v, w) {
+			list = append(list, name)
+		}
+	}
+	for name := range y {
+		if _, ok := x[name]; !ok {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func fieldsOf(v any) (m map[string]any) {
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil {
+		panic(err) // the types of this package are always written
+	}
+	return m
+}
