@@ -32,6 +32,7 @@ var families = []func(*route.API){
 	secrets.Add,
 	deployments.Add,
 	audits.Add,
+	addSchema,
 }
 
 // New returns the control plane with every route.

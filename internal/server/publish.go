@@ -14,6 +14,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/catalog"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/reqlog"
@@ -136,7 +137,7 @@ func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) 
 			return nil, err
 		}
 		list = append(list, &access.Identity{
-			KeyID: "file:" + k.Name, Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
+			KeyID: route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
 			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
 		})
 	}
@@ -205,8 +206,12 @@ func CreateKey(ctx context.Context, db *store.DB, k store.Key) (secret.String, s
 	return key, k, db.CreateKey(ctx, k)
 }
 
+// told is how many changes of a reload are in the log one by one.
+const told = 50
+
 // Reload reads the settings again. On an error the running ones stay.
 func (s *Server) Reload(context.Context) error {
+	before := s.current().settings
 	set, err := s.readSettings()
 	if err == nil {
 		err = s.publish(set, nil)
@@ -216,7 +221,15 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Error("reload refused; the running settings stay", "err", err.Error())
 		return err
 	}
-	s.Logger.Info("settings reloaded", "providers", len(set.Providers), "keys", len(set.Keys))
+	changes := settings.Diff(before, set)
+	s.Logger.Info("settings reloaded", "providers", len(set.Providers), "keys", len(set.Keys), "changes", len(changes))
+	for i, c := range changes {
+		if i == told {
+			s.Logger.Info("and further settings", "changes", len(changes)-told)
+			break
+		}
+		s.Logger.Info("settings changed", "change", c)
+	}
 	if fixed(s.first) != fixed(set) {
 		s.Logger.Warn("limits, timeouts, drain, trusted hosts, secrets, ledger and log.queue take effect at the next start")
 	}

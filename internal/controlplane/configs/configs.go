@@ -121,13 +121,18 @@ type Item struct {
 	UpdatedBy    string     `json:"updated_by"`
 	CreatedAt    route.Time `json:"created_at"`
 	UpdatedAt    route.Time `json:"last_updated_at"`
+	ManagedBy    string     `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
 	Object       string     `json:"object"`
 }
+
+// place is where a config of a file stands.
+func place(c store.ConfigText) (id, workspace, slug string) { return c.ID, c.Workspace, c.Slug }
 
 func shown(c store.Config) Item {
 	out := Item{
 		ID: c.ID, Name: c.Name, Slug: c.Slug, Organisation: c.Organisation, Workspace: c.Workspace, Status: c.Status,
-		OwnerID: c.OwnerID, UpdatedBy: c.UpdatedBy, CreatedAt: route.Time(c.CreatedAt), UpdatedAt: route.Time(c.UpdatedAt), Object: "config",
+		OwnerID: c.OwnerID, UpdatedBy: c.UpdatedBy, CreatedAt: route.Time(c.CreatedAt), UpdatedAt: route.Time(c.UpdatedAt),
+		ManagedBy: route.ManagedBy(c.ID), Object: "config",
 	}
 	if c.IsDefault {
 		out.IsDefault = 1
@@ -157,7 +162,11 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &listed{Success: true, Object: "list", Total: total, Data: []Item{}}
+	owned := route.OwnedIn(c.Files().Configs, workspace, place)
+	out := &listed{Success: true, Object: "list", Total: total + len(owned), Data: []Item{}}
+	for _, row := range route.First(in.Page, owned) {
+		out.Data = append(out.Data, shown(row.Config))
+	}
 	for _, row := range found {
 		out.Data = append(out.Data, shown(row))
 	}
@@ -189,7 +198,7 @@ func get(ctx context.Context, c *route.Caller, in *getInput) (*done[full], error
 	if err != nil {
 		return nil, err
 	}
-	v, err := c.DB().ConfigVersion(ctx, row.VersionID)
+	v, err := text(ctx, c, row)
 	if err != nil {
 		return nil, err
 	}
@@ -200,11 +209,23 @@ func get(ctx context.Context, c *route.Caller, in *getInput) (*done[full], error
 	return &done[full]{true, out}, err
 }
 
+// text returns the current text of a config.
+func text(ctx context.Context, c *route.Caller, row store.Config) (store.ConfigVersion, error) {
+	if owned, ok := route.Owned(c.Files().Configs, "", row.ID, place); ok {
+		return store.ConfigVersion{ID: owned.VersionID, Text: owned.Text}, nil
+	}
+	return c.DB().ConfigVersion(ctx, row.VersionID)
+}
+
 // find returns the config that a request names, as far as its caller sees.
 func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) {
 	workspace, err := c.Sees(ctx, in.Workspace)
 	if err != nil {
 		return store.Config{}, err
+	}
+	if owned, ok := route.Owned(c.Files().Configs, workspace, in.Config, place); ok {
+		c.About(owned.Workspace, owned.ID)
+		return owned.Config, c.Unowned(owned.ID, "config", owned.Slug)
 	}
 	row, err := c.DB().Config(ctx, c.Organisation, workspace, in.Config)
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {

@@ -39,7 +39,7 @@ func (g Grant) Put(ctx context.Context, tx *store.Tx, c *route.Caller) error {
 	if err != nil || n > 0 {
 		return err
 	}
-	slug, err := g.slug(ctx, tx)
+	slug, err := g.slug(ctx, tx, c)
 	if err != nil {
 		return err
 	}
@@ -50,13 +50,14 @@ func (g Grant) Put(ctx context.Context, tx *store.Tx, c *route.Caller) error {
 	})
 }
 
-func (g Grant) slug(ctx context.Context, tx *store.Tx) (string, error) {
+func (g Grant) slug(ctx context.Context, tx *store.Tx, c *route.Caller) (string, error) {
 	slug := g.Slug
 	if slug == "" {
 		slug = g.Integration.Slug
 	}
 	taken, err := tx.ProviderSlugTaken(ctx, g.To.Workspace, slug)
-	if err != nil || !taken {
+	_, owned := route.Owned(c.Files().Providers, g.To.Workspace, slug, func(p store.Provider) (string, string, string) { return p.ID, p.Workspace, p.Slug })
+	if err != nil || !taken && !owned {
 		return slug, err
 	}
 	if g.Slug != "" {

@@ -121,13 +121,29 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	items := make([]Item, len(found))
-	for i, k := range found {
-		if items[i], err = shown(k, c.Now); err != nil {
+	owned := ownedKeys(c, p, f)
+	var items []Item
+	for _, k := range append(route.First(in.Page, owned), found...) {
+		item, err := shown(k, c.Now)
+		if err != nil {
 			return nil, err
 		}
+		items = append(items, item)
 	}
-	return route.ListOf(items, total), nil
+	return route.ListOf(items, total+len(owned)), nil
+}
+
+// stand is where a key of a file stands. Its name is no slug.
+func stand(k store.Key) (id, workspace, slug string) { return k.ID, k.Workspace, "" }
+
+// ownedKeys returns the keys of the file that a list has.
+func ownedKeys(c *route.Caller, p *person, f store.KeyFilter) (list []store.Key) {
+	for _, k := range c.Files().Keys {
+		if slices.Contains(f.Types, k.Type) && (f.Workspaces == nil || slices.Contains(f.Workspaces, k.Workspace)) && p.sees(k) && f.RotationDue.IsZero() {
+			list = append(list, k)
+		}
+	}
+	return list
 }
 
 // within returns the workspace that a request is limited to, empty for none.
@@ -162,7 +178,10 @@ func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb 
 	if err != nil {
 		return store.Key{}, err
 	}
-	k, err := q.Key(ctx, c.Organisation, in.Key)
+	k, owned := route.Owned(c.Files().Keys, workspace, in.Key, stand)
+	if !owned {
+		k, err = q.Key(ctx, c.Organisation, in.Key)
+	}
 	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
 		return k, none(in)
 	}
@@ -183,7 +202,10 @@ func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb 
 	if s := scope(k.Type, verb); !c.Allows(s) {
 		return k, forbidden("this needs the scope %q, which the key or session does not have", string(s))
 	}
-	return k, p.may(verb, k.Workspace)
+	if err := p.may(verb, k.Workspace); err != nil {
+		return k, err
+	}
+	return k, c.Unowned(k.ID, "API key", k.Name)
 }
 
 func none(in Named) error {

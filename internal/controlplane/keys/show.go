@@ -36,6 +36,7 @@ type Item struct {
 	ExpiresAt    route.Time          `json:"expires_at"`
 	Rotation     *Rotation           `json:"rotation_policy"`
 	TransitionAt route.Time          `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation counts too"`
+	ManagedBy    string              `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
 	Object       string              `json:"object"`
 }
 
@@ -60,7 +61,8 @@ func shown(k store.Key, now time.Time) (Item, error) {
 	out := Item{
 		ID: k.ID, Key: k.Mask, Name: k.Name, Description: k.Description, Type: k.Type, Organisation: k.Organisation,
 		Workspace: orNull(k.Workspace), User: orNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
-		CreatedAt: route.Time(k.CreatedAt), UpdatedAt: route.Time(k.UpdatedAt), Scopes: k.Scopes, ExpiresAt: route.Time(k.ExpiresAt), Object: "api-key",
+		CreatedAt: route.Time(k.CreatedAt), UpdatedAt: route.Time(k.UpdatedAt), Scopes: k.Scopes, ExpiresAt: route.Time(k.ExpiresAt),
+		ManagedBy: route.ManagedBy(k.ID), Object: "api-key",
 	}
 	if out.Scopes == nil {
 		out.Scopes = []access.Scope{}

@@ -65,6 +65,9 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*made, error
 	if err != nil {
 		return nil, err
 	}
+	if owned, ok := route.Owned(c.Files().Providers, w.ID, b.Slug, place); ok {
+		return nil, c.Unowned(owned.ID, "provider", owned.Slug)
+	}
 	row := store.Provider{
 		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: b.Slug, Name: b.Name, Note: b.Note, Tags: b.Tags,
 		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
@@ -137,8 +140,12 @@ type Item struct {
 	CreatedAt   route.Time          `json:"created_at"`
 	UpdatedAt   route.Time          `json:"last_updated_at"`
 	ExpiresAt   route.Time          `json:"expires_at"`
+	ManagedBy   string              `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
 	Object      string              `json:"object"`
 }
+
+// place is where a provider of a file stands.
+func place(p store.Provider) (id, workspace, slug string) { return p.ID, p.Workspace, p.Slug }
 
 func shown(p store.Provider, c *route.Caller) (Item, error) {
 	status := p.StatusAt(c.Now)
@@ -150,7 +157,7 @@ func shown(p store.Provider, c *route.Caller) (Item, error) {
 	return Item{
 		ID: p.ID, Name: p.Name, Slug: p.Slug, Workspace: p.Workspace, Integration: p.Integration, Note: p.Note, Status: status,
 		UsageLimits: budget.Answer(0, status), RateLimits: rates, Tags: p.Tags, CreatedAt: route.Time(p.CreatedAt),
-		UpdatedAt: route.Time(p.UpdatedAt), ExpiresAt: route.Time(p.ExpiresAt), Object: "provider",
+		UpdatedAt: route.Time(p.UpdatedAt), ExpiresAt: route.Time(p.ExpiresAt), ManagedBy: route.ManagedBy(p.ID), Object: "provider",
 	}, err
 }
 
@@ -180,15 +187,19 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
+	var owned []store.Provider
+	if len(tags) == 0 {
+		owned = route.OwnedIn(c.Files().Providers, w.ID, place)
+	}
 	var list []Item
-	for _, p := range found {
+	for _, p := range append(route.First(in.Page, owned), found...) {
 		item, err := shown(p, c)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, item)
 	}
-	return route.ListOf(list, total), nil
+	return route.ListOf(list, total+len(owned)), nil
 }
 
 // Named is how a request names a provider. It is exported for the OpenAPI
@@ -219,6 +230,9 @@ func lookup(ctx context.Context, c *route.Caller, in Named) (store.Provider, err
 	limit, err := c.Sees(ctx, in.Workspace)
 	if err != nil {
 		return store.Provider{}, err
+	}
+	if owned, ok := route.Owned(c.Files().Providers, limit, in.Provider, place); ok {
+		return owned, c.Unowned(owned.ID, "provider", owned.Slug)
 	}
 	row, err := c.DB().Provider(ctx, c.Organisation, limit, in.Provider)
 	if limit != "" || !credentials.Absent(err) || c.Workspace == "" && uuid.MatchString(in.Provider) {

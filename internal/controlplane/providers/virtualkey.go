@@ -165,6 +165,7 @@ type KeyItem struct {
 	CreatedAt   route.Time          `json:"created_at"`
 	UpdatedAt   route.Time          `json:"last_updated_at"`
 	ExpiresAt   route.Time          `json:"expires_at"`
+	ManagedBy   string              `json:"managed_by"`
 	Object      string              `json:"object"`
 }
 
@@ -185,7 +186,7 @@ func shownKey(ctx context.Context, c *route.Caller, p store.Provider, known map[
 	return KeyItem{
 		ID: item.ID, Name: item.Name, Slug: item.Slug, Provider: i.Provider, Note: item.Note, Status: item.Status,
 		UsageLimits: item.UsageLimits, RateLimits: item.RateLimits, Config: settings, MaskedKey: i.Configuration.Masks.Key,
-		Workspace: item.Workspace, CreatedAt: item.CreatedAt, UpdatedAt: item.UpdatedAt, ExpiresAt: item.ExpiresAt, Object: "virtual-key",
+		Workspace: item.Workspace, CreatedAt: item.CreatedAt, UpdatedAt: item.UpdatedAt, ExpiresAt: item.ExpiresAt, ManagedBy: item.ManagedBy, Object: "virtual-key",
 	}, err
 }
 
@@ -206,15 +207,16 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *Part) (*rou
 	for _, i := range has {
 		known[i.ID] = i
 	}
+	owned := route.OwnedIn(c.Files().Providers, w.ID, place)
 	var list []KeyItem
-	for _, p := range found {
+	for _, p := range append(route.First(in.Page, owned), found...) {
 		item, err := shownKey(ctx, c, p, known)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, item)
 	}
-	return route.ListOf(list, total), nil
+	return route.ListOf(list, total+len(owned)), nil
 }
 
 func (v *virtualKeys) get(ctx context.Context, c *route.Caller, in *Named) (*KeyItem, error) {

@@ -64,6 +64,10 @@ type Deps struct {
 	// it as the base address to use. Nil takes public addresses alone.
 	CheckHost func(raw string) (*url.URL, error)
 
+	// Files returns what the file declares that the gateway runs with. Nil is
+	// nothing.
+	Files func() Files
+
 	Off       Off       // features that are turned off
 	Retention Retention // as it is shown
 

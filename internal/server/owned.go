@@ -1,0 +1,47 @@
+package server
+
+import (
+	"encoding/json"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+// files returns what the running settings declare of the control plane's
+// objects, as the API shows them.
+func (s *Server) files() route.Files { return owned(s.current().settings) }
+
+func owned(set *settings.Settings) (f route.Files) {
+	for _, c := range set.Configs {
+		f.Configs = append(f.Configs, store.ConfigText{
+			Config: store.Config{
+				ID: route.FileID(c.Slug), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Slug: c.Slug, Name: c.Slug, Status: store.Active,
+			},
+			Text: string(c.Config),
+		})
+	}
+	for _, p := range set.Providers {
+		f.Providers = append(f.Providers, store.Provider{
+			ID: route.FileID(p.Slug), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Slug: p.Slug, Name: p.Slug, Status: store.Active,
+		})
+	}
+	for _, k := range set.Keys {
+		f.Keys = append(f.Keys, fileKey(k))
+	}
+	return f
+}
+
+func fileKey(k settings.Key) store.Key {
+	hash, _ := access.ParseHash(k.SHA256) // settings has judged it
+	defaults, err := json.Marshal(store.KeyDefaults{Config: k.Config})
+	if err != nil {
+		panic(err) // texts are always written
+	}
+	return store.Key{
+		ID: route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Mask: "***", Organisation: store.DefaultOrganisation,
+		Workspace: store.DefaultWorkspace, Scopes: scopes(k.Scopes), Providers: k.Providers, Defaults: defaults, AlertEmails: json.RawMessage("[]"),
+		CreationMode: "auto", Status: store.KeyActive,
+	}
+}
