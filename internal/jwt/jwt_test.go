@@ -234,7 +234,7 @@ func TestOnlyASignatureByTheIssuersKeyCounts(t *testing.T) {
 		{"alg as a list", signed(first(), header.but(values{"alg": []string{"RS256"}}), claims), "alg"},
 		{"alg twice", signed(first(), `{"alg":"none","alg":"RS256","kid":"one"}`, claims), "header"},
 		{"no kid", signed(first(), header.but(values{"kid": nil}), claims), "kid"},
-		{"an empty kid", signed(first(), header.but(values{"kid": ""}), claims), "kid"},
+		{"an empty kid", signed(first(), header.but(values{"kid": ""}), claims), "does not say which key"},
 		{"a kid of another kind", signed(first(), header.but(values{"kid": 1}), claims), "kid"},
 		{"an unknown kid", signed(first(), header.but(values{"kid": "../one"}), claims), "kid"},
 		{"crit", signed(first(), header.but(values{"crit": []string{"exp"}}), claims), "crit"},
@@ -256,14 +256,17 @@ func TestOnlyASignatureByTheIssuersKeyCounts(t *testing.T) {
 	}
 }
 
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
 func TestWhatHasNotTheFormOfATokenIsRefused(t *testing.T) {
 	judge := mustTokens(t, organisation())
 	good := signed(first(), header, claims)
 	parts := strings.Split(good, ".")
-	many := make(values)
+	many := claims.but(nil)
 	for i := range 101 {
 		many[strings.Repeat("c", i+1)] = 1
 	}
+	last := strings.IndexByte(alphabet, good[len(good)-1])
 	for name, token := range map[string]string{
 		"nothing":                "..",
 		"no dots":                "token",
@@ -277,7 +280,8 @@ func TestWhatHasNotTheFormOfATokenIsRefused(t *testing.T) {
 		"a space":                " " + good,
 		"a list":                 signed(first(), header, `[1]`),
 		"a header that is text":  signed(first(), `"RS256"`, claims),
-		"two objects":            signed(first(), header, `{}{}`),
+		"two objects":            signed(first(), header, `{"organisation_id":"org","workspace_slug":"main","exp":2000000000}{}`),
+		"bits that are not used": good[:len(good)-1] + alphabet[last+1:last+2],
 		"cut off":                signed(first(), header, `{"a":1`),
 		"deep":                   signed(first(), header, `{"a":`+strings.Repeat("[", 5000)),
 		"a claim twice":          signed(first(), header, `{"exp":1,"exp":2}`),

@@ -51,6 +51,29 @@ func TestANewKeyIsAskedForOnceAndSoonAgain(t *testing.T) {
 	known(t, judge)
 }
 
+// A key that was taken out of the set ends what it signed, without anybody's
+// asking for another.
+func TestKeysAreAskedForAtOnceAndWhenTheyAreOld(t *testing.T) {
+	p := newPlace(t)
+	asked := make(chan struct{}, 1)
+	p.does(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte(set(public("one", first()))))
+		asked <- struct{}{}
+	})
+	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.at()})
+	<-asked
+	known(t, judge)
+	token := signed(first(), header, claims)
+	if _, err := verify(judge, token, noon.Add(9*time.Minute)); err != nil || p.asked.Load() != 1 {
+		t.Errorf("after 9 minutes: %v, asked %d times; want once", err, p.asked.Load())
+	}
+	if _, err := verify(judge, token, noon.Add(11*time.Minute)); err != nil {
+		t.Errorf("after 11 minutes: %v", err)
+	}
+	<-asked
+}
+
 func TestManyWhoWaitAskOnce(t *testing.T) {
 	p := newPlace(t, public("one", first()))
 	begin := make(chan struct{})
