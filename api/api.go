@@ -53,6 +53,7 @@ const (
 	CohereChat    Operation = "cohere.chat"
 	OllamaChat    Operation = "ollama.chat"
 	OracleChat    Operation = "oracle.chat"
+	Prediction    Operation = "replicate.chat"
 	ConverseCount Operation = "converse.count_tokens"
 )
 
@@ -74,6 +75,7 @@ const (
 	DialectCohere    Dialect = "cohere"
 	DialectOllama    Dialect = "ollama"
 	DialectOracle    Dialect = "oracle"
+	DialectReplicate Dialect = "replicate"
 	DialectOwn       Dialect = "own" // a format of its own: reachable by pass-through
 )
 
@@ -89,6 +91,7 @@ var conversations = map[Dialect]Operation{
 	DialectCohere:    CohereChat,
 	DialectOllama:    OllamaChat,
 	DialectOracle:    OracleChat,
+	DialectReplicate: Prediction,
 }
 
 // Conversation returns the operation that asks for an answer in d, empty when

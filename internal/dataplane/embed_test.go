@@ -74,9 +74,13 @@ func TestOneFailureOfManyInputsFailsAll(t *testing.T) {
 	g := newPairs(t)
 	for fault, want := range map[string]int{"status=429+every=7": 429, "reset+every=7": 502, "malformed=1+every=7": 502, "content-type=text/event-stream+every=7": 502} {
 		model := titan + "+" + strings.ReplaceAll(fault, "malformed=1", "cut=20")
+		g.Sim.Reset()
 		res := g.Post("/embeddings", `{"model":"`+model+`","input":`+manyInputs(30)+`}`, "x-gateway-provider", "@converse")
 		if e := g.Entry(res); res.Status != want || str(at(res.JSON(t), "error.message")) == "" || len(e["attempts"].([]any)) != 1 {
 			t.Errorf("%s: status %d, want %d: %.300s", fault, res.Status, want, res.Body)
+		}
+		if n := g.Sim.Calls(model); n >= 30 {
+			t.Errorf("%s: %d requests were sent, want none after the failure", fault, n)
 		}
 	}
 	for body, param := range map[string]string{`["a",""]`: "input[1]", `["a",1]`: "input[1]", `["a",{"image":"%%"}]`: "input[1]"} {
@@ -93,27 +97,35 @@ func TestABundleIsSentFewAtATime(t *testing.T) {
 	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
 	const most = 8
 	var mu sync.Mutex
-	var under, peak, all int
-	full := make(chan struct{})
+	var under, all int
+	next := make(chan struct{})
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		under, all = under+1, all+1
-		peak = max(peak, under)
-		if all == most {
-			close(full)
-		}
 		mu.Unlock()
-		receive(t, full, "as many requests as go at once")
 		io.Copy(io.Discard, r.Body)
+		<-next
 		mu.Lock()
 		under--
 		mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"embedding":[1],"inputTextTokenCount":2}`)
 	})})
-	res := g.Post("/embeddings", `{"model":"`+titan+`","input":`+manyInputs(40)+`}`, "x-gateway-provider", "@converse")
-	if res.Status != 200 || all != 40 || peak != most || at(res.JSON(t), "usage.total_tokens") != 80.0 {
-		t.Errorf("status %d, %d requests, %d at once: %.200s", res.Status, all, peak, res.Body)
+	done := make(chan gatewaytest.Response, 1)
+	go func() {
+		done <- g.Post("/embeddings", `{"model":"`+titan+`","input":`+manyInputs(40)+`}`, "x-gateway-provider", "@converse")
+	}()
+	for left := 40; left > 0; left-- {
+		eventually(t, "as many requests as may be are under way", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return under == min(most, left)
+		})
+		next <- struct{}{}
+	}
+	res := receive(t, done, "the answer")
+	if res.Status != 200 || all != 40 || at(res.JSON(t), "usage.total_tokens") != 80.0 {
+		t.Errorf("status %d, %d requests: %.200s", res.Status, all, res.Body)
 	}
 }
 

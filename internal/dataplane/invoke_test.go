@@ -100,6 +100,14 @@ func TestAKeptConversationIsRefusedAtBedrock(t *testing.T) {
 	}
 }
 
+// What belongs to Bedrock's envelope is nothing that another host leaves out.
+func TestTheEnvelopeOfInvokeModelIsNoParameter(t *testing.T) {
+	g := newPairs(t)
+	if res := invoker().send(t, g, "@chat", "sim-1", false); res.Status != 200 || res.Header.Get("x-gateway-params") != "" {
+		t.Errorf("status %d, params %q", res.Status, res.Header.Get("x-gateway-params"))
+	}
+}
+
 // Flags of beta features go where the host reads them.
 func TestBetaFlagsInABodyOfInvokeModelReachOtherHosts(t *testing.T) {
 	g, u := newScriptedPairs(t)

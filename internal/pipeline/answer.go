@@ -75,6 +75,11 @@ func (l *Leaf) unified(w watch, x *Exchange, spoken *wire, out *Response) (*Resp
 		return nil, l.unreadable("a redirect, which is not followed")
 	case out.Status > 299:
 		return l.providerError(x, out, body)
+	}
+	if read := l.jobber(spoken); read != nil {
+		return l.followed(w, x, spoken, out, read, body)
+	}
+	switch {
 	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && spoken.codec != nil:
 		return l.stream(w, x, spoken, out, l.frames(kind, spoken, src))
 	case kind == "text/html":

@@ -253,7 +253,9 @@ func (l *Leaf) call(x *Exchange, spoken *wire) (call provider.Call, err error) {
 	if _, elsewhere := l.Target.Shapes[spoken.op]; spoken.translates() || elsewhere {
 		call.Query = "" // it belongs to the client's protocol, at its own vendor
 	}
-	call.Header, err = l.header(x, spoken)
+	if call.Header, err = l.header(x, spoken); err == nil && !x.Stream && l.jobber(spoken) != nil {
+		call.Header["Prefer"] = preferWait
+	}
 	return call, err
 }
 

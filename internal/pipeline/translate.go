@@ -157,7 +157,7 @@ func (t *translation) step(out []byte) ([]byte, error) {
 		return out, err
 	case e.Data == nil: // comments are for the gateway
 		return out, nil
-	case torn(e.Data):
+	case torn(e.Data) && string(e.Type) != "output": // which is text
 		return out, errUnreadableFrame
 	}
 	return t.write(out, t.dec.Decode(t.events[:0], e)), nil

@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/ollama"
 	"modelgate/internal/dialect/oracle"
+	"modelgate/internal/dialect/replicate"
 	"modelgate/internal/dialect/responses"
 )
 
@@ -37,5 +38,6 @@ func codecs() map[api.Dialect]dialect.ProviderCodec {
 		api.DialectCohere:    cohere.Dialect{},
 		api.DialectOllama:    ollama.Dialect{},
 		api.DialectOracle:    oracle.Dialect{},
+		api.DialectReplicate: replicate.Dialect{},
 	}
 }

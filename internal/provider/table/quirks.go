@@ -11,6 +11,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect/replicate"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 )
@@ -177,6 +178,24 @@ func named(d *provider.Draft, fields map[string]string) map[string]string {
 		}
 	}
 	return set
+}
+
+// replicatePath is where a prediction of a model is made. A version by itself is
+// named in the body.
+// https://replicate.com/docs/topics/predictions/create-a-prediction
+func replicatePath(_ api.Operation, model string) string {
+	if replicate.Version(model) != "" {
+		return ""
+	}
+	kind, rest := "/models/", model
+	if deployment, ok := strings.CutPrefix(model, "deployments/"); ok {
+		kind, rest = "/deployments/", deployment
+	}
+	owner, name, ok := strings.Cut(rest, "/")
+	if !ok {
+		return ""
+	}
+	return kind + url.PathEscape(owner) + "/" + url.PathEscape(name) + "/predictions"
 }
 
 // containerStatus is the status of the container, where a host tells it beside its

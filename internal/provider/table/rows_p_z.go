@@ -100,8 +100,19 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "replicate", Name: "Replicate",
 			BaseURL: "https://api.replicate.com/v1",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "REPLICATE_API_TOKEN",
-			Notes: []string{"Predictions are polled, or waited for with Prefer: wait."},
+			Dialect: api.DialectReplicate, Auth: provider.Bearer(), Env: "REPLICATE_API_TOKEN",
+			Paths: own{
+				api.Prediction:            "/predictions",
+				api.Prediction.Streamed(): "/predictions",
+				api.Images:                "/predictions",
+			},
+			PathOf: replicatePath,
+			Docs:   "https://replicate.com/docs/reference/http",
+			Notes: []string{
+				"A model is owner/name, owner/name:version, a version, or deployments/owner/name.",
+				"An answer is a prediction that is followed: by its events where the client streams and the model has them, else by asking. It is cancelled when the client leaves.",
+				"Models differ in their inputs. Turns become one prompt; tools have no place.",
+			},
 		},
 		{
 			ID: "rev-ai", Name: "Rev AI",

@@ -228,7 +228,7 @@ func TestEveryRowSaysWhereTheCredentialGoes(t *testing.T) {
 
 func TestOnlyTheChatDialectOffersChatToAllModels(t *testing.T) {
 	known := []api.Dialect{api.DialectChat, api.DialectMessages, api.DialectGemini,
-		api.DialectConverse, api.DialectCohere, api.DialectOracle, api.DialectOwn}
+		api.DialectConverse, api.DialectCohere, api.DialectOracle, api.DialectReplicate, api.DialectOwn}
 	offering := 0
 	for _, s := range table.All() {
 		_, chat := s.Path(api.Chat)

@@ -1,0 +1,212 @@
+package pipeline
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/provider"
+	"modelgate/internal/sse"
+)
+
+// The time between two questions for the state of a job grows between these.
+const (
+	askFirst = 250 * time.Millisecond
+	askLast  = 4 * time.Second
+)
+
+// cancelTime bounds the request that ends a job for which nobody waits.
+const cancelTime = 5 * time.Second
+
+// preferWait asks a provider of jobs to answer when the job has ended, if that is
+// soon (RFC 7240).
+var preferWait = []string{"wait=30"}
+
+// jobber returns the reader of jobs, nil where the target answers at once.
+func (l *Leaf) jobber(spoken *wire) dialect.Jobber {
+	if spoken.codec == nil && spoken.form == nil {
+		return nil
+	}
+	j, _ := l.Codecs[l.Target.Dialect].(dialect.Jobber)
+	return j
+}
+
+// job is one that is followed.
+type job struct {
+	*Leaf
+	w    watch
+	read dialect.Jobber
+	now  dialect.Job
+	raw  []byte // the last that was said of it
+}
+
+// followed turns a job into its answer: as the events that the provider sends of
+// it where they are wanted, else by asking until it has ended. A job that nobody
+// waits for any more is ended.
+func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read dialect.Jobber, body io.Reader) (*Response, error) {
+	j := &job{Leaf: l, w: w, read: read}
+	if err := j.take(body); err != nil {
+		return nil, err
+	}
+	if address := j.events(x, spoken); address != nil && !j.now.Done {
+		return j.streamed(x, spoken, out, address)
+	}
+	for wait := askFirst; !j.now.Done; wait = min(2*wait, askLast) {
+		if err := j.ask(wait); err != nil {
+			j.cancel()
+			return nil, err
+		}
+	}
+	if j.now.Failed != "" {
+		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", l.Target.ID, j.now.Failed).WithCode("prediction_failed")
+	}
+	if err := l.translated(x, spoken, out, j.raw); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// take reads what is said of the job.
+func (j *job) take(body io.Reader) (err error) {
+	if j.raw, err = io.ReadAll(io.LimitReader(body, maxTranslated)); err != nil {
+		return err
+	}
+	if !wholeJSON(j.raw) {
+		return j.unreadable("a body that is not whole JSON")
+	}
+	if j.now, err = j.read.Job(j.raw); err != nil {
+		return j.unreadable("a body that is no job").WithCause(err)
+	}
+	return nil
+}
+
+// ask waits and asks for the state of the job.
+func (j *job) ask(wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	ctx := j.w.context()
+	req, err := j.request(ctx, http.MethodGet, j.now.Path)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return j.failure(j.w, req, context.Cause(ctx))
+	}
+	res, err := j.Client.Do(req, j.Target.Guarded)
+	if err != nil {
+		return j.failure(j.w, req, err)
+	}
+	defer res.Body.Close()
+	j.w.eventCame() // it is at work
+	switch {
+	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode >= 500:
+		return nil // a later question may be answered
+	case res.StatusCode != http.StatusOK:
+		return j.unreadable("status " + res.Status + " when asked for the prediction")
+	}
+	return j.take(&arriving{l: j.Leaf, w: j.w, res: res, src: res.Body})
+}
+
+// request returns a request below the target's address, with its credential.
+func (j *job) request(ctx context.Context, method, path string) (*http.Request, error) {
+	return provider.NewRequest(ctx, j.Target, &provider.Call{
+		Operation: api.Proxy, Method: method, Path: path,
+		Header: http.Header{"User-Agent": {j.UserAgent}, "Accept": {"application/json"}},
+	})
+}
+
+// cancel ends the job, whatever became of the exchange. What is said to it is of
+// no use any more.
+func (j *job) cancel() {
+	if j.now.Done {
+		return
+	}
+	ctx, done := context.WithTimeout(context.WithoutCancel(j.w.context()), cancelTime)
+	defer done()
+	req, err := j.request(ctx, http.MethodPost, j.now.Cancel)
+	if err != nil {
+		return
+	}
+	if res, err := j.Client.Do(req, j.Target.Guarded); err == nil {
+		res.Body.Close()
+	}
+}
+
+// events returns where the job's events are, nil when they are not wanted or are
+// at a host that is not the provider's.
+func (j *job) events(x *Exchange, spoken *wire) *url.URL {
+	u, err := url.Parse(j.now.Stream)
+	if err != nil || !x.Stream || spoken.codec == nil || u.Host == "" {
+		return nil
+	}
+	base := j.Target.Base
+	if u.Scheme == base.Scheme && u.Host == base.Host {
+		return u
+	}
+	_, domain, _ := strings.Cut(base.Host, ".")
+	if j.Target.Guarded || u.Scheme != "https" || u.User != nil || !strings.HasSuffix(u.Host, "."+domain) {
+		return nil
+	}
+	return u
+}
+
+// streamed begins the answer from the job's events. The address is secret enough:
+// no credential goes there.
+func (j *job) streamed(x *Exchange, spoken *wire, out *Response, address *url.URL) (*Response, error) {
+	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"User-Agent": {j.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"}, "Accept-Encoding": {"identity"}},
+	}).WithContext(j.w.context())
+	res, err := j.Client.Do(req, j.Target.Guarded)
+	if err == nil && (res.StatusCode != http.StatusOK || mediaType(res.Header.Get("Content-Type")) != mediaEvents) {
+		res.Body.Close()
+		err = j.unreadable("status " + res.Status + " when asked for the events of the prediction")
+	}
+	if err != nil {
+		j.cancel()
+		return nil, j.failure(j.w, req, err)
+	}
+	out.Raw.Body.Close()
+	out.Raw, out.Header = res, res.Header
+	answer, err := j.stream(j.w, x, spoken, out, &jobEvents{Reader: sse.NewReader(res.Body, j.MaxEvent), job: j})
+	if err != nil {
+		res.Body.Close()
+		j.cancel()
+		return nil, err
+	}
+	answer.after = append(answer.after, j.cancel)
+	return answer, nil
+}
+
+// jobEvents are the events of a job. Its end is told with what the provider says
+// of it then, which has the usage.
+type jobEvents struct {
+	*sse.Reader
+	job *job
+}
+
+func (e *jobEvents) Next() (sse.Event, error) {
+	event, err := e.Reader.Next()
+	if err != nil || string(event.Type) != "done" {
+		return event, err
+	}
+	e.job.now.Done = true
+	if v, err := jsonedit.ParseValue(event.Data); err == nil {
+		if _, told := v.Get("reason"); told {
+			return event, nil
+		}
+	}
+	if e.job.ask(0) == nil && e.job.now.Done {
+		event.Data = e.job.raw
+	}
+	e.job.now.Done = true
+	return event, nil
+}
