@@ -14,15 +14,23 @@ const (
 	longestPause = 5 * time.Second
 )
 
+// marksEvery is how many groups share a mark.
+const marksEvery = 5
+
 // commit is the committer's loop. It makes safe what was written, tries again
 // what could not be, makes segments ahead and removes those that are done.
 func (l *Ledger) commit() {
 	pause := firstPause
+	var marked time.Time
 	for last := false; ; {
 		failing := l.retry()
 		failing = !l.safe() || failing
 		l.ahead()
-		l.keepMarks()
+		// A mark has the store sync, which is worth more than one group.
+		if last || time.Since(marked) >= marksEvery*l.o.Every {
+			l.keepMarks()
+			marked = time.Now()
+		}
 		l.compact()
 		if last {
 			return
@@ -70,12 +78,22 @@ func (l *Ledger) clock(pause time.Duration, failing bool) <-chan time.Time {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	busy := l.dirty
+	busy := l.dirty || l.unmarked()
 	l.dirty = false
 	if !busy {
 		return nil
 	}
 	return time.After(l.o.Every)
+}
+
+// unmarked reports whether a segment was applied further than its mark says.
+func (l *Ledger) unmarked() bool {
+	for _, s := range l.all {
+		if s.marked < s.applied {
+			return true
+		}
+	}
+	return false
 }
 
 // urgent reports whether somebody waits for a sync, or writing has failed.
