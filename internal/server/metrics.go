@@ -122,10 +122,6 @@ func (m *metrics) reloaded(err error) {
 		return
 	}
 	m.settings.Set(1)
-	m.database = gauge("modelgate_database_up", "1 when the control plane's database answered when last asked, else 0.")
-	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
-	m.database.Set(1)
-	m.taken.Set(1)
 	m.reloads.WithLabelValues("taken").Inc()
 }
 

@@ -138,10 +138,10 @@ func TestWhatIsNoIntegrationIsRefusedByItsField(t *testing.T) {
 	create(t, c, `,"slug":"main","create_default_provider":false`)
 	long := strings.Repeat("x", 256)
 	for body, field := range map[string]string{
-		`{"ai_provider_id":"openai"}`:                       "body",
+		`{"ai_provider_id":"openai"}`:                       "name",
 		`{"name":"","ai_provider_id":"openai"}`:             "name",
 		`{"name":"` + long + `","ai_provider_id":"openai"}`: "name",
-		`{"name":"x"}`:                                                                                                 "body",
+		`{"name":"x"}`:                                                                                                 "ai_provider_id",
 		`{"name":"x","ai_provider_id":"nobody"}`:                                                                       "ai_provider_id",
 		`{"name":"x","ai_provider_id":"openai","slug":"a b"}`:                                                          "slug",
 		`{"name":"x","ai_provider_id":"openai","slug":"` + long + `"}`:                                                 "slug",
