@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"modelgate/api"
+	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
 	"modelgate/internal/reqlog"
 )
@@ -166,6 +167,9 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 		}
 		if rapid.Bool().Draw(t, "prompted") {
 			e.Prompt = reqlog.Prompt{ID: text("prompt"), Slug: text("prompt slug"), Version: count.Draw(t, "version")}
+		}
+		if rapid.Bool().Draw(t, "priced") {
+			e.Cost, e.Priced, e.Price = catalog.NanoDollars(count.Draw(t, "cost")), true, text("price")
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "params") {
 			e.Params = append(e.Params, text("param"))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"modelgate/api"
+	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
 	"modelgate/internal/reqlog"
 )
@@ -148,9 +149,8 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	if h.flags&flagParams != 0 {
 		e.Params = readParams(r)
 	}
-	if h.flags&flagPrompt != 0 {
-		e.Prompt = reqlog.Prompt{ID: r.ref(), Slug: r.ref(), Version: r.varint()}
-	}
+	e.Prompt = readPrompt(r, h.flags)
+	readPrice(r, e, h.flags)
 	if r.bad {
 		return nil, errDamaged
 	}
@@ -167,6 +167,19 @@ func readParams(r *reader) []string {
 		list[i] = r.ref()
 	}
 	return list
+}
+
+func readPrompt(r *reader, flags uint64) (p reqlog.Prompt) {
+	if flags&flagPrompt != 0 {
+		p.ID, p.Slug, p.Version = r.ref(), r.ref(), r.varint()
+	}
+	return p
+}
+
+func readPrice(r *reader, e *reqlog.Entry, flags uint64) {
+	if flags&flagPriced != 0 {
+		e.Cost, e.Priced, e.Price = catalog.NanoDollars(r.varint()), true, r.ref()
+	}
 }
 
 func readMetadata(r *reader) map[string]string {

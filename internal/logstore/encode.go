@@ -30,6 +30,7 @@ const (
 	flagDecisions
 	flagParams
 	flagPrompt
+	flagPriced
 )
 
 // The fields whose strings are shared; see [encoder.ref].
@@ -62,6 +63,7 @@ const (
 	refDecisionText
 	refParam
 	refPrompt
+	refPrice
 	refFields
 )
 
@@ -133,13 +135,22 @@ func (c *encoder) add(e *reqlog.Entry) {
 	if flags&flagParams != 0 {
 		c.addParams(e.Params)
 	}
+	c.addLater(e, flags)
+	c.bodies = binary.AppendUvarint(c.bodies, uint64(len(c.body)))
+	c.bodies = append(c.bodies, c.body...)
+}
+
+// addLater packs what entries did not have from the beginning.
+func (c *encoder) addLater(e *reqlog.Entry, flags uint64) {
 	if flags&flagPrompt != 0 {
 		c.ref(refPrompt, e.Prompt.ID)
 		c.ref(refPrompt, e.Prompt.Slug)
 		c.varint(e.Prompt.Version)
 	}
-	c.bodies = binary.AppendUvarint(c.bodies, uint64(len(c.body)))
-	c.bodies = append(c.bodies, c.body...)
+	if flags&flagPriced != 0 {
+		c.varint(int64(e.Cost))
+		c.ref(refPrice, e.Price)
+	}
 }
 
 func (c *encoder) addHead(e *reqlog.Entry, flags uint64) {
@@ -172,6 +183,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(len(e.Decisions) > 0, flagDecisions)
 	set(len(e.Params) > 0, flagParams)
 	set(e.Prompt != reqlog.Prompt{}, flagPrompt)
+	set(e.Priced, flagPriced)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"modelgate/api"
+	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
 )
 
@@ -66,6 +67,13 @@ type Entry struct {
 	Params []string
 	Usage  llm.Usage
 	Finish string // finish reason in the words of the provider
+
+	// Cost is what all attempts cost together, as far as it is known, and Price
+	// the row of the price book for the last of them. Priced is false, and both
+	// are empty, where the cost of the answer is not known.
+	Cost   catalog.NanoDollars
+	Priced bool
+	Price  string
 
 	// Total runs from acceptance to the last byte sent. Upstream is the part
 	// spent waiting for the provider; FirstToken runs from acceptance to the

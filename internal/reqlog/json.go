@@ -1,11 +1,14 @@
 package reqlog
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"modelgate/internal/catalog"
 )
 
 // AppendJSON appends e as the JSON object that clients read. Every name is
@@ -29,6 +32,7 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	e.writeDecisions(&w)
 	e.writeParams(&w)
 	e.writeUsage(&w)
+	e.writeCost(&w)
 	w.name("finish_reason").text(e.Finish)
 	e.writeTiming(&w)
 	w.name("request_bytes").int(e.RequestBytes)
@@ -143,6 +147,16 @@ func (e *Entry) writeUsage(w *jsonWriter) {
 	w.close('}')
 }
 
+func (e *Entry) writeCost(w *jsonWriter) {
+	w.name("cost")
+	if e.Priced {
+		w.cents(e.Cost)
+	} else {
+		w.null()
+	}
+	w.name("price").text(e.Price)
+}
+
 func (e *Entry) writeTiming(w *jsonWriter) {
 	w.name("timing").open('{')
 	w.name("total_ms").ms(e.Total)
@@ -199,6 +213,17 @@ func (w *jsonWriter) intOrNull(n int64) {
 // ms writes milliseconds, to the microsecond.
 func (w *jsonWriter) ms(d time.Duration) {
 	w.dst = strconv.AppendFloat(w.dst, float64(d.Microseconds())/1000, 'f', -1, 64)
+}
+
+// cents writes an amount in cents, to the nano-dollar: whole cents and what is
+// left, so that no float stands in between.
+func (w *jsonWriter) cents(n catalog.NanoDollars) {
+	const cent = 10_000_000
+	w.int(int64(n / cent))
+	if rest := int64(n % cent); rest > 0 {
+		digits := strconv.AppendInt(nil, cent+rest, 10) // with its leading zeros, after a one
+		w.dst = append(append(w.dst, '.'), bytes.TrimRight(digits[1:], "0")...)
+	}
 }
 
 // text writes a string, or null for the empty one.

@@ -2,12 +2,14 @@ package reqlog_test
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
 	"modelgate/internal/reqlog"
 )
@@ -27,7 +29,8 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		Decisions: []reqlog.Decision{{Path: "config", Text: "drawn"}},
 		Params:    []string{"seed;dropped"},
 		Usage:     llm.Usage{Input: 10, CachedInput: 5, Output: 3, Reasoning: 4, Known: true},
-		Total:     2500 * time.Microsecond, Overhead: 45 * time.Microsecond,
+		Cost:      12_000_450, Priced: true, Price: "openai/m",
+		Total: 2500 * time.Microsecond, Overhead: 45 * time.Microsecond,
 		RequestBytes: 12, Metadata: map[string]string{"b": "2", "a": "1"},
 	}
 	want := `{"id":"0190a5a5-1234-7000-8000-0000000000ff","created_at":"2026-05-01T12:00:00.007Z",` +
@@ -38,6 +41,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		`"attempts":[{"target":"config","provider":"openai","slug":null,"status":null,"error":"reset","start_ms":1,"took_ms":1.5}],` +
 		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],` +
 		`"usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"cached_tokens":5,"cache_write_5m_tokens":0,"cache_write_1h_tokens":0,"reasoning_tokens":4,"input_audio_tokens":0,"output_audio_tokens":0},` +
+		`"cost":1.200045,"price":"openai/m",` +
 		`"finish_reason":null,"timing":{"total_ms":2.5,"upstream_ms":0,"first_token_ms":null,"overhead_us":45},` +
 		`"request_bytes":12,"response_bytes":0,"metadata":{"a":"1","b":"2"},"user_agent":null}`
 	if diff := cmp.Diff(want, string(e.AppendJSON(nil))); diff != "" {
@@ -50,9 +54,24 @@ func TestAnEmptyEntryIsNullWhereNothingIsKnown(t *testing.T) {
 	if err := json.Unmarshal(new(reqlog.Entry).AppendJSON(nil), &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"api_key", "error", "usage", "model", "prompt"} {
+	for _, name := range []string{"api_key", "error", "usage", "cost", "price", "model", "prompt"} {
 		if v, ok := got[name]; !ok || v != nil {
 			t.Errorf("AppendJSON(): %s = %v, %t; want null, true", name, v, ok)
+		}
+	}
+}
+
+func TestACostIsWrittenInCentsToTheNanoDollar(t *testing.T) {
+	for _, tt := range []struct {
+		cost catalog.NanoDollars
+		want string
+	}{
+		{0, "0"}, {1, "0.0000001"}, {10_000_000, "1"}, {10_000_001, "1.0000001"}, {99_500_000, "9.95"},
+		{math.MaxInt64, "922337203685.4775807"},
+	} {
+		var got struct{ Cost json.Number }
+		if err := json.Unmarshal((&reqlog.Entry{Cost: tt.cost, Priced: true}).AppendJSON(nil), &got); err != nil || got.Cost.String() != tt.want {
+			t.Errorf("the cost %d is written as %s, %v; want %s", tt.cost, got.Cost, err, tt.want)
 		}
 	}
 }
