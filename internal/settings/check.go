@@ -34,7 +34,6 @@ func (s *Settings) check(o Opener) *fault {
 		s.checkPrices,
 		s.checkSecrets,
 		s.checkRest,
-		s.checkSchema,
 	} {
 		if f := part(); f != nil {
 			return f

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,11 +115,22 @@ func tooLarge(file string, most int) error {
 
 func parse(file string, b []byte, o Opener) (*Settings, error) {
 	s := &Settings{file: file, source: b}
-	err := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(s)
-	if err != nil && err != io.EOF { // an empty file is one that says nothing
+	tree, err := parser.ParseBytes(b, 0)
+	if err != nil {
 		return nil, syntaxError(file, err)
 	}
-	if f := s.check(o); f != nil {
+	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil { // it says nothing
+		return s, nil
+	}
+	root := tree.Docs[0].Body
+	if err := yaml.NodeToValue(root, s, yaml.Strict()); err != nil {
+		return nil, syntaxError(file, err)
+	}
+	f := s.check(o)
+	if f == nil {
+		f = checkSchema(root)
+	}
+	if f != nil {
 		return nil, s.Fault(f.path, f.err)
 	}
 	return s, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 )
 
 // described is the form of the file, made of the types above once.
@@ -86,9 +87,9 @@ func orNull(object map[string]any) {
 }
 
 // checkSchema judges the file by its schema, for bounds and forms of fields.
-func (s *Settings) checkSchema() *fault {
+func checkSchema(root ast.Node) *fault {
 	var doc any
-	if err := yaml.Unmarshal(s.source, &doc); err != nil {
+	if err := yaml.NodeToValue(root, &doc); err != nil {
 		return at(err, "")
 	}
 	doc = withoutNull(doc)
