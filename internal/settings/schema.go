@@ -2,7 +2,7 @@ package settings
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -98,13 +98,14 @@ func checkSchema(root ast.Node) *fault {
 	}
 	d, result := form(), new(huma.ValidateResult)
 	huma.Validate(d.known, d.root, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, doc, result)
-	for _, err := range result.Errors {
-		if e, ok := err.(*huma.ErrorDetail); ok {
-			return at(fmt.Errorf("%s", e.Message), "%s", e.Location)
-		}
-		return at(err, "")
+	if len(result.Errors) == 0 {
+		return nil
 	}
-	return nil
+	e, ok := errors.AsType[*huma.ErrorDetail](result.Errors[0])
+	if !ok {
+		return at(result.Errors[0], "")
+	}
+	return at(errors.New(e.Message), "%s", e.Location)
 }
 
 // withoutNull drops properties that are null.
