@@ -202,12 +202,14 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	if !x.Identity.Allows(route.scope) {
 		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", route.scope)
 	}
+	defer x.releaseBody()
 	switch {
 	case route.op == api.Models && !x.want.names():
 		return p.listModels(w, r, x)
 	case route.op == api.Explain:
-		defer x.releaseBody()
 		return p.explain(w, r, x)
+	case route.renders:
+		return p.showRendered(w, r, x)
 	case route.op == api.ConfigSchema:
 		return p.schema(w, x)
 	}
@@ -216,10 +218,6 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	}
 	if err := p.readBody(r, x, route); err != nil {
 		return err
-	}
-	defer x.releaseBody()
-	if route.renders {
-		return p.answerRendered(w, x)
 	}
 	h, err := p.handler(x)
 	if err != nil {

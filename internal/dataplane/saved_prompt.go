@@ -180,8 +180,11 @@ func (x *exchange) takeProvider() {
 	}
 }
 
-// answerRendered answers what the prompt makes.
-func (p *Plane) answerRendered(w http.ResponseWriter, x *exchange) error {
+// showRendered answers what the prompt makes. It costs nothing.
+func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	if err := p.readBody(r, x, x.route); err != nil {
+		return err
+	}
 	var b jsonedit.Builder
 	b.Open('{')
 	b.Name("success")

@@ -108,17 +108,9 @@ type Leaf struct {
 
 // Handle makes one attempt.
 func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	if l.resolve != nil {
-		t, err := l.resolve(x)
-		if err != nil {
-			return nil, err
-		}
-		bound := *l
-		bound.Target, bound.resolve = t, nil
-		if err := bound.prompted(x); err != nil {
-			return nil, err
-		}
-		l = &bound
+	l, err := l.bound(x)
+	if err != nil {
+		return nil, err
 	}
 	x.Sent = x.Model
 	if l.Model != "" {
@@ -149,6 +141,21 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	}
 	x.Entry.Attempts = append(x.Entry.Attempts, a)
 	return res, err
+}
+
+// bound returns the leaf with its target and with what its prompt puts into the
+// request, as they are for x.
+func (l *Leaf) bound(x *Exchange) (*Leaf, error) {
+	if l.resolve == nil {
+		return l, nil
+	}
+	t, err := l.resolve(x)
+	if err != nil {
+		return nil, err
+	}
+	out := *l
+	out.Target, out.resolve = t, nil
+	return &out, out.prompted(x)
 }
 
 func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {

@@ -115,6 +115,12 @@ func (r *run) settings(b *jsonedit.Builder, c *Content, out *Rendered) error {
 	if isNull(c.Parameters) {
 		return nil
 	}
+	return r.parameters(b, c, out, skip)
+}
+
+// parameters writes the members that stand in no field of their own, but for
+// those to skip.
+func (r *run) parameters(b *jsonedit.Builder, c *Content, out *Rendered, skip []string) error {
 	v, err := jsonedit.ParseValue(c.Parameters)
 	if err != nil {
 		return apierr.New(apierr.Internal, "a stored prompt is not readable").WithCause(err)
