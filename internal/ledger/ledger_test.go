@@ -97,6 +97,24 @@ func TestAKilledProcessLosesNothingThatWasNoted(t *testing.T) {
 	mustClose(t, l)
 }
 
+func TestRowsThatWereAppliedBeforeAKillAreLookedFor(t *testing.T) {
+	dir, store := t.TempDir(), newMemory()
+	l := mustOpen(t, ledger.Options{Dir: dir, Store: store})
+	for range 20 {
+		exchange(t, l)
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := kill(t, dir) // applied, and most likely not marked as such
+	again := mustOpen(t, ledger.Options{Dir: left, Store: store, Again: true})
+	mustClose(t, again)
+	if got := len(store.ids(t)); got != 20 || store.looked != 20 {
+		t.Errorf("the store has %d rows and was asked for %d, want 20 of both", got, store.looked)
+	}
+	mustClose(t, l)
+}
+
 func TestAnInterruptedExchangeSaysThatItIsAnEstimate(t *testing.T) {
 	id := reqlog.NewID(time.Now())
 	first, second := intent(id, 1), intent(id, 2)

@@ -76,6 +76,9 @@ func number(t *testing.T, name string, def int) int {
 func (b *books) storm(t *testing.T, g *gateway, round, streams int) {
 	t.Helper()
 	var wg sync.WaitGroup
+	// Rounds end at different times since the last row was applied, and since
+	// that was marked: every 200 ms and every second.
+	long := time.After(time.Duration(300+270*(round%5)) * time.Millisecond)
 	seen := make(chan struct{}, 1<<20)
 	for n := range streams {
 		wg.Go(func() {
@@ -101,6 +104,7 @@ func (b *books) storm(t *testing.T, g *gateway, round, streams int) {
 			t.Fatalf("the gateway does not answer: %s", g.errText)
 		}
 	}
+	<-long
 	g.kill()
 	wg.Wait()
 }
