@@ -27,6 +27,8 @@ type Target struct {
 	// must pass the private-address guard.
 	Guarded bool
 
+	Lending Lending // see Settings
+
 	Key     secret.String
 	Options map[string]string
 
@@ -69,6 +71,19 @@ func (t *Target) With(key secret.String, options map[string]string) *Target {
 	return &other
 }
 
+// Lending is how far a provider entry may act in the name of the machine that
+// the gateway runs on. What has no slug may not at all.
+type Lending uint8
+
+// The ways. Entries of the settings file are the operator's own and have the
+// first; those that people keep by the API may not be sent to where they choose
+// what is the machine's.
+const (
+	LendAll   Lending = iota // everything
+	LendKnown                // to addresses of the cloud alone
+	LendNone                 // nothing
+)
+
 // Settings is what turns a spec into a target. The zero value asks for the
 // spec's own address without credentials.
 type Settings struct {
@@ -79,6 +94,10 @@ type Settings struct {
 	Headers    map[string]secret.String // sent with each request: see Target
 	BaseModel  string                   // see Target
 
+	// Lending is how far the target may act in the name of the machine that the
+	// gateway runs on.
+	Lending Lending
+
 	// NoAuth sends no credential of any kind, signatures and the machine's own
 	// identity included: the address is not the one that they belong to.
 	NoAuth bool
@@ -87,7 +106,7 @@ type Settings struct {
 // NewTarget returns a target of spec. A missing option or an address that is
 // not an http or https URL is an *apierr.Error of kind Invalid.
 func NewTarget(spec *Spec, s Settings) (*Target, error) {
-	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel}
+	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel, Lending: s.Lending}
 	base := spec.BaseURL
 	if s.CustomHost != "" {
 		base, t.Guarded = s.CustomHost, true

@@ -27,7 +27,10 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	for _, c := range p.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
 	}
-	known := integrations{mapped: mapped{opener{s.ring, p.DataKeys}, p.References, s.secrets}, byID: make(map[string]*integration)}
+	known := integrations{mapped: mapped{opener{s.ring, p.DataKeys}, p.References, s.secrets}, byID: make(map[string]*integration), lending: provider.LendNone}
+	if s.first.References.OwnIdentity {
+		known.lending = provider.LendKnown
+	}
 	for i := range p.Providers {
 		in.Providers = append(in.Providers, known.entry(&p.Providers[i]))
 	}
@@ -36,7 +39,8 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 // integrations are those of one state that entries were made of so far.
 type integrations struct {
 	mapped
-	byID map[string]*integration
+	byID    map[string]*integration
+	lending provider.Lending
 }
 
 // integration is what its entries have in common.
@@ -100,12 +104,12 @@ func (k integrations) of(p *store.PublishedProvider) *integration {
 		return i
 	}
 	c := &p.Configuration
-	i.settings = settingsFor(c, opened, "")
+	i.settings = k.settingsFor(c, opened, "")
 	i.rules = &snapshot.Rules{Own: make(map[string]provider.Settings)}
 	for _, d := range c.Deployments {
 		for _, name := range [...]string{d.Alias, d.Model} {
 			if name != "" {
-				i.rules.Own[name] = settingsFor(c, opened, name)
+				i.rules.Own[name] = k.settingsFor(c, opened, name)
 			}
 		}
 	}
@@ -123,8 +127,8 @@ func (k integrations) of(p *store.PublishedProvider) *integration {
 
 // settingsFor are what an integration has for requests for model; the empty one
 // is any that has nothing of its own.
-func settingsFor(c *store.Configuration, opened store.Secrets, model string) provider.Settings {
-	s := provider.Settings{Key: opened.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(opened, model), Headers: opened.Headers}
+func (k integrations) settingsFor(c *store.Configuration, opened store.Secrets, model string) provider.Settings {
+	s := provider.Settings{Key: opened.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(opened, model), Headers: opened.Headers, Lending: k.lending}
 	if d, ok := c.Deployment(model); ok {
 		s.BaseModel = d.Model
 	}
@@ -140,7 +144,7 @@ func (k integrations) model(p *store.PublishedProvider, i *integration, opened s
 	if err != nil {
 		return err
 	}
-	s := settingsFor(&p.Configuration, opened, m.Slug)
+	s := k.settingsFor(&p.Configuration, opened, m.Slug)
 	s.BaseModel = cmp.Or(m.BaseModel, s.BaseModel)
 	if m.CustomHost != "" && elsewhere(p.Provider, s, m.CustomHost) {
 		// What is stored for the integration belongs to its own address.

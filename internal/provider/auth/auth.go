@@ -108,13 +108,31 @@ func optionNames(t *provider.Target) string {
 	return strings.Join(names, ", ")
 }
 
-// lent says whether t may act in the name of the machine that the gateway runs on.
+// lent says whether t may act in the name of the machine that the gateway runs
+// on. Where it goes to an address that people chose it may not, unless they are
+// the machine's operator.
 func lent(t *provider.Target) error {
-	if t.Slug != "" {
+	why := ""
+	switch {
+	case t.Slug == "":
+		why = "is for provider entries; send a credential of your own, or name an entry @slug"
+	case t.Lending == provider.LendNone:
+		why = "is for entries of modelgate.yaml; secrets.own_identity there lends it to those that are kept by the API"
+	case t.Lending == provider.LendKnown && t.Guarded:
+		why = "is not sent to an address that an entry chooses; keep the entry in modelgate.yaml, or use another credential"
+	default:
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "the identity of the gateway's machine is for provider entries of its settings; "+
-		"send a credential of your own for %q, or name an entry @slug", t.ID).WithCode("machine_identity_refused")
+	return apierr.New(apierr.Forbidden, "provider %q: the identity of the gateway's machine %s", t.ID, why).WithCode("machine_identity_refused")
+}
+
+// known refuses to send what is the machine's to an address that is not the
+// cloud's, unless t is the operator's own.
+func known(t *provider.Target, guarded bool, field string) error {
+	if guarded && t.Lending != provider.LendAll {
+		return malformed(t, "has a "+field+" outside of googleapis.com, where the machine's identity is not sent")
+	}
+	return nil
 }
 
 func missing(t *provider.Target, option string) error {

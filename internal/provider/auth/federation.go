@@ -40,6 +40,9 @@ func (s *Signer) federated(ctx context.Context, t *provider.Target, f *federatio
 		return zero, time.Time{}, err
 	}
 	guarded, err := reachable(t, "token_url", f.TokenURL)
+	if err == nil {
+		err = known(t, guarded, "token_url")
+	}
 	if err != nil {
 		return zero, time.Time{}, err
 	}
@@ -99,6 +102,9 @@ func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation)
 // https://cloud.google.com/iam/docs/reference/credentials/rest/v1/projects.serviceAccounts/generateAccessToken
 func (s *Signer) impersonate(ctx context.Context, t *provider.Target, address string, token secret.String) (secret.String, time.Time, error) {
 	guarded, err := reachable(t, "service_account_impersonation_url", address)
+	if err == nil {
+		err = known(t, guarded, "service_account_impersonation_url")
+	}
 	if err != nil {
 		return secret.String{}, time.Time{}, err
 	}

@@ -284,3 +284,36 @@ func TestGoogleCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatPeopleKeepIsLentTheMachinesIdentityAsFarAsToldAlone(t *testing.T) {
+	pool := func(token, more string) options {
+		return options{"auth_type": "workloadIdentityFederation", "project_id": "p", "region": "r", "service_account_json": `{"type":"external_account","audience":"a",` +
+			`"subject_token_type":"t","token_url":"` + token + `","credential_source":{"file":"/t"}` + more + `}`}
+	}
+	const google, theirs = "https://sts.googleapis.com/v1/token", "https://tokens.example.com/v1/token"
+	for _, tt := range []struct {
+		name    string
+		lending provider.Lending
+		host    string
+		o       options
+		asked   bool // whether anything is asked, and so the machine's token read
+	}{
+		{"the operator's own", provider.LendAll, "", pool(google, ""), true},
+		{"the operator's own, at another address", provider.LendAll, "https://vertex.example.com", pool(theirs, ""), true},
+		{"lent", provider.LendKnown, "", pool(google, ""), true},
+		{"lent, for tokens of another address", provider.LendKnown, "", pool(theirs, ""), false},
+		{"lent, at an address of theirs", provider.LendKnown, "https://vertex.example.com", pool(google, ""), false},
+		{"not lent", provider.LendNone, "", pool(google, ""), false},
+		{"not lent, of the machine itself", provider.LendNone, "", options{"auth_type": "workload", "project_id": "p", "region": "r"}, false},
+	} {
+		w := newWorld()
+		w.files["/t"] = "the machine's own"
+		for _, address := range []string{google, theirs} {
+			w.says(address, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
+		}
+		_, err := sign(t, w.signer(), row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", CustomHost: tt.host, Options: tt.o, Lending: tt.lending})
+		if (err == nil) != tt.asked || (len(w.asked) > 0) != tt.asked {
+			t.Errorf("%s: %v, asked %v", tt.name, err, w.asked)
+		}
+	}
+}
