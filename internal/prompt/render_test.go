@@ -179,6 +179,12 @@ func TestARawTemplateMayLeaveOutWholeMessages(t *testing.T) {
 			t.Errorf("%v: %v\n%s\nwant\n%s", tt.variables, err, r.Body, tt.want)
 		}
 	}
+	for _, value := range []string{`{"role":"system"}`, `[1]`, `"x"`, ` 1`, `1,2`, `x`} {
+		c := prompt.Content{Raw: true, String: `[{"n":{{x}}}]`}
+		if r, err := prompt.Render(&prompt.Version{Text: c.Encode()}, input(map[string]string{"x": value})); err == nil {
+			t.Errorf("%s outside of a string makes %s", value, r.Body)
+		}
+	}
 	for name, c := range map[string]prompt.Content{
 		"structure outside of a string": {Raw: true, String: `[{"n":{{hostile}}}]`},
 		"a value after a backslash":     {Raw: true, String: `[{"n":"\{{hostile}}"}]`},
