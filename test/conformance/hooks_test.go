@@ -107,12 +107,11 @@ func TestHooksAndGuardrailsHaveTheirShape(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotRunYetIsNotHidden proves what becomes of hooks, guardrails and
-// saved prompts until they run.
+// TestWhatDoesNotRunYetIsNotHidden proves what becomes of hooks and guardrails
+// until they run.
 func TestWhatDoesNotRunYetIsNotHidden(t *testing.T) {
 	g, _ := start(t)
 	for _, tt := range []struct{ of, members string }{
-		{"S-087", `"prompt_id":"pp-1"`},
 		{"S-121 S-122", `"before_request_hooks":[{"id":"h","checks":[{"id":"c","parameters":{}}],"on_fail":{"deny":false,"feedback":{"value":-1}}}]`},
 		{"S-123", `"after_request_hooks":[{"id":"h","async":true}]`},
 		{"S-125", `"input_guardrails":["pg-1"]`},

@@ -66,7 +66,6 @@ func TestRoutesOfLaterIssuesPassThrough(t *testing.T) {
 	g, _ := start(t)
 	p := newProvider(t, says(200, "application/json", `{"id" : "x_1","object":"thing"}`))
 	for _, tt := range []struct{ of, method, path string }{
-		{"S-009", "POST", "/v1/prompts/pp-1/completions"},
 		{"S-010", "POST", "/v1/batches"},
 		{"S-010", "GET", "/v1/batches?after=batch_1&limit=5"},
 		{"S-010", "POST", "/v1/batches/batch_1/cancel"},

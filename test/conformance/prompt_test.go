@@ -1,0 +1,292 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// desk is a gateway with a saved prompt and a provider behind the entry @stored.
+type desk struct {
+	*gateway
+	provider *provider
+}
+
+func newDesk(t *testing.T, say answer) *desk {
+	t.Helper()
+	p := newProvider(t, say)
+	settings := strings.ReplaceAll("version: 1\nproviders:\n  - {slug: stored, provider: openai-compatible, custom_host: \"BASE\"}\n", "BASE", p.url)
+	return &desk{launchFor(t, settings, "MODELGATE_TRUSTED_HOSTS=127.0.0.1"), p}
+}
+
+// save makes something and returns its slug.
+func (d *desk) save(t *testing.T, path, body string) string {
+	t.Helper()
+	slug, _ := d.as(t, bootstrapKey, "POST", path, body).fine(t).object(t)["slug"].(string)
+	if slug == "" {
+		t.Fatalf("%s: nothing has a slug", path)
+	}
+	return slug
+}
+
+// greeting writes a prompt whose versions are told apart by their model.
+func greeting(model string) string {
+	return `"string":"[{\"role\":\"system\",\"content\":\"Be kind\"},{\"role\":\"user\",\"content\":\"Hello {{name}}{{missing}}\"}]","parameters":{"temperature":0.5,"max_tokens":9},"model":"` + model + `","virtual_key":"stored"`
+}
+
+// run runs a prompt and returns what reached the provider as well.
+func (d *desk) run(t *testing.T, ref, body string, header ...string) (reply, received) {
+	t.Helper()
+	d.provider.forget()
+	got := d.do(t, "POST", "/v1/prompts/"+ref+"/completions", body, append([]string{"x-gateway-api-key", bootstrapKey}, header...)...).fine(t)
+	return got, d.provider.only(t)
+}
+
+// wrong fails the test unless a prompt's request is refused for a parameter
+// before anything is sent.
+func (d *desk) wrong(t *testing.T, ref, body, param string) {
+	t.Helper()
+	d.provider.forget()
+	d.as(t, bootstrapKey, "POST", "/v1/prompts/"+ref+"/completions", body).refusedFor(t, param)
+	d.provider.none(t)
+}
+
+func TestSavedPrompts(t *testing.T) {
+	d := newDesk(t, nil)
+	slug := d.save(t, "/v1/prompts", `{"name":"Greeting",`+greeting("m1")+`}`)
+	prove(t, "S-009 S-335 S-145 S-345", "a prompt answers with status, headers and a chat completion", func(t *testing.T) {
+		got, sent := d.run(t, slug, `{"variables":{"name":"you"}}`)
+		body := got.object(t)
+		if _, ok := body["headers"].(map[string]any); body["status"] != "success" || !ok {
+			t.Errorf("status %v, headers %v", body["status"], body["headers"])
+		}
+		var inner struct{ Body json.RawMessage }
+		if err := json.Unmarshal(got.body, &inner); err != nil || string(inner.Body) != cannedBodies["/chat/completions"] {
+			t.Errorf("body %.200s, want the provider's byte for byte", inner.Body)
+		}
+		if body["object"] != "chat.completion" || at(body, "choices") == nil || sent.uri != "/v1/chat/completions" {
+			t.Errorf("the members beside it: %v; sent to %s", body["object"], sent.uri)
+		}
+	})
+	prove(t, "S-339", "variables are filled in, and what is missing is empty", func(t *testing.T) {
+		const hostile = `a "b" \\ {{name}} </x>` + "\n"
+		value, _ := json.Marshal(hostile)
+		_, sent := d.run(t, slug, `{"variables":{"name":`+string(value)+`,"other":"x"}}`)
+		var body struct{ Messages []struct{ Content string } }
+		if err := json.Unmarshal(sent.body, &body); err != nil || len(body.Messages) != 2 || body.Messages[1].Content != "Hello "+hostile {
+			t.Errorf("the provider was sent %s: %v", sent.body, err)
+		}
+		if sent.field(t, "variables") != "" {
+			t.Errorf("the variables went on: %s", sent.body)
+		}
+	})
+	prove(t, "S-340", "a value that is no string is refused", func(t *testing.T) {
+		for _, value := range []string{`1`, `true`, `null`, `["a"]`, `{"a":"b"}`} {
+			d.wrong(t, slug, `{"variables":{"name":`+value+`}}`, "variables")
+		}
+		d.wrong(t, slug, `{"variables":"name"}`, "variables")
+	})
+	prove(t, "S-342", "parameters at the root win", func(t *testing.T) {
+		_, sent := d.run(t, slug, `{"temperature":1.5,"top_p":0.25,"model":"m9"}`)
+		for name, want := range map[string]string{"temperature": "1.5", "top_p": "0.25", "model": `"m9"`, "max_tokens": "9"} {
+			if got := sent.field(t, name); got != want {
+				t.Errorf("%s = %s, want %s", name, got, want)
+			}
+		}
+	})
+	prove(t, "S-343", "parameters inside of something else are refused", func(t *testing.T) {
+		d.wrong(t, slug, `{"parameters":{"temperature":1}}`, "parameters")
+		d.wrong(t, slug, `{"hyperparameters":{"temperature":1}}`, "hyperparameters")
+	})
+	prove(t, "S-344 S-495", "the ranges of chat hold", func(t *testing.T) {
+		for name, values := range map[string][]string{"temperature": {"-0.1", "2.1", `"1"`}, "top_p": {"1.1"}, "n": {"0", "129"}, "max_tokens": {`"x"`}} {
+			for _, v := range values {
+				d.wrong(t, slug, `{"`+name+`":`+v+`}`, name)
+			}
+		}
+		d.run(t, slug, `{"temperature":0}`)
+		d.run(t, slug, `{"temperature":2}`)
+		hot := d.save(t, "/v1/prompts", `{"name":"Hot",`+strings.Replace(greeting("m"), "0.5", "3", 1)+`}`)
+		d.wrong(t, hot, `{}`, "temperature")
+	})
+	prove(t, "S-009 S-026 S-027 S-035", "a config's tree serves it", func(t *testing.T) {
+		p := fleet(t, answers(503), nil, nil)
+		config := tree(`"mode":"conditional","conditions":[{"query":{"metadata.plan":"pro"},"then":"b"}],"default":"a"`,
+			leaf(p[2], `"name":"a"`), with(tree(fallback, leaf(p[0]), leaf(p[1])), `"name":"b"`, `"forward_headers":["x-own"]`))
+		d.do(t, "POST", "/v1/prompts/"+slug+"/completions", `{}`, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config,
+			"x-gateway-metadata", `{"plan":"pro"}`, "x-own", "v").fine(t)
+		called(t, []int{1, 1, 0}, p...)
+	})
+	prove(t, "S-341", "stream is true or false, and false unless it is said", func(t *testing.T) {
+		d.wrong(t, slug, `{"stream":"true"}`, "stream")
+		d.wrong(t, slug, `{"stream":1}`, "stream")
+		if _, sent := d.run(t, slug, `{}`); sent.field(t, "stream") != "" {
+			t.Errorf("stream = %s", sent.field(t, "stream"))
+		}
+	})
+}
+
+func TestSavedPromptsStream(t *testing.T) {
+	const events = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+	d := newDesk(t, streams(events))
+	slug := d.save(t, "/v1/prompts", `{"name":"Greeting",`+greeting("m1")+`}`)
+	prove(t, "S-346 S-472", "in events that end in [DONE], without an envelope", func(t *testing.T) {
+		got, sent := d.run(t, slug, `{"stream":true}`)
+		if string(got.body) != events || got.header.Get("Content-Type") != "text/event-stream" || sent.field(t, "stream") != "true" {
+			t.Errorf("content type %q, body %s", got.header.Get("Content-Type"), got.body)
+		}
+	})
+}
+
+func TestVersionsOfPrompts(t *testing.T) {
+	d := newDesk(t, nil)
+	slug := d.save(t, "/v1/prompts", `{"name":"Greeting",`+greeting("m1")+`}`)
+	put := func(t *testing.T, body string) reply {
+		t.Helper()
+		return d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug, body)
+	}
+	model := func(t *testing.T, ref string) string {
+		t.Helper()
+		_, sent := d.run(t, ref, `{}`)
+		return sent.field(t, "model")
+	}
+	prove(t, "S-336 S-337 S-338", "none is the published one, others are named", func(t *testing.T) {
+		put(t, `{`+greeting("m2")+`}`).fine(t)
+		for ref, want := range map[string]string{slug: "m1", slug + "@latest": "m2", slug + "@1": "m1", slug + "@2": "m2"} {
+			if got := model(t, ref); got != `"`+want+`"` {
+				t.Errorf("%s runs %s, want %s", ref, got, want)
+			}
+		}
+		d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":2}`).fine(t)
+		if got := model(t, slug); got != `"m2"` {
+			t.Errorf("after publishing it runs %s", got)
+		}
+		d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":1}`).fine(t)
+	})
+	prove(t, "S-338", "one that is not there is not found", func(t *testing.T) {
+		d.provider.forget()
+		for _, ref := range []string{slug + "@99", slug + "@0", slug + "@production", "pp-none"} {
+			d.as(t, bootstrapKey, "POST", "/v1/prompts/"+ref+"/completions", `{}`).refused(t, http.StatusNotFound)
+		}
+		d.provider.none(t)
+	})
+	prove(t, "S-400 S-524", "patch is true or false", func(t *testing.T) {
+		for _, value := range []string{`"true"`, `1`, `null`, `{}`} {
+			if got := put(t, `{"patch":`+value+`,"model":"x"}`); got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "AB01") {
+				t.Errorf("patch %s: status %d: %.200s", value, got.status, got.body)
+			}
+		}
+	})
+	prove(t, "S-401 S-402 S-524", "patch fills what is missing from the newest version, published or not", func(t *testing.T) {
+		put(t, `{"string":"newest","parameters":{"top_p":1},"model":"m3","metadata":{"a":1}}`).fine(t)
+		put(t, `{"patch":true,"parameters":{"temperature":1}}`).fine(t)
+		got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").fine(t).object(t)
+		metadata, _ := got["template_metadata"].(map[string]any)
+		if got["string"] != "newest" || got["model"] != "m3" || fmt.Sprint(got["parameters"]) != "map[temperature:1]" || metadata["a"] != json.Number("1") || got["prompt_version"] != json.Number("4") {
+			t.Errorf("patched: %v", got)
+		}
+		if got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug, "").object(t); got["prompt_version"] != json.Number("1") {
+			t.Errorf("published is version %v, want 1", got["prompt_version"])
+		}
+	})
+	prove(t, "S-403", "without patch nothing is filled", func(t *testing.T) {
+		for _, body := range []string{`{"parameters":{}}`, `{"patch":false,"string":"x","model":"m"}`, `{"string":"x","parameters":{}}`} {
+			d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug, body).told(t, 400, "AB01")
+		}
+		if got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").object(t); got["prompt_version"] != json.Number("4") {
+			t.Errorf("the newest is version %v, want 4", got["prompt_version"])
+		}
+	})
+}
+
+func TestAConfigRunsAStoredPrompt(t *testing.T) {
+	d := newDesk(t, nil)
+	slug := d.save(t, "/v1/prompts", `{"name":"Greeting",`+greeting("m1")+`}`)
+	const body = `{"model":"mine","messages":[{"role":"user","content":"own"}],"temperature":0.1,"top_p":0.9,"variables":{"name":"you"}}`
+	ask := func(t *testing.T, config string) reply {
+		t.Helper()
+		d.provider.forget()
+		return d.do(t, "POST", "/v1/chat/completions", body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config)
+	}
+	for name, config := range map[string]string{
+		"alone": node(`"prompt_id":"` + slug + `"`), "in a target": tree(single, node(`"prompt_id":"`+slug+`@1"`)), "with a provider": node(`"prompt_id":"`+slug+`"`, `"provider":"@stored"`),
+	} {
+		prove(t, "S-087 S-060", "its settings make the request, "+name, func(t *testing.T) {
+			ask(t, config).fine(t)
+			sent := d.provider.only(t)
+			for field, want := range map[string]string{"model": `"m1"`, "temperature": "0.5", "max_tokens": "9", "top_p": "0.9", "variables": "",
+				"messages": `[{"role":"system","content":"Be kind"},{"role":"user","content":"Hello you"}]`} {
+				if got := sent.field(t, field); got != want {
+					t.Errorf("%s = %s, want %s", field, got, want)
+				}
+			}
+		})
+	}
+	prove(t, "S-087", "targets do not inherit it", func(t *testing.T) {
+		ask(t, node(`"prompt_id":"`+slug+`"`, `"strategy":{"mode":"single"}`, `"targets":[{"provider":"@stored"}]`)).fine(t)
+		if got := d.provider.only(t).field(t, "model"); got != `"mine"` {
+			t.Errorf("model = %s", got)
+		}
+	})
+	prove(t, "S-087", "one that is not there is told", func(t *testing.T) {
+		ask(t, node(`"prompt_id":"pp-none"`)).refused(t, http.StatusNotFound)
+		ask(t, node(`"prompt_id":"`+slug+`@9"`)).refused(t, http.StatusNotFound)
+		d.provider.none(t)
+	})
+	prove(t, "S-060", "works with the provider of the headers", func(t *testing.T) {
+		bare := d.save(t, "/v1/prompts", `{"name":"Bare","string":[{"role":"user","content":"x"}],"parameters":{}}`)
+		p := newProvider(t, nil)
+		d.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-config", node(`"prompt_id":"`+bare+`"`))...).fine(t)
+		if auth := p.only(t).header.Get("Authorization"); auth != "Bearer "+credential {
+			t.Errorf("Authorization at the provider = %q, want the client's credential", auth)
+		}
+	})
+}
+
+func TestPromptsAreSeenAndWrittenAsTheOrganisationSays(t *testing.T) {
+	h := populate(t)
+	slug, _ := h.root(t, "POST", "/v1/prompts", `{"name":"Greeting","string":"Hello","parameters":{},"model":"m"}`)["slug"].(string)
+	reads := [][3]string{{"GET", "/v1/prompts", ""}, {"GET", "/v1/prompts/" + slug, ""}, {"GET", "/v1/prompts/" + slug + "/versions", ""}, {"GET", "/v1/prompts/partials", ""}, {"GET", "/v1/labels", ""}, {"GET", "/v1/collections", ""}}
+	writes := [][3]string{{"PUT", "/v1/prompts/" + slug, `{"name":"Other"}`}, {"PUT", "/v1/prompts/" + slug + "/makeDefault", `{"version":1}`}, {"POST", "/v1/prompts", `{"name":"x","string":"y","workspace_id":"default"}`}, {"POST", "/v1/prompts/partials", `{"name":"x","string":"y","workspace_id":"default"}`}}
+	check := func(t *testing.T, who string, calls [][3]string, may bool) {
+		t.Helper()
+		want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[may]
+		for _, call := range calls {
+			if got := h.as(t, h.sessions[who], call[0], call[1], call[2]); got.status != want {
+				t.Errorf("%s %s by the %s: status %d, want %d: %.200s", call[0], call[1], who, got.status, want, got.body)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		of, who, name string
+		calls         [][3]string
+		standard      bool
+	}{
+		{"S-462 S-531", "member", "membersViewPrompts", reads, true},
+		{"S-463 S-531", "member", "membersWritePrompts", writes, false},
+		{"S-464 S-531", "manager", "managersViewPrompts", reads, true},
+		{"S-465 S-531", "manager", "managersWritePrompts", writes, true},
+	} {
+		prove(t, tt.of, tt.name, func(t *testing.T) {
+			h.set(t, "", "")
+			check(t, tt.who, tt.calls, tt.standard)
+			for _, on := range []bool{false, true} {
+				h.set(t, fmt.Sprintf("%q:%t", tt.name, on), "")
+				check(t, tt.who, tt.calls, on)
+				check(t, "admin", tt.calls, true)
+			}
+		})
+	}
+	prove(t, "S-463 S-531", "running one is the scopes' business", func(t *testing.T) {
+		h.set(t, `"membersViewPrompts":false`, "")
+		body := `{"model":"m","stream":false}`
+		got := h.do(t, "POST", "/v1/prompts/"+slug+"/completions", body, "x-gateway-api-key", h.keys["member"], "x-gateway-provider", "openai-compatible",
+			"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential)
+		got.fine(t)
+		if got := h.as(t, h.keys["member"], "POST", "/v1/prompts/"+slug+"/render", `{}`); got.status != http.StatusForbidden {
+			t.Errorf("render without its scope: status %d", got.status)
+		}
+	})
+}
