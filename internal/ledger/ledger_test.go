@@ -172,6 +172,11 @@ func TestSegmentsGoWhenAllInThemIsSettledAndApplied(t *testing.T) {
 			}
 		}
 	}
+	eventually(t, "many segments were begun", func() bool {
+		exchange(t, l)
+		names := segments(t, dir)
+		return filepath.Base(names[len(names)-1]) >= "00000008.seg"
+	})
 	eventually(t, "few segments are left", func() bool { exchange(t, l); return l.Stats().Segments <= 3 })
 	if r := mustVerify(t, dir); r.Running != 1 || !r.OK() {
 		t.Errorf("Verify = %+v, want the attempt that goes on", r)
