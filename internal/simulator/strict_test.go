@@ -224,6 +224,10 @@ func TestCountsAndEmbeddingsOfEveryProvider(t *testing.T) {
 		{vertexPath + "google/models/m:predict", `{"instances":[{"content":"x"}],"parameters":{"outputDimensionality":1}}`, `{"predictions":[{"embeddings":{"values":[`},
 		{"/model/m/invoke", `{"inputText":"x","dimensions":1}`, `{"embedding":[`},
 		{"/model/m/invoke", `{"texts":["x"],"input_type":"search_query","output_dimension":256}`, `{"id":"sim-`},
+		{"/model/m/invoke", `{"taskType":"SINGLE_EMBEDDING","singleEmbeddingParams":{"embeddingPurpose":"GENERIC_INDEX","embeddingDimension":256,"text":{"truncationMode":"END","value":"x"}}}`, `{"embeddings":[{"embeddingType":"TEXT","embedding":[`},
+		{"/model/m/invoke", `{"query":"red fox","documents":["a dog","a red fox"],"top_n":1,"api_version":2}`, `{"results":[{"index":1,"relevance_score":1.00}]}`},
+		{vertexPath + "google/models/m:countTokens", `{"contents":[` + part + `]}`, `{"totalTokens":5,`},
+		{"/endpoints/e/invocations", `{"messages":[` + hello + `]}`, `{"id":"chatcmpl-`},
 		{"/v2/embed", `{"model":"m","texts":["x"],"input_type":"search_query","output_dimension":256,"embedding_types":["int8","ubinary"]}`, `{"id":"sim-`},
 		{"/v2/rerank", `{"model":"m","query":"red fox","documents":["a dog","a red fox","red"],"top_n":2}`, `{"id":"sim-`},
 		{"/api/embed", `{"model":"m","input":["x","y"],"dimensions":1}`, `{"model":"m","embeddings":[[`},
@@ -238,8 +242,16 @@ func TestCountsAndEmbeddingsOfEveryProvider(t *testing.T) {
 	if !strings.Contains(order, `"results":[{"index":1,"relevance_score":1.00},{"index":2,"relevance_score":0.50}]`) {
 		t.Errorf("order = %s", order)
 	}
-	if a := h.mustPost("/v2/embed", `{"model":"m","texts":["x"]}`); a.StatusCode != 400 {
-		t.Errorf("without input_type: %d", a.StatusCode)
+	for path, body := range map[string]string{
+		"/v2/embed":       `{"model":"m","texts":["x"]}`,
+		"/model/m/invoke": `{"query":"q","documents":["a"]}`,
+		"/model/n/invoke": `{"taskType":"SINGLE_EMBEDDING","singleEmbeddingParams":{"text":{"value":"x"}}}`,
+		vertexPath + "google/models/m:countTokens": `{"contents":[` + part + `],"safetySettings":[]}`,
+		"/v1beta/models/m:countTokens":             `{"contents":[` + part + `],"systemInstruction":{"parts":[{"text":"x"}]}}`,
+	} {
+		if a := h.mustPost(path, body); a.StatusCode != 400 {
+			t.Errorf("%s with %s: %d", path, body, a.StatusCode)
+		}
 	}
 }
 
