@@ -6,12 +6,15 @@ import (
 	"testing"
 )
 
+// Path returns the store's file.
+func (s *Store) Path() string { return s.keeper.(*fileKeeper).file.Path }
+
 // Size returns how many bytes the store's files take.
 func (s *Store) Size(tb testing.TB) int64 {
 	tb.Helper()
 	var n int64
 	for _, suffix := range []string{"", "-wal"} {
-		info, err := os.Stat(s.file.Path + suffix)
+		info, err := os.Stat(s.keeper.(*fileKeeper).file.Path + suffix)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -23,7 +26,7 @@ func (s *Store) Size(tb testing.TB) int64 {
 // Pragma runs a pragma on the connection that writes.
 func (s *Store) Pragma(tb testing.TB, pragma string) {
 	tb.Helper()
-	if _, err := s.file.Write.ExecContext(context.Background(), "PRAGMA "+pragma); err != nil {
+	if _, err := s.keeper.(*fileKeeper).file.Write.ExecContext(context.Background(), "PRAGMA "+pragma); err != nil {
 		tb.Fatal(err)
 	}
 }

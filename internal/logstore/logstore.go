@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"modelgate/internal/reqlog"
-	"modelgate/internal/sqlite"
 )
 
 // Options say where entries go and how they are gathered. All but Path may be
@@ -38,6 +37,9 @@ type Options struct {
 	// Flush is the longest an entry waits for others before it is written. Zero
 	// means 200 ms.
 	Flush time.Duration
+
+	// Retention is what is removed by and by. Zero removes nothing.
+	Retention Retention
 
 	// Logger is told when writing fails and when it works again. Nil is silent.
 	Logger *slog.Logger
@@ -63,16 +65,19 @@ func (o Options) withDefaults() Options {
 // Store is an open log. It is safe for concurrent use.
 type Store struct {
 	queue
-	file    *sqlite.DB
+	keeper  keeper
 	log     *slog.Logger
 	batch   int
 	flush   time.Duration
 	limits  scanLimits
+	damage  damage
 	written chan struct{} // closed when the writer has ended
+	pruning sync.WaitGroup
 
 	// giveUp ends the writer's retries: Close ran out of time.
 	giveUp     context.Context
 	giveUpNow  context.CancelFunc
+	endPruning context.CancelFunc
 	closeFiles sync.Once
 }
 
@@ -84,6 +89,8 @@ type Stats struct {
 	Written   uint64 // entries written
 	Lost      uint64 // entries given up
 	Batches   uint64 // transactions that wrote them
+	Pruned    uint64 // entries removed because of their age or the log's size
+	Damaged   int    // blocks of entries found damaged, and passed over
 	LastError string // why writing fails now; empty when it works
 }
 
@@ -91,16 +98,12 @@ type Stats struct {
 // writer, which [Store.Close] ends. Errors are one line for an operator.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
-	file, err := sqlite.Open(ctx, sqlite.Options{Path: o.Path, Pragmas: pragmas})
+	k, err := openFile(ctx, o.Path)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(ctx, file); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("log database %s: %w", file.Path, err)
-	}
 	s := &Store{
-		file:    file,
+		keeper:  k,
 		log:     o.Logger,
 		batch:   o.Batch,
 		flush:   o.Flush,
@@ -110,6 +113,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.queue.init(o.Queue, o.Batch)
 	s.giveUp, s.giveUpNow = context.WithCancel(context.WithoutCancel(ctx))
 	go s.write()
+	prune, end := context.WithCancel(s.giveUp)
+	s.endPruning = end
+	if o.Retention != (Retention{}) {
+		s.pruning.Go(func() { s.pruneOn(prune, o.Retention) })
+	}
 	return s, nil
 }
 
@@ -118,6 +126,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // returned.
 func (s *Store) Close(ctx context.Context) error {
 	s.queue.close()
+	s.endPruning()
+	s.pruning.Wait()
 	var err error
 	select {
 	case <-s.written:
@@ -130,7 +140,7 @@ func (s *Store) Close(ctx context.Context) error {
 	}
 	s.giveUpNow()
 	s.closeFiles.Do(func() {
-		if e := s.file.Close(); e != nil && err == nil {
+		if e := s.keeper.close(); e != nil && err == nil {
 			err = fmt.Errorf("closing the log: %w", e)
 		}
 	})

@@ -129,6 +129,12 @@ func (q *queue) settle(n int, written bool) {
 	}
 }
 
+func (q *queue) pruned(p Pruned) {
+	q.mu.Lock()
+	q.stats.Pruned += uint64(p.Entries)
+	q.mu.Unlock()
+}
+
 func (q *queue) failing(err error) {
 	q.mu.Lock()
 	q.stats.LastError = err.Error()
@@ -179,8 +185,7 @@ func (q *queue) close() {
 	q.ring()
 }
 
-// Stats returns the state of the store.
-func (q *queue) Stats() Stats {
+func (q *queue) state() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stats

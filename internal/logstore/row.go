@@ -2,9 +2,7 @@ package logstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"modelgate/internal/reqlog"
@@ -40,54 +38,61 @@ func ParseEntry(b []byte) (*reqlog.Entry, error) {
 
 // Missing returns those of the entries whose id the store does not hold.
 func (s *Store) Missing(ctx context.Context, entries []*reqlog.Entry) (missing []*reqlog.Entry, err error) {
+	slots := make(map[int64][]*reqlog.Entry)
 	for _, e := range entries {
-		there, err := s.holds(ctx, e.ID)
-		if err != nil {
-			return nil, err
+		slots[slotOf(e.ID)] = append(slots[slotOf(e.ID)], e)
+	}
+	there := make(map[reqlog.ID]bool, len(entries))
+	for _, in := range slots {
+		if err := s.look(ctx, in, there); err != nil {
+			return nil, fmt.Errorf("looking for log entries: %w", err)
 		}
-		if !there {
+	}
+	for _, e := range entries {
+		if !there[e.ID] {
 			missing = append(missing, e)
 		}
 	}
 	return missing, nil
 }
 
-func (s *Store) holds(ctx context.Context, id reqlog.ID) (bool, error) {
-	const q = `
-		SELECT data
-		FROM blocks
-		WHERE last_id >= $1 AND last_id < $2 AND first_id <= $1`
-	end := slotEnd(id)
-	rows, err := s.file.Read.QueryContext(ctx, q, id[:], end[:])
-	if err != nil {
-		return false, fmt.Errorf("looking for log entry %s: %w", id, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var data []byte
-		if err := rows.Scan(&data); err != nil {
-			return false, fmt.Errorf("looking for log entry %s: %w", id, err)
+// look notes the ids of all that is stored about the time of entries of one
+// slot.
+func (s *Store) look(ctx context.Context, entries []*reqlog.Entry, there map[reqlog.ID]bool) error {
+	from, to := entries[0].ID, entries[0].ID
+	for _, e := range entries {
+		if less(e.ID, from) {
+			from = e.ID
 		}
-		if e, err := find(data, id); err != nil || e != nil {
-			return e != nil, err
+		if less(to, e.ID) {
+			to = e.ID
 		}
 	}
-	return false, rows.Err()
+	for b, err := range s.keeper.blocks(ctx, from, after(to)) {
+		if err != nil {
+			return err
+		}
+		if err := b.ids(there); err != nil {
+			s.damaged(b, err)
+		}
+	}
+	return nil
 }
 
-// Sync returns when no power cut can take away what was written. SQLite itself
-// leaves that to its checkpoints.
-func (s *Store) Sync(context.Context) error {
-	f, err := os.OpenFile(s.file.Path+"-wal", os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // a checkpoint has taken in all
-	}
+// ids notes the ids of the block's entries.
+func (b *block) ids(there map[reqlog.ID]bool) error {
+	r, err := newBlockReader(b.data)
 	if err != nil {
-		return fmt.Errorf("syncing the log: %w", err)
+		return err
 	}
-	if err := f.Sync(); err != nil {
-		f.Close()
-		return fmt.Errorf("syncing the log: %w", err)
+	for {
+		p, ok, err := r.next()
+		if err != nil || !ok {
+			return err
+		}
+		there[p.id] = true
 	}
-	return f.Close()
 }
+
+// Sync returns when no power cut can take away what was written.
+func (s *Store) Sync(ctx context.Context) error { return s.keeper.sync(ctx) }

@@ -3,8 +3,8 @@ package logstore
 import (
 	"container/heap"
 	"context"
-	"database/sql"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -27,33 +27,28 @@ const (
 // Get returns the entry of this id. One that does not exist, or that scope does
 // not show, is not found.
 func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Entry, error) {
-	const q = `
-		SELECT data
-		FROM blocks
-		WHERE last_id >= $1 AND last_id < $2 AND first_id <= $1`
-	end := slotEnd(id)
-	rows, err := s.file.Read.QueryContext(ctx, q, id[:], end[:])
-	if err != nil {
-		return nil, fmt.Errorf("reading log entry %s: %w", id, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var data []byte
-		if err := rows.Scan(&data); err != nil {
-			return nil, fmt.Errorf("reading log entry %s: %w", id, err)
-		}
-		e, err := find(data, id)
+	for b, err := range s.keeper.blocks(ctx, id, after(id)) {
 		if err != nil {
-			return nil, fmt.Errorf("reading log entry %s: %w", id, err)
+			return nil, s.reading(fmt.Errorf("reading log entry %s: %w", id, err))
 		}
-		if e != nil && scope.shows(e) {
+		e, err := find(b.data, id)
+		if err != nil {
+			s.damaged(b, err)
+		} else if e != nil && scope.shows(e) {
 			return e, nil
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("reading log entry %s: %w", id, err)
-	}
 	return nil, apierr.New(apierr.NotFound, "no log entry %s; it may not be written yet", id)
+}
+
+// reading turns an error of the database that is away into what a client may
+// see.
+func (s *Store) reading(err error) error {
+	if !s.keeper.away(err) {
+		return err
+	}
+	return apierr.New(apierr.Unavailable, "the log's database can't be reached now; try again later; nothing is lost meanwhile").
+		WithCode("log_unavailable").WithCause(err)
 }
 
 func (s Scope) shows(e *reqlog.Entry) bool {
@@ -98,40 +93,27 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	}
 	page, err := s.list(ctx, p)
 	if err != nil {
-		return Page{}, fmt.Errorf("listing log entries: %w", err)
+		return Page{}, s.reading(fmt.Errorf("listing log entries: %w", err))
 	}
 	return page, nil
 }
 
 func (s *Store) list(ctx context.Context, p *plan) (Page, error) {
-	const q = `
-		SELECT last_id, entries, data
-		FROM blocks
-		WHERE last_id >= $1 AND last_id < $2 AND first_id < $3
-		ORDER BY last_id DESC`
-	end := slotEnd(p.before)
-	rows, err := s.file.Read.QueryContext(ctx, q, p.from[:], end[:], p.before[:])
-	if err != nil {
-		return Page{}, err
-	}
-	defer rows.Close()
-	sc := scan{plan: p, rows: rows, limits: s.limits}
+	next, stop := iter.Pull2(s.keeper.blocks(ctx, p.from, p.before))
+	defer stop()
+	sc := scan{plan: p, next: next, damaged: s.damaged, limits: s.limits}
 	return sc.page()
 }
 
 // scan merges blocks, whose times may overlap, into one order.
 type scan struct {
-	plan   *plan
-	rows   *sql.Rows
-	limits scanLimits
+	plan    *plan
+	next    func() (block, error, bool)
+	damaged func(block, error) // told of blocks that can't be read
+	limits  scanLimits
 
-	// upcoming is the next block, not yet open; ended says that there is none.
-	upcoming struct {
-		last    reqlog.ID
-		entries int
-		data    []byte
-	}
-	ended bool
+	upcoming block // the next one, not yet open
+	ended    bool  // there is none
 
 	open    cursors
 	entries int // looked at
@@ -143,6 +125,7 @@ type cursors []*blockCursor
 
 // blockCursor is an open block at one of its entries.
 type blockCursor struct {
+	block  block
 	reader *blockReader
 	filter filter
 	at     packed
@@ -189,14 +172,12 @@ func (s *scan) page() (Page, error) {
 			return page, nil
 		}
 		if less(top.at.id, seen) { // otherwise recorded twice, or before the cursor
-			if err := s.visit(top, &page); err != nil {
-				return page, err
-			}
 			seen = top.at.id
+			if err := s.visit(top, &page); err != nil {
+				s.damaged(top.block, err) // the entry alone is left out
+			}
 		}
-		if err := s.advance(top); err != nil {
-			return page, err
-		}
+		s.advance(top)
 	}
 }
 
@@ -225,9 +206,7 @@ func (s *scan) openOverlapping() error {
 		if len(s.open) == 0 && s.tired() && less(after(s.upcoming.last), s.plan.before) {
 			return nil
 		}
-		if err := s.openNext(); err != nil {
-			return err
-		}
+		s.openNext()
 		if err := s.peek(); err != nil {
 			return err
 		}
@@ -235,58 +214,51 @@ func (s *scan) openOverlapping() error {
 	return nil
 }
 
-// openNext opens the upcoming block, unless nothing in it can match.
-func (s *scan) openNext() error {
+// openNext opens the upcoming block, unless nothing in it can match or be read.
+func (s *scan) openNext() {
 	s.bytes += len(s.upcoming.data)
 	b, err := newBlockReader(s.upcoming.data)
 	if err != nil {
-		return err
+		s.damaged(s.upcoming, err)
+		return
 	}
 	f, ok := s.plan.filterFor(b, s.upcoming.data)
 	if !ok {
 		s.entries += s.upcoming.entries
-		return nil
+		return
 	}
-	c := &blockCursor{reader: b, filter: f}
-	at, ok, err := b.next()
-	if err != nil || !ok {
-		return err
+	c := &blockCursor{block: s.upcoming, reader: b, filter: f}
+	if s.step(c) {
+		heap.Push(&s.open, c)
+	}
+}
+
+// step moves c to its next entry and returns false after the last one that can
+// be read.
+func (s *scan) step(c *blockCursor) bool {
+	at, ok, err := c.reader.next()
+	if err != nil {
+		s.damaged(c.block, err)
+		return false
 	}
 	c.at = at
-	heap.Push(&s.open, c)
-	return nil
+	return ok
 }
 
 // peek reads the next block from the database.
 func (s *scan) peek() error {
-	if !s.rows.Next() {
-		s.ended = true
-		return s.rows.Err()
-	}
-	var last []byte
-	if err := s.rows.Scan(&last, &s.upcoming.entries, &s.upcoming.data); err != nil {
-		return err
-	}
-	if len(last) != len(s.upcoming.last) {
-		return errDamaged
-	}
-	s.upcoming.last = reqlog.ID(last)
-	return nil
+	b, err, ok := s.next()
+	s.upcoming, s.ended = b, !ok
+	return err
 }
 
 // advance moves top, the root of the heap, to its next entry.
-func (s *scan) advance(top *blockCursor) error {
-	at, ok, err := top.reader.next()
-	if err != nil {
-		return err
-	}
-	if !ok {
+func (s *scan) advance(top *blockCursor) {
+	if s.step(top) {
+		heap.Fix(&s.open, 0)
+	} else {
 		heap.Pop(&s.open)
-		return nil
 	}
-	top.at = at
-	heap.Fix(&s.open, 0)
-	return nil
 }
 
 // after returns the id that follows id.

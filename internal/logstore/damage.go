@@ -1,0 +1,57 @@
+package logstore
+
+import (
+	"sync"
+
+	"modelgate/internal/reqlog"
+)
+
+// damage is what was found damaged. Each block is counted and told of once.
+type damage struct {
+	mu    sync.Mutex
+	known map[blockKey]struct{} // guarded by mu
+}
+
+type blockKey struct {
+	last   reqlog.ID
+	serial int64
+}
+
+// most is how many damaged blocks are told of; a disk that lost everything is
+// told of often enough.
+const most = 10_000
+
+// first reports whether b was not noted before, and notes it.
+func (d *damage) first(b block) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := blockKey{b.last, b.serial}
+	if _, ok := d.known[key]; ok || len(d.known) >= most {
+		return false
+	}
+	if d.known == nil {
+		d.known = make(map[blockKey]struct{})
+	}
+	d.known[key] = struct{}{}
+	return true
+}
+
+func (d *damage) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.known)
+}
+
+// damaged notes that not all of b can be read, which is passed over.
+func (s *Store) damaged(b block, err error) {
+	if s.damage.first(b) {
+		s.log.Error("log entries are damaged and passed over", "newest", b.last.String(), "serial", b.serial, "entries", b.entries, "err", err)
+	}
+}
+
+// Stats returns the state of the store.
+func (s *Store) Stats() Stats {
+	st := s.queue.state()
+	st.Damaged = s.damage.count()
+	return st
+}

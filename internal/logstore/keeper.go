@@ -1,0 +1,50 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"modelgate/internal/reqlog"
+)
+
+// keeper is where blocks are kept. It has more methods than an interface should,
+// and none of them knows SQL: a store of columns can be one. All but keep, which
+// the writer alone calls, are safe for concurrent use.
+type keeper interface {
+	// keep stores what the writer has encoded, all of it or nothing. A batch
+	// that is there already, because the answer to an earlier try was lost, is
+	// left as it is.
+	keep(ctx context.Context, w *batchWriter) error
+
+	// blocks gives those that may hold ids from from to before its end, the
+	// newest first by their last id.
+	blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[block, error]
+
+	// prune removes a small part of what r does not keep, and reports whether
+	// there is more.
+	prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error)
+
+	// prunable returns what prune would remove in the end.
+	prunable(ctx context.Context, r Retention, now time.Time) (Pruned, error)
+
+	// sync returns when no power cut can take away what was kept.
+	sync(ctx context.Context) error
+
+	// away reports whether err says that nothing can be read or kept now.
+	away(err error) bool
+
+	close() error
+}
+
+// block is what is stored at once: entries whose ids lie in one slot of time.
+type block struct {
+	last, first reqlog.ID
+	serial      int64 // tells apart what may share its last id
+	entries     int
+	data        []byte
+}
+
+// errKept ends the keeping of a batch that is there already.
+var errKept = errors.New("the batch was kept before")

@@ -1,0 +1,97 @@
+package logstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"modelgate/internal/reqlog"
+)
+
+// Retention is how much of the log is kept. A zero field keeps all.
+type Retention struct {
+	// Age is how old an entry may be by its id. On PostgreSQL whole days (UTC)
+	// are removed, so that entries stay up to a day longer.
+	Age time.Duration
+
+	// Bytes is how much room the log may take on the disk, about. On PostgreSQL
+	// the present day stays, however large.
+	Bytes int64
+}
+
+// tooOld reports whether what was newest at last is beyond the age.
+func (r Retention) tooOld(last reqlog.ID, now time.Time) bool {
+	return r.Age > 0 && millis(last) < now.Add(-r.Age).UnixMilli()
+}
+
+// Pruned is what was removed.
+type Pruned struct{ Blocks, Entries, Bytes int64 }
+
+func (p *Pruned) add(entries int, bytes int64) {
+	p.Blocks++
+	p.Entries += int64(entries)
+	p.Bytes += bytes
+}
+
+// Prune removes what r does not keep, step by step, so that writing and reading
+// go on. Now is the time that ages are counted from.
+func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, error) {
+	const pause = 20 * time.Millisecond // for the writer
+	var sum Pruned
+	for r != (Retention{}) {
+		p, more, err := s.keeper.prune(ctx, r, now)
+		if err != nil {
+			return sum, fmt.Errorf("pruning the log: %w", err)
+		}
+		sum.Blocks, sum.Entries, sum.Bytes = sum.Blocks+p.Blocks, sum.Entries+p.Entries, sum.Bytes+p.Bytes
+		s.pruned(p)
+		if !more {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return sum, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return sum, nil
+}
+
+// Prunable returns what [Store.Prune] would remove.
+func (s *Store) Prunable(ctx context.Context, r Retention, now time.Time) (Pruned, error) {
+	p, err := s.keeper.prunable(ctx, r, now)
+	if err != nil {
+		return p, fmt.Errorf("looking at the log: %w", err)
+	}
+	return p, nil
+}
+
+// pruneEvery is how often the store looks for what is to be removed.
+const pruneEvery = time.Minute
+
+// pruneOn prunes now and then until ctx ends.
+func (s *Store) pruneOn(ctx context.Context, r Retention) {
+	clock := time.Now().Round(0)
+	for failed := false; ; {
+		_, err := s.Prune(ctx, r, clock)
+		if err != nil && !failed && ctx.Err() == nil {
+			s.log.Error("old log entries can't be removed", "err", err)
+		}
+		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pruneEvery):
+		}
+		clock = steady(clock, time.Now().Round(0))
+	}
+}
+
+// steady returns the time after last: now, but for a clock that has jumped
+// ahead. Such a one would remove all at once; it is followed slowly instead.
+func steady(last, now time.Time) time.Time {
+	if furthest := last.Add(2 * pruneEvery); now.After(furthest) {
+		return furthest
+	}
+	return now
+}

@@ -1,0 +1,152 @@
+package logstore_test
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+)
+
+// day is a moment in the middle of a day.
+var day = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// mustRecord records n entries of each of the days before at, the present one
+// first.
+func mustRecord(t *testing.T, s *logstore.Store, at time.Time, days, n int) {
+	t.Helper()
+	for d := range days {
+		for i := range n {
+			e := sampleEntry(i, at.AddDate(0, 0, -d).Add(time.Duration(i)*time.Second))
+			s.Record(t.Context(), e)
+		}
+	}
+	mustFlush(t, s)
+}
+
+func count(t *testing.T, s *logstore.Store, from, to time.Time) int {
+	t.Helper()
+	q, n := logstore.Query{From: from, To: to, Limit: 1000}, 0
+	for more := true; more; more = q.Cursor != "" {
+		page, err := s.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(page.Entries)
+		q.Cursor = page.Next
+	}
+	return n
+}
+
+var always = time.Unix(0, 0)
+
+func mustPrune(t *testing.T, s *logstore.Store, r logstore.Retention, now time.Time) logstore.Pruned {
+	t.Helper()
+	would, err := s.Prunable(t.Context(), r, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	did, err := s.Prune(t.Context(), r, now)
+	if err != nil || r.Bytes == 0 && did != would {
+		t.Fatalf("Prune() = %+v, %v; Prunable() said %+v", did, err, would)
+	}
+	return did
+}
+
+func TestEntriesBeyondTheirAgeAreRemoved(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	mustRecord(t, s, day, 10, 100)
+	r := logstore.Retention{Age: 3 * 24 * time.Hour}
+	did := mustPrune(t, s, r, day.Add(time.Hour))
+	if left := count(t, s, always, day.Add(time.Hour)); did.Entries != 700 || left != 300 {
+		t.Errorf("removed %d, left %d; want 700 and 300", did.Entries, left)
+	}
+	if again := mustPrune(t, s, r, day.Add(time.Hour)); again != (logstore.Pruned{}) {
+		t.Errorf("a second round removed %+v, want nothing", again)
+	}
+	if got := s.Stats().Pruned; got != 700 {
+		t.Errorf("Stats().Pruned = %d, want 700", got)
+	}
+}
+
+func TestTheOldestEntriesAreRemovedWhenTheLogIsTooLarge(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	mustRecord(t, s, day, 20, 500)
+	s.Pragma(t, "wal_checkpoint(TRUNCATE)")
+	r := logstore.Retention{Bytes: s.Size(t) / 2}
+	would, err := s.Prunable(t.Context(), r, day)
+	if err != nil || would.Entries < 4000 || would.Entries > 6000 {
+		t.Errorf("Prunable() = %+v, %v; want about half of 10000", would, err)
+	}
+	did := mustPrune(t, s, r, day.Add(time.Hour))
+	left := count(t, s, always, day.Add(time.Hour))
+	if left < 3000 || left > 6000 || int(did.Entries)+left != 10_000 {
+		t.Errorf("removed %d, left %d of 10000; want about half", did.Entries, left)
+	}
+	if got := count(t, s, day.Add(-time.Hour), day.Add(time.Hour)); got != 500 {
+		t.Errorf("of the newest day %d are left, want all 500", got)
+	}
+}
+
+func TestTheFileShrinksWhenMuchWasRemoved(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	for i := range 40_000 {
+		s.Record(t.Context(), sampleEntry(i, day))
+	}
+	mustFlush(t, s)
+	s.Pragma(t, "wal_checkpoint(TRUNCATE)")
+	before := s.Size(t)
+	mustPrune(t, s, logstore.Retention{Age: time.Millisecond}, day.AddDate(0, 0, 1))
+	s.Pragma(t, "wal_checkpoint(TRUNCATE)")
+	if after := s.Size(t); after > before && after > 10<<20 || after > max(before/2, 9<<20) {
+		t.Errorf("the file has %d bytes after, %d before; want room given back", after, before)
+	}
+	mustBeSound(t, s.Path())
+}
+
+func TestZeroRetentionKeepsAll(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	mustRecord(t, s, day, 3, 10)
+	if did := mustPrune(t, s, logstore.Retention{}, day.AddDate(50, 0, 0)); did != (logstore.Pruned{}) {
+		t.Errorf("Prune() with nothing said = %+v, want nothing removed", did)
+	}
+}
+
+// spoil overwrites what is stored of one block.
+func spoil(t *testing.T, s *logstore.Store, set string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`UPDATE blocks SET data = ` + set + ` WHERE last_id = (SELECT MIN(last_id) FROM blocks)`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADamagedBlockIsPassedOverAndCounted(t *testing.T) {
+	for _, set := range []string{`x''`, `x'ff00'`, `substr(data, 1, length(data)/2)`} {
+		s := mustOpen(t, logstore.Options{})
+		var oldest *reqlog.Entry
+		for i := range 3 {
+			e := sampleEntry(i, day.Add(-time.Duration(i)*time.Hour))
+			s.Record(t.Context(), e)
+			oldest = e
+		}
+		mustFlush(t, s)
+		spoil(t, s, set)
+		for range 2 {
+			if got := count(t, s, always, day.Add(time.Hour)); got != 2 {
+				t.Errorf("%s: %d entries listed, want the 2 that are whole", set, got)
+			}
+			if _, err := s.Get(t.Context(), logstore.Scope{}, oldest.ID); err == nil {
+				t.Errorf("%s: a damaged entry was found", set)
+			}
+		}
+		if got := s.Stats().Damaged; got != 1 {
+			t.Errorf("%s: Stats().Damaged = %d, want 1", set, got)
+		}
+	}
+}

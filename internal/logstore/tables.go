@@ -1,0 +1,168 @@
+package logstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"sync"
+
+	"modelgate/internal/reqlog"
+)
+
+// tables keeps blocks in a database of the SQL kind. Its text is one for all of
+// them; each kind adds what [keeper] wants besides.
+type tables struct {
+	read, write *sql.DB
+
+	prepare func(ctx context.Context) error                 // makes the tables, or looks at those there are
+	lost    func(error) bool                                // what was prepared is to be prepared anew
+	room    func(ctx context.Context, w *batchWriter) error // makes room for a batch; nil where there always is
+
+	mu    sync.Mutex
+	ready bool // the tables are there; guarded by mu
+}
+
+// prepared makes the tables where that was not done or has to be done again.
+func (t *tables) prepared(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ready {
+		return nil
+	}
+	if err := t.prepare(ctx); err != nil {
+		return err
+	}
+	t.ready = true
+	return nil
+}
+
+// spoiled passes err on and notes when the tables are to be prepared again.
+func (t *tables) spoiled(err error) error {
+	if err != nil && t.lost(err) {
+		t.mu.Lock()
+		t.ready = false
+		t.mu.Unlock()
+	}
+	return err
+}
+
+func (t *tables) keep(ctx context.Context, w *batchWriter) error {
+	if err := t.prepared(ctx); err != nil {
+		return err
+	}
+	if t.room != nil {
+		if err := t.room(ctx, w); err != nil {
+			return t.spoiled(err)
+		}
+	}
+	tx, err := t.write.BeginTx(ctx, nil)
+	if err != nil {
+		return t.spoiled(fmt.Errorf("beginning a batch: %w", err))
+	}
+	defer tx.Rollback() // without effect once committed
+	if err := t.add(ctx, tx, w); err != nil {
+		if errors.Is(err, errKept) {
+			return nil
+		}
+		return t.spoiled(err)
+	}
+	if err := tx.Commit(); err != nil {
+		return t.spoiled(fmt.Errorf("keeping a batch: %w", err))
+	}
+	return nil
+}
+
+// add writes all that is kept of a batch. Blocks come first: they tell a batch
+// that is there already, whose entries must not be counted again.
+func (t *tables) add(ctx context.Context, tx *sql.Tx, w *batchWriter) error {
+	return addBlocks(ctx, tx, w.blocks)
+}
+
+func addBlocks(ctx context.Context, tx *sql.Tx, blocks []block) error {
+	const q = `
+		INSERT INTO blocks (last_id, serial, first_id, entries, data)
+		VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (last_id, serial) DO NOTHING`
+	for _, b := range blocks {
+		done, err := tx.ExecContext(ctx, q, b.last[:], b.serial, b.first[:], b.entries, b.data)
+		if err != nil {
+			return fmt.Errorf("writing a batch: %w", err)
+		}
+		if n, err := done.RowsAffected(); err == nil && n == 0 {
+			return errKept
+		}
+	}
+	return nil
+}
+
+// How many blocks are read at once: few at first, because most readers want the
+// newest alone, and a server sends all that it was asked for.
+const (
+	firstBlocks = 4
+	mostBlocks  = 64
+)
+
+func (t *tables) blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[block, error] {
+	return func(yield func(block, error) bool) {
+		if err := t.prepared(ctx); err != nil {
+			yield(block{}, err)
+			return
+		}
+		next := block{last: slotEnd(before), serial: math.MinInt64}
+		for n := firstBlocks; ; n = min(2*n, mostBlocks) {
+			got := 0
+			for b, err := range t.some(ctx, from, before, next, n) {
+				if !yield(b, t.spoiled(err)) || err != nil {
+					return
+				}
+				next = b
+				got++
+			}
+			if got < n {
+				return
+			}
+		}
+	}
+}
+
+// some gives up to n blocks that come behind next.
+func (t *tables) some(ctx context.Context, from, before reqlog.ID, next block, n int) iter.Seq2[block, error] {
+	const q = `
+		SELECT last_id, serial, first_id, entries, data
+		FROM blocks
+		WHERE last_id >= $1 AND last_id <= $2 AND (last_id, serial) < ($2, $3) AND first_id < $4
+		ORDER BY last_id DESC, serial DESC
+		LIMIT $5`
+	return func(yield func(block, error) bool) {
+		rows, err := t.read.QueryContext(ctx, q, from[:], next.last[:], next.serial, before[:], n)
+		if err != nil {
+			yield(block{}, err)
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			b, err := scanBlock(rows)
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(block{}, err)
+		}
+	}
+}
+
+func scanBlock(rows *sql.Rows) (b block, err error) {
+	var last, first []byte
+	if err := rows.Scan(&last, &b.serial, &first, &b.entries, &b.data); err != nil {
+		return b, err
+	}
+	if len(last) != len(b.last) || len(first) != len(b.first) {
+		return b, errDamaged
+	}
+	b.last, b.first = reqlog.ID(last), reqlog.ID(first)
+	return b, nil
+}
