@@ -28,7 +28,7 @@ const floors = `
 4   internal/pipeline
 3b  internal/datakey internal/secretref internal/store/storetest
 3a  internal/ledger internal/logstore internal/provider/table internal/store
-2b  internal/provider/auth internal/simulator internal/sqlite internal/upstream
+2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1b  internal/dialect internal/jwt internal/provider internal/reqlog
 1a  internal/access internal/catalog internal/llm internal/prompt
@@ -80,6 +80,7 @@ var edges = []string{
 	"internal/gatewaytest",
 	"internal/kv",
 	"internal/logstore",
+	"internal/postgres",
 	"internal/provider/auth",
 	"internal/server",
 	"internal/settings",

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"modelgate/internal/postgres"
 )
 
 // Listen calls changed when another process has changed something, and whenever
@@ -35,8 +37,8 @@ func (db *DB) Listen(ctx context.Context, changed func()) {
 }
 
 // pgListen holds a connection of its own for what the server tells.
-func pgListen(ctx context.Context, cfg *pgx.ConnConfig, changed func()) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg.Copy())
+func pgListen(ctx context.Context, at *postgres.Server, changed func()) error {
+	conn, err := at.Connect(ctx)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}

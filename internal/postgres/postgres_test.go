@@ -1,4 +1,4 @@
-package store
+package postgres_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"modelgate/internal/postgres"
 )
 
 func TestWhatPostgreSQLSaysIsUnderstood(t *testing.T) {
@@ -43,7 +45,7 @@ func TestWhatPostgreSQLSaysIsUnderstood(t *testing.T) {
 		{context.Canceled, false, false}, // the client has gone
 		{errors.New("any other"), false, false},
 	} {
-		if conflict, away := pgConflict(tt.err), pgAway(tt.err); conflict != tt.conflict || away != tt.away {
+		if conflict, away := postgres.Conflict(tt.err), postgres.Away(tt.err); conflict != tt.conflict || away != tt.away {
 			t.Errorf("%v: conflict %t, away %t; want %t, %t", tt.err, conflict, away, tt.conflict, tt.away)
 		}
 	}

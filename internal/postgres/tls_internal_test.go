@@ -1,4 +1,4 @@
-package store
+package postgres
 
 import (
 	"crypto/x509"

@@ -1,0 +1,139 @@
+// Package postgres reaches PostgreSQL databases the one way this program does.
+//
+// A [Server] is what an address and its options say; it need not be up. Its
+// connections are encrypted as the options want, and what it says is sorted into
+// conflicts and a database that is away. No error holds the address, which may
+// have a password in it. Tables and their migrations are left to the stores.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Options are how a database is reached.
+type Options struct {
+	// SSL is DISABLED, PREFERRED (the default), REQUIRED, VERIFY_CA,
+	// VERIFY_IDENTITY or CLOUD_A_BUNDLE, as DB_SSL in the environment says.
+	SSL string
+	// CA, Cert and Key are PEM texts or paths of files: the authority for the
+	// modes that verify, and the client's own certificate. Both or none of Cert
+	// and Key are given.
+	CA, Cert, Key string
+}
+
+// Server is a database and how it is reached. It is safe for concurrent use.
+type Server struct {
+	// Name is what the database is called in messages, without its password.
+	Name string
+
+	config *pgx.ConnConfig
+}
+
+// Address reports whether dsn is the address of a PostgreSQL database.
+func Address(dsn string) bool {
+	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
+}
+
+// At returns the server at dsn, a "postgres://" address. Nothing is connected.
+func At(dsn string, o Options) (*Server, error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, errors.New("database: the postgres:// address can't be read; it has the form postgres://user:password@host:5432/name")
+	}
+	s := &Server{Name: fmt.Sprintf("%s at %s", cfg.Database, cfg.Host), config: cfg}
+	if o.SSL != "" || !strings.Contains(dsn, "sslmode=") {
+		if err := o.secure(cfg); err != nil {
+			return nil, fmt.Errorf("database %s: %w", s.Name, err)
+		}
+	}
+	cfg.ConnectTimeout = 10 * time.Second
+	return s, nil
+}
+
+// Pool returns a pool of at most size connections, each of which begins with the
+// statement first. Size zero means 12.
+func (s *Server) Pool(size int, first string) *sql.DB {
+	if size == 0 {
+		size = 12
+	}
+	db := stdlib.OpenDB(*s.config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, first)
+		return err
+	}))
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return db
+}
+
+// Connect returns a connection of its own, beside any pool.
+func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.ConnectConfig(ctx, s.config.Copy())
+}
+
+// Code returns what the server calls err by, empty when err is not its own.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+func Code(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// Conflict reports a row that is at odds with another: something refers to it
+// (23001, 23503), or it exists (23505). A row that is wrong by itself, such as one
+// that lacks a value, is a mistake of the program.
+func Conflict(err error) bool {
+	code := Code(err)
+	return code == "23001" || code == "23503" || code == "23505"
+}
+
+// Away reports a database that can't be reached or written to now: no
+// connection (08), a change that was sacrificed to others (40), out of resources
+// (53), a lock that is held for too long (55P03), stopped by an operator (57),
+// failing disks (58), or read-only (25006).
+func Away(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) {
+		return true // whatever the server said of it, a wrong password too
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code[:min(2, len(e.Code))] {
+		case "08", "40", "53", "57", "58":
+			return true
+		}
+		return e.Code == "25006" || e.Code == "55P03"
+	}
+	for _, cut := range []error{driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.DeadlineExceeded} {
+		if errors.Is(err, cut) {
+			return true
+		}
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network
+}
+
+// Reason is what went wrong, without the address.
+func Reason(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Message
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		return e.Error()
+	}
+	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok { // names hosts, a line for each
+		return strings.Join(strings.Fields(e.Unwrap().Error()), " ")
+	}
+	return "no connection could be made; check the address, DB_SSL and that the server runs"
+}
