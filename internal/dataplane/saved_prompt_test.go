@@ -223,6 +223,11 @@ func TestARequestsOwnProviderComesBeforeThePrompts(t *testing.T) {
 	if res := p.run(slug, `{"model":"@simulator/m9"}`); res.Status != http.StatusOK || !strings.Contains(p.listener.last(t), `"model":"m9"`) {
 		t.Errorf("the model: %d %s", res.Status, res.Body)
 	}
+	for provider, want := range map[string]int{"@simulator": 200, "": 404} {
+		if res := p.Post("/chat/completions", ownQuestion, "x-gateway-provider", provider, "x-gateway-config", `{"prompt_id":"`+slug+`"}`); res.Status != want {
+			t.Errorf("a config's prompt with the provider %q: %d %s, want %d", provider, res.Status, res.Body, want)
+		}
+	}
 	own := p.save("/prompts", greeting)
 	if res := p.run(own, `{}`, "x-gateway-config", `{"retry":{"attempts":1}}`); res.Status != http.StatusOK {
 		t.Errorf("a config that leaves it to the prompt: %d %s", res.Status, res.Body)
