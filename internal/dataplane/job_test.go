@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,7 +30,8 @@ type script struct {
 	end    string // how it ends, as JSON members
 	stream bool   // it has events
 	events string
-	hold   bool // nothing ends
+	hold   bool   // nothing ends
+	host   string // of the events, where it is not the provider's own
 }
 
 func (p *predictions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +42,7 @@ func (p *predictions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	state := `"status":"processing","urls":{}`
 	if p.stream {
-		state = `"status":"starting","urls":{"stream":"http://` + r.Host + `/events"}`
+		state = `"status":"starting","urls":{"stream":"http://` + cmp.Or(p.host, r.Host) + `/events"}`
 	}
 	hold := false
 	switch {
@@ -84,7 +86,7 @@ func newPredictions(t *testing.T, p *predictions) *gatewaytest.Gateway {
 `})
 }
 
-const events = "event: output\ndata: echo:\n\nevent: output\ndata:  hello {\n\nevent: done\ndata: {}\n\n"
+const events = "event: output\ndata: echo:\n\nevent: output\ndata: { hello\n\nevent: done\ndata: {}\n\n"
 
 func TestPredictionsAnswerEveryProtocol(t *testing.T) {
 	for _, tt := range []struct {
@@ -97,7 +99,8 @@ func TestPredictionsAnswerEveryProtocol(t *testing.T) {
 		{"at once", script{end: succeeded}, false, "echo: hello", 1},
 		{"after a while", script{polls: 2, end: succeeded}, false, "echo: hello", 3},
 		{"after a while, for who streams", script{polls: 1, end: succeeded}, true, "echo: hello", 2},
-		{"as events", script{polls: 1, end: succeeded, stream: true, events: events}, true, "echo: hello {", 3},
+		{"as events", script{polls: 1, end: succeeded, stream: true, events: events}, true, "echo:{ hello", 3},
+		{"with events at a host that is not the provider's", script{polls: 1, end: succeeded, stream: true, events: events, host: "api.example.com"}, true, "echo: hello", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, client := range tongues {
