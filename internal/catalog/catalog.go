@@ -1,91 +1,175 @@
 // Package catalog says what models cost.
 //
-// A [Book] finds the price of a provider's model and computes in integers. A
-// model without a price is told as unknown and never as free. Where prices
-// come from is left to the settings; what is done with a cost, to routing and
-// the books.
+// A [Price] holds the rates of a provider's model from a day on. A [Book] finds
+// the row in force, and what usage costs by it is computed in integers and
+// rounded once. A model without a row is told as unknown and never as free. The
+// book that comes with the program is [Builtin]; what is put in its place is
+// left to the settings, and what is done with a cost to routing and the books.
 package catalog
 
 import (
 	"fmt"
 	"math"
-	"strings"
+	"math/bits"
+	"time"
+
+	"modelgate/internal/llm"
 )
 
 // NanoDollars is an amount of money: a billionth of a US dollar.
 type NanoDollars int64
 
-// Price is a row of the book.
+// Rate is what one token costs in picodollars, a thousandth of a nano-dollar:
+// a million tokens at one dollar are 1,000,000. Providers name prices down to
+// $0.0028 for a million tokens, which nano-dollars can't hold.
+type Rate int64
+
+// PerMillion returns the rate of a price in dollars for a million tokens, rounded
+// to a millionth of a dollar. The error says what is wrong with it.
+func PerMillion(dollars float64) (Rate, error) {
+	if math.IsNaN(dollars) || dollars < 0 || dollars > maxPerMillion {
+		return 0, fmt.Errorf("a price is 0 to %d dollars for a million tokens, not %v", maxPerMillion, dollars)
+	}
+	return Rate(math.Round(dollars * 1e6)), nil
+}
+
+// maxPerMillion bounds a price, in dollars for a million tokens.
+const maxPerMillion = 1_000_000
+
+// Kind is a kind of token with a price of its own.
+type Kind uint8
+
+// Kinds. Those up to InputAudio are read by the model, the others written by it.
+const (
+	Input Kind = iota
+	CachedInput
+	CacheWrite5m
+	CacheWrite1h
+	InputAudio
+	Output
+	Reasoning
+	OutputAudio
+
+	Kinds
+)
+
+// like is the kind whose rate holds for a kind that has none of its own.
+var like = [Kinds]Kind{CachedInput: Input, CacheWrite5m: Input, CacheWrite1h: CacheWrite5m, InputAudio: Input, Output: Output, Reasoning: Output, OutputAudio: Output}
+
+// Rates are what a token of each kind costs.
+type Rates [Kinds]Rate
+
+// RatesOf returns the rates of the kinds that are given. The others cost what the
+// kind does that they are a part of.
+func RatesOf(given map[Kind]Rate) (r Rates) {
+	for kind := range Kinds {
+		rate, ok := given[kind]
+		if !ok && like[kind] != kind {
+			rate = r[like[kind]]
+		}
+		r[kind] = rate
+	}
+	return r
+}
+
+// Price is a row of a book.
 type Price struct {
 	Provider string // id of a row of the provider table
-	// Model is a model's name; with a star at its end, all that begin so.
+	// Model is a model's name as the provider takes it; with a star at its end,
+	// all that begin so.
 	Model string
-	// Input and Output are per token. A million tokens at one dollar are 1,000.
-	Input, Output NanoDollars
+	// From is when the row comes into force. Zero is always.
+	From time.Time
+
+	Rates Rates
+	// Long are the rates of the whole of a request that reads more than Above
+	// tokens. Zero for Above means that length does not matter.
+	Long  Rates
+	Above int64
+
+	// Request is what each request costs besides.
+	Request NanoDollars
+	// Batch is what requests of a batch pay of all this, in percent. Zero means
+	// that they pay it whole.
+	Batch int
 }
 
-// PerMillion returns the price per token of a price in dollars for a million
-// tokens, rounded to a nano-dollar. The error says what is wrong with it.
-func PerMillion(dollars float64) (NanoDollars, error) {
-	if math.IsNaN(dollars) || dollars < 0 || dollars > 1e6 {
-		return 0, fmt.Errorf("a price is 0 to 1000000 dollars for a million tokens, not %v", dollars)
+// Row names the row, as the ledger and the log have it.
+func (p *Price) Row() string {
+	name := p.Provider + "/" + p.Model
+	if !p.From.IsZero() {
+		name += "@" + p.From.Format(time.DateOnly)
 	}
-	return NanoDollars(math.Round(dollars * 1000)), nil
+	return name
 }
 
-// Book finds prices. The zero value knows none. It is immutable and safe for
-// concurrent use.
-type Book struct {
-	exact    map[string]Price
-	prefixes []Price // the longest first among those of one provider
+// Options is what a cost depends on besides usage.
+type Options struct {
+	Batch bool // the request is one of a batch
 }
 
-// NewBook returns the book of rows. Of two rows for the same model the later
-// counts.
-func NewBook(rows []Price) *Book {
-	b := &Book{exact: make(map[string]Price, len(rows))}
-	for _, p := range rows {
-		if prefix, ok := strings.CutSuffix(p.Model, "*"); ok {
-			p.Model = prefix
-			b.insert(p)
-			continue
+// Cost returns what u costs, rounded once, half up. It stops at the largest
+// amount there is.
+func (p *Price) Cost(u llm.Usage, o Options) NanoDollars {
+	n := counts(u)
+	rates := &p.Rates
+	if p.Above > 0 && longer(&n, p.Above) {
+		rates = &p.Long
+	}
+	var sum amount
+	sum.add(int64(p.Request), pico)
+	for kind, count := range n {
+		sum.add(count, int64(rates[kind]))
+	}
+	share := 100
+	if o.Batch && p.Batch > 0 {
+		share = p.Batch
+	}
+	return sum.nanoDollars(uint64(share))
+}
+
+// counts parts usage by kind. The kinds do not overlap, so no token counts twice.
+func counts(u llm.Usage) [Kinds]int64 {
+	return [Kinds]int64{
+		Input: u.Input, CachedInput: u.CachedInput, CacheWrite5m: u.CacheWrite5m, CacheWrite1h: u.CacheWrite1h, InputAudio: u.InputAudio,
+		Output: u.Output, Reasoning: u.Reasoning, OutputAudio: u.OutputAudio,
+	}
+}
+
+// longer reports whether more than limit tokens were read.
+func longer(n *[Kinds]int64, limit int64) bool {
+	for kind := Input; kind <= InputAudio; kind++ {
+		if n[kind] > limit {
+			return true
 		}
-		b.exact[p.Provider+"\x00"+p.Model] = p
+		limit -= max(n[kind], 0)
 	}
-	return b
+	return false
 }
 
-// insert keeps longer prefixes before shorter ones, and later rows before
-// earlier ones of the same length.
-func (b *Book) insert(p Price) {
-	at := 0
-	for at < len(b.prefixes) && len(b.prefixes[at].Model) > len(p.Model) {
-		at++
-	}
-	b.prefixes = append(b.prefixes[:at], append([]Price{p}, b.prefixes[at:]...)...)
+// pico is how many picodollars a nano-dollar has.
+const pico = 1000
+
+// amount is a sum of picodollars, in 128 bits: nothing that is added to it
+// overflows.
+type amount struct{ high, low uint64 }
+
+func (a *amount) add(count, rate int64) {
+	high, low := bits.Mul64(uint64(max(count, 0)), uint64(max(rate, 0)))
+	var carry uint64
+	a.low, carry = bits.Add64(a.low, low, 0)
+	a.high += high + carry
 }
 
-// Price returns the row for a provider's model.
-func (b *Book) Price(provider, model string) (Price, bool) {
-	if b == nil {
-		return Price{}, false
-	}
-	if p, ok := b.exact[provider+"\x00"+model]; ok {
-		return p, true
-	}
-	for _, p := range b.prefixes {
-		if p.Provider == provider && strings.HasPrefix(model, p.Model) {
-			return p, true
-		}
-	}
-	return Price{}, false
-}
-
-// Cost returns what the tokens cost. It stops at the largest amount there is.
-func (p Price) Cost(input, output int64) NanoDollars {
-	sum := float64(p.Input)*float64(input) + float64(p.Output)*float64(output)
-	if sum >= math.MaxInt64 {
+// nanoDollars returns a share of the amount, in percent.
+func (a *amount) nanoDollars(percent uint64) NanoDollars {
+	const whole = 100 * pico
+	over, low := bits.Mul64(a.low, percent)
+	low, carry := bits.Add64(low, whole/2, 0)
+	high := a.high*percent + over + carry
+	if high >= whole {
 		return math.MaxInt64
 	}
-	return p.Input*NanoDollars(input) + p.Output*NanoDollars(output)
+	n, _ := bits.Div64(high, low, whole)
+	return NanoDollars(min(n, math.MaxInt64))
 }

@@ -2,56 +2,190 @@ package catalog_test
 
 import (
 	"math"
+	"math/big"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"modelgate/internal/catalog"
+	"modelgate/internal/llm"
 )
 
-func TestPriceFindsTheClosestRow(t *testing.T) {
+// only returns the rates of a model whose tokens all cost the same.
+func only(rate catalog.Rate) catalog.Rates {
+	return catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: rate, catalog.Output: rate})
+}
+
+func day(text string) time.Time {
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func TestPriceFindsTheClosestRowInForce(t *testing.T) {
+	under := catalog.NewBook([]catalog.Price{
+		{Provider: "openai", Model: "o3", Rates: only(7)},
+		{Provider: "openai", Model: "gpt-4.1", Rates: only(8)},
+	}, nil)
 	book := catalog.NewBook([]catalog.Price{
-		{Provider: "openai", Model: "gpt-*", Input: 1},
-		{Provider: "openai", Model: "gpt-4*", Input: 2},
-		{Provider: "openai", Model: "gpt-4.1", Input: 3},
-		{Provider: "groq", Model: "*", Input: 4},
-		{Provider: "openai", Model: "gpt-4*", Input: 5},
-	})
+		{Provider: "openai", Model: "gpt-*", Rates: only(1)},
+		{Provider: "openai", Model: "gpt-4*", Rates: only(2)},
+		{Provider: "openai", Model: "gpt-4.1-nano", Rates: only(3)},
+		{Provider: "groq", Model: "*", Rates: only(4)},
+		{Provider: "openai", Model: "gpt-4*", Rates: only(5)},
+		{Provider: "x-ai", Model: "grok", From: day("2026-03-01"), Rates: only(6)},
+		{Provider: "x-ai", Model: "grok", From: day("2026-05-01"), Rates: only(9)},
+		{Provider: "x-ai", Model: "grok*", From: day("2026-02-01"), Rates: only(10)},
+	}, under)
 	for _, tt := range []struct {
-		provider, model string
-		want            catalog.NanoDollars
-		known           bool
+		provider, model, at string
+		want                catalog.Rate
 	}{
-		{"openai", "gpt-3.5", 1, true},
-		{"openai", "gpt-4.1", 3, true},
-		{"openai", "gpt-4.1-mini", 5, true},
-		{"openai", "o3", 0, false},
-		{"groq", "anything", 4, true},
-		{"azure-openai", "gpt-4.1", 0, false},
+		{"openai", "gpt-3.5", "2026-01-01", 1},
+		{"openai", "gpt-4.1-nano", "2026-01-01", 3},
+		{"openai", "gpt-4.1-mini", "2026-01-01", 5},
+		{"openai", "gpt-4.1", "2026-01-01", 5}, // a beginning above wins over a name below
+		{"openai", "o3", "2026-01-01", 7},
+		{"openai", "gp", "2026-01-01", -1},
+		{"groq", "anything", "2026-01-01", 4},
+		{"azure-openai", "gpt-4.1", "2026-01-01", -1},
+		{"x-ai", "grok", "2026-01-31", -1},
+		{"x-ai", "grok", "2026-02-28", 10},
+		{"x-ai", "grok", "2026-03-01", 6},
+		{"x-ai", "grok", "2026-04-30", 6},
+		{"x-ai", "grok", "2026-05-01", 9},
 	} {
-		p, known := book.Price(tt.provider, tt.model)
-		if p.Input != tt.want || known != tt.known {
-			t.Errorf("Price(%s, %s) = %d, %t; want %d, %t", tt.provider, tt.model, p.Input, known, tt.want, tt.known)
+		got := catalog.Rate(-1)
+		if p, known := book.Price(tt.provider, tt.model, day(tt.at)); known {
+			got = p.Rates[catalog.Input]
+		}
+		if got != tt.want {
+			t.Errorf("Price(%s, %s, %s) has the rate %d, want %d", tt.provider, tt.model, tt.at, got, tt.want)
 		}
 	}
-	if _, known := (*catalog.Book)(nil).Price("openai", "gpt-4.1"); known {
+	if _, known := (*catalog.Book)(nil).Price("openai", "gpt-4.1", day("2026-01-01")); known {
 		t.Error("no book knows a price")
 	}
 }
 
-func TestCostCountsInNanoDollars(t *testing.T) {
-	in, err := catalog.PerMillion(2.5)
-	if err != nil || in != 2500 {
-		t.Fatalf("PerMillion(2.5) = %d, %v; want 2500", in, err)
+func TestARowIsNamedByItsDayToo(t *testing.T) {
+	p := catalog.Price{Provider: "openai", Model: "o3*"}
+	if got := p.Row(); got != "openai/o3*" {
+		t.Errorf("Row() = %q, want openai/o3*", got)
 	}
-	p := catalog.Price{Input: in, Output: 10_000}
-	if got := p.Cost(1_000_000, 500_000); got != 7_500_000_000 {
-		t.Errorf("Cost = %d, want 7.5 dollars", got)
+	p.From = day("2026-09-01")
+	if got := p.Row(); got != "openai/o3*@2026-09-01" {
+		t.Errorf("Row() = %q, want openai/o3*@2026-09-01", got)
 	}
-	if got := p.Cost(math.MaxInt64/10, 0); got != math.MaxInt64 {
-		t.Errorf("Cost of too many tokens = %d, want the largest amount", got)
-	}
-	for _, bad := range []float64{-1, math.NaN(), math.Inf(1)} {
+}
+
+func TestAPriceThatIsNoneIsRefused(t *testing.T) {
+	for _, bad := range []float64{-1, math.NaN(), math.Inf(1), 1_000_001} {
 		if _, err := catalog.PerMillion(bad); err == nil {
 			t.Errorf("PerMillion(%v) was taken", bad)
 		}
 	}
+	for dollars, want := range map[float64]catalog.Rate{0: 0, 2.5: 2_500_000, 0.0028: 2_800, 0.003625: 3_625, 1e6: 1e12} {
+		if got, err := catalog.PerMillion(dollars); got != want || err != nil {
+			t.Errorf("PerMillion(%v) = %d, %v; want %d", dollars, got, err, want)
+		}
+	}
+}
+
+func TestACostIsRoundedOnceHalfUp(t *testing.T) {
+	for _, tt := range []struct {
+		rate catalog.Rate
+		u    llm.Usage
+		want catalog.NanoDollars
+	}{
+		{499, llm.Usage{Input: 1}, 0},
+		{500, llm.Usage{Input: 1}, 1},
+		{400, llm.Usage{Input: 1, Output: 1}, 1}, // rounded each for itself it would be 0
+		{1_500, llm.Usage{Input: 1, CachedInput: 1}, 3},
+		{1e12, llm.Usage{Input: math.MaxInt64, Output: math.MaxInt64}, math.MaxInt64},
+		{1e12, llm.Usage{Input: -5, Output: 1}, 1e9},
+	} {
+		p := catalog.Price{Rates: only(tt.rate)}
+		if got := p.Cost(tt.u, catalog.Options{}); got != tt.want {
+			t.Errorf("Cost of %+v at %d = %d, want %d", tt.u, tt.rate, got, tt.want)
+		}
+	}
+}
+
+func anyUsage(most int64) *rapid.Generator[llm.Usage] {
+	return rapid.Custom(func(t *rapid.T) llm.Usage {
+		n := func(name string) int64 { return rapid.Int64Range(0, most).Draw(t, name) }
+		return llm.Usage{Input: n("in"), CachedInput: n("cached"), CacheWrite5m: n("5m"), CacheWrite1h: n("1h"), InputAudio: n("audio in"),
+			Output: n("out"), Reasoning: n("reasoning"), OutputAudio: n("audio out"), Known: true}
+	})
+}
+
+func anyPrice() *rapid.Generator[catalog.Price] {
+	return rapid.Custom(func(t *rapid.T) (p catalog.Price) {
+		for kind := range p.Rates {
+			p.Rates[kind] = catalog.Rate(rapid.Int64Range(0, 1e12).Draw(t, "rate"))
+			p.Long[kind] = p.Rates[kind] + catalog.Rate(rapid.Int64Range(0, 1e9).Draw(t, "more"))
+		}
+		p.Above = rapid.SampledFrom([]int64{0, 1, 1000, 200_000}).Draw(t, "above")
+		p.Batch = rapid.IntRange(0, 100).Draw(t, "batch")
+		return p
+	})
+}
+
+func sum(a, b llm.Usage) llm.Usage {
+	return llm.Usage{Input: a.Input + b.Input, CachedInput: a.CachedInput + b.CachedInput, CacheWrite5m: a.CacheWrite5m + b.CacheWrite5m,
+		CacheWrite1h: a.CacheWrite1h + b.CacheWrite1h, InputAudio: a.InputAudio + b.InputAudio, Output: a.Output + b.Output,
+		Reasoning: a.Reasoning + b.Reasoning, OutputAudio: a.OutputAudio + b.OutputAudio, Known: true}
+}
+
+func TestCostGrowsWithUsageAndAddsUpWithinATier(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPrice().Draw(t, "price")
+		o := catalog.Options{Batch: rapid.Bool().Draw(t, "of a batch")}
+		a, b := anyUsage(1e5).Draw(t, "a"), anyUsage(1e5).Draw(t, "b")
+		both := p.Cost(sum(a, b), o)
+		if one := p.Cost(a, o); both < one {
+			t.Fatalf("more usage costs less: %d after %d", both, one)
+		}
+		if p.Above > 0 {
+			return
+		}
+		// Each of the three is rounded by at most half a nano-dollar.
+		if parts := p.Cost(a, o) + p.Cost(b, o); parts-both > 1 || both-parts > 1 {
+			t.Fatalf("%d in parts and %d together", parts, both)
+		}
+	})
+}
+
+func TestCostIsExactForAnyNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, u := anyPrice().Draw(t, "price"), anyUsage(math.MaxInt64).Draw(t, "usage")
+		batch := rapid.Bool().Draw(t, "of a batch")
+		rates, share := p.Rates, int64(100)
+		read := new(big.Int)
+		for _, n := range []int64{u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.InputAudio} {
+			read.Add(read, big.NewInt(n))
+		}
+		if p.Above > 0 && read.Cmp(big.NewInt(p.Above)) > 0 {
+			rates = p.Long
+		}
+		if batch && p.Batch > 0 {
+			share = int64(p.Batch)
+		}
+		total := new(big.Int)
+		for kind, n := range []int64{u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.InputAudio, u.Output, u.Reasoning, u.OutputAudio} {
+			total.Add(total, new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(rates[kind]))))
+		}
+		total.Mul(total, big.NewInt(share)).Add(total, big.NewInt(50_000)).Div(total, big.NewInt(100_000))
+		want := int64(math.MaxInt64)
+		if total.IsInt64() {
+			want = total.Int64()
+		}
+		if got := p.Cost(u, catalog.Options{Batch: batch}); int64(got) != want {
+			t.Fatalf("Cost = %d, want %d", got, want)
+		}
+	})
 }

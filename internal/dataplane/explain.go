@@ -12,6 +12,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/catalog"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
 )
@@ -94,7 +95,8 @@ func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Ex
 	}
 	out.Operation = dry.Operation
 	out.Decisions = append(out.Decisions, dry.Decisions...)
-	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = dry.Tokens()
+	u := dry.Tokens()
+	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = u.Prompt(), u.Completion()
 	if n := len(dry.Plan.Attempts); n > 0 {
 		out.Attempt = planned(dry.Plan.Attempts[n-1])
 		out.Estimate.Price = dry.price(dry.Plan.Attempts[n-1])
@@ -104,11 +106,11 @@ func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Ex
 
 // price estimates what the attempt costs in dollars, nil where no price is known.
 func (x *exchange) price(a pipeline.Planned) *float64 {
-	p, ok := x.snap.Prices.Price(a.Provider, a.Basis)
+	p, ok := x.snap.Prices.Price(a.Provider, a.Basis, x.entry.Time)
 	if !ok {
 		return nil
 	}
-	dollars := float64(p.Cost(x.Tokens())) / 1e9
+	dollars := float64(p.Cost(x.Tokens(), catalog.Options{})) / 1e9
 	return &dollars
 }
 

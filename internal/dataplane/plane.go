@@ -249,6 +249,7 @@ func (p *Plane) end(r *http.Request, x *exchange) {
 	e.Upstream = x.Waited
 	e.Decisions = x.Decisions
 	e.Params = x.Told()
+	e.Cost, e.Price, e.Priced = x.Cost()
 	if x.upload != nil {
 		e.RequestBytes, e.Model = x.upload.seen()
 	}

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -21,23 +20,31 @@ type Ledger interface {
 
 // account is that of one attempt. The zero value keeps none.
 type account struct {
-	ledger   Ledger
+	open     bool
+	ledger   Ledger // nil keeps the bill alone
+	bill     *bill
 	id       reqlog.ID
 	attempt  uint16
+	began    time.Time
 	provider string
-	model    string
+	model    string // whose price it has
 	prices   *catalog.Book
+	reserved bool // the capacity is paid for already
 }
 
 // intend opens the account of an attempt that is about to be sent.
 func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
-	if l.Ledger == nil {
-		return account{}, nil
+	a := account{
+		open: true, ledger: l.Ledger, bill: x.bill(), id: x.Entry.ID, began: time.Now(),
+		provider: l.Target.ID, model: l.Target.Basis(x.Sent), prices: x.Prices,
 	}
-	a := account{ledger: l.Ledger, id: x.Entry.ID, attempt: uint16(x.counter().Add(1)), provider: l.Target.ID, model: x.Sent, prices: x.Prices}
+	a.attempt = uint16(a.bill.attempts.Add(1))
+	if l.Ledger == nil {
+		return a, nil
+	}
 	i := reqlog.Intent{
-		ID: a.id, Attempt: a.attempt, Time: time.Now(), Organisation: x.Entry.Organisation, Workspace: x.Entry.Workspace, KeyID: x.Entry.KeyID,
-		Provider: a.provider, Slug: l.Target.Slug, Model: a.model, RequestBytes: x.Length,
+		ID: a.id, Attempt: a.attempt, Time: a.began, Organisation: x.Entry.Organisation, Workspace: x.Entry.Workspace, KeyID: x.Entry.KeyID,
+		Provider: a.provider, Slug: l.Target.Slug, Model: x.Sent, RequestBytes: x.Length,
 	}
 	if x.Body != nil {
 		i.RequestBytes = int64(x.Body.Len())
@@ -67,7 +74,7 @@ func (a *account) fail(err error) {
 
 // end settles the attempt behind r by what was seen of its answer.
 func (a *account) end(r *Response) {
-	if a.ledger == nil {
+	if !a.open {
 		return
 	}
 	seen := r.Tap.Seen()
@@ -81,37 +88,43 @@ func (a *account) end(r *Response) {
 	if !s.Usage.Known {
 		s.Usage = llm.Usage{}
 	}
-	s.Cost, s.Price, s.Priced = a.cost(s.Usage)
+	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model)
 	a.settle(s)
 }
 
+// rowReserved stands in the place of a row where capacity is paid for already.
+const rowReserved = "reserved"
+
 // cost returns what was used costs, and the row of the book that says so. It is
-// not known where the usage or the price is not.
-func (a *account) cost(u llm.Usage) (cost catalog.NanoDollars, row string, known bool) {
+// not known where the usage or the price is not. Where the model that was asked
+// for has no price, as a deployment with a name of its own, that counts which the
+// provider says has answered.
+func (a *account) cost(u llm.Usage, served string) (cost catalog.NanoDollars, row string, known bool) {
+	if a.reserved {
+		return 0, rowReserved, true
+	}
 	if !u.Known {
 		return 0, "", false
 	}
-	p, ok := a.prices.Price(a.provider, a.model)
+	p, ok := a.prices.Price(a.provider, a.model, a.began)
+	if !ok {
+		p, ok = a.prices.Price(a.provider, served, a.began)
+	}
 	if !ok {
 		return 0, "", false
 	}
-	return p.Cost(u.Prompt(), u.Completion()), p.Provider + "/" + p.Model, true
+	return p.Cost(u, catalog.Options{}), p.Row(), true
 }
 
 // settle closes the account. Further calls do nothing.
 func (a *account) settle(s reqlog.Settlement) {
-	if a.ledger == nil {
+	if !a.open {
 		return
 	}
+	a.open = false
 	s.ID, s.Attempt, s.Time = a.id, a.attempt, time.Now()
-	a.ledger.Settle(s)
-	a.ledger = nil
-}
-
-// counter counts the attempts of an exchange, those of its forks too.
-func (x *Exchange) counter() *atomic.Uint32 {
-	if x.attempts == nil {
-		x.attempts = &x.made
+	a.bill.add(&s)
+	if a.ledger != nil {
+		a.ledger.Settle(s)
 	}
-	return x.attempts
 }

@@ -1,24 +1,78 @@
 package pipeline
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
+	"modelgate/internal/reqlog"
 )
 
+// dollar is a million tokens at a dollar, for each token.
+const dollar = 1_000_000
+
 func TestACostIsKnownOnlyWhereUsageAndPriceAre(t *testing.T) {
-	a := account{provider: "openai", model: "gpt-x", prices: catalog.NewBook([]catalog.Price{{Provider: "openai", Model: "gpt-x", Input: 1000, Output: 4000}})}
+	rates := catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: dollar, catalog.CachedInput: dollar / 10, catalog.Output: 4 * dollar})
+	book := catalog.NewBook([]catalog.Price{
+		{Provider: "openai", Model: "gpt-x*", Rates: rates},
+		{Provider: "openai", Model: "later", From: time.Unix(2000, 0), Rates: rates},
+	}, nil)
 	used := llm.Usage{Input: 10, CachedInput: 5, Output: 3, Known: true}
-	if cost, row, known := a.cost(used); cost != 27_000 || row != "openai/gpt-x" || !known {
-		t.Errorf("cost = %d, %q, %t; want 27000 by openai/gpt-x", cost, row, known)
+	for _, tt := range []struct {
+		name, model, served string
+		usage               llm.Usage
+		reserved            bool
+		cost                catalog.NanoDollars
+		row                 string
+		known               bool
+	}{
+		// 10 × 1,000 + 5 × 100 + 3 × 4,000 nano-dollars
+		{"all is known", "gpt-x-1", "", used, false, 22_500, "openai/gpt-x*", true},
+		{"no usage", "gpt-x-1", "", llm.Usage{Input: 10}, false, 0, "", false},
+		{"no price", "other", "another", used, false, 0, "", false},
+		{"the price of the model that answered", "my-deployment", "gpt-x-1", used, false, 22_500, "openai/gpt-x*", true},
+		{"a price that is not in force yet", "later", "", used, false, 0, "", false},
+		{"reserved capacity", "other", "", llm.Usage{}, true, 0, "reserved", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := account{provider: "openai", model: tt.model, prices: book, began: time.Unix(1000, 0), reserved: tt.reserved}
+			if cost, row, known := a.cost(tt.usage, tt.served); cost != tt.cost || row != tt.row || known != tt.known {
+				t.Errorf("cost = %d, %q, %t; want %d, %q, %t", cost, row, known, tt.cost, tt.row, tt.known)
+			}
+		})
 	}
-	used.Known = false
-	if _, _, known := a.cost(used); known {
-		t.Error("the cost is known although the usage is not")
-	}
-	used.Known, a.model = true, "other"
-	if cost, _, known := a.cost(used); known || cost != 0 {
-		t.Errorf("cost = %d, known %t, although no price is", cost, known)
+}
+
+func TestABillIsKnownWhereEachAnswersCostIs(t *testing.T) {
+	answered := reqlog.Settlement{Outcome: reqlog.Answered, Cost: 5, Priced: true, Price: "a"}
+	unknown := reqlog.Settlement{Outcome: reqlog.Answered}
+	failed, left := reqlog.Settlement{Outcome: reqlog.Failed}, reqlog.Settlement{Outcome: reqlog.Abandoned}
+	most := reqlog.Settlement{Outcome: reqlog.Answered, Cost: math.MaxInt64, Priced: true, Price: "b"}
+	for _, tt := range []struct {
+		name  string
+		list  []reqlog.Settlement
+		want  catalog.NanoDollars
+		known bool
+	}{
+		{"no attempt", nil, 0, false},
+		{"one", []reqlog.Settlement{answered}, 5, true},
+		{"two answers of one exchange", []reqlog.Settlement{answered, answered}, 10, true},
+		{"after a failure", []reqlog.Settlement{failed, answered}, 5, true},
+		{"beside one that was given up", []reqlog.Settlement{answered, left}, 5, true},
+		{"one that was given up", []reqlog.Settlement{left}, 0, false},
+		{"beside an answer whose cost is not known", []reqlog.Settlement{answered, unknown}, 0, false},
+		{"more than there is", []reqlog.Settlement{answered, most}, math.MaxInt64, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := new(Exchange)
+			for i := range tt.list {
+				x.bill().add(&tt.list[i])
+			}
+			if cost, _, known := x.Cost(); cost != tt.want || known != tt.known {
+				t.Errorf("Cost = %d, %t; want %d, %t", cost, known, tt.want, tt.known)
+			}
+		})
 	}
 }

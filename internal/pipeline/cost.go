@@ -6,6 +6,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/catalog"
+	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
 
@@ -63,12 +64,12 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 			continue
 		}
 		capable = true
-		p, ok := x.Prices.Price(t.ID, t.Basis(model))
+		p, ok := x.Prices.Price(t.ID, t.Basis(model), x.Entry.Time)
 		if !ok {
 			continue
 		}
 		known = true
-		lowest = min(lowest, p.Cost(x.Tokens()))
+		lowest = min(lowest, p.Cost(x.Tokens(), catalog.Options{}))
 	}
 	return lowest, known, capable
 }
@@ -88,13 +89,13 @@ func serves(t *provider.Target, x *Exchange, model string) bool {
 
 // Tokens is a rough count of what the request takes: four bytes of its body a
 // token, and as many out as it allows.
-func (x *Exchange) Tokens() (input, output int64) {
-	output = assumedOutput
+func (x *Exchange) Tokens() llm.Usage {
+	u := llm.Usage{Output: assumedOutput}
 	if x.Body != nil {
-		input = int64(x.Body.Len()+3) / 4
+		u.Input = int64(x.Body.Len()+3) / 4
 	}
 	if x.Doc == nil {
-		return input, output
+		return u
 	}
 	for _, b := range bounds {
 		v, ok := x.Doc.Find(b.name)
@@ -102,10 +103,11 @@ func (x *Exchange) Tokens() (input, output int64) {
 			v, ok = v.Get(b.inside)
 		}
 		if n, is := v.Int(); ok && is && n > 0 {
-			return input, n
+			u.Output = n
+			return u
 		}
 	}
-	return input, output
+	return u
 }
 
 // bounds are what the dialects call the limit of an answer, and where it stands.

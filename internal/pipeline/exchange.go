@@ -119,8 +119,8 @@ type Exchange struct {
 	// elsewhere is true while a fallback has further targets.
 	elsewhere bool
 
-	made     atomic.Uint32
-	attempts *atomic.Uint32 // made, or that of the exchange this is a fork of; see counter
+	own    bill
+	shared *bill // own, or that of the exchange this is a fork of; see bill
 }
 
 // decide keeps the reason of a choice, when somebody will read it.

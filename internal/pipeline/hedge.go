@@ -200,6 +200,6 @@ func (x *Exchange) fork() *Exchange {
 		Budget:     x.Budget,
 		Explain:    x.Explain,
 		elsewhere:  x.elsewhere,
-		attempts:   x.counter(),
+		shared:     x.bill(),
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"modelgate/internal/access"
-	"modelgate/internal/catalog"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
@@ -119,10 +118,9 @@ func input(set *settings.Settings) snapshot.Input {
 	for _, c := range set.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: store.DefaultWorkspace, Slug: c.Slug, Text: string(c.Config)})
 	}
-	for _, p := range set.Prices {
-		input, _ := catalog.PerMillion(p.Input) // settings has judged them
-		output, _ := catalog.PerMillion(p.Output)
-		in.Prices = append(in.Prices, catalog.Price{Provider: p.Provider, Model: p.Model, Input: input, Output: output})
+	for i := range set.Prices {
+		row, _ := set.Prices[i].Row() // settings has judged it
+		in.Prices = append(in.Prices, row)
 	}
 	return in
 }

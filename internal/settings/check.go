@@ -8,7 +8,6 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/access"
-	"modelgate/internal/catalog"
 )
 
 // fault is what is wrong at a path.
@@ -116,14 +115,9 @@ func (s *Settings) checkKeys() *fault {
 }
 
 func (s *Settings) checkPrices() *fault {
-	for i, p := range s.Prices {
-		for _, dollars := range [...]float64{p.Input, p.Output} {
-			if _, err := catalog.PerMillion(dollars); err != nil {
-				return at(err, "prices[%d]", i)
-			}
-		}
-		if p.Provider == "" || p.Model == "" {
-			return at(errors.New("a price names a provider and a model"), "prices[%d]", i)
+	for i := range s.Prices {
+		if _, err := s.Prices[i].Row(); err != nil {
+			return at(err, "prices[%d]", i)
 		}
 	}
 	return nil

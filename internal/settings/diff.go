@@ -17,7 +17,7 @@ func Diff(before, after *Settings) (lines []string) {
 	lines = diffList(lines, "key", before.Keys, after.Keys, func(k Key) string {
 		return strings.TrimSpace(k.Name + " " + strings.ToLower(k.SHA256[:12]))
 	}, Differ[Key])
-	lines = diffList(lines, "price", before.Prices, after.Prices, func(p Price) string { return p.Provider + " " + p.Model }, Differ[Price])
+	lines = diffList(lines, "price", before.Prices, after.Prices, func(p Price) string { return strings.TrimSpace(p.Provider + " " + p.Model + " " + p.From) }, Differ[Price])
 	b, a := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 	for i := range a.NumField() {
 		f := a.Type().Field(i)

@@ -113,14 +113,6 @@ type Config struct {
 // Object is a mapping of the file as JSON text.
 type Object []byte
 
-// Price is what a model costs, in US dollars for a million tokens.
-type Price struct {
-	Provider string  `json:"provider" minLength:"1" doc:"Id of a row of the provider table"`
-	Model    string  `json:"model" minLength:"1" doc:"A star at the end means all that begin so"`
-	Input    float64 `json:"input,omitempty" minimum:"0"`
-	Output   float64 `json:"output,omitempty" minimum:"0"`
-}
-
 // Limits bounds what clients and providers may send, in bytes.
 type Limits struct {
 	JSONBody   Size `json:"json_body,omitempty"`   // default 50 MB

@@ -24,7 +24,7 @@ type Input struct {
 	Specs     []*provider.Spec
 	Providers []Managed
 	Configs   []Config
-	Prices    []catalog.Price
+	Prices    []catalog.Price // before those of catalog.Builtin
 	Prompts   []*prompt.Saved
 	Partials  []*prompt.Saved
 
@@ -73,7 +73,7 @@ func Build(in Input) (*Snapshot, error) {
 		Revision:       in.Revision,
 		HeaderPrefixes: in.HeaderPrefixes,
 		deployment:     in.Deployment,
-		Prices:         catalog.NewBook(in.Prices),
+		Prices:         catalog.NewBook(in.Prices, catalog.Builtin()),
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),
 		tokens:         in.Tokens,
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
