@@ -23,7 +23,7 @@ var versioned = []struct {
 	{"deployment", "/deployments", `{"name":"one"}`, "/deployments/", `{"name":"two"}`, "/deployments/", ""},
 	{"workspace", "/admin/workspaces", `{"name":"one"}`, "/admin/workspaces/", `{"description":"two"}`, "/admin/workspaces/", `{"name":"one"}`},
 	{"key", "/api-keys/workspace/service", `{"name":"one","scopes":["models.list"]}`, "/api-keys/", `{"name":"two"}`, "/api-keys/", ""},
-	{"secret reference", "/secret-references", `{"name":"one","manager_type":"hashicorp_vault","auth_config":{"type":"token","address":"https://vault.example.com","token":"a-token-of-length"},"secret_path":"a"}`, "/secret-references/", `{"name":"two"}`, "/secret-references/", ""},
+	{"secret reference", "/secret-references", `{"name":"one","manager_type":"hashicorp_vault","auth_config":{"type":"token","address":"https://vault.example.com","token":"a-token-of-length"},"secret_path":"kv/a"}`, "/secret-references/", `{"name":"two"}`, "/secret-references/", ""},
 	{"integration", "/integrations", `{"name":"one","ai_provider_id":"openai","key":"sk-of-some-length"}`, "/integrations/", `{"name":"two"}`, "/integrations/", ""},
 	{"virtual key", "/virtual-keys", `{"name":"one","provider":"openai","key":"sk-of-some-length"}`, "/virtual-keys/", `{"note":"two"}`, "/virtual-keys/", ""},
 }

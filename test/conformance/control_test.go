@@ -336,7 +336,7 @@ var organs = []struct {
 	{"a guardrail has a version", "POST", "/v1/guardrails", `{"name":"G","workspace_id":"default","checks":[{"id":"default.wordCount"}],"actions":{}}`, []string{"id", "slug", "version_id"}},
 	{"an integration has a slug", "POST", "/v1/integrations", `{"name":"I","ai_provider_id":"openai"}`, []string{"id", "slug"}},
 	{"a deployment has its credential once", "POST", "/v1/deployments", `{"name":"D"}`, []string{"id", "slug", "client_auth"}},
-	{"a secret reference is named", "POST", "/v1/secret-references", `{"name":"S","manager_type":"hashicorp_vault","secret_path":"p","auth_config":{"type":"token","address":"https://vault.example.com","token":"t-0123"}}`, []string{"id", "slug", "object"}},
+	{"a secret reference is named", "POST", "/v1/secret-references", `{"name":"S","manager_type":"hashicorp_vault","secret_path":"kv/p","auth_config":{"type":"token","address":"https://vault.example.com","token":"t-0123"}}`, []string{"id", "slug", "object"}},
 }
 
 func TestBodiesThatTheSpecificationLeavesOpen(t *testing.T) {

@@ -127,7 +127,7 @@ func TestWhatAKeyMayNotBeIsRefusedByItsField(t *testing.T) {
 		{`"scopes":["audit_logs.list"]`, "scopes[0]"},
 		{`"rate_limits":[{"type":"requests","unit":"rpy","value":1}]`, "rate_limits[0].unit"},
 		{`"rate_limits":[{"type":"requests","unit":"rpm","value":-1}]`, "rate_limits[0].value"},
-		{`"rate_limits":[{"type":"requests","unit":"rpm"}]`, "rate_limits[0]"},
+		{`"rate_limits":[{"type":"requests","unit":"rpm"}]`, "rate_limits[0].value"},
 		{`"rate_limits":[{"type":"requests","unit":"rpm","value":1},{"type":"requests","unit":"rpm","value":2}]`, "rate_limits[1]"},
 		{`"usage_limits":{}`, "usage_limits"},
 		{`"usage_limits":{"credit_limit":0.5}`, "usage_limits.credit_limit"},
