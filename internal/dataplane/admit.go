@@ -57,6 +57,7 @@ func (x *exchange) identify(id *access.Identity) {
 		}
 		maps.Copy(x.entry.Metadata, id.Metadata)
 	}
+	x.baggage()
 	x.entry.KeyID, x.entry.KeyName = id.KeyID, id.Name
 	x.entry.Organisation, x.entry.Workspace = id.Organisation, id.Workspace
 }

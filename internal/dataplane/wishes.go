@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -218,13 +219,12 @@ func metadataError(text string) error {
 // traceparent, then a fresh id, which is the request's own.
 func (x *exchange) trace() {
 	e := &x.entry
-	if trace, parent, ok := traceParent(x.Header); ok {
-		if e.TraceID == "" {
-			e.TraceID = trace
-		}
-		if e.ParentSpanID == "" {
-			e.ParentSpanID = parent
-		}
+	if trace, parent, flags, ok := traceParent(x.Header); ok {
+		e.TraceID = cmp.Or(e.TraceID, trace)
+		e.ParentSpanID = cmp.Or(e.ParentSpanID, parent)
+		e.SpanID = cmp.Or(e.SpanID, e.ID.Span())
+		e.SpanName = cmp.Or(e.SpanName, bounded(e.Method+" "+e.Path))
+		e.TraceFlags = flags
 	}
 	if e.TraceID == "" {
 		e.TraceID = x.id
@@ -233,20 +233,20 @@ func (x *exchange) trace() {
 
 // traceParent reads a W3C traceparent header (Trace Context, section 3.2). One
 // that is malformed or all zero is ignored, as the standard asks.
-func traceParent(h http.Header) (trace, parent string, ok bool) {
+func traceParent(h http.Header) (trace, parent, flags string, ok bool) {
 	v := h[api.HeaderTraceParent]
 	if len(v) != 1 || len(v[0]) < 55 {
-		return "", "", false
+		return "", "", "", false
 	}
 	s := v[0]
 	if s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" || len(s) > 55 && (s[:2] == "00" || s[55] != '-') {
-		return "", "", false
+		return "", "", "", false
 	}
-	trace, parent = s[3:35], s[36:52]
-	if !lowerHex(s[:2]) || !lowerHex(s[53:55]) || !lowerHex(trace) || !lowerHex(parent) || strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
-		return "", "", false
+	trace, parent, flags = s[3:35], s[36:52], s[53:55]
+	if !lowerHex(s[:2]) || !lowerHex(flags) || !lowerHex(trace) || !lowerHex(parent) || strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
+		return "", "", "", false
 	}
-	return trace, parent, true
+	return trace, parent, flags, true
 }
 
 func lowerHex(s string) bool {

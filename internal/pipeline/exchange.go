@@ -119,6 +119,8 @@ type Exchange struct {
 	// elsewhere is true while a fallback has further targets.
 	elsewhere bool
 
+	span, parent string // of the attempt, and what its provider is sent of it; see Engine.Trace
+
 	own    bill
 	shared *bill // own, or that of the exchange this is a fork of; see bill
 }

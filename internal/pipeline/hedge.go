@@ -201,5 +201,7 @@ func (x *Exchange) fork() *Exchange {
 		Explain:    x.Explain,
 		elsewhere:  x.elsewhere,
 		shared:     x.bill(),
+		span:       x.span,
+		parent:     x.parent,
 	}
 }

@@ -43,6 +43,10 @@ type Engine struct {
 	// Ledger keeps account of attempts. Nil keeps none.
 	Ledger Ledger
 
+	// Trace returns a span id for an attempt of an exchange, and the traceparent
+	// that its provider is sent. Nil sends none.
+	Trace func(e *reqlog.Entry) (span, parent string)
+
 	// UserAgent is sent on unified routes.
 	UserAgent string
 
@@ -121,18 +125,16 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	if x.Plan != nil {
 		return l.plan(ctx, x)
 	}
+	if l.Trace != nil {
+		x.span, x.parent = l.Trace(x.Entry)
+	}
 	began := time.Now()
 	res, err := l.attempt(ctx, x)
 	took := time.Since(began)
 	x.Waited += took
 	x.Entry.Provider, x.Entry.Slug, x.Entry.OptionIndex = l.Target.ID, l.Target.Slug, l.Path
-	a := reqlog.Attempt{
-		Target:   l.Path,
-		Provider: l.Target.ID,
-		Slug:     l.Target.Slug,
-		Start:    began.Sub(x.Entry.Time),
-		Took:     took,
-	}
+	a := l.entry(x)
+	a.Start, a.Took = began.Sub(x.Entry.Time), took
 	if res != nil {
 		a.Status = res.Status
 	}
@@ -141,6 +143,15 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	}
 	x.Entry.Attempts = append(x.Entry.Attempts, a)
 	return res, err
+}
+
+// entry begins the record of an attempt.
+func (l *Leaf) entry(x *Exchange) reqlog.Attempt {
+	a := reqlog.Attempt{Target: l.Path, Provider: l.Target.ID, Slug: l.Target.Slug, SpanID: x.span}
+	if l.Target.Base != nil {
+		a.Host = l.Target.Base.Host
+	}
+	return a
 }
 
 // bound returns the leaf with its target and with what its prompt puts into the
@@ -260,7 +271,10 @@ func (l *Leaf) call(x *Exchange, spoken *wire) (call provider.Call, err error) {
 	if _, elsewhere := l.Target.Shapes[spoken.op]; spoken.translates() || elsewhere {
 		call.Query = "" // it belongs to the client's protocol, at its own vendor
 	}
-	if call.Header, err = l.header(x, spoken); err == nil && !x.Stream && l.jobber(spoken) != nil {
+	if call.Header, err = l.header(x, spoken); err == nil && x.parent != "" {
+		upstream.Replace(call.Header, "Traceparent", []string{x.parent})
+	}
+	if err == nil && !x.Stream && l.jobber(spoken) != nil {
 		call.Header["Prefer"] = preferWait
 	}
 	return call, err

@@ -32,6 +32,9 @@ type Entry struct {
 	SpanID       string
 	ParentSpanID string
 	SpanName     string
+	// TraceFlags are those of the client's traceparent, two hexadecimal digits;
+	// empty without one. The log does not keep them.
+	TraceFlags string
 
 	Organisation string
 	Workspace    string
@@ -107,6 +110,11 @@ type Attempt struct {
 	Error    string        // what went wrong, without secrets; empty on success
 	Start    time.Duration // since the exchange's Time
 	Took     time.Duration // until the answer's head, or the error
+
+	// Host is where the target is, and SpanID what the provider was told of this
+	// attempt's span, empty when it was told nothing. The log keeps neither.
+	Host   string
+	SpanID string
 }
 
 // Decision is one reason why an exchange went where it went.

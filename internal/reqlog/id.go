@@ -37,6 +37,10 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(ms)
 }
 
+// Span returns the id of the exchange's span where nobody gave it one: the last
+// 16 of the hexadecimal digits, which are not all zero.
+func (id ID) Span() string { return hex.EncodeToString(id[8:]) }
+
 // String returns the usual form, 8-4-4-4-12 hexadecimal digits.
 func (id ID) String() string {
 	var b [36]byte

@@ -83,7 +83,7 @@ func Forward(dst, src http.Header, names []string) error {
 	for _, name := range names {
 		name = strings.TrimSpace(name)
 		if values, ok := lookup(src, name); ok {
-			replace(dst, name, values)
+			Replace(dst, name, values)
 		}
 	}
 	return nil
@@ -112,7 +112,9 @@ func lookup(h http.Header, name string) ([]string, bool) {
 	return nil, false
 }
 
-func replace(dst http.Header, name string, values []string) {
+// Replace sets a field of dst in the spelling of name, in the place of what dst
+// has under any spelling. The slice is shared and clipped.
+func Replace(dst http.Header, name string, values []string) {
 	if strings.EqualFold(name, "User-Agent") {
 		name = "User-Agent"
 	}

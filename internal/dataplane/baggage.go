@@ -1,0 +1,62 @@
+package dataplane
+
+import (
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"modelgate/api"
+)
+
+// Bounds of a W3C baggage header (Baggage, section 4.3.2): what goes beyond
+// them is left out.
+const (
+	maxBaggage        = 8192
+	maxBaggageMembers = 64
+)
+
+// baggage takes the members of the client's W3C baggage into the metadata, below
+// all that is there already. One that is malformed, or longer than metadata may
+// be, is passed over: baggage is addressed to everybody on the way.
+func (x *exchange) baggage() {
+	bytes, members := 0, 0
+	for _, line := range x.Header["Baggage"] {
+		if bytes += len(line); bytes > maxBaggage {
+			return
+		}
+		for member := range strings.SplitSeq(line, ",") {
+			if members++; members > maxBaggageMembers {
+				return
+			}
+			if key, value, ok := baggageMember(member); ok {
+				x.describe(key, value)
+			}
+		}
+	}
+}
+
+// describe adds to the metadata what it lacks.
+func (x *exchange) describe(key, value string) {
+	if _, ok := x.entry.Metadata[key]; ok {
+		return
+	}
+	if x.entry.Metadata == nil {
+		x.entry.Metadata = make(map[string]string, 4)
+	}
+	x.entry.Metadata[key] = value
+}
+
+// baggageMember reads key=value;properties. The value is percent-encoded.
+func baggageMember(s string) (key, value string, ok bool) {
+	s, _, _ = strings.Cut(s, ";")
+	key, value, ok = strings.Cut(s, "=")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	plain, err := url.PathUnescape(value)
+	if !ok || err != nil || key == "" || len(key) > api.MaxMetadataValue {
+		return "", "", false
+	}
+	if !utf8.ValidString(plain) || utf8.RuneCountInString(plain) > api.MaxMetadataValue {
+		return "", "", false
+	}
+	return key, plain, true
+}
