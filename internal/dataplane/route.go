@@ -127,7 +127,7 @@ func door(method, path string) (out route, ok bool, err error) {
 	for _, d := range doors {
 		rest, begins := strings.CutPrefix(path, d.before)
 		name, ends := strings.CutSuffix(rest, d.after)
-		if !begins || !ends {
+		if !begins || !ends || method != http.MethodPost && strings.HasPrefix(path, api.BasePath+"/") { // other methods there pass through
 			continue
 		}
 		out = d.route

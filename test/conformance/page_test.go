@@ -51,7 +51,7 @@ HTTP, on the command line, by its exit codes.
 
 - **covered**: the whole statement is proven by the tests named beside it.
 - **later**: the statement does not hold as a whole yet. The words in brackets say
-  which issue makes it whole, or that two promises have to be weighed first. The note describes what there is now, and the tests
+  which issue makes it whole. The note describes what there is now, and the tests
   beside it prove that.
 
 %d statements: %d covered, %d later.

@@ -8,13 +8,7 @@ type statement struct {
 	now    string // what there is until then
 }
 
-const (
-	afterAll  = "after issue 5/5"
-	unsettled = "to be settled"
-
-	// Frames are also promised to leave byte for byte as they came.
-	eventLines = "so it is with every provider; but an event or id line that a provider of the chat protocol itself sends beside its data is passed on with it"
-)
+const afterAll = "after issue 5/5"
 
 // statements lists what the suite has to prove, in order of number.
 var statements = []statement{
@@ -184,7 +178,7 @@ var statements = []statement{
 	{number: "S-267", text: "Chat: response_format is an object, a JSON schema included."},
 	{number: "S-268", text: "Chat: seed is an integer and reaches the provider with all its digits."},
 	{number: "S-269", text: "Chat: stop is a string or up to four of them."},
-	{number: "S-270", text: "Chat: stream asks for server-sent events made of data lines alone.", later: unsettled, now: eventLines},
+	{number: "S-270", text: "Chat: stream asks for server-sent events made of data lines alone; an event line that a provider of the chat protocol itself sends, as one does with errors, passes with the rest of its bytes."},
 	{number: "S-271", text: "Chat: a stream ends with data: [DONE], supplied where the provider left it out."},
 	{number: "S-272", text: "Chat: stream_options is an object and is refused without stream."},
 	{number: "S-273", text: "Chat: thinking has a type and an integer budget and reaches the provider."},
@@ -330,7 +324,7 @@ var statements = []statement{
 	{number: "S-468", text: "The owner and admins of an organisation see everything, whatever the switches say."},
 	{number: "S-469", text: "A workspace overrides the switches of the sections that its organisation leaves to it, either way."},
 	{number: "S-471", text: "The gateway sends no webhooks and has no route for them."},
-	{number: "S-472", text: "Streams are server-sent events of data alone and end in [DONE].", later: unsettled, now: eventLines},
+	{number: "S-472", text: "Streams are server-sent events of data alone and end in [DONE]; what a provider of the same protocol frames otherwise passes byte for byte."},
 	{number: "S-475", text: "Where a context is exceeded and truncation disabled, the provider's 400 stays a 400."},
 	{number: "S-479", text: "An invalid config is refused with a message that begins with AB01 and names the place of each fault."},
 	{number: "S-480", text: "An invalid config can't be saved."},
