@@ -41,7 +41,7 @@ func (a *Assembler) Add(e *llm.Event) {
 		c.Stop, c.Said, c.StopText = e.Stop, e.Said, e.StopText
 		c.Extra = append(c.Extra, e.Extra...)
 	case llm.EventUsage:
-		a.res.Usage = e.Usage
+		a.res.Usage = a.res.Usage.Larger(e.Usage)
 	case llm.EventError:
 		a.err = e.Fault
 	case llm.EventEnd:

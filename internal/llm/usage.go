@@ -30,3 +30,13 @@ func (u Usage) Completion() int64 { return u.Output + u.Reasoning + u.OutputAudi
 
 // Total is Prompt plus Completion.
 func (u Usage) Total() int64 { return u.Prompt() + u.Completion() }
+
+// Larger returns that of two reports about one answer which counts more, the
+// later one where they are equal. Reports are cumulative: they are never added,
+// and not mixed either, since one may part its counts otherwise than another.
+func (u Usage) Larger(later Usage) Usage {
+	if later.Known && (!u.Known || later.Total() >= u.Total()) {
+		return later
+	}
+	return u
+}

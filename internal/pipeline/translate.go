@@ -56,7 +56,7 @@ func (t *told) event(e *llm.Event) {
 		}
 		t.choice(e.Choice, false)
 	case llm.EventUsage:
-		s.Usage = e.Usage
+		s.Usage = s.Usage.Larger(e.Usage)
 	case llm.EventError:
 		if s.Failed = e.Fault.Message; s.Failed == "" {
 			s.Failed = cmp.Or(e.Fault.Type, e.Fault.Code, "the provider reported an error without a message")

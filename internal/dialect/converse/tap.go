@@ -62,15 +62,8 @@ func (t *tap) fail(b []byte) {
 	}
 }
 
-// usage keeps the larger of each counter.
 func (t *tap) usage(v jsonedit.Value) {
-	member, ok := v.Get("usage")
-	if !ok {
-		return
+	if member, ok := v.Get("usage"); ok {
+		t.seen.Usage = t.seen.Usage.Larger(usageOf(member))
 	}
-	u, now := &t.seen.Usage, usageOf(member)
-	u.Known = u.Known || now.Known
-	u.Input, u.Output = max(u.Input, now.Input), max(u.Output, now.Output)
-	u.CachedInput = max(u.CachedInput, now.CachedInput)
-	u.CacheWrite5m, u.CacheWrite1h = max(u.CacheWrite5m, now.CacheWrite5m), max(u.CacheWrite1h, now.CacheWrite1h)
 }

@@ -149,9 +149,7 @@ func (t *tap) take(f *fields) {
 	if model, ok := f.model.Text(); ok && t.seen.Model == "" {
 		t.seen.Model = model
 	}
-	if u := readUsage(f.usage); u.Known {
-		t.seen.Usage = larger(t.seen.Usage, u)
-	}
+	t.seen.Usage = t.seen.Usage.Larger(readUsage(f.usage))
 	switch status, _ := f.status.Text(); status {
 	case "", "in_progress", "queued":
 	case "incomplete":

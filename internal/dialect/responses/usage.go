@@ -51,14 +51,6 @@ func count(v jsonedit.Value) int64 {
 	return n
 }
 
-// larger keeps of two reports the one that counts more: usage is cumulative.
-func larger(a, b llm.Usage) llm.Usage {
-	if b.Total() >= a.Total() {
-		return b
-	}
-	return a
-}
-
 func writeUsage(b *jsonedit.Builder, u llm.Usage) {
 	if !u.Known {
 		b.Null()
