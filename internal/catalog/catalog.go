@@ -92,13 +92,21 @@ type Price struct {
 	// Batch is what requests of a batch pay of all this, in percent. Zero means
 	// that they pay it whole.
 	Batch int
+
+	factor string // of the terms that changed it; empty for none
 }
 
 // Row names the row, as the ledger and the log have it.
 func (p *Price) Row() string {
-	name := p.Provider + "/" + p.Model
+	name := p.Provider
+	if p.Model != "" {
+		name += "/" + p.Model
+	}
 	if !p.From.IsZero() {
 		name += "@" + p.From.Format(time.DateOnly)
+	}
+	if p.factor != "" {
+		name += " x" + p.factor
 	}
 	return name
 }

@@ -106,11 +106,10 @@ func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Ex
 
 // price estimates what the attempt costs in dollars, nil where no price is known.
 func (x *exchange) price(a pipeline.Planned) *float64 {
-	p, ok := x.snap.Prices.Price(a.Provider, a.Basis, x.entry.Time)
-	if !ok {
+	if a.Price == nil {
 		return nil
 	}
-	dollars := float64(p.Cost(x.Tokens(), catalog.Options{})) / 1e9
+	dollars := float64(a.Price.Cost(x.Tokens(), catalog.Options{})) / 1e9
 	return &dollars
 }
 

@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
+	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
 )
 
@@ -20,23 +21,22 @@ type Ledger interface {
 
 // account is that of one attempt. The zero value keeps none.
 type account struct {
-	open     bool
-	ledger   Ledger // nil keeps the bill alone
-	bill     *bill
-	id       reqlog.ID
-	attempt  uint16
-	began    time.Time
-	provider string
-	model    string // whose price it has
-	prices   *catalog.Book
-	reserved bool // the capacity is paid for already
+	open    bool
+	ledger  Ledger // nil keeps the bill alone
+	bill    *bill
+	id      reqlog.ID
+	attempt uint16
+	began   time.Time
+	target  *provider.Target
+	model   string // as asked of the provider
+	prices  *catalog.Book
 }
 
 // intend opens the account of an attempt that is about to be sent.
 func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
 	a := account{
 		open: true, ledger: l.Ledger, bill: x.bill(), id: x.Entry.ID, began: time.Now(),
-		provider: l.Target.ID, model: l.Target.Basis(x.Sent), prices: x.Prices,
+		target: l.Target, model: x.Sent, prices: x.Prices,
 	}
 	a.attempt = uint16(a.bill.attempts.Add(1))
 	if l.Ledger == nil {
@@ -44,7 +44,7 @@ func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
 	}
 	i := reqlog.Intent{
 		ID: a.id, Attempt: a.attempt, Time: a.began, Organisation: x.Entry.Organisation, Workspace: x.Entry.Workspace, KeyID: x.Entry.KeyID,
-		Provider: a.provider, Slug: l.Target.Slug, Model: x.Sent, RequestBytes: x.Length,
+		Provider: l.Target.ID, Slug: l.Target.Slug, Model: a.model, RequestBytes: x.Length,
 	}
 	if x.Body != nil {
 		i.RequestBytes = int64(x.Body.Len())
@@ -92,25 +92,12 @@ func (a *account) end(r *Response) {
 	a.settle(s)
 }
 
-// rowReserved stands in the place of a row where capacity is paid for already.
-const rowReserved = "reserved"
-
 // cost returns what was used costs, and the row of the book that says so. It is
-// not known where the usage or the price is not. Where the model that was asked
-// for has no price, as a deployment with a name of its own, that counts which the
-// provider says has answered.
+// not known where the price is not, or else the usage is not: where capacity is
+// paid for already, that is no matter.
 func (a *account) cost(u llm.Usage, served string) (cost catalog.NanoDollars, row string, known bool) {
-	if a.reserved {
-		return 0, rowReserved, true
-	}
-	if !u.Known {
-		return 0, "", false
-	}
-	p, ok := a.prices.Price(a.provider, a.model, a.began)
-	if !ok {
-		p, ok = a.prices.Price(a.provider, served, a.began)
-	}
-	if !ok {
+	p, ok := a.target.Price(a.prices, a.model, served, a.began)
+	if !ok || !u.Known && !p.Free() {
 		return 0, "", false
 	}
 	return p.Cost(u, catalog.Options{}), p.Row(), true

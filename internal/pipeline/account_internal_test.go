@@ -7,6 +7,7 @@ import (
 
 	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
+	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
 )
 
@@ -37,7 +38,8 @@ func TestACostIsKnownOnlyWhereUsageAndPriceAre(t *testing.T) {
 		{"reserved capacity", "other", "", llm.Usage{}, true, 0, "reserved", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := account{provider: "openai", model: tt.model, prices: book, began: time.Unix(1000, 0), reserved: tt.reserved}
+			target := &provider.Target{Spec: &provider.Spec{ID: "openai"}, Terms: &catalog.Terms{Reserved: tt.reserved}}
+			a := account{target: target, model: tt.model, prices: book, began: time.Unix(1000, 0)}
 			if cost, row, known := a.cost(tt.usage, tt.served); cost != tt.cost || row != tt.row || known != tt.known {
 				t.Errorf("cost = %d, %q, %t; want %d, %q, %t", cost, row, known, tt.cost, tt.row, tt.known)
 			}

@@ -64,7 +64,7 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 			continue
 		}
 		capable = true
-		p, ok := x.Prices.Price(t.ID, t.Basis(model), x.Entry.Time)
+		p, ok := t.Price(x.Prices, model, "", x.Entry.Time)
 		if !ok {
 			continue
 		}

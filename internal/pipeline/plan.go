@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"modelgate/internal/catalog"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
 )
@@ -19,7 +20,7 @@ type Planned struct {
 	Provider string
 	Slug     string
 	Model    string
-	Basis    string // the model whose price it has
+	Price    *catalog.Price // nil where none is known
 	Method   string
 	URL      string // of a managed provider: its path alone, the address is not the caller's business
 	Header   http.Header
@@ -79,12 +80,13 @@ func (l *Leaf) rehearse(ctx context.Context, x *Exchange, spoken *wire) error {
 	if l.Target.Slug == "" {
 		address = req.URL.Scheme + "://" + req.URL.Host + address
 	}
+	price, _ := l.Target.Price(x.Prices, x.Sent, "", x.Entry.Time)
 	x.Plan.Attempts = append(x.Plan.Attempts, Planned{
 		Path:     l.Path,
 		Provider: l.Target.ID,
 		Slug:     l.Target.Slug,
 		Model:    x.Sent,
-		Basis:    l.Target.Basis(x.Sent),
+		Price:    price,
 		Method:   req.Method,
 		URL:      address,
 		Header:   req.Header,

@@ -8,9 +8,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/catalog"
 	"modelgate/internal/secret"
 )
 
@@ -39,6 +41,9 @@ type Target struct {
 	// BaseModel is what the models that are asked for were made of: their
 	// dialects, quirks and prices are its. Empty takes each for itself.
 	BaseModel string
+
+	// Terms are what requests cost by agreement. Nil is what the books say.
+	Terms *catalog.Terms
 
 	// urls and credential are what is the same for every call; see Prepare.
 	urls       map[api.Operation]*url.URL
@@ -93,6 +98,7 @@ type Settings struct {
 	Options    map[string]string
 	Headers    map[string]secret.String // sent with each request: see Target
 	BaseModel  string                   // see Target
+	Terms      *catalog.Terms           // see Target
 
 	// Lending is how far the target may act in the name of the machine that the
 	// gateway runs on.
@@ -106,7 +112,7 @@ type Settings struct {
 // NewTarget returns a target of spec. A missing option or an address that is
 // not an http or https URL is an *apierr.Error of kind Invalid.
 func NewTarget(spec *Spec, s Settings) (*Target, error) {
-	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel, Lending: s.Lending}
+	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel, Terms: s.Terms, Lending: s.Lending}
 	base := spec.BaseURL
 	if s.CustomHost != "" {
 		base, t.Guarded = s.CustomHost, true
@@ -163,6 +169,13 @@ func (t *Target) Basis(model string) string {
 		return t.BaseModel
 	}
 	return model
+}
+
+// Price returns what requests for model cost at a time, by the prices in b. Where
+// neither it nor what it was made of has one, that of served counts, which is
+// what the provider says has answered; empty where it did not say.
+func (t *Target) Price(b *catalog.Book, model, served string, at time.Time) (*catalog.Price, bool) {
+	return t.Terms.Price(b, t.ID, model, at, t.Basis(model), served)
 }
 
 // Speak is [Spec.Speak] for a model that may have been made of another.

@@ -122,6 +122,7 @@ func (k integrations) of(p *store.PublishedProvider) *integration {
 	if !p.AllModels {
 		i.rules.Enabled = enabled(p)
 	}
+	i.agree(terms(p))
 	return i
 }
 

@@ -73,6 +73,7 @@ type PublishedProvider struct {
 	Configuration                 Configuration
 	Mappings                      []SecretMapping  // of fields that are filled at run time
 	Integration                   string           // id
+	Pricing                       json.RawMessage  // of the integration: adjustments of prices
 	Models                        []PublishedModel // of the integration: entries of one share them
 	AllModels                     bool             // those that are not enabled may be used as well
 	Status                        string
@@ -84,7 +85,8 @@ type PublishedProvider struct {
 type PublishedModel struct {
 	Slug       string
 	Enabled    bool
-	BaseModel  string // it was made of; empty for none
+	BaseModel  string          // it was made of; empty for none
+	Pricing    json.RawMessage // in the place of the catalogue's price
 	CustomHost string
 	Sealed     string // [Secrets.Text] with headers alone, sealed for the organisation; empty for none
 }
@@ -288,7 +290,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 	}
 	const text = `
 		SELECT p.organisation_id, p.workspace_id, p.slug, p.status, p.expires_at, p.integration_id,
-			i.provider, i.sealed, i.configurations, i.secret_mappings, i.allow_all_models, i.status,
+			i.provider, i.sealed, i.configurations, i.secret_mappings, i.pricing, i.allow_all_models, i.status,
 			COALESCE(g.enabled, i.global_enabled) AND i.workspace_id IN ('', p.workspace_id), COALESCE(g.status, 'active')
 		FROM providers p
 		JOIN workspaces w ON w.id = p.workspace_id
@@ -304,7 +306,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 		var status, grant string
 		var enabled bool
 		err = r.Scan(&v.Organisation, &v.Workspace, &v.Slug, &v.Status, stamp{&v.ExpiresAt}, &v.Integration,
-			&v.Provider, &v.Sealed, jsonText{&v.Configuration}, jsonText{&v.Mappings}, &v.AllModels, &status, &enabled, &grant)
+			&v.Provider, &v.Sealed, jsonText{&v.Configuration}, jsonText{&v.Mappings}, jsonText{&v.Pricing}, &v.AllModels, &status, &enabled, &grant)
 		v.Models, v.Withdrawn = models[v.Integration], status != Active || !enabled
 		if v.Status == Active && grant == Exhausted {
 			v.Status = Exhausted
@@ -317,7 +319,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 // publishedModels returns what integrations say of models, by integration.
 func (q Queries) publishedModels(ctx context.Context) (map[string][]PublishedModel, error) {
 	const text = `
-		SELECT integration_id, slug, enabled, base_model_slug, configurations, sealed
+		SELECT integration_id, slug, enabled, base_model_slug, pricing, configurations, sealed
 		FROM integration_models
 		ORDER BY integration_id, slug`
 	models := make(map[string][]PublishedModel)
@@ -325,7 +327,7 @@ func (q Queries) publishedModels(ctx context.Context) (map[string][]PublishedMod
 		var integration string
 		var m PublishedModel
 		var c Configuration
-		err = r.Scan(&integration, &m.Slug, &m.Enabled, &m.BaseModel, jsonText{&c}, &m.Sealed)
+		err = r.Scan(&integration, &m.Slug, &m.Enabled, &m.BaseModel, jsonText{&m.Pricing}, jsonText{&c}, &m.Sealed)
 		m.CustomHost = c.CustomHost
 		models[integration] = append(models[integration], m)
 		return none, err
