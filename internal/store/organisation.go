@@ -50,6 +50,24 @@ func (q Queries) Organisations(ctx context.Context) ([]Organisation, error) {
 	return rows(ctx, q.q, "organisations", text, scanOrganisation)
 }
 
+// CreateOrganisation stores an organisation with its first workspace, which has
+// the same name for everybody, and a collection for prompts in it. A slug that is
+// taken is a conflict.
+func (q Queries) CreateOrganisation(ctx context.Context, o Organisation, w Workspace, c PromptCollection) error {
+	const query = `
+		INSERT INTO organisations (` + organisationColumns + `)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+	err := write(ctx, q.q, "organisation", query, o.ID, o.Slug, o.Name, o.OwnerID, text(o.Settings), o.DataKey, o.Status, millis(o.CreatedAt), millis(o.UpdatedAt))
+	if err != nil {
+		return err
+	}
+	w.Organisation, w.IsDefault = o.ID, true
+	if err := q.CreateWorkspace(ctx, w); err != nil {
+		return err
+	}
+	return q.CreateDefaultPromptCollection(ctx, w, c)
+}
+
 // UpdateOrganisation stores what may change of an organisation: its name, owner,
 // settings and data key.
 func (q Queries) UpdateOrganisation(ctx context.Context, o Organisation) error {

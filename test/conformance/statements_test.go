@@ -282,7 +282,7 @@ var statements = []statement{
 	{number: "S-420", text: "Headers of the client's own may be sent and stay with the gateway unless they are named."},
 	{number: "S-421", text: "Options of the client libraries are in snake_case in Python and in camelCase in JavaScript."},
 	{number: "S-422", text: "x-gateway-api-key takes a key that is known; an empty, wrong or revoked one answers 401."},
-	{number: "S-423", text: "A key sees the records of its own account alone.", later: "issue 4/5", now: "there is one account"},
+	{number: "S-423", text: "A key sees the records of its own account alone."},
 	{number: "S-424", text: "x-gateway-provider with a bearer token in Authorization names a provider and its credential."},
 	{number: "S-425", text: "The credential is sent in the form that the provider expects."},
 	{number: "S-426", text: "x-gateway-provider: @slug needs no credential from the client."},

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"text/tabwriter"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/server"
+)
+
+func organisations(ctx context.Context, p *program, args []string) error {
+	if len(args) == 0 {
+		return usage("say what to do: create or list")
+	}
+	switch args[0] {
+	case "create":
+		return createOrganisation(ctx, p, args[1:])
+	case "list":
+		return listOrganisations(ctx, p, args[1:])
+	case "-h", "--help":
+		fmt.Fprintln(p.out, "Usage: modelgate organisations create|list [flags]\n\n`modelgate organisations create --help` and so on list the flags.")
+		return nil
+	}
+	return usage("there is no %q; create and list are offered", args[0])
+}
+
+// organisationSlug is what the API takes as slugs.
+var organisationSlug = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+
+func createOrganisation(ctx context.Context, p *program, args []string) error {
+	f := p.flags("organisations create", "", "Makes an organisation with a workspace of its own, and prints the path of the link by which its owner claims it within a day, below the address of the gateway. One organisation sees nothing of another.")
+	d := newDatabaseFlags(f)
+	name := f.String("name", "", "`name` of the organisation, for people")
+	slug := f.String("slug", "", "`name` of it in requests: letters, digits, _ and -")
+	asJSON := f.Bool("json", false, "print JSON")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	if *name == "" || len(*name) > 255 || !organisationSlug.MatchString(*slug) {
+		return usage("--name is needed, and --slug of letters, digits, _ and -, each of up to 255 characters")
+	}
+	if err := os.MkdirAll(*d.data, 0o700); err != nil { // it may be made before the first start
+		return fmt.Errorf("the data folder can't be made: %w", err)
+	}
+	db, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	o, link, err := server.CreateOrganisation(ctx, db, *name, *slug)
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
+		return fmt.Errorf("there is an organisation %q already; `modelgate organisations list` shows it", *slug)
+	}
+	if err != nil {
+		return err
+	}
+	path := "/claim?token=" + link.Reveal()
+	if !*asJSON {
+		fmt.Fprintln(p.out, path)
+		return nil
+	}
+	return json.NewEncoder(p.out).Encode(map[string]string{"id": o.ID, "slug": o.Slug, "name": o.Name, "claim_link": path})
+}
+
+func listOrganisations(ctx context.Context, p *program, args []string) error {
+	f := p.flags("organisations list", "", "Lists the organisations.")
+	d := newDatabaseFlags(f)
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	db, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	list, err := db.Organisations(ctx)
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tSLUG\tNAME\tOWNED")
+	for _, o := range list {
+		owned := "no"
+		if o.OwnerID != "" {
+			owned = "yes"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", o.ID, o.Slug, o.Name, owned)
+	}
+	return t.Flush()
+}

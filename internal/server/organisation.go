@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// CreateOrganisation makes an organisation with a workspace named Default, and
+// returns it with the secret of the link by which its first owner claims it,
+// which can't be shown again.
+func CreateOrganisation(ctx context.Context, db *store.DB, name, slug string) (store.Organisation, secret.String, error) {
+	now := time.Now()
+	id := func() string { return reqlog.NewID(now).String() }
+	o := store.Organisation{ID: id(), Slug: slug, Name: name, Status: store.Active, CreatedAt: now, UpdatedAt: now}
+	w := store.Workspace{ID: id(), Slug: "default", Name: "Default", Status: store.Active, CreatedAt: now, UpdatedAt: now}
+	folder := store.PromptCollection{ID: id(), Slug: "co-default-" + strings.ReplaceAll(o.ID, "-", "")[26:], CreatedAt: now}
+	token := access.NewLinkToken()
+	err := db.Change(ctx, nil, func(tx *store.Tx) error {
+		if err := tx.CreateOrganisation(ctx, o, w, folder); err != nil {
+			return err
+		}
+		return tx.ReplaceClaim(ctx, o.ID, access.HashKey(token.Reveal()).String(), now, now.Add(claimLife))
+	})
+	return o, token, err
+}

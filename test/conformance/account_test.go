@@ -1,0 +1,55 @@
+package conformance
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestOrganisationsSeeNothingOfEachOther makes a second organisation beside a
+// running gateway, claims it, and has a key of each ask for the same things.
+func TestOrganisationsSeeNothingOfEachOther(t *testing.T) {
+	h := populate(t)
+	out, errText, code := command(t, "organisations", "create", "--data", h.data, "--name", "Second", "--slug", "second")
+	_, link, ok := strings.Cut(strings.TrimSpace(out), "/claim?token=")
+	if code != 0 || !ok {
+		t.Fatalf("exit %d: %s%s", code, out, errText)
+	}
+	body := `{"token":"` + link + `","email":"owner@second.example","password":"a long password of a test"}`
+	owner, _ := h.do(t, "POST", "/v1/auth/claim", body).fine(t).object(t)["token"].(string)
+	theirs, _ := h.as(t, owner, "POST", "/v1/api-keys/workspace/service",
+		`{"name":"theirs","workspace_id":"default","scopes":["completions.write","logs.list","logs.view","configs.list","configs.read","configs.create"]}`).fine(t).object(t)["key"].(string)
+	id := h.ask(t, theirs)
+	config, _ := h.as(t, theirs, "POST", "/v1/configs", `{"name":"Theirs","config":{"retry":{"attempts":1}}}`).fine(t).object(t)["data"].(map[string]any)
+	slug, _ := config["slug"].(string)
+
+	prove(t, "S-423", "in the log", func(t *testing.T) {
+		for name, c := range map[string]struct{ key, sees, not string }{
+			"theirs": {theirs, id, h.requests["service"]}, "ours": {h.keys["service"], h.requests["service"], id}, "our admin's": {h.sessions["admin"], h.requests["service"], id},
+		} {
+			listed := string(h.as(t, c.key, "GET", "/v1/logs", "").fine(t).body)
+			if !strings.Contains(listed, c.sees) || strings.Contains(listed, c.not) {
+				t.Errorf("%s is shown %.600s", name, listed)
+			}
+			h.as(t, c.key, "GET", "/v1/logs/"+c.sees, "").fine(t)
+			for _, path := range []string{"/v1/logs/", "/v1/explain/"} {
+				if got := h.as(t, c.key, "GET", path+c.not, ""); got.status != http.StatusNotFound {
+					t.Errorf("%s reads %s of the other with %d", name, path, got.status)
+				}
+			}
+		}
+	})
+	prove(t, "S-423", "in what is stored", func(t *testing.T) {
+		wantItems(t, h.as(t, owner, "GET", "/v1/configs?workspace_id=default", "").items(t, "slug"), slug)
+		h.as(t, h.sessions["admin"], "GET", "/v1/configs/"+slug, "").told(t, http.StatusNotFound, "AB08")
+		if got := h.as(t, h.sessions["admin"], "GET", "/v1/workspaces", "").items(t, "name"); len(got) != 1 {
+			t.Errorf("our admin sees the workspaces %q", got)
+		}
+	})
+	prove(t, "S-423", "in requests", func(t *testing.T) {
+		chat := modelRoutes[0]
+		if got := h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", h.keys["service"], "x-gateway-config", slug); got.status != http.StatusNotFound {
+			t.Errorf("our key uses their config with %d", got.status)
+		}
+	})
+}
