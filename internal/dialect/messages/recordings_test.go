@@ -289,8 +289,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 			case failed:
 				want.Failed = failure["message"].(string)
 			case op == api.CountTokens:
-				n := int64(body["input_tokens"].(float64))
-				want.Begun, want.Finished, want.Usage = true, true, llm.Usage{Known: true, Input: n}
+				want.Begun, want.Finished = true, true // and nothing was used
 			default:
 				want = wholeSeen(body)
 			}
