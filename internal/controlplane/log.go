@@ -162,6 +162,15 @@ var filters = map[string]func(q *logstore.Query, value string) error{
 	"limit":          func(q *logstore.Query, v string) (err error) { q.Limit, err = count(v); return },
 	"min_latency_ms": func(q *logstore.Query, v string) (err error) { q.MinLatency, err = span(v); return },
 	"stream":         func(q *logstore.Query, v string) (err error) { q.Stream, err = flag(v); return },
+
+	"cost_min":             func(q *logstore.Query, v string) (err error) { q.Cost.Min, err = cents(v); return },
+	"cost_max":             func(q *logstore.Query, v string) (err error) { q.Cost.Max, err = cents(v); return },
+	"total_units_min":      func(q *logstore.Query, v string) (err error) { q.Tokens.Min, err = figure(v); return },
+	"total_units_max":      func(q *logstore.Query, v string) (err error) { q.Tokens.Max, err = figure(v); return },
+	"prompt_token_min":     func(q *logstore.Query, v string) (err error) { q.PromptTokens.Min, err = figure(v); return },
+	"prompt_token_max":     func(q *logstore.Query, v string) (err error) { q.PromptTokens.Max, err = figure(v); return },
+	"completion_token_min": func(q *logstore.Query, v string) (err error) { q.CompletionTokens.Min, err = figure(v); return },
+	"completion_token_max": func(q *logstore.Query, v string) (err error) { q.CompletionTokens.Max, err = figure(v); return },
 }
 
 func parseQuery(values url.Values) (logstore.Query, error) {

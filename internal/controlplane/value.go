@@ -3,6 +3,7 @@ package controlplane
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,6 +25,30 @@ func count(v string) (int, error) {
 		return 0, errors.New("takes a whole number from 1")
 	}
 	return n, nil
+}
+
+// figure reads a whole number that bounds a figure.
+func figure(v string) (*int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 {
+		return nil, errors.New("takes a whole number from 0")
+	}
+	return &n, nil
+}
+
+// cents reads an amount in US cents, to the nano-dollar, as nano-dollars.
+func cents(v string) (*int64, error) {
+	const digits = 7
+	whole, part, dotted := strings.Cut(v, ".")
+	wrong := errors.New("takes US cents from 0, with up to 7 decimals")
+	if whole == "" || dotted && part == "" || len(part) > digits || strings.ContainsAny(v, "+-_") {
+		return nil, wrong
+	}
+	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", digits-len(part)), 10, 64)
+	if err != nil {
+		return nil, wrong
+	}
+	return &n, nil
 }
 
 func span(v string) (time.Duration, error) {

@@ -89,7 +89,14 @@ func (f *filter) matches(e packed) (bool, error) {
 			return false, nil
 		}
 	}
-	return f.hasPairs(r), nil
+	if !f.hasPairs(r) {
+		return false, nil
+	}
+	if !p.q.measures() {
+		return true, nil
+	}
+	entry, err := e.entry() // the figures stand behind the rest
+	return err == nil && p.q.within(entry), err
 }
 
 // hasPairs reads the metadata, which r is at, when the filter asks for some.

@@ -44,6 +44,10 @@ type Query struct {
 	MinLatency time.Duration // of the whole exchange
 	Metadata   map[string]string
 
+	// Bounds of what an exchange came to. One whose figure is not known is in no
+	// bounds. Cost is in nano-dollars.
+	Cost, Tokens, PromptTokens, CompletionTokens Bounds
+
 	// Limit is how many entries to return, 1 to 1000. Zero means 100.
 	Limit int
 
@@ -51,6 +55,10 @@ type Query struct {
 	// filters.
 	Cursor string
 }
+
+// Bounds are the smallest and the largest that is wanted of a figure. Nil is no
+// bound.
+type Bounds struct{ Min, Max *int64 }
 
 // Page is a part of a listing.
 type Page struct {
@@ -89,6 +97,9 @@ func (q Query) plan(now time.Time) (*plan, error) {
 	}
 	if q.MinLatency < 0 {
 		return nil, apierr.New(apierr.Invalid, "min_latency must not be negative").WithParam("min_latency")
+	}
+	if err := q.checkBounds(); err != nil {
+		return nil, err
 	}
 	if err := p.setStatus(q.Status); err != nil {
 		return nil, err
@@ -172,6 +183,9 @@ func (q Query) fingerprint() uint32 {
 	for _, k := range slices.Sorted(maps.Keys(q.Metadata)) {
 		put(k)
 		put(q.Metadata[k])
+	}
+	for _, b := range q.bounds() {
+		put(b.name + b.text())
 	}
 	return h.Sum32()
 }
