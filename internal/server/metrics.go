@@ -22,6 +22,7 @@ type metrics struct {
 	first    *prometheus.HistogramVec
 	overhead prometheus.Histogram
 	tokens   *prometheus.CounterVec
+	unknown  *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	inFlight prometheus.Gauge
 
@@ -50,6 +51,7 @@ func newMetrics(s *Server) *metrics {
 	m.overhead = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "modelgate_overhead_seconds", Help: "The gateway's own part of the time until the answer's head.", Buckets: overhead})
 	m.tokens = counters("modelgate_tokens_total", "Tokens that providers reported.", "provider", "kind")
+	m.unknown = counters("modelgate_price_unknown_total", "Exchanges whose usage is known and whose cost is not, for want of a price.", "provider")
 	m.attempts = counters("modelgate_attempts_total", "Attempts at providers; status 0 is no answer.", "provider", "status")
 	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
@@ -61,7 +63,7 @@ func newMetrics(s *Server) *metrics {
 	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
 	m.database.Set(1)
 	m.taken.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.attempts, m.inFlight,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.attempts, m.inFlight,
 		m.revision, m.keys, m.reloads, m.settings, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registerSources(s)
@@ -142,6 +144,7 @@ type child struct {
 	requests        prometheus.Counter
 	duration, first prometheus.Observer
 	input, output   prometheus.Counter
+	unknown         prometheus.Counter
 }
 
 func (m *metrics) newChild(s series) *child {
@@ -151,6 +154,7 @@ func (m *metrics) newChild(s series) *child {
 		first:    m.first.WithLabelValues(s.operation, s.provider),
 		input:    m.tokens.WithLabelValues(s.provider, "input"),
 		output:   m.tokens.WithLabelValues(s.provider, "output"),
+		unknown:  m.unknown.WithLabelValues(s.provider),
 	}
 }
 
@@ -170,6 +174,9 @@ func (m *metrics) count(e *reqlog.Entry) {
 	if e.Usage.Known {
 		c.input.Add(float64(e.Usage.Prompt()))
 		c.output.Add(float64(e.Usage.Completion()))
+	}
+	if e.Usage.Known && !e.Priced {
+		c.unknown.Inc()
 	}
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
