@@ -2,6 +2,9 @@ package replay
 
 import (
 	"encoding/json"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +22,27 @@ type books struct {
 	Served string // that the provider names
 	Finish string
 	Usage  *usage // nil when the provider reports none
+	Cost   int64  // in nano-dollars, -1 when it is not known
 
 	Sent, Received int // bytes of the client's body and of its answer
+}
+
+// prices says that every model costs 3 dollars for a million tokens read, 0.3
+// where they were cached, 15 for as many written and 20 for those of reasoning.
+func prices() string {
+	text := "prices:\n"
+	for _, id := range slices.Compact(slices.Sorted(maps.Values(rows))) {
+		text += "  - {provider: " + id + ", model: \"*\", input: 3, cached_input: 0.3, output: 15, reasoning: 20}\n"
+	}
+	return text
+}
+
+// cost is what that comes to, in nano-dollars.
+func (u *usage) cost() int64 {
+	if u == nil {
+		return -1
+	}
+	return 3000*(u.Prompt-u.Cached) + 300*u.Cached + 15_000*(u.Completion-u.Reasoning) + 20_000*u.Reasoning
 }
 
 type usage struct {
@@ -45,6 +67,7 @@ func (x *exchange) books() books {
 	}
 	b.Served, b.Finish = r.model, r.finish[0]
 	b.Usage = r.usage(x.API != "embeddings")
+	b.Cost = b.Usage.cost()
 	return b
 }
 
@@ -133,6 +156,10 @@ func logged(entry map[string]any) books {
 	b.Model, _ = entry["model"].(string)
 	b.Served, _ = entry["served_model"].(string)
 	b.Finish, _ = entry["finish_reason"].(string)
+	b.Cost = -1
+	if cents, ok := entry["cost"].(float64); ok {
+		b.Cost = int64(math.Round(cents * 1e7))
+	}
 	if u, ok := entry["usage"].(map[string]any); ok {
 		n := func(name string) int64 { f, _ := u[name].(float64); return int64(f) }
 		b.Usage = &usage{n("prompt_tokens"), n("completion_tokens"), n("total_tokens"), n("cached_tokens"), n("reasoning_tokens")}

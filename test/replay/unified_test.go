@@ -52,7 +52,7 @@ func TestRecordingsGoThroughUnifiedRoutesUnchanged(t *testing.T) {
 	for run, c := range []cut{{"cut at random", 0}, {"byte by byte", 1 << 20}} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlayer(t, tapes, c)
-			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(), Managed: managedRows(t)})
+			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(), Managed: managedRows(t), Settings: prices()})
 			var played sink
 			counts := playAll(t, tapes, func(x *exchange) *gatewaytest.Response {
 				if x.unifiedPath() == "" {
