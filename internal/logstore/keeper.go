@@ -10,8 +10,8 @@ import (
 )
 
 // keeper is where blocks are kept. It has more methods than an interface should,
-// and none of them knows SQL: a store of columns can be one. All but keep, which
-// the writer alone calls, are safe for concurrent use.
+// and none of them knows SQL: a store of columns can be one. All but keep and fold,
+// which the writer alone calls, are safe for concurrent use.
 type keeper interface {
 	// keep stores what the writer has encoded, all of it or nothing. A batch
 	// that is there already, because the answer to an earlier try was lost, is
@@ -21,6 +21,14 @@ type keeper interface {
 	// blocks gives those that may hold ids from from to before its end, the
 	// newest first by their last id.
 	blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[block, error]
+
+	// rollups gives the sums of an organisation that begin from from on and
+	// before before, which are whole minutes, and the hours that these are in.
+	rollups(ctx context.Context, organisation string, from, before int64) iter.Seq2[rollup, error]
+
+	// fold puts sums of short times together to those of long ones, some at a
+	// time, and reports whether there may be more. The writer alone calls it.
+	fold(ctx context.Context, now time.Time) (more bool, err error)
 
 	// prune removes a small part of what r does not keep, and reports whether
 	// there is more.

@@ -67,7 +67,7 @@ func (k *fileKeeper) prepare(ctx context.Context) error {
 	if version > format {
 		return newerFormat(version)
 	}
-	if _, err := k.write.ExecContext(ctx, schema); err != nil {
+	if _, err := k.write.ExecContext(ctx, schema+";"+rollupTables); err != nil {
 		return fmt.Errorf("creating its tables: %w", err)
 	}
 	if _, err := k.write.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, format)); err != nil {

@@ -78,7 +78,10 @@ func (t *tables) keep(ctx context.Context, w *batchWriter) error {
 // add writes all that is kept of a batch. Blocks come first: they tell a batch
 // that is there already, whose entries must not be counted again.
 func (t *tables) add(ctx context.Context, tx *sql.Tx, w *batchWriter) error {
-	return addBlocks(ctx, tx, w.blocks)
+	if err := addBlocks(ctx, tx, w.blocks); err != nil {
+		return err
+	}
+	return addRollups(ctx, tx, w.rollups)
 }
 
 func addBlocks(ctx context.Context, tx *sql.Tx, blocks []block) error {

@@ -13,7 +13,9 @@ func (s *Store) write() {
 	defer close(s.written)
 	spare := make([]*reqlog.Entry, 0, s.batch)
 	w := &batchWriter{serial: time.Now().UnixNano()}
+	var f folder
 	for s.await() {
+		s.fold(&f)
 		batch := s.take(spare)
 		s.settle(len(batch), s.persist(w, batch))
 		clear(batch) // let go of the entries
@@ -90,10 +92,12 @@ type batchWriter struct {
 	enc     encoder
 	entries []*reqlog.Entry // of the batch, the newest first
 	blocks  []block
-	data    []byte // of all blocks
+	rollups []rollup // sums of the batch
+	data    []byte   // of all blocks
 }
 
-// encode packs batch, which it sorts, into blocks: the newest entry first.
+// encode packs batch, which it sorts, into blocks, the newest entry first, and
+// sums it up.
 func (w *batchWriter) encode(batch []*reqlog.Entry) {
 	slices.SortFunc(batch, func(a, b *reqlog.Entry) int { return bytes.Compare(b.ID[:], a.ID[:]) })
 	w.entries, w.blocks, w.data = batch, w.blocks[:0], w.data[:0]
@@ -107,6 +111,7 @@ func (w *batchWriter) encode(batch []*reqlog.Entry) {
 	if n := w.enc.entries; n > 0 {
 		w.cut(batch[len(batch)-n:])
 	}
+	w.rollups = sumUp(batch)
 }
 
 // cut ends the block of these entries.

@@ -1,0 +1,293 @@
+package logstore
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"modelgate/internal/catalog"
+	"modelgate/internal/reqlog"
+)
+
+// Field is a property of entries that they are summed by. The zero Field is none.
+type Field uint8
+
+// Fields. The key of a sum has a text for each but the last.
+const (
+	ByNothing Field = iota
+	ByWorkspace
+	ByKey
+	ByService  // id of the provider
+	ByProvider // slug of the managed provider; empty for credentials by header
+	ByModel    // as asked for, at most maxText bytes of it
+	ByConfig   // id of the saved config; empty for others
+	ByPrompt   // slug of the saved prompt; empty for none
+	ByCache
+	ByStatus
+)
+
+// OtherModels is the model of all that are asked for beside the maxModels of an
+// organisation that are asked for most in a minute or hour: clients choose the
+// names, and how many there are.
+const OtherModels = "other"
+
+const (
+	maxText   = 128
+	maxModels = 512
+)
+
+// sumKey is what entries have in common that are summed.
+type sumKey struct {
+	texts  [ByStatus]string // by field; that of ByNothing is empty
+	status int
+}
+
+func keyOf(e *reqlog.Entry) sumKey {
+	k := sumKey{status: e.Status}
+	k.texts[ByWorkspace] = clip(e.Workspace)
+	k.texts[ByKey] = clip(e.KeyID)
+	k.texts[ByService] = clip(e.Provider)
+	k.texts[ByProvider] = clip(e.Slug)
+	k.texts[ByModel] = clip(e.Model)
+	k.texts[ByPrompt] = clip(e.Prompt.Slug)
+	k.texts[ByCache] = clip(e.CacheStatus)
+	return k
+}
+
+// clip returns what of s is kept: whole characters.
+func clip(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	n := maxText
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// Sums are what a number of entries come to.
+type Sums struct {
+	Requests  int64
+	Successes int64 // answered with a status of 2xx
+	Errors    int64 // with a status of 400 or above
+
+	Hits         int64 // answered from the cache
+	SemanticHits int64 // of those, for a request that meant the same
+
+	Counted    int64 // requests whose tokens are known, which the next two sum
+	Prompt     int64
+	Completion int64
+
+	Priced int64 // requests whose cost is known, which Cost sums
+	Cost   catalog.NanoDollars
+
+	Latencies Sketch // left empty unless it was asked for
+	latency   int64  // sum, in microseconds
+
+	first, last int64 // times of ids, in milliseconds; of no meaning without requests
+}
+
+// AverageLatency is that of the whole exchange; zero without requests.
+func (s *Sums) AverageLatency() time.Duration {
+	if s.Requests == 0 {
+		return 0
+	}
+	return time.Duration(float64(s.latency) / float64(s.Requests) * float64(time.Microsecond))
+}
+
+// First and Last are when the requests began that came first and last.
+func (s *Sums) First() time.Time { return time.UnixMilli(s.first).UTC() }
+
+// Last is when the last request began.
+func (s *Sums) Last() time.Time { return time.UnixMilli(s.last).UTC() }
+
+// add counts an entry, but for what its key says.
+func (s *Sums) add(e *reqlog.Entry) {
+	if e.Usage.Known {
+		s.Counted++
+		s.Prompt += e.Usage.Prompt()
+		s.Completion += e.Usage.Completion()
+	}
+	if e.Priced {
+		s.Priced++
+		s.Cost += e.Cost
+	}
+	s.latency += e.Total.Microseconds()
+	s.Latencies.Add(e.Total)
+	at := millis(e.ID)
+	s.seen(at, at)
+	s.Requests++
+}
+
+// merge counts in s what o counts.
+func (s *Sums) merge(o *Sums) {
+	if o.Requests == 0 {
+		return
+	}
+	s.seen(o.first, o.last)
+	s.Requests += o.Requests
+	s.Successes += o.Successes
+	s.Errors += o.Errors
+	s.Hits += o.Hits
+	s.SemanticHits += o.SemanticHits
+	s.Counted += o.Counted
+	s.Prompt += o.Prompt
+	s.Completion += o.Completion
+	s.Priced += o.Priced
+	s.Cost += o.Cost
+	s.latency += o.latency
+	s.Latencies.Merge(&o.Latencies)
+}
+
+func (s *Sums) seen(first, last int64) {
+	if s.Requests == 0 {
+		s.first, s.last = first, last
+	}
+	s.first, s.last = min(s.first, first), max(s.last, last)
+}
+
+// judge counts what the key says of all requests of s.
+func (s *Sums) judge(k *sumKey) {
+	switch {
+	case k.status >= 200 && k.status <= 299:
+		s.Successes = s.Requests
+	case k.status >= 400:
+		s.Errors = s.Requests
+	}
+	switch k.texts[ByCache] {
+	case "HIT":
+		s.Hits = s.Requests
+	case "SEMANTIC HIT":
+		s.Hits, s.SemanticHits = s.Requests, s.Requests
+	}
+}
+
+// sumSet are the sums of one organisation and bucket of time, by key.
+type sumSet map[sumKey]*Sums
+
+func (set sumSet) at(k sumKey) *Sums {
+	s := set[k]
+	if s == nil {
+		s = new(Sums)
+		set[k] = s
+	}
+	return s
+}
+
+// bound puts the models that are asked for least into one, where there are more
+// than maxModels.
+func (set sumSet) bound() {
+	asked := make(map[string]int64)
+	for k, s := range set {
+		asked[k.texts[ByModel]] += s.Requests
+	}
+	if len(asked) <= maxModels {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(asked), func(a, b string) int {
+		return cmp.Or(cmp.Compare(asked[b], asked[a]), cmp.Compare(a, b))
+	})
+	for _, name := range names[:maxModels-1] {
+		delete(asked, name)
+	}
+	delete(asked, OtherModels)
+	for k, s := range maps.Clone(set) {
+		if _, rare := asked[k.texts[ByModel]]; rare {
+			delete(set, k)
+			k.texts[ByModel] = OtherModels
+			set.at(k).merge(s)
+		}
+	}
+}
+
+// A stored set is, in this order:
+//
+//	1 byte    format
+//	uvarint   number of strings, then each: uvarint length, bytes
+//	uvarint   number of sums, then each: the texts of its key as numbers of
+//	          strings, its status, its numbers, uvarint length and bytes of its
+//	          sketch
+//
+// What keys tell, as successes, is not stored.
+const sumFormat = 1
+
+func (set sumSet) append(dst []byte, bucket int64) []byte {
+	var c encoder
+	c.reset()
+	for k, s := range set {
+		for _, t := range k.texts[1:] {
+			c.uvarint(c.number(t))
+		}
+		c.varint(int64(k.status))
+		for _, n := range s.numbers(bucket) {
+			c.varint(n)
+		}
+		sketch := s.Latencies.append(nil)
+		c.uvarint(uint64(len(sketch)))
+		c.body = append(c.body, sketch...)
+	}
+	dst = append(dst, sumFormat)
+	dst = binary.AppendUvarint(dst, uint64(len(c.numbers)))
+	dst = append(dst, c.table...)
+	dst = binary.AppendUvarint(dst, uint64(len(set)))
+	return append(dst, c.body...)
+}
+
+func (s *Sums) numbers(bucket int64) [9]int64 {
+	return [...]int64{s.Requests, s.Counted, s.Prompt, s.Completion, s.Priced, int64(s.Cost), s.latency, s.first - bucket, s.last - bucket}
+}
+
+// readSums calls f with each of the sums of a stored set. It does not keep data.
+// The sums are f's until it returns, and their latencies stored in sketch.
+func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byte) error) error {
+	r := reader{b: data}
+	if v := r.take(1); r.bad || v[0] != sumFormat {
+		return errDamaged
+	}
+	r.strings = readStrings(&r)
+	var k sumKey
+	for range r.count(len(k.texts) + 10) {
+		for i := range k.texts[1:] {
+			k.texts[i+1] = r.ref()
+		}
+		k.status = int(r.varint())
+		var n [9]int64
+		for i := range n {
+			n[i] = r.varint()
+		}
+		sketch := r.take(r.count(1))
+		if r.bad {
+			return errDamaged
+		}
+		s := Sums{
+			Requests: n[0], Counted: n[1], Prompt: n[2], Completion: n[3], Priced: n[4], Cost: catalog.NanoDollars(n[5]),
+			latency: n[6], first: n[7] + bucket, last: n[8] + bucket,
+		}
+		s.judge(&k)
+		if err := f(&k, &s, sketch); err != nil {
+			return err
+		}
+	}
+	if r.bad || len(r.b) > 0 {
+		return errDamaged
+	}
+	return nil
+}
+
+// mergeStored counts in set what a stored set counts.
+func (set sumSet) mergeStored(data []byte, bucket int64) error {
+	return readSums(data, bucket, func(k *sumKey, s *Sums, sketch []byte) error {
+		into := set.at(*k)
+		into.merge(s)
+		return into.Latencies.mergeStored(sketch)
+	})
+}
+
+// checkSums reports whether a stored set can be read whole.
+func checkSums(data []byte) error {
+	return readSums(data, 0, func(_ *sumKey, _ *Sums, sketch []byte) error { return new(Sketch).mergeStored(sketch) })
+}

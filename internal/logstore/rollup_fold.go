@@ -1,0 +1,147 @@
+package logstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// When rows are folded: batches into minutes once a minute is over for a while,
+// minutes into hours after two days. What comes later is folded in again.
+const (
+	foldBatches = 2 * time.Minute
+	foldMinutes = 48 * time.Hour
+)
+
+// How many buckets are folded at once, so that the writer does not wait long.
+const (
+	minutesAtOnce = 16
+	hoursAtOnce   = 2
+)
+
+// folder folds now and then, in the writer.
+type folder struct{ next time.Time }
+
+// fold folds what is due. It is tried again a minute later when it fails:
+// nothing is lost by waiting.
+func (s *Store) fold(f *folder) {
+	now := time.Now()
+	if now.Before(f.next) && f.next.Sub(now) <= time.Minute { // or the clock was set back
+		return
+	}
+	more, err := s.keeper.fold(s.giveUp, now)
+	if err != nil {
+		s.log.Warn("sums of the log can't be folded", "err", err)
+	}
+	if err != nil || !more {
+		f.next = now.Add(time.Minute)
+	}
+}
+
+// fold puts rows together that are due, some at a time, and reports whether
+// there may be more.
+func (t *tables) fold(ctx context.Context, now time.Time) (more bool, err error) {
+	if err := t.prepared(ctx); err != nil {
+		return false, err
+	}
+	for _, step := range []struct {
+		from, to int
+		width    int64
+		before   int64
+		limit    int
+	}{
+		{grainBatch, grainMinute, minuteMillis, now.Add(-foldBatches).UnixMilli(), minutesAtOnce},
+		{grainMinute, grainHour, hourMillis, floor(now.Add(-foldMinutes).UnixMilli(), hourMillis), hoursAtOnce},
+	} {
+		due, err := t.due(ctx, step.from, step.width, floor(step.before, step.width), step.limit)
+		if err != nil {
+			return false, t.spoiled(err)
+		}
+		for _, r := range due {
+			if err := t.foldOne(ctx, r, step.from, step.to, step.width); err != nil {
+				return false, t.spoiled(err)
+			}
+		}
+		more = more || len(due) == step.limit
+	}
+	return more, nil
+}
+
+// due returns the organisations and times that have rows to be folded.
+func (t *tables) due(ctx context.Context, grain int, width, before int64, limit int) (due []rollup, err error) {
+	const q = `
+		SELECT DISTINCT organisation, bucket - bucket % $1
+		FROM rollups
+		WHERE grain = $2 AND bucket < $3
+		LIMIT $4`
+	rows, err := t.read.QueryContext(ctx, q, width, grain, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("looking for sums to fold: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r rollup
+		if err := rows.Scan(&r.organisation, &r.bucket); err != nil {
+			return nil, fmt.Errorf("looking for sums to fold: %w", err)
+		}
+		due = append(due, r)
+	}
+	return due, rows.Err()
+}
+
+// foldOne puts the rows of one organisation and time into one row. Two that fold
+// the same at once fold each row once: taking a row out is what makes it theirs.
+func (t *tables) foldOne(ctx context.Context, r rollup, from, to int, width int64) error {
+	tx, err := t.write.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("folding sums: %w", err)
+	}
+	defer tx.Rollback() // without effect once committed
+	rows, err := takeOut(ctx, tx, r, from, to, width)
+	if err != nil {
+		return fmt.Errorf("folding sums: %w", err)
+	}
+	set := make(sumSet)
+	for _, part := range rows {
+		add := func() error { return set.mergeStored(part.data, part.bucket) }
+		if checkSums(part.data) != nil {
+			add = func() error { return addRollup(ctx, tx, grainDamaged, part) }
+		}
+		if err := add(); err != nil {
+			return fmt.Errorf("folding sums: %w", err)
+		}
+	}
+	if len(set) > 0 {
+		set.bound()
+		r.data = set.append(nil, r.bucket)
+		if err := addRollup(ctx, tx, to, r); err != nil {
+			return fmt.Errorf("folding sums: %w", err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("folding sums: %w", err)
+	}
+	return nil
+}
+
+// takeOut removes the rows that are folded, and those that they are folded into.
+func takeOut(ctx context.Context, tx *sql.Tx, r rollup, from, to int, width int64) (list []rollup, err error) {
+	const q = `
+		DELETE FROM rollups
+		WHERE organisation = $1 AND grain IN ($2, $3) AND bucket >= $4 AND bucket < $5
+		RETURNING bucket, data`
+	rows, err := tx.QueryContext(ctx, q, r.organisation, from, to, r.bucket, r.bucket+width)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		part := rollup{organisation: r.organisation}
+		if err := rows.Scan(&part.bucket, &part.data); err != nil {
+			return nil, err
+		}
+		list = append(list, part)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,238 @@
+package logstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
+)
+
+// SumQuery says which entries to sum, and by what. All that is given has to
+// match; the zero value of a field filters nothing.
+type SumQuery struct {
+	// Scope has an organisation.
+	Scope   Scope
+	Without []string // workspaces that are left out
+
+	// From and To bound the time of the entries' ids. They are taken to the
+	// whole minutes around them, and to whole hours where minutes are not kept
+	// any more: for what is older than two days.
+	From, To time.Time
+
+	By   Field         // a sum for each value; ByNothing makes one of all
+	Step time.Duration // and for each step of time, in whole minutes; zero does not
+
+	Is     map[Field][]string // one of these texts
+	Models []ServedModel      // one of these
+
+	// Percentiles fills in Latencies.
+	Percentiles bool
+
+	// What follows is known of entries alone, which are read then, and are not to
+	// be too many.
+
+	TraceID    string
+	SpanID     string
+	Metadata   map[string]string
+	ByMetadata string // key of the metadata whose values are summed by, instead of By
+	Tokens     Range
+	Prompt     Range
+	Completion Range
+	Cost       Range // in nano-dollars
+}
+
+// ServedModel is a model of one provider.
+type ServedModel struct{ Service, Model string }
+
+// Range bounds a number, both ends in. A nil end is open. An entry that does not
+// know the number is in no range but the open one.
+type Range struct{ Min, Max *int64 }
+
+// Sum is what the entries with one value come to.
+type Sum struct {
+	Value string
+	Step  time.Time // when the step began; zero without steps
+	Sums
+}
+
+// entries reports whether entries are to be read: the rollups lack what is asked
+// for.
+func (q *SumQuery) entries() bool {
+	return q.TraceID != "" || q.SpanID != "" || len(q.Metadata) > 0 || q.ByMetadata != "" ||
+		q.Tokens != Range{} || q.Prompt != Range{} || q.Completion != Range{} || q.Cost != Range{}
+}
+
+// Sum returns the sums of what q asks for, in no order. Values without entries
+// are left out. A query that has to read too many entries is invalid.
+func (s *Store) Sum(ctx context.Context, q SumQuery) ([]Sum, error) {
+	from := floor(max(q.From.UnixMilli(), 0), minuteMillis)
+	before := floor(max(q.To.UnixMilli(), from+1)+minuteMillis-1, minuteMillis)
+	t := totals{q: &q, sums: make(map[place]*Sum)}
+	if q.Scope.Keys != nil && len(q.Scope.Keys) == 0 {
+		return nil, nil
+	}
+	if q.entries() {
+		if err := s.sumEntries(ctx, &t, from, before); err != nil {
+			return nil, err
+		}
+		return t.list(), nil
+	}
+	damaged := 0
+	for r, err := range s.keeper.rollups(ctx, q.Scope.Organisation, from, before) {
+		if err != nil {
+			return nil, fmt.Errorf("summing the log: %w", err)
+		}
+		if readSums(r.data, r.bucket, t.stored(r.bucket)) != nil {
+			damaged++
+		}
+	}
+	if damaged > 0 {
+		s.log.Error("sums of the log are damaged and passed over", "rows", damaged)
+	}
+	return t.list(), nil
+}
+
+// totals are what was summed so far.
+type totals struct {
+	q    *SumQuery
+	sums map[place]*Sum
+}
+
+// place is where something is summed.
+type place struct {
+	value string
+	step  int64
+}
+
+func (t *totals) list() []Sum {
+	list := make([]Sum, 0, len(t.sums))
+	for _, s := range t.sums {
+		list = append(list, *s)
+	}
+	return list
+}
+
+// stored returns what sums a stored set.
+func (t *totals) stored(bucket int64) func(*sumKey, *Sums, []byte) error {
+	return func(k *sumKey, s *Sums, sketch []byte) error {
+		if !t.q.wants(k) {
+			return nil
+		}
+		into := t.at(t.q.valueOf(k), bucket)
+		into.merge(s)
+		if !t.q.Percentiles {
+			return nil
+		}
+		return into.Latencies.mergeStored(sketch)
+	}
+}
+
+// at returns where what has a value and a time is summed.
+func (t *totals) at(value string, ms int64) *Sums {
+	at := place{value: value}
+	if step := t.q.Step.Milliseconds(); step > 0 {
+		at.step = floor(ms, step)
+	}
+	s := t.sums[at]
+	if s == nil {
+		s = &Sum{Value: value}
+		if t.q.Step > 0 {
+			s.Step = time.UnixMilli(at.step).UTC()
+		}
+		t.sums[at] = s
+	}
+	return &s.Sums
+}
+
+// wants reports whether q asks for entries with this key.
+func (q *SumQuery) wants(k *sumKey) bool {
+	if q.Scope.Workspace != "" && q.Scope.Workspace != k.texts[ByWorkspace] ||
+		q.Scope.Keys != nil && !slices.Contains(q.Scope.Keys, k.texts[ByKey]) ||
+		slices.Contains(q.Without, k.texts[ByWorkspace]) {
+		return false
+	}
+	for field, list := range q.Is {
+		if !slices.Contains(list, k.text(field)) {
+			return false
+		}
+	}
+	return len(q.Models) == 0 || slices.Contains(q.Models, ServedModel{k.texts[ByService], k.texts[ByModel]})
+}
+
+func (q *SumQuery) valueOf(k *sumKey) string { return k.text(q.By) }
+
+func (k *sumKey) text(f Field) string {
+	if f == ByStatus {
+		return strconv.Itoa(k.status)
+	}
+	return k.texts[f]
+}
+
+// How much is read at most where entries are: so many pages, of which one that
+// is not full has passed over many entries and counts as pageCost of them.
+const (
+	mostPages = 200
+	pageCost  = 20
+)
+
+// sumEntries sums the entries themselves.
+func (s *Store) sumEntries(ctx context.Context, t *totals, from, before int64) error {
+	q := Query{
+		Scope: t.q.Scope, From: time.UnixMilli(from), To: time.UnixMilli(before),
+		TraceID: t.q.TraceID, Metadata: t.q.Metadata, Limit: maxLimit,
+	}
+	for cost := 0; cost < mostPages; {
+		page, err := s.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			t.entry(e)
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.Cursor = page.Next
+		cost++
+		if len(page.Entries) < maxLimit {
+			cost += pageCost - 1
+		}
+	}
+	return apierr.New(apierr.Invalid, "too many entries: filters by metadata, trace, span, tokens or cost read each entry of the time; narrow it by time_of_generation_min and time_of_generation_max").
+		WithParam("time_of_generation_min")
+}
+
+// entry sums one entry.
+func (t *totals) entry(e *reqlog.Entry) {
+	k := keyOf(e)
+	if !t.q.wants(&k) || !t.q.wantsEntry(e) {
+		return
+	}
+	value := t.q.valueOf(&k)
+	if t.q.ByMetadata != "" {
+		var ok bool
+		if value, ok = e.Metadata[t.q.ByMetadata]; !ok {
+			return
+		}
+	}
+	var one Sums
+	one.add(e)
+	one.judge(&k)
+	t.at(value, millis(e.ID)).merge(&one)
+}
+
+// wantsEntry reports whether what is known of entries alone matches.
+func (q *SumQuery) wantsEntry(e *reqlog.Entry) bool {
+	known := e.Usage.Known
+	return (q.SpanID == "" || q.SpanID == e.SpanID) &&
+		q.Tokens.holds(e.Usage.Total(), known) && q.Prompt.holds(e.Usage.Prompt(), known) && q.Completion.holds(e.Usage.Completion(), known) &&
+		q.Cost.holds(int64(e.Cost), e.Priced)
+}
+
+func (r Range) holds(n int64, known bool) bool {
+	return r == Range{} || known && (r.Min == nil || n >= *r.Min) && (r.Max == nil || n <= *r.Max)
+}
