@@ -30,8 +30,9 @@ const floors = `
 3a  internal/ledger internal/logstore internal/provider/table internal/store
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
-1b  internal/dialect internal/jwt internal/provider internal/reqlog
-1a  internal/access internal/catalog internal/llm internal/prompt
+1c  internal/dialect internal/jwt internal/provider internal/reqlog
+1b  internal/catalog
+1a  internal/access internal/llm internal/prompt
 0   api config internal/apierr internal/bytepool internal/eventstream internal/jsonedit internal/secret internal/sse
 `
 

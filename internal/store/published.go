@@ -81,16 +81,6 @@ type PublishedProvider struct {
 	ExpiresAt                     time.Time
 }
 
-// PublishedModel is what an integration says of one model.
-type PublishedModel struct {
-	Slug       string
-	Enabled    bool
-	BaseModel  string          // it was made of; empty for none
-	Pricing    json.RawMessage // in the place of the catalogue's price
-	CustomHost string
-	Sealed     string // [Secrets.Text] with headers alone, sealed for the organisation; empty for none
-}
-
 // PublishedDeployment is whom the gateways of a deployment serve.
 type PublishedDeployment struct {
 	Organisation, ID, Slug string
@@ -314,25 +304,6 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 		return v, err
 	})
 	return err
-}
-
-// publishedModels returns what integrations say of models, by integration.
-func (q Queries) publishedModels(ctx context.Context) (map[string][]PublishedModel, error) {
-	const text = `
-		SELECT integration_id, slug, enabled, base_model_slug, pricing, configurations, sealed
-		FROM integration_models
-		ORDER BY integration_id, slug`
-	models := make(map[string][]PublishedModel)
-	_, err := rows(ctx, q.q, "models", text, func(r row) (none struct{}, err error) {
-		var integration string
-		var m PublishedModel
-		var c Configuration
-		err = r.Scan(&integration, &m.Slug, &m.Enabled, &m.BaseModel, jsonText{&m.Pricing}, jsonText{&c}, &m.Sealed)
-		m.CustomHost = c.CustomHost
-		models[integration] = append(models[integration], m)
-		return none, err
-	})
-	return models, err
 }
 
 func (q Queries) publishConfigs(ctx context.Context, n *news, p, before *Published) (err error) {
