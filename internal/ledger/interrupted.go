@@ -40,10 +40,12 @@ func (m *remains) entry(tries []*reqlog.Intent) *reqlog.Entry {
 		ErrorSource: "gateway", ErrorCode: CodeInterrupted,
 		ErrorMessage: "the gateway ended before the exchange was recorded",
 	}
+	var bill reqlog.Bill
 	for _, i := range tries {
 		s := m.settled[attempt{i.ID, i.Attempt}]
 		e.Attempts = append(e.Attempts, reqlog.Attempt{
 			Provider: i.Provider, Slug: i.Slug, Status: s.Status, Start: i.Time.Sub(e.Time), Took: s.Time.Sub(i.Time)})
+		bill.Add(s)
 		if s.Outcome == reqlog.Estimated {
 			tell(e, i, s)
 			continue
@@ -54,6 +56,7 @@ func (m *remains) entry(tries []*reqlog.Intent) *reqlog.Entry {
 	if e.Status == 0 {
 		e.Status = 503
 	}
+	e.Cost, e.Price, e.Priced = bill.Cost()
 	return e
 }
 

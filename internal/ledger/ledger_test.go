@@ -135,6 +135,21 @@ func TestAnInterruptedExchangeSaysThatItIsAnEstimate(t *testing.T) {
 	}
 }
 
+func TestAnExchangeWithoutARowCostsWhatItsAttemptsDo(t *testing.T) {
+	id := reqlog.NewID(time.Now())
+	first, second := intent(id, 1), intent(id, 2)
+	broken := reqlog.Settlement{ID: id, Attempt: 1, Outcome: reqlog.Answered, Status: 200, Cost: 70, Priced: true, Price: "a"}
+	whole := reqlog.Settlement{ID: id, Attempt: 2, Outcome: reqlog.Answered, Status: 200, Cost: 30, Priced: true, Price: "b"}
+	all := []ledger.Record{{Intent: &first}, {Settle: &broken}, {Intent: &second}, {Settle: &whole}}
+	if e := ledger.Entries(all)[0]; e.Cost != 100 || e.Price != "b" || !e.Priced {
+		t.Errorf("the entry costs %d, %t by %q, want 100 by b", e.Cost, e.Priced, e.Price)
+	}
+	whole.Outcome, whole.Cost, whole.Priced = reqlog.Estimated, 0, false
+	if e := ledger.Entries(all)[0]; e.Cost != 0 || e.Priced {
+		t.Errorf("the entry costs %d, %t, want an unknown cost: the second attempt's is", e.Cost, e.Priced)
+	}
+}
+
 func TestRowsWaitInTheSegmentsWhileTheStoreIsAway(t *testing.T) {
 	dir, store := t.TempDir(), newMemory()
 	store.leave(errAway)

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -9,29 +8,18 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// bill sums up the attempts of an exchange, those of its forks too. It is safe
-// for concurrent use.
+// bill is that of an exchange and its forks. It is safe for concurrent use.
 type bill struct {
 	attempts atomic.Uint32 // how many there are
 
-	mu       sync.Mutex
-	sum      catalog.NanoDollars // guarded by mu, as is all below
-	row      string              // of the price of the last that has one
-	known    bool                // the cost of one at least
-	answered bool                // one has answered whose cost is not known
+	mu   sync.Mutex
+	paid reqlog.Bill // guarded by mu
 }
 
-// add takes in how an attempt has ended. One without an answer is not known to
-// have cost anything.
 func (b *bill) add(s *reqlog.Settlement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !s.Priced {
-		b.answered = b.answered || s.Outcome == reqlog.Answered
-		return
-	}
-	b.sum += min(s.Cost, math.MaxInt64-b.sum)
-	b.row, b.known = s.Price, true
+	b.paid.Add(s)
 }
 
 // bill returns that of the exchange.
@@ -48,8 +36,5 @@ func (x *Exchange) Cost() (cost catalog.NanoDollars, row string, known bool) {
 	b := x.bill()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.known || b.answered {
-		return 0, "", false
-	}
-	return b.sum, b.row, true
+	return b.paid.Cost()
 }

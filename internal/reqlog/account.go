@@ -1,6 +1,7 @@
 package reqlog
 
 import (
+	"math"
 	"time"
 
 	"modelgate/internal/catalog"
@@ -63,4 +64,32 @@ type Settlement struct {
 	Cost   catalog.NanoDollars
 	Priced bool
 	Price  string
+}
+
+// Bill sums up the attempts of an exchange. The zero value has none.
+type Bill struct {
+	sum    catalog.NanoDollars
+	row    string // of the price of the last that has one
+	known  bool   // the cost of one at least
+	unsure bool   // one has answered, or may have, whose cost is not known
+}
+
+// Add takes in how an attempt has ended. One without an answer is not known to
+// have cost anything, and does not make the others' cost unknown.
+func (b *Bill) Add(s *Settlement) {
+	if !s.Priced {
+		b.unsure = b.unsure || s.Outcome == Answered || s.Outcome == Estimated
+		return
+	}
+	b.sum += min(s.Cost, math.MaxInt64-b.sum)
+	b.row, b.known = s.Price, true
+}
+
+// Cost returns what the attempts cost together, and the row of the price book for
+// the last of them.
+func (b *Bill) Cost() (cost catalog.NanoDollars, row string, known bool) {
+	if !b.known || b.unsure {
+		return 0, "", false
+	}
+	return b.sum, b.row, true
 }

@@ -1,0 +1,42 @@
+package reqlog_test
+
+import (
+	"math"
+	"testing"
+
+	"modelgate/internal/catalog"
+	"modelgate/internal/reqlog"
+)
+
+func TestABillIsKnownWhereEachAnswersCostIs(t *testing.T) {
+	answered := reqlog.Settlement{Outcome: reqlog.Answered, Cost: 5, Priced: true, Price: "a"}
+	unknown := reqlog.Settlement{Outcome: reqlog.Answered}
+	failed, left := reqlog.Settlement{Outcome: reqlog.Failed}, reqlog.Settlement{Outcome: reqlog.Abandoned}
+	most := reqlog.Settlement{Outcome: reqlog.Answered, Cost: math.MaxInt64, Priced: true, Price: "b"}
+	for _, tt := range []struct {
+		name  string
+		list  []reqlog.Settlement
+		want  catalog.NanoDollars
+		known bool
+	}{
+		{"no attempt", nil, 0, false},
+		{"one", []reqlog.Settlement{answered}, 5, true},
+		{"two answers of one exchange", []reqlog.Settlement{answered, answered}, 10, true},
+		{"after a failure", []reqlog.Settlement{failed, answered}, 5, true},
+		{"beside one that was given up", []reqlog.Settlement{answered, left}, 5, true},
+		{"one that was given up", []reqlog.Settlement{left}, 0, false},
+		{"beside one that may have answered", []reqlog.Settlement{answered, {Outcome: reqlog.Estimated}}, 0, false},
+		{"beside an answer whose cost is not known", []reqlog.Settlement{answered, unknown}, 0, false},
+		{"more than there is", []reqlog.Settlement{answered, most}, math.MaxInt64, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var b reqlog.Bill
+			for i := range tt.list {
+				b.Add(&tt.list[i])
+			}
+			if cost, _, known := b.Cost(); cost != tt.want || known != tt.known {
+				t.Errorf("Cost = %d, %t; want %d, %t", cost, known, tt.want, tt.known)
+			}
+		})
+	}
+}
