@@ -131,6 +131,9 @@ func (Object) Schema(huma.Registry) *huma.Schema {
 }
 
 // Schema implements huma.SchemaProvider.
+func (Value) Schema(huma.Registry) *huma.Schema { return new(huma.Schema) }
+
+// Schema implements huma.SchemaProvider.
 func (Size) Schema(huma.Registry) *huma.Schema {
 	none := 0.0
 	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeInteger, Minimum: &none}, {Type: huma.TypeString, Pattern: `^[0-9]+ *([kKmMgG]?[bB])?$`}},

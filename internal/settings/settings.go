@@ -23,16 +23,20 @@ type Settings struct {
 	// running gateway takes providers, keys and configs of the first workspace
 	// from its file; the rest is for `modelgate apply`. Nil is a section that the
 	// file does not have.
-	Organisation     *Organisation     `json:"organisation,omitempty"`
-	Workspaces       []Workspace       `json:"workspaces,omitempty"`
-	Members          []Member          `json:"members,omitempty"`
-	Guardrails       []Guardrail       `json:"guardrails,omitempty"`
-	SecretReferences []SecretReference `json:"secret_references,omitempty"`
-	Integrations     []Integration     `json:"integrations,omitempty"`
-	Providers        []Provider        `json:"providers,omitempty"`
-	Configs          []Config          `json:"configs,omitempty"`
-	Deployments      []Deployment      `json:"deployments,omitempty"`
-	Keys             []Key             `json:"keys,omitempty"`
+	Organisation      *Organisation      `json:"organisation,omitempty"`
+	Workspaces        []Workspace        `json:"workspaces,omitempty"`
+	Members           []Member           `json:"members,omitempty"`
+	Guardrails        []Guardrail        `json:"guardrails,omitempty"`
+	SecretReferences  []SecretReference  `json:"secret_references,omitempty"`
+	Integrations      []Integration      `json:"integrations,omitempty"`
+	Providers         []Provider         `json:"providers,omitempty"`
+	PromptLabels      []PromptLabel      `json:"prompt_labels,omitempty"`
+	PromptCollections []PromptCollection `json:"prompt_collections,omitempty"`
+	PromptPartials    []Partial          `json:"prompt_partials,omitempty"`
+	Prompts           []Prompt           `json:"prompts,omitempty"`
+	Configs           []Config           `json:"configs,omitempty"`
+	Deployments       []Deployment       `json:"deployments,omitempty"`
+	Keys              []Key              `json:"keys,omitempty"`
 
 	Prices   []Price  `json:"prices,omitempty"`
 	Limits   Limits   `json:"limits,omitzero"`

@@ -16,17 +16,21 @@ import (
 // even when there is nothing in it, in the order in which they depend on one
 // another.
 type document struct {
-	Version          int               `json:"version"`
-	Organisation     *Organisation     `json:"organisation"`
-	Workspaces       []Workspace       `json:"workspaces"`
-	Members          []Member          `json:"members"`
-	Guardrails       []Guardrail       `json:"guardrails"`
-	SecretReferences []SecretReference `json:"secret_references"`
-	Integrations     []Integration     `json:"integrations"`
-	Providers        []Provider        `json:"providers"`
-	Configs          []Config          `json:"configs"`
-	Deployments      []Deployment      `json:"deployments"`
-	Keys             []Key             `json:"keys"`
+	Version           int                `json:"version"`
+	Organisation      *Organisation      `json:"organisation"`
+	Workspaces        []Workspace        `json:"workspaces"`
+	Members           []Member           `json:"members"`
+	Guardrails        []Guardrail        `json:"guardrails"`
+	SecretReferences  []SecretReference  `json:"secret_references"`
+	Integrations      []Integration      `json:"integrations"`
+	Providers         []Provider         `json:"providers"`
+	PromptLabels      []PromptLabel      `json:"prompt_labels"`
+	PromptCollections []PromptCollection `json:"prompt_collections"`
+	PromptPartials    []Partial          `json:"prompt_partials"`
+	Prompts           []Prompt           `json:"prompts"`
+	Configs           []Config           `json:"configs"`
+	Deployments       []Deployment       `json:"deployments"`
+	Keys              []Key              `json:"keys"`
 }
 
 // WriteState writes the state of s as a file that ParseState reads. Equal states
@@ -34,7 +38,7 @@ type document struct {
 func (s *Settings) WriteState(w io.Writer) error {
 	text, err := json.Marshal(document{
 		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.Integrations,
-		s.Providers, s.Configs, s.Deployments, s.Keys,
+		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)

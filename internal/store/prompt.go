@@ -19,7 +19,7 @@ type Prompt struct {
 	Kind         string // KindPrompt or KindPartial
 	Organisation string
 	Workspace    string // id
-	Collection   string // id; empty for partials
+	Collection   string // id
 	Slug         string // unique in the workspace
 	Name         string
 	Published    int64  // number of the version that counts where none is named

@@ -88,7 +88,7 @@ func (q Queries) CreatePromptCollection(ctx context.Context, c PromptCollection)
 func (q Queries) UpdatePromptCollection(ctx context.Context, c PromptCollection) error {
 	const text = `
 		UPDATE prompt_collections
-		SET name = $2, status = $3, updated_at = $4
+		SET slug = $2, name = $3, status = $4, updated_at = $5
 		WHERE id = $1`
-	return write(ctx, q.q, "collection", text, c.ID, c.Name, c.Status, millis(c.UpdatedAt))
+	return write(ctx, q.q, "collection", text, c.ID, c.Slug, c.Name, c.Status, millis(c.UpdatedAt))
 }

@@ -70,6 +70,44 @@ func (q Queries) AllIntegrationWorkspaces(ctx context.Context, organisation stri
 	return rows(ctx, q.q, "workspaces of integrations", text, scanIntegrationWorkspace, organisation)
 }
 
+// AllPrompts returns every prompt and partial of an organisation, archived ones
+// too.
+func (q Queries) AllPrompts(ctx context.Context, organisation string) ([]Prompt, error) {
+	const text = promptSelect + `
+		WHERE p.organisation_id = $1
+		ORDER BY p.id`
+	return rows(ctx, q.q, "prompts", text, scanPrompt, organisation)
+}
+
+// AllPromptVersions returns every version of the prompts of an organisation by
+// the prompt's id, in the order of their numbers.
+func (q Queries) AllPromptVersions(ctx context.Context, organisation string) (map[string][]PromptVersion, error) {
+	const text = `
+		SELECT ` + promptVersionColumns + `
+		FROM prompt_versions
+		WHERE prompt_id IN (
+			SELECT id
+			FROM prompts
+			WHERE organisation_id = $1)
+		ORDER BY prompt_id, number`
+	list, err := rows(ctx, q.q, "versions of prompts", text, scanPromptVersion, organisation)
+	versions := make(map[string][]PromptVersion)
+	for _, v := range list {
+		versions[v.Prompt] = append(versions[v.Prompt], v)
+	}
+	return versions, err
+}
+
+// AllPromptCollections returns every collection of an organisation, archived ones
+// too.
+func (q Queries) AllPromptCollections(ctx context.Context, organisation string) ([]PromptCollection, error) {
+	const text = promptCollectionSelect + `
+		FROM prompt_collections c
+		WHERE c.organisation_id = $1
+		ORDER BY c.id`
+	return rows(ctx, q.q, "collections", text, scanPromptCollection, organisation)
+}
+
 // AllKeys returns every key of an organisation, revoked ones too.
 func (q Queries) AllKeys(ctx context.Context, organisation string) ([]Key, error) {
 	const text = `

@@ -186,6 +186,8 @@ func (c Change) String() string {
 type names struct {
 	workspaces, people, guardrails, references, integrations map[string]string // ids
 	configs                                                  map[[2]string]bool
+	labels, collections                                      map[string]string // ids, by workspace and name
+	partials                                                 map[string]bool   // those of the file, by workspace and slug
 }
 
 // plan is what has to be changed.
@@ -212,7 +214,8 @@ func (p *plan) make() error {
 	}
 	p.register()
 	for _, part := range []func() error{
-		p.organisation, p.workspaces, p.members, p.guardrails, p.references, p.integrations, p.providers, p.configs, p.deployments, p.keys,
+		p.organisation, p.workspaces, p.members, p.guardrails, p.references, p.integrations, p.providers,
+		p.labels, p.collections, p.partials, p.prompts, p.configs, p.deployments, p.keys,
 	} {
 		if err := part(); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -75,6 +76,35 @@ func organisationSettings(o settings.Object) (out store.OrganisationSettings, er
 		return out, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return out, checkSwitches(out.Security)
+}
+
+// checkOrganisation judges settings of the organisation as the route does that
+// changes them.
+func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSettings) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(orEmpty(o, "{}"), &fields); err != nil {
+		return err
+	}
+	for _, name := range guardrailFields { // they have a route of their own
+		delete(fields, name)
+	}
+	if err := fits[organisations.SettingsInput](settings.Object(text(fields))); err != nil {
+		return err
+	}
+	for _, section := range said.Overridable {
+		if !slices.Contains(access.Sections(), section) {
+			return fmt.Errorf("overridable_sections has %v", access.Sections())
+		}
+	}
+	if said.TTL != nil && said.MaxTTL != nil && *said.TTL > *said.MaxTTL {
+		return errors.New("user_api_key_ttl is at most user_api_key_max_ttl")
+	}
+	if said.JWT == nil {
+		return nil
+	}
+	checked, err := said.JWT.Checked("jwt", p.CheckHost)
+	said.JWT = &checked
+	return err
 }
 
 // checkMetadata judges what a key adds to requests.

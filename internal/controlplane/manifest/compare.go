@@ -31,7 +31,7 @@ type family[T any] struct {
 	// is nil.
 	put func(path string, want *T, changed []string) (step, error)
 
-	// drop returns what removes an entry. Nil removes none.
+	// drop returns what removes an entry, nil for one that stays. Nil removes none.
 	drop func(have *T) step
 }
 
@@ -62,8 +62,11 @@ func compare[T any](p *plan, f family[T]) error {
 		return nil
 	}
 	for i := range f.have {
-		if !seen[f.id(&f.have[i])] {
-			p.removals = append(p.removals, Change{Op: "-", Kind: f.kind, Name: f.name(&f.have[i]), do: f.drop(&f.have[i])})
+		if seen[f.id(&f.have[i])] {
+			continue
+		}
+		if do := f.drop(&f.have[i]); do != nil {
+			p.removals = append(p.removals, Change{Op: "-", Kind: f.kind, Name: f.name(&f.have[i]), do: do})
 		}
 	}
 	return nil

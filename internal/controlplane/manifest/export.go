@@ -25,9 +25,10 @@ type reader struct {
 	render func(place string, s secret.String) string
 
 	state      *state
-	workspaces map[string]string // slugs of the active ones, by id
-	guardrails map[string]string // slugs, by id
-	references map[string]string // slugs, by id
+	workspaces map[string]string                 // slugs of the active ones, by id
+	guardrails map[string]string                 // slugs, by id
+	references map[string]string                 // slugs, by id
+	folders    map[string]store.PromptCollection // active ones, by id
 }
 
 // sealed is the way of writing a credential that is the same each time.
@@ -42,10 +43,16 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 	for _, v := range s.references {
 		r.references[v.ID] = v.Slug
 	}
+	r.folders = make(map[string]store.PromptCollection)
+	for _, c := range s.collections {
+		if c.Status == store.Active {
+			r.folders[c.ID] = c
+		}
+	}
 	out := &settings.Settings{Version: 1}
 	for _, part := range []func(*settings.Settings) error{
 		r.organisation, r.listWorkspaces, r.members, r.listGuardrails, r.listReferences, r.listIntegrations,
-		r.listProviders, r.listConfigs, r.listDeployments, r.listKeys,
+		r.listProviders, r.listLabels, r.listCollections, r.listPartials, r.listPrompts, r.listConfigs, r.listDeployments, r.listKeys,
 	} {
 		if err := part(out); err != nil {
 			return nil, err

@@ -23,8 +23,11 @@ func (p *plan) normalise() error {
 	if f.Organisation != nil {
 		orElse(&f.Organisation.Name, p.state.organisation.Name)
 		said, err := organisationSettings(f.Organisation.Settings)
+		if err == nil {
+			err = p.checkOrganisation(f.Organisation.Settings, &said)
+		}
 		if err != nil {
-			return f.Fault("organisation.settings", err)
+			return p.fault("organisation.settings", err)
 		}
 		f.Organisation.Settings = object(text(said))
 	}
@@ -42,6 +45,7 @@ func (p *plan) normalise() error {
 	}
 	p.normaliseKept()
 	p.normaliseRouted(home)
+	p.normalisePrompts(home)
 	return p.desugar()
 }
 
@@ -195,6 +199,7 @@ func (p *plan) register() {
 			func(i store.Integration) (string, string, bool) { return i.Slug, i.ID, true }),
 		configs: make(map[[2]string]bool),
 	}
+	p.registerPrompts()
 	for _, m := range f.Members {
 		if id, ok := s.strangers[m.Email]; ok {
 			p.names.people[m.Email] = id

@@ -21,6 +21,13 @@ type state struct {
 	grants       map[string][]store.IntegrationWorkspace // by integration
 	providers    []store.Provider
 	configs      []store.ConfigText // archived ones too
+	slugs        map[string]string  // of all workspaces, by id
+	labels       []store.PromptLabel
+	labelNames   map[string]string                // by id, everybody's too
+	everybodys   map[string]string                // ids of labels that everybody has, by name
+	collections  []store.PromptCollection         // archived ones too
+	prompts      map[[2]string]store.Prompt       // by workspace and slug; partials and archived ones too
+	versions     map[string][]store.PromptVersion // by prompt
 	deployments  []store.GatewayDeployment
 	keys         []store.Key // revoked ones too
 }
@@ -51,6 +58,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 		func() error { return s.readIntegrations(ctx, q) },
 		func() (err error) { s.providers, _, err = q.Providers(ctx, id, "", nil, all); return err },
 		func() (err error) { s.configs, err = q.AllConfigs(ctx, id); return err },
+		func() error { return s.readPrompts(ctx, q) },
 		func() (err error) { s.deployments, _, err = q.Deployments(ctx, id, "", all); return err },
 		func() (err error) { s.keys, err = q.AllKeys(ctx, id); return err },
 	} {
@@ -80,6 +88,37 @@ func (s *state) readIntegrations(ctx context.Context, q store.Queries) (err erro
 	for _, g := range grants {
 		s.grants[g.Integration] = append(s.grants[g.Integration], g)
 	}
+	return err
+}
+
+func (s *state) readPrompts(ctx context.Context, q store.Queries) error {
+	id := s.organisation.ID
+	s.slugs, s.labelNames, s.everybodys, s.prompts = make(map[string]string), make(map[string]string), make(map[string]string), make(map[[2]string]store.Prompt)
+	for _, w := range s.workspaces {
+		s.slugs[w.ID] = w.Slug
+	}
+	labels, _, err := q.PromptLabels(ctx, id, "", "", store.Page{})
+	if err != nil {
+		return err
+	}
+	for _, l := range labels {
+		if s.labelNames[l.ID] = l.Name; l.Organisation == "" {
+			s.everybodys[l.Name] = l.ID
+		} else {
+			s.labels = append(s.labels, l)
+		}
+	}
+	if s.collections, err = q.AllPromptCollections(ctx, id); err != nil {
+		return err
+	}
+	list, err := q.AllPrompts(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		s.prompts[[2]string{p.Workspace, p.Slug}] = p
+	}
+	s.versions, err = q.AllPromptVersions(ctx, id)
 	return err
 }
 

@@ -141,10 +141,20 @@ func (f *Fields) settings(s *state) error {
 
 // version returns the row of a version that says s.
 func (s *state) version(c *route.Caller, prompt string) store.PromptVersion {
-	return store.PromptVersion{
-		ID: c.NewID(), Prompt: prompt, Text: s.Encode(), Model: s.Model, Description: s.description, Metadata: s.metadata,
-		CreatedBy: c.Actor(), CreatedAt: c.Now,
-	}
+	v := s.row()
+	v.ID, v.Prompt, v.CreatedBy, v.CreatedAt = c.NewID(), prompt, c.Actor(), c.Now
+	return v
+}
+
+func (s *state) row() store.PromptVersion {
+	return store.PromptVersion{Text: s.Encode(), Model: s.Model, Description: s.description, Metadata: s.metadata}
+}
+
+// Row returns what a version says that has these fields and no others. The
+// error is an *apierr.Error that names the field.
+func (f *Fields) Row() (store.PromptVersion, error) {
+	s, err := f.over(state{})
+	return s.row(), err
 }
 
 // stateOf returns what a stored version says.

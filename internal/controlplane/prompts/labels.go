@@ -42,7 +42,7 @@ type createdLabel struct {
 
 func createLabel(ctx context.Context, c *route.Caller, in *createLabelInput) (*createdLabel, error) {
 	b := &in.Body
-	if err := checkLabel(b.Name); err != nil {
+	if err := CheckLabel(b.Name); err != nil {
 		return nil, err
 	}
 	if b.Organisation != "" && b.Organisation != c.Organisation {
@@ -89,9 +89,9 @@ var (
 	impossible = regexp.MustCompile(`[@\s\pC]`)
 )
 
-// checkLabel judges a label's name: it has to be told from the other ways to
+// CheckLabel judges a label's name: it has to be told from the other ways to
 // name a version.
-func checkLabel(name string) error {
+func CheckLabel(name string) error {
 	switch {
 	case name == "" || len(name) > maxWord:
 		return route.Invalid("name", "has 1 to %d bytes", maxWord)
@@ -210,7 +210,7 @@ func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*r
 	}
 	b := &in.Body
 	l.Name, l.Description, l.Color, l.UpdatedAt = b.Name.Or(l.Name), b.Description.Or(l.Description), b.Color.Or(l.Color), c.Now
-	if err := checkLabel(l.Name); err != nil {
+	if err := CheckLabel(l.Name); err != nil {
 		return nil, err
 	}
 	if len(l.Description) > 1024 || len(l.Color) > 32 {

@@ -1,0 +1,281 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"modelgate/internal/controlplane/prompts"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/prompt"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+func (p *plan) partials() error {
+	return compare(p, family[settings.Partial]{
+		section: "prompt_partials", kind: "prompt_partial", want: p.file.PromptPartials, have: p.have.PromptPartials, spared: p.spares(p.file.PromptPartials != nil),
+		name: func(v *settings.Partial) string { return within(v.Workspace, v.Slug) },
+		keep: func(want, have *settings.Partial) { want.Versions = withRest(want.Versions, have.Versions) },
+		put: func(path string, want *settings.Partial, _ []string) (step, error) {
+			same := settings.Prompt{Slug: want.Slug, Workspace: want.Workspace, Name: want.Name, Collection: want.Collection, Published: want.Published}
+			for _, v := range want.Versions {
+				same.Versions = append(same.Versions, settings.PromptVersion{String: v.String, Description: v.Description})
+			}
+			return p.saved(path, store.KindPartial, &same)
+		},
+		drop: func(have *settings.Partial) step { return p.dropPrompt(have.Workspace, have.Slug) },
+	})
+}
+
+func (p *plan) prompts() error {
+	return compare(p, family[settings.Prompt]{
+		section: "prompts", kind: "prompt", want: p.file.Prompts, have: p.have.Prompts, spared: p.spares(p.file.Prompts != nil),
+		name: func(v *settings.Prompt) string { return within(v.Workspace, v.Slug) },
+		keep: func(want, have *settings.Prompt) {
+			given := len(want.Versions)
+			want.Versions = withRest(want.Versions, have.Versions)
+			unlabel(want.Versions[:given], want.Versions[given:])
+		},
+		put: func(path string, want *settings.Prompt, _ []string) (step, error) {
+			if p.names.partials[within(want.Workspace, want.Slug)] {
+				return nil, p.file.Fault(path+".slug", errors.New("a partial of the file has this slug"))
+			}
+			return p.saved(path, store.KindPrompt, want)
+		},
+		drop: func(have *settings.Prompt) step { return p.dropPrompt(have.Workspace, have.Slug) },
+	})
+}
+
+// withRest returns versions with those of have that come after them: what is
+// stored stays.
+func withRest[T any](versions, have []T) []T {
+	return append(slices.Clone(versions), have[min(len(versions), len(have)):]...)
+}
+
+// unlabel takes labels from the rest that stand among the first versions.
+func unlabel(first, rest []settings.PromptVersion) {
+	taken := make(map[string]bool)
+	for _, v := range first {
+		taken[v.Label] = true
+	}
+	for i := range rest {
+		if taken[rest[i].Label] {
+			rest[i].Label = ""
+		}
+	}
+}
+
+func (p *plan) dropPrompt(workspace, slug string) step {
+	row := p.state.prompts[[2]string{p.stored(workspace), slug}]
+	row.Status, row.UpdatedBy, row.UpdatedAt = store.Archived, actor, p.now
+	return func(ctx context.Context, tx *store.Tx) error { return tx.UpdatePrompt(ctx, row) }
+}
+
+// saved returns what stores a prompt or a partial. Versions that are stored stay
+// what they are, whatever the file says.
+func (p *plan) saved(path, kind string, want *settings.Prompt) (step, error) {
+	workspace, err := p.workspaceID(path+".workspace", want.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	row, known := p.state.prompts[[2]string{workspace, want.Slug}]
+	if known && row.Kind != kind {
+		return nil, p.file.Fault(path+".slug", fmt.Errorf("a %s has this slug", row.Kind))
+	}
+	if !known {
+		row = store.Prompt{ID: newID(), Kind: kind, Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}
+	}
+	folder, err := p.folder(path, want)
+	if err != nil {
+		return nil, err
+	}
+	fresh, labels, err := p.versions(path, want, row)
+	if err != nil {
+		return nil, err
+	}
+	if most := int64(max(len(want.Versions), len(p.state.versions[row.ID]))); want.Published > most {
+		return nil, p.file.Fault(path+".published", fmt.Errorf("there are %d versions", most))
+	}
+	row.Name, row.Published, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Published, store.Active, actor, p.now
+	return func(ctx context.Context, tx *store.Tx) (err error) {
+		if row.Collection, err = folder(ctx, tx); err != nil {
+			return err
+		}
+		if !known {
+			if err := tx.CreatePrompt(ctx, row, fresh[0]); err != nil {
+				return err
+			}
+			fresh = fresh[1:]
+		}
+		return putVersions(ctx, tx, row, fresh, labels)
+	}, nil
+}
+
+// putVersions stores versions of a prompt that is there, which labels its
+// versions have by their ids, and what else is known of it.
+func putVersions(ctx context.Context, tx *store.Tx, row store.Prompt, fresh []store.PromptVersion, labels [][2]string) error {
+	for _, v := range fresh {
+		if _, err := tx.AddPromptVersion(ctx, v); err != nil {
+			return err
+		}
+	}
+	for _, l := range labels {
+		if err := tx.LabelPromptVersion(ctx, row.ID, l[0], l[1]); err != nil {
+			return err
+		}
+	}
+	return tx.UpdatePrompt(ctx, row)
+}
+
+// versions returns the versions of a prompt that are not stored yet, and pairs of
+// a version and the label that it gets.
+func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (fresh []store.PromptVersion, labels [][2]string, err error) {
+	rows := p.state.versions[row.ID]
+	stored, err := saidBy(rows, row.Kind, p.state.labelNames)
+	if err != nil {
+		return nil, nil, err
+	}
+	on := make(map[string]int)
+	for i, v := range want.Versions {
+		at := fmt.Sprintf("%s.versions[%d]", path, i)
+		label, err := p.label(at, want.Workspace, v.Label)
+		if err != nil {
+			return nil, nil, err
+		}
+		if other := on[label]; label != "" && other > 0 {
+			return nil, nil, p.file.Fault(at+".label", fmt.Errorf("version %d has this label", other))
+		}
+		on[label] = i + 1
+		var id, had string
+		if i < len(stored) {
+			if id, had = rows[i].ID, rows[i].Label; !sameVersion(v, stored[i]) {
+				return nil, nil, p.file.Fault(at, fmt.Errorf("version %d is stored and says something else, and versions never change; add one behind the last", i+1))
+			}
+		} else {
+			next, err := p.version(v, row)
+			if err != nil {
+				return nil, nil, p.fault(at, err)
+			}
+			id, fresh = next.ID, append(fresh, next)
+		}
+		if label != had {
+			labels = append(labels, [2]string{id, label})
+		}
+	}
+	return fresh, labels, nil
+}
+
+// sameVersion reports whether two versions say the same, whatever their labels.
+func sameVersion(a, b settings.PromptVersion) bool {
+	a.Label, b.Label = "", ""
+	return len(settings.Differ(a, b)) == 0
+}
+
+// version returns the row of a version that is new.
+func (p *plan) version(v settings.PromptVersion, row store.Prompt) (store.PromptVersion, error) {
+	out := store.PromptVersion{Text: v.String, Description: v.Description}
+	if row.Kind == store.KindPartial {
+		if err := prompt.CheckPartial(v.String); err != nil {
+			return out, err
+		}
+	} else {
+		var err error
+		f := fields(v)
+		if out, err = f.Row(); err != nil {
+			return out, err
+		}
+	}
+	out.ID, out.Prompt, out.CreatedBy, out.CreatedAt = newID(), row.ID, actor, p.now
+	return out, nil
+}
+
+// fields returns a version as a request has it.
+func fields(v settings.PromptVersion) prompts.Fields {
+	set := func(raw []byte) (m route.Maybe[route.JSON]) {
+		m.Set, m.Value = raw != nil, route.JSON(raw)
+		return m
+	}
+	word := func(s string) route.Maybe[string] { return route.Maybe[string]{Set: true, Value: s} }
+	f := prompts.Fields{
+		String: set(text(v.String)), Parameters: set(v.Parameters), Model: word(v.Model), VirtualKey: word(v.Provider), Functions: set(v.Functions),
+		Tools: set(v.Tools), ToolChoice: set(v.ToolChoice), Description: word(v.Description), Metadata: set(v.Metadata),
+	}
+	if v.Raw {
+		f.Raw = route.Maybe[int]{Set: true, Value: 1}
+	}
+	return f
+}
+
+// label returns the id of the label that a version of a prompt has.
+func (p *plan) label(path, workspace, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	for _, id := range [...]string{p.names.labels[within(workspace, name)], p.names.labels[within("", name)], p.state.everybodys[name]} {
+		if id != "" {
+			return id, nil
+		}
+	}
+	return "", p.missing(path+".label", "label", name)
+}
+
+// within is a name with the workspace that it stands in, by which it is known.
+func within(workspace, name string) string { return workspace + "/" + name }
+
+// normalisePrompts writes out what the file leaves to be understood of prompts
+// and what belongs to them.
+func (p *plan) normalisePrompts(home string) {
+	f, defaults := p.file, make(map[string]string)
+	for _, c := range p.state.collections {
+		if c.IsDefault {
+			defaults[p.state.slugs[c.Workspace]] = c.Slug
+		}
+	}
+	for i := range f.PromptCollections {
+		c := &f.PromptCollections[i]
+		orElse(&c.Workspace, home)
+		orElse(&c.Name, c.Slug)
+		c.Default = c.Default || defaults[c.Workspace] == c.Slug
+	}
+	for _, c := range f.PromptCollections {
+		if c.Default {
+			defaults[c.Workspace] = c.Slug
+		}
+	}
+	for i := range f.PromptPartials {
+		v := &f.PromptPartials[i]
+		orElse(&v.Workspace, home)
+		orElse(&v.Name, v.Slug)
+		normalPlace(&v.Collection, defaults[v.Workspace])
+		normalNumber(&v.Published, len(v.Versions))
+	}
+	for i := range f.Prompts {
+		v := &f.Prompts[i]
+		orElse(&v.Workspace, home)
+		orElse(&v.Name, v.Slug)
+		normalPlace(&v.Collection, defaults[v.Workspace])
+		normalNumber(&v.Published, len(v.Versions))
+		for j := range v.Versions {
+			t := &v.Versions[j]
+			t.Provider = strings.TrimPrefix(t.Provider, "@")
+			t.Parameters, t.Metadata = object(t.Parameters), object(t.Metadata)
+		}
+	}
+}
+
+// normalPlace leaves out the collection where a prompt stands anyway.
+func normalPlace(collection *string, otherwise string) {
+	if *collection == otherwise {
+		*collection = ""
+	}
+}
+
+// normalNumber publishes the last version unless the file says which.
+func normalNumber(published *int64, versions int) {
+	if *published == 0 {
+		*published = int64(versions)
+	}
+}
