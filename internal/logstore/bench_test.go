@@ -93,7 +93,7 @@ func fileSize(tb testing.TB, s *logstore.Store) int64 {
 
 func mustOpen(tb testing.TB, o logstore.Options) *logstore.Store {
 	tb.Helper()
-	if o.Path == "" {
+	if o.Path == "" && o.URL == "" {
 		o.Path = filepath.Join(tb.TempDir(), "logs.db")
 	}
 	s, err := logstore.Open(tb.Context(), o)

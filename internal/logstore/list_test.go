@@ -1,6 +1,7 @@
 package logstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,14 +17,16 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-func TestFiltersKeepWhatMatchesAll(t *testing.T) {
-	t.Run("in blocks of their own", func(t *testing.T) { testFilters(t, time.Minute) })
-	t.Run("in one block", func(t *testing.T) { testFilters(t, time.Millisecond) })
+func TestFiltersKeepWhatMatchesAll(t *testing.T) { onBoth(t, testFiltersKeepWhatMatchesAll) }
+
+func testFiltersKeepWhatMatchesAll(t *testing.T, at place) {
+	t.Run("in blocks of their own", func(t *testing.T) { testFilters(t, at, time.Minute) })
+	t.Run("in one block", func(t *testing.T) { testFilters(t, at, time.Millisecond) })
 }
 
 // testFilters lists entries that are step apart.
-func testFilters(t *testing.T, step time.Duration) {
-	s := mustOpen(t, logstore.Options{})
+func testFilters(t *testing.T, at place, step time.Duration) {
+	s := mustOpen(t, at.fresh(t).with(logstore.Options{}))
 	now := time.Now().Truncate(time.Second)
 	yes := true
 	for i, e := range []reqlog.Entry{
@@ -86,8 +89,10 @@ func testFilters(t *testing.T, step time.Duration) {
 	}
 }
 
-func TestAQueryThatCannotBeMeantIsNamed(t *testing.T) {
-	s := mustOpen(t, logstore.Options{})
+func TestAQueryThatCannotBeMeantIsNamed(t *testing.T) { onBoth(t, testAQueryThatCannotBeMeantIsNamed) }
+
+func testAQueryThatCannotBeMeantIsNamed(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
 	for i := range 3 {
 		s.Record(t.Context(), sampleEntry(i, time.Now()))
 	}
@@ -132,10 +137,12 @@ func TestAQueryThatCannotBeMeantIsNamed(t *testing.T) {
 
 // TestPagesGiveEachEntryOnce lists entries whose times lie across each other in
 // many blocks, while more arrive.
-func TestPagesGiveEachEntryOnce(t *testing.T) {
+func TestPagesGiveEachEntryOnce(t *testing.T) { onBoth(t, testPagesGiveEachEntryOnce) }
+
+func testPagesGiveEachEntryOnce(t *testing.T, at place) {
 	for _, most := range []int{1 << 30, 7} {
 		t.Run(fmt.Sprintf("looking at most at %d", most), func(t *testing.T) {
-			s := mustOpen(t, logstore.Options{})
+			s := mustOpen(t, at.fresh(t).with(logstore.Options{}))
 			s.LookAtMost(most)
 			start := time.Now().Add(-time.Minute)
 			want := map[string]bool{}
@@ -183,7 +190,11 @@ func TestPagesGiveEachEntryOnce(t *testing.T) {
 // TestPagesStopBetweenBlocksThatCannotMatch lists one entry in three of blocks
 // with one entry each, so that most pages end where a block was passed over.
 func TestPagesStopBetweenBlocksThatCannotMatch(t *testing.T) {
-	s := mustOpen(t, logstore.Options{})
+	onBoth(t, testPagesStopBetweenBlocksThatCannotMatch)
+}
+
+func testPagesStopBetweenBlocksThatCannotMatch(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
 	s.LookAtMost(1)
 	start := time.Now().Add(-time.Hour)
 	var want []string
@@ -215,7 +226,11 @@ func TestPagesStopBetweenBlocksThatCannotMatch(t *testing.T) {
 }
 
 func TestAnEntryIsFoundByItsIDWithinItsScope(t *testing.T) {
-	s := mustOpen(t, logstore.Options{})
+	onBoth(t, testAnEntryIsFoundByItsIDWithinItsScope)
+}
+
+func testAnEntryIsFoundByItsIDWithinItsScope(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
 	var all []*reqlog.Entry
 	for i := range 1200 {
 		e := sampleEntry(i, time.Now())
@@ -252,8 +267,10 @@ func TestAnEntryIsFoundByItsIDWithinItsScope(t *testing.T) {
 	}
 }
 
-func TestAClockThatJumpsBreaksNothing(t *testing.T) {
-	s := mustOpen(t, logstore.Options{})
+func TestAClockThatJumpsBreaksNothing(t *testing.T) { onBoth(t, testAClockThatJumpsBreaksNothing) }
+
+func testAClockThatJumpsBreaksNothing(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
 	now := time.Now()
 	twice := reqlog.NewID(now)
 	for _, id := range []reqlog.ID{
@@ -275,8 +292,10 @@ func TestAClockThatJumpsBreaksNothing(t *testing.T) {
 
 func mustFlush(tb testing.TB, s *logstore.Store) {
 	tb.Helper()
-	if err := s.Flush(tb.Context()); err != nil {
-		tb.Fatal(err)
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	defer cancel()
+	if err := s.Flush(ctx); err != nil {
+		tb.Fatalf("Flush() = %v; Stats() = %+v", err, s.Stats())
 	}
 }
 

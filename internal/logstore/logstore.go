@@ -1,10 +1,10 @@
 // Package logstore keeps the records of exchanges in an SQLite file of their
-// own.
+// own, or in PostgreSQL.
 //
 // [Store.Record] hands an entry over and returns; one writer packs what came in
 // into blocks and stores them in one transaction at a time. What was written is
 // never damaged by a crash, which costs at most what was still queued. When the
-// disk is full or gone, the writer keeps its batch and tries again until it is
+// disk is full or the database away, the writer keeps its batch and tries again until it is
 // back, and whoever records waits for room; an entry is given up only when that
 // wait ends, and is then counted. Reading never waits for the writer. Who may
 // read what, and how an entry looks to a client, is left to the callers.
@@ -17,15 +17,22 @@ import (
 	"sync"
 	"time"
 
+	"modelgate/internal/postgres"
 	"modelgate/internal/reqlog"
 )
 
-// Options say where entries go and how they are gathered. All but Path may be
-// zero.
+// Options say where entries go and how they are gathered. All but one of Path and
+// URL may be zero.
 type Options struct {
 	// Path is the SQLite file. A missing one is created for its owner only; its
 	// folder has to exist.
 	Path string
+
+	// URL is the "postgres://" address of a database in the place of Path's, and
+	// Postgres how it is reached. Several processes may share it. It may be away:
+	// entries wait until it is there.
+	URL      string
+	Postgres postgres.Options
 
 	// Queue bounds the entries that wait, beside as many in the batch that is
 	// being written. Zero means 8192.
@@ -98,7 +105,7 @@ type Stats struct {
 // writer, which [Store.Close] ends. Errors are one line for an operator.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
-	k, err := openFile(ctx, o.Path)
+	k, err := openKeeper(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +126,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.pruning.Go(func() { s.pruneOn(prune, o.Retention) })
 	}
 	return s, nil
+}
+
+func openKeeper(ctx context.Context, o Options) (keeper, error) {
+	if o.URL != "" {
+		return openServer(ctx, o)
+	}
+	return openFile(ctx, o.Path)
 }
 
 // Close stops taking entries, writes those that wait, and closes the file. When

@@ -1,7 +1,6 @@
 package logstore_test
 
 import (
-	"database/sql"
 	"testing"
 	"time"
 
@@ -12,13 +11,13 @@ import (
 // day is a moment in the middle of a day.
 var day = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// mustRecord records n entries of each of the days before at, the present one
+// mustRecord records n entries of each of the days before noon, the present one
 // first.
-func mustRecord(t *testing.T, s *logstore.Store, at time.Time, days, n int) {
+func mustRecord(t *testing.T, s *logstore.Store, noon time.Time, days, n int) {
 	t.Helper()
 	for d := range days {
 		for i := range n {
-			e := sampleEntry(i, at.AddDate(0, 0, -d).Add(time.Duration(i)*time.Second))
+			e := sampleEntry(i, noon.AddDate(0, 0, -d).Add(time.Duration(i)*time.Second))
 			s.Record(t.Context(), e)
 		}
 	}
@@ -55,14 +54,19 @@ func mustPrune(t *testing.T, s *logstore.Store, r logstore.Retention, now time.T
 }
 
 func TestEntriesBeyondTheirAgeAreRemoved(t *testing.T) {
-	s := mustOpen(t, logstore.Options{})
+	onBoth(t, testEntriesBeyondTheirAgeAreRemoved)
+}
+
+func testEntriesBeyondTheirAgeAreRemoved(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
 	mustRecord(t, s, day, 10, 100)
 	r := logstore.Retention{Age: 3 * 24 * time.Hour}
-	did := mustPrune(t, s, r, day.Add(time.Hour))
-	if left := count(t, s, always, day.Add(time.Hour)); did.Entries != 700 || left != 300 {
+	midnight := day.Add(12 * time.Hour) // when PostgreSQL's days and ages agree
+	did := mustPrune(t, s, r, midnight)
+	if left := count(t, s, always, midnight); did.Entries != 700 || left != 300 {
 		t.Errorf("removed %d, left %d; want 700 and 300", did.Entries, left)
 	}
-	if again := mustPrune(t, s, r, day.Add(time.Hour)); again != (logstore.Pruned{}) {
+	if again := mustPrune(t, s, r, midnight); again != (logstore.Pruned{}) {
 		t.Errorf("a second round removed %+v, want nothing", again)
 	}
 	if got := s.Stats().Pruned; got != 700 {
@@ -105,30 +109,24 @@ func TestTheFileShrinksWhenMuchWasRemoved(t *testing.T) {
 	mustBeSound(t, s.Path())
 }
 
-func TestZeroRetentionKeepsAll(t *testing.T) {
-	s := mustOpen(t, logstore.Options{})
+func TestZeroRetentionKeepsAll(t *testing.T) { onBoth(t, testZeroRetentionKeepsAll) }
+
+func testZeroRetentionKeepsAll(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
 	mustRecord(t, s, day, 3, 10)
 	if did := mustPrune(t, s, logstore.Retention{}, day.AddDate(50, 0, 0)); did != (logstore.Pruned{}) {
 		t.Errorf("Prune() with nothing said = %+v, want nothing removed", did)
 	}
 }
 
-// spoil overwrites what is stored of one block.
-func spoil(t *testing.T, s *logstore.Store, set string) {
-	t.Helper()
-	db, err := sql.Open("sqlite", s.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(`UPDATE blocks SET data = ` + set + ` WHERE last_id = (SELECT MIN(last_id) FROM blocks)`); err != nil {
-		t.Fatal(err)
-	}
+func TestADamagedBlockIsPassedOverAndCounted(t *testing.T) {
+	onBoth(t, testADamagedBlockIsPassedOverAndCounted)
 }
 
-func TestADamagedBlockIsPassedOverAndCounted(t *testing.T) {
+func testADamagedBlockIsPassedOverAndCounted(t *testing.T, at place) {
 	for _, set := range []string{`x''`, `x'ff00'`, `substr(data, 1, length(data)/2)`} {
-		s := mustOpen(t, logstore.Options{})
+		at := at.fresh(t)
+		s := mustOpen(t, at.with(logstore.Options{}))
 		var oldest *reqlog.Entry
 		for i := range 3 {
 			e := sampleEntry(i, day.Add(-time.Duration(i)*time.Hour))
@@ -136,7 +134,7 @@ func TestADamagedBlockIsPassedOverAndCounted(t *testing.T) {
 			oldest = e
 		}
 		mustFlush(t, s)
-		spoil(t, s, set)
+		at.spoil(t, set)
 		for range 2 {
 			if got := count(t, s, always, day.Add(time.Hour)); got != 2 {
 				t.Errorf("%s: %d entries listed, want the 2 that are whole", set, got)

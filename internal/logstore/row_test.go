@@ -1,7 +1,6 @@
 package logstore_test
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -34,11 +33,11 @@ func TestAnEntryAloneComesBackAsItWas(t *testing.T) {
 }
 
 func TestMissingTellsWhichEntriesTheStoreLacks(t *testing.T) {
-	s, err := logstore.Open(t.Context(), logstore.Options{Path: filepath.Join(t.TempDir(), "logs.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close(t.Context())
+	onBoth(t, testMissingTellsWhichEntriesTheStoreLacks)
+}
+
+func testMissingTellsWhichEntriesTheStoreLacks(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
 	var all []*reqlog.Entry
 	for i := range 100 {
 		e := &reqlog.Entry{ID: reqlog.NewID(time.UnixMilli(1_700_000_000_000 + int64(i)*100)), Model: "m"}

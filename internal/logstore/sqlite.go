@@ -64,8 +64,8 @@ func (k *fileKeeper) prepare(ctx context.Context) error {
 	if err := k.write.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
 		return fmt.Errorf("reading its format: %w", err)
 	}
-	if version > format {
-		return newerFormat(version)
+	if err := newer(version); err != nil {
+		return err
 	}
 	if _, err := k.write.ExecContext(ctx, schema+";"+rollupTables); err != nil {
 		return fmt.Errorf("creating its tables: %w", err)
@@ -76,7 +76,11 @@ func (k *fileKeeper) prepare(ctx context.Context) error {
 	return nil
 }
 
-func newerFormat(version int) error {
+// newer refuses a format that is later than ours.
+func newer(version int) error {
+	if version <= format {
+		return nil
+	}
 	return fmt.Errorf("its format %d is of a newer modelgate (this one knows %d); run that version or a later one", version, format)
 }
 

@@ -108,9 +108,10 @@ func mustYield(t *testing.T, done <-chan struct{}) {
 	}
 }
 
-func TestCloseWritesWhatWaits(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "logs.db")
-	s := mustOpen(t, logstore.Options{Path: path, Flush: time.Hour})
+func TestCloseWritesWhatWaits(t *testing.T) { onBoth(t, testCloseWritesWhatWaits) }
+
+func testCloseWritesWhatWaits(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{Flush: time.Hour}))
 	e := sampleEntry(1, time.Now())
 	s.Record(t.Context(), e)
 	if err := s.Close(t.Context()); err != nil {
@@ -120,7 +121,7 @@ func TestCloseWritesWhatWaits(t *testing.T) {
 	if got := s.Stats(); got.Lost != 1 || got.Depth != 0 {
 		t.Errorf("Stats() = %+v; want the entry after Close lost", got)
 	}
-	again := mustOpen(t, logstore.Options{Path: path})
+	again := mustOpen(t, at.with(logstore.Options{}))
 	if _, err := again.Get(t.Context(), logstore.Scope{}, e.ID); err != nil {
 		t.Errorf("Get() after opening again: %v", err)
 	}
@@ -156,7 +157,11 @@ func TestAnEntryWaitsNoLongerThanFlush(t *testing.T) {
 }
 
 func TestReadersAndWritersDoNotWaitForEachOther(t *testing.T) {
-	s := mustOpen(t, logstore.Options{Batch: 20, Flush: time.Millisecond})
+	onBoth(t, testReadersAndWritersDoNotWaitForEachOther)
+}
+
+func testReadersAndWritersDoNotWaitForEachOther(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{Batch: 20, Flush: time.Millisecond}))
 	var writers, readers sync.WaitGroup
 	const perWriter = 2000
 	for w := range 4 {

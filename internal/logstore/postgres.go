@@ -1,0 +1,347 @@
+package logstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"modelgate/internal/postgres"
+	"modelgate/internal/reqlog"
+)
+
+// serverKeeper keeps blocks in a PostgreSQL database, in a schema of its own, so
+// that the database may be the control plane's. The table of blocks has a
+// partition for each day (UTC) of their ids, which is removed as a whole.
+type serverKeeper struct {
+	tables
+	name string
+
+	mu   sync.Mutex
+	days map[int64]struct{} // that have a partition, for all we know; guarded by mu
+}
+
+// openServer does not wait for a server that is away.
+func openServer(ctx context.Context, o Options) (*serverKeeper, error) {
+	at, err := postgres.At(o.URL, o.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	const path = `SET search_path = modelgate_logs; `
+	k := &serverKeeper{name: at.Name, days: make(map[int64]struct{})}
+	k.read = at.Pool(0, path+`SET default_transaction_read_only = on`)
+	k.write = at.Pool(3, path+`SET idle_in_transaction_session_timeout = '30s'; SET lock_timeout = '10s'`)
+	k.tables.prepare, k.tables.lost, k.tables.room = k.prepare, unprepared, k.room
+	reach, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := k.prepared(reach); err != nil && !k.away(err) {
+		return nil, errors.Join(fmt.Errorf("log database %s: %w", k.name, err), k.close())
+	} else if err != nil {
+		o.Logger.Warn("the log's database can't be reached; entries wait", "database", k.name, "err", postgres.Reason(err))
+	}
+	return k, nil
+}
+
+// unprepared reports that a table, partition or schema is not there (42P01,
+// 3F000, 23514): somebody has removed it, or put back a backup.
+func unprepared(err error) bool {
+	switch postgres.Code(err) {
+	case "42P01", "3F000", "23514":
+		return true
+	}
+	return false
+}
+
+// lockTables lets one process at a time change tables. The number is our own.
+const lockTables = `SELECT pg_advisory_xact_lock(7305011976)`
+
+// prepare makes the tables and the partitions of the days to come, or refuses
+// tables of a later format.
+func (k *serverKeeper) prepare(ctx context.Context) error {
+	k.mu.Lock()
+	clear(k.days)
+	k.mu.Unlock()
+	version, err := k.version(ctx)
+	if err == nil {
+		err = newer(version)
+	}
+	if err != nil {
+		return err
+	}
+	err = k.change(ctx, func(tx *sql.Tx) error {
+		for _, q := range []string{
+			`CREATE SCHEMA IF NOT EXISTS modelgate_logs`,
+			blocksByDay,
+			rollupTables,
+			rollupTables,
+			`CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)`,
+			`DELETE FROM format`,
+			`INSERT INTO format (version) VALUES (` + strconv.Itoa(format) + `)`,
+		} {
+			if _, err := tx.ExecContext(ctx, q); err != nil {
+				return fmt.Errorf("creating its tables: %w", err)
+			}
+		}
+		return nil
+	})
+	const forbidden = "42501"
+	if version == format && postgres.Code(err) == forbidden {
+		return nil // all is there, made by somebody with more rights
+	}
+	return err
+}
+
+const blocksByDay = `
+	CREATE TABLE IF NOT EXISTS blocks (
+		last_id BYTEA NOT NULL,
+		serial BIGINT NOT NULL,
+		first_id BYTEA NOT NULL,
+		entries BIGINT NOT NULL,
+		data BYTEA NOT NULL,
+		PRIMARY KEY (last_id, serial)
+	) PARTITION BY RANGE (last_id)`
+
+// version returns the format of the tables, zero when there are none.
+func (k *serverKeeper) version(ctx context.Context) (n int, err error) {
+	const q = `
+		SELECT version
+		FROM format`
+	err = k.read.QueryRowContext(ctx, q).Scan(&n)
+	if unprepared(err) || errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading its format: %w", err)
+	}
+	return n, nil
+}
+
+// change runs f in a transaction that no other process changes tables beside.
+func (k *serverKeeper) change(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := k.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // without effect once committed
+	if _, err := tx.ExecContext(ctx, lockTables); err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+const dayMillis = 24 * 60 * 60 * 1000
+
+func dayOf(id reqlog.ID) int64 { return millis(id) / dayMillis }
+
+// ahead is for how many days to come partitions are made, so that the first
+// batch of a day needs none.
+const ahead = 2
+
+// room makes the partitions that a batch needs.
+func (k *serverKeeper) room(ctx context.Context, w *batchWriter) error {
+	var missing []int64
+	k.mu.Lock()
+	for _, b := range w.blocks {
+		if _, ok := k.days[dayOf(b.last)]; !ok {
+			missing = append(missing, dayOf(b.last))
+		}
+	}
+	k.mu.Unlock()
+	if missing == nil {
+		return nil
+	}
+	today := time.Now().UnixMilli() / dayMillis
+	for d := range int64(ahead + 1) {
+		missing = append(missing, today+d)
+	}
+	return k.partition(ctx, missing)
+}
+
+// partition makes the partitions of days that have none. One is made apart and
+// then attached, which readers and writers of others need not wait for.
+func (k *serverKeeper) partition(ctx context.Context, days []int64) error {
+	err := k.change(ctx, func(tx *sql.Tx) error {
+		for _, day := range days {
+			there, err := exists(ctx, tx, partitionName(day))
+			if err != nil {
+				return err
+			}
+			if there {
+				continue
+			}
+			from, to := idAt(day*dayMillis), idAt((day+1)*dayMillis)
+			if (day+1)*dayMillis > maxMillis {
+				to = endOfIDs
+			}
+			for _, q := range []string{
+				fmt.Sprintf(`CREATE TABLE %s (LIKE blocks INCLUDING ALL)`, partitionName(day)),
+				fmt.Sprintf(`ALTER TABLE blocks ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, partitionName(day), from[:], to[:]),
+			} {
+				if _, err := tx.ExecContext(ctx, q); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("making a day's partition: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, day := range days {
+		k.days[day] = struct{}{}
+	}
+	return nil
+}
+
+func exists(ctx context.Context, tx *sql.Tx, table string) (there bool, err error) {
+	const q = `SELECT to_regclass($1) IS NOT NULL`
+	err = tx.QueryRowContext(ctx, q, table).Scan(&there)
+	return there, err
+}
+
+// Partitions are called by their day, as blocks_20261121.
+const partitionPrefix = "blocks_"
+
+func partitionName(day int64) string {
+	return partitionPrefix + time.UnixMilli(day*dayMillis).UTC().Format("20060102")
+}
+
+// partitionDay is the day of a partition, false for a table of another name. The
+// year may have five digits.
+func partitionDay(name string) (day int64, ok bool) {
+	digits, ok := strings.CutPrefix(name, partitionPrefix)
+	if n, err := strconv.Atoi(digits); ok && err == nil {
+		at := time.Date(n/10000, time.Month(n/100%100), n%100, 0, 0, 0, 0, time.UTC)
+		return at.UnixMilli() / dayMillis, true
+	}
+	return 0, false
+}
+
+// partition is one day of the table.
+type partition struct {
+	day   int64
+	name  string
+	bytes int64
+}
+
+// partitions returns those there are, the oldest first.
+func (k *serverKeeper) partitions(ctx context.Context) (list []partition, err error) {
+	const q = `
+		SELECT c.relname, COALESCE(pg_total_relation_size(c.oid), 0)
+		FROM pg_inherits i
+		JOIN pg_class c ON c.oid = i.inhrelid
+		WHERE i.inhparent = 'blocks'::regclass
+		ORDER BY LENGTH(c.relname), c.relname`
+	rows, err := k.read.QueryContext(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p partition
+		if err := rows.Scan(&p.name, &p.bytes); err != nil {
+			return nil, err
+		}
+		var ok bool
+		if p.day, ok = partitionDay(p.name); ok {
+			list = append(list, p)
+		}
+	}
+	return list, rows.Err()
+}
+
+// goners returns the partitions that r does not keep. The present day and later
+// ones stay.
+func (k *serverKeeper) goners(ctx context.Context, r Retention, now time.Time) ([]partition, error) {
+	if err := k.prepared(ctx); err != nil {
+		return nil, err
+	}
+	all, err := k.partitions(ctx)
+	if err != nil {
+		return nil, k.spoiled(fmt.Errorf("listing the days of the log: %w", err))
+	}
+	total := int64(0)
+	for _, p := range all {
+		total += p.bytes
+	}
+	for i, p := range all {
+		large := r.Bytes > 0 && total > r.Bytes
+		if p.day >= now.UnixMilli()/dayMillis || !large && !r.tooOld(idAt((p.day+1)*dayMillis-1), now) {
+			return all[:i], nil
+		}
+		total -= p.bytes
+	}
+	return all, nil
+}
+
+func (k *serverKeeper) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
+	goners, err := k.goners(ctx, r, now)
+	if err != nil || len(goners) == 0 {
+		return p, false, err
+	}
+	if p, err = k.drop(ctx, goners[0]); err != nil {
+		return Pruned{}, false, fmt.Errorf("removing a day of the log: %w", err)
+	}
+	return p, len(goners) > 1, nil
+}
+
+// drop removes a partition. Writers and readers wait while it waits for earlier
+// readers, so that is not for long: the next round tries again.
+func (k *serverKeeper) drop(ctx context.Context, day partition) (p Pruned, err error) {
+	if p, err = k.count(ctx, day); err != nil {
+		return p, err
+	}
+	k.mu.Lock()
+	delete(k.days, day.day)
+	k.mu.Unlock()
+	return p, k.change(ctx, func(tx *sql.Tx) error {
+		for _, q := range []string{`SET LOCAL lock_timeout = '200ms'`, `DROP TABLE IF EXISTS ` + day.name} {
+			if _, err := tx.ExecContext(ctx, q); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (k *serverKeeper) prunable(ctx context.Context, r Retention, now time.Time) (sum Pruned, err error) {
+	goners, err := k.goners(ctx, r, now)
+	for _, day := range goners {
+		p, err := k.count(ctx, day)
+		if err != nil {
+			return sum, err
+		}
+		sum.Blocks, sum.Entries, sum.Bytes = sum.Blocks+p.Blocks, sum.Entries+p.Entries, sum.Bytes+p.Bytes
+	}
+	return sum, err
+}
+
+// count returns what a partition holds.
+func (k *serverKeeper) count(ctx context.Context, day partition) (Pruned, error) {
+	p := Pruned{Bytes: day.bytes}
+	err := k.read.QueryRowContext(ctx, `
+		SELECT COUNT(*), COALESCE(SUM(entries), 0)
+		FROM `+day.name).Scan(&p.Blocks, &p.Entries)
+	if unprepared(err) {
+		return Pruned{}, nil // another process was quicker
+	}
+	return p, err
+}
+
+func (k *serverKeeper) away(err error) bool { return postgres.Away(err) }
+
+// sync has nothing to do: what PostgreSQL has committed is safe.
+func (k *serverKeeper) sync(context.Context) error { return nil }
+
+func (k *serverKeeper) close() error { return errors.Join(k.read.Close(), k.write.Close()) }
+
+var _ keeper = (*serverKeeper)(nil)
