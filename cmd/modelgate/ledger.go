@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/ledger"
+	"modelgate/internal/logstore"
 	"modelgate/internal/server"
 )
 
@@ -20,18 +21,23 @@ func runLedger(ctx context.Context, p *program, args []string) error {
 		"        nothing, and a gateway may run meanwhile.\n"+
 		"replay  applies to the log what it lacks, from the segments that no running gateway\n"+
 		"        holds, and settles attempts without an end by an estimate, as every start does.")
-	data := f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases and the ledger")
+	d := newDatabaseFlags(f)
+	url := logsFlag(f)
 	if err := f.parse(args, 1); err != nil {
 		return err
 	}
-	if _, err := os.Stat(server.LedgerDir(*data)); err != nil {
-		return fmt.Errorf("there is no ledger in %s: %w", *data, err)
+	if _, err := os.Stat(server.LedgerDir(*d.data)); err != nil {
+		return fmt.Errorf("there is no ledger in %s: %w", *d.data, err)
 	}
 	switch f.Arg(0) {
 	case "verify":
-		return verifyLedger(p, *data)
+		return verifyLedger(p, *d.data)
 	case "replay":
-		return replayLedger(ctx, p, *data)
+		log, err := d.log(*url)
+		if err != nil {
+			return err
+		}
+		return replayLedger(ctx, p, *d.data, log)
 	}
 	return usage("ledger takes verify or replay, not %q", f.Arg(0))
 }
@@ -76,8 +82,8 @@ func state(s ledger.SegmentReport) string {
 	return "ok"
 }
 
-func replayLedger(ctx context.Context, p *program, data string) error {
-	done, err := server.ReplayLedger(ctx, data)
+func replayLedger(ctx context.Context, p *program, data string, log logstore.Options) error {
+	done, err := server.ReplayLedger(ctx, data, log)
 	if err != nil {
 		return err
 	}

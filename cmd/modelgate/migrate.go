@@ -35,6 +35,11 @@ func (d databaseFlags) elsewhere(f *flags) databaseFlags {
 	return d
 }
 
+// logsFlag adds the flag for the log's database.
+func logsFlag(f *flags) *string {
+	return f.text("logs-database-url", "MODELGATE_LOGS_DATABASE_URL", "", "`address` of the log's PostgreSQL database, or \"file\" for the data folder; empty is the control plane's database where that is PostgreSQL, else the data folder")
+}
+
 // address returns where the database is and how it is reached.
 func (d databaseFlags) address() (string, store.Options) {
 	return server.DatabaseAddress(*d.data, secret.New(*d.url)), store.Options{SSL: *d.ssl, CA: *d.ca, Cert: *d.cert, Key: *d.key}

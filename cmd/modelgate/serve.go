@@ -52,6 +52,7 @@ func serve(ctx context.Context, p *program, args []string) error {
 	f := p.flags("serve", "", serveHelp)
 	sf := newServeFlags(f, "data")
 	d := databaseFlags{data: sf.data}.elsewhere(f)
+	logs := logsFlag(f)
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
@@ -61,6 +62,7 @@ func serve(ctx context.Context, p *program, args []string) error {
 	}
 	o.Database = secret.New(*d.url)
 	_, o.DatabaseOptions = d.address()
+	o.LogsDatabase = secret.New(*logs)
 	return p.run(ctx, o, func(s *server.Server) { p.greet(s) })
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/datakey"
 	"modelgate/internal/logstore"
+	"modelgate/internal/postgres"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -49,12 +51,42 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 	if err := s.ring.Check(stored.DataKeys); err != nil {
 		return nil, err
 	}
-	s.logs, err = logstore.Open(ctx, logstore.Options{
-		Path:   filepath.Join(s.Data, "logs.db"),
-		Queue:  set.Log.Queue,
-		Logger: s.Logger,
-	})
+	address, err := LogsAddress(s.LogsDatabase, s.Database)
+	if err != nil {
+		return nil, err
+	}
+	o := LogsOptions(s.Data, address, s.DatabaseOptions)
+	o.Queue, o.Logger, o.Retention = set.Log.Queue, s.Logger, retention(set.Logs.Retention)
+	s.logs, err = logstore.Open(ctx, o)
 	return stored, err
+}
+
+func retention(r settings.Retention) logstore.Retention {
+	return logstore.Retention{Age: time.Duration(r.Days) * 24 * time.Hour, Bytes: int64(r.Bytes)}
+}
+
+// LogsAddress returns the address of the PostgreSQL database that keeps the log,
+// empty for the file in the data folder. Nothing said is the control plane's
+// where that is PostgreSQL, so that several nodes have one log; "file" is the
+// file in any case.
+func LogsAddress(said, control secret.String) (secret.String, error) {
+	switch {
+	case said.Reveal() == "file":
+		return secret.String{}, nil
+	case postgres.Address(said.Reveal()):
+		return said, nil
+	case !said.Empty():
+		return said, errors.New("the log's database (MODELGATE_LOGS_DATABASE_URL) is a postgres:// address, or file")
+	case postgres.Address(control.Reveal()):
+		return control, nil
+	}
+	return secret.String{}, nil
+}
+
+// LogsOptions returns how the log of a data folder is opened. An address is that
+// of [LogsAddress].
+func LogsOptions(data string, address secret.String, o store.Options) logstore.Options {
+	return logstore.Options{Path: filepath.Join(data, "logs.db"), URL: address.Reveal(), Postgres: o.Postgres()}
 }
 
 // DatabaseAddress returns the address of the control plane's database: the

@@ -40,16 +40,36 @@ func ledgerOptions(data string, rows *logRows) ledger.Options {
 
 // closeRecords applies what waits in the ledger and closes the log behind it.
 func (s *Server) closeRecords() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	wait := 10 * time.Second
+	if s.logs != nil && s.logs.Stats().LastError != "" {
+		wait = time.Second // the ledger keeps for the next start what can't be applied
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	var errs []error
 	if s.ledger != nil {
 		errs = append(errs, s.ledger.Close(ctx))
 	}
 	if s.logs != nil {
-		errs = append(errs, s.logs.Close(ctx))
+		err := s.logs.Close(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			s.Logger.Warn("the log could not be written; the next start applies what the ledger holds of it", "err", err)
+			err = nil
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// flushLog waits for what was recorded to be readable, but not for long: while
+// the log can't be written, what is there can still be read.
+func (s *Server) flushLog(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := s.ledger.Flush(short); err != nil && short.Err() == nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // logRows applies rows of the ledger to the log.
@@ -86,10 +106,10 @@ type Replayed struct {
 	Aside     int   // damaged segments that were put aside
 }
 
-// ReplayLedger applies to the log of a data folder what it lacks, from all
-// segments that no running gateway holds.
-func ReplayLedger(ctx context.Context, data string) (Replayed, error) {
-	logs, err := logstore.Open(ctx, logstore.Options{Path: filepath.Join(data, "logs.db")})
+// ReplayLedger applies to a log what it lacks of the ledger of a data folder,
+// from all segments that no running gateway holds.
+func ReplayLedger(ctx context.Context, data string, log logstore.Options) (Replayed, error) {
+	logs, err := logstore.Open(ctx, log)
 	if err != nil {
 		return Replayed{}, err
 	}
@@ -126,6 +146,12 @@ func ledgerMetrics(s *Server) []prometheus.Collector {
 			stat(func(st ledger.Stats) float64 { return float64(st.Open) })),
 		gaugeFunc("modelgate_ledger_bytes", "Size of the ledger's segments.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Bytes) })),
+		counterFunc("modelgate_log_rows_pruned_total", "Entries removed from the log because of their age or its size.",
+			func() float64 { return float64(s.logs.Stats().Pruned) }),
+		gaugeFunc("modelgate_log_ok", "1 while the log can be written to, else 0.",
+			func() float64 { return one(s.logs.Stats().LastError == "") }),
+		gaugeFunc("modelgate_log_damaged_blocks", "Blocks of entries of the log found damaged since the start.",
+			func() float64 { return float64(s.logs.Stats().Damaged) }),
 		gaugeFunc("modelgate_ledger_ok", "1 while the ledger can be written to, else 0.",
 			stat(func(st ledger.Stats) float64 { return one(st.LastError == "") })),
 		gaugeFunc("modelgate_ledger_quarantined_segments", "Damaged segments that this start put aside.",

@@ -54,6 +54,10 @@ type Options struct {
 	Database        secret.String
 	DatabaseOptions store.Options
 
+	// LogsDatabase is where the log is kept, as [LogsAddress] takes it, reached
+	// with the same options.
+	LogsDatabase secret.String
+
 	BootstrapKey secret.String // a gateway key with every scope, for automation
 	MasterKey    secret.String // seals and opens credentials
 	// PreviousMasterKey opens what was sealed before the master key changed.
@@ -199,7 +203,7 @@ func (s *Server) open(ctx context.Context) error {
 		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
 		Budget:      orNone(set.Timeouts.Budget),
 	})
-	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.ledger.Flush, DB: s.store, Logger: s.Logger}
+	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Logger: s.Logger}
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
 		References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,

@@ -134,7 +134,22 @@ func (s *Settings) checkRest() *fault {
 	default:
 		return at(errors.New("the level is debug, info, warn or error"), "log.level")
 	}
+	if err := s.Logs.Retention.Check(); err != nil {
+		return at(err, "logs.retention")
+	}
 	return s.Ledger.check()
+}
+
+// Check refuses what would keep next to nothing.
+func (r Retention) Check() error {
+	const longest, smallest = 36500, 64 << 20
+	if r.Days < 0 || r.Days > longest {
+		return fmt.Errorf("days are 1 to %d; 0 keeps all", longest)
+	}
+	if r.Bytes != 0 && r.Bytes < smallest {
+		return errors.New("the log needs at least 64 MB; 0 sets no bound")
+	}
+	return nil
 }
 
 // smallestLedger leaves room for more than one segment.

@@ -269,7 +269,16 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 
 // UnmarshalYAML reads a size.
 func (s *Size) UnmarshalYAML(n ast.Node) error {
-	text := n.GetToken().Value
+	v, err := ParseSize(n.GetToken().Value)
+	if err != nil {
+		return wrongValue(n, "%v", err)
+	}
+	*s = v
+	return nil
+}
+
+// ParseSize reads a size as it is written in the file.
+func ParseSize(text string) (Size, error) {
 	number, unit := text, ""
 	if i := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
 		number, unit = text[:i], strings.TrimSpace(text[i:])
@@ -277,10 +286,9 @@ func (s *Size) UnmarshalYAML(n ast.Node) error {
 	v, err := strconv.ParseInt(number, 10, 64)
 	shift, ok := map[string]uint{"": 0, "B": 0, "KB": 10, "MB": 20, "GB": 30}[strings.ToUpper(unit)]
 	if err != nil || !ok || v > 1<<33 {
-		return wrongValue(n, "a size is a number of bytes, or one with KB, MB or GB; not %.40q", text)
+		return 0, fmt.Errorf("a size is a number of bytes, or one with KB, MB or GB; not %.40q", text)
 	}
-	*s = Size(v << shift)
-	return nil
+	return Size(v << shift), nil
 }
 
 // UnmarshalYAML reads a duration.

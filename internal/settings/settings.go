@@ -45,6 +45,7 @@ type Settings struct {
 	Upstream Upstream `json:"upstream,omitzero"`
 	Compat   Compat   `json:"compat,omitzero"`
 	Log      Log      `json:"log,omitzero"`
+	Logs     Logs     `json:"logs,omitzero"`
 	Ledger   Ledger   `json:"ledger,omitzero"`
 
 	References References `json:"secrets,omitzero"`
@@ -166,6 +167,17 @@ type Compat struct {
 type Log struct {
 	Level string `json:"level,omitempty" enum:",debug,info,warn,error"` // debug, info, warn or error; default info
 	Queue int    `json:"queue,omitempty"`                               // entries waiting for the log file; default 8192
+}
+
+// Logs is what is kept of the records of exchanges.
+type Logs struct {
+	Retention Retention `json:"retention,omitzero"`
+}
+
+// Retention is how much is kept. Zero fields keep all.
+type Retention struct {
+	Days  int  `json:"days,omitempty" minimum:"0" maximum:"36500"` // of the oldest entry
+	Bytes Size `json:"bytes,omitempty"`                            // of all entries, about
 }
 
 // Ledger is how the gateway keeps account of attempts.

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"modelgate/internal/logstore"
+	"modelgate/internal/secret"
+	"modelgate/internal/server"
+	"modelgate/internal/settings"
+)
+
+// log returns how the log is opened, whose address url says.
+func (d databaseFlags) log(url string) (logstore.Options, error) {
+	address, err := server.LogsAddress(secret.New(url), secret.New(*d.url))
+	_, o := d.address()
+	return server.LogsOptions(*d.data, address, o), err
+}
+
+func logs(ctx context.Context, p *program, args []string) error {
+	f := p.flags("logs", "prune", "Looks after the log of exchanges.\n\n"+
+		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
+		"       takes no more than --bytes. A gateway may run meanwhile. PostgreSQL removes\n"+
+		"       whole days, and never the present one.")
+	d := newDatabaseFlags(f)
+	url := logsFlag(f)
+	days := f.Int("days", 0, "keep entries of so many days")
+	size := f.text("bytes", "", "", "keep about so much, as 20GB")
+	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
+	if err := f.parse(args, 1); err != nil {
+		return err
+	}
+	if f.Arg(0) != "prune" {
+		return usage("logs takes prune, not %q", f.Arg(0))
+	}
+	keep, err := retention(*days, *size)
+	if err != nil {
+		return err
+	}
+	o, err := d.log(*url)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(o.Path); o.URL == "" && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no log %s", o.Path)
+	}
+	s, err := logstore.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	work, done := s.Prune, "removed"
+	if *dry {
+		work, done = s.Prunable, "would remove"
+	}
+	sum, err := work(ctx, keep, time.Now())
+	fmt.Fprintf(p.out, "%s %d entries, %d bytes\n", done, sum.Entries, sum.Bytes)
+	return errors.Join(err, s.Close(ctx))
+}
+
+// retention reads what is to be kept.
+func retention(days int, size string) (logstore.Retention, error) {
+	r := settings.Retention{Days: days}
+	if size != "" {
+		var err error
+		if r.Bytes, err = settings.ParseSize(size); err != nil {
+			return logstore.Retention{}, usage("%v", err)
+		}
+	}
+	if err := r.Check(); err != nil {
+		return logstore.Retention{}, usage("%v", err)
+	}
+	if r == (settings.Retention{}) {
+		return logstore.Retention{}, usage("say what to keep with --days, --bytes or both")
+	}
+	return logstore.Retention{Age: time.Duration(days) * 24 * time.Hour, Bytes: int64(r.Bytes)}, nil
+}
