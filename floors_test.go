@@ -27,7 +27,7 @@ const floors = `
 5   internal/settings internal/snapshot
 4   internal/pipeline
 3b  internal/datakey internal/secretref internal/store/storetest
-3a  internal/ledger internal/logstore internal/provider/table internal/store
+3a  internal/ledger internal/logstore internal/provider/table internal/store internal/telemetry
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1c  internal/dialect internal/jwt internal/provider internal/reqlog
@@ -87,6 +87,7 @@ var edges = []string{
 	"internal/settings",
 	"internal/sqlite",
 	"internal/store/...",
+	"internal/telemetry",
 }
 
 // graph is what each package of ours imports, standard library and foreign

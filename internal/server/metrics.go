@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/ledger"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/telemetry"
 )
 
 // metrics is what the admin listener shows. Labels take few values: operations
@@ -73,6 +74,7 @@ func newMetrics(s *Server) *metrics {
 // registerSources adds what other rooms count themselves.
 func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(ledgerMetrics(s)...)
+	m.registry.MustRegister(telemetryMetrics(s)...)
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_body_memory_bytes", "Memory lent to bodies.",
 			func() float64 { return float64(s.engine.Pool.Used()) }),
@@ -184,16 +186,18 @@ func (m *metrics) count(e *reqlog.Entry) {
 	}
 }
 
-// recorder counts an exchange and hands it to the ledger, from where it gets
-// into the log.
+// recorder counts an exchange, hands it to the ledger, from where it gets into
+// the log, and to the exporter of telemetry.
 type recorder struct {
-	metrics *metrics
-	ledger  *ledger.Ledger
+	metrics   *metrics
+	ledger    *ledger.Ledger
+	telemetry *telemetry.Exporter
 }
 
 // Record implements reqlog.Recorder.
 func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.metrics.count(e)
+	r.telemetry.Record(ctx, e)
 	r.ledger.Record(ctx, e)
 }
 

@@ -38,6 +38,7 @@ import (
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/telemetry"
 	"modelgate/internal/upstream"
 )
 
@@ -100,13 +101,14 @@ type Options struct {
 // Server is a gateway.
 type Server struct {
 	Options
-	holder  snapshot.Holder
-	store   *store.DB
-	logs    *logstore.Store
-	ledger  *ledger.Ledger
-	engine  *pipeline.Engine
-	metrics *metrics
-	first   *settings.Settings // of the start
+	holder    snapshot.Holder
+	store     *store.DB
+	logs      *logstore.Store
+	ledger    *ledger.Ledger
+	telemetry *telemetry.Exporter // nil when nothing is sent
+	engine    *pipeline.Engine
+	metrics   *metrics
+	first     *settings.Settings // of the start
 
 	api, admin         *http.Server
 	apiAddr, adminAddr net.Listener
@@ -180,6 +182,9 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openLedger(ctx, set); err != nil {
 		return err
 	}
+	if err := s.openTelemetry(ctx, set); err != nil {
+		return err
+	}
 	s.issuers = jwt.New(jwt.Options{Client: s.engine.Client, Logger: s.Logger})
 	s.metrics = newMetrics(s)
 	s.first = set
@@ -192,7 +197,7 @@ func (s *Server) open(ctx context.Context) error {
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
 		Clients:   clients(),
-		Recorder:  recorder{s.metrics, s.ledger},
+		Recorder:  recorder{s.metrics, s.ledger, s.telemetry},
 		Logger:    s.Logger,
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
@@ -321,7 +326,7 @@ func (s *Server) Close() error {
 			l.Close()
 		}
 	}
-	errs = append(errs, s.closeRecords())
+	errs = append(errs, s.closeRecords(), s.closeTelemetry())
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}

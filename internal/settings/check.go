@@ -32,6 +32,7 @@ func (s *Settings) check(o Opener) *fault {
 		s.checkState,
 		s.checkPrices,
 		s.checkSecrets,
+		func() *fault { return s.Telemetry.check(o) },
 		s.checkRest,
 	} {
 		if f := part(); f != nil {

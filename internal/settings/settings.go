@@ -48,6 +48,8 @@ type Settings struct {
 	Logs     Logs     `json:"logs,omitzero"`
 	Ledger   Ledger   `json:"ledger,omitzero"`
 
+	Telemetry Telemetry `json:"telemetry,omitzero"`
+
 	References References `json:"secrets,omitzero"`
 
 	file   string // where it was read

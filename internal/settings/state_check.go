@@ -153,6 +153,7 @@ func (s *Settings) Running() (names []string) {
 	}{
 		{"prices", s.Prices != nil}, {"limits", s.Limits != Limits{}}, {"timeouts", s.Timeouts != Timeouts{}}, {"drain", s.Drain != Drain{}},
 		{"compat", s.Compat.HeaderPrefixes != nil}, {"log", s.Log != Log{}},
+		{"telemetry", s.Telemetry.given()},
 	} {
 		if section.given {
 			names = append(names, section.name)

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"modelgate/internal/settings"
+	"modelgate/internal/telemetry"
+)
+
+// openTelemetry starts what sends spans and metrics, where the settings or the
+// environment name a collector.
+func (s *Server) openTelemetry(ctx context.Context, set *settings.Settings) error {
+	o, err := telemetryOptions(&set.Telemetry, os.Getenv)
+	if err != nil {
+		return err
+	}
+	o.Version, o.Logger = s.Version, s.Logger
+	if s.telemetry, err = telemetry.Start(ctx, o); err != nil {
+		return err
+	}
+	if set.Telemetry.Propagate {
+		s.engine.Trace = s.telemetry.Traceparent
+	}
+	return nil
+}
+
+// telemetryOptions returns what a section says, and the environment where it
+// names no collector.
+func telemetryOptions(t *settings.Telemetry, env func(string) string) (telemetry.Options, error) {
+	o := telemetry.Options{Sample: 1}
+	if t.Endpoint != "" {
+		o.Traces = &telemetry.Collector{Endpoint: t.Endpoint, Protocol: telemetry.Protocol(t.Protocol), Headers: t.Credentials()}
+		o.Metrics = o.Traces
+	} else {
+		var err error
+		if o, err = telemetry.FromEnvironment(env); err != nil {
+			return o, err
+		}
+	}
+	if t.Traces != nil && !*t.Traces {
+		o.Traces = nil
+	}
+	if t.Metrics != nil && !*t.Metrics {
+		o.Metrics = nil
+	}
+	if t.Sample != nil {
+		o.Sample = *t.Sample
+	}
+	o.Interval = t.Interval.Or(0)
+	return o, nil
+}
+
+// closeTelemetry sends what was taken.
+func (s *Server) closeTelemetry() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.telemetry.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("ending telemetry: %w", err)
+	}
+	return nil
+}
+
+// telemetryMetrics are what the exporter counts.
+func telemetryMetrics(s *Server) []prometheus.Collector {
+	stat := func(read func(telemetry.Stats) float64) func() float64 {
+		return func() float64 { return read(s.telemetry.Stats()) }
+	}
+	return []prometheus.Collector{
+		counterFunc("modelgate_telemetry_spans_sent_total", "Spans that the collector took.",
+			stat(func(st telemetry.Stats) float64 { return float64(st.Sent) })),
+		counterFunc("modelgate_telemetry_spans_lost_total", "Spans that the collector did not take in time.",
+			stat(func(st telemetry.Stats) float64 { return float64(st.Lost) })),
+		counterFunc("modelgate_telemetry_entries_skipped_total", "Exchanges that no spans and metrics were made of.",
+			stat(func(st telemetry.Stats) float64 { return float64(st.Skipped) })),
+		gaugeFunc("modelgate_telemetry_ok", "1 while the collector takes what it is sent, or none is set, else 0.",
+			stat(func(st telemetry.Stats) float64 { return one(!st.Failing) })),
+	}
+}

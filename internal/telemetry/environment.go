@@ -1,0 +1,72 @@
+package telemetry
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+)
+
+// FromEnvironment returns what the standard variables say: OTEL_SDK_DISABLED,
+// OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER, OTEL_TRACES_SAMPLER with its _ARG,
+// and of OTEL_EXPORTER_OTLP_* whether there is an endpoint, and the protocol.
+// Nothing is sent without an endpoint.
+// https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+func FromEnvironment(env func(string) string) (o Options, err error) {
+	o.Sample = 1
+	if env("OTEL_SDK_DISABLED") == "true" {
+		return o, nil
+	}
+	if o.Metrics, err = collectorOf(env, "METRICS"); err != nil {
+		return o, err
+	}
+	if o.Traces, err = collectorOf(env, "TRACES"); err != nil || o.Traces == nil {
+		return o, err
+	}
+	o.Sample, err = sampleOf(env("OTEL_TRACES_SAMPLER"), env("OTEL_TRACES_SAMPLER_ARG"))
+	return o, err
+}
+
+// collectorOf returns where a signal goes, nil for nowhere. The address and the
+// rest are left to the variables.
+func collectorOf(env func(string) string, signal string) (*Collector, error) {
+	exporter := "OTEL_" + signal + "_EXPORTER"
+	switch v := env(exporter); v {
+	case "", "otlp":
+	case "none":
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("%s: telemetry is sent by otlp or none, not by %.40q", exporter, v)
+	}
+	if cmp.Or(env("OTEL_EXPORTER_OTLP_ENDPOINT"), env("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")) == "" {
+		return nil, nil
+	}
+	switch v := cmp.Or(env("OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL")); v {
+	case "", "http/protobuf":
+		return &Collector{Protocol: HTTP}, nil
+	case "grpc":
+		return &Collector{Protocol: GRPC}, nil
+	default:
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: the protocol is http/protobuf or grpc, not %.40q", v)
+	}
+}
+
+// sampleOf returns the part of traces that a sampler takes. Each lets the
+// client's traceparent decide first.
+func sampleOf(sampler, arg string) (float64, error) {
+	switch sampler {
+	case "", "always_on", "parentbased_always_on":
+		return 1, nil
+	case "always_off", "parentbased_always_off":
+		return 0, nil
+	case "traceidratio", "parentbased_traceidratio":
+		if arg == "" {
+			return 1, nil
+		}
+		part, err := strconv.ParseFloat(arg, 64)
+		if err != nil || !(part >= 0 && part <= 1) {
+			return 0, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG: a part is 0 to 1, not %.40q", arg)
+		}
+		return part, nil
+	}
+	return 0, fmt.Errorf("OTEL_TRACES_SAMPLER: %.40q is not known", sampler)
+}

@@ -1,0 +1,353 @@
+// Package telemetry tells collectors what exchanges came to, by OTLP.
+//
+// An [Exporter] makes spans and measures of entries that have ended, on
+// goroutines of its own: a collector that is slow, refuses or is away costs
+// memory up to a bound and then a counted loss, never a request's time. Spans
+// and measures are in the words of OpenTelemetry's conventions for generative
+// AI; they hold no bodies, no messages of errors and no credentials. What is
+// counted for Prometheus is left to server, what an entry holds to reqlog.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"modelgate/internal/reqlog"
+	"modelgate/internal/secret"
+)
+
+// Options is what an [Exporter] is made of.
+type Options struct {
+	// Traces and Metrics are where each is sent to. Nil sends none.
+	Traces, Metrics *Collector
+
+	// Sample is the part of traces, 0 to 1, that is sent where the client's
+	// traceparent does not decide.
+	Sample float64
+
+	// Interval is how often metrics are sent. Zero means every minute.
+	Interval time.Duration
+
+	// Version is the gateway's.
+	Version string
+
+	// Logger is told when a collector fails and when it is back. Nil is silent.
+	Logger *slog.Logger
+}
+
+// Collector is where telemetry is sent.
+type Collector struct {
+	// Endpoint is its base address, as http://collector:4318. Empty leaves it to
+	// the variables OTEL_EXPORTER_OTLP_*.
+	Endpoint string
+	Protocol Protocol
+	// Headers are sent along. Without any those of the variables are.
+	Headers map[string]secret.String
+}
+
+// Protocol is how a collector is spoken to.
+type Protocol string
+
+// Protocols.
+const (
+	HTTP Protocol = "http" // protobuf in HTTP requests
+	GRPC Protocol = "grpc"
+)
+
+// Bounds of what waits: entries for their spans, and spans for the collector.
+const (
+	maxEntries = 2048
+	maxSpans   = 8192
+	batchSize  = 512
+)
+
+// Times of the way to a collector.
+const (
+	batchDelay  = time.Second      // for a batch to fill
+	sendTime    = 10 * time.Second // for one try
+	firstPause  = time.Second      // before a batch is tried again; doubles
+	longPause   = 30 * time.Second
+	sendForHow  = time.Minute // then the batch is lost
+	metricEvery = time.Minute
+)
+
+// Stats counts what became of spans and measures.
+type Stats struct {
+	Sent    int64 // spans that the collector took
+	Lost    int64 // spans that it did not take in time, and that found no room
+	Skipped int64 // entries that found no room: neither spans nor measures were made
+	Failing bool  // the last try to send traces or metrics failed
+}
+
+// Exporter sends spans and measures. It is safe for concurrent use. A nil one
+// takes everything and sends nothing.
+type Exporter struct {
+	o        Options
+	resource resourceOf
+	upload   func(ctx context.Context, spans []*tracepb.ResourceSpans) error
+	measures *measures
+	closers  []func(context.Context) error
+
+	entries chan *reqlog.Entry
+	batches chan []*tracepb.Span
+	stop    chan struct{}      // closed when no more is taken
+	made    chan struct{}      // closed when all that was taken is measured
+	hurry   context.CancelFunc // ends tries that are under way
+	running sync.WaitGroup
+	closed  sync.Once
+
+	sent, lost, skipped   atomic.Int64
+	tracesBad, metricsBad atomic.Bool
+}
+
+// Start returns an exporter that works until Close. ctx bounds the start alone.
+func Start(ctx context.Context, o Options) (*Exporter, error) {
+	if o.Traces == nil && o.Metrics == nil {
+		return nil, nil
+	}
+	x, err := newExporter(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Traces != nil {
+		client := o.Traces.traceClient()
+		if err := client.Start(ctx); err != nil {
+			return nil, fmt.Errorf("telemetry: traces: %w", err)
+		}
+		x.upload = client.UploadTraces
+		x.closers = append(x.closers, client.Stop)
+	}
+	if o.Metrics != nil {
+		exporter, err := o.Metrics.metricExporter(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("telemetry: metrics: %w", err)
+		}
+		if x.measures, err = newMeasures(x.resource.resource, exporter); err != nil {
+			return nil, err
+		}
+		x.closers = append(x.closers, exporter.Shutdown)
+	}
+	x.run()
+	return x, nil
+}
+
+// newExporter returns one that sends nothing yet.
+func newExporter(o Options) (*Exporter, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Interval <= 0 {
+		o.Interval = metricEvery
+	}
+	r, err := newResource(o.Version)
+	if err != nil {
+		return nil, err
+	}
+	return &Exporter{
+		o: o, resource: r,
+		entries: make(chan *reqlog.Entry, maxEntries),
+		batches: make(chan []*tracepb.Span, maxSpans/batchSize),
+		stop:    make(chan struct{}),
+		made:    make(chan struct{}),
+	}, nil
+}
+
+func (x *Exporter) run() {
+	var ctx context.Context
+	ctx, x.hurry = context.WithCancel(context.Background())
+	x.running.Go(x.work)
+	x.running.Go(func() { x.send(ctx) })
+	if x.measures != nil {
+		x.running.Go(func() { x.sendMeasures(ctx) })
+	}
+}
+
+// Record implements [reqlog.Recorder]. It never waits.
+func (x *Exporter) Record(_ context.Context, e *reqlog.Entry) {
+	if x == nil {
+		return
+	}
+	select {
+	case x.entries <- e:
+	default:
+		x.skipped.Add(1)
+	}
+}
+
+var _ reqlog.Recorder = (*Exporter)(nil)
+
+// Stats returns the counts since the start.
+func (x *Exporter) Stats() Stats {
+	if x == nil {
+		return Stats{}
+	}
+	return Stats{
+		Sent: x.sent.Load(), Lost: x.lost.Load(), Skipped: x.skipped.Load(),
+		Failing: x.tracesBad.Load() || x.metricsBad.Load(),
+	}
+}
+
+// Close sends what was taken, for as long as ctx allows. Further calls do
+// nothing.
+func (x *Exporter) Close(ctx context.Context) (err error) {
+	if x != nil {
+		x.closed.Do(func() { err = x.close(ctx) })
+	}
+	return err
+}
+
+func (x *Exporter) close(ctx context.Context) error {
+	close(x.stop)
+	done := make(chan struct{})
+	go func() { x.running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	x.hurry()
+	<-done
+	var errs []error
+	for _, f := range x.closers {
+		errs = append(errs, f(context.WithoutCancel(ctx)))
+	}
+	return errors.Join(errs...)
+}
+
+// work makes measures and batches of spans of entries. It never waits for a
+// collector.
+func (x *Exporter) work() {
+	defer close(x.made)
+	defer close(x.batches)
+	tick := time.NewTicker(batchDelay)
+	defer tick.Stop()
+	var batch []*tracepb.Span
+	take := func(e *reqlog.Entry) {
+		if x.measures != nil {
+			x.measures.take(e)
+		}
+		if x.upload != nil && x.sampled(e) {
+			batch = append(batch, spans(e)...)
+		}
+		if len(batch) >= batchSize {
+			x.hand(batch)
+			batch = nil
+		}
+	}
+	for {
+		select {
+		case e := <-x.entries:
+			take(e)
+		case <-tick.C:
+			x.hand(batch)
+			batch = nil
+		case <-x.stop:
+			for len(x.entries) > 0 {
+				take(<-x.entries)
+			}
+			x.hand(batch)
+			return
+		}
+	}
+}
+
+// hand gives a batch to the sender, or loses it.
+func (x *Exporter) hand(batch []*tracepb.Span) {
+	if len(batch) == 0 {
+		return
+	}
+	select {
+	case x.batches <- batch:
+	default:
+		x.lost.Add(int64(len(batch)))
+	}
+}
+
+// send sends batches, one at a time.
+func (x *Exporter) send(ctx context.Context) {
+	for batch := range x.batches {
+		if x.deliver(ctx, batch) {
+			x.sent.Add(int64(len(batch)))
+		} else {
+			x.lost.Add(int64(len(batch)))
+		}
+	}
+}
+
+// deliver sends one batch, again and again until it is taken or too old. Once
+// the exporter is closed each gets one try.
+func (x *Exporter) deliver(ctx context.Context, batch []*tracepb.Span) bool {
+	began, pause := time.Now(), firstPause
+	for {
+		err := try(ctx, func(ctx context.Context) error { return x.upload(ctx, x.resource.spans(batch)) })
+		x.tell("traces", &x.tracesBad, err)
+		if err == nil {
+			return true
+		}
+		if time.Since(began)+pause > sendForHow {
+			return false
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-x.stop:
+			wait.Stop()
+			return false
+		}
+		pause = min(2*pause, longPause)
+	}
+}
+
+// try calls f with the time that one try has.
+func try(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	return f(ctx)
+}
+
+// sendMeasures sends the metrics at each interval, and at the end.
+func (x *Exporter) sendMeasures(ctx context.Context) {
+	tick := time.NewTicker(x.o.Interval)
+	defer tick.Stop()
+	send := func() {
+		var all metricdata.ResourceMetrics
+		err := try(ctx, func(ctx context.Context) error {
+			if err := x.measures.reader.Collect(ctx, &all); err != nil {
+				return err
+			}
+			return x.measures.exporter.Export(ctx, &all)
+		})
+		x.tell("metrics", &x.metricsBad, err)
+	}
+	for {
+		select {
+		case <-tick.C:
+			send()
+		case <-x.made:
+			send()
+			return
+		}
+	}
+}
+
+// tell logs when a collector begins to fail and when it is back. What it
+// answered is not repeated: it may be what it was sent.
+func (x *Exporter) tell(what string, bad *atomic.Bool, err error) {
+	if was := bad.Swap(err != nil); was == (err != nil) {
+		return
+	}
+	if err == nil {
+		x.o.Logger.Info("telemetry is taken again", "signal", what)
+		return
+	}
+	text, _, _ := strings.Cut(err.Error(), "body:")
+	x.o.Logger.Warn("telemetry is not taken", "signal", what, "err", strings.TrimRight(text, " ("))
+}
