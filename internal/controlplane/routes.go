@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/audits"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/deployments"
@@ -32,6 +33,7 @@ var families = []func(*route.API){
 	secrets.Add,
 	deployments.Add,
 	audits.Add,
+	analytics.Add,
 	addSchema,
 }
 

@@ -193,12 +193,18 @@ var samples = map[string][2]string{
 	"create-deployment":       {"", `{"name":"Paris","slug":"par"}`},
 	"update-deployment":       {"", `{"name":"Renamed"}`},
 
+	"group-analytics": {"?columns=cost,p99_latency", ""},
+	"group-logs":      {"", ""},
+
 	"list-audit-logs": {"?start_time=2026-05-01T00:00:00Z&end_time=2026-05-02T00:00:00Z", ""},
 }
 
 // elsewhere are the paths of samples that are not about what the world's words
 // stand for.
-var elsewhere = map[string]string{"delete-workspace": "/admin/workspaces/{spare}"}
+var elsewhere = map[string]string{
+	"delete-workspace": "/admin/workspaces/{spare}",
+	"group-analytics":  "/analytics/groups/model", "group-logs": "/logs/groups/api_key",
+}
 
 // request returns the sample of a route: path with query, and body.
 func (w *world) request(r *route.Route) (path, body string) {

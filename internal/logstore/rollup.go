@@ -123,8 +123,8 @@ func (s *Sums) add(e *reqlog.Entry) {
 	s.Requests++
 }
 
-// merge counts in s what o counts.
-func (s *Sums) merge(o *Sums) {
+// Merge counts in s what o counts.
+func (s *Sums) Merge(o *Sums) {
 	if o.Requests == 0 {
 		return
 	}
@@ -199,7 +199,7 @@ func (set sumSet) bound() {
 		if _, rare := asked[k.texts[ByModel]]; rare {
 			delete(set, k)
 			k.texts[ByModel] = OtherModels
-			set.at(k).merge(s)
+			set.at(k).Merge(s)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 func (set sumSet) mergeStored(data []byte, bucket int64) error {
 	return readSums(data, bucket, func(k *sumKey, s *Sums, sketch []byte) error {
 		into := set.at(*k)
-		into.merge(s)
+		into.Merge(s)
 		return into.Latencies.mergeStored(sketch)
 	})
 }

@@ -123,7 +123,7 @@ func (t *totals) stored(bucket int64) func(*sumKey, *Sums, []byte) error {
 			return nil
 		}
 		into := t.at(t.q.valueOf(k), bucket)
-		into.merge(s)
+		into.Merge(s)
 		if !t.q.Percentiles {
 			return nil
 		}
@@ -222,7 +222,7 @@ func (t *totals) entry(e *reqlog.Entry) {
 	var one Sums
 	one.add(e)
 	one.judge(&k)
-	t.at(value, millis(e.ID)).merge(&one)
+	t.at(value, millis(e.ID)).Merge(&one)
 }
 
 // wantsEntry reports whether what is known of entries alone matches.

@@ -38,6 +38,8 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case strings.HasPrefix(path, controlplane.LogPath+"/groups/") && s.control.Handles(r):
+		s.serveControl(w, r)
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
 	case path == sessions.ClaimPath, path == sessions.AcceptPath:
@@ -45,9 +47,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case path == route.PagePath:
 		route.ServePage(w, r)
 	case s.control.Handles(r):
-		ctx, cancel := context.WithTimeout(r.Context(), controlTime)
-		defer cancel()
-		s.control.ServeHTTP(w, r.WithContext(ctx))
+		s.serveControl(w, r)
 	case dataplane.Serves(path):
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()
@@ -64,6 +64,12 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(errNotFound.Status())
 		w.Write(body)
 	}
+}
+
+func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), controlTime)
+	defer cancel()
+	s.control.ServeHTTP(w, r.WithContext(ctx))
 }
 
 func (s *Server) adminRoutes() http.Handler {

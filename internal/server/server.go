@@ -211,7 +211,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Logger: s.Logger}
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,
+		Sum: s.sum, References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 	s.makeServers()
 	// A key is shown once, so it is made when nothing else can fail any more.

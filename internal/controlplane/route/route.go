@@ -27,6 +27,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/logstore"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
 	"modelgate/internal/store"
@@ -52,6 +53,9 @@ type Deps struct {
 
 	// Now is the clock. Nil is time.Now.
 	Now func() time.Time
+
+	// Sum sums what was recorded before. Nil knows of nothing.
+	Sum func(ctx context.Context, q logstore.SumQuery) ([]logstore.Sum, error)
 
 	// Secrets seals what is stored and never shown. Nil refuses what has secrets.
 	Secrets Sealer

@@ -1,0 +1,121 @@
+// Package analytics is the control plane's family of sums over the log: by
+// group, over time, and of the cache.
+//
+// It promises that nobody is shown sums of what they may not see one by one:
+// entries of other organisations and workspaces, of archived workspaces unless
+// they administer the organisation, and of others' keys where their role sees
+// its own alone. What is not known, such as the cost of a model without a price,
+// is null and never zero. Summing itself is left to logstore.
+package analytics
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
+	"modelgate/internal/store"
+)
+
+const tag = "Analytics"
+
+// Add adds the routes of the family.
+func Add(a *route.API) {
+	f := &family{a}
+	get := func(path, name, summary string, scope access.Scope) route.Route {
+		return route.Route{Method: http.MethodGet, Path: path, Name: name, Tag: tag, Summary: summary, Scopes: []access.Scope{scope}}
+	}
+	const scope = "analytics.view"
+	route.Add(a, get("/analytics/groups/{groupBy}", "group-analytics", "Sum requests by what they have in common", scope), f.groups)
+	route.Add(a, get("/logs/groups/{groupBy}", "group-logs", "Sum requests by what they have in common, for readers of the log", "logs.list"), f.groups)
+	route.Add(a, get("/analytics/groups/users", "group-analytics-users", "Sum requests by the user that their metadata names", scope), f.users)
+	route.Add(a, get("/analytics/groups/ai-models", "group-analytics-models", "Count requests by model", scope), f.models)
+	route.Add(a, get("/analytics/groups/metadata/{key}", "group-analytics-metadata", "Sum requests by the values of a key of their metadata", scope), f.metadata)
+	for i := range graphs {
+		g := &graphs[i]
+		route.Add(a, get("/analytics/graphs/"+g.path, g.name, g.summary, scope), f.graph(g))
+	}
+	route.Add(a, get("/analytics/graphs/errors/stacks", "graph-error-stacks", "Count errors by status over time", scope), f.stacks)
+	route.Add(a, get("/analytics/graphs/errors/status-codes", "graph-status-codes", "Count errors by status", scope), f.statusCodes)
+	route.Add(a, get("/analytics/graphs/users", "graph-users", "Count users over time", scope), f.userCount)
+	route.Add(a, get("/analytics/summary/cache", "summarise-cache", "Tell what the cache has saved", scope), f.cache)
+}
+
+// family is what the routes share.
+type family struct{ api *route.API }
+
+// sum sums what a caller may see and asks for.
+func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logstore.SumQuery) ([]logstore.Sum, error) {
+	if err := in.apply(&q, c.Now); err != nil {
+		return nil, err
+	}
+	if err := reach(ctx, c, in, &q); err != nil {
+		return nil, err
+	}
+	if f.api.Sum == nil {
+		return nil, nil
+	}
+	return f.api.Sum(ctx, q)
+}
+
+// reach limits q to what the caller may see.
+func reach(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQuery) (err error) {
+	q.Scope.Organisation = c.Organisation
+	named := in.WorkspaceID
+	if named == "" {
+		named = in.Workspace
+	}
+	whole, err := administers(ctx, c)
+	if err != nil {
+		return err
+	}
+	if whole {
+		if named == "" {
+			return nil
+		}
+		w, err := c.DB().Workspace(ctx, c.Organisation, named)
+		if err != nil && apierr.From(err).Kind == apierr.NotFound {
+			return route.Missing("workspace_id", "workspace", named)
+		}
+		q.Scope.Workspace = w.ID
+		return err
+	}
+	if q.Scope.Workspace, err = c.Sees(ctx, named); err != nil {
+		return err
+	}
+	if q.Scope.Workspace == "" {
+		q.Without, err = archived(ctx, c)
+		return err
+	}
+	if err := c.May(ctx, q.Scope.Workspace, access.ViewAnalytics); err != nil {
+		return err
+	}
+	q.Scope.Keys, err = route.Visible(ctx, c.DB().Queries, c.Identity, q.Scope.Workspace)
+	return err
+}
+
+// administers reports whether the caller sees all of the organisation, archived
+// workspaces too: its owner, its admins, and the installation's own keys.
+func administers(ctx context.Context, c *route.Caller) (bool, error) {
+	if c.Type != access.Session {
+		return c.Allows(access.ScopeAll), nil
+	}
+	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+	return m.Role == "owner" || m.Role == "admin", err
+}
+
+func archived(ctx context.Context, c *route.Caller) (ids []string, err error) {
+	list, _, err := c.DB().Workspaces(ctx, store.WorkspaceQuery{Organisation: c.Organisation, Statuses: []string{store.Archived}}, store.Page{})
+	for i := range list {
+		ids = append(ids, list[i].ID)
+	}
+	return ids, err
+}
+
+// milliseconds of a duration, with what is below.
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}

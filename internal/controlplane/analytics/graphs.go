@@ -1,0 +1,202 @@
+package analytics
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
+)
+
+// figures are what is told of a part of the time, or of all of it.
+type figures map[string]any
+
+// graphOf is a graph whose points tell the same as its summary.
+type graphOf struct {
+	path, name, summary string
+
+	tell        func(*logstore.Sums) figures
+	percentiles bool
+	hits        bool // of the cache alone
+}
+
+var graphs = []graphOf{
+	{path: "requests", name: "graph-requests", summary: "Count requests over time", tell: func(s *logstore.Sums) figures { return figures{"total": s.Requests} }},
+	{path: "cost", name: "graph-cost", summary: "Sum costs over time, in US cents", tell: func(s *logstore.Sums) figures {
+		return figures{"total": cost(s), "avg": known(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))), "unpriced_requests": s.Requests - s.Priced}
+	}},
+	{path: "latency", name: "graph-latency", summary: "Tell latencies over time, in milliseconds", percentiles: true, tell: func(s *logstore.Sums) figures {
+		at := func(p int) any { return known(s.Requests, milliseconds(s.Latencies.Percentile(p))) }
+		return figures{"avg": latency(s), "p50": at(50), "p90": at(90), "p99": at(99)}
+	}},
+	{path: "tokens", name: "graph-tokens", summary: "Sum tokens over time", tell: func(s *logstore.Sums) figures {
+		return figures{"total": known(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted)}
+	}},
+	{path: "errors", name: "graph-errors", summary: "Count errors over time", tell: func(s *logstore.Sums) figures { return figures{"total": s.Errors} }},
+	{path: "errors/rate", name: "graph-error-rate", summary: "Tell how many of a hundred requests fail over time",
+		tell: func(s *logstore.Sums) figures { return figures{"rate": ratio(100*s.Errors, s.Requests)} }},
+	{path: "cache/hit-rate", name: "graph-cache-hit-rate", summary: "Tell how often the cache answers over time", tell: func(s *logstore.Sums) figures {
+		return figures{"total": s.Hits, "simple_hits": s.Hits - s.SemanticHits, "semantic_hits": s.SemanticHits, "rate": ratio(100*s.Hits, s.Requests)}
+	}},
+	{path: "cache/latency", name: "graph-cache-latency", summary: "Tell how quick the cache answers over time, in milliseconds", hits: true,
+		tell: func(s *logstore.Sums) figures { return figures{"avg": latency(s)} }},
+}
+
+func latency(s *logstore.Sums) any { return known(s.Requests, milliseconds(s.AverageLatency())) }
+
+// drawn is a graph as it is answered.
+type drawn struct {
+	Object  string    `json:"object" doc:"Always analytics-graph"`
+	Summary figures   `json:"summary"`
+	Points  []figures `json:"data_points" doc:"One for each step of time, which begins at its timestamp"`
+}
+
+func draw(summary figures, points []figures) *drawn {
+	if points == nil {
+		points = []figures{}
+	}
+	return &drawn{"analytics-graph", summary, points}
+}
+
+func (f *family) graph(g *graphOf) func(context.Context, *route.Caller, *Filters) (*drawn, error) {
+	return func(ctx context.Context, c *route.Caller, in *Filters) (*drawn, error) {
+		q := logstore.SumQuery{Percentiles: g.percentiles}
+		if g.hits {
+			is(&q, logstore.ByCache, hits)
+		}
+		sums, err := f.steps(ctx, c, in, &q)
+		if err != nil {
+			return nil, err
+		}
+		var all logstore.Sums
+		byStep := make(map[int64]*logstore.Sums)
+		for i := range sums {
+			all.Merge(&sums[i].Sums)
+			byStep[sums[i].Step.UnixMilli()] = &sums[i].Sums
+		}
+		var points []figures
+		for at := range in.points(q.Step) {
+			s := byStep[at.UnixMilli()]
+			if s == nil {
+				s = new(logstore.Sums)
+			}
+			points = append(points, stamped(at, g.tell(s)))
+		}
+		return draw(g.tell(&all), points), nil
+	}
+}
+
+// steps sums by steps of time, whose length it puts into q.
+func (f *family) steps(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQuery) ([]logstore.Sum, error) {
+	if err := in.span(c.Now); err != nil {
+		return nil, err
+	}
+	q.Step = in.step(c.Now)
+	return f.sum(ctx, c, in, *q)
+}
+
+// step is how long a time a point of a graph is of: there are at most 366.
+func (f *Filters) step(now time.Time) time.Duration {
+	switch wide := f.To.Sub(f.From); {
+	case wide > 14*24*time.Hour:
+		return 24 * time.Hour
+	case wide > 24*time.Hour || now.Sub(f.From) > 47*time.Hour: // minutes are kept for two days
+		return time.Hour
+	case wide > 4*time.Hour:
+		return 10 * time.Minute
+	default:
+		return time.Minute
+	}
+}
+
+// points gives when each step of the range begins.
+func (f *Filters) points(step time.Duration) func(func(time.Time) bool) {
+	return func(yield func(time.Time) bool) {
+		for at := f.From.UTC().Truncate(step); at.Before(f.To); at = at.Add(step) {
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+func stamped(at time.Time, p figures) figures {
+	p["timestamp"] = route.Time(at)
+	return p
+}
+
+// stacks counts errors by step and status.
+func (f *family) stacks(ctx context.Context, c *route.Caller, in *Filters) (*drawn, error) {
+	q := logstore.SumQuery{By: logstore.ByStatus}
+	sums, err := f.steps(ctx, c, in, &q)
+	if err != nil {
+		return nil, err
+	}
+	(&Paging{By: "group", Type: "asc"}).order(sums, true)
+	total, stats := int64(0), make(map[int64][]figures)
+	for i := range sums {
+		if s := &sums[i]; s.Errors > 0 {
+			total += s.Errors
+			at := s.Step.UnixMilli()
+			stats[at] = append(stats[at], figures{"response_status_code": status(s), "count": s.Errors})
+		}
+	}
+	var points []figures
+	for at := range in.points(q.Step) {
+		list := stats[at.UnixMilli()]
+		if list == nil {
+			list = []figures{}
+		}
+		points = append(points, stamped(at, figures{"stats": list}))
+	}
+	return draw(figures{"total": total}, points), nil
+}
+
+// statusCodes counts errors by status.
+func (f *family) statusCodes(ctx context.Context, c *route.Caller, in *Filters) (*drawn, error) {
+	sums, err := f.sum(ctx, c, in, logstore.SumQuery{By: logstore.ByStatus})
+	if err != nil {
+		return nil, err
+	}
+	(&Paging{By: "error_count", Type: "desc"}).order(sums, true)
+	var points []figures
+	total := int64(0)
+	for i := range sums {
+		if s := &sums[i]; s.Errors > 0 {
+			total += s.Errors
+			points = append(points, figures{"status_code": status(s), "count": s.Errors})
+		}
+	}
+	return draw(figures{"total_errors": total, "unique_error_codes": len(points)}, points), nil
+}
+
+func status(s *logstore.Sum) int {
+	n, _ := strconv.Atoi(s.Value) // it is one
+	return n
+}
+
+// userCount counts the users that the metadata of requests names, and how many
+// requests each has.
+func (f *family) userCount(ctx context.Context, c *route.Caller, in *Filters) (*drawn, error) {
+	q := logstore.SumQuery{ByMetadata: userKey}
+	sums, err := f.steps(ctx, c, in, &q)
+	if err != nil {
+		return nil, err
+	}
+	users, requests := make(map[string]bool), int64(0)
+	type step struct{ users, requests int64 }
+	byStep := make(map[int64]step)
+	for i := range sums {
+		users[sums[i].Value] = true
+		requests += sums[i].Requests
+		s := byStep[sums[i].Step.UnixMilli()]
+		byStep[sums[i].Step.UnixMilli()] = step{s.users + 1, s.requests + sums[i].Requests}
+	}
+	var points []figures
+	for at := range in.points(q.Step) {
+		s := byStep[at.UnixMilli()]
+		points = append(points, stamped(at, figures{"total": s.users, "avg_requests": ratio(s.requests, s.users)}))
+	}
+	return draw(figures{"total": len(users), "avg_requests": ratio(requests, int64(len(users)))}, points), nil
+}

@@ -1,0 +1,172 @@
+package analytics
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
+)
+
+// fields are what requests are grouped by.
+var fields = map[string]logstore.Field{
+	"ai_service":  logstore.ByService,
+	"model":       logstore.ByModel,
+	"status_code": logstore.ByStatus,
+	"api_key":     logstore.ByKey,
+	"config":      logstore.ByConfig,
+	"workspace":   logstore.ByWorkspace,
+	"provider":    logstore.ByProvider,
+	"prompt":      logstore.ByPrompt,
+}
+
+// columns are what is told of a group, besides how many requests it has. Nil is
+// not known.
+var columns = map[string]func(*logstore.Sums) any{
+	"cost":              cost,
+	"total_tokens":      func(s *logstore.Sums) any { return known(s.Counted, s.Prompt+s.Completion) },
+	"avg_tokens":        func(s *logstore.Sums) any { return ratio(s.Prompt+s.Completion, s.Counted) },
+	"avg_input_tokens":  func(s *logstore.Sums) any { return ratio(s.Prompt, s.Counted) },
+	"avg_output_tokens": func(s *logstore.Sums) any { return ratio(s.Completion, s.Counted) },
+	"avg_latency":       latency,
+	"p95_latency":       func(s *logstore.Sums) any { return milliseconds(s.Latencies.Percentile(95)) },
+	"p99_latency":       func(s *logstore.Sums) any { return milliseconds(s.Latencies.Percentile(99)) },
+	"success_rate":      func(s *logstore.Sums) any { return ratio(100*s.Successes, s.Requests) },
+	"error_count":       func(s *logstore.Sums) any { return s.Errors },
+	"cache_hit_rate":    func(s *logstore.Sums) any { return ratio(100*s.Hits, s.Requests) },
+	"last_seen":         func(s *logstore.Sums) any { return route.Time(s.Last()) },
+	"first_seen":        func(s *logstore.Sums) any { return route.Time(s.First()) },
+}
+
+// cost is in cents; that of requests without a known one is not in it.
+func cost(s *logstore.Sums) any { return known(s.Priced, float64(s.Cost)/1e7) }
+
+func known[T any](n int64, v T) any {
+	if n == 0 {
+		return nil
+	}
+	return v
+}
+
+// ratio of two numbers, nil where there is none.
+func ratio(a, b int64) any {
+	if b == 0 {
+		return nil
+	}
+	return float64(a) / float64(b)
+}
+
+// Paging is which groups are shown, and in what order.
+type Paging struct {
+	Page int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cache_hit_rate,last_seen,first_seen" default:"requests" doc:"group is the value that is grouped by"`
+	Type string `query:"order_by_type" enum:"asc,desc" default:"desc" doc:"What is not known comes last"`
+}
+
+type groupsInput struct {
+	Filters
+	Paging
+	GroupBy string   `path:"groupBy" enum:"ai_service,model,status_code,api_key,config,workspace,provider,prompt"`
+	Columns []string `query:"columns" enum:"cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cache_hit_rate,last_seen,first_seen" doc:"Separated by commas; without any only requests are counted"`
+}
+
+// group is what is told of one: its value under the name that is grouped by,
+// requests, and the columns.
+type group map[string]any
+
+func (f *family) groups(ctx context.Context, c *route.Caller, in *groupsInput) (*route.List[group], error) {
+	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{
+		query: logstore.SumQuery{By: fields[in.GroupBy]}, name: in.GroupBy, columns: in.Columns, number: in.GroupBy == "status_code",
+	})
+}
+
+// grouping is how groups are made and shown.
+type grouping struct {
+	query   logstore.SumQuery
+	name    string // of the value
+	number  bool   // the value is one
+	columns []string
+}
+
+func (f *family) grouped(ctx context.Context, c *route.Caller, in *Filters, p *Paging, g grouping) (*route.List[group], error) {
+	g.query.Percentiles = slices.ContainsFunc(append(g.columns, p.By), func(name string) bool { return name == "p95_latency" || name == "p99_latency" })
+	sums, err := f.sum(ctx, c, in, g.query)
+	if err != nil {
+		return nil, err
+	}
+	p.order(sums, g.number)
+	total := len(sums)
+	sums = sums[min(p.Page*p.Size, total):min((p.Page+1)*p.Size, total)]
+	data := make([]group, len(sums))
+	for i := range sums {
+		data[i] = g.show(&sums[i])
+	}
+	return route.ListOf(data, total), nil
+}
+
+func (g *grouping) show(s *logstore.Sum) group {
+	out := group{g.name: g.value(s.Value), "requests": s.Requests, "object": "analytics-group"}
+	for _, name := range g.columns {
+		out[name] = columns[name](&s.Sums)
+	}
+	return out
+}
+
+// value is null for requests that have none.
+func (g *grouping) value(text string) any {
+	if n, err := strconv.Atoi(text); g.number && err == nil {
+		return n
+	}
+	return known(int64(len(text)), text)
+}
+
+// order puts sums in the order that is asked for. Equals are in that of their
+// values, so that pages fit together.
+func (p *Paging) order(sums []logstore.Sum, number bool) {
+	worth := make(map[string]float64, len(sums))
+	for i := range sums {
+		worth[sums[i].Value] = p.worth(&sums[i].Sums)
+	}
+	down := 1
+	if p.Type == "desc" {
+		down = -1
+	}
+	slices.SortFunc(sums, func(a, b logstore.Sum) int {
+		values := cmp.Compare(a.Value, b.Value)
+		if number {
+			values = cmp.Or(cmp.Compare(len(a.Value), len(b.Value)), values)
+		}
+		if p.By == "group" {
+			return down * values
+		}
+		x, y := worth[a.Value], worth[b.Value]
+		switch { // what is not known is less than itself
+		case x != x || y != y:
+			return cmp.Or(-cmp.Compare(x, y), values)
+		default:
+			return cmp.Or(down*cmp.Compare(x, y), values)
+		}
+	})
+}
+
+// worth is what a sum is ordered by, as a number; NaN when it is not known.
+func (p *Paging) worth(s *logstore.Sums) float64 {
+	show, ok := columns[p.By]
+	if !ok {
+		return float64(s.Requests)
+	}
+	switch v := show(s).(type) {
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	case route.Time:
+		return float64(time.Time(v).UnixMilli())
+	}
+	return math.NaN()
+}
