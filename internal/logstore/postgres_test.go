@@ -94,6 +94,10 @@ func TestABatchWhoseCommitWasNotAnsweredIsKeptOnce(t *testing.T) {
 	if got := stored(t, url); got != n {
 		t.Errorf("%d entries are stored, want %d", got, n)
 	}
+	sums, err := s.Sum(t.Context(), logstore.SumQuery{Scope: logstore.Scope{Organisation: "acme"}, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
+	if err != nil || len(sums) != 1 || sums[0].Requests != n {
+		t.Errorf("Sum() = %+v, %v; want %d requests", sums, err, n)
+	}
 }
 
 func TestAServerThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {

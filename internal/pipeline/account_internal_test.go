@@ -16,6 +16,7 @@ func TestACostIsKnownOnlyWhereUsageAndPriceAre(t *testing.T) {
 	rates := catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: dollar, catalog.CachedInput: dollar / 10, catalog.Output: 4 * dollar})
 	book := catalog.NewBook([]catalog.Price{
 		{Provider: "openai", Model: "gpt-x*", Rates: rates},
+		{Provider: "openai", Model: "dearer", Rates: catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: 9 * dollar})},
 		{Provider: "openai", Model: "later", From: time.Unix(2000, 0), Rates: rates},
 	}, nil)
 	used := llm.Usage{Input: 10, CachedInput: 5, Output: 3, Known: true}
@@ -32,6 +33,7 @@ func TestACostIsKnownOnlyWhereUsageAndPriceAre(t *testing.T) {
 		{"no usage", "gpt-x-1", "", llm.Usage{Input: 10}, false, 0, "", false},
 		{"no price", "other", "another", used, false, 0, "", false},
 		{"the price of the model that answered", "my-deployment", "gpt-x-1", used, false, 22_500, "openai/gpt-x*", true},
+		{"the price of what was asked for before that", "gpt-x-1", "dearer", used, false, 22_500, "openai/gpt-x*", true},
 		{"a price that is not in force yet", "later", "", used, false, 0, "", false},
 		{"reserved capacity", "other", "", llm.Usage{}, true, 0, "reserved", true},
 	} {

@@ -64,3 +64,16 @@ func TestWhatClientsWriteNeverBecomesALabel(t *testing.T) {
 		t.Errorf("modelgate_log_rows_lost_total = %s, want 0", after["modelgate_log_rows_lost_total"])
 	}
 }
+
+func TestExchangesWithoutAPriceAreCounted(t *testing.T) {
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: "prices:\n  - {provider: openai-compatible, model: priced, input: 1, output: 1}\n"})
+	for range 3 {
+		g.Post("/chat/completions", strings.Replace(chat, "sim-1", "priced", 1))
+		g.Post("/chat/completions", strings.Replace(chat, "sim-1", "unpriced", 1))
+		g.Post("/chat/completions", strings.Replace(chat, "sim-1", "unpriced+status=500", 1)) // used nothing
+	}
+	const name = `modelgate_price_unknown_total{provider="openai-compatible"}`
+	if got := series(t, g)[name]; got != "3" {
+		t.Errorf("%s = %s, want 3", name, got)
+	}
+}
