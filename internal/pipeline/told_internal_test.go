@@ -3,6 +3,8 @@ package pipeline
 import (
 	"strings"
 	"testing"
+
+	"modelgate/internal/llm"
 )
 
 func TestWhatIsToldFitsAHeader(t *testing.T) {
@@ -19,5 +21,15 @@ func TestWhatIsToldFitsAHeader(t *testing.T) {
 	}
 	if few := (&Exchange{Params: []string{"a;dropped", "b;dropped"}}).ParamsHeader(); few != "a;dropped, b;dropped" {
 		t.Errorf("two items are told as %q", few)
+	}
+}
+
+func TestALaterReportOfUsageThatSaysLessCountsNothing(t *testing.T) {
+	var seen told
+	for _, u := range []llm.Usage{{Input: 5, Known: true}, {Input: 2, CachedInput: 3, Output: 7, Known: true}, {Known: true}} {
+		seen.event(&llm.Event{Kind: llm.EventUsage, Usage: u})
+	}
+	if want := (llm.Usage{Input: 2, CachedInput: 3, Output: 7, Known: true}); seen.Seen().Usage != want {
+		t.Errorf("usage = %+v, want %+v", seen.Seen().Usage, want)
 	}
 }
