@@ -169,10 +169,12 @@ func (m manifestFlags) hosts(file *settings.Settings) (check func(string) (*url.
 }
 
 func (p *program) tellChanges(changes []manifest.Change, dry bool) {
-	count := make(map[string]int)
+	count, people := make(map[string]int), 0
 	for _, c := range changes {
 		fmt.Fprintln(p.out, c)
-		count[c.Op]++
+		if count[c.Op]++; c.Op == "+" && c.Kind == "member" {
+			people++
+		}
 	}
 	switch {
 	case len(changes) == 0:
@@ -181,5 +183,8 @@ func (p *program) tellChanges(changes []manifest.Change, dry bool) {
 		fmt.Fprintf(p.out, "would add %d, change %d and remove %d\n", count["+"], count["~"], count["-"])
 	default:
 		fmt.Fprintf(p.out, "added %d, changed %d and removed %d\n", count["+"], count["~"], count["-"])
+		if people > 0 {
+			fmt.Fprintf(p.err, "%d people are new; POST /v1/admin/users/{user}/link makes a link for each by which they set a password\n", people)
+		}
 	}
 }

@@ -31,6 +31,7 @@ var odd = map[string][]int{
 	"claim":                        {http.StatusNotFound},                                 // the organisation has an owner
 	"login":                        {http.StatusUnauthorized, http.StatusTooManyRequests}, // nobody here has a password
 	"accept-invite":                {http.StatusNotFound},                                 // the token is nobody's
+	"set-password":                 {http.StatusNotFound},                                 // the token is nobody's
 	"create-organisation-user-key": {http.StatusBadRequest},                               // there are no such keys
 	"logout":                       {http.StatusBadRequest, http.StatusNotFound},          // a key has no session, and nobody here signed in
 }

@@ -133,6 +133,7 @@ var samples = map[string][2]string{
 
 	"create-invite": {"", `{"email":"other@example.com","role":"member","workspaces":[{"id":"default","role":"member"}],"workspace_api_key_details":{"scopes":["models.list"]}}`},
 	"update-user":   {"", `{"role":"admin"}`},
+	"set-password":  {"", `{"token":"none","first_name":"N","password":"a long enough password"}`},
 
 	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
 	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},

@@ -42,7 +42,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		s.serveControl(w, r)
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
-	case path == sessions.ClaimPath, path == sessions.AcceptPath:
+	case path == sessions.ClaimPath, path == sessions.AcceptPath, path == sessions.PasswordPath:
 		sessions.ServePage(w, r)
 	case path == route.PagePath:
 		route.ServePage(w, r)

@@ -13,10 +13,11 @@ var ends = []struct{ what, table, where, do string }{
 	{"invites", "invites", `status = 'pending' AND expires_at <= $1`, `UPDATE invites SET status = 'expired'`},
 	{"sessions", "sessions", `expires_at <= $1`, `DELETE FROM sessions`},
 	{"claims", "claims", `expires_at <= $1`, `DELETE FROM claims`},
+	{"links", "password_links", `expires_at <= $1`, `DELETE FROM password_links`},
 }
 
 // MarkEnded writes down which provider entries and invites have ended by now,
-// and forgets the sessions and claims that have. It makes no revision when there
+// and forgets the sessions, claims and links that have. It makes no revision when there
 // are none: whoever uses them looks at the times themselves.
 func (db *DB) MarkEnded(ctx context.Context, now time.Time) error {
 	for _, e := range ends {

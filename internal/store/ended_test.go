@@ -33,6 +33,8 @@ func TestWhatHasEndedIsMarkedOrForgotten(t *testing.T) {
 		for _, ends := range []string{past, future} {
 			mustRun(t, raw, fmt.Sprintf(`INSERT INTO sessions (hash, user_id, organisation_id, created_at, expires_at) VALUES ('s-%s', 'u', '%s', 0, %s)`, ends, store.DefaultOrganisation, ends))
 			mustRun(t, raw, fmt.Sprintf(`INSERT INTO claims (hash, organisation_id, created_at, expires_at) VALUES ('c-%s', '%s', 0, %s)`, ends, store.DefaultOrganisation, ends))
+			mustRun(t, raw, fmt.Sprintf(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at) VALUES ('u-%s', 'u-%s', '', '', '', 'active', 0, 0)`, ends, ends))
+			mustRun(t, raw, fmt.Sprintf(`INSERT INTO password_links (user_id, hash, organisation_id, created_at, expires_at) VALUES ('u-%s', 'l-%s', '%s', 0, %s)`, ends, ends, store.DefaultOrganisation, ends))
 		}
 		before, err := db.Revision(t.Context())
 		if err != nil {
@@ -41,12 +43,13 @@ func TestWhatHasEndedIsMarkedOrForgotten(t *testing.T) {
 		if err := db.MarkEnded(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
-		mustRevision(t, db, before+4)
+		mustRevision(t, db, before+5)
 		for query, want := range map[string]string{
 			`SELECT status FROM providers WHERE id LIKE 'p-%' ORDER BY id`: "expired expired archived active active",
 			`SELECT status FROM invites ORDER BY id`:                       "expired accepted cancelled pending",
 			`SELECT hash FROM sessions`:                                    "s-" + future,
 			`SELECT hash FROM claims`:                                      "c-" + future,
+			`SELECT hash FROM password_links`:                              "l-" + future,
 		} {
 			if got := strings.Join(mustTexts(t, dsn, query), " "); got != want {
 				t.Errorf("%s: %s, want %s", query, got, want)
@@ -55,7 +58,7 @@ func TestWhatHasEndedIsMarkedOrForgotten(t *testing.T) {
 		if err := db.MarkEnded(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
-		mustRevision(t, db, before+4)
+		mustRevision(t, db, before+5)
 	})
 }
 

@@ -168,12 +168,14 @@ func (q Queries) SetUserRole(ctx context.Context, organisation, user, role strin
 }
 
 // RemoveUser takes a person out of an organisation and of its workspaces, ends
-// their keys and their sessions there. What they made stays.
+// their keys, sessions and links there. What they made stays.
 func (q Queries) RemoveUser(ctx context.Context, organisation, user string, now time.Time) error {
 	for _, text := range [...]string{`
 		DELETE FROM workspace_members
 		WHERE user_id = $2 AND workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1)`, `
 		DELETE FROM sessions
+		WHERE organisation_id = $1 AND user_id = $2`, `
+		DELETE FROM password_links
 		WHERE organisation_id = $1 AND user_id = $2`} {
 		if _, err := q.q.ExecContext(ctx, text, organisation, user); err != nil {
 			return err

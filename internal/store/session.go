@@ -93,6 +93,52 @@ func (q Queries) TakeClaim(ctx context.Context, hash string, now time.Time) (org
 	}, hash, now.UnixMilli())
 }
 
+// PasswordLink is a link by which a person sets their first password. It is known
+// by the hash of its secret.
+type PasswordLink struct {
+	UserID       string
+	Hash         string
+	Organisation string
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+}
+
+// ReplacePasswordLink stores a person's link in the place of any before.
+func (q Queries) ReplacePasswordLink(ctx context.Context, l PasswordLink) error {
+	const text = `
+		INSERT INTO password_links (user_id, hash, organisation_id, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (user_id) DO UPDATE
+		SET hash = excluded.hash, organisation_id = excluded.organisation_id, created_at = excluded.created_at, expires_at = excluded.expires_at`
+	return write(ctx, q.q, "link", text, l.UserID, l.Hash, l.Organisation, millis(l.CreatedAt), millis(l.ExpiresAt))
+}
+
+// TakePasswordLink takes away the link with this hash and returns whose it is.
+// One that has ended or was taken before is not there.
+func (q Queries) TakePasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
+	const text = `
+		DELETE FROM password_links
+		WHERE hash = $1 AND expires_at > $2
+		RETURNING user_id, hash, organisation_id, created_at, expires_at`
+	return one(ctx, q.q, "link", text, func(r row) (l PasswordLink, err error) {
+		err = r.Scan(&l.UserID, &l.Hash, &l.Organisation, stamp{&l.CreatedAt}, stamp{&l.ExpiresAt})
+		return l, err
+	}, hash, now.UnixMilli())
+}
+
+// SetFirstPassword stores the password and the name of a person who has no
+// password, is not disabled, and belongs to this organisation and no other.
+// Anybody else is not there, so that no account is taken over.
+func (q Queries) SetFirstPassword(ctx context.Context, organisation string, u User) error {
+	const text = `
+		UPDATE users
+		SET password_hash = $2, first_name = $3, last_name = $4, updated_at = $5
+		WHERE id = $1 AND password_hash = '' AND status = 'active'
+			AND EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id AND o.organisation_id = $6)
+			AND NOT EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id AND o.organisation_id <> $6)`
+	return write(ctx, q.q, "user", text, u.ID, u.PasswordHash, u.FirstName, u.LastName, millis(u.UpdatedAt), organisation)
+}
+
 // KeyByHash returns the key with this hash, or with this hash before its last
 // rotation.
 func (q Queries) KeyByHash(ctx context.Context, hash string) (Key, error) {

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,29 +15,100 @@ import (
 )
 
 // join makes an invited person one of the organisation and of the workspaces
-// that the invite names. A workspace that was archived meanwhile is left out.
-func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u store.User) error {
-	if err := tx.CreateUser(ctx, i.Organisation, u); err != nil {
-		return err
+// that the invite names, and returns them as they are stored. A workspace that
+// was archived meanwhile is left out. Who is there already keeps their roles.
+func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u store.User) (store.User, error) {
+	u, _, err := enter(ctx, tx, i.Organisation, u)
+	if err != nil {
+		return u, err
 	}
 	var places []struct{ ID, Role string }
 	if err := json.Unmarshal(i.Workspaces, &places); err != nil {
-		return err
+		return u, err
 	}
 	for _, p := range places {
 		w, err := tx.Workspace(ctx, i.Organisation, p.ID)
 		if err != nil {
-			return err
+			return u, err
 		}
-		if w.Status != store.Active {
+		if _, err = tx.WorkspaceMember(ctx, w.ID, u.ID); err == nil || missing(err) && w.Status != store.Active {
 			continue
 		}
-		if err := tx.SetWorkspaceMember(ctx, w.ID, u.ID, p.Role, c.Now); err != nil {
-			return err
+		if missing(err) {
+			err = tx.SetWorkspaceMember(ctx, w.ID, u.ID, p.Role, c.Now)
+		}
+		if err != nil {
+			return u, err
 		}
 	}
 	i.Status, i.AcceptedAt = store.InviteAccepted, c.Now
-	return tx.UpdateInvite(ctx, *i)
+	return u, tx.UpdateInvite(ctx, *i)
+}
+
+// enter makes u one of an organisation. Who was put there without a password, as
+// by a file, gets that of u and stays who they are; adopted is true then. No other
+// account with the address of u is given away: it is a conflict.
+func enter(ctx context.Context, tx *store.Tx, organisation string, u store.User) (entered store.User, adopted bool, err error) {
+	there, err := tx.User(ctx, organisation, u.Email)
+	if missing(err) || err == nil && there.PasswordHash != "" {
+		return u, false, tx.CreateUser(ctx, organisation, u)
+	}
+	if err != nil {
+		return u, false, err
+	}
+	if there.Role == "owner" && u.Role != "owner" { // nobody who invites could give that
+		return u, false, apierr.New(apierr.Conflict, "%s is to be the owner, who claims the installation", u.Email)
+	}
+	u.ID, u.FirstName, u.LastName = there.ID, cmp.Or(u.FirstName, there.FirstName), cmp.Or(u.LastName, there.LastName)
+	err = tx.SetFirstPassword(ctx, organisation, u)
+	if missing(err) {
+		err = apierr.New(apierr.Conflict, "the account of %s gets no password by a link: it is disabled, or belongs to another organisation too", u.Email)
+	}
+	return u, true, err
+}
+
+type passwordInput struct {
+	Body struct {
+		Person
+		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Of the link"`
+	}
+}
+
+// set gives a person their first password, by the link that was made for them.
+func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*Opened, error) {
+	b := &in.Body
+	hash, err := f.hash(ctx, b.Password)
+	if err != nil {
+		return nil, err
+	}
+	var out *Opened
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		l, err := tx.TakePasswordLink(ctx, access.HashKey(b.Token).String(), c.Now)
+		if err == nil {
+			c.Within(l.Organisation)
+			err = first(ctx, tx, l, b.user(c, "", hash, ""))
+		}
+		if err != nil {
+			return spent(err, "this link is not known, was used or has ended; ask for another")
+		}
+		out, err = begin(ctx, c, tx, l.UserID, l.Organisation)
+		return err
+	})
+	return out, err
+}
+
+// first stores the password and the name of u for the person of a link, unless
+// they have a password, are disabled or became the owner meanwhile.
+func first(ctx context.Context, tx *store.Tx, l store.PasswordLink, u store.User) error {
+	there, err := tx.User(ctx, l.Organisation, l.UserID)
+	if err == nil && there.Role == "owner" {
+		err = apierr.New(apierr.NotFound, "an owner has no link")
+	}
+	if err != nil {
+		return err
+	}
+	u.ID, u.FirstName, u.LastName = there.ID, cmp.Or(u.FirstName, there.FirstName), cmp.Or(u.LastName, there.LastName)
+	return tx.SetFirstPassword(ctx, l.Organisation, u)
 }
 
 // Identify returns who a session's token stands for at now. It is for the

@@ -7,11 +7,12 @@ import (
 	"modelgate/internal/controlplane/route"
 )
 
-// The paths of the page on which a person claims the installation or accepts an
-// invite, both with the token of the link in the query.
+// The paths of the page on which a person claims the installation, accepts an
+// invite or sets their first password, with the token of the link in the query.
 const (
-	ClaimPath  = "/claim"
-	AcceptPath = "/accept-invite"
+	ClaimPath    = "/claim"
+	AcceptPath   = "/accept-invite"
+	PasswordPath = "/set-password"
 )
 
 //go:embed page.html

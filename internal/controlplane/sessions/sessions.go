@@ -35,6 +35,7 @@ func Add(a *route.API) {
 	route.Add(a, open("/auth/claim", "claim", "Become the owner of an installation by its one-time link"), f.claim)
 	route.Add(a, open("/auth/login", "login", "Sign in"), f.login)
 	route.Add(a, open("/auth/invites/accept", "accept-invite", "Accept an invite by its link"), f.accept)
+	route.Add(a, open("/auth/password", "set-password", "Set the first password by its link"), f.set)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/auth/logout", Name: "logout", Tag: tag, Summary: "End the session", Resource: "session"}, logout)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/auth/me", Name: "who-am-i", Tag: tag, Summary: "Tell what the key or session stands for"}, me)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
@@ -101,8 +102,11 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*O
 			return err
 		}
 		c.Within(o.ID)
-		u := b.user(c, address, hash, "owner")
-		if err := tx.CreateUser(ctx, o.ID, u); err != nil {
+		u, adopted, err := enter(ctx, tx, o.ID, b.user(c, address, hash, "owner"))
+		if err == nil && adopted {
+			err = tx.SetUserRole(ctx, o.ID, u.ID, "owner", c.Now)
+		}
+		if err != nil {
 			return err
 		}
 		o.OwnerID, o.UpdatedAt = u.ID, c.Now
@@ -162,7 +166,7 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 		}
 		c.Within(i.Organisation)
 		u := b.user(c, i.Email, hash, i.Role)
-		if err := join(ctx, tx, c, &i, u); err != nil {
+		if u, err = join(ctx, tx, c, &i, u); err != nil {
 			return err
 		}
 		out, err = begin(ctx, c, tx, u.ID, i.Organisation)

@@ -104,6 +104,17 @@ CREATE TABLE claims (
         expires_at BIGINT NOT NULL
 );
 
+-- One-time links by which people set their first password, one for each.
+CREATE TABLE password_links (
+        user_id TEXT PRIMARY KEY REFERENCES users (id),
+        hash TEXT NOT NULL,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        created_at BIGINT NOT NULL,
+        expires_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX password_links_hash ON password_links (hash);
+
 CREATE TABLE sessions (
         hash TEXT PRIMARY KEY,
         user_id TEXT NOT NULL REFERENCES users (id),
