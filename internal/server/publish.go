@@ -229,14 +229,14 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Info("settings changed", "change", c)
 	}
 	if fixed(s.first) != fixed(set) {
-		s.Logger.Warn("limits, timeouts, drain, trusted hosts, secrets, ledger, logs and log.queue take effect at the next start")
+		s.Logger.Warn("limits, timeouts, drain, trusted hosts, secrets, ledger, logs, log.queue and compat.prompt_envelope_only take effect at the next start")
 	}
 	return nil
 }
 
 // fixed returns the settings that are read at the start only, as text.
 func fixed(set *settings.Settings) string {
-	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs, set.Log.Queue)
+	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
 }
 
 // watch reloads when the config file changes, until ctx ends.

@@ -1,0 +1,37 @@
+package server
+
+import (
+	"testing"
+
+	"modelgate/internal/settings"
+)
+
+func TestAReloadWarnsOfWhatIsReadAtTheStart(t *testing.T) {
+	read := func(text string) *settings.Settings {
+		s, err := settings.Parse("f", []byte(text), settings.Opener{Env: func(string) (string, bool) { return "x", true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		text string
+		want bool
+	}{
+		{"limits: {json_body: 5 MB}\n", true},
+		{"timeouts: {total: 5s}\n", true},
+		{"drain: {max: 5s}\n", true},
+		{"upstream: {trusted_hosts: [a.example]}\n", true},
+		{"secrets: {environment: [A]}\n", true},
+		{"ledger: {on_full: reject}\n", true},
+		{"log: {queue: 5}\n", true},
+		{"compat: {prompt_envelope_only: true}\n", true},
+		{"compat: {header_prefixes: [x-example-]}\n", false},
+		{"log: {level: warn}\n", false},
+		{"providers: [{slug: a, provider: openai}]\n", false},
+	} {
+		if got := fixed(read("")) != fixed(read(tt.text)); got != tt.want {
+			t.Errorf("%q waits for the next start: %t, want %t", tt.text, got, tt.want)
+		}
+	}
+}
