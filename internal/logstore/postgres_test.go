@@ -156,10 +156,19 @@ func TestSeveralProcessesShareALog(t *testing.T) {
 	if got := stored(t, url); got != 0 {
 		t.Errorf("%d entries are left of what is too old, want none", got)
 	}
-	nodes[0].Record(t.Context(), sampleEntry(1, day))
-	mustFlush(t, nodes[0]) // though another has removed that day
+	mustRecord(t, nodes[0], day, 1, 1)
+	mustPrune(t, nodes[1], r, day.AddDate(1, 0, 0))
+	mustRecord(t, nodes[0], day, 1, 1) // into a day that another has removed
 	if got := stored(t, url); got != 1 {
 		t.Errorf("%d entries are stored after the days were removed, want the late one", got)
+	}
+}
+
+func TestADayStaysWhileAnyOfItIsYoungEnough(t *testing.T) {
+	s := mustOpen(t, logstore.Options{URL: storetest.Postgres(t)})
+	mustRecord(t, s, day, 3, 10)
+	if did := mustPrune(t, s, logstore.Retention{Age: 24 * time.Hour}, day.Add(time.Hour)); did.Entries != 10 {
+		t.Errorf("removed %d entries, want the 10 of the day before yesterday", did.Entries)
 	}
 }
 
