@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"modelgate/internal/access"
-	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/store"
@@ -77,8 +76,8 @@ func told(body string) string {
 
 // texts are what a text field may hold in bad faith.
 var texts = []string{
-	`' OR '1'='1`, `"; DROP TABLE users; --`, `%' ESCAPE '\`, `$1`, `{{7*7}}`, `<script>alert(1)</script>`, `../../etc/passwd`,
-	"a\x00b", "line\r\nX-Injected: 1", "\u202Egnp.exe", "\ufeff", `\u0000`, "", " ", strings.Repeat("a", 300), strings.Repeat("é", 70_000),
+	`' OR '1'='1"; DROP TABLE users; -- %' ESCAPE '\ $1 {{7*7}} <script>alert(1)</script> ../../etc/passwd`,
+	"a\x00b", "line\r\nX-Injected: 1", "\u202Egnp.exe\ufeff", "", " ", strings.Repeat("a", 300), strings.Repeat("é", 70_000),
 }
 
 func TestHostileTextsInAnyFieldAreTakenOrRefused(t *testing.T) {
@@ -131,7 +130,7 @@ func TestWrongTypesAndUnknownFieldsAreRefusedByName(t *testing.T) {
 		}
 		path, _ := w.request(r)
 		for _, body := range []string{"{", "[]", "null", `"x"`, "\xff", strings.Repeat("[", 100_000)} {
-			if a := w.copy.Root().Call(r.Method, path, body); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"errorCode":"AB01"`) {
+			if a := w.root.Call(r.Method, path, body); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"errorCode":"AB01"`) {
 				t.Errorf("%s %s with the body %.20q: %d %s", r.Method, path, body, a.Status, a.Body)
 			}
 		}
@@ -156,19 +155,16 @@ func each(t *testing.T, w *world, f func(r *route.Route, path string, body map[s
 	}
 }
 
-// try sends a body in a copy of the world that nobody has changed.
+// try sends a body. The world is put back afterwards.
 func (w *world) try(t *testing.T, r *route.Route, path string, body map[string]any) routetest.Answer {
 	t.Helper()
-	if w.copy == nil {
-		w.copy = w.Copy(t, controlplane.Add)
-	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := w.copy.Root().Call(r.Method, path, string(text))
+	a := w.root.Call(r.Method, path, string(text))
 	if a.Status == http.StatusOK {
-		w.copy = nil
+		w.restore()
 	}
 	return a
 }

@@ -16,7 +16,9 @@ import (
 type world struct {
 	*routetest.Bench
 	ids  *strings.Replacer // of what was made, by the words in samples
-	copy *routetest.Bench  // as the world was made; nil when there is none
+	root *routetest.Caller
+
+	restore func() // puts back what the world was made with
 }
 
 // kind is a kind of caller, a column of the table.
@@ -79,7 +81,7 @@ func newWorld(t testing.TB) *world {
 		}
 		ids = append(ids, m.word, id)
 	}
-	w.ids = strings.NewReplacer(ids...)
+	w.ids, w.root, w.restore = strings.NewReplacer(ids...), root, w.Keep()
 	return w
 }
 

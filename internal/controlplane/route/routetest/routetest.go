@@ -47,15 +47,30 @@ func New(t testing.TB, add ...func(*route.API)) *Bench {
 	return open(t, filepath.Join(t.TempDir(), "modelgate.db"), add)
 }
 
-// Copy returns a bench of its own, for the same callers, whose database holds
-// what b's holds now. The copy belongs to t.
-func (b *Bench) Copy(t testing.TB, add ...func(*route.API)) *Bench {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "modelgate.db")
-	b.Exec(`VACUUM INTO $1`, path)
-	c := open(t, path, add)
-	c.Clock, c.callers = b.Clock, b.callers
-	return c
+// Keep remembers what the database holds now, and returns what puts it back.
+func (b *Bench) Keep() (restore func()) {
+	b.t.Helper()
+	kept := filepath.Join(b.t.TempDir(), "kept.db")
+	b.Exec(`VACUUM INTO $1`, kept)
+	file, err := sqlite.Open(b.t.Context(), sqlite.Options{Path: b.path})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { file.Close() })
+	if _, err := file.Write.ExecContext(b.t.Context(), `PRAGMA foreign_keys = OFF; ATTACH $1 AS kept`, kept); err != nil {
+		b.t.Fatal(err)
+	}
+	all := "BEGIN IMMEDIATE;\n"
+	for _, table := range b.Query(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`) {
+		all += "DELETE FROM main." + table + "; INSERT INTO main." + table + " SELECT * FROM kept." + table + ";\n"
+	}
+	all += "COMMIT"
+	return func() {
+		b.t.Helper()
+		if _, err := file.Write.ExecContext(b.t.Context(), all); err != nil {
+			b.t.Fatalf("putting the database back: %v", err)
+		}
+	}
 }
 
 func open(t testing.TB, path string, add []func(*route.API)) *Bench {
