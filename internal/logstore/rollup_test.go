@@ -3,6 +3,7 @@ package logstore
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/store/storetest"
 )
 
 // noon is a full hour, long before the entries of other tests.
@@ -28,6 +30,20 @@ func mustFile(t testing.TB) *Store {
 	}
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
+}
+
+// onBothKinds runs f as a subtest with an empty log of each kind.
+func onBothKinds(t *testing.T, f func(t *testing.T, s *Store)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { f(t, mustFile(t)) })
+	t.Run("postgres", func(t *testing.T) {
+		s, err := Open(t.Context(), Options{URL: storetest.Postgres(t), Flush: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close(context.Background()) })
+		f(t, s)
+	})
 }
 
 func mustRecord(t testing.TB, s *Store, entries ...*reqlog.Entry) {
@@ -120,11 +136,12 @@ var byModel = []figures{
 }
 
 func TestSumsAreThoseOfTheEntries(t *testing.T) {
-	s := mustFile(t)
-	mustRecord(t, s, known()...)
-	if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, SumQuery{By: ByModel, Percentiles: true}))); diff != "" {
-		t.Errorf("sums by model (-want +got):\n%s", diff)
-	}
+	onBothKinds(t, func(t *testing.T, s *Store) {
+		mustRecord(t, s, known()...)
+		if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, SumQuery{By: ByModel, Percentiles: true}))); diff != "" {
+			t.Errorf("sums by model (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestEachFieldIsSummedBy(t *testing.T) {
@@ -202,36 +219,44 @@ var narrowings = []struct {
 }
 
 func TestSumsAreNarrowed(t *testing.T) {
-	s := mustFile(t)
-	mustRecord(t, s, known()...)
-	for _, tt := range narrowings {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := counts(mustSum(t, s, tt.q)); got != tt.want {
-				t.Errorf("Sum() = %s, want %s", got, tt.want)
-			}
-		})
-	}
+	onBothKinds(t, func(t *testing.T, s *Store) {
+		mustRecord(t, s, known()...)
+		for _, tt := range narrowings {
+			t.Run(tt.name, func(t *testing.T) {
+				if got := counts(mustSum(t, s, tt.q)); got != tt.want {
+					t.Errorf("Sum() = %s, want %s", got, tt.want)
+				}
+			})
+		}
+	})
 }
 
 func TestFoldingChangesNoSum(t *testing.T) {
 	for later, want := range map[time.Duration]string{10 * time.Hour: "0/7/0", 10 * 24 * time.Hour: "0/0/4"} {
-		s := mustFile(t)
-		for i, e := range known() { // a batch each, some after folding
-			mustRecord(t, s, e)
-			if i == 4 || i == 8 {
-				mustFold(t, s, noon.Add(later))
-			}
+		t.Run(later.String(), func(t *testing.T) {
+			onBothKinds(t, func(t *testing.T, s *Store) { mustKeepSums(t, s, noon.Add(later), want) })
+		})
+	}
+}
+
+// mustKeepSums folds between batches and after them.
+func mustKeepSums(t *testing.T, s *Store, now time.Time, want string) {
+	t.Helper()
+	for i, e := range known() {
+		mustRecord(t, s, e)
+		if i == 4 || i == 8 {
+			mustFold(t, s, now)
 		}
-		mustFold(t, s, noon.Add(later))
-		if got := rowsOf(t, s); got != want {
-			t.Errorf("after %v: %s rows of batches, minutes and hours, want %s", later, got, want)
-		}
-		if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, SumQuery{By: ByModel, Percentiles: true}))); diff != "" {
-			t.Errorf("after %v, sums by model (-want +got):\n%s", later, diff)
-		}
-		if got := counts(mustSum(t, s, SumQuery{Step: time.Hour})); got != "12:00=6 13:00=2 15:00=2" {
-			t.Errorf("after %v: %s in steps of an hour", later, got)
-		}
+	}
+	mustFold(t, s, now)
+	if got := rowsOf(t, s); got != want {
+		t.Errorf("%s rows of batches, minutes and hours, want %s", got, want)
+	}
+	if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, SumQuery{By: ByModel, Percentiles: true}))); diff != "" {
+		t.Errorf("sums by model (-want +got):\n%s", diff)
+	}
+	if got := counts(mustSum(t, s, SumQuery{Step: time.Hour})); got != "12:00=6 13:00=2 15:00=2" {
+		t.Errorf("%s in steps of an hour", got)
 	}
 }
 
@@ -249,9 +274,16 @@ func mustFold(t testing.TB, s *Store, now time.Time) {
 // rowsOf counts the rows of each grain.
 func rowsOf(t testing.TB, s *Store) string {
 	t.Helper()
+	var read *sql.DB
+	switch k := s.keeper.(type) {
+	case *fileKeeper:
+		read = k.read
+	case *serverKeeper:
+		read = k.read
+	}
 	var n [4]int
 	for grain := range n {
-		if err := s.keeper.(*fileKeeper).read.QueryRow(`SELECT COUNT(*) FROM rollups WHERE grain = $1`, grain).Scan(&n[grain]); err != nil {
+		if err := read.QueryRow(`SELECT COUNT(*) FROM rollups WHERE grain = $1`, grain).Scan(&n[grain]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -262,18 +294,19 @@ func rowsOf(t testing.TB, s *Store) string {
 }
 
 func TestABatchThatIsStoredTwiceIsSummedOnce(t *testing.T) {
-	s := mustFile(t)
-	w := &batchWriter{serial: 1}
-	w.encode(known())
-	for range 2 {
-		if err := s.keeper.keep(t.Context(), w); err != nil {
-			t.Fatal(err)
+	onBothKinds(t, func(t *testing.T, s *Store) {
+		w := &batchWriter{serial: 1}
+		w.encode(known())
+		for range 2 {
+			if err := s.keeper.keep(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+			if got := counts(mustSum(t, s, SumQuery{})); got != "=10" {
+				t.Errorf("Sum() = %s, want =10", got)
+			}
+			mustFold(t, s, noon.Add(10*24*time.Hour))
 		}
-		if got := counts(mustSum(t, s, SumQuery{})); got != "=10" {
-			t.Errorf("Sum() = %s, want =10", got)
-		}
-		mustFold(t, s, noon.Add(10*24*time.Hour))
-	}
+	})
 }
 
 func TestDamagedSumsAreSetAside(t *testing.T) {
