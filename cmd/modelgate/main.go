@@ -31,6 +31,7 @@ var commands = []command{
 	{"serve", "run the gateway", serve},
 	{"demo", "run the gateway with the simulator as a provider, nothing to set up", demo},
 	{"check", "check a settings file (modelgate.yaml), or a config object (.json) and its cases", check},
+	{"tail", "print exchanges as they end", tail},
 	{"explain", "print where a request would go, or went, and why", explain},
 	{"keys", "create, list and revoke gateway keys; change the master key", keys},
 	{"organisations", "create and list organisations, which see nothing of each other", organisations},

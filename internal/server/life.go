@@ -59,6 +59,7 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	began := time.Now()
 	s.ready.Store(false)
 	s.draining.Store(true)
+	s.tail.Close() // watchers would outlast every drain
 	s.Logger.Info("draining", "min", s.first.Drain.Min.Or(0).String(), "max", s.drainMax().String())
 	wait(s.first.Drain.Min.Or(0), now)
 

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"modelgate/internal/controlplane"
 	"modelgate/internal/ledger"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/snapshot"
@@ -187,17 +188,19 @@ func (m *metrics) count(e *reqlog.Entry) {
 }
 
 // recorder counts an exchange, hands it to the ledger, from where it gets into
-// the log, and to the exporter of telemetry.
+// the log, to the exporter of telemetry and to who watches.
 type recorder struct {
 	metrics   *metrics
 	ledger    *ledger.Ledger
 	telemetry *telemetry.Exporter
+	tail      *controlplane.Tail
 }
 
 // Record implements reqlog.Recorder.
 func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.metrics.count(e)
 	r.telemetry.Record(ctx, e)
+	r.tail.Record(ctx, e)
 	r.ledger.Record(ctx, e)
 }
 

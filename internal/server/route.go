@@ -38,6 +38,8 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case path == controlplane.TailPath:
+		s.tail.ServeHTTP(w, r)
 	case strings.HasPrefix(path, controlplane.LogPath+"/groups/") && s.control.Handles(r):
 		s.serveControl(w, r)
 	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):

@@ -115,6 +115,7 @@ type Server struct {
 
 	plane    http.Handler
 	logRoute http.Handler
+	tail     *controlplane.Tail
 	control  *route.API
 	ready    atomic.Bool
 	draining atomic.Bool
@@ -193,11 +194,12 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.copy.put(stored)
+	s.tail = new(controlplane.Tail)
 	s.plane = dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
 		Clients:   clients(),
-		Recorder:  recorder{s.metrics, s.ledger, s.telemetry},
+		Recorder:  recorder{s.metrics, s.ledger, s.telemetry, s.tail},
 		Logger:    s.Logger,
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
@@ -208,7 +210,8 @@ func (s *Server) open(ctx context.Context) error {
 		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
 		Budget:      orNone(set.Timeouts.Budget),
 	})
-	s.logRoute = &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Logger: s.Logger}
+	logs := &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Logger: s.Logger}
+	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
 		Sum: s.sum, References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,

@@ -291,7 +291,7 @@ func TestACollectorThatIsAwayRefusesOrIsSlowCostsNoTime(t *testing.T) {
 	}
 	away := "http://" + l.Addr().String()
 	l.Close()
-	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "canary", 401) }))
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "canary", http.StatusUnauthorized) }))
 	t.Cleanup(refuses.Close)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // else a connection that ends goes unnoticed

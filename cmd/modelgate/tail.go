@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"modelgate/internal/reqlog"
+)
+
+const tailHelp = `Prints exchanges as they end, a line each: time, status, provider, model, tokens
+in and out, latency, and as +1 the attempts beyond the first. The latest that ended before
+come first. A gateway must be running; its key needs the scope logs.list.
+
+Ends with 0 on Ctrl-C, with 1 when the gateway refuses or ends the stream.`
+
+// tail watches a running gateway.
+func tail(ctx context.Context, p *program, args []string) error {
+	f := p.flags("tail", "", tailHelp)
+	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, as https://gate.example; in the place of --listen")
+	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
+	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
+	provider := f.String("provider", "", "only exchanges that this provider `id` answered")
+	status := f.String("status", "", "only this `status`, as 429 or 5xx")
+	model := f.String("model", "", "only requests for this `model`")
+	apiKey := f.String("api-key", "", "only requests with the gateway key of this `id`")
+	explain := f.Bool("explain", false, "print the decisions and attempts of each exchange below it")
+	lines := f.Int("lines", 10, "how many of the latest exchanges come first, 0 to 1000")
+	follow := f.Bool("follow", true, "go on with what ends from now on")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	if *lines < 0 || *lines > 1000 {
+		return usage("--lines is 0 to 1000, not %d", *lines)
+	}
+	base := strings.TrimSuffix(*address, "/")
+	if base == "" {
+		base = "http://" + *listen
+	}
+	q := url.Values{}
+	for name, v := range map[string]string{"provider": *provider, "status": *status, "model": *model, "api_key": *apiKey} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	t := &tailer{p: p, ask: asker{base + "/v1", *key}, query: q, explain: *explain, shown: map[string]bool{}}
+	return t.run(ctx, *lines, *follow)
+}
+
+// tailer prints exchanges.
+type tailer struct {
+	p       *program
+	ask     asker
+	query   url.Values
+	explain bool
+	shown   map[string]bool // ids of what came first, which may come again
+}
+
+// run begins to watch before it asks for what was, so that nothing is missed
+// between.
+func (t *tailer) run(ctx context.Context, lines int, follow bool) error {
+	var stream io.ReadCloser
+	if follow {
+		var err error
+		if stream, err = t.watch(ctx); err != nil {
+			return err
+		}
+		defer stream.Close()
+	}
+	if lines > 0 {
+		if err := t.before(ctx, lines); err != nil {
+			return err
+		}
+	}
+	if !follow {
+		return nil
+	}
+	err := t.follow(stream)
+	if ctx.Err() != nil { // Ctrl-C
+		return nil
+	}
+	return err
+}
+
+func (t *tailer) watch(ctx context.Context) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.ask.base+"/logs/tail?"+t.query.Encode(), nil)
+	if err != nil {
+		return nil, usage("%v", err)
+	}
+	req.Header.Set("x-gateway-api-key", t.ask.key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the gateway does not answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+		return nil, refusal(res.StatusCode, body)
+	}
+	return res.Body, nil
+}
+
+// before prints the latest exchanges, the oldest of them first.
+func (t *tailer) before(ctx context.Context, lines int) error {
+	q := url.Values{"limit": {strconv.Itoa(lines)}}
+	for name, v := range t.query {
+		q[name] = v
+	}
+	answer, err := t.ask.do(ctx, http.MethodGet, "/logs?"+q.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	var page struct{ Data []ended }
+	if err := json.Unmarshal(answer, &page); err != nil {
+		return err
+	}
+	for _, e := range slices.Backward(page.Data) {
+		t.shown[e.ID] = true
+		t.print(&e)
+	}
+	return nil
+}
+
+// follow prints what the stream tells until it ends.
+func (t *tailer) follow(stream io.Reader) error {
+	lines := bufio.NewReader(stream)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return errors.New("the gateway ended the stream")
+		}
+		data, ok := bytes.CutPrefix(line, []byte("data: "))
+		if !ok {
+			continue
+		}
+		var e struct {
+			ended
+			Dropped int
+		}
+		if err := json.Unmarshal(data, &e); err != nil {
+			return err
+		}
+		switch {
+		case e.Dropped > 0:
+			fmt.Fprintf(t.p.out, "… %d exchanges are not shown: they came too fast\n", e.Dropped)
+		case !t.shown[e.ID]:
+			t.print(&e.ended)
+		}
+	}
+}
+
+// ended is what the log says of an exchange.
+type ended struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	Status    int       `json:"status"`
+	Operation string    `json:"operation"`
+	Provider  string    `json:"provider"`
+	Model     string    `json:"model"`
+	Usage     *struct {
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+	} `json:"usage"`
+	Error *struct {
+		Code string `json:"code"`
+	} `json:"error"`
+	Timing struct {
+		Total float64 `json:"total_ms"`
+	} `json:"timing"`
+	Attempts []struct {
+		Target   string  `json:"target"`
+		Provider string  `json:"provider"`
+		Status   int     `json:"status"`
+		Error    string  `json:"error"`
+		TookMS   float64 `json:"took_ms"`
+	} `json:"attempts"`
+	Decisions []reqlog.Decision `json:"decisions"`
+}
+
+func (t *tailer) print(e *ended) {
+	tokens := "-"
+	if e.Usage != nil {
+		tokens = fmt.Sprintf("%d>%d", e.Usage.Prompt, e.Usage.Completion)
+	}
+	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status, orDash(e.Provider), orDash(shown(e.Model)), tokens, e.Timing.Total)
+	if n := len(e.Attempts); n > 1 {
+		line += fmt.Sprintf("  +%d", n-1)
+	}
+	if e.Error != nil && e.Error.Code != "" {
+		line += "  " + e.Error.Code
+	}
+	fmt.Fprintln(t.p.out, line)
+	if !t.explain {
+		return
+	}
+	fmt.Fprintf(t.p.out, "  %s %s\n", e.ID, orDash(e.Operation))
+	for _, d := range e.Decisions {
+		fmt.Fprintf(t.p.out, "  %s: %s\n", d.Path, shown(d.Text))
+	}
+	for _, a := range e.Attempts {
+		fmt.Fprintln(t.p.out, strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, a.Provider, a.Status, a.TookMS, shown(a.Error)), ": "))
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// shown keeps what others wrote from steering the terminal.
+func shown(s string) string {
+	return strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, s)
+}

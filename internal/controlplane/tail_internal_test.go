@@ -1,0 +1,126 @@
+package controlplane
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+)
+
+func mustWanted(t *testing.T, query string, scope logstore.Scope) *wanted {
+	t.Helper()
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := parseTail(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Scope = scope
+	return w
+}
+
+func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
+	e := &reqlog.Entry{Organisation: "o", Workspace: "w", KeyID: "k", Status: 503, Model: "m", Provider: "p", TraceID: "t", Operation: "chat", Stream: true,
+		Total: time.Second, Metadata: map[string]string{"a": "1"}}
+	for _, tt := range []struct {
+		query string
+		scope logstore.Scope
+		want  bool
+	}{
+		{"", logstore.Scope{}, true},
+		{"status=503&model=m&provider=p&api_key=k&workspace=w&trace_id=t&operation=chat&stream=true&min_latency_ms=1000&metadata.a=1", logstore.Scope{Organisation: "o", Workspace: "w", Keys: []string{"k"}}, true},
+		{"status=5xx", logstore.Scope{}, true},
+		{"status=4xx", logstore.Scope{}, false},
+		{"status=500", logstore.Scope{}, false},
+		{"model=n", logstore.Scope{}, false},
+		{"provider=n", logstore.Scope{}, false},
+		{"api_key=n", logstore.Scope{}, false},
+		{"workspace=n", logstore.Scope{}, false},
+		{"trace_id=n", logstore.Scope{}, false},
+		{"operation=embeddings", logstore.Scope{}, false},
+		{"stream=false", logstore.Scope{}, false},
+		{"min_latency_ms=1001", logstore.Scope{}, false},
+		{"metadata.a=2", logstore.Scope{}, false},
+		{"metadata.b=", logstore.Scope{}, false},
+		{"", logstore.Scope{Organisation: "other"}, false},
+		{"", logstore.Scope{Organisation: "o", Workspace: "other"}, false},
+		{"", logstore.Scope{Keys: []string{"other"}}, false},
+		{"", logstore.Scope{Keys: []string{}}, false},
+	} {
+		if got := mustWanted(t, tt.query, tt.scope).matches(e); got != tt.want {
+			t.Errorf("%q in %+v matches = %t, want %t", tt.query, tt.scope, got, tt.want)
+		}
+	}
+}
+
+func TestASlowWatcherLosesEntriesAndIsTold(t *testing.T) {
+	tail := new(Tail)
+	one, err := tail.join(mustWanted(t, "", logstore.Scope{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range tailBuffer + 7 {
+		tail.Record(t.Context(), new(reqlog.Entry)) // would wait for ever if it waited
+	}
+	var told strings.Builder
+	if !one.tellDropped(func(b []byte) bool { told.Write(b); return true }) || told.String() != "event: dropped\ndata: {\"dropped\":7}\n\n" {
+		t.Errorf("the watcher is told %q, want 7 dropped", told.String())
+	}
+	tail.leave(one)
+	if tail.watchers.Load() != nil {
+		t.Error("one who left is still told")
+	}
+}
+
+func TestWatchersAreBoundedAndEndWithTheGateway(t *testing.T) {
+	tail := new(Tail)
+	all := mustWanted(t, "", logstore.Scope{})
+	var first *watcher
+	for i := range maxWatchers {
+		w, err := tail.join(all)
+		if err != nil {
+			t.Fatalf("watcher %d: %v", i, err)
+		}
+		first = w
+	}
+	if _, err := tail.join(all); apierr.From(err).Kind != apierr.Unavailable {
+		t.Errorf("one watcher too many: %v", err)
+	}
+	tail.leave(first)
+	tail.Close()
+	tail.Close()
+	if _, err := tail.join(all); err == nil {
+		t.Error("a closed tail takes watchers")
+	}
+}
+
+func TestWhoMayWatchNoMoreIsSentAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, asked := time.Now(), 0
+		tail := &Tail{Logs: &Logs{Authenticate: func(*http.Request) (*access.Identity, error) {
+			asked++
+			if time.Since(began) > 2*tailPulse {
+				return nil, apierr.New(apierr.Unauthenticated, "revoked")
+			}
+			return &access.Identity{Scopes: []access.Scope{access.ScopeLogsList}}, nil
+		}}}
+		rec := httptest.NewRecorder()
+		tail.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", TailPath, nil))
+		if took := time.Since(began); took != 3*tailPulse || asked != 4 {
+			t.Errorf("watching ended after %v and %d looks, want %v and 4", took, asked, 3*tailPulse)
+		}
+		if strings.Count(rec.Body.String(), ": watching") != 3 {
+			t.Errorf("signs of life: %q", rec.Body.String())
+		}
+	})
+}
