@@ -106,9 +106,11 @@ func (k *fileKeeper) sync(context.Context) error {
 
 func (k *fileKeeper) close() error { return k.file.Close() }
 
-// pruneBlocks is how many blocks are removed at once: some 10 ms, for which the
-// writer waits.
-const pruneBlocks = 64
+// What is removed at once: some 10 ms, for which the writer waits.
+const (
+	pruneBlocks = 1024
+	pruneBytes  = 4 << 20
+)
 
 func (k *fileKeeper) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
 	if err := k.prepared(ctx); err != nil {
@@ -119,7 +121,7 @@ func (k *fileKeeper) prune(ctx context.Context, r Retention, now time.Time) (p P
 		return p, false, err
 	}
 	p, upTo, err := k.oldest(ctx, func(last reqlog.ID, p Pruned) bool {
-		return r.Bytes > 0 && used-p.Bytes > r.Bytes || r.tooOld(last, now)
+		return p.Bytes < pruneBytes && (r.Bytes > 0 && used-p.Bytes > r.Bytes || r.tooOld(last, now))
 	}, pruneBlocks)
 	if err != nil {
 		return Pruned{}, false, err
