@@ -255,6 +255,10 @@ func mustKeepSums(t *testing.T, s *Store, now time.Time, want string) {
 	if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, SumQuery{By: ByModel, Percentiles: true}))); diff != "" {
 		t.Errorf("sums by model (-want +got):\n%s", diff)
 	}
+	half := SumQuery{From: noon.Add(30 * time.Minute), To: noon.Add(10 * time.Hour)}
+	if got := counts(mustSum(t, s, half)); got != map[bool]string{false: "=5", true: "=10"}[now.Sub(noon) > foldMinutes] {
+		t.Errorf("%s from half past on; minutes have 5, hours 10", got)
+	}
 	if got := counts(mustSum(t, s, SumQuery{Step: time.Hour})); got != "12:00=6 13:00=2 15:00=2" {
 		t.Errorf("%s in steps of an hour", got)
 	}
