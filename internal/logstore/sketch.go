@@ -110,8 +110,6 @@ func (s *Sketch) Percentile(p int) time.Duration {
 	return 0
 }
 
-func (s *Sketch) reset() { s.zeros, s.counts = 0, s.counts[:0] }
-
 // A sketch is stored as the number of zeros and then of buckets, and for each
 // bucket that counts anything how far it is after the one before and its count,
 // all as uvarints.
