@@ -34,11 +34,7 @@ func (p *plan) prompts() error {
 	return compare(p, family[settings.Prompt]{
 		section: "prompts", kind: "prompt", want: p.file.Prompts, have: p.have.Prompts, spared: p.spares(p.file.Prompts != nil),
 		name: func(v *settings.Prompt) string { return within(v.Workspace, v.Slug) },
-		keep: func(want, have *settings.Prompt) {
-			given := len(want.Versions)
-			want.Versions = withRest(want.Versions, have.Versions)
-			unlabel(want.Versions[:given], want.Versions[given:])
-		},
+		keep: func(want, have *settings.Prompt) { want.Versions = withRest(want.Versions, have.Versions) },
 		put: func(path string, want *settings.Prompt, _ []string) (step, error) {
 			if p.names.partials[within(want.Workspace, want.Slug)] {
 				return nil, p.file.Fault(path+".slug", errors.New("a partial of the file has this slug"))
@@ -53,19 +49,6 @@ func (p *plan) prompts() error {
 // stored stays.
 func withRest[T any](versions, have []T) []T {
 	return append(slices.Clone(versions), have[min(len(versions), len(have)):]...)
-}
-
-// unlabel takes labels from the rest that stand among the first versions.
-func unlabel(first, rest []settings.PromptVersion) {
-	taken := make(map[string]bool)
-	for _, v := range first {
-		taken[v.Label] = true
-	}
-	for i := range rest {
-		if taken[rest[i].Label] {
-			rest[i].Label = ""
-		}
-	}
 }
 
 func (p *plan) dropPrompt(workspace, slug string) step {
