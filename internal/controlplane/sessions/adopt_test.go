@@ -102,7 +102,9 @@ func TestALinkCountsForWhomItIsAndAsLongAsTheyHaveNoPassword(t *testing.T) {
 		{"with a password", func(b *routetest.Bench) { b.Exec(`UPDATE users SET password_hash = 'theirs' WHERE id = 'ann'`) }},
 		{"disabled", func(b *routetest.Bench) { b.Exec(`UPDATE users SET status = 'disabled' WHERE id = 'ann'`) }},
 		{"taken out", func(b *routetest.Bench) { b.Root().Must("DELETE", "/admin/users/ann", "", nil) }},
-		{"the owner", func(b *routetest.Bench) { b.Exec(`UPDATE organisation_members SET role = 'owner' WHERE user_id = 'ann'`) }},
+		{"the owner", func(b *routetest.Bench) {
+			b.Exec(`UPDATE organisation_members SET role = 'owner' WHERE user_id = 'ann'`)
+		}},
 		{"of another organisation too", elsewhere},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
