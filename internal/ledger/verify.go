@@ -48,7 +48,9 @@ type Sums struct {
 	Unpriced  int // attempts that reported usage without a known price
 }
 
-// Verify reads the ledger of a folder and changes nothing.
+// Verify reads the ledger of a folder and changes nothing. Of one that a process
+// adds to, a segment may go while others are read: an attempt that was settled in
+// it then counts as running.
 func Verify(dir string) (*Report, error) {
 	names, err := list(dir)
 	if err != nil {
@@ -90,6 +92,9 @@ type census struct {
 func (c *census) segment(n name) SegmentReport {
 	s := SegmentReport{Path: n.path, Aside: n.corrupt}
 	f, err := os.Open(n.path)
+	if errors.Is(err, os.ErrNotExist) { // all in it was settled and applied meanwhile
+		return s
+	}
 	if err != nil {
 		s.Problem = err.Error()
 		return s
