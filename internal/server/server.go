@@ -194,6 +194,18 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.copy.put(stored)
+	s.makeRoutes(set)
+	s.makeServers()
+	// A key is shown once, so it is made when nothing else can fail any more.
+	if err := s.ensureKey(ctx); err != nil {
+		return err
+	}
+	return s.ensureClaim(ctx)
+}
+
+// makeRoutes makes what answers requests, of the data plane and of the control
+// plane.
+func (s *Server) makeRoutes(set *settings.Settings) {
 	s.tail = new(controlplane.Tail)
 	s.plane = dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
@@ -216,12 +228,6 @@ func (s *Server) open(ctx context.Context) error {
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
 		Sum: s.sum, References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
-	s.makeServers()
-	// A key is shown once, so it is made when nothing else can fail any more.
-	if err := s.ensureKey(ctx); err != nil {
-		return err
-	}
-	return s.ensureClaim(ctx)
 }
 
 // orNone returns d, zero for the default and a negative value for no limit.
