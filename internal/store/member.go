@@ -191,5 +191,13 @@ func (q Queries) RemoveUser(ctx context.Context, organisation, user string, now 
 	const text = `
 		DELETE FROM organisation_members
 		WHERE organisation_id = $1 AND user_id = $2`
-	return write(ctx, q.q, "user", text, organisation, user)
+	if err := write(ctx, q.q, "user", text, organisation, user); err != nil {
+		return err
+	}
+	// The address of who is nowhere any more is free for another invite.
+	const free = `
+		UPDATE users
+		SET email = email || ' ' || id, password_hash = '', status = 'removed', updated_at = $2
+		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id)`
+	return exec(ctx, q.q, "user", free, user, millis(now))
 }

@@ -256,3 +256,27 @@ func TestAnInviteAdoptsWhomAFileMadeMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+func TestWhoWasTakenOutIsInvitedAgain(t *testing.T) {
+	b, _ := claimed(t)
+	invite := func() string {
+		var made struct {
+			Link string `json:"invite_link"`
+		}
+		b.Root().Must("POST", "/admin/users/invites", `{"email":"ann@example.com","role":"member","workspaces":[]}`, &made)
+		_, secret, _ := strings.Cut(made.Link, "token=")
+		return secret
+	}
+	var before, after struct {
+		User string `json:"user_id"`
+	}
+	b.Nobody().Must("POST", "/auth/invites/accept", setting(invite()), &before)
+	b.Root().Must("DELETE", "/admin/users/"+before.User, "", nil)
+	if signsIn(b, "ann@example.com", password) {
+		t.Error("who was taken out signs in")
+	}
+	b.Nobody().Must("POST", "/auth/invites/accept", setting(invite()), &after)
+	if after.User == before.User || !signsIn(b, "ann@example.com", password) {
+		t.Errorf("invited again as %q, who was %q", after.User, before.User)
+	}
+}
