@@ -117,15 +117,7 @@ type getPartialInput struct {
 }
 
 func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*fullPartial, error) {
-	name, which := prompt.Cut(in.Partial)
-	if in.Version != "" {
-		which = in.Version
-	}
-	row, err := find(ctx, c, store.KindPartial, name, in.Workspace)
-	if err != nil {
-		return nil, err
-	}
-	v, err := version(ctx, c.DB().Queries, row, which)
+	row, v, err := read(ctx, c, store.KindPartial, in.Partial, in.Version, in.Workspace)
 	if err != nil {
 		return nil, err
 	}

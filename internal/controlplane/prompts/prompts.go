@@ -184,19 +184,25 @@ type getInput struct {
 }
 
 func get(ctx context.Context, c *route.Caller, in *getInput) (*full, error) {
-	name, which := prompt.Cut(in.Prompt)
-	if in.Version != "" {
-		which = in.Version
-	}
-	row, err := find(ctx, c, store.KindPrompt, name, in.Workspace)
-	if err != nil {
-		return nil, err
-	}
-	v, err := version(ctx, c.DB().Queries, row, which)
+	row, v, err := read(ctx, c, store.KindPrompt, in.Prompt, in.Version, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	return wholly(row, v)
+}
+
+// read returns a prompt or partial with a version of it: the one that is asked
+// for, else the one after the @ of ref, else the one that counts.
+func read(ctx context.Context, c *route.Caller, kind, ref, asked, workspace string) (row store.Prompt, v store.PromptVersion, err error) {
+	name, which := prompt.Cut(ref)
+	if asked != "" {
+		which = asked
+	}
+	if row, err = find(ctx, c, kind, name, workspace); err != nil {
+		return row, v, err
+	}
+	v, err = version(ctx, c.DB().Queries, row, which)
+	return row, v, err
 }
 
 func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
