@@ -151,6 +151,12 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	}
 	e.Prompt = readPrompt(r, h.flags)
 	readPrice(r, e, h.flags)
+	if h.flags&flagConfig != 0 {
+		e.Config = r.ref()
+	}
+	if h.flags&flagLevel != 0 {
+		e.Level = reqlog.Level(r.uvarint())
+	}
 	if r.bad {
 		return nil, errDamaged
 	}

@@ -31,6 +31,8 @@ const (
 	flagParams
 	flagPrompt
 	flagPriced
+	flagConfig
+	flagLevel
 )
 
 // The fields whose strings are shared; see [encoder.ref].
@@ -64,6 +66,7 @@ const (
 	refParam
 	refPrompt
 	refPrice
+	refConfig
 	refFields
 )
 
@@ -151,6 +154,12 @@ func (c *encoder) addLater(e *reqlog.Entry, flags uint64) {
 		c.varint(int64(e.Cost))
 		c.ref(refPrice, e.Price)
 	}
+	if flags&flagConfig != 0 {
+		c.ref(refConfig, e.Config)
+	}
+	if flags&flagLevel != 0 {
+		c.uvarint(uint64(e.Level))
+	}
 }
 
 func (c *encoder) addHead(e *reqlog.Entry, flags uint64) {
@@ -184,6 +193,8 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(len(e.Params) > 0, flagParams)
 	set(e.Prompt != reqlog.Prompt{}, flagPrompt)
 	set(e.Priced, flagPriced)
+	set(e.Config != "", flagConfig)
+	set(e.Level != reqlog.LevelMetadata, flagLevel)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }

@@ -52,6 +52,7 @@ func keyOf(e *reqlog.Entry) sumKey {
 	k.texts[ByService] = clip(e.Provider)
 	k.texts[ByProvider] = clip(e.Slug)
 	k.texts[ByModel] = clip(e.Model)
+	k.texts[ByConfig] = clip(e.Config)
 	k.texts[ByPrompt] = clip(e.Prompt.Slug)
 	k.texts[ByCache] = clip(e.CacheStatus)
 	return k

@@ -53,6 +53,7 @@ type Entry struct {
 	OptionIndex string // JSON path of the target in its config
 	CacheStatus string
 	Prompt      Prompt // the saved prompt that made the request; zero for none
+	Config      string // id of the saved config that it was routed by; empty for none
 
 	// Status is what the client was sent; 499 when it left before that.
 	Status int
@@ -92,6 +93,9 @@ type Entry struct {
 
 	Metadata  map[string]string
 	UserAgent string
+
+	Level  Level
+	Bodies *Bodies // nil unless they are kept; not changed any more
 }
 
 // Prompt names a version of a saved prompt.

@@ -39,6 +39,7 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	w.name("response_bytes").int(e.ResponseBytes)
 	e.writeMetadata(&w)
 	w.name("user_agent").text(e.UserAgent)
+	w.name("logging").quote(e.Level.String())
 	return append(w.dst, '}')
 }
 
@@ -67,6 +68,7 @@ func (e *Entry) writeTarget(w *jsonWriter) {
 	w.name("served_model").text(e.ServedModel)
 	w.name("option_index").text(e.OptionIndex)
 	w.name("cache_status").text(e.CacheStatus)
+	w.name("config").text(e.Config)
 	w.name("prompt")
 	if e.Prompt == (Prompt{}) {
 		w.null()

@@ -23,7 +23,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		ID: id, Time: time.Date(2026, 5, 1, 14, 0, 0, 7_900_000, time.FixedZone("", 7200)),
 		TraceID: "t", Organisation: "acme", Workspace: "w", KeyID: "k", KeyName: "ci",
 		Method: "POST", Path: "/v1/chat/completions", Operation: "chat", Stream: true,
-		Provider: "openai", Model: "m", CacheStatus: "MISS", Prompt: reqlog.Prompt{ID: "p", Slug: "pp-a", Version: 3}, Status: 502,
+		Provider: "openai", Model: "m", CacheStatus: "MISS", Config: "c", Prompt: reqlog.Prompt{ID: "p", Slug: "pp-a", Version: 3}, Status: 502,
 		ErrorSource: "provider", ErrorCode: "upstream_failed", ErrorMessage: "a \"b\"\n\x01\xff",
 		Attempts:  []reqlog.Attempt{{Target: "config", Provider: "openai", Error: "reset", Start: time.Millisecond, Took: 1500 * time.Microsecond}},
 		Decisions: []reqlog.Decision{{Path: "config", Text: "drawn"}},
@@ -31,19 +31,19 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		Usage:     llm.Usage{Input: 10, CachedInput: 5, Output: 3, Reasoning: 4, Known: true},
 		Cost:      12_000_450, Priced: true, Price: "openai/m",
 		Total: 2500 * time.Microsecond, Overhead: 45 * time.Microsecond,
-		RequestBytes: 12, Metadata: map[string]string{"b": "2", "a": "1"},
+		RequestBytes: 12, Level: reqlog.LevelFull, Metadata: map[string]string{"b": "2", "a": "1"},
 	}
 	want := `{"id":"0190a5a5-1234-7000-8000-0000000000ff","created_at":"2026-05-01T12:00:00.007Z",` +
 		`"trace_id":"t","span_id":null,"parent_span_id":null,"span_name":null,"organisation":"acme","workspace":"w","api_key":{"id":"k","name":"ci"},` +
 		`"method":"POST","path":"/v1/chat/completions","operation":"chat","stream":true,` +
-		`"provider":"openai","provider_slug":null,"model":"m","served_model":null,"option_index":null,"cache_status":"MISS","prompt":{"id":"p","slug":"pp-a","version":3},` +
+		`"provider":"openai","provider_slug":null,"model":"m","served_model":null,"option_index":null,"cache_status":"MISS","config":"c","prompt":{"id":"p","slug":"pp-a","version":3},` +
 		`"status":502,"error":{"source":"provider","code":"upstream_failed","message":"a \"b\"\n\u0001` + "\uFFFD" + `"},` +
 		`"attempts":[{"target":"config","provider":"openai","slug":null,"status":null,"error":"reset","start_ms":1,"took_ms":1.5}],` +
 		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],` +
 		`"usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"cached_tokens":5,"cache_write_5m_tokens":0,"cache_write_1h_tokens":0,"reasoning_tokens":4,"input_audio_tokens":0,"output_audio_tokens":0},` +
 		`"cost":1.200045,"price":"openai/m",` +
 		`"finish_reason":null,"timing":{"total_ms":2.5,"upstream_ms":0,"first_token_ms":null,"overhead_us":45},` +
-		`"request_bytes":12,"response_bytes":0,"metadata":{"a":"1","b":"2"},"user_agent":null}`
+		`"request_bytes":12,"response_bytes":0,"metadata":{"a":"1","b":"2"},"user_agent":null,"logging":"full"}`
 	if diff := cmp.Diff(want, string(e.AppendJSON(nil))); diff != "" {
 		t.Errorf("AppendJSON() differs (-want +got):\n%s", diff)
 	}
