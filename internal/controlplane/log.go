@@ -156,6 +156,7 @@ var filters = map[string]func(q *logstore.Query, value string) error{
 	"provider":       func(q *logstore.Query, v string) error { q.Provider = v; return nil },
 	"api_key":        func(q *logstore.Query, v string) error { q.KeyID = v; return nil },
 	"workspace":      func(q *logstore.Query, v string) error { q.Workspace = v; return nil },
+	"config":         func(q *logstore.Query, v string) error { q.Config = v; return nil },
 	"trace_id":       func(q *logstore.Query, v string) error { q.TraceID = v; return nil },
 	"operation":      func(q *logstore.Query, v string) error { q.Operation = api.Operation(v); return nil },
 	"cursor":         func(q *logstore.Query, v string) error { q.Cursor = v; return nil },

@@ -247,7 +247,7 @@ func (w *wanted) matches(e *reqlog.Entry) bool {
 	}
 	for _, pair := range [...][2]string{
 		{w.Scope.Organisation, e.Organisation}, {w.Scope.Workspace, e.Workspace}, {w.Workspace, e.Workspace}, {w.Model, e.Model},
-		{w.Provider, e.Provider}, {w.KeyID, e.KeyID}, {w.TraceID, e.TraceID}, {string(w.Operation), string(e.Operation)},
+		{w.Provider, e.Provider}, {w.KeyID, e.KeyID}, {w.Config, e.Config}, {w.TraceID, e.TraceID}, {string(w.Operation), string(e.Operation)},
 	} {
 		if pair[0] != "" && pair[0] != pair[1] {
 			return false

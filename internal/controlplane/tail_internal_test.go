@@ -30,7 +30,7 @@ func mustWanted(t *testing.T, query string, scope logstore.Scope) *wanted {
 }
 
 func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
-	e := &reqlog.Entry{Organisation: "o", Workspace: "w", KeyID: "k", Status: 503, Model: "m", Provider: "p", TraceID: "t", Operation: "chat", Stream: true,
+	e := &reqlog.Entry{Organisation: "o", Workspace: "w", KeyID: "k", Status: 503, Model: "m", Provider: "p", Config: "c", TraceID: "t", Operation: "chat", Stream: true,
 		Total: time.Second, Metadata: map[string]string{"a": "1"}}
 	for _, tt := range []struct {
 		query string
@@ -38,7 +38,7 @@ func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
 		want  bool
 	}{
 		{"", logstore.Scope{}, true},
-		{"status=503&model=m&provider=p&api_key=k&workspace=w&trace_id=t&operation=chat&stream=true&min_latency_ms=1000&metadata.a=1", logstore.Scope{Organisation: "o", Workspace: "w", Keys: []string{"k"}}, true},
+		{"status=503&model=m&provider=p&api_key=k&workspace=w&config=c&trace_id=t&operation=chat&stream=true&min_latency_ms=1000&metadata.a=1", logstore.Scope{Organisation: "o", Workspace: "w", Keys: []string{"k"}}, true},
 		{"status=5xx", logstore.Scope{}, true},
 		{"status=4xx", logstore.Scope{}, false},
 		{"status=500", logstore.Scope{}, false},
@@ -46,6 +46,7 @@ func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
 		{"provider=n", logstore.Scope{}, false},
 		{"api_key=n", logstore.Scope{}, false},
 		{"workspace=n", logstore.Scope{}, false},
+		{"config=n", logstore.Scope{}, false},
 		{"trace_id=n", logstore.Scope{}, false},
 		{"operation=embeddings", logstore.Scope{}, false},
 		{"stream=false", logstore.Scope{}, false},

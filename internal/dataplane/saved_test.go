@@ -44,16 +44,20 @@ func TestASavedConfigAppliesByItsSlug(t *testing.T) {
 		headers []string
 		status  int
 		target  string
+		config  any // in the log
 	}{
-		{"named in the header", []string{"x-gateway-config", "pc-fallback"}, 200, "config.targets[1]"},
-		{"the key's default", []string{"x-gateway-api-key", "a-key-with-a-default-config"}, 200, "config.targets[1]"},
-		{"the request's own config wins over the key's", []string{"x-gateway-api-key", "a-key-with-a-default-config", "x-gateway-config", `{"provider":"@cheap"}`}, 200, "config"},
-		{"no such slug", []string{"x-gateway-config", "pc-none"}, 404, ""},
+		{"named in the header", []string{"x-gateway-config", "pc-fallback"}, 200, "config.targets[1]", "pc-fallback"},
+		{"the key's default", []string{"x-gateway-api-key", "a-key-with-a-default-config"}, 200, "config.targets[1]", "pc-fallback"},
+		{"the request's own config wins over the key's", []string{"x-gateway-api-key", "a-key-with-a-default-config", "x-gateway-config", `{"provider":"@cheap"}`}, 200, "config", nil},
+		{"no such slug", []string{"x-gateway-config", "pc-none"}, 404, "", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			res := g.Post("/chat/completions", body, append([]string{"x-gateway-provider", ""}, tt.headers...)...)
 			if got := res.Header.Get("x-gateway-last-used-option-index"); res.Status != tt.status || got != tt.target {
 				t.Errorf("status %d by %q, want %d by %q: %.200s", res.Status, got, tt.status, tt.target, res.Body)
+			}
+			if got := g.Entry(res)["config"]; got != tt.config {
+				t.Errorf("the log says config %v, want %v", got, tt.config)
 			}
 		})
 	}

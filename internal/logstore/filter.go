@@ -47,6 +47,9 @@ func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 		}
 		f.wanted = append(f.wanted, condition{c.of, n})
 	}
+	if _, ok := b.number(p.q.Config); p.q.Config != "" && !ok {
+		return f, false
+	}
 	if p.q.Scope.Keys != nil {
 		for _, id := range p.q.Scope.Keys {
 			if n, ok := b.number(id); ok {
@@ -92,11 +95,11 @@ func (f *filter) matches(e packed) (bool, error) {
 	if !f.hasPairs(r) {
 		return false, nil
 	}
-	if !p.q.measures() {
+	if p.q.Config == "" && !p.q.measures() {
 		return true, nil
 	}
-	entry, err := e.entry() // the figures stand behind the rest
-	return err == nil && p.q.within(entry), err
+	entry, err := e.entry() // these stand behind the rest
+	return err == nil && (p.q.Config == "" || p.q.Config == entry.Config) && p.q.within(entry), err
 }
 
 // hasPairs reads the metadata, which r is at, when the filter asks for some.

@@ -30,8 +30,8 @@ func testFilters(t *testing.T, at place, step time.Duration) {
 	now := time.Now().Truncate(time.Second)
 	yes := true
 	for i, e := range []reqlog.Entry{
-		{Model: "a", Provider: "openai", Status: 200, KeyID: "k1", Organisation: "o1", Workspace: "w1", TraceID: "t1", Operation: "chat", Total: time.Second, Metadata: map[string]string{"env": "dev", "user": "1"}},
-		{Model: "b", Provider: "openai", Status: 429, KeyID: "k2", Organisation: "o1", Workspace: "w2", TraceID: "t2", Operation: "chat", Stream: true, Metadata: map[string]string{"env": "dev"}},
+		{Model: "a", Provider: "openai", Status: 200, KeyID: "k1", Config: "c1", Organisation: "o1", Workspace: "w1", TraceID: "t1", Operation: "chat", Total: time.Second, Metadata: map[string]string{"env": "dev", "user": "1"}},
+		{Model: "b", Provider: "openai", Status: 429, KeyID: "k2", Config: "c2", Organisation: "o1", Workspace: "w2", TraceID: "t2", Operation: "chat", Stream: true, Metadata: map[string]string{"env": "dev"}},
 		{Model: "a", Provider: "groq", Status: 503, KeyID: "k1", Organisation: "o2", Workspace: "w1", TraceID: "t11", Operation: "embeddings", Metadata: map[string]string{"dev": "env", "empty": ""}},
 		{Model: "A", Provider: "groq", Status: 500, Organisation: "o2", Workspace: "w3", Total: 2 * time.Second},
 	} {
@@ -54,6 +54,8 @@ func testFilters(t *testing.T, at place, step time.Duration) {
 		{"status class", logstore.Query{Status: "5xx"}, []string{"3", "2"}},
 		{"key", logstore.Query{KeyID: "k1"}, []string{"2", "0"}},
 		{"a string of another field", logstore.Query{KeyID: "openai"}, nil},
+		{"config", logstore.Query{Config: "c1"}, []string{"0"}},
+		{"a config that is another field's", logstore.Query{Config: "a"}, nil},
 		{"workspace", logstore.Query{Workspace: "w1"}, []string{"2", "0"}},
 		{"scope", logstore.Query{Scope: logstore.Scope{Organisation: "o1"}}, []string{"1", "0"}},
 		{"scope of a workspace", logstore.Query{Scope: logstore.Scope{Organisation: "o1", Workspace: "w1"}}, []string{"0"}},
@@ -121,6 +123,7 @@ func testAQueryThatCannotBeMeantIsNamed(t *testing.T, at place) {
 		{"cursor cut", logstore.Query{Cursor: page.Next[:10]}, "cursor"},
 		{"cursor of no base64", logstore.Query{Cursor: "!"}, "cursor"},
 		{"cursor of another listing", logstore.Query{Cursor: page.Next, Model: "a"}, "cursor"},
+		{"cursor of another config", logstore.Query{Cursor: page.Next, Config: "c"}, "cursor"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := s.List(t.Context(), tt.q)

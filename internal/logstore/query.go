@@ -38,6 +38,7 @@ type Query struct {
 	Provider   string
 	KeyID      string
 	Workspace  string
+	Config     string // as the entry has it
 	TraceID    string
 	Operation  api.Operation
 	Stream     *bool
@@ -172,7 +173,7 @@ func (q Query) fingerprint() uint32 {
 	put := func(s string) { fmt.Fprintf(h, "%d:%s,", len(s), s) }
 	for _, s := range []string{
 		q.Scope.Organisation, q.Scope.Workspace, q.Status, q.Model, q.Provider,
-		q.KeyID, q.Workspace, q.TraceID, string(q.Operation), q.MinLatency.String(),
+		q.KeyID, q.Workspace, q.Config, q.TraceID, string(q.Operation), q.MinLatency.String(),
 		q.From.UTC().Format(time.RFC3339Nano), q.To.UTC().Format(time.RFC3339Nano),
 	} {
 		put(s)

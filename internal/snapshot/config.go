@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,9 @@ type Config struct {
 	Stored bool
 }
 
+// Ref is what the log calls the config: its id, or its slug when it has none.
+func (c *Config) Ref() string { return cmp.Or(c.ID, c.Slug) }
+
 func (s *Snapshot) addConfig(c Config) error {
 	if !c.Stored {
 		if err := s.checkConfig(c); err != nil {
@@ -31,7 +35,7 @@ func (s *Snapshot) addConfig(c Config) error {
 	for _, name := range [...]string{c.Slug, c.ID} {
 		at := place{c.Workspace, name}
 		if _, taken := s.configs[at]; name != "" && !taken {
-			s.configs[at] = c.Text
+			s.configs[at] = &c
 		}
 	}
 	return nil
@@ -59,10 +63,10 @@ func (s *Snapshot) checkConfig(saved Config) error {
 	return nil
 }
 
-// Config returns the text of a workspace's saved config with this slug or id.
-func (s *Snapshot) Config(workspace, ref string) (string, bool) {
-	text, ok := s.configs[place{workspace, ref}]
-	return text, ok
+// Config returns a workspace's saved config with this slug or id. It is shared.
+func (s *Snapshot) Config(workspace, ref string) (*Config, bool) {
+	c, ok := s.configs[place{workspace, ref}]
+	return c, ok
 }
 
 // SavedOnly reports whether requests of an organisation may not bring a config

@@ -54,7 +54,7 @@ type Snapshot struct {
 	specs   map[string]*provider.Spec
 	bare    map[string]*provider.Target
 	entries map[place]*Entry
-	configs map[place]string
+	configs map[place]*Config
 	slugs   map[string][]string // by workspace, in the order given
 
 	savedOnly  map[string]bool // by id of the organisation
@@ -79,7 +79,7 @@ func Build(in Input) (*Snapshot, error) {
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
 		bare:           make(map[string]*provider.Target, len(in.Specs)),
 		entries:        make(map[place]*Entry, len(in.Providers)),
-		configs:        make(map[place]string, 2*len(in.Configs)),
+		configs:        make(map[place]*Config, 2*len(in.Configs)),
 		slugs:          make(map[string][]string),
 		savedOnly:      in.SavedOnly,
 		made:           make(map[*Rules]map[string]variant),

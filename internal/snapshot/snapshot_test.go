@@ -213,12 +213,13 @@ func TestNamesOfAWorkspaceStayInIt(t *testing.T) {
 			t.Errorf("@main of workspace %q has the key %q, want %q", workspace, got, want)
 		}
 	}
-	for at, want := range map[[2]string]string{
-		{"a", "pc"}: `{"provider":"@main"}`, {"a", "1"}: "stored", {"b", "pc"}: "b's", {"b", "2"}: "b's",
-		{"b", "1"}: "", {"", "pc"}: "", {"c", "2"}: "", {"b", ""}: "",
+	for at, want := range map[[2]string][2]string{ // text, and what the log calls it
+		{"a", "pc"}: {`{"provider":"@main"}`, "pc"}, {"a", "1"}: {"stored", "1"}, {"b", "pc"}: {"b's", "2"}, {"b", "2"}: {"b's", "2"},
+		{"b", "1"}: {}, {"", "pc"}: {}, {"c", "2"}: {}, {"b", ""}: {},
 	} {
-		if got, _ := s.Config(at[0], at[1]); got != want {
-			t.Errorf("Config(%q) = %q, want %q", at, got, want)
+		got, ok := s.Config(at[0], at[1])
+		if ok != (want != [2]string{}) || ok && [2]string{got.Text, got.Ref()} != want {
+			t.Errorf("Config(%q) = %+v, want %q", at, got, want)
 		}
 	}
 	if got := s.Slugs("b"); len(got) != 1 || len(s.Slugs("c")) != 0 || s.Providers() != 2 {

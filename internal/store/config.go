@@ -66,6 +66,17 @@ func (q Queries) Config(ctx context.Context, organisation, workspace, ref string
 	return one(ctx, q.q, "config", text, scanConfig, organisation, workspace, ref)
 }
 
+// ConfigIDs returns the ids of the active configs with this slug. An empty
+// workspace means all of the organisation.
+func (q Queries) ConfigIDs(ctx context.Context, organisation, workspace, slug string) ([]string, error) {
+	const text = `
+		SELECT id
+		FROM configs
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND slug = $3 AND status = 'active'`
+	scan := func(r row) (id string, err error) { return id, r.Scan(&id) }
+	return rows(ctx, q.q, "configs", text, scan, organisation, workspace, slug)
+}
+
 // ConfigVersion returns a version by its id.
 func (q Queries) ConfigVersion(ctx context.Context, id string) (ConfigVersion, error) {
 	const text = `

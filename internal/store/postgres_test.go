@@ -160,6 +160,14 @@ func TestAPageIsAPartOfTheList(t *testing.T) {
 		if err != nil || len(list) != 0 || total != 1 {
 			t.Errorf("Configs() after the end = %+v, %d, %v; want none of 1", list, total, err)
 		}
+		for at, want := range map[[3]string]int{
+			{store.DefaultOrganisation, "", "pc"}: 1, {store.DefaultOrganisation, store.DefaultWorkspace, "pc"}: 1,
+			{store.DefaultOrganisation, "other", "pc"}: 0, {"other", "", "pc"}: 0, {store.DefaultOrganisation, "", "c1"}: 0,
+		} {
+			if ids, err := db.ConfigIDs(t.Context(), at[0], at[1], at[2]); err != nil || len(ids) != want || want == 1 && ids[0] != "c1" {
+				t.Errorf("ConfigIDs(%q) = %q, %v; want %d", at, ids, err, want)
+			}
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -95,6 +96,41 @@ func (h *people) compare(t *testing.T, row map[string]any, list []string) {
 	if id == "" || len(row) != len(list)+3 {
 		t.Errorf("%v: want the group of a key that has sent a request, with %v", row, list)
 	}
+}
+
+func TestRequestsAreToldApartByTheirConfig(t *testing.T) {
+	p := fleet(t, answers(500), nil)
+	g := launchFor(t, saved(p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test")
+	h := &people{gateway: g}
+	id, _ := at(h.root(t, "POST", "/v1/configs", `{"name":"Stored","config":{"provider":"@second"},"workspace_id":"default"}`), "data", "id").(string)
+	ask := func(config string) string {
+		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config)
+		g.entry(t, got.fine(t))
+		return got.header.Get("x-gateway-request-id")
+	}
+	eventually(t, "the gateway knows the config", func() bool {
+		return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", id).status == http.StatusOK
+	})
+	prove(t, "S-392", "requests are grouped and filtered by the saved config that routed them", func(t *testing.T) {
+		main := []string{ask("pc-main"), ask("pc-main")}
+		ask(leaf(p[1]))
+		for _, base := range []string{"/analytics", "/logs"} {
+			got := make(map[any]any)
+			for _, row := range h.groups(t, bootstrapKey, base+"/groups/config?status_code=200") {
+				got[row["config"]] = row["requests"]
+			}
+			if want := map[any]any{"pc-main": 2.0, id: 1.0, nil: 1.0}; !maps.Equal(got, want) {
+				t.Errorf("GET %s/groups/config = %v, want %v", base, got, want)
+			}
+			if rows := h.groups(t, bootstrapKey, base+"/groups/model?configs=pc-main"); len(rows) != 1 || rows[0]["requests"] != 2.0 {
+				t.Errorf("GET %s/groups/model?configs=pc-main = %v, want 2 requests", base, rows)
+			}
+		}
+		rows := h.groups(t, bootstrapKey, "/logs?config=pc-main")
+		if len(rows) != 2 || rows[0]["id"] != main[1] || rows[1]["id"] != main[0] {
+			t.Errorf("the log by config = %v, want %q", rows, main)
+		}
+	})
 }
 
 func TestAnalyticsAreFilteredByMetadata(t *testing.T) {

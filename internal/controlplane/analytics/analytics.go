@@ -11,6 +11,7 @@ package analytics
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"modelgate/internal/access"
@@ -55,6 +56,9 @@ func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logsto
 	if err := reach(ctx, c, in, &q); err != nil {
 		return nil, err
 	}
+	if err := configs(ctx, c, in.Configs, &q); err != nil {
+		return nil, err
+	}
 	if f.api.Sum == nil {
 		return nil, nil
 	}
@@ -95,6 +99,24 @@ func reach(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQue
 	}
 	q.Scope.Keys, err = route.Visible(ctx, c.DB().Queries, c.Identity, q.Scope.Workspace)
 	return err
+}
+
+// configs has q ask for configs by id or slug, in whatever workspace that the
+// caller may see. Those of a file have no id, and are in the log by their slug.
+func configs(ctx context.Context, c *route.Caller, refs []string, q *logstore.SumQuery) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	list := slices.Clone(refs)
+	for _, ref := range refs {
+		ids, err := c.DB().ConfigIDs(ctx, c.Organisation, q.Scope.Workspace, ref)
+		if err != nil {
+			return err
+		}
+		list = append(list, ids...)
+	}
+	is(q, logstore.ByConfig, list)
+	return nil
 }
 
 // administers reports whether the caller sees all of the organisation, archived

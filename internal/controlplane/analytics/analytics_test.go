@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/catalog"
 	"modelgate/internal/controlplane/analytics"
+	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/workspaces"
@@ -39,7 +40,7 @@ func newBench(t *testing.T) *bench {
 	}
 	t.Cleanup(func() { logs.Close(context.Background()) })
 	b := &bench{logs: logs}
-	b.Bench = routetest.New(t, func(a *route.API) { a.Sum = logs.Sum }, analytics.Add, workspaces.Add)
+	b.Bench = routetest.New(t, func(a *route.API) { a.Sum = logs.Sum }, analytics.Add, workspaces.Add, configs.Add)
 	return b
 }
 
@@ -179,7 +180,6 @@ func TestGroupsAreFilteredOrderedAndPaged(t *testing.T) {
 		{"api_key?ai_org_model=openai__gpt", "2: k1=2 k2=1"},
 		{"api_key?virtual_keys=@claude", "1: k2=1"},
 		{"api_key?prompt_slug=other", "0:"},
-		{"api_key?configs=pc-a", "0:"},
 		{"model?workspace_slug=default", "2: gpt=3 sonnet=2"},
 		{"model?time_of_generation_min=2026-05-01T11:15:00Z", "1: sonnet=2"},
 		{"model?time_of_generation_min=2026-05-01T11:00:00Z&time_of_generation_max=2026-05-01T11:01:00Z", "1: gpt=2"},
@@ -206,6 +206,32 @@ func TestGroupsAreFilteredOrderedAndPaged(t *testing.T) {
 		path := "/analytics/groups/" + tt.path
 		if got := counted(t, c, path); !inOrder(got, tt.want) {
 			t.Errorf("GET %s = %s, want %s", path, got, tt.want)
+		}
+	}
+}
+
+func TestRequestsAreToldApartByTheirConfig(t *testing.T) {
+	b := newBench(t)
+	c := b.Root()
+	var stored struct{ Data struct{ ID, Slug string } }
+	c.Must("POST", "/configs", `{"name":"Mine","config":{"retry":{"attempts":1}},"workspace_id":"default"}`, &stored)
+	id, slug := stored.Data.ID, stored.Data.Slug
+	for i, config := range []string{id, id, "pc-of-the-file", ""} {
+		e := seeded[i].made(b.Clock)
+		e.Config = config
+		b.logs.Record(t.Context(), e)
+	}
+	b.seed(t)
+	for path, want := range map[string]string{
+		"/analytics/groups/config":                              "3: " + id + "=2 <nil>=1 pc-of-the-file=1",
+		"/logs/groups/config?configs=" + id:                     "1: " + id + "=2",
+		"/analytics/groups/config?configs=" + slug:              "1: " + id + "=2",
+		"/analytics/groups/model?configs=pc-of-the-file":        "1: gpt=1",
+		"/analytics/groups/model?configs=" + slug + ",pc-other": "1: gpt=2",
+		"/analytics/groups/model?configs=pc-other":              "0:",
+	} {
+		if got := counted(t, c, path); got != want {
+			t.Errorf("GET %s = %s, want %s", path, got, want)
 		}
 	}
 }

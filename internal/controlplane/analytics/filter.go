@@ -20,7 +20,7 @@ type Filters struct {
 	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same"`
 	Statuses    []int     `query:"status_code" maxItems:"100" doc:"One of these"`
 	Slugs       []string  `query:"virtual_keys" maxItems:"100" doc:"Slugs of providers, one of these"`
-	Configs     []string  `query:"configs" maxItems:"100" doc:"Ids of configs, one of these"`
+	Configs     []string  `query:"configs" maxItems:"100" doc:"Ids or slugs of configs, one of these"`
 	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"One of these"`
 	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"As provider__model, one of these"`
 	Prompts     []string  `query:"prompt_slug" maxItems:"100" doc:"One of these"`
@@ -56,7 +56,7 @@ func (f *Filters) apply(q *logstore.SumQuery, now time.Time) error {
 		statuses[i] = strconv.Itoa(s)
 	}
 	for field, list := range map[logstore.Field][]string{
-		logstore.ByStatus: statuses, logstore.ByProvider: trimmed(f.Slugs), logstore.ByConfig: f.Configs, logstore.ByKey: f.Keys, logstore.ByPrompt: f.Prompts,
+		logstore.ByStatus: statuses, logstore.ByProvider: trimmed(f.Slugs), logstore.ByKey: f.Keys, logstore.ByPrompt: f.Prompts,
 	} {
 		if len(list) > 0 {
 			is(q, field, list)
