@@ -75,6 +75,7 @@ type Sums struct {
 	Requests  int64
 	Successes int64 // answered with a status of 2xx
 	Errors    int64 // with a status of 400 or above
+	Rescued   Rescued
 
 	Hits         int64 // answered from the cache
 	SemanticHits int64 // of those, for a request that meant the same
@@ -117,6 +118,7 @@ func (s *Sums) add(e *reqlog.Entry) {
 		s.Priced++
 		s.Cost += e.Cost
 	}
+	s.Rescued.add(e)
 	s.latency += e.Total.Microseconds()
 	s.Latencies.Add(e.Total)
 	at := millis(e.ID)
@@ -133,6 +135,7 @@ func (s *Sums) Merge(o *Sums) {
 	s.Requests += o.Requests
 	s.Successes += o.Successes
 	s.Errors += o.Errors
+	s.Rescued.merge(&o.Rescued)
 	s.Hits += o.Hits
 	s.SemanticHits += o.SemanticHits
 	s.Counted += o.Counted
@@ -210,11 +213,12 @@ func (set sumSet) bound() {
 //	1 byte    format
 //	uvarint   number of strings, then each: uvarint length, bytes
 //	uvarint   number of sums, then each: the texts of its key as numbers of
-//	          strings, its status, its numbers, uvarint length and bytes of its
-//	          sketch
+//	          strings, its status, its numbers, what was rescued, uvarint length
+//	          and bytes of its sketch
 //
-// What keys tell, as successes, is not stored.
-const sumFormat = 1
+// What keys tell, as successes, is not stored. Format 1 does not tell what was
+// rescued.
+const sumFormat = 2
 
 func (set sumSet) append(dst []byte, bucket int64) []byte {
 	var c encoder
@@ -227,6 +231,7 @@ func (set sumSet) append(dst []byte, bucket int64) []byte {
 		for _, n := range s.numbers(bucket) {
 			c.varint(n)
 		}
+		s.Rescued.append(&c)
 		sketch := s.Latencies.append(nil)
 		c.uvarint(uint64(len(sketch)))
 		c.body = append(c.body, sketch...)
@@ -246,7 +251,8 @@ func (s *Sums) numbers(bucket int64) [9]int64 {
 // The sums are f's until it returns, and their latencies stored in sketch.
 func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byte) error) error {
 	r := reader{b: data}
-	if v := r.take(1); r.bad || v[0] != sumFormat {
+	v := r.take(1)
+	if r.bad || v[0] != sumFormat && v[0] != 1 {
 		return errDamaged
 	}
 	r.strings = readStrings(&r)
@@ -260,11 +266,16 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 		for i := range n {
 			n[i] = r.varint()
 		}
+		var rescued Rescued
+		if v[0] > 1 {
+			rescued = readRescued(&r)
+		}
 		sketch := r.take(r.count(1))
 		if r.bad {
 			return errDamaged
 		}
 		s := Sums{
+			Rescued:  rescued,
 			Requests: n[0], Counted: n[1], Prompt: n[2], Completion: n[3], Priced: n[4], Cost: catalog.NanoDollars(n[5]),
 			latency: n[6], first: n[7] + bucket, last: n[8] + bucket,
 		}

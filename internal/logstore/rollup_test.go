@@ -99,13 +99,22 @@ func known() []*reqlog.Entry {
 		entry(0, "w1", "k2", "openai", "gpt", 200, 30, 3, -1, 30, "SEMANTIC HIT"),
 		entry(1, "w1", "k2", "openai", "mini", 429, -1, 0, -1, 40, "MISS"),
 		entry(1, "w1", "k1", "anthropic", "sonnet", 200, 50, 5, 500, 50, "MISS"),
-		entry(59, "w2", "k3", "anthropic", "sonnet", 500, -1, 0, -1, 60, "DISABLED"),
-		entry(60, "w2", "k3", "anthropic", "sonnet", 200, 70, 7, 700, 70, "DISABLED"),
-		entry(61, "w2", "k3", "anthropic", "sonnet", 200, 80, 8, 800, 80, "DISABLED"),
+		tried(entry(59, "w2", "k3", "anthropic", "sonnet", 500, -1, 0, -1, 60, "DISABLED"), "a", "a"),
+		tried(entry(60, "w2", "k3", "anthropic", "sonnet", 200, 70, 7, 700, 70, "DISABLED"), "a", "a", "a"),
+		tried(entry(61, "w2", "k3", "anthropic", "sonnet", 200, 80, 8, 800, 80, "DISABLED"), "a", "a", "b"),
 		entry(200, "w2", "k4", "", "none", 302, -1, 0, -1, 90, "DISABLED"),
 		entry(200, "w2", "k4", "openai", "gpt", 499, 100, 0, 0, 400, "DISABLED"),
 		other,
 	}
+}
+
+// tried gives an entry attempts at targets, of which the last has answered.
+func tried(e *reqlog.Entry, targets ...string) *reqlog.Entry {
+	for i, target := range targets {
+		e.Attempts = append(e.Attempts, reqlog.Attempt{Target: target, Start: time.Duration(i)})
+		e.OptionIndex = target
+	}
+	return e
 }
 
 // figures are the sums that tests compare.
@@ -114,6 +123,7 @@ type figures struct {
 	Requests, Successes, Errors, Hits, Semantic                 int64
 	Counted, Prompt, Completion, Priced, Cost, LatencyMs, P99Ms int64
 	FirstMinute, LastMinute                                     int
+	Twice, FellBack                                             int64 // succeeded after two retries, and at another target
 }
 
 func figuresOf(list []Sum) (out []figures) {
@@ -121,7 +131,7 @@ func figuresOf(list []Sum) (out []figures) {
 		out = append(out, figures{
 			s.Value, s.Requests, s.Successes, s.Errors, s.Hits, s.SemanticHits, s.Counted, s.Prompt, s.Completion, s.Priced, int64(s.Cost),
 			s.AverageLatency().Milliseconds(), s.Latencies.Percentile(99).Round(10 * time.Millisecond).Milliseconds(),
-			int(s.First().Sub(noon).Minutes()), int(s.Last().Sub(noon).Minutes()),
+			int(s.First().Sub(noon).Minutes()), int(s.Last().Sub(noon).Minutes()), s.Rescued.Retried[1], s.Rescued.FellBack,
 		})
 	}
 	return out
@@ -129,10 +139,10 @@ func figuresOf(list []Sum) (out []figures) {
 
 // byModel are the sums of known by model, done by hand.
 var byModel = []figures{
-	{"gpt", 4, 3, 1, 2, 1, 4, 160, 6, 3, 300_000, 115, 400, 0, 200},
-	{"mini", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 40, 40, 1, 1},
-	{"none", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 90, 90, 200, 200},
-	{"sonnet", 4, 3, 1, 0, 0, 3, 200, 20, 3, 2_000_000, 65, 80, 1, 61},
+	{"gpt", 4, 3, 1, 2, 1, 4, 160, 6, 3, 300_000, 115, 400, 0, 200, 0, 0},
+	{"mini", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 40, 40, 1, 1, 0, 0},
+	{"none", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 90, 90, 200, 200, 0, 0},
+	{"sonnet", 4, 3, 1, 0, 0, 3, 200, 20, 3, 2_000_000, 65, 80, 1, 61, 1, 1},
 }
 
 func TestSumsAreThoseOfTheEntries(t *testing.T) {

@@ -126,6 +126,10 @@ func TestRequestsAreToldApartByTheirConfig(t *testing.T) {
 				t.Errorf("GET %s/groups/model?configs=pc-main = %v, want 2 requests", base, rows)
 			}
 		}
+		rescued := h.do(t, "GET", "/v1/analytics/graphs/requests/rescued?configs=pc-main", "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+		if n := fmt.Sprint(at(rescued, "summary", "fallback")); n != "2" {
+			t.Errorf("%s of two requests are told to have fallen back", n)
+		}
 		rows := h.groups(t, bootstrapKey, "/logs?config=pc-main")
 		if len(rows) != 2 || rows[0]["id"] != main[1] || rows[1]["id"] != main[0] {
 			t.Errorf("the log by config = %v, want %q", rows, main)

@@ -53,15 +53,16 @@ type entry struct {
 	prompt, written   int64 // tokens; negative for unknown
 	nano              int64 // cost; negative for unknown
 	cache, user, slug string
+	tried             string // targets
 }
 
 // seeded are requests whose sums were done by hand.
 var seeded = []entry{
-	{60, store.DefaultWorkspace, "k1", "openai", "gpt", 200, 100, 10, 1, 10_000_000, "MISS", "ann", "main"},
-	{60, store.DefaultWorkspace, "k1", "openai", "gpt", 200, 300, 30, 3, 30_000_000, "HIT", "ann", "main"},
-	{50, store.DefaultWorkspace, "k2", "openai", "gpt", 429, 20, -1, -1, -1, "MISS", "bob", "main"},
-	{40, store.DefaultWorkspace, "k2", "anthropic", "sonnet", 200, 500, 40, 6, -1, "SEMANTIC HIT", "bob", "claude"},
-	{30, store.DefaultWorkspace, "k1", "anthropic", "sonnet", 500, 60, -1, -1, -1, "MISS", "", ""},
+	{60, store.DefaultWorkspace, "k1", "openai", "gpt", 200, 100, 10, 1, 10_000_000, "MISS", "ann", "main", "a a"},
+	{60, store.DefaultWorkspace, "k1", "openai", "gpt", 200, 300, 30, 3, 30_000_000, "HIT", "ann", "main", "a b"},
+	{50, store.DefaultWorkspace, "k2", "openai", "gpt", 429, 20, -1, -1, -1, "MISS", "bob", "main", "a a"},
+	{40, store.DefaultWorkspace, "k2", "anthropic", "sonnet", 200, 500, 40, 6, -1, "SEMANTIC HIT", "bob", "claude", "a a a a"},
+	{30, store.DefaultWorkspace, "k1", "anthropic", "sonnet", 500, 60, -1, -1, -1, "MISS", "", "", ""},
 }
 
 func (b *bench) seed(t *testing.T, entries ...entry) {
@@ -80,6 +81,10 @@ func (e entry) made(now time.Time) *reqlog.Entry {
 		ID: reqlog.NewID(at), Time: at, Organisation: store.DefaultOrganisation, Workspace: e.workspace, KeyID: e.key,
 		Provider: e.service, Slug: e.slug, Model: e.model, Status: e.status, Total: time.Duration(e.ms) * time.Millisecond,
 		CacheStatus: e.cache, Prompt: reqlog.Prompt{Slug: "greeting"},
+	}
+	for i, target := range strings.Fields(e.tried) {
+		out.Attempts = append(out.Attempts, reqlog.Attempt{Target: target, Start: time.Duration(i)})
+		out.OptionIndex = target
 	}
 	if e.prompt >= 0 {
 		out.Usage = llm.Usage{Input: e.prompt, Output: e.written, Known: true}
@@ -286,6 +291,7 @@ func TestGraphsTellTheirSummary(t *testing.T) {
 	c := b.Root()
 	for path, want := range map[string]string{
 		"requests":            `{"total":5}`,
+		"requests/rescued":    `{"fallback":1,"retry":[{"count":1,"retry_success_count":1},{"count":1,"retry_success_count":3}]}`,
 		"cost":                `{"avg":2,"total":4,"unpriced_requests":3}`,
 		"tokens":              `{"avg":30,"total":90}`,
 		"errors":              `{"total":2}`,

@@ -36,11 +36,22 @@ var graphs = []graphOf{
 	{path: "errors", name: "graph-errors", summary: "Count errors over time", tell: func(s *logstore.Sums) figures { return figures{"total": s.Errors} }},
 	{path: "errors/rate", name: "graph-error-rate", summary: "Tell how many of a hundred requests fail over time",
 		tell: func(s *logstore.Sums) figures { return figures{"rate": ratio(100*s.Errors, s.Requests)} }},
+	{path: "requests/rescued", name: "graph-requests-rescued", summary: "Count successes that needed retries or another target over time", tell: rescued},
 	{path: "cache/hit-rate", name: "graph-cache-hit-rate", summary: "Tell how often the cache answers over time", tell: func(s *logstore.Sums) figures {
 		return figures{"total": s.Hits, "simple_hits": s.Hits - s.SemanticHits, "semantic_hits": s.SemanticHits, "rate": ratio(100*s.Hits, s.Requests)}
 	}},
 	{path: "cache/latency", name: "graph-cache-latency", summary: "Tell how quick the cache answers over time, in milliseconds", hits: true,
 		tell: func(s *logstore.Sums) figures { return figures{"avg": latency(s)} }},
+}
+
+func rescued(s *logstore.Sums) figures {
+	retry := []figures{}
+	for i, n := range s.Rescued.Retried {
+		if n > 0 {
+			retry = append(retry, figures{"retry_success_count": i + 1, "count": n})
+		}
+	}
+	return figures{"retry": retry, "fallback": s.Rescued.FellBack}
 }
 
 func latency(s *logstore.Sums) any { return known(s.Requests, milliseconds(s.AverageLatency())) }
