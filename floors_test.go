@@ -32,7 +32,7 @@ const floors = `
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1c  internal/dialect internal/jwt internal/provider internal/reqlog
 1b  internal/catalog
-1a  internal/access internal/llm internal/prompt
+1a  internal/access internal/llm internal/prompt internal/redact
 0   api config internal/apierr internal/bytepool internal/eventstream internal/jsonedit internal/secret internal/sse
 `
 

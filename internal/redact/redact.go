@@ -1,0 +1,196 @@
+// Package redact takes what is private out of bodies before they are stored.
+//
+// A [Redactor] replaces what its patterns find by marks such as
+// [redacted:email], and the values of denied fields by [redacted:field]. What
+// was JSON stays JSON, and the events of a stream stay events. Its time is
+// linear in the length of a body. It is pure: what is kept of an exchange, and
+// how much, is left to the data plane. What is spread over several events, or
+// written so that a person alone recognises it, is not found.
+package redact
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Rules say what is taken out. The zero value takes out nothing.
+type Rules struct {
+	Patterns []string // of [Patterns]
+	Custom   []Custom
+
+	// Fields are members of JSON objects: a name alone is meant wherever it
+	// stands, as password, and a path from the root, with a star for any one
+	// name or index, as messages.*.content.
+	Fields []string
+}
+
+// Custom is a pattern of the installation's own: a regular expression in the
+// syntax of RE2 that does not match the empty text.
+type Custom struct{ Name, Pattern string }
+
+// Bounds of [Rules].
+const (
+	maxCustom  = 50
+	maxPattern = 1000 // bytes of one
+	maxFields  = 100
+	maxField   = 200 // bytes of one
+	maxDepth   = 10  // names of a path
+)
+
+// Redactor applies rules. It is safe for concurrent use. A nil one changes
+// nothing.
+type Redactor struct {
+	find   []detector
+	fields map[string]bool // by name alone
+	paths  [][]string
+}
+
+// detector tells of the places in a text that it knows, in order.
+type detector struct {
+	mark  string
+	least int // bytes of the shortest text in which there may be one
+	find  func(s string, found func(from, to int))
+}
+
+// Patterns returns the names of the patterns that are built in.
+func Patterns() []string { return slices.Sorted(maps.Keys(builtIn)) }
+
+var builtIn = map[string]func(s string, found func(from, to int)){
+	"credit_card": findCards,
+	"email":       findEmails,
+	"iban":        findIBANs,
+	"ipv4":        findIPv4,
+	"ipv6":        findIPv6,
+	"phone":       findPhones,
+	"secret":      findSecrets,
+	"ssn":         findSSNs,
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+// New returns what applies r, nil when it takes out nothing. An error names the
+// rule at fault, as custom[0].pattern.
+func New(r Rules) (*Redactor, error) {
+	out := &Redactor{fields: make(map[string]bool)}
+	for i, name := range r.Patterns {
+		find, ok := builtIn[name]
+		if !ok {
+			return nil, fmt.Errorf("patterns[%d]: %.40q is none of %s", i, name, strings.Join(Patterns(), ", "))
+		}
+		out.find = append(out.find, detector{mark(name), 6, find})
+	}
+	if len(r.Custom) > maxCustom || len(r.Fields) > maxFields {
+		return nil, fmt.Errorf("there are at most %d custom patterns and %d fields", maxCustom, maxFields)
+	}
+	for i, c := range r.Custom {
+		d, err := c.detector()
+		if err != nil {
+			return nil, fmt.Errorf("custom[%d]%w", i, err)
+		}
+		out.find = append(out.find, d)
+	}
+	for i, f := range r.Fields {
+		if err := out.deny(f); err != nil {
+			return nil, fmt.Errorf("fields[%d]: %w", i, err)
+		}
+	}
+	if len(out.find)+len(out.fields)+len(out.paths) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+func mark(name string) string { return "[redacted:" + name + "]" }
+
+func (c Custom) detector() (d detector, err error) {
+	if !nameForm.MatchString(c.Name) {
+		return d, fmt.Errorf(".name: has 1 to 40 letters, digits, dashes and underscores")
+	}
+	if len(c.Pattern) > maxPattern {
+		return d, fmt.Errorf(".pattern: has at most %d bytes", maxPattern)
+	}
+	re, err := regexp.Compile(c.Pattern)
+	if err != nil {
+		return d, fmt.Errorf(".pattern: %w", err)
+	}
+	if re.MatchString("") {
+		return d, fmt.Errorf(".pattern: matches the empty text")
+	}
+	return detector{mark(c.Name), 1, func(s string, found func(from, to int)) {
+		for _, at := range re.FindAllStringIndex(s, -1) {
+			found(at[0], at[1])
+		}
+	}}, nil
+}
+
+func (r *Redactor) deny(field string) error {
+	path := strings.Split(field, ".")
+	if len(field) > maxField || len(path) > maxDepth || slices.Contains(path, "") || field == "*" {
+		return fmt.Errorf("a field is a name, or up to %d names with dots between them and at most %d bytes", maxDepth, maxField)
+	}
+	if len(path) == 1 {
+		r.fields[field] = true
+	} else {
+		r.paths = append(r.paths, path)
+	}
+	return nil
+}
+
+// Text returns s with marks for what the patterns find in it.
+func (r *Redactor) Text(s string) string {
+	if r == nil {
+		return s
+	}
+	found := r.places(s)
+	if len(found) == 0 {
+		return s
+	}
+	var out strings.Builder
+	at := 0
+	for _, p := range found {
+		out.WriteString(s[at:p.from])
+		out.WriteString(p.mark)
+		at = p.to
+	}
+	out.WriteString(s[at:])
+	return out.String()
+}
+
+// place is a part of a text that is taken out.
+type place struct {
+	from, to int
+	mark     string
+}
+
+// places returns the parts to take out, in order and apart from one another.
+// Where patterns overlap, all that either found goes, by the name of the first.
+func (r *Redactor) places(s string) (list []place) {
+	for _, d := range r.find {
+		if len(s) < d.least {
+			continue
+		}
+		d.find(s, func(from, to int) { list = append(list, place{from, to, d.mark}) })
+	}
+	if len(list) < 2 {
+		return list
+	}
+	slices.SortStableFunc(list, func(a, b place) int {
+		if a.from != b.from {
+			return a.from - b.from
+		}
+		return b.to - a.to
+	})
+	apart := list[:1]
+	for _, p := range list[1:] {
+		last := &apart[len(apart)-1]
+		if p.from < last.to {
+			last.to = max(last.to, p.to)
+			continue
+		}
+		apart = append(apart, p)
+	}
+	return apart
+}

@@ -1,0 +1,277 @@
+package redact_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/redact"
+)
+
+func mustNew(t testing.TB, r redact.Rules) *redact.Redactor {
+	t.Helper()
+	out, err := redact.New(r)
+	if err != nil {
+		t.Fatalf("New(%+v): %v", r, err)
+	}
+	return out
+}
+
+var jwt = "eyJ" + strings.Repeat("a1", 12) + ".eyJ" + strings.Repeat("b2", 12) + "." + strings.Repeat("c3", 12)
+
+func TestPatternsFindWhatTheyAreFor(t *testing.T) {
+	pem := "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----"
+	for _, tt := range []struct{ pattern, text, want string }{
+		{"email", "to jo.doe+x@mail.example.co.uk, thanks", "to [redacted:email], thanks"},
+		{"email", "a@b.io.", "[redacted:email]."},
+		{"email", "Müller: jörg@bücher.de!", "Müller: [redacted:email]!"},
+		{"email", "邮箱a.b@c.org。", "邮箱[redacted:email]。"},
+		{"email", "@handle a@b x@y.1 @@ user@ @", "@handle a@b x@y.1 @@ user@ @"},
+		{"email", "a@b.cc,d@e.ff", "[redacted:email],[redacted:email]"},
+		{"phone", "call +49 171 1234567 now", "call [redacted:phone] now"},
+		{"phone", "(555) 123-4567, 555.123.4567, 1-555-123-4567", "[redacted:phone], [redacted:phone], [redacted:phone]"},
+		{"phone", "555-123-4567 8 times", "[redacted:phone] 8 times"},
+		{"phone", "030 1234567 or 0171/1234567", "[redacted:phone] or [redacted:phone]"},
+		{"phone", "2026-11-21 1763757000 0.1234567890 12345678901 01-02-2026 10", "2026-11-21 1763757000 0.1234567890 12345678901 01-02-2026 10"},
+		{"phone", "id 555-123-4567-890", "id 555-123-4567-890"},
+		{"credit_card", "4111 1111 1111 1111 and 5500-0000-0000-0004", "[redacted:credit_card] and [redacted:credit_card]"},
+		{"credit_card", "n:378282246310005;", "n:[redacted:credit_card];"},
+		{"credit_card", "12 4111111111111111 7", "12 [redacted:credit_card] 7"},
+		{"credit_card", "4111 1111 1111 1112 x4111111111111111 1763757000000", "4111 1111 1111 1112 x4111111111111111 1763757000000"},
+		{"ssn", "ssn 219-09-9999.", "ssn [redacted:ssn]."},
+		{"ssn", "000-12-3456 666-12-3456 912-12-3456 123-00-4567 123-45-0000 1123-45-6789", "000-12-3456 666-12-3456 912-12-3456 123-00-4567 123-45-0000 1123-45-6789"},
+		{"iban", "DE89370400440532013000, GB82 WEST 1234 5698 7654 32 is", "[redacted:iban], [redacted:iban] is"},
+		{"iban", "DE89370400440532013001 AB12", "DE89370400440532013001 AB12"},
+		{"ipv4", "at 10.0.0.7:80, 256.1.1.1, 1.2.3, v1.2.3.4", "at [redacted:ipv4]:80, 256.1.1.1, 1.2.3, v1.2.3.4"},
+		{"ipv4", "host 192.168.1.20.", "host [redacted:ipv4]."},
+		{"ipv6", "[2001:db8::8a2e:370:7334] fe80::1ff:fe23.", "[[redacted:ipv6]] [redacted:ipv6]."},
+		{"ipv6", "std::string a::b 12:30:45 ::", "std::string a::b 12:30:45 ::"},
+		{"secret", "key sk-proj-abcdefghij0123456789.", "key [redacted:secret]."},
+		{"secret", "AKIAIOSFODNN7EXAMPLE and mg-" + strings.Repeat("x", 43), "[redacted:secret] and [redacted:secret]"},
+		{"secret", "Authorization: Bearer abcDEF0123456789xyz", "Authorization: Bearer [redacted:secret]"},
+		{"secret", "bearer certificates, task-force sk-short", "bearer certificates, task-force sk-short"},
+		{"secret", "token " + jwt + "!", "token [redacted:secret]!"},
+		{"secret", "x " + pem + " y", "x [redacted:secret] y"},
+		{"secret", "x " + pem[:50], "x [redacted:secret]"},
+		{"secret", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----"},
+	} {
+		if got := mustNew(t, redact.Rules{Patterns: []string{tt.pattern}}).Text(tt.text); got != tt.want {
+			t.Errorf("%s of %q = %q, want %q", tt.pattern, tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestOverlappingPatternsTakeOutAllThatEitherFinds(t *testing.T) {
+	r := mustNew(t, redact.Rules{Patterns: []string{"email"}, Custom: []redact.Custom{{"ticket", `T-\d+`}, {"tail", `example\.org/\w+`}}})
+	if got, want := r.Text("T-12 by a@example.org/path T-3"), "[redacted:ticket] by [redacted:email] [redacted:ticket]"; got != want {
+		t.Errorf("Text = %q, want %q", got, want)
+	}
+}
+
+func TestBodiesAreRedactedByTheirType(t *testing.T) {
+	r := mustNew(t, redact.Rules{
+		Patterns: []string{"email", "credit_card"},
+		Fields:   []string{"password", "messages.*.content", "input.0"},
+	})
+	for _, tt := range []struct{ name, media, body, want string }{
+		{"JSON", "application/json", `{ "a" : "x@y.de\n" , "n":[1, true, null] }`, `{ "a" : "[redacted:email]\n" , "n":[1, true, null] }`},
+		{"escapes stay", "application/json", `{"a":"\u00e9\/\ud83d\ude00"}`, `{"a":"\u00e9\/\ud83d\ude00"}`},
+		{"an escaped sign", "application/json", `"x\u0040y.de \"q\""`, `"[redacted:email] \"q\""`},
+		{"a number", "application/json", `{"card":4111111111111111,"n":12}`, `{"card":"[redacted:credit_card]","n":12}`},
+		{"a name", "application/problem+json", `{"x@y.de":1}`, `{"[redacted:email]":1}`},
+		{"a field anywhere", "application/json", `{"a":[{"password":{"x":["]\"}"]}}],"password":1}`, `{"a":[{"password":"[redacted:field]"}],"password":"[redacted:field]"}`},
+		{"a path", "application/json", `{"messages":[{"role":"user","content":"hi"},{"content":[1]}],"content":"stays"}`, `{"messages":[{"role":"user","content":"[redacted:field]"},{"content":"[redacted:field]"}],"content":"stays"}`},
+		{"an index", "application/json", `{"input":["a","b"]}`, `{"input":["[redacted:field]","b"]}`},
+		{"a value that is a field's name", "application/json", `{"a":"password","b":["password"]}`, `{"a":"password","b":["password"]}`},
+		{"cut in a string", "application/json", `{"a":"mail x@y.de and`, `{"a":"mail [redacted:email] and`},
+		{"cut in a denied value", "application/json", `{"password":{"a":"b`, `{"password":"[redacted:field]"`},
+		{"cut in an escape", "application/json", `{"a":"x@y.de \u00`, `{"a":"[redacted:email] \\u00`},
+		{"no JSON at all", "application/json", `x@y.de } ] oops`, `"[redacted:email]" } ] oops`},
+		{"events", "text/event-stream", "event: x\ndata: {\"a\":\"x@y.de\",\"password\":\"p\"}\n\ndata: mail x@y.de\r\n: x@y.de\n\ndata: [DONE]\n\n",
+			"event: x\ndata: {\"a\":\"[redacted:email]\",\"password\":\"[redacted:field]\"}\n\ndata: mail [redacted:email]\r\n: [redacted:email]\n\ndata: [DONE]\n\n"},
+		{"lines of JSON", "application/x-ndjson", "{\"password\":1}\n{\"a\":\"x@y.de\"}\n", "{\"password\":\"[redacted:field]\"}\n{\"a\":\"[redacted:email]\"}\n"},
+		{"a form", "application/x-www-form-urlencoded", "mail=x%40y.de&password=a%20b&z=1&flag", "mail=%5Bredacted%3Aemail%5D&password=%5Bredacted%3Afield%5D&z=1&flag"},
+		{"text", "text/plain", "mail x@y.de", "mail [redacted:email]"},
+		{"JSON that is not called so", "", `{"password":1}`, `{"password":"[redacted:field]"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := r.Body(tt.media, []byte(tt.body)); string(got) != tt.want {
+				t.Errorf("Body = %s\nwant   %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRulesThatCannotBeApplied(t *testing.T) {
+	for want, r := range map[string]redact.Rules{
+		"patterns[1]: ":        {Patterns: []string{"email", "name"}},
+		"custom[0].name: ":     {Custom: []redact.Custom{{"a b", "x"}}},
+		"custom[0].pattern: ":  {Custom: []redact.Custom{{"a", "("}}},
+		"custom[1].pattern: m": {Custom: []redact.Custom{{"a", "x"}, {"b", "x*"}}},
+		"fields[0]: ":          {Fields: []string{"a..b"}},
+		"fields[1]: ":          {Fields: []string{"a", "*"}},
+	} {
+		if _, err := redact.New(r); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("New(%+v) = %v, want %q", r, err, want)
+		}
+	}
+	if _, err := redact.New(redact.Rules{Custom: []redact.Custom{{"a", strings.Repeat("x", 1001)}}}); err == nil {
+		t.Error("a pattern of 1001 bytes is taken")
+	}
+}
+
+func TestNothingToTakeOutChangesNothing(t *testing.T) {
+	none, err := redact.New(redact.Rules{})
+	if none != nil || err != nil {
+		t.Fatalf("New of no rules = %v, %v", none, err)
+	}
+	body := []byte(`{"a":"x@y.de"}`)
+	if got := none.Body("application/json", body); !bytes.Equal(got, body) || &got[0] == &body[0] {
+		t.Errorf("Body = %s, want a copy", got)
+	}
+	if got := none.Text("x@y.de"); got != "x@y.de" {
+		t.Errorf("Text = %q", got)
+	}
+}
+
+// value returns some JSON, and what is left of it: every e-mail address and
+// denied field replaced.
+func value(r *rand.Rand, depth int) (in, want any) {
+	switch n := r.IntN(8); {
+	case n == 0 && depth > 0:
+		a, b := []any{}, []any{}
+		for range r.IntN(4) {
+			x, y := value(r, depth-1)
+			a, b = append(a, x), append(b, y)
+		}
+		return a, b
+	case n <= 2 && depth > 0:
+		a, b := map[string]any{}, map[string]any{}
+		for i := range r.IntN(4) {
+			x, y := value(r, depth-1)
+			name := fmt.Sprintf("n%d\n\"", i)
+			if r.IntN(4) == 0 {
+				name, y = "password", any("[redacted:field]")
+			}
+			a[name], b[name] = x, y
+		}
+		return a, b
+	case n == 3:
+		return float64(r.IntN(1000)) / 8, nil
+	case n == 4:
+		return true, true
+	}
+	before, after := noise(r), noise(r)
+	return before + " x@y.de " + after, before + " [redacted:email] " + after
+}
+
+func noise(r *rand.Rand) string {
+	var b strings.Builder
+	for range r.IntN(6) {
+		b.WriteString([]string{"a", "\"", "\\", "\n", "\x01", "é", "😀", "{", "]", ":", ",", "data:", "\u2028", "<"}[r.IntN(14)])
+	}
+	return b.String()
+}
+
+func TestJSONStaysJSONAndLosesNothingElse(t *testing.T) {
+	red := mustNew(t, redact.Rules{Patterns: []string{"email"}, Fields: []string{"password"}})
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		in, want := value(r, 4)
+		if want == nil {
+			want = in
+		}
+		body, _ := json.Marshal(in)
+		if r.IntN(2) == 0 {
+			body, _ = json.MarshalIndent(in, "", "\t")
+		}
+		var got any
+		if err := json.Unmarshal(red.Body("application/json", body), &got); err != nil {
+			t.Fatalf("Body(%s) = %s: %v", body, red.Body("application/json", body), err)
+		}
+		plain, _ := json.Marshal(want)
+		json.Unmarshal(plain, &want)
+		if !reflect.DeepEqual(fix(got), fix(want)) {
+			t.Fatalf("Body(%s)\n = %v\nwant %v", body, got, want)
+		}
+	}
+}
+
+// fix takes away what value leaves open: numbers stand for themselves.
+func fix(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = fix(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = fix(v[k])
+		}
+	case float64, nil:
+		return "number"
+	}
+	return v
+}
+
+var all = redact.Rules{
+	Patterns: redact.Patterns(), Custom: []redact.Custom{{"word", `\bT-[0-9]{3,}\b`}}, Fields: []string{"password", "a.*.b"},
+}
+
+// Hostile texts are those on which a finder could begin again and again.
+func TestRedactionTakesTimeInLineWithTheLength(t *testing.T) {
+	r := mustNew(t, all)
+	for _, part := range []string{
+		"@", "a@", "a@b.", "1", "1-", "+1 ", "(1", "0123 ", "4111 ", "4-", "DE89", "DE89 ", "A1", "1.", "a:", "::", ":1", "eyJ-", "sk-", "-sk-", "Bearer ", "ey.",
+		"-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "-----END ", "[", "{\"a\":", "\"", "\\", "\"\\u", ",", "data: \n", "T-1", "%40&", "=",
+	} {
+		for _, media := range []string{"application/json", "text/event-stream", "text/plain", "application/x-www-form-urlencoded"} {
+			body := []byte(strings.Repeat(part, (1<<18)/len(part)))
+			began := time.Now()
+			r.Body(media, body)
+			if took := time.Since(began); took > 5*time.Second { // one that is not linear takes far longer
+				t.Errorf("%d bytes of %q as %s took %v", len(body), part, media, took)
+			}
+		}
+	}
+}
+
+func FuzzBody(f *testing.F) {
+	f.Add("application/json", []byte(`{"a":[{"b":"x@y.de","password":{"c":"\u0040"}}],"n":4111111111111111}`))
+	f.Add("text/event-stream", []byte("event: x\r\ndata: {\"a\":\"+49 171 1234567\"}\n\n: c\n"))
+	f.Add("application/x-www-form-urlencoded", []byte("a=%40&password=x&=&%"))
+	f.Add("text/plain", []byte("DE89 3704 0044 0532 0130 00 2001:db8::8a2e:370:7334 -----BEGIN PRIVATE KEY-----"))
+	r := mustNew(f, all)
+	f.Fuzz(func(t *testing.T, media string, body []byte) {
+		before := bytes.Clone(body)
+		got := r.Body(media, body)
+		if !bytes.Equal(body, before) {
+			t.Fatalf("Body changed its argument: %q", before)
+		}
+		if media == "application/json" && json.Valid(body) && !json.Valid(got) {
+			t.Fatalf("Body(%q) = %q, which is no JSON", body, got)
+		}
+		if media == "text/event-stream" && strings.Count(string(got), "\n") != strings.Count(string(body), "\n") {
+			t.Fatalf("Body(%q) = %q, which has other lines", body, got)
+		}
+		if again := r.Body(media, got); media == "text/plain" && len(again) > 2*len(got)+64 {
+			t.Fatalf("Body of %q = %q", got, again)
+		}
+	})
+}
+
+func BenchmarkBody(b *testing.B) {
+	r := mustNew(b, all)
+	line := `{"role":"user","content":"Write to Jo Doe, jo@example.org, +49 171 1234567, about the report of 2026-11-21 and its 42 pages.\nThanks a lot, and see https://example.org/x?y=1 for more."},`
+	body := []byte(`{"messages":[` + strings.Repeat(line, (128<<10)/len(line)) + `{}]}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Body("application/json", body)
+	}
+}
