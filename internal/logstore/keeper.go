@@ -22,6 +22,10 @@ type keeper interface {
 	// newest first by their last id.
 	blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[block, error]
 
+	// bodies gives the bodies that are kept of these ids, which fall as what is
+	// given does. It is valid until the next.
+	bodies(ctx context.Context, ids []reqlog.ID) iter.Seq2[packedBodies, error]
+
 	// rollups gives the sums of an organisation that begin from from on and
 	// before before, which are whole minutes, and the hours that these are in.
 	rollups(ctx context.Context, organisation string, from, before int64) iter.Seq2[rollup, error]

@@ -46,6 +46,15 @@ func (p place) spoil(t *testing.T, set string) {
 // exec runs a statement beside the store.
 func (p place) exec(t *testing.T, text string) {
 	t.Helper()
+	db := p.open(t)
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+func (p place) open(t *testing.T) *sql.DB {
+	t.Helper()
 	driver, dsn := "sqlite", p.file
 	if p.url != "" {
 		driver, dsn = "pgx", p.url+"&search_path=modelgate_logs"
@@ -54,8 +63,16 @@ func (p place) exec(t *testing.T, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return db
+}
+
+// number reads a number beside the store.
+func (p place) number(t *testing.T, query string) (n int64) {
+	t.Helper()
+	db := p.open(t)
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), text); err != nil {
-		t.Fatalf("%s: %v", text, err)
+	if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
 	}
+	return n
 }

@@ -76,7 +76,7 @@ func (k *serverKeeper) prepare(ctx context.Context) error {
 		for _, q := range []string{
 			`CREATE SCHEMA IF NOT EXISTS modelgate_logs`,
 			blocksByDay,
-			rollupTables,
+			bodiesByDay,
 			rollupTables,
 			`CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)`,
 			`DELETE FROM format`,
@@ -104,6 +104,18 @@ const blocksByDay = `
 		data BYTEA NOT NULL,
 		PRIMARY KEY (last_id, serial)
 	) PARTITION BY RANGE (last_id)`
+
+// bodiesByDay: what is compressed already is not compressed once more.
+const bodiesByDay = `
+	DO $$ BEGIN
+		IF to_regclass('bodies') IS NULL THEN
+			CREATE TABLE bodies (
+				id BYTEA NOT NULL PRIMARY KEY,
+				data BYTEA NOT NULL
+			) PARTITION BY RANGE (id);
+			ALTER TABLE bodies ALTER COLUMN data SET STORAGE EXTERNAL;
+		END IF;
+	END $$`
 
 // version returns the format of the tables, zero when there are none.
 func (k *serverKeeper) version(ctx context.Context) (n int, err error) {
@@ -169,22 +181,8 @@ func (k *serverKeeper) room(ctx context.Context, w *batchWriter) error {
 func (k *serverKeeper) partition(ctx context.Context, days []int64) error {
 	err := k.change(ctx, func(tx *sql.Tx) error {
 		for _, day := range days {
-			there, err := exists(ctx, tx, partitionName(day))
-			if err != nil {
-				return err
-			}
-			if there {
-				continue
-			}
-			from, to := idAt(day*dayMillis), idAt((day+1)*dayMillis)
-			if (day+1)*dayMillis > maxMillis {
-				to = endOfIDs
-			}
-			for _, q := range []string{
-				fmt.Sprintf(`CREATE TABLE %s (LIKE blocks INCLUDING ALL)`, partitionName(day)),
-				fmt.Sprintf(`ALTER TABLE blocks ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, partitionName(day), from[:], to[:]),
-			} {
-				if _, err := tx.ExecContext(ctx, q); err != nil {
+			for _, table := range []string{"blocks", "bodies"} {
+				if err := attach(ctx, tx, table, day); err != nil {
 					return err
 				}
 			}
@@ -202,23 +200,42 @@ func (k *serverKeeper) partition(ctx context.Context, days []int64) error {
 	return nil
 }
 
+// attach makes the partition of a day, where a table has none.
+func attach(ctx context.Context, tx *sql.Tx, table string, day int64) error {
+	name := partitionName(table, day)
+	if there, err := exists(ctx, tx, name); err != nil || there {
+		return err
+	}
+	from, to := idAt(day*dayMillis), idAt((day+1)*dayMillis)
+	if (day+1)*dayMillis > maxMillis {
+		to = endOfIDs
+	}
+	for _, q := range []string{
+		fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, name, table),
+		fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, table, name, from[:], to[:]),
+	} {
+		if _, err := tx.ExecContext(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func exists(ctx context.Context, tx *sql.Tx, table string) (there bool, err error) {
 	const q = `SELECT to_regclass($1) IS NOT NULL`
 	err = tx.QueryRowContext(ctx, q, table).Scan(&there)
 	return there, err
 }
 
-// Partitions are called by their day, as blocks_20261121.
-const partitionPrefix = "blocks_"
-
-func partitionName(day int64) string {
-	return partitionPrefix + time.UnixMilli(day*dayMillis).UTC().Format("20060102")
+// Partitions are called by their table and day, as blocks_20261121.
+func partitionName(table string, day int64) string {
+	return table + "_" + time.UnixMilli(day*dayMillis).UTC().Format("20060102")
 }
 
 // partitionDay is the day of a partition, false for a table of another name. The
 // year may have five digits.
 func partitionDay(name string) (day int64, ok bool) {
-	digits, ok := strings.CutPrefix(name, partitionPrefix)
+	_, digits, ok := strings.Cut(name, "_")
 	if n, err := strconv.Atoi(digits); ok && err == nil {
 		at := time.Date(n/10000, time.Month(n/100%100), n%100, 0, 0, 0, 0, time.UTC)
 		return at.UnixMilli() / dayMillis, true

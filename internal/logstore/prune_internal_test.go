@@ -23,12 +23,12 @@ func TestAClockThatJumpsAheadIsFollowedSlowly(t *testing.T) {
 
 func TestAPartitionIsCalledByItsDay(t *testing.T) {
 	for _, day := range []int64{0, 20_778, maxMillis / dayMillis} {
-		name := partitionName(day)
+		name := partitionName("blocks", day)
 		if got, ok := partitionDay(name); !ok || got != day {
 			t.Errorf("partitionDay(%q) = %d, %t; want %d", name, got, ok, day)
 		}
 	}
-	if got := partitionName(20_778); got != "blocks_20261121" {
+	if got := partitionName("blocks", 20_778); got != "blocks_20261121" {
 		t.Errorf("partitionName(20778) = %q", got)
 	}
 	if _, ok := partitionDay("blocks_pkey"); ok {

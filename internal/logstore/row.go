@@ -11,16 +11,22 @@ import (
 // encoders lends encoders of single entries.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// AppendEntry appends e in the form that [ParseEntry] reads: a block of one.
+// AppendEntry appends e in the form that [ParseEntry] reads: a block of one, and
+// behind it the bodies, where e has any.
 func AppendEntry(dst []byte, e *reqlog.Entry) []byte {
 	c := encoders.Get().(*encoder)
 	defer encoders.Put(c)
 	c.reset()
 	c.add(e)
-	return c.appendBlock(dst)
+	dst = c.appendBlock(dst)
+	if b := bodiesOf(e); b != nil {
+		dst = appendBodies(dst, b, rowRaw)
+	}
+	return dst
 }
 
-// ParseEntry reads an entry that [AppendEntry] wrote. It does not keep b.
+// ParseEntry reads an entry that [AppendEntry] wrote. It does not keep b. Bodies
+// that can't be read are left out.
 func ParseEntry(b []byte) (*reqlog.Entry, error) {
 	r, err := newBlockReader(b)
 	if err != nil {
@@ -33,7 +39,11 @@ func ParseEntry(b []byte) (*reqlog.Entry, error) {
 	if !ok {
 		return nil, errDamaged
 	}
-	return p.entry()
+	e, err := p.entry()
+	if err == nil && len(r.rest.b) > 0 {
+		e.Bodies, _ = parseBodies(r.rest.b)
+	}
+	return e, err
 }
 
 // Missing returns those of the entries whose id the store does not hold.

@@ -24,7 +24,7 @@ const (
 	scanBytes   = 64 << 20
 )
 
-// Get returns the entry of this id. One that does not exist, or that scope does
+// Get returns the entry of this id, with the bodies that are kept. One that does not exist, or that scope does
 // not show, is not found.
 func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Entry, error) {
 	for b, err := range s.keeper.blocks(ctx, id, after(id)) {
@@ -35,7 +35,7 @@ func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Ent
 		if err != nil {
 			s.damaged(b, err)
 		} else if e != nil && scope.shows(e) {
-			return e, nil
+			return e, s.Bodies(ctx, []*reqlog.Entry{e})
 		}
 	}
 	return nil, apierr.New(apierr.NotFound, "no log entry %s; it may not be written yet", id)
@@ -83,7 +83,8 @@ func find(data []byte, id reqlog.ID) (*reqlog.Entry, error) {
 	}
 }
 
-// List returns the entries that match q, newest first by their id. Listing page
+// List returns the entries that match q, newest first by their id, without their
+// bodies. Listing page
 // by page gives each entry once, whatever is recorded meanwhile. A filter or
 // cursor that can't be meant is invalid and named.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {

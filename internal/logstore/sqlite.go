@@ -53,7 +53,11 @@ func (k *fileKeeper) prepare(ctx context.Context) error {
 			entries BIGINT NOT NULL,
 			data BYTEA NOT NULL,
 			PRIMARY KEY (last_id, serial)
-		) WITHOUT ROWID`
+		) WITHOUT ROWID;
+		CREATE TABLE IF NOT EXISTS bodies (
+			id BYTEA NOT NULL PRIMARY KEY,
+			data BYTEA NOT NULL
+		)`
 	if k.broken {
 		if err := k.file.Redial(); err != nil {
 			return err

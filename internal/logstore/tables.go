@@ -81,6 +81,9 @@ func (t *tables) add(ctx context.Context, tx *sql.Tx, w *batchWriter) error {
 	if err := addBlocks(ctx, tx, w.blocks); err != nil {
 		return err
 	}
+	if err := addBodies(ctx, tx, w.bodies); err != nil {
+		return err
+	}
 	return addRollups(ctx, tx, w.rollups)
 }
 

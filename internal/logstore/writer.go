@@ -92,8 +92,9 @@ type batchWriter struct {
 	enc     encoder
 	entries []*reqlog.Entry // of the batch, the newest first
 	blocks  []block
-	rollups []rollup // sums of the batch
-	data    []byte   // of all blocks
+	bodies  []packedBodies // of the batch
+	rollups []rollup       // sums of the batch
+	data    []byte         // of all blocks
 }
 
 // encode packs batch, which it sorts, into blocks, the newest entry first, and
@@ -111,6 +112,7 @@ func (w *batchWriter) encode(batch []*reqlog.Entry) {
 	if n := w.enc.entries; n > 0 {
 		w.cut(batch[len(batch)-n:])
 	}
+	w.bodies = packBodies(batch)
 	w.rollups = sumUp(batch)
 }
 

@@ -1,0 +1,182 @@
+package logstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+)
+
+// withBodies is an entry whose bodies have about n bytes each. Each is some
+// milliseconds after the one before.
+func withBodies(i, n int, start time.Time) *reqlog.Entry {
+	e := sampleEntry(100*i, start)
+	e.Time = e.Time.UTC().Round(0)
+	e.Level = reqlog.LevelFull
+	part := fmt.Appendf(nil, `{"model":"gpt-4o","n":%d,"messages":[{"role":"user","content":"tell me of %d"}]}`, i, rand.Uint64())
+	body := bytes.Repeat(part, n/len(part)+1)
+	e.Bodies = &reqlog.Bodies{
+		Request:  reqlog.Body{Type: "application/json", Data: body, Size: int64(len(body))},
+		Response: reqlog.Body{Type: "text/event-stream", Data: body[:len(body)/2], Size: int64(len(body)), Cut: true},
+	}
+	return e
+}
+
+func TestARowHoldsTheBodiesOfItsEntry(t *testing.T) {
+	for _, n := range []int{10, 3000, 300_000} {
+		e := withBodies(1, n, time.Now())
+		got, err := logstore.ParseEntry(logstore.AppendEntry(nil, e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e, got); diff != "" {
+			t.Errorf("the entry changed (-want +got):\n%s", diff)
+		}
+	}
+	e := withBodies(1, 100, time.Now())
+	row := logstore.AppendEntry(nil, e)
+	e.Bodies = nil
+	bare := logstore.AppendEntry(nil, e)
+	for _, cut := range [][]byte{bare, row[:len(bare)], append(row[:len(bare):len(bare)], 9, 9)} {
+		got, err := logstore.ParseEntry(cut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e, got); diff != "" {
+			t.Errorf("a row without bodies that can be read (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestBodiesAreReadWithTheirEntries(t *testing.T) { onBoth(t, testBodiesAreReadWithTheirEntries) }
+
+func testBodiesAreReadWithTheirEntries(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
+	var all []*reqlog.Entry
+	start := time.Now().Add(-time.Hour)
+	for i := range 200 {
+		e := withBodies(i, 40*(i%50), start)
+		if i%3 == 0 {
+			e.Bodies, e.Level = nil, reqlog.LevelMetadata
+		}
+		all = append(all, e)
+		s.Record(t.Context(), e)
+	}
+	mustFlush(t, s)
+	for _, want := range all {
+		got, err := s.Get(t.Context(), logstore.Scope{}, want.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("Get() (-want +got):\n%s", diff)
+		}
+	}
+	page, err := s.List(t.Context(), logstore.Query{Limit: 1000})
+	if err != nil || len(page.Entries) != len(all) {
+		t.Fatalf("List() = %d entries, %v", len(page.Entries), err)
+	}
+	for _, e := range page.Entries {
+		if e.Bodies != nil {
+			t.Fatal("a listing has read bodies")
+		}
+	}
+	if err := s.Bodies(t.Context(), page.Entries); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range page.Entries {
+		if diff := cmp.Diff(all[len(all)-1-i], e); diff != "" {
+			t.Fatalf("Bodies() (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestBodiesThatAreNotAskedForAreNotKept(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	for _, level := range []reqlog.Level{reqlog.LevelMetadata, reqlog.LevelNone} {
+		e := withBodies(1, 100, time.Now())
+		e.Level = level
+		s.Record(t.Context(), e)
+		mustFlush(t, s)
+		got, err := s.Get(t.Context(), logstore.Scope{}, e.ID)
+		if err != nil || got.Bodies != nil {
+			t.Errorf("%s: Get() = %v, %v; want no bodies", level, got, err)
+		}
+	}
+}
+
+func TestAnEntryThatIsRecordedTwiceHasItsBodiesOnce(t *testing.T) {
+	onBoth(t, testAnEntryThatIsRecordedTwiceHasItsBodiesOnce)
+}
+
+func testAnEntryThatIsRecordedTwiceHasItsBodiesOnce(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
+	for range 3 { // in one batch, and in others
+		for i := range 40 {
+			e := withBodies(i, 200, day)
+			e.ID = reqlog.ID{0: 1, 15: byte(i)}
+			s.Record(t.Context(), e)
+			s.Record(t.Context(), e)
+		}
+		mustFlush(t, s)
+	}
+	if got := at.number(t, `SELECT COUNT(*) FROM bodies`); got != 40 {
+		t.Errorf("%d bodies are stored, want 40", got)
+	}
+	if _, err := s.Get(t.Context(), logstore.Scope{}, reqlog.ID{0: 1, 15: 3}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDamagedBodiesArePassedOverAndCounted(t *testing.T) {
+	onBoth(t, testDamagedBodiesArePassedOverAndCounted)
+}
+
+func testDamagedBodiesArePassedOverAndCounted(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
+	e, whole := withBodies(1, 9000, day), withBodies(2, 100, day)
+	s.Record(t.Context(), e)
+	s.Record(t.Context(), whole)
+	mustFlush(t, s)
+	at.exec(t, `UPDATE bodies SET data = substr(data, 1, length(data)-9) WHERE id = (SELECT id FROM bodies ORDER BY id LIMIT 1)`)
+	for range 2 {
+		got, err := s.Get(t.Context(), logstore.Scope{}, e.ID)
+		if err != nil || got.Bodies != nil || got.Model != e.Model {
+			t.Errorf("Get() = %+v, %v; want the entry without bodies", got, err)
+		}
+	}
+	if got, err := s.Get(t.Context(), logstore.Scope{}, whole.ID); err != nil || got.Bodies == nil {
+		t.Errorf("Get() of another = %+v, %v; want its bodies", got, err)
+	}
+	if got := s.Stats().Damaged; got != 1 {
+		t.Errorf("Stats().Damaged = %d, want 1", got)
+	}
+}
+
+func TestALogWithoutBodiesTakesThem(t *testing.T) { onBoth(t, testALogWithoutBodiesTakesThem) }
+
+func testALogWithoutBodiesTakesThem(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
+	old := sampleEntry(1, time.Now())
+	s.Record(t.Context(), old)
+	mustFlush(t, s)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at.exec(t, `DROP TABLE bodies`) // as a file that was made before bodies were
+	s = mustOpen(t, at.with(logstore.Options{}))
+	e := withBodies(2, 100, time.Now())
+	s.Record(t.Context(), e)
+	mustFlush(t, s)
+	for _, id := range []reqlog.ID{old.ID, e.ID} {
+		if got, err := s.Get(t.Context(), logstore.Scope{}, id); err != nil || (got.Bodies != nil) != (id == e.ID) {
+			t.Errorf("Get() = %+v, %v", got, err)
+		}
+	}
+}
