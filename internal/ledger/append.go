@@ -158,7 +158,7 @@ func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) 
 		if err := l.turn(ctx, kind); err != nil {
 			return err
 		}
-		if l.gone() && seg.written < end {
+		if l.gone(kind) && seg.written < end {
 			return l.unheld(kind)
 		}
 	}
@@ -169,7 +169,7 @@ func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) 
 	defer func() { l.strict-- }()
 	ring(l.wake)
 	for seg.synced < end {
-		if l.gone() {
+		if l.gone(kind) {
 			return l.unheld(kind)
 		}
 		if l.refuses(kind) {
@@ -190,7 +190,7 @@ func (l *Ledger) turn(ctx context.Context, kind byte) error {
 		return nil
 	case l.refuses(kind):
 		return ErrFull
-	case l.gone():
+	case l.gone(kind):
 		return nil
 	case l.hangs():
 		return l.pause(ctx)
@@ -200,8 +200,11 @@ func (l *Ledger) turn(ctx context.Context, kind byte) error {
 }
 
 // gone reports whether nobody waits for the disk: by the settings, or because
-// the ledger is being closed.
-func (l *Ledger) gone() bool { return l.hangs() && (l.o.Full == DropRows || l.closed) }
+// the ledger is being closed. Where attempts are refused, what has ended waits in
+// memory: the next request on its connection would wait behind it.
+func (l *Ledger) gone(kind byte) bool {
+	return l.hangs() && (l.o.Full == DropRows || l.o.Full == Reject && kind != kindIntent || l.closed)
+}
 
 // unheld is what a caller is told whose record was accepted and not written.
 func (l *Ledger) unheld(kind byte) error {

@@ -54,8 +54,9 @@ func TestAFullDiskRefusesAttemptsWhereThatIsAskedFor(t *testing.T) {
 		l.Record(t.Context(), entry(running))
 		close(ended)
 	}()
+	<-ended // the disk is full still
 	disk.Fill(false)
-	<-ended
+	eventually(t, "writing works again", func() bool { return l.Stats().LastError == "" })
 	mustIntend(t, l, reqlog.NewID(time.Now()), 1)
 	if st := l.Stats(); st.Lost != 0 || st.LostAttempts != 0 {
 		t.Errorf("Stats = %+v, want nothing lost", st)

@@ -32,7 +32,7 @@ const (
 	Block      Full = "block"       // attempts, and ends of answers, wait
 	DropBodies Full = "drop_bodies" // recorded bodies are left out, the rest waits
 	DropRows   Full = "drop_rows"   // nobody waits; what finds no room is lost and counted
-	Reject     Full = "reject"      // further attempts are refused
+	Reject     Full = "reject"      // further attempts are refused; what has ended waits in memory
 )
 
 // Sync says when an attempt may be sent.

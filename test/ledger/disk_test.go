@@ -1,0 +1,211 @@
+package ledger
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"modelgate/internal/simulator"
+)
+
+// smallDisk mounts a file system of its own size, in memory, that can be full. It
+// needs the right to mount.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); errors.Is(err, syscall.EPERM) {
+		t.Skipf("A FULL DISK IS NOT TESTED HERE: mounting a file system is not permitted; run the tests as root")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill takes all room of a disk and returns the file that has it.
+func fill(t *testing.T, disk string) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(disk, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("filling the disk ended with %v", err)
+	}
+	return f.Name()
+}
+
+// ask sends a request and returns what came of it.
+func (g *gateway) ask(model string) (status int, body string, err error) {
+	req, err := http.NewRequest("POST", g.url+"/chat/completions", strings.NewReader(`{"model":"`+model+`","messages":[{"role":"user","content":"hello"}]}`))
+	if err != nil {
+		return 0, "", err
+	}
+	for name, v := range map[string]string{"Content-Type": "application/json", "x-gateway-api-key": key, "x-gateway-provider": "@sim"} {
+		req.Header.Set(name, v)
+	}
+	res, err := g.client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(text), err
+}
+
+// TestAGatewayOutlivesAFullDisk fills a real file system under a gateway, gives
+// the room back, and compares what the simulator served, the ledger and the log.
+func TestAGatewayOutlivesAFullDisk(t *testing.T) {
+	for _, full := range []string{"reject", "block", "drop_bodies"} {
+		t.Run(full, func(t *testing.T) {
+			c := &crowded{disk: smallDisk(t, "48m"), full: full, sim: simulator.New(simulator.Options{})}
+			c.up = httptest.NewServer(c.sim)
+			t.Cleanup(c.up.Close)
+			c.start(t)
+			c.serve(t, 20)
+			filler := fill(t, c.disk)
+			c.press(t)
+			if served := c.sim.Served().Requests; served != c.answered {
+				t.Errorf("on a full disk the simulator has served %d requests, clients had %d answers", served, c.answered)
+			}
+			empty(t, filler)
+			c.recover(t)
+			c.serve(t, 20)
+			fill(t, c.disk)
+			c.g.kill()
+			empty(t, filler)
+			c.start(t)
+			c.serve(t, 5)
+			c.g.stop(t)
+			c.check(t)
+		})
+	}
+}
+
+// crowded is a gateway on a disk that may be full.
+type crowded struct {
+	disk, full string
+	sim        *simulator.Simulator
+	up         *httptest.Server
+	g          *gateway
+	answered   int
+	waiting    chan int // statuses of requests that nobody waited for
+}
+
+func (c *crowded) start(t *testing.T) {
+	t.Helper()
+	c.g = start(t, c.disk, c.up.URL, "ledger: {on_full: "+c.full+"}")
+	c.waiting = make(chan int, 1)
+}
+
+// serve has n requests answered.
+func (c *crowded) serve(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		if status, body, err := c.g.ask("sim"); status != http.StatusOK {
+			t.Fatalf("%d %s %v", status, body, err)
+		}
+		c.answered++
+	}
+}
+
+// press sends requests to a gateway on a full disk until one is refused or
+// waits. The last block of a file may have room for some.
+func (c *crowded) press(t *testing.T) {
+	t.Helper()
+	for {
+		text := ""
+		go func() {
+			status, body, _ := c.g.ask("sim")
+			text = body
+			c.waiting <- status
+		}()
+		select {
+		case status := <-c.waiting:
+			switch {
+			case status == http.StatusOK:
+				c.answered++
+				continue
+			case c.full != "reject" || status != http.StatusServiceUnavailable || !strings.Contains(text, "ledger_full"):
+				t.Fatalf("on a full disk: %d %s", status, text)
+			}
+			return
+		case <-time.After(2 * time.Second):
+			if c.full == "reject" {
+				t.Fatal("on a full disk a request waits, where it should be refused")
+			}
+			return
+		}
+	}
+}
+
+// recover sees that requests are served when there is room again: the one that
+// waits, and where they are refused, soon.
+func (c *crowded) recover(t *testing.T) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		if c.full == "reject" {
+			status, _, _ := c.g.ask("sim")
+			c.waiting <- status
+		}
+		select {
+		case status := <-c.waiting:
+			if status == http.StatusOK {
+				c.answered++
+				return
+			}
+			if c.full != "reject" {
+				t.Fatalf("the request that waited for room was answered %d", status)
+			}
+		case <-deadline:
+			t.Fatal("there is room again, and no request is served")
+		}
+	}
+}
+
+func empty(t *testing.T, filler string) {
+	t.Helper()
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check compares what the simulator has served with the ledger and the log.
+func (c *crowded) check(t *testing.T) {
+	t.Helper()
+	if served := c.sim.Served().Requests; served != c.answered {
+		t.Errorf("the simulator served %d requests, clients had %d answers", served, c.answered)
+	}
+	rows := 0
+	for id, entries := range logged(t, c.disk) {
+		if len(entries) != 1 {
+			t.Errorf("%s stands %d times in the log", id, len(entries))
+		}
+		if entries[0].Status == http.StatusOK {
+			rows++
+		}
+	}
+	if rows != c.answered {
+		t.Errorf("the log has %d answers, clients had %d", rows, c.answered)
+	}
+	if out, err := exec.Command(program, "ledger", "verify", "--data", c.disk).CombinedOutput(); err != nil {
+		t.Errorf("modelgate ledger verify: %v\n%s", err, out)
+	}
+}
