@@ -1,0 +1,76 @@
+// Package blob keeps files by name: in a folder of this machine, or in a bucket
+// of a server that speaks S3.
+//
+// A file is there whole or not at all, whatever interrupts its writing, and is
+// written as it is read, in bounded memory. Names are relative paths with
+// slashes that lead nowhere else. What is in the files, who may read them and
+// how long they are kept is left to callers.
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+)
+
+// Store keeps files. It is safe for concurrent use. What it can't do for reasons
+// that lie outside is a *[Fault].
+type Store interface {
+	// Put writes what r has to a file in the place of one of this name, and
+	// returns its size. Nothing is left of it when r or the store fails.
+	Put(ctx context.Context, name string, r io.Reader) (size int64, err error)
+
+	// Get opens a file. One that is not there is fs.ErrNotExist.
+	Get(ctx context.Context, name string) (io.ReadSeekCloser, error)
+
+	// Delete takes a file away, and what is left of writing it that was
+	// interrupted. One that is not there is no error.
+	Delete(ctx context.Context, name string) error
+
+	// Link returns an address that anybody may read the file at for so long,
+	// where it is saved under a name. It is empty where the store has none.
+	Link(ctx context.Context, name, as string, life time.Duration) (string, error)
+}
+
+// Fault is why a store could not do something, in words that hold no secret.
+type Fault struct {
+	Reason string
+	cause  error
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return f.Reason }
+
+// Unwrap returns what the system or the server said.
+func (f *Fault) Unwrap() error { return f.cause }
+
+func fault(cause error, format string, args ...any) *Fault {
+	return &Fault{fmt.Sprintf(format, args...), cause}
+}
+
+// check refuses names that are no plain relative paths.
+func check(name string) error {
+	if name == "." || !fs.ValidPath(name) {
+		return fmt.Errorf("blob: %q is no name of a file", name)
+	}
+	return nil
+}
+
+// source is what a file is made of. It tells an error of what it reads from one
+// of the store.
+type source struct {
+	r   io.Reader
+	err error // of reading, but for the end
+}
+
+// Read implements io.Reader.
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
