@@ -39,7 +39,7 @@ func (x *exchange) keepConfig(asked string) error {
 		return nil
 	}
 	own, ok := x.snap.Config(id.Workspace, id.Config)
-	if same, found := x.snap.Config(id.Workspace, asked); ok && found && same == own { // by its id
+	if same, found := x.snap.Config(id.Workspace, asked); ok && found && same.Text == own.Text { // by its id
 		return nil
 	}
 	return apierr.New(apierr.Invalid, "this gateway key has the config %s, which requests can't replace; send none", id.Config).
