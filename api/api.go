@@ -45,6 +45,10 @@ const (
 
 	// PromptRender shows what a saved prompt makes, and asks nobody.
 	PromptRender Operation = "prompts.render"
+
+	// LogInsert is an exchange that did not go through the gateway: it was posted
+	// to the log.
+	LogInsert Operation = "logs.insert"
 )
 
 // The operations that no route of a client has: what a provider's row calls the

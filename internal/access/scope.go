@@ -21,6 +21,7 @@ const (
 	ScopeRender      Scope = "prompts.render"
 	ScopeLogsList    Scope = "logs.list"
 	ScopeLogsView    Scope = "logs.view"
+	ScopeLogsWrite   Scope = "logs.write"
 )
 
 // KeyType is what a caller is known by.

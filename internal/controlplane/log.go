@@ -30,6 +30,12 @@ const (
 	ExplainPath = api.BasePath + "/explain"
 )
 
+// InLog reports whether a path is LogPath or below it.
+func InLog(path string) bool {
+	rest, ok := strings.CutPrefix(path, LogPath)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
 // Logs serves the log. It is an http.Handler for LogPath and the paths below it.
 type Logs struct {
 	// Authenticate finds who sends a request. An error is an *apierr.Error.
@@ -68,7 +74,7 @@ func (l *Logs) answer(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	if r.Method != http.MethodGet {
-		return nil, apierr.New(apierr.MethodNotAllowed, "the log is read with GET")
+		return nil, apierr.New(apierr.MethodNotAllowed, "the log is read with GET, and POST %s adds to it", LogPath)
 	}
 	if past, ok := strings.CutPrefix(r.URL.Path, ExplainPath+"/"); ok {
 		return l.one(r.Context(), id, past)

@@ -34,6 +34,7 @@ var families = []func(*route.API){
 	deployments.Add,
 	audits.Add,
 	analytics.Add,
+	addInsert,
 	addSchema,
 }
 

@@ -1,6 +1,8 @@
 package controlplane_test
 
 import (
+	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -8,6 +10,7 @@ import (
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/logstore"
 	"modelgate/internal/store"
 )
 
@@ -54,7 +57,7 @@ var kinds = []kind{
 // newWorld makes everything once.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{Bench: routetest.New(t, controlplane.Add)}
+	w := &world{Bench: routetest.New(t, recording(t), controlplane.Add)}
 	w.Exec(`INSERT INTO claims (hash, organisation_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
 		access.HashKey("the-link").String(), store.DefaultOrganisation, w.Clock.UnixMilli(), w.Clock.AddDate(0, 0, 1).UnixMilli())
 	w.people()
@@ -83,6 +86,16 @@ func newWorld(t testing.TB) *world {
 	}
 	w.ids, w.root, w.restore = strings.NewReplacer(ids...), root, w.Keep()
 	return w
+}
+
+// recording gives an API a log.
+func recording(t testing.TB) func(*route.API) {
+	logs, err := logstore.Open(t.Context(), logstore.Options{Path: filepath.Join(t.TempDir(), "logs.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { logs.Close(context.Background()) })
+	return func(a *route.API) { a.Log, a.FlushLog, a.Recorder = logs, logs.Flush, logs }
 }
 
 // people are one of each role, and one more to be changed.
@@ -198,6 +211,8 @@ var samples = map[string][2]string{
 
 	"group-analytics": {"?columns=cost,p99_latency", ""},
 	"group-logs":      {"", ""},
+
+	"insert-logs": {"", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"m"}},"response":{"status":200,"body":{}},"metadata":{"team":"a"}}`},
 
 	"list-audit-logs": {"?start_time=2026-05-01T00:00:00Z&end_time=2026-05-02T00:00:00Z", ""},
 }

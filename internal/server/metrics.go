@@ -204,4 +204,17 @@ func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.ledger.Record(ctx, e)
 }
 
-var _ reqlog.Recorder = recorder{}
+// posted takes entries of exchanges that others have sent: it is recorder but for
+// what is counted and told of the gateway's own.
+type posted struct {
+	ledger *ledger.Ledger
+	tail   *controlplane.Tail
+}
+
+// Record implements reqlog.Recorder.
+func (r posted) Record(ctx context.Context, e *reqlog.Entry) {
+	r.tail.Record(ctx, e)
+	r.ledger.Record(ctx, e)
+}
+
+var _, _ reqlog.Recorder = recorder{}, posted{}

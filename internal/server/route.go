@@ -40,9 +40,9 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == controlplane.TailPath:
 		s.tail.ServeHTTP(w, r)
-	case strings.HasPrefix(path, controlplane.LogPath+"/groups/") && s.control.Handles(r):
+	case controlplane.InLog(path) && s.control.Handles(r): // what is declared there wins over ids
 		s.serveControl(w, r)
-	case path == controlplane.LogPath, strings.HasPrefix(path, controlplane.LogPath+"/"), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
+	case controlplane.InLog(path), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
 	case path == sessions.ClaimPath, path == sessions.AcceptPath, path == sessions.PasswordPath:
 		sessions.ServePage(w, r)

@@ -28,6 +28,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
 	"modelgate/internal/store"
@@ -56,6 +57,12 @@ type Deps struct {
 
 	// Sum sums what was recorded before. Nil knows of nothing.
 	Sum func(ctx context.Context, q logstore.SumQuery) ([]logstore.Sum, error)
+
+	// Log is what was recorded before, and FlushLog returns when all of it can be
+	// read there. Recorder takes what is recorded by a route. Nil are none.
+	Log      *logstore.Store
+	FlushLog func(ctx context.Context) error
+	Recorder reqlog.Recorder
 
 	// Secrets seals what is stored and never shown. Nil refuses what has secrets.
 	Secrets Sealer
@@ -109,6 +116,16 @@ type Route struct {
 
 	// Versioned routes take If-Match: their handlers call [Caller.Unchanged].
 	Versioned bool
+
+	// Data marks a route of the data plane: keys and tokens of a workspace alone
+	// call it, and do so while the control plane takes sessions alone.
+	Data bool
+
+	// MaxBody bounds a request, in bytes. Zero is 4 MB.
+	MaxBody int64
+	// Loose leaves it to the handler to refuse a body of another shape than the
+	// one that the document shows.
+	Loose bool
 }
 
 // Paths are all paths of the route as clients ask for them, its own first.
@@ -216,10 +233,17 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 	}
 }
 
+func (r *Route) maxBody() int64 {
+	if r.MaxBody > 0 {
+		return r.MaxBody
+	}
+	return maxBody
+}
+
 func (r *Route) operation(p string) huma.Operation {
 	op := huma.Operation{
 		OperationID: r.Name, Method: r.Method, Path: p, Summary: r.Summary, Tags: []string{r.Tag},
-		DefaultStatus: http.StatusOK, MaxBodyBytes: maxBody, RejectUnknownQueryParameters: true,
+		DefaultStatus: http.StatusOK, MaxBodyBytes: r.maxBody(), RejectUnknownQueryParameters: true, SkipValidateBody: r.Loose,
 	}
 	if !r.Open {
 		op.Security = []map[string][]string{{"key": {}}, {"token": {}}}
@@ -276,7 +300,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		var body []byte
-		if body, err = readBody(r); err == nil {
+		if body, err = readBody(r, route.maxBody()); err == nil {
 			c.body = body
 			err = a.checkBody(r, route, c)
 			r.Body = io.NopCloser(bytes.NewReader(body))
@@ -305,6 +329,9 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 		return err
 	}
 	c.identify(id)
+	if route.Data && (id.Workspace == "" || id.Type == access.Session) {
+		return apierr.New(apierr.Forbidden, "this takes a key of a workspace; keys of an organisation and sessions are for administration").WithCode("AB03")
+	}
 	if len(route.Scopes) == 0 {
 		return nil
 	}
@@ -318,19 +345,19 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 
 // checkBody refuses what no handler is to see.
 func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
-	if err := checkText(r, c.body); err != nil || route.Open {
+	if err := checkText(r, c.body); err != nil || route.Open || route.Data {
 		return err
 	}
 	return a.Off.refuses(c.Identity, c.body)
 }
 
-func readBody(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+func readBody(r *http.Request, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return nil, apierr.New(apierr.Invalid, "the request's body ended early").WithCause(err)
 	}
-	if len(body) > maxBody {
-		return nil, apierr.New(apierr.TooLarge, "the request's body is larger than %d bytes", maxBody)
+	if int64(len(body)) > limit {
+		return nil, apierr.New(apierr.TooLarge, "the request's body is larger than %d bytes", limit)
 	}
 	return body, nil
 }

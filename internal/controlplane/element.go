@@ -1,0 +1,151 @@
+package controlplane
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"modelgate/internal/apierr"
+)
+
+// oneOrMany is the body of a route that takes a T or an array of them. It is
+// read by elements, whose errors tell which is meant.
+type oneOrMany[T any] struct{ raw json.RawMessage }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *oneOrMany[T]) UnmarshalJSON(b []byte) error { o.raw = bytes.Clone(b); return nil }
+
+// Schema implements huma.SchemaProvider.
+func (oneOrMany[T]) Schema(r huma.Registry) *huma.Schema {
+	one := r.Schema(reflect.TypeFor[T](), true, "")
+	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one}}}
+}
+
+// elements returns each of the body's elements with its place in the words of
+// errors, which is empty for a single one.
+func (o *oneOrMany[T]) elements(most int) ([]element, error) {
+	if first(o.raw) != '[' {
+		return []element{{raw: o.raw}}, nil
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(o.raw, &list); err != nil {
+		return nil, element{}.bad("is no JSON array: %v", err)
+	}
+	if len(list) == 0 || len(list) > most {
+		return nil, element{}.bad("has %d elements; it takes 1 to %d", len(list), most)
+	}
+	out := make([]element, len(list))
+	for i := range list {
+		out[i] = element{fmt.Sprintf("[%d]", i), list[i]}
+	}
+	return out, nil
+}
+
+// element is a JSON value at its place in a request.
+type element struct {
+	at  string
+	raw json.RawMessage
+}
+
+func first(raw json.RawMessage) byte {
+	if raw = bytes.TrimLeft(raw, " \t\r\n"); len(raw) > 0 {
+		return raw[0]
+	}
+	return 0
+}
+
+// bad refuses the element by its place.
+func (e element) bad(format string, args ...any) error {
+	at := cmp.Or(e.at, "body")
+	return apierr.New(apierr.Invalid, "%s "+format, append([]any{at}, args...)...).WithParam(at)
+}
+
+// there reports whether the element stands in the request and is not null.
+func (e element) there() bool { return len(e.raw) > 0 && first(e.raw) != 'n' }
+
+// members returns those of an object by name. Without a list of names that are
+// known, all are taken.
+func (e element) members(known ...string) (map[string]element, error) {
+	var all map[string]json.RawMessage
+	if first(e.raw) != '{' || json.Unmarshal(e.raw, &all) != nil {
+		return nil, e.bad("takes a JSON object")
+	}
+	out := make(map[string]element, len(all)+len(known))
+	for name, raw := range all {
+		out[name] = e.member(name, raw)
+		if known != nil && !slices.Contains(known, name) {
+			return nil, out[name].bad("is not known; there are %s", strings.Join(known, ", "))
+		}
+	}
+	for _, name := range known {
+		if _, ok := out[name]; !ok {
+			out[name] = e.member(name, nil)
+		}
+	}
+	return out, nil
+}
+
+// member is a member of e. A name that is long or odd is not repeated whole.
+func (e element) member(name string, raw json.RawMessage) element {
+	name = strings.ToValidUTF8(fmt.Sprintf("%.60s", name), "")
+	if name == "" {
+		name = `""`
+	}
+	if e.at != "" {
+		name = e.at + "." + name
+	}
+	return element{name, raw}
+}
+
+// text reads a string of at most so many characters; what is not there is empty.
+func (e element) text(most int) (s string, err error) {
+	if !e.there() {
+		return "", nil
+	}
+	if json.Unmarshal(e.raw, &s) != nil {
+		return "", e.bad("takes a string")
+	}
+	if utf8.RuneCountInString(s) > most {
+		return "", e.bad("has more than %d characters", most)
+	}
+	return s, nil
+}
+
+// word is text of visible ASCII, as ids in headers are.
+func (e element) word() (string, error) {
+	s, err := e.text(maxWord)
+	if err == nil && strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "", e.bad("takes visible ASCII characters")
+	}
+	return s, err
+}
+
+// maxWord is the longest id of a trace or span, as in headers.
+const maxWord = 256
+
+// number reads a number between two, both in; what is not there is other.
+func (e element) number(low, high, other float64) (n float64, err error) {
+	if !e.there() {
+		return other, nil
+	}
+	if json.Unmarshal(e.raw, &n) != nil || n < low || n > high {
+		return 0, e.bad("takes a number from %v to %v", low, high)
+	}
+	return n, nil
+}
+
+// whole is number for whole ones.
+func (e element) whole(low, high, other int) (int, error) {
+	n, err := e.number(float64(low), float64(high), float64(other))
+	if err == nil && n != float64(int(n)) {
+		return 0, e.bad("takes a whole number from %d to %d", low, high)
+	}
+	return int(n), err
+}

@@ -1,0 +1,145 @@
+package controlplane_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"modelgate/internal/access"
+	"modelgate/internal/gatewaytest"
+	"modelgate/internal/store"
+)
+
+// answered is a posted exchange that has everything.
+const answered = `{
+	"request": {
+		"url": "https://key:word@api.openai.com/v1/chat/completions?api-key=hidden",
+		"method": "post", "headers": {"authorization": "Bearer sk-hidden", "x-n": 1},
+		"body": {"model": "gpt-4o", "stream": false, "messages": [{"role": "user", "content": "hidden"}]}
+	},
+	"response": {
+		"status": 200, "headers": {"set-cookie": "hidden"}, "response_time": 1500.5,
+		"body": {"model": "gpt-4o-2024", "choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}}
+	},
+	"metadata": {"trace_id": "t-1", "span_id": "s-1", "parent_span_id": "s-0", "span_name": "ask", "team": "search"}
+}`
+
+// bare is one that has what it needs.
+const bare = `{"request":{"url":"http://models.internal","body":null},"response":{"body":"text"}}`
+
+func TestWhatIsPostedIsInTheLog(t *testing.T) {
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	res := g.Post("/logs", "["+answered+","+bare+"]")
+	ids, _ := res.JSON(t)["ids"].([]any)
+	if res.Status != 200 || res.JSON(t)["status"] != "success" || len(ids) != 2 {
+		t.Fatalf("POST /logs: %d %s", res.Status, res.Body)
+	}
+	one := g.Get("/logs/" + ids[0].(string))
+	if strings.Contains(string(one.Body), "hidden") || strings.Contains(string(one.Body), "word@") {
+		t.Errorf("what was posted in confidence is in the log: %s", one.Body)
+	}
+	got := one.JSON(t)
+	for name, want := range map[string]any{
+		"operation": "logs.insert", "method": "POST", "path": "/v1/chat/completions", "provider": "openai", "model": "gpt-4o", "served_model": "gpt-4o-2024",
+		"status": 200.0, "trace_id": "t-1", "span_id": "s-1", "parent_span_id": "s-0", "span_name": "ask", "finish_reason": "stop",
+		"metadata": map[string]any{"team": "search"}, "cost": nil, "attempts": []any{}, "logging": "metadata", "workspace": store.DefaultWorkspace,
+	} {
+		if diff := cmp.Diff(want, got[name]); diff != "" {
+			t.Errorf("%s of the entry (-want +got):\n%s", name, diff)
+		}
+	}
+	if n, _ := json.Marshal(got["usage"]); !strings.Contains(string(n), `"total_tokens":9`) {
+		t.Errorf("usage = %s", n)
+	}
+	if timing, _ := got["timing"].(map[string]any); timing["total_ms"] != 1500.5 || timing["upstream_ms"] != 1500.5 {
+		t.Errorf("timing = %v", timing)
+	}
+	second := g.Get("/logs/" + ids[1].(string)).JSON(t)
+	if second["trace_id"] != ids[1] || second["path"] != "/" || second["response_bytes"] != 4.0 || second["request_bytes"] != 0.0 || second["provider"] != nil {
+		t.Errorf("a bare exchange = %v", second)
+	}
+	if list := string(g.Get("/logs?operation=logs.insert&trace_id=t-1").Body); !strings.Contains(list, ids[0].(string)) || strings.Contains(list, ids[1].(string)) {
+		t.Errorf("the log of the trace = %.300s", list)
+	}
+	if groups := string(g.Get("/analytics/groups/ai_service").Body); !strings.Contains(groups, `"ai_service":"openai"`) {
+		t.Errorf("groups = %s", groups)
+	}
+}
+
+func TestPostingToTheLogIsAllOrNothing(t *testing.T) {
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	bad := func(part string) string { return strings.Replace(bare, `"body":null`, part, 1) }
+	for _, tt := range []struct{ name, body, param string }{
+		{"no object", `"x"`, "body"},
+		{"null", `null`, "body"},
+		{"an empty array", `[]`, "body"},
+		{"too many", "[" + strings.Repeat("{},", 1000) + "{}]", "body"},
+		{"an element that is none", `[1]`, "[0]"},
+		{"nothing in it", `{}`, "request"},
+		{"no address", strings.Replace(bare, `"url":"http://models.internal",`, "", 1), "request.url"},
+		{"an address that is none", strings.Replace(bare, "http://models.internal", "http://[", 1), "request.url"},
+		{"an address that is long", strings.Replace(bare, "internal", strings.Repeat("i", 5000), 1), "request.url"},
+		{"an address that is opaque", strings.Replace(bare, "http://models.internal", "mailto:x", 1), "request.url"},
+		{"no body", bad(`"method":"GET"`), "request.body"},
+		{"no body of the answer", strings.Replace(bare, `"body":"text"`, "", 1), "response.body"},
+		{"no answer", `{"request":{"url":"http://a.example","body":1}}`, "response"},
+		{"a method that is none", bad(`"body":1,"method":"a b"`), "request.method"},
+		{"headers that are none", bad(`"body":1,"headers":[]`), "request.headers"},
+		{"an unknown member", bad(`"body":1,"key":"sk"`), "request.key"},
+		{"an unknown member at the top", bare[:len(bare)-1] + `,"organisation":"x"}`, "organisation"},
+		{"a status in words", strings.Replace(bare, `"text"`, `"text","status":"200"`, 1), "response.status"},
+		{"a status that is none", strings.Replace(bare, `"text"`, `"text","status":20`, 1), "response.status"},
+		{"part of a status", strings.Replace(bare, `"text"`, `"text","status":200.5`, 1), "response.status"},
+		{"a time before it began", strings.Replace(bare, `"text"`, `"text","response_time":-1`, 1), "response.response_time"},
+		{"more than a day", strings.Replace(bare, `"text"`, `"text","response_time":1e9`, 1), "response.response_time"},
+		{"metadata that is a list", bare[:len(bare)-1] + `,"metadata":[]}`, "metadata"},
+		{"metadata with a number", bare[:len(bare)-1] + `,"metadata":{"n":1}}`, "metadata.n"},
+		{"metadata that is deep", bare[:len(bare)-1] + `,"metadata":{"n":{}}}`, "metadata.n"},
+		{"metadata that is long", bare[:len(bare)-1] + `,"metadata":{"n":"` + strings.Repeat("é", 513) + `"}}`, "metadata.n"},
+		{"a trace id in letters of others", bare[:len(bare)-1] + `,"metadata":{"trace_id":"é"}}`, "metadata.trace_id"},
+		{"a trace id that is none", bare[:len(bare)-1] + `,"metadata":{"trace_id":7}}`, "metadata.trace_id"},
+		{"a NUL", bare[:len(bare)-1] + `,"metadata":{"n":"\u0000"}}`, "metadata.n"},
+		{"the second of two", "[" + bare + `,{"request":{"url":"http://a.example","body":1},"response":1}]`, "[1].response"},
+		{"deep in the second", "[" + bare + "," + bare[:len(bare)-1] + `,"metadata":{"n":1}}]`, "[1].metadata.n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res := g.Post("/logs", tt.body)
+			if res.Status != 400 || !strings.Contains(string(res.Body), fmt.Sprintf(`"param":%q`, tt.param)) || !strings.Contains(string(res.Body), "AB01") {
+				t.Errorf("%.200s: %d %.400s, want 400 for %s", tt.body, res.Status, res.Body, tt.param)
+			}
+		})
+	}
+	if res := g.Post("/logs", strings.Replace(bare, `"text"`, `"`+strings.Repeat("x", 20<<20)+`"`, 1)); res.Status != 413 {
+		t.Errorf("more than 20 MB: %d %.200s", res.Status, res.Body)
+	}
+	if res := g.Post("/logs", strings.Replace(bare, `"text"`, `"`+strings.Repeat("x", 10<<20)+`"`, 1)); res.Status != 200 {
+		t.Errorf("10 MB: %d %.200s", res.Status, res.Body)
+	}
+	if list := g.Get("/logs").JSON(t)["data"].([]any); len(list) != 1 {
+		t.Errorf("the log has %d entries, want the one that was taken", len(list))
+	}
+}
+
+func TestPostingToTheLogNeedsItsScopeAndAWorkspace(t *testing.T) {
+	key := func(name, scopes string) string {
+		return fmt.Sprintf("  - {name: %s, sha256: %s, scopes: [%s]}\n", name, access.HashKey("mg-"+name), scopes)
+	}
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: "keys:\n" + key("writer", "logs.write") + key("models", "completions.write")})
+	made := g.Post("/api-keys/organisation/service", `{"name":"o","scopes":["logs.list","logs.view"]}`).JSON(t)
+	organisation, _ := made["key"].(string)
+	for _, tt := range []struct {
+		key    string
+		status int
+	}{{"mg-writer", 200}, {"mg-models", 403}, {organisation, 403}, {"mg-nobody", 401}} {
+		res := g.Post("/logs", bare, "x-gateway-api-key", tt.key)
+		for res.Status == 401 && tt.key == organisation { // taken within a second
+			res = g.Post("/logs", bare, "x-gateway-api-key", tt.key)
+		}
+		if res.Status != tt.status {
+			t.Errorf("with %.10s: %d %s, want %d", tt.key, res.Status, res.Body, tt.status)
+		}
+	}
+}
