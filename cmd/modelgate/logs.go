@@ -25,11 +25,13 @@ func logs(ctx context.Context, p *program, args []string) error {
 	f := p.flags("logs", "prune", "Looks after the log of exchanges.\n\n"+
 		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
 		"       takes no more than --bytes. A gateway may run meanwhile. PostgreSQL removes\n"+
-		"       whole days, and never the present one.")
+		"       whole days, and never the present one. With --sums-days also the sums that\n"+
+		"       analytics show of older times.")
 	d := newDatabaseFlags(f)
 	url := logsFlag(f)
 	days := f.Int("days", 0, "keep entries of so many days")
 	size := f.text("bytes", "", "", "keep about so much, as 20GB")
+	sums := f.Int("sums-days", 0, "keep sums of so many days")
 	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
 	if err := f.parse(args, 1); err != nil {
 		return err
@@ -37,7 +39,7 @@ func logs(ctx context.Context, p *program, args []string) error {
 	if f.Arg(0) != "prune" {
 		return usage("logs takes prune, not %q", f.Arg(0))
 	}
-	keep, err := retention(*days, *size)
+	keep, err := retention(*days, *size, *sums)
 	if err != nil {
 		return err
 	}
@@ -58,12 +60,15 @@ func logs(ctx context.Context, p *program, args []string) error {
 	}
 	sum, err := work(ctx, keep, time.Now())
 	fmt.Fprintf(p.out, "%s %d entries, %d bytes\n", done, sum.Entries, sum.Bytes)
+	if *sums > 0 {
+		fmt.Fprintf(p.out, "%s %d sets of sums\n", done, sum.Sums)
+	}
 	return errors.Join(err, s.Close(ctx))
 }
 
 // retention reads what is to be kept.
-func retention(days int, size string) (logstore.Retention, error) {
-	r := settings.Retention{Days: days}
+func retention(days int, size string, sums int) (logstore.Retention, error) {
+	r := settings.Retention{Days: days, SumsDays: sums}
 	if size != "" {
 		var err error
 		if r.Bytes, err = settings.ParseSize(size); err != nil {
@@ -74,7 +79,8 @@ func retention(days int, size string) (logstore.Retention, error) {
 		return logstore.Retention{}, usage("%v", err)
 	}
 	if r == (settings.Retention{}) {
-		return logstore.Retention{}, usage("say what to keep with --days, --bytes or both")
+		return logstore.Retention{}, usage("say what to keep with --days, --bytes or --sums-days")
 	}
-	return logstore.Retention{Age: time.Duration(days) * 24 * time.Hour, Bytes: int64(r.Bytes)}, nil
+	const day = 24 * time.Hour
+	return logstore.Retention{Age: time.Duration(days) * day, Bytes: int64(r.Bytes), Sums: time.Duration(sums) * day}, nil
 }

@@ -41,6 +41,11 @@ type keeper interface {
 	// prunable returns what prune would remove in the end.
 	prunable(ctx context.Context, r Retention, now time.Time) (Pruned, error)
 
+	// dropSums removes up to limit sets of sums of times that began before before,
+	// and returns how many. countSums returns how many there are.
+	dropSums(ctx context.Context, before int64, limit int) (int64, error)
+	countSums(ctx context.Context, before int64) (int64, error)
+
 	// sync returns when no power cut can take away what was kept.
 	sync(ctx context.Context) error
 

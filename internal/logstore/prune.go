@@ -17,6 +17,9 @@ type Retention struct {
 	// Bytes is how much room the log may take on the disk, about. On PostgreSQL
 	// the present day stays, however large.
 	Bytes int64
+
+	// Sums is how old the sums of entries may be. They go by whole hours.
+	Sums time.Duration
 }
 
 // tooOld reports whether what was newest at last is beyond the age.
@@ -24,8 +27,9 @@ func (r Retention) tooOld(last reqlog.ID, now time.Time) bool {
 	return r.Age > 0 && millis(last) < now.Add(-r.Age).UnixMilli()
 }
 
-// Pruned is what was removed.
-type Pruned struct{ Blocks, Entries, Bytes int64 }
+// Pruned is what was removed: of entries, and how many sets of sums, each of an
+// hour or less of one organisation.
+type Pruned struct{ Blocks, Entries, Bytes, Sums int64 }
 
 func (p *Pruned) add(entries int, bytes int64) {
 	p.Blocks++
@@ -36,8 +40,11 @@ func (p *Pruned) add(entries int, bytes int64) {
 // Prune removes what r does not keep, step by step, so that writing and reading
 // go on. Now is the time that ages are counted from.
 func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, error) {
-	const pause = 20 * time.Millisecond // for the writer
 	var sum Pruned
+	var err error
+	if sum.Sums, err = s.pruneSums(ctx, r, now); err != nil {
+		return sum, fmt.Errorf("pruning the log: %w", err)
+	}
 	for r != (Retention{}) {
 		p, more, err := s.keeper.prune(ctx, r, now)
 		if err != nil {
@@ -51,15 +58,21 @@ func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, 
 		select {
 		case <-ctx.Done():
 			return sum, ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(prunePause):
 		}
 	}
 	return sum, nil
 }
 
+// prunePause is between two steps of removing, for the writer.
+const prunePause = 20 * time.Millisecond
+
 // Prunable returns what [Store.Prune] would remove.
 func (s *Store) Prunable(ctx context.Context, r Retention, now time.Time) (Pruned, error) {
 	p, err := s.keeper.prunable(ctx, r, now)
+	if err == nil {
+		p.Sums, err = s.prunableSums(ctx, r, now)
+	}
 	if err != nil {
 		return p, fmt.Errorf("looking at the log: %w", err)
 	}

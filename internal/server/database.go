@@ -62,7 +62,8 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 }
 
 func retention(r settings.Retention) logstore.Retention {
-	return logstore.Retention{Age: time.Duration(r.Days) * 24 * time.Hour, Bytes: int64(r.Bytes)}
+	const day = 24 * time.Hour
+	return logstore.Retention{Age: time.Duration(r.Days) * day, Bytes: int64(r.Bytes), Sums: time.Duration(r.SumsDays) * day}
 }
 
 // LogsAddress returns the address of the PostgreSQL database that keeps the log,

@@ -144,7 +144,7 @@ func (s *Settings) checkRest() *fault {
 // Check refuses what would keep next to nothing.
 func (r Retention) Check() error {
 	const longest, smallest = 36500, 64 << 20
-	if r.Days < 0 || r.Days > longest {
+	if r.Days < 0 || r.Days > longest || r.SumsDays < 0 || r.SumsDays > longest {
 		return fmt.Errorf("days are 1 to %d; 0 keeps all", longest)
 	}
 	if r.Bytes != 0 && r.Bytes < smallest {
