@@ -389,6 +389,40 @@ CREATE TABLE deployments (
 
 CREATE UNIQUE INDEX deployments_slug ON deployments (organisation_id, slug);
 
+-- Exports of the log: what is asked for, and where it stands. The node that
+-- makes one holds it by a lease.
+CREATE TABLE exports (
+        id TEXT PRIMARY KEY,
+        organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+        format TEXT NOT NULL CHECK (format IN ('jsonl', 'csv', 'parquet')),
+        filters TEXT NOT NULL,
+        requested TEXT NOT NULL,
+        fields TEXT NOT NULL,
+        visible_keys TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('draft', 'in_progress', 'success', 'failed', 'stopped', 'expired')),
+        failure TEXT NOT NULL,
+        expected BIGINT,
+        row_count BIGINT NOT NULL,
+        byte_count BIGINT NOT NULL,
+        file TEXT NOT NULL,
+        link_key TEXT NOT NULL,
+        claimed_by TEXT NOT NULL,
+        tries BIGINT NOT NULL,
+        lease_until BIGINT,
+        user_id TEXT NOT NULL,
+        created_by TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        started_at BIGINT,
+        ended_at BIGINT,
+        expires_at BIGINT
+);
+
+CREATE INDEX exports_organisation ON exports (organisation_id, workspace_id);
+
+CREATE INDEX exports_status ON exports (status);
+
 CREATE TABLE audit_logs (
         id TEXT PRIMARY KEY,
         organisation_id TEXT NOT NULL,

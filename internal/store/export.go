@@ -1,0 +1,251 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The states of an [Export]. Until it is started it is a draft, which alone can
+// be changed. One that is expired has had a file.
+const (
+	ExportDraft   = "draft"
+	ExportRunning = "in_progress"
+	ExportDone    = "success"
+	ExportFailed  = "failed"
+	ExportStopped = "stopped"
+	ExportExpired = "expired"
+)
+
+// Export is a part of the log that was asked for as a file.
+type Export struct {
+	ID           string
+	Organisation string
+	Workspace    string // id
+	Format       string // jsonl, csv or parquet
+	Filters      json.RawMessage
+	Requested    []string
+	Status       string
+	Failure      string // why it failed, without secrets
+	Expected     *int64 // rows, about; nil when it was not counted
+
+	// Keys are the ids of keys whose records its maker saw when it was started;
+	// nil is all of the workspace.
+	Keys []string
+
+	Rows, Bytes int64
+	Fields      []string // that the file has
+	File        string   // name of the file, empty while there is none
+	LinkKey     string   // signs addresses of the file; never shown
+
+	UserID    string // of the person who made it; empty for a service's key
+	CreatedBy string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	StartedAt time.Time // zero until then, as are the next
+	EndedAt   time.Time
+	ExpiresAt time.Time // when the file goes
+}
+
+const exportColumns = `id, organisation_id, workspace_id, format, filters, requested, fields, visible_keys, status, failure, expected,
+			row_count, byte_count, file, link_key, user_id, created_by, created_at, updated_at, started_at, ended_at, expires_at`
+
+func scanExport(r row) (e Export, err error) {
+	err = r.Scan(&e.ID, &e.Organisation, &e.Workspace, &e.Format, jsonText{&e.Filters}, jsonText{&e.Requested}, jsonText{&e.Fields}, jsonText{&e.Keys},
+		&e.Status, &e.Failure, &e.Expected, &e.Rows, &e.Bytes, &e.File, &e.LinkKey, &e.UserID, &e.CreatedBy, stamp{&e.CreatedAt}, stamp{&e.UpdatedAt},
+		stamp{&e.StartedAt}, stamp{&e.EndedAt}, stamp{&e.ExpiresAt})
+	return e, err
+}
+
+func (e *Export) values() []any {
+	return []any{e.ID, e.Organisation, e.Workspace, e.Format, text(e.Filters), text(e.Requested), text(e.Fields), text(e.Keys),
+		e.Status, e.Failure, e.Expected, e.Rows, e.Bytes, e.File, e.LinkKey, e.UserID, e.CreatedBy, millis(e.CreatedAt), millis(e.UpdatedAt),
+		millis(e.StartedAt), millis(e.EndedAt), millis(e.ExpiresAt)}
+}
+
+// ExportQuery says which exports to list. Empty fields filter nothing, but for
+// Organisation.
+type ExportQuery struct {
+	Organisation string
+	Workspace    string // id
+	UserID       string // of the person who made them
+	Archived     bool   // those of archived workspaces too
+}
+
+// Exports returns a page of exports, the newest first, and how many match.
+func (q Queries) Exports(ctx context.Context, x ExportQuery, p Page) (list []Export, total int, err error) {
+	const where = `
+		FROM exports
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND ($3 = '' OR user_id = $3)
+			AND ($4 OR workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1 AND status = 'active'))`
+	args := []any{x.Organisation, x.Workspace, x.UserID, x.Archived}
+	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...); err != nil {
+		return nil, 0, err
+	}
+	limit, offset := p.limit()
+	list, err = rows(ctx, q.q, "exports", `SELECT `+exportColumns+where+` ORDER BY id DESC LIMIT $5 OFFSET $6`,
+		scanExport, append(args, limit, offset)...)
+	return list, total, err
+}
+
+// Export returns the export with this id.
+func (q Queries) Export(ctx context.Context, id string) (Export, error) {
+	const text = `
+		SELECT ` + exportColumns + `
+		FROM exports
+		WHERE id = $1`
+	return one(ctx, q.q, "export", text, scanExport, id)
+}
+
+// CreateExport stores an export.
+func (q Queries) CreateExport(ctx context.Context, e Export) error {
+	const text = `
+		INSERT INTO exports (` + exportColumns + `, claimed_by, tries)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, '', 0)`
+	return write(ctx, q.q, "export", text, e.values()...)
+}
+
+// UpdateExport stores what people change of an export, in the place of the one
+// with its id: what is asked for and its state, with what a start finds out.
+func (q Queries) UpdateExport(ctx context.Context, e Export) error {
+	const stmt = `
+		UPDATE exports
+		SET format = $2, filters = $3, requested = $4, visible_keys = $5, status = $6, expected = $7,
+			updated_at = $8, started_at = $9, ended_at = $10
+		WHERE id = $1`
+	return write(ctx, q.q, "export", stmt, e.ID, e.Format, text(e.Filters), text(e.Requested), text(e.Keys), e.Status, e.Expected,
+		millis(e.UpdatedAt), millis(e.StartedAt), millis(e.EndedAt))
+}
+
+// What follows is done by the nodes that make exports. It is no change of the
+// control plane and makes no revision.
+
+// Claim is the hold that a node has of an export that it makes.
+type Claim struct {
+	Export
+	Node string
+}
+
+// ClaimExport gives a node an export to make that is started and that no node
+// holds now, for so long. There is none when ok is false. What an earlier node
+// made of it is void.
+func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease time.Duration) (c Claim, ok bool, err error) {
+	const text = `
+		UPDATE exports
+		SET claimed_by = $1, lease_until = $2, tries = tries + 1
+		WHERE status = 'in_progress' AND (lease_until IS NULL OR lease_until < $3)
+			AND id = (
+				SELECT id
+				FROM exports
+				WHERE status = 'in_progress' AND (lease_until IS NULL OR lease_until < $3)
+				ORDER BY started_at, id
+				LIMIT 1)
+		RETURNING ` + exportColumns
+	if waiting, err := db.exportsWait(ctx, now); err != nil || !waiting {
+		return c, false, err
+	}
+	if err := db.giveUpExports(ctx, now); err != nil {
+		return c, false, err
+	}
+	list, err := rows(ctx, db.write, "exports", text, scanExport, node, millis(now.Add(lease)), now.UnixMilli())
+	if err != nil || len(list) == 0 {
+		return c, false, db.Explain(err)
+	}
+	return Claim{list[0], node}, true, nil
+}
+
+// exportsWait reports whether a node has something to claim, without writing.
+func (db *DB) exportsWait(ctx context.Context, now time.Time) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM exports
+		WHERE status = 'in_progress' AND (lease_until IS NULL OR lease_until < $1)`
+	if !db.ready.Load() {
+		return false, nil
+	}
+	n, err := count(ctx, db.read, text, now.UnixMilli())
+	return n > 0, db.Explain(err)
+}
+
+const maxExportTries = 5 // of nodes that began one and were not heard of again
+
+// giveUpExports ends what nodes began again and again and did not survive.
+func (db *DB) giveUpExports(ctx context.Context, now time.Time) error {
+	const text = `
+		UPDATE exports
+		SET status = 'failed', failure = 'it was begun several times and the gateway ended each time', ended_at = $1, updated_at = $1
+		WHERE status = 'in_progress' AND lease_until < $1 AND tries >= $2`
+	if _, err := db.write.ExecContext(ctx, text, now.UnixMilli(), int64(maxExportTries)); err != nil {
+		return db.Explain(fmt.Errorf("giving up exports: %w", err))
+	}
+	return nil
+}
+
+// HoldExport says that the node goes on with an export, for so long, and how far
+// it is. It reports false when that is the node's no more: somebody has stopped
+// it, or another node has taken it.
+func (db *DB) HoldExport(ctx context.Context, c Claim, now time.Time, lease time.Duration) (held bool, err error) {
+	const text = `
+		UPDATE exports
+		SET lease_until = $3, row_count = $4, byte_count = $5, file = $6
+		WHERE id = $1 AND claimed_by = $2 AND status = 'in_progress'`
+	return db.touched(ctx, text, c.ID, c.Node, millis(now.Add(lease)), c.Rows, c.Bytes, c.File)
+}
+
+// LeaveExport gives an export back, for another node to begin anew.
+func (db *DB) LeaveExport(ctx context.Context, c Claim) error {
+	const text = `
+		UPDATE exports
+		SET claimed_by = '', lease_until = NULL, tries = tries - 1, row_count = 0, byte_count = 0
+		WHERE id = $1 AND claimed_by = $2 AND status = 'in_progress'`
+	_, err := db.touched(ctx, text, c.ID, c.Node)
+	return err
+}
+
+// EndExport stores how an export that the node holds has ended. It reports false
+// when it was the node's no more.
+func (db *DB) EndExport(ctx context.Context, c Claim) (held bool, err error) {
+	const stmt = `
+		UPDATE exports
+		SET status = $3, failure = $4, row_count = $5, byte_count = $6, fields = $7, file = $8, link_key = $9,
+			lease_until = NULL, ended_at = $10, updated_at = $10, expires_at = $11
+		WHERE id = $1 AND claimed_by = $2 AND status = 'in_progress'`
+	return db.touched(ctx, stmt, c.ID, c.Node, c.Status, c.Failure, c.Rows, c.Bytes, text(c.Fields), c.File, c.LinkKey,
+		millis(c.EndedAt), millis(c.ExpiresAt))
+}
+
+// OldExports returns some exports whose file is to go.
+func (db *DB) OldExports(ctx context.Context, now time.Time) ([]Export, error) {
+	const text = `
+		SELECT ` + exportColumns + `
+		FROM exports
+		WHERE status = 'success' AND expires_at < $1
+		ORDER BY expires_at
+		LIMIT 100`
+	list, err := rows(ctx, db.read, "exports", text, scanExport, now.UnixMilli())
+	return list, db.Explain(err)
+}
+
+// ExpireExport notes that the file of an export is gone.
+func (db *DB) ExpireExport(ctx context.Context, id string, now time.Time) error {
+	const text = `
+		UPDATE exports
+		SET status = 'expired', file = '', updated_at = $2
+		WHERE id = $1 AND status = 'success'`
+	_, err := db.touched(ctx, text, id, now.UnixMilli())
+	return err
+}
+
+// touched runs a statement and reports whether it found a row.
+func (db *DB) touched(ctx context.Context, text string, args ...any) (bool, error) {
+	if !db.ready.Load() {
+		return false, away(nil)
+	}
+	result, err := db.write.ExecContext(ctx, text, args...)
+	if err != nil {
+		return false, db.Explain(fmt.Errorf("writing an export: %w", err))
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
