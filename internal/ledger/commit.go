@@ -148,6 +148,7 @@ func (l *Ledger) safe() bool {
 		l.mu.Lock()
 		w.seg.synced = max(w.seg.synced, w.to)
 		l.changed.Broadcast()
+		ring(l.counting.wake)
 		l.mu.Unlock()
 	}
 	return worked
@@ -211,18 +212,18 @@ func (l *Ledger) keepMarks() {
 	}
 }
 
-// compact removes the oldest segments as long as all in them is settled and
-// applied. An attempt that goes on for long does not keep its segment: its
+// compact removes the oldest segments as long as all in them is settled, applied
+// and counted. An attempt that goes on for long does not keep its segment: its
 // intent is noted anew.
 func (l *Ledger) compact() {
-	for {
+	for !l.o.Keep {
 		l.mu.Lock()
 		s := l.all[0]
 		done := s != l.cur && s.applied >= s.end && s.marked >= s.applied && s.written >= s.end
 		if done && s.open > 0 {
 			l.carry(s)
 		}
-		done = done && s.open == 0 && l.carried(s)
+		done = done && s.open == 0 && l.carried(s) && l.paid(s)
 		if done {
 			l.all = slices.Delete(l.all, 0, 1)
 			l.total -= s.end

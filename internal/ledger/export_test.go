@@ -86,6 +86,9 @@ func (f *diskFile) Sync() error {
 	return f.file.Sync()
 }
 
+// Freeze keeps a ledger from changing until thaw is called.
+func Freeze(l *Ledger) (thaw func()) { l.mu.Lock(); return l.mu.Unlock }
+
 // SlowAfter is how long a write may take before callers stop waiting.
 const SlowAfter = slowAfter
 
@@ -111,9 +114,12 @@ func Records(b []byte) (list []Record, damaged int, err error) {
 	}
 }
 
+// segmentID is that of every segment that Segment makes.
+var segmentID = reqlog.NewID(time.Now()).String()
+
 // Segment returns the bytes of a segment with these records.
 func Segment(list []Record) []byte {
-	s := &segment{seed: 7}
+	s := &segment{seed: 7, id: segmentID}
 	b := s.head()
 	for _, r := range list {
 		at := len(b)

@@ -5,10 +5,11 @@
 // ([Ledger.Record]). What these have noted was written to a segment, an
 // append-only file: a process that is killed loses none of it. What was written
 // is made safe against a power cut in groups, and applied to the log store in
-// the background, each row once. A start finds what an earlier process left
+// the background, each row once; what settlements come to is given to a
+// [Counter], each once too. A start finds what an earlier process left
 // behind: attempts without an end become estimates, rows that the store lacks
-// are applied. What a row holds is left to the log store, what is counted from
-// settlements to others.
+// are applied. What a row holds is left to the log store, what is made of sums to
+// others.
 package ledger
 
 import (
@@ -60,6 +61,10 @@ type Options struct {
 	Store Store
 	Codec Codec
 
+	// Counter counts settlements beside Store. Segments stay until both have
+	// taken what is in them. Nil counts nothing.
+	Counter Counter
+
 	Full Full
 	Sync Sync
 
@@ -71,6 +76,9 @@ type Options struct {
 	// Again looks for all rows that earlier processes have left in the store,
 	// not only for those that they did not apply.
 	Again bool
+
+	// Keep removes no segment: what is in them is for others too.
+	Keep bool
 
 	// Queue is how many rows wait in memory for the store. More are read from
 	// the segments when it is their turn. Zero means 8192.
@@ -145,9 +153,10 @@ type Ledger struct {
 	failure error  // why
 	open    map[attempt]place
 
-	rows   rows
-	stats  Stats
-	closed bool
+	rows     rows
+	counting *counting
+	stats    Stats
+	closed   bool
 }
 
 // attempt names an attempt.
@@ -183,6 +192,10 @@ type Stats struct {
 	Estimated              int    // attempts that this start settled by an estimate
 	Recovered              int    // rows that this start made of attempts
 	LastError              string // why writing fails now; empty when it works
+
+	Uncounted  int       // settlements noted since the start and not counted
+	CountedAt  time.Time // since then something waits to be counted; zero when nothing does
+	CountError string    // why counting fails now; empty when it works
 }
 
 // ErrFull says that nothing can be written now.
@@ -199,6 +212,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	l := &Ledger{o: o, wake: make(chan struct{}, 1), due: make(chan struct{}, 1), open: map[attempt]place{}}
 	l.changed = sync.NewCond(&l.mu)
 	l.rows.max = o.Queue
+	l.counting = newCounting(l)
 	l.alarm = time.AfterFunc(slowAfter, l.tooSlow)
 	l.stop, l.stopNow = context.WithCancel(context.WithoutCancel(ctx))
 	if err := l.recover(); err != nil {
@@ -208,6 +222,10 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	}
 	l.ended.Go(l.commit)
 	l.ended.Go(l.apply)
+	if o.Counter != nil {
+		ring(l.counting.wake) // for what others left
+		l.ended.Go(l.counting.run)
+	}
 	return l, nil
 }
 
@@ -222,6 +240,9 @@ func (l *Ledger) Close(ctx context.Context) error {
 	l.mu.Unlock()
 	l.stopNow()
 	l.ended.Wait()
+	if l.o.Counter != nil {
+		l.counting.finish(ctx)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.releaseAll()
@@ -253,6 +274,8 @@ func (l *Ledger) Stats() Stats {
 	st.Open = len(l.open)
 	st.Depth, st.Oldest = l.rows.depth(), l.rows.oldest
 	st.Segments, st.Bytes = len(l.all), l.total
+	st.Uncounted, st.CountedAt = l.uncounted()
+	st.CountError = l.counting.stats.failure
 	if l.failure != nil {
 		st.LastError = l.failure.Error()
 	}

@@ -126,7 +126,9 @@ func (s *segment) readHead(f *os.File) (size int64, err error) {
 	if err != nil && err != io.EOF {
 		return info.Size(), err
 	}
-	s.seed, s.applied, err = parseHead(head[:n])
+	if s.seed, s.applied, err = parseHead(head[:n]); err == nil {
+		s.readID(head)
+	}
 	return info.Size(), err
 }
 

@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+
+	"modelgate/internal/reqlog"
 )
 
 // A segment begins with 64 bytes, numbers little-endian:
@@ -22,6 +25,8 @@ import (
 //	16  4  CRC-32C of the 16 bytes before
 //	32  8  how far it was applied, as the end of the last record
 //	40  4  CRC-32C of those 8 bytes, begun with the seed
+//	44  16 id, like no other segment's anywhere
+//	60  4  CRC-32C of the id, begun with the seed
 //
 // What was applied is written anew now and then; all else is written once.
 const (
@@ -30,6 +35,7 @@ const (
 	segmentVersion = 1
 	markAt         = 32
 	markSize       = 12
+	idAt           = 44
 )
 
 // What a segment's file ends in, and that of one that is damaged.
@@ -53,12 +59,16 @@ type segment struct {
 	path   string
 	number uint64
 	seed   uint32
+	id     string    // empty when it is not known
+	made   time.Time // as the id says
 
 	end     int64 // of the records that were accepted
 	written int64 // end of those that were written
 	synced  int64 // end of those that no power cut takes away
 	applied int64 // end of those that were applied
 	marked  int64 // what of applied stands in the file
+	counted int64 // end of those that were counted
+	owed    int   // intents in it whose settlement was not counted
 	open    int   // intents in it without a settlement
 	foreign bool  // another process began it
 	corrupt bool  // it was put aside and is kept
@@ -77,7 +87,9 @@ func create(dir string, after uint64, wrap func(file) file) (*segment, error) {
 			return nil, fmt.Errorf("making a segment of the ledger: %w", err)
 		}
 		s := &segment{file: wrap(f), path: path, number: n, seed: rand.Uint32()}
-		s.end, s.written, s.applied, s.marked = segmentHead, segmentHead, segmentHead, segmentHead
+		id := reqlog.NewID(time.Now())
+		s.id, s.made = id.String(), id.Time()
+		s.end, s.written, s.applied, s.marked, s.counted = segmentHead, segmentHead, segmentHead, segmentHead, segmentHead
 		if err := s.begin(f); err != nil {
 			f.Close()
 			os.Remove(path)
@@ -120,7 +132,20 @@ func (s *segment) head() []byte {
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	b = append(b, zeros[:markAt-len(b)]...)
 	b = append(b, s.mark(segmentHead)...)
+	if id, err := reqlog.ParseID(s.id); err == nil {
+		b = append(b, id[:]...)
+		b = binary.LittleEndian.AppendUint32(b, crc32.Update(s.seed, castagnoli, id[:]))
+	}
 	return append(b, zeros[:segmentHead-len(b)]...)
+}
+
+// readID takes the id from a segment's head. Of one that was made before there
+// were ids, or whose id is damaged, it is not known.
+func (s *segment) readID(head []byte) {
+	id := reqlog.ID(head[idAt : idAt+16])
+	if crc32.Update(s.seed, castagnoli, id[:]) == binary.LittleEndian.Uint32(head[idAt+16:]) && id != (reqlog.ID{}) {
+		s.id, s.made = id.String(), id.Time()
+	}
 }
 
 func (s *segment) mark(applied int64) []byte {

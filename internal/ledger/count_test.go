@@ -1,0 +1,318 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/ledger"
+	"modelgate/internal/reqlog"
+)
+
+// tally is a Counter in memory.
+type tally struct {
+	mu    sync.Mutex
+	marks map[string]int64
+	spent map[reqlog.Owner]reqlog.Spent
+	calls int
+	// before and after are called around each count, and may refuse it.
+	before, after func() error
+}
+
+func newTally() *tally {
+	return &tally{marks: map[string]int64{}, spent: map[reqlog.Owner]reqlog.Spent{}}
+}
+
+func (c *tally) Counted(_ context.Context, segments []string) (map[string]int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.before != nil {
+		if err := c.before(); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string]int64{}
+	for _, s := range segments {
+		if n, ok := c.marks[s]; ok {
+			out[s] = n
+		}
+	}
+	return out, nil
+}
+
+func (c *tally) Count(_ context.Context, n *ledger.Counts) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	if c.before != nil {
+		if err := c.before(); err != nil {
+			return err
+		}
+	}
+	for _, s := range n.Spans {
+		if at, ok := c.marks[s.Segment]; ok && at != s.From {
+			return errors.New("it was counted elsewhere")
+		}
+	}
+	for _, s := range n.Spans {
+		c.marks[s.Segment] = s.To
+	}
+	for o, s := range n.Spent {
+		sum := c.spent[o]
+		sum.Add(*s)
+		c.spent[o] = sum
+	}
+	if c.after != nil {
+		return c.after()
+	}
+	return nil
+}
+
+// leave makes it fail, or work again.
+func (c *tally) leave(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.before = func() error { return err }
+}
+
+func (c *tally) sums() map[reqlog.Owner]reqlog.Spent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.spent)
+}
+
+// counted waits until everything that was settled is counted.
+func counted(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		st := l.Stats()
+		if st.Uncounted == 0 && st.CountedAt.IsZero() {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after 20 s %d settlements are not counted: %s", st.Uncounted, st.CountError)
+		}
+	}
+}
+
+var payer = reqlog.Owner{Organisation: "org", Workspace: "ws", KeyID: "key", Slug: "main"}
+
+func TestSettlementsAreCountedForTheirOwner(t *testing.T) {
+	dir, c := t.TempDir(), newTally()
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 5 * time.Millisecond})
+	for range 20 {
+		exchange(t, l)
+	}
+	other := reqlog.NewID(time.Now())
+	i := intent(other, 1)
+	i.KeyID, i.Slug = "second", ""
+	if err := l.Intend(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	counted(t, l)
+	want := map[reqlog.Owner]reqlog.Spent{payer: {Attempts: 20, Cost: 20 * 1234, Tokens: 20 * 15}}
+	if got := c.sums(); !maps.Equal(got, want) {
+		t.Errorf("counted %+v, want %+v: what is open does not count", got, want)
+	}
+	l.Settle(reqlog.Settlement{ID: other, Attempt: 1, Outcome: reqlog.Answered})
+	counted(t, l)
+	want[reqlog.Owner{Organisation: "org", Workspace: "ws", KeyID: "second"}] = reqlog.Spent{Attempts: 1, Unknown: 1}
+	if got := c.sums(); !maps.Equal(got, want) {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	mustClose(t, l)
+}
+
+func TestCountsArePutTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTally()
+		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Counter: c})
+		time.Sleep(time.Second)
+		calls := c.calls
+		for range 100 {
+			for range 20 {
+				exchange(t, l)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		if n := c.calls - calls; n < 3 || n > 7 {
+			t.Errorf("%d counts in a second of settlements, want about 5", n)
+		}
+		if got := c.sums()[payer].Attempts; got != 2000 {
+			t.Errorf("%d attempts were counted, want 2000", got)
+		}
+		mustClose(t, l)
+	})
+}
+
+func TestAStartCountsWhatTheLastOneDidNot(t *testing.T) {
+	dir, c := t.TempDir(), newTally()
+	c.leave(errAway)
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 5 * time.Millisecond, Segment: 4 << 10})
+	for range 50 {
+		exchange(t, l)
+	}
+	mustClose(t, l)
+	if r := mustVerify(t, dir); r.Attempts != 50 {
+		t.Errorf("the ledger has %d attempts after the end, want all 50: they were not counted", r.Attempts)
+	}
+	// A start without a counter, as of replay, takes nothing away.
+	mustClose(t, mustOpen(t, ledger.Options{Dir: dir, Again: true, Keep: true}))
+	if r := mustVerify(t, dir); r.Attempts != 50 {
+		t.Errorf("the ledger has %d attempts after a replay, want all 50", r.Attempts)
+	}
+	c.leave(nil)
+	l = mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 5 * time.Millisecond})
+	counted(t, l)
+	mustClose(t, l)
+	if got, want := c.sums()[payer], (reqlog.Spent{Attempts: 50, Cost: 50 * 1234, Tokens: 50 * 15}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	if n := len(segments(t, dir)); n > 2 {
+		t.Errorf("%d segments are left, want those of the last process alone", n)
+	}
+}
+
+func TestCountingWaitsForACounterThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := t.TempDir(), newTally()
+		l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Segment: 8 << 10})
+		exchange(t, l)
+		time.Sleep(2 * time.Second)
+		c.leave(errAway)
+		for range 60 { // a minute each
+			exchange(t, l)
+			time.Sleep(time.Minute)
+		}
+		st := l.Stats()
+		if st.Uncounted != 60 || st.CountError == "" || time.Since(st.CountedAt) < 59*time.Minute || st.Depth != 0 {
+			t.Errorf("Stats = %+v, want 60 settlements that wait for an hour, and no row", st)
+		}
+		if r := mustVerify(t, dir); r.Attempts < 60 {
+			t.Errorf("%d attempts are left in the ledger, want all that wait", r.Attempts)
+		}
+		c.leave(nil)
+		time.Sleep(10 * time.Second)
+		if st = l.Stats(); st.Uncounted != 0 || st.CountError != "" || !st.CountedAt.IsZero() {
+			t.Errorf("Stats = %+v, want nothing that waits", st)
+		}
+		if got := c.sums()[payer].Attempts; got != 61 {
+			t.Errorf("%d attempts were counted, want 61", got)
+		}
+		mustClose(t, l)
+	})
+}
+
+func TestACountWhoseOutcomeIsNotKnownIsNotMadeTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTally()
+		rnd := rand.New(rand.NewPCG(1, 2))
+		c.before = func() error { return sometimes(rnd) }
+		c.after = func() error { return sometimes(rnd) }
+		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Counter: c})
+		for range 300 {
+			exchange(t, l)
+			time.Sleep(500 * time.Millisecond)
+		}
+		if c.calls < 10 {
+			t.Fatalf("%d counts, want many of which some fail", c.calls)
+		}
+		c.leave(nil)
+		c.after = nil
+		time.Sleep(10 * time.Second)
+		if got, want := c.sums()[payer], (reqlog.Spent{Attempts: 300, Cost: 300 * 1234, Tokens: 300 * 15}); got != want {
+			t.Errorf("counted %+v, want %+v", got, want)
+		}
+		mustClose(t, l)
+	})
+}
+
+func sometimes(rnd *rand.Rand) error {
+	if rnd.IntN(4) == 0 {
+		return errAway
+	}
+	return nil
+}
+
+func TestAnAttemptThatGoesOnForLongIsCountedInTheEnd(t *testing.T) {
+	dir, c := t.TempDir(), newTally()
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond, Segment: 4 << 10})
+	long := reqlog.NewID(time.Now())
+	mustIntend(t, l, long, 1)
+	first := segments(t, dir)[0]
+	for end := time.Now().Add(20 * time.Second); ; {
+		exchange(t, l)
+		if _, err := os.Stat(first); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the first segment is still there after 20 s")
+		}
+	}
+	before := c.sums()[payer].Attempts
+	l.Settle(settlement(long, 1))
+	counted(t, l)
+	if n := c.sums()[payer].Attempts; n <= before || int(n) != int(l.Stats().Settled) {
+		t.Errorf("%d attempts were counted of %d, %d before the long one ended", n, l.Stats().Settled, before)
+	}
+	mustClose(t, l)
+}
+
+// TestSegmentsThatWereCopiedAreCountedOnce starts a ledger on a copy of another
+// one's folder: a machine that was cloned, or a backup put back.
+func TestSegmentsThatWereCopiedAreCountedOnce(t *testing.T) {
+	dir, c := t.TempDir(), newTally()
+	c.leave(errAway)
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond, Segment: 4 << 10})
+	for range 30 {
+		exchange(t, l)
+	}
+	left := kill(t, dir)
+	for range 30 {
+		exchange(t, l)
+	}
+	whole := kill(t, dir)
+	mustClose(t, l)
+	c.leave(nil)
+	var list []*ledger.Ledger
+	for _, dir := range []string{left, whole, dir} {
+		list = append(list, mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond}))
+	}
+	for _, l := range list {
+		counted(t, l)
+		mustClose(t, l)
+	}
+	if got, want := c.sums()[payer], (reqlog.Spent{Attempts: 60, Cost: 60 * 1234, Tokens: 60 * 15}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+}
+
+func TestASegmentWithoutAnIDIsNotCountedAndKeepsNothing(t *testing.T) {
+	dir, c := t.TempDir(), newTally()
+	id := reqlog.NewID(time.Now())
+	i, s := intent(id, 1), settlement(id, 1)
+	b := ledger.Segment([]ledger.Record{{Intent: &i}, {Settle: &s}, {Exchange: id, Row: codec.Append(nil, entry(id))}})
+	clear(b[44:64])
+	if err := os.WriteFile(filepath.Join(dir, "00000001.seg"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond})
+	exchange(t, l)
+	counted(t, l)
+	mustClose(t, l)
+	if got := c.sums()[payer].Attempts; got != 1 {
+		t.Errorf("%d attempts were counted, want the one of this process", got)
+	}
+	if n := len(segments(t, dir)); n != 1 {
+		t.Errorf("%d segments are left, want one", n)
+	}
+}
