@@ -82,6 +82,9 @@ type Identity struct {
 	// ExpiresAt ends the key. Zero means never.
 	ExpiresAt time.Time
 
+	// Logging is how much is kept of the exchanges.
+	Logging Logging
+
 	// Claims is what a token says besides. Nil for keys and sessions.
 	Claims *Claims
 }

@@ -151,7 +151,8 @@ func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Id
 	return &access.Identity{
 		KeyID: keyID(c.user), Type: access.Token, Name: c.user, Hash: hash, Organisation: by.Organisation, Workspace: w.ID,
 		Scopes: by.granted(c.scopes), Config: c.defaults.Config, Metadata: metadata, ExpiresAt: c.expires,
-		Claims: &access.Claims{User: c.user, IssuedAt: c.issuedAt, UsageLimits: c.usageLimits, RateLimits: c.rateLimits},
+		Logging: w.Logging,
+		Claims:  &access.Claims{User: c.user, IssuedAt: c.issuedAt, UsageLimits: c.usageLimits, RateLimits: c.rateLimits},
 	}
 }
 

@@ -41,6 +41,7 @@ type Workspace struct {
 	ID       string
 	Slug     string
 	Metadata map[string]string // added to that of tokens; wins over it
+	Logging  access.Logging    // of its tokens
 }
 
 // Refused is the cause of every error of a token that names an organisation

@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
+	"modelgate/internal/redact"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
@@ -92,6 +93,9 @@ func (s *Server) input(set *settings.Settings, stored *store.Published) (snapsho
 		return in, err
 	}
 	s.addStored(&in, stored)
+	for _, id := range own {
+		id.Logging = stored.Above(id)
+	}
 	in.Keys = append(in.Keys, own...)
 	return in, nil
 }
@@ -115,6 +119,8 @@ func input(set *settings.Settings) snapshot.Input {
 		Providers:      managed(set),
 		HeaderPrefixes: headerPrefixes(set),
 	}
+	rules, _ := redact.New(set.Logs.Redact.Rules()) // settings has judged it
+	in.Logs = snapshot.Logs{Level: access.ParseLogLevel(set.Logs.Level), BodySize: int(set.Logs.BodySize), Redact: rules}
 	for _, c := range set.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: store.DefaultWorkspace, Slug: c.Slug, Text: string(c.Config)})
 	}
@@ -137,6 +143,7 @@ func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) 
 		list = append(list, &access.Identity{
 			KeyID: route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
 			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
+			Logging: access.Logging{Key: access.ParseLogLevel(k.Logging)},
 		})
 	}
 	if !s.BootstrapKey.Empty() {
@@ -229,14 +236,14 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Info("settings changed", "change", c)
 	}
 	if fixed(s.first) != fixed(set) {
-		s.Logger.Warn("limits, timeouts, drain, trusted hosts, secrets, ledger, logs, log.queue and compat.prompt_envelope_only take effect at the next start")
+		s.Logger.Warn("limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue and compat.prompt_envelope_only take effect at the next start")
 	}
 	return nil
 }
 
 // fixed returns the settings that are read at the start only, as text.
 func fixed(set *settings.Settings) string {
-	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
+	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
 }
 
 // watch reloads when the config file changes, until ctx ends.

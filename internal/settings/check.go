@@ -8,6 +8,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/access"
+	"modelgate/internal/redact"
 )
 
 // fault is what is wrong at a path.
@@ -106,6 +107,9 @@ func (s *Settings) checkKeys() *fault {
 			return at(err, "keys[%d].sha256", i)
 		}
 		known[hash] = true
+		if access.ParseLogLevel(k.Logging) == access.LogUnsaid && k.Logging != "" {
+			return at(errNoLogLevel, "keys[%d].request_logging", i)
+		}
 		for j, scope := range k.Scopes {
 			if err := access.Scope(scope).Check(); err != nil {
 				return at(err, "keys[%d].scopes[%d]", i, j)
@@ -135,11 +139,32 @@ func (s *Settings) checkRest() *fault {
 	default:
 		return at(errors.New("the level is debug, info, warn or error"), "log.level")
 	}
-	if err := s.Logs.Retention.Check(); err != nil {
-		return at(err, "logs.retention")
+	if f := s.Logs.check(); f != nil {
+		return f
 	}
 	return s.Ledger.check()
 }
+
+func (l *Logs) check() *fault {
+	if access.ParseLogLevel(l.Level) == access.LogUnsaid && l.Level != "" {
+		return at(errNoLogLevel, "logs.level")
+	}
+	if l.BodySize < 0 || l.BodySize > largestBody {
+		return at(errors.New("a body is kept up to 1 MB; 0 takes the default"), "logs.body_size")
+	}
+	if _, err := redact.New(l.Redact.Rules()); err != nil {
+		return at(err, "logs.redact")
+	}
+	if err := l.Retention.Check(); err != nil {
+		return at(err, "logs.retention")
+	}
+	return nil
+}
+
+// largestBody bounds what is kept of a body.
+const largestBody = 1 << 20
+
+var errNoLogLevel = errors.New("the level is full, metadata or none")
 
 // Check refuses what would keep next to nothing.
 func (r Retention) Check() error {

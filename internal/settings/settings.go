@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"time"
 
+	"modelgate/internal/redact"
 	"modelgate/internal/secret"
 )
 
@@ -93,6 +94,7 @@ type Key struct {
 	Scopes    []string `json:"scopes,omitzero" maxItems:"300" doc:"Absent means every scope"`
 	Providers []string `json:"providers,omitempty" doc:"Ids and slugs; absent means every provider"`
 	Config    string   `json:"config,omitempty" maxLength:"255" doc:"Slug of the config used when a request brings none"`
+	Logging   string   `json:"request_logging,omitempty" enum:",full,metadata,none" doc:"How much is kept of exchanges"`
 
 	Type           string            `json:"type,omitempty" enum:"organisation-service,workspace-service,workspace-user" doc:"workspace-service when absent"`
 	Workspace      string            `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
@@ -173,7 +175,33 @@ type Log struct {
 
 // Logs is what is kept of the records of exchanges.
 type Logs struct {
+	Level    string `json:"level,omitempty" enum:",full,metadata,none"` // where no organisation says otherwise; default metadata
+	BodySize Size   `json:"body_size,omitempty"`                        // of each body, at level full; default 128 KB, at most 1 MB
+	Redact   Redact `json:"redact,omitzero"`
+
 	Retention Retention `json:"retention,omitzero"`
+}
+
+// Redact is what is taken out of bodies and errors before they are kept.
+type Redact struct {
+	Patterns []string        `json:"patterns,omitempty" maxItems:"20" doc:"email, phone, credit_card, ssn, iban, ipv4, ipv6, secret"`
+	Custom   []RedactPattern `json:"custom,omitempty" maxItems:"50"`
+	Fields   []string        `json:"fields,omitempty" maxItems:"100" maxLength:"200" doc:"Members of JSON: a name, or a path from the root with * for any name or index"`
+}
+
+// RedactPattern is a regular expression of the installation's own.
+type RedactPattern struct {
+	Name    string `json:"name" pattern:"^[A-Za-z0-9_-]{1,40}$" doc:"Stands in the mark that replaces what is found"`
+	Pattern string `json:"pattern" minLength:"1" maxLength:"1000" doc:"In the syntax of RE2"`
+}
+
+// Rules returns r as [redact.New] takes it.
+func (r Redact) Rules() redact.Rules {
+	out := redact.Rules{Patterns: r.Patterns, Fields: r.Fields}
+	for _, c := range r.Custom {
+		out.Custom = append(out.Custom, redact.Custom(c))
+	}
+	return out
 }
 
 // Retention is how much is kept. Zero fields keep all.

@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
+	"modelgate/internal/redact"
 )
 
 // Input is what a snapshot is built from.
@@ -35,6 +36,9 @@ type Input struct {
 	// Tokens judges what is no gateway key and looks like a token. Nil takes none.
 	Tokens Tokens
 
+	// Logs is what is kept of exchanges.
+	Logs Logs
+
 	// Deployment limits whom the gateway serves. Nil serves everyone.
 	Deployment *Deployment
 
@@ -43,11 +47,19 @@ type Input struct {
 	HeaderPrefixes []string
 }
 
+// Logs is what is kept of exchanges.
+type Logs struct {
+	Level    access.LogLevel  // of those whose keys and the like say nothing
+	BodySize int              // bytes of a body; zero is 128 KB
+	Redact   *redact.Redactor // applied to what is kept; nil changes nothing
+}
+
 // Snapshot is one state of the gateway. It is safe for concurrent use.
 type Snapshot struct {
 	Revision       int64
 	HeaderPrefixes []string
 	Prices         *catalog.Book
+	Logs           Logs
 
 	keys    map[access.Hash]*access.Identity
 	tokens  Tokens
@@ -72,6 +84,7 @@ func Build(in Input) (*Snapshot, error) {
 	s := &Snapshot{
 		Revision:       in.Revision,
 		HeaderPrefixes: in.HeaderPrefixes,
+		Logs:           in.Logs,
 		deployment:     in.Deployment,
 		Prices:         catalog.NewBook(in.Prices, catalog.Builtin()),
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),

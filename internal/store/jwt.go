@@ -107,11 +107,11 @@ func (q Queries) publishIssuers(ctx context.Context, n *news, p, before *Publish
 	if len(p.Issuers) == 0 {
 		return nil
 	}
-	return q.publishNames(ctx, p.Issuers)
+	return q.publishNames(ctx, p)
 }
 
 // publishNames reads the workspaces that tokens may name.
-func (q Queries) publishNames(ctx context.Context, issuers []jwt.Issuer) error {
+func (q Queries) publishNames(ctx context.Context, p *Published) error {
 	const text = `
 		SELECT organisation_id, id, slug, defaults
 		FROM workspaces
@@ -124,10 +124,10 @@ func (q Queries) publishNames(ctx context.Context, issuers []jwt.Issuer) error {
 		if err := r.Scan(&organisation, &w.ID, &w.Slug, jsonText{&d}); err != nil {
 			return none, err
 		}
-		w.Metadata = d.Metadata
-		for i := range issuers {
-			if issuers[i].Organisation == organisation {
-				issuers[i].Workspaces = append(issuers[i].Workspaces, w)
+		w.Metadata, w.Logging = d.Metadata, p.Logging[w.ID]
+		for i := range p.Issuers {
+			if p.Issuers[i].Organisation == organisation {
+				p.Issuers[i].Workspaces = append(p.Issuers[i].Workspaces, w)
 			}
 		}
 		return none, nil

@@ -90,9 +90,13 @@ type KeyDefaults struct {
 
 	// ConfigFixed refuses requests that bring another config.
 	ConfigFixed bool `json:"config_fixed,omitempty"`
+
+	// Logging is how much is kept of exchanges: see [LoggingFull]. Empty says
+	// nothing. Workspaces have it among their settings.
+	Logging string `json:"request_logging,omitempty"`
 }
 
-// Identity returns what k proves. It shares the slices of k.
+// Identity returns what k proves by itself. It shares the slices of k.
 func (k Key) Identity() *access.Identity {
 	var d KeyDefaults
 	if len(k.Defaults) > 0 && json.Unmarshal(k.Defaults, &d) != nil {
@@ -113,6 +117,7 @@ func (k Key) Identity() *access.Identity {
 		Metadata:     d.Metadata,
 		Exhausted:    k.Status == KeyExhausted,
 		ExpiresAt:    k.ExpiresAt,
+		Logging:      access.Logging{Key: access.ParseLogLevel(d.Logging)},
 	}
 }
 

@@ -16,8 +16,9 @@ type OrganisationSettings struct {
 
 	UserKeyPolicy
 
-	// Logging is how much is kept of exchanges: see [LoggingFull]. Empty is full.
-	// LoggingOverridable lets workspaces say otherwise.
+	// Logging is how much is kept of exchanges: see [LoggingFull]. Empty is what
+	// the installation says. LoggingOverridable lets workspaces say otherwise, and
+	// keys say more.
 	Logging            string `json:"request_logging,omitempty"`
 	LoggingOverridable bool   `json:"request_logging_override,omitempty"`
 
@@ -40,7 +41,7 @@ type OrganisationSettings struct {
 const (
 	LoggingFull     = "full"
 	LoggingMetadata = "metadata" // no bodies
-	LoggingNone     = "none"
+	LoggingNone     = "none"     // no text of clients
 )
 
 // UserKeyPolicy is what an organisation or a workspace says of keys of people.

@@ -27,6 +27,10 @@ type Published struct {
 	// config of their own.
 	SavedOnly map[string]bool
 
+	// Logging is how much is kept of the exchanges of keys that say nothing
+	// themselves: by id of their workspace, else of their organisation.
+	Logging map[string]access.Logging
+
 	// Identities are the owners of keys that count: active ones and those that
 	// used up their budget, of workspaces that are not archived. They may have
 	// expired by the clock.
@@ -109,7 +113,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 		return nil, err
 	}
 	p.Mark = n.mark
-	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishDeployments, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
+	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishLogging, q.publishDeployments, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
 		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}
@@ -143,7 +147,7 @@ func (q Queries) publishDeployments(ctx context.Context, _ *news, p, _ *Publishe
 }
 
 func (q Queries) publishIdentities(ctx context.Context, n *news, p, before *Published) error {
-	if n.wrote("gateway_keys", "workspaces") {
+	if n.wrote("gateway_keys", "workspaces", "organisations") {
 		return q.readIdentities(ctx, p, "")
 	}
 	p.Identities = before.Identities
@@ -184,7 +188,10 @@ func (q Queries) readIdentities(ctx context.Context, p *Published, id string) er
 	_, err := rows(ctx, q.q, "API keys", text, func(r row) (none struct{}, err error) {
 		k, err := same.key(r)
 		if err == nil {
-			p.Identities = append(p.Identities, k.Identities()...)
+			for _, id := range k.Identities() {
+				id.Logging = p.Above(id)
+				p.Identities = append(p.Identities, id)
+			}
 		}
 		return none, err
 	}, args...)

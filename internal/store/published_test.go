@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -94,6 +95,22 @@ func history(t *testing.T, db *store.DB, raw func(string) error) []after {
 			}
 			return raw(`UPDATE revision SET value = value + 1`)
 		}, 2, 1, 1},
+		{"how much an organisation keeps", change(func(tx *store.Tx) error {
+			o, err := tx.Organisation(ctx, store.DefaultOrganisation)
+			if err != nil {
+				return err
+			}
+			o.Settings.Logging, o.Settings.LoggingOverridable = store.LoggingFull, true
+			return tx.UpdateOrganisation(ctx, o)
+		}), 2, 1, 1},
+		{"how much a workspace keeps", change(func(tx *store.Tx) error {
+			w, err := tx.Workspace(ctx, store.DefaultOrganisation, store.DefaultWorkspace)
+			if err != nil {
+				return err
+			}
+			w.Settings = json.RawMessage(`{"request_logging":"none"}`)
+			return tx.UpdateWorkspace(ctx, w)
+		}), 2, 1, 1},
 		{"many keys at once", change(func(tx *store.Tx) error {
 			for i := range 60 {
 				if err := tx.CreateKey(ctx, inDefault(fmt.Sprint(i))); err != nil {

@@ -16,6 +16,7 @@ type DefaultsInput struct {
 	Metadata      map[string]string `json:"metadata,omitempty" doc:"64 entries at most, of 128 characters each; wins over the request's"`
 	Config        *string           `json:"config_id,omitempty" nullable:"true" maxLength:"255" doc:"Id or slug of a config of the key's workspace"`
 	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"False refuses requests that bring another config; true unless said"`
+	Logging       *string           `json:"request_logging,omitempty" nullable:"true" enum:"full,metadata,none" doc:"How much is kept of exchanges; more than the organisation says only where its request_logging_override is true"`
 }
 
 const (
@@ -50,6 +51,9 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 			return nil, err
 		}
 		d.Config = found.Slug
+	}
+	if in.Logging != nil {
+		d.Logging = *in.Logging
 	}
 	d.ConfigFixed = in.AllowOverride != nil && !*in.AllowOverride
 	return json.Marshal(d)

@@ -45,6 +45,7 @@ type Defaults struct {
 	Metadata      map[string]string `json:"metadata"`
 	Config        *string           `json:"config_id" doc:"Slug"`
 	AllowOverride bool              `json:"allow_config_override"`
+	Logging       *string           `json:"request_logging"`
 }
 
 // Rotation is when a key is to get another secret.
@@ -105,7 +106,7 @@ func shownDefaults(raw json.RawMessage) (Defaults, error) {
 	if d.Metadata == nil {
 		d.Metadata = map[string]string{}
 	}
-	return Defaults{d.Metadata, orNull(d.Config), !d.ConfigFixed}, nil
+	return Defaults{d.Metadata, orNull(d.Config), !d.ConfigFixed, orNull(d.Logging)}, nil
 }
 
 func (p *policy) shown(now time.Time) *Rotation {
@@ -183,7 +184,7 @@ func own(ctx context.Context, c *route.Caller) (store.Key, error) {
 
 // unstored returns a key that no row is kept of.
 func unstored(id *access.Identity) store.Key {
-	d, _ := json.Marshal(store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata}) // plain fields
+	d, _ := json.Marshal(store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String()}) // plain fields
 	return store.Key{
 		ID: id.KeyID, Type: id.Type, Name: id.Name, Mask: "***", Organisation: id.Organisation, Workspace: id.Workspace, UserID: id.UserID,
 		Scopes: id.Scopes, Status: store.KeyActive, CreationMode: "auto", ExpiresAt: id.ExpiresAt, Defaults: d, AlertEmails: emails(nil),

@@ -76,7 +76,7 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 	if row.Scopes == nil {
 		row.Scopes = []access.Scope{}
 	}
-	row.Defaults = text(store.KeyDefaults{Metadata: want.Metadata, Config: want.Config, ConfigFixed: want.ConfigFixed})
+	row.Defaults = text(store.KeyDefaults{Metadata: want.Metadata, Config: want.Config, ConfigFixed: want.ConfigFixed, Logging: want.Logging})
 	if err := p.keyLimits(want, &row); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ type Settings struct {
 	KeyTTL             *int64           `json:"user_api_key_ttl"`
 	KeyMaxTTL          *int64           `json:"user_api_key_max_ttl"`
 	KeyCount           *int64           `json:"user_api_key_count"`
-	Logging            string           `json:"request_logging"`
+	Logging            *string          `json:"request_logging" doc:"Null for what the installation says"`
 	LoggingOverridable bool             `json:"request_logging_override"`
 	BlockInlineConfig  bool             `json:"block_inline_config"`
 	DeniedFields       []string         `json:"denied_fields"`
@@ -28,13 +28,13 @@ type Settings struct {
 func shown(s *store.OrganisationSettings) Settings {
 	out := Settings{
 		Security: s.Security.Whole(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
-		Logging: s.Logging, LoggingOverridable: s.LoggingOverridable,
-		BlockInlineConfig: s.BlockInlineConfig, DeniedFields: []string{}, JWT: s.JWT,
+		LoggingOverridable: s.LoggingOverridable,
+		BlockInlineConfig:  s.BlockInlineConfig, DeniedFields: []string{}, JWT: s.JWT,
 	}
 	out.Overridable = append(out.Overridable, s.Overridable...)
 	out.DeniedFields = append(out.DeniedFields, s.DeniedFields...)
-	if out.Logging == "" {
-		out.Logging = store.LoggingFull
+	if s.Logging != "" {
+		out.Logging = &s.Logging
 	}
 	return out
 }
@@ -46,8 +46,8 @@ type SettingsInput struct {
 	KeyTTL             route.Maybe[int64]            `json:"user_api_key_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds until a person's key ends that says nothing"`
 	KeyMaxTTL          route.Maybe[int64]            `json:"user_api_key_max_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds that a person's key may last"`
 	KeyCount           route.Maybe[int64]            `json:"user_api_key_count,omitempty" minimum:"-1" maximum:"1000000" doc:"Keys that a person may have in a workspace; -1 is no bound"`
-	Logging            route.Maybe[string]           `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"Kept; nothing stores bodies yet"`
-	LoggingOverridable route.Maybe[bool]             `json:"request_logging_override,omitempty" doc:"Kept, as request_logging"`
+	Logging            route.Maybe[string]           `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"How much is kept of exchanges; null for what the installation says"`
+	LoggingOverridable route.Maybe[bool]             `json:"request_logging_override,omitempty" doc:"Lets workspaces say otherwise, and keys say more"`
 	BlockInlineConfig  route.Maybe[bool]             `json:"block_inline_config,omitempty" doc:"Refuses configs that requests bring themselves"`
 	DeniedFields       route.Maybe[[]string]         `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out; kept, there are no exports yet"`
 

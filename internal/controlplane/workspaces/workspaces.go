@@ -151,11 +151,17 @@ var settingNames = map[string]func(any) bool{
 	"user_api_key_count":         isNumber,
 	"user_key_metadata":          isObject,
 	"user_key_metadata_override": isBool,
+	"request_logging":            isLevel,
 }
 
 func isBool(v any) bool   { _, ok := v.(bool); return ok }
 func isNumber(v any) bool { _, ok := v.(float64); return ok }
 func isObject(v any) bool { _, ok := v.(map[string]any); return ok }
+
+func isLevel(v any) bool {
+	name, ok := v.(string)
+	return ok && access.ParseLogLevel(name) != access.LogUnsaid
+}
 
 func setSettings(w *store.Workspace, given map[string]any) error {
 	for name, value := range given {

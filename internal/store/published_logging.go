@@ -1,0 +1,53 @@
+package store
+
+import (
+	"cmp"
+	"context"
+
+	"modelgate/internal/access"
+)
+
+// publishLogging reads how much is kept of exchanges.
+func (q Queries) publishLogging(ctx context.Context, n *news, p, before *Published) error {
+	if !n.wrote("organisations", "workspaces") {
+		p.Logging = before.Logging
+		return nil
+	}
+	const (
+		organisations = `
+		SELECT id, settings
+		FROM organisations`
+		workspaces = `
+		SELECT id, organisation_id, settings
+		FROM workspaces
+		WHERE status = 'active'`
+	)
+	p.Logging = make(map[string]access.Logging)
+	_, err := rows(ctx, q.q, "organisations", organisations, func(r row) (none struct{}, err error) {
+		var id string
+		var s OrganisationSettings
+		err = r.Scan(&id, jsonText{&s})
+		p.Logging[id] = access.Logging{Organisation: access.ParseLogLevel(s.Logging), Override: s.LoggingOverridable}
+		return none, err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = rows(ctx, q.q, "workspaces", workspaces, func(r row) (none struct{}, err error) {
+		var id, organisation string
+		var s KeyDefaults
+		err = r.Scan(&id, &organisation, jsonText{&s})
+		l := p.Logging[organisation]
+		l.Workspace = access.ParseLogLevel(s.Logging)
+		p.Logging[id] = l
+		return none, err
+	})
+	return err
+}
+
+// Above returns how much is kept of the exchanges of id, whose own word stays.
+func (p *Published) Above(id *access.Identity) access.Logging {
+	l := p.Logging[cmp.Or(id.Workspace, id.Organisation)]
+	l.Key = id.Logging.Key
+	return l
+}
