@@ -25,12 +25,14 @@ func logs(ctx context.Context, p *program, args []string) error {
 	f := p.flags("logs", "prune", "Looks after the log of exchanges.\n\n"+
 		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
 		"       takes no more than --bytes. A gateway may run meanwhile. PostgreSQL removes\n"+
-		"       whole days, and never the present one. With --sums-days also the sums that\n"+
-		"       analytics show of older times.")
+		"       whole days, and never the present one. With --bodies-days also the bodies of\n"+
+		"       older entries, and with --sums-days the sums that analytics show of older\n"+
+		"       times.")
 	d := newDatabaseFlags(f)
 	url := logsFlag(f)
 	days := f.Int("days", 0, "keep entries of so many days")
 	size := f.text("bytes", "", "", "keep about so much, as 20GB")
+	bodies := f.Int("bodies-days", 0, "keep bodies of so many days")
 	sums := f.Int("sums-days", 0, "keep sums of so many days")
 	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
 	if err := f.parse(args, 1); err != nil {
@@ -39,7 +41,7 @@ func logs(ctx context.Context, p *program, args []string) error {
 	if f.Arg(0) != "prune" {
 		return usage("logs takes prune, not %q", f.Arg(0))
 	}
-	keep, err := retention(*days, *size, *sums)
+	keep, err := retention(settings.Retention{Days: *days, BodiesDays: *bodies, SumsDays: *sums}, *size)
 	if err != nil {
 		return err
 	}
@@ -60,15 +62,17 @@ func logs(ctx context.Context, p *program, args []string) error {
 	}
 	sum, err := work(ctx, keep, time.Now())
 	fmt.Fprintf(p.out, "%s %d entries, %d bytes\n", done, sum.Entries, sum.Bytes)
+	if *bodies > 0 {
+		fmt.Fprintf(p.out, "%s the bodies of %d entries\n", done, sum.Bodies)
+	}
 	if *sums > 0 {
 		fmt.Fprintf(p.out, "%s %d sets of sums\n", done, sum.Sums)
 	}
 	return errors.Join(err, s.Close(ctx))
 }
 
-// retention reads what is to be kept.
-func retention(days int, size string, sums int) (logstore.Retention, error) {
-	r := settings.Retention{Days: days, SumsDays: sums}
+// retention reads what is to be kept, and its size.
+func retention(r settings.Retention, size string) (logstore.Retention, error) {
 	if size != "" {
 		var err error
 		if r.Bytes, err = settings.ParseSize(size); err != nil {
@@ -79,8 +83,7 @@ func retention(days int, size string, sums int) (logstore.Retention, error) {
 		return logstore.Retention{}, usage("%v", err)
 	}
 	if r == (settings.Retention{}) {
-		return logstore.Retention{}, usage("say what to keep with --days, --bytes or --sums-days")
+		return logstore.Retention{}, usage("say what to keep with --days, --bytes, --bodies-days or --sums-days")
 	}
-	const day = 24 * time.Hour
-	return logstore.Retention{Age: time.Duration(days) * day, Bytes: int64(r.Bytes), Sums: time.Duration(sums) * day}, nil
+	return server.Retention(r), nil
 }

@@ -18,7 +18,8 @@ func TestLogsPruneRemovesWhatIsTooOld(t *testing.T) {
 	}
 	for day := range 10 {
 		at := time.Now().AddDate(0, 0, -day)
-		s.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at})
+		bodies := &reqlog.Bodies{Request: reqlog.Body{Data: []byte("question")}, Response: reqlog.Body{Data: []byte("answer")}}
+		s.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Level: reqlog.LevelFull, Bodies: bodies})
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -32,6 +33,10 @@ func TestLogsPruneRemovesWhatIsTooOld(t *testing.T) {
 		{[]string{"--days", "3"}, 0, "removed 7 entries"},
 		{[]string{"--days", "3"}, 0, "removed 0 entries"},
 		{[]string{"--bytes", "64MB"}, 0, "removed 0 entries"},
+		{[]string{"--bodies-days", "1", "--dry-run"}, 0, "would remove the bodies of 2 entries"},
+		{[]string{"--bodies-days", "1"}, 0, "removed the bodies of 2 entries"},
+		{[]string{"--bodies-days", "1"}, 0, "removed the bodies of 0 entries"},
+		{[]string{"--bodies-days", "36501"}, 2, "days"},
 		{[]string{"--sums-days", "3", "--dry-run"}, 0, "would remove 6 sets of sums"},
 		{[]string{"--sums-days", "3"}, 0, "removed 6 sets of sums"},
 		{[]string{"--sums-days", "3"}, 0, "removed 0 sets of sums"},

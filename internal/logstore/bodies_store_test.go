@@ -180,3 +180,140 @@ func testALogWithoutBodiesTakesThem(t *testing.T, at place) {
 		}
 	}
 }
+
+// mustRecordBodies records n entries with bodies of each of the days before noon.
+func mustRecordBodies(t *testing.T, s *logstore.Store, noon time.Time, days, n, size int) {
+	t.Helper()
+	for d := range days {
+		for i := range n {
+			s.Record(t.Context(), withBodies(i, size, noon.AddDate(0, 0, -d)))
+		}
+	}
+	mustFlush(t, s)
+}
+
+func TestBodiesGoWithTheirEntries(t *testing.T) { onBoth(t, testBodiesGoWithTheirEntries) }
+
+func testBodiesGoWithTheirEntries(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
+	mustRecordBodies(t, s, day, 6, 30, 9000)
+	midnight := day.Add(12 * time.Hour)
+	did := mustPrune(t, s, logstore.Retention{Age: 3 * 24 * time.Hour}, midnight)
+	if did.Entries != 90 || did.Bodies != 90 {
+		t.Errorf("removed %+v, want 90 entries and their bodies", did)
+	}
+	if left := at.number(t, `SELECT COUNT(*) FROM bodies`); left != 90 {
+		t.Errorf("%d bodies are left, want 90", left)
+	}
+	if _, err := s.Get(t.Context(), logstore.Scope{}, mustNewest(t, s).ID); err != nil {
+		t.Error(err)
+	}
+	did = mustPrune(t, s, logstore.Retention{Age: time.Hour}, midnight.AddDate(1, 0, 0))
+	if left := at.number(t, `SELECT COUNT(*) FROM bodies`); did.Bodies != 90 || left != 0 {
+		t.Errorf("removed %+v, left %d bodies; want all removed", did, left)
+	}
+}
+
+func TestBodiesMayGoBeforeTheirEntries(t *testing.T) { onBoth(t, testBodiesMayGoBeforeTheirEntries) }
+
+func testBodiesMayGoBeforeTheirEntries(t *testing.T, at place) {
+	s := mustOpen(t, at.with(logstore.Options{}))
+	mustRecordBodies(t, s, day, 6, 30, 9000)
+	midnight := day.Add(12 * time.Hour)
+	did := mustPrune(t, s, logstore.Retention{BodiesAge: 2 * 24 * time.Hour}, midnight)
+	if did.Entries != 0 || did.Bodies != 120 || did.Bytes == 0 {
+		t.Errorf("removed %+v, want 120 bodies alone", did)
+	}
+	if left := count(t, s, always, midnight); left != 180 {
+		t.Errorf("%d entries are left, want all 180", left)
+	}
+	if e, err := s.Get(t.Context(), logstore.Scope{}, mustNewest(t, s).ID); err != nil || e.Bodies == nil {
+		t.Errorf("Get() of the newest = %+v, %v; want its bodies", e, err)
+	}
+	late := withBodies(500, 100, day.AddDate(0, 0, -5)) // one that comes when its day's have gone
+	s.Record(t.Context(), late)
+	mustFlush(t, s)
+	if e, err := s.Get(t.Context(), logstore.Scope{}, late.ID); err != nil || e.Bodies == nil {
+		t.Errorf("Get() of a late one = %+v, %v; want its bodies", e, err)
+	}
+	did = mustPrune(t, s, logstore.Retention{BodiesAge: 2 * 24 * time.Hour, Age: 4 * 24 * time.Hour}, midnight)
+	if did.Entries != 61 || did.Bodies != 1 {
+		t.Errorf("removed %+v, want 61 entries and the bodies that came late", did)
+	}
+}
+
+func TestBodiesCountWhereTheLogIsTooLarge(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	for d := range 10 {
+		for i := range 20 {
+			e := withBodies(i, 0, day.AddDate(0, 0, -d))
+			e.Bodies.Request.Data = noise(100 << 10)
+			s.Record(t.Context(), e)
+		}
+	}
+	mustFlush(t, s)
+	s.Pragma(t, "wal_checkpoint(TRUNCATE)")
+	r := logstore.Retention{Bytes: s.Size(t) / 2}
+	would, err := s.Prunable(t.Context(), r, day)
+	if err != nil || would.Entries < 80 || would.Entries > 120 || would.Bytes < r.Bytes*8/10 {
+		t.Errorf("Prunable() = %+v, %v; want about half of 200 entries and of %d bytes", would, err, 2*r.Bytes)
+	}
+	did := mustPrune(t, s, r, day.Add(time.Hour))
+	if did.Entries < 80 || did.Entries > 120 || did.Bodies < did.Entries-20 {
+		t.Errorf("removed %+v; want about half of 200 entries, and their bodies", did)
+	}
+	s.Pragma(t, "wal_checkpoint(TRUNCATE)")
+	mustBeSound(t, s.Path())
+}
+
+// noise is what can't be compressed.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return b
+}
+
+func mustNewest(t *testing.T, s *logstore.Store) *reqlog.Entry {
+	t.Helper()
+	page, err := s.List(t.Context(), logstore.Query{From: always, Limit: 1})
+	if err != nil || len(page.Entries) == 0 {
+		t.Fatalf("List() = %+v, %v; want an entry", page, err)
+	}
+	return page.Entries[0]
+}
+
+func TestWritersDoNotWaitForBodiesThatGo(t *testing.T) {
+	s := mustOpen(t, logstore.Options{Flush: time.Millisecond})
+	for i := range 2000 {
+		e := withBodies(i, 0, day)
+		e.Bodies.Request.Data = noise(20 << 10)
+		s.Record(t.Context(), e)
+	}
+	mustFlush(t, s)
+	pruned := make(chan error)
+	go func() {
+		_, err := s.Prune(t.Context(), logstore.Retention{BodiesAge: time.Hour}, day.AddDate(0, 0, 1))
+		pruned <- err
+	}()
+	var longest time.Duration
+	for i := 0; ; i++ {
+		began := time.Now()
+		s.Record(t.Context(), withBodies(i, 100, time.Now()))
+		mustFlush(t, s)
+		longest = max(longest, time.Since(began))
+		select {
+		case err := <-pruned:
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d entries were written meanwhile, each within %v", i, longest)
+			if i < 3 || longest > 5*time.Second {
+				t.Errorf("%d entries were written meanwhile, the slowest in %v; want writing to go on", i, longest)
+			}
+			return
+		default:
+		}
+	}
+}

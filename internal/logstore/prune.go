@@ -20,6 +20,10 @@ type Retention struct {
 
 	// Sums is how old the sums of entries may be. They go by whole hours.
 	Sums time.Duration
+
+	// BodiesAge is how old bodies may be, of entries that stay. Zero keeps them as
+	// long as their entries, with which they go in any case.
+	BodiesAge time.Duration
 }
 
 // tooOld reports whether what was newest at last is beyond the age.
@@ -27,14 +31,24 @@ func (r Retention) tooOld(last reqlog.ID, now time.Time) bool {
 	return r.Age > 0 && millis(last) < now.Add(-r.Age).UnixMilli()
 }
 
-// Pruned is what was removed: of entries, and how many sets of sums, each of an
-// hour or less of one organisation.
-type Pruned struct{ Blocks, Entries, Bytes, Sums int64 }
+// bodiesFrom returns the first id whose bodies are not beyond their age.
+func (r Retention) bodiesFrom(now time.Time) reqlog.ID {
+	if r.BodiesAge <= 0 {
+		return reqlog.ID{}
+	}
+	return idAt(now.Add(-r.BodiesAge).UnixMilli())
+}
 
-func (p *Pruned) add(entries int, bytes int64) {
-	p.Blocks++
-	p.Entries += int64(entries)
-	p.Bytes += bytes
+// Pruned is what was removed: of entries, of how many the bodies, before them or
+// with them, and how many sets of sums, each of an hour or less of one
+// organisation.
+type Pruned struct{ Blocks, Entries, Bodies, Bytes, Sums int64 }
+
+func (p *Pruned) add(o Pruned) {
+	p.Blocks += o.Blocks
+	p.Entries += o.Entries
+	p.Bodies += o.Bodies
+	p.Bytes += o.Bytes
 }
 
 // Prune removes what r does not keep, step by step, so that writing and reading
@@ -50,7 +64,7 @@ func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, 
 		if err != nil {
 			return sum, fmt.Errorf("pruning the log: %w", err)
 		}
-		sum.Blocks, sum.Entries, sum.Bytes = sum.Blocks+p.Blocks, sum.Entries+p.Entries, sum.Bytes+p.Bytes
+		sum.add(p)
 		s.pruned(p)
 		if !more {
 			break

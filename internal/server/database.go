@@ -56,14 +56,18 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 		return nil, err
 	}
 	o := LogsOptions(s.Data, address, s.DatabaseOptions)
-	o.Queue, o.Logger, o.Retention = set.Log.Queue, s.Logger, retention(set.Logs.Retention)
+	o.Queue, o.Logger, o.Retention = set.Log.Queue, s.Logger, Retention(set.Logs.Retention)
 	s.logs, err = logstore.Open(ctx, o)
 	return stored, err
 }
 
-func retention(r settings.Retention) logstore.Retention {
+// Retention returns what the settings keep of the log.
+func Retention(r settings.Retention) logstore.Retention {
 	const day = 24 * time.Hour
-	return logstore.Retention{Age: time.Duration(r.Days) * day, Bytes: int64(r.Bytes), Sums: time.Duration(r.SumsDays) * day}
+	return logstore.Retention{
+		Age: time.Duration(r.Days) * day, Bytes: int64(r.Bytes),
+		BodiesAge: time.Duration(r.BodiesDays) * day, Sums: time.Duration(r.SumsDays) * day,
+	}
 }
 
 // LogsAddress returns the address of the PostgreSQL database that keeps the log,

@@ -169,7 +169,7 @@ var errNoLogLevel = errors.New("the level is full, metadata or none")
 // Check refuses what would keep next to nothing.
 func (r Retention) Check() error {
 	const longest, smallest = 36500, 64 << 20
-	if r.Days < 0 || r.Days > longest || r.SumsDays < 0 || r.SumsDays > longest {
+	if min(r.Days, r.BodiesDays, r.SumsDays) < 0 || max(r.Days, r.BodiesDays, r.SumsDays) > longest {
 		return fmt.Errorf("days are 1 to %d; 0 keeps all", longest)
 	}
 	if r.Bytes != 0 && r.Bytes < smallest {

@@ -206,9 +206,10 @@ func (r Redact) Rules() redact.Rules {
 
 // Retention is how much is kept. Zero fields keep all.
 type Retention struct {
-	Days     int  `json:"days,omitempty" minimum:"0" maximum:"36500"`      // of the oldest entry
-	Bytes    Size `json:"bytes,omitempty"`                                 // of all entries, about
-	SumsDays int  `json:"sums_days,omitempty" minimum:"0" maximum:"36500"` // of the oldest sums of entries
+	Days       int  `json:"days,omitempty" minimum:"0" maximum:"36500"`        // of the oldest entry
+	Bytes      Size `json:"bytes,omitempty"`                                   // of all entries, about
+	BodiesDays int  `json:"bodies_days,omitempty" minimum:"0" maximum:"36500"` // of the oldest bodies
+	SumsDays   int  `json:"sums_days,omitempty" minimum:"0" maximum:"36500"`   // of the oldest sums of entries
 }
 
 // Ledger is how the gateway keeps account of attempts.
