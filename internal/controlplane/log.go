@@ -117,11 +117,8 @@ func (l *Logs) list(ctx context.Context, who *access.Identity, q url.Values) ([]
 	if err != nil {
 		return nil, err
 	}
-	query.Scope = reach(who)
-	if who.Person() {
-		if err := l.narrow(ctx, who, &query); err != nil {
-			return nil, err
-		}
+	if err := l.limit(ctx, who, &query, access.ScopeLogsList.Right()); err != nil {
+		return nil, err
 	}
 	if err := l.Flush(ctx); err != nil {
 		return nil, err

@@ -35,6 +35,7 @@ var families = []func(*route.API){
 	audits.Add,
 	analytics.Add,
 	addInsert,
+	addTraces,
 	addSchema,
 }
 

@@ -153,13 +153,7 @@ func (t *Tail) judge(r *http.Request) (*wanted, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Scope = reach(who)
-	if who.Person() {
-		if err := l.narrow(r.Context(), who, &q.Query); err != nil {
-			return nil, err
-		}
-	}
-	return q, nil
+	return q, l.limit(r.Context(), who, &q.Query, access.ScopeLogsList.Right())
 }
 
 func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher) {

@@ -42,9 +42,18 @@ func (l *Logs) visible(ctx context.Context, who *access.Identity, workspace stri
 	return scope, err
 }
 
+// limit puts into q what a caller sees at most, for which people need a right.
+func (l *Logs) limit(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Right) error {
+	q.Scope = reach(who)
+	if !who.Person() {
+		return nil
+	}
+	return l.narrow(ctx, who, q, right)
+}
+
 // narrow limits a listing to what a person sees: of the workspace of their key,
 // of the one that they name, or of the only one that they have.
-func (l *Logs) narrow(ctx context.Context, who *access.Identity, q *logstore.Query) error {
+func (l *Logs) narrow(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Right) error {
 	m, err := l.DB.Membership(ctx, who.Organisation, who.UserID)
 	if err != nil || who.Type == access.Session && (m.Role == "owner" || m.Role == "admin") {
 		return err
@@ -56,7 +65,7 @@ func (l *Logs) narrow(ctx context.Context, who *access.Identity, q *logstore.Que
 		}
 		q.Workspace = ""
 	}
-	q.Scope, err = l.visible(ctx, who, workspace, access.ScopeLogsList.Right())
+	q.Scope, err = l.visible(ctx, who, workspace, right)
 	return err
 }
 

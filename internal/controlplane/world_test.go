@@ -72,6 +72,7 @@ func newWorld(t testing.TB) *world {
 			InviteLink          string `json:"invite_link"`
 			Data                struct{ ID, Slug string }
 			VersionID           string `json:"version_id"`
+			IDs                 []string
 		}
 		body := strings.NewReplacer(ids...).Replace(m.body)
 		root.Must("POST", m.path, body, &out)
@@ -81,6 +82,9 @@ func newWorld(t testing.TB) *world {
 		}
 		if id == "" {
 			id = out.ID
+		}
+		if len(out.IDs) > 0 {
+			id = out.IDs[0]
 		}
 		ids = append(ids, m.word, id)
 	}
@@ -132,6 +136,7 @@ var makings = []struct{ word, path, body string }{
 	{"{guardrail}", "/guardrails", `{"name":"Short","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
 	{"{reference}", "/secret-references", `{"name":"Vault","slug":"vault","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-of-the-world"}}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
+	{"{trace}", "/logs", `{"request":{"url":"/","body":null},"response":{"body":null}}`}, // an entry without a trace has its own, of the same id
 }
 
 // samples are a good request for each route, by its name. The first word is
@@ -212,6 +217,8 @@ var samples = map[string][2]string{
 	"group-analytics": {"?columns=cost,p99_latency", ""},
 	"group-logs":      {"", ""},
 
+	"get-trace":   {"?from=2026-04-30T00:00:00Z", ""}, // the clock stands still then
+	"list-traces": {"?workspace=default", ""},
 	"insert-logs": {"", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"m"}},"response":{"status":200,"body":{}},"metadata":{"team":"a"}}`},
 
 	"list-audit-logs": {"?start_time=2026-05-01T00:00:00Z&end_time=2026-05-02T00:00:00Z", ""},

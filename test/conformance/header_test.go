@@ -118,6 +118,11 @@ func TestTraces(t *testing.T) {
 		if len(found) != 2 || !ids[at(found[0], "id")] || !ids[at(found[1], "id")] {
 			t.Errorf("the log of the trace has %d entries, want the two", len(found))
 		}
+		tree := g.do(t, "GET", "/v1/logs/traces/pair-1", "", key...).fine(t).object(t)
+		spans, _ := tree["tree"].([]any)
+		if fmt.Sprint(tree["spans"]) != "2" || len(spans) != 2 || !ids[at(spans[0], "id")] || !ids[at(spans[1], "id")] {
+			t.Errorf("the trace = %v, want the two spans", tree)
+		}
 	})
 	prove(t, "S-438", "a trace id is made for each request that has none", func(t *testing.T) {
 		seen := map[string]bool{}

@@ -1,0 +1,152 @@
+package controlplane
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
+)
+
+// node is a span of a trace: an exchange, or an attempt of one. What is not known is null.
+type node struct {
+	Object   string     `json:"object" doc:"Always span"`
+	Kind     string     `json:"kind" enum:"exchange,attempt"`
+	ID       *string    `json:"id" doc:"Request id of an exchange"`
+	SpanID   *string    `json:"span_id"`
+	ParentID *string    `json:"parent_span_id"`
+	Name     string     `json:"span_name" doc:"As the request says, else METHOD path; of attempts the target"`
+	Start    route.Time `json:"start_time"`
+	Duration float64    `json:"duration_ms"`
+	Status   *int       `json:"status"`
+	Error    *string    `json:"error"`
+
+	Operation *string    `json:"operation"`
+	Provider  *string    `json:"provider"`
+	Slug      *string    `json:"provider_slug"`
+	Model     *string    `json:"model"`
+	Cost      *float64   `json:"cost" doc:"US cents"`
+	Usage     *spanUsage `json:"usage"`
+
+	Orphan   bool    `json:"orphan" doc:"It names a parent, which is not there, is below the span itself, or is too deep"`
+	Children []*node `json:"children" doc:"By time"`
+
+	begin time.Time
+}
+
+type spanUsage struct {
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+	Total      int64 `json:"total_tokens"`
+}
+
+// maxDepth bounds how deep spans stand below one another, so that readers of
+// JSON can read them.
+const maxDepth = 200
+
+// plant puts the entries of a trace, the oldest first, below one another and
+// returns those that are below none. Of several with the same span id, children
+// are below the oldest.
+func plant(entries []*reqlog.Entry) []*node {
+	spans, bySpan := make([]*node, len(entries)), make(map[string]int, len(entries))
+	for i, e := range entries {
+		spans[i] = spanOf(e)
+		if _, taken := bySpan[e.SpanID]; e.SpanID != "" && !taken {
+			bySpan[e.SpanID] = i
+		}
+	}
+	parents := parentsOf(entries, bySpan)
+	roots := []*node{}
+	for i, s := range spans {
+		if parents[i] >= 0 {
+			p := spans[parents[i]]
+			p.Children = append(p.Children, s)
+			continue
+		}
+		s.Orphan = entries[i].ParentSpanID != ""
+		roots = append(roots, s)
+	}
+	for _, s := range spans {
+		sortSpans(s.Children)
+	}
+	sortSpans(roots)
+	return roots
+}
+
+// parentsOf returns which entry each is below; -1 for none. It is cut where
+// entries would be below themselves, or too deep.
+func parentsOf(entries []*reqlog.Entry, bySpan map[string]int) []int {
+	parents, depths := make([]int, len(entries)), make([]int, len(entries))
+	for i, e := range entries {
+		parents[i] = -1
+		if p, ok := bySpan[e.ParentSpanID]; ok && e.ParentSpanID != "" {
+			parents[i] = p
+		}
+	}
+	for i := range entries {
+		for _, at := range slices.Backward(upward(i, parents, depths)) {
+			if p := parents[at]; p >= 0 && depths[p] < maxDepth {
+				depths[at] = depths[p] + 1
+				continue
+			}
+			parents[at], depths[at] = -1, 1
+		}
+	}
+	return parents
+}
+
+// upward returns i and what it is below, as far as their depths are not known
+// yet. A ring is cut above the first of its entries that is met.
+func upward(i int, parents, depths []int) (path []int) {
+	on := make(map[int]bool)
+	for at := i; at >= 0 && depths[at] == 0; at = parents[at] {
+		if on[at] {
+			parents[at] = -1
+			return upward(i, parents, depths)
+		}
+		path, on[at] = append(path, at), true
+	}
+	return path
+}
+
+func sortSpans(list []*node) {
+	slices.SortStableFunc(list, func(a, b *node) int { return a.begin.Compare(b.begin) })
+}
+
+func spanOf(e *reqlog.Entry) *node {
+	s := &node{
+		Object: "span", Kind: "exchange", ID: orNull(e.ID.String()), SpanID: orNull(e.SpanID), ParentID: orNull(e.ParentSpanID),
+		Name: cmp.Or(e.SpanName, e.Method+" "+e.Path), Start: route.Time(e.Time), begin: e.Time, Duration: ms(e.Total), Status: orNull(e.Status),
+		Error: orNull(cmp.Or(e.ErrorMessage, e.ErrorCode)), Operation: orNull(string(e.Operation)),
+		Provider: orNull(e.Provider), Slug: orNull(e.Slug), Model: orNull(cmp.Or(e.ServedModel, e.Model)), Children: []*node{},
+	}
+	if e.Priced {
+		cost := float64(e.Cost) / 1e7
+		s.Cost = &cost
+	}
+	if u := &e.Usage; u.Known {
+		s.Usage = &spanUsage{u.Prompt(), u.Completion(), u.Total()}
+	}
+	for i := range e.Attempts {
+		a := &e.Attempts[i]
+		at := e.Time.Add(a.Start)
+		s.Children = append(s.Children, &node{
+			Object: "span", Kind: "attempt", ParentID: s.SpanID, Name: a.Target, Start: route.Time(at), begin: at, Duration: ms(a.Took),
+			Status: orNull(a.Status), Error: orNull(a.Error), Provider: orNull(a.Provider), Slug: orNull(a.Slug), Children: []*node{},
+		})
+	}
+	return s
+}
+
+// orNull returns v, nil for its zero value.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// ms is in milliseconds, to the microsecond.
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

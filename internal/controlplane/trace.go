@@ -1,0 +1,187 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+)
+
+// maxSpans bounds the exchanges of a trace that are shown.
+const maxSpans = 10_000
+
+// addTraces adds the routes that read the log by traces.
+func addTraces(a *route.API) {
+	t := traces{a}
+	get := func(path, name, summary string, scope access.Scope) route.Route {
+		return route.Route{Method: http.MethodGet, Path: path, Name: name, Tag: "Logs", Summary: summary, Scopes: []access.Scope{scope}}
+	}
+	route.Add(a, get("/logs/traces", "list-traces", "List traces, that with the newest exchange first", access.ScopeLogsList), t.list)
+	route.Add(a, get("/logs/traces/{trace}", "get-trace", "Read a trace as the tree of its spans", access.ScopeLogsView), t.one)
+}
+
+type traces struct{ api *route.API }
+
+// seen limits q to what the caller sees, and waits for what was recorded.
+func (t traces) seen(ctx context.Context, c *route.Caller, q *logstore.Query, scope access.Scope) error {
+	l := &Logs{DB: t.api.DB}
+	if err := l.limit(ctx, c.Identity, q, scope.Right()); err != nil {
+		return err
+	}
+	if t.api.Log == nil {
+		return apierr.New(apierr.Unavailable, "this gateway has no log")
+	}
+	return t.api.FlushLog(ctx)
+}
+
+// logFilters are the filters of a listing of the log, which reads them itself.
+type logFilters struct {
+	From          string `query:"from" maxLength:"64" doc:"A time as 2006-01-02T15:04:05Z or in Unix seconds. Without it 30 days before the end"`
+	To            string `query:"to" maxLength:"64" doc:"Not in the range itself. Without it now"`
+	Workspace     string `query:"workspace" maxLength:"255" doc:"Id; people may give its slug"`
+	Status        string `query:"status" maxLength:"16" doc:"A status as 429, or a class as 5xx"`
+	Model         string `query:"model" maxLength:"1024"`
+	Provider      string `query:"provider" maxLength:"255"`
+	Key           string `query:"api_key" maxLength:"255" doc:"Id"`
+	Config        string `query:"config" maxLength:"255" doc:"Id"`
+	Operation     string `query:"operation" maxLength:"64"`
+	Stream        string `query:"stream" enum:"true,false"`
+	MinLatency    string `query:"min_latency_ms" maxLength:"16"`
+	Metadata      string `query:"metadata" maxLength:"4096" doc:"A JSON object of strings, all of which have to match"`
+	CostMin       string `query:"cost_min" maxLength:"32" doc:"US cents of an exchange"`
+	CostMax       string `query:"cost_max" maxLength:"32"`
+	TotalMin      string `query:"total_units_min" maxLength:"32" doc:"Tokens of an exchange"`
+	TotalMax      string `query:"total_units_max" maxLength:"32"`
+	PromptMin     string `query:"prompt_token_min" maxLength:"32"`
+	PromptMax     string `query:"prompt_token_max" maxLength:"32"`
+	CompletionMin string `query:"completion_token_min" maxLength:"32"`
+	CompletionMax string `query:"completion_token_max" maxLength:"32"`
+	Limit         string `query:"limit" maxLength:"8" doc:"Traces of a page, 1 to 1000; 100"`
+	Cursor        string `query:"cursor" maxLength:"128" doc:"next_cursor of the page before"`
+}
+
+func (f *logFilters) query() (logstore.Query, error) {
+	values := url.Values{}
+	for name, v := range map[string]string{
+		"from": f.From, "to": f.To, "workspace": f.Workspace, "status": f.Status, "model": f.Model, "provider": f.Provider,
+		"api_key": f.Key, "config": f.Config, "operation": f.Operation, "stream": f.Stream, "min_latency_ms": f.MinLatency,
+		"cost_min": f.CostMin, "cost_max": f.CostMax, "total_units_min": f.TotalMin, "total_units_max": f.TotalMax,
+		"prompt_token_min": f.PromptMin, "prompt_token_max": f.PromptMax,
+		"completion_token_min": f.CompletionMin, "completion_token_max": f.CompletionMax, "limit": f.Limit, "cursor": f.Cursor,
+	} {
+		if v != "" {
+			values.Set(name, v)
+		}
+	}
+	q, err := parseQuery(values)
+	if err == nil && f.Metadata != "" && (json.Unmarshal([]byte(f.Metadata), &q.Metadata) != nil || q.Metadata == nil) {
+		return q, route.Invalid("metadata", "takes a JSON object of strings")
+	}
+	return q, err
+}
+
+// traceList is a page of traces.
+type traceList struct {
+	Object string        `json:"object" doc:"Always list"`
+	Data   []traceRecord `json:"data"`
+	More   bool          `json:"has_more"`
+	Next   *string       `json:"next_cursor"`
+	Cut    bool          `json:"truncated" doc:"Not all of the time was read: there may be more traces, and more spans of these; choose a shorter time"`
+}
+
+// traceRecord is what is told of a trace as a whole. What is not known is null.
+type traceRecord struct {
+	Object   string     `json:"object" doc:"Always trace"`
+	ID       string     `json:"trace_id"`
+	First    route.Time `json:"first_time" doc:"When the first exchange began"`
+	Last     route.Time `json:"last_time" doc:"When the last one ended"`
+	Duration float64    `json:"duration_ms"`
+	Spans    int64      `json:"spans" doc:"Exchanges"`
+	Status   int        `json:"status" doc:"The highest"`
+	Cost     *float64   `json:"cost" doc:"US cents, of the exchanges whose cost is known"`
+	Unpriced int64      `json:"unpriced_spans" doc:"Exchanges whose cost is not known"`
+	Tokens   *int64     `json:"total_tokens" doc:"Of the exchanges whose usage is known"`
+}
+
+func record(t *logstore.Trace) traceRecord {
+	r := traceRecord{
+		Object: "trace", ID: t.ID, First: route.Time(t.First), Last: route.Time(t.Last), Duration: ms(t.Last.Sub(t.First)),
+		Spans: t.Entries, Status: t.Status, Unpriced: t.Entries - t.Priced,
+	}
+	if t.Priced > 0 {
+		cost := float64(t.Cost) / 1e7
+		r.Cost = &cost
+	}
+	if t.Counted > 0 {
+		r.Tokens = &t.Tokens
+	}
+	return r
+}
+
+func (t traces) list(ctx context.Context, c *route.Caller, in *logFilters) (*traceList, error) {
+	q, err := in.query()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.seen(ctx, c, &q, access.ScopeLogsList); err != nil {
+		return nil, err
+	}
+	page, err := t.api.Log.Traces(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := &traceList{Object: "list", Data: make([]traceRecord, len(page.Traces)), More: page.Next != "", Cut: page.Cut}
+	for i := range page.Traces {
+		out.Data[i] = record(&page.Traces[i])
+	}
+	if out.More {
+		out.Next = &page.Next
+	}
+	return out, nil
+}
+
+type traceInput struct {
+	Trace     string `path:"trace" maxLength:"256"`
+	From      string `query:"from" maxLength:"64" doc:"As for the list"`
+	To        string `query:"to" maxLength:"64"`
+	Workspace string `query:"workspace" maxLength:"255" doc:"As for the list"`
+}
+
+// traceTree is a trace with its spans.
+type traceTree struct {
+	traceRecord
+	Cut  bool    `json:"truncated" doc:"There are more spans, which are older, than were read"`
+	Tree []*node `json:"tree" doc:"The spans that are below no other, by time"`
+}
+
+func (t traces) one(ctx context.Context, c *route.Caller, in *traceInput) (*traceTree, error) {
+	filters := logFilters{From: in.From, To: in.To, Workspace: in.Workspace}
+	q, err := filters.query()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.seen(ctx, c, &q, access.ScopeLogsView); err != nil {
+		return nil, err
+	}
+	q.TraceID = in.Trace
+	entries, cut, err := t.api.Log.Trace(ctx, q, maxSpans)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return nil, apierr.New(apierr.NotFound, "there is no trace %.60q in this time; without from it is the last 30 days", in.Trace)
+	}
+	return tree(entries, cut), nil
+}
+
+// tree puts the entries of a trace, the oldest first, below one another.
+func tree(entries []*reqlog.Entry, cut bool) *traceTree {
+	sum := logstore.SumTrace(entries)
+	return &traceTree{traceRecord: record(&sum), Cut: cut, Tree: plant(entries)}
+}
