@@ -91,11 +91,14 @@ func (l *Ledger) apply() {
 		case !ok:
 			return
 		case taken != nil:
-			l.applyMemory(taken)
+			ok = l.applyMemory(taken)
 			clear(taken) // let go of the entries
 			spare = taken
 		default:
-			l.applySpan(part)
+			ok = l.applySpan(part)
+		}
+		if !ok {
+			return // what comes behind must not be taken for all that there was
 		}
 	}
 }
@@ -171,22 +174,26 @@ func (l *Ledger) catchUp() {
 	}
 }
 
-// applyMemory applies rows in the order in which they were noted.
-func (l *Ledger) applyMemory(taken []row) {
+// applyMemory applies rows in the order in which they were noted. It returns false
+// when the ledger is being closed before that is done.
+func (l *Ledger) applyMemory(taken []row) bool {
 	last := taken[len(taken)-1]
 	entries := make([]*reqlog.Entry, len(taken))
 	for i, r := range taken {
 		entries[i] = r.entry
 	}
-	if l.untilWritten(last.at.seg, last.end) && l.store(entries, false) {
-		l.applied(last.at.seg, last.end, len(taken))
+	if !l.untilWritten(last.at.seg, last.end) || !l.store(entries, false) {
+		return false
 	}
+	l.applied(last.at.seg, last.end, len(taken))
+	return true
 }
 
-// applySpan applies the rows of a part of a segment.
-func (l *Ledger) applySpan(p span) {
+// applySpan applies the rows of a part of a segment. It returns false when the
+// ledger is being closed before that is done.
+func (l *Ledger) applySpan(p span) bool {
 	if !l.untilWritten(p.seg, p.to) {
-		return
+		return false
 	}
 	r := newReader(p.seg.file, p.seg.seed, p.from, p.to)
 	for {
@@ -195,11 +202,11 @@ func (l *Ledger) applySpan(p span) {
 			l.o.Logger.Error("reading the ledger", "segment", p.seg.path, "err", err)
 		}
 		if len(entries) > 0 && !l.store(entries, p.again) {
-			return
+			return false
 		}
 		if err != nil {
 			l.applied(p.seg, p.to, p.rows)
-			return
+			return true
 		}
 		l.applied(p.seg, r.at, 0)
 	}
