@@ -90,7 +90,11 @@ func TestBillsOfTheBookAreThoseOfTheProviders(t *testing.T) {
 			if !ok {
 				t.Fatalf("the book has no price of %s for %s", tt.provider, tt.model)
 			}
-			if got, want := p.Cost(tt.usage, catalog.Options{Batch: tt.batch}), catalog.NanoDollars(tt.want*dollar+0.5); got != want || p.Row() != tt.row {
+			tier := catalog.Standard
+			if tt.batch {
+				tier = catalog.Batch
+			}
+			if got, want := p.Cost(tt.usage, tier), catalog.NanoDollars(tt.want*dollar+0.5); got != want || p.Row() != tt.row {
 				t.Errorf("Cost = %d by %s, want %d by %s", got, p.Row(), want, tt.row)
 			}
 		})
@@ -104,7 +108,7 @@ func TestThePartsOfAnAnswerAreNotPricedAsTheWhole(t *testing.T) {
 	if !ok {
 		t.Fatal("the book has no price for gpt-5-mini")
 	}
-	if got := p.Cost(llm.Usage{Input: 100, CachedInput: 900, Output: 10}, catalog.Options{}); got != 100*250+900*25+10*2000 {
+	if got := p.Cost(llm.Usage{Input: 100, CachedInput: 900, Output: 10}, catalog.Standard); got != 100*250+900*25+10*2000 {
 		t.Errorf("Cost = %d, want %d", got, 100*250+900*25+10*2000)
 	}
 }

@@ -89,9 +89,10 @@ type Price struct {
 
 	// Request is what each request costs besides.
 	Request NanoDollars
-	// Batch is what requests of a batch pay of all this, in percent. Zero means
-	// that they pay it whole.
-	Batch int
+	// Batch and Priority are what requests of these tiers pay of all this, in
+	// percent. Zero means that it is not known.
+	Batch    int
+	Priority int
 
 	factor string // of the terms that changed it; empty for none
 }
@@ -111,14 +112,10 @@ func (p *Price) Row() string {
 	return name
 }
 
-// Options is what a cost depends on besides usage.
-type Options struct {
-	Batch bool // the request is one of a batch
-}
-
-// Cost returns what u costs, rounded once, half up. It stops at the largest
-// amount there is.
-func (p *Price) Cost(u llm.Usage, o Options) NanoDollars {
+// Cost returns what u costs in a tier, rounded once, half up. It stops at the
+// largest amount there is. A tier that the row does not have costs what the
+// standard one does: see [Price.Has].
+func (p *Price) Cost(u llm.Usage, t Tier) NanoDollars {
 	n := counts(u)
 	rates := &p.Rates
 	if p.Above > 0 && longer(&n, p.Above) {
@@ -129,10 +126,7 @@ func (p *Price) Cost(u llm.Usage, o Options) NanoDollars {
 	for kind, count := range n {
 		sum.add(count, int64(rates[kind]))
 	}
-	share := 100
-	if o.Batch && p.Batch > 0 {
-		share = p.Batch
-	}
+	share, _ := p.share(t)
 	return sum.nanoDollars(uint64(share))
 }
 

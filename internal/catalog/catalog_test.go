@@ -110,7 +110,7 @@ func TestACostIsRoundedOnceHalfUp(t *testing.T) {
 		{1e12, llm.Usage{Input: -5, Output: 1}, 1e9},
 	} {
 		p := catalog.Price{Rates: only(tt.rate)}
-		if got := p.Cost(tt.u, catalog.Options{}); got != tt.want {
+		if got := p.Cost(tt.u, catalog.Standard); got != tt.want {
 			t.Errorf("Cost of %+v at %d = %d, want %d", tt.u, tt.rate, got, tt.want)
 		}
 	}
@@ -132,8 +132,13 @@ func anyPrice() *rapid.Generator[catalog.Price] {
 		}
 		p.Above = rapid.SampledFrom([]int64{0, 1, 1000, 200_000}).Draw(t, "above")
 		p.Batch = rapid.IntRange(0, 100).Draw(t, "batch")
+		p.Priority = rapid.IntRange(0, 10_000).Draw(t, "priority")
 		return p
 	})
+}
+
+func anyTier() *rapid.Generator[catalog.Tier] {
+	return rapid.SampledFrom([]catalog.Tier{catalog.Standard, catalog.Batch, catalog.Priority, catalog.Unpriced})
 }
 
 func sum(a, b llm.Usage) llm.Usage {
@@ -145,17 +150,17 @@ func sum(a, b llm.Usage) llm.Usage {
 func TestCostGrowsWithUsageAndAddsUpWithinATier(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPrice().Draw(t, "price")
-		o := catalog.Options{Batch: rapid.Bool().Draw(t, "of a batch")}
+		tier := anyTier().Draw(t, "tier")
 		a, b := anyUsage(1e5).Draw(t, "a"), anyUsage(1e5).Draw(t, "b")
-		both := p.Cost(sum(a, b), o)
-		if one := p.Cost(a, o); both < one {
+		both := p.Cost(sum(a, b), tier)
+		if one := p.Cost(a, tier); both < one {
 			t.Fatalf("more usage costs less: %d after %d", both, one)
 		}
 		if p.Above > 0 {
 			return
 		}
 		// Each of the three is rounded by at most half a nano-dollar.
-		if parts := p.Cost(a, o) + p.Cost(b, o); parts-both > 1 || both-parts > 1 {
+		if parts := p.Cost(a, tier) + p.Cost(b, tier); parts-both > 1 || both-parts > 1 {
 			t.Fatalf("%d in parts and %d together", parts, both)
 		}
 	})
@@ -164,7 +169,7 @@ func TestCostGrowsWithUsageAndAddsUpWithinATier(t *testing.T) {
 func TestCostIsExactForAnyNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, u := anyPrice().Draw(t, "price"), anyUsage(math.MaxInt64).Draw(t, "usage")
-		batch := rapid.Bool().Draw(t, "of a batch")
+		tier := anyTier().Draw(t, "tier")
 		rates, share := p.Rates, int64(100)
 		read := new(big.Int)
 		for _, n := range []int64{u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.InputAudio} {
@@ -173,8 +178,11 @@ func TestCostIsExactForAnyNumbers(t *testing.T) {
 		if p.Above > 0 && read.Cmp(big.NewInt(p.Above)) > 0 {
 			rates = p.Long
 		}
-		if batch && p.Batch > 0 {
+		switch {
+		case tier == catalog.Batch && p.Batch > 0:
 			share = int64(p.Batch)
+		case tier == catalog.Priority && p.Priority > 0:
+			share = int64(p.Priority)
 		}
 		total := new(big.Int)
 		for kind, n := range []int64{u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.InputAudio, u.Output, u.Reasoning, u.OutputAudio} {
@@ -185,7 +193,7 @@ func TestCostIsExactForAnyNumbers(t *testing.T) {
 		if total.IsInt64() {
 			want = total.Int64()
 		}
-		if got := p.Cost(u, catalog.Options{Batch: batch}); int64(got) != want {
+		if got := p.Cost(u, tier); int64(got) != want {
 			t.Fatalf("Cost = %d, want %d", got, want)
 		}
 	})

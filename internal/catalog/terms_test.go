@@ -56,7 +56,7 @@ func TestAFactorOfAnySizeOverflowsNothing(t *testing.T) {
 	book := catalog.NewBook([]catalog.Price{{Provider: "a", Model: "*", Rates: only(1e12), Request: math.MaxInt64}}, nil)
 	p, _ := terms.Price(book, "a", "m", day("2026-01-01"), "m")
 	most := llm.Usage{Input: math.MaxInt64, CachedInput: math.MaxInt64, Output: math.MaxInt64, Reasoning: math.MaxInt64, OutputAudio: math.MaxInt64}
-	if got := p.Cost(most, catalog.Options{}); got != math.MaxInt64 {
+	if got := p.Cost(most, catalog.Standard); got != math.MaxInt64 {
 		t.Errorf("Cost = %d, want the largest amount", got)
 	}
 }

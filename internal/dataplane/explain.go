@@ -109,7 +109,7 @@ func (x *exchange) price(a pipeline.Planned) *float64 {
 	if a.Price == nil {
 		return nil
 	}
-	dollars := float64(a.Price.Cost(x.Tokens(), catalog.Options{})) / 1e9
+	dollars := float64(a.Price.Cost(x.Tokens(), catalog.Standard)) / 1e9
 	return &dollars
 }
 

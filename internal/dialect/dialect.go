@@ -91,6 +91,10 @@ type Seen struct {
 	Usage  llm.Usage // counters are cumulative: the largest seen counts
 	Finish string    // finish reason of the first choice, empty until seen
 
+	// Tier is how the provider says it served the request, in its own word; empty
+	// while it says nothing, or that it was as ever.
+	Tier string
+
 	// Begun is true once the answer holds content: the first token has come.
 	Begun bool
 	// Finished is true once every choice has a finish reason.
@@ -99,4 +103,16 @@ type Seen struct {
 	Terminated bool
 	// Failed is the message of an error the provider sent inside the answer.
 	Failed string
+}
+
+// SetTier notes the provider's word for the tier. The last one counts: streams
+// begin with what was asked for.
+func (s *Seen) SetTier(word []byte) {
+	switch string(word) {
+	case "default", "standard", "auto": // most answers: no memory for these
+		s.Tier = ""
+	case s.Tier:
+	default:
+		s.Tier = string(word)
+	}
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -88,19 +89,39 @@ func (a *account) end(r *Response) {
 	if !s.Usage.Known {
 		s.Usage = llm.Usage{}
 	}
-	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model)
+	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.target.ID, tierOf(r)))
 	a.settle(s)
+}
+
+// tierHeaders are where providers tell the tier that an answer was served in whose
+// body may not.
+var tierHeaders = [...]string{
+	"X-Amzn-Bedrock-Service-Tier", // https://docs.aws.amazon.com/bedrock/latest/userguide/service-tiers-inference.html
+	"X-Gemini-Service-Tier",       // https://ai.google.dev/gemini-api/docs/flex-inference
+}
+
+// tierOf returns the provider's word for the tier that an answer was served in.
+func tierOf(r *Response) string {
+	tier := r.Tap.Seen().Tier
+	for _, name := range tierHeaders {
+		tier = cmp.Or(tier, r.Raw.Header.Get(name))
+	}
+	return tier
 }
 
 // cost returns what was used costs, and the row of the book that says so. It is
 // not known where the price is not, or else the usage is not: where capacity is
 // paid for already, that is no matter.
-func (a *account) cost(u llm.Usage, served string) (cost catalog.NanoDollars, row string, known bool) {
+func (a *account) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
 	p, ok := a.target.Price(a.prices, a.model, served, a.began)
-	if !ok || !u.Known && !p.Free() {
+	if !ok || !u.Known && !p.Free() || !p.Has(t) {
 		return 0, "", false
 	}
-	return p.Cost(u, catalog.Options{}), p.Row(), true
+	row = p.Row()
+	if t != catalog.Standard && !p.Free() {
+		row += " " + t.String()
+	}
+	return p.Cost(u, t), row, true
 }
 
 // settle closes the account. Further calls do nothing.

@@ -69,7 +69,7 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 			continue
 		}
 		known = true
-		lowest = min(lowest, p.Cost(x.Tokens(), catalog.Options{}))
+		lowest = min(lowest, p.Cost(x.Tokens(), catalog.Standard))
 	}
 	return lowest, known, capable
 }

@@ -1,7 +1,11 @@
 package server_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"testing"
 
 	"modelgate/internal/gatewaytest"
@@ -50,6 +54,70 @@ func TestWhatIsAgreedForAnIntegrationComesBeforeTheBook(t *testing.T) {
 		}
 		if got.Cost.String() != tt.cents || row != tt.row {
 			t.Errorf("%s at %s costs %q cents by %q, want %q by %q", tt.model, tt.provider, got.Cost, row, tt.cents, tt.row)
+		}
+	}
+}
+
+// served answers in the tier that it is asked for: 3 tokens read, 2 written.
+func served(out http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Tier string `json:"service_tier"`
+	}
+	json.NewDecoder(r.Body).Decode(&asked)
+	out.Header().Set("Content-Type", "application/json")
+	io.WriteString(out, `{"id":"c","object":"chat.completion","model":"m","service_tier":"`+asked.Tier+`","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
+}
+
+func TestTheTierOfAnAnswerIsInItsCost(t *testing.T) {
+	t.Setenv("SIM_KEY", "k")
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(served), Settings: `
+providers:
+  - {slug: ours, provider: openai, custom_host: SIMULATOR, api_key: "${SIM_KEY}"}
+prices:
+  - {provider: openai, model: m, input: 100, output: 200, batch: 50, priority: 200}
+  - {provider: openai, model: plain, input: 100, output: 200}
+upstream: {trusted_hosts: [127.0.0.1]}
+`})
+	for _, tt := range []struct {
+		model, tier string
+		cost, row   any
+	}{
+		{"m", "default", 0.07, "openai/m"},
+		{"m", "flex", 0.035, "openai/m batch"},
+		{"m", "priority", 0.14, "openai/m priority"},
+		{"m", "scale", nil, nil},
+		{"plain", "default", 0.07, "openai/plain"},
+		{"plain", "flex", nil, nil},
+		{"plain", "priority", nil, nil},
+	} {
+		body := fmt.Sprintf(`{"model":%q,"service_tier":%q,"messages":[{"role":"user","content":"hi"}]}`, tt.model, tt.tier)
+		e := g.Entry(g.Post("/chat/completions", body, "x-gateway-provider", "@ours"))
+		if e["cost"] != tt.cost || e["price"] != tt.row {
+			t.Errorf("%s in the tier %s costs %v cents by %v, want %v by %v", tt.model, tt.tier, e["cost"], e["price"], tt.cost, tt.row)
+		}
+	}
+}
+
+func TestImagesCostWhatTheirTokensDo(t *testing.T) {
+	t.Setenv("SIM_KEY", "k")
+	paint := func(out http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		usage := `,"usage":{"total_tokens":30,"input_tokens":10,"output_tokens":20,"input_tokens_details":{"text_tokens":10,"image_tokens":0}}`
+		if bytes.Contains(body, []byte("dall-e")) {
+			usage = ""
+		}
+		out.Header().Set("Content-Type", "application/json")
+		io.WriteString(out, `{"created":1,"data":[{"b64_json":"AA"}]`+usage+`}`)
+	}
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(paint), Settings: `
+providers:
+  - {slug: ours, provider: openai, custom_host: SIMULATOR, api_key: "${SIM_KEY}"}
+upstream: {trusted_hosts: [127.0.0.1]}
+`})
+	for model, cost := range map[string]any{"gpt-image-1": 0.085, "dall-e-3": nil} { // 10 × 5 and 20 × 40 dollars for a million
+		e := g.Entry(g.Post("/images/generations", `{"model":"`+model+`","prompt":"a cat"}`, "x-gateway-provider", "@ours"))
+		if e["status"] != 200.0 || e["cost"] != cost {
+			t.Errorf("an image of %s: status %v, cost %v cents, want %v", model, e["status"], e["cost"], cost)
 		}
 	}
 }

@@ -23,10 +23,11 @@ type Price struct {
 	InputAudio   *float64 `json:"input_audio,omitempty" minimum:"0" doc:"Like input when absent"`
 	OutputAudio  *float64 `json:"output_audio,omitempty" minimum:"0" doc:"Like output when absent"`
 
-	Request float64    `json:"request,omitempty" minimum:"0" maximum:"1000000" doc:"Dollars for each request besides"`
-	Batch   int        `json:"batch,omitempty" minimum:"0" maximum:"100" doc:"Percent of all this that requests of a batch pay"`
-	From    string     `json:"from,omitempty" format:"date" doc:"Day from which it counts; absent means always"`
-	Long    *LongPrice `json:"long,omitempty" doc:"Prices of the whole of a request that reads more tokens than above"`
+	Request  float64    `json:"request,omitempty" minimum:"0" maximum:"1000000" doc:"Dollars for each request besides"`
+	Batch    int        `json:"batch,omitempty" minimum:"0" maximum:"100" doc:"Percent of all this that requests of a batch or in the flex tier pay; their cost is not known when absent"`
+	Priority int        `json:"priority,omitempty" minimum:"0" maximum:"10000" doc:"Percent of all this that requests in the priority tier pay; their cost is not known when absent"`
+	From     string     `json:"from,omitempty" format:"date" doc:"Day from which it counts; absent means always"`
+	Long     *LongPrice `json:"long,omitempty" doc:"Prices of the whole of a request that reads more tokens than above"`
 }
 
 // LongPrice is what a model costs for long requests.
@@ -41,7 +42,7 @@ type LongPrice struct {
 
 // Row returns the row of a book. The error says what is wrong with the price.
 func (p *Price) Row() (catalog.Price, error) {
-	row := catalog.Price{Provider: p.Provider, Model: p.Model, Request: catalog.NanoDollars(math.Round(p.Request * 1e9)), Batch: p.Batch}
+	row := catalog.Price{Provider: p.Provider, Model: p.Model, Request: catalog.NanoDollars(math.Round(p.Request * 1e9)), Batch: p.Batch, Priority: p.Priority}
 	if p.Provider == "" || p.Model == "" {
 		return row, errors.New("a price names a provider and a model")
 	}

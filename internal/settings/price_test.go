@@ -24,6 +24,7 @@ prices:
     output_audio: 17
     request: 0.005
     batch: 50
+    priority: 180
     long: {above: 200000, input: 6, output: 22.5, cached_input: 0.6, cache_write_1h: 12}
 `), settings.Opener{})
 	if err != nil {
@@ -33,7 +34,7 @@ prices:
 	for i, want := range []catalog.Price{
 		{Provider: "groq", Model: "llama-*", Rates: rates(map[catalog.Kind]catalog.Rate{catalog.Input: 590_000, catalog.Output: 790_000})},
 		{
-			Provider: "anthropic", Model: "claude-sonnet-5", From: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC), Request: 5_000_000, Batch: 50, Above: 200_000,
+			Provider: "anthropic", Model: "claude-sonnet-5", From: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC), Request: 5_000_000, Batch: 50, Priority: 180, Above: 200_000,
 			Rates: catalog.Rates{
 				catalog.Input: 3_000_000, catalog.CachedInput: 0, catalog.CacheWrite5m: 3_750_000, catalog.CacheWrite1h: 3_750_000, catalog.InputAudio: 4_000_000,
 				catalog.Output: 15_000_000, catalog.Reasoning: 16_000_000, catalog.OutputAudio: 17_000_000,

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -212,6 +213,11 @@ type plain struct {
 func (p *plain) object(v map[string]any) {
 	if m, _ := v["model"].(string); p.seen.Model == "" {
 		p.seen.Model = m
+	}
+	if tier, ok := v["service_tier"].(string); ok {
+		if p.seen.Tier = tier; slices.Contains([]string{"default", "standard", "auto"}, tier) {
+			p.seen.Tier = ""
+		}
 	}
 	if e, ok := v["error"].(map[string]any); ok {
 		p.seen.Failed = e["message"].(string)

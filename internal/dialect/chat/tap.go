@@ -80,6 +80,8 @@ func (t *tap) read(b []byte) {
 			t.readModel(&c)
 		case "usage":
 			t.readUsage(&c)
+		case "service_tier":
+			t.readTier(&c)
 		case "x_groq": // usage of streams, before usage came to stand outside too
 			t.readInner(&c)
 		case "error":
@@ -102,6 +104,14 @@ func (t *tap) readModel(c *cursor) {
 		return
 	}
 	c.skip()
+}
+
+func (t *tap) readTier(c *cursor) {
+	if c.peek() != '"' {
+		c.skip()
+		return
+	}
+	t.seen.SetTier(c.text())
 }
 
 func (t *tap) readInner(c *cursor) {

@@ -66,4 +66,10 @@ func (t *tap) usage(v jsonedit.Value) {
 	if member, ok := v.Get("usage"); ok {
 		t.seen.Usage = t.seen.Usage.Larger(usageOf(member))
 	}
+	if tier, ok := v.Get("serviceTier"); ok {
+		kind, _ := tier.Get("type")
+		if word, ok := kind.TextBytes(); ok {
+			t.seen.SetTier(word)
+		}
+	}
 }

@@ -51,6 +51,7 @@ func (t *tap) read(v jsonedit.Value) {
 			t.candidates(v)
 		case `"usageMetadata"`:
 			t.counts.read(v)
+			t.tier(v)
 		case `"modelVersion"`:
 			if t.seen.Model == "" {
 				t.seen.Model, _ = v.Text()
@@ -60,6 +61,24 @@ func (t *tap) read(v jsonedit.Value) {
 		case `"error"`:
 			t.fail(v)
 		}
+	}
+}
+
+// tier reads how the request was served, of which the two hosts tell otherwise.
+// Capacity that was bought ahead has a price that is not in its tokens.
+func (t *tap) tier(usage jsonedit.Value) {
+	if tier, ok := usage.Get("serviceTier"); ok {
+		word, _ := tier.TextBytes()
+		t.seen.SetTier(word)
+		return
+	}
+	traffic, _ := usage.Get("trafficType")
+	if word, _ := traffic.TextBytes(); string(word) == "PROVISIONED_THROUGHPUT" {
+		t.seen.Tier = "provisioned"
+		return
+	}
+	if tier := tierOf(usage); tier != "" {
+		t.seen.Tier = tier
 	}
 }
 

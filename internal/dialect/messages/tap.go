@@ -59,7 +59,21 @@ func (t *tap) member(k jsonedit.Key, v jsonedit.Value) {
 			t.seen.Finish, t.seen.Finished = text, true
 		}
 	case k.Is("usage"):
-		t.counts.read(v)
+		t.usage(v)
+	}
+}
+
+// usage reads counters, and how the answer was served: the tier, or a speed that
+// has a price of its own.
+// https://docs.claude.com/en/api/service-tiers
+// https://docs.claude.com/en/docs/build-with-claude/fast-mode
+func (t *tap) usage(v jsonedit.Value) {
+	t.counts.read(v)
+	if word, ok := inside(v, "service_tier").TextBytes(); ok {
+		t.seen.SetTier(word)
+	}
+	if speed, ok := inside(v, "speed").TextBytes(); ok && string(speed) == "fast" {
+		t.seen.Tier = "fast"
 	}
 }
 
@@ -92,7 +106,7 @@ func (t *tap) Event(ev sse.Event) {
 		t.begun(e.delta)
 	case "message_delta":
 		t.members(e.delta)
-		t.counts.read(e.usage)
+		t.usage(e.usage)
 	case "message_stop":
 		t.seen.Terminated = true
 	case "error":

@@ -118,14 +118,14 @@ func (t *tap) inner() {
 
 func (t *tap) response(find func(string) jsonedit.Value) {
 	t.take(&fields{
-		model: find("model"), status: find("status"), incomplete: find("incomplete_details"), usage: find("usage"),
+		model: find("model"), status: find("status"), incomplete: find("incomplete_details"), usage: find("usage"), tier: find("service_tier"),
 	})
 	t.seen.Finished = t.seen.Finish != ""
 }
 
 // fields are the members of a response that the books need.
 type fields struct {
-	model, status, incomplete, usage, failed jsonedit.Value
+	model, status, incomplete, usage, failed, tier jsonedit.Value
 }
 
 func (f *fields) read(v jsonedit.Value) {
@@ -139,6 +139,8 @@ func (f *fields) read(v jsonedit.Value) {
 			f.incomplete = m
 		case key.Is("usage"):
 			f.usage = m
+		case key.Is("service_tier"):
+			f.tier = m
 		case key.Is("error"):
 			f.failed = m
 		}
@@ -148,6 +150,9 @@ func (f *fields) read(v jsonedit.Value) {
 func (t *tap) take(f *fields) {
 	if model, ok := f.model.Text(); ok && t.seen.Model == "" {
 		t.seen.Model = model
+	}
+	if word, ok := f.tier.TextBytes(); ok {
+		t.seen.SetTier(word)
 	}
 	t.seen.Usage = t.seen.Usage.Larger(readUsage(f.usage))
 	switch status, _ := f.status.Text(); status {
