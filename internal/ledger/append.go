@@ -65,11 +65,19 @@ var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b
 // any more, and returns when that was written. It implements reqlog.Recorder.
 func (l *Ledger) Record(ctx context.Context, e *reqlog.Entry) {
 	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
+	defer giveBack(buf)
 	*buf = l.o.Codec.Append((*buf)[:0], e)
 	size := headSize + len(e.ID) + len(*buf)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e.Bodies != nil && !l.bodiesFit(ctx, size) {
+		l.stats.BodiesDropped++
+		bare := *e
+		bare.Bodies = nil
+		e = &bare
+		*buf = l.o.Codec.Append((*buf)[:0], e)
+		size = headSize + len(e.ID) + len(*buf)
+	}
 	if size > maxRow {
 		l.stats.Lost++
 		return
@@ -86,6 +94,32 @@ func (l *Ledger) Record(ctx context.Context, e *reqlog.Entry) {
 		ring(l.due)
 	}
 	l.await(ctx, kindRow, seg, at+int64(size))
+}
+
+// giveBack lends buf again, unless it has grown large for one row.
+func giveBack(buf *[]byte) {
+	if cap(*buf) <= 256<<10 {
+		scratch.Put(buf)
+	}
+}
+
+// bodiesFit waits until a row of size bytes may be noted with its bodies, or has to
+// go without them, as [Options].Full says: for want of room, of which bodies leave a
+// quarter to rows without, or while writing fails.
+func (l *Ledger) bodiesFit(ctx context.Context, size int) bool {
+	if l.o.Full != DropBodies && l.o.Full != DropRows {
+		return true
+	}
+	limit := l.limit(kindRow) - l.o.Max/4
+	for !l.hangs() && !l.closed && l.total+int64(size) <= limit {
+		if l.pends(size) {
+			return true
+		}
+		if l.o.Full == DropRows || l.pause(ctx) != nil {
+			break
+		}
+	}
+	return false
 }
 
 // accepted seals the record of size bytes that was appended to pending.
@@ -119,17 +153,26 @@ func (l *Ledger) room(ctx context.Context, kind byte, size int) (bool, error) {
 	return true, nil
 }
 
-// fits reports whether size bytes may be appended now. Where rows are dropped,
-// they leave a quarter of the room to the attempts.
-func (l *Ledger) fits(kind byte, size int) bool {
-	limit := l.o.Max
+// limit is the size of all segments that records of a kind stay below. Where rows
+// are dropped, they leave a quarter of the room to the attempts.
+func (l *Ledger) limit(kind byte) int64 {
 	if l.o.Full == DropRows && kind == kindRow {
-		limit -= limit / 4
+		return l.o.Max - l.o.Max/4
 	}
-	if l.total+int64(size) > limit || l.closed {
+	return l.o.Max
+}
+
+// fits reports whether size bytes may be appended now.
+func (l *Ledger) fits(kind byte, size int) bool {
+	if l.total+int64(size) > l.limit(kind) || l.closed {
 		return false
 	}
-	return len(l.pending) == 0 || len(l.pending)+size <= maxPending
+	return l.pends(size)
+}
+
+// pends reports whether size bytes may wait to be written.
+func (l *Ledger) pends(size int) bool {
+	return len(l.pending)+size <= maxPending || size > maxPending/2 && len(l.pending) <= maxPending/2
 }
 
 // refuses reports whether an attempt is refused at once.

@@ -31,8 +31,8 @@ type Full string
 // What may become of them. The zero value is Block.
 const (
 	Block      Full = "block"       // attempts, and ends of answers, wait
-	DropBodies Full = "drop_bodies" // recorded bodies are left out, the rest waits
-	DropRows   Full = "drop_rows"   // nobody waits; what finds no room is lost and counted
+	DropBodies Full = "drop_bodies" // recorded bodies are left out and counted, the rest waits
+	DropRows   Full = "drop_rows"   // nobody waits; bodies, then what finds no room, are lost and counted
 	Reject     Full = "reject"      // further attempts are refused; what has ended waits in memory
 )
 
@@ -80,8 +80,9 @@ type Options struct {
 	// Keep removes no segment: what is in them is for others too.
 	Keep bool
 
-	// Queue is how many rows wait in memory for the store. More are read from
-	// the segments when it is their turn. Zero means 8192.
+	// Queue is how many rows wait in memory for the store, as long as their bodies
+	// take no more than 16 MB. More are read from the segments when it is their
+	// turn. Zero means 8192.
 	Queue int
 
 	// Every is how often what was written is made safe, and how long rows wait
@@ -123,7 +124,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// maxPending bounds the records that wait to be written, in bytes.
+// maxPending bounds the records that wait to be written, in bytes. A row that is
+// larger by itself waits for half of it to be free.
 const maxPending = 1 << 20
 
 // Ledger is an open ledger. It is safe for concurrent use.
@@ -185,6 +187,7 @@ type Stats struct {
 	Depth                  int    // rows that were not applied
 	Oldest                 time.Time
 	Lost                   uint64 // rows given up
+	BodiesDropped          uint64 // rows noted without the bodies that they had
 	LostAttempts           uint64 // intents and settlements given up
 	Segments               int
 	Bytes                  int64

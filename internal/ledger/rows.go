@@ -9,8 +9,15 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// batch is how many waiting rows are applied at once, without waiting for more.
-const batch = 500
+// batch is how many waiting rows are applied at once, without waiting for more, and
+// batchBytes how much of bodies.
+const (
+	batch      = 500
+	batchBytes = 2 << 20
+)
+
+// rowBytes bounds what the bodies of rows in memory take.
+const rowBytes = 16 << 20
 
 // rows are what waits to be applied. The order is that of the ledger: first
 // spans, which are read from segments, then those in memory, then what came
@@ -19,6 +26,8 @@ type rows struct {
 	max    int
 	spans  []span
 	memory []row
+	bytes  int  // of the bodies of rows in memory
+	taken  int  // of those that are being applied
 	behind span // what came when memory was full; only from and rows count
 
 	noted, done uint64
@@ -47,18 +56,29 @@ func (r *rows) add(e *reqlog.Entry, at place, end int64) {
 		r.oldest = time.Now()
 	}
 	r.noted++
+	n := e.Bodies.Len()
 	switch {
 	case r.behind.rows > 0:
 		r.behind.rows++
-	case len(r.memory) >= r.max:
+	case len(r.memory) >= r.max, n > 0 && r.bytes+r.taken+n > rowBytes:
 		r.behind = span{seg: at.seg, from: at.at, rows: 1}
 	default:
 		r.memory = append(r.memory, row{e, at, end})
+		r.bytes += n
 	}
 }
 
 // wakes reports whether the applier is told of the row that was added last.
-func (r *rows) wakes() bool { return len(r.memory) == 1 || len(r.memory) == batch }
+func (r *rows) wakes() bool {
+	return len(r.memory) == 1 || len(r.memory) == batch || r.bytes >= batchBytes
+}
+
+// take hands over what is in memory, and leaves spare for what comes.
+func (r *rows) take(spare []row) (taken []row) {
+	taken, r.memory, r.hurry = r.memory, spare[:0], false
+	r.taken, r.bytes = r.bytes, 0
+	return taken
+}
 
 func (r *rows) depth() int { return int(r.noted - r.done) }
 
@@ -94,6 +114,7 @@ func (l *Ledger) apply() {
 			ok = l.applyMemory(taken)
 			clear(taken) // let go of the entries
 			spare = taken
+			l.letGo()
 		default:
 			ok = l.applySpan(part)
 		}
@@ -101,6 +122,13 @@ func (l *Ledger) apply() {
 			return // what comes behind must not be taken for all that there was
 		}
 	}
+}
+
+// letGo notes that what was taken from memory is there no more.
+func (l *Ledger) letGo() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rows.taken = 0
 }
 
 // work waits for what is to be applied next: a span, or what is in memory. It
@@ -111,14 +139,14 @@ func (l *Ledger) work(spare []row) (part span, taken []row, ok bool) {
 		l.mu.Lock()
 		r := &l.rows
 		waiting := len(r.memory) > 0
-		now := len(r.memory) >= batch || r.hurry || r.behind.rows > 0
+		now := len(r.memory) >= batch || r.bytes >= batchBytes || r.hurry || r.behind.rows > 0
 		switch {
 		case len(r.spans) > 0:
 			part, r.spans = r.spans[0], r.spans[1:]
 			l.mu.Unlock()
 			return part, nil, true
 		case waiting && (now || late != nil && expired(late)):
-			taken, r.memory, r.hurry = r.memory, spare[:0], false
+			taken = r.take(spare)
 			l.mu.Unlock()
 			return part, taken, true
 		case r.behind.rows > 0:
@@ -214,7 +242,7 @@ func (l *Ledger) applySpan(p span) bool {
 
 // readRows reads some rows, and io.EOF behind the last.
 func (l *Ledger) readRows(r *reader) (entries []*reqlog.Entry, err error) {
-	for len(entries) < batch {
+	for bytes := 0; len(entries) < batch && bytes < batchBytes; {
 		rec, err := r.next()
 		if err != nil {
 			return entries, err
@@ -231,6 +259,7 @@ func (l *Ledger) readRows(r *reader) (entries []*reqlog.Entry, err error) {
 			continue
 		}
 		entries = append(entries, e)
+		bytes += e.Bodies.Len()
 	}
 	return entries, nil
 }

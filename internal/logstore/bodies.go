@@ -72,14 +72,6 @@ func bodiesOf(e *reqlog.Entry) *reqlog.Bodies {
 	return e.Bodies
 }
 
-// bodyBytes is how much memory the bodies of e take.
-func bodyBytes(e *reqlog.Entry) int {
-	if e.Bodies == nil {
-		return 0
-	}
-	return len(e.Bodies.Request.Data) + len(e.Bodies.Response.Data)
-}
-
 // appendBodies appends b, whose data is compressed from raw bytes on.
 func appendBodies(dst []byte, b *reqlog.Bodies, raw int) []byte {
 	how := len(dst)

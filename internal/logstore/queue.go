@@ -11,13 +11,14 @@ import (
 // writer is woken for the first entry, to start its clock, and for a full
 // batch; in between an entry costs its caller one lock and no wake-up.
 type queue struct {
-	size  int // entries that fit
+	size  int // entries that fit, beside what bodies take
 	batch int // entries that make the writer hurry
 
 	wake chan struct{} // holds one: first entry, full batch, flush or end
 
 	mu       sync.Mutex
 	waiting  []*reqlog.Entry // guarded by mu
+	bytes    int             // guarded by mu; of the bodies of waiting
 	room     chan struct{}   // guarded by mu; closed when the writer took the queue; nil when no one waits
 	progress chan struct{}   // guarded by mu; closed after each batch; nil when no one waits
 	hurry    bool            // guarded by mu; do not wait for more
@@ -26,6 +27,13 @@ type queue struct {
 	settled  uint64          // guarded by mu; of those, written or lost
 	stats    Stats           // guarded by mu
 }
+
+// What the bodies of waiting entries may take, beside as much in the batch that is
+// being written, and how much of it makes the writer hurry, in bytes.
+const (
+	queueBytes = 8 << 20
+	batchBytes = 2 << 20
+)
 
 func (q *queue) init(size, batch int) {
 	q.size, q.batch = size, batch
@@ -60,15 +68,17 @@ func (q *queue) offer(e *reqlog.Entry) (room <-chan struct{}, ok bool) {
 		q.stats.Lost++
 		return nil, true
 	}
-	if len(q.waiting) >= q.size {
+	n := e.Bodies.Len()
+	if len(q.waiting) >= q.size || q.bytes > 0 && q.bytes+n > queueBytes {
 		if q.room == nil {
 			q.room = make(chan struct{})
 		}
 		return q.room, false
 	}
 	q.waiting = append(q.waiting, e)
+	q.bytes += n
 	q.accepted++
-	if n := len(q.waiting); n == 1 || n == q.batch {
+	if n := len(q.waiting); n == 1 || n == q.batch || q.bytes >= batchBytes {
 		q.ring()
 	}
 	return nil, true
@@ -94,7 +104,7 @@ func (q *queue) due() (waiting, now, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := len(q.waiting)
-	return n > 0, n >= q.batch || q.hurry || q.closed, q.closed
+	return n > 0, n >= q.batch || q.bytes >= batchBytes || q.hurry || q.closed, q.closed
 }
 
 // take returns all that waits and leaves spare, emptied, for what comes.
@@ -102,7 +112,7 @@ func (q *queue) take(spare []*reqlog.Entry) []*reqlog.Entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	taken := q.waiting
-	q.waiting = spare[:0]
+	q.waiting, q.bytes = spare[:0], 0
 	q.hurry = false
 	if q.room != nil {
 		close(q.room)

@@ -40,6 +40,14 @@ type Bodies struct {
 	Request, Response Body
 }
 
+// Len returns how many bytes of data b holds, zero for nil.
+func (b *Bodies) Len() int {
+	if b == nil {
+		return 0
+	}
+	return len(b.Request.Data) + len(b.Response.Data)
+}
+
 // Body is a body as the client knows it, redacted.
 type Body struct {
 	Type string // content type, without parameters; empty when it was not said
