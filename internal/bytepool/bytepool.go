@@ -127,6 +127,23 @@ func (b *Buffer) Len() int { return len(b.bytes) }
 // buffer's room. The caller must be the only holder.
 func (b *Buffer) Fill(fill func(dst []byte) []byte) { b.bytes = fill(b.bytes[:0]) }
 
+// Append adds p to the content and returns who holds it then: b, or a larger
+// buffer in its place, with b given back. On an error nothing has changed. The
+// caller must be the only holder.
+func (b *Buffer) Append(p []byte) (*Buffer, error) {
+	if need := len(b.bytes) + len(p); need > cap(b.bytes) {
+		next, err := b.pool.Get(max(need, 2*b.capacity))
+		if err != nil {
+			return b, err
+		}
+		next.bytes = append(next.bytes, b.bytes...)
+		b.Release()
+		b = next
+	}
+	b.bytes = append(b.bytes, p...)
+	return b, nil
+}
+
 // grow moves the content to a buffer of about twice the room and releases b.
 func (b *Buffer) grow() (*Buffer, error) {
 	next, err := b.pool.Get(2 * b.capacity)

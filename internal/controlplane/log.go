@@ -106,7 +106,7 @@ func (l *Logs) one(ctx context.Context, who *access.Identity, text string) ([]by
 	if err != nil {
 		return nil, err
 	}
-	return e.AppendJSON(nil), nil
+	return e.AppendWhole(nil), nil
 }
 
 func (l *Logs) list(ctx context.Context, who *access.Identity, q url.Values) ([]byte, error) {

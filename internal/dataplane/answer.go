@@ -117,6 +117,7 @@ func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
 	x.begin(w, res.Status)
 	x.entry.FirstToken = time.Since(x.entry.Time)
 	n, err := w.Write(res.Bytes)
+	x.answer().add(res.Bytes[:n])
 	x.entry.ResponseBytes += int64(n)
 	if f, ok := w.(http.Flusher); ok && err == nil {
 		f.Flush() // now, and not after recording: the log may be slow
@@ -129,6 +130,7 @@ var jsonType = []string{"application/json"}
 func (x *exchange) begin(w http.ResponseWriter, status int) {
 	x.begun = true
 	x.entry.Status = status
+	x.answer().typed(w.Header())
 	w.WriteHeader(status)
 }
 
@@ -203,6 +205,7 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, stall tim
 			res.Pause()
 			patient.extend(time.Now())
 			m, werr := w.Write(buf[:n])
+			x.answer().add(buf[:m])
 			x.entry.ResponseBytes += int64(m)
 			if werr == nil && live && err == nil {
 				werr = rc.Flush()
@@ -271,6 +274,7 @@ func (p *Plane) refuse(w http.ResponseWriter, r *http.Request, x *exchange, err 
 	x.sign(h)
 	x.begin(w, e.Status())
 	n, werr := w.Write(body)
+	x.answer().add(body[:n])
 	x.entry.ResponseBytes += int64(n)
 	x.finish(werr)
 }

@@ -189,6 +189,7 @@ func (p *Plane) hold(r *http.Request, x *exchange, limit int64) error {
 	}
 	x.Body = buf
 	x.entry.RequestBytes = int64(buf.Len())
+	x.keepHeld(buf.Bytes())
 	return nil
 }
 
@@ -197,6 +198,9 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", p.MaxUpload)
 	}
 	x.upload = newUpload(r, p.MaxUpload)
+	if x.bodies != nil {
+		x.upload.kept = &x.bodies.request
+	}
 	x.Upload, x.Trailer = x.upload, x.upload.trailer
 	upstream.DropFamilies(x.Trailer, x.Families)
 	return nil

@@ -29,7 +29,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	if x.Client.ContentType() != "text/event-stream" || x.array != nil {
 		silence = -1 // other framings have no comments
 	}
-	out := newEventWriter(w, silence, p.ClientStall)
+	out := newEventWriter(w, x.answer(), silence, p.ClientStall)
 	if x.array == nil {
 		out.write(res.Events.Held(), true)
 	}
@@ -125,6 +125,7 @@ func endsByReason(x *exchange) bool {
 // nothing piles up between them.
 type eventWriter struct {
 	w       io.Writer
+	kept    *capture // used while mu is held
 	flush   *http.ResponseController
 	silence time.Duration
 	patient patience // used while mu is held
@@ -137,9 +138,9 @@ type eventWriter struct {
 	timer   *time.Timer
 }
 
-func newEventWriter(w http.ResponseWriter, silence, stall time.Duration) *eventWriter {
+func newEventWriter(w http.ResponseWriter, kept *capture, silence, stall time.Duration) *eventWriter {
 	rc := http.NewResponseController(w)
-	out := &eventWriter{w: w, flush: rc, silence: silence, patient: patience{rc: rc, limit: stall}, last: time.Now()}
+	out := &eventWriter{w: w, kept: kept, flush: rc, silence: silence, patient: patience{rc: rc, limit: stall}, last: time.Now()}
 	if silence < 0 {
 		return out
 	}
@@ -161,6 +162,7 @@ func (o *eventWriter) write(b []byte, flush bool) {
 	if len(b) > 0 {
 		var n int
 		n, o.err = o.w.Write(b)
+		o.kept.add(b[:n])
 		o.written += int64(n)
 	}
 	if flush && o.err == nil {
@@ -186,6 +188,7 @@ func (o *eventWriter) beat() {
 		if n, o.err = o.w.Write(keepAlive); o.err == nil {
 			o.err = o.flush.Flush()
 		}
+		o.kept.add(keepAlive[:n])
 		o.written += int64(n)
 		o.last, quiet = time.Now(), 0
 	}

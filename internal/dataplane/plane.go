@@ -71,6 +71,7 @@ type Options struct {
 // api.BasePath and is safe for concurrent use.
 type Plane struct {
 	Options
+	kept     *bytepool.Pool // lends what bodies are kept in for the log
 	models   modelLists
 	compiler pipeline.Compiler
 	trees    trees
@@ -98,6 +99,7 @@ func New(o Options) *Plane {
 	}
 	return &Plane{
 		Options:  o,
+		kept:     bytepool.New(keptMemory),
 		compiler: pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
 	}
 }
@@ -118,8 +120,10 @@ type exchange struct {
 	// ownKey is true when the gateway key came in its own header, so that other
 	// credential headers are meant for the provider.
 	ownKey bool
+	quiet  bool             // the request wants its bodies left out of the log
 	reach  *upstream.Client // judges custom hosts
 	upload *upload          // nil unless the body streams through
+	bodies *bodies          // what is kept of them; nil unless they are
 	// noModel is the refusal of a body without model, should nothing else give one.
 	noModel *apierr.Error
 	array   *array // puts a stream into a JSON array; nil for events
@@ -136,7 +140,7 @@ type exchange struct {
 // ServeHTTP serves one model request and records it.
 func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := p.open(r)
-	defer p.end(r, x)
+	defer p.end(w, r, x)
 	defer p.recoverPanic(w, r, x)
 	if err := p.serve(w, r, x); err != nil {
 		p.refuse(w, r, x, err)
@@ -191,7 +195,9 @@ func requestPath(r *http.Request) (path, query string, marked bool) {
 
 // serve answers the exchange. An error means that nothing was written yet.
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	if err := x.admit(); err != nil {
+	err := x.admit()
+	p.measure(r, x)
+	if err != nil {
 		return err
 	}
 	if x.noRoute != nil {
@@ -243,7 +249,7 @@ func (x *exchange) releaseBody() {
 }
 
 // end records the exchange, after the last byte was written.
-func (p *Plane) end(r *http.Request, x *exchange) {
+func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	e := &x.entry
 	e.Total = time.Since(e.Time)
 	e.Upstream = x.Waited
@@ -256,6 +262,7 @@ func (p *Plane) end(r *http.Request, x *exchange) {
 	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
 		x.clientLeft()
 	}
+	p.settle(w, x)
 	p.Recorder.Record(context.Background(), e) // a client that left is recorded like any other
 }
 

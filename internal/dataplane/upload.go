@@ -24,8 +24,9 @@ type upload struct {
 	limit int64
 
 	mu   sync.Mutex
-	read int64  // guarded by mu, as is head
+	read int64  // guarded by mu, as is all below
 	head []byte // the first bytes
+	kept *capture
 
 	// trailer has the announced fields that may pass, nil without any. Their
 	// values come from sent, where the server puts them at the body's end.
@@ -46,6 +47,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	u.read += int64(n)
 	u.head = append(u.head, p[:min(n, maxHead-len(u.head))]...)
+	u.kept.add(p[:n])
 	u.mu.Unlock()
 	if err == io.EOF {
 		for name := range u.trailer {

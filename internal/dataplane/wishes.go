@@ -102,7 +102,11 @@ func (x *exchange) readWish(name, value string) (err error) {
 		w.forward, err = nameList(name, value)
 	case api.HeaderStrict:
 		w.strict, err = truth(name, value)
-	case api.HeaderKey, api.HeaderDebug, api.HeaderCacheRefresh, api.HeaderCacheNamespace:
+	case api.HeaderDebug:
+		debug, err := truth(name, value)
+		x.quiet = debug != nil && !*debug
+		return err
+	case api.HeaderKey, api.HeaderCacheRefresh, api.HeaderCacheNamespace:
 		// read elsewhere, or settings of rooms that are not in this path
 	default:
 		w.option(name, value)

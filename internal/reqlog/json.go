@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/catalog"
 )
 
-// AppendJSON appends e as the JSON object that clients read. Every name is
+// AppendJSON appends e as the JSON object that clients read, without its bodies. Every name is
 // always there: what is unknown or did not happen is null, save for attempts,
 // decisions, params and metadata, which are empty then. Metadata is sorted by key. Bytes that are
 // not UTF-8 become U+FFFD. Times are UTC with milliseconds, durations are
@@ -41,6 +41,41 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	w.name("user_agent").text(e.UserAgent)
 	w.name("logging").quote(e.Level.String())
 	return append(w.dst, '}')
+}
+
+// AppendWhole appends e as [Entry.AppendJSON] does, and what is kept of its
+// bodies as request and response: null where nothing is.
+func (e *Entry) AppendWhole(dst []byte) []byte {
+	w := jsonWriter{dst: e.AppendJSON(dst)}
+	w.dst = w.dst[:len(w.dst)-1]
+	var b Bodies
+	if e.Bodies != nil {
+		b = *e.Bodies
+	}
+	w.name("request")
+	b.Request.write(&w)
+	w.name("response")
+	b.Response.write(&w)
+	return append(w.dst, '}')
+}
+
+// write writes a body. Its text is null where it is not kept.
+func (b *Body) write(w *jsonWriter) {
+	if b.Size == 0 && b.Data == nil {
+		w.null()
+		return
+	}
+	w.open('{')
+	w.name("content_type").text(b.Type)
+	w.name("body")
+	if b.Data == nil {
+		w.null()
+	} else {
+		w.quote(string(b.Data))
+	}
+	w.name("size").int(b.Size)
+	w.name("truncated").bool(b.Cut)
+	w.close('}')
 }
 
 func (e *Entry) writeTrace(w *jsonWriter) {

@@ -1,0 +1,192 @@
+package dataplane
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/access"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/redact"
+	"modelgate/internal/reqlog"
+)
+
+const (
+	// keptBody is how much is kept of a body unless the settings say otherwise.
+	keptBody = 128 << 10
+	// keptMemory bounds what open exchanges keep of their bodies, apart from the
+	// memory that serves requests. Beyond it bodies are cut where they are.
+	keptMemory = 256 << 20
+)
+
+// capture keeps the beginning of a body that passes. It is for one goroutine at
+// a time. A nil one keeps nothing.
+type capture struct {
+	pool  *bytepool.Pool
+	most  int
+	media string
+	dark  bool // no text: only its size is told
+	full  bool
+	buf   *bytepool.Buffer // nil while there is nothing
+}
+
+// add keeps what there is room for.
+func (c *capture) add(p []byte) {
+	if c == nil || c.dark || c.full || len(p) == 0 {
+		return
+	}
+	var err error
+	if c.buf == nil {
+		if c.buf, err = c.pool.Get(min(len(p), c.most)); err != nil {
+			c.full = true
+			return
+		}
+	}
+	if room := c.most - c.buf.Len(); len(p) >= room {
+		p, c.full = p[:room], true
+	}
+	if c.buf, err = c.buf.Append(p); err != nil {
+		c.full = true
+	}
+}
+
+// typed says by its header what the body is. Content that is compressed is no
+// text.
+func (c *capture) typed(h http.Header) {
+	if c == nil {
+		return
+	}
+	media, _, _ := strings.Cut(first(h, "Content-Type"), ";")
+	c.media = bounded(strings.ToLower(strings.TrimSpace(media)))
+	encoding := first(h, "Content-Encoding")
+	c.dark = !textual(c.media) || encoding != "" && encoding != "identity"
+}
+
+func first(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// textual reports whether bodies of a media type are text. Forms with files are
+// not.
+func textual(media string) bool {
+	switch media {
+	case "application/json", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
+		"application/xml", "application/yaml", "application/x-yaml", "application/x-www-form-urlencoded", "application/graphql", "application/javascript":
+		return true
+	}
+	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml")
+}
+
+// body returns what is kept of a body of size bytes, and ends the keeping.
+func (c *capture) body(size int64, rules *redact.Redactor) reqlog.Body {
+	b := reqlog.Body{Type: c.media, Size: size}
+	kept := 0
+	if c.buf != nil {
+		kept = c.buf.Len()
+		b.Data = rules.Body(c.media, c.buf.Bytes())
+		c.buf.Release()
+	}
+	c.buf, c.full = nil, true
+	b.Cut = int64(kept) < size
+	return b
+}
+
+// bodies are what is kept of an exchange at the level full.
+type bodies struct{ request, response capture }
+
+// measure decides how much is kept of the exchange, now that it is known whose
+// it is or that nobody knows.
+func (p *Plane) measure(r *http.Request, x *exchange) {
+	x.entry.Level = x.level()
+	if x.entry.Level != reqlog.LevelFull {
+		return
+	}
+	c := capture{pool: p.kept, most: cmp.Or(x.snap.Logs.BodySize, keptBody)}
+	x.bodies = &bodies{c, c}
+	x.bodies.request.typed(r.Header)
+}
+
+// level is that of the key, but for a request that wants its bodies left out.
+func (x *exchange) level() reqlog.Level {
+	var said access.Logging
+	if x.Identity != nil {
+		said = x.Identity.Logging
+	}
+	switch level := said.Level(x.snap.Logs.Level); {
+	case level == access.LogNone:
+		return reqlog.LevelNone
+	case level == access.LogFull && !x.quiet:
+		return reqlog.LevelFull
+	}
+	return reqlog.LevelMetadata
+}
+
+// keepHeld keeps a request body that is held: JSON, whatever it is called. That
+// of a dry run may hold credentials.
+func (x *exchange) keepHeld(b []byte) {
+	if x.bodies == nil {
+		return
+	}
+	x.bodies.request.dark = x.route.op == api.Explain
+	x.bodies.request.add(b)
+}
+
+// answer returns what keeps the answer, nil when nothing does.
+func (x *exchange) answer() *capture {
+	if x.bodies == nil {
+		return nil
+	}
+	return &x.bodies.response
+}
+
+// settle puts into the record what is kept, or takes out of it what is not. The
+// client has its whole answer by then.
+func (p *Plane) settle(w http.ResponseWriter, x *exchange) {
+	e, rules := &x.entry, x.snap.Logs.Redact
+	if x.bodies != nil && x.complete {
+		http.NewResponseController(w).Flush() // what follows takes time
+	}
+	if rules != nil {
+		e.ErrorMessage = rules.Text(e.ErrorMessage)
+		for i := range e.Attempts {
+			e.Attempts[i].Error = rules.Text(e.Attempts[i].Error)
+		}
+	}
+	switch {
+	case x.bodies != nil:
+		e.Bodies = &reqlog.Bodies{Response: x.bodies.response.body(e.ResponseBytes, rules)}
+		if x.upload != nil {
+			x.upload.mu.Lock() // the transport may still be reading
+			defer x.upload.mu.Unlock()
+		}
+		e.Bodies.Request = x.bodies.request.body(e.RequestBytes, rules)
+	case e.Level == reqlog.LevelNone:
+		e.Strip(x.plainPath(), x.ownMetadata())
+	}
+}
+
+// plainPath is the path without what a client may have written into it.
+func (x *exchange) plainPath() string {
+	path := x.entry.Path
+	if _, ok := unified[x.entry.Method+" "+path]; ok {
+		return path
+	}
+	for _, base := range [...]string{api.BasePath + "/", "/v1beta/", "/model/"} {
+		if strings.HasPrefix(path, base) {
+			return base + "…"
+		}
+	}
+	return ""
+}
+
+// ownMetadata is the part of the metadata that the key brings.
+func (x *exchange) ownMetadata() map[string]string {
+	if x.Identity == nil {
+		return nil
+	}
+	return x.Identity.Metadata
+}
