@@ -27,6 +27,7 @@ func mustTokens(t testing.TB, issuers ...jwt.Issuer) *jwt.Tokens {
 
 func TestATokenActsAsAKeyOfItsWorkspace(t *testing.T) {
 	by := organisation()
+	by.Workspaces[0].Logging.Workspace = access.LogFull
 	by.Workspaces[0].Metadata = map[string]string{"team": "of the workspace", "plan": "paid"}
 	token := signed(first(), header, claims.but(values{
 		"email_id": "ada@example.com", "iat": noon.Unix(), "nbf": noon.Unix(), "iss": "https://id.example.com", "groups": []string{"a"},
@@ -40,7 +41,7 @@ func TestATokenActsAsAKeyOfItsWorkspace(t *testing.T) {
 	want := &access.Identity{
 		KeyID: "jwt:ada@example.com", Type: access.Token, Name: "ada@example.com", Hash: access.HashKey(token), Organisation: "org", Workspace: "w1",
 		Scopes: []access.Scope{"completions.write", "logs.view"}, Config: "pc-main", ExpiresAt: noon.Add(time.Hour),
-		Metadata: map[string]string{"team": "of the workspace", "plan": "paid", "seat": "4"},
+		Metadata: map[string]string{"team": "of the workspace", "plan": "paid", "seat": "4"}, Logging: access.Logging{Workspace: access.LogFull},
 		Claims: &access.Claims{User: "ada@example.com", IssuedAt: noon,
 			UsageLimits: json.RawMessage(`[{"credit_limit":5}]`), RateLimits: json.RawMessage(`[{"type":"requests","unit":"rpm","value":3}]`)},
 	}
