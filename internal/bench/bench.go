@@ -109,6 +109,11 @@ const (
 	Handler      = "handler"
 	Modelgate    = "modelgate"
 	simulatorJob = "simulator"
+
+	// Unrecorded and FullBodies are Modelgate, keeping no record of exchanges and
+	// keeping their bodies as well.
+	Unrecorded = "modelgate without records"
+	FullBodies = "modelgate with bodies"
 )
 
 // forwarders are the targets that stand in front of the simulator.
@@ -152,6 +157,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		do   func(context.Context) error
 	}{
 		{"throughput", r.throughput},
+		{"records", r.records},
 		{"latency", r.latency},
 		{"streams", r.streams},
 		{"translation", r.translation},

@@ -80,12 +80,13 @@ func checkShape(t *testing.T, report *bench.Report) {
 	}
 	for key, rows := range map[string]int{
 		"throughput": 4, // targets
+		"records":    3,
 		"latency":    4,
 		"streams":    4,
 		"translated": 12, // of one dialect and five pairs, whole and streamed
 		"memory":     3,  // without direct
 		"starts":     3,
-		"errors":     4,
+		"errors":     6, // with the two of records
 	} {
 		if list, _ := v[key].([]any); len(list) != rows {
 			t.Errorf("%s has %d rows, want %d", key, len(list), rows)
@@ -104,6 +105,11 @@ func checkShape(t *testing.T, report *bench.Report) {
 	for _, row := range report.Throughput {
 		if row.PerSecond <= 0 || row.CPUMicros <= 0 || row.Allocs <= 0 {
 			t.Errorf("throughput row %+v has an empty figure", row)
+		}
+	}
+	for _, row := range report.Records {
+		if row.PerSecond <= 0 || row.CPUMicros <= 0 || row.OfUnrecorded <= 0 || row.Target == bench.Unrecorded && row.OfUnrecorded != 1 {
+			t.Errorf("row of records %+v has an empty figure, or is not 1 of itself", row)
 		}
 	}
 	for _, row := range report.Translated {
@@ -126,8 +132,9 @@ func checkText(t *testing.T, report *bench.Report) {
 	}
 	at := 0
 	for _, want := range []string{"throughput at 64 connections, of ReverseProxy", "CPU of a request, of ReverseProxy",
+		"throughput with records, of without",
 		"CPU of chat → messages, of one dialect", "CPU of chat → messages streamed, of one dialect",
-		"connections", "rate/s", "streams", "client → provider", "bodies", "start to first answer, ms"} {
+		"connections", "of without", "rate/s", "streams", "client → provider", "bodies", "start to first answer, ms"} {
 		i := strings.Index(b.String()[at:], want)
 		if i < 0 {
 			t.Fatalf("the text does not say %q after %q:\n%s", want, b.String()[:at], b.String())

@@ -1,5 +1,7 @@
 package bench
 
+import "slices"
+
 // Ratio is a figure that has a goal. Better says on which side of the goal a
 // figure has to be.
 type Ratio struct {
@@ -16,6 +18,7 @@ type Ratio struct {
 // run are left out.
 func (r *Report) judge() {
 	r.judgeThroughput()
+	r.judgeRecords()
 	r.judgeTranslated()
 	r.judgeTimes()
 	r.judgeMemory()
@@ -24,14 +27,15 @@ func (r *Report) judge() {
 		lost += s.FramesLost
 	}
 	r.atMost("frames lost, all targets", "count", float64(lost), 0, 0)
-	for _, name := range append([]string{Direct}, forwarders...) {
+	for _, name := range slices.Concat([]string{Direct}, forwarders, []string{Unrecorded, FullBodies}) {
 		f := Fault{Target: name, Count: r.faults(name).count.Load()}
 		if first := r.faults(name).first; first != nil {
 			f.First = first.Error()
 		}
 		r.Errors = append(r.Errors, f)
 	}
-	r.atMost("wrong answers", "count", float64(r.faults(Modelgate).count.Load()), 0, 0)
+	wrong := r.faults(Modelgate).count.Load() + r.faults(Unrecorded).count.Load() + r.faults(FullBodies).count.Load()
+	r.atMost("wrong answers", "count", float64(wrong), 0, 0)
 }
 
 func (r *Report) atMost(name, unit string, value, goal, far float64) {

@@ -30,6 +30,7 @@ type Report struct {
 
 	Ratios     []Ratio      `json:"ratios"`
 	Throughput []Throughput `json:"throughput"`
+	Records    []Recorded   `json:"records"`
 	Latency    []Latency    `json:"latency"`
 	Streams    []Stream     `json:"streams"`
 	Translated []Translated `json:"translated"`
@@ -54,6 +55,19 @@ type Throughput struct {
 	Allocs        float64 `json:"allocations_per_request"`
 	P50Micros     float64 `json:"p50_us"`
 	P99Micros     float64 `json:"p99_us"`
+}
+
+// Recorded is a closed loop on the gateway, by what it keeps of exchanges: medians
+// of all rounds.
+type Recorded struct {
+	Target      string  `json:"target"`
+	Connections int     `json:"connections"`
+	PerSecond   float64 `json:"requests_per_second"`
+	CPUMicros   float64 `json:"cpu_us_per_request"`
+	Allocs      float64 `json:"allocations_per_request"`
+	// OfUnrecorded is the throughput as a part of that without records in the same
+	// round: the median of all rounds.
+	OfUnrecorded float64 `json:"of_unrecorded"`
 }
 
 // Latency is an open loop. Added is over direct at the same rate.

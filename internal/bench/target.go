@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type hello struct {
 // from in, a line each, and ends when in does.
 func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
-		return fmt.Errorf("name a target: %s, %s, %s or %s", simulatorJob, ReverseProxy, Handler, Modelgate)
+		return fmt.Errorf("name a target: %s, %s, %s, %s, %s or %s", simulatorJob, ReverseProxy, Handler, Modelgate, Unrecorded, FullBodies)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -48,8 +49,8 @@ func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 		return o.serve(ctx, in, fullDuplex(plainProxy(upstreamAddr)))
 	case Handler:
 		return o.serve(ctx, in, fullDuplex(&plainHandler{upstreamAddr, plainTransport()}))
-	case Modelgate:
-		return o.serveGateway(ctx, in, upstreamAddr)
+	case Modelgate, Unrecorded, FullBodies:
+		return o.serveGateway(ctx, in, args[0], upstreamAddr)
 	}
 	return fmt.Errorf("there is no target %q", args[0])
 }
@@ -67,15 +68,24 @@ func (o *office) serve(ctx context.Context, in io.Reader, h http.Handler) error 
 }
 
 // serveGateway runs the real gateway on a temporary data folder: with the key
-// check and with every exchange recorded.
-func (o *office) serveGateway(ctx context.Context, in io.Reader, upstreamAddr string) error {
+// check, and with every exchange recorded unless its name says otherwise.
+func (o *office) serveGateway(ctx context.Context, in io.Reader, name, upstreamAddr string) error {
 	data, err := os.MkdirTemp("", "modelgate-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(data)
+	config := ""
+	if name == FullBodies {
+		config = filepath.Join(data, "modelgate.yaml")
+		if err := os.WriteFile(config, []byte("logs: {level: full}\n"), 0o600); err != nil {
+			return err
+		}
+	}
 	s, err := server.New(ctx, server.Options{
 		Data:          data,
+		Config:        config,
+		Unrecorded:    name == Unrecorded,
 		Listen:        "127.0.0.1:0",
 		BootstrapKey:  secret.New(gatewayKey),
 		TrustLoopback: true,

@@ -12,7 +12,7 @@ import (
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.latencyTable, r.streamTable, r.translatedTable, r.memoryTable, r.rest} {
+	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.latencyTable, r.streamTable, r.translatedTable, r.memoryTable, r.rest} {
 		table(t)
 		t.Flush()
 		b.WriteString("\n")

@@ -27,7 +27,9 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 	if s.ledger, err = ledger.Open(ctx, o); err != nil {
 		return err
 	}
-	s.engine.Ledger = s.ledger
+	if !s.Unrecorded {
+		s.engine.Ledger = s.ledger
+	}
 	return nil
 }
 

@@ -196,6 +196,17 @@ type recorder struct {
 	tail      *controlplane.Tail
 }
 
+// recorder returns what takes the entries of exchanges.
+func (s *Server) recorder() reqlog.Recorder {
+	if s.Unrecorded {
+		return s.metrics
+	}
+	return recorder{s.metrics, s.ledger, s.telemetry, s.tail}
+}
+
+// Record implements [reqlog.Recorder] for who wants exchanges counted alone.
+func (m *metrics) Record(_ context.Context, e *reqlog.Entry) { m.count(e) }
+
 // Record implements reqlog.Recorder.
 func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.metrics.count(e)

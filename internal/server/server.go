@@ -93,6 +93,10 @@ type Options struct {
 	LogLevel *slog.LevelVar
 	Version  string
 
+	// Unrecorded keeps no account of attempts and no entry of any exchange: what
+	// recording costs is measured so. There is no setting of it.
+	Unrecorded bool
+
 	// HeapFloor is the size, in bytes, below which the heap is left to grow
 	// before its garbage is collected. Zero leaves that to Go's own rule.
 	HeapFloor int
@@ -211,7 +215,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
 		Clients:   clients(),
-		Recorder:  recorder{s.metrics, s.ledger, s.telemetry, s.tail},
+		Recorder:  s.recorder(),
 		Logger:    s.Logger,
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
