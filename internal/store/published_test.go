@@ -89,12 +89,6 @@ func history(t *testing.T, db *store.DB, raw func(string) error) []after {
 			return tx.UpdateSecretReference(ctx, s)
 		}), 3, 1, 1},
 		{"a key that is revoked", func() error { return db.RevokeKey(ctx, two.ID) }, 2, 1, 1},
-		{"defaults of a workspace, written past the journal", func() error {
-			if err := raw(`UPDATE workspaces SET defaults = '{"metadata":{"team":"a"}}'`); err != nil {
-				return err
-			}
-			return raw(`UPDATE revision SET value = value + 1`)
-		}, 2, 1, 1},
 		{"how much an organisation keeps", change(func(tx *store.Tx) error {
 			o, err := tx.Organisation(ctx, store.DefaultOrganisation)
 			if err != nil {
@@ -111,6 +105,12 @@ func history(t *testing.T, db *store.DB, raw func(string) error) []after {
 			w.Settings = json.RawMessage(`{"request_logging":"none"}`)
 			return tx.UpdateWorkspace(ctx, w)
 		}), 2, 1, 1},
+		{"defaults of a workspace, written past the journal", func() error {
+			if err := raw(`UPDATE workspaces SET defaults = '{"metadata":{"team":"a"}}'`); err != nil {
+				return err
+			}
+			return raw(`UPDATE revision SET value = value + 1`)
+		}, 2, 1, 1},
 		{"many keys at once", change(func(tx *store.Tx) error {
 			for i := range 60 {
 				if err := tx.CreateKey(ctx, inDefault(fmt.Sprint(i))); err != nil {
