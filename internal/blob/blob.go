@@ -9,7 +9,6 @@ package blob
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -69,7 +68,8 @@ type source struct {
 // Read implements io.Reader.
 func (s *source) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("making a file: %w", err) // never an error that a store takes for the end
 		s.err = err
 	}
 	return n, err

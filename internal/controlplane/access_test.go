@@ -32,6 +32,8 @@ var odd = map[string][]int{
 	"accept-invite":                {http.StatusNotFound},                                 // the token is nobody's
 	"set-password":                 {http.StatusNotFound},                                 // the token is nobody's
 	"create-organisation-user-key": {http.StatusBadRequest},                               // there are no such keys
+	"cancel-export":                {http.StatusBadRequest},                               // it is a draft
+	"download-export":              {http.StatusBadRequest},                               // it is a draft
 	"logout":                       {http.StatusBadRequest, http.StatusNotFound},          // a key has no session, and nobody here signed in
 }
 

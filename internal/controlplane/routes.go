@@ -5,6 +5,7 @@ import (
 	"modelgate/internal/controlplane/audits"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/deployments"
+	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/keys"
@@ -34,6 +35,7 @@ var families = []func(*route.API){
 	deployments.Add,
 	audits.Add,
 	analytics.Add,
+	exports.Add,
 	addInsert,
 	addTraces,
 	addSchema,

@@ -135,6 +135,7 @@ var makings = []struct{ word, path, body string }{
 	{"{collection}", "/collections", `{"name":"Team","workspace_id":"default"}`},
 	{"{guardrail}", "/guardrails", `{"name":"Short","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
 	{"{reference}", "/secret-references", `{"name":"Vault","slug":"vault","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-of-the-world"}}`},
+	{"{export}", "/logs/exports", `{"workspace_id":"default","requested_data":["id"],"filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
 	{"{trace}", "/logs", `{"request":{"url":"/","body":null},"response":{"body":null}}`}, // an entry without a trace has its own, of the same id
 }
@@ -220,6 +221,10 @@ var samples = map[string][2]string{
 	"get-trace":   {"?from=2026-04-30T00:00:00Z", ""}, // the clock stands still then
 	"list-traces": {"?workspace=default", ""},
 	"insert-logs": {"", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"m"}},"response":{"status":200,"body":{}},"metadata":{"team":"a"}}`},
+
+	"create-export": {"", `{"workspace_id":"default","requested_data":["id","cost"],"format":"csv","filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
+	"list-exports":  {"?workspace_id=default", ""},
+	"update-export": {"", `{"format":"parquet"}`},
 
 	"list-audit-logs": {"?start_time=2026-05-01T00:00:00Z&end_time=2026-05-02T00:00:00Z", ""},
 }

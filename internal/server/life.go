@@ -40,6 +40,11 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	var watched sync.WaitGroup
 	watched.Go(func() { s.watch(watching) })
 	watched.Go(func() { s.follow(watching) })
+	exporting, stopExporting := context.WithCancel(watching)
+	defer stopExporting()
+	if s.exports != nil {
+		watched.Go(func() { s.exports.Run(exporting) })
+	}
 	s.ready.Store(true)
 
 	var err error
@@ -49,6 +54,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	case err = <-failed:
 		err = fmt.Errorf("serving: %w", err)
 	}
+	stopExporting() // other nodes, or the next start, go on with them
 	s.shutDown(now)
 	stopWatching()
 	watched.Wait()

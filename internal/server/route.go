@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
@@ -40,6 +41,8 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == controlplane.TailPath:
 		s.tail.ServeHTTP(w, r)
+	case exports.IsFile(path) && s.exports != nil:
+		s.exports.ServeHTTP(w, r)
 	case controlplane.InLog(path) && s.control.Handles(r): // what is declared there wins over ids
 		s.serveControl(w, r)
 	case controlplane.InLog(path), strings.HasPrefix(path, controlplane.ExplainPath+"/"):

@@ -24,6 +24,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/datakey"
 	"modelgate/internal/dataplane"
@@ -110,6 +111,7 @@ type Server struct {
 	logs      *logstore.Store
 	ledger    *ledger.Ledger
 	telemetry *telemetry.Exporter // nil when nothing is sent
+	exports   *exports.Runner     // nil when they are turned off
 	engine    *pipeline.Engine
 	metrics   *metrics
 	first     *settings.Settings // of the start
@@ -190,6 +192,9 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openTelemetry(ctx, set); err != nil {
 		return err
 	}
+	if err := s.openExports(set); err != nil {
+		return err
+	}
 	s.issuers = jwt.New(jwt.Options{Client: s.engine.Client, Logger: s.Logger})
 	s.metrics = newMetrics(s)
 	s.first = set
@@ -230,7 +235,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Recorder: posted{s.ledger, s.tail}, References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,
+		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: posted{s.ledger, s.tail}, References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 }
 

@@ -34,6 +34,8 @@ func (s *Settings) check(o Opener) *fault {
 		s.checkPrices,
 		s.checkSecrets,
 		func() *fault { return s.Telemetry.check(o) },
+		func() *fault { return s.checkBlob(o) },
+		s.Exports.check,
 		s.checkRest,
 	} {
 		if f := part(); f != nil {

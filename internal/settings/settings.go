@@ -51,6 +51,9 @@ type Settings struct {
 
 	Telemetry Telemetry `json:"telemetry,omitzero"`
 
+	Blob    Blob    `json:"blob,omitzero"`
+	Exports Exports `json:"exports,omitzero"`
+
 	References References `json:"secrets,omitzero"`
 
 	file   string // where it was read

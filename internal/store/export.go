@@ -107,15 +107,16 @@ func (q Queries) CreateExport(ctx context.Context, e Export) error {
 }
 
 // UpdateExport stores what people change of an export, in the place of the one
-// with its id: what is asked for and its state, with what a start finds out.
-func (q Queries) UpdateExport(ctx context.Context, e Export) error {
+// with its id: what is asked for and its state, with what a start finds out. One
+// that is not in the state was any more is not found.
+func (q Queries) UpdateExport(ctx context.Context, e Export, was string) error {
 	const stmt = `
 		UPDATE exports
 		SET format = $2, filters = $3, requested = $4, visible_keys = $5, status = $6, expected = $7,
 			updated_at = $8, started_at = $9, ended_at = $10
-		WHERE id = $1`
+		WHERE id = $1 AND status = $11`
 	return write(ctx, q.q, "export", stmt, e.ID, e.Format, text(e.Filters), text(e.Requested), text(e.Keys), e.Status, e.Expected,
-		millis(e.UpdatedAt), millis(e.StartedAt), millis(e.EndedAt))
+		millis(e.UpdatedAt), millis(e.StartedAt), millis(e.EndedAt), was)
 }
 
 // What follows is done by the nodes that make exports. It is no change of the

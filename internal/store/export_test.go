@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
 )
@@ -48,8 +49,14 @@ func TestExportsAreStored(t *testing.T) {
 		n := int64(7)
 		e.Status, e.Filters, e.Requested, e.Format, e.Keys, e.Expected = store.ExportRunning, []byte(`{}`), []string{"id"}, "jsonl", []string{}, &n
 		e.StartedAt, e.UpdatedAt = exportTime.Add(time.Second), exportTime.Add(time.Second)
-		if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateExport(t.Context(), e) }); err != nil {
+		change := func() error {
+			return db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateExport(t.Context(), e, store.ExportDraft) })
+		}
+		if err := change(); err != nil {
 			t.Fatal(err)
+		}
+		if err := change(); apierr.From(err).Kind != apierr.NotFound {
+			t.Errorf("a change of a draft that is none any more: %v", err)
 		}
 		got, err = db.Export(t.Context(), "e1")
 		if diff := cmp.Diff(e, got); diff != "" || err != nil {

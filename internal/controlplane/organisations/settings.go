@@ -49,7 +49,7 @@ type SettingsInput struct {
 	Logging            route.Maybe[string]           `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"How much is kept of exchanges; null for what the installation says"`
 	LoggingOverridable route.Maybe[bool]             `json:"request_logging_override,omitempty" doc:"Lets workspaces say otherwise, and keys say more"`
 	BlockInlineConfig  route.Maybe[bool]             `json:"block_inline_config,omitempty" doc:"Refuses configs that requests bring themselves"`
-	DeniedFields       route.Maybe[[]string]         `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out; kept, there are no exports yet"`
+	DeniedFields       route.Maybe[[]string]         `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out"`
 
 	JWT route.Maybe[store.JWTSettings] `json:"jwt,omitempty" doc:"Whose JSON Web Tokens are taken in the place of keys; changed as a whole"`
 }

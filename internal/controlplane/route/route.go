@@ -64,6 +64,9 @@ type Deps struct {
 	FlushLog func(ctx context.Context) error
 	Recorder reqlog.Recorder
 
+	// Exports makes files of the log. Nil leaves to other nodes what is started.
+	Exports Exports
+
 	// Secrets seals what is stored and never shown. Nil refuses what has secrets.
 	Secrets Sealer
 
@@ -92,6 +95,15 @@ type Sealer interface {
 	Seal(ctx context.Context, organisation string, s secret.String) (string, error)
 	// Open returns what was sealed. Its errors hold nothing of it.
 	Open(ctx context.Context, organisation, sealed string) (secret.String, error)
+}
+
+// Exports makes files of the log in the background.
+type Exports interface {
+	// Wake has it look for what was started.
+	Wake()
+	// Link returns an address that the file of an export can be read at for some
+	// time by whoever has it: one that begins with a slash is the gateway's own.
+	Link(ctx context.Context, e store.Export) (string, error)
 }
 
 // Route declares one route. Paths are written without /v1, with {name} for the

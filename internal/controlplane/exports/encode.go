@@ -1,0 +1,158 @@
+package exports
+
+import (
+	"io"
+	"strings"
+	"time"
+
+	"modelgate/internal/parquet"
+	"modelgate/internal/reqlog"
+)
+
+// The formats of files.
+const (
+	formatJSONL   = "jsonl"
+	formatCSV     = "csv"
+	formatParquet = "parquet"
+)
+
+// types are the content types of files, by their format.
+var types = map[string]string{
+	formatJSONL: "application/x-ndjson", formatCSV: "text/csv; charset=utf-8", formatParquet: "application/vnd.apache.parquet",
+}
+
+// encoder writes the rows of a file.
+type encoder interface {
+	row(e *reqlog.Entry) error
+	close() error // writes the end; what it writes to stays open
+}
+
+func newEncoder(format string, w io.Writer, list []field) (encoder, error) {
+	switch format {
+	case formatCSV:
+		return newTable(w, list)
+	case formatParquet:
+		return newColumns(w, list)
+	}
+	return &lines{w: w, fields: list}, nil
+}
+
+// lines writes an object a line.
+type lines struct {
+	w      io.Writer
+	fields []field
+	buf    []byte
+}
+
+func (l *lines) row(e *reqlog.Entry) error {
+	l.buf = append(l.buf[:0], '{')
+	for i := range l.fields {
+		if i > 0 {
+			l.buf = append(l.buf, ',')
+		}
+		l.buf = append(append(append(l.buf, '"'), l.fields[i].Name...), '"', ':')
+		switch v := l.fields[i].of(e).(type) {
+		case string:
+			l.buf = append(l.buf, asJSON(v)...)
+		case time.Time:
+			l.buf = append(append(append(l.buf, '"'), moment(v)...), '"')
+		default:
+			l.buf = append(l.buf, spell(v)...)
+		}
+	}
+	_, err := l.w.Write(append(l.buf, '}', '\n'))
+	return err
+}
+
+func (l *lines) close() error { return nil }
+
+// table writes comma-separated values by RFC 4180, with the names of fields in
+// the first line. Null is an empty cell.
+type table struct {
+	w      io.Writer
+	fields []field
+	buf    []byte
+}
+
+func newTable(w io.Writer, list []field) (*table, error) {
+	t := &table{w: w, fields: list}
+	return t, t.line(func(f *field) string { return f.Name })
+}
+
+func (t *table) row(e *reqlog.Entry) error {
+	return t.line(func(f *field) string {
+		switch v := f.of(e).(type) {
+		case nil:
+			return ""
+		case string:
+			return harmless(v)
+		case time.Time:
+			return moment(v)
+		default:
+			return spell(v)
+		}
+	})
+}
+
+func (t *table) line(cell func(*field) string) error {
+	t.buf = t.buf[:0]
+	for i := range t.fields {
+		if i > 0 {
+			t.buf = append(t.buf, ',')
+		}
+		t.buf = append(t.buf, quoted(cell(&t.fields[i]))...)
+	}
+	_, err := t.w.Write(append(t.buf, '\r', '\n'))
+	return err
+}
+
+func (t *table) close() error { return nil }
+
+// quoted puts a cell in quotes where it needs them.
+func quoted(s string) string {
+	if !strings.ContainsAny(s, "\",\r\n") {
+		return s
+	}
+	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+}
+
+// harmless keeps spreadsheets from taking a text of a client for a formula.
+// https://owasp.org/www-community/attacks/CSV_Injection
+func harmless(s string) string {
+	if s != "" && strings.IndexByte("=+-@\t\r", s[0]) >= 0 {
+		return "'" + s
+	}
+	return s
+}
+
+// columnar writes Parquet.
+type columnar struct {
+	w      *parquet.Writer
+	fields []field
+	values []any
+}
+
+func newColumns(w io.Writer, list []field) (*columnar, error) {
+	shapes := make([]parquet.Column, len(list))
+	for i := range list {
+		shapes[i] = list[i].Column
+	}
+	p, err := parquet.NewWriter(w, shapes)
+	return &columnar{p, list, make([]any, len(list))}, err
+}
+
+func (c *columnar) row(e *reqlog.Entry) error {
+	for i := range c.fields {
+		switch v := c.fields[i].of(e).(type) {
+		case cents:
+			c.values[i] = int64(v)
+		case object:
+			c.values[i] = string(v)
+		default:
+			c.values[i] = v
+		}
+	}
+	return c.w.Append(c.values)
+}
+
+func (c *columnar) close() error { return c.w.Close() }

@@ -1,0 +1,24 @@
+package exports
+
+import (
+	"context"
+	"time"
+)
+
+// Fields are the names of all fields, in their order.
+func Fields() []string {
+	var names []string
+	for i := range fields {
+		names = append(names, fields[i].Name)
+	}
+	return names
+}
+
+// Next makes one export, and reports whether there was one.
+func (r *Runner) Next(ctx context.Context) bool { return r.next(ctx) }
+
+// SweepNow takes away what is old.
+func (r *Runner) SweepNow(ctx context.Context) { r.sweep(ctx) }
+
+// LinkLife is how long links are of use.
+const LinkLife time.Duration = linkLife

@@ -1,0 +1,312 @@
+// Package exports is the control plane's family of exports: parts of the log
+// that are asked for, made in the background and fetched as files.
+//
+// It promises that an export holds what its maker may see when it is started and
+// nothing else, that it is made once however many nodes there are and whichever
+// of them ends, and that making it takes bounded memory and leaves requests for
+// models their share. Reading the log is left to logstore, keeping files to
+// blob, states and leases to store.
+package exports
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+const scope access.Scope = "logs.export"
+
+// Add adds the routes of the family.
+func Add(a *route.API) {
+	f := &family{a}
+	declare := func(method, path, name, summary, resource string) route.Route {
+		return route.Route{Method: method, Path: "/logs/exports" + path, Name: name, Tag: "Exports of the log",
+			Summary: summary, Scopes: []access.Scope{scope}, Resource: resource}
+	}
+	change := declare(http.MethodPut, "/{export}", "update-export", "Change what an export is to hold, before it is started", "export")
+	change.Versioned = true
+	route.Add(a, declare(http.MethodPost, "", "create-export", "Draft an export", "export"), f.create)
+	route.Add(a, declare(http.MethodGet, "", "list-exports", "List exports", ""), list)
+	route.Add(a, declare(http.MethodGet, "/field-restrictions", "list-export-restrictions", "List the fields that exports leave out", ""), restrictions)
+	route.Add(a, declare(http.MethodGet, "/{export}", "get-export", "Read an export and how far it is", ""), get)
+	route.Add(a, change, f.update)
+	route.Add(a, declare(http.MethodPost, "/{export}/start", "start-export", "Start an export", "export"), f.start)
+	route.Add(a, declare(http.MethodPost, "/{export}/cancel", "cancel-export", "Stop an export that is being made", "export"), cancel)
+	route.Add(a, declare(http.MethodGet, "/{export}/download", "download-export", "Get an address to read the file of an export at", ""), f.download)
+}
+
+// family is what the routes share.
+type family struct{ api *route.API }
+
+type createInput struct {
+	Body struct {
+		Workspace string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Filters   Filters  `json:"filters"`
+		Requested []string `json:"requested_data" minItems:"1" maxItems:"21" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata" doc:"Fields of a row; they stand in the order of this list"`
+		Format    string   `json:"format,omitempty" enum:"jsonl,csv,parquet" default:"jsonl"`
+	}
+}
+
+type created struct {
+	ID     string `json:"id"`
+	Total  *int64 `json:"total" doc:"Rows, about; null when it takes too long to count them"`
+	Object string `json:"object"`
+}
+
+func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
+	b := &in.Body
+	w, err := place(ctx, c, cmp.Or(b.Workspace, b.Filters.Workspace))
+	if err != nil {
+		return nil, err
+	}
+	row := store.Export{
+		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Format: cmp.Or(b.Format, formatJSONL), Status: store.ExportDraft,
+		CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	if c.Person() {
+		row.UserID = c.UserID
+	}
+	if err := f.ask(ctx, c, w, &row, &b.Filters, b.Requested); err != nil {
+		return nil, err
+	}
+	c.About(w.ID, row.ID)
+	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateExport(ctx, row) }); err != nil {
+		return nil, err
+	}
+	return &created{row.ID, row.Expected, "export"}, nil
+}
+
+// ask puts what is asked for into a draft, once it is checked.
+func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, row *store.Export, filters *Filters, requested []string) error {
+	if named := filters.Workspace; named != "" && named != w.ID && named != w.Slug && c.Workspace == "" {
+		return route.Invalid("filters.workspace_slug", "names another workspace than workspace_id")
+	}
+	want, err := filters.compile()
+	if err != nil {
+		return err
+	}
+	denied, err := denied(ctx, c.DB(), row.Organisation)
+	if err != nil {
+		return err
+	}
+	row.Requested = named(requested)
+	if len(left(row.Requested, denied)) == 0 {
+		return route.Invalid("requested_data", "names only fields that exports of this organisation leave out: %v", denied)
+	}
+	if row.Filters, err = json.Marshal(filters); err != nil {
+		return err
+	}
+	if row.Keys, err = seen(ctx, c.DB(), row); err != nil {
+		return err
+	}
+	row.Expected, err = f.expect(ctx, row, want)
+	return err
+}
+
+// counting is how long counting the rows of a draft may take.
+const counting = 3 * time.Second
+
+// expect returns about how many rows an export has, nil when that can't be told
+// soon.
+func (f *family) expect(ctx context.Context, row *store.Export, want *wanted) (*int64, error) {
+	if f.api.Sum == nil {
+		return nil, nil
+	}
+	short, cancel := context.WithTimeout(ctx, counting)
+	defer cancel()
+	n, err := want.count(short, row, f.api.Sum)
+	if err != nil && ctx.Err() == nil { // too many to read, or too slow: the rest does not depend on it
+		return nil, nil
+	}
+	return &n, err
+}
+
+// denied returns the fields that exports of an organisation leave out.
+func denied(ctx context.Context, db *store.DB, organisation string) ([]string, error) {
+	o, err := db.Organisation(ctx, organisation)
+	return o.Settings.DeniedFields, err
+}
+
+// left returns the fields that are not denied.
+func left(fields, denied []string) []string {
+	return slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return slices.Contains(denied, name) })
+}
+
+// Named is how a request names an export. It is exported for the OpenAPI
+// document, which sees no embedded fields otherwise.
+type Named struct {
+	Export    string `path:"export" maxLength:"64"`
+	Workspace string `query:"workspace_id" maxLength:"255"`
+}
+
+type updateInput struct {
+	Named
+	Body struct {
+		Filters   route.Maybe[Filters] `json:"filters,omitempty" doc:"In the place of all filters before"`
+		Requested []string             `json:"requested_data,omitempty" minItems:"1" maxItems:"21" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata"`
+		Format    string               `json:"format,omitempty" enum:"jsonl,csv,parquet"`
+	}
+}
+
+func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (*created, error) {
+	row, w, err := find(ctx, c, in.Named)
+	if err != nil {
+		return nil, err
+	}
+	if row.Status != store.ExportDraft {
+		return nil, wrongState(&row, "only a draft can be changed")
+	}
+	b := &in.Body
+	if b.Filters.Null {
+		return nil, route.Invalid("filters", "can't be cleared")
+	}
+	filters := b.Filters.Value
+	if !b.Filters.Set {
+		if err := json.Unmarshal(row.Filters, &filters); err != nil {
+			return nil, err
+		}
+	}
+	if b.Requested != nil {
+		row.Requested = b.Requested
+	}
+	row.Format = cmp.Or(b.Format, row.Format)
+	if err := f.ask(ctx, c, w, &row, &filters, row.Requested); err != nil {
+		return nil, err
+	}
+	return &created{row.ID, row.Expected, "export"}, change(ctx, c, row, store.ExportDraft)
+}
+
+// change stores what a request makes of an export, unless that has changed since
+// the request read it.
+func change(ctx context.Context, c *route.Caller, row store.Export, was string) error {
+	read := row.UpdatedAt
+	row.UpdatedAt = c.After(read)
+	return c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.Export(ctx, row.ID)
+		if err == nil {
+			err = c.Unchanged(read, now.UpdatedAt)
+		}
+		if err == nil {
+			err = tx.UpdateExport(ctx, row, was)
+		}
+		if err != nil && apierr.From(err).Kind == apierr.NotFound {
+			return apierr.New(apierr.Conflict, "the state of the export has just changed; read it again")
+		}
+		return err
+	})
+}
+
+type told struct {
+	Message string `json:"message"`
+	Object  string `json:"object"`
+}
+
+func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*told, error) {
+	row, _, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	if row.Status != store.ExportDraft {
+		return nil, wrongState(&row, "only a draft can be started")
+	}
+	if row.Keys, err = seen(ctx, c.DB(), &row); err != nil {
+		return nil, err
+	}
+	row.Status, row.StartedAt = store.ExportRunning, c.Now
+	if err := change(ctx, c, row, store.ExportDraft); err != nil {
+		return nil, err
+	}
+	if f.api.Exports != nil {
+		f.api.Exports.Wake()
+	}
+	return &told{"the export is being made", "export"}, nil
+}
+
+// seen returns the keys whose records the maker of an export sees now, nil for
+// all of its workspace. Who is a person and may not read the log any more is
+// refused.
+func seen(ctx context.Context, db *store.DB, row *store.Export) ([]string, error) {
+	if row.UserID == "" {
+		return nil, nil
+	}
+	maker := &access.Identity{Organisation: row.Organisation, Workspace: row.Workspace, UserID: row.UserID, Type: access.Session}
+	if err := route.May(ctx, db.Queries, maker, row.Workspace, scope.Right()); err != nil {
+		return nil, err
+	}
+	return route.Visible(ctx, db.Queries, maker, row.Workspace)
+}
+
+func cancel(ctx context.Context, c *route.Caller, in *Named) (*told, error) {
+	row, _, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	if row.Status != store.ExportRunning {
+		return nil, wrongState(&row, "only one in progress can be stopped")
+	}
+	row.Status, row.EndedAt = store.ExportStopped, c.Now
+	return &told{"the export is stopped", "export"}, change(ctx, c, row, store.ExportRunning)
+}
+
+func wrongState(row *store.Export, rule string) error {
+	return apierr.New(apierr.Invalid, "the export is in the state %s; %s", row.Status, rule).WithParam("export")
+}
+
+type link struct {
+	URL string `json:"signed_url" doc:"Opens the file to whoever has it, for 15 minutes"`
+}
+
+func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*link, error) {
+	row, _, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case row.Status == store.ExportExpired:
+		return nil, wrongState(&row, "its file is gone; make another")
+	case row.Status != store.ExportDone:
+		return nil, wrongState(&row, "only one that succeeded has a file")
+	case f.api.Exports == nil:
+		return nil, apierr.New(apierr.Unavailable, "files of exports can't be read here")
+	}
+	denied, err := denied(ctx, c.DB(), row.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	if len(left(row.Fields, denied)) < len(row.Fields) {
+		return nil, apierr.New(apierr.Forbidden, "the file has fields that exports of this organisation leave out since: %v; make another", denied).WithCode("AB03")
+	}
+	address, err := f.api.Exports.Link(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if address[0] == '/' { // the gateway's own
+		address = c.Base + address
+	}
+	return &link{address}, nil
+}
+
+type restrictionsInput struct {
+	Workspace string `query:"workspace_id" maxLength:"255"`
+}
+
+type restricted struct {
+	Denied []string `json:"denied_fields"`
+	Object string   `json:"object"`
+}
+
+func restrictions(ctx context.Context, c *route.Caller, in *restrictionsInput) (*restricted, error) {
+	if _, err := c.Names(ctx, in.Workspace); err != nil {
+		return nil, err
+	}
+	fields, err := denied(ctx, c.DB(), c.Organisation)
+	return &restricted{append([]string{}, fields...), "field-restrictions"}, err
+}

@@ -1,0 +1,418 @@
+package exports_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/blob"
+	"modelgate/internal/controlplane/exports"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/llm"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/store"
+)
+
+// desk is a bench with a log, and a runner that makes exports when it is told to.
+type desk struct {
+	*routetest.Bench
+	t      *testing.T
+	logs   *logstore.Store
+	files  blob.Folder
+	runner *exports.Runner
+	root   *routetest.Caller
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	logs, err := logstore.Open(t.Context(), logstore.Options{Path: filepath.Join(t.TempDir(), "logs.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { logs.Close(context.Background()) })
+	d := &desk{Bench: routetest.New(t, exports.Add), t: t, logs: logs, files: blob.Folder(filepath.Join(t.TempDir(), "files"))}
+	d.runner = d.node(func(*exports.Options) {})
+	d.API.Exports, d.API.Sum = d.runner, logs.Sum
+	d.root = d.Root()
+	return d
+}
+
+// node returns a runner as one of several would be, changed by f.
+func (d *desk) node(f func(*exports.Options)) *exports.Runner {
+	o := exports.Options{
+		DB: d.DB, Files: d.files, Node: fmt.Sprintf("node-%p", &f), List: d.logs.List, Bodies: d.logs.Bodies, Flush: d.logs.Flush,
+		Hold: time.Millisecond, Now: func() time.Time { return d.Clock },
+	}
+	f(&o)
+	return exports.New(o)
+}
+
+// record writes entries to the log, of the bench's own workspace and time unless
+// they say otherwise.
+func (d *desk) record(entries ...*reqlog.Entry) {
+	d.t.Helper()
+	for i, e := range entries {
+		if e.Time.IsZero() {
+			e.Time = d.Clock.Add(time.Duration(i-len(entries)) * time.Minute)
+		}
+		if e.ID == (reqlog.ID{}) {
+			e.ID = reqlog.NewID(e.Time)
+		}
+		if e.Organisation == "" {
+			e.Organisation, e.Workspace = store.DefaultOrganisation, store.DefaultWorkspace
+		}
+		d.logs.Record(d.t.Context(), e)
+	}
+	if err := d.logs.Flush(d.t.Context()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+const lastDay = `"time_of_generation_min":"2026-04-30T12:00:00Z","time_of_generation_max":"2026-05-02T12:00:00Z"`
+
+// drafted returns the id of a draft of all fields in a format, with further
+// filters.
+func drafted(c *routetest.Caller, format, filters string) string {
+	names, _ := json.Marshal(exports.Fields())
+	var out struct{ ID string }
+	c.Must("POST", "/logs/exports", `{"format":"`+format+`","requested_data":`+string(names)+`,"filters":{`+lastDay+filters+`}}`, &out)
+	return out.ID
+}
+
+// item is what is told of an export.
+type item struct {
+	Status, Format, Error   string
+	Requested               []string `json:"requested_data"`
+	Fields                  []string
+	Total                   *int64
+	Rows, Bytes             int64
+	StartedAt, EndedAt      *time.Time
+	ExpiresAt               *time.Time `json:"expires_at"`
+	LastUpdatedAt, CreateBy string
+}
+
+func (d *desk) item(id string) (out item) {
+	d.t.Helper()
+	d.root.Must("GET", "/logs/exports/"+id, "", &out)
+	return out
+}
+
+// made starts a draft, makes it and returns its file.
+func (d *desk) made(c *routetest.Caller, id string) string {
+	d.t.Helper()
+	c.Must("POST", "/logs/exports/"+id+"/start", "", nil)
+	if !d.runner.Next(d.t.Context()) {
+		d.t.Fatal("there was nothing to make")
+	}
+	if got := d.item(id); got.Status != store.ExportDone {
+		d.t.Fatalf("%+v", got)
+	}
+	return d.file(c, id)
+}
+
+// file reads the file of an export by a fresh link.
+func (d *desk) file(c *routetest.Caller, id string) string {
+	d.t.Helper()
+	var link struct {
+		URL string `json:"signed_url"`
+	}
+	c.Must("GET", "/logs/exports/"+id+"/download", "", &link)
+	w := d.fetch("GET", link.URL)
+	if w.Code != http.StatusOK {
+		d.t.Fatalf("%s: %d %s", link.URL, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func (d *desk) fetch(method, link string) *httptest.ResponseRecorder {
+	d.t.Helper()
+	r := httptest.NewRequest(method, link, nil)
+	if !exports.IsFile(r.URL.Path) {
+		d.t.Fatalf("%s is not the path of a file", link)
+	}
+	w := httptest.NewRecorder()
+	d.runner.ServeHTTP(w, r)
+	return w
+}
+
+func TestAnExportGoesFromDraftToFile(t *testing.T) {
+	d := newDesk(t)
+	d.record(&reqlog.Entry{Status: 200, KeyID: "k"}, &reqlog.Entry{Status: 500, KeyID: "k"})
+	var out struct {
+		ID     string
+		Total  *int64
+		Object string
+	}
+	d.root.Must("POST", "/logs/exports", `{"requested_data":["response_status_code","id","id"],"filters":{`+lastDay+`}}`, &out)
+	if out.Total == nil || *out.Total != 2 || out.Object != "export" {
+		t.Errorf("created: %+v", out)
+	}
+	got := d.item(out.ID)
+	if got.Status != store.ExportDraft || got.Format != "jsonl" || !slices.Equal(got.Requested, []string{"id", "response_status_code"}) || got.StartedAt != nil {
+		t.Errorf("draft: %+v", got)
+	}
+	d.root.Must("PUT", "/logs/exports/"+out.ID, `{"format":"csv","requested_data":["response_status_code"],"filters":{`+lastDay+`,"status_code":"500"}}`, &out)
+	if out.Total == nil || *out.Total != 1 {
+		t.Errorf("changed: %+v", out)
+	}
+	if d.runner.Next(t.Context()) {
+		t.Error("a draft was made")
+	}
+	text := d.made(d.root, out.ID)
+	if text != "response_status_code\r\n500\r\n" {
+		t.Errorf("file: %q", text)
+	}
+	got = d.item(out.ID)
+	if got.Rows != 1 || got.Bytes != int64(len(text)) || !slices.Equal(got.Fields, got.Requested) || got.ExpiresAt == nil || !got.ExpiresAt.Equal(d.Clock.AddDate(0, 0, 7)) {
+		t.Errorf("made: %+v", got)
+	}
+	var list struct {
+		Total int
+		Data  []struct{ ID string }
+	}
+	d.root.Must("GET", "/logs/exports", "", &list)
+	if list.Total != 1 || list.Data[0].ID != out.ID {
+		t.Errorf("list: %+v", list)
+	}
+}
+
+func TestWhatAStateDoesNotAllowIsRefused(t *testing.T) {
+	d := newDesk(t)
+	states := map[string]string{store.ExportDraft: drafted(d.root, "jsonl", "")}
+	for _, s := range []string{store.ExportRunning, store.ExportDone, store.ExportFailed, store.ExportStopped, store.ExportExpired} {
+		states[s] = drafted(d.root, "jsonl", "")
+		d.Exec(`UPDATE exports SET status = $1 WHERE id = $2`, s, states[s])
+	}
+	for _, tt := range []struct{ method, path, body, allowed string }{
+		{"PUT", "", `{"format":"csv"}`, store.ExportDraft},
+		{"POST", "/start", "", store.ExportDraft},
+		{"POST", "/cancel", "", store.ExportRunning},
+		{"GET", "/download", "", store.ExportDone},
+	} {
+		for state, id := range states {
+			if state == tt.allowed {
+				continue
+			}
+			a := d.root.Call(tt.method, "/logs/exports/"+id+tt.path, tt.body)
+			if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "in the state "+state) {
+				t.Errorf("%s %s of one in %s: %d %s", tt.method, tt.path, state, a.Status, a.Body)
+			}
+		}
+	}
+}
+
+func TestWhatCantBeMeantIsNamed(t *testing.T) {
+	d := newDesk(t)
+	const ids = `"requested_data":["id"]`
+	for _, tt := range []struct{ body, field string }{
+		{`{` + ids + `}`, "filters"},
+		{`{"filters":{` + lastDay + `}}`, "requested_data"},
+		{`{"requested_data":[],"filters":{` + lastDay + `}}`, "requested_data"},
+		{`{"requested_data":["password"],"filters":{` + lastDay + `}}`, "requested_data[0]"},
+		{`{` + ids + `,"format":"xml","filters":{` + lastDay + `}}`, "format"},
+		{`{` + ids + `,"filters":{"time_of_generation_max":"2026-05-01T00:00:00Z"}}`, "filters.time_of_generation_min"},
+		{`{` + ids + `,"filters":{"time_of_generation_min":"yesterday","time_of_generation_max":"2026-05-01T00:00:00Z"}}`, "filters.time_of_generation_min"},
+		{`{` + ids + `,"filters":{"time_of_generation_min":"2026-05-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`, "filters.time_of_generation_max"},
+		{`{` + ids + `,"filters":{"time_of_generation_min":"2024-05-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`, "filters.time_of_generation_min"},
+		{`{` + ids + `,"filters":{"time_of_generation_min":"0001-05-01T00:00:00Z","time_of_generation_max":"0001-05-02T00:00:00Z"}}`, "filters.time_of_generation_min"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"page_size":50001}}`, "filters.page_size"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"current_page":-1}}`, "filters.current_page"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"cost_min":-1}}`, "filters.cost_min"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"cost_max":"0.12345678"}}`, "filters.cost_max"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"cost_min":2,"cost_max":1}}`, "filters.cost_max"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"total_units_min":"many"}}`, "filters.total_units_min"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"prompt_token_min":2,"prompt_token_max":1}}`, "filters.prompt_token_max"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"status_code":"fine"}}`, "filters.status_code"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"status_code":[true]}}`, "filters.status_code"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"configs":","}}`, "filters.configs"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"api_key_ids":"` + strings.Repeat("a,", 101) + `"}}`, "filters.api_key_ids"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"ai_org_model":"gpt"}}`, "filters.ai_org_model"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"metadata":{"a":1}}}`, "filters.metadata"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"metadata":"[]"}}`, "filters.metadata"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"color":"red"}}`, "filters.color"},
+		{`{` + ids + `,"filters":{` + lastDay + `},"workspace_id":"default","more":1}`, "more"},
+		{`{` + ids + `,"filters":{` + lastDay + `},"workspace_id":"nowhere"}`, "workspace_id"},
+	} {
+		a := d.root.Call("POST", "/logs/exports", tt.body)
+		var said struct {
+			Error struct{ Param, Code string }
+		}
+		if err := json.Unmarshal([]byte(a.Body), &said); err != nil || a.Status != 400 && a.Status != 404 || said.Error.Param != tt.field {
+			t.Errorf("%s: %d, %q; want 400 naming %s: %s", tt.body, a.Status, said.Error.Param, tt.field, a.Body)
+		}
+	}
+}
+
+func TestFiltersChooseRows(t *testing.T) {
+	d := newDesk(t)
+	used := func(in, out int64) llm.Usage { return llm.Usage{Known: true, Input: in, Output: out} }
+	d.record(
+		&reqlog.Entry{UserAgent: "a", Status: 200, KeyID: "k1", Provider: "openai", Slug: "main", Model: "gpt", Config: "c1", TraceID: "t1", SpanID: "s1", Metadata: map[string]string{"env": "dev"}, Usage: used(10, 5), Priced: true, Cost: 10_000_000},
+		&reqlog.Entry{UserAgent: "b", Status: 429, KeyID: "k2", Provider: "openai", Slug: "spare", Model: "gpt", Config: "c2", TraceID: "t2", Metadata: map[string]string{"env": "dev", "user": "1"}, Usage: used(20, 50), Priced: true, Cost: 25_000_001},
+		&reqlog.Entry{UserAgent: "c", Status: 503, KeyID: "k1", Provider: "groq", Model: "llama", Prompt: reqlog.Prompt{ID: "p", Slug: "greet", Version: 1}},
+		&reqlog.Entry{UserAgent: "else", Organisation: store.DefaultOrganisation, Workspace: "another"},
+		&reqlog.Entry{UserAgent: "else", Organisation: "other", Workspace: store.DefaultWorkspace},
+		&reqlog.Entry{UserAgent: "old", Time: d.Clock.AddDate(0, 0, -5)},
+	)
+	names := make(map[string]string)
+	page, err := d.logs.List(t.Context(), logstore.Query{From: d.Clock.AddDate(-1, 0, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range page.Entries {
+		names[e.ID.String()] = e.UserAgent
+	}
+	for _, tt := range []struct{ filters, want string }{
+		{"", "cba"},
+		{`"status_code":"200,503"`, "ca"},
+		{`"status_code":[429]`, "b"},
+		{`"status_code":429`, "b"},
+		{`"virtual_keys":"@main, spare"`, "ba"},
+		{`"configs":["c2"]`, "b"},
+		{`"api_key_ids":"k1"`, "ca"},
+		{`"api_key_ids":["k1","k2"]`, "cba"},
+		{`"ai_org_model":"openai__gpt"`, "ba"},
+		{`"ai_org_model":"openai__llama"`, ""},
+		{`"prompt_slug":"greet"`, "c"},
+		{`"metadata":{"env":"dev","user":"1"}`, "b"},
+		{`"metadata":"{\"env\":\"dev\"}"`, "ba"},
+		{`"trace_id":"t1"`, "a"},
+		{`"span_id":"s1"`, "a"},
+		{`"total_units_min":15,"total_units_max":15`, "a"},
+		{`"prompt_token_min":11`, "b"},
+		{`"completion_token_max":5`, "a"},
+		{`"cost_min":1,"cost_max":"1.0"`, "a"},
+		{`"cost_min":2.5000001`, "b"},
+		{`"cost_min":"2.5000002"`, ""},
+		{`"page_size":2`, "cb"},
+		{`"page_size":2,"current_page":1`, "a"},
+		{`"page_size":1,"current_page":1,"virtual_keys":"main,spare"`, "a"},
+		{`"page_size":2,"current_page":2`, ""},
+		{`"workspace_slug":"default"`, "cba"},
+	} {
+		t.Run(tt.filters, func(t *testing.T) {
+			filters := ""
+			if tt.filters != "" {
+				filters = "," + tt.filters
+			}
+			id, got := drafted(d.root, "jsonl", filters), ""
+			for line := range strings.Lines(d.made(d.root, id)) {
+				var row struct{ ID string }
+				if err := json.Unmarshal([]byte(line), &row); err != nil {
+					t.Fatalf("%s: %v", line, err)
+				}
+				got += names[row.ID]
+			}
+			if total := d.item(id).Total; got != tt.want || total == nil || int(*total) != len(tt.want) {
+				t.Errorf("rows %q, want %q; %v were expected", got, tt.want, total)
+			}
+		})
+	}
+}
+
+func TestOnlyWhoHasALinkReadsAFile(t *testing.T) {
+	d := newDesk(t)
+	d.record(&reqlog.Entry{Status: 200})
+	id, other := drafted(d.root, "csv", ""), drafted(d.root, "csv", "")
+	text := d.made(d.root, id)
+	d.made(d.root, other)
+	var link struct {
+		URL string `json:"signed_url"`
+	}
+	d.root.Must("GET", "/logs/exports/"+id+"/download", "", &link)
+	u, err := url.Parse(link.URL)
+	if err != nil || u.Scheme != "http" || u.Host != "example.com" {
+		t.Fatalf("link %s, %v", link.URL, err)
+	}
+	q := u.Query()
+	with := func(path, expires, signature string) string {
+		return path + "?expires=" + url.QueryEscape(expires) + "&signature=" + url.QueryEscape(signature)
+	}
+	for name, bad := range map[string]string{
+		"later":          with(u.Path, "99999999999", q.Get("signature")),
+		"other":          with(strings.Replace(u.Path, id, other, 1), q.Get("expires"), q.Get("signature")),
+		"unknown":        with(strings.Replace(u.Path, id, "x", 1), q.Get("expires"), q.Get("signature")),
+		"no signature":   with(u.Path, q.Get("expires"), ""),
+		"bare":           u.Path,
+		"more":           link.URL + "&x=1",
+		"another's text": with(u.Path, q.Get("expires")+"\n", q.Get("signature")),
+	} {
+		if w := d.fetch("GET", bad); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), id) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if w := d.fetch("POST", link.URL); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", w.Code)
+	}
+	w := d.fetch("GET", link.URL)
+	if w.Code != 200 || w.Body.String() != text || w.Header().Get("Content-Type") != "text/csv; charset=utf-8" ||
+		w.Header().Get("Content-Disposition") != `attachment; filename="logs-`+id+`.csv"` || !strings.Contains(w.Header().Get("Cache-Control"), "no-store") {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	if a := d.root.Call("GET", "/logs/exports/"+id, ""); strings.Contains(a.Body, q.Get("signature")) || strings.Contains(a.Body, "link") {
+		t.Errorf("an export tells of its links: %s", a.Body)
+	}
+	d.Clock = d.Clock.Add(exports.LinkLife)
+	if w := d.fetch("GET", link.URL); w.Code != http.StatusForbidden {
+		t.Errorf("a link that has run out: %d", w.Code)
+	}
+}
+
+func TestFieldsThatAreDeniedAreLeftOut(t *testing.T) {
+	d := newDesk(t)
+	d.record(&reqlog.Entry{Status: 200, Metadata: map[string]string{"canary": "x"}, TraceID: "canary"})
+	before := drafted(d.root, "jsonl", "")
+	d.made(d.root, before)
+	o, err := d.DB.Organisation(t.Context(), store.DefaultOrganisation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := drafted(d.root, "jsonl", "")
+	o.Settings.DeniedFields = []string{"metadata", "trace_id", "unknown"}
+	if err := d.DB.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
+		t.Fatal(err)
+	}
+	if text := d.made(d.root, waiting); strings.Contains(text, "canary") || strings.Contains(text, "metadata") || !strings.Contains(text, `"id"`) {
+		t.Errorf("file: %s", text)
+	}
+	if got := d.item(waiting); slices.Contains(got.Fields, "metadata") || !slices.Contains(got.Requested, "metadata") {
+		t.Errorf("%+v", got)
+	}
+	if a := d.root.Call("GET", "/logs/exports/"+before+"/download", ""); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "metadata") {
+		t.Errorf("a file that has what is denied since: %d %s", a.Status, a.Body)
+	}
+	if a := d.root.Call("POST", "/logs/exports", `{"requested_data":["metadata"],"filters":{`+lastDay+`}}`); a.Status != 400 || !strings.Contains(a.Body, `"requested_data"`) {
+		t.Errorf("a draft of nothing: %d %s", a.Status, a.Body)
+	}
+	var said struct {
+		Denied []string `json:"denied_fields"`
+	}
+	d.root.Must("GET", "/logs/exports/field-restrictions", "", &said)
+	if !slices.Equal(said.Denied, o.Settings.DeniedFields) {
+		t.Errorf("restrictions: %v", said.Denied)
+	}
+}
+
+func TestEnumsOfTheRoutesAreTheFields(t *testing.T) {
+	d := newDesk(t)
+	doc, err := d.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enum, _ := json.Marshal(exports.Fields())
+	if n := strings.Count(string(doc), string(enum)); n != 2 {
+		t.Errorf("the fields %s stand %d times in the description, want twice", enum, n)
+	}
+}
+
+var _ route.Exports = (*exports.Runner)(nil)

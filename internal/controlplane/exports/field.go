@@ -1,0 +1,178 @@
+package exports
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"modelgate/internal/catalog"
+	"modelgate/internal/parquet"
+	"modelgate/internal/reqlog"
+)
+
+// field is a column of an export: what it holds and where that is found. A value
+// is nil for null, or a string, bool, int64, float64, time.Time, cents or object.
+type field struct {
+	parquet.Column
+	of func(e *reqlog.Entry) any
+}
+
+// cents is an amount, in nano-dollars, that is shown in cents.
+type cents catalog.NanoDollars
+
+// object is a value of JSON.
+type object string
+
+// costScale is how many decimals of a cent a nano-dollar has.
+const costScale = 7
+
+// fields are all that an export may have, in their order.
+var fields = []field{
+	{parquet.Column{Name: "id", Type: parquet.Text}, func(e *reqlog.Entry) any { return e.ID.String() }},
+	{parquet.Column{Name: "trace_id", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.TraceID) }},
+	{parquet.Column{Name: "created_at", Type: parquet.Moment}, func(e *reqlog.Entry) any { return e.Time }},
+	{parquet.Column{Name: "request", Type: parquet.JSON, Null: true}, func(e *reqlog.Entry) any { return body(e, true) }},
+	{parquet.Column{Name: "response", Type: parquet.JSON, Null: true}, func(e *reqlog.Entry) any { return body(e, false) }},
+	{parquet.Column{Name: "is_success", Type: parquet.Bool}, func(e *reqlog.Entry) any { return e.Status >= 200 && e.Status < 300 }},
+	{parquet.Column{Name: "ai_org", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Provider) }},
+	{parquet.Column{Name: "ai_model", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Model) }},
+	{parquet.Column{Name: "req_units", Type: parquet.Int, Null: true}, func(e *reqlog.Entry) any { return when(e.Usage.Known, e.Usage.Prompt()) }},
+	{parquet.Column{Name: "res_units", Type: parquet.Int, Null: true}, func(e *reqlog.Entry) any { return when(e.Usage.Known, e.Usage.Completion()) }},
+	{parquet.Column{Name: "total_units", Type: parquet.Int, Null: true}, func(e *reqlog.Entry) any { return when(e.Usage.Known, e.Usage.Total()) }},
+	{parquet.Column{Name: "request_url", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Path) }},
+	{parquet.Column{Name: "cost", Type: parquet.Decimal, Null: true, Scale: costScale}, func(e *reqlog.Entry) any { return when(e.Priced, cents(e.Cost)) }},
+	{parquet.Column{Name: "cost_currency", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return when(e.Priced, "USD") }},
+	{parquet.Column{Name: "response_time", Type: parquet.Float}, func(e *reqlog.Entry) any { return float64(e.Total.Microseconds()) / 1000 }},
+	{parquet.Column{Name: "response_status_code", Type: parquet.Int}, func(e *reqlog.Entry) any { return int64(e.Status) }},
+	{parquet.Column{Name: "mode", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return when(!strings.Contains(e.OptionIndex, "targets"), "single") }},
+	{parquet.Column{Name: "config", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Config) }},
+	{parquet.Column{Name: "prompt_slug", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Prompt.Slug) }},
+	{parquet.Column{Name: "metadata", Type: parquet.JSON}, func(e *reqlog.Entry) any { return metadata(e.Metadata) }},
+}
+
+// named returns the names of fields in the order of fields, each once.
+func named(names []string) []string {
+	var out []string
+	for i := range fields {
+		if slices.Contains(names, fields[i].Name) {
+			out = append(out, fields[i].Name)
+		}
+	}
+	return out
+}
+
+// columns returns the fields of these names, in the order of fields.
+func columns(names []string) []field {
+	return slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return !slices.Contains(names, f.Name) })
+}
+
+// withBodies are the fields that bodies have to be read for.
+func withBodies(names []string) bool {
+	return slices.Contains(names, "request") || slices.Contains(names, "response")
+}
+
+func when[T any](known bool, v T) any {
+	if !known {
+		return nil
+	}
+	return v
+}
+
+// text is null when it is empty. It is UTF-8 whatever a client sent.
+func text(s string) any { return when(s != "", strings.ToValidUTF8(s, "\ufffd")) }
+
+func metadata(m map[string]string) object {
+	if len(m) == 0 {
+		return "{}"
+	}
+	return asJSON(m)
+}
+
+// message is a body with what is known of it.
+type message struct {
+	Type     string          `json:"content_type,omitempty"`
+	Body     json.RawMessage `json:"body"`
+	Encoding string          `json:"encoding,omitempty"` // base64 for what is neither JSON nor text
+	Size     int64           `json:"size"`
+	Cut      bool            `json:"truncated"`
+}
+
+// request is a message with where it was sent.
+type request struct {
+	Method string `json:"method"`
+	URL    string `json:"url"`
+	message
+}
+
+// body returns the request or the response of an entry whose bodies are kept.
+func body(e *reqlog.Entry, asked bool) any {
+	if e.Bodies == nil {
+		return nil
+	}
+	if asked {
+		return asJSON(request{e.Method, e.Path, messageOf(&e.Bodies.Request)})
+	}
+	return asJSON(messageOf(&e.Bodies.Response))
+}
+
+func messageOf(b *reqlog.Body) message {
+	m := message{Type: b.Type, Body: json.RawMessage("null"), Size: b.Size, Cut: b.Cut}
+	switch {
+	case b.Data == nil:
+	case !b.Cut && json.Valid(b.Data):
+		m.Body = b.Data
+	case utf8.Valid(b.Data):
+		m.Body = json.RawMessage(asJSON(string(b.Data)))
+	default:
+		m.Encoding, m.Body = "base64", json.RawMessage(strconv.Quote(base64.StdEncoding.EncodeToString(b.Data)))
+	}
+	return m
+}
+
+// asJSON writes what is made of texts and numbers, which does not fail.
+func asJSON(v any) object {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "null"
+	}
+	return object(strings.TrimSuffix(out.String(), "\n"))
+}
+
+// spell returns a value that is no text as JSON, which is what a cell of CSV
+// holds too.
+func spell(v any) string {
+	switch v := v.(type) {
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case cents:
+		return v.String()
+	case object:
+		return string(v)
+	}
+	return "null"
+}
+
+// moment is how times are written.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// String returns the amount in cents, to the nano-dollar.
+func (c cents) String() string {
+	const cent = 10_000_000
+	whole := strconv.FormatInt(int64(c)/cent, 10)
+	rest := int64(c) % cent
+	if rest == 0 {
+		return whole
+	}
+	digits := strconv.FormatInt(cent+rest, 10)[1:]
+	return whole + "." + strings.TrimRight(digits, "0")
+}

@@ -1,0 +1,126 @@
+package exports
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/store"
+)
+
+// How long links are of use, and how long a client may take to read a file.
+const (
+	linkLife = 15 * time.Minute
+	readTime = time.Hour
+)
+
+const (
+	filesBefore = api.BasePath + "/logs/exports/"
+	filesAfter  = "/file"
+)
+
+// IsFile reports whether a path is that of a file, which [Runner.ServeHTTP]
+// serves.
+func IsFile(path string) bool {
+	id, ok := strings.CutPrefix(path, filesBefore)
+	id, file := strings.CutSuffix(id, filesAfter)
+	return ok && file && id != "" && !strings.Contains(id, "/")
+}
+
+func newLinkKey() string { return rand.Text() }
+
+// Link implements route.Exports: a bucket's own address, or a path of the
+// gateway that is signed with a key of the export.
+func (r *Runner) Link(ctx context.Context, e store.Export) (string, error) {
+	address, err := r.Files.Link(ctx, e.File, saveAs(&e), linkLife)
+	if err != nil || address != "" {
+		return address, err
+	}
+	until := strconv.FormatInt(r.Now().Add(linkLife).Unix(), 10)
+	return filesBefore + e.ID + filesAfter + "?expires=" + until + "&signature=" + sign(&e, until), nil
+}
+
+// saveAs is the name that a file is saved under.
+func saveAs(e *store.Export) string { return fmt.Sprintf("logs-%s.%s", e.ID, e.Format) }
+
+// sign returns the signature of an address: nobody makes one without the key.
+func sign(e *store.Export, until string) string {
+	m := hmac.New(sha256.New, []byte(e.LinkKey))
+	m.Write([]byte(e.ID + "\n" + until))
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// ServeHTTP gives out the file of a link, to whoever has it.
+func (r *Runner) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	e, err := r.linked(req)
+	if err == nil {
+		err = r.serve(w, req, e)
+	}
+	if err == nil {
+		return
+	}
+	said := apierr.From(r.DB.Explain(err))
+	if said.Kind == apierr.Internal {
+		r.Logger.Error("giving out the file of an export", "err", err.Error())
+	}
+	if said.Kind == apierr.MethodNotAllowed {
+		w.Header().Set("Allow", "GET, HEAD")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(said.Status())
+	w.Write(said.Body())
+}
+
+// linked returns the export whose file a request may have. What is wrong with a
+// link is not told apart.
+func (r *Runner) linked(req *http.Request) (*store.Export, error) {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return nil, apierr.New(apierr.MethodNotAllowed, "files are read with GET")
+	}
+	wrong := apierr.New(apierr.Forbidden, "the link is not one of this gateway's, or has run out; ask for another at /v1/logs/exports/{id}/download").WithCode("AB03")
+	q := req.URL.Query()
+	until, err := strconv.ParseInt(q.Get("expires"), 10, 64)
+	if err != nil || r.Now().Unix() >= until || len(q) != 2 {
+		return nil, wrong
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), ending)
+	defer cancel()
+	e, err := r.DB.Export(ctx, strings.TrimSuffix(strings.TrimPrefix(req.URL.Path, filesBefore), filesAfter))
+	switch {
+	case err != nil && apierr.From(err).Kind != apierr.NotFound:
+		return nil, err
+	case err != nil, e.Status != store.ExportDone, e.LinkKey == "", !hmac.Equal([]byte(sign(&e, q.Get("expires"))), []byte(q.Get("signature"))):
+		return nil, wrong
+	}
+	return &e, nil
+}
+
+func (r *Runner) serve(w http.ResponseWriter, req *http.Request, e *store.Export) error {
+	file, err := r.Files.Get(req.Context(), e.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return apierr.New(apierr.NotFound, "the file is not on this node; where there are several, blob.s3 keeps files for all of them")
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(readTime)) // no server is without it
+	h := w.Header()
+	h.Set("Content-Type", types[e.Format])
+	h.Set("Content-Disposition", `attachment; filename="`+saveAs(e)+`"`)
+	h.Set("Cache-Control", "private, no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(w, req, "", e.EndedAt, file)
+	return nil
+}

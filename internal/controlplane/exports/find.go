@@ -1,0 +1,164 @@
+package exports
+
+import (
+	"cmp"
+	"context"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Item is an export as it is shown.
+type Item struct {
+	ID           string     `json:"id"`
+	Organisation string     `json:"organisation_id"`
+	Workspace    string     `json:"workspace_id"`
+	Status       string     `json:"status" enum:"draft,in_progress,success,failed,stopped,expired"`
+	Format       string     `json:"format" enum:"jsonl,csv,parquet"`
+	Filters      route.JSON `json:"filters"`
+	Requested    []string   `json:"requested_data"`
+	Fields       []string   `json:"fields" doc:"That the file has: what was requested and is not denied; empty until there is one"`
+	Total        *int64     `json:"total" doc:"Rows that were expected, about; null when they were not counted"`
+	Rows         int64      `json:"rows" doc:"Written so far"`
+	Bytes        int64      `json:"bytes" doc:"Written so far"`
+	Error        *string    `json:"error" doc:"Why it failed"`
+	CreatedBy    string     `json:"created_by"`
+	CreatedAt    route.Time `json:"created_at"`
+	UpdatedAt    route.Time `json:"last_updated_at"`
+	StartedAt    route.Time `json:"started_at"`
+	EndedAt      route.Time `json:"ended_at"`
+	ExpiresAt    route.Time `json:"expires_at" doc:"When the file goes"`
+	Object       string     `json:"object"`
+}
+
+func shown(e *store.Export) Item {
+	out := Item{
+		ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: e.Status, Format: e.Format, Filters: route.JSON(e.Filters),
+		Requested: e.Requested, Fields: append([]string{}, e.Fields...), Total: e.Expected, Rows: e.Rows, Bytes: e.Bytes, CreatedBy: e.CreatedBy,
+		CreatedAt: route.Time(e.CreatedAt), UpdatedAt: route.Time(e.UpdatedAt), StartedAt: route.Time(e.StartedAt),
+		EndedAt: route.Time(e.EndedAt), ExpiresAt: route.Time(e.ExpiresAt), Object: "export",
+	}
+	if e.Failure != "" {
+		out.Error = &e.Failure
+	}
+	return out
+}
+
+type listInput struct {
+	Workspace string `query:"workspace_id" maxLength:"255"`
+	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+}
+
+func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+	whole, err := administers(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	q := store.ExportQuery{Organisation: c.Organisation, Archived: whole}
+	if whole && in.Workspace != "" {
+		w, err := place(ctx, c, in.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		q.Workspace = w.ID
+	} else if q.Workspace, err = c.Sees(ctx, in.Workspace); err != nil {
+		return nil, err
+	}
+	if c.Person() {
+		q.UserID = c.UserID
+	}
+	found, total, err := c.DB().Exports(ctx, q, store.Page{Number: in.Page, Size: in.Size})
+	if err != nil {
+		return nil, err
+	}
+	var items []Item
+	for i := range found {
+		items = append(items, shown(&found[i]))
+	}
+	return route.ListOf(items, total), nil
+}
+
+func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
+	row, _, err := find(ctx, c, *in)
+	if err != nil {
+		return nil, err
+	}
+	out := shown(&row)
+	return &out, nil
+}
+
+// find returns the export that a request names, with its workspace, as far as
+// its caller sees: people see those that they made.
+func find(ctx context.Context, c *route.Caller, in Named) (row store.Export, w store.Workspace, err error) {
+	none := apierr.New(apierr.NotFound, "there is no export %.60q", in.Export).WithParam("export")
+	row, err = c.DB().Export(ctx, in.Export)
+	if err != nil && apierr.From(err).Kind != apierr.NotFound {
+		return row, w, err
+	}
+	if err != nil || row.Organisation != c.Organisation || c.Person() && row.UserID != c.UserID {
+		return row, w, none
+	}
+	if w, err = c.DB().Workspace(ctx, row.Organisation, row.Workspace); err != nil {
+		return row, w, err
+	}
+	there, err := reaches(ctx, c, &w, in.Workspace)
+	if err != nil {
+		return row, w, err
+	}
+	if !there {
+		return row, w, none
+	}
+	c.About(w.ID, row.ID)
+	return row, w, c.Permit(ctx, w.ID)
+}
+
+// reaches reports whether a workspace is there for the caller, who may have named
+// one.
+func reaches(ctx context.Context, c *route.Caller, w *store.Workspace, named string) (bool, error) {
+	whole, err := administers(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	own := c.Workspace != "" && !c.Allows(access.ScopeAll) // what the request names is of no meaning then
+	switch {
+	case own && c.Workspace != w.ID,
+		!own && named != "" && named != w.ID && named != w.Slug,
+		!whole && w.Status != store.Active:
+		return false, nil
+	case !c.Person():
+		return true, nil
+	}
+	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+	return m.In(w.ID) != "", err
+}
+
+// place returns the workspace that an export is of. Archived ones are there for
+// who administers the organisation alone.
+func place(ctx context.Context, c *route.Caller, named string) (store.Workspace, error) {
+	whole, err := administers(ctx, c)
+	if err != nil {
+		return store.Workspace{}, err
+	}
+	ref := cmp.Or(named, c.Workspace)
+	if !whole || ref == "" {
+		return c.InWorkspace(ctx, named)
+	}
+	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
+	if err != nil && apierr.From(err).Kind == apierr.NotFound {
+		err = route.Missing("workspace_id", "workspace", ref)
+	}
+	return w, err
+}
+
+// administers reports whether the caller sees archived workspaces too: the
+// organisation's owner and admins do, and the installation's own keys.
+func administers(ctx context.Context, c *route.Caller) (bool, error) {
+	if !c.Person() {
+		return c.Allows(access.ScopeAll), nil
+	}
+	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
+	return c.Workspace == "" && (m.Role == "owner" || m.Role == "admin"), err
+}

@@ -1,0 +1,53 @@
+package server
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"time"
+
+	"modelgate/internal/blob"
+	"modelgate/internal/controlplane/exports"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/settings"
+)
+
+// openExports makes what makes exports of the log. It begins with Run.
+func (s *Server) openExports(set *settings.Settings) error {
+	if s.Off[route.DataExports] {
+		return nil
+	}
+	files, err := openFiles(s.Data, &set.Blob, "exports")
+	if err != nil {
+		return err
+	}
+	s.exports = exports.New(exports.Options{
+		DB: s.store, Files: files, Node: reqlog.NewID(time.Now()).String(),
+		List: s.logs.List, Bodies: s.logs.Bodies, Flush: s.flushLog, Logger: s.Logger,
+		Keep: time.Duration(set.Exports.KeepDays) * 24 * time.Hour, MaxSize: set.Exports.MaxSize.Or(0),
+	})
+	return nil
+}
+
+// maker returns what makes exports, nil for none.
+func (s *Server) maker() route.Exports {
+	if s.exports == nil {
+		return nil
+	}
+	return s.exports
+}
+
+// openFiles returns what keeps files of one kind.
+func openFiles(data string, b *settings.Blob, kind string) (blob.Store, error) {
+	if !b.S3.Given() {
+		return blob.Folder(filepath.Join(data, "blob", kind)), nil
+	}
+	o := b.S3.Options()
+	o.Prefix = path.Join(o.Prefix, kind)
+	bucket, err := blob.OpenBucket(o)
+	if err != nil {
+		return nil, fmt.Errorf("blob.s3: %w", err)
+	}
+	return bucket, nil
+}
