@@ -33,3 +33,6 @@ func (s *Store) Pragma(tb testing.TB, pragma string) {
 
 // LookAtMost makes a page stop after so many entries. Call it before reading.
 func (s *Store) LookAtMost(entries int) { s.limits.entries = entries }
+
+// ReadAtMost makes a page stop after so many bytes. Call it before reading.
+func (s *Store) ReadAtMost(bytes int) { s.limits.bytes = bytes }

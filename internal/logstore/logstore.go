@@ -79,7 +79,9 @@ type Store struct {
 	limits  scanLimits
 	damage  damage
 	written chan struct{} // closed when the writer has ended
-	pruning sync.WaitGroup
+
+	searches chan struct{} // holds one for each that is under way
+	pruning  sync.WaitGroup
 
 	// giveUp ends the writer's retries: Close ran out of time.
 	giveUp     context.Context
@@ -116,6 +118,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		flush:   o.Flush,
 		limits:  scanLimits{entries: scanEntries, bytes: scanBytes},
 		written: make(chan struct{}),
+
+		searches: make(chan struct{}, searchesAtOnce),
 	}
 	s.queue.init(o.Queue, o.Batch)
 	s.giveUp, s.giveUpNow = context.WithCancel(context.WithoutCancel(ctx))

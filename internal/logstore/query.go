@@ -45,6 +45,11 @@ type Query struct {
 	MinLatency time.Duration // of the whole exchange
 	Metadata   map[string]string
 
+	// Text stands somewhere in the bodies that are kept, in the message of the
+	// error, the model, the path, or in a key or a value of the metadata, whatever
+	// its case. It has 3 to 256 characters.
+	Text string
+
 	// Bounds of what an exchange came to. One whose figure is not known is in no
 	// bounds. Cost is in nano-dollars.
 	Cost, Tokens, PromptTokens, CompletionTokens Bounds
@@ -100,6 +105,9 @@ func (q Query) plan(now time.Time) (*plan, error) {
 		return nil, apierr.New(apierr.Invalid, "min_latency must not be negative").WithParam("min_latency")
 	}
 	if err := q.checkBounds(); err != nil {
+		return nil, err
+	}
+	if err := q.checkText(); err != nil {
 		return nil, err
 	}
 	if err := p.setStatus(q.Status); err != nil {
@@ -187,6 +195,10 @@ func (q Query) fingerprint() uint32 {
 	}
 	for _, b := range q.bounds() {
 		put(b.name + b.text())
+	}
+	if q.Text != "" {
+		put("text")
+		put(q.Text)
 	}
 	return h.Sum32()
 }

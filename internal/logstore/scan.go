@@ -24,9 +24,18 @@ const (
 	scanBytes   = 64 << 20
 )
 
-// Get returns the entry of this id, with the bodies that are kept. One that does not exist, or that scope does
-// not show, is not found.
+// Get returns the entry of this id, with the bodies that are kept. One that does
+// not exist, or that scope does not show, is not found.
 func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Entry, error) {
+	e, err := s.get(ctx, scope, id)
+	if err != nil {
+		return nil, err
+	}
+	return e, s.Bodies(ctx, []*reqlog.Entry{e})
+}
+
+// get returns an entry without its bodies.
+func (s *Store) get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Entry, error) {
 	for b, err := range s.keeper.blocks(ctx, id, after(id)) {
 		if err != nil {
 			return nil, s.reading(fmt.Errorf("reading log entry %s: %w", id, err))
@@ -35,7 +44,7 @@ func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Ent
 		if err != nil {
 			s.damaged(b, err)
 		} else if e != nil && scope.shows(e) {
-			return e, s.Bodies(ctx, []*reqlog.Entry{e})
+			return e, nil
 		}
 	}
 	return nil, apierr.New(apierr.NotFound, "no log entry %s; it may not be written yet", id)
@@ -84,9 +93,8 @@ func find(data []byte, id reqlog.ID) (*reqlog.Entry, error) {
 }
 
 // List returns the entries that match q, newest first by their id, without their
-// bodies. Listing page
-// by page gives each entry once, whatever is recorded meanwhile. A filter or
-// cursor that can't be meant is invalid and named.
+// bodies. Listing page by page gives each entry once, whatever is recorded
+// meanwhile. A filter or cursor that can't be meant is invalid and named.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	p, err := q.plan(time.Now())
 	if err != nil {
@@ -100,9 +108,19 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 }
 
 func (s *Store) list(ctx context.Context, p *plan) (Page, error) {
+	sc := scan{plan: p, damaged: s.damaged, limits: s.limits}
+	if p.q.Text != "" {
+		done, err := s.searching(ctx)
+		if err != nil {
+			return Page{}, err
+		}
+		defer done()
+		sc.search = &search{text: fold(nil, []byte(p.q.Text))}
+		sc.bodies = func(ids []reqlog.ID) iter.Seq2[packedBodies, error] { return s.keeper.bodies(ctx, ids) }
+	}
 	next, stop := iter.Pull2(s.keeper.blocks(ctx, p.from, p.before))
 	defer stop()
-	sc := scan{plan: p, next: next, damaged: s.damaged, limits: s.limits}
+	sc.next = next
 	return sc.page()
 }
 
@@ -112,6 +130,13 @@ type scan struct {
 	next    func() (block, error, bool)
 	damaged func(block, error) // told of blocks that can't be read
 	limits  scanLimits
+
+	// Where a text is searched for, entries that match all else wait until their
+	// bodies are read, some at a time.
+	search  *search // nil otherwise
+	bodies  func(ids []reqlog.ID) iter.Seq2[packedBodies, error]
+	waiting []*reqlog.Entry
+	cut     bool // the page ends before what was looked at
 
 	upcoming block // the next one, not yet open
 	ended    bool  // there is none
@@ -146,54 +171,70 @@ func (c *cursors) Pop() any {
 
 // page reads until the page is full, the scan has looked at enough, or all is
 // read.
-func (s *scan) page() (Page, error) {
-	var page Page
+func (s *scan) page() (page Page, err error) {
+	if err = s.walk(&page); err == nil && len(s.waiting) > 0 {
+		err = s.sift(&page)
+	}
+	return page, err
+}
+
+// walk adds to page until it ends.
+func (s *scan) walk(page *Page) error {
 	if err := s.peek(); err != nil {
-		return page, err
+		return err
 	}
 	seen := s.plan.before // the oldest entry looked at
-	for {
+	for !s.cut {
 		if err := s.openOverlapping(); err != nil {
-			return page, err
+			return err
 		}
 		if len(s.open) == 0 && s.ended {
-			return page, nil
+			return nil
 		}
 		if len(s.open) == 0 {
 			// Stopped between blocks: all from the next block on is to come.
 			page.Next = s.plan.cursor(after(s.upcoming.last))
-			return page, nil
+			return nil
 		}
 		top := s.open[0]
 		if less(top.at.id, s.plan.from) {
-			return page, nil
+			return nil
 		}
 		if len(page.Entries) == s.plan.limit || s.tired() && seen != s.plan.before {
 			page.Next = s.plan.cursor(seen)
-			return page, nil
+			return nil
 		}
 		if less(top.at.id, seen) { // otherwise recorded twice, or before the cursor
 			seen = top.at.id
-			if err := s.visit(top, &page); err != nil {
-				s.damaged(top.block, err) // the entry alone is left out
+			if err := s.visit(top, page); err != nil {
+				return err
 			}
 		}
 		s.advance(top)
 	}
+	return nil
 }
 
-// visit adds the entry at top to page when it matches.
+// visit adds the entry at top to page when it matches. A damaged one alone is left
+// out.
 func (s *scan) visit(top *blockCursor, page *Page) error {
 	s.entries++
 	ok, err := top.filter.matches(top.at)
-	if err != nil || !ok {
-		return err
+	var e *reqlog.Entry
+	if ok {
+		e, err = top.at.entry()
 	}
-	e, err := top.at.entry()
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		s.damaged(top.block, err)
+	case e == nil:
+	case s.search == nil:
+		page.Entries = append(page.Entries, e)
+	default:
+		if s.waiting = append(s.waiting, e); len(s.waiting) == bodiesAtOnce {
+			return s.sift(page)
+		}
 	}
-	page.Entries = append(page.Entries, e)
 	return nil
 }
 

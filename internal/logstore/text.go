@@ -1,0 +1,180 @@
+package logstore
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
+)
+
+// Bounds of [Query].Text, in characters.
+const (
+	shortestText = 3
+	longestText  = 256
+)
+
+func (q *Query) checkText() error {
+	if n := utf8.RuneCountInString(q.Text); q.Text != "" && (n < shortestText || n > longestText) {
+		return apierr.New(apierr.Invalid, "text must have %d to %d characters", shortestText, longestText).WithParam("text")
+	}
+	return nil
+}
+
+// fold appends b with every character in the one form that stands for all that
+// differ by case alone, each by itself: what unicode.SimpleFold goes round. Bytes
+// that are not UTF-8 stay.
+func fold(dst, b []byte) []byte {
+	for i := 0; i < len(b); {
+		if c := b[i]; c < utf8.RuneSelf {
+			if 'a' <= c && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, b[i])
+		} else {
+			dst = utf8.AppendRune(dst, folded(r))
+		}
+		i += size
+	}
+	return dst
+}
+
+// folded returns the smallest of the characters that differ from r by case alone.
+func folded(r rune) rune {
+	switch {
+	case r < rune(len(alphabets())):
+		return alphabets()[r]
+	case r >= 0x2e80 && r < 0xa640, r >= 0xac00 && r < 0xfb00:
+		return r // scripts without case that are written much
+	}
+	return leastOf(r)
+}
+
+// alphabets holds what the characters of two bytes are folded to: those of Latin,
+// Greek, Cyrillic and their neighbours.
+var alphabets = sync.OnceValue(func() *[0x800]rune {
+	var list [0x800]rune
+	for r := range rune(len(list)) {
+		list[r] = leastOf(r)
+	}
+	return &list
+})
+
+func leastOf(r rune) rune {
+	least := r
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		least = min(least, f)
+	}
+	return least
+}
+
+// search looks for the text of a plan. It is not safe for concurrent use.
+type search struct {
+	text []byte // folded
+	buf  []byte
+}
+
+func (s *search) in(b []byte) bool {
+	s.buf = fold(s.buf[:0], b)
+	return bytes.Contains(s.buf, s.text)
+}
+
+// inEntry looks at what an entry says, but for its bodies.
+func (s *search) inEntry(e *reqlog.Entry) bool {
+	parts := []string{e.Model, e.Path, e.ErrorMessage}
+	for k, v := range e.Metadata {
+		parts = append(parts, k, v)
+	}
+	return s.in([]byte(strings.Join(parts, "\x00")))
+}
+
+func (s *search) inBodies(b *reqlog.Bodies) bool {
+	return s.in(b.Request.Data) || s.in(b.Response.Data)
+}
+
+// bodiesCost is what reading bodies counts for beside their size, in bytes.
+const bodiesCost = 1 << 10
+
+// sift adds to page those of the waiting entries that hold the text. It reads
+// their bodies together, and cuts the page where it is full or enough was read:
+// what comes behind is left to the next.
+func (s *scan) sift(page *Page) error {
+	list := s.waiting
+	s.waiting = nil
+	hold := make([]bool, len(list))
+	var ids []reqlog.ID
+	for i, e := range list {
+		hold[i] = s.search.inEntry(e)
+		if !hold[i] && e.Level == reqlog.LevelFull {
+			ids = append(ids, e.ID)
+		}
+	}
+	end, err := s.searchBodies(list, ids, hold)
+	if err != nil {
+		return err
+	}
+	for i, e := range list[:end] {
+		if len(page.Entries) == s.plan.limit {
+			end = i
+			break
+		}
+		if hold[i] {
+			page.Entries = append(page.Entries, e)
+		}
+	}
+	if end < len(list) {
+		s.cut = true
+		page.Next = s.plan.cursor(list[end-1].ID)
+	}
+	return nil
+}
+
+// searchBodies notes which entries of list hold the text in their bodies, whose
+// ids are given, and returns how many of list it came to.
+func (s *scan) searchBodies(list []*reqlog.Entry, ids []reqlog.ID, hold []bool) (int, error) {
+	i := 0
+	for p, err := range s.bodies(ids) {
+		if err != nil {
+			return 0, err
+		}
+		for list[i].ID != p.id {
+			i++
+		}
+		s.bytes += bodiesCost
+		b, err := parseBodies(p.data)
+		if err != nil {
+			s.damaged(block{last: p.id, first: p.id, entries: 1}, err)
+			continue
+		}
+		s.bytes += b.Len()
+		hold[i] = s.search.inBodies(b)
+		if s.tired() {
+			return i + 1, nil
+		}
+	}
+	return len(list), nil
+}
+
+// searchesAtOnce bounds the searches for a text that read at the same time. Each
+// keeps a processor busy, and takes two connections where others take one.
+const searchesAtOnce = 2
+
+// searching waits until a search may begin, and returns what ends it.
+func (s *Store) searching(ctx context.Context) (done func(), err error) {
+	select {
+	case s.searches <- struct{}{}:
+		return func() { <-s.searches }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
