@@ -99,7 +99,7 @@ func (t *tables) bodies(ctx context.Context, ids []reqlog.ID) iter.Seq2[packedBo
 			return
 		}
 		for part := range slices.Chunk(ids, bodiesAtOnce) {
-			for p, err := range t.someBodies(ctx, part) {
+			for p, err := range fresh(t.cut, t.someBodies(ctx, part)) {
 				if !yield(p, t.spoiled(err)) || err != nil {
 					return
 				}

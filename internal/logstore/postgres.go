@@ -32,9 +32,9 @@ func openServer(ctx context.Context, o Options) (*serverKeeper, error) {
 	}
 	const path = `SET search_path = modelgate_logs; `
 	k := &serverKeeper{name: at.Name, days: make(map[int64]struct{})}
-	k.read = at.Pool(6, path+`SET default_transaction_read_only = on`)
+	k.read = at.Pool(poolSize, path+`SET default_transaction_read_only = on`)
 	k.write = at.Pool(2, path+`SET idle_in_transaction_session_timeout = '30s'; SET lock_timeout = '10s'`)
-	k.tables.prepare, k.tables.lost, k.tables.room = k.prepare, unprepared, k.room
+	k.tables.prepare, k.tables.lost, k.tables.cut, k.tables.room = k.prepare, unprepared, postgres.Cut, k.room
 	reach, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := k.prepared(reach); err != nil && !k.away(err) {

@@ -274,3 +274,35 @@ func TestPruningDoesNotHoldUpWriting(t *testing.T) {
 		}
 	})
 }
+
+// TestReadersDoNotSeeConnectionsThatWereCut fills the pool before each cut.
+func TestReadersDoNotSeeConnectionsThatWereCut(t *testing.T) {
+	relay, through := storetest.NewRelay(t, storetest.Postgres(t))
+	s := mustOpen(t, logstore.Options{URL: through})
+	e := withBodies(1, 100, time.Now())
+	s.Record(t.Context(), e)
+	mustFlush(t, s)
+	readAll := func(together int) {
+		var all sync.WaitGroup
+		for range together {
+			all.Go(func() {
+				if page, err := s.List(t.Context(), logstore.Query{Text: "tell me"}); err != nil || len(page.Entries) != 1 {
+					t.Errorf("List() = %d entries, %v; want 1", len(page.Entries), err)
+				}
+				if got, err := s.Get(t.Context(), logstore.Scope{}, e.ID); err != nil || got.Bodies == nil {
+					t.Errorf("Get() = %+v, %v; want the entry", got, err)
+				}
+				from := time.Now().Add(-time.Hour)
+				if _, err := s.Sum(t.Context(), logstore.SumQuery{Scope: logstore.Scope{Organisation: "acme"}, From: from, To: from.Add(2 * time.Hour)}); err != nil {
+					t.Errorf("Sum() = %v", err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	for range 10 {
+		readAll(12)
+		relay.Cut()
+		readAll(1)
+	}
+}

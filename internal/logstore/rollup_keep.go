@@ -92,6 +92,10 @@ func addRollup(ctx context.Context, tx *sql.Tx, grain int, r rollup) error {
 // rollups gives the rows of an organisation that begin from from on and before
 // before, which are whole minutes, and the hours that these are in.
 func (t *tables) rollups(ctx context.Context, organisation string, from, before int64) iter.Seq2[rollup, error] {
+	return fresh(t.cut, t.readRollups(ctx, organisation, from, before))
+}
+
+func (t *tables) readRollups(ctx context.Context, organisation string, from, before int64) iter.Seq2[rollup, error] {
 	const q = `
 		SELECT bucket, data
 		FROM rollups

@@ -19,6 +19,7 @@ type tables struct {
 
 	prepare func(ctx context.Context) error                 // makes the tables, or looks at those there are
 	lost    func(error) bool                                // what was prepared is to be prepared anew
+	cut     func(error) bool                                // the connection has ended, and another may be had; nil where there is none
 	room    func(ctx context.Context, w *batchWriter) error // makes room for a batch; nil where there always is
 
 	mu    sync.Mutex
@@ -120,7 +121,7 @@ func (t *tables) blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[b
 		next := block{last: slotEnd(before), serial: math.MinInt64}
 		for n := firstBlocks; ; n = min(2*n, mostBlocks) {
 			got := 0
-			for b, err := range t.some(ctx, from, before, next, n) {
+			for b, err := range fresh(t.cut, t.some(ctx, from, before, next, n)) {
 				if !yield(b, t.spoiled(err)) || err != nil {
 					return
 				}
@@ -133,6 +134,31 @@ func (t *tables) blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[b
 		}
 	}
 }
+
+// fresh gives what read does, and begins anew where read fails before it gave
+// anything, since its connection was cut: after a restart of a server a pool has as
+// many such as it keeps.
+func fresh[T any](cut func(error) bool, read iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for left := poolSize; ; left-- {
+			again, given := false, false
+			for v, err := range read {
+				if again = err != nil && !given && left > 0 && cut != nil && cut(err); again {
+					break
+				}
+				if given = true; !yield(v, err) {
+					return
+				}
+			}
+			if !again {
+				return
+			}
+		}
+	}
+}
+
+// poolSize is how many connections to a server are read by.
+const poolSize = 6
 
 // some gives up to n blocks that come behind next.
 func (t *tables) some(ctx context.Context, from, before reqlog.ID, next block, n int) iter.Seq2[block, error] {

@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -122,6 +123,23 @@ func Away(err error) bool {
 	}
 	_, network := errors.AsType[net.Error](err)
 	return network
+}
+
+// Cut reports that a connection which was there has ended, so that the next may do
+// better: the server was stopped (57P01, 57P02), or says nothing any more.
+func Cut(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return false
+	}
+	if code := Code(err); code != "" {
+		return code == "57P01" || code == "57P02"
+	}
+	for _, cut := range []error{driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, cut) {
+			return true
+		}
+	}
+	return false
 }
 
 // Reason is what went wrong, without the address.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -47,6 +48,14 @@ func TestWhatPostgreSQLSaysIsUnderstood(t *testing.T) {
 	} {
 		if conflict, away := postgres.Conflict(tt.err), postgres.Away(tt.err); conflict != tt.conflict || away != tt.away {
 			t.Errorf("%v: conflict %t, away %t; want %t, %t", tt.err, conflict, away, tt.conflict, tt.away)
+		}
+	}
+	for err, want := range map[error]bool{
+		said("57P01"): true, said("57P03"): false, said("42601"): false, fmt.Errorf("reading: %w", io.ErrUnexpectedEOF): true,
+		fmt.Errorf("reading: %w", syscall.ECONNRESET): true, context.DeadlineExceeded: false, errors.New("any other"): false,
+	} {
+		if got := postgres.Cut(err); got != want {
+			t.Errorf("Cut(%v) = %t, want %t", err, got, want)
 		}
 	}
 }
