@@ -117,6 +117,11 @@ func (l *Logs) list(ctx context.Context, who *access.Identity, q url.Values) ([]
 	if err != nil {
 		return nil, err
 	}
+	if query.Text != "" {
+		if err := l.searches(ctx, who, query); err != nil {
+			return nil, err
+		}
+	}
 	if err := l.limit(ctx, who, &query, access.ScopeLogsList.Right()); err != nil {
 		return nil, err
 	}
@@ -143,6 +148,15 @@ func (l *Logs) list(ctx context.Context, who *access.Identity, q url.Values) ([]
 	return append(strconv.AppendQuote(out, page.Next), '}'), nil
 }
 
+// searches refuses a search for a text to who may not read entries one by one: it
+// tells of bodies, which a list does not show.
+func (l *Logs) searches(ctx context.Context, who *access.Identity, q logstore.Query) error {
+	if err := allow(who, access.ScopeLogsView); err != nil {
+		return err
+	}
+	return l.limit(ctx, who, &q, access.ScopeLogsView.Right())
+}
+
 func allow(id *access.Identity, scope access.Scope) error {
 	if id.Allows(scope) {
 		return nil
@@ -160,6 +174,7 @@ var filters = map[string]func(q *logstore.Query, value string) error{
 	"api_key":        func(q *logstore.Query, v string) error { q.KeyID = v; return nil },
 	"workspace":      func(q *logstore.Query, v string) error { q.Workspace = v; return nil },
 	"config":         func(q *logstore.Query, v string) error { q.Config = v; return nil },
+	"text":           func(q *logstore.Query, v string) (err error) { q.Text, err = phrase(v); return },
 	"trace_id":       func(q *logstore.Query, v string) error { q.TraceID = v; return nil },
 	"operation":      func(q *logstore.Query, v string) error { q.Operation = api.Operation(v); return nil },
 	"cursor":         func(q *logstore.Query, v string) error { q.Cursor = v; return nil },

@@ -16,7 +16,7 @@ func TestTheLogIsReadWithItsScopes(t *testing.T) {
 	key := func(name, scopes string) string {
 		return fmt.Sprintf("  - {name: %s, sha256: %s, scopes: [%s]}\n", name, access.HashKey("mg-"+name), scopes)
 	}
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: "keys:\n" + key("lister", "logs.list") + key("viewer", "logs.view") + key("writer", "completions.write")})
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: "keys:\n" + key("lister", "logs.list") + key("viewer", "logs.view") + key("reader", "logs.list, logs.view") + key("writer", "completions.write")})
 	made := g.Post("/chat/completions", chat, "x-gateway-trace-id", "one", "x-gateway-metadata", `{"team":"a"}`)
 	id := made.Header.Get("x-gateway-request-id")
 	if made.Status != 200 || id == "" {
@@ -42,6 +42,14 @@ func TestTheLogIsReadWithItsScopes(t *testing.T) {
 		{"by another trace", "mg-lister", "GET", "/logs?trace_id=two", 200, `"data":[]`},
 		{"by metadata", "mg-lister", "GET", "/logs?metadata.team=a", 200, id},
 		{"by other metadata", "mg-lister", "GET", "/logs?metadata.team=b", 200, `"data":[]`},
+		{"by a text", "mg-reader", "GET", "/logs?text=SIM-1", 200, id},
+		{"by a text of metadata", "mg-reader", "GET", "/logs?text=TEAM", 200, id},
+		{"by another text", "mg-reader", "GET", "/logs?text=sim-2", 200, `"data":[]`},
+		{"by a text with the list's scope alone", "mg-lister", "GET", "/logs?text=sim-1", 403, "logs.view"},
+		{"by a text with the other scope alone", "mg-viewer", "GET", "/logs?text=sim-1", 403, "logs.list"},
+		{"by a text that is short", "mg-reader", "GET", "/logs?text=ab", 400, `"param":"text"`},
+		{"by no text", "mg-reader", "GET", "/logs?text=", 400, `"param":"text"`},
+		{"watched by a text", "mg-reader", "GET", "/logs/tail?text=sim-1", 400, `"param":"text"`},
 		{"from the future", "mg-lister", "GET", "/logs?from=2099-01-01T00:00:00Z", 200, `"data":[]`},
 		{"a misspelt filter", "mg-lister", "GET", "/logs?modle=x", 400, "modle"},
 		{"a filter twice", "mg-lister", "GET", "/logs?model=x&model=y", 400, "2 times"},

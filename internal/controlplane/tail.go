@@ -54,6 +54,11 @@ func (t *Tail) Record(_ context.Context, e *reqlog.Entry) {
 	if all == nil {
 		return
 	}
+	if e.Bodies != nil { // which are not told, and should not wait for watchers
+		bare := *e
+		bare.Bodies = nil
+		e = &bare
+	}
 	for _, w := range *all {
 		if !w.wanted.Load().matches(e) {
 			continue
@@ -202,7 +207,7 @@ type wanted struct {
 }
 
 // unwatched are filters of a listing that say nothing of an entry to come.
-var unwatched = []string{"from", "to", "cursor", "limit"}
+var unwatched = []string{"from", "to", "cursor", "limit", "text"}
 
 func parseTail(values url.Values) (*wanted, error) {
 	for name := range values {
