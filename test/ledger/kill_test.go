@@ -23,7 +23,7 @@ import (
 // books are what is known of a run, gathered over all rounds.
 type books struct {
 	mu       sync.Mutex
-	complete map[string]reqlog.ID // model to exchange, where the client had its whole answer
+	complete map[string]answer // by model, where the client had its whole answer
 
 	served   map[string]simulator.Tokens // by model
 	intents  map[string]reqlog.Intent    // by model
@@ -34,20 +34,26 @@ type books struct {
 	estimate int
 }
 
+// answer is what a client has of an exchange.
+type answer struct {
+	id             reqlog.ID
+	request, whole []byte // the bodies
+}
+
 // TestAKilledGatewayLosesNothingThatEnded kills a gateway in the middle of many
 // streams, several times on one data folder, and compares what the ledger and
-// the log hold with what the simulator says it has served and the clients have
-// seen. MODELGATE_KILL_ROUNDS and MODELGATE_KILL_STREAMS make it longer.
+// the log hold, bodies included, with what the simulator says it has served and
+// the clients have seen. MODELGATE_KILL_ROUNDS and MODELGATE_KILL_STREAMS make it longer.
 func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
 	rounds, streams := number(t, "MODELGATE_KILL_ROUNDS", 3), number(t, "MODELGATE_KILL_STREAMS", 60)
 	sim := simulator.New(simulator.Options{Pace: time.Millisecond, Tokens: 40})
 	up := httptest.NewServer(sim)
 	t.Cleanup(up.Close)
 	data := t.TempDir()
-	b := &books{complete: map[string]reqlog.ID{}, served: map[string]simulator.Tokens{}, intents: map[string]reqlog.Intent{},
+	b := &books{complete: map[string]answer{}, served: map[string]simulator.Tokens{}, intents: map[string]reqlog.Intent{},
 		settled: map[reqlog.ID]reqlog.Settlement{}, rows: map[reqlog.ID]bool{}}
 	for round := range rounds {
-		g := start(t, data, up.URL)
+		g := start(t, data, up.URL, "logs: {level: full}")
 		b.storm(t, g, round, streams)
 		b.close(t, sim, data)
 	}
@@ -84,10 +90,10 @@ func (b *books) storm(t *testing.T, g *gateway, round, streams int) {
 		wg.Go(func() {
 			for i := 0; ; i++ {
 				model := fmt.Sprintf("sim-%d-%d-%d", round, n, i)
-				id, whole, alive := g.stream(model)
+				got, whole, alive := g.stream(model)
 				if whole {
 					b.mu.Lock()
-					b.complete[model] = id
+					b.complete[model] = got
 					b.mu.Unlock()
 					seen <- struct{}{}
 				}
@@ -127,15 +133,15 @@ func (b *books) close(t *testing.T, sim *simulator.Simulator, data string) {
 	}
 	sim.Reset()
 	b.read(t, data)
-	for model, id := range b.complete {
-		s, ok := b.settled[id]
+	for model, got := range b.complete {
+		s, ok := b.settled[got.id]
 		want := b.served[model]
 		switch {
 		case !ok || s.Outcome != reqlog.Answered:
 			t.Errorf("%s: the client had its whole answer, and the ledger has %+v", model, s)
 		case s.Usage.Prompt() != int64(want.Prompt) || s.Usage.Completion() != int64(want.Completion):
 			t.Errorf("%s: the ledger has %+v, the simulator served %+v", model, s.Usage, want)
-		case !b.rows[id]:
+		case !b.rows[got.id]:
 			t.Errorf("%s: the client had its whole answer, and the ledger has no row", model)
 		}
 	}
@@ -194,6 +200,9 @@ func (b *books) check(t *testing.T, data string) {
 		if entries[0].Usage.Known {
 			logSum += entries[0].Usage.Total()
 		}
+		if got, ok := b.complete[model]; ok {
+			got.compare(t, model, entries[0].Bodies)
+		}
 	}
 	if len(log) != len(b.intents) {
 		t.Errorf("the log has %d exchanges, the ledger %d", len(log), len(b.intents))
@@ -203,7 +212,20 @@ func (b *books) check(t *testing.T, data string) {
 	}
 }
 
-// logged reads the whole log.
+// compare looks at the bodies of an exchange that the client knows whole.
+func (a answer) compare(t *testing.T, model string, kept *reqlog.Bodies) {
+	t.Helper()
+	switch {
+	case kept == nil:
+		t.Errorf("%s: the client had its whole answer, and the log has no bodies", model)
+	case !bytes.Equal(kept.Request.Data, a.request) || kept.Request.Cut:
+		t.Errorf("%s: the log has the request as %.300q, want %.300q", model, kept.Request.Data, a.request)
+	case !bytes.Equal(kept.Response.Data, a.whole) || kept.Response.Cut || kept.Response.Type != "text/event-stream":
+		t.Errorf("%s: the log has the answer as %.300q, want %.300q", model, kept.Response.Data, a.whole)
+	}
+}
+
+// logged reads the whole log, bodies included.
 func logged(t *testing.T, data string) map[reqlog.ID][]*reqlog.Entry {
 	t.Helper()
 	s, err := logstore.Open(t.Context(), logstore.Options{Path: filepath.Join(data, "logs.db")})
@@ -217,6 +239,9 @@ func logged(t *testing.T, data string) map[reqlog.ID][]*reqlog.Entry {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := s.Bodies(t.Context(), page.Entries); err != nil {
+			t.Fatal(err)
+		}
 		for _, e := range page.Entries {
 			all[e.ID] = append(all[e.ID], e)
 		}
@@ -228,27 +253,28 @@ func logged(t *testing.T, data string) map[reqlog.ID][]*reqlog.Entry {
 
 // stream asks for one stream and reads it to its end. whole is true when it came
 // to its end, alive false when the gateway is gone.
-func (g *gateway) stream(model string) (id reqlog.ID, whole, alive bool) {
+func (g *gateway) stream(model string) (got answer, whole, alive bool) {
 	body, _ := json.Marshal(map[string]any{
 		"model": model, "stream": true, "stream_options": map[string]bool{"include_usage": true},
 		"messages": []map[string]string{{"role": "user", "content": "tell me about " + model}},
 	})
 	req, err := http.NewRequest("POST", g.url+"/chat/completions", bytes.NewReader(body))
 	if err != nil {
-		return id, false, false
+		return got, false, false
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("x-gateway-api-key", key)
 	req.Header.Set("x-gateway-provider", "@sim")
 	res, err := g.client.Do(req)
 	if err != nil {
-		return id, false, false
+		return got, false, false
 	}
 	defer res.Body.Close()
-	id, _ = reqlog.ParseID(res.Header.Get("x-gateway-request-id"))
-	text, err := io.ReadAll(res.Body)
+	got.id, _ = reqlog.ParseID(res.Header.Get("x-gateway-request-id"))
+	got.request = body
+	got.whole, err = io.ReadAll(res.Body)
 	if err != nil {
-		return id, false, false
+		return got, false, false
 	}
-	return id, res.StatusCode == 200 && bytes.HasSuffix(bytes.TrimSpace(text), []byte("[DONE]")), true
+	return got, res.StatusCode == 200 && bytes.HasSuffix(bytes.TrimSpace(got.whole), []byte("[DONE]")), true
 }
