@@ -182,14 +182,16 @@ var filters = map[string]func(q *logstore.Query, value string) error{
 	"min_latency_ms": func(q *logstore.Query, v string) (err error) { q.MinLatency, err = span(v); return },
 	"stream":         func(q *logstore.Query, v string) (err error) { q.Stream, err = flag(v); return },
 
-	"cost_min":             func(q *logstore.Query, v string) (err error) { q.Cost.Min, err = cents(v); return },
-	"cost_max":             func(q *logstore.Query, v string) (err error) { q.Cost.Max, err = cents(v); return },
-	"total_units_min":      func(q *logstore.Query, v string) (err error) { q.Tokens.Min, err = figure(v); return },
-	"total_units_max":      func(q *logstore.Query, v string) (err error) { q.Tokens.Max, err = figure(v); return },
-	"prompt_token_min":     func(q *logstore.Query, v string) (err error) { q.PromptTokens.Min, err = figure(v); return },
-	"prompt_token_max":     func(q *logstore.Query, v string) (err error) { q.PromptTokens.Max, err = figure(v); return },
-	"completion_token_min": func(q *logstore.Query, v string) (err error) { q.CompletionTokens.Min, err = figure(v); return },
-	"completion_token_max": func(q *logstore.Query, v string) (err error) { q.CompletionTokens.Max, err = figure(v); return },
+	"cost_min":              func(q *logstore.Query, v string) (err error) { q.Cost.Min, err = cents(v); return },
+	"cost_max":              func(q *logstore.Query, v string) (err error) { q.Cost.Max, err = cents(v); return },
+	"total_units_min":       func(q *logstore.Query, v string) (err error) { q.Tokens.Min, err = figure(v); return },
+	"total_units_max":       func(q *logstore.Query, v string) (err error) { q.Tokens.Max, err = figure(v); return },
+	"prompt_token_min":      func(q *logstore.Query, v string) (err error) { q.PromptTokens.Min, err = figure(v); return },
+	"prompt_token_max":      func(q *logstore.Query, v string) (err error) { q.PromptTokens.Max, err = figure(v); return },
+	"completion_token_min":  func(q *logstore.Query, v string) (err error) { q.CompletionTokens.Min, err = figure(v); return },
+	"weighted_feedback_min": func(q *logstore.Query, v string) (err error) { q.Weighted.Min, err = rating(v); return },
+	"weighted_feedback_max": func(q *logstore.Query, v string) (err error) { q.Weighted.Max, err = rating(v); return },
+	"completion_token_max":  func(q *logstore.Query, v string) (err error) { q.CompletionTokens.Max, err = figure(v); return },
 }
 
 func parseQuery(values url.Values) (logstore.Query, error) {

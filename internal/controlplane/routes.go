@@ -38,6 +38,7 @@ var families = []func(*route.API){
 	exports.Add,
 	addInsert,
 	addTraces,
+	addFeedback,
 	addSchema,
 }
 

@@ -62,6 +62,8 @@ type logFilters struct {
 	PromptMax     string `query:"prompt_token_max" maxLength:"32"`
 	CompletionMin string `query:"completion_token_min" maxLength:"32"`
 	CompletionMax string `query:"completion_token_max" maxLength:"32"`
+	WeightedMin   string `query:"weighted_feedback_min" maxLength:"32" doc:"Value times weight, on average of the trace"`
+	WeightedMax   string `query:"weighted_feedback_max" maxLength:"32"`
 	Limit         string `query:"limit" maxLength:"8" doc:"Traces of a page, 1 to 1000; 100"`
 	Cursor        string `query:"cursor" maxLength:"128" doc:"next_cursor of the page before"`
 }
@@ -73,7 +75,8 @@ func (f *logFilters) query() (logstore.Query, error) {
 		"api_key": f.Key, "config": f.Config, "operation": f.Operation, "stream": f.Stream, "min_latency_ms": f.MinLatency,
 		"cost_min": f.CostMin, "cost_max": f.CostMax, "total_units_min": f.TotalMin, "total_units_max": f.TotalMax,
 		"prompt_token_min": f.PromptMin, "prompt_token_max": f.PromptMax,
-		"completion_token_min": f.CompletionMin, "completion_token_max": f.CompletionMax, "limit": f.Limit, "cursor": f.Cursor,
+		"completion_token_min": f.CompletionMin, "completion_token_max": f.CompletionMax,
+		"weighted_feedback_min": f.WeightedMin, "weighted_feedback_max": f.WeightedMax, "limit": f.Limit, "cursor": f.Cursor,
 	} {
 		if v != "" {
 			values.Set(name, v)
@@ -156,8 +159,9 @@ type traceInput struct {
 // traceTree is a trace with its spans.
 type traceTree struct {
 	traceRecord
-	Cut  bool    `json:"truncated" doc:"There are more spans, which are older, than were read"`
-	Tree []*node `json:"tree" doc:"The spans that are below no other, by time"`
+	Cut      bool             `json:"truncated" doc:"There are more spans, which are older, than were read"`
+	Tree     []*node          `json:"tree" doc:"The spans that are below no other, by time"`
+	Feedback []feedbackRecord `json:"feedback" doc:"The newest 100"`
 }
 
 func (t traces) one(ctx context.Context, c *route.Caller, in *traceInput) (*traceTree, error) {
@@ -177,7 +181,10 @@ func (t traces) one(ctx context.Context, c *route.Caller, in *traceInput) (*trac
 	if len(entries) == 0 {
 		return nil, apierr.New(apierr.NotFound, "there is no trace %.60q in this time; without from it is the last 30 days", in.Trace)
 	}
-	return tree(entries, cut), nil
+	feedback, _, err := t.api.Log.Feedback(ctx, logstore.FeedbackQuery{Scope: feedbackScope(c, &q), TraceID: in.Trace}, 0, 100)
+	out := tree(entries, cut)
+	out.Feedback = shown(feedback)
+	return out, err
 }
 
 // tree puts the entries of a trace, the oldest first, below one another.

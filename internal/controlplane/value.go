@@ -59,6 +59,15 @@ func cents(v string) (*int64, error) {
 	return &n, nil
 }
 
+// rating reads a value of feedback times a weight.
+func rating(v string) (*float64, error) {
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(n >= -maxValue && n <= maxValue) {
+		return nil, errors.New("takes a number from -10 to 10")
+	}
+	return &n, nil
+}
+
 func span(v string) (time.Duration, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 || n > int64(24*time.Hour/time.Millisecond) {

@@ -73,6 +73,7 @@ func newWorld(t testing.TB) *world {
 			Data                struct{ ID, Slug string }
 			VersionID           string `json:"version_id"`
 			IDs                 []string
+			FeedbackIDs         []string `json:"feedback_ids"`
 		}
 		body := strings.NewReplacer(ids...).Replace(m.body)
 		root.Must("POST", m.path, body, &out)
@@ -83,8 +84,8 @@ func newWorld(t testing.TB) *world {
 		if id == "" {
 			id = out.ID
 		}
-		if len(out.IDs) > 0 {
-			id = out.IDs[0]
+		for _, first := range append(out.IDs, out.FeedbackIDs...) {
+			id = first
 		}
 		ids = append(ids, m.word, id)
 	}
@@ -138,6 +139,7 @@ var makings = []struct{ word, path, body string }{
 	{"{export}", "/logs/exports", `{"workspace_id":"default","requested_data":["id"],"filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
 	{"{trace}", "/logs", `{"request":{"url":"/","body":null},"response":{"body":null}}`}, // an entry without a trace has its own, of the same id
+	{"{feedback}", "/feedback", `{"trace_id":"{trace}","value":5}`},
 }
 
 // samples are a good request for each route, by its name. The first word is
@@ -218,9 +220,12 @@ var samples = map[string][2]string{
 	"group-analytics": {"?columns=cost,p99_latency", ""},
 	"group-logs":      {"", ""},
 
-	"get-trace":   {"?from=2026-04-30T00:00:00Z", ""}, // the clock stands still then
-	"list-traces": {"?workspace=default", ""},
-	"insert-logs": {"", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"m"}},"response":{"status":200,"body":{}},"metadata":{"team":"a"}}`},
+	"get-trace":       {"?from=2026-04-30T00:00:00Z", ""}, // the clock stands still then
+	"list-traces":     {"?workspace=default", ""},
+	"add-feedback":    {"", `{"trace_id":"t","value":-3,"weight":0.5,"metadata":{"by":"a reader"}}`},
+	"update-feedback": {"", `{"value":4,"weight":1,"metadata":{}}`},
+	"list-feedback":   {"?workspace=default", ""},
+	"insert-logs":     {"", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"m"}},"response":{"status":200,"body":{}},"metadata":{"team":"a"}}`},
 
 	"create-export": {"", `{"workspace_id":"default","requested_data":["id","cost"],"format":"csv","filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	"list-exports":  {"?workspace_id=default", ""},

@@ -84,6 +84,7 @@ func (f *filter) matches(e packed) (bool, error) {
 		h.total < int64(p.q.MinLatency),
 		p.q.Stream != nil && *p.q.Stream != (h.flags&flagStream != 0),
 		p.q.TraceID != "" && p.q.TraceID != string(h.trace),
+		p.traces != nil && !p.traces[string(h.trace)],
 		f.keys != nil && !slices.Contains(f.keys, h.key):
 		return false, nil
 	}

@@ -46,6 +46,8 @@ type keeper interface {
 	dropSums(ctx context.Context, before int64, limit int) (int64, error)
 	countSums(ctx context.Context, before int64) (int64, error)
 
+	feedbackKeeper
+
 	// sync returns when no power cut can take away what was kept.
 	sync(ctx context.Context) error
 

@@ -29,19 +29,20 @@ func (q *Query) checkBounds() error {
 			return apierr.New(apierr.Invalid, "the smallest %s must not be above the largest", b.name).WithParam(b.name)
 		}
 	}
-	return nil
+	return q.Weighted.check()
 }
 
 // measures reports whether the query has bounds.
 func (q *Query) measures() bool {
-	return q.Cost != Bounds{} || q.Tokens != Bounds{} || q.PromptTokens != Bounds{} || q.CompletionTokens != Bounds{}
+	return q.Cost != Bounds{} || q.Tokens != Bounds{} || q.PromptTokens != Bounds{} || q.CompletionTokens != Bounds{} || q.Traces != nil
 }
 
 // within reports whether e is in all bounds.
 func (q *Query) within(e *reqlog.Entry) bool {
 	u := &e.Usage
 	return q.Cost.hold(e.Priced, int64(e.Cost)) && q.Tokens.hold(u.Known, u.Total()) &&
-		q.PromptTokens.hold(u.Known, u.Prompt()) && q.CompletionTokens.hold(u.Known, u.Completion())
+		q.PromptTokens.hold(u.Known, u.Prompt()) && q.CompletionTokens.hold(u.Known, u.Completion()) &&
+		(q.Traces == nil || q.Traces[TraceOf{e.Workspace, e.TraceID}])
 }
 
 func (b Bounds) hold(known bool, n int64) bool {

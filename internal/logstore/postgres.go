@@ -77,6 +77,7 @@ func (k *serverKeeper) prepare(ctx context.Context) error {
 			blocksByDay,
 			bodiesByDay,
 			rollupTables,
+			feedbackTable,
 			`CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)`,
 			`DELETE FROM format`,
 			`INSERT INTO format (version) VALUES (` + strconv.Itoa(format) + `)`,

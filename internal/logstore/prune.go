@@ -18,7 +18,8 @@ type Retention struct {
 	// the present day stays, however large.
 	Bytes int64
 
-	// Sums is how old the sums of entries may be. They go by whole hours.
+	// Sums is how old the sums of entries, and feedback, may be. They go by whole
+	// hours.
 	Sums time.Duration
 
 	// BodiesAge is how old bodies may be, of entries that stay. Zero keeps them as
@@ -57,6 +58,9 @@ func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, 
 	var sum Pruned
 	var err error
 	if sum.Sums, err = s.pruneSums(ctx, r, now); err != nil {
+		return sum, fmt.Errorf("pruning the log: %w", err)
+	}
+	if err := s.pruneFeedback(ctx, r, now); err != nil {
 		return sum, fmt.Errorf("pruning the log: %w", err)
 	}
 	for r != (Retention{}) {

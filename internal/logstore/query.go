@@ -54,6 +54,11 @@ type Query struct {
 	// bounds. Cost is in nano-dollars.
 	Cost, Tokens, PromptTokens, CompletionTokens Bounds
 
+	// Weighted bounds the average of the feedback of the entry's trace. One
+	// without feedback is in no bounds. Traces are those wanted; nil takes all.
+	Weighted Span
+	Traces   map[TraceOf]bool
+
 	// Limit is how many entries to return, 1 to 1000. Zero means 100.
 	Limit int
 
@@ -88,8 +93,9 @@ const (
 type plan struct {
 	q            Query
 	limit        int
-	from, before reqlog.ID // from is in, before is out
-	low, high    int64     // status, both in
+	from, before reqlog.ID       // from is in, before is out
+	low, high    int64           // status, both in
+	traces       map[string]bool // of q.Traces, whatever their workspace
 	fingerprint  uint32
 }
 
@@ -115,6 +121,12 @@ func (q Query) plan(now time.Time) (*plan, error) {
 	}
 	if err := p.setRange(q.From, q.To, now); err != nil {
 		return nil, err
+	}
+	if q.Traces != nil {
+		p.traces = make(map[string]bool, len(q.Traces))
+		for t := range q.Traces {
+			p.traces[t.ID] = true
+		}
 	}
 	if q.Cursor != "" {
 		if err := p.resume(q.Cursor); err != nil {
@@ -199,6 +211,9 @@ func (q Query) fingerprint() uint32 {
 	if q.Text != "" {
 		put("text")
 		put(q.Text)
+	}
+	if q.Weighted != (Span{}) {
+		put("weighted" + q.Weighted.text())
 	}
 	return h.Sum32()
 }

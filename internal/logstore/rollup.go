@@ -91,6 +91,11 @@ type Sums struct {
 	latency   int64  // sum, in microseconds
 
 	first, last int64 // times of ids, in milliseconds; of no meaning without requests
+
+	// Rated is how many requests have feedback of their trace, where that was asked
+	// for, and Weighted sums the averages of theirs.
+	Rated    int64
+	Weighted float64
 }
 
 // AverageLatency is that of the whole exchange; zero without requests.
@@ -144,6 +149,8 @@ func (s *Sums) Merge(o *Sums) {
 	s.Priced += o.Priced
 	s.Cost += o.Cost
 	s.latency += o.latency
+	s.Rated += o.Rated
+	s.Weighted += o.Weighted
 	s.Latencies.Merge(&o.Latencies)
 }
 

@@ -43,6 +43,8 @@ type SumQuery struct {
 	Prompt     Range
 	Completion Range
 	Cost       Range // in nano-dollars
+	Weighted   Span  // average of the feedback of the entry's trace
+	Feedback   bool  // fills in Rated and Weighted
 }
 
 // ServedModel is a model of one provider.
@@ -63,7 +65,7 @@ type Sum struct {
 // for.
 func (q *SumQuery) entries() bool {
 	return q.TraceID != "" || q.SpanID != "" || len(q.Metadata) > 0 || q.ByMetadata != "" ||
-		q.Tokens != Range{} || q.Prompt != Range{} || q.Completion != Range{} || q.Cost != Range{}
+		q.Tokens != Range{} || q.Prompt != Range{} || q.Completion != Range{} || q.Cost != Range{} || q.Weighted != Span{} || q.Feedback
 }
 
 // Sum returns the sums of what q asks for, in no order. Values without entries
@@ -98,8 +100,9 @@ func (s *Store) Sum(ctx context.Context, q SumQuery) ([]Sum, error) {
 
 // totals are what was summed so far.
 type totals struct {
-	q    *SumQuery
-	sums map[place]*Sum
+	q       *SumQuery
+	sums    map[place]*Sum
+	ratings map[TraceOf]Rating // of the entries' traces, where these are asked for
 }
 
 // place is where something is summed.
@@ -183,7 +186,10 @@ const (
 func (s *Store) sumEntries(ctx context.Context, t *totals, from, before int64) error {
 	q := Query{
 		Scope: t.q.Scope, From: time.UnixMilli(from), To: time.UnixMilli(before),
-		TraceID: t.q.TraceID, Metadata: t.q.Metadata, Limit: maxLimit,
+		TraceID: t.q.TraceID, Metadata: t.q.Metadata, Limit: maxLimit, Weighted: t.q.Weighted,
+	}
+	if err := s.rate(ctx, t, &q); err != nil {
+		return err
 	}
 	for cost := 0; cost < mostPages; {
 		page, err := s.List(ctx, q)
@@ -222,6 +228,9 @@ func (t *totals) entry(e *reqlog.Entry) {
 	var one Sums
 	one.add(e)
 	one.judge(&k)
+	if r := t.ratings[TraceOf{e.Workspace, e.TraceID}]; r.Count > 0 {
+		one.Rated, one.Weighted = 1, r.Weighted/float64(r.Count)
+	}
 	t.at(value, millis(e.ID)).Merge(&one)
 }
 

@@ -96,6 +96,9 @@ func find(data []byte, id reqlog.ID) (*reqlog.Entry, error) {
 // bodies. Listing page by page gives each entry once, whatever is recorded
 // meanwhile. A filter or cursor that can't be meant is invalid and named.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
+	if err := s.resolve(ctx, &q); err != nil {
+		return Page{}, err
+	}
 	p, err := q.plan(time.Now())
 	if err != nil {
 		return Page{}, err

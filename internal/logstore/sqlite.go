@@ -68,7 +68,7 @@ func (k *fileKeeper) prepare(ctx context.Context) error {
 	if err := newer(version); err != nil {
 		return err
 	}
-	if _, err := k.write.ExecContext(ctx, schema+";"+rollupTables); err != nil {
+	if _, err := k.write.ExecContext(ctx, schema+";"+rollupTables+";"+feedbackTable); err != nil {
 		return fmt.Errorf("creating its tables: %w", err)
 	}
 	if _, err := k.write.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, format)); err != nil {

@@ -133,6 +133,9 @@ func (s *Store) sumTraces(ctx context.Context, q Query) (list []*Trace, cut bool
 // eachOf calls f with up to most entries that match, the newest first, and
 // reports whether there may be more.
 func (s *Store) eachOf(ctx context.Context, q Query, most int, f func(*reqlog.Entry)) (cut bool, err error) {
+	if err := s.resolve(ctx, &q); err != nil {
+		return false, err
+	}
 	for thin := 0; thin < thinPages; {
 		q.Limit = min(most, maxLimit)
 		page, err := s.List(ctx, q)

@@ -42,6 +42,7 @@ func Add(a *route.API) {
 	route.Add(a, get("/analytics/graphs/errors/stacks", "graph-error-stacks", "Count errors by status over time", scope), f.stacks)
 	route.Add(a, get("/analytics/graphs/errors/status-codes", "graph-status-codes", "Count errors by status", scope), f.statusCodes)
 	route.Add(a, get("/analytics/graphs/users", "graph-users", "Count users over time", scope), f.userCount)
+	f.addFeedback()
 	route.Add(a, get("/analytics/summary/cache", "summarise-cache", "Tell what the cache has saved", scope), f.cache)
 }
 

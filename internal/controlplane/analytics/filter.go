@@ -36,6 +36,8 @@ type Filters struct {
 	CompletionMax string `query:"completion_token_max" pattern:"^[0-9]{1,15}$"`
 	CostMin       string `query:"cost_min" pattern:"^[0-9]{1,10}([.][0-9]{1,7})?$" doc:"US cents of a request"`
 	CostMax       string `query:"cost_max" pattern:"^[0-9]{1,10}([.][0-9]{1,7})?$"`
+
+	Weighted
 }
 
 // Bounds of the range of time.
@@ -76,7 +78,9 @@ func (f *Filters) apply(q *logstore.SumQuery, now time.Time) error {
 	q.Prompt = between(f.PromptMin, f.PromptMax, 0)
 	q.Completion = between(f.CompletionMin, f.CompletionMax, 0)
 	q.Cost = between(f.CostMin, f.CostMax, 7) // a cent is 10^7 nano-dollars
-	return nil
+	var err error
+	q.Weighted, err = f.Weighted.span()
+	return err
 }
 
 // is has q ask for one of list, besides what it asked for.

@@ -40,6 +40,9 @@ var columns = map[string]func(*logstore.Sums) any{
 	"cache_hit_rate":    func(s *logstore.Sums) any { return ratio(100*s.Hits, s.Requests) },
 	"last_seen":         func(s *logstore.Sums) any { return route.Time(s.Last()) },
 	"first_seen":        func(s *logstore.Sums) any { return route.Time(s.First()) },
+
+	"avg_weighted_feedback":  func(s *logstore.Sums) any { return known(s.Rated, s.Weighted/float64(max(s.Rated, 1))) },
+	"requests_with_feedback": func(s *logstore.Sums) any { return s.Rated },
 }
 
 // cost is in cents; that of requests without a known one is not in it.

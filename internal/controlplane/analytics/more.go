@@ -33,7 +33,8 @@ func (f *family) models(ctx context.Context, c *route.Caller, in *plainInput) (*
 
 func (f *family) metadata(ctx context.Context, c *route.Caller, in *metadataInput) (*route.List[group], error) {
 	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{
-		query: logstore.SumQuery{ByMetadata: in.Key}, name: "metadata_value", columns: []string{"cost", "avg_tokens", "last_seen"},
+		query: logstore.SumQuery{ByMetadata: in.Key, Feedback: true}, name: "metadata_value",
+		columns: []string{"cost", "avg_tokens", "last_seen", "avg_weighted_feedback", "requests_with_feedback"},
 	})
 }
 

@@ -1,0 +1,159 @@
+package analytics
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
+)
+
+// Weighted are the bounds of feedback: of a trace on average where entries are
+// summed, and else of each.
+type Weighted struct {
+	Min string `query:"weighted_feedback_min" pattern:"^-?[0-9]{1,2}([.][0-9]{1,6})?$" doc:"Value times weight, from -10 to 10"`
+	Max string `query:"weighted_feedback_max" pattern:"^-?[0-9]{1,2}([.][0-9]{1,6})?$"`
+}
+
+// span returns the bounds.
+func (w *Weighted) span() (r logstore.Span, err error) {
+	for _, side := range []struct {
+		name, text string
+		end        **float64
+	}{{"weighted_feedback_min", w.Min, &r.Min}, {"weighted_feedback_max", w.Max, &r.Max}} {
+		if side.text == "" {
+			continue
+		}
+		n, err := strconv.ParseFloat(side.text, 64)
+		if err != nil || math.Abs(n) > 10 {
+			return r, route.Invalid(side.name, "takes a number from -10 to 10")
+		}
+		*side.end = &n
+	}
+	if r.Min != nil && r.Max != nil && *r.Min > *r.Max {
+		return r, route.Invalid("weighted_feedback_min", "must not be above weighted_feedback_max")
+	}
+	return r, nil
+}
+
+// opinions are the filters of feedback. The time is when it was given.
+type opinions struct {
+	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; taken to the minute. Without it 7 days before the end"`
+	To          time.Time `query:"time_of_generation_max" doc:"Not in the range itself. Without it now"`
+	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; of no meaning for keys of a workspace"`
+	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same"`
+	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Of the traces, one of these"`
+	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"Of the traces, as provider__model, one of these"`
+	TraceID     string    `query:"trace_id" maxLength:"255"`
+	Weighted
+}
+
+// addFeedback adds the graphs of feedback.
+func (f *family) addFeedback() {
+	add := func(path, name, summary string, draw func([]logstore.FeedbackSum, *Filters, time.Duration) *drawn) {
+		route.Add(f.api, route.Route{
+			Method: "GET", Path: "/analytics/graphs/feedbacks" + path, Name: name, Tag: tag, Summary: summary, Scopes: []access.Scope{"analytics.view"},
+		}, func(ctx context.Context, c *route.Caller, in *opinions) (*drawn, error) {
+			sums, of, step, err := f.opinions(ctx, c, in)
+			if err != nil {
+				return nil, err
+			}
+			return draw(sums, of, step), nil
+		})
+	}
+	add("", "graph-feedback", "Count feedback over time", drawSteps(func(n int64, _ float64) figures { return figures{"total": n} }))
+	add("/weighted", "graph-weighted-feedback", "Average feedback over time", drawSteps(func(n int64, weighted float64) figures {
+		return figures{"avg": known(n, weighted/float64(max(n, 1)))}
+	}))
+	add("/scores", "graph-feedback-scores", "Count feedback by its value", drawScores)
+	add("/ai-models", "graph-feedback-models", "Average feedback by model", drawModels)
+}
+
+// opinions sums the feedback that a caller may see and asks for.
+func (f *family) opinions(ctx context.Context, c *route.Caller, in *opinions) ([]logstore.FeedbackSum, *Filters, time.Duration, error) {
+	of := &Filters{From: in.From, To: in.To, WorkspaceID: in.WorkspaceID, Workspace: in.Workspace, Keys: in.Keys, Models: in.Models}
+	var q logstore.SumQuery
+	if err := of.apply(&q, c.Now); err != nil {
+		return nil, nil, 0, err
+	}
+	if err := reach(ctx, c, of, &q); err != nil {
+		return nil, nil, 0, err
+	}
+	step := of.step(c.Now)
+	weighted, err := in.span()
+	if err != nil || f.api.Log == nil {
+		return nil, of, step, err
+	}
+	sums, err := f.api.Log.SumFeedback(ctx, logstore.FeedbackQuery{
+		Scope: q.Scope, Without: q.Without, TraceID: in.TraceID, Weighted: weighted,
+		From: of.From.Truncate(time.Minute), To: of.To.Add(time.Minute - 1).Truncate(time.Minute), // as sums of entries are
+	}, step)
+	return slices.DeleteFunc(sums, func(s logstore.FeedbackSum) bool {
+		return len(in.Keys) > 0 && !slices.Contains(in.Keys, s.About.KeyID) ||
+			len(q.Models) > 0 && !slices.Contains(q.Models, logstore.ServedModel{Service: s.About.Service, Model: s.About.Model})
+	}), of, step, err
+}
+
+// counts are how much feedback there is, and what it comes to.
+type counts struct {
+	n        int64
+	weighted float64
+}
+
+// by sums what has the same of something.
+func by[K comparable](sums []logstore.FeedbackSum, of func(*logstore.FeedbackSum) K) map[K]counts {
+	out := make(map[K]counts)
+	for i := range sums {
+		k := of(&sums[i])
+		out[k] = counts{out[k].n + sums[i].Count, out[k].weighted + sums[i].Weighted}
+	}
+	return out
+}
+
+// all sums everything.
+func all(sums []logstore.FeedbackSum) counts {
+	return by(sums, func(*logstore.FeedbackSum) struct{} { return struct{}{} })[struct{}{}]
+}
+
+// drawSteps draws a point for each step of time.
+func drawSteps(tell func(n int64, weighted float64) figures) func([]logstore.FeedbackSum, *Filters, time.Duration) *drawn {
+	return func(sums []logstore.FeedbackSum, in *Filters, step time.Duration) *drawn {
+		byStep := by(sums, func(s *logstore.FeedbackSum) int64 { return s.Step.UnixMilli() })
+		var points []figures
+		for at := range in.points(step) {
+			s := byStep[at.UnixMilli()]
+			points = append(points, stamped(at, tell(s.n, s.weighted)))
+		}
+		whole := all(sums)
+		return draw(tell(whole.n, whole.weighted), points)
+	}
+}
+
+// drawScores draws a point for each value that was given.
+func drawScores(sums []logstore.FeedbackSum, _ *Filters, _ time.Duration) *drawn {
+	scores := by(sums, func(s *logstore.FeedbackSum) int { return s.Value })
+	var points []figures
+	for _, v := range slices.Sorted(maps.Keys(scores)) {
+		points = append(points, figures{"score": v, "total": scores[v].n})
+	}
+	return draw(figures{"total": all(sums).n}, points)
+}
+
+// drawModels draws a point for each model, that with the most feedback first.
+func drawModels(sums []logstore.FeedbackSum, _ *Filters, _ time.Duration) *drawn {
+	models := by(sums, func(s *logstore.FeedbackSum) string { return s.About.Model })
+	names := slices.Sorted(maps.Keys(models))
+	slices.SortStableFunc(names, func(a, b string) int { return int(models[b].n - models[a].n) })
+	var points []figures
+	for _, name := range names {
+		m := models[name]
+		points = append(points, figures{"ai_model": known(int64(len(name)), name), "total": m.n, "avg_weighted_feedback": m.weighted / float64(m.n)})
+	}
+	whole := all(sums)
+	return draw(figures{"total": whole.n, "avg_weighted_feedback": known(whole.n, whole.weighted/float64(max(whole.n, 1)))}, points)
+}
