@@ -146,6 +146,8 @@ func TestWhatIsWrongWithAWorkspaceIsToldByItsField(t *testing.T) {
 		`{"name":"a","unknown":1}`:               "unknown",
 		`{"name":"a","settings":{"nonsense":1}}`: "settings.nonsense",
 		`{"name":"a","settings":{"debug_log":"x"}}`:                                     "settings.debug_log",
+		`{"name":"a","settings":{"request_logging":"some"}}`:                            "settings.request_logging",
+		`{"name":"a","settings":{"request_logging":true}}`:                              "settings.request_logging",
 		`{"name":"a","usage_limits":[{"credit_limit":0}]}`:                              "usage_limits[0].credit_limit",
 		`{"name":"a","rate_limits":[{"type":"requests","unit":"rps","value":1}]}`:       "rate_limits[0].unit",
 		`{"name":"a","defaults":{"metadata":{"k":"` + strings.Repeat("x", 600) + `"}}}`: "defaults.metadata",
