@@ -149,3 +149,44 @@ func sampleEntry(i int, start time.Time) *reqlog.Entry {
 		UserAgent:     "OpenAI/Python 3.1.0",
 	}
 }
+
+// BenchmarkRecordBodies is BenchmarkRecord with two bodies of 2 KB, as a short
+// exchange has them, and with two of 50 KB.
+func BenchmarkRecordBodies(b *testing.B) {
+	for _, size := range []int{2 << 10, 50 << 10} {
+		b.Run(fmt.Sprintf("sqlite %d KB", size>>10), func(b *testing.B) { benchmarkRecordBodies(b, size, logstore.Options{}) })
+		b.Run(fmt.Sprintf("postgres %d KB", size>>10), func(b *testing.B) {
+			benchmarkRecordBodies(b, size, logstore.Options{URL: storetest.Postgres(b)})
+		})
+	}
+}
+
+func benchmarkRecordBodies(b *testing.B, size int, o logstore.Options) {
+	s := mustOpen(b, o)
+	text := []byte(`{"model":"gpt-4o","messages":[{"role":"user","content":"`)
+	for i := 0; len(text) < 2*size+1000; i++ {
+		text = fmt.Appendf(text, "sentence %d says that %x is a number; ", i, i*i*2654435761)
+	}
+	start := time.Now()
+	b.ReportAllocs()
+	b.ResetTimer()
+	before := cpuTime(b)
+	for i := range b.N {
+		e := sampleEntry(i, start)
+		e.Level = reqlog.LevelFull
+		from := i % 1000
+		e.Bodies = &reqlog.Bodies{
+			Request:  reqlog.Body{Type: "application/json", Data: text[from : from+size], Size: int64(size)},
+			Response: reqlog.Body{Type: "application/json", Data: text[from+size : from+2*size], Size: int64(size)},
+		}
+		s.Record(b.Context(), e)
+	}
+	if err := s.Flush(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/entry")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+	if o.URL == "" {
+		b.ReportMetric(float64(fileSize(b, s))/float64(b.N), "file-B/entry")
+	}
+}
