@@ -59,6 +59,13 @@ func (e *Entry) AppendWhole(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
+// AppendJSON appends b as [Entry.AppendWhole] shows it.
+func (b *Body) AppendJSON(dst []byte) []byte {
+	w := jsonWriter{dst: dst}
+	b.write(&w)
+	return w.dst
+}
+
 // write writes a body. Its text is null where it is not kept.
 func (b *Body) write(w *jsonWriter) {
 	if b.Size == 0 && b.Data == nil {

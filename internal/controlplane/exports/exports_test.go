@@ -85,7 +85,7 @@ const lastDay = `"time_of_generation_min":"2026-04-30T12:00:00Z","time_of_genera
 func drafted(c *routetest.Caller, format, filters string) string {
 	names, _ := json.Marshal(exports.Fields())
 	var out struct{ ID string }
-	c.Must("POST", "/logs/exports", `{"format":"`+format+`","requested_data":`+string(names)+`,"filters":{`+lastDay+filters+`}}`, &out)
+	c.Must("POST", "/logs/exports", `{"workspace_id":"default","format":"`+format+`","requested_data":`+string(names)+`,"filters":{`+lastDay+filters+`}}`, &out)
 	return out.ID
 }
 

@@ -1,13 +1,11 @@
 package exports
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"modelgate/internal/catalog"
 	"modelgate/internal/parquet"
@@ -35,8 +33,8 @@ var fields = []field{
 	{parquet.Column{Name: "id", Type: parquet.Text}, func(e *reqlog.Entry) any { return e.ID.String() }},
 	{parquet.Column{Name: "trace_id", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.TraceID) }},
 	{parquet.Column{Name: "created_at", Type: parquet.Moment}, func(e *reqlog.Entry) any { return e.Time }},
-	{parquet.Column{Name: "request", Type: parquet.JSON, Null: true}, func(e *reqlog.Entry) any { return body(e, true) }},
-	{parquet.Column{Name: "response", Type: parquet.JSON, Null: true}, func(e *reqlog.Entry) any { return body(e, false) }},
+	{parquet.Column{Name: "request", Type: parquet.JSON, Null: true}, func(e *reqlog.Entry) any { return body(e, func(b *reqlog.Bodies) *reqlog.Body { return &b.Request }) }},
+	{parquet.Column{Name: "response", Type: parquet.JSON, Null: true}, func(e *reqlog.Entry) any { return body(e, func(b *reqlog.Bodies) *reqlog.Body { return &b.Response }) }},
 	{parquet.Column{Name: "is_success", Type: parquet.Bool}, func(e *reqlog.Entry) any { return e.Status >= 200 && e.Status < 300 }},
 	{parquet.Column{Name: "ai_org", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Provider) }},
 	{parquet.Column{Name: "ai_model", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Model) }},
@@ -92,45 +90,13 @@ func metadata(m map[string]string) object {
 	return asJSON(m)
 }
 
-// message is a body with what is known of it.
-type message struct {
-	Type     string          `json:"content_type,omitempty"`
-	Body     json.RawMessage `json:"body"`
-	Encoding string          `json:"encoding,omitempty"` // base64 for what is neither JSON nor text
-	Size     int64           `json:"size"`
-	Cut      bool            `json:"truncated"`
-}
-
-// request is a message with where it was sent.
-type request struct {
-	Method string `json:"method"`
-	URL    string `json:"url"`
-	message
-}
-
-// body returns the request or the response of an entry whose bodies are kept.
-func body(e *reqlog.Entry, asked bool) any {
+// body returns the request or the response of an entry as the log shows it.
+func body(e *reqlog.Entry, of func(*reqlog.Bodies) *reqlog.Body) any {
 	if e.Bodies == nil {
 		return nil
 	}
-	if asked {
-		return asJSON(request{e.Method, e.Path, messageOf(&e.Bodies.Request)})
-	}
-	return asJSON(messageOf(&e.Bodies.Response))
-}
-
-func messageOf(b *reqlog.Body) message {
-	m := message{Type: b.Type, Body: json.RawMessage("null"), Size: b.Size, Cut: b.Cut}
-	switch {
-	case b.Data == nil:
-	case !b.Cut && json.Valid(b.Data):
-		m.Body = b.Data
-	case utf8.Valid(b.Data):
-		m.Body = json.RawMessage(asJSON(string(b.Data)))
-	default:
-		m.Encoding, m.Body = "base64", json.RawMessage(strconv.Quote(base64.StdEncoding.EncodeToString(b.Data)))
-	}
-	return m
+	text := object(of(e.Bodies).AppendJSON(nil))
+	return when(text != "null", text)
 }
 
 // asJSON writes what is made of texts and numbers, which does not fail.

@@ -33,7 +33,7 @@ func (j *job) settle(c *store.Claim) { c.Rows, c.Bytes = j.rows.Load(), j.bytes.
 const (
 	pageOfEntries = 1000
 	pageOfWhole   = 200
-	bodiesAtOnce  = 16
+	bodiesAtOnce  = 8
 )
 
 // make writes the file. When it fails nothing is left of it.
