@@ -43,7 +43,9 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 			g.do(t, "POST", chat.path, chat.body, to(p)...).fine(t)
 		}},
 		{"S-541", "DATA_EXPORTS_ENABLED", "GET", "/v1/logs/exports", "", func(t *testing.T, g *gateway) {
+			g.off(t, "DATA_EXPORTS_ENABLED", "POST", "/v1/logs/exports", "{}")
 			g.off(t, "DATA_EXPORTS_ENABLED", "POST", "/v1/logs/exports/x/start", "{}")
+			g.off(t, "DATA_EXPORTS_ENABLED", "GET", "/v1/logs/exports/x/file?expires=99999999999&signature=0", "")
 			g.do(t, "GET", "/v1/logs", "", "x-gateway-api-key", bootstrapKey).fine(t)
 		}},
 		{"S-542", "USAGE_LIMITS_ENABLED", "POST", "/v1/api-keys/workspace/service",

@@ -1,0 +1,66 @@
+package conformance
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// exported makes an export of the last hour and returns its file.
+func (g *gateway) exported(t *testing.T, format string, fields ...string) string {
+	t.Helper()
+	now, names := time.Now().UTC(), `"`+strings.Join(fields, `","`)+`"`
+	made := g.as(t, bootstrapKey, "POST", "/v1/logs/exports", fmt.Sprintf(`{"workspace_id":"default","format":%q,"requested_data":[%s],"filters":{"time_of_generation_min":%q,"time_of_generation_max":%q}}`,
+		format, names, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))).fine(t).object(t)
+	path := fmt.Sprintf("/v1/logs/exports/%s", made["id"])
+	g.as(t, bootstrapKey, "GET", path+"/download", "").told(t, http.StatusBadRequest, "AB01")
+	g.as(t, bootstrapKey, "POST", path+"/start", "").fine(t)
+	eventually(t, "the export is made", func() bool {
+		return g.as(t, bootstrapKey, "GET", path, "").fine(t).object(t)["status"] == "success"
+	})
+	link := fmt.Sprint(g.as(t, bootstrapKey, "GET", path+"/download", "").fine(t).object(t)["signed_url"])
+	rest, own := strings.CutPrefix(link, g.root)
+	if !own {
+		t.Fatalf("the link %s is not one of the gateway's, which is at %s", link, g.root)
+	}
+	return string(g.do(t, "GET", rest, "").fine(t).body) // without a key
+}
+
+func TestPartsOfTheLogAreExported(t *testing.T) {
+	prove(t, "S-541", "exports are made while it is not OFF", func(t *testing.T) {
+		g := launchFor(t, "version: 1\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "DATA_EXPORTS_ENABLED=ON")
+		p, chat := newProvider(t, nil), modelRoutes[0]
+		var ids []string
+		for range 3 {
+			got := g.do(t, "POST", chat.path, chat.body, to(p)...).fine(t)
+			ids = append([]string{got.header.Get("x-gateway-request-id")}, ids...)
+		}
+		var inLines, inTable []string
+		for line := range strings.Lines(g.exported(t, "jsonl", "id", "total_units", "ai_model")) {
+			var row struct {
+				ID    string `json:"id"`
+				Units int64  `json:"total_units"`
+				Model string `json:"ai_model"`
+			}
+			if err := json.Unmarshal([]byte(line), &row); err != nil || row.Units != 9 || row.Model != "m-1" {
+				t.Errorf("%s: %v", line, err)
+			}
+			inLines = append(inLines, row.ID)
+		}
+		rows, err := csv.NewReader(strings.NewReader(g.exported(t, "csv", "id"))).ReadAll()
+		for _, r := range rows[1:] {
+			inTable = append(inTable, r[0])
+		}
+		if err != nil || !slices.Equal(inLines, ids) || !slices.Equal(inTable, ids) {
+			t.Errorf("exported %v and %v, want %v; %v", inLines, inTable, ids, err)
+		}
+		if file := g.exported(t, "parquet", "id", "cost"); !strings.HasPrefix(file, "PAR1") || !strings.HasSuffix(file, "PAR1") {
+			t.Errorf("no file of Parquet: %.40q", file)
+		}
+	})
+}
