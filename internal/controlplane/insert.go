@@ -3,11 +3,13 @@ package controlplane
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/snapshot"
 )
 
 // Bounds of what is posted to the log at once.
@@ -28,7 +30,10 @@ func addInsert(a *route.API) {
 
 type inserter struct{ api *route.API }
 
-type insertInput struct{ Body oneOrMany[posted] }
+type insertInput struct {
+	Debug string `header:"x-gateway-debug" doc:"false leaves out bodies where they would be kept"`
+	Body  oneOrMany[posted]
+}
 
 type inserted struct {
 	Status string   `json:"status" doc:"Always success"`
@@ -37,28 +42,46 @@ type inserted struct {
 
 // insert records all that was posted, or nothing.
 func (i inserter) insert(ctx context.Context, c *route.Caller, in *insertInput) (*inserted, error) {
-	list, err := in.Body.elements(maxPosted)
+	entries, err := i.read(c.Identity, in)
 	if err != nil {
 		return nil, err
-	}
-	entries, out := make([]*reqlog.Entry, len(list)), &inserted{Status: "success"}
-	for n, e := range list {
-		p, err := readPosted(e)
-		if err != nil {
-			return nil, err
-		}
-		entries[n] = p.entry(c.Identity, i.api.Now())
-		out.IDs = append(out.IDs, entries[n].ID.String())
 	}
 	if i.api.Recorder == nil {
 		return nil, apierr.New(apierr.Unavailable, "this gateway records nothing")
 	}
+	out := &inserted{Status: "success"}
 	for n, e := range entries {
 		i.api.Recorder.Record(ctx, e)
 		if ctx.Err() != nil {
 			return nil, apierr.New(apierr.Unavailable, "the log could not be written in time; %d of %d exchanges are recorded, and the rest may be", n, len(entries)).
 				WithCode("log_unavailable").WithCause(ctx.Err())
 		}
+		out.IDs = append(out.IDs, e.ID.String())
 	}
 	return out, nil
+}
+
+// read returns the entries of what was posted.
+func (i inserter) read(who *access.Identity, in *insertInput) ([]*reqlog.Entry, error) {
+	list, err := in.Body.elements(maxPosted)
+	if err != nil {
+		return nil, err
+	}
+	var logs snapshot.Logs
+	if i.api.Kept != nil {
+		logs = i.api.Kept()
+	}
+	entries := make([]*reqlog.Entry, len(list))
+	for n, e := range list {
+		p, err := readPosted(e)
+		if err != nil {
+			return nil, err
+		}
+		entries[n] = p.entry(who, i.api.Now())
+		p.keep(entries[n], who, logs)
+		if strings.EqualFold(in.Debug, "false") && entries[n].Bodies != nil {
+			entries[n].Level, entries[n].Bodies = reqlog.LevelMetadata, nil
+		}
+	}
+	return entries, nil
 }

@@ -143,3 +143,38 @@ func TestPostingToTheLogNeedsItsScopeAndAWorkspace(t *testing.T) {
 		}
 	}
 }
+
+func TestAsMuchIsKeptOfWhatIsPostedAsOfOtherExchanges(t *testing.T) {
+	const body = `{"request":{"url":"http://a.example/p","headers":{"content-type":"text/x-prompt; charset=utf-8"},"body":"ask ann@example.com"},
+		"response":{"headers":{"authorization":"Bearer hidden"},"body":{"long":"0123456789 0123456789","error":{"message":"no ann@example.com"}}},"metadata":{"team":"a"}}`
+	for _, tt := range []struct {
+		level, debug string
+		has, lacks   []string
+	}{
+		{"full", "", []string{`"logging":"full"`, `"content_type":"text/x-prompt","body":"ask [redacted:email]"`, `"size":19`, `"truncated":true`, `"team":"a"`}, []string{"ann@", "hidden"}},
+		{"full", "false", []string{`"logging":"metadata"`, `"request":null`, `"team":"a"`}, []string{"ask", "ann@"}},
+		{"metadata", "", []string{`"logging":"metadata"`, `"request":null`, `"path":"/p"`, `"team":"a"`}, []string{"ask", "ann@"}},
+		{"none", "", []string{`"logging":"none"`, `"path":null`, `"metadata":{}`}, []string{"ask", "ann@", `"team"`}},
+	} {
+		g := gatewaytest.New(t, gatewaytest.Options{Settings: "logs: {level: " + tt.level + ", body_size: 40, redact: {patterns: [email]}}\n"})
+		var header []string
+		if tt.debug != "" {
+			header = []string{"x-gateway-debug", tt.debug}
+		}
+		ids, _ := g.Post("/logs", body, header...).JSON(t)["ids"].([]any)
+		if len(ids) != 1 {
+			t.Fatalf("%s: nothing was recorded", tt.level)
+		}
+		got := string(g.Get("/logs/" + ids[0].(string)).Body)
+		for _, part := range tt.has {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s %s: %s, want %s", tt.level, tt.debug, got, part)
+			}
+		}
+		for _, part := range tt.lacks {
+			if strings.Contains(got, part) {
+				t.Errorf("%s %s: %s, want it without %s", tt.level, tt.debug, got, part)
+			}
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/snapshot"
 )
 
 // posted is an exchange as it is posted to the log. Headers are taken and never
@@ -34,7 +35,8 @@ type postedRequest struct {
 	Headers map[string]any  `json:"headers,omitempty" doc:"Not kept"`
 	Body    json.RawMessage `json:"body"`
 
-	url *url.URL
+	url   *url.URL
+	media string
 }
 
 type postedResponse struct {
@@ -42,6 +44,8 @@ type postedResponse struct {
 	Headers map[string]any  `json:"headers,omitempty" doc:"Not kept"`
 	Body    json.RawMessage `json:"body"`
 	Time    float64         `json:"response_time,omitempty" minimum:"0" maximum:"86400000" doc:"Milliseconds until the end of the answer"`
+
+	media string
 }
 
 // Bounds of one posted exchange.
@@ -88,7 +92,7 @@ func (r *postedRequest) read(e element) error {
 	if r.Method == "" {
 		r.Method = "POST"
 	}
-	r.Body, err = bodyOf(in)
+	r.Body, r.media, err = bodyOf(in)
 	return err
 }
 
@@ -103,21 +107,27 @@ func (r *postedResponse) read(e element) error {
 	if r.Time, err = in["response_time"].number(0, maxResponse, 0); err != nil {
 		return err
 	}
-	r.Body, err = bodyOf(in)
+	r.Body, r.media, err = bodyOf(in)
 	return err
 }
 
-// bodyOf returns the body among members, and checks that headers are some.
-func bodyOf(in map[string]element) (json.RawMessage, error) {
+// bodyOf returns the body among members, and the media type that headers say.
+func bodyOf(in map[string]element) (body json.RawMessage, media string, err error) {
 	if h := in["headers"]; h.there() {
-		if _, err := h.members(); err != nil {
-			return nil, err
+		all, err := h.members()
+		if err != nil {
+			return nil, "", err
+		}
+		for name, v := range all {
+			if text, err := v.text(maxWord); err == nil && strings.EqualFold(name, "Content-Type") {
+				media, _, _ = strings.Cut(strings.ToLower(text), ";")
+			}
 		}
 	}
 	if in["body"].raw == nil {
-		return nil, in["body"].bad("is needed; null is none")
+		return nil, "", in["body"].bad("is needed; null is none")
 	}
-	return in["body"].raw, nil
+	return in["body"].raw, strings.TrimSpace(media), nil
 }
 
 // traceNames are what the metadata of a posted exchange says of its place in a
@@ -184,13 +194,43 @@ func (p *posted) entry(who *access.Identity, now time.Time) *reqlog.Entry {
 		e.ErrorSource, e.ErrorCode = "provider", "provider_error"
 	}
 	p.look(e)
-	keepPosted(who, e, p)
 	return e
 }
 
-// keepPosted puts the bodies into e where all that the caller sends is kept. The
-// level of a key is not told yet: nothing is kept of them.
-func keepPosted(*access.Identity, *reqlog.Entry, *posted) {}
+// keptBody is how much is kept of a body unless the settings say otherwise.
+const keptBody = 128 << 10
+
+// keep puts the bodies into e where they are kept, or takes out what is not, as
+// is done with the gateway's own exchanges.
+func (p *posted) keep(e *reqlog.Entry, who *access.Identity, logs snapshot.Logs) {
+	e.ErrorMessage = logs.Redact.Text(e.ErrorMessage)
+	switch who.Logging.Level(logs.Level) {
+	case access.LogNone:
+		e.Level = reqlog.LevelNone
+		e.Strip("", who.Metadata)
+	case access.LogFull:
+		e.Level = reqlog.LevelFull
+		e.Bodies = &reqlog.Bodies{
+			Request: kept(p.Request.Body, p.Request.media, logs), Response: kept(p.Response.Body, p.Response.media, logs),
+		}
+	}
+}
+
+// kept returns what is kept of a body: of a text, which has the media type of its
+// headers, or of other JSON.
+func kept(body json.RawMessage, media string, logs snapshot.Logs) reqlog.Body {
+	data := bytes.TrimSpace(body)
+	switch text := ""; {
+	case first(body) == 'n':
+		return reqlog.Body{}
+	case first(body) != '"':
+		media = "application/json"
+	case json.Unmarshal(body, &text) == nil:
+		data, media = []byte(text), cmp.Or(media, "text/plain")
+	}
+	most := min(cmp.Or(logs.BodySize, keptBody), len(data))
+	return reqlog.Body{Type: media, Data: logs.Redact.Body(media, data[:most]), Size: int64(len(data)), Cut: most < len(data)}
+}
 
 // look reads from the bodies what is told of every exchange, in the words of the
 // chat protocol.

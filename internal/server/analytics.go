@@ -4,7 +4,11 @@ import (
 	"context"
 
 	"modelgate/internal/logstore"
+	"modelgate/internal/snapshot"
 )
+
+// kept is how much is kept of exchanges.
+func (s *Server) kept() snapshot.Logs { return s.holder.Load().Logs }
 
 // sum sums what was recorded before.
 func (s *Server) sum(ctx context.Context, q logstore.SumQuery) ([]logstore.Sum, error) {

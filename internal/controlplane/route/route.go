@@ -31,6 +31,7 @@ import (
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
+	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 )
 
@@ -63,6 +64,9 @@ type Deps struct {
 	Log      *logstore.Store
 	FlushLog func(ctx context.Context) error
 	Recorder reqlog.Recorder
+
+	// Kept is how much is kept of what a route records. Nil keeps no bodies.
+	Kept func() snapshot.Logs
 
 	// Exports makes files of the log. Nil leaves to other nodes what is started.
 	Exports Exports
