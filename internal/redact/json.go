@@ -161,7 +161,7 @@ func (w *walk) denied() bool {
 	if l == nil || !l.value {
 		return false
 	}
-	if !l.array && w.r.fields[l.name] {
+	if w.r.fields[l.name] {
 		return true
 	}
 	for _, path := range w.r.paths {

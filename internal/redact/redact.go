@@ -9,6 +9,7 @@
 package redact
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -71,30 +72,41 @@ var builtIn = map[string]func(s string, found func(from, to int)){
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// New returns what applies r, nil when it takes out nothing. An error names the
-// rule at fault, as custom[0].pattern.
+// Fault is what is wrong with a rule.
+type Fault struct {
+	Rule string // as custom[0].pattern
+	Err  error
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return f.Rule + ": " + f.Err.Error() }
+
+func fault(err error, rule string, i int) *Fault { return &Fault{fmt.Sprintf(rule, i), err} }
+
+// New returns what applies r, nil when it takes out nothing. An error is a
+// *Fault.
 func New(r Rules) (*Redactor, error) {
 	out := &Redactor{fields: make(map[string]bool)}
 	for i, name := range r.Patterns {
 		find, ok := builtIn[name]
 		if !ok {
-			return nil, fmt.Errorf("patterns[%d]: %.40q is none of %s", i, name, strings.Join(Patterns(), ", "))
+			return nil, fault(fmt.Errorf("%.40q is none of %s", name, strings.Join(Patterns(), ", ")), "patterns[%d]", i)
 		}
 		out.find = append(out.find, detector{mark(name), 6, find})
 	}
-	if len(r.Custom) > maxCustom || len(r.Fields) > maxFields {
-		return nil, fmt.Errorf("there are at most %d custom patterns and %d fields", maxCustom, maxFields)
-	}
 	for i, c := range r.Custom {
+		if i == maxCustom || !nameForm.MatchString(c.Name) {
+			return nil, fault(fmt.Errorf("at most %d patterns have names of 1 to 40 letters, digits, dashes and underscores", maxCustom), "custom[%d].name", i)
+		}
 		d, err := c.detector()
 		if err != nil {
-			return nil, fmt.Errorf("custom[%d]%w", i, err)
+			return nil, fault(err, "custom[%d].pattern", i)
 		}
 		out.find = append(out.find, d)
 	}
 	for i, f := range r.Fields {
-		if err := out.deny(f); err != nil {
-			return nil, fmt.Errorf("fields[%d]: %w", i, err)
+		if i == maxFields || !out.deny(f) {
+			return nil, fault(fmt.Errorf("at most %d fields are names, or up to %d names with dots between them and %d bytes", maxFields, maxDepth, maxField), "fields[%d]", i)
 		}
 	}
 	if len(out.find)+len(out.fields)+len(out.paths) == 0 {
@@ -106,18 +118,15 @@ func New(r Rules) (*Redactor, error) {
 func mark(name string) string { return "[redacted:" + name + "]" }
 
 func (c Custom) detector() (d detector, err error) {
-	if !nameForm.MatchString(c.Name) {
-		return d, fmt.Errorf(".name: has 1 to 40 letters, digits, dashes and underscores")
-	}
 	if len(c.Pattern) > maxPattern {
-		return d, fmt.Errorf(".pattern: has at most %d bytes", maxPattern)
+		return d, fmt.Errorf("a pattern has at most %d bytes", maxPattern)
 	}
 	re, err := regexp.Compile(c.Pattern)
 	if err != nil {
-		return d, fmt.Errorf(".pattern: %w", err)
+		return d, err
 	}
 	if re.MatchString("") {
-		return d, fmt.Errorf(".pattern: matches the empty text")
+		return d, errors.New("the pattern matches the empty text")
 	}
 	return detector{mark(c.Name), 1, func(s string, found func(from, to int)) {
 		for _, at := range re.FindAllStringIndex(s, -1) {
@@ -126,17 +135,18 @@ func (c Custom) detector() (d detector, err error) {
 	}}, nil
 }
 
-func (r *Redactor) deny(field string) error {
+// deny adds a field, unless it can't be one.
+func (r *Redactor) deny(field string) bool {
 	path := strings.Split(field, ".")
 	if len(field) > maxField || len(path) > maxDepth || slices.Contains(path, "") || field == "*" {
-		return fmt.Errorf("a field is a name, or up to %d names with dots between them and at most %d bytes", maxDepth, maxField)
+		return false
 	}
 	if len(path) == 1 {
 		r.fields[field] = true
 	} else {
 		r.paths = append(r.paths, path)
 	}
-	return nil
+	return true
 }
 
 // Text returns s with marks for what the patterns find in it.

@@ -32,12 +32,14 @@ func TestPatternsFindWhatTheyAreFor(t *testing.T) {
 		{"email", "Müller: jörg@bücher.de!", "Müller: [redacted:email]!"},
 		{"email", "邮箱a.b@c.org。", "邮箱[redacted:email]。"},
 		{"email", "@handle a@b x@y.1 @@ user@ @", "@handle a@b x@y.1 @@ user@ @"},
+		{"email", "a@b.cc@d.ee", "[redacted:email]@d.ee"},
 		{"email", "a@b.cc,d@e.ff", "[redacted:email],[redacted:email]"},
 		{"phone", "call +49 171 1234567 now", "call [redacted:phone] now"},
 		{"phone", "(555) 123-4567, 555.123.4567, 1-555-123-4567", "[redacted:phone], [redacted:phone], [redacted:phone]"},
 		{"phone", "555-123-4567 8 times", "[redacted:phone] 8 times"},
 		{"phone", "030 1234567 or 0171/1234567", "[redacted:phone] or [redacted:phone]"},
 		{"phone", "2026-11-21 1763757000 0.1234567890 12345678901 01-02-2026 10", "2026-11-21 1763757000 0.1234567890 12345678901 01-02-2026 10"},
+		{"phone", "0123456 78901 or +123 456", "0123456 78901 or +123 456"},
 		{"phone", "id 555-123-4567-890", "id 555-123-4567-890"},
 		{"credit_card", "4111 1111 1111 1111 and 5500-0000-0000-0004", "[redacted:credit_card] and [redacted:credit_card]"},
 		{"credit_card", "n:378282246310005;", "n:[redacted:credit_card];"},
@@ -82,6 +84,7 @@ func TestBodiesAreRedactedByTheirType(t *testing.T) {
 		{"JSON", "application/json", `{ "a" : "x@y.de\n" , "n":[1, true, null] }`, `{ "a" : "[redacted:email]\n" , "n":[1, true, null] }`},
 		{"escapes stay", "application/json", `{"a":"\u00e9\/\ud83d\ude00"}`, `{"a":"\u00e9\/\ud83d\ude00"}`},
 		{"an escaped sign", "application/json", `"x\u0040y.de \"q\""`, `"[redacted:email] \"q\""`},
+		{"an escaped pair", "application/json", `"\ud83d\ude00 \ud83d x@y.de"`, "\"😀 \ufffd [redacted:email]\""},
 		{"a number", "application/json", `{"card":4111111111111111,"n":12}`, `{"card":"[redacted:credit_card]","n":12}`},
 		{"a name", "application/problem+json", `{"x@y.de":1}`, `{"[redacted:email]":1}`},
 		{"a field anywhere", "application/json", `{"a":[{"password":{"x":["]\"}"]}}],"password":1}`, `{"a":[{"password":"[redacted:field]"}],"password":"[redacted:field]"}`},
@@ -109,12 +112,12 @@ func TestBodiesAreRedactedByTheirType(t *testing.T) {
 
 func TestRulesThatCannotBeApplied(t *testing.T) {
 	for want, r := range map[string]redact.Rules{
-		"patterns[1]: ":        {Patterns: []string{"email", "name"}},
-		"custom[0].name: ":     {Custom: []redact.Custom{{"a b", "x"}}},
-		"custom[0].pattern: ":  {Custom: []redact.Custom{{"a", "("}}},
-		"custom[1].pattern: m": {Custom: []redact.Custom{{"a", "x"}, {"b", "x*"}}},
-		"fields[0]: ":          {Fields: []string{"a..b"}},
-		"fields[1]: ":          {Fields: []string{"a", "*"}},
+		"patterns[1]: ":                    {Patterns: []string{"email", "name"}},
+		"custom[0].name: ":                 {Custom: []redact.Custom{{"a b", "x"}}},
+		"custom[0].pattern: ":              {Custom: []redact.Custom{{"a", "("}}},
+		"custom[1].pattern: the pattern m": {Custom: []redact.Custom{{"a", "x"}, {"b", "x*"}}},
+		"fields[0]: ":                      {Fields: []string{"a..b"}},
+		"fields[1]: ":                      {Fields: []string{"a", "*"}},
 	} {
 		if _, err := redact.New(r); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("New(%+v) = %v, want %q", r, err, want)

@@ -28,6 +28,8 @@ func TestAReloadWarnsOfWhatIsReadAtTheStart(t *testing.T) {
 		{"compat: {prompt_envelope_only: true}\n", true},
 		{"compat: {header_prefixes: [x-example-]}\n", false},
 		{"log: {level: warn}\n", false},
+		{"logs: {retention: {days: 5}}\n", true},
+		{"logs: {level: full, body_size: 1 KB, redact: {patterns: [email]}}\n", false},
 		{"providers: [{slug: a, provider: openai}]\n", false},
 	} {
 		if got := fixed(read("")) != fixed(read(tt.text)); got != tt.want {

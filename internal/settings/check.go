@@ -155,7 +155,8 @@ func (l *Logs) check() *fault {
 		return at(errors.New("a body is kept up to 1 MB; 0 takes the default"), "logs.body_size")
 	}
 	if _, err := redact.New(l.Redact.Rules()); err != nil {
-		return at(err, "logs.redact")
+		f, _ := errors.AsType[*redact.Fault](err)
+		return at(f.Err, "logs.redact.%s", f.Rule)
 	}
 	if err := l.Retention.Check(); err != nil {
 		return at(err, "logs.retention")

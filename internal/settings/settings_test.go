@@ -128,6 +128,12 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"a folder", "secrets:\n  files: [run]\n", "f:2:11: secrets.files[0]: write the absolute path"},
 		{"a refresh", "secrets:\n  refresh: 10ms\n", "f:2:12: secrets.refresh: a value may be"},
 		{"level", "log:\n  level: loud\n", "f:2:10: log.level: "},
+		{"level of logging", "logs:\n  level: some\n", "f:2:10: logs.level: "},
+		{"level of logging of a key", "keys:\n  - sha256: " + strings.Repeat("a", 64) + "\n    request_logging: some\n", "f:3:22: keys[0].request_logging: "},
+		{"size of kept bodies", "logs:\n  body_size: 2 MB\n", "f:2:14: logs.body_size: "},
+		{"pattern to redact", "logs:\n  redact: {patterns: [email, name]}\n", "f:2:30: logs.redact.patterns[1]: "},
+		{"expression to redact", "logs:\n  redact: {custom: [{name: a, pattern: (}]}\n", "f:2:40: logs.redact.custom[0].pattern: "},
+		{"field to redact", "logs:\n  redact: {fields: [a..b]}\n", "f:2:21: logs.redact.fields[0]: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := settings.Parse("f", []byte(tt.text), settings.Opener{Env: env})
