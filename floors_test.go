@@ -20,9 +20,11 @@ const floors = `
 9   cmd/modelgate
 8   internal/bench internal/gatewaytest
 7   internal/server
-6d  internal/controlplane internal/controlplane/manifest internal/dataplane
-6c  internal/controlplane/analytics internal/controlplane/audits internal/controlplane/configs internal/controlplane/deployments internal/controlplane/exports internal/controlplane/guardrails internal/controlplane/integrations internal/controlplane/keys internal/controlplane/members internal/controlplane/organisations internal/controlplane/prompts internal/controlplane/providers internal/controlplane/route/routetest internal/controlplane/secrets internal/controlplane/sessions internal/controlplane/workspaces
-6b  internal/controlplane/credentials internal/controlplane/limits
+6f  internal/controlplane internal/controlplane/manifest internal/dataplane
+6e  internal/controlplane/analytics internal/controlplane/audits internal/controlplane/configs internal/controlplane/deployments internal/controlplane/exports internal/controlplane/guardrails internal/controlplane/integrations internal/controlplane/keys internal/controlplane/members internal/controlplane/organisations internal/controlplane/prompts internal/controlplane/providers internal/controlplane/route/routetest internal/controlplane/secrets internal/controlplane/sessions internal/controlplane/workspaces
+6d  internal/controlplane/credentials
+6c  internal/controlplane/budgets
+6b  internal/controlplane/limits
 6a  internal/controlplane/route
 5   internal/settings internal/snapshot
 4   internal/pipeline

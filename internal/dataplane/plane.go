@@ -219,8 +219,8 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	case route.op == api.ConfigSchema:
 		return p.schema(w, x)
 	}
-	if x.Identity.Exhausted && r.Method != http.MethodGet { // what is read costs nothing
-		return errExhausted
+	if err := x.exhausted(); err != nil && r.Method != http.MethodGet { // what is read costs nothing
+		return err
 	}
 	if err := p.readBody(r, x, route); err != nil {
 		return err
@@ -236,9 +236,6 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	defer res.Close()
 	return p.write(w, r, x, res)
 }
-
-var errExhausted = apierr.New(apierr.BudgetExhausted, "this gateway key has used up its budget; raise it, or wait until it starts again").
-	WithParam("x-gateway-api-key")
 
 func (x *exchange) releaseBody() {
 	if x.Body != nil {

@@ -9,10 +9,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"modelgate/internal/controlplane/budgets"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/ledger"
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/settings"
+	"modelgate/internal/store"
 )
 
 // LedgerDir returns the folder of the ledger in a data folder.
@@ -23,6 +26,8 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 	o := ledgerOptions(s.Data, &logRows{Store: s.logs})
 	o.Full, o.Sync, o.Max = ledger.Full(set.Ledger.OnFull), ledger.Sync(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
 	o.Queue = set.Log.Queue
+	s.spender = s.newSpender()
+	o.Counter = s.spender
 	o.Logger = s.Logger
 	if s.ledger, err = ledger.Open(ctx, o); err != nil {
 		return err
@@ -31,6 +36,14 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 		s.engine.Ledger = s.ledger
 	}
 	return nil
+}
+
+func (s *Server) newSpender() *spender {
+	p := &spender{db: s.store, late: make(map[store.BudgetRef]bool)}
+	if !s.Off[route.UsageLimits] {
+		p.keep = &budgets.Keeper{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Now: time.Now}
+	}
+	return p
 }
 
 func ledgerOptions(data string, rows *logRows) ledger.Options {
@@ -117,7 +130,7 @@ func ReplayLedger(ctx context.Context, data string, log logstore.Options) (Repla
 	}
 	rows := &logRows{Store: logs}
 	o := ledgerOptions(data, rows)
-	o.Again = true
+	o.Again, o.Keep = true, true // budgets count what is in them: they are a gateway's
 	l, err := ledger.Open(ctx, o)
 	if err != nil {
 		return Replayed{}, errors.Join(err, logs.Close(ctx))
@@ -148,6 +161,10 @@ func ledgerMetrics(s *Server) []prometheus.Collector {
 			stat(func(st ledger.Stats) float64 { return float64(st.LostAttempts) })),
 		gaugeFunc("modelgate_ledger_open_attempts", "Attempts that have not ended.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Open) })),
+		gaugeFunc("modelgate_ledger_uncounted_attempts", "Attempts of this process that ended and do not count for budgets yet.",
+			stat(func(st ledger.Stats) float64 { return float64(st.Uncounted) })),
+		gaugeFunc("modelgate_ledger_uncounted_seconds", "For how long something has waited to be counted for budgets.",
+			stat(func(st ledger.Stats) float64 { return age(st.CountedAt) })),
 		gaugeFunc("modelgate_ledger_bytes", "Size of the ledger's segments.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Bytes) })),
 		counterFunc("modelgate_log_rows_pruned_total", "Entries removed from the log because of their age or its size.",

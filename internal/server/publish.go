@@ -260,6 +260,7 @@ func (s *Server) watch(ctx context.Context) {
 	expiry := time.NewTicker(time.Minute)
 	defer expiry.Stop()
 	s.beSeen(ctx, time.Now())
+	s.spender.tick(ctx, time.Now())
 	for {
 		select {
 		case <-ctx.Done():
@@ -273,6 +274,7 @@ func (s *Server) watch(ctx context.Context) {
 		case <-expiry.C:
 			s.markEnded(ctx, time.Now())
 			s.beSeen(ctx, time.Now())
+			s.spender.tick(ctx, time.Now())
 		case <-tick.C:
 			if bodies.out(s.engine.Pool.Used()) {
 				debug.FreeOSMemory()

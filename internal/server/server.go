@@ -110,6 +110,7 @@ type Server struct {
 	store     *store.DB
 	logs      *logstore.Store
 	ledger    *ledger.Ledger
+	spender   *spender
 	telemetry *telemetry.Exporter // nil when nothing is sent
 	exports   *exports.Runner     // nil when they are turned off
 	engine    *pipeline.Engine

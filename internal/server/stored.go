@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/datakey"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
@@ -20,9 +21,12 @@ import (
 // can't be used is added with its fault, so that it is told to who uses it and
 // does not keep the rest from being published.
 func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
+	if s.Off[route.UsageLimits] {
+		p = unlimited(p)
+	}
 	in.Revision, in.Deployment = p.Revision, s.served(p)
 	in.Keys = append(in.Keys, p.Identities...)
-	in.Prompts, in.Partials, in.SavedOnly = p.Prompts, p.Partials, p.SavedOnly
+	in.Prompts, in.Partials, in.SavedOnly, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Exhausted
 	in.Tokens = s.issuers.Tokens(p.Issuers)
 	for _, c := range p.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})

@@ -72,3 +72,6 @@ func (s *Snapshot) Config(workspace, ref string) (*Config, bool) {
 // SavedOnly reports whether requests of an organisation may not bring a config
 // of their own.
 func (s *Snapshot) SavedOnly(organisation string) bool { return s.savedOnly[organisation] }
+
+// Exhausted reports whether a workspace has used up its budget.
+func (s *Snapshot) Exhausted(workspace string) bool { return s.exhausted[workspace] }

@@ -33,6 +33,10 @@ type Input struct {
 	// config of their own. It is shared.
 	SavedOnly map[string]bool
 
+	// Exhausted are the workspaces, by id, that have used up their budget. It is
+	// shared.
+	Exhausted map[string]bool
+
 	// Tokens judges what is no gateway key and looks like a token. Nil takes none.
 	Tokens Tokens
 
@@ -70,6 +74,7 @@ type Snapshot struct {
 	slugs   map[string][]string // by workspace, in the order given
 
 	savedOnly  map[string]bool // by id of the organisation
+	exhausted  map[string]bool // by id of the workspace
 	deployment *Deployment
 
 	prompts, partials map[place]*prompt.Saved
@@ -95,6 +100,7 @@ func Build(in Input) (*Snapshot, error) {
 		configs:        make(map[place]*Config, 2*len(in.Configs)),
 		slugs:          make(map[string][]string),
 		savedOnly:      in.SavedOnly,
+		exhausted:      in.Exhausted,
 		made:           make(map[*Rules]map[string]variant),
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)

@@ -31,6 +31,9 @@ type Published struct {
 	// themselves: by id of their workspace, else of their organisation.
 	Logging map[string]access.Logging
 
+	// Exhausted are the workspaces, by id, that have used up their budget.
+	Exhausted map[string]bool
+
 	// Identities are the owners of keys that count: active ones and those that
 	// used up their budget, of workspaces that are not archived. They may have
 	// expired by the clock.
@@ -104,7 +107,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 	}
 	defer tx.Rollback()
 	q := Queries{tx}
-	p := &Published{DataKeys: make(map[string]string), SavedOnly: make(map[string]bool)}
+	p := &Published{DataKeys: make(map[string]string), SavedOnly: make(map[string]bool), Exhausted: make(map[string]bool)}
 	if p.Revision, err = q.Revision(ctx); err != nil {
 		return nil, err
 	}
@@ -113,7 +116,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 		return nil, err
 	}
 	p.Mark = n.mark
-	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishLogging, q.publishDeployments, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
+	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishLogging, q.publishExhausted, q.publishDeployments, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
 		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package credentials
 import (
 	"context"
 
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -32,7 +33,11 @@ func (g Grant) Put(ctx context.Context, tx *store.Tx, c *route.Caller) error {
 		return err
 	}
 	had = had && !g.fresh
-	if err := tx.PutIntegrationWorkspace(ctx, g.To); err != nil || had || !g.To.Enabled || !g.Default {
+	if err := tx.PutIntegrationWorkspace(ctx, g.To); err != nil {
+		return err
+	}
+	err = budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.To.Integration, g.To.Workspace), c.Now)
+	if err != nil || had || !g.To.Enabled || !g.Default {
 		return err
 	}
 	n, err := tx.ProvidersOf(ctx, g.Integration.ID, g.To.Workspace)

@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -20,17 +21,17 @@ type globalAccess struct {
 
 func globalOf(i store.Integration) (g globalAccess, err error) {
 	g.Enabled = i.GlobalEnabled
-	g.UsageLimits, g.RateLimits, err = shownLimits(i.GlobalUsageLimits, i.GlobalRateLimits, store.Active)
+	g.UsageLimits, g.RateLimits, err = shownLimits(i.GlobalUsageLimits, i.GlobalRateLimits, reqlog.Spent{})
 	return g, err
 }
 
-func shownLimits(usage, rate json.RawMessage, status string) ([]limits.UsageAnswer, limits.Rates, error) {
-	budgets, err := limits.ReadUsages(usage)
+func shownLimits(usage, rate json.RawMessage, spent reqlog.Spent) ([]limits.UsageAnswer, limits.Rates, error) {
+	usages, err := limits.ReadUsages(usage)
 	if err != nil {
 		return nil, nil, err
 	}
 	rates, err := limits.ReadRates(rate)
-	return budgets.Answer(nil, status), rates, err
+	return usages.Answer(spent), rates, err
 }
 
 type workspaceItem struct {
@@ -56,6 +57,14 @@ func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*w
 	if err != nil {
 		return nil, err
 	}
+	ids := make([]string, len(found))
+	for i, w := range found {
+		ids[i] = store.GrantID(row.ID, w.Workspace)
+	}
+	spent, err := c.DB().Spending(ctx, store.GrantBudget, ids...)
+	if err != nil {
+		return nil, err
+	}
 	limit, err := c.Sees(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
@@ -69,7 +78,7 @@ func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*w
 			continue
 		}
 		item := workspaceItem{ID: w.Workspace, Enabled: w.Enabled, Status: w.Status}
-		if item.UsageLimits, item.RateLimits, err = shownLimits(w.UsageLimits, w.RateLimits, w.Status); err != nil {
+		if item.UsageLimits, item.RateLimits, err = shownLimits(w.UsageLimits, w.RateLimits, spent[store.GrantID(row.ID, w.Workspace)]); err != nil {
 			return nil, err
 		}
 		out.Workspaces = append(out.Workspaces, item)

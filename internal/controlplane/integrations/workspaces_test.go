@@ -210,10 +210,11 @@ func TestAWorkspaceSeesNobodyElsesGrant(t *testing.T) {
 func TestAWorkspaceThatIsExhaustedComesBack(t *testing.T) {
 	b, c, path, one, _ := three(t)
 	c.Must("PUT", path, `{"workspaces":[{"id":"`+one+`","enabled":true,"usage_limits":[{"credit_limit":10,"alert_threshold":5}]}]}`, nil)
+	b.Exec(`INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced) SELECT 'grant', integration_id || '/' || workspace_id, 1, 10000000000, 0, 0, 0 FROM integration_workspaces`)
 	for body, want := range map[string]string{
 		`"reset_usage":true`: "active 2026-05-01T12:00:00.000Z", `"usage_limits":[{"credit_limit":20}]`: "active <nil>", `"rate_limits":[]`: "exhausted <nil>",
 	} {
-		b.Exec(`UPDATE integration_workspaces SET status = 'exhausted', usage_limits = '[{"type":"cost","credit_limit":10,"is_exhausted_alerts_sent":true}]'`)
+		b.Exec(`UPDATE integration_workspaces SET status = 'exhausted', usage_limits = '[{"type":"cost","credit_limit":10,"base":0,"is_exhausted_alerts_sent":true}]'`)
 		c.Must("PUT", path, `{"workspaces":[{"id":"`+one+`","enabled":true,`+body+`}]}`, nil)
 		var g grants
 		c.Must("GET", path, "", &g)

@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
@@ -155,5 +156,8 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 			return apierr.New(apierr.Forbidden, "a person may have %d keys in this workspace", *rules.Count).WithParam("user_id").WithCode("AB03")
 		}
 	}
-	return tx.CreateKey(ctx, k)
+	if err := tx.CreateKey(ctx, k); err != nil {
+		return err
+	}
+	return budgets.Judge(ctx, tx, store.KeyBudget, k.ID, c.Now)
 }

@@ -14,6 +14,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -121,10 +122,14 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
+	spent, err := spending(ctx, c, found...)
+	if err != nil {
+		return nil, err
+	}
 	owned := ownedKeys(c, p, f)
 	var items []Item
 	for _, k := range append(route.First(in.Page, owned), found...) {
-		item, err := shown(k, c.Now)
+		item, err := shown(k, spent[k.ID], c.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +172,11 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := shown(k, c.Now)
+	spent, err := spending(ctx, c, k)
+	if err != nil {
+		return nil, err
+	}
+	out, err := shown(k, spent[k.ID], c.Now)
 	return &out, err
 }
 
@@ -244,7 +253,10 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 			return err
 		}
 		k.UpdatedAt = c.After(k.UpdatedAt)
-		return tx.UpdateKey(ctx, k)
+		if err := tx.UpdateKey(ctx, k); err != nil {
+			return err
+		}
+		return budgets.Judge(ctx, tx, store.KeyBudget, k.ID, c.Now)
 	})
 	return &route.Empty{}, err
 }

@@ -371,6 +371,7 @@ func TestAnExhaustedKeyIsFreedByAHigherBudgetOrAReset(t *testing.T) {
 			c := b.Root()
 			k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"],"usage_limits":{"credit_limit":10}}`)
 			b.Exec(`UPDATE gateway_keys SET status = 'exhausted' WHERE id = $1`, k.ID)
+			b.Exec(`INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced) VALUES ('key', $1, 1, 10000000000, 0, 0, 0)`, k.ID)
 			c.Must("PUT", "/api-keys/"+k.ID, tt.body, nil)
 			got := mustGet(c, k.ID)
 			if got.Status != tt.want || got.UsageLimits != nil && got.UsageLimits.Status != tt.want || tt.reset != (got.UsageLimits != nil && got.UsageLimits.LastReset != nil) {

@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -57,8 +58,19 @@ type Rotation struct {
 	TransitionMS int64      `json:"key_transition_period_ms"`
 }
 
-// shown returns k as it is at now.
-func shown(k store.Key, now time.Time) (Item, error) {
+// spending returns what was spent in all with keys that have a budget.
+func spending(ctx context.Context, c *route.Caller, keys ...store.Key) (map[string]reqlog.Spent, error) {
+	var ids []string
+	for _, k := range keys {
+		if string(k.UsageLimits) != "null" {
+			ids = append(ids, k.ID)
+		}
+	}
+	return c.DB().Spending(ctx, store.KeyBudget, ids...)
+}
+
+// shown returns k as it is at now, when spent is what was spent with it.
+func shown(k store.Key, spent reqlog.Spent, now time.Time) (Item, error) {
 	out := Item{
 		ID: k.ID, Key: k.Mask, Name: k.Name, Description: k.Description, Type: k.Type, Organisation: k.Organisation,
 		Workspace: orNull(k.Workspace), User: orNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
@@ -75,7 +87,7 @@ func shown(k store.Key, now time.Time) (Item, error) {
 	if err != nil {
 		return out, err
 	}
-	out.UsageLimits = u.Answer(0, out.Status)
+	out.UsageLimits = u.Answer(spent, out.Status)
 	if out.RateLimits, err = limits.ReadRates(k.RateLimits); err != nil {
 		return out, err
 	}
@@ -149,7 +161,11 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	item, err := shown(k, c.Now)
+	spent, err := spending(ctx, c, k)
+	if err != nil {
+		return nil, err
+	}
+	item, err := shown(k, spent[k.ID], c.Now)
 	if err != nil {
 		return nil, err
 	}

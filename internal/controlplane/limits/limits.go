@@ -2,9 +2,10 @@
 // plane takes them: on keys, workspaces, providers and grants of integrations.
 //
 // It promises that what is stored is within its bounds and knows when it starts
-// again, and that an edit forgets no warning that was sent and repeats none.
-// Times are its caller's. Counting what was used and refusing what is over are
-// left to the data plane.
+// again, that an edit forgets no warning that was sent and repeats none, and that
+// no reset loses what is counted meanwhile. Times are its caller's. Counting what
+// was spent is left to the store, acting on it to budgets, and refusing what is
+// over to the data plane.
 package limits
 
 import (
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
 )
 
 // The kinds of [Usage], and of a [Rate] in the place of Cost.
@@ -53,9 +55,12 @@ type Usage struct {
 	// NextResetAt is when the count starts again; zero is never.
 	NextResetAt time.Time `json:"next_usage_reset_at,omitzero"`
 
-	// LastResetAt is when the count started: what was used before does not
-	// count. Zero counts everything.
+	// LastResetAt is when the count started again; zero is never.
 	LastResetAt time.Time `json:"last_reset_at,omitzero"`
+
+	// Base is what had been spent in all when the count started, in nano-dollars
+	// or tokens: see [Usage.Begin]. Nil is not known yet.
+	Base *int64 `json:"base,omitempty"`
 
 	// What was told to people since the count started.
 	ThresholdSent bool `json:"is_threshold_alerts_sent,omitempty"`
@@ -127,7 +132,7 @@ func (u *Usage) inherit(old *Usage, now time.Time) {
 		u.LastResetAt = now
 		return
 	}
-	u.LastResetAt = old.LastResetAt
+	u.LastResetAt, u.Base = old.LastResetAt, old.Base
 	u.ExpiredSent = old.ExpiredSent
 	raised := old.CreditLimit != nil && (u.CreditLimit == nil || *u.CreditLimit > *old.CreditLimit)
 	if !raised {
@@ -173,13 +178,54 @@ func (u Usage) next(now time.Time) time.Time {
 func (u *Usage) Due(now time.Time) bool { return !u.NextResetAt.IsZero() && !now.Before(u.NextResetAt) }
 
 // Reset starts the count again at now and makes the warnings possible again. Of
-// resets that were missed, one is made.
+// resets that were missed, one is made. [Usage.Begin] has to follow.
 func (u *Usage) Reset(now time.Time) {
 	if u.Due(now) {
 		u.NextResetAt = u.next(now)
 	}
-	u.LastResetAt = now
+	u.LastResetAt, u.Base = now, nil
 	u.ThresholdSent, u.ExhaustedSent = false, false
+}
+
+// Begin makes the count start at all, which is what was spent until now, unless
+// it has started already. What is spent from then on counts, whenever that is.
+func (u *Usage) Begin(all reqlog.Spent) {
+	if u.Base == nil {
+		n := u.of(all)
+		u.Base = &n
+	}
+}
+
+// of returns what u counts of all: nano-dollars or tokens.
+func (u *Usage) of(all reqlog.Spent) int64 {
+	if u.Type == Tokens {
+		return all.Tokens
+	}
+	return int64(all.Cost)
+}
+
+// Used returns what was used of u when all was spent, in dollars or tokens. A
+// count that has not started is at zero.
+func (u *Usage) Used(all reqlog.Spent) float64 {
+	if u.Base == nil {
+		return 0
+	}
+	n := float64(max(u.of(all)-*u.Base, 0))
+	if u.Type == Tokens {
+		return n
+	}
+	return n / 1e9
+}
+
+// Judge notes which warnings are due when all was spent, and returns whether
+// those of the threshold and of the limit are to be sent now.
+func (u *Usage) Judge(all reqlog.Spent) (threshold, exhausted bool) {
+	used := u.Used(all)
+	threshold = u.AlertThreshold != nil && used >= *u.AlertThreshold && !u.ThresholdSent
+	exhausted = u.Exhausted(used) && !u.ExhaustedSent
+	u.ThresholdSent = u.ThresholdSent || threshold
+	u.ExhaustedSent = u.ExhaustedSent || exhausted
+	return threshold, exhausted
 }
 
 // Exhausted reports whether what was used since the last reset is all there is.
@@ -213,15 +259,15 @@ type UsageAnswer struct {
 	ExpiredSent       bool       `json:"is_expired_alerts_sent"`
 }
 
-// Answer returns u with what was used of it and the state of what it belongs to.
-// Nil, for no budget, is answered with nil.
-func (u *Usage) Answer(used float64, status string) *UsageAnswer {
+// Answer returns u as it is when all was spent, with the state of what it belongs
+// to. Nil, for no budget, is answered with nil.
+func (u *Usage) Answer(all reqlog.Spent, status string) *UsageAnswer {
 	if u == nil {
 		return nil
 	}
 	a := &UsageAnswer{
 		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold,
-		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: used, Status: status, LastResetAt: route.Time(u.LastResetAt),
+		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status, LastResetAt: route.Time(u.LastResetAt),
 		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: u.ExpiredSent,
 	}
 	if u.PeriodicReset != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/reqlog"
 )
 
 // now is a Friday afternoon.
@@ -166,6 +167,7 @@ func TestABudgetComesBackFromItsRow(t *testing.T) {
 	u := mustApply(t, `{"credit_limit":10.5,"alert_threshold":5,"periodic_reset_days":7}`, nil, now)
 	u.Reset(now)
 	u.ExpiredSent = true
+	u.Begin(reqlog.Spent{Cost: 1_000_000_000})
 	back, err := limits.ReadUsage(u.JSON())
 	if diff := cmp.Diff(u, back); err != nil || diff != "" {
 		t.Errorf("ReadUsage: %v\n%s", err, diff)
@@ -174,14 +176,14 @@ func TestABudgetComesBackFromItsRow(t *testing.T) {
 	if back, err := limits.ReadUsage(none.JSON()); err != nil || back != nil {
 		t.Errorf("ReadUsage(null) = %v, %v", back, err)
 	}
-	got, _ := json.Marshal(u.Answer(2.25, "active"))
+	got, _ := json.Marshal(u.Answer(reqlog.Spent{Cost: 3_250_000_000}, "active"))
 	want := `{"credit_limit":10.5,"type":"cost","alert_threshold":5,"periodic_reset":null,"periodic_reset_days":7,` +
 		`"next_usage_reset_at":"2026-05-08T00:00:00.000Z","current_usage":2.25,"status":"active","last_reset_at":"2026-05-01T12:30:00.000Z",` +
 		`"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":true}`
 	if string(got) != want {
 		t.Errorf("answered %s\nwant %s", got, want)
 	}
-	if none.Answer(0, "active") != nil {
+	if none.Answer(reqlog.Spent{}, "active") != nil {
 		t.Error("no budget is answered with one")
 	}
 }
@@ -213,8 +215,11 @@ func TestBudgetsOfAListGoOnInTheirOwnEntry(t *testing.T) {
 	if text := string(limits.Usages(nil).JSON()); text != "[]" {
 		t.Errorf("no budgets are stored as %s", text)
 	}
-	answer := got.Answer(func(i int) float64 { return float64(i) }, "active")
-	if len(answer) != 2 || answer[1].CurrentUsage != 1 || len(got.Answer(nil, "active")) != 2 {
+	for i := range got {
+		got[i].Begin(reqlog.Spent{})
+	}
+	answer := got.Answer(reqlog.Spent{Tokens: 900, Cost: 1_500_000_000})
+	if len(answer) != 2 || answer[0].CurrentUsage != 900 || answer[0].Status != "exhausted" || answer[1].CurrentUsage != 1.5 || answer[1].Status != "active" {
 		t.Errorf("answered %+v", answer)
 	}
 }

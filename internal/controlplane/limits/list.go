@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/store"
 )
 
 // Usages are the budgets of what may have several: of a workspace, and of an
@@ -47,18 +49,42 @@ func (list Usages) like(u Usage) *Usage {
 	return nil
 }
 
-// Answer returns every budget with what was used of it: used is called with the
-// number of the entry, and nil stands for nothing.
-func (list Usages) Answer(used func(i int) float64, status string) []UsageAnswer {
+// Answer returns every budget as it is when all was spent. Each is exhausted by
+// itself.
+func (list Usages) Answer(all reqlog.Spent) []UsageAnswer {
 	out := make([]UsageAnswer, len(list))
 	for i := range list {
-		var n float64
-		if used != nil {
-			n = used(i)
+		status := store.Active
+		if list[i].Exhausted(list[i].Used(all)) {
+			status = store.Exhausted
 		}
-		out[i] = *list[i].Answer(n, status)
+		out[i] = *list[i].Answer(all, status)
 	}
 	return out
+}
+
+// ReadAny reads what [Usage.JSON] or [Usages.JSON] wrote.
+func ReadAny(raw json.RawMessage) (list Usages, one bool, err error) {
+	if len(raw) > 0 && raw[0] == '[' {
+		list, err = ReadUsages(raw)
+		return list, false, err
+	}
+	u, err := ReadUsage(raw)
+	if u != nil {
+		list = Usages{*u}
+	}
+	return list, true, err
+}
+
+// Raw returns the budgets as [ReadAny] has read them.
+func (list Usages) Raw(one bool) json.RawMessage {
+	switch {
+	case !one:
+		return list.JSON()
+	case len(list) == 0:
+		return (*Usage)(nil).JSON()
+	}
+	return list[0].JSON()
 }
 
 // JSON returns the budgets as they are stored: an array.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -121,10 +122,14 @@ func (p *plan) workspace(path string, want *settings.Workspace, row store.Worksp
 		return nil, err
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
+		put := tx.CreateWorkspace
 		if known {
-			return tx.UpdateWorkspace(ctx, row)
+			put = tx.UpdateWorkspace
 		}
-		return tx.CreateWorkspace(ctx, row)
+		if err := put(ctx, row); err != nil {
+			return err
+		}
+		return budgets.Judge(ctx, tx, store.WorkspaceBudget, row.ID, p.now)
 	}, nil
 }
 

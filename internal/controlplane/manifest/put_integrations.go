@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/route"
@@ -303,7 +304,12 @@ func (p *plan) grants(path string, want *settings.Integration, row store.Integra
 		if g.RateLimits, err = limit(v.RateLimits); err != nil {
 			return nil, err
 		}
-		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.PutIntegrationWorkspace(ctx, g) })
+		steps = append(steps, func(ctx context.Context, tx *store.Tx) error {
+			if err := tx.PutIntegrationWorkspace(ctx, g); err != nil {
+				return err
+			}
+			return budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.Integration, g.Workspace), p.now)
+		})
 	}
 	if !p.prune || want.Workspaces == nil {
 		return steps, nil

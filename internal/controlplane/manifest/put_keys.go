@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"modelgate/internal/access"
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/settings"
@@ -81,10 +82,14 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 		return nil, err
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
+		put := tx.CreateKey
 		if old != nil {
-			return tx.UpdateKey(ctx, row)
+			put = tx.UpdateKey
 		}
-		return tx.CreateKey(ctx, row)
+		if err := put(ctx, row); err != nil {
+			return err
+		}
+		return budgets.Judge(ctx, tx, store.KeyBudget, row.ID, p.now)
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -68,10 +69,14 @@ func (p *plan) provider(path string, want *settings.Provider, row store.Provider
 		return nil, err
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
+		put := tx.CreateProvider
 		if known {
-			return tx.UpdateProvider(ctx, row)
+			put = tx.UpdateProvider
 		}
-		return tx.CreateProvider(ctx, row)
+		if err := put(ctx, row); err != nil {
+			return err
+		}
+		return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID, p.now)
 	}, nil
 }
 

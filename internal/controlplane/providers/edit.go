@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -150,5 +151,8 @@ func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id stri
 		return row, err
 	}
 	row.UpdatedAt = c.After(row.UpdatedAt)
-	return row, tx.UpdateProvider(ctx, row)
+	if err := tx.UpdateProvider(ctx, row); err != nil {
+		return row, err
+	}
+	return row, budgets.Judge(ctx, tx, store.ProviderBudget, row.ID, c.Now)
 }

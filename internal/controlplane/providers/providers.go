@@ -12,12 +12,15 @@ import (
 	"context"
 	"net/http"
 	"regexp"
+	"time"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -87,7 +90,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*made, error
 			return err
 		}
 		row.Integration = i.ID
-		return insert(ctx, tx, &row)
+		return insert(ctx, tx, &row, c.Now)
 	})
 	return &made{row.ID, row.Slug}, err
 }
@@ -110,7 +113,7 @@ func integration(ctx context.Context, q store.Queries, w store.Workspace, ref st
 }
 
 // insert stores a new provider, under a slug of its own where it has none yet.
-func insert(ctx context.Context, tx *store.Tx, row *store.Provider) error {
+func insert(ctx context.Context, tx *store.Tx, row *store.Provider, now time.Time) error {
 	if row.Slug == "" {
 		row.Slug = route.NewSlug("", row.Name)
 	}
@@ -121,7 +124,10 @@ func insert(ctx context.Context, tx *store.Tx, row *store.Provider) error {
 	if taken {
 		return apierr.New(apierr.Conflict, "the workspace has a provider with the slug %q already", row.Slug).WithParam("slug")
 	}
-	return tx.CreateProvider(ctx, *row)
+	if err := tx.CreateProvider(ctx, *row); err != nil {
+		return err
+	}
+	return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID, now)
 }
 
 // Item is a provider as answers show it.
@@ -147,7 +153,19 @@ type Item struct {
 // place is where a provider of a file stands.
 func place(p store.Provider) (id, workspace, slug string) { return p.ID, p.Workspace, p.Slug }
 
-func shown(p store.Provider, c *route.Caller) (Item, error) {
+// spending returns what was spent in all by way of providers that have a budget.
+func spending(ctx context.Context, c *route.Caller, list ...store.Provider) (map[string]reqlog.Spent, error) {
+	var ids []string
+	for _, p := range list {
+		if string(p.UsageLimits) != "null" {
+			ids = append(ids, p.ID)
+		}
+	}
+	return c.DB().Spending(ctx, store.ProviderBudget, ids...)
+}
+
+// shown returns p as it is when spent was spent by way of it.
+func shown(p store.Provider, spent reqlog.Spent, c *route.Caller) (Item, error) {
 	status := p.StatusAt(c.Now)
 	budget, err := limits.ReadUsage(p.UsageLimits)
 	if err != nil {
@@ -156,7 +174,7 @@ func shown(p store.Provider, c *route.Caller) (Item, error) {
 	rates, err := limits.ReadRates(p.RateLimits)
 	return Item{
 		ID: p.ID, Name: p.Name, Slug: p.Slug, Workspace: p.Workspace, Integration: p.Integration, Note: p.Note, Status: status,
-		UsageLimits: budget.Answer(0, status), RateLimits: rates, Tags: p.Tags, CreatedAt: route.Time(p.CreatedAt),
+		UsageLimits: budget.Answer(spent, status), RateLimits: rates, Tags: p.Tags, CreatedAt: route.Time(p.CreatedAt),
 		UpdatedAt: route.Time(p.UpdatedAt), ExpiresAt: route.Time(p.ExpiresAt), ManagedBy: route.ManagedBy(p.ID), Object: "provider",
 	}, err
 }
@@ -191,9 +209,13 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if len(tags) == 0 {
 		owned = route.OwnedIn(c.Files().Providers, w.ID, place)
 	}
+	spent, err := spending(ctx, c, found...)
+	if err != nil {
+		return nil, err
+	}
 	var list []Item
 	for _, p := range append(route.First(in.Page, owned), found...) {
-		item, err := shown(p, c)
+		item, err := shown(p, spent[p.ID], c)
 		if err != nil {
 			return nil, err
 		}
@@ -250,7 +272,11 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	item, err := shown(row, c)
+	spent, err := spending(ctx, c, row)
+	if err != nil {
+		return nil, err
+	}
+	item, err := shown(row, spent[row.ID], c)
 	return &item, err
 }
 

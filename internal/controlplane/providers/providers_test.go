@@ -98,11 +98,12 @@ func TestAProviderIsChangedFieldByField(t *testing.T) {
 func TestAnExhaustedOrExpiredProviderComesBack(t *testing.T) {
 	b, c := bench(t)
 	c.Must("PUT", "/providers/main", `{"usage_limits":{"credit_limit":10},"expires_at":"2026-05-01T13:00:00Z"}`, nil)
+	b.Exec(`INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced) SELECT 'provider', id, 1, 10000000000, 0, 0, 0 FROM providers`)
 	for body, want := range map[string]string{
 		`{"name":"x"}`: "exhausted", `{"usage_limits":{"credit_limit":9}}`: "exhausted", `{"usage_limits":{"credit_limit":11}}`: "active",
 		`{"usage_limits":null}`: "active", `{"reset_usage":true}`: "active", `{"reset_usage":false}`: "exhausted",
 	} {
-		b.Exec(`UPDATE providers SET status = 'exhausted', usage_limits = '{"type":"cost","credit_limit":10}'`)
+		b.Exec(`UPDATE providers SET status = 'exhausted', usage_limits = '{"type":"cost","credit_limit":10,"base":0}'`)
 		c.Must("PUT", "/providers/main", body, nil)
 		p := read(t, c, "main")
 		if p.Status != want {

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -143,7 +144,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		if err := tx.PutIntegrationWorkspace(ctx, to); err != nil {
 			return err
 		}
-		return insert(ctx, tx, &row)
+		return insert(ctx, tx, &row, c.Now)
 	})
 	return &done[madeKey]{true, madeKey{row.Slug}}, err
 }
@@ -170,8 +171,8 @@ type KeyItem struct {
 }
 
 // shownKey returns p as a virtual key. Its integration is among known, or read.
-func shownKey(ctx context.Context, c *route.Caller, p store.Provider, known map[string]store.Integration) (KeyItem, error) {
-	item, err := shown(p, c)
+func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reqlog.Spent, known map[string]store.Integration) (KeyItem, error) {
+	item, err := shown(p, spent, c)
 	if err != nil {
 		return KeyItem{}, err
 	}
@@ -208,9 +209,13 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *Part) (*rou
 		known[i.ID] = i
 	}
 	owned := route.OwnedIn(c.Files().Providers, w.ID, place)
+	spent, err := spending(ctx, c, found...)
+	if err != nil {
+		return nil, err
+	}
 	var list []KeyItem
 	for _, p := range append(route.First(in.Page, owned), found...) {
-		item, err := shownKey(ctx, c, p, known)
+		item, err := shownKey(ctx, c, p, spent[p.ID], known)
 		if err != nil {
 			return nil, err
 		}
@@ -224,7 +229,11 @@ func (v *virtualKeys) get(ctx context.Context, c *route.Caller, in *Named) (*Key
 	if err != nil {
 		return nil, err
 	}
-	item, err := shownKey(ctx, c, row, nil)
+	spent, err := spending(ctx, c, row)
+	if err != nil {
+		return nil, err
+	}
+	item, err := shownKey(ctx, c, row, spent[row.ID], nil)
 	return &item, err
 }
 

@@ -8,8 +8,10 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -39,7 +41,8 @@ type full struct {
 	Users []memberItem `json:"users"`
 }
 
-func shown(w *store.Workspace, above *store.OrganisationSettings) (Item, error) {
+// shown returns w as it is when spent was spent in it.
+func shown(w *store.Workspace, spent reqlog.Spent, above *store.OrganisationSettings) (Item, error) {
 	own, err := security(w)
 	if err != nil {
 		return Item{}, err
@@ -61,7 +64,7 @@ func shown(w *store.Workspace, above *store.OrganisationSettings) (Item, error) 
 	return Item{
 		ID: w.ID, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, Organisation: w.Organisation,
 		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Security: above.Security.With(own, above.Overridable),
-		UsageLimits: usages.Answer(nil, w.Status), RateLimits: rates,
+		UsageLimits: usages.Answer(spent), RateLimits: rates,
 		CreatedBy: w.CreatedBy, CreatedAt: route.Time(w.CreatedAt), UpdatedAt: route.Time(w.UpdatedAt), Object: "workspace",
 	}, err
 }
@@ -79,7 +82,11 @@ func whole(ctx context.Context, c *route.Caller, w store.Workspace) (*full, erro
 	if err != nil {
 		return nil, err
 	}
-	item, err := shown(&w, &o.Settings)
+	spent, err := c.DB().Spending(ctx, store.WorkspaceBudget, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	item, err := shown(&w, spent[w.ID], &o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -184,9 +191,29 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		if err := unchanged(ctx, tx, c, w.ID, read); err != nil {
 			return err
 		}
-		return tx.UpdateWorkspace(ctx, w)
+		if err := budget(ctx, tx, c, &w, in.Body.UsageLimits); err != nil {
+			return err
+		}
+		if err := tx.UpdateWorkspace(ctx, w); err != nil {
+			return err
+		}
+		return budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID, c.Now)
 	})
 	return &route.Empty{}, err
+}
+
+// budget gives w the budgets that are stored now, which start again by
+// themselves, with what a request changes of them.
+func budget(ctx context.Context, tx *store.Tx, c *route.Caller, w *store.Workspace, in route.Maybe[[]limits.UsageInput]) error {
+	now, err := tx.Workspace(ctx, c.Organisation, w.ID)
+	if err != nil {
+		return err
+	}
+	w.UsageLimits = now.UsageLimits
+	if in.Set {
+		return setUsage(w, in.Value, c)
+	}
+	return nil
 }
 
 // unchanged refuses a change of a workspace that was changed since the request

@@ -17,6 +17,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -85,6 +86,9 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 	c.About(w.ID, w.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if err := tx.CreateWorkspace(ctx, w); err != nil {
+			return err
+		}
+		if err := budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID, c.Now); err != nil {
 			return err
 		}
 		for _, u := range people {
@@ -217,9 +221,17 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
+	ids := make([]string, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+	}
+	spent, err := c.DB().Spending(ctx, store.WorkspaceBudget, ids...)
+	if err != nil {
+		return nil, err
+	}
 	var items []Item
 	for i := range found {
-		item, err := shown(&found[i], &o.Settings)
+		item, err := shown(&found[i], spent[found[i].ID], &o.Settings)
 		if err != nil {
 			return nil, err
 		}

@@ -42,7 +42,9 @@ CREATE TABLE workspaces (
         status TEXT NOT NULL CHECK (status IN ('active', 'archived')),
         created_by TEXT NOT NULL,
         created_at BIGINT NOT NULL,
-        updated_at BIGINT NOT NULL
+        updated_at BIGINT NOT NULL,
+        exhausted BOOLEAN NOT NULL DEFAULT FALSE,
+        usage_reset_at BIGINT
 );
 
 CREATE UNIQUE INDEX workspaces_slug ON workspaces (organisation_id, slug);
@@ -150,7 +152,8 @@ CREATE TABLE gateway_keys (
         updated_at BIGINT NOT NULL,
         expires_at BIGINT,
         rotation_due_at BIGINT,
-        rotation_told_at BIGINT
+        rotation_told_at BIGINT,
+        usage_reset_at BIGINT
 );
 
 INSERT INTO gateway_keys (id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers,
@@ -211,6 +214,7 @@ CREATE TABLE integration_workspaces (
         usage_limits TEXT NOT NULL,
         rate_limits TEXT NOT NULL,
         status TEXT NOT NULL CHECK (status IN ('active', 'exhausted')),
+        usage_reset_at BIGINT,
         PRIMARY KEY (integration_id, workspace_id)
 );
 
@@ -229,7 +233,8 @@ CREATE TABLE providers (
         status TEXT NOT NULL CHECK (status IN ('active', 'exhausted', 'expired', 'archived')),
         created_at BIGINT NOT NULL,
         updated_at BIGINT NOT NULL,
-        expires_at BIGINT
+        expires_at BIGINT,
+        usage_reset_at BIGINT
 );
 
 CREATE UNIQUE INDEX providers_slug ON providers (workspace_id, slug) WHERE status <> 'archived';
@@ -422,6 +427,28 @@ CREATE TABLE exports (
 CREATE INDEX exports_organisation ON exports (organisation_id, workspace_id);
 
 CREATE INDEX exports_status ON exports (status);
+
+-- What attempts came to since there is a ledger: by key, by workspace, by provider
+-- and by what a workspace has of an integration, whose id is both with a slash.
+CREATE TABLE spending (
+        kind TEXT NOT NULL CHECK (kind IN ('key', 'workspace', 'provider', 'grant')),
+        id TEXT NOT NULL,
+        attempts BIGINT NOT NULL,
+        cost BIGINT NOT NULL,
+        tokens BIGINT NOT NULL,
+        unknown BIGINT NOT NULL,
+        unpriced BIGINT NOT NULL,
+        PRIMARY KEY (kind, id)
+);
+
+-- Up to where the segments of ledgers are in it.
+CREATE TABLE ledger_marks (
+        segment TEXT PRIMARY KEY,
+        counted BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL
+);
+
+CREATE INDEX ledger_marks_time ON ledger_marks (updated_at);
 
 CREATE TABLE audit_logs (
         id TEXT PRIMARY KEY,

@@ -1,0 +1,213 @@
+// Package budgets acts on what was spent: what has used up a budget is refused
+// further use, warnings are given once, and counts start again when their time
+// comes.
+//
+// It compares budgets with the counters of the store, which grow alone: a count
+// is their growth since it started, so that a reset loses nothing that is counted
+// meanwhile. Several processes may act on one database; each change is made once.
+// How much was spent is counted elsewhere; requests are refused by the data plane.
+package budgets
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/store"
+)
+
+// Judge has the budgets of what a change under way has written agree with what
+// was spent: counts that are new start there, and what is over is exhausted.
+func Judge(ctx context.Context, tx *store.Tx, kind, id string, now time.Time) error {
+	list, err := tx.Budgets(ctx, []store.BudgetRef{{Kind: kind, ID: id}})
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		changed, _, err := judge(&list[i], now)
+		if err == nil && changed {
+			err = tx.PutBudget(ctx, list[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What is told to people.
+const (
+	reset     = "budget_reset"
+	threshold = "budget_threshold"
+	exhausted = "budget_exhausted"
+)
+
+// event is something that is told of a budget.
+type event struct {
+	what string
+	of   store.BudgetRef
+	name string
+	used float64
+	kind string // dollars or tokens
+}
+
+// judge has b agree with what was spent at now.
+func judge(b *store.Budgeted, now time.Time) (changed bool, events []event, err error) {
+	list, one, err := limits.ReadAny(b.UsageLimits)
+	if err != nil {
+		return false, nil, err
+	}
+	over, next := false, time.Time{}
+	tell := func(what string, u *limits.Usage, used float64) {
+		events = append(events, event{what, b.BudgetRef, b.Name, used, u.Type})
+	}
+	for i := range list {
+		u := &list[i]
+		if u.Due(now) {
+			tell(reset, u, u.Used(b.Spent))
+			u.Reset(now)
+		}
+		u.Begin(b.Spent)
+		used := u.Used(b.Spent)
+		near, out := u.Judge(b.Spent)
+		if near {
+			tell(threshold, u, used)
+		}
+		if out {
+			tell(exhausted, u, used)
+		}
+		over = over || u.Exhausted(used)
+		if next.IsZero() || !u.NextResetAt.IsZero() && u.NextResetAt.Before(next) {
+			next = u.NextResetAt
+		}
+	}
+	raw := list.Raw(one)
+	changed = over != b.Exhausted || !next.Equal(b.ResetAt) || !bytes.Equal(raw, b.UsageLimits)
+	b.UsageLimits, b.Exhausted, b.ResetAt = raw, over, next
+	return changed, events, nil
+}
+
+// Keeper acts on budgets by itself.
+type Keeper struct {
+	DB      *store.DB
+	Logger  *slog.Logger
+	Changed func() // is called after a change, to publish it
+	Now     func() time.Time
+}
+
+// Spent acts on what was raised.
+func (k *Keeper) Spent(ctx context.Context, raised []store.BudgetRef) error {
+	list, err := k.DB.Aside().Budgets(ctx, raised)
+	if err != nil {
+		return k.DB.Explain(err)
+	}
+	return k.act(ctx, list)
+}
+
+// atOnce bounds what is looked at, and changed, at a time.
+const atOnce = 200
+
+// Reset starts counts again whose time has come.
+func (k *Keeper) Reset(ctx context.Context, now time.Time) error {
+	for {
+		list, err := k.DB.Aside().BudgetsDue(ctx, now, atOnce)
+		if err != nil || len(list) == 0 {
+			return k.DB.Explain(err)
+		}
+		if err := k.change(ctx, list, now); err != nil {
+			return err
+		}
+	}
+}
+
+// All looks at every budget: for what a process did not live to act on.
+func (k *Keeper) All(ctx context.Context) error {
+	for _, kind := range store.BudgetKinds {
+		for after := ""; ; {
+			list, err := k.DB.Aside().BudgetsAfter(ctx, kind, after, atOnce)
+			if err != nil {
+				return k.DB.Explain(err)
+			}
+			if len(list) == 0 {
+				break
+			}
+			after = list[len(list)-1].ID
+			if err := k.act(ctx, list); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// act changes what of list is to be.
+func (k *Keeper) act(ctx context.Context, list []store.Budgeted) error {
+	now := k.Now()
+	var due []store.Budgeted
+	for _, b := range list {
+		seen := b
+		if len(b.UsageLimits) <= len("null") && b.ResetAt.IsZero() {
+			continue // it has no budget: who took it away has said what it is now
+		}
+		if changed, _, err := judge(&seen, now); changed || err != nil && !b.ResetAt.IsZero() {
+			due = append(due, b)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	return k.change(ctx, due, now)
+}
+
+// change judges list as it is in the database and tells what came of it.
+func (k *Keeper) change(ctx context.Context, list []store.Budgeted, now time.Time) error {
+	refs := make([]store.BudgetRef, len(list))
+	for i, b := range list {
+		refs[i] = b.BudgetRef
+	}
+	var told []event
+	err := k.DB.ChangeBudgets(ctx, refs, func(b *store.Budgeted) (bool, []*store.Audit) {
+		changed, events, err := judge(b, now)
+		if err != nil { // it is left alone, and does not keep others waiting
+			k.Logger.Error("a budget can't be read", "of", b.Kind, "id", b.ID, "err", err)
+			changed, b.ResetAt = !b.ResetAt.IsZero(), time.Time{}
+		}
+		told = append(told, events...)
+		notes := make([]*store.Audit, len(events))
+		for i, e := range events {
+			notes[i] = note(b, e, now)
+		}
+		return changed, notes
+	})
+	if err != nil {
+		return err
+	}
+	for _, e := range told {
+		k.Logger.Warn("a budget "+words[e.what], "of", e.of.Kind, "id", e.of.ID, "name", e.name, "used", e.used, "type", e.kind)
+	}
+	k.Changed()
+	return nil
+}
+
+// words say what happened in the log of the process.
+var words = map[string]string{reset: "starts again", threshold: "has reached its threshold", exhausted: "is used up"}
+
+// resources are what the audit log calls what has budgets.
+var resources = map[string]string{
+	store.KeyBudget: "api_key", store.WorkspaceBudget: "workspace", store.ProviderBudget: "provider", store.GrantBudget: "integration",
+}
+
+// note is what the audit log holds of an event.
+func note(b *store.Budgeted, e event, now time.Time) *store.Audit {
+	id := reqlog.NewID(now).String()
+	return &store.Audit{
+		ID: id, RequestID: id, Organisation: b.Organisation, Workspace: b.Workspace, Time: now, UserType: "system", Status: http.StatusOK,
+		ResourceType: resources[b.Kind], ResourceID: b.ID, Action: e.what, QueryParams: "{}", RequestHeaders: "{}",
+		RequestBody: fmt.Sprintf(`{"used":%g,"type":%q}`, e.used, e.kind),
+	}
+}

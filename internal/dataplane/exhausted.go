@@ -1,0 +1,22 @@
+package dataplane
+
+import "modelgate/internal/apierr"
+
+// exhausted refuses what costs something for a key, or in a workspace, that has
+// used up its budget.
+func (x *exchange) exhausted() error {
+	switch {
+	case x.Identity.Exhausted:
+		return errExhausted
+	case x.snap.Exhausted(x.Identity.Workspace):
+		return errWorkspaceExhausted
+	}
+	return nil
+}
+
+var (
+	errExhausted = apierr.New(apierr.BudgetExhausted, "this gateway key has used up its budget; raise it, or wait until it starts again").
+			WithParam("x-gateway-api-key")
+	errWorkspaceExhausted = apierr.New(apierr.BudgetExhausted, "the workspace of this gateway key has used up its budget; raise it, or wait until it starts again").
+				WithParam("x-gateway-api-key")
+)

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"modelgate/internal/reqlog"
+)
+
+// Budgeted is something with its budgets. Their meaning is the control plane's.
+type Budgeted struct {
+	BudgetRef
+	Organisation string
+	Workspace    string // id; empty for what is the organisation's
+	Name         string
+	UsageLimits  json.RawMessage // object, array or null, as its table has it
+	Exhausted    bool
+
+	// ResetAt is when one of the budgets starts again first; zero is never.
+	ResetAt time.Time
+
+	Spent reqlog.Spent // in all
+}
+
+// budgetTable is where what has budgets is kept: the columns of a [Budgeted],
+// whether it is exhausted, the condition that it may be used, the name of a row, and what is written of it.
+type budgetTable struct{ columns, exhausted, from, live, id, write string }
+
+// budgetTables are those of all kinds. A key or provider that has ended is not
+// brought back.
+var budgetTables = map[string]budgetTable{
+	KeyBudget: {
+		`b.organisation_id, b.workspace_id, b.name, b.usage_limits, b.usage_reset_at`, `b.status = 'exhausted'`,
+		`gateway_keys b`, `b.status IN ('active', 'exhausted')`, `b.id`, `
+		UPDATE gateway_keys
+		SET usage_limits = $2, status = CASE WHEN $3 THEN 'exhausted' ELSE 'active' END, usage_reset_at = $4
+		WHERE id = $1`,
+	},
+	WorkspaceBudget: {
+		`b.organisation_id, b.id, b.name, b.usage_limits, b.usage_reset_at`, `b.exhausted`,
+		`workspaces b`, `b.status = 'active'`, `b.id`, `
+		UPDATE workspaces
+		SET usage_limits = $2, exhausted = $3, usage_reset_at = $4
+		WHERE id = $1`,
+	},
+	ProviderBudget: {
+		`b.organisation_id, b.workspace_id, b.name, b.usage_limits, b.usage_reset_at`, `b.status = 'exhausted'`,
+		`providers b`, `b.status IN ('active', 'exhausted')`, `b.id`, `
+		UPDATE providers
+		SET usage_limits = $2, status = CASE WHEN $3 THEN 'exhausted' ELSE 'active' END, usage_reset_at = $4
+		WHERE id = $1`,
+	},
+	GrantBudget: {
+		`i.organisation_id, b.workspace_id, i.name, b.usage_limits, b.usage_reset_at`, `b.status = 'exhausted'`,
+		`integration_workspaces b JOIN integrations i ON i.id = b.integration_id`, `i.status = 'active'`,
+		`b.integration_id || '/' || b.workspace_id`, `
+		UPDATE integration_workspaces
+		SET usage_limits = $2, status = CASE WHEN $3 THEN 'exhausted' ELSE 'active' END, usage_reset_at = $4
+		WHERE integration_id || '/' || workspace_id = $1`,
+	},
+}
+
+// BudgetKinds are all kinds of what has budgets.
+var BudgetKinds = []string{KeyBudget, WorkspaceBudget, ProviderBudget, GrantBudget}
+
+// Budgets returns those of refs that may be used and have a budget, or are
+// exhausted or wait for a reset.
+func (q Queries) Budgets(ctx context.Context, refs []BudgetRef) (list []Budgeted, err error) {
+	for _, kind := range BudgetKinds {
+		var ids []any
+		for _, r := range refs {
+			if r.Kind == kind {
+				ids = append(ids, r.ID)
+			}
+		}
+		for part := range slices.Chunk(ids, spentAtOnce) {
+			found, err := q.budgets(ctx, kind, budgetTables[kind].id+` IN `+placeholders(0, len(part)), part...)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, found...)
+		}
+	}
+	return list, nil
+}
+
+// BudgetsDue returns what has a budget that starts again by now, at most so many
+// of each kind.
+func (q Queries) BudgetsDue(ctx context.Context, now time.Time, most int) (list []Budgeted, err error) {
+	for _, kind := range BudgetKinds {
+		found, err := q.budgets(ctx, kind, `b.usage_reset_at <= $1 ORDER BY b.usage_reset_at LIMIT $2`, now.UnixMilli(), most)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
+	}
+	return list, nil
+}
+
+// BudgetsAfter returns what of a kind has a budget and an id behind after, in the
+// order of ids, at most so many.
+func (q Queries) BudgetsAfter(ctx context.Context, kind, after string, most int) ([]Budgeted, error) {
+	id := budgetTables[kind].id
+	return q.budgets(ctx, kind, id+` > $1 ORDER BY `+id+` LIMIT $2`, after, most)
+}
+
+// budgets reads what has a budget, of one kind.
+func (q Queries) budgets(ctx context.Context, kind, where string, args ...any) ([]Budgeted, error) {
+	t := budgetTables[kind]
+	text := `
+		SELECT ` + t.id + `, ` + t.columns + `, ` + t.exhausted + `, COALESCE(s.attempts, 0), COALESCE(s.cost, 0), COALESCE(s.tokens, 0), COALESCE(s.unknown, 0), COALESCE(s.unpriced, 0)
+		FROM ` + t.from + `
+		LEFT JOIN spending s ON s.kind = '` + kind + `' AND s.id = ` + t.id + `
+		WHERE ` + t.live + ` AND (b.usage_limits NOT IN ('null', '[]') OR b.usage_reset_at IS NOT NULL OR ` + t.exhausted + `) AND ` + where
+	return rows(ctx, q.q, "budgets", text, func(r row) (b Budgeted, err error) {
+		b.Kind = kind
+		err = r.Scan(&b.ID, &b.Organisation, &b.Workspace, &b.Name, jsonText{&b.UsageLimits}, stamp{&b.ResetAt}, &b.Exhausted,
+			&b.Spent.Attempts, &b.Spent.Cost, &b.Spent.Tokens, &b.Spent.Unknown, &b.Spent.Unpriced)
+		return b, err
+	}, args...)
+}
+
+// PutBudget stores what may change of b by itself: its budgets, whether it is
+// exhausted, and when it starts again.
+func (q Queries) PutBudget(ctx context.Context, b Budgeted) error {
+	return write(ctx, q.q, "budget", budgetTables[b.Kind].write, b.ID, string(b.UsageLimits), b.Exhausted, millis(b.ResetAt))
+}
+
+// ChangeBudgets runs judge on what refs name, as it is now, and stores what that
+// returns true for, with the rows that it adds to the audit log. It makes no
+// revision when there are none. Of processes that share a database one is first,
+// and the others see what it did.
+func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*Budgeted) (changed bool, notes []*Audit)) error {
+	err := db.Change(ctx, nil, func(tx *Tx) error {
+		list, err := tx.Budgets(ctx, refs)
+		if err != nil {
+			return err
+		}
+		changes := 0
+		for i := range list {
+			changed, notes := judge(&list[i])
+			if !changed {
+				continue
+			}
+			changes++
+			if err := tx.PutBudget(ctx, list[i]); err != nil {
+				return err
+			}
+			for _, a := range notes {
+				if db.mute {
+					break
+				}
+				if err := tx.addAudit(ctx, a); err != nil {
+					return err
+				}
+			}
+		}
+		if changes == 0 {
+			return errNothing
+		}
+		return nil
+	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	return err
+}
+
+// errNothing ends a change that is none.
+var errNothing = errors.New("there is nothing to change")
+
+func (q Queries) publishExhausted(ctx context.Context, _ *news, p, _ *Published) error {
+	const text = `
+		SELECT id
+		FROM workspaces
+		WHERE exhausted AND status = 'active'`
+	list, err := rows(ctx, q.q, "workspaces", text, scanID)
+	for _, id := range list {
+		p.Exhausted[id] = true
+	}
+	return err
+}

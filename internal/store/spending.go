@@ -1,0 +1,251 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
+)
+
+// The kinds of what has budgets, and of which it is counted what was spent.
+const (
+	KeyBudget       = "key"
+	WorkspaceBudget = "workspace"
+	ProviderBudget  = "provider"
+	GrantBudget     = "grant" // see [GrantID]
+)
+
+// BudgetRef names what has budgets.
+type BudgetRef struct{ Kind, ID string }
+
+func (r BudgetRef) compare(s BudgetRef) int {
+	return cmp.Or(strings.Compare(r.Kind, s.Kind), strings.Compare(r.ID, s.ID))
+}
+
+// GrantID returns the id of what a workspace has of an integration.
+func GrantID(integration, workspace string) string { return integration + "/" + workspace }
+
+// LedgerSpan is a part of a segment of a ledger.
+type LedgerSpan struct {
+	Segment  string
+	From, To int64
+}
+
+// ErrMarked is returned for settlements whose segment was not counted up to
+// where they begin: others counted it meanwhile.
+var ErrMarked = errors.New("the segment was counted by others")
+
+// Aside reads by way of the connections that write: for what goes on in the
+// background and leaves the others to requests.
+func (db *DB) Aside() Queries { return Queries{db.write} }
+
+// LedgerMarks returns up to where segments were counted, of those that are known.
+func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]int64, error) {
+	const text = `
+		SELECT counted
+		FROM ledger_marks
+		WHERE segment = $1`
+	if !db.ready.Load() {
+		return nil, away(nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	marks := make(map[string]int64, len(segments))
+	for _, s := range segments {
+		var n int64
+		switch err := db.write.QueryRowContext(ctx, text, s).Scan(&n); {
+		case err == nil:
+			marks[s] = n
+		case !errors.Is(err, sql.ErrNoRows):
+			return nil, db.Explain(fmt.Errorf("reading the marks of the ledger: %w", err))
+		}
+	}
+	return marks, nil
+}
+
+// Spend adds what was spent and marks the spans as counted, both or neither, and
+// returns whose spending it raised. It is no change of the control plane and
+// makes no revision. Marks that were not touched since keep are forgotten.
+func (db *DB) Spend(ctx context.Context, spans []LedgerSpan, spent map[reqlog.Owner]*reqlog.Spent, now, keep time.Time) (raised []BudgetRef, err error) {
+	if !db.ready.Load() {
+		return nil, away(nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	err = transact(ctx, db.write, func(tx *sql.Tx) error {
+		q := Queries{tx}
+		if err := q.mark(ctx, spans, now, keep); err != nil {
+			return err
+		}
+		sums, err := q.charged(ctx, spent)
+		if err != nil {
+			return err
+		}
+		// In one order, so that nodes wait for one another and never in a circle.
+		raised = slices.SortedFunc(maps.Keys(sums), BudgetRef.compare)
+		for part := range slices.Chunk(raised, spentAtOnce) {
+			if err := q.raiseSpending(ctx, part, sums); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return raised, db.Explain(err)
+}
+
+// mark writes down how far segments are counted.
+func (q Queries) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Time) error {
+	const (
+		insert = `
+		INSERT INTO ledger_marks (segment, counted, updated_at)
+		VALUES ($1, $2, $3)
+		ON CONFLICT (segment) DO UPDATE
+		SET counted = excluded.counted, updated_at = excluded.updated_at
+		WHERE ledger_marks.counted = $4`
+		forget = `
+		DELETE FROM ledger_marks
+		WHERE updated_at < $1`
+	)
+	for _, s := range spans {
+		err := write(ctx, q.q, "mark of the ledger", insert, s.Segment, s.To, now.UnixMilli(), s.From)
+		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+			return ErrMarked
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return exec(ctx, q.q, "marks of the ledger", forget, keep.UnixMilli())
+}
+
+// charged returns whom what was spent is counted for.
+func (q Queries) charged(ctx context.Context, spent map[reqlog.Owner]*reqlog.Spent) (map[BudgetRef]reqlog.Spent, error) {
+	sums := make(map[BudgetRef]reqlog.Spent)
+	add := func(kind, id string, s reqlog.Spent) {
+		sum := sums[BudgetRef{kind, id}]
+		sum.Add(s)
+		sums[BudgetRef{kind, id}] = sum
+	}
+	entries := make(map[[2]string]providerOf)
+	for o, s := range spent {
+		add(KeyBudget, o.KeyID, *s)
+		add(WorkspaceBudget, o.Workspace, *s)
+		if o.Slug == "" {
+			continue
+		}
+		place := [2]string{o.Workspace, o.Slug}
+		p, ok := entries[place]
+		if !ok {
+			var err error
+			if p, err = q.providerOf(ctx, o.Workspace, o.Slug); err != nil {
+				return nil, err
+			}
+			entries[place] = p
+		}
+		if p.id != "" {
+			add(ProviderBudget, p.id, *s)
+			add(GrantBudget, GrantID(p.integration, o.Workspace), *s)
+		}
+	}
+	return sums, nil
+}
+
+// providerOf is a provider entry and what it is made of; empty for one of the
+// settings.
+type providerOf struct{ id, integration string }
+
+// longSlug is the length from which on the ledger may have cut a slug.
+const longSlug = 60
+
+// providerOf returns the entry that a slug names in a workspace, or named last
+// when it is archived.
+func (q Queries) providerOf(ctx context.Context, workspace, slug string) (p providerOf, err error) {
+	const text = `
+		SELECT id, integration_id
+		FROM providers
+		WHERE workspace_id = $1 AND (slug = $2 OR $3 AND SUBSTR(slug, 1, LENGTH($2)) = $2)
+		ORDER BY CASE WHEN slug = $2 THEN 0 ELSE 1 END, CASE WHEN status = 'archived' THEN 1 ELSE 0 END, id DESC
+		LIMIT 1`
+	err = q.q.QueryRowContext(ctx, text, workspace, slug, len(slug) >= longSlug).Scan(&p.id, &p.integration)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("reading a provider: %w", err)
+	}
+	return p, nil
+}
+
+// spentAtOnce bounds the rows of one statement.
+const spentAtOnce = 100
+
+// raiseSpending adds sums to the counters of refs. A counter ends at the largest
+// number there is.
+func (q Queries) raiseSpending(ctx context.Context, refs []BudgetRef, sums map[BudgetRef]reqlog.Spent) error {
+	const (
+		head = `
+		INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced)
+		VALUES `
+		tail = `
+		ON CONFLICT (kind, id) DO UPDATE
+		SET attempts = spending.attempts + excluded.attempts, unknown = spending.unknown + excluded.unknown,
+			unpriced = spending.unpriced + excluded.unpriced,
+			cost = CASE WHEN spending.cost > 9223372036854775807 - excluded.cost THEN 9223372036854775807
+				ELSE spending.cost + excluded.cost END,
+			tokens = CASE WHEN spending.tokens > 9223372036854775807 - excluded.tokens THEN 9223372036854775807
+				ELSE spending.tokens + excluded.tokens END`
+	)
+	var values []string
+	var args []any
+	for _, r := range refs {
+		s := sums[r]
+		values = append(values, placeholders(len(args), 7))
+		args = append(args, r.Kind, r.ID, s.Attempts, int64(s.Cost), s.Tokens, s.Unknown, s.Unpriced)
+	}
+	return exec(ctx, q.q, "what was spent", head+strings.Join(values, ", ")+tail, args...)
+}
+
+// placeholders returns n of them in parentheses, behind those of before others.
+func placeholders(before, n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = "$" + strconv.Itoa(before+i+1)
+	}
+	return "(" + strings.Join(list, ", ") + ")"
+}
+
+// Spending returns what was spent in all, by id. What was never used is not
+// among it.
+func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[string]reqlog.Spent, error) {
+	const text = `
+		SELECT id, attempts, cost, tokens, unknown, unpriced
+		FROM spending
+		WHERE kind = $1 AND id IN `
+	out := make(map[string]reqlog.Spent, len(ids))
+	for part := range slices.Chunk(ids, spentAtOnce) {
+		args := []any{kind}
+		for _, id := range part {
+			args = append(args, id)
+		}
+		_, err := rows(ctx, q.q, "what was spent", text+placeholders(1, len(part)), func(r row) (none struct{}, err error) {
+			var id string
+			var s reqlog.Spent
+			err = r.Scan(&id, &s.Attempts, &s.Cost, &s.Tokens, &s.Unknown, &s.Unpriced)
+			out[id] = s
+			return none, err
+		}, args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
