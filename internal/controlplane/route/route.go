@@ -35,9 +35,6 @@ import (
 	"modelgate/internal/store"
 )
 
-// maxBody bounds a request to the control plane, in bytes.
-const maxBody = 4 << 20
-
 // Deps is what routes work with.
 type Deps struct {
 	DB     *store.DB
@@ -249,13 +246,6 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 	}
 }
 
-func (r *Route) maxBody() int64 {
-	if r.MaxBody > 0 {
-		return r.MaxBody
-	}
-	return maxBody
-}
-
 func (r *Route) operation(p string) huma.Operation {
 	op := huma.Operation{
 		OperationID: r.Name, Method: r.Method, Path: p, Summary: r.Summary, Tags: []string{r.Tag},
@@ -357,25 +347,6 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 		}
 	}
 	return apierr.New(apierr.Forbidden, "this needs the scope %q, which the key or session does not have", string(route.Scopes[0])).WithCode("AB03")
-}
-
-// checkBody refuses what no handler is to see.
-func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
-	if err := checkText(r, c.body); err != nil || route.Open || route.Data {
-		return err
-	}
-	return a.Off.refuses(c.Identity, c.body)
-}
-
-func readBody(r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	if err != nil {
-		return nil, apierr.New(apierr.Invalid, "the request's body ended early").WithCause(err)
-	}
-	if int64(len(body)) > limit {
-		return nil, apierr.New(apierr.TooLarge, "the request's body is larger than %d bytes", limit)
-	}
-	return body, nil
 }
 
 // kept holds an answer until the audit log knows of it.

@@ -1,0 +1,43 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+	"modelgate/internal/ledger"
+	"modelgate/internal/server"
+)
+
+func TestWhatIsPostedIsWatchedAndNotCountedAsTheGatewaysOwn(t *testing.T) {
+	data := t.TempDir()
+	g := gatewaytest.New(t, gatewaytest.Options{Data: data})
+	w := watch(t, g, gatewaytest.Key, "operation=logs.insert")
+	g.Post("/chat/completions", chat)
+	before := series(t, g)
+	posted, _ := g.Post("/logs", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"gpt-4o"}},
+		"response":{"status":503,"body":{"usage":{"prompt_tokens":7,"completion_tokens":1000000}}},"metadata":{"trace_id":"t"}}`).JSON(t)["ids"].([]any)
+	if got := w.next(); len(posted) != 1 || !strings.Contains(got, `"id":"`+posted[0].(string)+`"`) {
+		t.Errorf("the watcher is told %.200s", got)
+	}
+	for name, after := range series(t, g) {
+		if after != before[name] && strings.HasPrefix(name, "modelgate_re") || strings.Contains(name, "logs.insert") { // requests, request_seconds, retries
+			t.Errorf("%s = %s, and was %s before anything was posted", name, after, before[name])
+		}
+	}
+	intents, settled, rows := 0, 0, 0
+	err := ledger.Each(server.LedgerDir(data), func(r ledger.Record) {
+		if r.Intent != nil {
+			intents++
+		}
+		if r.Settle != nil {
+			settled++
+		}
+		if r.Row != nil {
+			rows++
+		}
+	})
+	if err != nil || intents != 1 || settled != 1 || rows != 2 {
+		t.Errorf("the ledger has %d intents, %d settlements and %d rows, %v; want one of each for the attempt, and a row", intents, settled, rows, err)
+	}
+}
