@@ -158,13 +158,13 @@ func (d *decoder) stop(path, message string) {
 
 // property is the path of a member.
 func property(path, name string) string {
-	if plainName.MatchString(name) {
+	if len(name) <= 64 && plainName.MatchString(name) {
 		return path + "." + name
 	}
 	return path + "[" + quote(name) + "]"
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_-]{0,63}$`)
+var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_-]*$`)
 
 // item is the path of an element.
 func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -176,7 +176,7 @@ func azureScope(host string) (string, bool) {
 }
 
 // azureName is the name of a secret, and its version.
-var azureName = regexp.MustCompile(`^[0-9A-Za-z-]{1,127}(/[0-9a-f]{32})?$`)
+var azureName = regexp.MustCompile(`^[0-9A-Za-z-]+(/[0-9a-f]{32})?$`)
 
 func (r *Resolver) checkAzure(ref *Reference) error {
 	if err := ref.need("vault_url"); err != nil {
@@ -200,7 +200,7 @@ func (r *Resolver) checkAzure(ref *Reference) error {
 	if err != nil {
 		return err
 	}
-	if !azureName.MatchString(ref.Path) {
+	if name, _, _ := strings.Cut(ref.Path, "/"); len(name) > 127 || !azureName.MatchString(ref.Path) {
 		return invalid("secret_path", "is the name of a secret, with a slash and its version behind it if need be")
 	}
 	return r.checkAddress("vault_url", ref)

@@ -45,14 +45,14 @@ func (s *Settings) check(o Opener) *fault {
 	return nil
 }
 
-var slugForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}$`)
+var slugForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
 // slugs refuses slugs that are malformed or stand twice in one place: a
 // workspace, or the organisation where that is empty.
 type slugs map[[2]string]bool
 
 func (known slugs) add(place, slug string) error {
-	if !slugForm.MatchString(slug) {
+	if len(slug) > 255 || !slugForm.MatchString(slug) {
 		return errors.New("a slug has 1 to 255 letters, digits, dots, dashes and underscores, and does not begin with a dot")
 	}
 	if known[[2]string{place, slug}] {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // converseSpeech is the Converse protocol of Bedrock, invokeSpeech the one of
@@ -263,7 +264,7 @@ func readCachePoint(c *checker, q *turn, block map[string]any, path string) {
 	q.seen.CachePoints++
 }
 
-var converseToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+var converseToolName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`) })
 
 func readConverseTools(c *checker, q *turn, m map[string]any) {
 	config := c.child(m, "toolConfig", "")
@@ -282,7 +283,7 @@ func readConverseTools(c *checker, q *turn, m map[string]any) {
 			spec := c.object(tool["toolSpec"], path)
 			c.known(spec, path, "name", "description", "inputSchema", "strict")
 			name := c.filled(spec, "name", path)
-			c.matches(name, at(path, "name"), converseToolName)
+			c.matches(name, at(path, "name"), converseToolName())
 			if spec["description"] != nil {
 				c.filled(spec, "description", path)
 			}

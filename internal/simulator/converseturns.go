@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // readConverseTurns reads the conversation, whose roles must take turns.
@@ -50,7 +51,7 @@ type converseBlocks struct {
 }
 
 var (
-	converseID   = regexp.MustCompile(`^[a-zA-Z0-9_.:-]{1,64}$`)
+	converseID   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_.:-]{1,64}$`) })
 	documentName = regexp.MustCompile(`^[a-zA-Z0-9()\[\]-]+( [a-zA-Z0-9()\[\]-]+)*$`)
 )
 
@@ -140,9 +141,9 @@ func (b *converseBlocks) toolUse(m map[string]any, path string) {
 		c.fail(path, "toolUse blocks can only be in assistant messages")
 	}
 	id := c.filled(m, "toolUseId", path)
-	c.matches(id, at(path, "toolUseId"), converseID)
+	c.matches(id, at(path, "toolUseId"), converseID())
 	name := c.filled(m, "name", path)
-	c.matches(name, at(path, "name"), converseToolName)
+	c.matches(name, at(path, "name"), converseToolName())
 	q.seen.Calls = append(q.seen.Calls, ReportedCall{ID: id, Name: name, Arguments: c.object(m["input"], at(path, "input"))})
 	b.calls.call(id)
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // geminiSpeech is the protocol of generateContent. A stream that was not asked
@@ -292,7 +293,9 @@ func (g *geminiReader) schema(v any, path string) {
 	}
 }
 
-var geminiName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$`)
+// geminiName is compiled when it is needed, as are its like: a gateway does without
+// them, and bounds in an expression take memory.
+var geminiName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$`) })
 
 func (g *geminiReader) tools(m map[string]any) {
 	c := g.c
@@ -312,7 +315,7 @@ func (g *geminiReader) function(m map[string]any, path string) {
 	c := g.c
 	c.known(m, path, "name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior")
 	name := c.filled(m, "name", path)
-	c.matches(name, at(path, "name"), geminiName)
+	c.matches(name, at(path, "name"), geminiName())
 	if slices.Contains(g.q.seen.Tools, name) {
 		c.fail(path, "Duplicate function declaration found: %s", name)
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // messagesSpeech is the Messages protocol.
@@ -258,7 +259,7 @@ func markedMessages(c *checker, q *turn, m map[string]any, path string) {
 	}
 }
 
-var messagesToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+var messagesToolName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`) })
 
 func readMessagesTools(c *checker, q *turn, m map[string]any) {
 	for i, v := range c.list(m, "tools", "") {
@@ -271,7 +272,7 @@ func readMessagesTools(c *checker, q *turn, m map[string]any) {
 		}
 		c.known(tool, path, "type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming")
 		name := c.filled(tool, "name", path)
-		c.matches(name, at(path, "name"), messagesToolName)
+		c.matches(name, at(path, "name"), messagesToolName())
 		c.text(tool, "description", path)
 		schema := c.object(tool["input_schema"], at(path, "input_schema"))
 		if kind, _ := schema["type"].(string); kind != "object" {

@@ -182,7 +182,7 @@ func (b *blocks) assistantBlock(m map[string]any, path, kind string) {
 		id := c.filled(m, "id", path)
 		c.matches(id, at(path, "id"), messagesID)
 		name := c.filled(m, "name", path)
-		c.matches(name, at(path, "name"), messagesToolName)
+		c.matches(name, at(path, "name"), messagesToolName())
 		if slices.ContainsFunc(q.seen.Calls, func(r ReportedCall) bool { return r.ID == id }) {
 			c.fail(path, "`tool_use` ids must be unique")
 		}

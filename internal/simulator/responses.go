@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // responsesSpeech is the Responses protocol.
@@ -95,7 +96,7 @@ func readResponsesFormat(c *checker, q *turn, m map[string]any) {
 		q.format = "json"
 	case "json_schema":
 		c.known(format, path, "type", "name", "schema", "strict", "description")
-		c.matches(c.filled(format, "name", path), path+".name", responsesName)
+		c.matches(c.filled(format, "name", path), path+".name", responsesName())
 		q.format, q.schema = "schema", c.object(format["schema"], path+".schema")
 		if c.flag(format, "strict", path) {
 			strictSchema(c, q.schema, path+".schema")
@@ -105,7 +106,7 @@ func readResponsesFormat(c *checker, q *turn, m map[string]any) {
 	}
 }
 
-var responsesName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+var responsesName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`) })
 
 // strictSchema refuses what strict schemas must not be: objects with further
 // members or with optional ones.
@@ -139,7 +140,7 @@ func readResponsesTools(c *checker, q *turn, m map[string]any) {
 		}
 		c.known(tool, path, "type", "name", "description", "parameters", "strict", "defer_loading")
 		name := c.filled(tool, "name", path)
-		c.matches(name, at(path, "name"), responsesName)
+		c.matches(name, at(path, "name"), responsesName())
 		schema := c.child(tool, "parameters", path)
 		if schema != nil && schema["type"] != "object" {
 			c.fail(at(path, "parameters"), "Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"'", name)
@@ -216,7 +217,7 @@ func (r *responsesItems) item(m map[string]any, path string) {
 		checkItemID(c, m, path, "fc")
 		id := c.filled(m, "call_id", path)
 		name := c.filled(m, "name", path)
-		c.matches(name, at(path, "name"), responsesName)
+		c.matches(name, at(path, "name"), responsesName())
 		arguments := decoded(c.needText(m, "arguments", path))
 		q.seen.Calls = append(q.seen.Calls, ReportedCall{ID: id, Name: name, Arguments: arguments})
 		r.calls.call(id)

@@ -132,9 +132,11 @@ func (e *requestEncoder) encodeExtra() {
 	}
 }
 
-// metadataText is what keys and values of requestMetadata may be.
+var metadataText = regexp.MustCompile(`^[a-zA-Z0-9\s:_@$#=/+,.-]*$`)
+
+// fitsMetadata reports whether keys and values of requestMetadata may be so.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
-var metadataText = regexp.MustCompile(`^[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}$`)
+func fitsMetadata(s string) bool { return len(s) <= 256 && metadataText.MatchString(s) }
 
 func (e *requestEncoder) encodeMetadata() {
 	if e.r.Metadata == nil {
@@ -145,7 +147,7 @@ func (e *requestEncoder) encodeMetadata() {
 	fit := err == nil && v.Kind() == jsonedit.Object
 	for k, m := range v.Fields() {
 		text, ok := m.Text()
-		fit = fit && ok && metadataText.MatchString(k.String()) && metadataText.MatchString(text)
+		fit = fit && ok && fitsMetadata(k.String()) && fitsMetadata(text)
 		n++
 	}
 	if !e.own && (!fit || n > 16) {

@@ -18,8 +18,8 @@ import (
 
 var (
 	awsRegion = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
-	awsID     = regexp.MustCompile(`^[A-Za-z0-9_]{16,128}$`)
-	awsARN    = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]{1,512}$`)
+	awsID     = bounded{regexp.MustCompile(`^[A-Za-z0-9_]+$`), 16, 128}
+	awsARN    = bounded{regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`), 1, 600}
 )
 
 // aws signs with the keys of the options, or with those of a role that they

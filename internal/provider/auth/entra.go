@@ -20,7 +20,7 @@ const (
 )
 
 // entraTenant is the id or the domain of a directory.
-var entraTenant = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,253}$`)
+var entraTenant = bounded{regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`), 1, 254}
 
 // entra sends an access token of Microsoft Entra where the options ask for
 // one. A ready-made token or a key is in its place already.
