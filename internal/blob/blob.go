@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"time"
 )
 
@@ -23,7 +24,7 @@ type Store interface {
 	Put(ctx context.Context, name string, r io.Reader) (size int64, err error)
 
 	// Get opens a file. One that is not there is fs.ErrNotExist.
-	Get(ctx context.Context, name string) (io.ReadSeekCloser, error)
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
 	// Delete takes a file away, and what is left of writing it that was
 	// interrupted. One that is not there is no error.
@@ -50,27 +51,13 @@ func fault(cause error, format string, args ...any) *Fault {
 	return &Fault{fmt.Sprintf(format, args...), cause}
 }
 
+// nameForm keeps to what stands in an address and in a folder as it is.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,900}$`)
+
 // check refuses names that are no plain relative paths.
 func check(name string) error {
-	if name == "." || !fs.ValidPath(name) {
+	if name == "." || !fs.ValidPath(name) || !nameForm.MatchString(name) {
 		return fmt.Errorf("blob: %q is no name of a file", name)
 	}
 	return nil
-}
-
-// source is what a file is made of. It tells an error of what it reads from one
-// of the store.
-type source struct {
-	r   io.Reader
-	err error // of reading, but for the end
-}
-
-// Read implements io.Reader.
-func (s *source) Read(b []byte) (int, error) {
-	n, err := s.r.Read(b)
-	if err != nil && err != io.EOF {
-		err = fmt.Errorf("making a file: %w", err) // never an error that a store takes for the end
-		s.err = err
-	}
-	return n, err
 }

@@ -119,7 +119,7 @@ func TestAFileIsThereWholeOrNotAtAll(t *testing.T) {
 
 func TestNamesLeadNowhereElse(t *testing.T) {
 	onBoth(t, func(t *testing.T, s blob.Store) {
-		for _, name := range []string{"", ".", "..", "/etc/x", "../x", "a/../../x", "a//b", "a/"} {
+		for _, name := range []string{"", ".", "..", "/etc/x", "../x", "a/../../x", "a//b", "a/", "a b", "a?b", "a%2fb", "é"} {
 			if _, err := s.Put(t.Context(), name, strings.NewReader("x")); err == nil {
 				t.Errorf("Put(%q) was taken", name)
 			}
@@ -293,6 +293,103 @@ func TestFieldsOfABucketAreChecked(t *testing.T) {
 			if _, err := blob.OpenBucket(o); err == nil {
 				t.Errorf("%s %d was opened", field, i)
 			}
+		}
+	}
+}
+
+// scripted answers each request by the function of its number, from 1, and by
+// the server behind it where there is none.
+func scripted(t *testing.T, script map[int]http.HandlerFunc) (*blob.Bucket, *[]*http.Request) {
+	t.Helper()
+	backend := s3mem.New()
+	if err := backend.CreateBucket("exports"); err != nil {
+		t.Fatal(err)
+	}
+	real, seen := gofakes3.New(backend).Server(), new([]*http.Request)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*seen = append(*seen, r)
+		if f := script[len(*seen)]; f != nil {
+			io.Copy(io.Discard, r.Body)
+			f(w, r)
+			return
+		}
+		real.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return bucket(t, s.URL), seen
+}
+
+func says(status int, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+	}
+}
+
+func TestWhatABucketRefusesForNowIsAskedAgain(t *testing.T) {
+	b, seen := scripted(t, map[int]http.HandlerFunc{1: says(503, "<Error><Code>SlowDown</Code></Error>"), 2: says(500, "")})
+	if _, err := b.Put(t.Context(), "x", strings.NewReader("text")); err != nil || len(*seen) != 3 {
+		t.Fatalf("Put: %v after %d requests", err, len(*seen))
+	}
+	if got := mustRead(t, b, "x"); string(got) != "text" {
+		t.Errorf("Get: %q", got)
+	}
+	for _, r := range (*seen)[:3] {
+		if h := r.Header.Get("X-Amz-Content-Sha256"); h != "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1" {
+			t.Errorf("hash of the body: %s", h)
+		}
+		if a := r.Header.Get("Authorization"); !strings.Contains(a, "Credential=access/") || !strings.Contains(a, "/us-east-1/s3/aws4_request") || strings.Contains(a, "canary") {
+			t.Errorf("authorization: %s", a)
+		}
+	}
+}
+
+func TestAnUploadWhoseEndFailsIsTakenBack(t *testing.T) {
+	// A success that turns into an error is one.
+	b, seen := scripted(t, map[int]http.HandlerFunc{4: says(200, "<Error><Code>InternalError</Code></Error>")})
+	_, err := b.Put(t.Context(), "x", bytes.NewReader(make([]byte, 17<<20)))
+	f, ok := errors.AsType[*blob.Fault](err)
+	if !ok || f.Reason != "the bucket refuses: InternalError" || len(*seen) != 5 || (*seen)[4].Method != "DELETE" {
+		t.Errorf("Put: %v after %d requests", err, len(*seen))
+	}
+	if _, err := b.Get(t.Context(), "x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Get: %v", err)
+	}
+}
+
+func TestPartsThatWereLeftGoWithTheFile(t *testing.T) {
+	s, _ := server(t)
+	b := bucket(t, s.URL)
+	for _, key := range []string{"x", "xy"} {
+		resp, err := http.Post(s.URL+"/exports/a/b/"+key+"?uploads", "", nil)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		resp.Body.Close()
+	}
+	if err := b.Delete(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get(s.URL + "/exports?uploads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || bytes.Contains(text, []byte("<Key>a/b/x</Key>")) || !bytes.Contains(text, []byte("<Key>a/b/xy</Key>")) {
+		t.Errorf("left: %s, %v", text, err)
+	}
+}
+
+func TestABucketStandsInTheHostOrInThePath(t *testing.T) {
+	for path, want := range map[bool]string{true: "https://s3.example.com:9000/exports/a/b/x?", false: "https://exports.s3.example.com:9000/a/b/x?"} {
+		o := options("https://s3.example.com:9000/")
+		o.PathStyle = path
+		b, err := blob.OpenBucket(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if link, err := b.Link(t.Context(), "x", "x", time.Minute); err != nil || !strings.HasPrefix(link, want) {
+			t.Errorf("%s, %v; want %s", link, err, want)
 		}
 	}
 }

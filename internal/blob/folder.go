@@ -54,6 +54,21 @@ func (f Folder) Put(ctx context.Context, name string, r io.Reader) (size int64, 
 	return size, nil
 }
 
+// source tells an error of what a file is made of from one of the disk.
+type source struct {
+	r   io.Reader
+	err error // of reading, but for the end
+}
+
+// Read implements io.Reader.
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.r.Read(b)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
 // fill writes a file to the disk.
 func fill(ctx context.Context, root *os.Root, name string, r io.Reader) (size int64, err error) {
 	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -71,7 +86,7 @@ func fill(ctx context.Context, root *os.Root, name string, r io.Reader) (size in
 }
 
 // Get implements [Store].
-func (f Folder) Get(_ context.Context, name string) (io.ReadSeekCloser, error) {
+func (f Folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	if err := check(name); err != nil {
 		return nil, err
 	}

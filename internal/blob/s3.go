@@ -1,22 +1,25 @@
 package blob
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"mime"
+	"net/http"
 	"net/url"
-	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"modelgate/internal/secret"
 )
@@ -54,16 +57,13 @@ func (o *S3) Check() (field string, err error) {
 	return "", nil
 }
 
-// Bounds of speaking to a bucket.
-const (
-	partSize = 16 << 20 // held in memory while it is sent; 10,000 of them are a file
-	tries    = 4
-)
-
 // Bucket keeps files in a bucket. See [OpenBucket].
 type Bucket struct {
-	client       *minio.Client
-	name, prefix string
+	S3
+	base   *url.URL // of the bucket, with a slash at its end
+	prefix string   // of names; empty or with a slash at its end
+	client *http.Client
+	signer *v4.Signer
 }
 
 var _ Store = (*Bucket)(nil)
@@ -73,79 +73,90 @@ func OpenBucket(o S3) (*Bucket, error) {
 	if field, err := o.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
-	u, err := url.Parse(o.Endpoint)
+	base, err := url.Parse(o.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	lookup := minio.BucketLookupDNS
+	base.Path = "/"
 	if o.PathStyle {
-		lookup = minio.BucketLookupPath
+		base.Path = "/" + o.Bucket + "/"
+	} else {
+		base.Host = o.Bucket + "." + base.Host
 	}
-	client, err := minio.New(u.Host, &minio.Options{
-		Creds:        credentials.NewStaticV4(o.AccessKey.Reveal(), o.SecretKey.Reveal(), ""),
-		Secure:       u.Scheme == "https",
-		Region:       cmp.Or(o.Region, "us-east-1"),
-		BucketLookup: lookup,
-		MaxRetries:   tries,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("endpoint: %w", err)
+	o.Region = cmp.Or(o.Region, "us-east-1")
+	b := &Bucket{S3: o, base: base, client: &http.Client{Transport: transport()}}
+	if p := strings.TrimSuffix(o.Prefix, "/"); p != "" {
+		b.prefix = p + "/"
 	}
-	prefix := strings.TrimSuffix(o.Prefix, "/")
-	if prefix != "" {
-		prefix += "/"
-	}
-	return &Bucket{client, o.Bucket, prefix}, nil
+	b.signer = v4.NewSigner(func(s *v4.SignerOptions) { s.DisableURIPathEscaping = true }) // S3 signs paths as they are sent
+	return b, nil
 }
 
-// Put implements [Store]. A large file is sent in parts, which become a file
-// with the last of them.
+// silence is how long a server may take to begin an answer.
+const silence = time.Minute
+
+func transport() *http.Transport {
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: silence, TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+	}
+}
+
+// Put implements [Store]. What is larger than a part is sent in parts, which
+// become a file with the last of them.
 func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) (int64, error) {
 	if err := check(name); err != nil {
 		return 0, err
 	}
-	src := &source{r: r}
-	ahead, size := bufio.NewReader(src), int64(-1)
-	if _, err := ahead.Peek(1); errors.Is(err, io.EOF) {
-		size = 0 // a part that is empty is not taken everywhere
+	buf := make([]byte, partSize)
+	n, err := fillUp(r, buf)
+	if err != nil {
+		return 0, err
 	}
-	info, err := b.client.PutObject(ctx, b.name, b.prefix+name, ahead, size, minio.PutObjectOptions{
-		PartSize: partSize, ContentType: "application/octet-stream",
-		SendContentMd5: true, DisableContentSha256: true, // the other way, signed chunks, many servers keep as they come
-	})
-	if src.err != nil {
-		return 0, src.err
+	if n < partSize {
+		_, err := b.ask(ctx, http.MethodPut, b.prefix+name, nil, buf[:n])
+		return int64(n), err
 	}
-	return info.Size, told(err)
+	return b.putParts(ctx, b.prefix+name, r, buf)
+}
+
+// fillUp reads until buf is full or r ends.
+func fillUp(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var m int
+		m, err = r.Read(buf[n:])
+		n += m
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
 }
 
 // Get implements [Store].
-func (b *Bucket) Get(ctx context.Context, name string) (io.ReadSeekCloser, error) {
+func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err := check(name); err != nil {
 		return nil, err
 	}
-	o, err := b.client.GetObject(ctx, b.name, b.prefix+name, minio.GetObjectOptions{})
-	if err == nil {
-		_, err = o.Stat() // the first request
-	}
+	resp, err := b.send(ctx, http.MethodGet, b.prefix+name, nil, nil)
 	if err != nil {
-		return nil, told(err)
+		return nil, err
 	}
-	return o, nil
+	return resp.Body, nil
 }
 
-// Delete implements [Store]. Parts go too that an upload left behind which was
-// interrupted; servers without a list of those keep them.
+// Delete implements [Store]. Servers that don't list the uploads that were
+// interrupted keep their parts.
 func (b *Bucket) Delete(ctx context.Context, name string) error {
 	if err := check(name); err != nil {
 		return err
 	}
-	err := told(b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		b.client.RemoveIncompleteUpload(ctx, b.name, b.prefix+name)
-		return nil
+	_, err := b.ask(ctx, http.MethodDelete, b.prefix+name, nil, nil)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	b.abortAll(ctx, b.prefix+name)
+	return nil
 }
 
 // Link implements [Store].
@@ -153,27 +164,118 @@ func (b *Bucket) Link(ctx context.Context, name, as string, life time.Duration) 
 	if err := check(name); err != nil {
 		return "", err
 	}
-	u, err := b.client.PresignedGetObject(ctx, b.name, b.prefix+name, life, url.Values{
-		"response-content-disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(as)})},
-	})
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.address(b.prefix+name, url.Values{
+		"X-Amz-Expires":                {strconv.FormatInt(int64(life.Seconds()), 10)},
+		"response-content-disposition": {`attachment; filename="` + as + `"`},
+	}), nil)
 	if err != nil {
-		return "", told(err)
+		return "", err
 	}
-	return u.String(), nil
+	signed, _, err := b.signer.PresignHTTP(ctx, b.keys(), req, "UNSIGNED-PAYLOAD", "s3", b.Region, time.Now())
+	return signed, err
 }
 
-// told turns what the server says into a fault: its word for what is wrong, and
-// nothing else of it.
-func told(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return err
+func (b *Bucket) keys() aws.Credentials {
+	return aws.Credentials{AccessKeyID: b.AccessKey.Reveal(), SecretAccessKey: b.SecretKey.Reveal()}
+}
+
+func (b *Bucket) address(key string, query url.Values) string {
+	u := *b.base
+	u.Path += key
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// ask sends a request and returns what is answered, which is short.
+func (b *Bucket) ask(ctx context.Context, method, key string, query url.Values, body []byte) (answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, asking, errSlow)
+	defer cancel()
+	resp, err := b.send(ctx, method, key, query, body)
+	if err != nil && context.Cause(ctx) == errSlow {
+		err = fault(err, "the bucket is too slow")
 	}
-	said, ok := errors.AsType[minio.ErrorResponse](err)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return answer{}, fault(err, "the bucket can't be reached")
+	}
+	return answer{text: text, etag: resp.Header.Get("ETag")}, nil
+}
+
+// answer is what a server says beside its status.
+type answer struct {
+	text []byte
+	etag string
+}
+
+// Bounds of one question, its repetitions included.
+const (
+	maxAnswer = 1 << 20
+	asking    = 10 * time.Minute
+)
+
+var errSlow = errors.New("the bucket did not take or answer a request in time")
+
+// send sends a request, again where that may help, and returns an answer of
+// success, whose body the caller closes.
+func (b *Bucket) send(ctx context.Context, method, key string, query url.Values, body []byte) (*http.Response, error) {
+	pause := 200 * time.Millisecond
+	for n := 1; ; n++ {
+		resp, again, err := b.once(ctx, method, key, query, body)
+		if err == nil || !again || n == tries {
+			return resp, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil, ctx.Err()
+		case <-t.C:
+		}
+		pause *= 2
+	}
+}
+
+// once is send, once, and says whether another time may help.
+func (b *Bucket) once(ctx context.Context, method, key string, query url.Values, body []byte) (resp *http.Response, again bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, b.address(key, query), bytes.NewReader(body))
+	if err != nil {
+		return nil, false, err
+	}
+	sum := sha256.Sum256(body)
+	hash := hex.EncodeToString(sum[:])
+	req.Header.Set("X-Amz-Content-Sha256", hash)
+	if err := b.signer.SignHTTP(ctx, b.keys(), req, hash, "s3", b.Region, time.Now()); err != nil {
+		return nil, false, err
+	}
+	if resp, err = b.client.Do(req); err != nil {
+		if ctx.Err() != nil {
+			return nil, false, ctx.Err()
+		}
+		return nil, true, fault(err, "the bucket can't be reached")
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, false, nil
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what came of it tells enough
+	return nil, resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, refusal(resp.StatusCode, text)
+}
+
+var codeForm = regexp.MustCompile(`^[A-Za-z0-9.]{1,60}$`)
+
+// refusal is what a server says, by its word for it and nothing else.
+func refusal(status int, text []byte) error {
+	var said struct{ Code string }
+	xml.Unmarshal(text, &said) // what is no XML has no code
 	switch {
-	case !ok:
-		return fault(err, "the bucket can't be reached")
-	case said.Code == "NoSuchKey":
+	case said.Code == "NoSuchKey", said.Code == "" && status == http.StatusNotFound:
 		return fs.ErrNotExist
+	case !codeForm.MatchString(said.Code):
+		said.Code = "status " + strconv.Itoa(status)
 	}
-	return fault(err, "the bucket refuses: %.60s", said.Code)
+	return fault(fmt.Errorf("status %d, %s", status, said.Code), "the bucket refuses: %s", said.Code)
 }

@@ -1,0 +1,123 @@
+package blob
+
+import (
+	"context"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Bounds of speaking to a bucket.
+const (
+	partSize = 16 << 20 // held in memory while it is sent; 10,000 of them are a file
+	maxParts = 10_000
+	tries    = 4
+)
+
+// aborting is how long an upload that failed may take to be taken back.
+const aborting = 10 * time.Second
+
+// upload is a file that is sent in parts.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
+type upload struct {
+	*Bucket
+	key, id string
+	parts   []partSent
+}
+
+type partSent struct {
+	Number int    `xml:"PartNumber"`
+	ETag   string `xml:"ETag"`
+}
+
+// putParts sends first, which is full, and what r has besides. The memory of
+// first is used for all parts.
+func (b *Bucket) putParts(ctx context.Context, key string, r io.Reader, first []byte) (size int64, err error) {
+	a, err := b.ask(ctx, http.MethodPost, key, url.Values{"uploads": {""}}, nil)
+	if err != nil {
+		return 0, err
+	}
+	var begun struct {
+		ID string `xml:"UploadId"`
+	}
+	if err := xml.Unmarshal(a.text, &begun); err != nil || begun.ID == "" {
+		return 0, fault(err, "the bucket answers in another language than S3")
+	}
+	u := &upload{Bucket: b, key: key, id: begun.ID}
+	for n := len(first); n > 0 && err == nil; {
+		if err = u.send(ctx, first[:n]); err == nil {
+			size += int64(n)
+			n, err = fillUp(r, first)
+		}
+	}
+	if err == nil {
+		err = u.complete(ctx)
+	}
+	if err != nil {
+		b.abort(ctx, key, u.id)
+		return 0, err
+	}
+	return size, nil
+}
+
+func (u *upload) send(ctx context.Context, part []byte) error {
+	number := len(u.parts) + 1
+	if number > maxParts {
+		return fault(nil, "a file has at most %d parts", maxParts)
+	}
+	a, err := u.ask(ctx, http.MethodPut, u.key, url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {u.id}}, part)
+	if err != nil {
+		return err
+	}
+	u.parts = append(u.parts, partSent{number, a.etag})
+	return nil
+}
+
+// complete makes a file of the parts.
+func (u *upload) complete(ctx context.Context) error {
+	text, err := xml.Marshal(struct {
+		XMLName xml.Name   `xml:"CompleteMultipartUpload"`
+		Parts   []partSent `xml:"Part"`
+	}{Parts: u.parts})
+	if err != nil {
+		return err
+	}
+	a, err := u.ask(ctx, http.MethodPost, u.key, url.Values{"uploadId": {u.id}}, text)
+	if err != nil {
+		return err
+	}
+	// An answer that begins as a success may still end in an error.
+	// https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html
+	var said struct{ XMLName xml.Name }
+	if xml.Unmarshal(a.text, &said) == nil && said.XMLName.Local == "Error" {
+		return refusal(http.StatusOK, a.text)
+	}
+	return nil
+}
+
+// abort has a server forget an upload, as far as it can be reached.
+func (b *Bucket) abort(ctx context.Context, key, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aborting)
+	defer cancel()
+	b.ask(ctx, http.MethodDelete, key, url.Values{"uploadId": {id}}, nil)
+}
+
+// abortAll has a server forget what is left of uploads of a file.
+func (b *Bucket) abortAll(ctx context.Context, key string) {
+	a, err := b.ask(ctx, http.MethodGet, "", url.Values{"uploads": {""}, "prefix": {key}}, nil)
+	if err != nil {
+		return
+	}
+	var list struct {
+		Uploads []struct{ Key, UploadId string } `xml:"Upload"`
+	}
+	xml.Unmarshal(a.text, &list) // what is no list has none
+	for _, u := range list.Uploads {
+		if u.Key == key {
+			b.abort(ctx, key, u.UploadId)
+		}
+	}
+}
