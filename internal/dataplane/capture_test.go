@@ -319,3 +319,15 @@ func TestWhatIsKeptIsRedactedAndWhatIsSentIsNot(t *testing.T) {
 		t.Errorf("sizes %+v", e.Bodies)
 	}
 }
+
+func TestErrorsOfAttemptsAreRedacted(t *testing.T) {
+	rules, err := redact.New(redact.Rules{Patterns: []string{"email"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKept(t, snapshot.Logs{Redact: rules}, access.Logging{}, say("text/event-stream", `data: {"error":{"message":"who is a@b.org?"}}`+"\n\n"))
+	_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(streamChat))
+	if got := e.Attempts[0].Error; !strings.Contains(got, "who is [redacted:email]?") {
+		t.Errorf("the attempt says %q, the entry %q", got, e.ErrorMessage)
+	}
+}

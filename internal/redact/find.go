@@ -235,8 +235,8 @@ func findIPv4(s string, found func(from, to int)) {
 		for to > i && s[to-1] == '.' {
 			to--
 		}
-		a, err := netip.ParseAddr(s[i:to])
-		if err != nil || !a.Is4() || !ends(s, to) || i > 0 && s[i-1] == '.' {
+		_, err := netip.ParseAddr(s[i:to])
+		if err != nil || !ends(s, to) || i > 0 && s[i-1] == '.' {
 			return 0
 		}
 		found(i, to)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestPatternsFindWhatTheyAreFor(t *testing.T) {
 		{"ssn", "000-12-3456 666-12-3456 912-12-3456 123-00-4567 123-45-0000 1123-45-6789", "000-12-3456 666-12-3456 912-12-3456 123-00-4567 123-45-0000 1123-45-6789"},
 		{"iban", "DE89370400440532013000, GB82 WEST 1234 5698 7654 32 is", "[redacted:iban], [redacted:iban] is"},
 		{"iban", "DE89370400440532013001 AB12", "DE89370400440532013001 AB12"},
-		{"ipv4", "at 10.0.0.7:80, 256.1.1.1, 1.2.3, v1.2.3.4", "at [redacted:ipv4]:80, 256.1.1.1, 1.2.3, v1.2.3.4"},
+		{"ipv4", "at 10.0.0.7:80, 256.1.1.1, 1.2.3, v1.2.3.4 1.2.3.4x", "at [redacted:ipv4]:80, 256.1.1.1, 1.2.3, v1.2.3.4 1.2.3.4x"},
 		{"ipv4", "host 192.168.1.20.", "host [redacted:ipv4]."},
 		{"ipv6", "[2001:db8::8a2e:370:7334] fe80::1ff:fe23.", "[[redacted:ipv6]] [redacted:ipv6]."},
 		{"ipv6", "std::string a::b 12:30:45 ::", "std::string a::b 12:30:45 ::"},
@@ -69,7 +70,7 @@ func TestPatternsFindWhatTheyAreFor(t *testing.T) {
 }
 
 func TestOverlappingPatternsTakeOutAllThatEitherFinds(t *testing.T) {
-	r := mustNew(t, redact.Rules{Patterns: []string{"email"}, Custom: []redact.Custom{{"ticket", `T-\d+`}, {"tail", `example\.org/\w+`}}})
+	r := mustNew(t, redact.Rules{Patterns: []string{"email"}, Custom: []redact.Custom{{Name: "ticket", Pattern: `T-\d+`}, {Name: "tail", Pattern: `example\.org/\w+`}}})
 	if got, want := r.Text("T-12 by a@example.org/path T-3"), "[redacted:ticket] by [redacted:email] [redacted:ticket]"; got != want {
 		t.Errorf("Text = %q, want %q", got, want)
 	}
@@ -113,9 +114,9 @@ func TestBodiesAreRedactedByTheirType(t *testing.T) {
 func TestRulesThatCannotBeApplied(t *testing.T) {
 	for want, r := range map[string]redact.Rules{
 		"patterns[1]: ":                    {Patterns: []string{"email", "name"}},
-		"custom[0].name: ":                 {Custom: []redact.Custom{{"a b", "x"}}},
-		"custom[0].pattern: ":              {Custom: []redact.Custom{{"a", "("}}},
-		"custom[1].pattern: the pattern m": {Custom: []redact.Custom{{"a", "x"}, {"b", "x*"}}},
+		"custom[0].name: ":                 {Custom: []redact.Custom{{Name: "a b", Pattern: "x"}}},
+		"custom[0].pattern: ":              {Custom: []redact.Custom{{Name: "a", Pattern: "("}}},
+		"custom[1].pattern: the pattern m": {Custom: []redact.Custom{{Name: "a", Pattern: "x"}, {Name: "b", Pattern: "x*"}}},
 		"fields[0]: ":                      {Fields: []string{"a..b"}},
 		"fields[1]: ":                      {Fields: []string{"a", "*"}},
 	} {
@@ -123,8 +124,16 @@ func TestRulesThatCannotBeApplied(t *testing.T) {
 			t.Errorf("New(%+v) = %v, want %q", r, err, want)
 		}
 	}
-	if _, err := redact.New(redact.Rules{Custom: []redact.Custom{{"a", strings.Repeat("x", 1001)}}}); err == nil {
-		t.Error("a pattern of 1001 bytes is taken")
+	for what, r := range map[string]redact.Rules{
+		"a pattern of 1001 bytes": {Custom: []redact.Custom{{Name: "a", Pattern: strings.Repeat("x", 1001)}}},
+		"51 patterns":             {Custom: slices.Repeat([]redact.Custom{{Name: "a", Pattern: "x"}}, 51)},
+		"101 fields":              {Fields: slices.Repeat([]string{"a"}, 101)},
+		"a field of 201 bytes":    {Fields: []string{strings.Repeat("x", 201)}},
+		"a path of 11 names":      {Fields: []string{"a" + strings.Repeat(".a", 10)}},
+	} {
+		if _, err := redact.New(r); err == nil {
+			t.Errorf("%s are taken", what)
+		}
 	}
 }
 
@@ -223,7 +232,7 @@ func fix(v any) any {
 }
 
 var all = redact.Rules{
-	Patterns: redact.Patterns(), Custom: []redact.Custom{{"word", `\bT-[0-9]{3,}\b`}}, Fields: []string{"password", "a.*.b"},
+	Patterns: redact.Patterns(), Custom: []redact.Custom{{Name: "word", Pattern: `\bT-[0-9]{3,}\b`}}, Fields: []string{"password", "a.*.b"},
 }
 
 // Hostile texts are those on which a finder could begin again and again.

@@ -109,9 +109,6 @@ func (s *Settings) checkKeys() *fault {
 			return at(err, "keys[%d].sha256", i)
 		}
 		known[hash] = true
-		if access.ParseLogLevel(k.Logging) == access.LogUnsaid && k.Logging != "" {
-			return at(errNoLogLevel, "keys[%d].request_logging", i)
-		}
 		for j, scope := range k.Scopes {
 			if err := access.Scope(scope).Check(); err != nil {
 				return at(err, "keys[%d].scopes[%d]", i, j)
@@ -148,9 +145,6 @@ func (s *Settings) checkRest() *fault {
 }
 
 func (l *Logs) check() *fault {
-	if access.ParseLogLevel(l.Level) == access.LogUnsaid && l.Level != "" {
-		return at(errNoLogLevel, "logs.level")
-	}
 	if l.BodySize < 0 || l.BodySize > largestBody {
 		return at(errors.New("a body is kept up to 1 MB; 0 takes the default"), "logs.body_size")
 	}
@@ -166,8 +160,6 @@ func (l *Logs) check() *fault {
 
 // largestBody bounds what is kept of a body.
 const largestBody = 1 << 20
-
-var errNoLogLevel = errors.New("the level is full, metadata or none")
 
 // Check refuses what would keep next to nothing.
 func (r Retention) Check() error {
