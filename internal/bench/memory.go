@@ -54,6 +54,9 @@ func (r *run) memory(ctx context.Context) (err error) {
 	return nil
 }
 
+// restAfter is how long after its first answer a target is taken to be at rest.
+const restAfter = time.Second
+
 // burst sends the bodies and has the simulator answer when all have arrived.
 func (r *run) burst(ctx context.Context, t *target) (*held, error) {
 	c, err := r.sample.askAgain(ctx, nil, t.addr)
@@ -61,6 +64,9 @@ func (r *run) burst(ctx context.Context, t *target) (*held, error) {
 		return nil, err
 	}
 	c.Close()
+	if err := pause(ctx, restAfter); err != nil {
+		return nil, err
+	}
 	rest, err := t.child.ask("usage")
 	if err != nil {
 		return nil, err

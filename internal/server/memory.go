@@ -27,24 +27,38 @@ func ballast(size int) []byte {
 // a run of the garbage collector.
 const burst = 64 << 20
 
+// calm is how many looks without any body come before the connections go that a
+// burst has left: half a minute. They take some 35 KB each, and may be a thousand.
+const calm = 60
+
 // tide notices that a burst of large bodies is over. Nothing else would run the
 // garbage collector in the quiet after it, and the memory would stay taken.
 type tide struct {
 	high  int64 // the most that bodies held since the last ebb
 	still int   // looks to go at which to collect
+	calm  int   // looks to go, without bodies, until idle connections are closed
 }
 
-// out reports whether to collect garbage, now that bodies hold used bytes. A
-// pool lets go of its buffers only at the second collection, so it says so
-// twice.
-func (t *tide) out(used int64) bool {
+// look reports whether to collect garbage, and before it to close the connections
+// to providers that no request uses, now that bodies hold used bytes. A pool lets
+// go of its buffers only at the second collection, so it says so twice.
+func (t *tide) look(used int64) (collect, hangUp bool) {
 	t.high = max(t.high, used)
 	if t.high >= burst && used < t.high/4 {
-		t.high, t.still = used, 2
+		t.high, t.still, t.calm = used, 2, calm
+	}
+	switch {
+	case t.calm == 0:
+	case used > 0:
+		t.calm = calm
+	default:
+		if t.calm--; t.calm == 0 {
+			t.still, hangUp = 2, true
+		}
 	}
 	if t.still == 0 {
-		return false
+		return false, false
 	}
 	t.still--
-	return true
+	return true, hangUp
 }

@@ -49,7 +49,7 @@ func TestTideTurnsTwiceAfterABurst(t *testing.T) {
 			var tide tide
 			got := 0
 			for _, used := range tt.used {
-				if tide.out(used) {
+				if collect, _ := tide.look(used); collect {
 					got++
 				}
 			}
@@ -57,5 +57,35 @@ func TestTideTurnsTwiceAfterABurst(t *testing.T) {
 				t.Errorf("with bodies holding %d the tide went out %d times, want %d", tt.used, got, tt.want)
 			}
 		})
+	}
+}
+
+func TestConnectionsGoWhenTheSeaIsCalm(t *testing.T) {
+	const mb = 1 << 20
+	look := func(tide *tide, used int64, times int) (collected, hungUp int) {
+		for range times {
+			collect, hangUp := tide.look(used)
+			if collect {
+				collected++
+			}
+			if hangUp {
+				hungUp++
+			}
+		}
+		return collected, hungUp
+	}
+	var idle, after tide
+	if _, hungUp := look(&idle, 0, 10*calm); hungUp != 0 {
+		t.Errorf("without a burst connections were closed %d times", hungUp)
+	}
+	look(&after, 200*mb, 1)
+	if _, hungUp := look(&after, 0, calm-1); hungUp != 0 {
+		t.Errorf("connections were closed %d times before it was calm", hungUp)
+	}
+	if _, hungUp := look(&after, 1, 3*calm); hungUp != 0 {
+		t.Errorf("connections were closed %d times with requests under way", hungUp)
+	}
+	if collected, hungUp := look(&after, 0, 10*calm); collected != 2 || hungUp != 1 {
+		t.Errorf("collected %d times and closed connections %d times, want 2 and 1", collected, hungUp)
 	}
 }

@@ -256,7 +256,7 @@ func (s *Server) watch(ctx context.Context) {
 	defer tick.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
-	var bodies tide
+	bodies := tide{still: 1} // what the start has taken
 	expiry := time.NewTicker(time.Minute)
 	defer expiry.Stop()
 	s.beSeen(ctx, time.Now())
@@ -276,7 +276,11 @@ func (s *Server) watch(ctx context.Context) {
 			s.beSeen(ctx, time.Now())
 			s.spender.tick(ctx, time.Now())
 		case <-tick.C:
-			if bodies.out(s.engine.Pool.Used()) {
+			collect, hangUp := bodies.look(s.engine.Pool.Used())
+			if hangUp {
+				s.engine.Client.Close()
+			}
+			if collect {
 				debug.FreeOSMemory()
 			}
 		}

@@ -156,11 +156,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, serving: newCrowd(), ballast: ballast(o.HeapFloor), follower: newFollower(), copy: newCopies()}
+	s := &Server{Options: o, serving: newCrowd(), follower: newFollower(), copy: newCopies()}
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
+	s.ballast = ballast(o.HeapFloor) // not before: what the start leaves behind would lie among what stays
 	return s, nil
 }
 
