@@ -13,6 +13,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"runtime"
 	"strings"
 	"text/tabwriter"
 )
@@ -60,6 +61,7 @@ func main() {
 	// net/http prints to the standard logger what providers send out of turn,
 	// and that may be anyone's text.
 	log.SetOutput(io.Discard)
+	runtime.MemProfileRate = 0 // nobody can ask for such a profile but bench, which sets it
 	p := &program{os.Stdin, os.Stdout, os.Stderr, os.Getenv}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
 }

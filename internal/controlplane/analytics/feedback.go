@@ -16,8 +16,8 @@ import (
 // Weighted are the bounds of feedback: of a trace on average where entries are
 // summed, and else of each.
 type Weighted struct {
-	Min string `query:"weighted_feedback_min" pattern:"^-?[0-9]{1,2}([.][0-9]{1,6})?$" doc:"Value times weight, from -10 to 10"`
-	Max string `query:"weighted_feedback_max" pattern:"^-?[0-9]{1,2}([.][0-9]{1,6})?$"`
+	Min string `query:"weighted_feedback_min" doc:"Value times weight, from -10 to 10"`
+	Max string `query:"weighted_feedback_max"`
 }
 
 // span returns the bounds.
@@ -30,7 +30,7 @@ func (w *Weighted) span() (r logstore.Span, err error) {
 			continue
 		}
 		n, err := strconv.ParseFloat(side.text, 64)
-		if err != nil || math.Abs(n) > 10 {
+		if err != nil || !(math.Abs(n) <= 10) { // not a number is not
 			return r, route.Invalid(side.name, "takes a number from -10 to 10")
 		}
 		*side.end = &n

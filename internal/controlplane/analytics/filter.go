@@ -2,7 +2,6 @@ package analytics
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -28,14 +27,14 @@ type Filters struct {
 	TraceID     string    `query:"trace_id" maxLength:"255"`
 	SpanID      string    `query:"span_id" maxLength:"255"`
 
-	TotalMin      string `query:"total_units_min" pattern:"^[0-9]{1,15}$" doc:"Tokens of a request"`
-	TotalMax      string `query:"total_units_max" pattern:"^[0-9]{1,15}$"`
-	PromptMin     string `query:"prompt_token_min" pattern:"^[0-9]{1,15}$"`
-	PromptMax     string `query:"prompt_token_max" pattern:"^[0-9]{1,15}$"`
-	CompletionMin string `query:"completion_token_min" pattern:"^[0-9]{1,15}$"`
-	CompletionMax string `query:"completion_token_max" pattern:"^[0-9]{1,15}$"`
-	CostMin       string `query:"cost_min" pattern:"^[0-9]{1,10}([.][0-9]{1,7})?$" doc:"US cents of a request"`
-	CostMax       string `query:"cost_max" pattern:"^[0-9]{1,10}([.][0-9]{1,7})?$"`
+	TotalMin      string `query:"total_units_min" doc:"Tokens of a request"`
+	TotalMax      string `query:"total_units_max"`
+	PromptMin     string `query:"prompt_token_min"`
+	PromptMax     string `query:"prompt_token_max"`
+	CompletionMin string `query:"completion_token_min"`
+	CompletionMax string `query:"completion_token_max"`
+	CostMin       string `query:"cost_min" doc:"US cents of a request"`
+	CostMax       string `query:"cost_max"`
 
 	Weighted
 }
@@ -74,13 +73,36 @@ func (f *Filters) apply(q *logstore.SumQuery, now time.Time) error {
 	if f.Metadata != "" && (json.Unmarshal([]byte(f.Metadata), &q.Metadata) != nil || q.Metadata == nil) {
 		return route.Invalid("metadata", "takes a JSON object of strings")
 	}
-	q.Tokens = between(f.TotalMin, f.TotalMax, 0)
-	q.Prompt = between(f.PromptMin, f.PromptMax, 0)
-	q.Completion = between(f.CompletionMin, f.CompletionMax, 0)
-	q.Cost = between(f.CostMin, f.CostMax, 7) // a cent is 10^7 nano-dollars
 	var err error
-	q.Weighted, err = f.Weighted.span()
-	return err
+	if q.Weighted, err = f.Weighted.span(); err != nil {
+		return err
+	}
+	return f.bound(q)
+}
+
+// bound puts the bounds of figures into q. They are checked here and not by their
+// declaration: it would keep eight compiled expressions for each route.
+func (f *Filters) bound(q *logstore.SumQuery) error {
+	for _, b := range []struct {
+		name, text string
+		decimals   int
+		end        **int64
+	}{
+		{"total_units_min", f.TotalMin, 0, &q.Tokens.Min}, {"total_units_max", f.TotalMax, 0, &q.Tokens.Max},
+		{"prompt_token_min", f.PromptMin, 0, &q.Prompt.Min}, {"prompt_token_max", f.PromptMax, 0, &q.Prompt.Max},
+		{"completion_token_min", f.CompletionMin, 0, &q.Completion.Min}, {"completion_token_max", f.CompletionMax, 0, &q.Completion.Max},
+		{"cost_min", f.CostMin, centDecimals, &q.Cost.Min}, {"cost_max", f.CostMax, centDecimals, &q.Cost.Max},
+	} {
+		if b.text == "" {
+			continue
+		}
+		n, ok := decimal(b.text, b.decimals)
+		if !ok {
+			return route.Invalid(b.name, "takes a number from 0 with up to %d decimals, not %.40q", b.decimals, b.text)
+		}
+		*b.end = &n
+	}
+	return nil
 }
 
 // is has q ask for one of list, besides what it asked for.
@@ -117,22 +139,17 @@ func (f *Filters) span(now time.Time) error {
 	return nil
 }
 
-// between returns the range of two numbers, which were checked and have at most
-// so many decimals, in units of the last of these.
-func between(low, high string, decimals int) (r logstore.Range) {
-	for _, side := range []struct {
-		text string
-		end  **int64
-	}{{low, &r.Min}, {high, &r.Max}} {
-		if side.text == "" {
-			continue
-		}
-		whole, part, _ := strings.Cut(side.text, ".")
-		n, err := strconv.ParseInt(whole+part+strings.Repeat("0", decimals-len(part)), 10, 64)
-		if err != nil {
-			n = math.MaxInt64
-		}
-		*side.end = &n
+// centDecimals are those of an amount in cents that nano-dollars hold.
+const centDecimals = 7
+
+// decimal reads a number with at most so many decimals, in units of the last.
+func decimal(text string, decimals int) (n int64, ok bool) {
+	const most = 17 // digits, so that nothing overflows
+	whole, part, dotted := strings.Cut(text, ".")
+	digits := whole + part + strings.Repeat("0", max(decimals-len(part), 0))
+	if whole == "" || dotted != (part != "") || len(part) > decimals || len(digits) > most || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
 	}
-	return r
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n, err == nil
 }
