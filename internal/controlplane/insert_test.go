@@ -61,6 +61,10 @@ func TestWhatIsPostedIsInTheLog(t *testing.T) {
 	if second["trace_id"] != ids[1] || second["path"] != "/" || second["response_bytes"] != 4.0 || second["request_bytes"] != 0.0 || second["provider"] != nil {
 		t.Errorf("a bare exchange = %v", second)
 	}
+	failed, _ := g.Post("/logs", strings.Replace(bare, `"text"`, `"text","status":503`, 1)).JSON(t)["ids"].([]any)
+	if third := string(g.Get("/logs/" + failed[0].(string)).Body); !strings.Contains(third, `"error":{"source":"provider","code":"provider_error"`) {
+		t.Errorf("an exchange that failed = %s", third)
+	}
 	if list := string(g.Get("/logs?operation=logs.insert&trace_id=t-1").Body); !strings.Contains(list, ids[0].(string)) || strings.Contains(list, ids[1].(string)) {
 		t.Errorf("the log of the trace = %.300s", list)
 	}

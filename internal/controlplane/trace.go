@@ -50,6 +50,7 @@ type logFilters struct {
 	Provider      string `query:"provider" maxLength:"255"`
 	Key           string `query:"api_key" maxLength:"255" doc:"Id"`
 	Config        string `query:"config" maxLength:"255" doc:"Id"`
+	TraceID       string `query:"trace_id" maxLength:"256"`
 	Operation     string `query:"operation" maxLength:"64"`
 	Stream        string `query:"stream" enum:"true,false"`
 	MinLatency    string `query:"min_latency_ms" maxLength:"16"`
@@ -72,7 +73,7 @@ func (f *logFilters) query() (logstore.Query, error) {
 	values := url.Values{}
 	for name, v := range map[string]string{
 		"from": f.From, "to": f.To, "workspace": f.Workspace, "status": f.Status, "model": f.Model, "provider": f.Provider,
-		"api_key": f.Key, "config": f.Config, "operation": f.Operation, "stream": f.Stream, "min_latency_ms": f.MinLatency,
+		"api_key": f.Key, "config": f.Config, "trace_id": f.TraceID, "operation": f.Operation, "stream": f.Stream, "min_latency_ms": f.MinLatency,
 		"cost_min": f.CostMin, "cost_max": f.CostMax, "total_units_min": f.TotalMin, "total_units_max": f.TotalMax,
 		"prompt_token_min": f.PromptMin, "prompt_token_max": f.PromptMax,
 		"completion_token_min": f.CompletionMin, "completion_token_max": f.CompletionMax,

@@ -56,6 +56,9 @@ func TestATraceIsTheTreeOfItsRequests(t *testing.T) {
 	if page["has_more"] != true || !strings.Contains(string(g.Get("/logs/traces?limit=1&cursor="+next).Body), alone[0].(string)) {
 		t.Errorf("the first page = %v", page)
 	}
+	if by := g.Get("/logs/traces?trace_id=order-7").JSON(t)["data"].([]any); len(by) != 1 {
+		t.Errorf("traces of the id = %v", by)
+	}
 	if by := string(g.Get("/logs/traces?status=5xx").Body); !strings.Contains(by, `"spans":1,"status":503`) {
 		t.Errorf("traces with a failure = %s", by)
 	}
