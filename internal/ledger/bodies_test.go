@@ -80,7 +80,7 @@ func (s *library) Sync(context.Context) error { return nil }
 // TestBodiesThatWaitForTheStoreStayOutOfMemory ends many exchanges while nothing
 // is applied.
 func TestBodiesThatWaitForTheStoreStayOutOfMemory(t *testing.T) {
-	const exchanges, size, most = 2000, 50 << 10, 64 << 20
+	const exchanges, size, most = 2000, 50 << 10, 36 << 20
 	store := newLibrary(size)
 	store.gate = make(chan struct{})
 	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store})

@@ -2,6 +2,7 @@ package logstore_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -98,7 +99,8 @@ func testBodiesAreReadWithTheirEntries(t *testing.T, at place) {
 }
 
 func TestBodiesThatAreNotAskedForAreNotKept(t *testing.T) {
-	s := mustOpen(t, logstore.Options{})
+	at := place{}.fresh(t)
+	s := mustOpen(t, at.with(logstore.Options{}))
 	for _, level := range []reqlog.Level{reqlog.LevelMetadata, reqlog.LevelNone} {
 		e := withBodies(1, 100, time.Now())
 		e.Level = level
@@ -108,6 +110,9 @@ func TestBodiesThatAreNotAskedForAreNotKept(t *testing.T) {
 		if err != nil || got.Bodies != nil {
 			t.Errorf("%s: Get() = %v, %v; want no bodies", level, got, err)
 		}
+	}
+	if n := at.number(t, `SELECT COUNT(*) FROM bodies`); n != 0 {
+		t.Errorf("%d bodies are stored, want none", n)
 	}
 }
 
@@ -315,5 +320,56 @@ func TestWritersDoNotWaitForBodiesThatGo(t *testing.T) {
 			return
 		default:
 		}
+	}
+}
+
+func TestBodiesThatWaitToBeWrittenAreBounded(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	s.Pragma(t, "query_only=1")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	const n, size = 60, 1 << 20
+	for i := range n {
+		e := withBodies(i, 0, time.Now())
+		e.Bodies = &reqlog.Bodies{Request: reqlog.Body{Data: make([]byte, size)}}
+		s.Record(ended, e)
+		if i == 0 {
+			mustReach(t, "the first is tried", failing(s))
+		}
+	}
+	if got := s.Stats(); got.Depth < 8 || got.Depth > 17 || got.Depth+int(got.Lost) != n {
+		t.Errorf("Stats() = %+v; want some 9 MB to wait and no room for more", got)
+	}
+	s.Pragma(t, "query_only=0")
+	mustFlush(t, s)
+	before := s.Stats()
+	s.Record(ended, withBodies(n, 1000, time.Now()))
+	mustFlush(t, s)
+	if got := s.Stats(); got.Depth != 0 || got.Lost != before.Lost || int(got.Written) != n+1-int(got.Lost) {
+		t.Errorf("Stats() = %+v, %+v before; want all written that found room, and room again", got, before)
+	}
+}
+
+// TestBodiesOfOneSlotStayWithTheirEntries removes a block of a second that others
+// share.
+func TestBodiesOfOneSlotStayWithTheirEntries(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	start := day.Truncate(1024 * time.Millisecond)
+	for i := range 30 { // each in a block of its own, in one slot of time
+		e := withBodies(i, 100, start)
+		s.Record(t.Context(), e)
+		mustFlush(t, s)
+	}
+	late := withBodies(-1, 100, start.Add(5*time.Millisecond)) // before all, in the last block
+	newest := withBodies(31, 100, start)
+	s.Record(t.Context(), late)
+	s.Record(t.Context(), newest)
+	mustFlush(t, s)
+	did := mustPrune(t, s, logstore.Retention{Age: time.Hour}, newest.ID.Time().Add(time.Hour))
+	if did.Entries != 30 {
+		t.Fatalf("removed %+v, want 30 entries", did)
+	}
+	if got, err := s.Get(t.Context(), logstore.Scope{}, late.ID); err != nil || got.Bodies == nil {
+		t.Errorf("Get() = %+v, %v; want the bodies of an entry that stays", got, err)
 	}
 }
