@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/simulator"
+	"modelgate/internal/store"
 )
 
 // books are what is known of a run, gathered over all rounds.
@@ -41,9 +42,9 @@ type answer struct {
 }
 
 // TestAKilledGatewayLosesNothingThatEnded kills a gateway in the middle of many
-// streams, several times on one data folder, and compares what the ledger and
-// the log hold, bodies included, with what the simulator says it has served and
-// the clients have seen. MODELGATE_KILL_ROUNDS and MODELGATE_KILL_STREAMS make it longer.
+// streams, several times on one data folder, and compares what the ledger, the
+// log, bodies included, and the counters of budgets hold with what the simulator
+// says it has served and the clients have seen. MODELGATE_KILL_ROUNDS and MODELGATE_KILL_STREAMS make it longer.
 func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
 	rounds, streams := number(t, "MODELGATE_KILL_ROUNDS", 3), number(t, "MODELGATE_KILL_STREAMS", 60)
 	sim := simulator.New(simulator.Options{Pace: time.Millisecond, Tokens: 40})
@@ -53,7 +54,7 @@ func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
 	b := &books{complete: map[string]answer{}, served: map[string]simulator.Tokens{}, intents: map[string]reqlog.Intent{},
 		settled: map[reqlog.ID]reqlog.Settlement{}, rows: map[reqlog.ID]bool{}}
 	for round := range rounds {
-		g := start(t, data, up.URL, "logs: {level: full}")
+		g := start(t, data, up.URL, "logs: {level: full}", prices)
 		b.storm(t, g, round, streams)
 		b.close(t, sim, data)
 	}
@@ -64,6 +65,9 @@ func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
 	t.Logf("%d rounds of %d streams: %d attempts at the simulator, %d intents, %d settled, %d of them estimates, %d whole answers, %d rows",
 		rounds, streams, len(b.served), len(b.intents), len(b.settled), b.estimate, len(b.complete), len(b.rows))
 }
+
+// prices make what is asked for cost something.
+const prices = "prices:\n  - {provider: openai-compatible, model: \"sim-*\", input: 1, output: 4}"
 
 func number(t *testing.T, name string, def int) int {
 	t.Helper()
@@ -209,6 +213,28 @@ func (b *books) check(t *testing.T, data string) {
 	}
 	if ledgerSum != logSum || ledgerSum == 0 {
 		t.Errorf("the ledger sums up to %d tokens, the log to %d", ledgerSum, logSum)
+	}
+	b.checkCounters(t, data)
+}
+
+// checkCounters compares the ledger with what counts for budgets, which has
+// everything after a proper end.
+func (b *books) checkCounters(t *testing.T, data string) {
+	t.Helper()
+	db, err := store.Open(t.Context(), "file:"+filepath.Join(data, "modelgate.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var want reqlog.Spent
+	for _, s := range b.settled {
+		want.Settle(&s)
+	}
+	for kind, id := range map[string]string{store.KeyBudget: "bootstrap", store.WorkspaceBudget: store.DefaultWorkspace} {
+		got, err := db.Spending(t.Context(), kind, id)
+		if err != nil || got[id] != want || want.Cost == 0 {
+			t.Errorf("the %s spent %+v by the counters, %+v by the ledger: %v", kind, got[id], want, err)
+		}
 	}
 }
 

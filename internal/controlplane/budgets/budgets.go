@@ -23,13 +23,14 @@ import (
 
 // Judge has the budgets of what a change under way has written agree with what
 // was spent: counts that are new start there, and what is over is exhausted.
-func Judge(ctx context.Context, tx *store.Tx, kind, id string, now time.Time) error {
+// Warnings, and resets that are due, are left to a [Keeper], which tells of them.
+func Judge(ctx context.Context, tx *store.Tx, kind, id string) error {
 	list, err := tx.Budgets(ctx, []store.BudgetRef{{Kind: kind, ID: id}})
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		changed, _, err := judge(&list[i], now)
+		changed, err := agree(&list[i])
 		if err == nil && changed {
 			err = tx.PutBudget(ctx, list[i])
 		}
@@ -56,13 +57,38 @@ type event struct {
 	kind string // dollars or tokens
 }
 
-// judge has b agree with what was spent at now.
+// agree has b agree with what was spent.
+func agree(b *store.Budgeted) (changed bool, err error) {
+	list, one, err := limits.ReadAny(b.UsageLimits)
+	if err != nil {
+		return false, err
+	}
+	return put(b, list, one), nil
+}
+
+// put gives b its budgets, each of whose counts starts now if it has not yet.
+func put(b *store.Budgeted, list limits.Usages, one bool) (changed bool) {
+	over, next := false, time.Time{}
+	for i := range list {
+		u := &list[i]
+		u.Begin(b.Spent)
+		over = over || u.Exhausted(u.Used(b.Spent))
+		if next.IsZero() || !u.NextResetAt.IsZero() && u.NextResetAt.Before(next) {
+			next = u.NextResetAt
+		}
+	}
+	raw := list.Raw(one)
+	changed = over != b.Exhausted || !next.Equal(b.ResetAt) || !bytes.Equal(raw, b.UsageLimits)
+	b.UsageLimits, b.Exhausted, b.ResetAt = raw, over, next
+	return changed
+}
+
+// judge is agree at now, with resets that are due and warnings.
 func judge(b *store.Budgeted, now time.Time) (changed bool, events []event, err error) {
 	list, one, err := limits.ReadAny(b.UsageLimits)
 	if err != nil {
 		return false, nil, err
 	}
-	over, next := false, time.Time{}
 	tell := func(what string, u *limits.Usage, used float64) {
 		events = append(events, event{what, b.BudgetRef, b.Name, used, u.Type})
 	}
@@ -81,15 +107,8 @@ func judge(b *store.Budgeted, now time.Time) (changed bool, events []event, err 
 		if out {
 			tell(exhausted, u, used)
 		}
-		over = over || u.Exhausted(used)
-		if next.IsZero() || !u.NextResetAt.IsZero() && u.NextResetAt.Before(next) {
-			next = u.NextResetAt
-		}
 	}
-	raw := list.Raw(one)
-	changed = over != b.Exhausted || !next.Equal(b.ResetAt) || !bytes.Equal(raw, b.UsageLimits)
-	b.UsageLimits, b.Exhausted, b.ResetAt = raw, over, next
-	return changed, events, nil
+	return put(b, list, one), events, nil
 }
 
 // Keeper acts on budgets by itself.

@@ -74,8 +74,8 @@ func setUp(t testing.TB, db *store.DB, key, provider, grant, workspace string) {
 		w, err := tx.Workspace(ctx, store.DefaultOrganisation, store.DefaultWorkspace)
 		w.UsageLimits = []byte(workspace)
 		return errors.Join(err, tx.CreateIntegration(ctx, i), tx.PutIntegrationWorkspace(ctx, g), tx.CreateProvider(ctx, p), tx.CreateKey(ctx, k), tx.UpdateWorkspace(ctx, w),
-			budgets.Judge(ctx, tx, store.KeyBudget, "k", midnight), budgets.Judge(ctx, tx, store.ProviderBudget, "p", midnight),
-			budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID, midnight), budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID("i", w.ID), midnight))
+			budgets.Judge(ctx, tx, store.KeyBudget, "k"), budgets.Judge(ctx, tx, store.ProviderBudget, "p"),
+			budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID), budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID("i", w.ID)))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func (g Grant) Put(ctx context.Context, tx *store.Tx, c *route.Caller) error {
 	if err := tx.PutIntegrationWorkspace(ctx, g.To); err != nil {
 		return err
 	}
-	err = budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.To.Integration, g.To.Workspace), c.Now)
+	err = budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.To.Integration, g.To.Workspace))
 	if err != nil || had || !g.To.Enabled || !g.Default {
 		return err
 	}

@@ -159,5 +159,5 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 	if err := tx.CreateKey(ctx, k); err != nil {
 		return err
 	}
-	return budgets.Judge(ctx, tx, store.KeyBudget, k.ID, c.Now)
+	return budgets.Judge(ctx, tx, store.KeyBudget, k.ID)
 }

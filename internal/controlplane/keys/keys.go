@@ -256,7 +256,7 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if err := tx.UpdateKey(ctx, k); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.KeyBudget, k.ID, c.Now)
+		return budgets.Judge(ctx, tx, store.KeyBudget, k.ID)
 	})
 	return &route.Empty{}, err
 }

@@ -129,7 +129,7 @@ func (p *plan) workspace(path string, want *settings.Workspace, row store.Worksp
 		if err := put(ctx, row); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.WorkspaceBudget, row.ID, p.now)
+		return budgets.Judge(ctx, tx, store.WorkspaceBudget, row.ID)
 	}, nil
 }
 

@@ -308,7 +308,7 @@ func (p *plan) grants(path string, want *settings.Integration, row store.Integra
 			if err := tx.PutIntegrationWorkspace(ctx, g); err != nil {
 				return err
 			}
-			return budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.Integration, g.Workspace), p.now)
+			return budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.Integration, g.Workspace))
 		})
 	}
 	if !p.prune || want.Workspaces == nil {

@@ -89,7 +89,7 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 		if err := put(ctx, row); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.KeyBudget, row.ID, p.now)
+		return budgets.Judge(ctx, tx, store.KeyBudget, row.ID)
 	}, nil
 }
 

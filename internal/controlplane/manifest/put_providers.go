@@ -76,7 +76,7 @@ func (p *plan) provider(path string, want *settings.Provider, row store.Provider
 		if err := put(ctx, row); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID, p.now)
+		return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID)
 	}, nil
 }
 

@@ -154,5 +154,5 @@ func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id stri
 	if err := tx.UpdateProvider(ctx, row); err != nil {
 		return row, err
 	}
-	return row, budgets.Judge(ctx, tx, store.ProviderBudget, row.ID, c.Now)
+	return row, budgets.Judge(ctx, tx, store.ProviderBudget, row.ID)
 }

@@ -12,7 +12,6 @@ import (
 	"context"
 	"net/http"
 	"regexp"
-	"time"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -90,7 +89,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*made, error
 			return err
 		}
 		row.Integration = i.ID
-		return insert(ctx, tx, &row, c.Now)
+		return insert(ctx, tx, &row)
 	})
 	return &made{row.ID, row.Slug}, err
 }
@@ -113,7 +112,7 @@ func integration(ctx context.Context, q store.Queries, w store.Workspace, ref st
 }
 
 // insert stores a new provider, under a slug of its own where it has none yet.
-func insert(ctx context.Context, tx *store.Tx, row *store.Provider, now time.Time) error {
+func insert(ctx context.Context, tx *store.Tx, row *store.Provider) error {
 	if row.Slug == "" {
 		row.Slug = route.NewSlug("", row.Name)
 	}
@@ -127,7 +126,7 @@ func insert(ctx context.Context, tx *store.Tx, row *store.Provider, now time.Tim
 	if err := tx.CreateProvider(ctx, *row); err != nil {
 		return err
 	}
-	return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID, now)
+	return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID)
 }
 
 // Item is a provider as answers show it.

@@ -197,7 +197,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		if err := tx.UpdateWorkspace(ctx, w); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID, c.Now)
+		return budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID)
 	})
 	return &route.Empty{}, err
 }

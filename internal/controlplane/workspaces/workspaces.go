@@ -88,7 +88,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 		if err := tx.CreateWorkspace(ctx, w); err != nil {
 			return err
 		}
-		if err := budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID, c.Now); err != nil {
+		if err := budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID); err != nil {
 			return err
 		}
 		for _, u := range people {
