@@ -16,7 +16,7 @@ func TestTheLogIsReadWithItsScopes(t *testing.T) {
 	key := func(name, scopes string) string {
 		return fmt.Sprintf("  - {name: %s, sha256: %s, scopes: [%s]}\n", name, access.HashKey("mg-"+name), scopes)
 	}
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: "keys:\n" + key("lister", "logs.list") + key("viewer", "logs.view") + key("reader", "logs.list, logs.view") + key("writer", "completions.write")})
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: "logs: {level: full}\nkeys:\n" + key("lister", "logs.list") + key("viewer", "logs.view") + key("reader", "logs.list, logs.view") + key("writer", "completions.write")})
 	made := g.Post("/chat/completions", chat, "x-gateway-trace-id", "one", "x-gateway-metadata", `{"team":"a"}`)
 	id := made.Header.Get("x-gateway-request-id")
 	if made.Status != 200 || id == "" {
@@ -44,6 +44,7 @@ func TestTheLogIsReadWithItsScopes(t *testing.T) {
 		{"by other metadata", "mg-lister", "GET", "/logs?metadata.team=b", 200, `"data":[]`},
 		{"by a text", "mg-reader", "GET", "/logs?text=SIM-1", 200, id},
 		{"by a text of metadata", "mg-reader", "GET", "/logs?text=TEAM", 200, id},
+		{"by a text of its body", "mg-reader", "GET", "/logs?text=%22Role%22%3A%22USER%22", 200, id},
 		{"by another text", "mg-reader", "GET", "/logs?text=sim-2", 200, `"data":[]`},
 		{"by a text with the list's scope alone", "mg-lister", "GET", "/logs?text=sim-1", 403, "logs.view"},
 		{"by a text with the other scope alone", "mg-viewer", "GET", "/logs?text=sim-1", 403, "logs.list"},
