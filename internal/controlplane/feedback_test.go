@@ -165,6 +165,32 @@ func TestFeedbackIsShownToWhoSeesItsTrace(t *testing.T) {
 		t.Errorf("a key of a member does not change feedback of what they see: %d %s", a.Status, a.Body)
 	}
 	check("a key of a service", giver, "", 1, 2)
+	w.Exec(`UPDATE organisations SET settings = '{"security_settings":{"membersViewLogs":false}}'`)
+	if a := w.Known("member").Call("GET", "/feedback", ""); a.Status != 403 {
+		t.Errorf("a member who sees no entry of the log is shown feedback: %d %s", a.Status, a.Body)
+	}
+}
+
+func TestFeedbackOfOtherOrganisationsAndArchivedWorkspacesIsNotShown(t *testing.T) {
+	w := newWorld(t)
+	strangers := w.strangers()
+	abroad := w.As(access.Identity{KeyID: "of abroad", Organisation: "elsewhere", Workspace: "abroad", Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)})
+	abroad.Must("POST", "/feedback", `{"trace_id":"foreign","value":7}`, nil)
+	strangers["another workspace"].Must("POST", "/feedback", `{"trace_id":"of next door","value":3}`, nil)
+	if a := w.root.Call("GET", "/feedback", ""); strings.Contains(a.Body, "foreign") || !strings.Contains(a.Body, "of next door") {
+		t.Errorf("the installation's key is shown %s", a.Body)
+	}
+	const graph = "/analytics/graphs/feedbacks/scores?time_of_generation_max=2026-05-02T00:00:00Z"
+	for _, step := range []struct {
+		key, owner bool
+	}{{true, true}, {false, true}} {
+		for name, want := range map[string]bool{"organisation key": step.key, "owner": step.owner} {
+			if a := w.Known(name).Call("GET", graph, ""); strings.Contains(a.Body, `"score":3,`) != want || strings.Contains(a.Body, `"score":7,`) {
+				t.Errorf("the graph of the %s = %s, want that of next door in it: %t", name, a.Body, want)
+			}
+		}
+		w.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = 'next-door'`)
+	}
 }
 
 func TestKeysThatAskModelsGiveFeedbackWhileTheControlPlaneIsClosedToThem(t *testing.T) {
