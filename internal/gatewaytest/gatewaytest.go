@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
@@ -62,6 +63,8 @@ type Options struct {
 	Data string
 	// Database is the control plane's. Empty is a file in the data folder.
 	Database string
+	// Off are features that are turned off.
+	Off route.Off
 }
 
 // Gateway is a running gateway.
@@ -109,6 +112,7 @@ func New(t testing.TB, o Options) *Gateway {
 		DeploymentSecret: secret.New(o.DeploymentSecret),
 
 		Database: secret.New(o.Database),
+		Off:      o.Off,
 		Managed: append([]snapshot.Managed{{
 			Slug:     "simulator",
 			Provider: "openai-compatible",
