@@ -76,9 +76,8 @@ func bodiesOf(e *reqlog.Entry) *reqlog.Bodies {
 func appendBodies(dst []byte, b *reqlog.Bodies, raw int) []byte {
 	how := len(dst)
 	dst = append(dst, bodiesRaw)
-	request, response := b.Request.Data, b.Response.Data
-	dst, request = appendBody(dst, &b.Request)
-	dst, response = appendBody(dst, &b.Response)
+	dst, request := appendBody(dst, &b.Request)
+	dst, response := appendBody(dst, &b.Response)
 	start := len(dst)
 	if n := len(request) + len(response); n >= raw {
 		buf := plain.Get().(*[]byte)
