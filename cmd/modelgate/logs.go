@@ -22,7 +22,11 @@ func (d databaseFlags) log(url string) (logstore.Options, error) {
 }
 
 func logs(ctx context.Context, p *program, args []string) error {
+	if len(args) > 0 && args[0] == "export" {
+		return logsExport(ctx, p, args[1:])
+	}
 	f := p.flags("logs", "prune", "Looks after the log of exchanges.\n\n"+
+		"export  writes a part of the log to a file: see logs export --help.\n"+
 		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
 		"       takes no more than --bytes. A gateway may run meanwhile. PostgreSQL removes\n"+
 		"       whole days, and never the present one. With --bodies-days also the bodies of\n"+
@@ -39,7 +43,7 @@ func logs(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	if f.Arg(0) != "prune" {
-		return usage("logs takes prune, not %q", f.Arg(0))
+		return usage("logs takes prune or export, not %q", f.Arg(0))
 	}
 	keep, err := retention(settings.Retention{Days: *days, BodiesDays: *bodies, SumsDays: *sums}, *size)
 	if err != nil {

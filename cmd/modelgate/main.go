@@ -40,7 +40,7 @@ var commands = []command{
 	{"export", "write the state of the control plane as such a file", export},
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},
 	{"ledger", "verify the ledger of attempts, or apply what it holds to the log", runLedger},
-	{"logs", "remove old records of exchanges", logs},
+	{"logs", "remove old records of exchanges, or write a part of them to a file", logs},
 	{"migrate", "bring the tables of the database up to date", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},

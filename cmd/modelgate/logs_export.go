@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const logsExportHelp = `Writes a part of the log to a file. A gateway must be running; its key needs the
+scope logs.export. Ctrl-C stops the export.
+
+--filters takes an object as docs/exports.md has it, as {"status_code": [429]}.`
+
+// logsExport has a gateway make an export and fetches it.
+func logsExport(ctx context.Context, p *program, args []string) error {
+	f := p.flags("logs export", "", logsExportHelp)
+	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, as https://gate.example; in the place of --listen")
+	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
+	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
+	out := f.String("out", "", "the `file` to write")
+	format := f.String("format", "", "jsonl, csv or parquet; else what the file's name ends in, or jsonl")
+	from := f.String("from", "", "`time` as 2026-11-01T00:00:00Z; else a day before the end")
+	to := f.String("to", "", "`time`; else now")
+	fields := f.String("fields", "id,created_at,ai_org,ai_model,response_status_code,req_units,res_units,total_units,cost,response_time,metadata", "`names` of fields")
+	workspace := f.String("workspace", "", "id or slug, for keys of an organisation")
+	filters := f.String("filters", "{}", "further filters as `JSON`")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	if *out == "" {
+		return usage("say with --out which file to write")
+	}
+	body, err := exportBody(*from, *to, *filters, time.Now())
+	if err != nil {
+		return err
+	}
+	body["format"], body["requested_data"] = formatOf(*format, *out), strings.Split(*fields, ",")
+	if *workspace != "" {
+		body["workspace_id"] = *workspace
+	}
+	base := cmp.Or(strings.TrimSuffix(*address, "/"), "http://"+*listen)
+	return (&exporter{ask: asker{base + "/v1", *key}}).run(ctx, p, body, *out)
+}
+
+// run has an export made and writes it to a file, until Ctrl-C.
+func (e *exporter) run(ctx context.Context, p *program, body map[string]any, file string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := e.start(ctx, body); err != nil {
+		return err
+	}
+	rows, err := e.await(ctx)
+	if err != nil {
+		return err
+	}
+	var at struct {
+		URL string `json:"signed_url"`
+	}
+	if err := e.call(ctx, http.MethodGet, "/download", nil, &at); err != nil {
+		return err
+	}
+	size, err := fetch(ctx, at.URL, file)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "%d rows, %d bytes in %s\n", rows, size, file)
+	return nil
+}
+
+// formatOf is the format that is asked for, or that a file's name tells.
+func formatOf(asked, file string) string {
+	switch end := strings.TrimPrefix(filepath.Ext(file), "."); {
+	case asked != "":
+		return asked
+	case end == "csv", end == "parquet":
+		return end
+	}
+	return "jsonl"
+}
+
+// exportBody returns what asks for a range of time and further filters.
+func exportBody(from, to, filters string, now time.Time) (map[string]any, error) {
+	// The end is not in the range itself, and what has just ended is wanted.
+	end, err := time.Parse(time.RFC3339, cmp.Or(to, now.UTC().Add(time.Second).Format(time.RFC3339)))
+	if err != nil {
+		return nil, usage("--to takes a time as 2026-11-01T00:00:00Z, not %q", to)
+	}
+	begin, err := time.Parse(time.RFC3339, cmp.Or(from, end.AddDate(0, 0, -1).Format(time.RFC3339)))
+	if err != nil {
+		return nil, usage("--from takes a time as 2026-11-01T00:00:00Z, not %q", from)
+	}
+	var wanted map[string]any
+	if err := json.Unmarshal([]byte(filters), &wanted); err != nil || wanted == nil {
+		return nil, usage("--filters takes a JSON object")
+	}
+	wanted["time_of_generation_min"], wanted["time_of_generation_max"] = begin, end
+	return map[string]any{"filters": wanted}, nil
+}
+
+// exporter is an export that a gateway makes.
+type exporter struct {
+	ask asker
+	id  string
+}
+
+// exportPoll is how often it is asked how far the export is.
+const exportPoll = 500 * time.Millisecond
+
+func (e *exporter) start(ctx context.Context, body map[string]any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	var made struct{ ID string }
+	if err := e.call(ctx, http.MethodPost, "", text, &made); err != nil {
+		return err
+	}
+	e.id = "/" + made.ID
+	return e.call(ctx, http.MethodPost, "/start", nil, nil)
+}
+
+// await waits until the export is made, and returns how many rows it has.
+func (e *exporter) await(ctx context.Context) (rows int64, err error) {
+	tick := time.NewTicker(exportPoll)
+	defer tick.Stop()
+	for {
+		var now struct {
+			Status, Error string
+			Rows          int64
+		}
+		if err := e.call(ctx, http.MethodGet, "", nil, &now); err != nil {
+			return 0, e.stop(ctx, err)
+		}
+		switch now.Status {
+		case "success":
+			return now.Rows, nil
+		case "in_progress":
+		default:
+			return 0, fmt.Errorf("the export is %s: %s", now.Status, now.Error)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, e.stop(ctx, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// stop stops the export when the user wants no more of it.
+func (e *exporter) stop(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := e.call(short, http.MethodPost, "/cancel", nil, nil); err != nil {
+		return fmt.Errorf("stopping the export: %w", err)
+	}
+	return fmt.Errorf("stopped: %w", ctx.Err())
+}
+
+func (e *exporter) call(ctx context.Context, method, below string, body []byte, into any) error {
+	answer, err := e.ask.do(ctx, method, "/logs/exports"+e.id+below, body)
+	if err != nil || into == nil {
+		return err
+	}
+	return json.Unmarshal(answer, into)
+}
+
+// fetch writes what is at an address to a file, or leaves no file.
+func fetch(ctx context.Context, address, file string) (size int64, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("the file can't be fetched: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+		return 0, refusal(res.StatusCode, text)
+	}
+	fresh, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
+	if err != nil {
+		return 0, err
+	}
+	size, err = io.Copy(fresh, res.Body)
+	if e := fresh.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(fresh.Name(), file)
+	}
+	if err != nil {
+		os.Remove(fresh.Name())
+	}
+	return size, err
+}
