@@ -24,21 +24,22 @@ func TestSumsBeyondTheirAgeAreRemoved(t *testing.T) {
 	now := noon.Add((hours-left)*time.Hour + 20*time.Minute).Add(keep.Sums) // in the first of the hours that stay
 	onBothKinds(t, func(t *testing.T, s *Store) {
 		mustRecord(t, s, hourly(hours)...)
-		mustFold(t, s, noon.Add(hours*time.Hour/2).Add(foldMinutes)) // hours and minutes are there to be removed
+		mustFold(t, s, noon.Add((hours-left+1)*time.Hour).Add(foldMinutes)) // the first of those that stay is an hour, too
+		mustRecord(t, s, hourly(1)...)                                      // and one is late
 		would, err := s.Prunable(t.Context(), keep, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		did, err := s.Prune(t.Context(), keep, now)
-		if err != nil || did != would || did != (Pruned{Sums: hours - left}) {
-			t.Errorf("Prune() = %+v, %v; Prunable() said %+v, want %d sums of both", did, err, would, hours-left)
+		if err != nil || did != would || did != (Pruned{Sums: hours - left + 1}) {
+			t.Errorf("Prune() = %+v, %v; Prunable() said %+v, want %d sums of both", did, err, would, hours-left+1)
 		}
 		if got := counts(mustSum(t, s, day)); got != fmt.Sprint("=", left) {
 			t.Errorf("sums of %s requests are left, want %d", got, left)
 		}
 		page, err := s.List(t.Context(), Query{From: noon, To: day.To, Limit: maxLimit})
-		if err != nil || len(page.Entries) != hours {
-			t.Errorf("%d entries are left, %v; want all of %d", len(page.Entries), err, hours)
+		if err != nil || len(page.Entries) != hours+1 {
+			t.Errorf("%d entries are left, %v; want all of %d", len(page.Entries), err, hours+1)
 		}
 	})
 }
