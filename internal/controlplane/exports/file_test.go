@@ -52,6 +52,14 @@ func TestOnlyWhoHasALinkReadsAFile(t *testing.T) {
 	if a := d.root.Call("GET", "/logs/exports/"+id, ""); strings.Contains(a.Body, q.Get("signature")) || strings.Contains(a.Body, "link") {
 		t.Errorf("an export tells of its links: %s", a.Body)
 	}
+	d.Exec(`UPDATE exports SET status = 'expired' WHERE id = $1`, id)
+	if w := d.fetch("GET", link.URL); w.Code != http.StatusForbidden {
+		t.Errorf("a link to an export that is expired: %d", w.Code)
+	}
+	d.Exec(`UPDATE exports SET status = 'success' WHERE id = $1`, id)
+	if w := d.fetch("HEAD", link.URL); w.Code != http.StatusOK || w.Body.Len() > 0 {
+		t.Errorf("HEAD: %d", w.Code)
+	}
 	d.Clock = d.Clock.Add(exports.LinkLife)
 	if w := d.fetch("GET", link.URL); w.Code != http.StatusForbidden {
 		t.Errorf("a link that has run out: %d", w.Code)

@@ -155,6 +155,14 @@ func TestPeopleSeeTheirOwnExportsAndServicesAllOfTheirPlace(t *testing.T) {
 			}
 		}
 	}
+	d.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)
+		VALUES ('abroad', 'abroad', '', '', '{}', '', 'active', 0, 0)`)
+	abroad := d.As(access.Identity{Type: access.OrganisationService, KeyID: "abroad", Organisation: "abroad", Workspace: "-", Scopes: []access.Scope{access.ScopeAll}})
+	for _, path := range []string{"", "/download"} {
+		if a := abroad.Call("GET", "/logs/exports/"+ids["service"]+path, ""); a.Status != 404 {
+			t.Errorf("another organisation reads %s: %d", path, a.Status)
+		}
+	}
 	d.Exec(`DELETE FROM workspace_members WHERE user_id = 'mia'`)
 	if a := mia.Call("GET", "/logs/exports/"+ids["mia"], ""); a.Status != 404 {
 		t.Errorf("who has left the workspace: %d", a.Status)
