@@ -30,6 +30,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 		silence = -1 // other framings have no comments
 	}
 	out := newEventWriter(w, x.answer(), silence, p.ClientStall)
+	defer out.stop() // a panic must leave no comment to come
 	if x.array == nil {
 		out.write(res.Events.Held(), true)
 	}
