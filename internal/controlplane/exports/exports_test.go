@@ -239,6 +239,8 @@ func TestWhatCantBeMeantIsNamed(t *testing.T) {
 		{`{` + ids + `,"filters":{` + lastDay + `,"metadata":{"a":1}}}`, "filters.metadata"},
 		{`{` + ids + `,"filters":{` + lastDay + `,"metadata":"[]"}}`, "filters.metadata"},
 		{`{` + ids + `,"filters":{` + lastDay + `,"color":"red"}}`, "filters.color"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"weighted_feedback_min":11}}`, "filters.weighted_feedback_min"},
+		{`{` + ids + `,"filters":{` + lastDay + `,"weighted_feedback_min":2,"weighted_feedback_max":1}}`, "filters.weighted_feedback_max"},
 		{`{` + ids + `,"filters":{` + lastDay + `},"workspace_id":"default","more":1}`, "more"},
 		{`{` + ids + `,"filters":{` + lastDay + `},"workspace_id":"nowhere"}`, "workspace_id"},
 	} {
@@ -263,6 +265,12 @@ func TestFiltersChooseRows(t *testing.T) {
 		&reqlog.Entry{UserAgent: "else", Organisation: "other", Workspace: store.DefaultWorkspace},
 		&reqlog.Entry{UserAgent: "old", Time: d.Clock.AddDate(0, 0, -5)},
 	)
+	for trace, value := range map[string]int{"t1": 5, "t2": -3} {
+		f := logstore.Feedback{ID: reqlog.NewID(d.Clock), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, TraceID: trace, Value: value, Weight: 1, Created: d.Clock, Updated: d.Clock}
+		if err := d.logs.AddFeedback(t.Context(), []logstore.Feedback{f}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	names := make(map[string]string)
 	page, err := d.logs.List(t.Context(), logstore.Query{From: d.Clock.AddDate(-1, 0, 0)})
 	if err != nil {
@@ -293,6 +301,8 @@ func TestFiltersChooseRows(t *testing.T) {
 		{`"cost_min":1,"cost_max":"1.0"`, "a"},
 		{`"cost_min":2.5000001`, "b"},
 		{`"cost_min":"2.5000002"`, ""},
+		{`"weighted_feedback_min":0`, "a"},
+		{`"weighted_feedback_max":5`, "ba"},
 		{`"page_size":2`, "cb"},
 		{`"page_size":2,"current_page":1`, "a"},
 		{`"page_size":1,"current_page":1,"virtual_keys":"main,spare"`, "a"},

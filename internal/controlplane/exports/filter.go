@@ -44,6 +44,9 @@ type Filters struct {
 	CompletionMax *int64 `json:"completion_token_max,omitempty" minimum:"0"`
 	CostMin       Cents  `json:"cost_min,omitzero" doc:"US cents of a request, with up to 7 decimals"`
 	CostMax       Cents  `json:"cost_max,omitzero"`
+
+	FeedbackMin *float64 `json:"weighted_feedback_min,omitempty" minimum:"-10" maximum:"10" doc:"Average of the feedback of a request's trace, value times weight"`
+	FeedbackMax *float64 `json:"weighted_feedback_max,omitempty" minimum:"-10" maximum:"10"`
 }
 
 // Words are texts, written as a list or as a text with commas.
@@ -230,6 +233,10 @@ func (f *Filters) bounds(w *wanted) error {
 		}
 		*b.to = logstore.Bounds{Min: b.low, Max: b.high}
 	}
+	if f.FeedbackMin != nil && f.FeedbackMax != nil && *f.FeedbackMin > *f.FeedbackMax {
+		return route.Invalid("filters.weighted_feedback_max", "must not be less than weighted_feedback_min")
+	}
+	w.query.Weighted = logstore.Span{Min: f.FeedbackMin, Max: f.FeedbackMax}
 	return nil
 }
 
@@ -257,7 +264,8 @@ func (w *wanted) count(ctx context.Context, row *store.Export, sum func(context.
 		Scope: w.within(row), From: w.query.From, To: w.query.To, Models: w.models, TraceID: w.query.TraceID, SpanID: w.span, Metadata: w.query.Metadata,
 		Tokens: logstore.Range(w.query.Tokens), Prompt: logstore.Range(w.query.PromptTokens),
 		Completion: logstore.Range(w.query.CompletionTokens), Cost: logstore.Range(w.query.Cost),
-		Is: make(map[logstore.Field][]string),
+		Weighted: w.query.Weighted,
+		Is:       make(map[logstore.Field][]string),
 	}
 	for field, list := range map[logstore.Field][]string{
 		logstore.ByStatus: w.statuses, logstore.ByProvider: w.slugs, logstore.ByConfig: w.configs, logstore.ByPrompt: w.prompts,
