@@ -63,6 +63,10 @@ func TestTheLastTierOfAStreamCounts(t *testing.T) {
 			event("message_start", `{"type":"message_start","message":{"usage":{"service_tier":"priority"}}}`),
 			event("message_delta", `{"type":"message_delta","delta":{},"usage":{"output_tokens":5}}`),
 		}, "priority"},
+		{"messages, told at the end", messages.Dialect{}, []sse.Event{
+			event("message_start", `{"type":"message_start","message":{"usage":{"input_tokens":5}}}`),
+			event("message_delta", `{"type":"message_delta","delta":{},"usage":{"output_tokens":5,"speed":"fast"}}`),
+		}, "fast"},
 		{"converse", converse.Dialect{}, []sse.Event{event("metadata", `{"usage":{"inputTokens":1},"serviceTier":{"type":"priority"}}`)}, "priority"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
