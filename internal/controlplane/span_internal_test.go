@@ -99,7 +99,6 @@ func TestAChainOfSpansCanBeReadHoweverLong(t *testing.T) {
 	for i := range maxSpans {
 		entries = append(entries, spanAt(i, fmt.Sprint("s", i), fmt.Sprint("s", i-1), 0))
 	}
-	began := time.Now()
 	text, err := json.Marshal(plant(entries))
 	var back []map[string]any
 	if err == nil {
@@ -107,8 +106,5 @@ func TestAChainOfSpansCanBeReadHoweverLong(t *testing.T) {
 	}
 	if err != nil || len(back) != maxSpans/maxDepth || back[1]["orphan"] != true {
 		t.Errorf("%d spans in a chain are %d trees, %v; want %d", maxSpans, len(back), err, maxSpans/maxDepth)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("a chain of %d spans took %v", maxSpans, took)
 	}
 }
