@@ -191,6 +191,9 @@ func testEntriesAreToldApartByTheirFeedback(t *testing.T, at place) {
 	if got := paths(second.Entries); err != nil || !slices.Equal(got, []string{"0"}) {
 		t.Errorf("the second page, after more feedback = %v, %v", got, err)
 	}
+	if _, err := s.List(t.Context(), logstore.Query{Scope: logstore.Scope{Organisation: "o"}, Weighted: logstore.Span{Min: amount(2)}, Limit: 2, Cursor: first.Next}); apierr.From(err).Param != "cursor" {
+		t.Errorf("a cursor of other bounds: %v, want it refused", err)
+	}
 	sums, err := s.Sum(t.Context(), logstore.SumQuery{Scope: logstore.Scope{Organisation: "o", Workspace: "w"}, From: start, To: start.Add(time.Minute), ByMetadata: "team", Feedback: true})
 	if err != nil || len(sums) != 2 {
 		t.Fatalf("sums by team = %v, %v", sums, err)
