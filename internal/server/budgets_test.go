@@ -182,3 +182,22 @@ func TestReplayCountsNothingTwice(t *testing.T) {
 		t.Errorf("spent %+v, want %+v", got, times(5))
 	}
 }
+
+func TestReplayLeavesWhatWasNotCountedToTheNextStart(t *testing.T) {
+	data, fresh := t.TempDir(), t.TempDir()
+	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: priced})
+	for range 5 {
+		g.Post("/chat/completions", thrifty)
+	}
+	if err := os.CopyFS(server.LedgerDir(fresh), os.DirFS(server.LedgerDir(data))); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := server.ReplayLedger(t.Context(), fresh, logstore.Options{Path: filepath.Join(fresh, "logs.db")}); err != nil || done.Added != 5 {
+		t.Fatalf("ReplayLedger = %+v, %v; want five rows", done, err)
+	}
+	gatewaytest.New(t, gatewaytest.Options{Data: fresh, Settings: priced}).Stop()
+	db := storetest.Open(t, "file:"+filepath.Join(fresh, "modelgate.db"))
+	if got := mustSpent(t, db, "bootstrap"); got != times(5) {
+		t.Errorf("spent %+v, want %+v", got, times(5))
+	}
+}
