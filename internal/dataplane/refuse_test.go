@@ -148,7 +148,7 @@ func TestMethodsAndPaths(t *testing.T) {
 		{"GET", "/any/path", 200}, {"POST", "/any/path", 200}, {"PUT", "/any/path", 200}, {"DELETE", "/any/path", 200},
 		{"PATCH", "/any/path", 405}, {"HEAD", "/any/path", 405}, {"OPTIONS", "/chat/completions", 405}, {"TRACE", "/x", 405}, {"BREW", "/x", 405},
 		{"GET", "/chat/completions", 200}, // lists stored completions at the provider
-		{"POST", "/logs", 405},
+		{"PUT", "/logs", 405},
 	} {
 		res := g.Do(g.Request(tt.method, tt.path, ""))
 		if res.Status != tt.status {

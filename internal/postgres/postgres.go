@@ -69,7 +69,7 @@ func (s *Server) Pool(size int, first string) *sql.DB {
 	if size == 0 {
 		size = 12
 	}
-	db := stdlib.OpenDB(*s.config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+	db := stdlib.OpenDB(*s.config, stdlib.OptionShouldPing(mayBeCut), stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, first)
 		return err
 	}))
@@ -77,6 +77,13 @@ func (s *Server) Pool(size int, first string) *sql.DB {
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db
+}
+
+// mayBeCut has a connection that was idle asked for a sign of life before it is
+// used: after a restart of the server all of a pool are dead, and no more than two
+// are tried for a query.
+func mayBeCut(_ context.Context, p stdlib.ShouldPingParams) bool {
+	return p.IdleDuration > 20*time.Millisecond
 }
 
 // Connect returns a connection of its own, beside any pool.
