@@ -75,11 +75,11 @@ func TestOneFailureOfManyInputsFailsAll(t *testing.T) {
 	for fault, want := range map[string]int{"status=429+every=7": 429, "reset+every=7": 502, "malformed=1+every=7": 502, "content-type=text/event-stream+every=7": 502} {
 		model := titan + "+" + strings.ReplaceAll(fault, "malformed=1", "cut=20")
 		g.Sim.Reset()
-		res := g.Post("/embeddings", `{"model":"`+model+`","input":`+manyInputs(30)+`}`, "x-gateway-provider", "@converse")
+		res := g.Post("/embeddings", `{"model":"`+model+`","input":`+manyInputs(300)+`}`, "x-gateway-provider", "@converse")
 		if e := g.Entry(res); res.Status != want || str(at(res.JSON(t), "error.message")) == "" || len(e["attempts"].([]any)) != 1 {
 			t.Errorf("%s: status %d, want %d: %.300s", fault, res.Status, want, res.Body)
 		}
-		if n := g.Sim.Calls(model); n >= 30 {
+		if n := g.Sim.Calls(model); n >= 300 {
 			t.Errorf("%s: %d requests were sent, want none after the failure", fault, n)
 		}
 	}
