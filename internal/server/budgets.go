@@ -77,7 +77,7 @@ func (p *spender) tick(ctx context.Context, now time.Time) {
 		err = p.keep.All(ctx)
 		p.all = err == nil
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		p.keep.Logger.Warn("budgets were not started again", "err", err.Error())
 	}
 }
