@@ -43,6 +43,10 @@ func TierOf(provider, word string) Tier {
 		case provider == "groq": // https://console.groq.com/docs/flex-processing
 			return Standard
 		}
+	case "provisioned":
+		if provider == "openrouter" { // what its own provider has served; the cost that it reports is as ever
+			return Standard
+		}
 	}
 	return Unpriced
 }

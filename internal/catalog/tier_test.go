@@ -31,6 +31,7 @@ func TestTheWordsOfATierAreTheirProviders(t *testing.T) {
 		{"groq", "flex", catalog.Standard},
 		{"groq", "performance", catalog.Unpriced},
 		{"openrouter", "flex", catalog.Unpriced},
+		{"openrouter", "provisioned", catalog.Standard},
 		{"openai-compatible", "whatever", catalog.Unpriced},
 	} {
 		if got := catalog.TierOf(tt.provider, tt.word); got != tt.want {

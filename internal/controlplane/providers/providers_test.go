@@ -114,7 +114,7 @@ func TestAnExhaustedOrExpiredProviderComesBack(t *testing.T) {
 		}
 	}
 	b.Clock = b.Clock.Add(2 * time.Hour)
-	b.Exec(`UPDATE providers SET status = 'expired'`)
+	b.Exec(`UPDATE providers SET status = 'expired', usage_limits = 'null'`)
 	if p := read(t, c, "main"); p.Status != "expired" {
 		t.Errorf("when its time has come: %s", p.Status)
 	}
