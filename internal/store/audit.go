@@ -36,6 +36,14 @@ func (db *DB) AddAudit(ctx context.Context, a *Audit) error {
 	return db.Explain(Queries{db.write}.addAudit(ctx, a))
 }
 
+// note adds a row to the audit log as part of tx, unless it is off.
+func (tx *Tx) note(ctx context.Context, a *Audit) error {
+	if tx.mute {
+		return nil
+	}
+	return tx.addAudit(ctx, a)
+}
+
 func (q Queries) addAudit(ctx context.Context, a *Audit) error {
 	const insert = `
 		INSERT INTO audit_logs (id, organisation_id, workspace_id, created_at, method, uri, query_params, request_headers, request_body,

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -152,13 +153,20 @@ func TestAnAuditLogThatIsOffIsNotWritten(t *testing.T) {
 			for _, note := range []func(*store.Audit) error{
 				func(a *store.Audit) error { return db.AddAudit(t.Context(), a) },
 				func(a *store.Audit) error { return db.Change(t.Context(), a, func(*store.Tx) error { return nil }) },
+				func(a *store.Audit) error {
+					k := inDefault(fmt.Sprint("due ", off))
+					k.RotationDueAt = at
+					mustCreate(t, db, k)
+					_, err := db.MarkRotationsDue(t.Context(), at, func(store.Key) *store.Audit { return a })
+					return err
+				},
 			} {
 				if err := note(&store.Audit{ID: time.Now().String(), Organisation: "o", Time: at}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			_, total, err := db.Audits(t.Context(), store.AuditQuery{Organisation: "o", From: at, To: at.Add(1e9)}, store.Page{})
-			if want := map[bool]int{true: 0, false: 2}[off]; total != want || err != nil {
+			if want := map[bool]int{true: 0, false: 3}[off]; total != want || err != nil {
 				t.Errorf("off %t: %d rows, %v, want %d", off, total, err, want)
 			}
 		}

@@ -60,7 +60,10 @@ type querier interface {
 }
 
 // Tx is one change under way. It ends with the function it was given to.
-type Tx struct{ Queries }
+type Tx struct {
+	Queries
+	mute bool // as the database's
+}
 
 // Open opens the database at dsn and brings its tables up to date: "file:" and
 // the path of an SQLite file, which is created when it is missing, or the
@@ -202,7 +205,7 @@ func (db *DB) ChangeMuch(ctx context.Context, audit *Audit, f func(*Tx) error) e
 			return err
 		}
 		j := &journal{tx, make(map[touch]struct{})}
-		if err := f(&Tx{Queries{j}}); err != nil {
+		if err := f(&Tx{Queries{j}, db.mute}); err != nil {
 			return err
 		}
 		if audit != nil && !db.mute {
