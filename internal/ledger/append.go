@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -229,6 +230,7 @@ func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) 
 func (l *Ledger) turn(ctx context.Context, kind byte) error {
 	switch {
 	case l.stuck == nil && !l.writing:
+		l.gather()
 		l.lead()
 		return nil
 	case l.refuses(kind):
@@ -275,6 +277,16 @@ func (l *Ledger) pause(ctx context.Context) error {
 // slowAfter is how long a write may take before those who wait for it do what
 // they do when the disk is full.
 const slowAfter = time.Second
+
+// gather lets those who are ready add what they have: together it is one write.
+// Where nobody is, it takes no time.
+func (l *Ledger) gather() {
+	l.writing = true
+	l.mu.Unlock()
+	runtime.Gosched()
+	l.mu.Lock()
+	l.writing = false
+}
 
 // lead writes what is pending. The lock is not held meanwhile, and others go on
 // adding; the first of them writes the next group.

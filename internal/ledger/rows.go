@@ -12,7 +12,7 @@ import (
 // batch is how many waiting rows are applied at once, without waiting for more, and
 // batchBytes how much of bodies.
 const (
-	batch      = 500
+	batch      = 2000
 	batchBytes = 2 << 20
 )
 

@@ -38,7 +38,7 @@ type Options struct {
 	// being written. Zero means 8192.
 	Queue int
 
-	// Batch is how many waiting entries start a write at once. Zero means 500.
+	// Batch is how many waiting entries start a write at once. Zero means 2000.
 	Batch int
 
 	// Flush is the longest an entry waits for others before it is written. Zero
@@ -57,7 +57,7 @@ func (o Options) withDefaults() Options {
 		o.Queue = 8192
 	}
 	if o.Batch <= 0 {
-		o.Batch = 500
+		o.Batch = 2000
 	}
 	o.Batch = min(o.Batch, o.Queue)
 	if o.Flush <= 0 {
