@@ -47,7 +47,7 @@ func logsExport(ctx context.Context, p *program, args []string) error {
 	if *workspace != "" {
 		body["workspace_id"] = *workspace
 	}
-	base := cmp.Or(strings.TrimSuffix(*address, "/"), "http://"+*listen)
+	base := cmp.Or(strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1"), "http://"+*listen)
 	return (&exporter{ask: asker{base + "/v1", *key}}).run(ctx, p, body, *out)
 }
 

@@ -46,7 +46,7 @@ func tail(ctx context.Context, p *program, args []string) error {
 	if *lines < 0 || *lines > 1000 {
 		return usage("--lines is 0 to 1000, not %d", *lines)
 	}
-	base := strings.TrimSuffix(*address, "/")
+	base := strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1")
 	if base == "" {
 		base = "http://" + *listen
 	}
