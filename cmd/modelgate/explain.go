@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,6 +116,18 @@ func (p *program) print(answer []byte, err error) error {
 	}
 	_, err = p.out.Write(append(answer, '\n'))
 	return err
+}
+
+// gate adds the flags that say which gateway is asked, and with which key. What it
+// returns is called when they are parsed.
+func (f *flags) gate() func() asker {
+	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, as https://gate.example; in the place of --listen")
+	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
+	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
+	return func() asker {
+		base := strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1") // clients have it with /v1
+		return asker{cmp.Or(base, "http://"+*listen) + "/v1", *key}
+	}
 }
 
 // asker asks a running gateway.

@@ -23,9 +23,7 @@ scope logs.export. Ctrl-C stops the export.
 // logsExport has a gateway make an export and fetches it.
 func logsExport(ctx context.Context, p *program, args []string) error {
 	f := p.flags("logs export", "", logsExportHelp)
-	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, as https://gate.example; in the place of --listen")
-	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
-	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
+	gate := f.gate()
 	out := f.String("out", "", "the `file` to write")
 	format := f.String("format", "", "jsonl, csv or parquet; else what the file's name ends in, or jsonl")
 	from := f.String("from", "", "`time` as 2026-11-01T00:00:00Z; else a day before the end")
@@ -47,8 +45,7 @@ func logsExport(ctx context.Context, p *program, args []string) error {
 	if *workspace != "" {
 		body["workspace_id"] = *workspace
 	}
-	base := cmp.Or(strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1"), "http://"+*listen)
-	return (&exporter{ask: asker{base + "/v1", *key}}).run(ctx, p, body, *out)
+	return (&exporter{ask: gate()}).run(ctx, p, body, *out)
 }
 
 // run has an export made and writes it to a file, until Ctrl-C.

@@ -30,9 +30,7 @@ Ends with 0 on Ctrl-C, with 1 when the gateway refuses or ends the stream.`
 // tail watches a running gateway.
 func tail(ctx context.Context, p *program, args []string) error {
 	f := p.flags("tail", "", tailHelp)
-	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, as https://gate.example; in the place of --listen")
-	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
-	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
+	gate := f.gate()
 	provider := f.String("provider", "", "only exchanges that this provider `id` answered")
 	status := f.String("status", "", "only this `status`, as 429 or 5xx")
 	model := f.String("model", "", "only requests for this `model`")
@@ -46,10 +44,6 @@ func tail(ctx context.Context, p *program, args []string) error {
 	if *lines < 0 || *lines > 1000 {
 		return usage("--lines is 0 to 1000, not %d", *lines)
 	}
-	base := strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1")
-	if base == "" {
-		base = "http://" + *listen
-	}
 	q := url.Values{}
 	for name, v := range map[string]string{"provider": *provider, "status": *status, "model": *model, "api_key": *apiKey} {
 		if v != "" {
@@ -58,7 +52,7 @@ func tail(ctx context.Context, p *program, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	t := &tailer{p: p, ask: asker{base + "/v1", *key}, query: q, explain: *explain, shown: map[string]bool{}}
+	t := &tailer{p: p, ask: gate(), query: q, explain: *explain, shown: map[string]bool{}}
 	return t.run(ctx, *lines, *follow)
 }
 
