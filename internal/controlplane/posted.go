@@ -197,9 +197,6 @@ func (p *posted) entry(who *access.Identity, now time.Time) *reqlog.Entry {
 	return e
 }
 
-// keptBody is how much is kept of a body unless the settings say otherwise.
-const keptBody = 128 << 10
-
 // keep puts the bodies into e where they are kept, or takes out what is not, as
 // is done with the gateway's own exchanges.
 func (p *posted) keep(e *reqlog.Entry, who *access.Identity, logs snapshot.Logs) {
@@ -228,7 +225,7 @@ func kept(body json.RawMessage, media string, logs snapshot.Logs) reqlog.Body {
 	case json.Unmarshal(body, &text) == nil:
 		data, media = []byte(text), cmp.Or(media, "text/plain")
 	}
-	most := min(cmp.Or(logs.BodySize, keptBody), len(data))
+	most := min(logs.Most(), len(data))
 	return reqlog.Body{Type: media, Data: logs.Redact.Body(media, data[:most]), Size: int64(len(data)), Cut: most < len(data)}
 }
 

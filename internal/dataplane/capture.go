@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 
@@ -12,13 +11,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-const (
-	// keptBody is how much is kept of a body unless the settings say otherwise.
-	keptBody = 128 << 10
-	// keptMemory bounds what open exchanges keep of their bodies, apart from the
-	// memory that serves requests. Beyond it bodies are cut where they are.
-	keptMemory = 256 << 20
-)
+// keptMemory bounds what open exchanges keep of their bodies, apart from the
+// memory that serves requests. Beyond it bodies are cut where they are.
+const keptMemory = 256 << 20
 
 // capture keeps the beginning of a body that passes. It is for one goroutine at
 // a time. A nil one keeps nothing.
@@ -105,7 +100,7 @@ func (p *Plane) measure(r *http.Request, x *exchange) {
 	if x.entry.Level != reqlog.LevelFull {
 		return
 	}
-	c := capture{pool: p.kept, most: cmp.Or(x.snap.Logs.BodySize, keptBody)}
+	c := capture{pool: p.kept, most: x.snap.Logs.Most()}
 	x.bodies = &bodies{c, c}
 	x.bodies.request.typed(r.Header)
 }

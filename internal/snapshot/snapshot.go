@@ -7,6 +7,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -57,6 +58,9 @@ type Logs struct {
 	BodySize int              // bytes of a body; zero is 128 KB
 	Redact   *redact.Redactor // applied to what is kept; nil changes nothing
 }
+
+// Most is how much is kept of a body, in bytes.
+func (l Logs) Most() int { return cmp.Or(l.BodySize, 128<<10) }
 
 // Snapshot is one state of the gateway. It is safe for concurrent use.
 type Snapshot struct {
