@@ -1,0 +1,100 @@
+// Package security attacks the built program from outside.
+//
+// It builds modelgate, starts it with a provider of its own behind it that
+// records what it receives, and tries what an outsider, a program with an
+// ordinary key, a workspace member and another organisation would try. Every
+// case is registered with [attack] under one of the classes of docs/security.md.
+// A case passes when the attack fails and legitimate use still works.
+package security
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// classes are the kinds of attack that docs/security.md names.
+var classes = []string{
+	"isolation", "escalation", "credential theft", "address guard", "injection", "smuggling",
+	"bodies", "tokens", "sessions", "exhaustion", "log and export", "at rest",
+}
+
+// program is the path of the binary under test, scratch a folder that is
+// removed with the run.
+var program, scratch string
+
+// tally counts the cases that ran, by class.
+var tally = struct {
+	sync.Mutex
+	cases map[string]int // guarded by Mutex
+}{cases: map[string]int{}}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if scratch, err = os.MkdirTemp("", "security"); err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(scratch)
+	program = filepath.Join(scratch, "modelgate")
+	if out, err := exec.Command("go", "build", "-o", program, "modelgate/cmd/modelgate").CombinedOutput(); err != nil {
+		return fail(fmt.Errorf("building modelgate: %w\n%s", err, out))
+	}
+	defer stopShared()
+	code := m.Run()
+	if code == 0 && complete() {
+		report()
+	}
+	return code
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "security:", err)
+	return 1
+}
+
+// complete reports whether every case was asked for.
+func complete() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// report prints the number of cases by class.
+func report() {
+	tally.Lock()
+	defer tally.Unlock()
+	sum := 0
+	for _, class := range classes {
+		sum += tally.cases[class]
+		fmt.Printf("security: %-16s %4d cases\n", class, tally.cases[class])
+	}
+	fmt.Printf("security: %-16s %4d cases\n", "total", sum)
+}
+
+// attack runs one case of a class.
+func attack(t *testing.T, class, name string, f func(t *testing.T)) {
+	t.Helper()
+	if !slices.Contains(classes, class) {
+		t.Fatalf("class %q is not one of %s", class, strings.Join(classes, ", "))
+	}
+	t.Run(class+": "+name, func(t *testing.T) {
+		tally.Lock()
+		tally.cases[class]++
+		tally.Unlock()
+		f(t)
+	})
+}
