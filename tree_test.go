@@ -109,7 +109,7 @@ func mustFiles(t *testing.T) []string {
 		switch {
 		case entry.IsDir() && (entry.Name() == ".git" || ignored(name)):
 			return filepath.SkipDir
-		case entry.Type().IsRegular() && !ignored(name):
+		case entry.Type().IsRegular() && entry.Name() != ".git" && !ignored(name): // .git is a file in a linked worktree
 			names = append(names, name)
 		}
 		return nil
