@@ -20,6 +20,8 @@ func TestAReloadWarnsOfWhatIsReadAtTheStart(t *testing.T) {
 	}{
 		{"limits: {json_body: 5 MB}\n", true},
 		{"timeouts: {total: 5s}\n", true},
+		{"listener: {trusted_proxies: [10.0.0.1], proxy_protocol: true}\n", true},
+		{"listener: {trusted_proxies: [10.0.0.1], client_header: Forwarded}\n", false},
 		{"drain: {max: 5s}\n", true},
 		{"upstream: {trusted_hosts: [a.example]}\n", true},
 		{"secrets: {environment: [A]}\n", true},

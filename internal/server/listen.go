@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"modelgate/internal/clientaddr"
 )
 
 // listen binds the addresses, so that a taken port is an error of the start.
@@ -25,10 +27,20 @@ func (s *Server) makeServers() {
 	base, end := context.WithCancelCause(context.Background())
 	s.end = end
 	s.api = s.httpServer(http.HandlerFunc(s.serveAPI))
+	if s.first.Listener.ProxyProtocol {
+		s.apiAddr = clientaddr.NewListener(s.apiAddr, s.proxies.Load, s.refusedProxy)
+	}
 	s.api.BaseContext = func(net.Listener) context.Context { return base }
 	if s.adminAddr != nil {
 		s.admin = s.httpServer(s.adminRoutes())
 	}
+}
+
+// refusedProxy reports a connection of a trusted proxy without a usable PROXY
+// header.
+func (s *Server) refusedProxy(peer net.Addr, err error) {
+	s.metrics.refusedConnections.WithLabelValues("proxy_header").Inc()
+	s.Logger.Debug("connection refused", "peer", peer.String(), "err", err.Error())
 }
 
 // Bind listens on addr. The error names the address in one line.

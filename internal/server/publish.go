@@ -63,6 +63,7 @@ func (s *Server) publish(set *settings.Settings, stored *store.Published) error 
 	}
 	s.holder.Publish(snap)
 	s.setLogLevel(set.Log.Level)
+	s.proxies.Store(set.Listener.Policy())
 	s.state = state{set, stored}
 	if fresh {
 		s.secrets.Only(used)
@@ -236,14 +237,14 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Info("settings changed", "change", c)
 	}
 	if fixed(s.first) != fixed(set) {
-		s.Logger.Warn("limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue and compat.prompt_envelope_only take effect at the next start")
+		s.Logger.Warn("listener.proxy_protocol, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue and compat.prompt_envelope_only take effect at the next start")
 	}
 	return nil
 }
 
 // fixed returns the settings that are read at the start only, as text.
 func fixed(set *settings.Settings) string {
-	return fmt.Sprint(set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
+	return fmt.Sprint(set.Listener.ProxyProtocol, set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
 }
 
 // watch reloads when the config file changes, until ctx ends.

@@ -27,6 +27,7 @@ const controlTime = 20 * time.Second
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.serving.join()
 	defer s.serving.leave()
+	r.RemoteAddr = s.proxies.Load().RemoteAddr(r)
 	if s.draining.Load() { // clients are to send their next request elsewhere
 		w.Header().Set("Connection", "close")
 	}

@@ -23,6 +23,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/clientaddr"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
@@ -116,6 +117,7 @@ type Server struct {
 	engine    *pipeline.Engine
 	metrics   *metrics
 	first     *settings.Settings // of the start
+	proxies   atomic.Pointer[clientaddr.Policy]
 
 	api, admin         *http.Server
 	apiAddr, adminAddr net.Listener

@@ -36,6 +36,7 @@ func (s *Settings) check(o Opener) *fault {
 		func() *fault { return s.Telemetry.check(o) },
 		func() *fault { return s.checkBlob(o) },
 		s.Exports.check,
+		s.Listener.check,
 		s.checkRest,
 	} {
 		if f := part(); f != nil {

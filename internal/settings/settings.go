@@ -40,6 +40,7 @@ type Settings struct {
 	Keys              []Key              `json:"keys,omitempty"`
 
 	Prices   []Price  `json:"prices,omitempty"`
+	Listener Listener `json:"listener,omitzero"`
 	Limits   Limits   `json:"limits,omitzero"`
 	Timeouts Timeouts `json:"timeouts,omitzero"`
 	Drain    Drain    `json:"drain,omitzero"`
