@@ -175,8 +175,9 @@ func (x *exchange) choose(leaf *config.Config) choice {
 	if slug := x.filledProvider(leaf); slug != "" {
 		c.provider = "@" + slug
 	} else if leftToRequest(leaf) {
+		// A credential of the config is for the provider that the config names.
 		c.provider, c.virtualKey, c.configured = x.want.provider, x.want.virtualKey, false
-		c.options = x.want.options
+		c.key, c.options = secret.String{}, x.want.options
 	}
 	return c
 }

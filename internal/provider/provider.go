@@ -133,8 +133,20 @@ type Option struct {
 	Name    string // as in {name} placeholders and config keys
 	Default string // empty means it must be given where a placeholder needs it
 	Header  string // request header that carries it, empty for placeholders
+	Host    HostPart
 	Doc     string
 }
+
+// HostPart says what an option names that is part of the host of an address.
+type HostPart uint8
+
+// The parts. Whoever chooses an account chooses who gets the credential; a
+// region is the provider's own, whichever it is.
+const (
+	HostNone    HostPart = iota // the option is in no host
+	HostRegion                  // a region of the provider's own network
+	HostAccount                 // somebody's account, resource or deployment at the provider
+)
 
 // Range bounds a numeric field, both ends included.
 type Range struct{ Min, Max float64 }

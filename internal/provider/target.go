@@ -29,6 +29,9 @@ type Target struct {
 	// must pass the private-address guard.
 	Guarded bool
 
+	// account is true when an option names the account that the address is of.
+	account bool
+
 	Lending Lending // see Settings
 
 	Key     secret.String
@@ -81,11 +84,13 @@ func (t *Target) With(key secret.String, options map[string]string) *Target {
 type Lending uint8
 
 // The ways. Entries of the settings file are the operator's own and have the
-// first; those that people keep by the API may not be sent to where they choose
-// what is the machine's.
+// first. Those that people keep by the API can't send what is the machine's to a
+// host of their choice, and those of a workspace not to an account of their
+// choice either: that is the organisation's to choose.
 const (
 	LendAll   Lending = iota // everything
-	LendKnown                // to addresses of the cloud alone
+	LendKnown                // to addresses of the cloud only
+	LendOwn                  // to those that name nobody's account, only
 	LendNone                 // nothing
 )
 
@@ -133,6 +138,7 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 		t.Spec = t.Spec.below()
 	} else {
 		var err error
+		t.account = t.namesAccount(base)
 		if base, err = t.expandBase(base); err != nil {
 			return nil, err
 		}
@@ -149,6 +155,20 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 		t.Spec, t.Key = &bare, secret.String{}
 	}
 	return t, nil
+}
+
+// OwnAddress reports whether the address is the provider's own whatever the
+// settings say: neither a custom host, nor one that names somebody's account at
+// the provider.
+func (t *Target) OwnAddress() bool { return !t.Guarded && !t.account }
+
+// namesAccount reports whether the host of a base address depends on an option
+// that names an account.
+func (s *Spec) namesAccount(base string) bool {
+	host, _, _ := strings.Cut(strings.TrimPrefix(base, "https://"), "/")
+	return slices.ContainsFunc(s.Options, func(o Option) bool {
+		return o.Host == HostAccount && strings.Contains(host, "{"+o.Name+"}")
+	})
 }
 
 func canonical(headers map[string]secret.String) map[string]secret.String {
@@ -241,18 +261,34 @@ func (s *Spec) option(given map[string]string, name string) string {
 }
 
 // hostOption is what an option may be that stands in an address: nothing that
-// could end the host name or begin another.
-var hostOption = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+// could end the host name or begin another. A region is one label of it, so that
+// it can't name a host of somebody else in the provider's domain.
+var (
+	hostOption   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	regionOption = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
+)
 
 // expandBase fills the placeholders of a base address.
 func (t *Target) expandBase(s string) (string, error) {
 	return t.fill(s, func(name string) (string, error) {
 		v := t.Option(name)
+		if v != "" && t.hostPart(name) == HostRegion && !regionOption.MatchString(v) {
+			return "", apierr.New(apierr.Invalid, "the option %q of provider %q must be the name of a region: letters, digits and dashes", name, t.ID).WithParam(name)
+		}
 		if v != "" && !hostOption.MatchString(v) {
 			return "", apierr.New(apierr.Invalid, "the option %q of provider %q takes letters, digits, dots, dashes and underscores", name, t.ID).WithParam(name)
 		}
 		return v, nil
 	})
+}
+
+func (s *Spec) hostPart(option string) HostPart {
+	for _, o := range s.Options {
+		if o.Name == option {
+			return o.Host
+		}
+	}
+	return HostNone
 }
 
 // expandPath fills the placeholders of a path. Values are escaped, so that

@@ -116,6 +116,16 @@ func (r *Resolver) file(_ context.Context, ref *Reference) (found, error) {
 	return found{text: secret.New(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"))}, nil
 }
 
+// ReadListed reads a file that a tenant names otherwise than by a reference, if it is
+// one that references may name. A nil resolver reads none.
+func (r *Resolver) ReadListed(path string) ([]byte, error) {
+	if r == nil {
+		return nil, notAllowed("there are no files that tenants may read")
+	}
+	f, err := r.file(context.Background(), &Reference{Path: path})
+	return []byte(f.text.Reveal()), err
+}
+
 // unreadable does not repeat err, which names paths of the machine.
 func unreadable(err error) error {
 	switch {

@@ -133,10 +133,20 @@ type gap struct {
 // fill puts values into the fields of an entry's integration that references
 // fill. It returns the first gap, or nil.
 func (m mapped) fill(p *store.PublishedProvider, into *store.Secrets) *gap {
+	if len(p.Mappings) == 0 {
+		return nil
+	}
+	to, err := credentials.Destination(p.Provider, p.Configuration)
+	if err != nil {
+		return &gap{p.Mappings[0].Reference, err}
+	}
 	for _, mapping := range p.Mappings {
 		s, ok := m.references[mapping.Reference]
 		if !ok || s.Organisation != p.Organisation {
 			return &gap{mapping.Reference, apierr.New(apierr.Unavailable, "it is no longer there")}
+		}
+		if err := credentials.CheckDestination(s, to); err != nil {
+			return &gap{s.Slug, err}
 		}
 		ref, err := m.reference(s)
 		if err != nil {

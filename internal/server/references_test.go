@@ -54,10 +54,13 @@ func mustPost(t *testing.T, g *gatewaytest.Gateway, path, body string) {
 // refer makes a reference to a file and the provider entry @slug whose key it is.
 func refer(t *testing.T, g *gatewaytest.Gateway, slug, file, more string) {
 	t.Helper()
-	mustPost(t, g, "/secret-references", `{"name":"n","slug":"`+slug+`","manager_type":"file","secret_path":"`+file+`"}`)
+	mustPost(t, g, "/secret-references", `{"name":"n","slug":"`+slug+`","manager_type":"file","secret_path":"`+file+`","allowed_hosts":["`+origin(g)+`"]}`)
 	mustPost(t, g, "/integrations", `{"name":"n","slug":"`+slug+`","ai_provider_id":"openai-compatible","configurations":{"custom_host":"`+g.Upstream+`"},
 		"secret_mappings":[{"target_field":"key","secret_reference_id":"`+slug+`"}`+more+`]}`)
 }
+
+// origin is the host that the gateway's provider listens on, with its scheme.
+func origin(g *gatewaytest.Gateway) string { return strings.TrimSuffix(g.Upstream, "/v1") }
 
 func ask(g *gatewaytest.Gateway, provider string) gatewaytest.Response {
 	return g.Post("/chat/completions", chat, "x-gateway-provider", provider)
@@ -173,7 +176,7 @@ func TestASlowVaultHoldsNothingUp(t *testing.T) {
 	}))
 	defer vault.Close()
 	g, k := referring(t, t.TempDir(), t.TempDir())
-	mustPost(t, g, "/secret-references", `{"name":"n","slug":"v","manager_type":"hashicorp_vault","secret_path":"secret/app","auth_config":{"type":"token","address":"`+vault.URL+`","token":"canary-token"}}`)
+	mustPost(t, g, "/secret-references", `{"name":"n","slug":"v","manager_type":"hashicorp_vault","allowed_hosts":["`+origin(g)+`"],"secret_path":"secret/app","auth_config":{"type":"token","address":"`+vault.URL+`","token":"canary-token"}}`)
 	began := time.Now()
 	mustPost(t, g, "/virtual-keys", `{"name":"slow","provider":"openai-compatible","customHost":"`+g.Upstream+`","secret_mappings":[{"target_field":"key","secret_reference_id":"v"}]}`)
 	if took := time.Since(began); took > time.Second {

@@ -297,7 +297,7 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 	return &pipeline.Engine{
 		Client: client,
 		Codecs: codecs(),
-		Signer: auth.New(auth.Options{Client: client}),
+		Signer: auth.New(auth.Options{Client: client, ReadListed: func(name string) ([]byte, error) { return s.references.ReadListed(name) }}),
 		Pool:   bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
 		Limits: upstream.Timeouts{
 			Header:     t.Header.Or(10 * time.Minute),

@@ -99,6 +99,9 @@ func (k integrations) of(p *store.PublishedProvider) *integration {
 	}
 	i = new(integration)
 	k.byID[p.Integration] = i
+	if k.lending == provider.LendKnown && p.Owner != "" {
+		k.lending = provider.LendOwn
+	}
 	opened, err := k.secrets(p.Organisation, p.Sealed)
 	if err != nil {
 		i.err = err

@@ -80,6 +80,7 @@ type PublishedProvider struct {
 	Configuration                 Configuration
 	Mappings                      []SecretMapping  // of fields that are filled at run time
 	Integration                   string           // id
+	Owner                         string           // id of the workspace whose integration it is; empty for the organisation's
 	Pricing                       json.RawMessage  // of the integration: adjustments of prices
 	Models                        []PublishedModel // of the integration: entries of one share them
 	AllModels                     bool             // those that are not enabled may be used as well
@@ -290,7 +291,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 	}
 	const text = `
 		SELECT p.organisation_id, p.workspace_id, p.slug, p.status, p.expires_at, p.integration_id,
-			i.provider, i.sealed, i.configurations, i.secret_mappings, i.pricing, i.allow_all_models, i.status,
+			i.workspace_id, i.provider, i.sealed, i.configurations, i.secret_mappings, i.pricing, i.allow_all_models, i.status,
 			COALESCE(g.enabled, i.global_enabled) AND i.workspace_id IN ('', p.workspace_id), COALESCE(g.status, 'active')
 		FROM providers p
 		JOIN workspaces w ON w.id = p.workspace_id
@@ -306,7 +307,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 		var status, grant string
 		var enabled bool
 		err = r.Scan(&v.Organisation, &v.Workspace, &v.Slug, &v.Status, stamp{&v.ExpiresAt}, &v.Integration,
-			&v.Provider, &v.Sealed, jsonText{&v.Configuration}, jsonText{&v.Mappings}, jsonText{&v.Pricing}, &v.AllModels, &status, &enabled, &grant)
+			&v.Owner, &v.Provider, &v.Sealed, jsonText{&v.Configuration}, jsonText{&v.Mappings}, jsonText{&v.Pricing}, &v.AllModels, &status, &enabled, &grant)
 		v.Models, v.Withdrawn = models[v.Integration], status != Active || !enabled
 		if v.Status == Active && grant == Exhausted {
 			v.Status = Exhausted

@@ -21,6 +21,8 @@ type SecretReference struct {
 	Key           string            // which value of a secret that has several; empty for all of it
 	AllWorkspaces bool
 	Workspaces    []string // ids, unless AllWorkspaces
+	Providers     []string // ids of the providers that it may go to; empty for all
+	Hosts         []string // patterns of hosts that it may go to besides the providers' own; see package egress
 	Tags          map[string]string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
@@ -41,18 +43,19 @@ type SecretMapping struct {
 }
 
 const secretReferenceColumns = `id, organisation_id, slug, name, description, manager_type, auth_config, sealed, secret_path, secret_key,
-			allow_all_workspaces, allowed_workspaces, tags, created_at, updated_at`
+			allow_all_workspaces, allowed_workspaces, allowed_providers, allowed_hosts, tags, created_at, updated_at`
 
 func scanSecretReference(r row) (s SecretReference, err error) {
 	err = r.Scan(&s.ID, &s.Organisation, &s.Slug, &s.Name, &s.Description, &s.Manager, jsonText{&s.Auth}, &s.Sealed, &s.Path, &s.Key,
-		&s.AllWorkspaces, jsonText{&s.Workspaces}, jsonText{&s.Tags}, stamp{&s.CreatedAt}, stamp{&s.UpdatedAt})
+		&s.AllWorkspaces, jsonText{&s.Workspaces}, jsonText{&s.Providers}, jsonText{&s.Hosts}, jsonText{&s.Tags}, stamp{&s.CreatedAt}, stamp{&s.UpdatedAt})
 	return s, err
 }
 
 // values are those of secretReferenceColumns, in their order.
 func (s SecretReference) values() []any {
 	return []any{s.ID, s.Organisation, s.Slug, s.Name, s.Description, s.Manager, text(tagged(s.Auth)), s.Sealed, s.Path, s.Key,
-		s.AllWorkspaces, text(append([]string{}, s.Workspaces...)), text(tagged(s.Tags)), millis(s.CreatedAt), millis(s.UpdatedAt)}
+		s.AllWorkspaces, text(append([]string{}, s.Workspaces...)), text(append([]string{}, s.Providers...)), text(append([]string{}, s.Hosts...)),
+		text(tagged(s.Tags)), millis(s.CreatedAt), millis(s.UpdatedAt)}
 }
 
 // SecretReferenceFilter says which secret references of an organisation are
@@ -101,7 +104,7 @@ func (q Queries) SecretReference(ctx context.Context, organisation, ref string) 
 func (q Queries) CreateSecretReference(ctx context.Context, s SecretReference) error {
 	const text = `
 		INSERT INTO secret_references (` + secretReferenceColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
 	return write(ctx, q.q, "secret reference", text, s.values()...)
 }
 
@@ -110,8 +113,8 @@ func (q Queries) UpdateSecretReference(ctx context.Context, s SecretReference) e
 	const text = `
 		UPDATE secret_references
 		SET organisation_id = $2, slug = $3, name = $4, description = $5, manager_type = $6, auth_config = $7, sealed = $8,
-			secret_path = $9, secret_key = $10, allow_all_workspaces = $11, allowed_workspaces = $12, tags = $13,
-			created_at = $14, updated_at = $15
+			secret_path = $9, secret_key = $10, allow_all_workspaces = $11, allowed_workspaces = $12, allowed_providers = $13,
+			allowed_hosts = $14, tags = $15, created_at = $16, updated_at = $17
 		WHERE id = $1`
 	return write(ctx, q.q, "secret reference", text, s.values()...)
 }

@@ -19,7 +19,7 @@ func TestSecretReferencesAreStored(t *testing.T) {
 		s := store.SecretReference{
 			ID: "s1", Organisation: store.DefaultOrganisation, Slug: "s", Name: "S", Description: "d", Manager: "file",
 			Auth: map[string]string{"a": "b"}, Sealed: "sealed", Path: "p", Key: "k", Workspaces: []string{store.DefaultWorkspace},
-			Tags: map[string]string{"team": "a"}, CreatedAt: now, UpdatedAt: now,
+			Providers: []string{"openai"}, Hosts: []string{"https://models.example.com"}, Tags: map[string]string{"team": "a"}, CreatedAt: now, UpdatedAt: now,
 		}
 		change := func(f func(tx *store.Tx) error) error { return db.Change(t.Context(), nil, f) }
 		if err := change(func(tx *store.Tx) error { return tx.CreateSecretReference(t.Context(), s) }); err != nil {
@@ -31,7 +31,7 @@ func TestSecretReferencesAreStored(t *testing.T) {
 		if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Kind != apierr.Conflict {
 			t.Errorf("a slug twice: %v, want a conflict", err)
 		}
-		s.Name, s.AllWorkspaces, s.Workspaces, s.UpdatedAt = "S2", true, []string{}, now.Add(time.Second)
+		s.Name, s.AllWorkspaces, s.Workspaces, s.Hosts, s.UpdatedAt = "S2", true, []string{}, []string{}, now.Add(time.Second)
 		if err := change(func(tx *store.Tx) error { return tx.UpdateSecretReference(t.Context(), s) }); err != nil {
 			t.Fatal(err)
 		}

@@ -63,10 +63,6 @@ type Given struct {
 	// Merge leaves the fields as they are that are not given; otherwise those
 	// that are given take the place of all.
 	Merge bool
-
-	// Mapped says that secret references fill fields, so that what is missing
-	// now may be there at run time.
-	Mapped bool
 }
 
 // Row returns the row that a request means by id. Field is what the request
@@ -178,9 +174,6 @@ func (k *Keeper) checkAddress(spec *provider.Spec, g Given, c *store.Configurati
 		c.CustomHost = u.String()
 	}
 	t, err := target(spec, *c, s)
-	if g.Mapped && err != nil {
-		return nil
-	}
 	if err != nil {
 		e := *apierr.From(err)
 		if e.Param == "custom_host" && c.CustomHost == "" {
@@ -201,12 +194,12 @@ func target(spec *provider.Spec, c store.Configuration, s store.Secrets) (*provi
 	return provider.NewTarget(spec, provider.Settings{Key: s.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(s, "")})
 }
 
-// elsewhere reports whether the settings lead to an address of a tenant's choice
-// that they did not lead to before: who may change an integration may not read
+// elsewhere reports whether the settings lead to an address of a tenant's choice,
+// be it a host or an account at the provider, that they did not lead to before: who may change an integration may not read
 // its secrets by having them sent to himself.
 func (k *Keeper) elsewhere(spec *provider.Spec, was store.Configuration, before store.Secrets, next Settings) bool {
 	to, err := target(spec, next.Configuration, next.Secrets)
-	if err != nil || !to.Guarded {
+	if err != nil || to.OwnAddress() {
 		return false
 	}
 	from, err := target(spec, was, before)

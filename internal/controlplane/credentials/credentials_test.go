@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/secret"
 	"modelgate/internal/store"
@@ -140,8 +141,19 @@ func TestOptionsThatAreCredentialsAreSealed(t *testing.T) {
 	sealed := make(map[string]bool)
 	for _, spec := range table.All() {
 		for _, o := range spec.Options {
-			g := given(t, `{"`+o.Name+`":"some-text-of-length"}`)
-			g.Mapped = true
+			fields := map[string]string{}
+			for _, needed := range spec.Options {
+				if needed.Host != provider.HostNone {
+					fields[needed.Name] = "name"
+				}
+			}
+			if spec.BaseURL == "" {
+				fields["custom_host"] = "https://models.example.com/v1"
+			}
+			if fields[o.Name] = "some-text-of-length"; o.Name == "service_account_json" {
+				fields[o.Name] = `{"project_id":"p"}`
+			}
+			g := given(t, text(t, fields))
 			i := integration(spec.ID)
 			if err := keeper().Apply(t.Context(), &i, g); err == nil && i.Sealed != "" {
 				sealed[o.Name] = true

@@ -56,31 +56,12 @@ func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list [
 	return err
 }
 
-// Referred is called inside the change that keeps i. It refuses one of whose
-// references was removed since [Mappings] found it.
-func Referred(ctx context.Context, q store.Queries, i *store.Integration) error {
-	var list []store.SecretMapping
-	if len(i.SecretMappings) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(i.SecretMappings, &list); err != nil {
-		return err
-	}
-	for _, m := range list {
-		if _, err := q.SecretReference(ctx, i.Organisation, m.Reference); Absent(err) {
-			return route.Missing("secret_mappings", "secret reference", m.Reference)
-		} else if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // field is what a mapping fills: the key, an option by the row's name, or a header.
 type field struct{ option, header string }
 
-// fieldOf returns the field that a target names, as the wire writes it. What
-// decides where requests go is none: a stored key would follow it.
+// fieldOf returns the field that a target names, as the wire writes it. Only
+// credentials and headers are fields: other settings are shown, or decide where
+// requests go.
 func fieldOf(spec *provider.Spec, path, target string) (field, error) {
 	_, name, ok := strings.Cut(target, ".")
 	if !ok {
@@ -94,8 +75,8 @@ func fieldOf(spec *provider.Spec, path, target string) (field, error) {
 	switch {
 	case !known:
 		return field{}, route.Invalid(path, "names no setting of the provider %q", spec.ID)
-	case option == customHost, option == customHeaders, option == deployments, option == reserved, option == "foundry_url", wordsOf(spec, option) != nil:
-		return field{}, route.Invalid(path, "names a setting that is no secret; write it into the configurations")
+	case !Hidden(option): // it would be shown, as in /v1/explain, or decide where requests go
+		return field{}, route.Invalid(path, "names a setting that is not a credential; write it into the configurations")
 	}
 	return field{option: option}, nil
 }

@@ -304,10 +304,10 @@ func TestAFieldIsFilledByOneSecretReference(t *testing.T) {
 	c := b.Root()
 	b.Exec(`
 		INSERT INTO secret_references (id, organisation_id, slug, name, description, manager_type, auth_config, sealed, secret_path, secret_key,
-			allow_all_workspaces, allowed_workspaces, tags, created_at, updated_at)
-		VALUES ('ref-id', $1, 'ref', 'r', '', '', '{}', '', '', '', TRUE, '[]', '{}', 0, 0)`, store.DefaultOrganisation)
+			allow_all_workspaces, allowed_workspaces, allowed_providers, allowed_hosts, tags, created_at, updated_at)
+		VALUES ('ref-id', $1, 'ref', 'r', '', '', '{}', '', '', '', TRUE, '[]', '[]', '["https://*.openai.azure.com"]', '{}', 0, 0)`, store.DefaultOrganisation)
 	mapping := `{"target_field":"key","secret_reference_id":"ref"}`
-	body := `{"name":"x","slug":"main","ai_provider_id":"azure-openai","secret_mappings":[` + mapping + `,{"target_field":"configurations.resource_name","secret_reference_id":"ref-id","value_format":"json"}]}`
+	body := `{"name":"x","slug":"main","ai_provider_id":"azure-openai","configurations":{"resource_name":"r"},"secret_mappings":[` + mapping + `,{"target_field":"configurations.entra_client_secret","secret_reference_id":"ref-id","value_format":"json"}]}`
 	c.Must("POST", "/integrations", body, nil)
 	var got struct {
 		Mappings []map[string]string `json:"secret_mappings"`

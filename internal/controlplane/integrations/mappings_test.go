@@ -37,7 +37,9 @@ func TestAMappingNamesASecretFieldAndAReferenceOfTheWorkspace(t *testing.T) {
 		{"openai", "key", "other", "", 200, ""}, // judged where it is used
 		{"openai", "key", "other", "default", 404, "AB02"},
 		{"openai", "key", "none", "", 404, "AB02"},
-		{"openai", "configurations.organization", "all", "", 200, ""},
+		{"openai", "configurations.organization", "all", "", 400, "AB01"}, // it is shown, as by /v1/explain
+		{"azure-openai", "configurations.resource_name", "all", "", 400, "AB01"},
+		{"bedrock", "configurations.region", "all", "", 400, "AB01"},
 		{"openai", "configurations.custom_headers.X-Token", "all", "", 200, ""},
 		{"openai", "configurations.custom_headers.Host", "all", "", 400, "AB01"},
 		{"openai", "configurations.custom_host", "all", "", 400, "AB01"},
@@ -84,7 +86,7 @@ func TestAReferenceThatIsRemovedMeanwhileIsNotThere(t *testing.T) {
 	create(t, c, `,"slug":"main"`)
 	var vk struct{ Data struct{ Slug string } }
 	c.Must("POST", "/virtual-keys", `{"name":"vk","provider":"openai","key":"some-key-of-length"}`, &vk)
-	mapping := `"secret_mappings":[{"target_field":"configurations.organization","secret_reference_id":"r"}]`
+	mapping := `"secret_mappings":[{"target_field":"configurations.custom_headers.X-Token","secret_reference_id":"r"}]`
 	for name, call := range map[string][3]string{
 		"a new integration": {"POST", "/integrations", `{"name":"x","ai_provider_id":"openai","key":"sk-0123456789",` + mapping + `}`},
 		"an integration":    {"PUT", "/integrations/main", `{"key":"sk-0123456789",` + mapping + `}`},

@@ -60,7 +60,7 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if err := credentials.Mappings(ctx, c.DB().Queries, &row, b.Mappings); err != nil {
 		return nil, err
 	}
-	given := credentials.Given{Path: "configurations.", Mapped: len(b.Mappings) > 0}
+	given := credentials.Given{Path: "configurations."}
 	given.Key.Set, given.Key.Value = true, b.Key
 	given.Fields.Set, given.Fields.Value = true, b.Configurations
 	if err := f.keeper.Apply(ctx, &row, given); err != nil {
@@ -95,7 +95,7 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 	case !credentials.Absent(err):
 		return err
 	}
-	if err := credentials.Referred(ctx, tx.Queries, &row); err != nil {
+	if err := credentials.CheckMappings(ctx, tx.Queries, &row); err != nil {
 		return err
 	}
 	if err := tx.CreateIntegration(ctx, row); err != nil {
@@ -140,7 +140,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		return nil, err
 	}
 	b := &in.Body
-	given := credentials.Given{Path: "configurations.", Key: b.Key, Fields: b.Configurations, Mapped: string(row.SecretMappings) != "[]"}
+	given := credentials.Given{Path: "configurations.", Key: b.Key, Fields: b.Configurations}
 	if err := f.keeper.Apply(ctx, &row, given); err != nil {
 		return nil, err
 	}
@@ -158,10 +158,12 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 			}
 			now.Sealed, now.Configuration = row.Sealed, row.Configuration
 		}
-		if err := credentials.Referred(ctx, tx.Queries, &row); err != nil && b.Mappings.Set {
-			return err
-		}
 		in.copy(&now, row)
+		if b.Key.Set || b.Configurations.Set || b.Mappings.Set {
+			if err := credentials.CheckMappings(ctx, tx.Queries, &now); err != nil {
+				return err
+			}
+		}
 		now.UpdatedAt = c.After(now.UpdatedAt)
 		return tx.UpdateIntegration(ctx, now)
 	})

@@ -211,6 +211,7 @@ func (r *reader) listReferences(out *settings.Settings) error {
 		v := settings.SecretReference{
 			Slug: s.Slug, Name: s.Name, Description: s.Description, Manager: s.Manager, Auth: filled(maps.Clone(s.Auth)),
 			Path: s.Path, Key: s.Key, Tags: filled(s.Tags), Workspaces: r.slugs(s.AllWorkspaces, s.Workspaces),
+			Providers: append([]string(nil), s.Providers...), Hosts: append([]string(nil), s.Hosts...),
 		}
 		opened, err := r.open(s.Sealed)
 		held := make(map[string]string)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"modelgate/internal/access"
+	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -62,6 +63,10 @@ func (p *plan) normaliseKept() {
 		orElse(&r.Name, r.Slug)
 		r.Auth, r.Tags = filled(r.Auth), filled(r.Tags)
 		slices.Sort(r.Workspaces)
+		var s store.SecretReference
+		if secrets.Limit(&s, r.Providers, r.Hosts) == nil { // else the change itself says what is wrong
+			r.Providers, r.Hosts = s.Providers, append([]string(nil), s.Hosts...)
+		}
 	}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]

@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -113,6 +114,9 @@ func (p *plan) integration(path string, want *settings.Integration, row store.In
 			return nil, err
 		}
 	}
+	if err := p.checkMappings(path, want, row); err != nil {
+		return nil, err
+	}
 	models, err := p.models(path, want, row)
 	if err != nil {
 		return nil, err
@@ -134,6 +138,35 @@ func (p *plan) integration(path string, want *settings.Integration, row store.In
 		}
 		return nil
 	}, nil
+}
+
+// checkMappings refuses a mapping of a secret reference that may not be sent where
+// the integration leads. The references are those that there will be.
+func (p *plan) checkMappings(path string, want *settings.Integration, row store.Integration) error {
+	if len(want.SecretMappings) == 0 {
+		return nil
+	}
+	t, err := credentials.Destination(row.Provider, row.Configuration)
+	if err != nil {
+		return p.fault(path, err)
+	}
+	will := make(map[string]store.SecretReference)
+	for _, s := range p.state.references {
+		will[s.Slug] = s
+	}
+	for i, r := range p.file.SecretReferences {
+		s := store.SecretReference{Slug: r.Slug}
+		if err := secrets.Limit(&s, r.Providers, r.Hosts); err != nil {
+			return p.fault(fmt.Sprintf("secret_references[%d]", i), err)
+		}
+		will[r.Slug] = s
+	}
+	for i, m := range want.SecretMappings {
+		if err := credentials.CheckDestination(will[m.Reference], t); err != nil {
+			return p.fault(fmt.Sprintf("%s.secret_mappings[%d]", path, i), err)
+		}
+	}
+	return nil
 }
 
 func (p *plan) newIntegration(path string, want *settings.Integration) (store.Integration, error) {
@@ -203,7 +236,7 @@ func (p *plan) credentials(path string, want *settings.Integration, row *store.I
 			fields[name] = v
 		}
 	}
-	given := credentials.Given{Path: "options.", Mapped: len(want.SecretMappings) > 0}
+	given := credentials.Given{Path: "options."}
 	given.Fields.Set = true
 	if err := json.Unmarshal(text(fields), &given.Fields.Value); err != nil {
 		return err

@@ -123,6 +123,9 @@ func (p *plan) reference(path string, want *settings.SecretReference, row store.
 	if row.Workspaces, row.AllWorkspaces, err = p.workspaceIDs(path+".allowed_workspaces", want.Workspaces); err != nil {
 		return nil, err
 	}
+	if err := secrets.Limit(&row, want.Providers, want.Hosts); err != nil {
+		return nil, p.fault(path, err)
+	}
 	if !known || has(changed, "auth_config") {
 		fields, err := p.authFields(path, want, row.Auth)
 		if err != nil {

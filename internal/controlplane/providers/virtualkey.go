@@ -80,7 +80,7 @@ func (b *KeyBody) given() credentials.Given {
 	maps.Copy(fields, b.Config.Value)
 	maps.Copy(fields, b.rest)
 	return credentials.Given{
-		Key: b.Key, Merge: true, Mapped: len(b.Mappings.Value) > 0,
+		Key: b.Key, Merge: true,
 		Fields: route.Maybe[credentials.Fields]{Set: len(fields) > 0 || b.Config.Set, Value: fields},
 	}
 }
@@ -134,7 +134,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 	}
 	c.About(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		if err := credentials.Referred(ctx, tx.Queries, &i); err != nil {
+		if err := credentials.CheckMappings(ctx, tx.Queries, &i); err != nil {
 			return err
 		}
 		if err := tx.CreateIntegration(ctx, i); err != nil {
@@ -290,7 +290,6 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 			return nil, err
 		}
 	}
-	g.Mapped = string(i.SecretMappings) != "[]"
 	if err := v.keeper.Apply(ctx, &i, g); err != nil {
 		return nil, err
 	}
@@ -302,7 +301,7 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 		if !now.UpdatedAt.Equal(before.UpdatedAt) {
 			return apierr.New(apierr.Conflict, "its credentials were changed meanwhile; read it again")
 		}
-		if err := credentials.Referred(ctx, tx.Queries, &i); err != nil && b.Mappings.Set {
+		if err := credentials.CheckMappings(ctx, tx.Queries, &i); err != nil {
 			return err
 		}
 		i.UpdatedAt = c.After(now.UpdatedAt)

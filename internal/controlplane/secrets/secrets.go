@@ -56,6 +56,8 @@ type createInput struct {
 		Key           string             `json:"secret_key,omitempty" maxLength:"255" doc:"Which value of a secret that has several"`
 		AllWorkspaces *bool              `json:"allow_all_workspaces,omitempty" doc:"true unless workspaces are given"`
 		Workspaces    []string           `json:"allowed_workspaces,omitempty" maxItems:"1000" doc:"Ids or slugs"`
+		Providers     []string           `json:"allowed_providers,omitempty" maxItems:"200" doc:"Ids of the providers that it may be sent to; absent for all"`
+		Hosts         []string           `json:"allowed_hosts,omitempty" maxItems:"100" doc:"Hosts that it may be sent to besides the providers' own"`
 		Tags          credentials.Tags   `json:"tags,omitempty"`
 	}
 }
@@ -80,6 +82,9 @@ func (k keeper) create(ctx context.Context, c *route.Caller, in *createInput) (*
 		return nil, err
 	}
 	if err := setWorkspaces(ctx, c, &s, b.AllWorkspaces, b.Workspaces); err != nil {
+		return nil, err
+	}
+	if err := Limit(&s, b.Providers, b.Hosts); err != nil {
 		return nil, err
 	}
 	if err := k.merge(ctx, &s, b.Auth); err != nil {
@@ -133,6 +138,8 @@ type updateInput struct {
 		Key           *string                       `json:"secret_key,omitempty" maxLength:"255"`
 		AllWorkspaces *bool                         `json:"allow_all_workspaces,omitempty"`
 		Workspaces    []string                      `json:"allowed_workspaces,omitempty" maxItems:"1000"`
+		Providers     route.Maybe[[]string]         `json:"allowed_providers,omitempty" maxItems:"200" doc:"null or an empty list for all"`
+		Hosts         route.Maybe[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty list for none besides the providers' own"`
 		Tags          route.Maybe[credentials.Tags] `json:"tags,omitempty"`
 	}
 }
@@ -158,6 +165,9 @@ func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 		if err := setWorkspaces(ctx, c, &s, b.AllWorkspaces, b.Workspaces); err != nil {
 			return nil, err
 		}
+	}
+	if err := Limit(&s, b.Providers.Or(s.Providers), b.Hosts.Or(s.Hosts)); err != nil {
+		return nil, err
 	}
 	if err := k.place(ctx, &s, b.Auth, b.Path); err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ type item struct {
 	Key           string            `json:"secret_key"`
 	AllWorkspaces bool              `json:"allow_all_workspaces"`
 	Workspaces    []string          `json:"allowed_workspaces"`
+	Providers     []string          `json:"allowed_providers" doc:"Empty for all"`
+	Hosts         []string          `json:"allowed_hosts" doc:"Besides the providers' own"`
 	Tags          map[string]string `json:"tags"`
 	CreatedAt     route.Time        `json:"created_at"`
 	UpdatedAt     route.Time        `json:"last_updated_at"`
@@ -30,6 +32,7 @@ func shown(s store.SecretReference) item {
 	return item{
 		ID: s.ID, Slug: s.Slug, Name: s.Name, Description: s.Description, Manager: s.Manager, Auth: s.Auth, Path: s.Path, Key: s.Key,
 		AllWorkspaces: s.AllWorkspaces, Workspaces: append([]string{}, s.Workspaces...), Tags: s.Tags,
+		Providers: append([]string{}, s.Providers...), Hosts: append([]string{}, s.Hosts...),
 		CreatedAt: route.Time(s.CreatedAt), UpdatedAt: route.Time(s.UpdatedAt), Object: "secret-reference",
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -35,6 +36,10 @@ type Options struct {
 	Now      func() time.Time
 	Getenv   func(name string) string
 	ReadFile func(name string) ([]byte, error)
+
+	// ReadListed reads a file that the credential of a tenant names, if the
+	// operator lets tenants read it. Nil reads none.
+	ReadListed func(name string) ([]byte, error)
 }
 
 // Signer authenticates requests. It is safe for concurrent use.
@@ -118,7 +123,9 @@ func lent(t *provider.Target) error {
 		why = "is for provider entries; send a credential of your own, or name an entry @slug"
 	case t.Lending == provider.LendNone:
 		why = "is for entries of modelgate.yaml; secrets.own_identity there lends it to those that are kept by the API"
-	case t.Lending == provider.LendKnown && t.Guarded:
+	case t.Lending == provider.LendOwn && !t.OwnAddress():
+		why = "is not sent to an account or a host that an integration of a workspace names; make it an integration of the organisation, or use another credential"
+	case t.Lending != provider.LendAll && t.Guarded:
 		why = "is not sent to an address that an entry chooses; keep the entry in modelgate.yaml, or use another credential"
 	default:
 		return nil
@@ -126,11 +133,12 @@ func lent(t *provider.Target) error {
 	return apierr.New(apierr.Forbidden, "provider %q: the identity of the gateway's machine %s", t.ID, why).WithCode("machine_identity_refused")
 }
 
-// known refuses to send what is the machine's to an address that is not the
-// cloud's, unless t is the operator's own.
-func known(t *provider.Target, guarded bool, field string) error {
-	if guarded && t.Lending != provider.LendAll {
-		return malformed(t, "has a "+field+" outside of googleapis.com, where the machine's identity is not sent")
+// checkTokenAddress refuses to send what is the machine's to a token address that
+// is not the one of the cloud, unless t is the operator's own: within the cloud's
+// domain there are hosts that keep what they are sent for anybody.
+func checkTokenAddress(t *provider.Target, address, field string, form *regexp.Regexp) error {
+	if t.Lending != provider.LendAll && !form.MatchString(address) {
+		return malformed(t, "has a "+field+" other than that of Google Cloud, where the machine's identity is not sent")
 	}
 	return nil
 }

@@ -94,11 +94,24 @@ func entraScope(t *provider.Target) string {
 	return "https://cognitiveservices.azure.com/.default"
 }
 
+// lentScope says whether t may have a token of the machine. What people keep by
+// the API gets one for the services of models only: one for the management of the
+// cloud, say, would let its receiver act there as the machine.
+func lentScope(t *provider.Target) error {
+	if err := lent(t); err != nil {
+		return err
+	}
+	if t.Lending != provider.LendAll && t.Option("entra_scope") != "" {
+		return invalid(t, "entra_scope", "can't be given beside the identity of the gateway's machine; leave it out, or keep the entry in modelgate.yaml")
+	}
+	return nil
+}
+
 // entraManaged fetches the token of the identity that the machine was given:
 // from the service of an App Service, else from that of a virtual machine.
 // https://learn.microsoft.com/azure/app-service/overview-managed-identity#rest-endpoint-reference
 func (s *Signer) entraManaged(ctx context.Context, t *provider.Target) (secret.String, error) {
-	if err := lent(t); err != nil {
+	if err := lentScope(t); err != nil {
 		return secret.String{}, err
 	}
 	client := t.Option("managed_client_id")
@@ -122,7 +135,7 @@ func (s *Signer) entraManaged(ctx context.Context, t *provider.Target) (secret.S
 // file is read anew each time, since the cluster replaces it.
 // https://azure.github.io/azure-workload-identity/docs/
 func (s *Signer) entraWorkload(ctx context.Context, t *provider.Target) (secret.String, error) {
-	if err := lent(t); err != nil {
+	if err := lentScope(t); err != nil {
 		return secret.String{}, err
 	}
 	authority, tenant := s.Getenv("AZURE_AUTHORITY_HOST"), s.Getenv("AZURE_TENANT_ID")

@@ -140,6 +140,43 @@ func TestTheMachinesEntraIdentityIsFound(t *testing.T) {
 	}
 }
 
+func TestMachinesEntraTokenIsForModelsAndKnownReceiversOnly(t *testing.T) {
+	const vm = "http://169.254.169.254/metadata/identity/oauth2/token"
+	azure := func(t *testing.T, more ...string) options {
+		o := options{"auth_mode": "managed", "resource_name": "r"}
+		for i := 0; i < len(more); i += 2 {
+			o[more[i]] = more[i+1]
+		}
+		return o
+	}
+	spec := row(provider.MethodEntra, "")
+	spec.BaseURL, spec.Options = "https://{resource_name}.openai.azure.com", append(spec.Options, provider.Option{Name: "resource_name", Host: provider.HostAccount})
+	for _, tt := range []struct {
+		name    string
+		lending provider.Lending
+		host    string
+		o       options
+		lent    bool
+	}{
+		{"of the operator, with a scope", provider.LendAll, "", azure(t, "entra_scope", "https://management.azure.com/.default"), true},
+		{"of an organisation", provider.LendKnown, "", azure(t), true},
+		{"of an organisation, with a scope", provider.LendKnown, "", azure(t, "entra_scope", "https://management.azure.com/.default"), false},
+		{"of an organisation, at a custom host", provider.LendKnown, "https://theirs.example.com", azure(t), false},
+		{"of a workspace, at a resource that it names", provider.LendOwn, "", azure(t), false},
+		{"of a workspace, at a custom host", provider.LendOwn, "https://theirs.example.com", azure(t), false},
+		{"not lent", provider.LendNone, "", azure(t), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			w.says(vm, grant("machine", 3600))
+			_, err := sign(t, w.signer(), spec, provider.Settings{Slug: "entry", CustomHost: tt.host, Options: tt.o, Lending: tt.lending})
+			if (err == nil) != tt.lent || (len(w.asked) > 0) != tt.lent {
+				t.Errorf("%v, asked %v, want it lent: %t", err, w.asked, tt.lent)
+			}
+		})
+	}
+}
+
 func TestEntraCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 	for name, set := range map[string]provider.Settings{
 		"none":                      {},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,6 +32,17 @@ type federation struct {
 	} `json:"credential_source"`
 }
 
+// The addresses that the machine's token of elsewhere, and what was got for it,
+// are sent to for entries that people keep by the API.
+var (
+	googleSTS           = regexp.MustCompile(`^https://sts\.googleapis\.com/v1/token$`)
+	googleImpersonation = regexp.MustCompile(`^https://iamcredentials\.googleapis\.com/v1/projects/(-|[a-z0-9-]+)/serviceAccounts/[A-Za-z0-9@._-]+:generateAccessToken$`)
+)
+
+func unlisted(t *provider.Target) error {
+	return malformed(t, "has a credential_source whose file can't be read: list its folder in secrets.files of modelgate.yaml, or keep the entry there")
+}
+
 // federated exchanges the machine's token of elsewhere for one of Google Cloud,
 // and that for one of a service account where the credential says so.
 // https://cloud.google.com/iam/docs/reference/sts/rest/v1/TopLevel/token
@@ -41,7 +53,7 @@ func (s *Signer) federated(ctx context.Context, t *provider.Target, f *federatio
 	}
 	guarded, err := reachable(t, "token_url", f.TokenURL)
 	if err == nil {
-		err = known(t, guarded, "token_url")
+		err = checkTokenAddress(t, f.TokenURL, "token_url", googleSTS)
 	}
 	if err != nil {
 		return zero, time.Time{}, err
@@ -73,10 +85,19 @@ func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation)
 	var err error
 	source := &f.CredentialSource
 	switch {
+	case source.File != "" && t.Lending != provider.LendAll:
+		if s.ReadListed == nil {
+			return "", unlisted(t)
+		}
+		if text, err = s.ReadListed(source.File); err != nil {
+			return "", unlisted(t)
+		}
 	case source.File != "":
 		if text, err = s.ReadFile(source.File); err != nil {
 			return "", noIdentity(t)
 		}
+	case t.Lending != provider.LendAll:
+		return "", malformed(t, "has a credential_source without a file; an address is for entries of modelgate.yaml")
 	case strings.HasPrefix(source.URL, "http://"), strings.HasPrefix(source.URL, "https://"):
 		if text, err = s.ask(ctx, question{method: http.MethodGet, url: source.URL, header: source.Headers}); err != nil {
 			return "", err
@@ -103,7 +124,7 @@ func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation)
 func (s *Signer) impersonate(ctx context.Context, t *provider.Target, address string, token secret.String) (secret.String, time.Time, error) {
 	guarded, err := reachable(t, "service_account_impersonation_url", address)
 	if err == nil {
-		err = known(t, guarded, "service_account_impersonation_url")
+		err = checkTokenAddress(t, address, "service_account_impersonation_url", googleImpersonation)
 	}
 	if err != nil {
 		return secret.String{}, time.Time{}, err

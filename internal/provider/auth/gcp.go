@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -70,9 +71,12 @@ func (s *Signer) gcp(ctx context.Context, t *provider.Target, req *http.Request)
 	if text == "" {
 		return keyAlone(t)
 	}
-	// Who asks is part of the key: a token that an entry fetched with a file of
-	// the machine is not for a client that knows the same text.
-	return s.gcpFetched(ctx, t, req, keyOf("gcp", text, t.Slug), func(ctx context.Context) (secret.String, time.Time, error) {
+	// Who asks is part of the key, and all that decides whether the machine's
+	// identity is lent: a token that an entry fetched with a file of the machine is
+	// not for a client that knows the same text, nor for another's entry of the
+	// same slug.
+	asks := fmt.Sprint(t.Lending, t.Guarded, t.OwnAddress())
+	return s.gcpFetched(ctx, t, req, keyOf("gcp", text, t.Slug, asks), func(ctx context.Context) (secret.String, time.Time, error) {
 		return s.exchange(ctx, t, text)
 	})
 }

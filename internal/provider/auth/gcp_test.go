@@ -286,11 +286,15 @@ func TestGoogleCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 }
 
 func TestWhatPeopleKeepIsLentTheMachinesIdentityAsFarAsToldAlone(t *testing.T) {
+	source := func(from string) options {
+		return options{"auth_type": "workloadIdentityFederation", "project_id": "p", "region": "r", "service_account_json": `{"type":"external_account","audience":"a",` +
+			`"subject_token_type":"t","token_url":"https://sts.googleapis.com/v1/token","credential_source":` + from + `}`}
+	}
 	pool := func(token, more string) options {
 		return options{"auth_type": "workloadIdentityFederation", "project_id": "p", "region": "r", "service_account_json": `{"type":"external_account","audience":"a",` +
 			`"subject_token_type":"t","token_url":"` + token + `","credential_source":{"file":"/t"}` + more + `}`}
 	}
-	const google, theirs = "https://sts.googleapis.com/v1/token", "https://tokens.example.com/v1/token"
+	const google, theirs, bucket = "https://sts.googleapis.com/v1/token", "https://tokens.example.com/v1/token", "https://storage.googleapis.com/upload/storage/v1/b/theirs/o"
 	for _, tt := range []struct {
 		name    string
 		lending provider.Lending
@@ -301,13 +305,18 @@ func TestWhatPeopleKeepIsLentTheMachinesIdentityAsFarAsToldAlone(t *testing.T) {
 		{"the operator's own", provider.LendAll, "", pool(google, ""), true},
 		{"the operator's own, at another address", provider.LendAll, "https://vertex.example.com", pool(theirs, ""), true},
 		{"lent", provider.LendKnown, "", pool(google, ""), true},
+		{"lent to a workspace", provider.LendOwn, "", pool(google, ""), true},
+		{"lent, of a file that is not listed", provider.LendKnown, "", source(`{"file":"/unlisted"}`), false},
+		{"lent, of an address", provider.LendKnown, "", source(`{"url":"http://169.254.169.254/latest/user-data"}`), false},
+		{"lent, to a bucket of theirs", provider.LendKnown, "", pool(bucket, ""), false},
+		{"lent, to a query of theirs", provider.LendKnown, "", pool(google+"?x=1", ""), false},
 		{"lent, for tokens of another address", provider.LendKnown, "", pool(theirs, ""), false},
 		{"lent, at an address of theirs", provider.LendKnown, "https://vertex.example.com", pool(google, ""), false},
 		{"not lent", provider.LendNone, "", pool(google, ""), false},
 		{"not lent, of the machine itself", provider.LendNone, "", options{"auth_type": "workload", "project_id": "p", "region": "r"}, false},
 	} {
 		w := newWorld()
-		w.files["/t"] = "the machine's own"
+		w.files["/t"], w.files["/unlisted"], w.listed = "the machine's own", "the machine's own", []string{"/t"}
 		for _, address := range []string{google, theirs} {
 			w.says(address, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
 		}
@@ -315,5 +324,24 @@ func TestWhatPeopleKeepIsLentTheMachinesIdentityAsFarAsToldAlone(t *testing.T) {
 		if (err == nil) != tt.asked || (len(w.asked) > 0) != tt.asked {
 			t.Errorf("%s: %v, asked %v", tt.name, err, w.asked)
 		}
+	}
+	// What one entry fetched is not for another's of the same slug and text.
+	shared := newWorld()
+	shared.files["/t"] = "the machine's own"
+	shared.says(google, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
+	s := shared.signer()
+	mustSign(t, s, row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", Options: pool(google, "")})
+	for _, lending := range []provider.Lending{provider.LendKnown, provider.LendOwn, provider.LendNone} {
+		_, err := sign(t, s, row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", CustomHost: "https://theirs.example.com", Options: pool(google, ""), Lending: lending})
+		mustRefuse(t, err, apierr.Forbidden, "machine_identity_refused")
+	}
+	// What was got for it does not go to a bucket of theirs either.
+	w := newWorld()
+	w.files["/t"], w.listed = "the machine's own", []string{"/t"}
+	w.says(google, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
+	o := pool(google, `,"service_account_impersonation_url":"`+bucket+`"`)
+	_, err := sign(t, w.signer(), row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", Options: o, Lending: provider.LendKnown})
+	if mustRefuse(t, err, apierr.Invalid, "credential_malformed"); len(w.asked) != 1 {
+		t.Errorf("asked %v", w.asked)
 	}
 }

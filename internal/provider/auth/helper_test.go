@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ type world struct {
 	env     map[string]string
 	files   map[string]string
 	answers map[string]func(w http.ResponseWriter, r *http.Request, form url.Values)
+	listed  []string // files that tenants may read
 	asked   []string
 	guarded []bool
 }
@@ -55,6 +57,12 @@ func (w *world) signer() *auth.Signer {
 		ReadFile: func(name string) ([]byte, error) {
 			if text, ok := w.files[name]; ok {
 				return []byte(text), nil
+			}
+			return nil, os.ErrNotExist
+		},
+		ReadListed: func(name string) ([]byte, error) {
+			if slices.Contains(w.listed, name) {
+				return []byte(w.files[name]), nil
 			}
 			return nil, os.ErrNotExist
 		},

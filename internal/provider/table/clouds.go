@@ -23,7 +23,7 @@ func signedBy(a provider.Auth, service string) provider.Auth {
 
 func awsOptions() []provider.Option {
 	return []provider.Option{
-		{Name: "region", Default: "us-east-1", Doc: "AWS region"},
+		{Name: "region", Default: "us-east-1", Host: provider.HostRegion, Doc: "AWS region"},
 		{Name: "access_key_id", Doc: "access key that requests are signed with; the key where it is absent"},
 		{Name: "secret_access_key", Doc: "secret of the access key"},
 		{Name: "session_token", Doc: "token of a temporary access key"},

@@ -68,7 +68,7 @@ func describe(s *provider.Spec) description {
 		Quirks: Quirks(s), Notes: s.Notes, Docs: s.Docs,
 	}
 	for _, o := range s.Options {
-		d.Options = append(d.Options, option(o))
+		d.Options = append(d.Options, option{o.Name, o.Default, o.Header, o.Doc})
 	}
 	return d
 }

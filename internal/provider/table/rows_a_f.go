@@ -89,13 +89,13 @@ func rowsAToF() []*provider.Spec {
 				own{api.Messages: "https://{resource_name}.services.ai.azure.com/anthropic/v1/messages"}),
 			Speaks: azureAISpeaks, Settle: azureAIAddress,
 			Options: slices.Concat([]provider.Option{
-				{Name: "resource_name", Doc: "name of the Foundry resource"},
+				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Foundry resource"},
 				{Name: "api_version", Doc: "api-version of the query; 2024-05-01-preview when the address ends in /models and none is given"},
 				{Name: "extra_parameters", Header: "Extra-Parameters", Doc: "what happens to fields that the model does not know: error, drop or pass-through"},
-				{Name: "deployment_name", Header: "Azureml-Model-Deployment", Doc: "deployment behind a managed endpoint that has several, or the name of a serverless one"},
+				{Name: "deployment_name", Header: "Azureml-Model-Deployment", Host: provider.HostAccount, Doc: "deployment behind a managed endpoint that has several, or the name of a serverless one"},
 				{Name: "deployment_type", Doc: "serverless or managed: the kind of deployment that the address is of"},
-				{Name: "endpoint_name", Doc: "name of a managed endpoint"},
-				{Name: "region", Doc: "region of a serverless deployment or a managed endpoint"},
+				{Name: "endpoint_name", Host: provider.HostAccount, Doc: "name of a managed endpoint"},
+				{Name: "region", Host: provider.HostRegion, Doc: "region of a serverless deployment or a managed endpoint"},
 				{Name: "foundry_url", Doc: "address instead of all these, judged like a custom host"},
 			}, entraOptions()),
 			URL: azureModelsVersion,
@@ -117,7 +117,7 @@ func rowsAToF() []*provider.Spec {
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations,
 				api.Batches, api.Files, api.FineTuning, api.Responses, api.Models),
 			Options: slices.Concat([]provider.Option{
-				{Name: "resource_name", Doc: "name of the Azure OpenAI resource"},
+				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Azure OpenAI resource"},
 				{Name: "deployment_id", Doc: "deployment to call; without it the model of the request names the deployment"},
 				{Name: "api_version", Default: "2024-10-21", Doc: "a date, or v1 or preview for the form without dates"},
 				{Name: "model_name", Doc: "model behind the deployment, sent as the model"},
@@ -216,7 +216,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "BYTEPLUS_API_KEY",
 			Paths: paths(api.Chat, api.Images, api.Responses),
 			Options: []provider.Option{
-				{Name: "region", Default: "ap-southeast-1", Doc: "ap-southeast-1 or eu-west-1"},
+				{Name: "region", Default: "ap-southeast-1", Host: provider.HostRegion, Doc: "ap-southeast-1 or eu-west-1"},
 			},
 			Notes: []string{"The model is an endpoint id (ep-…) or a model id. Embeddings have a form of their own."},
 		},
@@ -314,7 +314,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect:      api.DialectChat, Auth: provider.Bearer(), Env: "SNOWFLAKE_JWT",
 			Paths: under("/cortex/v1", api.Chat),
 			Options: []provider.Option{
-				{Name: "account", Doc: "account identifier, the first label of the host"},
+				{Name: "account", Host: provider.HostAccount, Doc: "account identifier, the first label of the host"},
 				{Name: "token_type", Header: "X-Snowflake-Authorization-Token-Type", Doc: "KEYPAIR_JWT, OAUTH or PROGRAMMATIC_ACCESS_TOKEN"},
 			},
 			Docs:  "https://docs.snowflake.com/user-guide/snowflake-cortex/cortex-rest-api",
@@ -349,7 +349,7 @@ func rowsAToF() []*provider.Spec {
 				own{api.Messages: "/serving-endpoints/anthropic/v1/messages"}),
 			Speaks: databricksSpeaks,
 			Options: []provider.Option{
-				{Name: "workspace", Doc: "first label of the workspace host"},
+				{Name: "workspace", Host: provider.HostAccount, Doc: "first label of the workspace host"},
 			},
 			Notes: []string{"The model of the request names the serving endpoint. Those whose names hold claude are also reached in the messages protocol."},
 		},

@@ -433,7 +433,7 @@ func rowsGToO() []*provider.Spec {
 			Paths:  own{api.OracleChat: "/20231130/actions/chat"},
 			Settle: oracleCompartment,
 			Options: []provider.Option{
-				{Name: "region", Doc: "OCI region, such as eu-frankfurt-1"},
+				{Name: "region", Host: provider.HostRegion, Doc: "OCI region, such as eu-frankfurt-1"},
 				{Name: "compartment_id", Doc: "OCID of the compartment that is billed; a request may name another in its field of that name"},
 				{Name: "tenancy", Doc: "OCID of the tenancy"},
 				{Name: "user", Doc: "OCID of the user"},

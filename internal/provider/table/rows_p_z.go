@@ -288,7 +288,7 @@ func rowsPToZ() []*provider.Spec {
 			Dialect:      api.DialectGemini, Auth: googleToken(),
 			Paths: vertexPaths(), PathOf: vertexPath, Speaks: vertexSpeaks, Spell: vertexSpell, Settle: vertexProject, Shapes: vertexShapes(),
 			Options: slices.Concat([]provider.Option{
-				{Name: "region", Doc: "location, such as europe-west4; global, us and eu choose the hosts of those names"},
+				{Name: "region", Host: provider.HostRegion, Doc: "location, such as europe-west4; global, us and eu choose the hosts of those names"},
 				{Name: "project_id", Doc: "project; the one of the service account where none is given"},
 				{Name: "llm_request_type", Header: "X-Vertex-Ai-Llm-Request-Type", Doc: "capacity that is used: shared or dedicated"},
 				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type", Doc: "tier of shared capacity: priority, flex or standard"},
@@ -334,7 +334,7 @@ func rowsPToZ() []*provider.Spec {
 			Settle: watsonxProject,
 			URL:    watsonxVersion,
 			Options: []provider.Option{
-				{Name: "region", Default: "us-south", Doc: "IBM Cloud region"},
+				{Name: "region", Default: "us-south", Host: provider.HostRegion, Doc: "IBM Cloud region"},
 				{Name: "version", Default: "2024-10-08", Doc: "day of the API's version"},
 				{Name: "project_id", Doc: "project that is billed; a request may name another in its field of that name"},
 				{Name: "space_id", Doc: "deployment space that is billed, instead of a project"},

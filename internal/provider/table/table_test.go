@@ -114,6 +114,63 @@ func TestRowsHaveSafeAddresses(t *testing.T) {
 	})
 }
 
+// Who chooses an account chooses who gets the credential, so each option that is
+// part of a host says what it names.
+func TestOptionsInHostsSayWhatTheyName(t *testing.T) {
+	settled := map[string]bool{"azure-ai deployment_name": true, "azure-ai endpoint_name": true, "azure-ai region": true} // see azureAIAddress
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		inHost := make(map[string]bool)
+		for _, address := range append(slices.Collect(maps.Values(s.Paths)), s.BaseURL) {
+			rest, absolute := strings.CutPrefix(address, "https://")
+			host, _, _ := strings.Cut(rest, "/")
+			for _, m := range placeholder.FindAllStringSubmatch(host, -1) {
+				inHost[m[1]] = inHost[m[1]] || absolute
+			}
+		}
+		for _, o := range s.Options {
+			if part := o.Host != provider.HostNone; part != (inHost[o.Name] || settled[s.ID+" "+o.Name]) {
+				t.Errorf("option %q: part of a host: %t, and it says %d", o.Name, inHost[o.Name], o.Host)
+			}
+		}
+	})
+}
+
+func TestOnlyAnAddressThatNamesNobodyIsTheProvidersOwn(t *testing.T) {
+	for _, tt := range []struct {
+		provider string
+		settings provider.Settings
+		own      bool
+	}{
+		{"openai", provider.Settings{}, true},
+		{"openai", provider.Settings{CustomHost: "https://api.openai.com/v1"}, false},
+		{"bedrock", provider.Settings{Options: map[string]string{"cloud_a_region": "eu-west-1"}}, true},
+		{"vertex-ai", provider.Settings{Options: map[string]string{"region": "global", "project_id": "p"}}, true},
+		{"workers-ai", provider.Settings{Options: map[string]string{"account_id": "a"}}, true},
+		{"azure-openai", provider.Settings{Options: map[string]string{"resource_name": "r"}}, false},
+		{"azure-ai", provider.Settings{Options: map[string]string{"cloud_c_resource_name": "r"}}, false},
+		{"azure-ai", provider.Settings{Options: map[string]string{"deployment_name": "d", "region": "eastus"}}, false},
+		{"azure-ai", provider.Settings{Options: map[string]string{"endpoint_name": "e", "region": "eastus"}}, false},
+		{"azure-ai", provider.Settings{Options: map[string]string{"foundry_url": "https://models.example.com"}}, false},
+		{"databricks", provider.Settings{Options: map[string]string{"workspace": "w"}}, false},
+		{"cortex", provider.Settings{Options: map[string]string{"account": "a"}}, false},
+	} {
+		spec, ok := table.Lookup(tt.provider)
+		if !ok {
+			t.Fatal(tt.provider)
+		}
+		target, err := provider.NewTarget(spec, tt.settings)
+		if err != nil || target.OwnAddress() != tt.own {
+			t.Errorf("%s %v: %v, own address %t, want %t", tt.provider, tt.settings, err, err == nil && target.OwnAddress(), tt.own)
+		}
+	}
+	for _, region := range []string{"x.execute-api.us-east-1", "eu_west", "eu-west-1.evil"} {
+		spec, _ := table.Lookup("bedrock")
+		if _, err := provider.NewTarget(spec, provider.Settings{Options: map[string]string{"region": region}}); err == nil {
+			t.Errorf("the region %q is accepted", region)
+		}
+	}
+}
+
 // A path that names a host goes to the provider's own: https, and never when
 // somebody else chose the address, since the credential would go along.
 func TestPathsStayBelowTheAddress(t *testing.T) {

@@ -368,6 +368,8 @@ CREATE TABLE secret_references (
         secret_key TEXT NOT NULL,
         allow_all_workspaces BOOLEAN NOT NULL,
         allowed_workspaces TEXT NOT NULL,
+        allowed_providers TEXT NOT NULL,
+        allowed_hosts TEXT NOT NULL,
         tags TEXT NOT NULL,
         created_at BIGINT NOT NULL,
         updated_at BIGINT NOT NULL

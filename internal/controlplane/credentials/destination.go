@@ -1,0 +1,79 @@
+package credentials
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/egress"
+	"modelgate/internal/provider"
+	"modelgate/internal/store"
+)
+
+// The codes of a secret reference that may not go where it is mapped.
+const (
+	codeHost     = "secret_host_refused"
+	codeProvider = "secret_provider_refused"
+)
+
+// CheckDestination reports why the secret of s may not be sent to t: its reference
+// names the providers and hosts that it may go to, which only who may change the
+// reference decides. Without hosts these are the addresses of providers that name
+// nobody's account. It is called when a mapping is saved, and each time its value
+// is put to use.
+func CheckDestination(s store.SecretReference, t *provider.Target) error {
+	if len(s.Providers) > 0 && !slices.Contains(s.Providers, t.ID) {
+		return apierr.New(apierr.Forbidden,
+			"the secret reference %.60q may not be sent to the provider %q; a caller with the scope secret_references.update can list it in allowed_providers", s.Slug, t.ID).
+			WithParam("secret_mappings").WithCode(codeProvider)
+	}
+	if t.OwnAddress() || egress.Hosts(s.Hosts).Allow(t.Base) {
+		return nil
+	}
+	return apierr.New(apierr.Forbidden,
+		"the secret reference %.60q may not be sent to %s://%s; a caller with the scope secret_references.update can list the host in allowed_hosts", s.Slug, t.Base.Scheme, t.Base.Host).
+		WithParam("secret_mappings").WithCode(codeHost)
+}
+
+// Destination returns the target that settings of a provider lead to, without any
+// credential.
+func Destination(id string, c store.Configuration) (*provider.Target, error) {
+	spec, err := Row("ai_provider_id", id, nil)
+	if err != nil {
+		return nil, err
+	}
+	return target(spec, c, store.Secrets{})
+}
+
+// CheckMappings is called inside the change that keeps i. It refuses a mapping
+// whose reference was removed meanwhile, or may not be sent where i leads.
+func CheckMappings(ctx context.Context, q store.Queries, i *store.Integration) error {
+	var list []store.SecretMapping
+	if len(i.SecretMappings) > 0 {
+		if err := json.Unmarshal(i.SecretMappings, &list); err != nil {
+			return err
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	t, err := Destination(i.Provider, i.Configuration)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		s, err := q.SecretReference(ctx, i.Organisation, m.Reference)
+		if Absent(err) {
+			return route.Missing("secret_mappings", "secret reference", m.Reference)
+		}
+		if err == nil {
+			err = CheckDestination(s, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package secrets
+
+import (
+	"fmt"
+	"slices"
+
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/egress"
+	"modelgate/internal/store"
+)
+
+// Limit sets the providers and hosts that s may be sent to, which replace those it
+// has. Providers may be named by alias. Every host there is can't be allowed: that
+// would leave the choice to whoever maps the reference.
+func Limit(s *store.SecretReference, providers, hosts []string) error {
+	s.Providers = nil
+	for i, id := range providers {
+		spec, err := credentials.Row(fmt.Sprintf("allowed_providers[%d]", i), id, nil)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(s.Providers, spec.ID) {
+			s.Providers = append(s.Providers, spec.ID)
+		}
+	}
+	parsed, i, err := egress.ParseHosts(hosts)
+	if err != nil {
+		return route.Invalid(fmt.Sprintf("allowed_hosts[%d]", i), "%v", err)
+	}
+	if i := slices.Index(parsed, egress.Any); i >= 0 {
+		return route.Invalid(fmt.Sprintf("allowed_hosts[%d]", i), "must name a host; a secret can't be allowed to go anywhere")
+	}
+	s.Hosts = parsed
+	return nil
+}
