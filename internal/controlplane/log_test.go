@@ -36,7 +36,7 @@ func TestTheLogIsReadWithItsScopes(t *testing.T) {
 		{"wrong key", "mg-nobody", "GET", "/logs", 401, "invalid_api_key"},
 		{"no such entry", "mg-viewer", "GET", "/logs/01a1fe06-d81f-78a8-8999-000000000000", 404, "not_found"},
 		{"no id", "mg-viewer", "GET", "/logs/x", 400, `"param":"id"`},
-		{"a path that climbs", "mg-viewer", "GET", "/logs/../models", 400, `"param":"id"`},
+		{"a path that climbs", "mg-viewer", "GET", "/logs/../models", 400, `"param":"path"`},
 		{"another method", "mg-viewer", "DELETE", "/logs/" + id, 405, "GET"},
 		{"by trace", "mg-lister", "GET", "/logs?trace_id=one", 200, id},
 		{"by another trace", "mg-lister", "GET", "/logs?trace_id=two", 200, `"data":[]`},

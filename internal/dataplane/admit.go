@@ -66,8 +66,21 @@ func (x *exchange) identify(id *access.Identity) {
 // is and whose it is.
 var single = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Content-Type", "Content-Encoding"}
 
-// ambiguous refuses a request that says such a thing twice.
+// methodHeaders are headers by which some providers take another method than
+// that of the request line.
+var methodHeaders = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
+
+// ambiguous refuses a request that says such a thing twice, or its method in two
+// ways.
 func (x *exchange) ambiguous() error {
+	for _, name := range methodHeaders {
+		for _, v := range x.Header[name] {
+			if v != x.Method {
+				return apierr.New(apierr.Invalid, "the header %s names another method than the request line; send the request with that method", strings.ToLower(name)).
+					WithParam(strings.ToLower(name)).WithCode("method_override")
+			}
+		}
+	}
 	for _, name := range single {
 		if n := len(x.Header[name]); n > 1 {
 			return duplicate(name, n)

@@ -147,8 +147,19 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// open begins an exchange. The path is taken from the request line, so that
-// its encoding stays as the client wrote it.
+// Refuse answers a request whose path has no canonical form, for the reason of
+// err, and records it.
+func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	x := p.open(r)
+	defer p.end(w, r, x)
+	defer p.recoverPanic(w, r, x)
+	x.admit() // so that the log says whose request it was; the path is refused for everybody
+	p.measure(r, x)
+	p.refuse(w, r, x, err)
+}
+
+// open begins an exchange. The path is that of the request line, in its
+// canonical form.
 func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
 	path, query, marked := requestPath(r)

@@ -8,6 +8,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/urlpath"
 )
 
 // bodyKind says how a route's request body is read.
@@ -92,34 +93,72 @@ var doors = []struct {
 	{"/model/", "/invoke-with-response-stream", route{op: api.Invoke, dialect: api.DialectInvoke, stream: true}},
 }
 
-// Serves reports whether a path as it stands in the request line is for model
-// requests.
+// Serves reports whether a path is for model requests.
 func Serves(path string) bool {
 	return strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/")
 }
 
-// findRoute returns the route of a path as it stands in the request line.
+// findRoute returns the route of a canonical path. With an error the route has
+// the dialect that the client is answered in.
 func findRoute(method, path string) (route, error) {
-	if strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return route{}, apierr.New(apierr.Invalid, "a path holds no spaces or control characters; write them percent-encoded")
-	}
-	if r, ok := unified[method+" "+path]; ok {
-		return r, nil
-	}
-	if r, ok, err := door(method, path); ok {
+	if r, ok, err := known(method, path); ok {
 		return r, err
 	}
-	if r, ok := promptRoute(method, path); ok {
-		return r, nil
-	}
+	refused := route{dialect: dialectOf(path)}
 	if !strings.HasPrefix(path, api.BasePath+"/") {
-		return route{}, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)
+		return refused, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)
+	}
+	if other := lenient(path); other != path {
+		if _, ok, _ := known(method, other); ok {
+			return refused, apierr.New(apierr.Invalid, "the path is another spelling of %s, which the provider may read as that route; send it as %s", other, other).
+				WithParam("path").WithCode(urlpath.Code)
+		}
 	}
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete:
 		return passThrough, nil
 	}
-	return route{}, apierr.New(apierr.MethodNotAllowed, "the method %.20q is not offered; use POST, GET, PUT or DELETE", method)
+	return refused, apierr.New(apierr.MethodNotAllowed, "the method %.20q is not offered; use POST, GET, PUT or DELETE", method)
+}
+
+// known returns the route of a path that the gateway understands.
+func known(method, path string) (r route, ok bool, err error) {
+	if r, ok = unified[method+" "+path]; ok {
+		return r, true, nil
+	}
+	if r, ok, err = door(method, path); ok {
+		return r, true, err
+	}
+	r, ok = promptRoute(method, path)
+	return r, ok, nil
+}
+
+// lenient returns a path as servers read it that decode slashes before they
+// route, drop matrix parameters or ignore case. It is the path itself when all
+// servers read it alike.
+func lenient(path string) string {
+	if !strings.ContainsFunc(path, func(r rune) bool { return r == '%' || r == ';' || 'A' <= r && r <= 'Z' }) {
+		return path
+	}
+	segments := strings.Split(urlpath.Decode(path), "/")
+	for i, s := range segments {
+		segments[i], _, _ = strings.Cut(s, ";")
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Join(segments, "/"), "/"))
+}
+
+// dialectOf returns the dialect of the clients that send a path without a route,
+// by the family that it looks like.
+func dialectOf(path string) api.Dialect {
+	switch {
+	case strings.HasPrefix(path, "/v1beta/"):
+		return api.DialectGemini
+	case strings.HasPrefix(path, "/model/"):
+		return api.DialectConverse
+	case strings.Contains(path, "/messages"):
+		return api.DialectMessages
+	}
+	return api.DialectChat
 }
 
 // door returns the route of a path that names its model.

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/apierr"
 	"modelgate/internal/secret"
+	"modelgate/internal/urlpath"
 )
 
 // Call is one operation asked of a target.
@@ -134,6 +136,9 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 		if err := t.Spec.URL(t, c, u); err != nil {
 			return nil, err
 		}
+	}
+	if c.Operation != api.Proxy && urlpath.HasDotSegment(u.EscapedPath()) {
+		return nil, apierr.New(apierr.Invalid, "the model %.100q does not fit into the provider's path; it must not hold the segments . and ..", c.Model).WithParam("model")
 	}
 	return u, nil
 }

@@ -32,7 +32,7 @@ func (s *Server) makeServers() {
 	}
 	s.api.BaseContext = func(net.Listener) context.Context { return base }
 	if s.adminAddr != nil {
-		s.admin = s.httpServer(s.adminRoutes())
+		s.admin = s.httpServer(s.onCanonicalPath(s.adminRoutes()))
 	}
 }
 

@@ -28,6 +28,7 @@ type metrics struct {
 	attempts *prometheus.CounterVec
 	inFlight prometheus.Gauge
 
+	refusedPaths       prometheus.Counter
 	refusedConnections *prometheus.CounterVec
 
 	revision prometheus.Gauge
@@ -58,6 +59,7 @@ func newMetrics(s *Server) *metrics {
 	m.unknown = counters("modelgate_price_unknown_total", "Exchanges whose usage is known and whose cost is not, for want of a price.", "provider")
 	m.attempts = counters("modelgate_attempts_total", "Attempts at providers; status 0 is no answer.", "provider", "status")
 	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
+	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests refused because their path has no canonical form."})
 	m.refusedConnections = counters("modelgate_connections_refused_total", "Connections closed before their first request, by reason.", "reason")
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
 	m.keys = gauge("modelgate_gateway_keys", "Gateway keys in the snapshot in use.")
@@ -68,7 +70,7 @@ func newMetrics(s *Server) *metrics {
 	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
 	m.database.Set(1)
 	m.taken.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.attempts, m.inFlight, m.refusedConnections,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.attempts, m.inFlight, m.refusedConnections, m.refusedPaths,
 		m.revision, m.keys, m.reloads, m.settings, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registerSources(s)

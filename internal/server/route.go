@@ -20,10 +20,8 @@ import (
 // does not answer is told of.
 const controlTime = 20 * time.Second
 
-// serveAPI routes by the path as it stands in the request line. A ServeMux
-// would clean it, and pass-through must not be cleaned. A target that names the
-// host too, as clients of a proxy write it, is routed by its path (RFC 9112,
-// section 3.2.2).
+// serveAPI routes by the canonical path. Everything behind it reads the path of
+// r, so no two parts of the gateway decide about different spellings.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.serving.join()
 	defer s.serving.leave()
@@ -31,11 +29,11 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() { // clients are to send their next request elsewhere
 		w.Header().Set("Connection", "close")
 	}
-	target := r.RequestURI
-	if !strings.HasPrefix(target, "/") {
-		target = r.URL.RequestURI()
+	if err := canonicalise(r); err != nil {
+		s.refusePath(w, r, err)
+		return
 	}
-	path, _, _ := strings.Cut(target, "?")
+	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if s.control.ServeOff(w, path) {
 		return
 	}
@@ -65,10 +63,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case path == "/":
 		io.WriteString(w, "modelgate is serving; model routes begin with /v1/; /reference shows those of the administration\n")
 	default:
-		body := errNotFound.Body()
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(errNotFound.Status())
-		w.Write(body)
+		writeError(w, errNotFound)
 	}
 }
 

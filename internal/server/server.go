@@ -123,6 +123,7 @@ type Server struct {
 	apiAddr, adminAddr net.Listener
 
 	plane    http.Handler
+	refuse   func(http.ResponseWriter, *http.Request, error) // of plane, for requests without a canonical path
 	logRoute http.Handler
 	tail     *controlplane.Tail
 	control  *route.API
@@ -220,7 +221,7 @@ func (s *Server) open(ctx context.Context) error {
 // plane.
 func (s *Server) makeRoutes(set *settings.Settings) {
 	s.tail = new(controlplane.Tail)
-	s.plane = dataplane.New(dataplane.Options{
+	plane := dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
 		Clients:   clients(),
@@ -235,6 +236,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
 		Budget:      orNone(set.Timeouts.Budget),
 	})
+	s.plane, s.refuse = plane, plane.Refuse
 	logs := &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Logger: s.Logger}
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{

@@ -12,6 +12,7 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -216,9 +217,8 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 	g, _ := start(t)
 	p := newProvider(t, nil)
 	for _, target := range []string{
-		"/v1/x//y/%2F%41?b=2&a=1&a=&c",
-		"/v1//double",
-		"/v1/a/../b/./c/..",
+		"/v1/x/y/%2F%2f?b=2&a=1&a=&c",
+		"/v1/files/https%3A%2F%2Fexample.com%2Fa.jsonl",
 		"/v1/%E2%82%AC/%e2%82%ac/a%20b+c",
 		"/v1/x;p=1,2/y@z:8/~(1)!$*'",
 		"/v1/x?q=%20+%2B&empty=&&=v&q=a=b?c/d",
@@ -241,10 +241,39 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 			}
 		})
 	}
+	for sent, want := range map[string]string{
+		"/v1/x/%41%2D%7e/%66ile%2etxt?q=%41": "/v1/x/A-~/file.txt?q=%41",
+		"/%76%31/things":                     "/v1/things",
+		"/v1/%63hat/%6dodels":                "/v1/chat/models",
+	} {
+		prove(t, "S-021 S-347", "encoded without need: "+sent, func(t *testing.T) {
+			p.forget()
+			g.do(t, "GET", sent, "", to(p)...).fine(t)
+			if in := p.only(t); in.uri != want {
+				t.Errorf("the provider got %s, want %s", in.uri, want)
+			}
+		})
+	}
+	for _, target := range []string{
+		"/v1//double", "/v1/x//y", "/v1/a/../b/./c/..", "/v1/../../other", "/v1/%2e%2e/other", "/v1/..;/other", "/v1/a%2F..%2Fb",
+		`/v1/a\b`, "/v1/a%5Cb", "/v1/a%00b", "/v1/a%0Ab", "/v1/%c0%ae%c0%ae/x", "/v1/chat%2Fcompletions", "/v1/Chat/Completions", "/v1/chat;x=1/completions",
+	} {
+		prove(t, "S-021 S-347", "refused: "+target, func(t *testing.T) {
+			p.forget()
+			got := g.do(t, "POST", target, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, to(p)...)
+			if got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "invalid_path") {
+				t.Errorf("status %d: %.300s, want 400 invalid_path", got.status, got.body)
+			}
+			if n := len(p.requests()); n != 0 {
+				t.Errorf("the provider was called %d times", n)
+			}
+		})
+	}
 	prove(t, "S-021 S-347", "three hundred random ones", func(t *testing.T) {
 		random := rand.New(rand.NewPCG(21, 347))
-		pieces := []string{"a", "Z", "0", "-", ".", "_", "~", "/", "//", "/./", "/../", "%2F", "%2f", "%00", "%25", "%3F", "%ff",
+		pieces := []string{"a", "Z", "0", "-", ".", "_", "~", "/", "%2F", "%2f", "%25", "%3F", "%ff",
 			":", "@", "!", "$", "&", "'", "(", ")", "*", "+", ",", ";", "=", "models", "chat", "completions", "v1", "logs"}
+		odd := regexp.MustCompile(`(?i)//|(/|%2F)\.\.?(;|/|%2F|$)`)
 		some := func(list []string) string {
 			var b strings.Builder
 			for range random.IntN(12) {
@@ -252,8 +281,12 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 			}
 			return b.String()
 		}
-		for range 300 {
+		for sent := 0; sent < 300; {
 			target := "/v1/x" + some(pieces)
+			if odd.MatchString(target) {
+				continue // servers disagree about it
+			}
+			sent++
 			if random.IntN(2) == 0 {
 				target += "?" + some(append(pieces, "?", "&a=", "&a=1", "%20"))
 			}
@@ -271,7 +304,7 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "GET %s/v1/things//%%2f?b=2&a=1 HTTP/1.1\r\nHost: gateway\r\n", g.root)
+		fmt.Fprintf(conn, "GET %s/v1/things/%%2f?b=2&a=1 HTTP/1.1\r\nHost: gateway\r\n", g.root)
 		for name, value := range pairs(to(p)) {
 			fmt.Fprintf(conn, "%s: %s\r\n", name, value)
 		}
@@ -281,7 +314,7 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
-		if in := p.only(t); res.StatusCode != http.StatusOK || in.uri != "/v1/things//%2f?b=2&a=1" {
+		if in := p.only(t); res.StatusCode != http.StatusOK || in.uri != "/v1/things/%2f?b=2&a=1" {
 			t.Errorf("status %d, the provider got %s", res.StatusCode, in.uri)
 		}
 	})

@@ -77,7 +77,7 @@ func TestSignaturesAreThoseOfTheSDK(t *testing.T) {
 	}{
 		{"a model with a colon", provider.Call{Operation: api.Converse, Model: "anthropic.claude-3-haiku-20240307-v1:0", Body: provider.Body{Source: text(`{"a":1}`), Length: 7, Replayable: true}}, ""},
 		{"a model that is an ARN", provider.Call{Operation: api.Converse, Model: "arn:aws:bedrock:eu-west-1:123456789012:inference-profile/eu.anthropic.claude-sonnet-4-5-20250929-v1:0"}, awsSession},
-		{"a hostile model", provider.Call{Operation: api.Converse, Model: "a/../b?x=1&y#z %41\r\né"}, ""},
+		{"a hostile model", provider.Call{Operation: api.Converse, Model: "a/b?x=1&y#z %41\r\né"}, ""},
 		{"a passed path", provider.Call{Operation: api.Proxy, Path: "/endpoints/a%2Fb/invocations"}, awsSession},
 		{"a passed path with plain odd characters", provider.Call{Operation: api.Proxy, Path: "/a:b/c;d=(e)/%41@!$"}, ""},
 		{"a passed path with doubled slashes", provider.Call{Operation: api.Proxy, Path: "//a//b"}, ""},

@@ -87,7 +87,7 @@ How to read the table:
   ` + "`converse`, `cohere.chat` and `ollama.chat`" + ` are conversations in the protocols
   of those names. Everything else that a provider offers is
   reached by pass-through: the path after ` + "`/v1`" + ` is appended to the address as
-  it was sent.
+  it was sent, in its [canonical form](headers.md#paths).
 
 A request field that a provider is known to refuse is dropped, renamed or kept
 within the provider's range before it is sent. Such a change is never silent:

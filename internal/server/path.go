@@ -1,0 +1,74 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dataplane"
+	"modelgate/internal/urlpath"
+)
+
+// canonicalise gives r the canonical form of its path, in RequestURI and URL. A
+// target that names the host too, as clients of a proxy write it, becomes one
+// that does not (RFC 9112, section 3.2.2). The query stays as sent.
+func canonicalise(r *http.Request) error {
+	target := originForm(r)
+	path, query, marked := strings.Cut(target, "?")
+	canonical, err := urlpath.Canonical(path)
+	if err != nil {
+		return err
+	}
+	if canonical == path && target == r.RequestURI {
+		return nil
+	}
+	if target = canonical; marked {
+		target += "?" + query
+	}
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return apierr.New(apierr.Invalid, "the path and query do not form a request target").WithParam("path").WithCode(urlpath.Code).WithCause(err)
+	}
+	r.RequestURI, r.URL = target, u
+	return nil
+}
+
+// originForm returns path and query as the client sent them.
+func originForm(r *http.Request) string {
+	if strings.HasPrefix(r.RequestURI, "/") {
+		return r.RequestURI
+	}
+	return r.URL.RequestURI()
+}
+
+// refusePath refuses a request whose path has no canonical form. A model request
+// is recorded like every other one.
+func (s *Server) refusePath(w http.ResponseWriter, r *http.Request, err error) {
+	s.metrics.refusedPaths.Inc()
+	if path, _, _ := strings.Cut(originForm(r), "?"); dataplane.Serves(path) {
+		s.refuse(w, r, err)
+		return
+	}
+	writeError(w, apierr.From(err))
+}
+
+// writeError answers with an error in the chat dialect.
+func writeError(w http.ResponseWriter, e *apierr.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Status())
+	w.Write(e.Body())
+}
+
+// onCanonicalPath serves requests whose path has a canonical form, in that form,
+// and refuses all others.
+func (s *Server) onCanonicalPath(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := canonicalise(r); err != nil {
+			s.metrics.refusedPaths.Inc()
+			writeError(w, apierr.From(err))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
