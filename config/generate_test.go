@@ -147,7 +147,7 @@ func leafOf(t *rapid.T) object {
 		{{"virtual_key", text("v")}},
 		{{"provider", text("bedrock")}, {"cloud_a_access_key_id", text(secretMark + "2")}, {"cloud_a_secret_access_key", text(secretMark + "3")}},
 		{{"provider", text("vertex-ai")}, {"cloud_b_region", text("r")}, {"cloud_b_service_account_json", free{{"private_key", text(secretMark + "4")}, {"type", text("service_account")}}}},
-		{{"provider", text("azure-ai")}, {"cloud_c_endpoint_name", text("e")}, {"cloud_c_deployment_type", text("managed")}},
+		{{"provider", text("azure-ai")}, {"cloud_c_endpoint_name", text("e")}, {"cloud_c_deployment_type", text("managed")}, {"cloud_c_entra_client_secret", text(secretMark + "5")}},
 	}).Draw(t, "leaf")
 }
 
@@ -189,7 +189,6 @@ func settings(t *rapid.T) object {
 		{"cb_config", object{{"failure_threshold", number(3)}, {"cooldown_interval", number(30000)}, {"failure_status_codes", codes{502, 500}}}},
 		{"deployments", list{object{{"deployment_id", text("d")}, {"alias", text("a")}, {"api_version", text("v")}, {"is_default", literal("true")}}}},
 		{"vendora_organization", text("o")},
-		{"cloud_c_entra_client_secret", text(secretMark + "5")},
 		{"before_request_hooks", list{object{{"id", text("h")}, {"on_fail", object{{"feedback", object{{"value", number(-5)}, {"metadata", free{{"a_b", number(1)}}}}}, {"deny", literal("true")}}}, {"checks", list{object{{"id", text("c")}, {"parameters", free{{"words_in", list{}}}}}}}}}},
 		{"after_request_hooks", list{object{{"id", text("h")}, {"async", literal("true")}}}},
 		{"input_guardrails", list{text("saved"), object{{"id", text("g")}, {"deny", literal("true")}, {"on_success", object{{"feedback", object{{"weight", number(1)}}}}}}}},

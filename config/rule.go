@@ -44,6 +44,16 @@ func needed[T any](f field[T]) field[T] {
 // extension marks a property that the specification does not list.
 func extension[T any](f field[T]) field[T] { f.extension = true; return f }
 
+// secret marks a property whose value is a credential.
+func secret[T any](f field[T]) field[T] { f.secret = true; return f }
+
+// secretObject is secret for a credential that is an object.
+func secretObject[T any](f field[T]) field[T] { f.secret, f.object = true, true; return f }
+
+// destination marks a property that decides where the credentials next to it
+// are sent.
+func destination[T any](f field[T]) field[T] { f.destination = true; return f }
+
 // also adds a spelling that is accepted beside the name.
 func also[T any](spelling string, f field[T]) field[T] {
 	f.also = append(f.also, spelling)

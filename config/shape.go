@@ -32,6 +32,10 @@ type field[T any] struct {
 	also      []string // further spellings, beside camelCase
 	schema    *schema
 
+	secret      bool // its value is a credential
+	object      bool // and is written as an object
+	destination bool // it decides where credentials next to it are sent
+
 	read  func(r *reader, path string, v value, into *T)
 	write func(w writer, from *T) (value, bool)
 }

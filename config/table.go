@@ -9,10 +9,10 @@ import (
 // nodes is the table of properties of a config and of every target.
 var nodes = newShape(append([]field[Config]{
 	prop("name", word, func(c *Config) *string { return &c.Name }, "by which conditions refer to the target"),
-	prop("provider", checked(word, checkProvider), func(c *Config) *string { return &c.Provider }, "provider id, or @slug of a managed provider"),
-	prop("api_key", credential, func(c *Config) *Secret { return &c.APIKey }, "credential of the provider"),
-	prop("virtual_key", word, func(c *Config) *string { return &c.VirtualKey }, "legacy name of a managed provider"),
-	prop("custom_host", checked(word, checkHost), func(c *Config) *string { return &c.CustomHost }, "base address of a private endpoint"),
+	destination(prop("provider", checked(word, checkProvider), func(c *Config) *string { return &c.Provider }, "provider id, or @slug of a managed provider")),
+	secret(prop("api_key", credential, func(c *Config) *Secret { return &c.APIKey }, "credential of the provider")),
+	destination(prop("virtual_key", word, func(c *Config) *string { return &c.VirtualKey }, "legacy name of a managed provider")),
+	destination(prop("custom_host", checked(word, checkHost), func(c *Config) *string { return &c.CustomHost }, "base address of a private endpoint")),
 	prop("prompt_id", word, func(c *Config) *string { return &c.PromptID }, "stored prompt whose settings apply"),
 
 	prop("override_params", freeForm, func(c *Config) *Object { return &c.OverrideParams }, "parameters that replace those of the request"),
@@ -28,11 +28,11 @@ var nodes = newShape(append([]field[Config]{
 	prop("retry", maybe(retries), func(c *Config) **Retry { return &c.Retry }, "repeat failed attempts"),
 	prop("cb_config", maybe(breakers), func(c *Config) **Breaker { return &c.Breaker }, "circuit breaker"),
 
-	prop("resource_name", text, func(c *Config) *string { return &c.ResourceName }, "azure-openai resource"),
+	destination(prop("resource_name", text, func(c *Config) *string { return &c.ResourceName }, "azure-openai resource")),
 	prop("deployment_id", text, func(c *Config) *string { return &c.DeploymentID }, "azure-openai deployment"),
 	prop("api_version", text, func(c *Config) *string { return &c.APIVersion }, "version of the azure-openai API"),
 	prop("deployments", listOf(one(deployments)), func(c *Config) *[]Deployment { return &c.Deployments }, "deployments of a resource by model"),
-	prop("cloud_b_service_account_json", credentialObject, func(c *Config) *Secret { return &c.ServiceAccount }, "service account of vertex-ai"),
+	secretObject(prop("cloud_b_service_account_json", credentialObject, func(c *Config) *Secret { return &c.ServiceAccount }, "service account of vertex-ai")),
 
 	prop("before_request_hooks", listOf(one(beforeHooks)), func(c *Config) *[]Hook { return &c.BeforeHooks }, "checks before the request"),
 	prop("after_request_hooks", listOf(one(afterHooks)), func(c *Config) *[]Hook { return &c.AfterHooks }, "checks after the response"),

@@ -21,11 +21,28 @@ func (r *reader) visit(c, parent *Config) {
 	effective := Inherit(parent, c)
 	r.strategy(at, c)
 	r.breakers(at, c)
+	r.unbound(at, c)
 	if parent != nil && c.isLeaf() && !r.broken[c] && !effective.reaches() {
 		r.fault(at, effective.unreachable())
 	}
 	for _, t := range c.Targets {
 		r.visit(t, effective)
+	}
+}
+
+// unbound refuses the credentials of a node that names no provider: the request
+// would choose who gets them.
+func (r *reader) unbound(at string, c *Config) {
+	if c.Provider != "" || c.VirtualKey != "" || r.broken[c] {
+		return
+	}
+	for _, f := range nodes.fields {
+		if !f.secret {
+			continue
+		}
+		if _, given := f.write(writer{nodes: nodes}, c); given {
+			r.fault(property(at, f.name), unbound)
+		}
 	}
 }
 

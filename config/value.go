@@ -30,6 +30,7 @@ type value struct {
 	items   []value
 	members []member
 	raw     json.RawMessage // the source text
+	start   int             // where it begins in the source
 }
 
 type member struct {
@@ -102,7 +103,7 @@ func (d *decoder) value(path string, depth int) value {
 	case nil:
 		v = value{kind: isNull}
 	}
-	v.raw = d.src[start:d.json.InputOffset()]
+	v.raw, v.start = d.src[start:d.json.InputOffset()], int(start)
 	return v
 }
 

@@ -32,7 +32,10 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 			return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; save it first, or send the config itself as a JSON object", text).
 				WithParam("x-gateway-config").WithCode("unknown_config")
 		}
-		text, x.entry.Config = stored.Text, stored.Ref()
+		if stored.Err != nil {
+			return nil, stored.Err
+		}
+		text, x.entry.Config = stored.Text.Reveal(), stored.Ref()
 	}
 	tree, err := p.tree(x, text)
 	if err != nil {

@@ -188,9 +188,26 @@ func planned(a pipeline.Planned) *Attempt {
 		Method: a.Method, URL: a.URL, Headers: a.Header, Params: a.Params, TimeoutMS: a.Timeout,
 	}
 	if json.Valid(a.Body) {
-		out.Body = a.Body
+		out.Body = withoutCredentials(a.Body)
 	}
 	return out
+}
+
+// maxExplainedBody bounds the body that an explanation shows, in bytes.
+const maxExplainedBody = 1 << 20
+
+// withoutCredentials masks strings of a body whose names say that they hold a
+// credential: override_params of a saved config may have put them there. A body
+// that is too large to look through is not shown.
+func withoutCredentials(body []byte) json.RawMessage {
+	if len(body) > maxExplainedBody {
+		return nil
+	}
+	text, err := config.MaskParams(body)
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // schema answers the JSON Schema of the config object.

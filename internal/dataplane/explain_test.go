@@ -32,7 +32,7 @@ func TestExplainSendsNothingAndSaysWhy(t *testing.T) {
 		{"query":{"params.model":{"$regex":"^sim"}},"then":"dear"}],"default":"cheap"},"targets":[
 		{"name":"cheap","provider":"@cheap"},
 		{"name":"dear","strategy":{"mode":"fallback"},"targets":[
-			{"provider":"@dear","override_params":{"temperature":0.5},"retry":{"attempts":2}},
+			{"provider":"@dear","override_params":{"temperature":0.5,"metadata":{"access_token":"sk-planted"}},"retry":{"attempts":2}},
 			{"provider":"openai","api_key":"sk-planted"}]}]}`
 	e := explained(t, g, config, `{"x-gateway-metadata":"{\"plan\":\"pro\"}"}`, `{"model":"sim-1","max_tokens":100,"messages":[{"role":"user","content":"private words"}]}`)
 

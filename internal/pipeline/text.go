@@ -98,8 +98,8 @@ func leafText(b *strings.Builder, n *config.Config) {
 	if n.RequestTimeout > 0 {
 		fmt.Fprintf(b, ", timeout %v", n.RequestTimeout)
 	}
-	memberText(b, "default", n.DefaultParams)
-	memberText(b, "override", n.OverrideParams)
+	memberText(b, "default", n.DefaultParams.Masked())
+	memberText(b, "override", n.OverrideParams.Masked())
 	if len(n.DropParams) > 0 {
 		fmt.Fprintf(b, ", drop %s", strings.Join(n.DropParams, " "))
 	}

@@ -51,6 +51,9 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 	if err := s.ring.Check(stored.DataKeys); err != nil {
 		return nil, err
 	}
+	if stored, err = s.sealConfigs(ctx, stored); err != nil {
+		return nil, err
+	}
 	address, err := LogsAddress(s.LogsDatabase, s.Database)
 	if err != nil {
 		return nil, err
@@ -59,6 +62,38 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 	o.Queue, o.Logger, o.Retention = set.Log.Queue, s.Logger, Retention(set.Logs.Retention)
 	s.logs, err = logstore.Open(ctx, o)
 	return stored, err
+}
+
+// sealConfigs seals the credentials of configs that were stored before they were
+// sealed, and returns the state after it.
+func (s *Server) sealConfigs(ctx context.Context, stored *store.Published) (*store.Published, error) {
+	if !s.store.Ready() {
+		return stored, nil
+	}
+	list, err := s.store.PlainConfigVersions(ctx)
+	if err != nil || len(list) == 0 {
+		return stored, err
+	}
+	if s.box == nil {
+		s.Logger.Warn("saved configs hold credentials that are not sealed; set a master key and start again", "versions", len(list))
+		return stored, nil
+	}
+	for _, v := range list {
+		hidden, held, err := store.HideConfig(v.Text)
+		if err != nil {
+			return nil, fmt.Errorf("config version %s: %w", v.ID, err)
+		}
+		sealed, err := s.ring.Seal(ctx, v.Organisation, held.Text())
+		if err != nil {
+			return nil, fmt.Errorf("config version %s: %w", v.ID, err)
+		}
+		err = s.store.Change(ctx, nil, func(tx *store.Tx) error { return tx.SealConfigVersion(ctx, v.ID, hidden, sealed) })
+		if err != nil {
+			return nil, fmt.Errorf("config version %s: %w", v.ID, err)
+		}
+	}
+	s.Logger.Info("credentials of saved configs sealed", "versions", len(list))
+	return s.store.Published(ctx, nil)
 }
 
 // Retention returns what the settings keep of the log.

@@ -19,7 +19,7 @@ func owned(set *settings.Settings) (f route.Files) {
 			Config: store.Config{
 				ID: route.FileID(c.Slug), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Slug: c.Slug, Name: c.Slug, Status: store.Active,
 			},
-			Text: string(c.Config),
+			Text: c.Text().Reveal(),
 		})
 	}
 	for _, p := range set.Providers {

@@ -123,7 +123,7 @@ func input(set *settings.Settings) snapshot.Input {
 	rules, _ := redact.New(set.Logs.Redact.Rules()) // settings has judged it
 	in.Logs = snapshot.Logs{Level: access.ParseLogLevel(set.Logs.Level), BodySize: int(set.Logs.BodySize), Redact: rules}
 	for _, c := range set.Configs {
-		in.Configs = append(in.Configs, snapshot.Config{Workspace: store.DefaultWorkspace, Slug: c.Slug, Text: string(c.Config)})
+		in.Configs = append(in.Configs, snapshot.Config{Workspace: store.DefaultWorkspace, Slug: c.Slug, Text: c.Text()})
 	}
 	for i := range set.Prices {
 		row, _ := set.Prices[i].Row() // settings has judged it

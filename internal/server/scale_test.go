@@ -143,7 +143,7 @@ func build(b *testing.B, p *store.Published) *snapshot.Snapshot {
 	b.Helper()
 	in := snapshot.Input{Specs: table.All(), Keys: p.Identities}
 	for _, c := range p.Configs {
-		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
+		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: secret.New(c.Text), Stored: true})
 	}
 	s, err := snapshot.Build(in)
 	if err != nil {

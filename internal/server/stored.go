@@ -28,10 +28,11 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	in.Keys = append(in.Keys, p.Identities...)
 	in.Prompts, in.Partials, in.SavedOnly, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Exhausted
 	in.Tokens = s.issuers.Tokens(p.Issuers)
-	for _, c := range p.Configs {
-		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: c.Text, Stored: true})
+	opens := opener{s.ring, p.DataKeys}
+	for i := range p.Configs {
+		in.Configs = append(in.Configs, opens.config(&p.Configs[i]))
 	}
-	known := integrations{mapped: mapped{opener{s.ring, p.DataKeys}, p.References, s.secrets}, byID: make(map[string]*integration), lending: provider.LendNone}
+	known := integrations{mapped: mapped{opens, p.References, s.secrets}, byID: make(map[string]*integration), lending: provider.LendNone}
 	if s.first.References.OwnIdentity {
 		known.lending = provider.LendKnown
 	}
@@ -221,6 +222,28 @@ func unfit(p *store.PublishedProvider) *apierr.Error {
 type opener struct {
 	ring *datakey.Ring
 	keys map[string]string // wrapped, by organisation
+}
+
+// config returns a saved config with its credentials, or with the reason why
+// they can't be read.
+func (o opener) config(c *store.PublishedConfig) snapshot.Config {
+	out := snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: secret.New(c.Text), Stored: true}
+	if c.Sealed == "" {
+		return out
+	}
+	opened, err := o.ring.OpenWith(c.Organisation, o.keys[c.Organisation], c.Sealed)
+	var held store.ConfigSecrets
+	if err == nil {
+		held, err = store.ParseConfigSecrets(opened)
+	}
+	if err == nil {
+		out.Text, err = store.FillConfig(c.Text, held)
+	}
+	if err != nil {
+		out.Err = apierr.New(apierr.Unavailable, "the credentials of the saved config %s can't be read", out.Ref()).
+			WithParam("x-gateway-config").WithCode("unreadable_config").WithCause(err)
+	}
+	return out
 }
 
 func (o opener) secrets(organisation, sealed string) (store.Secrets, error) {

@@ -9,6 +9,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/redact"
+	"modelgate/internal/secret"
 )
 
 // fault is what is wrong at a path.
@@ -28,7 +29,7 @@ func (s *Settings) check(o Opener) *fault {
 	}
 	for _, part := range [...]func() *fault{
 		func() *fault { return s.checkProviders(o) },
-		s.checkConfigs,
+		func() *fault { return s.checkConfigs(o) },
 		s.checkKeys,
 		s.checkState,
 		s.checkPrices,
@@ -85,17 +86,41 @@ func (s *Settings) checkProviders(o Opener) *fault {
 	return nil
 }
 
-func (s *Settings) checkConfigs() *fault {
+func (s *Settings) checkConfigs(o Opener) *fault {
 	known := slugs{}
-	for i, c := range s.Configs {
+	for i := range s.Configs {
+		c := &s.Configs[i]
 		if err := known.add(c.Workspace, c.Slug); err != nil {
 			return at(err, "configs[%d].slug", i)
 		}
-		if _, err := config.Parse(c.Config); err != nil {
+		text, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) { return o.openInConfig(found) })
+		if err == nil {
+			_, err = config.Parse(text)
+		}
+		if err != nil {
 			return at(err, "configs[%d].config", i)
 		}
+		c.text = secret.New(string(text))
 	}
 	return nil
+}
+
+// openInConfig opens a credential of a config. What only looks like one by its
+// name may be written plainly, as may the mark for a credential that stays as it
+// is stored.
+func (o Opener) openInConfig(c config.Credential) (string, error) {
+	ref := c.Value.Reveal()
+	if ref == KeptCredential && c.Object {
+		return `{"kept":"` + KeptCredential + `"}`, nil
+	}
+	if ref == KeptCredential || !c.Declared && !isReference(ref) {
+		return ref, nil
+	}
+	v, err := o.Open(ref)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", c.Path, err)
+	}
+	return v.Reveal(), nil
 }
 
 func (s *Settings) checkKeys() *fault {

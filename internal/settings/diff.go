@@ -13,7 +13,7 @@ import (
 // gone, ~ with the fields of what is another. No line holds a value.
 func Diff(before, after *Settings) (lines []string) {
 	lines = diffList(lines, "provider", before.Providers, after.Providers, func(p Provider) string { return p.Slug }, differProviders)
-	lines = diffList(lines, "config", before.Configs, after.Configs, func(c Config) string { return c.Slug }, Differ[Config])
+	lines = diffList(lines, "config", before.Configs, after.Configs, func(c Config) string { return c.Slug }, differConfigs)
 	lines = diffList(lines, "key", before.Keys, after.Keys, func(k Key) string {
 		return strings.TrimSpace(k.Name + " " + strings.ToLower(k.SHA256[:12]))
 	}, Differ[Key])
@@ -36,6 +36,14 @@ func differProviders(a, b Provider) []string {
 	fields := Differ(a, b)
 	if a.key != b.key && !slices.Contains(fields, "api_key") { // the same reference to another credential
 		fields = append(fields, "api_key")
+	}
+	return fields
+}
+
+func differConfigs(a, b Config) []string {
+	fields := Differ(a, b)
+	if a.text != b.text && !slices.Contains(fields, "config") { // the same references to other credentials
+		fields = append(fields, "config")
 	}
 	return fields
 }

@@ -212,6 +212,13 @@ func (o Opener) Open(ref string) (secret.String, error) {
 	return o.Box.Open(ref)
 }
 
+// isReference reports whether a text is one that Open turns into a credential.
+func isReference(text string) bool { return envForm.MatchString(text) || secret.Sealed(text) }
+
+// KeptCredential stands in a file for a credential of a config that stays as it
+// is stored.
+const KeptCredential = "***"
+
 // UnmarshalYAML keeps a mapping as JSON, in its order.
 func (o *Object) UnmarshalYAML(n ast.Node) error {
 	var v any

@@ -120,8 +120,13 @@ type Config struct {
 	Workspace string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
 	Name      string `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
 	Default   bool   `json:"default,omitempty" doc:"It is its workspace's default, which is not archived"`
-	Config    Object `json:"config" doc:"As GET /v1/schema/config describes it"`
+	Config    Object `json:"config" doc:"As GET /v1/schema/config describes it, credentials as ${NAME} or sealed"`
+
+	text secret.String
 }
+
+// Text returns the config as JSON with its opened credentials.
+func (c *Config) Text() secret.String { return c.text }
 
 // Object is a mapping of the file as JSON text.
 type Object []byte

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/secret"
+	"modelgate/config"
 )
 
 // checkState judges the sections of the control plane's state.
@@ -116,6 +116,15 @@ func (s *Settings) checkRun() *fault {
 		case c.Name != "" || c.Default:
 			return at(elsewhere, "configs[%d]", i)
 		}
+		_, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
+			if found.Declared && found.Value.Reveal() == KeptCredential {
+				return "", fmt.Errorf("%s: the credential is left out; write ${NAME} for an environment variable, or what `modelgate seal` prints", found.Path)
+			}
+			return "", nil
+		})
+		if err != nil {
+			return at(err, "configs[%d].config", i)
+		}
 	}
 	return s.checkRunningKeys(elsewhere)
 }
@@ -196,6 +205,13 @@ func (s *Settings) Secrets(f func(place, ref string) (string, error)) error {
 			return w.err
 		}
 	}
+	for i := range s.Configs {
+		c := &s.Configs[i]
+		w := walk{s, f, fmt.Sprintf("configs[%d].config", i), "", nil}
+		if w.config(c); w.err != nil {
+			return w.err
+		}
+	}
 	return nil
 }
 
@@ -219,10 +235,32 @@ func (w *walk) one(field string, ref *string) {
 	*ref = v
 }
 
+// ConfigPlace returns the name of the place of a credential in a config, for
+// [Settings.Secrets].
+func ConfigPlace(slug, path string) string {
+	return "config " + slug + " " + strings.TrimPrefix(path, "$.")
+}
+
+// config is one for the credentials of a config that are references or sealed.
+func (w *walk) config(c *Config) {
+	text, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
+		ref := found.Value.Reveal()
+		if !isReference(ref) {
+			return ref, nil
+		}
+		return w.f(ConfigPlace(c.Slug, found.Path), ref)
+	})
+	if err != nil {
+		w.err = w.s.Fault(w.path, err)
+		return
+	}
+	c.Config = text
+}
+
 // some is one for the values of a map that are references or sealed.
 func (w *walk) some(field string, refs map[string]string) {
 	for _, name := range sorted(refs) {
-		if v := refs[name]; envForm.MatchString(v) || secret.Sealed(v) {
+		if isReference(refs[name]) {
 			w.in(field, field, refs, name)
 		}
 	}

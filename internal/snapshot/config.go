@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"modelgate/config"
+	"modelgate/internal/secret"
 )
 
 // Config is a saved config.
@@ -15,7 +16,10 @@ type Config struct {
 	Workspace string // id
 	ID        string // by which it is found as well as by its slug; may be empty
 	Slug      string
-	Text      string // JSON
+	Text      secret.String // JSON; credentials are in it
+
+	// Err is why the config can't be used, an *apierr.Error; nil when it can.
+	Err error
 
 	// Stored configs are the database's. They were judged when they were saved
 	// and are not judged again. Where a slug is given twice, the config that is
@@ -44,7 +48,7 @@ func (s *Snapshot) addConfig(c Config) error {
 // checkConfig judges the providers that a saved config names, so that a slip
 // is told when it is saved and not by the first request.
 func (s *Snapshot) checkConfig(saved Config) error {
-	c, err := config.Parse([]byte(saved.Text))
+	c, err := config.Parse([]byte(saved.Text.Reveal()))
 	if err != nil {
 		return err
 	}

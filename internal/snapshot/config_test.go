@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"modelgate/internal/provider"
+	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 )
 
@@ -24,7 +25,7 @@ func TestASavedConfigNamesProvidersThatExist(t *testing.T) {
 		{"invalid", `{"provider":7}`, `config "pc": AB01`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			in.Configs = []snapshot.Config{{Slug: "pc", Text: tt.config}}
+			in.Configs = []snapshot.Config{{Slug: "pc", Text: secret.New(tt.config)}}
 			_, err := snapshot.Build(in)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("Build = %v, want %q", err, tt.want)

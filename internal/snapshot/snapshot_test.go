@@ -200,9 +200,9 @@ func TestNamesOfAWorkspaceStayInIt(t *testing.T) {
 	s := mustBuild(t, snapshot.Input{Specs: table.All(),
 		Providers: []snapshot.Managed{entry("a", "file", false), entry("a", "stored", true), entry("b", "b's", true)},
 		Configs: []snapshot.Config{
-			{Workspace: "a", Slug: "pc", Text: `{"provider":"@main"}`},
-			{Workspace: "a", ID: "1", Slug: "pc", Text: "stored", Stored: true},
-			{Workspace: "b", ID: "2", Slug: "pc", Text: "b's", Stored: true},
+			{Workspace: "a", Slug: "pc", Text: secret.New(`{"provider":"@main"}`)},
+			{Workspace: "a", ID: "1", Slug: "pc", Text: secret.New("stored"), Stored: true},
+			{Workspace: "b", ID: "2", Slug: "pc", Text: secret.New("b's"), Stored: true},
 		}})
 	for workspace, want := range map[string]string{"a": "file", "b": "b's", "": "", "c": ""} {
 		got := ""
@@ -218,7 +218,7 @@ func TestNamesOfAWorkspaceStayInIt(t *testing.T) {
 		{"b", "1"}: {}, {"", "pc"}: {}, {"c", "2"}: {}, {"b", ""}: {},
 	} {
 		got, ok := s.Config(at[0], at[1])
-		if ok != (want != [2]string{}) || ok && [2]string{got.Text, got.Ref()} != want {
+		if ok != (want != [2]string{}) || ok && [2]string{got.Text.Reveal(), got.Ref()} != want {
 			t.Errorf("Config(%q) = %+v, want %q", at, got, want)
 		}
 	}
@@ -234,7 +234,7 @@ func TestAStoredEntryThatIsBrokenHurtsItsUsersAlone(t *testing.T) {
 		{Workspace: "a", Slug: "faulty", Provider: "openai", Stored: true, Fault: apierr.New(apierr.Forbidden, "taken away")},
 		{Workspace: "a", Slug: "ended", Provider: "openai", Stored: true, ExpiresAt: noon},
 		{Workspace: "a", Slug: "fine", Provider: "openai", Stored: true, ExpiresAt: noon.Add(1)},
-	}, Configs: []snapshot.Config{{Workspace: "a", Slug: "pc", Text: "not judged again", Stored: true}}})
+	}, Configs: []snapshot.Config{{Workspace: "a", Slug: "pc", Text: secret.New("not judged again"), Stored: true}}})
 	for slug, want := range map[string]int{"gone": 400, "nowhere": 400, "faulty": 403, "ended": 412, "fine": 0} {
 		e, ok := s.Managed("a", slug)
 		if !ok {
@@ -255,7 +255,7 @@ func TestFindingAKeyAllocatesNothing(t *testing.T) {
 	id.Workspace = "a"
 	s := mustBuild(t, snapshot.Input{Specs: table.All(), Keys: []*access.Identity{id},
 		Providers: []snapshot.Managed{{Workspace: "a", Slug: "main", Provider: "openai"}},
-		Configs:   []snapshot.Config{{Workspace: "a", Slug: "pc", Text: "{}", Stored: true}}})
+		Configs:   []snapshot.Config{{Workspace: "a", Slug: "pc", Text: secret.New("{}"), Stored: true}}})
 	header := http.Header{"X-Gateway-Api-Key": {id.KeyID}}
 	n := testing.AllocsPerRun(100, func() {
 		found, _, err := s.Authenticate(header, noon)

@@ -27,7 +27,8 @@ type ConfigVersion struct {
 	ID        string
 	Config    string // id
 	Number    int64  // from 1
-	Text      string // JSON
+	Text      string // JSON with masks for its credentials
+	Sealed    string // [ConfigSecrets.Text], sealed for the organisation; empty for none
 	CreatedBy string
 	CreatedAt time.Time
 }
@@ -96,10 +97,10 @@ func (q Queries) ConfigVersions(ctx context.Context, config string) ([]ConfigVer
 	return rows(ctx, q.q, "versions", text, scanConfigVersion, config)
 }
 
-const versionColumns = `id, config_id, number, text, created_by, created_at`
+const versionColumns = `id, config_id, number, text, sealed, created_by, created_at`
 
 func scanConfigVersion(r row) (v ConfigVersion, err error) {
-	err = r.Scan(&v.ID, &v.Config, &v.Number, &v.Text, &v.CreatedBy, stamp{&v.CreatedAt})
+	err = r.Scan(&v.ID, &v.Config, &v.Number, &v.Text, &v.Sealed, &v.CreatedBy, stamp{&v.CreatedAt})
 	return v, err
 }
 
@@ -132,8 +133,8 @@ func (q Queries) UpdateConfig(ctx context.Context, c Config, v *ConfigVersion) e
 func (q Queries) addConfigVersion(ctx context.Context, v ConfigVersion) error {
 	const text = `
 		INSERT INTO config_versions (` + versionColumns + `)
-		SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5
+		SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6
 		FROM config_versions
 		WHERE config_id = $2`
-	return write(ctx, q.q, "version", text, v.ID, v.Config, v.Text, v.CreatedBy, millis(v.CreatedAt))
+	return write(ctx, q.q, "version", text, v.ID, v.Config, v.Text, v.Sealed, v.CreatedBy, millis(v.CreatedAt))
 }

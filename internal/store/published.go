@@ -66,9 +66,10 @@ func (q Queries) HasKeys(ctx context.Context) (bool, error) {
 
 // PublishedConfig is a saved config that is active, with its current text.
 type PublishedConfig struct {
-	Workspace, ID, Slug string
-	Version             string // id
-	Text                string // JSON
+	Organisation, Workspace, ID, Slug string
+	Version                           string // id
+	Text                              string // as that of a [ConfigVersion], as is Sealed
+	Sealed                            string
 }
 
 // PublishedProvider is a provider entry that is not archived, with what it has
@@ -323,39 +324,40 @@ func (q Queries) publishConfigs(ctx context.Context, n *news, p, before *Publish
 		return nil
 	}
 	const text = `
-		SELECT c.workspace_id, c.id, c.slug, c.version_id
+		SELECT c.organisation_id, c.workspace_id, c.id, c.slug, c.version_id
 		FROM configs c
 		JOIN workspaces w ON w.id = c.workspace_id
 		WHERE c.status = 'active' AND w.status = 'active'
 		ORDER BY c.id`
 	p.Configs, err = rows(ctx, q.q, "configs", text, func(r row) (c PublishedConfig, err error) {
-		err = r.Scan(&c.Workspace, &c.ID, &c.Slug, &c.Version)
+		err = r.Scan(&c.Organisation, &c.Workspace, &c.ID, &c.Slug, &c.Version)
 		return c, err
 	})
 	if err != nil {
 		return err
 	}
-	texts := make(map[string]string, len(p.Configs)) // by id of the version
+	texts := make(map[string]ConfigVersion, len(p.Configs)) // by id
 	if before != nil {
 		for _, c := range before.Configs {
-			texts[c.Version] = c.Text
+			texts[c.Version] = ConfigVersion{Text: c.Text, Sealed: c.Sealed}
 		}
 	}
 	if err := q.readVersions(ctx, p.Configs, texts); err != nil {
 		return err
 	}
 	for i := range p.Configs {
-		p.Configs[i].Text = texts[p.Configs[i].Version]
+		v := texts[p.Configs[i].Version]
+		p.Configs[i].Text, p.Configs[i].Sealed = v.Text, v.Sealed
 	}
 	return nil
 }
 
 // readVersions adds the texts of configs that are missing: one by one when they
 // are few, as after a change, or all at once.
-func (q Queries) readVersions(ctx context.Context, configs []PublishedConfig, texts map[string]string) error {
+func (q Queries) readVersions(ctx context.Context, configs []PublishedConfig, texts map[string]ConfigVersion) error {
 	const few = 20
 	const all = `
-		SELECT v.id, v.config_id, v.number, v.text, v.created_by, v.created_at
+		SELECT v.id, v.config_id, v.number, v.text, v.sealed, v.created_by, v.created_at
 		FROM config_versions v
 		JOIN configs c ON c.version_id = v.id
 		WHERE c.status = 'active'`
@@ -368,7 +370,7 @@ func (q Queries) readVersions(ctx context.Context, configs []PublishedConfig, te
 	if len(missing) > few {
 		versions, err := rows(ctx, q.q, "config texts", all, scanConfigVersion)
 		for _, v := range versions {
-			texts[v.ID] = v.Text
+			texts[v.ID] = v
 		}
 		return err
 	}
@@ -377,7 +379,7 @@ func (q Queries) readVersions(ctx context.Context, configs []PublishedConfig, te
 		if err != nil {
 			return err
 		}
-		texts[id] = v.Text
+		texts[id] = v
 	}
 	return nil
 }

@@ -9,21 +9,22 @@ import "context"
 // ConfigText is a config with its current text.
 type ConfigText struct {
 	Config
-	Text string // JSON
+	Text   string // as that of a [ConfigVersion], as is Sealed
+	Sealed string
 }
 
 // AllConfigs returns every config of an organisation, archived ones too.
 func (q Queries) AllConfigs(ctx context.Context, organisation string) ([]ConfigText, error) {
 	const text = `
 		SELECT c.id, c.organisation_id, c.workspace_id, c.slug, c.name, c.is_default, c.version_id, c.status, c.owner_id, c.updated_by,
-			c.created_at, c.updated_at, v.text
+			c.created_at, c.updated_at, v.text, v.sealed
 		FROM configs c
 		JOIN config_versions v ON v.id = c.version_id
 		WHERE c.organisation_id = $1
 		ORDER BY c.id`
 	return rows(ctx, q.q, "configs", text, func(r row) (c ConfigText, err error) {
 		err = r.Scan(&c.ID, &c.Organisation, &c.Workspace, &c.Slug, &c.Name, &c.IsDefault, &c.VersionID, &c.Status,
-			&c.OwnerID, &c.UpdatedBy, stamp{&c.CreatedAt}, stamp{&c.UpdatedAt}, &c.Text)
+			&c.OwnerID, &c.UpdatedBy, stamp{&c.CreatedAt}, stamp{&c.UpdatedAt}, &c.Text, &c.Sealed)
 		return c, err
 	}, organisation)
 }

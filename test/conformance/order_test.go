@@ -215,7 +215,7 @@ func TestTargetsInherit(t *testing.T) {
 	})
 	prove(t, "S-131", "the credential of the parent is not the target's", func(t *testing.T) {
 		p := newProvider(t, nil)
-		g.ask(t, with(tree(single, `{"provider":"openai-compatible"}`), `"api_key":"of-the-parent"`, `"custom_host":"`+p.url+`"`)).fine(t)
+		g.ask(t, with(tree(single, `{"provider":"openai-compatible"}`), `"provider":"openai-compatible"`, `"api_key":"of-the-parent"`, `"custom_host":"`+p.url+`"`)).fine(t)
 		if auth := p.only(t).header.Get("Authorization"); auth != "" {
 			t.Errorf("Authorization at the provider = %q, want none", auth)
 		}

@@ -20,8 +20,11 @@ func hashOf(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// saved writes settings with saved configs for two providers.
-func saved(p []*provider) string {
+// saved writes settings with saved configs for two providers. Their credential
+// is in the environment, since a file holds none.
+func saved(t *testing.T, p []*provider) string {
+	t.Helper()
+	t.Setenv("OPERATORS_KEY", "sk-of-the-operator")
 	return strings.NewReplacer("FIRST", p[0].url, "SECOND", p[1].url, "DEFAULTED", hashOf(defaultedKey), "LENT", hashOf(lentKey)).Replace(`
 version: 1
 providers:
@@ -35,9 +38,9 @@ configs:
         - {provider: "@first", override_params: {user: saved}}
         - {provider: "@second", override_params: {user: saved}}
   - slug: pc-lent
-    config: {provider: openai-compatible, api_key: sk-of-the-operator, custom_host: "SECOND"}
+    config: {provider: openai-compatible, api_key: "${OPERATORS_KEY}", custom_host: "SECOND"}
   - slug: pc-lent-below
-    config: {strategy: {mode: single}, custom_host: "SECOND", targets: [{provider: openai-compatible, api_key: sk-of-the-operator}]}
+    config: {strategy: {mode: single}, custom_host: "SECOND", targets: [{provider: openai-compatible, api_key: "${OPERATORS_KEY}"}]}
 keys:
   - {name: defaulted, sha256: DEFAULTED, config: pc-main}
   - {name: lent, sha256: LENT, config: pc-lent}
@@ -46,7 +49,7 @@ keys:
 
 func TestSavedConfigs(t *testing.T) {
 	p := fleet(t, answers(500), nil)
-	g := launchFor(t, saved(p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
+	g := launchFor(t, saved(t, p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	chat := modelRoutes[0]
 	send := func(t *testing.T, key string, header ...string) reply {
 		t.Helper()
@@ -106,7 +109,7 @@ func TestSavedConfigs(t *testing.T) {
 
 func TestInvalidConfigsAreNotSaved(t *testing.T) {
 	p := fleet(t, nil, nil)
-	good := saved(p)
+	good := saved(t, p)
 	const fault = "$.targets[0].retyr"
 	bad := strings.Replace(good, "user: saved}}", "user: saved}, retyr: {attempts: 1}}", 1)
 	prove(t, "S-480 S-479", "modelgate check refuses the settings", func(t *testing.T) {
@@ -127,7 +130,7 @@ func TestInvalidConfigsAreNotSaved(t *testing.T) {
 	prove(t, "S-480", "a config whose provider is not there is refused too", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "modelgate.yaml")
 		for _, name := range []string{"@absent", "no-such-provider"} {
-			text := strings.Replace(good, `"@first", override`, `"`+name+`", api_key: k, override`, 1)
+			text := strings.Replace(good, `"@first", override`, `"`+name+`", api_key: "${OPERATORS_KEY}", override`, 1)
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

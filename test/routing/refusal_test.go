@@ -43,9 +43,9 @@ providers:
 upstream: {trusted_hosts: [127.0.0.1]}
 configs:
   - slug: pc-stored
-    config: {provider: openai, api_key: "config-key", custom_host: SIMULATOR}
+    config: {provider: openai, api_key: "${CONFIG_KEY}", custom_host: SIMULATOR}
   - slug: pc-hostless
-    config: {strategy: {mode: fallback}, targets: [{provider: openai, api_key: "config-key"}, {provider: "@own"}]}
+    config: {strategy: {mode: fallback}, targets: [{provider: openai, api_key: "${CONFIG_KEY}"}, {provider: "@own"}]}
 keys:
   - {name: all, sha256: ALL}
   - {name: narrow, sha256: NARROW, providers: [own]}
@@ -54,6 +54,7 @@ keys:
 func newRefusing(t *testing.T) (*gatewaytest.Gateway, *seen) {
 	t.Helper()
 	t.Setenv("STORED_KEY", "stored-key")
+	t.Setenv("CONFIG_KEY", "config-key")
 	hash := func(key string) string { return access.HashKey(key).String() }
 	s := new(seen)
 	return gatewaytest.New(t, gatewaytest.Options{

@@ -1,9 +1,9 @@
 // Package configs is the control plane's family of saved routing configs.
 //
 // It promises that an invalid config is never stored, that every text a config
-// had can be read again, and that a config which something starts with is not
-// taken away. What a config means is left to package config, who may use it to
-// the snapshot.
+// had can be read again, that credentials in it are stored sealed and shown as
+// masks, and that a config which something starts with is not taken away. What a
+// config means is left to package config, who may use it to the snapshot.
 package configs
 
 import (
@@ -13,10 +13,9 @@ import (
 	"errors"
 	"net/http"
 
-	"modelgate/api"
-	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -25,20 +24,24 @@ const tag = "Configs"
 
 // Add adds the routes of the family.
 func Add(a *route.API) {
+	s := service{credentials.New(a.Deps)}
 	scope := func(verb string) []access.Scope { return []access.Scope{access.Scope("configs." + verb)} }
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/configs", Name: "create-config", Tag: tag,
-		Summary: "Save a config", Scopes: scope("create"), Resource: "config"}, create)
+		Summary: "Save a config", Scopes: scope("create"), Resource: "config"}, s.create)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs", Name: "list-configs", Tag: tag,
 		Summary: "List configs", Scopes: scope("list")}, list)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}", Name: "get-config", Tag: tag,
 		Summary: "Read a config with its text", Scopes: scope("read")}, get)
 	route.Add(a, route.Route{Method: http.MethodPut, Path: "/configs/{config}", Name: "update-config", Tag: tag,
-		Summary: "Change a config; another text makes another version", Scopes: scope("update"), Resource: "config", Versioned: true}, update)
+		Summary: "Change a config; another text makes another version", Scopes: scope("update"), Resource: "config", Versioned: true}, s.update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/configs/{config}", Name: "delete-config", Tag: tag,
 		Summary: "Archive a config", Scopes: scope("delete"), Resource: "config", Versioned: true}, archive)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}/versions", Name: "list-config-versions", Tag: tag,
 		Summary: "List every text that a config had", Scopes: scope("read")}, versions)
 }
+
+// service serves the routes that store texts.
+type service struct{ credentials *credentials.Keeper }
 
 // done is the shape of this family's answers.
 type done[T any] struct {
@@ -62,13 +65,13 @@ type createInput struct {
 	}
 }
 
-func create(ctx context.Context, c *route.Caller, in *createInput) (*done[created], error) {
+func (s service) create(ctx context.Context, c *route.Caller, in *createInput) (*done[created], error) {
 	b := &in.Body
-	text, err := checked(b.Config)
+	w, err := c.InWorkspace(ctx, b.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	w, err := c.InWorkspace(ctx, b.Workspace)
+	stored, err := s.credentials.SealConfig(ctx, w.Organisation, configText(b.Config), credentials.StoredConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +82,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*done[create
 	}
 	c.About(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		return tx.CreateConfig(ctx, row, store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: text, CreatedBy: c.Actor(), CreatedAt: c.Now})
+		return tx.CreateConfig(ctx, row, store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed, CreatedBy: c.Actor(), CreatedAt: c.Now})
 	})
 	if err != nil {
 		return nil, err
@@ -87,25 +90,14 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*done[create
 	return &done[created]{true, created{row.ID, row.VersionID, row.Slug, "config"}}, nil
 }
 
-// checked returns the text of a valid config, given as an object or as a string
-// that holds one.
-func checked(raw route.JSON) (string, error) {
-	text := bytes.TrimSpace(raw)
+// configText returns the text of a config that is given as an object or as a
+// string that holds one.
+func configText(raw route.JSON) []byte {
 	var inner string
 	if json.Unmarshal(raw, &inner) == nil {
-		text = []byte(inner)
+		return []byte(inner)
 	}
-	if len(text) > api.MaxConfigHeader {
-		return "", route.Invalid("config", "is larger than %d bytes", api.MaxConfigHeader)
-	}
-	if _, err := config.Parse(text); err != nil {
-		return "", apierr.New(apierr.Invalid, "%v", err).WithParam("config")
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, text); err != nil {
-		return "", route.Invalid("config", "is not JSON")
-	}
-	return compact.String(), nil
+	return bytes.TrimSpace(raw)
 }
 
 // Item is a config as lists show it.
@@ -209,10 +201,11 @@ func get(ctx context.Context, c *route.Caller, in *getInput) (*done[full], error
 	return &done[full]{true, out}, err
 }
 
-// text returns the current text of a config.
+// text returns the current text of a config, with masks for its credentials.
 func text(ctx context.Context, c *route.Caller, row store.Config) (store.ConfigVersion, error) {
 	if owned, ok := route.Owned(c.Files().Configs, "", row.ID, place); ok {
-		return store.ConfigVersion{ID: owned.VersionID, Text: owned.Text}, nil
+		hidden, _, err := store.HideConfig(owned.Text)
+		return store.ConfigVersion{ID: owned.VersionID, Text: hidden}, err
 	}
 	return c.DB().ConfigVersion(ctx, row.VersionID)
 }
@@ -248,7 +241,7 @@ type changed struct {
 	VersionID string `json:"version_id"`
 }
 
-func update(ctx context.Context, c *route.Caller, in *updateInput) (*done[changed], error) {
+func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (*done[changed], error) {
 	row, err := find(ctx, c, in.Named)
 	if err != nil {
 		return nil, err
@@ -263,12 +256,16 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*done[change
 	}
 	var version *store.ConfigVersion
 	if b.Config.Set {
-		text, err := checked(b.Config.Value)
+		before, err := text(ctx, c, row)
+		if err != nil {
+			return nil, err
+		}
+		stored, err := s.credentials.SealConfig(ctx, row.Organisation, configText(b.Config.Value), credentials.StoredConfig{Text: before.Text, Sealed: before.Sealed})
 		if err != nil {
 			return nil, err
 		}
 		row.VersionID = c.NewID()
-		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: text, CreatedBy: c.Actor(), CreatedAt: c.Now}
+		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed, CreatedBy: c.Actor(), CreatedAt: c.Now}
 	}
 	if err := change(ctx, c, row, version); err != nil {
 		return nil, err

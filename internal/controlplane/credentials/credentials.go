@@ -211,24 +211,33 @@ func (k *Keeper) seal(ctx context.Context, organisation string, s store.Secrets)
 	if s.Empty() {
 		return "", nil
 	}
+	return k.sealText(ctx, organisation, s.Text())
+}
+
+func (k *Keeper) sealText(ctx context.Context, organisation string, text secret.String) (string, error) {
 	if k.secrets == nil {
 		return "", apierr.New(apierr.Unavailable, "secrets can't be stored: the gateway was started without a master key").WithCode("no_master_key")
 	}
-	return k.secrets.Seal(ctx, organisation, s.Text())
+	return k.secrets.Seal(ctx, organisation, text)
 }
 
 func (k *Keeper) open(ctx context.Context, organisation, sealed string) (store.Secrets, error) {
-	if sealed == "" {
-		return store.Secrets{}, nil
-	}
-	if k.secrets == nil {
-		return store.Secrets{}, apierr.New(apierr.Unavailable, "stored secrets can't be changed: the gateway was started without a master key").WithCode("no_master_key")
-	}
-	opened, err := k.secrets.Open(ctx, organisation, sealed)
+	opened, err := k.openText(ctx, organisation, sealed)
 	if err != nil {
 		return store.Secrets{}, err
 	}
 	return store.ParseSecrets(opened)
+}
+
+// openText returns what was sealed; nothing gives nothing.
+func (k *Keeper) openText(ctx context.Context, organisation, sealed string) (secret.String, error) {
+	if sealed == "" {
+		return secret.String{}, nil
+	}
+	if k.secrets == nil {
+		return secret.String{}, apierr.New(apierr.Unavailable, "stored secrets can't be changed: the gateway was started without a master key").WithCode("no_master_key")
+	}
+	return k.secrets.Open(ctx, organisation, sealed)
 }
 
 func masksOf(s store.Secrets) store.Masks {

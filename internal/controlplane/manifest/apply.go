@@ -70,17 +70,23 @@ func told(err error) error {
 // resolve opens the file's credentials and puts them sealed in their place, so
 // that they can be compared with those that are stored.
 func (m *Manifest) resolve(file *settings.Settings, o settings.Opener) error {
-	return file.Secrets(func(place, ref string) (string, error) {
+	err := file.Secrets(func(place, ref string) (string, error) {
 		v, err := o.Open(ref)
 		if err == nil && m.Box == nil {
-			err = errors.New("a credential is stored sealed, which needs the master key; set MODELGATE_MASTER_KEY or --master-key-file")
+			err = errNoBox
 		}
 		if err != nil {
 			return "", err
 		}
 		return m.Box.SealStably(place, v), nil
 	})
+	if err != nil {
+		return err
+	}
+	return m.resolveConfigs(file)
 }
+
+var errNoBox = errors.New("a credential is stored sealed, which needs the master key; set MODELGATE_MASTER_KEY or --master-key-file")
 
 // sealer seals with the data key of the organisation.
 type sealer struct {

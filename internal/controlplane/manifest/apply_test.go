@@ -47,6 +47,9 @@ func TestAChangeIsToldByItsFields(t *testing.T) {
 		{"value: 7}", "value: 8}", "~ integration openai-prod [workspaces]"},
 		{"${GROQ_API_KEY}", "${GROQ_API_KEY2}", "~ integration fast [api_key]"},
 		{"tags: {a: b}", "tags: {a: c}", "~ provider default/main [tags]"},
+		{"${CONFIG_KEY}", "${CONFIG_KEY2}", "~ config default/pc-main [config]"},
+		{"${CONFIG_ACCOUNT_JSON}", "${CONFIG_ACCOUNT2_JSON}", "~ config default/pc-main [config]"},
+		{"canary-plain", "canary-other", "~ config default/pc-main [config]"},
 		{"weight: 0.25", "weight: 0.5", "~ config default/pc-main [config]"},
 		{"inactive: true", "inactive: false", "~ deployment dp-eu [inactive]"},
 		{"name: ci\n", "name: ci-2\n", "~ key default/ci-2 9f86d081884c [name]"},
@@ -88,6 +91,19 @@ func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
 	moved := strings.Replace(bare, "    provider: openai\n", "    provider: openai\n    custom_host: \"https://elsewhere.example.com/v1\"\n", 1)
 	if _, err := w.apply(t, moved, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "do not go to another address") {
 		t.Errorf("a stored secret to another address: %v", err)
+	}
+	for _, change := range [][2]string{
+		{"provider: openai\n          api_key: \"***\"", "provider: openai\n          custom_host: \"https://elsewhere.example.com/v1\"\n          api_key: \"***\""},
+		{"provider: openai\n          api_key", "provider: groq\n          api_key"},
+		{"https://tools.example.com", "https://elsewhere.example.com"},
+	} {
+		text := strings.Replace(bare, change[0], change[1], 1)
+		if _, err := w.apply(t, text, manifest.Apply{}); text == bare || err == nil || !strings.Contains(err.Error(), "give the credential itself") {
+			t.Errorf("%q for %q: %v\n%s", change[1], change[0], err, text)
+		}
+	}
+	if _, err := file(t).apply(t, bare, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "is a mask and not a credential") {
+		t.Errorf("a file without secrets elsewhere: %v", err)
 	}
 }
 
@@ -156,6 +172,10 @@ func TestWhatIsWrongIsToldByLineAndPathAndNothingIsDone(t *testing.T) {
 		{"a plain credential", "integrations:\n  - {slug: a, provider: openai, api_key: sk-plain}\n", "f:2:42: integrations[0].api_key: a credential does not stand here plainly"},
 		{"a plain option", "integrations: [{slug: a, provider: bedrock, options: {secret_access_key: sk-plain}}]\n", "integrations[0].options.secret_access_key: a credential does not"},
 		{"a plain header", "integrations: [{slug: a, provider: openai, custom_headers: {X-A: sk-plain}}]\n", "custom_headers.X-A: a credential does not"},
+		{"a plain credential of a config", "configs:\n  - {slug: a, config: {provider: openai, apiKey: sk-plain}}\n", "configs[0].config: $.api_key: a credential does not stand here plainly"},
+		{"a plain service account", "configs:\n  - {slug: a, config: {provider: vertex-ai, cloud_b_region: r, cloud_b_service_account_json: {private_key: sk-plain}}}\n", "$.cloud_b_service_account_json: a credential does not"},
+		{"a credential of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, api_key: \"${KEY}\"}}\n", "$.api_key is a credential and there is no provider"},
+		{"a token of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, override_params: {token: sk-plain}}}\n", "$.override_params.token is a credential and there is no provider"},
 		{"a plain token", "secret_references: [{slug: a, manager_type: hashicorp_vault, secret_path: x, auth_config: {type: token, address: \"https://v.example\", token: sk-plain}}]\n", "auth_config.token: a credential does not"},
 		{"a sealed region", "integrations: [{slug: a, provider: bedrock, options: {region: \"${REGION}\"}}]\n", "options.region: this is no credential"},
 		{"another master key", "integrations: [{slug: a, provider: openai, api_key: \"" + other.Seal(secret.New("sk-plain")) + "\"}]\n", "integrations[0].api_key: the sealed value does not open with this master key"},

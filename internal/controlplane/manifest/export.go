@@ -266,21 +266,6 @@ func (r *reader) open(sealed string) (secret.String, error) {
 	return r.ring.OpenWith(r.state.organisation.ID, r.state.organisation.DataKey, sealed)
 }
 
-func (r *reader) listConfigs(out *settings.Settings) error {
-	out.Configs = []settings.Config{}
-	for _, c := range r.state.configs {
-		slug, placed := r.workspaces[c.Workspace]
-		if c.Status != store.Active || !placed {
-			continue
-		}
-		out.Configs = append(out.Configs, settings.Config{Slug: c.Slug, Workspace: slug, Name: c.Name, Default: c.IsDefault, Config: settings.Object(c.Text)})
-	}
-	slices.SortFunc(out.Configs, func(a, b settings.Config) int {
-		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Slug, b.Slug))
-	})
-	return nil
-}
-
 func (r *reader) listDeployments(out *settings.Settings) error {
 	out.Deployments = []settings.Deployment{}
 	for _, d := range r.state.deployments {

@@ -176,48 +176,6 @@ func plainly(sealed bool) error {
 	return errors.New("a credential does not stand here plainly; write ${NAME} for an environment variable, or what `modelgate seal` prints")
 }
 
-func (p *plan) configs() error {
-	rows := make(map[[2]string]store.ConfigText)
-	for _, c := range p.state.configs {
-		rows[[2]string{c.Workspace, c.Slug}] = c
-	}
-	find := func(v *settings.Config) (store.Config, bool) {
-		row, ok := rows[[2]string{p.names.workspaces[v.Workspace], v.Slug}]
-		return row.Config, ok
-	}
-	return compare(p, family[settings.Config]{
-		section: "configs", kind: "config", want: p.file.Configs, have: p.have.Configs, spared: p.spares(p.file.Configs != nil),
-		name: func(c *settings.Config) string { return c.Workspace + "/" + c.Slug },
-		put: func(path string, want *settings.Config, changed []string) (step, error) {
-			workspace, err := p.workspaceID(path+".workspace", want.Workspace)
-			if err != nil {
-				return nil, err
-			}
-			row, known := find(want)
-			if !known {
-				row = store.Config{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}
-			}
-			row.Name, row.IsDefault, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Default, store.Active, actor, p.now
-			var version *store.ConfigVersion
-			if changed == nil || has(changed, "config") {
-				row.VersionID = newID()
-				version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: string(want.Config), CreatedBy: actor, CreatedAt: p.now}
-			}
-			return func(ctx context.Context, tx *store.Tx) error {
-				if known {
-					return tx.UpdateConfig(ctx, row, version)
-				}
-				return tx.CreateConfig(ctx, row, *version)
-			}, nil
-		},
-		drop: func(have *settings.Config) step {
-			row := rows[[2]string{p.stored(have.Workspace), have.Slug}].Config
-			row.Status, row.UpdatedBy, row.UpdatedAt = store.Archived, actor, p.now
-			return func(ctx context.Context, tx *store.Tx) error { return tx.UpdateConfig(ctx, row, nil) }
-		},
-	})
-}
-
 // stored returns the id of an active workspace that is stored, whether it stays
 // or not.
 func (p *plan) stored(slug string) string {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"modelgate/config"
 )
 
 // secretName matches the names of fields and headers that hold secrets, in snake
@@ -38,10 +40,17 @@ func maskBody(body []byte) string {
 	return string(out)
 }
 
+// maskValue returns v without secrets. Strings that hold JSON are masked like
+// what they hold: a config may be sent as a string.
 func maskValue(v any) any {
 	switch v := v.(type) {
+	case string:
+		return maskText(v)
 	case map[string]any:
 		for name, inner := range v {
+			if name == "config" {
+				inner = maskGivenConfig(inner)
+			}
 			if (secretly(name) || v["kty"] != nil && keyPart.MatchString(name)) && inner != nil {
 				v[name] = masked
 				continue
@@ -54,6 +63,52 @@ func maskValue(v any) any {
 		}
 	}
 	return v
+}
+
+// maskText masks a string that holds a JSON object or array. Others stay.
+func maskText(text string) string {
+	if t := strings.TrimSpace(text); t == "" || t[0] != '{' && t[0] != '[' {
+		return text
+	}
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return text
+	}
+	out, err := json.Marshal(maskValue(maskConfig([]byte(text), v)))
+	if err != nil {
+		return masked
+	}
+	return string(out)
+}
+
+// maskGivenConfig returns a config as a body has it without what is a credential
+// in it. A string that is neither JSON nor a name is not shown.
+func maskGivenConfig(v any) any {
+	switch v := v.(type) {
+	case string:
+		if !json.Valid([]byte(v)) && strings.ContainsAny(v, `{":`) {
+			return "(not JSON)"
+		}
+	case map[string]any:
+		if text, err := json.Marshal(v); err == nil {
+			return maskConfig(text, v)
+		}
+	}
+	return v
+}
+
+// maskConfig returns v, the value of a JSON text, without what is a credential
+// where the text is a config. Names are judged more closely there.
+func maskConfig(text []byte, v any) any {
+	hidden, err := config.ReplaceCredentials(text, func(config.Credential) (string, error) { return masked, nil })
+	if err != nil {
+		return v
+	}
+	var out any
+	if json.Unmarshal(hidden, &out) != nil {
+		return v
+	}
+	return out
 }
 
 func maskHeader(h http.Header) string {

@@ -263,6 +263,7 @@ CREATE TABLE config_versions (
         config_id TEXT NOT NULL REFERENCES configs (id) ON DELETE CASCADE,
         number BIGINT NOT NULL,
         text TEXT NOT NULL,
+        sealed TEXT NOT NULL,
         created_by TEXT NOT NULL,
         created_at BIGINT NOT NULL
 );

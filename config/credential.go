@@ -1,0 +1,269 @@
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// Credential is a credential inside the text of a config: the value of a
+// credential property, or a string in a free-form object whose name says that it
+// holds one.
+type Credential struct {
+	// Path is where it is, in the wire names: "$.targets[0].api_key". It does not
+	// depend on the spelling of the properties.
+	Path string
+	// Value is the string, or the JSON text where an object is given.
+	Value Secret
+	// Declared reports that it is the value of a credential property.
+	Declared bool
+	// Destination is a digest of what decides where the credential is sent:
+	// provider, virtual key, custom host and provider settings of its node, and
+	// for free-form objects those of every node below and the object itself.
+	// Values of credentials are not part of it.
+	Destination string
+	// Unbound reports that the provider which gets the credential is named by the
+	// request and not by the config.
+	Unbound bool
+	// Object reports that the property takes an object.
+	Object bool
+
+	start, end int // in the text
+}
+
+// Credentials returns the credentials in the text of a config, in its order. The
+// text must be JSON; whether it is a valid config is checked by [Parse]. The
+// error is an *Errors.
+func Credentials(text []byte) ([]Credential, error) {
+	var fs faults
+	v, ok := decode(text, &fs)
+	if !ok || len(fs) > 0 {
+		return nil, fs.err()
+	}
+	s := credentialScan{text: text}
+	s.node("$", v, "")
+	return s.found, nil
+}
+
+// ReplaceCredentials returns text with every credential replaced by what with
+// returns for it. Where the property takes an object, a returned text that is a
+// JSON object is written as an object; everything else is written as a string.
+// Nothing else of the text changes. An error of with is returned as it is.
+func ReplaceCredentials(text []byte, with func(Credential) (string, error)) ([]byte, error) {
+	list, err := Credentials(text)
+	if err != nil || len(list) == 0 {
+		return text, err
+	}
+	var out bytes.Buffer
+	at := 0
+	for _, c := range list {
+		value, err := with(c)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(text[at:c.start])
+		if c.Object && strings.HasPrefix(value, "{") && json.Valid([]byte(value)) {
+			out.WriteString(value)
+		} else {
+			writeText(&out, value)
+		}
+		at = c.end
+	}
+	out.Write(text[at:])
+	return out.Bytes(), nil
+}
+
+// MaskParams returns the JSON text of parameters with "***" for every string that
+// is a credential by its name. The error is an *Errors.
+func MaskParams(text []byte) ([]byte, error) {
+	const before, after = `{"override_params":`, `}`
+	out, err := ReplaceCredentials([]byte(before+string(text)+after), func(Credential) (string, error) { return "***", nil })
+	if err != nil {
+		return nil, err
+	}
+	return out[len(before) : len(out)-len(after)], nil
+}
+
+// Masked returns o as MaskParams writes it, to be shown.
+func (o Object) Masked() Object {
+	text, err := o.MarshalJSON()
+	if err != nil || o == nil {
+		return o
+	}
+	var fs faults
+	if text, err = MaskParams(text); err != nil {
+		return nil
+	}
+	v, _ := decode(text, &fs)
+	return v.object()
+}
+
+// CheckBound refuses a config whose credentials in override_params and
+// default_params go to a provider that the request names. Credential properties
+// are checked by [Parse]. The error is an *Errors.
+func CheckBound(list []Credential) error {
+	var fs faults
+	for _, c := range list {
+		if c.Unbound {
+			fs.add(c.Path, unbound)
+		}
+	}
+	return fs.err()
+}
+
+// unbound is what is wrong with a credential that any provider could get.
+const unbound = "is a credential and there is no provider that it belongs to; add provider or virtual_key next to it, since a request must not choose where it is sent"
+
+// freeForms are the properties whose content is not ours. True are those whose
+// content is sent to the provider.
+var freeForms = map[string]bool{
+	"override_params": true, "default_params": true,
+	"before_request_hooks": false, "after_request_hooks": false, "input_guardrails": false, "output_guardrails": false,
+	"input_mutators": false, "output_mutators": false,
+}
+
+var (
+	credentialName = regexp.MustCompile(`apikey|accesskey|privatekey|secretkey|signingkey|secret|passw(or)?d|passphrase|credential|authorization|bearer|cookie|serviceaccount|^auth$|^key$|token$|headers$`)
+	// plainToken matches names that end in token and hold none.
+	plainToken = regexp.MustCompile(`^((bos|eos|pad|unk|sep|cls|mask|stop|start|end|next|page|continuation)token|.*per.*token)$`)
+	separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
+)
+
+// namesCredential reports whether a member with this name holds a credential.
+func namesCredential(name string) bool {
+	if len(name) > 128 {
+		return false
+	}
+	name = separators.Replace(strings.ToLower(name))
+	return credentialName.MatchString(name) && !plainToken.MatchString(name)
+}
+
+// credentialScan collects the credentials of a config.
+type credentialScan struct {
+	text  []byte
+	found []Credential
+}
+
+// node scans a node and the nodes below it. It returns the destinations of all
+// of them, and whether each leaf names its provider.
+func (s *credentialScan) node(path string, v value, host string) (destinations string, bound bool) {
+	own := map[string]string{"custom_host": host}
+	var targets value
+	for _, m := range v.members {
+		name, f := s.property(m.name)
+		switch {
+		case name == "targets":
+			targets = m.value
+		case f != nil && !f.secret && m.value.kind == isString && f.destination:
+			own[name] = m.value.text
+		}
+	}
+	here := string(mustJSON(own))
+	named := own["provider"] != "" || own["virtual_key"] != ""
+	first := len(s.found)
+	destinations, bound = here, named || len(targets.items) > 0
+	for i, t := range targets.items {
+		below, ok := s.node(item(path+".targets", i), t, own["custom_host"])
+		destinations, bound = destinations+below, bound && ok
+	}
+	below := s.found[first:]
+	s.found = s.found[:first:first]
+	for _, m := range v.members {
+		name, f := s.property(m.name)
+		at := property(path, name)
+		switch sent, free := freeForms[name]; {
+		case name == "targets":
+			s.found = append(s.found, below...)
+		case f == nil:
+		case f.secret:
+			s.add(Credential{Path: at, Declared: true, Destination: digest(here), Object: f.object}, m.value)
+		case free:
+			s.free(at, m.value, destinations, sent && !bound)
+		}
+	}
+	return destinations, bound
+}
+
+// property returns the wire name and the row of a property; nil where there is
+// none.
+func (s *credentialScan) property(name string) (string, *field[Config]) {
+	i, ok := nodes.spellings[name]
+	if !ok {
+		return name, nil
+	}
+	return nodes.fields[i].name, &nodes.fields[i]
+}
+
+// add adds the credential at a value. Only strings that are not empty and
+// objects are credentials.
+func (s *credentialScan) add(c Credential, v value) {
+	switch {
+	case v.kind == isString && v.text != "":
+		c.Value = Secret{v.text}
+	case v.kind == isObject && c.Object && len(v.members) > 0:
+		c.Value = Secret{string(v.raw)}
+	default:
+		return
+	}
+	c.start, c.end = v.start, v.start+len(v.raw)
+	s.found = append(s.found, c)
+}
+
+// free scans a property whose content is not ours.
+func (s *credentialScan) free(path string, v value, destinations string, unbound bool) {
+	first := len(s.found)
+	s.look(path, v, false)
+	var rest bytes.Buffer // without the credentials
+	at := v.start
+	for _, c := range s.found[first:] {
+		rest.Write(s.text[at:c.start])
+		at = c.end
+	}
+	rest.Write(s.text[at : v.start+len(v.raw)])
+	for i := range s.found[first:] {
+		c := &s.found[first+i]
+		c.Destination, c.Unbound = digest(destinations+rest.String()), unbound
+	}
+}
+
+// look adds the strings below members whose name says that they hold a
+// credential; held says that one of them is above.
+func (s *credentialScan) look(path string, v value, held bool) {
+	switch v.kind {
+	case isString:
+		if held {
+			s.add(Credential{Path: path}, v)
+		}
+	case isArray:
+		for i, one := range v.items {
+			s.look(item(path, i), one, held)
+		}
+	case isObject:
+		for _, m := range v.members {
+			at := property(path, m.name)
+			if m.name == "properties" && m.value.kind == isObject { // of a JSON Schema: names of parameters
+				for _, p := range m.value.members {
+					s.look(property(at, p.name), p.value, held)
+				}
+				continue
+			}
+			s.look(at, m.value, held || namesCredential(m.name))
+		}
+	}
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings are always written
+	}
+	return b
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

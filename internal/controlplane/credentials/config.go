@@ -1,0 +1,125 @@
+package credentials
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+
+	"modelgate/api"
+	"modelgate/config"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// StoredConfig is the text of a config as it is stored: with masks for its
+// credentials, which are sealed next to it. The zero value is no config.
+type StoredConfig struct {
+	Text   string // JSON
+	Sealed string // empty for none
+}
+
+// SealConfig checks the text of a config and returns it as it is stored. A mask
+// stands for the credential that before has at the same path, as long as
+// everything that decides where it is sent is as before. It must not be called
+// inside a change.
+func (k *Keeper) SealConfig(ctx context.Context, organisation string, text []byte, before StoredConfig) (StoredConfig, error) {
+	if len(text) > api.MaxConfigHeader {
+		return StoredConfig{}, route.Invalid("config", "is larger than %d bytes", api.MaxConfigHeader)
+	}
+	text, err := k.unmask(ctx, organisation, text, before)
+	if err != nil {
+		return StoredConfig{}, invalidConfig(err)
+	}
+	if _, err := config.Parse(text); err != nil {
+		return StoredConfig{}, invalidConfig(err)
+	}
+	list, err := config.Credentials(text)
+	if err == nil {
+		err = config.CheckBound(list)
+	}
+	if err != nil {
+		return StoredConfig{}, invalidConfig(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return StoredConfig{}, route.Invalid("config", "is not JSON")
+	}
+	hidden, held, err := store.HideConfig(compact.String())
+	if err != nil || len(held) == 0 {
+		return StoredConfig{Text: hidden}, err
+	}
+	sealed, err := k.sealText(ctx, organisation, held.Text())
+	return StoredConfig{hidden, sealed}, err
+}
+
+// OpenConfig returns the text of a stored config with its credentials.
+func (k *Keeper) OpenConfig(ctx context.Context, organisation string, c StoredConfig) (secret.String, error) {
+	held, err := k.openConfig(ctx, organisation, c)
+	if err != nil {
+		return secret.String{}, err
+	}
+	return store.FillConfig(c.Text, held)
+}
+
+func (k *Keeper) openConfig(ctx context.Context, organisation string, c StoredConfig) (store.ConfigSecrets, error) {
+	opened, err := k.openText(ctx, organisation, c.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	return store.ParseConfigSecrets(opened)
+}
+
+// maskForm matches what [store.Mask] returns.
+var maskForm = regexp.MustCompile(`(?s)^(.{2}\*\*\*.{2}|\*\*\*)$`)
+
+const (
+	movedMask = "is the mask of a stored credential, which is not sent to another provider or host; something next to it that decides where it goes has changed, so give the credential itself"
+	loneMask  = "is a mask and not a credential; give the credential itself"
+)
+
+// unmask replaces the masks in a text by the credentials that they stand for.
+func (k *Keeper) unmask(ctx context.Context, organisation string, text []byte, before StoredConfig) ([]byte, error) {
+	known := make(map[string]config.Credential)
+	if before.Text != "" {
+		list, err := config.Credentials([]byte(before.Text))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range list {
+			known[c.Path] = c
+		}
+	}
+	var held store.ConfigSecrets // opened when the first mask is found
+	return config.ReplaceCredentials(text, func(c config.Credential) (v string, err error) {
+		given := c.Value.Reveal()
+		was, ok := known[c.Path]
+		kept := ok && before.Sealed != "" && (given == was.Value.Reveal() || given == store.HiddenConfigValue)
+		switch {
+		case kept && c.Destination != was.Destination:
+			return "", &config.Errors{Faults: []config.Fault{{Path: c.Path, Message: movedMask}}}
+		case !kept && maskForm.MatchString(given):
+			return "", &config.Errors{Faults: []config.Fault{{Path: c.Path, Message: loneMask}}}
+		case !kept:
+			return given, nil
+		}
+		if held == nil {
+			if held, err = k.openConfig(ctx, organisation, before); err != nil {
+				return "", err
+			}
+		}
+		return held[c.Path].Reveal(), nil
+	})
+}
+
+// invalidConfig returns an error of package config as one of the field config.
+// Other errors stay.
+func invalidConfig(err error) error {
+	if _, ok := errors.AsType[*config.Errors](err); !ok {
+		return err
+	}
+	return apierr.New(apierr.Invalid, "%v", err).WithParam("config")
+}

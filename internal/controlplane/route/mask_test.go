@@ -1,0 +1,39 @@
+package route
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestBodiesAreMaskedForTheAuditLog(t *testing.T) {
+	quoted := func(text string) string {
+		b, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for _, tt := range []struct{ name, body, keeps string }{
+		{"a field", `{"name":"n","key":"sekret"}`, `"name":"n"`},
+		{"a config", `{"name":"n","config":{"provider":"openai","apiKey":"sekret"}}`, `"provider":"openai"`},
+		{"a config as a string", `{"config":` + quoted(`{"provider":"openai","api_key":"sekret"}`) + `}`, `\"provider\":\"openai\"`},
+		{"a config as a string in a string", `{"x":` + quoted(`{"config":`+quoted(`{"api_key":"sekret"}`)+`}`) + `}`, `config`},
+		{"a target", `{"config":` + quoted(`{"targets":[{"provider":"bedrock","cloudASecretAccessKey":"sekret"}]}`) + `}`, `bedrock`},
+		{"a service account", `{"config":{"provider":"vertex-ai","cloud_b_service_account_json":{"a":"sekret"}}}`, `vertex-ai`},
+		{"parameters", `{"config":{"provider":"@a","override_params":{"model":"m","auth":"sekret","headers":{"X-A":"sekret"}}}}`, `"model":"m"`},
+		{"a config that is cut off", `{"config":` + quoted(`{"api_key":"sekret"`) + `}`, `not JSON`},
+		{"a config without braces", `{"config":` + quoted(`"api_key": "sekret"`) + `}`, `not JSON`},
+		{"a list in a string", `{"x":` + quoted(`[{"password":"sekret"}]`) + `}`, `***`},
+		{"a text with braces", `{"text":"{{name}} and more"}`, `{{name}} and more`},
+		{"the name of a config", `{"config":"pc-main-123"}`, `pc-main-123`},
+		{"no JSON", `api_key=sekret`, `not JSON`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := maskBody([]byte(tt.body))
+			if strings.Contains(got, "sekret") || !strings.Contains(got, tt.keeps) || !json.Valid([]byte(got)) {
+				t.Errorf("maskBody = %s, want %s kept and no secret", got, tt.keeps)
+			}
+		})
+	}
+}

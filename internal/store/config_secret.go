@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"modelgate/config"
+	"modelgate/internal/secret"
+)
+
+// ConfigSecrets are the credentials of a config by their paths, as
+// [config.Credential] has them.
+type ConfigSecrets map[string]secret.String
+
+// Text returns the credentials as the one text that is sealed: JSON.
+func (s ConfigSecrets) Text() secret.String { return secret.New(text(each(s, secret.String.Reveal))) }
+
+// ParseConfigSecrets reads what [ConfigSecrets.Text] returned, after it was
+// opened. The empty text has no credentials.
+func ParseConfigSecrets(opened secret.String) (ConfigSecrets, error) {
+	var plain map[string]string
+	if opened.Empty() {
+		return ConfigSecrets{}, nil
+	}
+	if json.Unmarshal([]byte(opened.Reveal()), &plain) != nil { // the error would quote it
+		return nil, errors.New("reading opened credentials of a config: not JSON")
+	}
+	return each(plain, secret.New), nil
+}
+
+// HiddenConfigValue is the mask of a credential of which nothing is shown.
+const HiddenConfigValue = "***"
+
+// HideConfig returns the text of a config with masks instead of its credentials,
+// and the credentials, which are empty where there are none.
+func HideConfig(text string) (hidden string, held ConfigSecrets, err error) {
+	held = ConfigSecrets{}
+	out, err := config.ReplaceCredentials([]byte(text), func(c config.Credential) (string, error) {
+		v := secret.New(c.Value.Reveal())
+		held[c.Path] = v
+		if strings.HasPrefix(v.Reveal(), "{") {
+			return HiddenConfigValue, nil
+		}
+		return Mask(v), nil
+	})
+	return string(out), held, err
+}
+
+// FillConfig returns a text of HideConfig with its credentials again.
+func FillConfig(hidden string, held ConfigSecrets) (secret.String, error) {
+	if len(held) == 0 {
+		return secret.New(hidden), nil
+	}
+	out, err := config.ReplaceCredentials([]byte(hidden), func(c config.Credential) (string, error) {
+		v, ok := held[c.Path]
+		if !ok {
+			return "", fmt.Errorf("the credential at %s is missing among the sealed ones", c.Path)
+		}
+		return v.Reveal(), nil
+	})
+	return secret.New(string(out)), err
+}
+
+// PlainConfigVersion is a version that was stored before credentials were
+// sealed.
+type PlainConfigVersion struct {
+	Organisation, ID, Text string
+}
+
+// PlainConfigVersions returns the versions whose texts hold credentials and that
+// have nothing sealed.
+func (q Queries) PlainConfigVersions(ctx context.Context) (list []PlainConfigVersion, err error) {
+	const text = `
+		SELECT c.organisation_id, v.id, v.text
+		FROM config_versions v
+		JOIN configs c ON c.id = v.config_id
+		WHERE v.sealed = ''`
+	all, err := rows(ctx, q.q, "versions", text, func(r row) (v PlainConfigVersion, err error) {
+		err = r.Scan(&v.Organisation, &v.ID, &v.Text)
+		return v, err
+	})
+	for _, v := range all {
+		if held, err := config.Credentials([]byte(v.Text)); err == nil && len(held) > 0 {
+			list = append(list, v)
+		}
+	}
+	return list, err
+}
+
+// SealConfigVersion replaces the text of a version by one with masks.
+func (q Queries) SealConfigVersion(ctx context.Context, id, hidden, sealed string) error {
+	const text = `
+		UPDATE config_versions
+		SET text = $2, sealed = $3
+		WHERE id = $1 AND sealed = ''`
+	return exec(ctx, q.q, "version", text, id, hidden, sealed)
+}
