@@ -81,6 +81,8 @@ type Config struct {
 	Passthrough bool
 	// FetchModels is fetch_integrated_models.
 	FetchModels bool
+
+	size int // of the root; see Size
 }
 
 // Mode is how a strategy chooses among targets.

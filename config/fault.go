@@ -34,8 +34,17 @@ func (e *Errors) Error() string {
 type faults []Fault
 
 func (fs *faults) add(path, message string) {
-	*fs = append(*fs, Fault{path, message})
+	switch n := len(*fs); {
+	case n < maxFaults:
+		*fs = append(*fs, Fault{path, message})
+	case n == maxFaults:
+		*fs = append(*fs, Fault{"$", "has further faults, which are not listed"})
+	}
 }
+
+// maxFaults is how many faults are listed, as many as a person mends at once. A
+// hostile text could otherwise have a response far larger than itself.
+const maxFaults = 100
 
 // err returns the faults as an error, nil when there are none.
 func (fs faults) err() error {

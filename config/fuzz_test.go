@@ -63,7 +63,7 @@ func FuzzQuery(f *testing.F) {
 		}
 		found := func(string) (json.RawMessage, bool) { return field, true }
 		opposite := &config.Query{Op: config.Not, Queries: []*config.Query{q}}
-		if q.Match(found) == opposite.Match(found) {
+		if q.Match(found, new(config.Work)) == opposite.Match(found, new(config.Work)) {
 			t.Fatalf("%s and its opposite agree on %s", text, field)
 		}
 	})

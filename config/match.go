@@ -14,12 +14,33 @@ import (
 // false when the field is missing.
 type Lookup func(path string) (json.RawMessage, bool)
 
+// Work is the number of steps that matching has taken: a step is a byte of text
+// for an instruction of a pattern. A query whose work is exceeded does not say
+// whether it holds, so the caller checks [Work.Exceeded] after each.
+type Work int64
+
+// MaxWork is how many steps the conditions of a config may take for a request.
+const MaxWork Work = 200_000_000
+
+// Exceeded reports whether more than MaxWork steps were needed.
+func (w *Work) Exceeded() bool { return *w > MaxWork }
+
+// Spend adds n steps and reports whether they are within MaxWork.
+func (w *Work) Spend(n int) bool {
+	*w += Work(n)
+	return !w.Exceeded()
+}
+
 // Match reports whether a request is like the query says. A missing field
-// makes a test false, except that it is not equal to and not in anything. It
-// is safe for concurrent use if lookup is.
-func (q *Query) Match(lookup Lookup) bool {
-	holds := func(inner *Query) bool { return inner.Match(lookup) }
-	fails := func(inner *Query) bool { return !inner.Match(lookup) }
+// makes a test false, except that it is not equal to and not in anything.
+// Patterns add their steps to work. It is safe for concurrent use if lookup is and
+// each caller has a work of its own.
+func (q *Query) Match(lookup Lookup, work *Work) bool {
+	holds := func(inner *Query) bool { return inner.Match(lookup, work) }
+	fails := func(inner *Query) bool { return !inner.Match(lookup, work) }
+	if work.Exceeded() {
+		return false
+	}
 	switch q.Op {
 	case And:
 		return !slices.ContainsFunc(q.Queries, fails)
@@ -35,7 +56,9 @@ func (q *Query) Match(lookup Lookup) bool {
 	case Ne, Nin:
 		return !slices.ContainsFunc(found, q.equals)
 	}
-	return slices.ContainsFunc(found, q.test)
+	return slices.ContainsFunc(found, func(v value) bool {
+		return (q.Op != Regex || work.Spend(q.steps*(len(v.text)+1))) && q.test(v)
+	})
 }
 
 // find returns the field in each form that a test may be about: none when it

@@ -24,9 +24,11 @@ func Parse(b []byte) (*Config, error) {
 	if !ok {
 		return nil, fs.err()
 	}
-	r := &reader{faults: &fs, nodes: nodes, broken: map[*Config]bool{}}
+	r := &reader{faults: &fs, nodes: nodes, broken: map[*Config]bool{}, values: v.count()}
 	c := r.node("$", "config", v)
-	r.validate(c)
+	if r.measure(c) {
+		r.validate(c)
+	}
 	if err := fs.err(); err != nil {
 		return nil, err
 	}

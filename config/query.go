@@ -45,6 +45,7 @@ type Query struct {
 
 	operand value
 	pattern *regexp.Regexp
+	steps   int // of the pattern for a byte of text
 }
 
 // fieldRoots are what a path may begin with.
@@ -195,7 +196,7 @@ func readTests(r *reader, path, name string, v value, depth int) *Query {
 // newTest checks the operand.
 func newTest(r *reader, path, name string, op Op, operand value) *Query {
 	q := &Query{Op: op, Path: name, Operand: operand.raw, operand: operand}
-	if message := q.check(); message != "" {
+	if message := q.check(r); message != "" {
 		r.fault(path, message)
 		return nil
 	}
@@ -203,7 +204,7 @@ func newTest(r *reader, path, name string, op Op, operand value) *Query {
 }
 
 // check prepares the operand and says what is wrong with it.
-func (q *Query) check() string {
+func (q *Query) check(r *reader) string {
 	v := q.operand
 	switch q.Op {
 	case Eq, Ne, Contains:
@@ -226,21 +227,15 @@ func (q *Query) check() string {
 			return "must be true or false"
 		}
 	case Regex:
-		return q.compile()
+		if v.kind != isString {
+			return "must be a pattern as a string"
+		}
+		var message string
+		before := r.instructions
+		q.pattern, message = r.compile(v.text)
+		q.steps = r.instructions - before
+		return message
 	}
-	return ""
-}
-
-func (q *Query) compile() string {
-	if q.operand.kind != isString {
-		return "must be a pattern as a string"
-	}
-	pattern, err := regexp.Compile(q.operand.text)
-	if err != nil {
-		return "is not a pattern that RE2 takes (" + strings.TrimPrefix(err.Error(), "error parsing regexp: ") +
-			"); write it without look-around, back-references and unclosed brackets"
-	}
-	q.pattern = pattern
 	return ""
 }
 

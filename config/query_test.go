@@ -157,7 +157,7 @@ func TestQueriesHoldByTypeAndValue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := q.Match(lookup); got != tt.want {
+			if got := q.Match(lookup, new(config.Work)); got != tt.want {
 				t.Errorf("Match = %t, want %t", got, tt.want)
 			}
 		})
@@ -221,7 +221,7 @@ func TestBrokenValuesOfALookupDoNotMatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			broken := func(string) (json.RawMessage, bool) { return json.RawMessage(raw), true }
-			if q.Match(broken) {
+			if q.Match(broken, new(config.Work)) {
 				t.Errorf("%s matches %q", test, raw)
 			}
 		}
@@ -246,6 +246,6 @@ func BenchmarkMatch(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		q.Match(lookup)
+		q.Match(lookup, new(config.Work))
 	}
 }

@@ -85,6 +85,10 @@ type reader struct {
 	aside  int // faults that leave open whether the node being read is complete
 
 	guesses int
+
+	patterns     int // so far
+	instructions int // of all of them
+	values       int // of the text
 }
 
 // maxGuesses bounds the work of guessing what unknown names were meant to be,

@@ -33,6 +33,18 @@ type value struct {
 	start   int             // where it begins in the source
 }
 
+// count returns the number of values in v, itself included.
+func (v value) count() int {
+	n := 1
+	for _, i := range v.items {
+		n += i.count()
+	}
+	for _, m := range v.members {
+		n += m.value.count()
+	}
+	return n
+}
+
 type member struct {
 	name  string
 	value value

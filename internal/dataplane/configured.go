@@ -114,16 +114,27 @@ func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
 }
 
 func (p *Plane) compiled(x *exchange, key treeKey) (*pipeline.Tree, error) {
-	if t, ok := p.trees.get(key); ok {
-		return t, nil
+	k := p.trees.get(key)
+	if k == nil {
+		var err error
+		if k, err = p.trees.make(key, func() (int, func() *pipeline.Tree, error) { return p.parse(x, key) }); err != nil {
+			return nil, err
+		}
 	}
+	x.trees = append(x.trees, k)
+	return k.tree, nil
+}
+
+// parse reads the config of key. It returns its size and what compiles it.
+func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, error) {
 	root, err := config.Parse([]byte(key.text))
 	if err != nil {
-		return nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
+		return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 	}
-	t := p.compiler.Compile(x.want.over(root), pipeline.Key(root)+" "+key.workspace+" "+key.customHost+" "+key.chosen)
-	p.trees.put(key, t)
-	return t, nil
+	return root.Size(), func() *pipeline.Tree {
+		state := sha256.Sum256([]byte(pipeline.Key(root) + " " + key.workspace + " " + key.customHost + " " + key.chosen))
+		return p.compiler.Compile(x.want.over(root), hex.EncodeToString(state[:16]))
+	}, nil
 }
 
 // chosen names whom the request chooses: the provider, where it is, and with

@@ -74,7 +74,7 @@ type Plane struct {
 	kept     *bytepool.Pool // lends what bodies are kept in for the log
 	models   modelLists
 	compiler pipeline.Compiler
-	trees    trees
+	trees    *trees
 }
 
 // New returns a plane.
@@ -101,6 +101,7 @@ func New(o Options) *Plane {
 		Options:  o,
 		kept:     bytepool.New(keptMemory),
 		compiler: pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
+		trees:    newTrees(),
 	}
 }
 
@@ -135,6 +136,7 @@ type exchange struct {
 	promptProvider string
 	// request is what a dry run rehearses, nil otherwise.
 	request *http.Request
+	trees   []*kept // that it uses
 }
 
 // ServeHTTP serves one model request and records it.
@@ -220,6 +222,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", route.scope)
 	}
 	defer x.releaseBody()
+	defer p.releaseTrees(x)
 	switch {
 	case route.op == api.Models && !x.want.names():
 		return p.listModels(w, r, x)
@@ -246,6 +249,13 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	}
 	defer res.Close()
 	return p.write(w, r, x, res)
+}
+
+func (p *Plane) releaseTrees(x *exchange) {
+	for _, k := range x.trees {
+		p.trees.release(k)
+	}
+	x.trees = nil
 }
 
 func (x *exchange) releaseBody() {

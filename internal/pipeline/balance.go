@@ -140,13 +140,19 @@ func (s *sticky) hash(x *Exchange) (uint64, bool) {
 	return h.Sum64(), true
 }
 
-// maxAssignments bounds what one sticky node remembers.
-const maxAssignments = 100_000
+// maxAssignments bounds what one sticky node remembers, and maxAssigned what
+// all of them do.
+const (
+	maxAssignments = 100_000
+	maxAssigned    = 1_000_000
+)
 
 // assignments remembers which branch a hash was given to.
 type assignments struct {
-	mu sync.Mutex
-	to map[uint64]assignment // guarded by mu
+	state  *State
+	mu     sync.Mutex
+	to     map[uint64]assignment // guarded by mu
+	closed bool                  // guarded by mu; state has forgotten it
 }
 
 type assignment struct {
@@ -162,15 +168,39 @@ func (a *assignments) get(h uint64, now time.Time) (int, bool) {
 }
 
 func (a *assignments) put(h uint64, branch int, until time.Time) {
+	if a.add(h, branch, until) > maxAssigned {
+		a.state.limitAssignments()
+	}
+}
+
+// add returns how many assignments there are of all nodes.
+func (a *assignments) add(h uint64, branch int, until time.Time) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return 0
+	}
 	if a.to == nil {
 		a.to = make(map[uint64]assignment)
 	}
-	if len(a.to) >= maxAssignments {
+	before := len(a.to)
+	if before >= maxAssignments {
 		a.forget()
 	}
 	a.to[h] = assignment{branch, until}
+	return a.state.assigned.Add(int64(len(a.to) - before))
+}
+
+func (a *assignments) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.to = nil
+}
+
+func (a *assignments) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.to, a.closed = nil, true
 }
 
 // forget drops what has ended, and some others when nothing has.

@@ -39,7 +39,13 @@ func (c *conditional) Handle(ctx context.Context, x *Exchange) (*Response, error
 		if x.Explain {
 			look = x.telling(tested)
 		}
-		if cond.Query.Match(look) {
+		holds := cond.Query.Match(look, &x.lookups.work)
+		if x.lookups.work.Exceeded() {
+			return nil, apierr.New(apierr.Invalid,
+				"AB01: %s: testing its conditions takes more than %d steps (bytes of fields times the size of patterns, and bytes of the body); use fewer or shorter conditions, or a smaller request", c.path, config.MaxWork).
+				WithParam("x-gateway-config").WithCode("AB01")
+		}
+		if holds {
 			name = cond.Then
 			x.decide(c.path, "condition %d holds, so %s:%s", i, name, tested)
 			break
@@ -70,9 +76,38 @@ func (x *Exchange) Lookup(path string) (json.RawMessage, bool) {
 	case "url":
 		return x.lookupURL(rest)
 	case "params":
-		return x.lookupParam(rest)
+		return x.lookups.param(x, rest)
 	}
 	return nil, false
+}
+
+// lookups remembers what conditions and sticky nodes have found in the body, and
+// limits how often it is searched.
+type lookups struct {
+	work  config.Work
+	found map[string]json.RawMessage // nil values are missing
+}
+
+// maxFound is how many fields of the body are remembered.
+const maxFound = 64
+
+// param returns a field of the body. Searching the body takes a step for eight
+// of its bytes; when none are left, every further field is missing.
+func (l *lookups) param(x *Exchange, path string) (json.RawMessage, bool) {
+	if v, ok := l.found[path]; ok {
+		return v, v != nil
+	}
+	if x.Doc == nil || !l.work.Spend(len(x.Doc.Bytes())/8+1) {
+		return nil, false
+	}
+	v, ok := x.lookupParam(path)
+	if len(l.found) < maxFound {
+		if l.found == nil {
+			l.found = make(map[string]json.RawMessage)
+		}
+		l.found[path] = v
+	}
+	return v, ok
 }
 
 // telling is Lookup that also writes down what it found. Headers and texts of

@@ -113,6 +113,8 @@ type Exchange struct {
 	Explain   bool
 	Decisions []reqlog.Decision
 
+	lookups lookups
+
 	// Plan gathers what would be sent, instead of sending it. Nil sends.
 	Plan *Plan
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"modelgate/config"
@@ -21,7 +22,10 @@ type State struct {
 	mu     sync.Mutex
 	gates  map[string]*gate // guarded by mu, as is all below
 	speed  map[string]*speeds
+	speedN int // branches of all speeds
 	sticks map[string]*assignments
+
+	assigned atomic.Int64 // what all assignments of sticks remember
 }
 
 // Key names a config whatever its spelling.
@@ -77,9 +81,10 @@ func (s *State) speeds(key, path string, n int) *speeds {
 	if v, ok := s.speed[id]; ok {
 		return v
 	}
-	if s.speed == nil || len(s.speed) >= maxStates {
-		s.speed = make(map[string]*speeds) // measured again within a few requests
+	if s.speed == nil || s.speedN+n > maxStates {
+		s.speed, s.speedN = make(map[string]*speeds), 0 // measured again within a few requests
 	}
+	s.speedN += n
 	v := &speeds{of: make([]speed, n)}
 	s.speed[id] = v
 	return v
@@ -92,10 +97,35 @@ func (s *State) assignments(key, path string) *assignments {
 	if a, ok := s.sticks[id]; ok {
 		return a
 	}
-	if s.sticks == nil || len(s.sticks) >= maxStates {
+	if len(s.sticks) >= maxStates {
+		s.dropAssignments()
+	}
+	if s.sticks == nil {
 		s.sticks = make(map[string]*assignments)
 	}
-	a := new(assignments)
+	a := &assignments{state: s}
 	s.sticks[id] = a
 	return a
+}
+
+// dropAssignments forgets every sticky assignment. Compiled trees that hold one
+// of them remember nothing in it from then on. The caller holds mu.
+func (s *State) dropAssignments() {
+	for _, a := range s.sticks {
+		a.close()
+	}
+	s.sticks = nil
+	s.assigned.Store(0)
+}
+
+// limitAssignments keeps what all configs together remember within maxAssigned.
+func (s *State) limitAssignments() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.assigned.Load() > maxAssigned {
+		for _, a := range s.sticks {
+			a.clear()
+		}
+		s.assigned.Store(0)
+	}
 }
