@@ -116,9 +116,9 @@ func TestABundleIsSentFewAtATime(t *testing.T) {
 	})})
 	done := make(chan gatewaytest.Response, 1)
 	go func() {
-		done <- g.Post("/embeddings", `{"model":"`+titan+`","input":`+manyInputs(40)+`}`, "x-gateway-provider", "@converse")
+		done <- g.Post("/embeddings", `{"model":"`+titan+`","input":`+manyInputs(30)+`}`, "x-gateway-provider", "@converse")
 	}()
-	for left := 40; left > 0; left-- {
+	for left := 30; left > 0; left-- {
 		eventually(t, "as many requests as may be are under way", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -127,7 +127,7 @@ func TestABundleIsSentFewAtATime(t *testing.T) {
 		next <- struct{}{}
 	}
 	res := receive(t, done, "the answer")
-	if res.Status != 200 || all != 40 || at(res.JSON(t), "usage.total_tokens") != 80.0 {
+	if res.Status != 200 || all != 30 || at(res.JSON(t), "usage.total_tokens") != 60.0 {
 		t.Errorf("status %d, %d requests: %.200s", res.Status, all, res.Body)
 	}
 }

@@ -40,6 +40,9 @@ type Explanation struct {
 	Error     json.RawMessage   `json:"error,omitempty"`
 	Cache     string            `json:"cache_status"`
 	Estimate  Estimate          `json:"estimate"`
+
+	// AttemptLimit is how many attempts the request may make; see limits.attempts.
+	AttemptLimit int `json:"attempt_limit"`
 }
 
 // Attempt is the request that would go out first. It holds no credential.
@@ -84,7 +87,8 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Explanation {
 	dry := p.dry(ctx, id, q)
 	defer dry.releaseBody()
-	out := Explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: dry.entry.CacheStatus}
+	defer p.releaseTrees(dry)
+	out := Explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: dry.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
 	tree, err := p.rehearse(dry)
 	if err != nil {
 		e := apierr.From(err)

@@ -24,6 +24,20 @@ func SplitInput(body []byte) [][]byte {
 	return list
 }
 
+// CountInputs returns the number of inputs of an embeddings request and the size
+// of its input in bytes. What is not a list of inputs counts as one.
+func CountInputs(body []byte) (n, size int) {
+	var d jsonedit.Doc
+	if d.Scan(body) != nil {
+		return 1, 0
+	}
+	input, _ := d.Find("input")
+	for range input.Elements() {
+		n++
+	}
+	return max(n, 1), len(input.Raw())
+}
+
 // JoinEmbeddings appends one answer of the chat dialect for several: all their
 // vectors, numbered anew, and the sum of their tokens.
 func JoinEmbeddings(dst []byte, answers [][]byte) ([]byte, error) {

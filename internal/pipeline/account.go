@@ -39,7 +39,11 @@ func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
 		open: true, ledger: l.Ledger, bill: x.bill(), id: x.Entry.ID, began: time.Now(),
 		target: l.Target, model: x.Sent, prices: x.Prices,
 	}
-	a.attempt = uint16(a.bill.attempts.Add(1))
+	n := a.bill.attempts.Add(1)
+	if limit := l.AttemptLimit(); int64(n) > int64(limit) {
+		return account{}, errAttempts(limit)
+	}
+	a.attempt = uint16(n)
 	if l.Ledger == nil {
 		return a, nil
 	}
@@ -54,6 +58,29 @@ func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
 		return account{}, err
 	}
 	return a, nil
+}
+
+// DefaultAttempts is how many attempts a request may make where an engine does
+// not say it.
+const DefaultAttempts = 32
+
+// AttemptLimit returns how many attempts one exchange may make.
+func (e *Engine) AttemptLimit() int {
+	if e == nil { // of a tree that calls nobody
+		return DefaultAttempts
+	}
+	return cmp.Or(e.MaxAttempts, DefaultAttempts)
+}
+
+// codeAttempts is the code of errors about the limit of attempts.
+const codeAttempts = "attempts_exhausted"
+
+// errAttempts is the error of an exchange that has made all the attempts it may.
+// It ends retries, fallbacks and hedges, and says nothing about a provider.
+func errAttempts(limit int) *apierr.Error {
+	return apierr.New(apierr.Unavailable,
+		"the request has made the %d attempts at providers that one request may make, and none of them served it; use fewer retries and fallbacks, or raise limits.attempts in the gateway's settings", limit).
+		WithCode(codeAttempts)
 }
 
 // unaccounted says why an attempt is not sent that could not be accounted for.

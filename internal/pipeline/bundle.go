@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 )
 
@@ -38,6 +39,9 @@ func (l *Leaf) pieces(x *Exchange, w *wire) ([]*Exchange, error) {
 		}
 		body = chat
 	}
+	if err := l.checkPieces(x, body); err != nil {
+		return nil, err
+	}
 	bodies, err := w.form.Split(body, w.to)
 	if err != nil {
 		return nil, err
@@ -55,6 +59,28 @@ func (l *Leaf) pieces(x *Exchange, w *wire) ([]*Exchange, error) {
 		return nil, nil
 	}
 	return pieces, nil
+}
+
+// maxPieces is the size of all pieces of a request together, in bytes. Each has
+// what the request says besides its inputs.
+const maxPieces = 64 << 20
+
+// checkPieces returns an error if the inputs of an embeddings request are more
+// than the exchange has attempts left, or make pieces that are too large.
+func (l *Leaf) checkPieces(x *Exchange, body []byte) error {
+	n, size := dialect.CountInputs(body)
+	limit := l.AttemptLimit()
+	if left := limit - int(x.bill().attempts.Load()); n > left {
+		return apierr.New(apierr.Invalid,
+			"%s takes one input in a request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", l.Target.ID, n, limit, max(left, 0)).
+			WithParam("input").WithCode(codeAttempts)
+	}
+	if total := len(body) + (n-1)*(len(body)-size); total > maxPieces {
+		return apierr.New(apierr.TooLarge,
+			"%s takes one input in a request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", l.Target.ID, n, total, maxPieces).
+			WithParam("input")
+	}
+	return nil
 }
 
 // plain returns the leaf and the wire for pieces, which hold what the config

@@ -87,9 +87,9 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 	pick := picker{path: n.Path, branches: branches}
 	switch n.Strategy.Mode {
 	case config.Fallback:
-		return &fallback{picker: pick, hedge: hedge{n.Hedge}, codes: fallbackCodes(n), resumes: continues(n)}
+		return &fallback{picker: pick, hedge: hedge{n.Hedge, b.Engine.AttemptLimit()}, codes: fallbackCodes(n), resumes: continues(n)}
 	case config.Loadbalance:
-		return &balance{picker: pick, hedge: hedge{n.Hedge}, engine: b.Engine, sticky: b.sticky(n)}
+		return &balance{picker: pick, hedge: hedge{n.Hedge, b.Engine.AttemptLimit()}, engine: b.Engine, sticky: b.sticky(n)}
 	case config.Conditional:
 		return newConditional(pick, n.Strategy)
 	case config.Latency:

@@ -17,6 +17,7 @@ import (
 // record. It is an extension of the specification, off unless a config asks.
 type hedge struct {
 	*config.Hedge
+	limit int // of the attempts of an exchange
 }
 
 // usable reports whether the exchange may be sent more than once at a time.
@@ -37,7 +38,7 @@ type runner struct {
 
 // race runs branches in the given order until one does not trigger.
 func (h hedge) race(ctx context.Context, x *Exchange, order []*branch, codes func(*branch) []int) (*Response, error) {
-	r := &raceState{ctx: ctx, x: x, order: order, ended: make(chan *runner, len(order))}
+	r := &raceState{ctx: ctx, x: x, order: order, limit: h.limit, ended: make(chan *runner, len(order))}
 	slow := time.NewTimer(h.Delay)
 	defer slow.Stop()
 	r.start()
@@ -54,7 +55,8 @@ func (h hedge) race(ctx context.Context, x *Exchange, order []*branch, codes fun
 		case one := <-r.ended:
 			r.running = slices.DeleteFunc(r.running, func(o *runner) bool { return o == one })
 			o := outcomeOf(one.res, one.err, time.Now())
-			if !o.triggers(codes(one.b)) || len(r.running) == 0 && !r.more() {
+			waits := o.spent && len(r.running) > 0 // an attempt that was begun may still serve
+			if !waits && !o.triggers(codes(one.b)) || len(r.running) == 0 && !r.more() {
 				return r.won(one)
 			}
 			x.decide(one.b.path, "ended in %d", o.status)
@@ -74,6 +76,7 @@ type raceState struct {
 	ctx     context.Context
 	x       *Exchange
 	order   []*branch
+	limit   int // of the attempts of the exchange
 	next    int
 	running []*runner
 	ended   chan *runner
@@ -81,7 +84,9 @@ type raceState struct {
 }
 
 // more reports whether a further branch may be started.
-func (r *raceState) more() bool { return r.next < len(r.order) && !r.x.overBudget() }
+func (r *raceState) more() bool {
+	return r.next < len(r.order) && !r.x.overBudget() && int(r.x.bill().attempts.Load()) < r.limit
+}
 
 // start runs the next branch on a goroutine of its own, since two answers can't
 // be awaited on one.
@@ -201,6 +206,7 @@ func (x *Exchange) fork() *Exchange {
 		Explain:    x.Explain,
 		elsewhere:  x.elsewhere,
 		shared:     x.bill(),
+		lookups:    lookups{work: x.lookups.work},
 		span:       x.span,
 		parent:     x.parent,
 	}

@@ -40,6 +40,11 @@ type Engine struct {
 	MaxEvent   int
 	MaxDecoded int64
 
+	// MaxAttempts is how many requests to providers one exchange may make, those
+	// of retries, fallbacks, hedges, continuations and split inputs included.
+	// Zero means DefaultAttempts.
+	MaxAttempts int
+
 	// Ledger keeps account of attempts. Nil keeps none.
 	Ledger Ledger
 
@@ -209,6 +214,8 @@ func (l *Leaf) once(ctx context.Context, x *Exchange, spoken wire) (*Response, e
 func (l *Leaf) send(w watch, x *Exchange, spoken *wire, req *http.Request) (out *Response, err error) {
 	acc, err := l.intend(w.context(), x)
 	switch {
+	case err != nil && apierr.From(err).Code == codeAttempts:
+		return nil, err
 	case err != nil && w.context().Err() != nil:
 		return nil, l.failure(w, req, err)
 	case err != nil:

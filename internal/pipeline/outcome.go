@@ -17,6 +17,7 @@ type outcome struct {
 	kind       apierr.Kind // of an error made by the gateway
 	failed     bool        // the gateway made an error
 	refused    bool        // a gate let nothing out
+	spent      bool        // no attempt is left; see Engine.MaxAttempts
 	retryAfter time.Duration
 	asked      bool          // the provider said when to come back
 	empty      time.Duration // until a rate limit that is used up is filled again
@@ -25,7 +26,7 @@ type outcome struct {
 func outcomeOf(res *Response, err error, now time.Time) outcome {
 	if err != nil {
 		e := apierr.From(err)
-		return outcome{status: e.Status(), kind: e.Kind, failed: true, refused: refused(err)}
+		return outcome{status: e.Status(), kind: e.Kind, failed: true, refused: refused(err), spent: e.Code == codeAttempts}
 	}
 	o := outcome{status: res.Status}
 	switch res.Status {
@@ -64,8 +65,9 @@ func usedUp(h http.Header, now time.Time) time.Duration {
 
 func (o outcome) success() bool { return !o.failed && o.status >= 200 && o.status < 300 }
 
-// final reports whether nobody else can do better: the client has left.
-func (o outcome) final() bool { return o.failed && o.kind == apierr.ClientGone }
+// final reports whether nobody else can do better: the client has left, or no
+// attempt is left.
+func (o outcome) final() bool { return o.failed && (o.kind == apierr.ClientGone || o.spent) }
 
 // network reports whether no answer came, or none that could be read.
 func (o outcome) network() bool {

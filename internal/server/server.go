@@ -307,6 +307,8 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 			Idle:       t.Idle.Or(2 * time.Minute),
 			Total:      t.Total.Or(0),
 		},
+		MaxAttempts: set.Limits.Attempts,
+
 		MaxEvent:   int(set.Limits.Event.Or(16 << 20)),
 		MaxDecoded: set.Limits.Decoded.Or(64 << 20),
 		UserAgent:  "modelgate/" + s.Version,

@@ -138,6 +138,8 @@ type Limits struct {
 	BodyMemory Size `json:"body_memory,omitempty"` // all bodies held at a time; default 1 GB
 	Event      Size `json:"event,omitempty"`       // one event of a stream; default 16 MB
 	Decoded    Size `json:"decoded,omitempty"`     // a compressed answer after decoding; default 64 MB
+
+	Attempts int `json:"attempts,omitempty" minimum:"0" maximum:"1000" doc:"Attempts at providers of one request; 32 when absent"`
 }
 
 // Timeouts bounds the phases of an attempt. Zero takes the default, a negative
