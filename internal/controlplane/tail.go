@@ -21,12 +21,15 @@ import (
 // TailPath is where exchanges are told of as they end, by server-sent events.
 const TailPath = LogPath + "/tail"
 
-// Bounds of watching.
+// Limits of watching. Those of an organisation and of a workspace leave watchers
+// to the others.
 const (
-	maxWatchers = 64
-	tailBuffer  = 256              // entries that wait for one watcher
-	tailPulse   = 15 * time.Second // between looks at whether a watcher still may, and signs of life
-	tailStall   = 30 * time.Second // for a watcher that takes nothing
+	maxWatchers       = 64 // of a gateway
+	maxOfOrganisation = 32
+	maxOfWorkspace    = 16
+	tailBuffer        = 256              // entries that wait for one watcher
+	tailPulse         = 15 * time.Second // between looks at whether a watcher still may, and signs of life
+	tailStall         = 30 * time.Second // for a watcher that takes nothing
 )
 
 // Tail tells watchers of exchanges as they end: each of those that it may see in
@@ -42,6 +45,8 @@ type Tail struct {
 
 // watcher is one who watches.
 type watcher struct {
+	organisation, workspace string // of its key; the workspace is empty for keys of the organisation
+
 	wanted  atomic.Pointer[wanted]
 	entries chan *reqlog.Entry
 	dropped atomic.Int64
@@ -86,7 +91,7 @@ func (t *Tail) Close() {
 	}
 }
 
-func (t *Tail) join(first *wanted) (*watcher, error) {
+func (t *Tail) join(who *access.Identity, first *wanted) (*watcher, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []*watcher
@@ -98,7 +103,22 @@ func (t *Tail) join(first *wanted) (*watcher, error) {
 		e.RetryAfter = tailPulse
 		return nil, e
 	}
-	w := &watcher{entries: make(chan *reqlog.Entry, tailBuffer), end: make(chan struct{})}
+	var ofOrganisation, ofWorkspace int
+	for _, w := range all {
+		if w.organisation == who.Organisation {
+			ofOrganisation++
+			if w.workspace == who.Workspace {
+				ofWorkspace++
+			}
+		}
+	}
+	if ofWorkspace >= maxOfWorkspace || ofOrganisation >= maxOfOrganisation {
+		e := apierr.New(apierr.RateLimited, "the limit of concurrent log tails is reached: %d of a workspace, %d of an organisation; close another one first", maxOfWorkspace, maxOfOrganisation).
+			WithCode("too_many_watchers")
+		e.RetryAfter = tailPulse
+		return nil, e
+	}
+	w := &watcher{organisation: who.Organisation, workspace: who.Workspace, entries: make(chan *reqlog.Entry, tailBuffer), end: make(chan struct{})}
 	w.wanted.Store(first)
 	all = append(slices.Clone(all), w)
 	t.watchers.Store(&all)
@@ -119,10 +139,10 @@ func (t *Tail) leave(w *watcher) {
 // ServeHTTP tells of entries until the client leaves, the gateway stops, or the
 // caller may not see them any more.
 func (t *Tail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	first, err := t.judge(r)
+	who, first, err := t.judge(r)
 	if err == nil {
 		var one *watcher
-		if one, err = t.join(first); err == nil {
+		if one, err = t.join(who, first); err == nil {
 			defer t.leave(one)
 			t.tell(w, r, one)
 			return
@@ -141,24 +161,24 @@ func (t *Tail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-// judge returns what the sender of r wants and may see now.
-func (t *Tail) judge(r *http.Request) (*wanted, error) {
+// judge returns the sender of r, and what it wants and may see now.
+func (t *Tail) judge(r *http.Request) (*access.Identity, *wanted, error) {
 	l := t.Logs
 	who, err := l.Authenticate(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if r.Method != http.MethodGet {
-		return nil, apierr.New(apierr.MethodNotAllowed, "the log is watched with GET")
+		return nil, nil, apierr.New(apierr.MethodNotAllowed, "the log is watched with GET")
 	}
 	if err := allow(who, access.ScopeLogsList); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	q, err := parseTail(r.URL.Query())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return q, l.limit(r.Context(), who, &q.Query, access.ScopeLogsList.Right())
+	return who, q, l.limit(r.Context(), who, &q.Query, access.ScopeLogsList.Right())
 }
 
 func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher) {
@@ -180,7 +200,7 @@ func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher) {
 		case e := <-one.entries:
 			ok = send(append(e.AppendJSON([]byte("event: exchange\ndata: ")), "\n\n"...)) && one.tellDropped(send)
 		case <-pulse.C:
-			now, err := t.judge(r)
+			_, now, err := t.judge(r)
 			if err != nil {
 				return
 			}

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -66,7 +67,7 @@ func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
 
 func TestASlowWatcherLosesEntriesAndIsTold(t *testing.T) {
 	tail := new(Tail)
-	one, err := tail.join(mustWanted(t, "", logstore.Scope{}))
+	one, err := tail.join(new(access.Identity), mustWanted(t, "", logstore.Scope{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,19 +89,19 @@ func TestWatchersAreBoundedAndEndWithTheGateway(t *testing.T) {
 	all := mustWanted(t, "", logstore.Scope{})
 	var first *watcher
 	for i := range maxWatchers {
-		w, err := tail.join(all)
+		w, err := tail.join(&access.Identity{Organisation: fmt.Sprint(i / 10), Workspace: "w"}, all)
 		if err != nil {
 			t.Fatalf("watcher %d: %v", i, err)
 		}
 		first = w
 	}
-	if _, err := tail.join(all); apierr.From(err).Kind != apierr.Unavailable {
+	if _, err := tail.join(&access.Identity{Organisation: "another"}, all); apierr.From(err).Kind != apierr.Unavailable {
 		t.Errorf("one watcher too many: %v", err)
 	}
 	tail.leave(first)
 	tail.Close()
 	tail.Close()
-	if _, err := tail.join(all); err == nil {
+	if _, err := tail.join(&access.Identity{Organisation: "another"}, all); err == nil {
 		t.Error("a closed tail takes watchers")
 	}
 }
@@ -124,4 +125,34 @@ func TestWhoMayWatchNoMoreIsSentAway(t *testing.T) {
 			t.Errorf("signs of life: %q", rec.Body.String())
 		}
 	})
+}
+
+func TestWatchersOfAWorkspaceLeaveRoomForOthers(t *testing.T) {
+	all := mustWanted(t, "", logstore.Scope{})
+	for _, tt := range []struct {
+		name  string
+		who   func(i int) *access.Identity
+		other access.Identity
+		want  int
+	}{
+		{"workspace", func(int) *access.Identity { return &access.Identity{Organisation: "o", Workspace: "w"} }, access.Identity{Organisation: "o", Workspace: "v"}, maxOfWorkspace},
+		{"organisation", func(i int) *access.Identity {
+			return &access.Identity{Organisation: "o", Workspace: fmt.Sprint(i)}
+		}, access.Identity{Organisation: "p", Workspace: "w"}, maxOfOrganisation},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tail := new(Tail)
+			joined := 0
+			var err error
+			for ; err == nil && joined <= maxWatchers; joined++ {
+				_, err = tail.join(tt.who(joined), all)
+			}
+			if e := apierr.From(err); joined-1 != tt.want || e.Kind != apierr.RateLimited || e.Code != "too_many_watchers" {
+				t.Errorf("%d watchers joined, then %v; want %d and a refusal", joined-1, err, tt.want)
+			}
+			if _, err := tail.join(&tt.other, all); err != nil {
+				t.Errorf("another %s may not watch: %v", tt.name, err)
+			}
+		})
+	}
 }
