@@ -36,6 +36,7 @@ var commands = []command{
 	{"explain", "print where a request would go, or went, and why", explain},
 	{"keys", "create, list and revoke gateway keys; change the master key", keys},
 	{"organisations", "create and list organisations, which see nothing of each other", organisations},
+	{"users", "make a link by which a person replaces their password", users},
 	{"apply", "bring the control plane to what a file says", apply},
 	{"export", "write the state of the control plane as such a file", export},
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},

@@ -30,6 +30,9 @@ var odd = map[string][]int{
 	"claim":                        {http.StatusNotFound},                                 // the organisation has an owner
 	"login":                        {http.StatusUnauthorized, http.StatusTooManyRequests}, // nobody here has a password
 	"accept-invite":                {http.StatusNotFound},                                 // the token is nobody's
+	"change-password":              {http.StatusBadRequest, http.StatusTooManyRequests},   // nobody here has a password
+	"reset-password":               {http.StatusConflict},                                 // the person has no password yet
+	"end-own-session":              {http.StatusNotFound},                                 // the session is somebody else's
 	"set-password":                 {http.StatusNotFound},                                 // the token is nobody's
 	"create-organisation-user-key": {http.StatusBadRequest},                               // there are no such keys
 	"cancel-export":                {http.StatusBadRequest},                               // it is a draft

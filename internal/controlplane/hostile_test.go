@@ -33,7 +33,8 @@ func (w *world) strangers() map[string]*routetest.Caller {
 // everybodys are routes whose object belongs to the whole organisation, so that
 // its other workspaces see it.
 var everybodys = map[string]bool{
-	"/admin/users/{user}": true, "/admin/users/{user}/link": true, "/admin/users/invites/{invite}": true, "/admin/users/invites/{invite}/resend": true,
+	"/admin/users/{user}": true, "/admin/users/{user}/link": true, "/admin/users/{user}/password-reset": true,
+	"/admin/users/{user}/sessions": true, "/admin/users/{user}/sessions/{session}": true, "/admin/users/invites/{invite}": true, "/admin/users/invites/{invite}/resend": true,
 	"/secret-references/{reference}": true, "/secret-references/{reference}/test": true, "/deployments/{deployment}": true,
 }
 

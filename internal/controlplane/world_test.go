@@ -65,7 +65,7 @@ func newWorld(t testing.TB) *world {
 		k.as.KeyID = k.name
 		w.As(k.as)
 	}
-	root, ids := w.Root(), []string{"{user}", "mate", "{workspace}", "default", "{version}", "1"}
+	root, ids := w.Root(), []string{"{user}", "mate", "{session}", "session-of-mate", "{workspace}", "default", "{version}", "1"}
 	for _, m := range makings {
 		var out struct {
 			ID, Slug, Key, Link string
@@ -118,6 +118,8 @@ func (w *world) people() {
 				store.DefaultWorkspace, id, roles[1])
 		}
 	}
+	w.Exec(`INSERT INTO sessions (hash, id, user_id, organisation_id, address, user_agent, created_at, last_used_at, expires_at)
+		VALUES ('session-of-mate', 'session-of-mate', 'mate', $1, '', '', $2, $2, $3)`, store.DefaultOrganisation, w.Clock.UnixMilli(), w.Clock.AddDate(0, 0, 1).UnixMilli())
 	w.Exec(`UPDATE organisations SET owner_id = 'owner'`)
 }
 
@@ -157,6 +159,8 @@ var samples = map[string][2]string{
 	"create-invite": {"", `{"email":"other@example.com","role":"member","workspaces":[{"id":"default","role":"member"}],"workspace_api_key_details":{"scopes":["models.list"]}}`},
 	"update-user":   {"", `{"role":"admin"}`},
 	"set-password":  {"", `{"token":"none","first_name":"N","password":"a long enough password"}`},
+
+	"change-password": {"", `{"current_password":"not the password","password":"a long enough password"}`},
 
 	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
 	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},

@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"modelgate/api"
 	"modelgate/internal/access"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
@@ -22,10 +24,29 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 		token = snapshot.Bearer(r.Header)
 	}
 	if token = strings.TrimSpace(token); access.IsSessionToken(token) {
-		return sessions.Identify(r.Context(), s.store, token, time.Now())
+		return sessions.Identify(r.Context(), s.store, sessions.Use{
+			Token: token, Address: clientHost(r), Now: time.Now(), Lifetimes: s.sessionLifetimes(), Logger: s.Logger,
+		})
 	}
 	id, _, err := s.holder.Load().Authenticate(r.Header, time.Now())
 	return id, err
+}
+
+// clientHost returns the address of a request's client without its port.
+func clientHost(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// sessionLifetimes returns how long sessions are valid by the current settings.
+func (s *Server) sessionLifetimes() route.Lifetimes {
+	if l := s.lifetimes.Load(); l != nil {
+		return *l
+	}
+	return route.Lifetimes{}
 }
 
 // token returns what a token of an organisation's own issuer proves.

@@ -58,6 +58,9 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	s.shutDown(now)
 	stopWatching()
 	watched.Wait()
+	last, stop := context.WithTimeout(context.Background(), lastWords)
+	defer stop()
+	s.minute(last, true)
 	return errors.Join(err, s.Close())
 }
 

@@ -30,6 +30,7 @@ type metrics struct {
 
 	refusedPaths       prometheus.Counter
 	refusedConnections *prometheus.CounterVec
+	signIns            *prometheus.CounterVec
 
 	revision prometheus.Gauge
 	keys     prometheus.Gauge
@@ -61,6 +62,7 @@ func newMetrics(s *Server) *metrics {
 	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
 	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests refused because their path has no canonical form."})
 	m.refusedConnections = counters("modelgate_connections_refused_total", "Connections closed before their first request, by reason.", "reason")
+	m.signIns = counters("modelgate_sign_ins_total", "Passwords that were given, by outcome: ok, wrong, limited, busy.", "outcome")
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
 	m.keys = gauge("modelgate_gateway_keys", "Gateway keys in the snapshot in use.")
 	m.reloads = counters("modelgate_reloads_total", "Reloads of the settings by outcome.", "outcome")
@@ -70,12 +72,15 @@ func newMetrics(s *Server) *metrics {
 	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
 	m.database.Set(1)
 	m.taken.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.attempts, m.inFlight, m.refusedConnections, m.refusedPaths,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.attempts, m.inFlight, m.refusedConnections, m.refusedPaths, m.signIns,
 		m.revision, m.keys, m.reloads, m.settings, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registerSources(s)
 	return m
 }
+
+// signIn counts an attempt to sign in.
+func (m *metrics) signIn(outcome string) { m.signIns.WithLabelValues(outcome).Inc() }
 
 // registerSources adds what other rooms count themselves.
 func (m *metrics) registerSources(s *Server) {

@@ -64,6 +64,7 @@ func (s *Server) publish(set *settings.Settings, stored *store.Published) error 
 	s.holder.Publish(snap)
 	s.setLogLevel(set.Log.Level)
 	s.proxies.Store(set.Listener.Policy())
+	s.lifetimes.Store(&route.Lifetimes{Idle: set.Sessions.Idle.Or(0), Absolute: set.Sessions.Absolute.Or(0)})
 	s.state = state{set, stored}
 	if fresh {
 		s.secrets.Only(used)
@@ -274,6 +275,7 @@ func (s *Server) watch(ctx context.Context) {
 			s.Reload(ctx)
 		case <-expiry.C:
 			s.markEnded(ctx, time.Now())
+			s.minute(ctx, false)
 			s.beSeen(ctx, time.Now())
 			s.spender.tick(ctx, time.Now())
 		case <-tick.C:
@@ -285,6 +287,13 @@ func (s *Server) watch(ctx context.Context) {
 				debug.FreeOSMemory()
 			}
 		}
+	}
+}
+
+// minute runs the control plane's tasks.
+func (s *Server) minute(ctx context.Context, last bool) {
+	if err := s.control.Minute(ctx, time.Now(), last); err != nil && ctx.Err() == nil {
+		s.Logger.Error("task of the control plane failed", "err", err.Error())
 	}
 }
 

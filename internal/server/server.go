@@ -118,6 +118,7 @@ type Server struct {
 	metrics   *metrics
 	first     *settings.Settings // of the start
 	proxies   atomic.Pointer[clientaddr.Policy]
+	lifetimes atomic.Pointer[route.Lifetimes] // of sessions
 
 	api, admin         *http.Server
 	apiAddr, adminAddr net.Listener
@@ -241,7 +242,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: posted{s.ledger, s.tail}, Kept: s.kept, References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,
+		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: posted{s.ledger, s.tail}, Kept: s.kept, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 }
 

@@ -38,6 +38,7 @@ func (s *Settings) check(o Opener) *fault {
 		func() *fault { return s.checkBlob(o) },
 		s.Exports.check,
 		s.Listener.check,
+		s.Sessions.check,
 		s.checkRest,
 	} {
 		if f := part(); f != nil {

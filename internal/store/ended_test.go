@@ -31,10 +31,10 @@ func TestWhatHasEndedIsMarkedOrForgotten(t *testing.T) {
 				VALUES ('v-%d', '%s', 'v-%d', 'member', '[]', 'null', 'v-%d', '%s', '', 0, %s)`, i, store.DefaultOrganisation, i, i, row.status, row.ends))
 		}
 		for _, ends := range []string{past, future} {
-			mustRun(t, raw, fmt.Sprintf(`INSERT INTO sessions (hash, user_id, organisation_id, created_at, expires_at) VALUES ('s-%s', 'u', '%s', 0, %s)`, ends, store.DefaultOrganisation, ends))
+			mustRun(t, raw, fmt.Sprintf(`INSERT INTO sessions (hash, id, user_id, organisation_id, address, user_agent, created_at, last_used_at, expires_at) VALUES ('s-%s', 's-%s', 'u', '%s', '', '', 0, 0, %s)`, ends, ends, store.DefaultOrganisation, ends))
 			mustRun(t, raw, fmt.Sprintf(`INSERT INTO claims (hash, organisation_id, created_at, expires_at) VALUES ('c-%s', '%s', 0, %s)`, ends, store.DefaultOrganisation, ends))
 			mustRun(t, raw, fmt.Sprintf(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at) VALUES ('u-%s', 'u-%s', '', '', '', 'active', 0, 0)`, ends, ends))
-			mustRun(t, raw, fmt.Sprintf(`INSERT INTO password_links (user_id, hash, organisation_id, created_at, expires_at) VALUES ('u-%s', 'l-%s', '%s', 0, %s)`, ends, ends, store.DefaultOrganisation, ends))
+			mustRun(t, raw, fmt.Sprintf(`INSERT INTO password_links (user_id, hash, organisation_id, resets, by_operator, created_at, expires_at) VALUES ('u-%s', 'l-%s', '%s', FALSE, FALSE, 0, %s)`, ends, ends, store.DefaultOrganisation, ends))
 		}
 		before, err := db.Revision(t.Context())
 		if err != nil {

@@ -176,7 +176,9 @@ func (q Queries) RemoveUser(ctx context.Context, organisation, user string, now 
 		DELETE FROM sessions
 		WHERE organisation_id = $1 AND user_id = $2`, `
 		DELETE FROM password_links
-		WHERE organisation_id = $1 AND user_id = $2`} {
+		WHERE organisation_id = $1 AND user_id = $2`, `
+		DELETE FROM sign_in_addresses
+		WHERE user_id = $2 AND $1 <> ''`} {
 		if _, err := q.q.ExecContext(ctx, text, organisation, user); err != nil {
 			return err
 		}

@@ -184,7 +184,8 @@ func (q Queries) readIdentities(ctx context.Context, p *Published, id string) er
 			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, COALESCE(w.defaults, '{}')
 		FROM gateway_keys k
 		LEFT JOIN workspaces w ON w.id = k.workspace_id
-		WHERE k.status IN ('active', 'exhausted') AND (w.status IS NULL OR w.status <> 'archived')`
+		LEFT JOIN users u ON u.id = k.user_id
+		WHERE k.status IN ('active', 'exhausted') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')`
 	var args []any
 	if id != "" {
 		text, args = text+` AND k.id = $1`, []any{id}

@@ -5,47 +5,111 @@ import (
 	"time"
 )
 
-// Session is a person who signed in. It is known by the hash of its token.
+// Session is a person who signed in. Requests name it by its token, of which the
+// hash is stored, people by its id.
 type Session struct {
 	Hash         string
+	ID           string
 	UserID       string
 	Organisation string
+	Address      string // of the client that used it last
+	UserAgent    string // of the client that signed in
 	CreatedAt    time.Time
+	LastUsedAt   time.Time // at most a minute before the last use
 	ExpiresAt    time.Time
 }
 
-// Session returns the session with this hash, whether it has ended or not.
-func (q Queries) Session(ctx context.Context, hash string) (Session, error) {
-	const text = `
-		SELECT hash, user_id, organisation_id, created_at, expires_at
-		FROM sessions
-		WHERE hash = $1`
-	return one(ctx, q.q, "session", text, func(r row) (s Session, err error) {
-		err = r.Scan(&s.Hash, &s.UserID, &s.Organisation, stamp{&s.CreatedAt}, stamp{&s.ExpiresAt})
-		return s, err
-	}, hash)
+const sessionColumns = `s.hash, s.id, s.user_id, s.organisation_id, s.address, s.user_agent, s.created_at, s.last_used_at, s.expires_at`
+
+func scanSession(r row) (s Session, err error) {
+	err = r.Scan(&s.Hash, &s.ID, &s.UserID, &s.Organisation, &s.Address, &s.UserAgent, stamp{&s.CreatedAt}, stamp{&s.LastUsedAt}, stamp{&s.ExpiresAt})
+	return s, err
 }
 
-// CreateSession stores a session, and takes away those that have ended.
+// Session returns the session with this hash, whether it has expired or not. The
+// session of a user who is not active does not exist.
+func (q Queries) Session(ctx context.Context, hash string) (Session, error) {
+	const text = `
+		SELECT ` + sessionColumns + `
+		FROM sessions s
+		JOIN users u ON u.id = s.user_id
+		WHERE s.hash = $1 AND u.status = 'active'`
+	return one(ctx, q.q, "session", text, scanSession, hash)
+}
+
+// Sessions returns the sessions of a user in an organisation, whether they have
+// expired or not, those used last first.
+func (q Queries) Sessions(ctx context.Context, organisation, user string) ([]Session, error) {
+	const text = `
+		SELECT ` + sessionColumns + `
+		FROM sessions s
+		WHERE s.organisation_id = $1 AND s.user_id = $2
+		ORDER BY s.last_used_at DESC, s.id DESC`
+	return rows(ctx, q.q, "sessions", text, scanSession, organisation, user)
+}
+
+// userSessions is how many sessions a user may have in an organisation.
+const userSessions = 100
+
+// CreateSession stores a session. It removes those that have expired and, above
+// 100 of the user, those that were not used for the longest time.
 func (q Queries) CreateSession(ctx context.Context, s Session) error {
 	const clean = `
 		DELETE FROM sessions
 		WHERE expires_at <= $1`
-	if _, err := q.q.ExecContext(ctx, clean, s.CreatedAt.UnixMilli()); err != nil {
+	const oldest = `
+		DELETE FROM sessions
+		WHERE user_id = $1 AND organisation_id = $2 AND id NOT IN (
+			SELECT id
+			FROM sessions
+			WHERE user_id = $1 AND organisation_id = $2
+			ORDER BY last_used_at DESC, id DESC
+			LIMIT $3)`
+	if err := exec(ctx, q.q, "sessions", clean, s.CreatedAt.UnixMilli()); err != nil {
+		return err
+	}
+	if err := exec(ctx, q.q, "sessions", oldest, s.UserID, s.Organisation, int64(userSessions-1)); err != nil {
 		return err
 	}
 	const text = `
-		INSERT INTO sessions (hash, user_id, organisation_id, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5)`
-	return write(ctx, q.q, "session", text, s.Hash, s.UserID, s.Organisation, millis(s.CreatedAt), millis(s.ExpiresAt))
+		INSERT INTO sessions (hash, id, user_id, organisation_id, address, user_agent, created_at, last_used_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)`
+	return write(ctx, q.q, "session", text, s.Hash, s.ID, s.UserID, s.Organisation, s.Address, s.UserAgent, millis(s.CreatedAt), millis(s.ExpiresAt))
 }
 
-// DeleteSession ends a session.
+// TouchSession notes that a session was used at now from an address. It makes no
+// revision.
+func (db *DB) TouchSession(ctx context.Context, hash, address string, now time.Time) error {
+	const text = `
+		UPDATE sessions
+		SET last_used_at = $2, address = $3
+		WHERE hash = $1 AND last_used_at < $2`
+	return exec(ctx, db.write, "session", text, hash, now.UnixMilli(), address)
+}
+
+// DeleteSession ends a session by its hash.
 func (q Queries) DeleteSession(ctx context.Context, hash string) error {
 	const text = `
 		DELETE FROM sessions
 		WHERE hash = $1`
 	return write(ctx, q.q, "session", text, hash)
+}
+
+// EndSession ends a session of a user by its id.
+func (q Queries) EndSession(ctx context.Context, organisation, user, id string) error {
+	const text = `
+		DELETE FROM sessions
+		WHERE organisation_id = $1 AND user_id = $2 AND id = $3`
+	return write(ctx, q.q, "session", text, organisation, user, id)
+}
+
+// EndSessions ends the sessions of a user except the one with the hash keep,
+// which may be empty. An empty organisation ends those of every organisation.
+func (q Queries) EndSessions(ctx context.Context, organisation, user, keep string) error {
+	const text = `
+		DELETE FROM sessions
+		WHERE ($1 = '' OR organisation_id = $1) AND user_id = $2 AND hash <> $3`
+	return exec(ctx, q.q, "sessions", text, organisation, user, keep)
 }
 
 // UserByEmail returns the person with this address and the organisation they
@@ -80,6 +144,19 @@ func (q Queries) ReplaceClaim(ctx context.Context, organisation, hash string, no
 	return write(ctx, q.q, "claim", text, hash, organisation, millis(now), millis(ends))
 }
 
+// Claim returns the organisation that the claim with this hash is for, and leaves
+// the claim. One that has expired is not found.
+func (q Queries) Claim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
+	const text = `
+		SELECT organisation_id
+		FROM claims
+		WHERE hash = $1 AND expires_at > $2`
+	return one(ctx, q.q, "claim", text, func(r row) (s string, err error) {
+		err = r.Scan(&s)
+		return s, err
+	}, hash, now.UnixMilli())
+}
+
 // TakeClaim takes away the claim with this hash and returns the organisation it
 // is for. One that has ended or was taken before is not there.
 func (q Queries) TakeClaim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
@@ -93,24 +170,44 @@ func (q Queries) TakeClaim(ctx context.Context, hash string, now time.Time) (org
 	}, hash, now.UnixMilli())
 }
 
-// PasswordLink is a link by which a person sets their first password. It is known
-// by the hash of its secret.
+// PasswordLink is a link by which a user sets a password. It is known by the hash
+// of its secret.
 type PasswordLink struct {
 	UserID       string
 	Hash         string
 	Organisation string
+	Resets       bool // for a user who has a password; else for one who has none
+	ByOperator   bool // made on the gateway's machine: for users of several organisations too
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
 }
 
-// ReplacePasswordLink stores a person's link in the place of any before.
+const linkColumns = `user_id, hash, organisation_id, resets, by_operator, created_at, expires_at`
+
+func scanLink(r row) (l PasswordLink, err error) {
+	err = r.Scan(&l.UserID, &l.Hash, &l.Organisation, &l.Resets, &l.ByOperator, stamp{&l.CreatedAt}, stamp{&l.ExpiresAt})
+	return l, err
+}
+
+// ReplacePasswordLink stores a user's link in place of any before.
 func (q Queries) ReplacePasswordLink(ctx context.Context, l PasswordLink) error {
 	const text = `
-		INSERT INTO password_links (user_id, hash, organisation_id, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5)
+		INSERT INTO password_links (` + linkColumns + `)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (user_id) DO UPDATE
-		SET hash = excluded.hash, organisation_id = excluded.organisation_id, created_at = excluded.created_at, expires_at = excluded.expires_at`
-	return write(ctx, q.q, "link", text, l.UserID, l.Hash, l.Organisation, millis(l.CreatedAt), millis(l.ExpiresAt))
+		SET hash = excluded.hash, organisation_id = excluded.organisation_id, resets = excluded.resets,
+			by_operator = excluded.by_operator, created_at = excluded.created_at, expires_at = excluded.expires_at`
+	return write(ctx, q.q, "link", text, l.UserID, l.Hash, l.Organisation, l.Resets, l.ByOperator, millis(l.CreatedAt), millis(l.ExpiresAt))
+}
+
+// PasswordLink returns the link with this hash and leaves it. One that has
+// expired is not found.
+func (q Queries) PasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
+	const text = `
+		SELECT ` + linkColumns + `
+		FROM password_links
+		WHERE hash = $1 AND expires_at > $2`
+	return one(ctx, q.q, "link", text, scanLink, hash, now.UnixMilli())
 }
 
 // TakePasswordLink takes away the link with this hash and returns whose it is.
@@ -119,11 +216,8 @@ func (q Queries) TakePasswordLink(ctx context.Context, hash string, now time.Tim
 	const text = `
 		DELETE FROM password_links
 		WHERE hash = $1 AND expires_at > $2
-		RETURNING user_id, hash, organisation_id, created_at, expires_at`
-	return one(ctx, q.q, "link", text, func(r row) (l PasswordLink, err error) {
-		err = r.Scan(&l.UserID, &l.Hash, &l.Organisation, stamp{&l.CreatedAt}, stamp{&l.ExpiresAt})
-		return l, err
-	}, hash, now.UnixMilli())
+		RETURNING ` + linkColumns
+	return one(ctx, q.q, "link", text, scanLink, hash, now.UnixMilli())
 }
 
 // SetFirstPassword stores the password and the name of a person who has no
@@ -137,6 +231,47 @@ func (q Queries) SetFirstPassword(ctx context.Context, organisation string, u Us
 			AND EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id AND o.organisation_id = $6)
 			AND NOT EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id AND o.organisation_id <> $6)`
 	return write(ctx, q.q, "user", text, u.ID, u.PasswordHash, u.FirstName, u.LastName, millis(u.UpdatedAt), organisation)
+}
+
+// PasswordChange replaces the password of a user who has one.
+type PasswordChange struct {
+	User          string
+	Before, After string // hashes
+	Keep          string // hash of the one session that goes on; empty for none
+	Now           time.Time
+}
+
+// ReplacePassword stores the new password of an active user. It ends the sessions
+// in every organisation and what else was issued under the old password: links
+// and known addresses. If the hash is no longer c.Before, the user is not found.
+func (q Queries) ReplacePassword(ctx context.Context, c PasswordChange) error {
+	const text = `
+		UPDATE users
+		SET password_hash = $3, updated_at = $4
+		WHERE id = $1 AND password_hash = $2 AND password_hash <> '' AND status = 'active'`
+	const links = `
+		DELETE FROM password_links
+		WHERE user_id = $1`
+	if err := write(ctx, q.q, "user", text, c.User, c.Before, c.After, millis(c.Now)); err != nil {
+		return err
+	}
+	if err := exec(ctx, q.q, "links", links, c.User); err != nil {
+		return err
+	}
+	if err := q.ForgetAddresses(ctx, c.User); err != nil {
+		return err
+	}
+	return q.EndSessions(ctx, "", c.User, c.Keep)
+}
+
+// Shared reports whether a user belongs to another organisation too.
+func (q Queries) Shared(ctx context.Context, organisation, user string) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM organisation_members
+		WHERE user_id = $2 AND organisation_id <> $1`
+	n, err := count(ctx, q.q, text, organisation, user)
+	return n > 0, err
 }
 
 // KeyByHash returns the key with this hash, or with this hash before its last

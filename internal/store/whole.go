@@ -165,13 +165,32 @@ func (q Queries) JoinOrganisation(ctx context.Context, organisation string, u Us
 	return write(ctx, q.q, "membership", text, organisation, u.ID, u.Role, millis(u.UpdatedAt))
 }
 
-// UpdateUser stores the name and the state of a person.
+// UpdateUser stores the name and the state of a person. Somebody who is not
+// active loses their sessions and links, and their keys are out of use until they
+// are active again.
 func (q Queries) UpdateUser(ctx context.Context, u User) error {
 	const text = `
 		UPDATE users
 		SET first_name = $2, last_name = $3, status = $4, updated_at = $5
 		WHERE id = $1`
-	return write(ctx, q.q, "user", text, u.ID, u.FirstName, u.LastName, u.Status, millis(u.UpdatedAt))
+	const keys = `
+		UPDATE gateway_keys
+		SET user_id = user_id
+		WHERE user_id = $1`
+	const links = `
+		DELETE FROM password_links
+		WHERE user_id = $1`
+	if err := write(ctx, q.q, "user", text, u.ID, u.FirstName, u.LastName, u.Status, millis(u.UpdatedAt)); err != nil {
+		return err
+	}
+	// Writing to the table of keys has every gateway read them again.
+	if err := exec(ctx, q.q, "keys", keys, u.ID); err != nil || u.Status == Active {
+		return err
+	}
+	if err := exec(ctx, q.q, "links", links, u.ID); err != nil {
+		return err
+	}
+	return q.EndSessions(ctx, "", u.ID, "")
 }
 
 // DeleteIntegrationModel forgets what an integration says of a model.

@@ -40,6 +40,7 @@ func Add(a *route.API) {
 	route.Add(a, add(http.MethodGet, "/{user}", "get-user", "Read a person", "read"), get)
 	route.Add(a, add(http.MethodPut, "/{user}", "update-user", "Give a person another role", "update"), update)
 	route.Add(a, add(http.MethodPost, "/{user}/link", "create-password-link", "Make a link by which somebody who has no password sets one", "create"), link)
+	route.Add(a, add(http.MethodPost, "/{user}/password-reset", "reset-password", "Make a link by which somebody replaces their password", "update"), reset)
 	route.Add(a, add(http.MethodDelete, "/{user}", "remove-user", "Take a person out of the organisation", "delete"), remove)
 }
 

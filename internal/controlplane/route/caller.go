@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"modelgate/internal/access"
@@ -25,6 +26,8 @@ type Caller struct {
 	audit store.Audit
 	body  []byte
 	noted bool
+
+	userAgent string // cut to maxUserAgent
 
 	refused bool // a token that the audit log is to know of
 
@@ -48,6 +51,7 @@ func (a *API) caller(r *http.Request, route *Route) *Caller {
 	now := a.Now()
 	id := reqlog.NewID(now).String()
 	c := &Caller{Identity: new(access.Identity), RequestID: id, Now: now, Base: base(r), api: a, route: route, ifMatch: r.Header.Get(ifMatch)}
+	c.userAgent = cut(r.UserAgent(), maxUserAgent)
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
@@ -101,6 +105,62 @@ func (c *Caller) About(workspace, id string) {
 // Within says in whose audit log the request belongs, for routes that are open
 // to callers who are nobody yet.
 func (c *Caller) Within(organisation string) { c.audit.Organisation = organisation }
+
+// maxUserAgent bounds the client's name as it is stored, in bytes.
+const maxUserAgent = 200
+
+// cut returns the beginning of a text as UTF-8 of at most n bytes.
+func cut(text string, n int) string {
+	text = strings.ToValidUTF8(text, "")
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "")
+}
+
+// ClientIP returns the address that the request comes from.
+func (c *Caller) ClientIP() string { return c.audit.ClientIP }
+
+// UserAgent returns the beginning of what the client calls itself.
+func (c *Caller) UserAgent() string { return c.userAgent }
+
+// Lifetimes returns how long sessions are valid.
+func (c *Caller) Lifetimes() Lifetimes { return c.api.lifetimes() }
+
+func (a *API) lifetimes() Lifetimes {
+	if a.Sessions == nil {
+		return Lifetimes{}.Or()
+	}
+	return a.Sessions().Or()
+}
+
+// SignIn counts an attempt to sign in by its outcome.
+func (c *Caller) SignIn(outcome string) {
+	if c.api.SignIn != nil {
+		c.api.SignIn(outcome)
+	}
+}
+
+// Did says in the audit log what the request does, instead of its method, and
+// the id of what it is about.
+func (c *Caller) Did(action, id string) { c.audit.Action, c.audit.ResourceID = action, id }
+
+// Acts is [Caller.Did] for routes that are open to callers who are nobody yet,
+// and names the user that the caller turned out to be.
+func (c *Caller) Acts(action, user, id string) {
+	c.Did(action, id)
+	c.audit.UserID, c.audit.UserType = user, "user"
+}
+
+// Note adds a row of its own to the audit log. A failure is logged.
+func (c *Caller) Note(ctx context.Context, row *store.Audit) { c.api.Note(ctx, row) }
+
+// Note is [Caller.Note] for work that no request waits for.
+func (a *API) Note(ctx context.Context, row *store.Audit) {
+	if err := a.DB.AddAudit(context.WithoutCancel(ctx), row); err != nil {
+		a.Logger.Error("audit log not written", "request", row.RequestID, "err", err.Error())
+	}
+}
 
 // Change runs f as one change with its audit row. Nothing is kept when f fails.
 func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {

@@ -3,8 +3,11 @@ package route
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -56,6 +59,15 @@ func (f *failure) GetStatus() int { return f.err.Status() }
 // Error implements error.
 func (f *failure) Error() string { return f.err.Error() }
 
+// GetHeaders implements huma.HeadersError.
+func (f *failure) GetHeaders() http.Header {
+	h := make(http.Header)
+	if wait := f.err.RetryAfter; wait > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+	}
+	return h
+}
+
 // Unwrap returns the error behind the shape.
 func (f *failure) Unwrap() error { return f.err }
 
@@ -87,6 +99,7 @@ func (f *failure) write(w http.ResponseWriter) {
 	if err != nil {
 		body = f.err.Body()
 	}
+	maps.Copy(w.Header(), f.GetHeaders())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.GetStatus())
 	w.Write(body)

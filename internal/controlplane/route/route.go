@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -49,6 +50,13 @@ type Deps struct {
 
 	// Changed is called after every change that was kept. Nil is not called.
 	Changed func()
+
+	// Sessions returns how long sessions are valid. Nil means the defaults.
+	Sessions func() Lifetimes
+
+	// SignIn is called for every attempt to sign in with its outcome: ok, wrong,
+	// limited or busy. Nil is not called.
+	SignIn func(outcome string)
 
 	// Now is the clock. Nil is time.Now.
 	Now func() time.Time
@@ -189,6 +197,24 @@ type API struct {
 	listed []*Route
 
 	refusals refusals
+	minutely []Task
+}
+
+// Task is work that no request waits for. Last is true when the gateway stops and
+// calls it no more.
+type Task func(ctx context.Context, now time.Time, last bool) error
+
+// EachMinute adds a task. Like adding a route it is for the start.
+func (a *API) EachMinute(t Task) { a.minutely = append(a.minutely, t) }
+
+// Minute runs the tasks. The server calls it each minute, and with last before it
+// closes the database.
+func (a *API) Minute(ctx context.Context, now time.Time, last bool) error {
+	var errs []error
+	for _, t := range a.minutely {
+		errs = append(errs, t(ctx, now, last))
+	}
+	return errors.Join(errs...)
 }
 
 // New returns an API without routes, but for its own description at
@@ -319,6 +345,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.mux.ServeHTTP(out, r.WithContext(withCaller(r.Context(), c)))
 	}
 	c.finish(r.Context(), out.status)
+	w.Header().Set("Cache-Control", "no-store") // keys, tokens and credentials are in answers
 	w.Header().Set(api.HeaderRequestID, c.RequestID)
 	w.WriteHeader(out.status)
 	w.Write(out.body.Bytes())

@@ -76,7 +76,7 @@ func TestSomebodyOfAFileSetsTheirPasswordByALinkOnce(t *testing.T) {
 	}
 	var s opened
 	b.Nobody().Must("POST", "/auth/password", setting(secret), &s)
-	if id, err := sessions.Identify(t.Context(), b.DB, s.Token, b.Clock); err != nil || id.UserID != "ann" || !id.Allows("workspaces.create") {
+	if id, err := identify(b, s.Token, 0); err != nil || id.UserID != "ann" || !id.Allows("workspaces.create") {
 		t.Errorf("the session is of %+v, %v", id, err)
 	}
 	if u := account(t, b, "ann"); u.FirstName != "Self" || u.LastName != "Made" || u.Role != "admin" {

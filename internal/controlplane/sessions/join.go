@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -74,65 +75,110 @@ type passwordInput struct {
 	}
 }
 
-// set gives a person their first password, by the link that was made for them.
+const linkSpent = "this link is not known, was used or has expired; ask for another"
+
+// set gives a person a password, by the link that was made for them: their first
+// one, or another that ends all of their sessions.
 func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*Opened, error) {
-	b := &in.Body
-	hash, err := f.hash(ctx, b.Password)
+	b, link := &in.Body, access.HashKey(in.Body.Token).String()
+	hash, err := f.hash(ctx, c, b.Password, func() error {
+		_, err := c.DB().PasswordLink(ctx, link, c.Now)
+		return spent(err, linkSpent)
+	})
 	if err != nil {
 		return nil, err
 	}
 	var out *Opened
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		l, err := tx.TakePasswordLink(ctx, access.HashKey(b.Token).String(), c.Now)
+		l, err := tx.TakePasswordLink(ctx, link, c.Now)
 		if err == nil {
 			c.Within(l.Organisation)
-			err = first(ctx, tx, l, b.user(c, "", hash, ""))
+			err = byLink(ctx, tx, l, b.user(c, "", hash, ""))
 		}
 		if err != nil {
-			return spent(err, "this link is not known, was used or has ended; ask for another")
+			return spent(err, linkSpent)
 		}
 		out, err = begin(ctx, c, tx, l.UserID, l.Organisation)
+		if l.Resets {
+			c.Did("password_reset", l.UserID)
+		}
 		return err
 	})
 	return out, err
 }
 
-// first stores the password and the name of u for the person of a link, unless
-// they have a password, are disabled or became the owner meanwhile.
-func first(ctx context.Context, tx *store.Tx, l store.PasswordLink, u store.User) error {
+// byLink stores the password of u, and of a first one the name, for the person of
+// a link, unless what the link is for has changed since it was made.
+func byLink(ctx context.Context, tx *store.Tx, l store.PasswordLink, u store.User) error {
 	there, err := tx.User(ctx, l.Organisation, l.UserID)
-	if err == nil && there.Role == "owner" {
+	if err == nil && there.Role == "owner" && !l.Resets {
 		err = apierr.New(apierr.NotFound, "an owner has no link")
 	}
 	if err != nil {
 		return err
 	}
-	u.ID, u.FirstName, u.LastName = there.ID, cmp.Or(u.FirstName, there.FirstName), cmp.Or(u.LastName, there.LastName)
-	return tx.SetFirstPassword(ctx, l.Organisation, u)
-}
-
-// Identify returns who a session's token stands for at now. It is for the
-// server, which shows it every token of that form.
-func Identify(ctx context.Context, db *store.DB, token string, now time.Time) (*access.Identity, error) {
-	ended := apierr.New(apierr.Unauthenticated, "the session is not known or has ended; sign in again")
-	hash := access.HashKey(token)
-	s, err := db.Session(ctx, hash.String())
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound || err == nil && !now.Before(s.ExpiresAt) {
-		return nil, ended
+	if !l.Resets {
+		u.ID, u.FirstName, u.LastName = there.ID, cmp.Or(u.FirstName, there.FirstName), cmp.Or(u.LastName, there.LastName)
+		return tx.SetFirstPassword(ctx, l.Organisation, u)
+	}
+	shared, err := tx.Shared(ctx, l.Organisation, l.UserID)
+	if err == nil && shared && !l.ByOperator {
+		err = apierr.New(apierr.NotFound, "the person belongs to another organisation too")
 	}
 	if err != nil {
+		return err
+	}
+	return tx.ReplacePassword(ctx, store.PasswordChange{User: there.ID, Before: there.PasswordHash, After: u.PasswordHash, Now: u.UpdatedAt})
+}
+
+// Identify returns who a session's token stands for at now, and notes that the
+// session is in use at an address. It is for the server, which shows it every
+// token of that form.
+func Identify(ctx context.Context, db *store.DB, use Use) (*access.Identity, error) {
+	s, id, err := identify(ctx, db, use)
+	if err != nil {
 		return nil, err
+	}
+	// Writing seldom keeps requests from waiting for the database. When it takes
+	// no writes, the session may end early, and never late.
+	if use.Now.Sub(s.LastUsedAt) >= use.Lifetimes.Touch() {
+		err = db.TouchSession(ctx, s.Hash, use.Address, use.Now)
+	}
+	if err != nil && use.Logger != nil {
+		use.Logger.Warn("session use not stored", "session", s.ID, "err", err.Error())
+	}
+	return id, nil
+}
+
+// Use is a use of a session's token.
+type Use struct {
+	Token     string
+	Address   string // of the client
+	Now       time.Time
+	Lifetimes route.Lifetimes
+	Logger    *slog.Logger // nil is silent
+}
+
+func identify(ctx context.Context, db *store.DB, use Use) (store.Session, *access.Identity, error) {
+	ended := apierr.New(apierr.Unauthenticated, "the session is not known or has ended; sign in again")
+	hash := access.HashKey(use.Token)
+	s, err := db.Session(ctx, hash.String())
+	if missing(err) || err == nil && !use.Now.Before(ends(&s, use.Lifetimes)) {
+		return s, nil, ended
+	}
+	if err != nil {
+		return s, nil, err
 	}
 	m, err := db.Membership(ctx, s.Organisation, s.UserID)
 	if err != nil {
-		return nil, err
+		return s, nil, err
 	}
 	if m.Role == "" {
-		return nil, ended
+		return s, nil, ended
 	}
-	return &access.Identity{
+	return s, &access.Identity{
 		KeyID: s.UserID, Type: access.Session, UserID: s.UserID, Name: "session", Hash: hash, Organisation: s.Organisation,
-		Scopes: access.RoleScopes(m.Role), ExpiresAt: s.ExpiresAt,
+		Scopes: access.RoleScopes(m.Role), ExpiresAt: ends(&s, use.Lifetimes),
 	}, nil
 }
 
@@ -195,7 +241,7 @@ type introspected struct {
 // introspect tells of tokens of the caller's organisation alone.
 func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*introspected, error) {
 	if access.IsSessionToken(in.Body.Token) {
-		id, err := Identify(ctx, c.DB(), in.Body.Token, c.Now)
+		_, id, err := identify(ctx, c.DB(), Use{Token: in.Body.Token, Now: c.Now, Lifetimes: c.Lifetimes()})
 		if err != nil || id.Organisation != c.Organisation {
 			return &introspected{}, unless(err)
 		}
@@ -250,7 +296,7 @@ func tell(ctx context.Context, c *route.Caller, id *access.Identity, kind string
 		return out, nil
 	}
 	u, err := c.DB().User(ctx, c.Organisation, id.UserID)
-	if err != nil {
+	if err != nil || u.Status != store.Active {
 		return &introspected{}, unless(err)
 	}
 	out.Subject, out.Email, out.Username = u.ID, u.Email, u.Email

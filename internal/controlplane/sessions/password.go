@@ -6,11 +6,14 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/crypto/argon2"
+
+	"modelgate/internal/apierr"
 )
 
 // The cost of hashing a password: 19 MiB, twice, as OWASP recommends.
@@ -23,11 +26,66 @@ const (
 	hashSize = 32
 )
 
-// hash returns what is stored of a password, in the usual form of argon2id.
-func (f *family) hash(ctx context.Context, password string) (string, error) {
+// The queue of the requests that hash a password. The places that only known
+// addresses may take keep a flood from others from shutting people out.
+const (
+	places        = 32
+	unknownPlaces = 24 // of all places
+	addressPlaces = 8  // of one client address
+	mostSlots     = 4  // passwords hashed at a time: 19 MB each
+)
+
+// hasher hashes passwords, few at a time. It is safe for concurrent use.
+type hasher struct {
+	slots chan struct{}
+
+	mu    sync.Mutex
+	taken map[string]int // places by client address; guarded by mu
+	total int            // guarded by mu
+}
+
+// newHasher returns a hasher that leaves half of the processors to others.
+func newHasher() *hasher {
+	return &hasher{slots: make(chan struct{}, min(max(runtime.GOMAXPROCS(0)/2, 1), mostSlots)), taken: make(map[string]int)}
+}
+
+// enter takes a place in the queue, which leave returns. Known says that the
+// address was used by the account before. A full queue is refused at once.
+func (h *hasher) enter(address string, known bool) (leave func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.taken[address] >= addressPlaces:
+		return nil, busy(apierr.RateLimited, "%d sign-ins from this address are under way; try again in a second", addressPlaces)
+	case h.total >= places, !known && h.total >= unknownPlaces:
+		return nil, busy(apierr.Unavailable, "the gateway checks as many passwords as it may at a time; try again in a second")
+	}
+	h.taken[address]++
+	h.total++
+	return func() { h.leave(address) }, nil
+}
+
+func (h *hasher) leave(address string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.total--
+	if h.taken[address]--; h.taken[address] == 0 {
+		delete(h.taken, address)
+	}
+}
+
+func busy(k apierr.Kind, format string, args ...any) error {
+	e := apierr.New(k, format, args...).WithCode("sign_in_busy")
+	e.RetryAfter = time.Second
+	return e
+}
+
+// hash returns what is stored of a password, in the usual form of argon2id. Like
+// verify it is for who has a place.
+func (h *hasher) hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, saltSize)
 	rand.Read(salt) // never fails: crypto/rand ends the program instead
-	sum, err := f.sum(ctx, password, salt, memory, passes)
+	sum, err := h.sum(ctx, password, salt, memory, passes)
 	if err != nil {
 		return "", err
 	}
@@ -35,7 +93,7 @@ func (f *family) hash(ctx context.Context, password string) (string, error) {
 }
 
 // verify reports whether a password is the one that stored was made of.
-func (f *family) verify(ctx context.Context, password, stored string) (bool, error) {
+func (h *hasher) verify(ctx context.Context, password, stored string) (bool, error) {
 	var version, mem, times, threads uint32
 	head, tail, _ := strings.Cut(stored, "$m=")
 	if _, err := fmt.Sscanf(head, "$argon2id$v=%d", &version); err != nil || version != argon2.Version {
@@ -54,15 +112,15 @@ func (f *family) verify(ctx context.Context, password, stored string) (bool, err
 	if err != nil || len(want) != hashSize {
 		return false, fmt.Errorf("a stored password has another form")
 	}
-	sum, err := f.sum(ctx, password, salt, mem, times)
+	sum, err := h.sum(ctx, password, salt, mem, times)
 	return subtle.ConstantTimeCompare(sum, want) == 1, err
 }
 
 // sum hashes once it is its turn.
-func (f *family) sum(ctx context.Context, password string, salt []byte, mem, times uint32) ([]byte, error) {
+func (h *hasher) sum(ctx context.Context, password string, salt []byte, mem, times uint32) ([]byte, error) {
 	select {
-	case f.hashing <- struct{}{}:
-		defer func() { <-f.hashing }()
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -70,59 +128,3 @@ func (f *family) sum(ctx context.Context, password string, salt []byte, mem, tim
 }
 
 func encode(b []byte) string { return base64.RawStdEncoding.EncodeToString(b) }
-
-// After tries wrong passwords within window, an address has to wait for the rest
-// of it. At most maxGuesses addresses are remembered.
-const (
-	tries      = 10
-	window     = 15 * time.Minute
-	maxGuesses = 10_000
-)
-
-// guesses counts wrong passwords by address.
-type guesses struct {
-	mu    sync.Mutex
-	since map[string]guess // guarded by mu
-}
-
-type guess struct {
-	from  time.Time
-	count int
-}
-
-func newGuesses() *guesses { return &guesses{since: make(map[string]guess)} }
-
-// wait returns how long an address has to wait, zero for not at all.
-func (g *guesses) wait(email string, now time.Time) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s, ok := g.since[email]
-	if !ok || s.count < tries {
-		return 0
-	}
-	return max(s.from.Add(window).Sub(now), 0)
-}
-
-func (g *guesses) wrong(email string, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.since[email]
-	if s.count == 0 || !now.Before(s.from.Add(window)) {
-		s = guess{from: now}
-	}
-	s.count++
-	if len(g.since) >= maxGuesses {
-		for other, old := range g.since { // those whose time is over, else anyone
-			if delete(g.since, other); !now.Before(old.from.Add(window)) || len(g.since) < maxGuesses {
-				break
-			}
-		}
-	}
-	g.since[email] = s
-}
-
-func (g *guesses) right(email string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.since, email)
-}

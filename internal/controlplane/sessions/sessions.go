@@ -23,47 +23,71 @@ import (
 
 const tag = "Sessions"
 
-// life is how long a session counts.
-const life = 12 * time.Hour
-
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	f := &family{guesses: newGuesses(), hashing: make(chan struct{}, 2)}
+	f := &family{hasher: newHasher(), failures: new(failures)}
 	open := func(path, name, summary string) route.Route {
 		return route.Route{Method: http.MethodPost, Path: path, Name: name, Tag: tag, Summary: summary, Open: true, Resource: "session"}
 	}
+	own := func(method, path, name, summary string) route.Route {
+		r := route.Route{Method: method, Path: path, Name: name, Tag: tag, Summary: summary}
+		if method != http.MethodGet {
+			r.Resource = "session"
+		}
+		return r
+	}
+	addMembers(a)
 	route.Add(a, open("/auth/claim", "claim", "Become the owner of an installation by its one-time link"), f.claim)
 	route.Add(a, open("/auth/login", "login", "Sign in"), f.login)
 	route.Add(a, open("/auth/invites/accept", "accept-invite", "Accept an invite by its link"), f.accept)
-	route.Add(a, open("/auth/password", "set-password", "Set the first password by its link"), f.set)
-	route.Add(a, route.Route{Method: http.MethodPost, Path: "/auth/logout", Name: "logout", Tag: tag, Summary: "End the session", Resource: "session"}, logout)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/auth/me", Name: "who-am-i", Tag: tag, Summary: "Tell what the key or session stands for"}, me)
+	route.Add(a, open("/auth/password", "set-password", "Set a password by a link"), f.set)
+	route.Add(a, own(http.MethodPut, "/auth/password", "change-password", "Change the own password; ends every other session"), f.change)
+	route.Add(a, own(http.MethodPost, "/auth/logout", "logout", "End the session"), logout)
+	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List the own sessions"), listOwn)
+	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all own sessions"), endAllOwn)
+	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of the own sessions"), endOwn)
+	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Tell what the key or session stands for"), me)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
 		Summary: "Tell what a token stands for (RFC 7662)"}, introspect)
+	a.EachMinute(func(ctx context.Context, now time.Time, last bool) error {
+		for _, row := range f.failures.sums(now, last) {
+			a.Note(ctx, row)
+		}
+		return a.DB.TrimAttempts(ctx, now, keptLimits)
+	})
 }
 
 // family is what the routes share: nothing that outlives the process.
 type family struct {
-	guesses *guesses
-	hashing chan struct{} // hashing a password takes 19 MB, so few are hashed at a time
+	hasher   *hasher
+	failures *failures
 }
 
 // Opened is a session that began. Its token is shown this once.
 type Opened struct {
 	Token     string     `json:"token" doc:"Sent as x-gateway-api-key or as a bearer token; shown this once"`
-	ExpiresAt route.Time `json:"expires_at"`
+	ID        string     `json:"id" doc:"Of the session, in lists and in the audit log"`
+	ExpiresAt route.Time `json:"expires_at" doc:"The latest; it ends earlier when it is not used"`
 	UserID    string     `json:"user_id"`
 	Object    string     `json:"object"`
 }
 
-// begin stores a session for a person.
+// begin stores a session for a person, and remembers where they signed in.
 func begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisation string) (*Opened, error) {
 	token := access.NewSessionToken()
-	s := store.Session{Hash: access.HashKey(token.Reveal()).String(), UserID: user, Organisation: organisation, CreatedAt: c.Now, ExpiresAt: c.Now.Add(life)}
-	if err := tx.CreateSession(ctx, s); err != nil {
+	s := store.Session{
+		Hash: access.HashKey(token.Reveal()).String(), ID: c.NewID(), UserID: user, Organisation: organisation,
+		Address: c.ClientIP(), UserAgent: c.UserAgent(), CreatedAt: c.Now, ExpiresAt: c.Now.Add(c.Lifetimes().Absolute),
+	}
+	c.Acts("sign_in", user, s.ID)
+	err := tx.CreateSession(ctx, s)
+	if err == nil {
+		err = tx.RememberAddress(ctx, user, group(c.ClientIP()), c.Now)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return &Opened{token.Reveal(), route.Time(s.ExpiresAt), user, "session"}, nil
+	return &Opened{token.Reveal(), s.ID, route.Time(s.ExpiresAt), user, "session"}, nil
 }
 
 // Person is how somebody introduces themselves.
@@ -81,21 +105,41 @@ type claimInput struct {
 	}
 }
 
+const claimSpent = "this claim link is not known, was used or has expired; a start without an owner prints another"
+
+// hash returns what is stored of a password that a link sets. The link is looked
+// up before: who has none costs the gateway no hash.
+func (f *family) hash(ctx context.Context, c *route.Caller, password string, lookUp func() error) (string, error) {
+	if err := lookUp(); err != nil {
+		return "", err
+	}
+	leave, err := f.hasher.enter(group(c.ClientIP()), true)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	return f.hasher.hash(ctx, password)
+}
+
 func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*Opened, error) {
 	b := &in.Body
 	address, err := address(b.Email)
 	if err != nil {
 		return nil, err
 	}
-	hash, err := f.hash(ctx, b.Password)
+	link := access.HashKey(b.Token).String()
+	hash, err := f.hash(ctx, c, b.Password, func() error {
+		_, err := c.DB().Claim(ctx, link, c.Now)
+		return spent(err, claimSpent)
+	})
 	if err != nil {
 		return nil, err
 	}
 	var out *Opened
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		organisation, err := tx.TakeClaim(ctx, access.HashKey(b.Token).String(), c.Now)
+		organisation, err := tx.TakeClaim(ctx, link, c.Now)
 		if err != nil {
-			return spent(err, "this claim link is not known, was used or has ended; a start without an owner prints another")
+			return spent(err, claimSpent)
 		}
 		o, err := tx.Organisation(ctx, organisation)
 		if err != nil {
@@ -149,20 +193,29 @@ type acceptInput struct {
 	}
 }
 
+// pending returns the invite that a link accepts.
+func pending(ctx context.Context, c *route.Caller, q store.Queries, token string) (store.Invite, error) {
+	i, err := q.InviteByToken(ctx, access.HashKey(token).String())
+	if err == nil && i.StatusAt(c.Now) != store.InvitePending {
+		err = apierr.New(apierr.NotFound, "the invite is %s", i.StatusAt(c.Now))
+	}
+	return i, spent(err, "this invite is not known, was used, cancelled or has expired; ask for another")
+}
+
 func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (*Opened, error) {
 	b := &in.Body
-	hash, err := f.hash(ctx, b.Password)
+	hash, err := f.hash(ctx, c, b.Password, func() error {
+		_, err := pending(ctx, c, c.DB().Queries, b.Token)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	var out *Opened
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		i, err := tx.InviteByToken(ctx, access.HashKey(b.Token).String())
-		if err == nil && i.StatusAt(c.Now) != store.InvitePending {
-			err = apierr.New(apierr.NotFound, "the invite is %s", i.StatusAt(c.Now))
-		}
+		i, err := pending(ctx, c, tx.Queries, b.Token)
 		if err != nil {
-			return spent(err, "this invite is not known, was used, cancelled or has ended; ask for another")
+			return err
 		}
 		c.Within(i.Organisation)
 		u := b.user(c, i.Email, hash, i.Role)
@@ -175,10 +228,6 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 	return out, err
 }
 
-// dummy is hashed against when an address is not known, so that both cases take
-// the same time.
-const dummy = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-
 type loginInput struct {
 	Body struct {
 		Email    string `json:"email" minLength:"3" maxLength:"320"`
@@ -187,34 +236,25 @@ type loginInput struct {
 }
 
 func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*Opened, error) {
-	email := strings.ToLower(in.Body.Email)
-	if wait := f.guesses.wait(email, c.Now); wait > 0 {
-		e := apierr.New(apierr.RateLimited, "too many wrong passwords for this address; wait a while")
-		e.RetryAfter = wait
-		return nil, e
-	}
-	u, organisation, err := c.DB().UserByEmail(ctx, email)
-	known := err == nil && u.Status == store.Active && u.PasswordHash != ""
-	if e, ok := errors.AsType[*apierr.Error](err); err != nil && !(ok && e.Kind == apierr.NotFound) {
-		return nil, err
-	}
-	stored := dummy
-	if known {
-		stored = u.PasswordHash
-	}
-	right, err := f.verify(ctx, in.Body.Password, stored)
+	a, err := find(ctx, c.DB().Queries, in.Body.Email)
 	if err != nil {
 		return nil, err
 	}
-	if !known || !right {
-		f.guesses.wrong(email, c.Now)
-		return nil, apierr.New(apierr.Unauthenticated, "address or password are wrong")
+	if err := f.prove(ctx, c, &a, in.Body.Password); err != nil {
+		return nil, err
 	}
-	f.guesses.right(email)
-	c.Within(organisation)
+	c.Within(a.organisation)
 	var out *Opened
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		out, err = begin(ctx, c, tx, u.ID, organisation)
+		// The password was checked outside of the change: it may be another by now.
+		now, err := find(ctx, tx.Queries, a.email)
+		if err == nil && (now.user.PasswordHash != a.user.PasswordHash || !now.signsIn()) {
+			err = errWrong
+		}
+		if err != nil {
+			return err
+		}
+		out, err = begin(ctx, c, tx, now.user.ID, now.organisation)
 		return err
 	})
 	return out, err
@@ -224,6 +264,13 @@ func logout(ctx context.Context, c *route.Caller, _ *struct{}) (*route.Empty, er
 	if c.Type != access.Session {
 		return nil, apierr.New(apierr.Invalid, "a key is no session; revoke it instead")
 	}
-	err := c.Change(ctx, func(tx *store.Tx) error { return tx.DeleteSession(ctx, c.Hash.String()) })
+	err := c.Change(ctx, func(tx *store.Tx) error {
+		s, err := tx.Session(ctx, c.Hash.String())
+		if err != nil {
+			return err
+		}
+		c.Did("sign_out", s.ID)
+		return tx.DeleteSession(ctx, s.Hash)
+	})
 	return &route.Empty{}, err
 }

@@ -106,11 +106,14 @@ CREATE TABLE claims (
         expires_at BIGINT NOT NULL
 );
 
--- One-time links by which people set their first password, one for each.
+-- One-time links by which people set a password, the first one or another, one
+-- link for each.
 CREATE TABLE password_links (
         user_id TEXT PRIMARY KEY REFERENCES users (id),
         hash TEXT NOT NULL,
         organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        resets BOOLEAN NOT NULL,
+        by_operator BOOLEAN NOT NULL,
         created_at BIGINT NOT NULL,
         expires_at BIGINT NOT NULL
 );
@@ -119,10 +122,37 @@ CREATE UNIQUE INDEX password_links_hash ON password_links (hash);
 
 CREATE TABLE sessions (
         hash TEXT PRIMARY KEY,
+        id TEXT NOT NULL,
         user_id TEXT NOT NULL REFERENCES users (id),
         organisation_id TEXT NOT NULL REFERENCES organisations (id),
+        address TEXT NOT NULL,
+        user_agent TEXT NOT NULL,
         created_at BIGINT NOT NULL,
+        last_used_at BIGINT NOT NULL,
         expires_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX sessions_id ON sessions (id);
+
+CREATE INDEX sessions_user ON sessions (user_id, organisation_id);
+
+-- Attempts to sign in, by the hash of what they are counted for.
+CREATE TABLE sign_in_limits (
+        id TEXT PRIMARY KEY,
+        tries BIGINT NOT NULL,
+        counted_at BIGINT NOT NULL,
+        open_at BIGINT NOT NULL,
+        ends_at BIGINT NOT NULL
+);
+
+CREATE INDEX sign_in_limits_end ON sign_in_limits (ends_at);
+
+-- Addresses from which people signed in with success.
+CREATE TABLE sign_in_addresses (
+        user_id TEXT NOT NULL REFERENCES users (id),
+        address TEXT NOT NULL,
+        used_at BIGINT NOT NULL,
+        PRIMARY KEY (user_id, address)
 );
 
 -- Gateway keys get what belongs to them. The table is made anew because a

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -177,6 +178,7 @@ func (b *Bench) Changes() int { return int(b.changes.Load()) }
 type Caller struct {
 	b   *Bench
 	key string
+	at  string // address and port; empty means that of httptest
 }
 
 // As returns a caller with this identity. An empty organisation or workspace
@@ -195,17 +197,20 @@ func (b *Bench) As(id access.Identity) *Caller {
 		id.KeyID = "key-" + string(rune('a'+len(b.callers)))
 	}
 	b.callers[id.KeyID] = &id
-	return &Caller{b, id.KeyID}
+	return &Caller{b: b, key: id.KeyID}
 }
 
 // Root returns a caller who may do everything in the first organisation.
 func (b *Bench) Root() *Caller { return b.As(access.Identity{Scopes: []access.Scope{access.ScopeAll}}) }
 
 // Known returns a caller by the id of the key that another bench's caller has.
-func (b *Bench) Known(key string) *Caller { return &Caller{b, key} }
+func (b *Bench) Known(key string) *Caller { return &Caller{b: b, key: key} }
 
 // Nobody returns a caller without a key.
-func (b *Bench) Nobody() *Caller { return &Caller{b, ""} }
+func (b *Bench) Nobody() *Caller { return &Caller{b: b} }
+
+// At returns the caller at another address.
+func (c *Caller) At(ip string) *Caller { return &Caller{c.b, c.key, net.JoinHostPort(ip, "4000")} }
 
 // Answer is what came back.
 type Answer struct {
@@ -223,6 +228,9 @@ func (c *Caller) CallWith(method, path, body string, h http.Header) Answer {
 		path = "/v1" + path
 	}
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if c.at != "" {
+		r.RemoteAddr = c.at
+	}
 	maps.Copy(r.Header, h)
 	r.Header.Set("x-gateway-api-key", c.key)
 	if body != "" {

@@ -1,0 +1,141 @@
+package sessions
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"strings"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// The limits of attempts to give a password. An attempt counts before the
+// password is hashed, and is taken back when the password is right.
+//
+// An account is bounded per address, so that a stranger at another address does
+// not keep its owner out. For the addresses that it was never used from it is
+// bounded over all of them, so that many addresses don't add up. An address is
+// bounded over all accounts.
+var (
+	pairLimit    = store.AttemptLimit{Free: 10, Wait: time.Minute, MaxWait: time.Hour, Forget: time.Hour}
+	accountLimit = store.AttemptLimit{Free: 30, Wait: time.Minute, MaxWait: time.Hour, Forget: time.Hour}
+	addressLimit = store.AttemptLimit{Free: 50, Wait: 30 * time.Second, MaxWait: 15 * time.Minute, Forget: time.Minute}
+)
+
+// keptLimits is how many limits the database holds after each minute.
+const keptLimits = 100_000
+
+// account is who a password is given for. The user is zero when nobody has the
+// e-mail address.
+type account struct {
+	email        string
+	user         store.User
+	organisation string
+}
+
+func (a *account) signsIn() bool {
+	return a.user.ID != "" && a.user.Status == store.Active && a.user.PasswordHash != ""
+}
+
+// find returns the account with an e-mail address, existing or not.
+func find(ctx context.Context, q store.Queries, email string) (account, error) {
+	a := account{email: strings.ToLower(email)}
+	u, organisation, err := q.UserByEmail(ctx, a.email)
+	if missing(err) {
+		return a, nil
+	}
+	a.user, a.organisation = u, organisation
+	return a, err
+}
+
+// prove checks the password of an account. It does the same work whether or not
+// the account exists. A wrong password is errWrong; the other errors say when to
+// try again.
+func (f *family) prove(ctx context.Context, c *route.Caller, a *account, password string) error {
+	address := group(c.ClientIP())
+	known, err := c.DB().AddressKnown(ctx, a.user.ID, address, c.Now)
+	if err != nil {
+		return err
+	}
+	leave, err := f.hasher.enter(address, known)
+	if err != nil {
+		c.SignIn("busy")
+		return err
+	}
+	defer leave()
+	l := limits(a.email, address)
+	reserved := []store.AttemptLimit{l.address, l.pair}
+	if !known {
+		reserved = append(reserved, l.account)
+	}
+	wait, err := c.DB().ReserveAttempt(ctx, c.Now, reserved...)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		c.SignIn("limited")
+		f.failures.note(ctx, c, a, true)
+		e := apierr.New(apierr.RateLimited, "too many wrong passwords; try again in %s", wait.Round(time.Second))
+		e.RetryAfter = wait
+		return e
+	}
+	stored := dummy
+	if a.signsIn() {
+		stored = a.user.PasswordHash
+	}
+	right, err := f.hasher.verify(ctx, password, stored)
+	if err != nil {
+		return err
+	}
+	if !right || !a.signsIn() {
+		c.SignIn("wrong")
+		f.failures.note(ctx, c, a, false)
+		return errWrong
+	}
+	if err := c.DB().ReleaseAttempt(ctx, c.Now, reserved...); err != nil {
+		return err
+	}
+	c.SignIn("ok")
+	return c.DB().ForgetAttempts(ctx, l.pair.ID)
+}
+
+var errWrong = apierr.New(apierr.Unauthenticated, "the e-mail address or the password is wrong")
+
+// dummy is verified against when an account does not exist, so that both cases
+// take the same time.
+const dummy = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+// attemptLimits are the limits of one attempt.
+type attemptLimits struct{ address, pair, account store.AttemptLimit }
+
+func limits(email, address string) attemptLimits {
+	l := attemptLimits{addressLimit, pairLimit, accountLimit}
+	l.address.ID = limitID("address", address)
+	l.pair.ID = limitID("pair", email, address)
+	l.account.ID = limitID("account", email)
+	return l
+}
+
+// limitID returns what a limit is stored under: neither e-mail addresses nor
+// those of clients are readable in it.
+func limitID(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// group returns what a client's address counts as: itself, or the /64 that it is
+// in, which is what one subscriber has of IPv6.
+func group(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return "unknown"
+	}
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
+}

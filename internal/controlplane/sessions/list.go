@@ -1,0 +1,171 @@
+package sessions
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// addMembers adds the routes by which admins see and end the sessions of others.
+func addMembers(a *route.API) {
+	one := func(method, path, name, summary, verb string) route.Route {
+		r := route.Route{Method: method, Path: "/admin/users/{user}/sessions" + path, Name: name, Tag: "People", Summary: summary,
+			Scopes: []access.Scope{access.Scope("organisation_users." + verb)}}
+		if method != http.MethodGet {
+			r.Resource = "session"
+		}
+		return r
+	}
+	route.Add(a, one(http.MethodGet, "", "list-user-sessions", "List the sessions of a person", "read"), listOf)
+	route.Add(a, one(http.MethodDelete, "", "end-user-sessions", "End all sessions of a person", "update"), endAllOf)
+	route.Add(a, one(http.MethodDelete, "/{session}", "end-user-session", "End a session of a person", "update"), endOf)
+}
+
+type item struct {
+	Object     string     `json:"object"`
+	ID         string     `json:"id"`
+	CreatedAt  route.Time `json:"created_at"`
+	LastUsedAt route.Time `json:"last_used_at" doc:"At most a minute before the last use"`
+	ExpiresAt  route.Time `json:"expires_at" doc:"Unless it is used again"`
+	Address    string     `json:"address" doc:"Of the client that used it last"`
+	UserAgent  string     `json:"user_agent" doc:"Of the client that signed in; at most 200 bytes"`
+	Current    bool       `json:"current" doc:"It is the one of this request"`
+}
+
+// ends returns when a session ends unless it is used again.
+func ends(s *store.Session, l route.Lifetimes) time.Time {
+	at := l.Ends(s.CreatedAt, s.LastUsedAt)
+	if s.ExpiresAt.Before(at) {
+		return s.ExpiresAt
+	}
+	return at
+}
+
+// list returns the sessions of a user that have not ended.
+func list(ctx context.Context, c *route.Caller, user string) (*route.List[item], error) {
+	found, err := c.DB().Sessions(ctx, c.Organisation, user)
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, s := range found {
+		end := ends(&s, c.Lifetimes())
+		if !c.Now.Before(end) {
+			continue
+		}
+		items = append(items, item{
+			"session", s.ID, route.Time(s.CreatedAt), route.Time(s.LastUsedAt), route.Time(end), s.Address, s.UserAgent,
+			s.Hash == c.Hash.String(),
+		})
+	}
+	return route.ListOf(items, len(items)), nil
+}
+
+// checkSession returns an error unless the caller signed in.
+func checkSession(c *route.Caller) error {
+	if c.Type == access.Session {
+		return nil
+	}
+	return apierr.New(apierr.Forbidden, "this needs a session; a key has none").WithCode("AB03")
+}
+
+func listOwn(ctx context.Context, c *route.Caller, _ *struct{}) (*route.List[item], error) {
+	if err := checkSession(c); err != nil {
+		return nil, err
+	}
+	return list(ctx, c, c.UserID)
+}
+
+type endAllInput struct {
+	KeepCurrent bool `query:"keep_current" doc:"Leaves the session of this request"`
+}
+
+func endAllOwn(ctx context.Context, c *route.Caller, in *endAllInput) (*route.Empty, error) {
+	if err := checkSession(c); err != nil {
+		return nil, err
+	}
+	keep := ""
+	if in.KeepCurrent {
+		keep = c.Hash.String()
+	}
+	return endAll(ctx, c, c.UserID, keep)
+}
+
+// endAll ends the sessions of a user in the caller's organisation, except the
+// one with the hash keep.
+func endAll(ctx context.Context, c *route.Caller, user, keep string) (*route.Empty, error) {
+	c.Did("sessions_end", user)
+	err := c.Change(ctx, func(tx *store.Tx) error { return tx.EndSessions(ctx, c.Organisation, user, keep) })
+	return &route.Empty{}, err
+}
+
+type sessionRef struct {
+	Session string `path:"session" maxLength:"255"`
+}
+
+func endOwn(ctx context.Context, c *route.Caller, in *sessionRef) (*route.Empty, error) {
+	if err := checkSession(c); err != nil {
+		return nil, err
+	}
+	return end(ctx, c, c.UserID, in.Session)
+}
+
+func end(ctx context.Context, c *route.Caller, user, id string) (*route.Empty, error) {
+	c.Did("session_end", id)
+	err := c.Change(ctx, func(tx *store.Tx) error { return tx.EndSession(ctx, c.Organisation, user, id) })
+	if missing(err) {
+		err = apierr.New(apierr.NotFound, "session %.60q not found", id).WithParam("session")
+	}
+	return &route.Empty{}, err
+}
+
+type userRef struct {
+	User string `path:"user" maxLength:"255"`
+}
+
+// member returns a user of the caller's organisation. Only owners end the
+// sessions of an owner.
+func member(ctx context.Context, c *route.Caller, ref string, ends bool) (store.User, error) {
+	u, err := c.DB().User(ctx, c.Organisation, ref)
+	switch {
+	case missing(err):
+		err = apierr.New(apierr.NotFound, "user %.60q not found", ref).WithParam("user")
+	case err == nil && ends && u.Role == "owner" && c.UserID != u.ID:
+		err = apierr.New(apierr.Forbidden, "the sessions of the owner are ended by the owner").WithParam("user").WithCode("AB03")
+	}
+	return u, err
+}
+
+func listOf(ctx context.Context, c *route.Caller, in *userRef) (*route.List[item], error) {
+	u, err := member(ctx, c, in.User, false)
+	if err != nil {
+		return nil, err
+	}
+	return list(ctx, c, u.ID)
+}
+
+func endAllOf(ctx context.Context, c *route.Caller, in *userRef) (*route.Empty, error) {
+	u, err := member(ctx, c, in.User, true)
+	if err != nil {
+		return nil, err
+	}
+	return endAll(ctx, c, u.ID, "")
+}
+
+type userSessionRef struct {
+	User    string `path:"user" maxLength:"255"`
+	Session string `path:"session" maxLength:"255"`
+}
+
+func endOf(ctx context.Context, c *route.Caller, in *userSessionRef) (*route.Empty, error) {
+	u, err := member(ctx, c, in.User, true)
+	if err != nil {
+		return nil, err
+	}
+	return end(ctx, c, u.ID, in.Session)
+}

@@ -1,0 +1,274 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// AttemptLimit bounds the attempts to sign in that are counted under one id. One
+// attempt is forgotten each Forget, so that Free attempts are allowed at once and
+// few more in the long run.
+type AttemptLimit struct {
+	ID      string        // at most 64 bytes; holds nothing that is private
+	Free    int64         // attempts without a wait
+	Wait    time.Duration // after Free attempts; doubles with each further one
+	MaxWait time.Duration
+	Forget  time.Duration
+}
+
+// attempts is what is stored for an [AttemptLimit].
+type attempts struct {
+	tries   int64
+	counted time.Time // tries are those of this time
+	open    time.Time // no attempt is allowed before
+}
+
+// at returns a without the attempts that are forgotten by now.
+func (a attempts) at(now time.Time, l AttemptLimit) attempts {
+	gone := max(int64(now.Sub(a.counted)/l.Forget), 0)
+	if gone >= a.tries {
+		return attempts{counted: now, open: a.open}
+	}
+	a.tries -= gone
+	a.counted = a.counted.Add(time.Duration(gone) * l.Forget)
+	return a
+}
+
+// next returns a with one more attempt.
+func (a attempts) next(now time.Time, l AttemptLimit) attempts {
+	a = a.at(now, l)
+	a.tries++
+	if over := a.tries - l.Free; over >= 0 {
+		a.open = now.Add(min(l.Wait<<min(over, 20), l.MaxWait))
+	}
+	return a
+}
+
+// ReserveAttempt counts an attempt under every limit, before it is known whether
+// it succeeds. If one of them does not allow it, nothing is counted and wait is
+// the time until it does. Limits that are shared by several calls must be in the
+// same order in each. Nodes with one database share the counts.
+func (db *DB) ReserveAttempt(ctx context.Context, now time.Time, limits ...AttemptLimit) (wait time.Duration, err error) {
+	now = now.UTC().Truncate(time.Millisecond)
+	// Refusals are read without a lock, so that a flood of them writes nothing.
+	if wait, err = db.attemptWait(ctx, now, limits); wait > 0 || err != nil {
+		return wait, db.Explain(err)
+	}
+	err = db.attemptChange(ctx, func(tx *sql.Tx) error {
+		wait = 0
+		next := make([]attempts, len(limits))
+		for i, l := range limits {
+			a, err := lockAttempts(ctx, tx, l, now)
+			if err != nil {
+				return err
+			}
+			wait = max(wait, a.open.Sub(now))
+			next[i] = a.next(now, l)
+		}
+		if wait > 0 {
+			return errRefused
+		}
+		for i, l := range limits {
+			if err := writeAttempts(ctx, tx, l, next[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errRefused) {
+		return wait, nil
+	}
+	return 0, err
+}
+
+// errRefused undoes a reservation that a limit does not allow.
+var errRefused = errors.New("refused")
+
+// ReleaseAttempt takes back what an attempt that succeeded counted under limits.
+func (db *DB) ReleaseAttempt(ctx context.Context, now time.Time, limits ...AttemptLimit) error {
+	now = now.UTC().Truncate(time.Millisecond)
+	return db.attemptChange(ctx, func(tx *sql.Tx) error {
+		for _, l := range limits {
+			a, err := lockAttempts(ctx, tx, l, now)
+			if err != nil {
+				return err
+			}
+			a = a.at(now, l)
+			if a.tries = max(a.tries-1, 0); a.tries < l.Free {
+				a.open = now
+			}
+			if err := writeAttempts(ctx, tx, l, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ForgetAttempts removes all that was counted under an id.
+func (db *DB) ForgetAttempts(ctx context.Context, id string) error {
+	const text = `
+		DELETE FROM sign_in_limits
+		WHERE id = $1`
+	return db.Explain(exec(ctx, db.write, "sign-in limit", text, id))
+}
+
+// attemptChange runs f in a transaction that makes no revision: no gateway reads
+// these rows again.
+func (db *DB) attemptChange(ctx context.Context, f func(*sql.Tx) error) error {
+	if !db.ready.Load() {
+		return away(nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	return db.Explain(transact(ctx, db.write, f))
+}
+
+func (db *DB) attemptWait(ctx context.Context, now time.Time, limits []AttemptLimit) (wait time.Duration, err error) {
+	const text = `
+		SELECT open_at
+		FROM sign_in_limits
+		WHERE id = $1 AND open_at > $2`
+	for _, l := range limits {
+		var open time.Time
+		err := db.q.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(stamp{&open})
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("reading a sign-in limit: %w", err)
+		}
+		wait = max(wait, open.Sub(now))
+	}
+	return wait, nil
+}
+
+// lockAttempts reads what is counted under a limit and keeps others from
+// counting until the transaction ends.
+func lockAttempts(ctx context.Context, tx *sql.Tx, l AttemptLimit, now time.Time) (a attempts, err error) {
+	const text = `
+		INSERT INTO sign_in_limits (id, tries, counted_at, open_at, ends_at)
+		VALUES ($1, 0, $2, $2, $2)
+		ON CONFLICT (id) DO UPDATE
+		SET id = excluded.id
+		RETURNING tries, counted_at, open_at`
+	err = tx.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(&a.tries, stamp{&a.counted}, stamp{&a.open})
+	if err != nil {
+		return a, fmt.Errorf("counting an attempt to sign in: %w", err)
+	}
+	return a, nil
+}
+
+func writeAttempts(ctx context.Context, tx *sql.Tx, l AttemptLimit, a attempts) error {
+	const text = `
+		UPDATE sign_in_limits
+		SET tries = $2, counted_at = $3, open_at = $4, ends_at = $5
+		WHERE id = $1`
+	ends := a.counted.Add(time.Duration(a.tries) * l.Forget)
+	if ends.Before(a.open) {
+		ends = a.open
+	}
+	return write(ctx, tx, "sign-in limit", text, l.ID, a.tries, millis(a.counted), millis(a.open), millis(ends))
+}
+
+// TrimAttempts removes the limits that have no effect any more at now and, above
+// keep of them, those that would end first: an attacker who makes many rows
+// removes rows of few attempts, their own.
+func (db *DB) TrimAttempts(ctx context.Context, now time.Time, keep int) error {
+	const ended = `
+		SELECT id, ends_at
+		FROM sign_in_limits
+		WHERE ends_at <= $1
+		LIMIT 100000`
+	const first = `
+		SELECT id, ends_at
+		FROM sign_in_limits
+		ORDER BY ends_at
+		LIMIT $1`
+	if err := db.deleteAttempts(ctx, ended, now.UnixMilli()); err != nil {
+		return err
+	}
+	n, err := db.CountAttempts(ctx)
+	if err != nil || n <= keep {
+		return db.Explain(err)
+	}
+	return db.deleteAttempts(ctx, first, int64(n-keep))
+}
+
+// CountAttempts returns the number of stored limits.
+func (q Queries) CountAttempts(ctx context.Context) (int, error) {
+	return count(ctx, q.q, `SELECT COUNT(*) FROM sign_in_limits`)
+}
+
+// deleteAttempts removes the selected limits that nothing was counted for since.
+// It takes them one by one: a statement that locked several could wait for a
+// reservation that waits for it.
+func (db *DB) deleteAttempts(ctx context.Context, text string, arg any) error {
+	type limit struct {
+		id   string
+		ends int64
+	}
+	list, err := rows(ctx, db.q, "sign-in limits", text, func(r row) (l limit, err error) {
+		err = r.Scan(&l.id, &l.ends)
+		return l, err
+	}, arg)
+	const remove = `
+		DELETE FROM sign_in_limits
+		WHERE id = $1 AND ends_at = $2`
+	for _, l := range list {
+		if err == nil {
+			err = exec(ctx, db.write, "sign-in limits", remove, l.id, l.ends)
+		}
+	}
+	return db.Explain(err)
+}
+
+// How many addresses of a person are remembered, and for how long after their
+// last use.
+const (
+	knownAddresses   = 20
+	knownAddressDays = 90
+)
+
+// AddressKnown reports whether a person signed in from an address within the
+// last 90 days.
+func (q Queries) AddressKnown(ctx context.Context, user, address string, now time.Time) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM sign_in_addresses
+		WHERE user_id = $1 AND address = $2 AND used_at > $3`
+	n, err := count(ctx, q.q, text, user, address, now.AddDate(0, 0, -knownAddressDays).UnixMilli())
+	return n > 0, err
+}
+
+// RememberAddress notes that a person signed in from an address.
+func (q Queries) RememberAddress(ctx context.Context, user, address string, now time.Time) error {
+	const add = `
+		INSERT INTO sign_in_addresses (user_id, address, used_at)
+		VALUES ($1, $2, $3)
+		ON CONFLICT (user_id, address) DO UPDATE
+		SET used_at = excluded.used_at`
+	const trim = `
+		DELETE FROM sign_in_addresses
+		WHERE user_id = $1 AND address NOT IN (
+			SELECT address
+			FROM sign_in_addresses
+			WHERE user_id = $1
+			ORDER BY used_at DESC, address
+			LIMIT $2)`
+	if err := exec(ctx, q.q, "sign-in address", add, user, address, now.UnixMilli()); err != nil {
+		return err
+	}
+	return exec(ctx, q.q, "sign-in address", trim, user, int64(knownAddresses))
+}
+
+// ForgetAddresses removes the addresses that a person signed in from.
+func (q Queries) ForgetAddresses(ctx context.Context, user string) error {
+	const text = `
+		DELETE FROM sign_in_addresses
+		WHERE user_id = $1`
+	return exec(ctx, q.q, "sign-in addresses", text, user)
+}
