@@ -35,7 +35,7 @@ const floors = `
 1c  internal/dialect internal/jwt internal/provider internal/reqlog
 1b  internal/catalog
 1a  internal/access internal/blob internal/llm internal/prompt internal/redact internal/urlpath
-0   api config internal/apierr internal/bytepool internal/clientaddr internal/egress internal/eventstream internal/jsonedit internal/parquet internal/secret internal/sse
+0   api config internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/secret internal/sse
 `
 
 // barriers are what a package must not reach, however many imports away. The
@@ -79,6 +79,7 @@ var alone = map[string][]string{
 var edges = []string{
 	"cmd/modelgate",
 	"internal/blob",
+	"internal/contentcoding",
 	"internal/controlplane/...",
 	"internal/dialect/dialecttest",
 	"internal/gatewaytest",

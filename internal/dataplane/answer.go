@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"modelgate/api"
@@ -53,7 +54,7 @@ func (x *exchange) note(res *pipeline.Response) {
 // seen takes into the record what the tap has read.
 func (x *exchange) seen(res *pipeline.Response) {
 	s, e := res.Tap.Seen(), &x.entry
-	e.ServedModel, e.Usage, e.Finish = bounded(s.Model), s.Usage, bounded(s.Finish)
+	e.ServedModel, e.Usage, e.Finish = bounded(s.Model), res.Usage(), bounded(s.Finish)
 	if s.Failed != "" && e.ErrorMessage == "" && e.ErrorSource != "client" {
 		e.ErrorSource, e.ErrorMessage = "provider", bounded(s.Failed)
 		if e.ErrorCode == "" {
@@ -169,7 +170,7 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 		w.Header()["Content-Type"] = nil // else net/http guesses one
 	}
 	x.begin(w, res.Status)
-	err := x.copy(w, res, p.ClientStall)
+	err := x.copy(w, res, p.ClientStall, &p.decoding)
 	if err == nil {
 		x.trailer(w.Header(), res)
 		x.finish(nil)
@@ -186,13 +187,13 @@ var chunked = []string{"chunked"}
 var errClient = errors.New("the client does not take the answer")
 
 // copy sends the body on after each read, so that nothing waits for more.
-func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, stall time.Duration) error {
+func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, stall time.Duration, decoding *atomic.Int32) error {
 	buf := copyBuffers.Get().(*[16 << 10]byte)
 	defer copyBuffers.Put(buf)
 	rc := http.NewResponseController(w)
 	patient := patience{rc: rc, limit: stall}
 	defer patient.end()
-	sniff := newSniffer(res)
+	sniff := newSniffer(res, decoding)
 	defer sniff.close()
 	live := res.Length < 0
 	for {

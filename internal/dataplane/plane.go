@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"modelgate/api"
@@ -75,6 +76,7 @@ type Plane struct {
 	models   modelLists
 	compiler pipeline.Compiler
 	trees    *trees
+	decoding atomic.Int32 // passed-through answers that are decompressed now
 }
 
 // New returns a plane.
@@ -273,7 +275,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	e.Upstream = x.Waited
 	e.Decisions = x.Decisions
 	e.Params = x.Told()
-	e.Cost, e.Price, e.Priced = x.Cost()
+	x.FillCost()
 	if x.upload != nil {
 		e.RequestBytes, e.Model = x.upload.seen()
 	}

@@ -2,10 +2,11 @@ package dataplane
 
 import (
 	"bytes"
-	"compress/gzip"
 	"io"
 	"strings"
+	"sync/atomic"
 
+	"modelgate/internal/contentcoding"
 	"modelgate/internal/dialect"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/sse"
@@ -14,41 +15,113 @@ import (
 // maxSniff bounds what is kept of a passed-through answer to read its usage.
 const maxSniff = 1 << 20
 
-// sniffer shows a passed-through answer to its tap without touching it.
-// Answers that are too long, or of a kind it can't read, go unread.
+// maxDecoders bounds how many passed-through answers are decompressed at a time:
+// each holds a window of up to 8 MB. The usage of further ones is estimated.
+const maxDecoders = 64
+
+// sniffer shows a passed-through answer to its tap without touching it. A
+// compressed one is decompressed on the side. Answers that are too long, or of a
+// kind that it can't read, go unread.
 type sniffer struct {
-	tap     dialect.Tap
-	events  bool
-	gzipped bool
-	line    []byte // of a stream: the line so far; of JSON: the body so far
-	blind   bool
+	reader lineReader
+	coded  *io.PipeWriter // of a compressed answer; nil when there is nothing to undo
+	done   chan struct{}  // closed when the compressed answer was read
+	in     *atomic.Int32  // counts those that are decompressed
 }
 
-func newSniffer(res *pipeline.Response) *sniffer {
-	s := &sniffer{tap: res.Tap}
-	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	switch strings.TrimSpace(media) {
+// newSniffer returns a sniffer of res. decoding counts those that decompress.
+func newSniffer(res *pipeline.Response, decoding *atomic.Int32) *sniffer {
+	s := &sniffer{reader: lineReader{tap: res.Tap}}
+	switch media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
 	case "text/event-stream":
-		s.events = true
-	case "application/json":
+		s.reader.events = true
+	case "application/json", "":
 	default:
-		s.blind = true
+		s.reader.blind = !strings.HasSuffix(media, "+json")
 	}
-	switch res.Header.Get("Content-Encoding") {
-	case "", "identity":
-	case "gzip":
-		s.gzipped = true
-		s.blind = s.blind || s.events
-	default:
-		s.blind = true
-	}
-	if res.Length > maxSniff {
-		s.blind = s.blind || !s.events
+	coding := res.Header.Get("Content-Encoding")
+	switch {
+	case s.reader.blind:
+	case !contentcoding.IsIdentity(coding):
+		s.decode(coding, res.MaxDecoded(), decoding)
+	case res.Length > maxSniff:
+		s.reader.blind = !s.reader.events
 	}
 	return s
 }
 
+// decode begins to decompress. The decoders read, and the answer is written as it
+// comes, so that a goroutine stands between them; close waits for it.
+func (s *sniffer) decode(coding string, limit int64, decoding *atomic.Int32) {
+	if decoding.Add(1) > maxDecoders {
+		decoding.Add(-1)
+		s.reader.blind = true
+		return
+	}
+	var src *io.PipeReader
+	src, s.coded = io.Pipe()
+	s.done, s.in = make(chan struct{}), decoding
+	go func() {
+		defer close(s.done)
+		err := errPanic // of a decoder, whose input a provider chose
+		defer func() {
+			recover()
+			s.reader.blind = s.reader.blind || err != nil
+			src.CloseWithError(err) // further writes return at once
+		}()
+		err = s.reader.readAll(coding, src, limit)
+	}()
+}
+
+// write takes in the next bytes of the answer.
 func (s *sniffer) write(b []byte) {
+	if s.coded != nil {
+		s.coded.Write(b)
+		return
+	}
+	s.reader.write(b)
+}
+
+// close shows a JSON answer, now that it is complete.
+func (s *sniffer) close() {
+	if s.coded != nil {
+		s.coded.Close()
+		<-s.done
+		s.in.Add(-1)
+	}
+	s.reader.close()
+}
+
+// lineReader reads an answer without content coding.
+type lineReader struct {
+	tap    dialect.Tap
+	events bool
+	line   []byte // of a stream: the line so far; of JSON: the body so far
+	blind  bool
+}
+
+// readAll reads a compressed answer to its end.
+func (s *lineReader) readAll(coding string, src io.Reader, limit int64) error {
+	r, err := contentcoding.NewReader(coding, src, limit)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var buf [4 << 10]byte
+	for !s.blind {
+		n, err := r.Read(buf[:])
+		s.write(buf[:n])
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return bytes.ErrTooLarge
+}
+
+func (s *lineReader) write(b []byte) {
 	if s.blind {
 		return
 	}
@@ -81,7 +154,7 @@ func lineEnd(b []byte) int {
 	return lf
 }
 
-func (s *sniffer) keep(b []byte) {
+func (s *lineReader) keep(b []byte) {
 	if len(s.line)+len(b) > maxSniff {
 		s.blind, s.line = true, nil
 		return
@@ -90,27 +163,16 @@ func (s *sniffer) keep(b []byte) {
 }
 
 // endLine shows one line of a stream. Providers write an event's data in one.
-func (s *sniffer) endLine() {
+func (s *lineReader) endLine() {
 	if data, ok := bytes.CutPrefix(s.line, []byte("data:")); ok {
 		s.tap.Event(sse.Event{Data: bytes.TrimPrefix(data, []byte(" "))})
 	}
 	s.line = s.line[:0]
 }
 
-// close shows a JSON answer, now that it is whole.
-func (s *sniffer) close() {
-	if s.blind || s.events || len(s.line) == 0 {
-		return
-	}
-	if !s.gzipped {
+// close shows a JSON answer to the tap.
+func (s *lineReader) close() {
+	if !s.blind && !s.events && len(s.line) > 0 {
 		s.tap.Body(s.line)
-		return
-	}
-	z, err := gzip.NewReader(bytes.NewReader(s.line))
-	if err != nil {
-		return
-	}
-	if body, err := io.ReadAll(io.LimitReader(z, 8*maxSniff)); err == nil {
-		s.tap.Body(body)
 	}
 }

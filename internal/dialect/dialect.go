@@ -97,6 +97,9 @@ type Seen struct {
 
 	// Begun is true once the answer holds content: the first token has come.
 	Begun bool
+	// Written is about how many bytes of content have come: text, reasoning and
+	// arguments. It is what an estimate of the output is made of.
+	Written int64
 	// Finished is true once every choice has a finish reason.
 	Finished bool
 	// Terminated is true once the stream's terminator was seen.

@@ -48,6 +48,9 @@ func (m *remains) entry(tries []*reqlog.Intent) *reqlog.Entry {
 		bill.Add(s)
 		if s.Outcome == reqlog.Estimated {
 			tell(e, i, s)
+			if !e.Usage.Known {
+				e.Usage = s.Usage
+			}
 			continue
 		}
 		e.Status, e.Usage = cmp.Or(s.Status, e.Status), s.Usage
@@ -56,7 +59,7 @@ func (m *remains) entry(tries []*reqlog.Intent) *reqlog.Entry {
 	if e.Status == 0 {
 		e.Status = 503
 	}
-	e.Cost, e.Price, e.Priced = bill.Cost()
+	bill.Fill(e)
 	return e
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"modelgate/internal/ledger"
+	"modelgate/internal/llm"
 	"modelgate/internal/reqlog"
 )
 
@@ -121,14 +122,14 @@ func TestAnInterruptedExchangeSaysThatItIsAnEstimate(t *testing.T) {
 	second.Provider = "anthropic"
 	failed := reqlog.Settlement{ID: id, Attempt: 1, Time: first.Time.Add(time.Second), Outcome: reqlog.Refused, Status: 500}
 	guess := reqlog.Settlement{ID: id, Attempt: 2, Outcome: reqlog.Estimated}
-	guess.Usage.Input = 1000
+	guess.Usage = llm.Usage{Input: 1000, Known: true, Estimated: true}
 	list := ledger.Entries([]ledger.Record{{Intent: &first}, {Settle: &failed}, {Intent: &second}, {Settle: &guess}})
 	if len(list) != 1 {
 		t.Fatalf("got %d entries, want one", len(list))
 	}
 	e := list[0]
-	if e.Usage.Known || e.ErrorCode != ledger.CodeInterrupted || e.Provider != "anthropic" || e.KeyID != "key" || len(e.Attempts) != 2 {
-		t.Errorf("entry = %+v, want one without usage, marked as interrupted, of both attempts", e)
+	if e.Usage != guess.Usage || e.Priced || e.ErrorCode != ledger.CodeInterrupted || e.Provider != "anthropic" || e.KeyID != "key" || len(e.Attempts) != 2 {
+		t.Errorf("entry = %+v, want one with estimated usage and no cost, marked as interrupted, of both attempts", e)
 	}
 	if len(e.Decisions) != 1 || !strings.Contains(e.Decisions[0].Text, "about 1000 tokens") {
 		t.Errorf("decisions = %v, want the estimate", e.Decisions)

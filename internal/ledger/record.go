@@ -98,6 +98,7 @@ func appendRow(dst []byte, offset int64, id reqlog.ID, content []byte) []byte {
 const (
 	flagKnown = 1 << iota
 	flagPriced
+	flagEstimated
 )
 
 func flagsOf(s *reqlog.Settlement) (f byte) {
@@ -106,6 +107,9 @@ func flagsOf(s *reqlog.Settlement) (f byte) {
 	}
 	if s.Priced {
 		f |= flagPriced
+	}
+	if s.Usage.Estimated {
+		f |= flagEstimated
 	}
 	return f
 }
@@ -199,7 +203,7 @@ func parseSettle(b []byte, attempt uint16) *reqlog.Settlement {
 	s.Usage = llm.Usage{
 		Input: number(b, 40), CachedInput: number(b, 48), CacheWrite5m: number(b, 56), CacheWrite1h: number(b, 64),
 		Output: number(b, 72), Reasoning: number(b, 80), InputAudio: number(b, 88), OutputAudio: number(b, 96),
-		Known: b[17]&flagKnown != 0,
+		Known: b[17]&flagKnown != 0, Estimated: b[17]&flagEstimated != 0,
 	}
 	s.Price, _ = text(b[104:])
 	return s

@@ -184,12 +184,14 @@ func (l *Ledger) complete(found *remains) error {
 	return nil
 }
 
-// estimate settles an attempt whose end nobody knows.
+// estimate settles an attempt whose end nobody knows, with its input by the size of
+// the request.
 func estimate(i *reqlog.Intent) reqlog.Settlement {
-	return reqlog.Settlement{
-		ID: i.ID, Attempt: i.Attempt, Time: time.Now(), Outcome: reqlog.Estimated,
-		Usage: llm.Usage{Input: max(i.RequestBytes+3, 0) / 4},
+	s := reqlog.Settlement{ID: i.ID, Attempt: i.Attempt, Time: time.Now(), Outcome: reqlog.Estimated}
+	if i.RequestBytes > 0 {
+		s.Usage = llm.Usage{Known: true, Estimated: true, Input: (i.RequestBytes + 3) / 4}
 	}
+	return s
 }
 
 // remains is what segments hold that did not come to its end.

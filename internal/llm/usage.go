@@ -3,7 +3,7 @@ package llm
 // Usage counts the tokens of one answer by kind. The kinds do not overlap:
 // Input leaves out the cached and cache-writing parts, Output leaves out
 // Reasoning. All counts are zero or more; Known tells a measured zero from a
-// provider that said nothing.
+// count that nobody knows.
 type Usage struct {
 	Input        int64
 	CachedInput  int64
@@ -14,8 +14,11 @@ type Usage struct {
 	InputAudio   int64
 	OutputAudio  int64
 
-	// Known is true when the provider reported usage.
+	// Known is true when the counts hold: the provider reported them or, where
+	// Estimated is true, the gateway estimated them.
 	Known bool
+	// Estimated is true when the gateway estimated some of the counts.
+	Estimated bool
 }
 
 // Prompt is what the chat dialect calls prompt_tokens: all tokens read,

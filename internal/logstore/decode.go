@@ -183,6 +183,7 @@ func readPrompt(r *reader, flags uint64) (p reqlog.Prompt) {
 }
 
 func readPrice(r *reader, e *reqlog.Entry, flags uint64) {
+	e.CostEstimated = flags&flagCostEstimated != 0
 	if flags&flagPriced != 0 {
 		e.Cost, e.Priced, e.Price = catalog.NanoDollars(r.varint()), true, r.ref()
 	}
@@ -223,7 +224,7 @@ func readTimes(r *reader, e *reqlog.Entry, flags uint64) {
 }
 
 func readUsage(r *reader, flags uint64) llm.Usage {
-	u := llm.Usage{Known: flags&flagUsageKnown != 0}
+	u := llm.Usage{Known: flags&flagUsageKnown != 0, Estimated: flags&flagUsageEstimated != 0}
 	if flags&flagUsage == 0 {
 		return u
 	}

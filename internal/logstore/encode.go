@@ -33,6 +33,8 @@ const (
 	flagPriced
 	flagConfig
 	flagLevel
+	flagUsageEstimated
+	flagCostEstimated
 )
 
 // The fields whose strings are shared; see [encoder.ref].
@@ -183,11 +185,13 @@ func flagsOf(e *reqlog.Entry) uint64 {
 		}
 	}
 	usage := e.Usage
-	usage.Known = false
+	usage.Known, usage.Estimated = false, false
 	set(e.Stream, flagStream)
 	set(!e.Time.IsZero(), flagTime)
 	set(usage != llm.Usage{}, flagUsage)
 	set(e.Usage.Known, flagUsageKnown)
+	set(e.Usage.Estimated, flagUsageEstimated)
+	set(e.CostEstimated, flagCostEstimated)
 	set(e.ErrorSource != "" || e.ErrorCode != "" || e.ErrorMessage != "", flagError)
 	set(len(e.Decisions) > 0, flagDecisions)
 	set(len(e.Params) > 0, flagParams)

@@ -83,6 +83,7 @@ type Sums struct {
 	Counted    int64 // requests whose tokens are known, which the next two sum
 	Prompt     int64
 	Completion int64
+	Estimated  int64 // requests whose usage is estimated, in part at least
 
 	Priced int64 // requests whose cost is known, which Cost sums
 	Cost   catalog.NanoDollars
@@ -119,6 +120,9 @@ func (s *Sums) add(e *reqlog.Entry) {
 		s.Prompt += e.Usage.Prompt()
 		s.Completion += e.Usage.Completion()
 	}
+	if e.Usage.Estimated || e.CostEstimated {
+		s.Estimated++
+	}
 	if e.Priced {
 		s.Priced++
 		s.Cost += e.Cost
@@ -146,6 +150,7 @@ func (s *Sums) Merge(o *Sums) {
 	s.Counted += o.Counted
 	s.Prompt += o.Prompt
 	s.Completion += o.Completion
+	s.Estimated += o.Estimated
 	s.Priced += o.Priced
 	s.Cost += o.Cost
 	s.latency += o.latency
@@ -225,7 +230,7 @@ func (set sumSet) bound() {
 //
 // What keys tell, as successes, is not stored. Format 1 does not tell what was
 // rescued.
-const sumFormat = 2
+const sumFormat = 3
 
 func (set sumSet) append(dst []byte, bucket int64) []byte {
 	var c encoder
@@ -239,6 +244,7 @@ func (set sumSet) append(dst []byte, bucket int64) []byte {
 			c.varint(n)
 		}
 		s.Rescued.append(&c)
+		c.varint(s.Estimated)
 		sketch := s.Latencies.append(nil)
 		c.uvarint(uint64(len(sketch)))
 		c.body = append(c.body, sketch...)
@@ -259,7 +265,7 @@ func (s *Sums) numbers(bucket int64) [9]int64 {
 func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byte) error) error {
 	r := reader{b: data}
 	v := r.take(1)
-	if r.bad || v[0] != sumFormat && v[0] != 1 {
+	if r.bad || v[0] < 1 || v[0] > sumFormat {
 		return errDamaged
 	}
 	r.strings = readStrings(&r)
@@ -277,12 +283,16 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 		if v[0] > 1 {
 			rescued = readRescued(&r)
 		}
+		estimated := int64(0)
+		if v[0] > 2 {
+			estimated = r.varint()
+		}
 		sketch := r.take(r.count(1))
 		if r.bad {
 			return errDamaged
 		}
 		s := Sums{
-			Rescued:  rescued,
+			Rescued: rescued, Estimated: estimated,
 			Requests: n[0], Counted: n[1], Prompt: n[2], Completion: n[3], Priced: n[4], Cost: catalog.NanoDollars(n[5]),
 			latency: n[6], first: n[7] + bucket, last: n[8] + bucket,
 		}

@@ -31,13 +31,14 @@ type account struct {
 	target  *provider.Target
 	model   string // as asked of the provider
 	prices  *catalog.Book
+	sent    sent
 }
 
 // intend opens the account of an attempt that is about to be sent.
 func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
 	a := account{
 		open: true, ledger: l.Ledger, bill: x.bill(), id: x.Entry.ID, began: time.Now(),
-		target: l.Target, model: x.Sent, prices: x.Prices,
+		target: l.Target, model: x.Sent, prices: x.Prices, sent: sentBy(x),
 	}
 	n := a.bill.attempts.Add(1)
 	if limit := l.AttemptLimit(); int64(n) > int64(limit) {
@@ -49,12 +50,10 @@ func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
 	}
 	i := reqlog.Intent{
 		ID: a.id, Attempt: a.attempt, Time: a.began, Organisation: x.Entry.Organisation, Workspace: x.Entry.Workspace, KeyID: x.Entry.KeyID,
-		Provider: l.Target.ID, Slug: l.Target.Slug, Model: a.model, RequestBytes: x.Length,
-	}
-	if x.Body != nil {
-		i.RequestBytes = int64(x.Body.Len())
+		Provider: l.Target.ID, Slug: l.Target.Slug, Model: a.model, RequestBytes: a.sent.size,
 	}
 	if err := l.Ledger.Intend(ctx, i); err != nil {
+		a.sent.release()
 		return account{}, err
 	}
 	return a, nil
@@ -91,13 +90,19 @@ func unaccounted(err error) *apierr.Error {
 	return e
 }
 
-// fail settles an attempt that gave no answer that may be handed on.
+// fail settles an attempt that gave no answer that may be handed on. The provider
+// of one that the client left has the request, and may have answered it: its input
+// is estimated.
 func (a *account) fail(err error) {
-	outcome := reqlog.Failed
+	s := reqlog.Settlement{Outcome: reqlog.Failed}
 	if err != nil && apierr.From(err).Kind == apierr.ClientGone {
-		outcome = reqlog.Abandoned
+		s.Outcome = reqlog.Abandoned
+		if a.open && a.sent.uses() {
+			s.Usage = llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens()}
+			s.Cost, s.Price, s.Priced = a.cost(s.Usage, "", catalog.Standard)
+		}
 	}
-	a.settle(reqlog.Settlement{Outcome: outcome})
+	a.settle(s)
 }
 
 // end settles the attempt behind r by what was seen of its answer.
@@ -106,15 +111,12 @@ func (a *account) end(r *Response) {
 		return
 	}
 	seen := r.Tap.Seen()
-	s := reqlog.Settlement{Outcome: reqlog.Answered, Status: r.Raw.StatusCode, Usage: seen.Usage}
+	s := reqlog.Settlement{Outcome: reqlog.Answered, Status: r.Raw.StatusCode, Usage: r.Usage()}
 	switch {
 	case s.Status >= 400:
 		s.Outcome = reqlog.Refused
 	case !seen.Finished && !seen.Terminated && r.Bytes == nil && r.Raw.Request.Context().Err() != nil:
 		s.Outcome = reqlog.Abandoned
-	}
-	if !s.Usage.Known {
-		s.Usage = llm.Usage{}
 	}
 	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.target.ID, tierOf(r)))
 	a.settle(s)
@@ -157,6 +159,7 @@ func (a *account) settle(s reqlog.Settlement) {
 		return
 	}
 	a.open = false
+	a.sent.release()
 	s.ID, s.Attempt, s.Time = a.id, a.attempt, time.Now()
 	a.bill.add(&s)
 	if a.ledger != nil {

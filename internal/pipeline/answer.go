@@ -3,7 +3,6 @@ package pipeline
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/contentcoding"
 	"modelgate/internal/eventstream"
 	"modelgate/internal/sse"
 	"modelgate/internal/upstream"
@@ -92,61 +92,28 @@ func (l *Leaf) unified(w watch, x *Exchange, spoken *wire, out *Response) (*Resp
 	return out, nil
 }
 
-// decoded undoes gzip, which some providers send unasked. Other encodings are
-// handed on as they are, with their header.
+// decoded undoes the content coding, which some providers use unasked. Codings
+// that are unknown are handed on as they are, with their header.
 func (l *Leaf) decoded(out *Response) (io.Reader, error) {
-	if !strings.EqualFold(out.Header.Get("Content-Encoding"), "gzip") {
+	coding := out.Header.Get("Content-Encoding")
+	if contentcoding.IsIdentity(coding) {
 		return out.Raw.Body, nil
 	}
-	packed := &counted{Reader: out.Raw.Body}
-	z, err := gzip.NewReader(packed)
-	if err != nil {
-		return nil, l.unreadable("a body that is not the gzip it says it is")
+	plain, err := contentcoding.NewReader(coding, out.Raw.Body, l.MaxDecoded)
+	switch {
+	case errors.Is(err, contentcoding.ErrUnknown):
+		return out.Raw.Body, nil
+	case errors.Is(err, contentcoding.ErrCorrupt):
+		return nil, l.unreadable("a body that is not the " + headerText(coding) + " it says it is")
+	case err != nil:
+		return nil, l.failure(out.watch, out.Raw.Request, err)
 	}
+	out.after = append(out.after, func() { plain.Close() })
 	out.Header = out.Header.Clone()
 	out.Header.Del("Content-Encoding")
 	out.Header.Del("Content-Length")
 	out.Length = -1
-	return &bounded{Reader: z, packed: packed, limit: l.MaxDecoded}, nil
-}
-
-// errBomb ends a compressed answer that decodes to more than is allowed.
-var errBomb = errors.New("the compressed answer decodes to more than the limit")
-
-// An answer that decodes to more than harmless bytes and to more than swelling
-// times its size is a bomb: text shrinks to about a tenth.
-const (
-	harmless = 1 << 20
-	swelling = 100
-)
-
-// bounded reads a decoded answer within its limits.
-type bounded struct {
-	io.Reader
-	packed *counted
-	read   int64
-	limit  int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	b.read += int64(n)
-	if b.read > b.limit || b.read > harmless && b.read > swelling*b.packed.read {
-		return 0, errBomb
-	}
-	return n, err
-}
-
-// counted counts what is read.
-type counted struct {
-	io.Reader
-	read int64
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.read += int64(n)
-	return n, err
+	return plain, nil
 }
 
 // whole reads a JSON answer to its end, so that a broken one becomes a clean
@@ -230,7 +197,11 @@ func (l *Leaf) stream(w watch, x *Exchange, spoken *wire, out *Response, src fra
 	case spoken.other(), spoken.counter != nil, spoken.codec == nil && kind != x.Client.ContentType():
 		return nil, l.unreadable("a stream that is not of the protocol")
 	case spoken.codec == nil:
-		return l.events(w, out, src)
+		var hider *usageHider
+		if spoken.usageAsked {
+			hider = new(usageHider)
+		}
+		return l.events(w, out, src, hider)
 	}
 	if !x.Stream {
 		if err := l.gathered(x, spoken, out, src); err != nil {
@@ -245,15 +216,17 @@ func (l *Leaf) stream(w watch, x *Exchange, spoken *wire, out *Response, src fra
 	}
 	out.Tap, out.translation = t, t
 	out.asStream(x.Client.ContentType())
-	return l.events(w, out, t)
+	return l.events(w, out, t, nil)
 }
 
-// events begins a stream: it waits for the first event that holds data.
-func (l *Leaf) events(w watch, out *Response, src frames) (*Response, error) {
+// events begins a stream: it waits for the first event that holds data. hider is
+// nil where the client sees all of it.
+func (l *Leaf) events(w watch, out *Response, src frames, hider *usageHider) (*Response, error) {
 	w.dog.Phase(upstream.FirstEvent)
 	s := &Events{
 		reader: src,
 		tap:    out.Tap,
+		hider:  hider,
 		watch:  w,
 		fail:   func(err error) error { return l.failure(w, out.Raw.Request, err) },
 	}
@@ -270,7 +243,7 @@ func (l *Leaf) events(w watch, out *Response, src frames) (*Response, error) {
 			s.held = append(s.held, e.Raw...)
 			continue
 		}
-		s.first, s.primed = e, true
+		s.first, s.primed = s.visible(e), true
 		break
 	}
 	if msg := s.tap.Seen().Failed; msg != "" {
@@ -304,14 +277,18 @@ func (l *Leaf) unreadable(what string) *apierr.Error {
 // arriving is a body whose errors are put into words and whose reads keep the
 // idle clock going.
 type arriving struct {
-	l   *Leaf
-	w   watch
-	res *http.Response
-	src io.Reader
+	l     *Leaf
+	w     watch
+	res   *http.Response
+	src   io.Reader
+	read  int64 // bytes so far
+	ended bool  // after the last byte
 }
 
 func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.src.Read(p)
+	a.read += int64(n)
+	a.ended = a.ended || err == io.EOF
 	if n > 0 {
 		a.w.eventCame()
 	}

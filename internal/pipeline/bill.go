@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"modelgate/internal/catalog"
 	"modelgate/internal/reqlog"
 )
 
@@ -30,11 +29,11 @@ func (x *Exchange) bill() *bill {
 	return x.shared
 }
 
-// Cost returns what the attempts so far cost together, and the row of the book
-// for the last of them. It is not known where an answer's is not.
-func (x *Exchange) Cost() (cost catalog.NanoDollars, row string, known bool) {
+// FillCost writes what the attempts so far cost together into the entry. It is
+// unknown where an answer's is.
+func (x *Exchange) FillCost() {
 	b := x.bill()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.paid.Cost()
+	b.paid.Fill(x.Entry)
 }

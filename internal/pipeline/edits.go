@@ -52,6 +52,9 @@ func (l *Leaf) shaped(x *Exchange, w *wire, h http.Header) (*bytepool.Buffer, er
 		if err := l.settle(x); err != nil {
 			return nil, err
 		}
+		if edit, ask := l.usageRequest(x, w, doc, list); ask {
+			list, w.usageAsked = append(list, edit), true
+		}
 	}
 	if doc == x.Doc && len(list) == 0 {
 		x.Body.Retain()

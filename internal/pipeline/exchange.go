@@ -68,6 +68,7 @@ type Exchange struct {
 	Upload     io.Reader
 	Length     int64
 	uploadRead atomic.Bool
+	uploaded   atomic.Int64 // bytes of Upload that were sent
 
 	Model  string // as asked for, without the name of a managed provider before it
 	Sent   string // the model of the last attempt
@@ -173,6 +174,14 @@ type Response struct {
 	after       []func()         // called last by Close
 }
 
+// MaxDecoded returns how many bytes a compressed body may decode to.
+func (r *Response) MaxDecoded() int64 {
+	if r.arriving.l == nil {
+		return 0
+	}
+	return r.arriving.l.MaxDecoded
+}
+
 // Pause stops the idle clock while the client is slow to take Body; Resume
 // lets it go on.
 func (r *Response) Pause() { r.watch.dog.Pause() }
@@ -215,6 +224,7 @@ type Events struct {
 	primed bool
 	reader frames
 	tap    dialect.Tap
+	hider  *usageHider // nil where the client sees every event as it came
 	watch  watch
 	fail   func(error) error
 
@@ -251,7 +261,15 @@ func (s *Events) pull() (sse.Event, error) {
 	}
 	s.watch.eventCame()
 	s.tap.Event(e)
-	return e, nil
+	return s.visible(e), nil
+}
+
+// visible returns e as the client gets it: empty for an event that is not for it.
+func (s *Events) visible(e sse.Event) sse.Event {
+	if s.hider == nil {
+		return e
+	}
+	return s.hider.hide(e)
 }
 
 // Held returns comments that came before the first event; they go to the

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/contentcoding"
 	"modelgate/internal/eventstream"
 	"modelgate/internal/sse"
 	"modelgate/internal/upstream"
@@ -41,7 +42,7 @@ func (l *Leaf) failure(w watch, req *http.Request, err error) error {
 
 // unreadable reports whether the bytes came and are not what they should be.
 func unreadable(err error) bool {
-	for _, e := range [...]error{errBomb, errUnreadableFrame, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
+	for _, e := range [...]error{contentcoding.ErrTooLarge, contentcoding.ErrCorrupt, errUnreadableFrame, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
 		if errors.Is(err, e) {
 			return true
 		}

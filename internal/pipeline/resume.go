@@ -113,7 +113,7 @@ func (r *resume) open(b *branch, c dialect.Continuer) (next *Response, joined *E
 // closes both.
 func (r *resume) take(s *Events, next *Response, child *Exchange) {
 	n := next.Events
-	s.reader, s.tap, s.watch, s.fail = n.reader, n.tap, n.watch, n.fail
+	s.reader, s.tap, s.hider, s.watch, s.fail = n.reader, n.tap, n.hider, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
 	r.res.translation = next.translation
 	s.part()

@@ -34,6 +34,7 @@ func (t *told) Seen() *dialect.Seen { return &t.seen }
 func (t *told) whole(r *llm.Response) {
 	t.seen.Model, t.seen.Usage = r.Model, r.Usage
 	t.seen.Begun, t.seen.Finished, t.seen.Terminated = true, true, true
+	t.seen.Written = int64(textLength(r))
 	if len(r.Choices) > 0 {
 		t.seen.Finish = cmp.Or(r.Choices[0].Said, string(r.Choices[0].Stop))
 	}
@@ -50,6 +51,7 @@ func (t *told) event(e *llm.Event) {
 		t.choice(e.Choice, true)
 	case llm.EventDelta:
 		s.Begun = true
+		s.Written += int64(len(e.Text))
 	case llm.EventFinish:
 		if e.Choice == 0 {
 			s.Finish = cmp.Or(e.Said, string(e.Stop))
@@ -283,7 +285,12 @@ func (l *Leaf) answerWhole(x *Exchange, w *wire, out *Response, r *llm.Response)
 // lengthOf returns about how many bytes a body with what r says has: growing to
 // them would copy it several times.
 func lengthOf(r *llm.Response) int {
-	n := 1 << 10
+	n := textLength(r) + 1<<10
+	return n + n/8 // escapes
+}
+
+// textLength returns how many bytes of content r has.
+func textLength(r *llm.Response) (n int) {
 	for _, c := range r.Choices {
 		for _, p := range c.Parts {
 			switch p := p.(type) {
@@ -298,7 +305,7 @@ func lengthOf(r *llm.Response) int {
 			}
 		}
 	}
-	return n + n/8 // escapes
+	return n
 }
 
 // gathered reads a stream that the client wants whole.

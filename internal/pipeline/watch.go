@@ -95,6 +95,7 @@ func (u *uploading) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := u.x.Upload.Read(p)
+	u.x.uploaded.Add(int64(n))
 	u.dog.Touch()
 	return n, err
 }

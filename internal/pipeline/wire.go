@@ -27,6 +27,10 @@ type wire struct {
 	client  *dialect.ClientForm
 	form    *dialect.Form
 
+	// usageAsked is true where the gateway asked for the usage of a stream and the
+	// client did not.
+	usageAsked bool
+
 	// request is the conversation once it was read, and asked the body that form
 	// or a provider of the chat dialect was given.
 	request *llm.Request

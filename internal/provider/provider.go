@@ -82,6 +82,11 @@ type Spec struct {
 	// Models are quirks of single models; the first rule that matches applies.
 	Models []ModelRule
 
+	// UsageUnasked is true for providers of the chat dialect that report the usage
+	// of every stream. Others report it where the request has
+	// stream_options.include_usage, which the gateway adds unless Drop names it.
+	UsageUnasked bool
+
 	// Settle completes a target while it is made, where the address depends on
 	// options, or a custom host tells what it serves. Nil for most.
 	Settle func(d *Draft) error

@@ -55,8 +55,7 @@ type Settlement struct {
 	Outcome Outcome
 	Status  int // of the provider's answer; zero when none came
 
-	// Usage is what the provider reported. Where Outcome is Estimated, Input is
-	// a guess by the size of the request, zero for none, and Known is false.
+	// Usage is what the provider reported, or an estimate that says so.
 	Usage llm.Usage
 
 	// Cost is what Usage costs by the price row that Price names. Priced is
@@ -72,6 +71,7 @@ type Bill struct {
 	row    string // of the price of the last that has one
 	known  bool   // the cost of one at least
 	unsure bool   // one has answered, or may have, whose cost is not known
+	guess  bool   // the cost of one is that of estimated usage
 }
 
 // Add takes in how an attempt has ended. One without an answer is not known to
@@ -83,6 +83,13 @@ func (b *Bill) Add(s *Settlement) {
 	}
 	b.sum += min(s.Cost, math.MaxInt64-b.sum)
 	b.row, b.known = s.Price, true
+	b.guess = b.guess || s.Usage.Estimated
+}
+
+// Fill writes what the attempts cost together into e.
+func (b *Bill) Fill(e *Entry) {
+	e.Cost, e.Price, e.Priced = b.Cost()
+	e.CostEstimated = e.Priced && b.guess
 }
 
 // Cost returns what the attempts cost together, and the row of the price book for

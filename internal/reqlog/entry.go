@@ -77,7 +77,9 @@ type Entry struct {
 	// are empty, where the cost of the answer is not known.
 	Cost   catalog.NanoDollars
 	Priced bool
-	Price  string
+	// CostEstimated is true where Cost is that of estimated usage, in part at least.
+	CostEstimated bool
+	Price         string
 
 	// Total runs from acceptance to the last byte sent. Upstream is the part
 	// spent waiting for the provider; FirstToken runs from acceptance to the

@@ -33,6 +33,7 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	e.writeParams(&w)
 	e.writeUsage(&w)
 	e.writeCost(&w)
+	e.writeEstimates(&w)
 	w.name("finish_reason").text(e.Finish)
 	e.writeTiming(&w)
 	w.name("request_bytes").int(e.RequestBytes)
@@ -189,6 +190,11 @@ func (e *Entry) writeUsage(w *jsonWriter) {
 	w.name("input_audio_tokens").int(e.Usage.InputAudio)
 	w.name("output_audio_tokens").int(e.Usage.OutputAudio)
 	w.close('}')
+}
+
+func (e *Entry) writeEstimates(w *jsonWriter) {
+	w.name("usage_estimated").bool(e.Usage.Estimated)
+	w.name("cost_estimated").bool(e.CostEstimated)
 }
 
 func (e *Entry) writeCost(w *jsonWriter) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"modelgate/internal/catalog"
+	"modelgate/internal/llm"
 )
 
 // Owner is who an attempt is counted for. Each name is empty where there is
@@ -19,8 +20,8 @@ type Owner struct {
 // largest number there is.
 type Spent struct {
 	Attempts int64
-	Cost     catalog.NanoDollars // of the attempts whose cost is known
-	Tokens   int64               // as far as they were reported
+	Cost     catalog.NanoDollars // assumed for attempts without a price, see [AssumedInput]
+	Tokens   int64               // reported or estimated
 	Unknown  int64               // attempts that may have used tokens nobody knows of
 	Unpriced int64               // attempts whose tokens are known and whose price is not
 }
@@ -36,9 +37,22 @@ func (s *Spent) Settle(t *Settlement) {
 		s.Cost = saturated(s.Cost, t.Cost)
 	case t.Usage.Known:
 		s.Unpriced++
+		s.Cost = saturated(s.Cost, assumedCost(t.Usage))
 	case t.Outcome == Answered || t.Outcome == Estimated:
 		s.Unknown++
 	}
+}
+
+// What a token without a price costs a budget, in nano-dollars: no less than most
+// models of the price book cost, so that nothing is free for want of a price.
+const (
+	AssumedInput  = 10_000 // $10 for a million tokens
+	AssumedOutput = 50_000 // $50 for a million tokens
+)
+
+func assumedCost(u llm.Usage) catalog.NanoDollars {
+	const most = math.MaxInt64 / AssumedOutput / 4
+	return catalog.NanoDollars(min(u.Prompt(), most)*AssumedInput + min(u.Completion(), most)*AssumedOutput)
 }
 
 // Add takes in what others came to.

@@ -17,9 +17,11 @@ func TestWhatIsNotKnownIsCountedApartAndNeverAsZero(t *testing.T) {
 	}{
 		{"priced", reqlog.Settlement{Outcome: reqlog.Answered, Usage: used, Cost: 7, Priced: true}, reqlog.Spent{Attempts: 1, Cost: 7, Tokens: 17}},
 		{"reserved capacity", reqlog.Settlement{Outcome: reqlog.Answered, Priced: true}, reqlog.Spent{Attempts: 1}},
-		{"no price", reqlog.Settlement{Outcome: reqlog.Answered, Usage: used}, reqlog.Spent{Attempts: 1, Tokens: 17, Unpriced: 1}},
+		{"no price", reqlog.Settlement{Outcome: reqlog.Answered, Usage: used}, reqlog.Spent{Attempts: 1, Cost: 12*reqlog.AssumedInput + 5*reqlog.AssumedOutput, Tokens: 17, Unpriced: 1}},
 		{"no usage", reqlog.Settlement{Outcome: reqlog.Answered}, reqlog.Spent{Attempts: 1, Unknown: 1}},
-		{"an estimate", reqlog.Settlement{Outcome: reqlog.Estimated, Usage: llm.Usage{Input: 100}}, reqlog.Spent{Attempts: 1, Unknown: 1}},
+		{"an estimate", reqlog.Settlement{Outcome: reqlog.Estimated, Usage: llm.Usage{Input: 100, Known: true, Estimated: true}},
+			reqlog.Spent{Attempts: 1, Cost: 100 * reqlog.AssumedInput, Tokens: 100, Unpriced: 1}},
+		{"an estimate of nothing", reqlog.Settlement{Outcome: reqlog.Estimated}, reqlog.Spent{Attempts: 1, Unknown: 1}},
 		{"given up with usage", reqlog.Settlement{Outcome: reqlog.Abandoned, Usage: used, Cost: 3, Priced: true}, reqlog.Spent{Attempts: 1, Cost: 3, Tokens: 17}},
 		{"no answer", reqlog.Settlement{Outcome: reqlog.Failed}, reqlog.Spent{Attempts: 1}},
 		{"refused", reqlog.Settlement{Outcome: reqlog.Refused, Status: 400}, reqlog.Spent{Attempts: 1}},

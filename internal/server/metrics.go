@@ -25,6 +25,7 @@ type metrics struct {
 	overhead prometheus.Histogram
 	tokens   *prometheus.CounterVec
 	unknown  *prometheus.CounterVec
+	estimate *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	inFlight prometheus.Gauge
 
@@ -57,6 +58,7 @@ func newMetrics(s *Server) *metrics {
 	m.overhead = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "modelgate_overhead_seconds", Help: "The gateway's own part of the time until the answer's head.", Buckets: overhead})
 	m.tokens = counters("modelgate_tokens_total", "Tokens that providers reported.", "provider", "kind")
+	m.estimate = counters("modelgate_usage_estimated_total", "Requests whose usage is estimated because the provider reported none, or not all of it.", "provider")
 	m.unknown = counters("modelgate_price_unknown_total", "Exchanges whose usage is known and whose cost is not, for want of a price.", "provider")
 	m.attempts = counters("modelgate_attempts_total", "Attempts at providers; status 0 is no answer.", "provider", "status")
 	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
@@ -72,7 +74,7 @@ func newMetrics(s *Server) *metrics {
 	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
 	m.database.Set(1)
 	m.taken.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.attempts, m.inFlight, m.refusedConnections, m.refusedPaths, m.signIns,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedPaths, m.signIns,
 		m.revision, m.keys, m.reloads, m.settings, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registerSources(s)
@@ -158,6 +160,7 @@ type child struct {
 	duration, first prometheus.Observer
 	input, output   prometheus.Counter
 	unknown         prometheus.Counter
+	estimate        prometheus.Counter
 }
 
 func (m *metrics) newChild(s series) *child {
@@ -168,6 +171,7 @@ func (m *metrics) newChild(s series) *child {
 		input:    m.tokens.WithLabelValues(s.provider, "input"),
 		output:   m.tokens.WithLabelValues(s.provider, "output"),
 		unknown:  m.unknown.WithLabelValues(s.provider),
+		estimate: m.estimate.WithLabelValues(s.provider),
 	}
 }
 
@@ -190,6 +194,9 @@ func (m *metrics) count(e *reqlog.Entry) {
 	}
 	if e.Usage.Known && !e.Priced {
 		c.unknown.Inc()
+	}
+	if e.Usage.Estimated {
+		c.estimate.Inc()
 	}
 	for i := range e.Attempts {
 		a := &e.Attempts[i]

@@ -114,6 +114,9 @@ func answerAttributes(a *attributes, e *reqlog.Entry) {
 		a.int("gen_ai.usage.output_tokens", e.Usage.Completion())
 		a.int("gen_ai.usage.cache_read.input_tokens", e.Usage.CachedInput)
 		a.int("gen_ai.usage.cache_creation.input_tokens", e.Usage.CacheWrite5m+e.Usage.CacheWrite1h)
+		if e.Usage.Estimated {
+			a.bool("modelgate.usage.estimated", true)
+		}
 	}
 }
 

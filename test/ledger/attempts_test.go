@@ -30,6 +30,9 @@ func accounts(t *testing.T, data string) (list []string, intents int) {
 			if s.Usage.Known {
 				text += fmt.Sprintf(" %d+%d", s.Usage.Prompt(), s.Usage.Completion())
 			}
+			if s.Usage.Estimated {
+				text += " estimated"
+			}
 			if s.Priced {
 				text += fmt.Sprintf(" %d by %s", s.Cost, s.Price)
 			}
@@ -61,15 +64,15 @@ func TestEachAttemptIsSettledOnce(t *testing.T) {
 	}{
 		{name: "whole", body: plain, want: []string{"1 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
 		{name: "stream with usage", body: usage, want: []string{"1 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
-		{name: "stream without usage", body: stream, want: []string{"1 answered 200"}},
+		{name: "stream that the gateway asks for usage", body: stream, want: []string{"1 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
 		{name: "no price", body: strings.ReplaceAll(plain, "sim-1", "sim-2"), want: []string{"1 answered 200 6+8"}},
 		{name: "refused", body: strings.ReplaceAll(plain, "tokens=8", "status=400"), want: []string{"1 refused 400"}},
 		{name: "no answer", body: strings.ReplaceAll(plain, "tokens=8", "reset"), want: []string{"1 failed 0"}},
-		{name: "passed through", path: "/any/path", body: plain, want: []string{"1 answered 200"}},
+		{name: "passed through", path: "/any/path", body: plain, want: []string{"1 answered 200 19+1 estimated 23000 by openai-compatible/sim-1*"}},
 		{name: "retries", body: plain, config: `{"provider":"@simulator","retry":{"attempts":2,"on_status_codes":[503]},"override_params":{"model":"sim-1+status=503"}}`,
 			want: []string{"1 refused 503", "2 refused 503", "3 refused 503"}},
 		{name: "fallback", body: plain, config: config("", "sim-1+status=500", "sim-1+tokens=8"), want: []string{"1 refused 500", "2 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
-		{name: "hedge", body: plain, config: config(`"hedge":{"delay_ms":30,"max":1},`, "sim-1+headers=20s", "sim-1+tokens=8"), want: []string{"1 abandoned 0", "2 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
+		{name: "hedge", body: plain, config: config(`"hedge":{"delay_ms":30,"max":1},`, "sim-1+headers=20s", "sim-1+tokens=8"), want: []string{"1 abandoned 0 19+0 estimated 19000 by openai-compatible/sim-1*", "2 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
 		{name: "refused before it is sent", body: `{"model":"sim-1","messages":3}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,8 +108,8 @@ func TestAClientThatLeavesIsSettled(t *testing.T) {
 	cancel()
 	res.Body.Close()
 	g.Stop()
-	if got, _ := accounts(t, data); !slices.Equal(got, []string{"1 abandoned 200"}) {
-		t.Errorf("the ledger settled %q, want one attempt that was abandoned", got)
+	if got, _ := accounts(t, data); len(got) != 1 || !strings.HasPrefix(got[0], "1 abandoned 200 22+") || !strings.HasSuffix(got[0], "estimated") {
+		t.Errorf("the ledger settled %q, want one attempt that was abandoned, with an estimate", got)
 	}
 }
 

@@ -157,7 +157,7 @@ func (r *reading) usage(conversation bool) *usage {
 	return &u
 }
 
-// logged is the same out of a log entry.
+// logged is the same out of a log entry. Estimates are no part of it.
 func logged(entry map[string]any) books {
 	number := func(name string) int { f, _ := entry[name].(float64); return int(f) }
 	b := books{Status: number("status"), Sent: number("request_bytes"), Received: number("response_bytes")}
@@ -165,10 +165,10 @@ func logged(entry map[string]any) books {
 	b.Served, _ = entry["served_model"].(string)
 	b.Finish, _ = entry["finish_reason"].(string)
 	b.Cost = -1
-	if cents, ok := entry["cost"].(float64); ok {
+	if cents, ok := entry["cost"].(float64); ok && entry["cost_estimated"] == false {
 		b.Cost = int64(math.Round(cents * 1e7))
 	}
-	if u, ok := entry["usage"].(map[string]any); ok {
+	if u, ok := entry["usage"].(map[string]any); ok && entry["usage_estimated"] == false {
 		n := func(name string) int64 { f, _ := u[name].(float64); return int64(f) }
 		b.Usage = &usage{n("prompt_tokens"), n("completion_tokens"), n("total_tokens"), n("cached_tokens"), n("reasoning_tokens")}
 	}

@@ -9,6 +9,7 @@
 package replay
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -74,6 +75,9 @@ func mustTapes(t *testing.T, apis ...string) []*tape {
 			t.Fatalf("%s: %v", p.file, err)
 		}
 		for n, x := range p.Exchanges {
+			if len(x.Request.Body) > 0 && string(x.Request.Body) != "null" {
+				x.Request.Body = x.asking(x.Request.Body)
+			}
 			x.tape, x.n, x.name = len(tapes), n, p.file+"#"+string(rune('0'+n%10))
 			if n >= 10 {
 				x.name = p.file + "#" + string(rune('0'+n/10)) + string(rune('0'+n%10))
@@ -124,7 +128,16 @@ func (x *exchange) sent() (body []byte, contentType string) {
 	case x.API == "audio" || strings.HasSuffix(x.Request.URL, "/images/edits"):
 		return []byte(form), "multipart/form-data; boundary=edge"
 	}
-	return x.madeUp(), "application/json"
+	return x.asking(x.madeUp()), "application/json"
+}
+
+// asking returns the body with a request for the usage of a stream, so that the
+// gateway does not make one and the client gets the stream as it was recorded.
+func (x *exchange) asking(body []byte) []byte {
+	if !x.streamed() || x.unifiedPath() == "" || x.API == "images" || bytes.Contains(body, []byte("stream_options")) {
+		return body
+	}
+	return append([]byte(`{"stream_options": {"include_usage": true}, `), bytes.TrimLeft(body, "{ \n")...)
 }
 
 func (x *exchange) madeUp() []byte {

@@ -222,6 +222,9 @@ func (g *matrix) recorded(t *testing.T, c cell, by string) string {
 	if !counted {
 		return text + ", no tokens"
 	}
+	if c.entry["usage_estimated"] == true {
+		return text + ", tokens estimated"
+	}
 	model := c.first
 	if by == "config.targets[1]" {
 		model = c.second

@@ -300,8 +300,8 @@ func TestGraphsTellTheirSummary(t *testing.T) {
 	for path, want := range map[string]string{
 		"requests":            `{"total":5}`,
 		"requests/rescued":    `{"fallback":1,"retry":[{"count":1,"retry_success_count":1},{"count":1,"retry_success_count":3}]}`,
-		"cost":                `{"avg":2,"total":4,"unpriced_requests":3}`,
-		"tokens":              `{"avg":30,"total":90}`,
+		"cost":                `{"avg":2,"estimated_requests":0,"total":4,"unpriced_requests":3}`,
+		"tokens":              `{"avg":30,"estimated_requests":0,"total":90}`,
 		"errors":              `{"total":2}`,
 		"errors/rate":         `{"rate":40}`,
 		"errors/stacks":       `{"total":2}`,

@@ -24,14 +24,14 @@ type graphOf struct {
 var graphs = []graphOf{
 	{path: "requests", name: "graph-requests", summary: "Count requests over time", tell: func(s *logstore.Sums) figures { return figures{"total": s.Requests} }},
 	{path: "cost", name: "graph-cost", summary: "Sum costs over time, in US cents", tell: func(s *logstore.Sums) figures {
-		return figures{"total": cost(s), "avg": known(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))), "unpriced_requests": s.Requests - s.Priced}
+		return figures{"total": cost(s), "avg": known(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))), "unpriced_requests": s.Requests - s.Priced, "estimated_requests": s.Estimated}
 	}},
 	{path: "latency", name: "graph-latency", summary: "Tell latencies over time, in milliseconds", percentiles: true, tell: func(s *logstore.Sums) figures {
 		at := func(p int) any { return known(s.Requests, milliseconds(s.Latencies.Percentile(p))) }
 		return figures{"avg": latency(s), "p50": at(50), "p90": at(90), "p99": at(99)}
 	}},
 	{path: "tokens", name: "graph-tokens", summary: "Sum tokens over time", tell: func(s *logstore.Sums) figures {
-		return figures{"total": known(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted)}
+		return figures{"total": known(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted), "estimated_requests": s.Estimated}
 	}},
 	{path: "errors", name: "graph-errors", summary: "Count errors over time", tell: func(s *logstore.Sums) figures { return figures{"total": s.Errors} }},
 	{path: "errors/rate", name: "graph-error-rate", summary: "Tell how many of a hundred requests fail over time",

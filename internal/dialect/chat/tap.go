@@ -215,9 +215,9 @@ func (t *tap) readChoice(c *cursor, n int64) {
 	}
 }
 
-// readDelta looks for the first content.
+// readDelta counts the content of a delta or a message.
 func (t *tap) readDelta(c *cursor) {
-	if t.seen.Begun || c.peek() != '{' {
+	if c.peek() != '{' {
 		c.skip()
 		return
 	}
@@ -241,9 +241,11 @@ func (t *tap) begin(c *cursor) {
 	}
 	switch kindOf(raw) {
 	case kindText:
+		t.seen.Written += int64(len(raw) - 2)
 		t.seen.Begun = t.seen.Begun || len(raw) > 2
 	case kindArray, kindObject:
 		inner := bytes.TrimSpace(raw[1:max(1, len(raw)-1)])
+		t.seen.Written += int64(len(inner))
 		t.seen.Begun = t.seen.Begun || len(inner) > 0
 	}
 }

@@ -1,6 +1,8 @@
 package converse
 
 import (
+	"bytes"
+
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -29,6 +31,7 @@ func (t *tap) Body(b []byte) {
 	}
 	t.seen.Finish = word(v, "stopReason")
 	t.seen.Begun, t.seen.Finished = output.Kind() == jsonedit.Object, t.seen.Finish != ""
+	t.seen.Written = int64(len(output.Raw()))
 	t.usage(v)
 }
 
@@ -36,7 +39,10 @@ func (t *tap) Body(b []byte) {
 // not looked into.
 func (t *tap) Event(e sse.Event) {
 	switch string(e.Type) {
-	case "contentBlockDelta", "contentBlockStart":
+	case "contentBlockDelta":
+		t.seen.Begun = true
+		t.seen.Written += textSize(e.Data)
+	case "contentBlockStart":
 		t.seen.Begun = true
 	case "messageStop":
 		if v, err := jsonedit.ParseValue(e.Data); err == nil {
@@ -54,6 +60,16 @@ func (t *tap) Event(e sse.Event) {
 			t.fail(e.Data)
 		}
 	}
+}
+
+// textSize returns about how many bytes of text a contentBlockDelta has. Padding
+// follows it in the member p.
+func textSize(data []byte) int64 {
+	_, delta, _ := bytes.Cut(data, []byte(`"delta":{`))
+	if i := bytes.LastIndex(delta, []byte(`},"p":"`)); i >= 0 {
+		delta = delta[:i]
+	}
+	return max(int64(len(delta)-len(`"text":""`)), 0)
 }
 
 func (t *tap) fail(b []byte) {

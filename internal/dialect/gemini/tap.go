@@ -131,19 +131,19 @@ func (t *tap) candidate(v jsonedit.Value, n int64) {
 	}
 }
 
-// begin looks for the first content: a part that is more than an empty text.
+// begin counts the content. It begins with a part that is more than an empty
+// text.
 func (t *tap) begin(content jsonedit.Value) {
-	if t.seen.Begun {
-		return
-	}
 	parts, _ := content.Get("parts")
 	for p := range parts.Elements() {
 		for key, v := range p.Fields() {
 			switch string(key.Raw()) {
 			case `"thought"`, `"thoughtSignature"`:
 			case `"text"`:
+				t.seen.Written += int64(len(v.Raw()) - len(`""`))
 				t.seen.Begun = t.seen.Begun || len(v.Raw()) > len(`""`)
 			default:
+				t.seen.Written += int64(len(v.Raw()))
 				t.seen.Begun = true
 			}
 		}

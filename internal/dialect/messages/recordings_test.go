@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
@@ -293,7 +294,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 			default:
 				want = wholeSeen(body)
 			}
-			if diff := cmp.Diff(&want, tap.Seen()); diff != "" {
+			if diff := cmp.Diff(&want, tap.Seen(), uncounted); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", r.file, diff)
 			}
 			continue
@@ -310,7 +311,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 		if strings.Contains(r.Response.Body, `"fallback_message"`) {
 			want.Model = "claude-opus-4-8" // which went on
 		}
-		if diff := cmp.Diff(&want, tap.Seen()); diff != "" {
+		if diff := cmp.Diff(&want, tap.Seen(), uncounted); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", r.file, diff)
 		}
 	}
@@ -389,3 +390,6 @@ func encoded(t *testing.T, r *llm.Request) []byte {
 	}
 	return body
 }
+
+// uncounted leaves out the size of the content, which has tests of its own.
+var uncounted = cmpopts.IgnoreFields(dialect.Seen{}, "Written")

@@ -33,6 +33,7 @@ func (t *tap) Body(b []byte) {
 	for k, value := range v.Fields() {
 		switch {
 		case k.Is("content"):
+			t.seen.Written += int64(len(value.Raw()))
 			for range value.Elements() {
 				t.seen.Begun = true
 				break
@@ -89,6 +90,7 @@ func (t *tap) fail(v jsonedit.Value) {
 // Event reads one event of a streamed answer.
 func (t *tap) Event(ev sse.Event) {
 	if t.seen.Begun && silent(ev.Type) || len(ev.Data) == 0 {
+		t.seen.Written += max(int64(len(ev.Data)-deltaFrame), 0)
 		return
 	}
 	v, err := jsonedit.ParseValue(ev.Data)
@@ -113,6 +115,10 @@ func (t *tap) Event(ev sse.Event) {
 		t.fail(e.err)
 	}
 }
+
+// deltaFrame is the size of a content_block_delta without its text, in bytes.
+// Events without text are no longer.
+const deltaFrame = len(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}`)
 
 // silent reports whether an event of that name has nothing for the books.
 func silent(name []byte) bool {
@@ -145,13 +151,14 @@ func (t *tap) begin(block jsonedit.Value) {
 	}
 }
 
-// begun looks for the first word.
+// begun counts the words. Content has begun with the first.
 func (t *tap) begun(v jsonedit.Value) {
 	for k, value := range v.Fields() {
-		if k.Is("type") || t.seen.Begun {
+		if k.Is("type") {
 			continue
 		}
 		text, ok := value.TextBytes()
-		t.seen.Begun = ok && len(text) > 0 || value.Kind() == jsonedit.Object
+		t.seen.Written += int64(len(text))
+		t.seen.Begun = t.seen.Begun || ok && len(text) > 0 || value.Kind() == jsonedit.Object
 	}
 }

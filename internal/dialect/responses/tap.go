@@ -28,6 +28,7 @@ func (t *tap) Body(b []byte) {
 	}
 	t.response(func(name string) jsonedit.Value { v, _ := t.doc.Find(name); return v })
 	if v, ok := t.doc.Find("output"); ok {
+		t.seen.Written = int64(len(v.Raw()))
 		for range v.Elements() {
 			t.seen.Begun = true
 			break
@@ -38,7 +39,11 @@ func (t *tap) Body(b []byte) {
 
 // Event reads one event of a streamed answer.
 func (t *tap) Event(e sse.Event) {
-	if len(e.Data) == 0 || t.skips(e.Type) || t.doc.Scan(e.Data) != nil {
+	if t.skips(e.Type) {
+		t.seen.Written += deltaSize(e.Data)
+		return
+	}
+	if len(e.Data) == 0 || t.doc.Scan(e.Data) != nil {
 		return
 	}
 	defer t.doc.Reset()
@@ -60,6 +65,26 @@ func (t *tap) Event(e sse.Event) {
 		}
 	default:
 		t.seen.Begun = t.seen.Begun || brings(typ)
+		t.seen.Written += deltaSize(e.Data)
+	}
+}
+
+// deltaSize returns the length of the string that the event brings in its member
+// delta, zero without one.
+func deltaSize(data []byte) int64 {
+	_, text, ok := bytes.Cut(data, []byte(`"delta":`))
+	if text = bytes.TrimLeft(text, " "); !ok || len(text) == 0 || text[0] != '"' {
+		return 0
+	}
+	text = text[1:]
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(text[i:], '"')
+		if n < 0 {
+			return 0
+		}
+		if i += n; i == 0 || text[i-1] != '\\' {
+			return int64(i)
+		}
 	}
 }
 

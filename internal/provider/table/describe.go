@@ -136,6 +136,9 @@ func Quirks(s *provider.Spec) []string {
 	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
 		words = append(words, fmt.Sprintf("sends %s: %s", name, s.Header[name]))
 	}
+	if s.UsageUnasked {
+		words = append(words, "reports the usage of streams unasked")
+	}
 	if s.Betas.Allow != nil || s.Betas.Drop != nil {
 		words = append(words, "leaves out beta flags that the host does not take")
 	}

@@ -20,7 +20,8 @@ func rowsAToF() []*provider.Spec {
 			ID: "ai21", Name: "AI21 Labs",
 			BaseURL: "https://api.ai21.com/studio/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AI21_API_KEY",
-			Paths: paths(api.Chat),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat),
 			// https://docs.ai21.com/reference/jamba-1-6-api-ref
 			Drop:   []string{"frequency_penalty", "logprobs", "presence_penalty", "seed", "tool_choice", "top_logprobs"},
 			Rename: maxTokens,
@@ -137,7 +138,8 @@ func rowsAToF() []*provider.Spec {
 			ID: "baichuan", Name: "Baichuan",
 			BaseURL: "https://api.baichuan-ai.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "BAICHUAN_API_KEY",
-			Paths: paths(api.Chat, api.Embeddings),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Embeddings),
 		},
 		{
 			ID: "baidu-qianfan", Name: "Baidu Qianfan",
@@ -239,7 +241,8 @@ func rowsAToF() []*provider.Spec {
 			ID: "cerebras", Name: "Cerebras",
 			BaseURL: "https://api.cerebras.ai/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CEREBRAS_API_KEY",
-			Paths: paths(api.Chat, api.Completions, api.Models),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Completions, api.Models),
 			// https://inference-docs.cerebras.ai/resources/openai
 			Rename: rename{"max_tokens": "max_completion_tokens"},
 			Docs:   "https://inference-docs.cerebras.ai/resources/openai",
@@ -288,8 +291,9 @@ func rowsAToF() []*provider.Spec {
 			ID: "codestral", Name: "Mistral Codestral",
 			BaseURL: "https://codestral.mistral.ai/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CODESTRAL_API_KEY",
-			Paths: paths(api.Chat),
-			Notes: []string{"Needs a key of its own; fill-in-the-middle is at /fim/completions."},
+			UsageUnasked: true,
+			Paths:        paths(api.Chat),
+			Notes:        []string{"Needs a key of its own; fill-in-the-middle is at /fim/completions."},
 		},
 		{
 			ID: "cohere", Name: "Cohere",
@@ -381,6 +385,7 @@ func rowsAToF() []*provider.Spec {
 			ID: "deepseek", Name: "DeepSeek",
 			BaseURL: "https://api.deepseek.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DEEPSEEK_API_KEY",
+			UsageUnasked: true,
 			// https://api-docs.deepseek.com/guides/anthropic_api
 			Paths: join(paths(api.Chat, api.Models), own{api.Messages: "https://api.deepseek.com/anthropic/v1/messages"}),
 			// https://api-docs.deepseek.com/api/create-chat-completion
@@ -427,10 +432,11 @@ func rowsAToF() []*provider.Spec {
 			Aliases:      []string{"fireworks"},
 			BaseURL:      "https://api.fireworks.ai/inference/v1",
 			Dialect:      api.DialectChat, Auth: provider.Bearer(), Env: "FIREWORKS_API_KEY",
-			Paths:  paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Responses, api.Models),
-			Rename: maxTokens,
-			Docs:   "https://docs.fireworks.ai/api-reference",
-			Notes:  []string{"Image generation and fine-tuning have forms of their own."},
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Responses, api.Models),
+			Rename:       maxTokens,
+			Docs:         "https://docs.fireworks.ai/api-reference",
+			Notes:        []string{"Image generation and fine-tuning have forms of their own."},
 		},
 		{
 			ID: "fish-audio", Name: "Fish Audio",

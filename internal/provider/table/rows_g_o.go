@@ -70,6 +70,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "groq", Name: "Groq",
 			BaseURL: "https://api.groq.com/openai/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "GROQ_API_KEY",
+			UsageUnasked: true,
 			Paths: paths(api.Chat, api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations, api.Responses,
 				api.Models, api.Files, api.Batches),
 			// These fields, and any n but 1, are answered with 400.
@@ -107,7 +108,8 @@ func rowsGToO() []*provider.Spec {
 			ID: "hunyuan", Name: "Tencent Hunyuan",
 			BaseURL: "https://api.hunyuan.cloud.tencent.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "HUNYUAN_API_KEY",
-			Paths: paths(api.Chat, api.Embeddings),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Embeddings),
 		},
 		{
 			ID: "hyperbolic", Name: "Hyperbolic",
@@ -196,7 +198,8 @@ func rowsGToO() []*provider.Spec {
 			ID: "lingyi", Name: "01.AI Lingyi",
 			BaseURL: "https://api.lingyiwanwu.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "LINGYI_API_KEY",
-			Paths: paths(api.Chat, api.Models),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Models),
 		},
 		{
 			ID: "litellm-proxy", Name: "LiteLLM proxy",
@@ -263,6 +266,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "minimax", Name: "MiniMax",
 			BaseURL: "https://api.minimax.io/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MINIMAX_API_KEY",
+			UsageUnasked: true,
 			// https://platform.minimax.io/docs/api-reference/text-anthropic-api
 			Paths: join(paths(api.Chat, api.Models), own{api.Messages: "https://api.minimax.io/anthropic/v1/messages"}),
 			Notes: []string{
@@ -275,7 +279,8 @@ func rowsGToO() []*provider.Spec {
 			Aliases: []string{"mistral"},
 			BaseURL: "https://api.mistral.ai/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MISTRAL_API_KEY",
-			Paths: paths(api.Chat, api.Embeddings, api.AudioTranscriptions, api.Moderations, api.Models, api.Files),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Embeddings, api.AudioTranscriptions, api.Moderations, api.Models, api.Files),
 			// Fields that the API does not know are answered with 422.
 			// https://docs.mistral.ai/api/
 			Drop:   []string{"logit_bias", "logprobs", "service_tier", "store", "stream_options", "top_logprobs", "user"},
@@ -308,7 +313,8 @@ func rowsGToO() []*provider.Spec {
 			ID: "moonshot", Name: "Moonshot AI",
 			BaseURL: "https://api.moonshot.cn/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MOONSHOT_API_KEY",
-			Paths: join(paths(api.Chat, api.Models, api.Files), own{api.Messages: "https://api.moonshot.cn/anthropic/v1/messages"}),
+			UsageUnasked: true,
+			Paths:        join(paths(api.Chat, api.Models, api.Files), own{api.Messages: "https://api.moonshot.cn/anthropic/v1/messages"}),
 			// https://platform.moonshot.ai/docs/api/chat
 			Limits: limits{"temperature": {Min: 0, Max: 1}},
 			Notes:  []string{"China's host; international: https://api.moonshot.ai/v1 as custom host."},
@@ -416,7 +422,8 @@ func rowsGToO() []*provider.Spec {
 			Name:    "OpenRouter",
 			BaseURL: "https://openrouter.ai/api/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "OPENROUTER_API_KEY",
-			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Responses, api.Messages, api.Models),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Completions, api.Embeddings, api.Responses, api.Messages, api.Models),
 			Options: []provider.Option{
 				{Name: "referer", Header: "HTTP-Referer", Doc: "address of the application, for the rankings"},
 				{Name: "title", Header: "X-Title", Doc: "name of the application, for the rankings"},

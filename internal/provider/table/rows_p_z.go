@@ -35,7 +35,8 @@ func rowsPToZ() []*provider.Spec {
 			Aliases: []string{"perplexity"},
 			BaseURL: "https://api.perplexity.ai",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "PERPLEXITY_API_KEY",
-			Paths: join(paths(api.Chat), under("/v1", api.Embeddings, api.Responses)),
+			UsageUnasked: true,
+			Paths:        join(paths(api.Chat), under("/v1", api.Embeddings, api.Responses)),
 			// https://docs.perplexity.ai/api-reference/chat-completions-post
 			Drop:   []string{"logprobs", "n", "seed", "stop", "top_logprobs"},
 			Rename: maxTokens,
@@ -187,6 +188,7 @@ func rowsPToZ() []*provider.Spec {
 			ID: "siliconflow", Name: "SiliconFlow",
 			BaseURL: "https://api.siliconflow.cn/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "SILICONFLOW_API_KEY",
+			UsageUnasked: true,
 			Paths: paths(api.Chat, api.Embeddings, api.Images, api.AudioSpeech, api.AudioTranscriptions, api.Rerank,
 				api.Models),
 			Notes: []string{
@@ -211,7 +213,8 @@ func rowsPToZ() []*provider.Spec {
 			ID: "stepfun", Name: "StepFun",
 			BaseURL: "https://api.stepfun.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "STEPFUN_API_KEY",
-			Paths: paths(api.Chat, api.Images, api.AudioSpeech, api.AudioTranscriptions, api.Models, api.Files),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Images, api.AudioSpeech, api.AudioTranscriptions, api.Models, api.Files),
 		},
 		{
 			ID: "synthetic", Name: "Synthetic",
@@ -237,6 +240,7 @@ func rowsPToZ() []*provider.Spec {
 			Aliases: []string{"together"},
 			BaseURL: "https://api.together.xyz/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "TOGETHER_API_KEY",
+			UsageUnasked: true,
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
 				api.AudioTranscriptions, api.Rerank, api.Models),
 			Docs: "https://docs.together.ai/reference",
@@ -328,6 +332,7 @@ func rowsPToZ() []*provider.Spec {
 			ID: "watsonx", Name: "IBM watsonx.ai",
 			BaseURL: "https://{region}.ml.cloud.ibm.com",
 			Dialect: api.DialectChat, Auth: provider.Bearer(),
+			UsageUnasked: true,
 			// https://cloud.ibm.com/apidocs/watsonx-ai#text-chat
 			Paths:  own{api.Chat: "/ml/v1/text/chat", api.Chat.Streamed(): "/ml/v1/text/chat_stream"},
 			Rename: rename{"model": "model_id"},
@@ -370,6 +375,7 @@ func rowsPToZ() []*provider.Spec {
 			Aliases: []string{"xai"},
 			BaseURL: "https://api.x.ai/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "XAI_API_KEY",
+			UsageUnasked: true,
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Responses, api.Models,
 				api.Realtime),
 			// https://docs.x.ai/docs/api-reference
@@ -395,14 +401,16 @@ func rowsPToZ() []*provider.Spec {
 			ID: "xunfei-spark", Name: "iFlytek Spark",
 			BaseURL: "https://spark-api-open.xf-yun.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "SPARK_API_KEY",
-			Paths: paths(api.Chat),
-			Notes: []string{"The key is the APIPassword."},
+			UsageUnasked: true,
+			Paths:        paths(api.Chat),
+			Notes:        []string{"The key is the APIPassword."},
 		},
 		{
 			ID: "z-ai", Name: "Z.ai",
 			BaseURL: "https://api.z.ai/api/paas/v4",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "ZAI_API_KEY",
-			Paths: join(paths(api.Chat, api.Embeddings, api.Images, api.Models), own{api.Messages: "https://api.z.ai/api/anthropic/v1/messages"}),
+			UsageUnasked: true,
+			Paths:        join(paths(api.Chat, api.Embeddings, api.Images, api.Models), own{api.Messages: "https://api.z.ai/api/anthropic/v1/messages"}),
 			// https://docs.z.ai/api-reference/llm/chat-completion
 			Drop:   []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
 			Rename: rename{"max_completion_tokens": "max_tokens", "user": "user_id"},
@@ -412,7 +420,8 @@ func rowsPToZ() []*provider.Spec {
 			ID: "zhipu", Name: "Zhipu AI (BigModel)",
 			BaseURL: "https://open.bigmodel.cn/api/paas/v4",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "ZHIPU_API_KEY",
-			Paths: paths(api.Chat, api.Embeddings, api.Images, api.Rerank, api.Models),
+			UsageUnasked: true,
+			Paths:        paths(api.Chat, api.Embeddings, api.Images, api.Rerank, api.Models),
 			// https://docs.bigmodel.cn/api-reference
 			Drop:   []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
 			Rename: rename{"max_completion_tokens": "max_tokens", "user": "user_id"},

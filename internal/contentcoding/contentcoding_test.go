@@ -1,0 +1,155 @@
+package contentcoding_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"modelgate/internal/contentcoding"
+)
+
+// encoders write a coding.
+var encoders = map[string]func(w io.Writer) io.WriteCloser{
+	"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+	"x-gzip":  func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
+	"deflate": func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
+	"br":      func(w io.Writer) io.WriteCloser { return brotli.NewWriter(w) },
+	"zstd":    func(w io.Writer) io.WriteCloser { z, _ := zstd.NewWriter(w); return z },
+}
+
+// encode applies the codings of a Content-Encoding header in its order.
+func encode(t testing.TB, header string, body []byte) []byte {
+	t.Helper()
+	for name := range strings.SplitSeq(header, ",") {
+		var out bytes.Buffer
+		w := encoders[strings.TrimSpace(name)](&out)
+		_, err := w.Write(body)
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		body = out.Bytes()
+	}
+	return body
+}
+
+func decode(header string, body []byte, limit int64) ([]byte, error) {
+	r, err := contentcoding.NewReader(header, bytes.NewReader(body), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+const text = `{"choices":[{"message":{"content":"Hello"}}],"usage":{"total_tokens":3}}`
+
+func TestEveryCodingIsDecoded(t *testing.T) {
+	for _, header := range []string{"gzip", "x-gzip", "deflate", "br", "zstd", "gzip, br", "br,gzip", "zstd, gzip"} {
+		t.Run(header, func(t *testing.T) {
+			got, err := decode(header, encode(t, header, []byte(text)), 1<<20)
+			if string(got) != text || err != nil {
+				t.Errorf("decoded %q, %v", got, err)
+			}
+		})
+	}
+	for _, header := range []string{"", "identity", " Identity , "} {
+		if got, err := decode(header, []byte(text), 1); string(got) != text || err != nil || !contentcoding.IsIdentity(header) {
+			t.Errorf("decode(%q) = %q, %v", header, got, err)
+		}
+	}
+}
+
+func TestBareDeflateIsDecoded(t *testing.T) {
+	var out bytes.Buffer
+	w, _ := flate.NewWriter(&out, flate.DefaultCompression)
+	io.WriteString(w, text)
+	w.Close()
+	if got, err := decode("deflate", out.Bytes(), 1<<20); string(got) != text || err != nil {
+		t.Errorf("decoded %q, %v", got, err)
+	}
+}
+
+func TestBombsEndInAnError(t *testing.T) {
+	zeros, mixed := make([]byte, 8<<20), bytes.Repeat([]byte(text), 1<<10)
+	for _, header := range []string{"gzip", "deflate", "br", "zstd", "gzip, gzip", "br, zstd"} {
+		t.Run(header, func(t *testing.T) {
+			if got, err := decode(header, encode(t, header, zeros), 64<<20); !errors.Is(err, contentcoding.ErrTooLarge) || len(got) > 2<<20 {
+				t.Errorf("8 MB of zeros: %d bytes and the error %v, want ErrTooLarge after about 1 MB", len(got), err)
+			}
+			if _, err := decode(header, encode(t, header, mixed), 1<<10); !errors.Is(err, contentcoding.ErrTooLarge) {
+				t.Errorf("a body over the limit: the error %v, want ErrTooLarge", err)
+			}
+		})
+	}
+}
+
+func TestBodiesThatAreNotTheirCodingEndInAnError(t *testing.T) {
+	for _, header := range []string{"gzip", "deflate", "br", "zstd"} {
+		t.Run(header, func(t *testing.T) {
+			packed := encode(t, header, bytes.Repeat([]byte(text), 50))
+			for name, body := range map[string][]byte{"cut": packed[:len(packed)/2], "plain": []byte(text), "empty": {}} {
+				if got, err := decode(header, body, 1<<20); !errors.Is(err, contentcoding.ErrCorrupt) {
+					t.Errorf("%s: %d bytes and the error %v, want ErrCorrupt", name, len(got), err)
+				}
+			}
+		})
+	}
+}
+
+func TestUnknownAndManyCodingsAreRefused(t *testing.T) {
+	for _, header := range []string{"compress", "gzip, rot13", "gzip, gzip, gzip", "aes128gcm"} {
+		if _, err := decode(header, encode(t, "gzip", []byte(text)), 1<<20); !errors.Is(err, contentcoding.ErrUnknown) {
+			t.Errorf("%s: the error %v, want ErrUnknown", header, err)
+		}
+	}
+}
+
+func TestLargeBrotliWindowsAreRefused(t *testing.T) {
+	var out bytes.Buffer
+	w := brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: 5, LGWin: 24})
+	w.Write(bytes.Repeat([]byte(text), 100_000))
+	w.Close()
+	if _, err := decode("br", out.Bytes(), 64<<20); !errors.Is(err, contentcoding.ErrTooLarge) {
+		t.Errorf("the error %v, want ErrTooLarge", err)
+	}
+}
+
+func TestErrorsOfTheSourceAreKept(t *testing.T) {
+	broken := errors.New("connection reset")
+	for header := range encoders {
+		packed := encode(t, header, bytes.Repeat([]byte(text), 50))
+		src := io.MultiReader(bytes.NewReader(packed[:len(packed)/2]), failing{broken})
+		r, err := contentcoding.NewReader(header, src, 1<<20)
+		if err == nil {
+			_, err = io.ReadAll(r)
+		}
+		if !errors.Is(err, broken) {
+			t.Errorf("%s: the error %v, want that of the connection", header, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func FuzzReader(f *testing.F) {
+	for header := range encoders {
+		f.Add(header, encode(f, header, []byte(text)))
+	}
+	f.Add("gzip, br", []byte("x"))
+	f.Fuzz(func(t *testing.T, header string, body []byte) {
+		const limit = 1 << 16
+		if got, err := decode(header, body, limit); len(got) > limit+512 && !contentcoding.IsIdentity(header) {
+			t.Errorf("decode(%q) gave %d bytes, %v; the limit is %d", header, len(got), err, limit)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package pipeline
+
+import (
+	"bytes"
+	"net/http"
+	"sync/atomic"
+
+	"modelgate/api"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/llm"
+)
+
+// The rules of estimates, as docs/ledger.md states them.
+const (
+	textBytes   = 4       // bytes of text for a token
+	mediaBytes  = 1000    // bytes of sound, pictures and files for a token
+	mediaTokens = 1000    // tokens of a picture or file in a JSON request
+	longWord    = 1 << 10 // a JSON string of so many bytes without a space is a file
+)
+
+// sent is what an attempt sent, as far as its estimate needs it.
+type sent struct {
+	op     api.Operation
+	method string
+	body   *bytepool.Buffer // retained; nil when there is none or it streams through
+	size   int64            // of the body, -1 when not known
+	json   bool             // body is a JSON document
+
+	upload *atomic.Int64 // how much of a body that streams through was sent; else nil
+	input  int64         // tokens, once they were estimated
+}
+
+// sentBy returns what an attempt for x sends. The caller releases it.
+func sentBy(x *Exchange) sent {
+	s := sent{op: x.Operation, method: x.Method, body: x.Body, size: x.Length, json: x.Doc != nil}
+	if x.Upload != nil {
+		s.upload = &x.uploaded
+	}
+	if s.body != nil {
+		s.body.Retain()
+		s.size = int64(s.body.Len())
+	}
+	return s
+}
+
+// release releases the body.
+func (s *sent) release() {
+	if s.body != nil {
+		s.body.Release()
+		s.body = nil
+	}
+}
+
+// uses reports whether the request may have used tokens. Requests that only read
+// or delete use none.
+func (s *sent) uses() bool {
+	switch s.op {
+	case "", api.Models:
+		return false
+	case api.Proxy:
+		return s.size != 0 && s.method != http.MethodGet && s.method != http.MethodDelete
+	}
+	return s.op != api.DialectMessages.Counting() && s.op != api.DialectGemini.Counting()
+}
+
+// tokens returns an estimate of the input. It holds after release too.
+func (s *sent) tokens() int64 {
+	switch {
+	case s.input > 0:
+	case s.upload != nil:
+		return perUnit(s.upload.Load(), mediaBytes)
+	case !s.json:
+		s.input = perUnit(max(s.size, 0), mediaBytes)
+	case s.body == nil:
+		s.input = perUnit(s.size, textBytes)
+	default:
+		s.input = jsonTokens(s.body.Bytes())
+	}
+	return s.input
+}
+
+// perUnit returns n divided by unit, rounded up.
+func perUnit(n, unit int64) int64 { return (n + unit - 1) / unit }
+
+// jsonTokens estimates the tokens of a JSON request: a token for textBytes bytes,
+// and mediaTokens for each picture or file in it, which is an address, a data URL
+// or a long string without spaces.
+func jsonTokens(b []byte) int64 {
+	text, media := int64(len(b)), int64(0)
+	for i := 0; ; {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return perUnit(text, textBytes) + media*mediaTokens
+		}
+		from := i + n + 1
+		end := endOfString(b, from)
+		if s := b[from:end]; isMedia(s) {
+			text -= int64(len(s))
+			media++
+		}
+		i = min(end+1, len(b))
+	}
+}
+
+func isMedia(s []byte) bool {
+	switch {
+	case len(s) > longWord:
+		return bytes.IndexByte(s, ' ') < 0
+	case len(s) < len("http://x"):
+		return false
+	}
+	address := bytes.HasPrefix(s, []byte("https://")) || bytes.HasPrefix(s, []byte("http://")) ||
+		bytes.HasPrefix(s, []byte("data:")) || bytes.HasPrefix(s, []byte("gs://")) || bytes.HasPrefix(s, []byte("s3://"))
+	return address && bytes.IndexByte(s, ' ') < 0
+}
+
+// Usage returns what the answer used: what the provider reported, and where it
+// reported nothing, or not all because the answer broke off, an estimate. Usage
+// that nobody knows is the zero value.
+func (r *Response) Usage() llm.Usage {
+	seen, a := r.Tap.Seen(), &r.account
+	u := seen.Usage
+	if !u.Known {
+		u = llm.Usage{}
+	}
+	if a.target == nil || !a.sent.uses() || r.Raw.StatusCode > 299 {
+		return u
+	}
+	if u.Known && (seen.Finished || seen.Terminated || r.complete()) {
+		return u
+	}
+	output := r.written()
+	if !u.Known {
+		return llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens(), Output: output}
+	}
+	if more := output - u.Completion(); more > 0 {
+		u.Output, u.Estimated = u.Output+more, true
+	}
+	return u
+}
+
+// complete reports whether all of an answer that is no stream has come.
+func (r *Response) complete() bool {
+	return r.Bytes != nil || r.Events == nil && r.arriving.ended && mediaType(r.Header.Get("Content-Type")) != mediaEvents
+}
+
+// written returns an estimate of the output.
+func (r *Response) written() int64 {
+	if n := r.Tap.Seen().Written; n > 0 {
+		return perUnit(n, textBytes)
+	}
+	switch r.account.sent.op {
+	case api.Embeddings, api.GenerateEmbed, api.GenerateEmbedBatch, api.Moderations, api.Rerank:
+		return 0
+	case api.AudioTranscriptions, api.AudioTranslations:
+		return perUnit(r.size(), textBytes)
+	}
+	if r.Events != nil {
+		return 0 // nothing of the answer has come
+	}
+	return perUnit(r.size(), mediaBytes)
+}
+
+// size returns how many bytes of the answer have come.
+func (r *Response) size() int64 {
+	if r.Bytes != nil {
+		return int64(len(r.Bytes))
+	}
+	return r.arriving.read
+}

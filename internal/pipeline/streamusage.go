@@ -1,0 +1,123 @@
+package pipeline
+
+import (
+	"bytes"
+	"slices"
+
+	"modelgate/api"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/sse"
+)
+
+// optionsField is the request field by which clients of the chat dialect ask for
+// the usage of a stream.
+// https://platform.openai.com/docs/api-reference/chat/create#chat-create-stream_options
+const optionsField = "stream_options"
+
+var includeUsage, _ = jsonedit.ParsePath("include_usage")
+
+// usageRequest returns the edit of doc, the body after all other edits but list,
+// that asks the provider for the usage of a stream. It is false where the request
+// asks already, where the provider reports usage unasked, and where the provider
+// or the config leaves the field out.
+func (l *Leaf) usageRequest(x *Exchange, w *wire, doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
+	chat := w.op == api.Chat || w.op == api.Chat.Streamed() || w.op == api.Completions
+	if !chat || !x.Stream || w.translates() || l.Target.UsageUnasked || l.dropsOptions(x, w, list) {
+		return jsonedit.Edit{}, false
+	}
+	edit := jsonedit.Edit{Name: optionsField, Value: []byte(`{"include_usage":true}`)}
+	options, ok := doc.Find(optionsField)
+	if !ok || options.Kind() != jsonedit.Object {
+		return edit, true
+	}
+	if asked, ok := options.Get("include_usage"); ok {
+		if yes, _ := asked.Bool(); yes {
+			return jsonedit.Edit{}, false
+		}
+	}
+	value, err := jsonedit.Set(nil, options.Raw(), includeUsage, []byte("true"))
+	if err != nil {
+		return jsonedit.Edit{}, false // the provider says what is wrong with it
+	}
+	edit.Value = value
+	return edit, true
+}
+
+// dropsOptions reports whether stream_options must not reach the provider.
+func (l *Leaf) dropsOptions(x *Exchange, w *wire, list []jsonedit.Edit) bool {
+	for _, e := range list {
+		if e.Name == optionsField {
+			return true
+		}
+	}
+	for _, p := range l.Drop {
+		if p.String() == optionsField {
+			return true
+		}
+	}
+	return slices.Contains(l.Target.Drop, optionsField) || slices.Contains(l.Target.Rule(x.Sent).Drop, optionsField) ||
+		slices.Contains(l.Target.Shapes[w.op].Drop, optionsField)
+}
+
+// usageHider takes out of a stream what is in it only because the gateway asked
+// for usage: the chunk of the usage, and the member usage of other chunks.
+type usageHider struct {
+	doc jsonedit.Doc
+	buf []byte // reused
+}
+
+var usageKey = []byte(`"usage"`)
+
+// hide returns the event as the provider would have sent it without the request
+// for usage. An event that would not be there is empty. The result is valid until
+// the next call.
+func (h *usageHider) hide(e sse.Event) sse.Event {
+	if !bytes.Contains(e.Data, usageKey) || h.doc.Scan(e.Data) != nil {
+		return e
+	}
+	defer h.doc.Reset()
+	usage, ok := h.doc.Find("usage")
+	if !ok {
+		return e
+	}
+	if choices, ok := h.doc.Find("choices"); ok && !usage.IsNull() && isEmptyArray(choices) {
+		return sse.Event{Raw: comments(e.Raw)}
+	}
+	before, after, ok := bytes.Cut(e.Raw, e.Data)
+	if !ok { // data in several lines
+		return e
+	}
+	h.buf = append(h.buf[:0], before...)
+	h.buf = h.doc.Apply(h.buf, jsonedit.Edit{Name: "usage"})
+	data := h.buf[len(before):]
+	h.buf = append(h.buf, after...)
+	e.Raw, e.Data = h.buf, data
+	return e
+}
+
+func isEmptyArray(v jsonedit.Value) bool {
+	for range v.Elements() {
+		return false
+	}
+	return v.Kind() == jsonedit.Array
+}
+
+// comments returns the comments and blank lines before the first field of an
+// event.
+func comments(raw []byte) []byte {
+	end := 0
+	for end < len(raw) {
+		switch raw[end] {
+		case '\r', '\n':
+			end++
+			continue
+		case ':':
+			if n := bytes.IndexAny(raw[end:], "\r\n"); n >= 0 {
+				end += n
+				continue
+			}
+		}
+		break
+	}
+	return raw[:end]
+}
