@@ -65,7 +65,7 @@ func (e *exporter) run(ctx context.Context, p *program, body map[string]any, fil
 	if err := e.call(ctx, http.MethodGet, "/download", nil, &at); err != nil {
 		return err
 	}
-	size, err := fetch(ctx, at.URL, file)
+	size, err := fetch(ctx, e.address(at.URL), file)
 	if err != nil {
 		return err
 	}
@@ -171,6 +171,15 @@ func (e *exporter) call(ctx context.Context, method, below string, body []byte, 
 		return err
 	}
 	return json.Unmarshal(answer, into)
+}
+
+// address returns where to fetch a file from. A file of the gateway is fetched
+// from where the gateway was asked: its public address may not be reachable here.
+func (e *exporter) address(link string) string {
+	if _, query, ok := strings.Cut(link, "/v1/logs/exports"+e.id+"/file?"); ok {
+		return e.ask.base + "/logs/exports" + e.id + "/file?" + query
+	}
+	return link
 }
 
 // fetch writes what is at an address to a file, or leaves no file.

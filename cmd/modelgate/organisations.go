@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/server"
+	"modelgate/internal/settings"
 )
 
 func organisations(ctx context.Context, p *program, args []string) error {
@@ -37,12 +38,20 @@ func createOrganisation(ctx context.Context, p *program, args []string) error {
 	d := newDatabaseFlags(f)
 	name := f.String("name", "", "`name` of the organisation, for people")
 	slug := f.String("slug", "", "`name` of it in requests: letters, digits, _ and -")
+	public := f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` of the gateway, for the link; without it the path alone is printed")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
 	if *name == "" || len(*name) > 255 || !organisationSlug.MatchString(*slug) {
 		return usage("--name is needed, and --slug of letters, digits, _ and -, each of up to 255 characters")
+	}
+	base := ""
+	if *public != "" {
+		var err error
+		if base, err = settings.ParsePublicURL(*public); err != nil {
+			return usage("--public-url %v", err)
+		}
 	}
 	if err := os.MkdirAll(*d.data, 0o700); err != nil { // it may be made before the first start
 		return fmt.Errorf("the data folder can't be made: %w", err)
@@ -59,7 +68,7 @@ func createOrganisation(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
-	path := "/claim?token=" + link.Reveal()
+	path := base + "/claim?token=" + link.Reveal()
 	if !*asJSON {
 		fmt.Fprintln(p.out, path)
 		return nil

@@ -13,11 +13,13 @@ import (
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
+	"modelgate/internal/settings"
 )
 
 // serveFlags are the flags of commands that run a gateway.
 type serveFlags struct {
 	data, listen, admin, config *string
+	public                      *string
 	trusted                     *string
 	master                      masterFlags
 	logLevel, logFormat         *string
@@ -29,6 +31,7 @@ func newServeFlags(f *flags, data string) serveFlags {
 		listen:    f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
 		admin:     f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" opens none"),
 		config:    f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
+		public:    f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` that links begin with, such as https://gateway.example.com; without it public_url of the settings file, else the address of --listen"),
 		trusted:   f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private"),
 		master:    newMasterFlags(f),
 		logLevel:  f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; without it log.level of the settings file counts, else info"),
@@ -89,6 +92,11 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 		}
 	}
 	var err error
+	if *sf.public != "" {
+		if o.PublicURL, err = settings.ParsePublicURL(*sf.public); err != nil {
+			return o, usage("--public-url %v", err)
+		}
+	}
 	if o.MasterKey, o.PreviousMasterKey, err = sf.master.read(ctx, p); err != nil {
 		return o, err
 	}
@@ -183,7 +191,10 @@ func (p *program) greet(s *server.Server) {
 	if key := s.FirstKey(); !key.Empty() {
 		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown this once:\n\n  %s\n\nMore with `modelgate keys create --data %s --name NAME`.\n", key.Reveal(), s.Data)
 	}
+	if s.LinksAreLocal() {
+		fmt.Fprintf(p.out, "links of the gateway begin with %s; set --public-url or public_url to the address that others reach it by\n", s.URL())
+	}
 	if claim := s.Claim(); !claim.Empty() {
-		fmt.Fprintf(p.out, "\nNobody owns this installation yet. Within a day, its owner claims it at\n\n  http://%s%s?token=%s\n", s.Addr(), sessions.ClaimPath, claim.Reveal())
+		fmt.Fprintf(p.out, "\nNobody owns this installation yet. Within a day, its owner claims it at\n\n  %s%s?token=%s\n", s.URL(), sessions.ClaimPath, claim.Reveal())
 	}
 }

@@ -52,6 +52,10 @@ type Options struct {
 	AdminListen string // host:port of metrics and health; empty opens none
 	Config      string // modelgate.yaml; empty reads none
 
+	// PublicURL is the address that links begin with, without a slash at its end.
+	// Empty leaves it to the settings.
+	PublicURL string
+
 	// Database is the control plane's, as store.Open takes it. Empty is a file in
 	// the data folder. DatabaseOptions say how a PostgreSQL server is reached.
 	Database        secret.String
@@ -242,7 +246,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: posted{s.ledger, s.tail}, Kept: s.kept, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, Off: s.Off, Retention: s.Retention, Version: s.Version,
+		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: posted{s.ledger, s.tail}, Kept: s.kept, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 }
 

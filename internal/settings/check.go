@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -39,6 +40,7 @@ func (s *Settings) check(o Opener) *fault {
 		s.Exports.check,
 		s.Listener.check,
 		s.Sessions.check,
+		s.checkPublicURL,
 		s.checkRest,
 	} {
 		if f := part(); f != nil {
@@ -143,6 +145,30 @@ func (s *Settings) checkKeys() *fault {
 		}
 	}
 	return nil
+}
+
+func (s *Settings) checkPublicURL() (f *fault) {
+	if s.PublicURL == "" {
+		return nil
+	}
+	var err error
+	if s.PublicURL, err = ParsePublicURL(s.PublicURL); err != nil {
+		return at(err, "public_url")
+	}
+	return nil
+}
+
+// ParsePublicURL returns the address of a gateway without a slash at its end.
+func ParsePublicURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("must be an http or https address without credentials, query and fragment, such as https://gateway.example.com")
+	}
+	text = strings.TrimRight(text, "/?#")
+	if strings.HasSuffix(u.Path, "/v1") || strings.HasSuffix(u.Path, "/v1/") {
+		return "", errors.New("must be the address without /v1 at its end")
+	}
+	return text, nil
 }
 
 func (s *Settings) checkPrices() *fault {

@@ -51,6 +51,10 @@ type Settings struct {
 	Logs     Logs     `json:"logs,omitzero"`
 	Ledger   Ledger   `json:"ledger,omitzero"`
 
+	// PublicURL is the address by which people and programs reach the gateway. Links
+	// that it makes begin with it. Empty is the address that it listens on.
+	PublicURL string `json:"public_url,omitempty" maxLength:"2048" doc:"Address that links of the gateway begin with, such as https://gateway.example.com"`
+
 	Telemetry Telemetry `json:"telemetry,omitzero"`
 
 	Blob    Blob    `json:"blob,omitzero"`

@@ -289,7 +289,7 @@ func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*lin
 		return nil, err
 	}
 	if address[0] == '/' { // the gateway's own
-		address = c.Base + address
+		address = c.AbsoluteLink(address)
 	}
 	return &link{address}, nil
 }

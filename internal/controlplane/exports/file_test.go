@@ -21,7 +21,7 @@ func TestOnlyWhoHasALinkReadsAFile(t *testing.T) {
 	}
 	d.root.Must("GET", "/logs/exports/"+id+"/download", "", &link)
 	u, err := url.Parse(link.URL)
-	if err != nil || u.Scheme != "http" || u.Host != "example.com" {
+	if err != nil || u.Scheme != "http" || u.Host != "listen.example:8787" {
 		t.Fatalf("link %s, %v", link.URL, err)
 	}
 	q := u.Query()

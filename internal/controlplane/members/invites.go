@@ -43,7 +43,7 @@ type inviteInput struct {
 
 type invited struct {
 	ID   string `json:"id"`
-	Link string `json:"invite_link" doc:"Below the gateway's address; shown this once"`
+	Link string `json:"invite_link" doc:"Below public_url, or the path below the gateway's address; shown this once"`
 }
 
 func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, error) {
@@ -73,7 +73,7 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 	if err != nil {
 		return nil, err
 	}
-	return &invited{i.ID, linkPath + token.Reveal()}, nil
+	return &invited{i.ID, c.Link(linkPath + token.Reveal())}, nil
 }
 
 // renew gives an invite another link and another end.
@@ -223,5 +223,5 @@ func resendInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*resent,
 	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateInvite(ctx, i) }); err != nil {
 		return nil, err
 	}
-	return &resent{linkPath + token.Reveal()}, nil
+	return &resent{c.Link(linkPath + token.Reveal())}, nil
 }

@@ -14,7 +14,7 @@ import (
 const passwordPath = "/set-password?token="
 
 type linked struct {
-	Link      string     `json:"link" doc:"Below the gateway's address; shown this once, and the one before counts no more"`
+	Link      string     `json:"link" doc:"Below public_url, or the path below the gateway's address; shown this once, and the one before counts no more"`
 	ExpiresAt route.Time `json:"expires_at"`
 }
 
@@ -80,5 +80,5 @@ func makeLink(ctx context.Context, c *route.Caller, ref string, l store.Password
 	if err != nil {
 		return nil, err
 	}
-	return &linked{passwordPath + token.Reveal(), route.Time(l.ExpiresAt)}, nil
+	return &linked{c.Link(passwordPath + token.Reveal()), route.Time(l.ExpiresAt)}, nil
 }

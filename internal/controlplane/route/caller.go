@@ -19,7 +19,6 @@ type Caller struct {
 	*access.Identity
 	RequestID string
 	Now       time.Time
-	Base      string // address of the gateway as the request has it, without a slash at its end
 
 	api   *API
 	route *Route
@@ -50,7 +49,7 @@ func callerOf(ctx context.Context) *Caller {
 func (a *API) caller(r *http.Request, route *Route) *Caller {
 	now := a.Now()
 	id := reqlog.NewID(now).String()
-	c := &Caller{Identity: new(access.Identity), RequestID: id, Now: now, Base: base(r), api: a, route: route, ifMatch: r.Header.Get(ifMatch)}
+	c := &Caller{Identity: new(access.Identity), RequestID: id, Now: now, api: a, route: route, ifMatch: r.Header.Get(ifMatch)}
 	c.userAgent = cut(r.UserAgent(), maxUserAgent)
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -62,15 +61,6 @@ func (a *API) caller(r *http.Request, route *Route) *Caller {
 		ResourceType: route.Resource, Action: route.Action(), UserType: "api_key", Status: http.StatusOK,
 	}
 	return c
-}
-
-// base returns the address that a request was sent to. What stands before the
-// gateway may have spoken TLS with the client.
-func base(r *http.Request) string {
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
 }
 
 func (c *Caller) identify(id *access.Identity) {

@@ -87,6 +87,12 @@ type Deps struct {
 	// it as the base address to use. Nil takes public addresses alone.
 	CheckHost func(raw string) (*url.URL, error)
 
+	// PublicURL returns the address that links begin with, without a slash at its
+	// end; empty when none is configured. ListenURL is the address that is listened
+	// on. The Host header of a request decides nothing. Nil is none.
+	PublicURL func() string
+	ListenURL string
+
 	// Files returns what the file declares that the gateway runs with. Nil is
 	// nothing.
 	Files func() Files
@@ -104,15 +110,6 @@ type Sealer interface {
 	Seal(ctx context.Context, organisation string, s secret.String) (string, error)
 	// Open returns what was sealed. Its errors hold nothing of it.
 	Open(ctx context.Context, organisation, sealed string) (secret.String, error)
-}
-
-// Exports makes files of the log in the background.
-type Exports interface {
-	// Wake has it look for what was started.
-	Wake()
-	// Link returns an address that the file of an export can be read at for some
-	// time by whoever has it: one that begins with a slash is the gateway's own.
-	Link(ctx context.Context, e store.Export) (string, error)
 }
 
 // Route declares one route. Paths are written without /v1, with {name} for the

@@ -85,7 +85,8 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	b.API = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, Token: b.token, Changed: func() { b.changes.Add(1) }, Now: func() time.Time { return b.Clock },
-		Secrets: newSealer(t), References: secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}}),
+		ListenURL: "http://listen.example:8787",
+		Secrets:   newSealer(t), References: secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}}),
 	})
 	for _, f := range add {
 		f(b.API)
