@@ -85,6 +85,14 @@ type Identity struct {
 	// Logging is how much is kept of the exchanges.
 	Logging Logging
 
+	// Lineage are the ids of the keys that made this one, the nearest first: see
+	// [Identity.Under]. It is shared.
+	Lineage []string
+
+	// Rank is that of who made the key, RankNone where it is not known: see
+	// [Identity.KeyRank].
+	Rank Rank
+
 	// Claims is what a token says besides. Nil for keys and sessions.
 	Claims *Claims
 }

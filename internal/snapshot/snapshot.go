@@ -108,7 +108,7 @@ func Build(in Input) (*Snapshot, error) {
 		made:           make(map[*Rules]map[string]variant),
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
-	for _, id := range in.Keys {
+	for _, id := range access.Bind(in.Keys) {
 		s.keys[id.Hash] = id
 	}
 	for _, spec := range in.Specs {

@@ -52,6 +52,8 @@ type Key struct {
 	PreviousHash     *access.Hash
 	TransitionEndsAt time.Time
 
+	Origin KeyOrigin // changes by [Queries.ReleaseKeys] alone
+
 	CreationMode string // ui, api or auto
 	Status       string
 	CreatedAt    time.Time
@@ -118,6 +120,8 @@ func (k Key) Identity() *access.Identity {
 		Exhausted:    k.Status == KeyExhausted,
 		ExpiresAt:    k.ExpiresAt,
 		Logging:      access.Logging{Key: access.ParseLogLevel(d.Logging)},
+		Lineage:      k.Origin.Lineage,
+		Rank:         k.Origin.Rank,
 	}
 }
 
@@ -147,7 +151,7 @@ func (db *DB) CreateKey(ctx context.Context, k Key) error {
 func (q Queries) CreateKey(ctx context.Context, k Key) error {
 	const text = `
 		INSERT INTO gateway_keys (` + keyColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`
 	k = k.filled()
 	if err := checkKey(k); err != nil {
 		return err
@@ -162,7 +166,7 @@ func (q Queries) UpdateKey(ctx context.Context, k Key) error {
 		SET type = $2, organisation_id = $3, workspace_id = $4, user_id = $5, name = $6, description = $7, hash = $8, mask = $9,
 			scopes = $10, providers = $11, defaults = $12, usage_limits = $13, rate_limits = $14, alert_emails = $15,
 			rotation_policy = $16, previous_hash = $17, transition_ends_at = $18, creation_mode = $19, status = $20,
-			created_at = $21, updated_at = $22, expires_at = $23, rotation_due_at = $24
+			created_at = $21, updated_at = $22, expires_at = $23, rotation_due_at = $24, origin = $25
 		WHERE id = $1`
 	k = k.filled()
 	if err := checkKey(k); err != nil {
@@ -209,7 +213,7 @@ func checkKey(k Key) error {
 
 const keyColumns = `id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers,
 			defaults, usage_limits, rate_limits, alert_emails, rotation_policy, previous_hash, transition_ends_at,
-			creation_mode, status, created_at, updated_at, expires_at, rotation_due_at`
+			creation_mode, status, created_at, updated_at, expires_at, rotation_due_at, origin`
 
 // values are those of keyColumns, in their order.
 func (k Key) values() []any {
@@ -221,7 +225,7 @@ func (k Key) values() []any {
 		k.ID, string(k.Type), k.Organisation, k.Workspace, k.UserID, k.Name, k.Description, k.Hash.String(), k.Mask, text(k.Scopes), text(k.Providers),
 		orEmpty(k.Defaults, "{}"), orEmpty(k.UsageLimits, "null"), orEmpty(k.RateLimits, "[]"), orEmpty(k.AlertEmails, "[]"),
 		orEmpty(k.RotationPolicy, "null"), previous, millis(k.TransitionEndsAt),
-		k.CreationMode, k.Status, millis(k.CreatedAt), millis(k.UpdatedAt), millis(k.ExpiresAt), millis(k.RotationDueAt),
+		k.CreationMode, k.Status, millis(k.CreatedAt), millis(k.UpdatedAt), millis(k.ExpiresAt), millis(k.RotationDueAt), text(k.Origin),
 	}
 }
 
@@ -238,7 +242,7 @@ func scanKey(r row) (k Key, err error) {
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &k.Description, &hash, &k.Mask,
 		jsonText{&k.Scopes}, jsonText{&k.Providers}, jsonText{&k.Defaults}, jsonText{&k.UsageLimits}, jsonText{&k.RateLimits},
 		jsonText{&k.AlertEmails}, jsonText{&k.RotationPolicy}, &previous, stamp{&k.TransitionEndsAt},
-		&k.CreationMode, &k.Status, stamp{&k.CreatedAt}, stamp{&k.UpdatedAt}, stamp{&k.ExpiresAt}, stamp{&k.RotationDueAt})
+		&k.CreationMode, &k.Status, stamp{&k.CreatedAt}, stamp{&k.UpdatedAt}, stamp{&k.ExpiresAt}, stamp{&k.RotationDueAt}, jsonText{&k.Origin})
 	if err != nil {
 		return k, err
 	}
@@ -332,6 +336,16 @@ func (q Queries) UserKeys(ctx context.Context, workspace, user string, now time.
 		WHERE workspace_id = $1 AND user_id = $2 AND status IN ('active', 'exhausted')
 			AND (expires_at IS NULL OR expires_at > $3)`
 	return count(ctx, q.q, text, workspace, user, now.UnixMilli())
+}
+
+// KeysOfUser returns all keys that a user ever had in a workspace, the newest first.
+func (q Queries) KeysOfUser(ctx context.Context, organisation, workspace, user string) ([]Key, error) {
+	const text = `
+		SELECT ` + keyColumns + `
+		FROM gateway_keys
+		WHERE organisation_id = $1 AND workspace_id = $2 AND user_id = $3
+		ORDER BY id DESC`
+	return rows(ctx, q.q, "API keys", text, scanKey, organisation, workspace, user)
 }
 
 // KeyIDs returns the ids of all keys that a user ever had in a workspace.

@@ -106,6 +106,17 @@ func (q Queries) ProvidersOf(ctx context.Context, integration, workspace string)
 	return count(ctx, q.q, text, integration, workspace)
 }
 
+// ProviderIDs returns the ids of all providers that were ever made of an
+// integration in a workspace.
+func (q Queries) ProviderIDs(ctx context.Context, integration, workspace string) ([]string, error) {
+	const text = `
+		SELECT id
+		FROM providers
+		WHERE integration_id = $1 AND workspace_id = $2
+		ORDER BY id`
+	return rows(ctx, q.q, "providers", text, scanID, integration, workspace)
+}
+
 // ProviderSlugTaken reports whether a provider of a workspace has this slug.
 func (q Queries) ProviderSlugTaken(ctx context.Context, workspace, slug string) (bool, error) {
 	const text = `

@@ -181,7 +181,7 @@ func (q Queries) publishIdentities(ctx context.Context, n *news, p, before *Publ
 func (q Queries) readIdentities(ctx context.Context, p *Published, id string) error {
 	text := `
 		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
-			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, COALESCE(w.defaults, '{}')
+			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, k.origin, COALESCE(w.defaults, '{}')
 		FROM gateway_keys k
 		LEFT JOIN workspaces w ON w.id = k.workspace_id
 		LEFT JOIN users u ON u.id = k.user_id
@@ -190,7 +190,7 @@ func (q Queries) readIdentities(ctx context.Context, p *Published, id string) er
 	if id != "" {
 		text, args = text+` AND k.id = $1`, []any{id}
 	}
-	same := sharing{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, above: map[string]KeyDefaults{}}
+	same := sharing{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]KeyOrigin{}, above: map[string]KeyDefaults{}}
 	_, err := rows(ctx, q.q, "API keys", text, func(r row) (none struct{}, err error) {
 		k, err := same.key(r)
 		if err == nil {
@@ -206,10 +206,11 @@ func (q Queries) readIdentities(ctx context.Context, p *Published, id string) er
 
 // sharing keeps what many keys have in common once.
 type sharing struct {
-	scopes map[string][]access.Scope
-	words  map[string][]string
-	texts  map[string]string
-	above  map[string]KeyDefaults // of workspaces; only their metadata is read
+	scopes  map[string][]access.Scope
+	words   map[string][]string
+	texts   map[string]string
+	origins map[string]KeyOrigin
+	above   map[string]KeyDefaults // of workspaces; only their metadata is read
 }
 
 func (s *sharing) text(t string) string {
@@ -223,10 +224,10 @@ func (s *sharing) text(t string) string {
 // key reads the part of a key that requests ask for, with the metadata that its
 // workspace adds.
 func (s *sharing) key(r row) (k Key, err error) {
-	var hash, scopes, providers, defaults, workspaceDefaults string
+	var hash, scopes, providers, defaults, origin, workspaceDefaults string
 	var previous sql.NullString
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
-		&previous, stamp{&k.TransitionEndsAt}, &k.Status, stamp{&k.ExpiresAt}, &workspaceDefaults)
+		&previous, stamp{&k.TransitionEndsAt}, &k.Status, stamp{&k.ExpiresAt}, &origin, &workspaceDefaults)
 	if err != nil {
 		return k, err
 	}
@@ -247,6 +248,9 @@ func (s *sharing) key(r row) (k Key, err error) {
 	}
 	if k.Providers, err = shared(s.words, providers); err != nil {
 		return k, fmt.Errorf("providers of key %s: %w", k.ID, err)
+	}
+	if k.Origin, err = shared(s.origins, origin); err != nil {
+		return k, fmt.Errorf("origin of key %s: %w", k.ID, err)
 	}
 	k.Defaults, err = s.defaults(defaults, workspaceDefaults)
 	return k, err

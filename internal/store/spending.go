@@ -135,9 +135,16 @@ func (q Queries) charged(ctx context.Context, spent map[reqlog.Owner]*reqlog.Spe
 		sum.Add(s)
 		sums[BudgetRef{kind, id}] = sum
 	}
+	lineages, err := q.lineages(ctx, spent)
+	if err != nil {
+		return nil, err
+	}
 	entries := make(map[[2]string]providerOf)
 	for o, s := range spent {
 		add(KeyBudget, o.KeyID, *s)
+		for _, maker := range lineages[o.KeyID] {
+			add(KeyBudget, maker, *s)
+		}
 		add(WorkspaceBudget, o.Workspace, *s)
 		if o.Slug == "" {
 			continue
@@ -145,7 +152,6 @@ func (q Queries) charged(ctx context.Context, spent map[reqlog.Owner]*reqlog.Spe
 		place := [2]string{o.Workspace, o.Slug}
 		p, ok := entries[place]
 		if !ok {
-			var err error
 			if p, err = q.providerOf(ctx, o.Workspace, o.Slug); err != nil {
 				return nil, err
 			}

@@ -3,11 +3,14 @@ package integrations
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -105,13 +108,35 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 				return err
 			}
 		}
+		of := limits.Object{BudgetRef: store.BudgetRef{Kind: "integration", ID: fresh.ID}, Workspace: fresh.Workspace, Before: allowed(fresh.AllowAllModels, now)}
+		for _, m := range next {
+			now[m.Slug] = m
+		}
 		if in.Body.AllowAllModels != nil {
 			fresh.AllowAllModels = *in.Body.AllowAllModels
+		}
+		of.After = allowed(fresh.AllowAllModels, now)
+		if err := limits.Change(ctx, c, tx, of); err != nil {
+			return err
 		}
 		fresh.UpdatedAt = c.After(fresh.UpdatedAt)
 		return tx.UpdateIntegration(ctx, fresh)
 	})
 	return &route.Empty{}, err
+}
+
+// allowed is which models may be used, as a limit: none when all may.
+func allowed(all bool, models map[string]store.IntegrationModel) limits.Fields {
+	if all {
+		return nil
+	}
+	list := []string{"only"}
+	for _, slug := range slices.Sorted(maps.Keys(models)) {
+		if models[slug].Enabled {
+			list = append(list, slug)
+		}
+	}
+	return limits.Fields{"models": strings.Join(list, " ")}
 }
 
 // modelsOf returns what an integration says of models, by slug.

@@ -240,6 +240,9 @@ func (p *plan) named(ctx context.Context) error {
 		if in.Reset || in.UsageLimits.Set {
 			to.Status = store.Active // whether it is exhausted still, the next request tells
 		}
+		if err := p.checkLimits(ctx, p.rows[w], to); err != nil {
+			return err
+		}
 		field := path + ".default_provider_slug"
 		if in.Slug == "" {
 			field = "default_provider_slug"
@@ -265,6 +268,27 @@ func (p *plan) workspace(ctx context.Context, field, ref string) (string, error)
 	}
 	p.listed[w.ID] = true
 	return w.ID, nil
+}
+
+// checkLimits refuses a change of a workspace's limits that is not the caller's to
+// make, and notes who made it.
+func (p *plan) checkLimits(ctx context.Context, before, after store.IntegrationWorkspace) error {
+	of := limits.Object{BudgetRef: store.BudgetRef{Kind: store.GrantBudget, ID: store.GrantID(p.before.ID, after.Workspace)}, Workspace: p.before.Workspace}
+	var err error
+	if of.Before, err = GrantLimits(&before); err != nil {
+		return err
+	}
+	if of.After, err = GrantLimits(&after); err != nil {
+		return err
+	}
+	return limits.Change(ctx, p.c, p.tx, of)
+}
+
+// GrantLimits returns the limits of what a workspace has of an integration, for
+// [limits.Change]. It is exported for what stores them otherwise than by a route.
+func GrantLimits(w *store.IntegrationWorkspace) (limits.Fields, error) {
+	u, err := limits.Field(w.UsageLimits)
+	return limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(w.RateLimits)}, err
 }
 
 func reset(usage json.RawMessage, c *route.Caller) (json.RawMessage, error) {

@@ -2,7 +2,9 @@ package keys
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -50,7 +52,11 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 		return nil, err
 	}
 	c.About(k.Workspace, k.ID)
-	var err error
+	rank, err := c.Rank(ctx, c.DB().Queries, k.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	k.Origin = store.KeyOrigin{Rank: rank, By: c.Actor()}
 	if k.Scopes, err = granted(ctx, c, c.DB().Queries, &k, b.Scopes); err != nil {
 		return nil, err
 	}
@@ -147,6 +153,17 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 	if k.ExpiresAt, err = expiry(in.Body.ExpiresAt, rules, c.Now); err != nil {
 		return err
 	}
+	b, err := boundsOf(ctx, c, tx.Queries, &k)
+	if err != nil {
+		return err
+	}
+	if err := b.inherit(&k, in); err != nil {
+		return err
+	}
+	if err := b.check(&k, nil); err != nil {
+		return err
+	}
+	k.Origin.Lineage = b.lineage()
 	if rules.Count != nil && *rules.Count >= 0 {
 		n, err := tx.UserKeys(ctx, k.Workspace, k.UserID, c.Now)
 		if err != nil {
@@ -159,5 +176,29 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 	if err := tx.CreateKey(ctx, k); err != nil {
 		return err
 	}
+	if err := noteLimits(ctx, c, tx, &k, in); err != nil {
+		return err
+	}
 	return budgets.Judge(ctx, tx, store.KeyBudget, k.ID)
+}
+
+// noteLimits stores who set the limits that a request for a new key names. What
+// follows from rules or from the key's maker is nobody's.
+func noteLimits(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key, in *createInput) error {
+	set, err := Limits(k)
+	if err != nil {
+		return err
+	}
+	if in.Body.ExpiresAt == nil {
+		delete(set, "expires_at")
+	}
+	if len(in.Body.RateLimits) == 0 {
+		delete(set, "rate_limits")
+	}
+	maps.DeleteFunc(set, func(field, _ string) bool {
+		return in.Body.Defaults == nil && strings.HasPrefix(field, "defaults.") || field == "providers"
+	})
+	of := object(*k)
+	of.After = set
+	return limits.Note(ctx, tx, of, store.LimitSetter{Rank: k.Origin.Rank, By: k.Origin.By})
 }

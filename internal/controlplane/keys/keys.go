@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/budgets"
+	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -74,7 +75,7 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys/{key}", Name: "delete-key", Tag: tag,
 		Summary: "End a key at once", Scopes: scopes("delete"), Resource: "api_key", Versioned: true}, remove)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
-		Summary: "Give a key another secret; the one before counts until the transition ends", Scopes: scopes("rotate"), Resource: "api_key", Versioned: true}, rotate)
+		Summary: "Give a key another secret; the one before is accepted until the transition ends, which may be at once", Scopes: scopes("rotate"), Resource: "api_key", Versioned: true}, rotate)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self", "/v2/api-keys/self/details"}, Name: "get-own-key", Tag: tag,
 		Summary: "Read what the key, token or session of the request itself is and may do"}, self)
 }
@@ -221,12 +222,33 @@ func none(in Named) error {
 	return apierr.New(apierr.NotFound, "there is no API key %.60q", in.Key).WithParam("id")
 }
 
-func remove(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {
-	return change(ctx, c, *in, "delete", func(_ *store.Tx, k *store.Key) error {
+type removeInput struct {
+	Named
+	Keep bool `query:"keep_made" doc:"Keys that this one made stay; without it they end with it"`
+}
+
+func remove(ctx context.Context, c *route.Caller, in *removeInput) (*route.Empty, error) {
+	return change(ctx, c, in.Named, "delete", func(tx *store.Tx, k *store.Key) error {
 		k.Status = store.KeyRevoked
 		k.PreviousHash = nil
-		return nil
+		if !in.Keep {
+			return nil
+		}
+		return release(ctx, c, tx, k)
 	})
+}
+
+// release lets the keys that k made live on without it. Their makers above k bind
+// them still.
+func release(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) error {
+	rank, err := c.Rank(ctx, tx.Queries, k.Workspace)
+	if err != nil {
+		return err
+	}
+	if k.ID == c.KeyID || slices.Contains(c.Lineage, k.ID) || rank < k.Origin.Rank {
+		return limits.Refused("keep_made", "is for callers of the rank of who made the key, other than the key itself and those that it made")
+	}
+	return tx.ReleaseKeys(ctx, k.ID)
 }
 
 // change runs f on the key that a request names and stores what it made of it.
@@ -249,7 +271,11 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if err := c.Unchanged(k.UpdatedAt, k.UpdatedAt); err != nil {
 			return err
 		}
+		before := k
 		if err := f(tx, &k); err != nil {
+			return err
+		}
+		if err := checkLimits(ctx, c, tx, &before, &k); err != nil {
 			return err
 		}
 		k.UpdatedAt = c.After(k.UpdatedAt)
@@ -259,4 +285,29 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		return budgets.Judge(ctx, tx, store.KeyBudget, k.ID)
 	})
 	return &route.Empty{}, err
+}
+
+// checkLimits refuses a change of limits that is not the caller's to make, and
+// notes who made it.
+func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Key) error {
+	of := object(*after)
+	var err error
+	if of.Before, err = Limits(before); err != nil {
+		return err
+	}
+	if of.After, err = Limits(after); err != nil {
+		return err
+	}
+	changed := limits.Differing(of.Before, of.After)
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := limits.Change(ctx, c, tx, of); err != nil {
+		return err
+	}
+	b, err := boundsOf(ctx, c, tx.Queries, after)
+	if err != nil {
+		return err
+	}
+	return b.checkChange(c, before, after, changed)
 }

@@ -175,13 +175,9 @@ func dominates(ctx context.Context, c *route.Caller, q store.Queries, k store.Ke
 			return forbidden("this key holds the scope %q, which is not the caller's", string(s))
 		}
 	}
-	for _, p := range k.Providers {
-		if !c.AllowsProvider(p) {
-			return forbidden("this key may use the provider %.60q, which the caller may not", p)
-		}
+	b, err := boundsOf(ctx, c, q, &k)
+	if err != nil {
+		return err
 	}
-	if len(c.Providers) > 0 && len(k.Providers) == 0 {
-		return forbidden("this key may use every provider, which the caller may not")
-	}
-	return nil
+	return b.checkSecret(c, &k)
 }

@@ -243,6 +243,16 @@ func (u *Usage) Frees(before *Usage) bool {
 	return *u.CreditLimit > *before.CreditLimit
 }
 
+// Exceeds reports whether u lets more be used than bound in the same period. Nil,
+// for no budget, never does: what is used counts against the bound too.
+func (u *Usage) Exceeds(bound *Usage) bool {
+	if u == nil || bound == nil || u.CreditLimit == nil || bound.CreditLimit == nil {
+		return false
+	}
+	same := u.Type == bound.Type && u.PeriodicReset == bound.PeriodicReset && u.PeriodicResetDays == bound.PeriodicResetDays
+	return same && *u.CreditLimit > *bound.CreditLimit
+}
+
 // UsageAnswer is usage_limits as an answer has it.
 type UsageAnswer struct {
 	CreditLimit       *float64   `json:"credit_limit"`

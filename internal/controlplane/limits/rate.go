@@ -66,3 +66,17 @@ func ReadRates(raw json.RawMessage) (Rates, error) {
 	}
 	return list, nil
 }
+
+// Beyond says which rate of bound the list lacks or exceeds; empty for none.
+func (list Rates) Beyond(bound Rates) string {
+	for _, b := range bound {
+		kept := false
+		for _, r := range list {
+			kept = kept || r.Type == b.Type && r.Unit == b.Unit && r.Value <= b.Value
+		}
+		if !kept {
+			return fmt.Sprintf("it has %d %s as %s", b.Value, b.Type, b.Unit)
+		}
+	}
+	return ""
+}

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -111,6 +112,7 @@ func (p *plan) workspace(path string, want *settings.Workspace, row store.Worksp
 	if err := p.guardrailsOf(path+".defaults", want.Defaults); err != nil {
 		return nil, err
 	}
+	before := row
 	row.Name, row.Icon, row.Description, row.Status, row.UpdatedAt = want.Name, want.Icon, want.Description, store.Active, p.now
 	row.Defaults, row.Settings = json.RawMessage(orEmpty(want.Defaults, "{}")), json.RawMessage(orEmpty(want.Settings, "{}"))
 	row.SecuritySettings = json.RawMessage(orEmpty(want.SecuritySettings, "{}"))
@@ -121,12 +123,19 @@ func (p *plan) workspace(path string, want *settings.Workspace, row store.Worksp
 	if row.RateLimits, err = limit(want.RateLimits); err != nil {
 		return nil, err
 	}
+	of, err := limitsOf(store.WorkspaceBudget, row.ID, &before, &row, workspaces.Limits)
+	if err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context, tx *store.Tx) error {
 		put := tx.CreateWorkspace
 		if known {
 			put = tx.UpdateWorkspace
 		}
 		if err := put(ctx, row); err != nil {
+			return err
+		}
+		if err := limits.Note(ctx, tx, of, operator); err != nil {
 			return err
 		}
 		return budgets.Judge(ctx, tx, store.WorkspaceBudget, row.ID)

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/secret"
@@ -328,6 +329,7 @@ func (p *plan) grants(path string, want *settings.Integration, row store.Integra
 		}
 		g, known := before[id]
 		delete(before, id)
+		old := g
 		if g.Integration, g.Workspace, g.Enabled = row.ID, id, !v.Disabled; !known {
 			g.Status = store.Active
 		}
@@ -337,8 +339,15 @@ func (p *plan) grants(path string, want *settings.Integration, row store.Integra
 		if g.RateLimits, err = limit(v.RateLimits); err != nil {
 			return nil, err
 		}
+		of, err := limitsOf(store.GrantBudget, store.GrantID(g.Integration, g.Workspace), &old, &g, integrations.GrantLimits)
+		if err != nil {
+			return nil, err
+		}
 		steps = append(steps, func(ctx context.Context, tx *store.Tx) error {
 			if err := tx.PutIntegrationWorkspace(ctx, g); err != nil {
+				return err
+			}
+			if err := limits.Note(ctx, tx, of, operator); err != nil {
 				return err
 			}
 			return budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.Integration, g.Workspace))

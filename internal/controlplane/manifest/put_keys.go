@@ -81,6 +81,10 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 	if err := p.keyLimits(want, &row); err != nil {
 		return nil, err
 	}
+	of, err := limitsOf(store.KeyBudget, row.ID, old, &row, keys.Limits)
+	if err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context, tx *store.Tx) error {
 		put := tx.CreateKey
 		if old != nil {
@@ -89,8 +93,27 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 		if err := put(ctx, row); err != nil {
 			return err
 		}
+		if err := limits.Note(ctx, tx, of, operator); err != nil {
+			return err
+		}
 		return budgets.Judge(ctx, tx, store.KeyBudget, row.ID)
 	}, nil
+}
+
+// operator is who sets the limits of a file.
+var operator = store.LimitSetter{Rank: access.RankOrganisation, By: actor}
+
+// limitsOf returns what a file changes of limits; before is nil for what is new.
+func limitsOf[T any](kind, id string, before, after *T, read func(*T) (limits.Fields, error)) (limits.Object, error) {
+	of := limits.Object{BudgetRef: store.BudgetRef{Kind: kind, ID: id}}
+	var err error
+	if before != nil {
+		if of.Before, err = read(before); err != nil {
+			return of, err
+		}
+	}
+	of.After, err = read(after)
+	return of, err
 }
 
 // keyPlace says whose a key is.

@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -46,6 +47,7 @@ func (p *plan) provider(path string, want *settings.Provider, row store.Provider
 	if err := credentials.Tags(want.Tags).Check("tags"); err != nil {
 		return nil, err
 	}
+	old := row
 	row.Name, row.Note, row.Tags, row.MadeByGrant, row.UpdatedAt = want.Name, want.Note, want.Tags, want.MadeByGrant, route.After(row.UpdatedAt, p.now)
 	row.ExpiresAt = parsed(want.ExpiresAt)
 	if row.Status == store.Expired && p.now.Before(row.ExpiresAt) {
@@ -68,12 +70,19 @@ func (p *plan) provider(path string, want *settings.Provider, row store.Provider
 	if row.RateLimits, err = limit(want.RateLimits); err != nil {
 		return nil, err
 	}
+	of, err := limitsOf(store.ProviderBudget, row.ID, &old, &row, providers.Limits)
+	if err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context, tx *store.Tx) error {
 		put := tx.CreateProvider
 		if known {
 			put = tx.UpdateProvider
 		}
 		if err := put(ctx, row); err != nil {
+			return err
+		}
+		if err := limits.Note(ctx, tx, of, operator); err != nil {
 			return err
 		}
 		return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID)

@@ -56,7 +56,14 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 	if i.Workspaces, err = places(ctx, c, b.Workspaces); err != nil {
 		return nil, err
 	}
-	if i.KeyDetails, err = keyDetails(b.Key); err != nil {
+	roles := make([]string, len(b.Workspaces))
+	for n, p := range b.Workspaces {
+		roles[n] = p.Role
+	}
+	if err := c.CheckRole(b.Role, roles...); err != nil {
+		return nil, err
+	}
+	if i.KeyDetails, err = keyDetails(c, b.Key); err != nil {
 		return nil, err
 	}
 	token := renew(&i, c.Now)
@@ -108,7 +115,7 @@ func places(ctx context.Context, c *route.Caller, list []Place) (json.RawMessage
 	return json.Marshal(out)
 }
 
-func keyDetails(k *KeyDetails) (json.RawMessage, error) {
+func keyDetails(c *route.Caller, k *KeyDetails) (json.RawMessage, error) {
 	if k == nil {
 		return json.RawMessage("null"), nil
 	}
@@ -122,6 +129,9 @@ func keyDetails(k *KeyDetails) (json.RawMessage, error) {
 		}
 		if err != nil {
 			return nil, route.Invalid("workspace_api_key_details.scopes", "%v", err)
+		}
+		if scope.Suits(c.Type) == nil && !c.Allows(scope) {
+			return nil, apierr.New(apierr.Forbidden, "the scope %q is not yours to give", string(scope)).WithParam("workspace_api_key_details.scopes").WithCode("AB03")
 		}
 	}
 	return json.Marshal(k)

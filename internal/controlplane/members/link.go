@@ -2,6 +2,8 @@ package members
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"modelgate/internal/access"
@@ -60,6 +62,13 @@ func reset(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) 
 func makeLink(ctx context.Context, c *route.Caller, ref string, l store.PasswordLink, check func(*store.Tx, store.User) error) (*linked, error) {
 	u, err := find(ctx, c, ref)
 	if err != nil {
+		return nil, err
+	}
+	m, err := c.DB().Membership(ctx, c.Organisation, u.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.CheckRole(m.Role, slices.Collect(maps.Values(m.Workspaces))...); err != nil {
 		return nil, err
 	}
 	token := access.NewLinkToken()

@@ -127,6 +127,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	case u.Role == in.Body.Role:
 		return nil, route.Invalid("role", "is %s already", u.Role)
 	}
+	if err := c.CheckRole(in.Body.Role); err != nil {
+		return nil, err
+	}
 	err = change(ctx, c, u, func(tx *store.Tx) error {
 		return tx.SetUserRole(ctx, c.Organisation, u.ID, in.Body.Role, c.After(u.UpdatedAt))
 	})

@@ -147,7 +147,11 @@ func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id stri
 	if err := c.Unchanged(row.UpdatedAt, row.UpdatedAt); err != nil {
 		return row, err
 	}
+	before := row
 	if err := e.apply(&row, c); err != nil {
+		return row, err
+	}
+	if err := checkLimits(ctx, c, tx, &before, &row); err != nil {
 		return row, err
 	}
 	row.UpdatedAt = c.After(row.UpdatedAt)

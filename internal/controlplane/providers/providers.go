@@ -89,7 +89,10 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*made, error
 			return err
 		}
 		row.Integration = i.ID
-		return insert(ctx, tx, &row)
+		if err := checkTwin(ctx, c, tx, &row); err != nil {
+			return err
+		}
+		return insert(ctx, tx, c, &row)
 	})
 	return &made{row.ID, row.Slug}, err
 }
@@ -112,7 +115,7 @@ func integration(ctx context.Context, q store.Queries, w store.Workspace, ref st
 }
 
 // insert stores a new provider, under a slug of its own where it has none yet.
-func insert(ctx context.Context, tx *store.Tx, row *store.Provider) error {
+func insert(ctx context.Context, tx *store.Tx, c *route.Caller, row *store.Provider) error {
 	if row.Slug == "" {
 		row.Slug = route.NewSlug("", row.Name)
 	}
@@ -124,6 +127,9 @@ func insert(ctx context.Context, tx *store.Tx, row *store.Provider) error {
 		return apierr.New(apierr.Conflict, "the workspace has a provider with the slug %q already", row.Slug).WithParam("slug")
 	}
 	if err := tx.CreateProvider(ctx, *row); err != nil {
+		return err
+	}
+	if err := checkLimits(ctx, c, tx, new(store.Provider), row); err != nil {
 		return err
 	}
 	return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID)

@@ -144,7 +144,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		if err := tx.PutIntegrationWorkspace(ctx, to); err != nil {
 			return err
 		}
-		return insert(ctx, tx, &row)
+		return insert(ctx, tx, c, &row)
 	})
 	return &done[madeKey]{true, madeKey{row.Slug}}, err
 }

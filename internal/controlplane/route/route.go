@@ -162,6 +162,9 @@ func (r *Route) Paths() []string {
 func (r *Route) Action() string {
 	switch r.Method {
 	case http.MethodPost:
+		if strings.HasSuffix(r.Path, "/rotate") {
+			return "rotate"
+		}
 		return "create"
 	case http.MethodPut, http.MethodPatch:
 		return "update"
@@ -367,7 +370,7 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 	}
 	for _, s := range route.Scopes {
 		if id.Allows(s) {
-			return nil
+			return route.checkFixed(id)
 		}
 	}
 	return apierr.New(apierr.Forbidden, "this needs the scope %q, which the key or session does not have", string(route.Scopes[0])).WithCode("AB03")

@@ -263,6 +263,15 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 	if k.Organisation != c.Organisation || k.StatusAt(c.Now) != store.KeyActive || replaced {
 		return &introspected{}, nil
 	}
+	for _, id := range k.Origin.Lineage { // it ends with the keys that made it
+		maker, err := c.DB().Key(ctx, k.Organisation, id)
+		if missing(err) || err == nil && maker.StatusAt(c.Now) != store.KeyActive {
+			return &introspected{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	return tell(ctx, c, k.Identity(), "api_key", k.CreatedAt.Unix())
 }
 

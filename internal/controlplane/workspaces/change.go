@@ -191,7 +191,14 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		if err := unchanged(ctx, tx, c, w.ID, read); err != nil {
 			return err
 		}
-		if err := budget(ctx, tx, c, &w, in.Body.UsageLimits); err != nil {
+		before, err := tx.Workspace(ctx, c.Organisation, w.ID)
+		if err != nil {
+			return err
+		}
+		if err := budget(&before, c, &w, in.Body.UsageLimits); err != nil {
+			return err
+		}
+		if err := checkLimits(ctx, c, tx, &before, &w); err != nil {
 			return err
 		}
 		if err := tx.UpdateWorkspace(ctx, w); err != nil {
@@ -204,11 +211,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 
 // budget gives w the budgets that are stored now, which start again by
 // themselves, with what a request changes of them.
-func budget(ctx context.Context, tx *store.Tx, c *route.Caller, w *store.Workspace, in route.Maybe[[]limits.UsageInput]) error {
-	now, err := tx.Workspace(ctx, c.Organisation, w.ID)
-	if err != nil {
-		return err
-	}
+func budget(now *store.Workspace, c *route.Caller, w *store.Workspace, in route.Maybe[[]limits.UsageInput]) error {
 	w.UsageLimits = now.UsageLimits
 	if in.Set {
 		return setUsage(w, in.Value, c)

@@ -108,11 +108,16 @@ func active(ctx context.Context, c *route.Caller, ref string) (store.Workspace, 
 	return w, err
 }
 
-// rank returns the caller's place among ranks in a workspace: keys of services
-// do what their scopes say and stand with admins.
+// rank returns the caller's place among ranks in a workspace. A service key is in
+// the place of who made it, and in that of a member when it lacks scopes that the
+// other roles have.
 func rank(ctx context.Context, c *route.Caller, w store.Workspace) (int, error) {
 	if !c.Person() {
-		return len(ranks) - 1, nil
+		own := min(int(c.KeyRank()-access.RankMember), len(ranks)-1)
+		if c.CheckRole("", access.Admin) != nil {
+			own = 0
+		}
+		return own, nil
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
 	return slices.Index(ranks, m.In(w.ID)), err

@@ -88,6 +88,9 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 		if err := tx.CreateWorkspace(ctx, w); err != nil {
 			return err
 		}
+		if err := checkLimits(ctx, c, tx, &store.Workspace{}, &w); err != nil {
+			return err
+		}
 		if err := budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID); err != nil {
 			return err
 		}

@@ -183,7 +183,18 @@ CREATE TABLE gateway_keys (
         expires_at BIGINT,
         rotation_due_at BIGINT,
         rotation_told_at BIGINT,
-        usage_reset_at BIGINT
+        usage_reset_at BIGINT,
+        origin TEXT NOT NULL DEFAULT '{}'
+);
+
+-- Who set which limit of what, so that a caller below does not lift it.
+CREATE TABLE limit_setters (
+        kind TEXT NOT NULL,
+        id TEXT NOT NULL,
+        field TEXT NOT NULL,
+        rank INTEGER NOT NULL,
+        set_by TEXT NOT NULL,
+        PRIMARY KEY (kind, id, field)
 );
 
 INSERT INTO gateway_keys (id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers,

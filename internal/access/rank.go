@@ -1,0 +1,133 @@
+package access
+
+import (
+	"slices"
+	"time"
+)
+
+// Rank orders callers by whose limits they may change: a limit that somebody set
+// is changed by callers of that rank or a higher one.
+type Rank int
+
+// The ranks, from the lowest. Who has no role in a place has RankNone there.
+const (
+	RankNone Rank = iota
+	RankMember
+	RankManager
+	RankAdmin        // of a workspace
+	RankOrganisation // owner, admins and keys of the organisation, and the operator
+)
+
+// rankNames are the ranks as messages and answers show them.
+var rankNames = [...]string{RankNone: "nobody", RankMember: "member", RankManager: "manager", RankAdmin: "workspace admin", RankOrganisation: "organisation"}
+
+// String returns the name of the rank.
+func (r Rank) String() string { return rankNames[min(max(r, RankNone), RankOrganisation)] }
+
+// RoleRank returns the rank of a role in a workspace.
+func RoleRank(role string) Rank {
+	switch role {
+	case Admin:
+		return RankAdmin
+	case Manager:
+		return RankManager
+	case Member:
+		return RankMember
+	}
+	return RankNone
+}
+
+// KeyRank returns the rank of a service key or token: that of its type, and no
+// more than that of who made it. Of people's keys and sessions the role decides.
+func (id *Identity) KeyRank() Rank {
+	rank := RankAdmin
+	if id.Type == OrganisationService || slices.Contains(id.Scopes, ScopeAll) {
+		rank = RankOrganisation
+	}
+	if id.Rank != RankNone {
+		return min(rank, id.Rank)
+	}
+	return rank
+}
+
+// noProvider is in the list of a key that no provider is left to.
+const noProvider = "-"
+
+// Under returns id as far as the key that made it lets it: it ends no later, has
+// spent its budget when that one has, uses no other providers, and has its config
+// where that is fixed. Neither is changed.
+func (id *Identity) Under(maker *Identity) *Identity {
+	out := *id
+	out.ExpiresAt = earlier(id.ExpiresAt, maker.ExpiresAt)
+	out.Exhausted = id.Exhausted || maker.Exhausted
+	out.Providers = intersect(id.Providers, maker.Providers)
+	if maker.ConfigFixed {
+		out.Config, out.ConfigFixed = maker.Config, true
+	}
+	return &out
+}
+
+// earlier returns the first of two ends, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// intersect returns what is on both lists, of which an empty one allows all.
+func intersect(a, b []string) []string {
+	switch {
+	case len(b) == 0:
+		return a
+	case len(a) == 0:
+		return b
+	}
+	var out []string
+	for _, s := range a {
+		if slices.Contains(b, s) {
+			out = append(out, s)
+		}
+	}
+	if out == nil {
+		out = []string{noProvider}
+	}
+	return out
+}
+
+// Bind returns keys with each bound by the keys that made it, and without those
+// that were made by a key which is not among them any more. Of several secrets of
+// one key the first counts. The slice and its elements are not changed.
+func Bind(keys []*Identity) []*Identity {
+	makers := make(map[string]*Identity)
+	for _, id := range keys {
+		for _, m := range id.Lineage {
+			makers[m] = nil
+		}
+	}
+	if len(makers) == 0 {
+		return keys
+	}
+	for _, id := range keys {
+		if m, asked := makers[id.KeyID]; asked && m == nil {
+			makers[id.KeyID] = id
+		}
+	}
+	out := make([]*Identity, 0, len(keys))
+	for _, id := range keys {
+		if id = bound(id, makers); id != nil {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func bound(id *Identity, makers map[string]*Identity) *Identity {
+	for _, m := range id.Lineage {
+		if makers[m] == nil {
+			return nil
+		}
+		id = id.Under(makers[m])
+	}
+	return id
+}

@@ -1,0 +1,76 @@
+package access_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"modelgate/internal/access"
+)
+
+func TestServiceKeyRanksNoHigherThanItsMaker(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		id   access.Identity
+		want access.Rank
+	}{
+		{"a key of a workspace", access.Identity{Type: access.WorkspaceService}, access.RankAdmin},
+		{"a token", access.Identity{Type: access.Token}, access.RankAdmin},
+		{"a key of the organisation", access.Identity{Type: access.OrganisationService}, access.RankOrganisation},
+		{"a key with every scope", access.Identity{Type: access.WorkspaceService, Scopes: []access.Scope{access.ScopeAll}}, access.RankOrganisation},
+		{"a key that a manager made", access.Identity{Type: access.WorkspaceService, Rank: access.RankManager}, access.RankManager},
+		{"a workspace's key that the organisation made", access.Identity{Type: access.WorkspaceService, Rank: access.RankOrganisation}, access.RankAdmin},
+	} {
+		if got := tt.id.KeyRank(); got != tt.want {
+			t.Errorf("%s has the rank %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestKeyIsBoundByItsMaker(t *testing.T) {
+	early, late := time.Unix(100, 0), time.Unix(200, 0)
+	for _, tt := range []struct {
+		name            string
+		id, maker, want access.Identity
+	}{
+		{"no limits", access.Identity{}, access.Identity{}, access.Identity{}},
+		{"its own earlier end", access.Identity{ExpiresAt: early}, access.Identity{ExpiresAt: late}, access.Identity{ExpiresAt: early}},
+		{"the maker's earlier end", access.Identity{ExpiresAt: late}, access.Identity{ExpiresAt: early}, access.Identity{ExpiresAt: early}},
+		{"the maker's end", access.Identity{}, access.Identity{ExpiresAt: early}, access.Identity{ExpiresAt: early}},
+		{"the maker's spent budget", access.Identity{}, access.Identity{Exhausted: true}, access.Identity{Exhausted: true}},
+		{"its own spent budget", access.Identity{Exhausted: true}, access.Identity{}, access.Identity{Exhausted: true}},
+		{"the maker's providers", access.Identity{}, access.Identity{Providers: []string{"a"}}, access.Identity{Providers: []string{"a"}}},
+		{"providers of both", access.Identity{Providers: []string{"a", "b"}}, access.Identity{Providers: []string{"b", "c"}}, access.Identity{Providers: []string{"b"}}},
+		{"no provider of both", access.Identity{Providers: []string{"a"}}, access.Identity{Providers: []string{"b"}}, access.Identity{Providers: []string{"-"}}},
+		{"the maker's fixed config", access.Identity{Config: "a"}, access.Identity{Config: "b", ConfigFixed: true}, access.Identity{Config: "b", ConfigFixed: true}},
+		{"the maker's free config", access.Identity{Config: "a"}, access.Identity{Config: "b"}, access.Identity{Config: "a"}},
+	} {
+		got := tt.id.Under(&tt.maker)
+		if !got.ExpiresAt.Equal(tt.want.ExpiresAt) || got.Exhausted != tt.want.Exhausted || !slices.Equal(got.Providers, tt.want.Providers) || got.Config != tt.want.Config || got.ConfigFixed != tt.want.ConfigFixed {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestKeysEndWithTheirMakers(t *testing.T) {
+	end := time.Unix(100, 0)
+	keys := []*access.Identity{
+		{KeyID: "maker", Hash: access.HashKey("now")}, {KeyID: "maker", Hash: access.HashKey("before"), ExpiresAt: end}, // in a transition
+		{KeyID: "child", Lineage: []string{"maker"}}, {KeyID: "grandchild", Lineage: []string{"child", "maker"}},
+		{KeyID: "orphan", Lineage: []string{"revoked"}}, {KeyID: "far orphan", Lineage: []string{"child", "revoked"}}, {KeyID: "free"},
+	}
+	var ids []string
+	for _, id := range access.Bind(keys) {
+		ids = append(ids, id.KeyID)
+		if len(id.Lineage) > 0 && !id.ExpiresAt.IsZero() {
+			t.Errorf("%s ends with the secret before of its maker", id.KeyID)
+		}
+	}
+	if want := []string{"maker", "maker", "child", "grandchild", "free"}; !slices.Equal(ids, want) {
+		t.Errorf("bound keys are %q, want %q", ids, want)
+	}
+	plain := keys[6:]
+	if got := access.Bind(plain); &got[0] != &plain[0] {
+		t.Error("keys without makers were copied")
+	}
+}

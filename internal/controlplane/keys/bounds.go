@@ -1,0 +1,328 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// bounds are the limits that a caller can't exceed with a key that they make, change
+// or rotate: those of the caller's key, and for a person's own keys those of the one
+// that somebody above them limited. Nil bounds nothing.
+type bounds struct {
+	maker  *access.Identity // as the makers of that key bound it
+	key    store.Key        // its row; empty for a token or a key of the settings
+	budget bool             // the key, or one that made it, has a budget
+}
+
+// boundsOf returns the bounds of a caller for k. Keys of others are a matter of a
+// person's role alone.
+func boundsOf(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key) (*bounds, error) {
+	switch {
+	case c.Person() && k.UserID != c.UserID:
+		return nil, nil
+	case c.Person():
+		return personBounds(ctx, c, q, k.Workspace)
+	}
+	b := &bounds{maker: c.Identity}
+	if c.Type == access.Token {
+		return b, nil
+	}
+	own, err := q.Key(ctx, c.Organisation, c.KeyID)
+	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+		return b, nil // of the settings or the environment
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.key = own
+	return b, b.countBudgets(ctx, q)
+}
+
+func (b *bounds) countBudgets(ctx context.Context, q store.Queries) error {
+	for _, id := range b.lineage() {
+		k, err := q.Key(ctx, b.key.Organisation, id)
+		if err != nil {
+			return err
+		}
+		u, err := limits.ReadUsage(k.UsageLimits)
+		if err != nil {
+			return err
+		}
+		b.budget = b.budget || u != nil && u.CreditLimit != nil
+	}
+	return nil
+}
+
+// lineage is that of the keys which are made within the bounds.
+func (b *bounds) lineage() []string {
+	if b == nil || b.key.ID == "" {
+		return nil
+	}
+	return append([]string{b.key.ID}, b.key.Origin.Lineage...)
+}
+
+// personBounds returns the bounds of a person: the newest key of theirs that
+// somebody above limited. Where all such keys have ended, the person makes no key
+// until somebody above has made them one.
+func personBounds(ctx context.Context, c *route.Caller, q store.Queries, workspace string) (*bounds, error) {
+	rank, err := c.Rank(ctx, q, workspace)
+	if err != nil || rank >= access.RankOrganisation {
+		return nil, err
+	}
+	list, err := q.KeysOfUser(ctx, c.Organisation, workspace, c.UserID)
+	if err != nil {
+		return nil, err
+	}
+	ended, given := "", false
+	for _, k := range list {
+		set, err := q.LimitSetters(ctx, ref(k))
+		if err != nil {
+			return nil, err
+		}
+		capped := limits.Capped(c, rank, object(k), set)
+		status := k.StatusAt(c.Now)
+		live := status == store.KeyActive || status == store.KeyExhausted
+		switch {
+		case capped && live:
+			b := &bounds{maker: k.Identity(), key: k}
+			return b, b.countBudgets(ctx, q)
+		case capped && ended == "":
+			ended = k.Name
+		case live:
+			given = given || k.Origin.Rank > rank
+		}
+	}
+	if ended != "" && !given {
+		return nil, forbidden("your key %.60q had limits that you can't change, and has ended; ask who set them for another key", ended)
+	}
+	return nil, nil
+}
+
+func ref(k store.Key) store.BudgetRef { return store.BudgetRef{Kind: store.KeyBudget, ID: k.ID} }
+
+func object(k store.Key) limits.Object {
+	return limits.Object{BudgetRef: ref(k), Workspace: k.Workspace, User: k.UserID}
+}
+
+// Limits returns the limits of k, for [limits.Change]. It is exported for what
+// stores keys otherwise than by a route.
+func Limits(k *store.Key) (limits.Fields, error) {
+	d, err := readDefaults(k.Defaults)
+	if err != nil {
+		return nil, err
+	}
+	u, err := limits.Field(k.UsageLimits)
+	f := limits.Fields{
+		"usage_limits": u, "rate_limits": limits.RateField(k.RateLimits),
+		"defaults.config_id": d.Config, "defaults.request_logging": d.Logging,
+	}
+	if !k.ExpiresAt.IsZero() {
+		f["expires_at"] = k.ExpiresAt.UTC().Format(time.RFC3339Nano)
+	}
+	if d.ConfigFixed {
+		f["defaults.allow_config_override"] = "false"
+		f["defaults.config_id"] = d.Config + " fixed"
+	}
+	if len(d.Metadata) > 0 {
+		f["defaults.metadata"] = fmt.Sprint(d.Metadata) // sorted by name
+	}
+	if len(k.Providers) > 0 {
+		f["providers"] = fmt.Sprint(k.Providers)
+	}
+	return f, err
+}
+
+func readDefaults(raw json.RawMessage) (d store.KeyDefaults, err error) {
+	if len(raw) == 0 {
+		return d, nil
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return d, fmt.Errorf("reading defaults: %w", err)
+	}
+	return d, nil
+}
+
+// inherit gives a new key the limits that its request leaves open.
+func (b *bounds) inherit(k *store.Key, in *createInput) error {
+	if b == nil {
+		return nil
+	}
+	if end := b.maker.ExpiresAt; in.Body.ExpiresAt == nil && !end.IsZero() && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(end)) {
+		k.ExpiresAt = end
+	}
+	if len(in.Body.RateLimits) == 0 && len(b.key.RateLimits) > 0 {
+		k.RateLimits = b.key.RateLimits
+	}
+	if k.Workspace == "" {
+		return nil // keys of the organisation have no config, and log nothing
+	}
+	d, err := readDefaults(k.Defaults)
+	if err != nil {
+		return err
+	}
+	own, err := readDefaults(b.key.Defaults)
+	if err != nil {
+		return err
+	}
+	if b.maker.ConfigFixed && d.Config == "" && (in.Body.Defaults == nil || in.Body.Defaults.AllowOverride == nil) {
+		d.Config, d.ConfigFixed = b.maker.Config, true
+	}
+	if d.Logging == "" {
+		d.Logging = own.Logging
+	}
+	if d.Metadata == nil {
+		d.Metadata = make(map[string]string, len(own.Metadata))
+	}
+	for name, value := range own.Metadata {
+		if _, given := d.Metadata[name]; !given {
+			d.Metadata[name] = value
+		}
+	}
+	k.Defaults, err = json.Marshal(d)
+	return err
+}
+
+// check refuses a key that has more than the bounds in one of fields; nil is all.
+func (b *bounds) check(k *store.Key, fields limits.Fields) error {
+	if b == nil {
+		return nil
+	}
+	for _, rule := range rules {
+		if _, asked := fields[rule.field]; fields != nil && !asked {
+			continue
+		}
+		more, err := rule.exceeds(b, k)
+		if err != nil {
+			return err
+		}
+		if more != "" {
+			return limits.Refused(rule.field, "is beyond the key that limits you: %s", more)
+		}
+	}
+	return nil
+}
+
+// rules say of each limit what a key has more than its bounds; empty for nothing.
+var rules = []struct {
+	field   string
+	exceeds func(b *bounds, k *store.Key) (string, error)
+}{
+	{"expires_at", func(b *bounds, k *store.Key) (string, error) {
+		if end := b.maker.ExpiresAt; !end.IsZero() && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(end)) {
+			return "it ends at " + end.UTC().Format(time.RFC3339), nil
+		}
+		return "", nil
+	}},
+	{"usage_limits", func(b *bounds, k *store.Key) (string, error) {
+		own, err := limits.ReadUsage(b.key.UsageLimits)
+		if err != nil {
+			return "", err
+		}
+		asked, err := limits.ReadUsage(k.UsageLimits)
+		if err == nil && asked.Exceeds(own) {
+			return fmt.Sprintf("its credit_limit is %g", *own.CreditLimit), nil
+		}
+		return "", err
+	}},
+	{"rate_limits", func(b *bounds, k *store.Key) (string, error) {
+		own, err := limits.ReadRates(b.key.RateLimits)
+		if err != nil {
+			return "", err
+		}
+		asked, err := limits.ReadRates(k.RateLimits)
+		if err != nil {
+			return "", err
+		}
+		return asked.Beyond(own), nil
+	}},
+	{"defaults.config_id", func(b *bounds, k *store.Key) (string, error) {
+		d, err := readDefaults(k.Defaults)
+		if err == nil && b.maker.ConfigFixed && k.Workspace != "" && (!d.ConfigFixed || d.Config != b.maker.Config) {
+			return fmt.Sprintf("its config %q is fixed", b.maker.Config), nil
+		}
+		return "", err
+	}},
+	{"defaults.request_logging", func(b *bounds, k *store.Key) (string, error) {
+		return differs(b, k, func(d store.KeyDefaults) map[string]string {
+			if d.Logging == "" {
+				return nil
+			}
+			return map[string]string{"request_logging": d.Logging}
+		})
+	}},
+	{"defaults.metadata", func(b *bounds, k *store.Key) (string, error) {
+		return differs(b, k, func(d store.KeyDefaults) map[string]string { return d.Metadata })
+	}},
+	{"providers", func(b *bounds, k *store.Key) (string, error) {
+		for _, p := range k.Providers {
+			if !b.maker.AllowsProvider(p) {
+				return fmt.Sprintf("it may not use the provider %.60q", p), nil
+			}
+		}
+		if len(b.maker.Providers) > 0 && len(k.Providers) == 0 {
+			return "it may not use every provider", nil
+		}
+		return "", nil
+	}},
+}
+
+// differs says which value of the defaults of the bounds k has not.
+func differs(b *bounds, k *store.Key, of func(store.KeyDefaults) map[string]string) (string, error) {
+	if k.Workspace == "" {
+		return "", nil
+	}
+	own, err := readDefaults(b.key.Defaults)
+	if err != nil {
+		return "", err
+	}
+	d, err := readDefaults(k.Defaults)
+	if err != nil {
+		return "", err
+	}
+	has, want := of(d), of(own)
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if has[name] != want[name] {
+			return fmt.Sprintf("its %.60q is %.60q", name, want[name]), nil
+		}
+	}
+	return "", nil
+}
+
+// commands reports whether the caller may get the secret of k or loosen its budget
+// without regard to the bounds: k is a person's own, the caller itself, or made by it.
+func (b *bounds) commands(c *route.Caller, k *store.Key) bool {
+	return c.Person() || k.ID == c.KeyID || b.key.ID != "" && slices.Contains(k.Origin.Lineage, b.key.ID)
+}
+
+// checkSecret refuses the secret of a key that the bounds do not cover.
+func (b *bounds) checkSecret(c *route.Caller, k *store.Key) error {
+	if b == nil || b.commands(c, k) {
+		return nil
+	}
+	if b.budget {
+		return forbidden("a caller with a budget gets the secrets of keys alone that count against it")
+	}
+	return b.check(k, nil)
+}
+
+// checkChange refuses a change of limits beyond the bounds. Before is the key as
+// it was.
+func (b *bounds) checkChange(c *route.Caller, before, k *store.Key, changed limits.Fields) error {
+	if b == nil || len(changed) == 0 {
+		return nil
+	}
+	if _, ok := changed["usage_limits"]; ok && b.budget && !b.commands(c, before) {
+		return limits.Refused("usage_limits", "can't be changed by a caller with a budget, but of keys that count against it")
+	}
+	return b.check(k, changed)
+}

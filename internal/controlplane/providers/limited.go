@@ -1,0 +1,64 @@
+package providers
+
+import (
+	"context"
+	"time"
+
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Limits returns the limits of p, for [limits.Change]. It is exported for what
+// stores providers otherwise than by a route.
+func Limits(p *store.Provider) (limits.Fields, error) {
+	u, err := limits.Field(p.UsageLimits)
+	f := limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(p.RateLimits)}
+	if !p.ExpiresAt.IsZero() {
+		f["expires_at"] = p.ExpiresAt.UTC().Format(time.RFC3339Nano)
+	}
+	return f, err
+}
+
+func object(p *store.Provider) limits.Object {
+	return limits.Object{BudgetRef: store.BudgetRef{Kind: store.ProviderBudget, ID: p.ID}, Workspace: p.Workspace}
+}
+
+// checkLimits refuses a change of limits that is not the caller's to make, and
+// notes who made it.
+func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Provider) error {
+	of := object(after)
+	var err error
+	if of.Before, err = Limits(before); err != nil {
+		return err
+	}
+	if of.After, err = Limits(after); err != nil {
+		return err
+	}
+	return limits.Change(ctx, c, tx, of)
+}
+
+// checkTwin refuses a further provider of an integration to callers who can't
+// change the limits that another one of it has or had in the workspace: it would
+// be a way around them.
+func checkTwin(ctx context.Context, c *route.Caller, tx *store.Tx, row *store.Provider) error {
+	ids, err := tx.ProviderIDs(ctx, row.Integration, row.Workspace)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	rank, err := c.Rank(ctx, tx.Queries, row.Workspace)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		twin := object(&store.Provider{ID: id, Workspace: row.Workspace})
+		set, err := tx.LimitSetters(ctx, twin.BudgetRef)
+		if err != nil {
+			return err
+		}
+		if limits.Capped(c, rank, twin, set) {
+			return limits.Refused("integration_id", "has a provider in this workspace with limits that you can't change; ask who set them for another")
+		}
+	}
+	return nil
+}

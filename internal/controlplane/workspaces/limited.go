@@ -1,0 +1,87 @@
+package workspaces
+
+import (
+	"context"
+	"encoding/json"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// Limits returns the limits of w, for [limits.Change]. It is exported for what
+// stores workspaces otherwise than by a route.
+func Limits(w *store.Workspace) (limits.Fields, error) {
+	u, err := limits.Field(w.UsageLimits)
+	if err != nil {
+		return nil, err
+	}
+	f := limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(w.RateLimits)}
+	for path, raw := range map[string]json.RawMessage{"settings.": w.Settings, "defaults.": w.Defaults} {
+		parts := map[string]json.RawMessage{}
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, &parts); err != nil {
+				return nil, err
+			}
+		}
+		for name, value := range parts {
+			if text := string(value); text != "null" && text != "{}" && text != "[]" {
+				f[path+name] = text
+			}
+		}
+	}
+	return f, nil
+}
+
+// checkLimits refuses a change of limits that is not the caller's to make, and
+// notes who made it.
+func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Workspace) error {
+	of := limits.Object{BudgetRef: store.BudgetRef{Kind: store.WorkspaceBudget, ID: after.ID}, Workspace: after.ID}
+	var err error
+	if of.Before, err = Limits(before); err != nil {
+		return err
+	}
+	if of.After, err = Limits(after); err != nil {
+		return err
+	}
+	if err := checkPolicy(ctx, c, tx, after, limits.Differing(of.Before, of.After)); err != nil {
+		return err
+	}
+	return limits.Change(ctx, c, tx, of)
+}
+
+// checkPolicy refuses rules for the keys of people that are wider than those of
+// the organisation, unless its own owner, admins or keys make them.
+func checkPolicy(ctx context.Context, c *route.Caller, tx *store.Tx, w *store.Workspace, changed limits.Fields) error {
+	rank, err := c.Rank(ctx, tx.Queries, w.ID)
+	if err != nil || rank >= access.RankOrganisation {
+		return err
+	}
+	o, err := tx.Organisation(ctx, w.Organisation)
+	if err != nil {
+		return err
+	}
+	var own store.UserKeyPolicy
+	if err := json.Unmarshal(w.Settings, &own); err != nil {
+		return err
+	}
+	above := o.Settings.UserKeyPolicy
+	for _, rule := range []struct {
+		field      string
+		own, above *int64
+		unbounded  func(int64) bool
+	}{
+		{"settings.user_api_key_ttl", own.TTL, above.TTL, func(n int64) bool { return n <= 0 }},
+		{"settings.user_api_key_max_ttl", own.MaxTTL, above.MaxTTL, func(n int64) bool { return n <= 0 }},
+		{"settings.user_api_key_count", own.Count, above.Count, func(n int64) bool { return n < 0 }},
+	} {
+		if _, asked := changed[rule.field]; !asked || rule.own == nil || rule.above == nil || rule.unbounded(*rule.above) {
+			continue
+		}
+		if rule.unbounded(*rule.own) || *rule.own > *rule.above {
+			return limits.Refused(rule.field, "is at most %d, which the organisation says", *rule.above)
+		}
+	}
+	return nil
+}

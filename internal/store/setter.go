@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+
+	"modelgate/internal/access"
+)
+
+// LimitSetter says who set a limit. The zero value is nobody.
+type LimitSetter struct {
+	Rank access.Rank
+	By   string // id of a user or key
+}
+
+// LimitSetters returns who set the limits of what of names, by the name of the
+// field. Limits that are not in it are free to be set.
+func (q Queries) LimitSetters(ctx context.Context, of BudgetRef) (map[string]LimitSetter, error) {
+	const text = `
+		SELECT field, rank, set_by
+		FROM limit_setters
+		WHERE kind = $1 AND id = $2`
+	out := make(map[string]LimitSetter)
+	_, err := rows(ctx, q.q, "who set limits", text, func(r row) (none struct{}, err error) {
+		var field string
+		var s LimitSetter
+		err = r.Scan(&field, &s.Rank, &s.By)
+		out[field] = s
+		return none, err
+	}, of.Kind, of.ID)
+	return out, err
+}
+
+// PutLimitSetter stores who set a limit, in the place of who set it before. Nobody
+// is forgotten.
+func (q Queries) PutLimitSetter(ctx context.Context, of BudgetRef, field string, s LimitSetter) error {
+	const (
+		put = `
+		INSERT INTO limit_setters (kind, id, field, rank, set_by)
+		VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (kind, id, field) DO UPDATE
+		SET rank = excluded.rank, set_by = excluded.set_by`
+		forget = `
+		DELETE FROM limit_setters
+		WHERE kind = $1 AND id = $2 AND field = $3`
+	)
+	if s == (LimitSetter{}) {
+		return exec(ctx, q.q, "who set limits", forget, of.Kind, of.ID, field)
+	}
+	return write(ctx, q.q, "limit setter", put, of.Kind, of.ID, field, int(s.Rank), s.By)
+}
