@@ -28,7 +28,8 @@ const (
 	maxOfOrganisation = 32
 	maxOfWorkspace    = 16
 	tailBuffer        = 256              // entries that wait for one watcher
-	tailPulse         = 15 * time.Second // between looks at whether a watcher still may, and signs of life
+	tailPulse         = 15 * time.Second // between signs of life
+	tailLook          = time.Second      // between checks of whether a watcher still may
 	tailStall         = 30 * time.Second // for a watcher that takes nothing
 )
 
@@ -195,16 +196,19 @@ func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher) {
 	ok := send([]byte(": watching\n\n"))
 	pulse := time.NewTicker(tailPulse)
 	defer pulse.Stop()
+	look := time.NewTicker(tailLook)
+	defer look.Stop()
 	for ok {
 		select {
 		case e := <-one.entries:
 			ok = send(append(e.AppendJSON([]byte("event: exchange\ndata: ")), "\n\n"...)) && one.tellDropped(send)
-		case <-pulse.C:
+		case <-look.C:
 			_, now, err := t.judge(r)
 			if err != nil {
 				return
 			}
 			one.wanted.Store(now)
+		case <-pulse.C:
 			ok = one.tellDropped(send) && send([]byte(": watching\n\n"))
 		case <-one.end:
 			return

@@ -118,8 +118,8 @@ func TestWhoMayWatchNoMoreIsSentAway(t *testing.T) {
 		}}}
 		rec := httptest.NewRecorder()
 		tail.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", TailPath, nil))
-		if took := time.Since(began); took != 3*tailPulse || asked != 4 {
-			t.Errorf("watching ended after %v and %d looks, want %v and 4", took, asked, 3*tailPulse)
+		if took := time.Since(began); took != 2*tailPulse+tailLook || asked != 32 {
+			t.Errorf("watching ended after %v and %d looks, want %v and 32", took, asked, 2*tailPulse+tailLook)
 		}
 		if strings.Count(rec.Body.String(), ": watching") != 3 {
 			t.Errorf("signs of life: %q", rec.Body.String())

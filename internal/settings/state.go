@@ -159,5 +159,5 @@ type Rotation struct {
 	Period       string `json:"rotation_period,omitempty" enum:"weekly,monthly"`
 	PeriodDays   int    `json:"rotation_period_days,omitempty" minimum:"1" maximum:"365"`
 	NextAt       string `json:"next_rotation_at,omitempty" format:"date-time"`
-	TransitionMS int64  `json:"key_transition_period_ms,omitempty" minimum:"1800000" maximum:"7776000000" doc:"How long the secret before a rotation counts"`
+	TransitionMS int64  `json:"key_transition_period_ms,omitempty" minimum:"0" maximum:"7776000000" doc:"How long the secret before a rotation is accepted; 0 ends it at once"`
 }

@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// transition is how long the secret before counts, unless someone says more.
+// transition is how long the secret before is accepted, unless someone says otherwise.
 const transition = 30 * time.Minute
 
 // rotationWeekday is when weekly rotation is due, at 00:00 UTC.
@@ -23,7 +23,7 @@ type RotationInput struct {
 	Period       *string `json:"rotation_period,omitempty" nullable:"true" enum:"weekly,monthly" doc:"On Monday or on the first of the month, 00:00 UTC"`
 	PeriodDays   *int    `json:"rotation_period_days,omitempty" nullable:"true" minimum:"1" maximum:"365"`
 	NextAt       *string `json:"next_rotation_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
-	TransitionMS *int64  `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"1800000" maximum:"7776000000" doc:"How long the secret before a rotation counts; 1800000 unless said"`
+	TransitionMS *int64  `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"How long the secret before a rotation is accepted; 0 ends it at once, 1800000 unless said"`
 }
 
 // policy is a rotation policy as it is stored.
@@ -123,14 +123,14 @@ func readPolicy(raw json.RawMessage) (*policy, error) {
 type rotateInput struct {
 	Named
 	Body *struct {
-		TransitionMS *int64 `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"1800000" maximum:"7776000000"`
+		TransitionMS *int64 `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"Instead of the policy's; 0 ends the secret before at once"`
 	} `required:"false"`
 }
 
 type rotated struct {
 	ID     string     `json:"id"`
 	Key    string     `json:"key" doc:"The new secret, shown this once"`
-	EndsAt route.Time `json:"key_transition_expires_at" doc:"Until then the secret before counts too"`
+	EndsAt route.Time `json:"key_transition_expires_at" doc:"Until then the secret before is accepted too; null when it is not"`
 	Object string     `json:"object"`
 }
 
@@ -157,8 +157,10 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 		if in.Body != nil && in.Body.TransitionMS != nil {
 			lasts = time.Duration(*in.Body.TransitionMS) * time.Millisecond
 		}
-		before := k.Hash
-		k.PreviousHash, k.TransitionEndsAt = &before, c.Now.Add(lasts)
+		k.PreviousHash, k.TransitionEndsAt = nil, time.Time{} // of a transition that is open
+		if before := k.Hash; lasts > 0 {
+			k.PreviousHash, k.TransitionEndsAt = &before, c.Now.Add(lasts)
+		}
 		k.Hash, k.Mask = access.HashKey(out.Key), store.Mask(secret)
 		out.ID, out.EndsAt = k.ID, route.Time(k.TransitionEndsAt)
 		return nil
@@ -173,9 +175,6 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 func rotatable(ctx context.Context, c *route.Caller, q store.Queries, k store.Key) error {
 	if k.StatusAt(c.Now) == store.KeyExpired {
 		return apierr.New(apierr.Conflict, "the key has expired; move expires_at first")
-	}
-	if k.PreviousHash != nil && c.Now.Before(k.TransitionEndsAt) {
-		return apierr.New(apierr.Conflict, "the transition of the last rotation is open until %s", k.TransitionEndsAt.Format(time.RFC3339))
 	}
 	return dominates(ctx, c, q, k)
 }

@@ -158,22 +158,6 @@ func (r *Route) Paths() []string {
 	return list
 }
 
-// Action is what the route does, in the words of the audit log.
-func (r *Route) Action() string {
-	switch r.Method {
-	case http.MethodPost:
-		if strings.HasSuffix(r.Path, "/rotate") {
-			return "rotate"
-		}
-		return "create"
-	case http.MethodPut, http.MethodPatch:
-		return "update"
-	case http.MethodDelete:
-		return "delete"
-	}
-	return "read"
-}
-
 // Right is what people need to have in the workspace that a request is about,
 // besides a scope: what the first scope asks for that asks for any. It is
 // checked wherever [Caller.InWorkspace] finds that workspace.
