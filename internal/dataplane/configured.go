@@ -72,7 +72,7 @@ func (x *exchange) checkLeaves(leaves []*config.Config, saved bool) error {
 		switch e := apierr.From(err); {
 		case err == nil:
 			continue
-		case e.Code == codeNotEnabled:
+		case e.Code == pipeline.CodeModelRefused:
 			x.Unsuited = append(x.Unsuited, leaf)
 		case e.Kind != apierr.BudgetExhausted:
 			return err

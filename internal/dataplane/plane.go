@@ -136,6 +136,8 @@ type exchange struct {
 	filled    map[string]*filled
 	// promptProvider is the slug that the path's prompt names, if it names one.
 	promptProvider string
+	plane          *Plane
+	models         *named // what the request names outside of Doc; nil until a target asks
 	// request is what a dry run rehearses, nil otherwise.
 	request *http.Request
 	trees   []*kept // that it uses
@@ -167,7 +169,7 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
 	path, query, marked := requestPath(r)
-	x := &exchange{snap: p.Snapshot.Load(), reach: p.Engine.Client}
+	x := &exchange{plane: p, snap: p.Snapshot.Load(), reach: p.Engine.Client}
 	x.route, x.noRoute = findRoute(r.Method, path)
 	if p.Clients[x.route.speaks()] == nil {
 		x.route = passThrough

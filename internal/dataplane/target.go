@@ -114,14 +114,18 @@ func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
 			"the provider entry @%s keeps its own address, since its stored credential belongs there; name a provider id with your own credential to use a custom host", slug).
 			WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 	}
-	if err := x.judge(entry, slug, c.model); err != nil {
+	t, err := entry.For(c.model)
+	if err != nil {
 		return nil, err
 	}
-	return entry.For(c.model)
+	return t, x.checkModels(t, c.model)
 }
 
 // own returns the target of a row with the caller's own credential.
 func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) {
+	if x.upload != nil {
+		x.upload.watch(nil) // what another target of the config allows
+	}
 	if c.key.Empty() && !c.configured {
 		c.key = x.clientKey(&spec.Auth)
 	}

@@ -36,6 +36,9 @@ func (l *Leaf) shaped(x *Exchange, w *wire, h http.Header) (*bytepool.Buffer, er
 		}
 		doc, list = configured, nil
 	}
+	if err := l.checkModels(x, doc, list); err != nil {
+		return nil, err
+	}
 	if w.translates() {
 		var err error
 		if doc, err = l.put(x, w, doc, list); err != nil {

@@ -63,6 +63,9 @@ type Spec struct {
 	// Spell is how the provider itself names a model, in addresses and bodies.
 	// Nil means as the client does.
 	Spell func(model string) string
+	// PathModels says that paths of pass-through name the model although Paths
+	// holds no {model} placeholder.
+	PathModels bool
 	// Shapes are what bodies of single operations need besides.
 	Shapes map[api.Operation]Shape
 

@@ -134,6 +134,9 @@ func (s *Snapshot) aim(e *Entry, m Managed) error {
 		return err
 	}
 	e.Target, e.Provider = t.Prepare(), spec.ID
+	if m.Rules != nil {
+		t.AllowedModels = m.Rules.Enabled
+	}
 	e.own = s.variants(spec, m.Rules)
 	return nil
 }
@@ -150,7 +153,7 @@ func (s *Snapshot) variants(spec *provider.Spec, r *Rules) map[string]variant {
 	for model, settings := range r.Own {
 		t, err := provider.NewTarget(spec, settings)
 		if err == nil {
-			t.Prepare()
+			t.Prepare().AllowedModels = r.Enabled
 		}
 		made[model] = variant{t, err}
 	}

@@ -207,7 +207,7 @@ func rowsAToF() []*provider.Spec {
 			Notes:   []string{"The key is a Bedrock API key; with an access key, requests are signed instead. Models named anthropic.* answer at /anthropic/v1 in the messages protocol."},
 		},
 		{
-			ID: "black-forest-labs", Name: "Black Forest Labs",
+			PathModels: true, ID: "black-forest-labs", Name: "Black Forest Labs",
 			BaseURL: "https://api.bfl.ai/v1",
 			Dialect: api.DialectOwn, Auth: provider.Header("x-key"), Env: "BFL_API_KEY",
 			Notes: []string{"Answers name a polling_url."},
@@ -223,7 +223,7 @@ func rowsAToF() []*provider.Spec {
 			Notes: []string{"The model is an endpoint id (ep-…) or a model id. Embeddings have a form of their own."},
 		},
 		{
-			ID: "bytez", Name: "Bytez",
+			PathModels: true, ID: "bytez", Name: "Bytez",
 			BaseURL: "https://api.bytez.com",
 			Dialect: api.DialectOwn, Env: "BYTEZ_API_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Key"},
@@ -412,7 +412,7 @@ func rowsAToF() []*provider.Spec {
 			Notes: []string{"The voice is in the path."},
 		},
 		{
-			ID: "fal-ai", Name: "fal.ai",
+			PathModels: true, ID: "fal-ai", Name: "fal.ai",
 			BaseURL: "https://fal.run",
 			Dialect: api.DialectChat, Env: "FAL_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Key"},

@@ -90,7 +90,7 @@ func rowsGToO() []*provider.Spec {
 			Paths: paths(api.Chat, api.Models),
 		},
 		{
-			ID: "huggingface", Name: "Hugging Face",
+			PathModels: true, ID: "huggingface", Name: "Hugging Face",
 			BaseURL: "https://router.huggingface.co",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "HF_TOKEN",
 			Paths: under("/v1", api.Chat, api.Responses, api.Models),

@@ -99,7 +99,7 @@ func rowsPToZ() []*provider.Spec {
 			Notes: []string{"The older protocol at /chat is reached by pass-through."},
 		},
 		{
-			ID: "replicate", Name: "Replicate",
+			PathModels: true, ID: "replicate", Name: "Replicate",
 			BaseURL: "https://api.replicate.com/v1",
 			Dialect: api.DialectReplicate, Auth: provider.Bearer(), Env: "REPLICATE_API_TOKEN",
 			Paths: own{
@@ -197,7 +197,7 @@ func rowsPToZ() []*provider.Spec {
 			},
 		},
 		{
-			ID:           "stability-ai",
+			PathModels: true, ID: "stability-ai",
 			OptionPrefix: "stability_",
 			Name:         "Stability AI",
 			BaseURL:      "https://api.stability.ai",
@@ -350,7 +350,7 @@ func rowsPToZ() []*provider.Spec {
 			},
 		},
 		{
-			ID:           "workers-ai",
+			PathModels: true, ID: "workers-ai",
 			OptionPrefix: "workers_ai_",
 			Name:         "Cloudflare Workers AI",
 			Aliases:      []string{"cloudflare"},

@@ -1,0 +1,72 @@
+package dataplane
+
+import (
+	"bytes"
+	"mime"
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/modelnames"
+)
+
+// bodyModels returns the models that the body names, unless it is a JSON document
+// that is held. A body that may be JSON is held for it, whatever its content type
+// says: providers read it the same.
+func (x *exchange) bodyModels(n *named) ([]string, error) {
+	switch {
+	case x.upload == nil && x.Body != nil && x.Doc == nil:
+		return nil, &modelnames.UnreadableError{Reason: "its body is not a JSON object that every reader reads alike"}
+	case x.upload == nil || x.Upload == nil:
+		return nil, nil
+	}
+	if e := x.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return nil, &modelnames.UnreadableError{Reason: "its body is compressed"}
+	}
+	head := x.upload.ahead()
+	media, _, err := mime.ParseMediaType(x.upload.contentType)
+	switch {
+	case media == "multipart/form-data":
+		models, err := modelsIn(x.upload.contentType, head)
+		n.form = err == nil
+		return models, err
+	case err == nil && media == "application/x-www-form-urlencoded":
+		if err := x.holdUpload(holdRaw); err != nil {
+			return nil, err
+		}
+		return modelnames.Form(string(x.Body.Bytes()))
+	case bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")):
+		return x.holdJSON()
+	case len(head) == 0, isMedia(media):
+		return nil, nil
+	}
+	return nil, &modelnames.UnreadableError{Reason: "its body is neither JSON nor a form"}
+}
+
+// isMedia reports whether a body of this type is a recording or a picture, in
+// which providers look for no model.
+func isMedia(media string) bool {
+	return strings.HasPrefix(media, "audio/") || strings.HasPrefix(media, "video/") || strings.HasPrefix(media, "image/")
+}
+
+// holdJSON holds a JSON body that was to stream through, so that the config's
+// parameters and the checks of the pipeline apply to it.
+func (x *exchange) holdJSON() ([]string, error) {
+	if err := x.holdUpload(x.plane.MaxJSON); err != nil {
+		return nil, err
+	}
+	if x.doc.Scan(x.Body.Bytes()) != nil {
+		return nil, &modelnames.UnreadableError{Reason: "its body is not a JSON object that every reader reads alike"}
+	}
+	x.Doc = &x.doc
+	return nil, nil
+}
+
+// holdUpload holds a body that was to stream through.
+func (x *exchange) holdUpload(limit int64) error {
+	buf, err := x.plane.Engine.Pool.ReadAll(x.upload, x.Length, limit)
+	if err != nil {
+		return &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
+	}
+	x.Body, x.Upload, x.Trailer = buf, nil, nil
+	return nil
+}

@@ -1,0 +1,240 @@
+// Package modelnames finds the models that a request names.
+//
+// It reads JSON, forms, queries, headers and paths as the most lenient provider
+// would: names of members in any capitals and spelling, lists of fallbacks,
+// models of tools. It guarantees that a model that such a provider would take is
+// among the result, or that the result is an [UnreadableError]. It does not know
+// which models are allowed, and may name what a provider ignores.
+package modelnames
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/urlpath"
+)
+
+// UnreadableError says why the models of a request cannot be known.
+type UnreadableError struct{ Reason string }
+
+func (e *UnreadableError) Error() string { return e.Reason }
+
+func unreadable(reason string) error { return &UnreadableError{reason} }
+
+// JSON returns the models that a JSON document names, without empty ones.
+// Messages, schemas of tools and metadata are not searched: what they hold is
+// data.
+func JSON(document []byte) ([]string, error) {
+	v, err := jsonedit.ParseValue(document)
+	if err != nil {
+		return nil, unreadable("the body is not JSON that every reader reads alike")
+	}
+	var w walker
+	w.value(v, scope{top: true})
+	return w.names, w.err
+}
+
+// maxNesting bounds the objects and arrays around a member that is searched.
+const maxNesting = 16
+
+// walker gathers models. It stops at the first error.
+type walker struct {
+	names []string
+	err   error
+}
+
+// scope is where in a document a value is.
+type scope struct {
+	depth int
+	top   bool // the document itself, or an element of it where it is an array
+	tools bool // inside a list of tools
+}
+
+func (w *walker) value(v jsonedit.Value, s scope) {
+	switch v.Kind() {
+	case jsonedit.Object, jsonedit.Array:
+	default:
+		return
+	}
+	if s.depth++; s.depth > maxNesting {
+		w.err = unreadable("the body is nested too deep to be searched")
+	}
+	if w.err != nil {
+		return
+	}
+	for element := range v.Elements() {
+		w.value(element, s)
+	}
+	for key, field := range v.Fields() {
+		w.member(key.String(), field, s)
+	}
+}
+
+func (w *walker) member(name string, v jsonedit.Value, s scope) {
+	key := normal(name)
+	inner := scope{depth: s.depth, tools: s.tools || key == "tools" || key == "functions" || key == "toolconfig"}
+	switch {
+	case isModel(key), s.top && choosers[key]:
+		w.model(key, v, inner)
+	case s.top && key == "inputfileid" && v.Kind() == jsonedit.String:
+		w.err = unreadable("its models are in a file that was uploaded before")
+	case data[key], inner.tools && key == "parameters", s.top && key == "input" && v.Kind() != jsonedit.Object:
+	default:
+		w.value(v, inner)
+	}
+}
+
+// model takes the value of a member that names models.
+func (w *walker) model(key string, v jsonedit.Value, s scope) {
+	switch v.Kind() {
+	case jsonedit.String:
+		w.add(v)
+	case jsonedit.Array:
+		for element := range v.Elements() {
+			w.model(key, element, s)
+		}
+	case jsonedit.Object:
+		before := len(w.names)
+		if w.value(v, s); len(w.names) == before && w.err == nil {
+			w.err = unreadable("the member " + key + " is an object that names no model")
+		}
+	case jsonedit.Null:
+	default:
+		if key == "model" || key == "models" {
+			w.err = unreadable("the member " + key + " is not a string")
+		}
+	}
+}
+
+func (w *walker) add(v jsonedit.Value) {
+	if text, _ := v.Text(); text != "" {
+		w.names = append(w.names, text)
+	}
+}
+
+// normal folds the spellings of a name that lenient readers take for one: capitals
+// (as [strings.EqualFold] compares), dashes, underscores, spaces and control
+// characters.
+func normal(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '_', r == '-', r <= ' ', r == 0x7f:
+			return -1
+		case r == 'ſ':
+			return 's'
+		case r == '\u212a': // the Kelvin sign
+			return 'k'
+		}
+		return r
+	}, strings.ToLower(name))
+}
+
+// isModel reports whether a member of this normal name holds models wherever it
+// is: model, models, fallbacks, model_id, embedding_model and the like.
+func isModel(key string) bool {
+	for _, end := range [...]string{"model", "models", "modelid", "modelids", "modelname", "modelnames", "modelarn", "modeluri", "modelidentifier", "fallbacks", "modelversion"} {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// choosers are members that choose a model at the top of a body.
+var choosers = map[string]bool{
+	"engine": true, "engineid": true, "deployment": true, "deploymentid": true, "deploymentname": true, "preset": true, "version": true,
+}
+
+// data are members whose content no provider reads a model from.
+var data = map[string]bool{
+	"messages": true, "content": true, "contents": true, "system": true, "systeminstruction": true, "instructions": true,
+	"metadata": true, "labels": true, "arguments": true, "variables": true, "documents": true, "texts": true, "examples": true,
+	"schema": true, "jsonschema": true, "inputschema": true, "responseschema": true, "responsejsonschema": true, "parametersjsonschema": true, "properties": true,
+}
+
+// Form returns the models that a body of the type
+// application/x-www-form-urlencoded names.
+func Form(body string) ([]string, error) {
+	return pairs(body, func(key string) bool { return isModel(key) || choosers[key] })
+}
+
+// Query returns the models that a query names.
+func Query(query string) ([]string, error) {
+	return pairs(query, func(key string) bool { return isModel(key) || choosers[key] && key != "version" })
+}
+
+// pairs reads names and values that are separated by & and, as older readers do,
+// by semicolons.
+func pairs(text string, names func(key string) bool) ([]string, error) {
+	var models []string
+	for _, pair := range append(strings.FieldsFunc(text, func(r rune) bool { return r == '&' || r == ';' }), strings.Split(text, "&")...) {
+		key, value, _ := strings.Cut(pair, "=")
+		if !names(fieldKey(key)) {
+			continue
+		}
+		plain, err := url.QueryUnescape(value)
+		if err != nil {
+			return nil, unreadable("the model in the query or form is not percent-encoded as it should be")
+		}
+		if plain != "" {
+			models = append(models, plain)
+		}
+	}
+	return models, nil
+}
+
+// fieldKey returns the normal name of a field of a form or query: readers decode
+// it and drop the brackets of a list.
+func fieldKey(name string) string {
+	name = urlpath.Decode(strings.ReplaceAll(name, "+", " "))
+	name, _, _ = strings.Cut(name, "[")
+	return strings.TrimSuffix(normal(name), ".")
+}
+
+// Header returns the models that request headers name, such as
+// azureml-model-deployment.
+func Header(h http.Header) []string {
+	var models []string
+	for name, values := range h {
+		if key := normal(name); isModel(key) || strings.HasSuffix(key, "deployment") {
+			models = append(models, values...)
+		}
+	}
+	return models
+}
+
+// markers are the segments of paths after which a model is named.
+var markers = map[string]bool{"models": true, "model": true, "engines": true, "deployments": true, "endpoints": true, "inference": true, "run": true, "tunedmodels": true}
+
+// Path returns how a path may name a model, the longest way last: models of some
+// providers hold slashes, and some paths end in a colon and a verb. It is nil for
+// a path that names none.
+func Path(path string) []string {
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	for i, s := range segments {
+		segments[i] = urlpath.Decode(s)
+	}
+	for i, s := range segments {
+		if rest := segments[i+1:]; markers[normal(s)] && len(rest) > 0 && rest[0] != "openapi" {
+			return spellings(rest)
+		}
+	}
+	return nil
+}
+
+// WholePath returns the model of a provider whose paths are its models.
+func WholePath(path string) []string { return spellings(strings.Split(strings.Trim(path, "/"), "/")) }
+
+func spellings(rest []string) []string {
+	var list []string
+	for n := 1; n <= len(rest); n++ {
+		name := strings.Join(rest[:n], "/")
+		list = append(list, name)
+		if at := strings.LastIndexByte(name, ':'); at > 0 {
+			list = append(list, name[:at])
+		}
+	}
+	return list
+}
