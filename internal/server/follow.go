@@ -137,6 +137,9 @@ func pause(ctx context.Context, d time.Duration) {
 // catchUp looks once, and says when the database goes away and comes back.
 func (s *Server) catchUp(ctx context.Context) {
 	err := s.refresh(ctx)
+	if err == nil {
+		s.writeUses(ctx)
+	}
 	if ctx.Err() != nil {
 		return
 	}

@@ -122,6 +122,7 @@ type mapped struct {
 	opener
 	references map[string]store.SecretReference
 	values     *secretref.Cache
+	uses       *usePass
 }
 
 // gap is a field that a reference fills, and why there is no value for it.
@@ -146,6 +147,7 @@ func (m mapped) fill(p *store.PublishedProvider, into *store.Secrets) *gap {
 			return &gap{mapping.Reference, apierr.New(apierr.Unavailable, "it is no longer there")}
 		}
 		if err := credentials.CheckDestination(s, to); err != nil {
+			m.uses.note(s, p, mapping, to.Base, secret.String{}, err)
 			return &gap{s.Slug, err}
 		}
 		ref, err := m.reference(s)
@@ -156,6 +158,7 @@ func (m mapped) fill(p *store.PublishedProvider, into *store.Secrets) *gap {
 		if err == nil {
 			err = credentials.Fill(into, p.Provider, mapping.Target, v)
 		}
+		m.uses.note(s, p, mapping, to.Base, v, err)
 		if err != nil {
 			return &gap{s.Slug, err}
 		}

@@ -155,6 +155,7 @@ type Server struct {
 
 	references *secretref.Resolver
 	secrets    *secretref.Cache
+	uses       secretUses
 	renewed    chan struct{} // holds one token after a secret changed
 }
 

@@ -32,13 +32,14 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	for i := range p.Configs {
 		in.Configs = append(in.Configs, opens.config(&p.Configs[i]))
 	}
-	known := integrations{mapped: mapped{opens, p.References, s.secrets}, byID: make(map[string]*integration), lending: provider.LendNone}
+	known := integrations{mapped: mapped{opens, p.References, s.secrets, s.uses.begin()}, byID: make(map[string]*integration), lending: provider.LendNone}
 	if s.first.References.OwnIdentity {
 		known.lending = provider.LendKnown
 	}
 	for i := range p.Providers {
 		in.Providers = append(in.Providers, known.entry(&p.Providers[i]))
 	}
+	known.uses.end()
 }
 
 // integrations are those of one state that entries were made of so far.

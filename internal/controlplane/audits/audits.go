@@ -31,7 +31,7 @@ type listInput struct {
 	URI          string    `query:"uri" maxLength:"2048"`
 	RequestID    string    `query:"request_id" maxLength:"64"`
 	UserID       string    `query:"user_id" maxLength:"255"`
-	UserType     string    `query:"user_type" enum:"user,api_key"`
+	UserType     string    `query:"user_type" enum:"user,api_key,operator,gateway"`
 	Status       int       `query:"response_status_code" minimum:"100" maximum:"599"`
 	ResourceType string    `query:"resource_type" maxLength:"64"`
 	Action       string    `query:"action" maxLength:"64"`

@@ -47,6 +47,7 @@ func (k keeper) test(ctx context.Context, c *route.Caller, in *oneInput) (*outco
 	if err != nil {
 		return nil, err
 	}
+	c.Did("secret_test", s.ID)
 	ref, err := k.reference(ctx, &s)
 	if err != nil {
 		return nil, err

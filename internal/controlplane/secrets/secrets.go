@@ -42,7 +42,7 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: one, Name: "delete-secret-reference", Tag: tag,
 		Summary: "Remove a secret reference that nothing uses", Scopes: scope("delete"), Resource: "secret_reference", Versioned: true}, remove)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: one + "/test", Name: "test-secret-reference", Tag: tag,
-		Summary: "Read what a secret reference refers to, and tell whether that can be done", Scopes: scope("read")}, k.test)
+		Summary: "Read what a secret reference refers to, and tell whether that can be done", Scopes: scope("read"), Resource: "secret_reference"}, k.test)
 }
 
 type createInput struct {

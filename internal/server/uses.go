@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// secretUses notes in the audit log which secret references this gateway resolves
+// for which targets: the first use, another value, and a failure, not each
+// request. It is safe for concurrent use.
+type secretUses struct {
+	mu      sync.Mutex
+	states  map[secretUse]secretState // of the last state that was built; guarded by mu
+	pending []*store.Audit            // guarded by mu
+}
+
+// secretUse is a reference and where its value goes.
+type secretUse struct{ reference, integration, field, host string }
+
+// secretState is what came of a use. The zero value is none.
+type secretState struct {
+	value   [sha256.Size]byte // hash of the value that is used
+	failure string            // code; empty when there is a value
+}
+
+// usePass collects the uses of one state that is being built.
+type usePass struct {
+	uses   *secretUses
+	states map[secretUse]secretState
+	now    time.Time
+}
+
+func (u *secretUses) begin() *usePass {
+	return &usePass{u, make(map[secretUse]secretState), time.Now()}
+}
+
+// note adds a use. A reference that is still being read is not one yet.
+func (p *usePass) note(s store.SecretReference, to *store.PublishedProvider, m store.SecretMapping, base *url.URL, v secret.String, err error) {
+	use, state := secretUse{s.ID, to.Integration, m.Target, base.Host}, secretState{}
+	if err == nil {
+		state.value = sha256.Sum256([]byte(v.Reveal()))
+	} else if state.failure = apierr.From(err).CodeOrDefault(); state.failure == "secret_pending" {
+		return
+	}
+	if _, ok := p.states[use]; ok {
+		return
+	}
+	p.states[use] = state
+	p.uses.mu.Lock()
+	defer p.uses.mu.Unlock()
+	before, known := p.uses.states[use]
+	if known && before == state {
+		return
+	}
+	action, status := "secret_use", http.StatusOK
+	switch {
+	case state.failure != "":
+		action, status = "secret_failed", http.StatusServiceUnavailable
+	case known && before.failure == "":
+		action = "secret_changed"
+	}
+	p.uses.pending = append(p.uses.pending, p.row(s, to, use, action, status, state.failure))
+}
+
+func (p *usePass) row(s store.SecretReference, to *store.PublishedProvider, use secretUse, action string, status int, failure string) *store.Audit {
+	body, err := json.Marshal(map[string]string{
+		"provider": to.Provider, "host": use.host, "integration": to.Integration, "target_field": use.field, "error": failure,
+	})
+	if err != nil {
+		body = []byte("null")
+	}
+	node, err := os.Hostname()
+	if err != nil {
+		node = "unknown"
+	}
+	id := reqlog.NewID(p.now).String()
+	return &store.Audit{
+		ID: id, RequestID: id, Organisation: s.Organisation, Workspace: to.Owner, Time: p.now, Method: "GATEWAY", URI: "", QueryParams: "{}",
+		RequestHeaders: "{}", RequestBody: string(body), UserID: node, UserType: "gateway", Status: status,
+		ResourceType: "secret_reference", ResourceID: s.ID, Action: action,
+	}
+}
+
+// end makes the pass the state that later ones are compared with.
+func (p *usePass) end() {
+	p.uses.mu.Lock()
+	defer p.uses.mu.Unlock()
+	p.uses.states = p.states
+}
+
+// take returns the rows that are not written yet.
+func (u *secretUses) take() []*store.Audit {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list := u.pending
+	u.pending = nil
+	return list
+}
+
+// writeUses writes what was noted of secret references. It keeps building a
+// state from waiting for the database.
+func (s *Server) writeUses(ctx context.Context) {
+	list := s.uses.take()
+	for i, row := range list {
+		if err := s.store.AddAudit(ctx, row); err != nil {
+			s.Logger.Error("audit log not written", "reference", row.ResourceID, "rows", len(list)-i, "err", err.Error())
+			s.uses.putBack(list[i:])
+			return
+		}
+	}
+}
+
+// maxPendingUses bounds the rows that wait while the database is unavailable.
+const maxPendingUses = 1000
+
+// putBack returns rows that could not be written, the oldest up to the bound.
+func (u *secretUses) putBack(list []*store.Audit) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.pending = append(list, u.pending...)
+	u.pending = u.pending[:min(len(u.pending), maxPendingUses)]
+}
