@@ -34,7 +34,7 @@ const floors = `
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1c  internal/dialect internal/jwt internal/provider internal/reqlog
 1b  internal/catalog internal/modelnames
-1a  internal/access internal/blob internal/llm internal/prompt internal/redact internal/urlpath
+1a  internal/access internal/blob internal/inbound internal/llm internal/prompt internal/redact internal/urlpath
 0   api config internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/secret internal/sse
 `
 

@@ -36,6 +36,7 @@ const (
 	UpstreamFailed
 	Unavailable
 	UpstreamTimeout
+	HeadersTooLarge
 )
 
 var kinds = [...]struct {
@@ -60,6 +61,7 @@ var kinds = [...]struct {
 	UpstreamFailed:   {http.StatusBadGateway, "upstream_error", "upstream_failed"},
 	Unavailable:      {http.StatusServiceUnavailable, "server_error", "unavailable"},
 	UpstreamTimeout:  {http.StatusGatewayTimeout, "upstream_error", "upstream_timeout"},
+	HeadersTooLarge:  {http.StatusRequestHeaderFieldsTooLarge, "invalid_request_error", "request_headers_too_large"},
 }
 
 // Error is an error made by the gateway. Treat it as immutable once it is
@@ -114,6 +116,14 @@ func (e *Error) CodeOrDefault() string {
 		return e.Code
 	}
 	return kinds[e.Kind].code
+}
+
+// BodyMemoryFull returns the error for a body that limits.body_memory has no room
+// for.
+func BodyMemoryFull() *Error {
+	e := New(Unavailable, "the gateway has too many large bodies open; try again shortly (limits.body_memory)").WithCode("body_memory_full")
+	e.RetryAfter = time.Second
+	return e
 }
 
 // From returns err as an *Error. An error of another type becomes an internal

@@ -114,7 +114,21 @@ type Buffer struct {
 	pool     *Pool
 	class    int
 	capacity int
+	reserved int64 // counted beyond capacity
 	refs     atomic.Int32
+}
+
+// Reserve counts n more bytes against the budget until the buffer is given back,
+// for copies of its content that are held elsewhere. On an error nothing has
+// changed. The caller must be the only holder.
+func (b *Buffer) Reserve(n int) error {
+	p := b.pool
+	if used := p.used.Add(int64(n)); p.budget > 0 && used > p.budget {
+		p.used.Add(-int64(n))
+		return ErrBudget
+	}
+	b.reserved += int64(n)
+	return nil
 }
 
 // Bytes returns the content, valid until the last holder releases it.
@@ -165,7 +179,8 @@ func (b *Buffer) Release() {
 	case n < 0:
 		panic("bytepool: buffer released more often than held")
 	}
-	b.pool.used.Add(-int64(b.capacity))
+	b.pool.used.Add(-int64(b.capacity) - b.reserved)
+	b.reserved = 0
 	if b.class < 0 || cap(b.bytes) != b.capacity {
 		return // an odd size: left to the garbage collector
 	}

@@ -130,7 +130,7 @@ func TestWrongTypesAndUnknownFieldsAreRefusedByName(t *testing.T) {
 			continue
 		}
 		path, _ := w.request(r)
-		for _, body := range []string{"{", "[]", "null", `"x"`, "\xff", strings.Repeat("[", 100_000)} {
+		for _, body := range []string{"{", "[]", "null", `"x"`, "\xff", strings.Repeat("[", 60_000)} {
 			if a := w.root.Call(r.Method, path, body); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"errorCode":"AB01"`) {
 				t.Errorf("%s %s with the body %.20q: %d %s", r.Method, path, body, a.Status, a.Body)
 			}

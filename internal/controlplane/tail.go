@@ -14,6 +14,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/inbound"
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
 )
@@ -191,7 +192,11 @@ func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher) {
 	send := func(b []byte) bool {
 		rc.SetWriteDeadline(time.Now().Add(tailStall))
 		_, err := w.Write(b)
-		return err == nil && rc.Flush() == nil
+		if err == nil {
+			err = rc.Flush()
+		}
+		inbound.BodyOf(r).ResponseBegun()
+		return err == nil
 	}
 	ok := send([]byte(": watching\n\n"))
 	pulse := time.NewTicker(tailPulse)

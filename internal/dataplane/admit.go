@@ -4,11 +4,34 @@ import (
 	"maps"
 	"strings"
 
+	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 )
 
-// admit reads the headers and finds the identity behind the gateway key.
+// authenticate finds the identity behind the gateway key. Nothing else of the
+// headers is read before it is known.
+func (x *exchange) authenticate() error {
+	id, own, err := x.snap.Authenticate(x.Header, x.entry.Time)
+	if err != nil {
+		if double := x.ambiguous(); double != nil { // a key that was sent twice is no key
+			return double
+		}
+		return err
+	}
+	x.setIdentity(id)
+	x.ownKey = own
+	return nil
+}
+
+func (x *exchange) setIdentity(id *access.Identity) {
+	x.Identity = id
+	e := &x.entry
+	e.KeyID, e.KeyName = id.KeyID, id.Name
+	e.Organisation, e.Workspace = id.Organisation, id.Workspace
+}
+
+// admit reads the headers, and refuses what the identity may not ask for.
 func (x *exchange) admit() error {
 	err := x.readWishes()
 	x.trace()
@@ -18,14 +41,9 @@ func (x *exchange) admit() error {
 	if err != nil {
 		return err
 	}
-	id, own, err := x.snap.Authenticate(x.Header, x.entry.Time)
-	if err != nil {
-		return err
-	}
-	x.ownKey = own
 	asked := x.want.config
-	x.identify(id)
-	if err := x.snap.Serves(id); err != nil {
+	x.identify()
+	if err := x.snap.Serves(x.Identity); err != nil {
 		return err
 	}
 	return x.keepConfig(asked)
@@ -46,8 +64,9 @@ func (x *exchange) keepConfig(asked string) error {
 		WithParam("x-gateway-config").WithCode("config_fixed")
 }
 
-func (x *exchange) identify(id *access.Identity) {
-	x.Identity = id
+// identify completes what the request says of itself by what its key says.
+func (x *exchange) identify() {
+	id := x.Identity
 	if x.want.config == "" {
 		x.want.config = id.Config
 	}
@@ -58,13 +77,11 @@ func (x *exchange) identify(id *access.Identity) {
 		maps.Copy(x.entry.Metadata, id.Metadata)
 	}
 	x.baggage()
-	x.entry.KeyID, x.entry.KeyName = id.KeyID, id.Name
-	x.entry.Organisation, x.entry.Workspace = id.Organisation, id.Workspace
 }
 
 // single are the headers beside the gateway's own that decide what a request
 // is and whose it is.
-var single = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Content-Type", "Content-Encoding"}
+var single = [...]string{api.HeaderKey, "Authorization", "X-Api-Key", "X-Goog-Api-Key", "Content-Type", "Content-Encoding"}
 
 // methodHeaders are headers by which some providers take another method than
 // that of the request line.

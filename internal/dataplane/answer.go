@@ -210,6 +210,7 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, stall tim
 			x.entry.ResponseBytes += int64(m)
 			if werr == nil && live && err == nil {
 				werr = rc.Flush()
+				x.upload.responseBegun()
 			}
 			res.Resume()
 			if werr != nil {

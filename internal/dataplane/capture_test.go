@@ -159,11 +159,15 @@ func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
 	}
 }
 
-func TestWhoIsRefusedWithoutAKeyIsKeptAsTheInstallationSays(t *testing.T) {
+func TestRequestWithoutAValidKeyIsCutShort(t *testing.T) {
 	k := newKept(t, full, access.Logging{Organisation: access.LogNone}, say("text/plain", ""))
-	got, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(plainChat), "x-gateway-api-key", "mg-unknown")
-	if e.Status != 401 || e.Bodies == nil || string(e.Bodies.Response.Data) != got || e.Bodies.Request.Data != nil {
-		t.Errorf("status %d, bodies %+v", e.Status, e.Bodies)
+	_, e := k.ask("POST", "/v1/"+strings.Repeat("a", 8000), strings.NewReader(plainChat), "x-gateway-api-key", "mg-unknown",
+		"x-gateway-metadata", `{"a":"b"}`, "baggage", "c=d", "x-gateway-trace-id", "t1", "user-agent", strings.Repeat("u", 8000))
+	if e.Status != 401 || e.Level != reqlog.LevelMetadata || e.Bodies != nil || e.Metadata != nil || e.TraceID == "t1" {
+		t.Errorf("status %d, level %v, bodies %v, metadata %v, trace %s; want a 401 without any of them", e.Status, e.Level, e.Bodies, e.Metadata, e.TraceID)
+	}
+	if len(e.Path) > reqlog.KeylessPath+3 || len(e.UserAgent) > reqlog.KeylessUserAgent+3 || e.ErrorCode != "invalid_api_key" {
+		t.Errorf("path of %d bytes, user agent of %d, code %s", len(e.Path), len(e.UserAgent), e.ErrorCode)
 	}
 }
 

@@ -34,6 +34,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	if x.array == nil {
 		out.write(res.Events.Held(), true)
 	}
+	x.upload.responseBegun()
 	end := x.end(r, res, x.relay(out, res))
 	if x.array != nil {
 		end = x.array.close(end)

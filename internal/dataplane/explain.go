@@ -141,7 +141,8 @@ func (p *Plane) dry(ctx context.Context, id *access.Identity, q Question) *excha
 		inner.Header.Set(api.HeaderConfig, configText(q.Config))
 	}
 	d := p.open(inner)
-	d.identify(id)
+	d.setIdentity(id)
+	d.identify()
 	d.ownKey = true
 	d.Explain, d.Plan = true, new(pipeline.Plan)
 	d.request = inner

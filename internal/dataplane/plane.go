@@ -23,6 +23,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
+	"modelgate/internal/inbound"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
@@ -39,7 +40,10 @@ type Options struct {
 	Snapshot *snapshot.Holder
 	Engine   *pipeline.Engine
 	Recorder reqlog.Recorder
-	Logger   *slog.Logger
+	// Keyless takes the entries of requests without a valid key, cut short. Nil
+	// gives them to Recorder.
+	Keyless reqlog.Recorder
+	Logger  *slog.Logger
 
 	// MaxJSON bounds a JSON body and MaxUpload one that streams through, in
 	// bytes. Defaults: 50 MB and 512 MB.
@@ -99,6 +103,9 @@ func New(o Options) *Plane {
 	if o.Clients == nil {
 		o.Clients = map[api.Dialect]dialect.Client{api.DialectChat: chat.Dialect{}}
 	}
+	if o.Keyless == nil {
+		o.Keyless = o.Recorder
+	}
 	return &Plane{
 		Options:  o,
 		kept:     bytepool.New(keptMemory),
@@ -153,14 +160,16 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Refuse answers a request whose path has no canonical form, for the reason of
-// err, and records it.
+// Refuse answers a request with err, for a reason that is the same for everybody,
+// such as a path without canonical form, and records it.
 func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	x := p.open(r)
 	defer p.end(w, r, x)
 	defer p.recoverPanic(w, r, x)
-	x.admit() // so that the log says whose request it was; the path is refused for everybody
-	p.measure(r, x)
+	if x.authenticate() == nil { // so that the log says whose request it was
+		x.admit()
+		p.measure(r, x)
+	}
 	p.refuse(w, r, x, err)
 }
 
@@ -212,6 +221,10 @@ func requestPath(r *http.Request) (path, query string, marked bool) {
 
 // serve answers the exchange. An error means that nothing was written yet.
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	if err := x.authenticate(); err != nil {
+		return err
+	}
+	inbound.KeyShown(r.Context())
 	err := x.admit()
 	p.measure(r, x)
 	if err != nil {
@@ -274,6 +287,15 @@ func (x *exchange) releaseBody() {
 func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	e := &x.entry
 	e.Total = time.Since(e.Time)
+	if x.Identity == nil {
+		if e.Level = x.level(); e.Level == reqlog.LevelFull {
+			e.Level = reqlog.LevelMetadata
+		}
+		p.settle(w, x)
+		e.Keyless()
+		p.Keyless.Record(context.Background(), e)
+		return
+	}
 	e.Upstream = x.Waited
 	e.Decisions = x.Decisions
 	e.Params = x.Told()
@@ -316,8 +338,9 @@ func bodyError(err error, limit int64) error {
 	case errors.Is(err, bytepool.ErrTooLarge):
 		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", limit)
 	case errors.Is(err, bytepool.ErrBudget):
-		e := apierr.New(apierr.Unavailable, "the gateway has too many large bodies open; try again shortly").WithCode("body_memory_full")
-		e.RetryAfter = time.Second
+		return apierr.BodyMemoryFull()
+	}
+	if e, ok := errors.AsType[*apierr.Error](err); ok { // of a time limit
 		return e
 	}
 	return apierr.New(apierr.Invalid, "the request body ended before its announced length").WithCode("body_incomplete").WithCause(err)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"modelgate/internal/bytepool"
+	"modelgate/internal/inbound"
 	"modelgate/internal/modelnames"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
@@ -22,6 +23,7 @@ const maxHead = 4 << 10
 // transport may still be reading when the answer is written.
 type upload struct {
 	io.ReadCloser
+	body        *inbound.Body // below ReadCloser; nil where nothing limits its time
 	limit       int64
 	contentType string
 
@@ -37,7 +39,7 @@ type upload struct {
 }
 
 func newUpload(r *http.Request, limit int64) *upload {
-	u := &upload{ReadCloser: http.MaxBytesReader(nil, r.Body, limit), limit: limit, contentType: r.Header.Get("Content-Type")}
+	u := &upload{ReadCloser: http.MaxBytesReader(nil, r.Body, limit), body: inbound.BodyOf(r), limit: limit, contentType: r.Header.Get("Content-Type")}
 	if len(r.Trailer) > 0 {
 		u.sent, u.trailer = r.Trailer, make(http.Header, len(r.Trailer))
 		upstream.CopyRequestHeader(u.trailer, r.Trailer)
@@ -64,6 +66,14 @@ func (u *upload) Read(p []byte) (int, error) {
 		err = bodyError(bytepool.ErrTooLarge, u.limit)
 	}
 	return n, err
+}
+
+// responseBegun is called when the beginning of the response was flushed. A nil
+// upload is a body that was read before.
+func (u *upload) responseBegun() {
+	if u != nil {
+		u.body.ResponseBegun()
+	}
 }
 
 // seen returns how many bytes have passed, and the model that a form named.

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/inbound"
 	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
@@ -23,13 +24,21 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 	if token == "" {
 		token = snapshot.Bearer(r.Header)
 	}
+	var id *access.Identity
+	var err error
 	if token = strings.TrimSpace(token); access.IsSessionToken(token) {
-		return sessions.Identify(r.Context(), s.store, sessions.Use{
+		id, err = sessions.Identify(r.Context(), s.store, sessions.Use{
 			Token: token, Address: clientHost(r), Now: time.Now(), Lifetimes: s.sessionLifetimes(), Logger: s.Logger,
 		})
+	} else {
+		id, _, err = s.holder.Load().Authenticate(r.Header, time.Now())
 	}
-	id, _, err := s.holder.Load().Authenticate(r.Header, time.Now())
-	return id, err
+	if err != nil {
+		s.countKeyless(err)
+		return nil, err
+	}
+	inbound.KeyShown(r.Context())
+	return id, nil
 }
 
 // clientHost returns the address of a request's client without its port.

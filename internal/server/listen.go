@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"modelgate/internal/clientaddr"
+	"modelgate/internal/inbound"
 )
 
 // listen binds the addresses, so that a taken port is an error of the start.
@@ -27,9 +28,11 @@ func (s *Server) makeServers() {
 	base, end := context.WithCancelCause(context.Background())
 	s.end = end
 	s.api = s.httpServer(http.HandlerFunc(s.serveAPI))
+	s.api.ConnContext = inbound.WithConn
 	if s.first.Listener.ProxyProtocol {
 		s.apiAddr = clientaddr.NewListener(s.apiAddr, s.proxies.Load, s.refusedProxy)
 	}
+	s.apiAddr = s.limitConnections(s.apiAddr)
 	s.api.BaseContext = func(net.Listener) context.Context { return base }
 	if s.adminAddr != nil {
 		s.admin = s.httpServer(s.onCanonicalPath(s.adminRoutes()))
@@ -63,6 +66,10 @@ func cause(err error) error {
 	return err
 }
 
+// maxStreams is the number of requests that may be open on one connection of
+// HTTP/2.
+const maxStreams = 250
+
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -70,9 +77,10 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		Protocols:         protocols,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    256 << 10,
-		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: s.inbound.headerTime,
+		IdleTimeout:       s.inbound.idle,
+		MaxHeaderBytes:    s.inbound.headerBytes,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: time.Minute, WriteByteTimeout: s.inbound.connections.Stall},
+		ErrorLog:          slog.NewLogLogger(s.httpLines(), slog.LevelDebug),
 	}
 }

@@ -32,6 +32,7 @@ type metrics struct {
 	refusedPaths       prometheus.Counter
 	refusedConnections *prometheus.CounterVec
 	signIns            *prometheus.CounterVec
+	keyless            *prometheus.CounterVec
 
 	revision prometheus.Gauge
 	keys     prometheus.Gauge
@@ -65,6 +66,7 @@ func newMetrics(s *Server) *metrics {
 	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests refused because their path has no canonical form."})
 	m.refusedConnections = counters("modelgate_connections_refused_total", "Connections closed before their first request, by reason.", "reason")
 	m.signIns = counters("modelgate_sign_ins_total", "Passwords that were given, by outcome: ok, wrong, limited, busy.", "outcome")
+	m.keyless = counters("modelgate_keyless_requests_total", "Requests without a valid key, by reason.", "reason")
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
 	m.keys = gauge("modelgate_gateway_keys", "Gateway keys in the snapshot in use.")
 	m.reloads = counters("modelgate_reloads_total", "Reloads of the settings by outcome.", "outcome")
@@ -74,7 +76,7 @@ func newMetrics(s *Server) *metrics {
 	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
 	m.database.Set(1)
 	m.taken.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedPaths, m.signIns,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedPaths, m.signIns, m.keyless,
 		m.revision, m.keys, m.reloads, m.settings, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registerSources(s)
@@ -226,7 +228,9 @@ func (m *metrics) Record(_ context.Context, e *reqlog.Entry) { m.count(e) }
 
 // Record implements reqlog.Recorder.
 func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
-	r.metrics.count(e)
+	if r.metrics != nil {
+		r.metrics.count(e)
+	}
 	r.telemetry.Record(ctx, e)
 	r.tail.Record(ctx, e)
 	r.ledger.Record(ctx, e)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -14,10 +13,11 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/inbound"
 )
 
-// controlTime bounds a request to the control plane, so that a database that
-// does not answer is told of.
+// controlTime bounds a request to the control plane once its body is there, so
+// that a database that does not answer is told of.
 const controlTime = 20 * time.Second
 
 // serveAPI routes by the canonical path. Everything behind it reads the path of
@@ -28,6 +28,11 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	r.RemoteAddr = s.proxies.Load().RemoteAddr(r)
 	if s.draining.Load() { // clients are to send their next request elsewhere
 		w.Header().Set("Connection", "close")
+	}
+	r, body := s.receive(w, r)
+	if err := inbound.TooManyHeaders(r, s.inbound.headerCount); err != nil {
+		s.refuse(w, r, err)
+		return
 	}
 	if err := canonicalise(r); err != nil {
 		s.refusePath(w, r, err)
@@ -43,7 +48,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case exports.IsFile(path) && s.exports != nil:
 		s.exports.ServeHTTP(w, r)
 	case controlplane.InLog(path) && s.control.Handles(r): // what is declared there wins over ids
-		s.serveControl(w, r)
+		s.control.ServeHTTP(w, r)
 	case controlplane.InLog(path), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		s.logRoute.ServeHTTP(w, r)
 	case path == sessions.ClaimPath, path == sessions.AcceptPath, path == sessions.PasswordPath:
@@ -51,8 +56,9 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case path == route.PagePath:
 		route.ServePage(w, r)
 	case s.control.Handles(r):
-		s.serveControl(w, r)
+		s.control.ServeHTTP(w, r)
 	case dataplane.Serves(path):
+		body.SetTotal(s.inbound.model)
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()
 		s.plane.ServeHTTP(w, r)
@@ -65,12 +71,6 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	default:
 		writeError(w, errNotFound)
 	}
-}
-
-func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), controlTime)
-	defer cancel()
-	s.control.ServeHTTP(w, r.WithContext(ctx))
 }
 
 func (s *Server) adminRoutes() http.Handler {

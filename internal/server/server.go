@@ -35,6 +35,7 @@ import (
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
 	"modelgate/internal/settings"
@@ -123,12 +124,13 @@ type Server struct {
 	first     *settings.Settings // of the start
 	proxies   atomic.Pointer[clientaddr.Policy]
 	lifetimes atomic.Pointer[route.Lifetimes] // of sessions
+	inbound   inboundLimits
 
 	api, admin         *http.Server
 	apiAddr, adminAddr net.Listener
 
 	plane    http.Handler
-	refuse   func(http.ResponseWriter, *http.Request, error) // of plane, for requests without a canonical path
+	refuse   func(http.ResponseWriter, *http.Request, error) // of plane, for requests to any path
 	logRoute http.Handler
 	tail     *controlplane.Tail
 	control  *route.API
@@ -165,6 +167,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Logger = slog.New(newLineLimit(o.Logger.Handler()))
 	s := &Server{Options: o, serving: newCrowd(), follower: newFollower(), copy: newCopies()}
 	if err := s.open(ctx); err != nil {
 		s.Close()
@@ -196,6 +199,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.listen(); err != nil {
 		return err
 	}
+	s.inbound = newInboundLimits(set)
 	s.engine = s.newEngine(set)
 	if err := s.openLedger(ctx, set); err != nil {
 		return err
@@ -232,6 +236,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Engine:    s.engine,
 		Clients:   clients(),
 		Recorder:  s.recorder(),
+		Keyless:   s.keylessRecorder(set),
 		Logger:    s.Logger,
 		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
@@ -247,6 +252,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
+		Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
 		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: posted{s.ledger, s.tail}, Kept: s.kept, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 }

@@ -145,6 +145,11 @@ type Limits struct {
 	Decoded    Size `json:"decoded,omitempty"`     // a compressed answer after decoding; default 64 MB
 
 	Attempts int `json:"attempts,omitempty" minimum:"0" maximum:"1000" doc:"Attempts at providers of one request; 32 when absent"`
+
+	RequestHeaders Size `json:"request_headers,omitempty"`                                    // of one request; default 128 KB
+	HeaderCount    int  `json:"header_count,omitempty" minimum:"-1" maximum:"100000"`         // names of headers of one request; default 200, -1 is no limit
+	BodyRate       Size `json:"body_rate,omitempty"`                                          // bytes per second that a request body must bring after timeouts.body_grace; default 512
+	Keyless        int  `json:"keyless_connections,omitempty" minimum:"-1" maximum:"1000000"` // open connections of one address that have shown no valid key; default 256, -1 is no limit
 }
 
 // Timeouts bounds the phases of an attempt. Zero takes the default, a negative
@@ -158,6 +163,12 @@ type Timeouts struct {
 	Budget     Duration `json:"budget,omitempty"`      // all attempts of a config, until one answers; default 10m
 	Client     Duration `json:"client,omitempty"`      // a client that takes nothing of its answer; default 5m
 	KeepAlive  Duration `json:"keep_alive,omitempty"`  // silence before a comment is sent; default 15s
+
+	RequestHeader  Duration `json:"request_header,omitempty"`  // until the headers of a request are complete; default 10s
+	BodyGrace      Duration `json:"body_grace,omitempty"`      // a request body may pause so long, then limits.body_rate applies; default 30s
+	RequestBody    Duration `json:"request_body,omitempty"`    // a complete body of a model request; default 6h
+	ControlBody    Duration `json:"control_body,omitempty"`    // a complete body of any other request; default 2m
+	ConnectionIdle Duration `json:"connection_idle,omitempty"` // a connection between two requests; default 2m
 }
 
 // Drain is how the gateway stops: it stays reachable for Min, so that load
@@ -194,6 +205,10 @@ type Logs struct {
 	Level    string `json:"level,omitempty" enum:",full,metadata,none"` // where no organisation says otherwise; default metadata
 	BodySize Size   `json:"body_size,omitempty"`                        // of each body, at level full; default 128 KB, at most 1 MB
 	Redact   Redact `json:"redact,omitzero"`
+
+	// KeylessPerDay is how many bytes a day requests without a valid key may take,
+	// in the log and in the audit log each. Default 4 MB.
+	KeylessPerDay Size `json:"keyless_per_day,omitempty"`
 
 	Retention Retention `json:"retention,omitzero"`
 }

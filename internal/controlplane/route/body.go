@@ -1,18 +1,26 @@
 package route
 
 import (
-	"io"
+	"context"
+	"errors"
 	"net/http"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
 )
 
 // maxBody bounds a request to the control plane, in bytes.
 const maxBody = 4 << 20
 
+// maxOpenBody bounds a request of a caller who is nobody yet, in bytes.
+const maxOpenBody = 64 << 10
+
 func (r *Route) maxBody() int64 {
-	if r.MaxBody > 0 {
+	switch {
+	case r.MaxBody > 0:
 		return r.MaxBody
+	case r.Open:
+		return maxOpenBody
 	}
 	return maxBody
 }
@@ -25,13 +33,45 @@ func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
 	return a.Off.refuses(c.Identity, c.body)
 }
 
-func readBody(r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	if err != nil {
-		return nil, apierr.New(apierr.Invalid, "the request's body ended early").WithCause(err)
+// bodyCopies is how many times a body is in memory while its route runs: as it
+// was read, as huma copies it, and decoded.
+const bodyCopies = 3
+
+// readBody reads the body into a buffer that the caller releases. The buffer
+// counts against the limit of body memory with its copies.
+func (a *API) readBody(r *http.Request, route *Route) (*bytepool.Buffer, error) {
+	limit := route.maxBody()
+	body, err := a.Bodies.ReadAll(r.Body, r.ContentLength, limit)
+	if err == nil {
+		if err = body.Reserve((bodyCopies - 1) * body.Len()); err == nil {
+			return body, nil
+		}
+		body.Release()
 	}
-	if int64(len(body)) > limit {
-		return nil, apierr.New(apierr.TooLarge, "the request's body is larger than %d bytes", limit)
+	switch {
+	case errors.Is(err, bytepool.ErrTooLarge):
+		return nil, apierr.New(apierr.TooLarge, "the request body is larger than %d bytes", limit)
+	case errors.Is(err, bytepool.ErrBudget):
+		return nil, apierr.BodyMemoryFull()
 	}
-	return body, nil
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return nil, e
+	}
+	return nil, apierr.New(apierr.Invalid, "the request body ended early").WithCause(err)
+}
+
+// inTime returns r with the time limit of a step. The time of reading the body
+// is limited elsewhere.
+func (a *API) inTime(r *http.Request) (*http.Request, context.CancelFunc) {
+	if a.Time <= 0 {
+		return r, func() {}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.Time)
+	return r.WithContext(ctx), cancel
+}
+
+func (a *API) admitInTime(r *http.Request, route *Route, c *Caller) error {
+	r, cancel := a.inTime(r)
+	defer cancel()
+	return a.admit(r, route, c)
 }

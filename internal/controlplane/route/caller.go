@@ -26,7 +26,8 @@ type Caller struct {
 	body  []byte
 	noted bool
 
-	userAgent string // cut to maxUserAgent
+	userAgent string        // cut to maxUserAgent
+	request   *http.Request // for the audit log
 
 	refused bool // a token that the audit log is to know of
 
@@ -49,7 +50,7 @@ func callerOf(ctx context.Context) *Caller {
 func (a *API) caller(r *http.Request, route *Route) *Caller {
 	now := a.Now()
 	id := reqlog.NewID(now).String()
-	c := &Caller{Identity: new(access.Identity), RequestID: id, Now: now, api: a, route: route, ifMatch: r.Header.Get(ifMatch)}
+	c := &Caller{Identity: new(access.Identity), RequestID: id, Now: now, api: a, route: route, request: r, ifMatch: r.Header.Get(ifMatch)}
 	c.userAgent = cut(r.UserAgent(), maxUserAgent)
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -57,7 +58,7 @@ func (a *API) caller(r *http.Request, route *Route) *Caller {
 	}
 	c.audit = store.Audit{
 		ID: id, RequestID: id, Time: now, Method: r.Method, URI: r.URL.Path,
-		QueryParams: maskQuery(r.URL.Query()), RequestHeaders: maskHeader(r.Header), ClientIP: host,
+		ClientIP:     host,
 		ResourceType: route.Resource, Action: route.Action(), UserType: "api_key", Status: http.StatusOK,
 	}
 	return c
@@ -154,7 +155,7 @@ func (a *API) Note(ctx context.Context, row *store.Audit) {
 
 // Change runs f as one change with its audit row. Nothing is kept when f fails.
 func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
-	c.audit.RequestBody = maskBody(c.body)
+	c.describe()
 	if err := c.api.DB.Change(ctx, &c.audit, f); err != nil {
 		return err
 	}
@@ -165,13 +166,46 @@ func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 	return nil
 }
 
+// describe puts into the audit row what the request said.
+func (c *Caller) describe() {
+	c.audit.QueryParams, c.audit.RequestHeaders = maskQuery(c.request.URL.Query()), maskHeader(c.request.Header)
+	c.audit.RequestBody = maskBody(c.body)
+}
+
+// maxKeylessBody is the length in bytes up to which the audit log keeps the body
+// of a request without a valid key.
+const maxKeylessBody = 1 << 10
+
+// describeKeyless is describe for a request without a valid key. It reports
+// whether the row fits the day's allowance.
+func (c *Caller) describeKeyless() bool {
+	a := &c.audit
+	a.Method, a.URI = reqlog.Cut(a.Method, 16), reqlog.Cut(a.URI, reqlog.KeylessPath)
+	a.QueryParams = "{}"
+	a.RequestHeaders = object(map[string]string{"User-Agent": reqlog.Cut(c.request.UserAgent(), reqlog.KeylessUserAgent)})
+	if a.RequestBody = maskBody(c.body); len(a.RequestBody) > maxKeylessBody {
+		a.RequestBody = `"(too long)"`
+	}
+	return c.api.Keyless.Take(keylessRow+len(a.URI)+len(a.RequestHeaders)+len(a.RequestBody), c.Now)
+}
+
+// keylessRow is the number of bytes that the rest of an audit row takes on the
+// disk at most, with its indexes.
+const keylessRow = 1 << 10
+
 // finish notes a request that tried to change something and did not.
 func (c *Caller) finish(ctx context.Context, status int) {
 	if c.noted || c.route.Resource == "" && !c.refused || c.audit.Organisation == "" {
 		return
 	}
 	c.audit.Status = status
-	c.audit.RequestBody = maskBody(c.body)
+	if c.KeyID == "" && c.UserID == "" { // it showed no key
+		if !c.describeKeyless() {
+			return
+		}
+	} else {
+		c.describe()
+	}
 	if err := c.api.DB.AddAudit(context.WithoutCancel(ctx), &c.audit); err != nil {
 		c.api.Logger.Error("the audit log was not written", "request", c.RequestID, "err", err.Error())
 	}

@@ -101,6 +101,9 @@ func (f *failure) write(w http.ResponseWriter) {
 	}
 	maps.Copy(w.Header(), f.GetHeaders())
 	w.Header().Set("Content-Type", "application/json")
+	if s := f.err.RetryAfter; s > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((s+time.Second-1)/time.Second)))
+	}
 	w.WriteHeader(f.GetStatus())
 	w.Write(body)
 }

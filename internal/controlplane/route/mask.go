@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"modelgate/config"
+	"modelgate/internal/reqlog"
 )
 
 // secretName matches the names of fields and headers that hold secrets, in snake
@@ -111,10 +112,13 @@ func maskConfig(text []byte, v any) any {
 	return out
 }
 
+// maxHeaderText is the length in bytes to which the audit log cuts a header.
+const maxHeaderText = 1 << 10
+
 func maskHeader(h http.Header) string {
 	out := make(map[string]string, len(h))
 	for name, values := range h {
-		out[name] = strings.Join(values, ", ")
+		out[name] = reqlog.Cut(strings.Join(values, ", "), maxHeaderText)
 		if secretly(name) || strings.Contains(strings.ToLower(name), "config") {
 			out[name] = masked
 		}

@@ -28,6 +28,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
@@ -69,6 +70,16 @@ type Deps struct {
 	Log      *logstore.Store
 	FlushLog func(ctx context.Context) error
 	Recorder reqlog.Recorder
+
+	// Bodies counts the memory of request bodies. Nil has no limit.
+	Bodies *bytepool.Pool
+
+	// Keyless is what the audit log may keep of requests without a valid key. Nil
+	// has no limit.
+	Keyless *reqlog.Allowance
+
+	// Time bounds a request once its body was read. Zero is no limit.
+	Time time.Duration
 
 	// Kept is how much is kept of what a route records. Nil keeps no bodies.
 	Kept func() snapshot.Logs
@@ -139,7 +150,7 @@ type Route struct {
 	// call it, and do so while the control plane takes sessions alone.
 	Data bool
 
-	// MaxBody bounds a request, in bytes. Zero is 4 MB.
+	// MaxBody bounds a request, in bytes. Zero is 4 MB, or 64 KB for Open routes.
 	MaxBody int64
 	// Loose leaves it to the handler to refuse a body of another shape than the
 	// one that the document shows.
@@ -206,6 +217,9 @@ func (a *API) Minute(ctx context.Context, now time.Time, last bool) error {
 func New(d Deps) *API {
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Bodies == nil {
+		d.Bodies = bytepool.New(0)
 	}
 	shapeErrors()
 	c := huma.DefaultConfig("modelgate", d.Version)
@@ -310,18 +324,21 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := a.caller(r, route)
-	err := a.admit(r, route, c)
+	err := a.admitInTime(r, route, c)
 	if err == nil {
 		err = route.checkState(r.Header)
 	}
 	if err == nil {
-		var body []byte
-		if body, err = readBody(r, route.maxBody()); err == nil {
-			c.body = body
+		var held *bytepool.Buffer
+		if held, err = a.readBody(r, route); err == nil {
+			defer held.Release()
+			c.body = held.Bytes()
 			err = a.checkBody(r, route, c)
-			r.Body = io.NopCloser(bytes.NewReader(body))
+			r.Body = io.NopCloser(bytes.NewReader(c.body))
 		}
 	}
+	r, cancel := a.inTime(r)
+	defer cancel()
 	out := &kept{header: w.Header(), status: http.StatusOK}
 	if err != nil {
 		a.failure(err).write(out)

@@ -1,0 +1,169 @@
+package inbound
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"modelgate/internal/apierr"
+)
+
+// BodyLimits are the times that a request body may take. Only the time that the
+// gateway waits for the client counts against the minimum rate.
+type BodyLimits struct {
+	// Grace is how long the gateway waits for bytes before the minimum rate
+	// applies, and at most again after every pause. Zero or less means no
+	// minimum rate.
+	Grace time.Duration
+
+	// Rate is the minimum in bytes per second: each byte that arrives adds
+	// 1/Rate seconds to the time that is left, up to Grace.
+	Rate int64
+}
+
+// Total is a limit of the complete time from the request headers to the end of
+// the body.
+type Total struct {
+	Time    time.Duration // zero or less means no limit
+	Setting string        // its name, for the error
+}
+
+// Body is a request body with deadlines. A nil Body is that of a request without
+// one. It is for one reader at a time.
+type Body struct {
+	io.ReadCloser
+	rc     http.ResponseController
+	http1  bool
+	limits BodyLimits
+	total  Total
+	begun  time.Time
+	left   time.Duration // until the client is too slow
+	until  time.Time     // the read deadline in force
+	err    error         // why reading ended
+}
+
+// Limit returns r with deadlines on its body, and that body, nil when r has
+// none. The first deadline is set at once, because net/http reads to the end
+// what no handler has read.
+func Limit(w http.ResponseWriter, r *http.Request, l BodyLimits, t Total) (*http.Request, *Body) {
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return r, nil
+	}
+	// The request is copied: net/http looks for its own type of body in r.
+	limited := &struct {
+		http.Request
+		Body
+	}{*r, Body{ReadCloser: r.Body, rc: *http.NewResponseController(w), http1: r.ProtoMajor == 1, limits: l, total: t, begun: time.Now(), left: l.Grace}}
+	b := &limited.Body
+	limited.Request.Body = b
+	b.extend(b.begun)
+	return &limited.Request, b
+}
+
+// EndConnection has the connection of r closed after its response where a proxy
+// in front of the gateway may disagree about where r ends. net/http drops a
+// Content-Length next to a Transfer-Encoding and unfolds a folded one in silence
+// (RFC 9112, section 6.1), and ignores a Transfer-Encoding in HTTP/1.0. Neither
+// can be told from an ordinary request of its kind, so every chunked request and
+// every one of HTTP/1.0 is the last of its connection.
+func EndConnection(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || r.ProtoMinor == 0) {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// ResponseBegun lifts the read deadline once the beginning of a long response
+// was flushed. net/http has then read what is left of the body (of HTTP/1), and
+// waits for the client to leave; an expired deadline would look like that. It may
+// be called while another goroutine reads.
+func (b *Body) ResponseBegun() {
+	if b != nil && b.http1 {
+		b.rc.SetReadDeadline(time.Time{})
+	}
+}
+
+// BodyOf returns the body of a request that [Limit] returned, nil for none.
+func BodyOf(r *http.Request) *Body {
+	b, _ := r.Body.(*Body)
+	return b
+}
+
+// SetTotal replaces the limit of the complete time.
+func (b *Body) SetTotal(t Total) {
+	if b != nil {
+		b.total = t
+		b.extend(b.begun)
+	}
+}
+
+// Read implements io.Reader. An error because of a limit is an *apierr.Error of
+// kind Timeout, and the connection ends with the response.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	before := time.Now()
+	b.extend(before)
+	n, err := b.ReadCloser.Read(p)
+	if b.limits.Grace > 0 {
+		b.left = min(b.left-time.Since(before)+b.worth(n), b.limits.Grace)
+	}
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		// The deadline stays: whatever follows on this connection cannot be
+		// trusted to be another request.
+		err = b.timeout()
+	default:
+		b.rc.SetReadDeadline(time.Time{})
+	}
+	b.err = err
+	return n, err
+}
+
+// worth returns the time that n bytes add.
+func (b *Body) worth(n int) time.Duration {
+	return time.Duration(float64(n) / float64(max(b.limits.Rate, 1)) * float64(time.Second))
+}
+
+// slack is by how much a deadline may be later than its limit, so that it is
+// moved once in a while and not with every read.
+const slack = time.Second
+
+// extend sets the deadline for a read that begins at now.
+func (b *Body) extend(now time.Time) {
+	var want time.Time
+	if b.limits.Grace > 0 {
+		want = now.Add(max(b.left, 0))
+	}
+	if end := b.begun.Add(b.total.Time); b.total.Time > 0 && (want.IsZero() || end.Before(want)) {
+		want = end
+	}
+	if want.IsZero() || !b.until.Before(want) && b.until.Sub(want) <= slack {
+		return
+	}
+	b.until = want.Add(min(slack, b.limits.Grace/16))
+	b.rc.SetReadDeadline(b.until)
+}
+
+// timeout returns the error for a body that took too long.
+func (b *Body) timeout() error {
+	if b.total.Time > 0 && time.Since(b.begun) >= b.total.Time {
+		return apierr.New(apierr.Timeout, "the request body did not arrive within %s; send it faster or in parts (%s)", b.total.Time, b.total.Setting).
+			WithCode("request_body_timeout")
+	}
+	return apierr.New(apierr.Timeout, "the request body arrives too slowly: after %s it needs %d bytes per second; send it faster (timeouts.body_grace, limits.body_rate)", b.limits.Grace, b.limits.Rate).
+		WithCode("request_body_timeout")
+}
+
+// TooManyHeaders returns the error for a request with more than limit header
+// names, nil when it has no more. Zero or less means no limit.
+func TooManyHeaders(r *http.Request, limit int) *apierr.Error {
+	if limit <= 0 || len(r.Header) <= limit {
+		return nil
+	}
+	return apierr.New(apierr.HeadersTooLarge, "the request has %d headers, more than the limit of %d; send fewer (limits.header_count)", len(r.Header), limit)
+}

@@ -1,0 +1,103 @@
+package inbound
+
+import (
+	"container/list"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// conn is a client's connection. It is safe for concurrent use.
+type conn struct {
+	net.Conn
+	listener *Listener
+	opened   time.Time
+	network  netip.Prefix
+	place    *list.Element // nil when it is not counted; guarded by the listener's mu
+	shown    atomic.Bool   // a valid key
+
+	// until is the write deadline in force, in nanoseconds since 1970, zero for
+	// none. explicit is true when it was asked for from outside.
+	until    atomic.Int64
+	explicit atomic.Bool
+}
+
+// piece is how many bytes are written before the deadline is looked at again.
+const piece = 32 << 10
+
+// Write writes p. Unless a deadline was set from outside, each piece of it has
+// the stall time.
+func (c *conn) Write(p []byte) (n int, err error) {
+	for !c.explicit.Load() {
+		c.extend()
+		if len(p) <= piece {
+			break
+		}
+		m, err := c.Conn.Write(p[:piece])
+		n += m
+		if err != nil {
+			return n, err
+		}
+		p = p[piece:]
+	}
+	m, err := c.Conn.Write(p)
+	return n + m, err
+}
+
+// extend moves the deadline. It does so only when a quarter of the stall time has
+// gone, because moving it costs as much as a small write.
+func (c *conn) extend() {
+	stall := c.listener.o.Stall
+	if !c.shown.Load() && (stall <= 0 || stall > keylessStall) {
+		stall = keylessStall
+	}
+	if stall <= 0 {
+		if c.until.Swap(0) != 0 {
+			c.Conn.SetWriteDeadline(time.Time{})
+		}
+		return
+	}
+	now := time.Now()
+	if left := time.Duration(c.until.Load() - now.UnixNano()); left < stall-stall/4 || left > stall {
+		deadline := now.Add(stall)
+		c.until.Store(deadline.UnixNano())
+		c.Conn.SetWriteDeadline(deadline)
+	}
+}
+
+// SetWriteDeadline implements net.Conn. With a zero time the next Write has the
+// stall time again.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.explicit.Store(!t.IsZero())
+	if t.IsZero() {
+		return nil
+	}
+	c.until.Store(t.UnixNano())
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	if err := c.Conn.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// CloseWrite ends the connection for writing, as net/http does before it waits
+// for a client that has not read its response.
+func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.listener.forget(c)
+	return c.Conn.Close()
+}
