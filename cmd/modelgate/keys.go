@@ -76,7 +76,7 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	if *expires > 0 {
 		k.ExpiresAt = time.Now().Add(*expires).UTC().Truncate(time.Second)
 	}
-	key, made, err := server.CreateKey(ctx, db, k)
+	key, made, err := server.CreateKeyAsOperator(ctx, db, k)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,18 @@ func revokeKey(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	defer db.Close()
-	if err := db.RevokeKey(ctx, f.Arg(0)); err != nil {
+	id := f.Arg(0)
+	a := store.OperatorAudit("", "keys revoke", nil)
+	a.ResourceType, a.ResourceID, a.Action = "api_key", id, "delete"
+	err = db.Change(ctx, a, func(tx *store.Tx) error {
+		if err := tx.RevokeKey(ctx, id); err != nil {
+			return err
+		}
+		var err error
+		a.Organisation, err = tx.KeyOrganisation(ctx, id)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	fmt.Fprintln(p.out, "revoked", f.Arg(0))

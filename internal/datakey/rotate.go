@@ -17,6 +17,7 @@ type Rotation struct {
 // Rotate wraps all data keys by the master key of a box that opens the previous
 // one too: all of them or, when one does not open, none. A dry run finds out
 // what would be done. What is sealed with the data keys stays as it is.
+// Each organisation whose data key is wrapped again has a row in its audit log.
 func Rotate(ctx context.Context, db *store.DB, master *secret.Box, how Mode) (list []Rotation, err error) {
 	err = db.Change(ctx, nil, func(tx *store.Tx) error {
 		organisations, err := tx.Organisations(ctx)
@@ -36,6 +37,11 @@ func Rotate(ctx context.Context, db *store.DB, master *secret.Box, how Mode) (li
 				continue
 			}
 			if err := tx.UpdateOrganisation(ctx, o); err != nil {
+				return err
+			}
+			a := store.OperatorAudit(o.ID, "keys rotate-master", nil)
+			a.ResourceType, a.ResourceID, a.Action = "data_key", o.ID, "rotate"
+			if err := tx.Note(ctx, a); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,9 @@ func CreateOrganisation(ctx context.Context, db *store.DB, name, slug string) (s
 	w := store.Workspace{ID: id(), Slug: "default", Name: "Default", Status: store.Active, CreatedAt: now, UpdatedAt: now}
 	folder := store.PromptCollection{ID: id(), Slug: "co-default-" + strings.ReplaceAll(o.ID, "-", "")[26:], CreatedAt: now}
 	token := access.NewLinkToken()
-	err := db.Change(ctx, nil, func(tx *store.Tx) error {
+	a := store.OperatorAudit(o.ID, "organisations create", map[string]any{"name": name, "slug": slug})
+	a.ResourceType, a.ResourceID, a.Action = "organisation", o.ID, "create"
+	err := db.Change(ctx, a, func(tx *store.Tx) error {
 		if err := tx.CreateOrganisation(ctx, o, w, folder); err != nil {
 			return err
 		}

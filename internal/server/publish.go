@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,6 +204,21 @@ func (s *Server) ensureKey(ctx context.Context) error {
 // No scopes means every scope. The key is returned this once, beside what was
 // stored of it.
 func CreateKey(ctx context.Context, db *store.DB, k store.Key) (secret.String, store.Key, error) {
+	key, k := newKey(k)
+	return key, k, db.CreateKey(ctx, k)
+}
+
+// CreateKeyAsOperator is [CreateKey] for a command, with a row in the audit log.
+func CreateKeyAsOperator(ctx context.Context, db *store.DB, k store.Key) (secret.String, store.Key, error) {
+	key, k := newKey(k)
+	a := store.OperatorAudit(cmp.Or(k.Organisation, store.DefaultOrganisation), "keys create",
+		map[string]any{"name": k.Name, "scopes": k.Scopes, "providers": k.Providers, "expires_at": k.ExpiresAt})
+	a.Workspace, a.ResourceType, a.ResourceID, a.Action = k.Workspace, "api_key", k.ID, "create"
+	return key, k, db.Change(ctx, a, func(tx *store.Tx) error { return tx.CreateKey(ctx, k) })
+}
+
+// newKey makes the secret of a key with k's name and rights.
+func newKey(k store.Key) (secret.String, store.Key) {
 	key := access.NewKey()
 	now := time.Now()
 	k.ID, k.CreatedAt = reqlog.NewID(now).String(), now
@@ -210,7 +226,7 @@ func CreateKey(ctx context.Context, db *store.DB, k store.Key) (secret.String, s
 	if k.Scopes == nil {
 		k.Scopes = scopes(nil)
 	}
-	return key, k, db.CreateKey(ctx, k)
+	return key, k
 }
 
 // told is how many changes of a reload are in the log one by one.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 )
@@ -20,12 +21,18 @@ type Audit struct {
 	RequestBody    string // JSON
 	RequestID      string
 	UserID         string // of the user, or the id of the key
-	UserType       string // user or api_key
+	UserType       string // user, api_key, system or operator
 	Status         int
 	ResourceType   string
 	ResourceID     string
 	Action         string
 	ClientIP       string
+	Host           string // machine of an operator's command
+
+	// Sequence counts the rows of the organisation from 1, and Hash is a digest of
+	// the row and of the hash before it. Both are set when the row is added.
+	Sequence int64
+	Hash     string
 }
 
 // AddAudit notes something that changed nothing, such as a refusal.
@@ -33,29 +40,54 @@ func (db *DB) AddAudit(ctx context.Context, a *Audit) error {
 	if db.mute {
 		return nil
 	}
-	return db.Explain(Queries{db.write}.addAudit(ctx, a))
+	return db.Explain(transact(ctx, db.write, func(tx *sql.Tx) error { return Queries{tx}.addAudit(ctx, a) }))
 }
 
-// note adds a row to the audit log as part of tx, unless it is off.
-func (tx *Tx) note(ctx context.Context, a *Audit) error {
+// Note adds a row to the audit log as part of tx, unless it is off.
+func (tx *Tx) Note(ctx context.Context, a *Audit) error {
 	if tx.mute {
 		return nil
 	}
 	return tx.addAudit(ctx, a)
 }
 
+// addAudit adds a row behind the latest of its organisation, in a transaction.
+// Whoever adds another waits for its end, so that rows have the order in which
+// they are committed.
 func (q Queries) addAudit(ctx context.Context, a *Audit) error {
-	const insert = `
-		INSERT INTO audit_logs (id, organisation_id, workspace_id, created_at, method, uri, query_params, request_headers, request_body,
-			request_id, user_id, user_type, response_status_code, resource_type, resource_id, action, client_ip)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+	const (
+		next = `
+		INSERT INTO audit_heads (organisation_id, sequence, hash)
+		VALUES ($1, 1, '')
+		ON CONFLICT (organisation_id) DO UPDATE SET sequence = audit_heads.sequence + 1
+		RETURNING sequence, hash`
+		insert = `
+		INSERT INTO audit_logs (` + auditColumns + `)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
+		head = `
+		UPDATE audit_heads
+		SET hash = $2
+		WHERE organisation_id = $1`
+	)
+	var before string
+	if err := q.q.QueryRowContext(ctx, next, a.Organisation).Scan(&a.Sequence, &before); err != nil {
+		return fmt.Errorf("writing the audit log: %w", err)
+	}
+	a.Hash = a.hashAfter(before)
 	_, err := q.q.ExecContext(ctx, insert, a.ID, a.Organisation, a.Workspace, a.Time.UnixMilli(), a.Method, a.URI, a.QueryParams,
-		a.RequestHeaders, a.RequestBody, a.RequestID, a.UserID, a.UserType, a.Status, a.ResourceType, a.ResourceID, a.Action, a.ClientIP)
+		a.RequestHeaders, a.RequestBody, a.RequestID, a.UserID, a.UserType, a.Status, a.ResourceType, a.ResourceID, a.Action, a.ClientIP,
+		a.Host, a.Sequence, a.Hash)
+	if err == nil {
+		_, err = q.q.ExecContext(ctx, head, a.Organisation, a.Hash)
+	}
 	if err != nil {
 		return fmt.Errorf("writing the audit log: %w", err)
 	}
 	return nil
 }
+
+const auditColumns = `id, organisation_id, workspace_id, created_at, method, uri, query_params, request_headers, request_body,
+			request_id, user_id, user_type, response_status_code, resource_type, resource_id, action, client_ip, host, sequence, hash`
 
 // AuditQuery says which rows to list. All given filters have to match; the zero
 // value of a field filters nothing, but for Organisation and the times.
@@ -85,8 +117,7 @@ func (q Queries) Audits(ctx context.Context, a AuditQuery, p Page) (list []Audit
 			AND ($7 = '' OR request_id = $7) AND ($8 = '' OR user_id = $8) AND ($9 = '' OR user_type = $9)
 			AND ($10 = 0 OR response_status_code = $10) AND ($11 = '' OR resource_type = $11)
 			AND ($12 = '' OR action = $12) AND ($13 = '' OR client_ip = $13)`
-	const columns = `SELECT id, organisation_id, workspace_id, created_at, method, uri, query_params, request_headers, request_body,
-			request_id, user_id, user_type, response_status_code, resource_type, resource_id, action, client_ip`
+	const columns = `SELECT ` + auditColumns
 	args := []any{a.Organisation, a.From.UnixMilli(), a.To.UnixMilli(), a.Workspace, a.Method, a.URI, a.RequestID,
 		a.UserID, a.UserType, int64(a.Status), a.ResourceType, a.Action, a.ClientIP}
 	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...); err != nil {
@@ -100,6 +131,7 @@ func (q Queries) Audits(ctx context.Context, a AuditQuery, p Page) (list []Audit
 
 func scanAudit(r row) (a Audit, err error) {
 	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, stamp{&a.Time}, &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders, &a.RequestBody,
-		&a.RequestID, &a.UserID, &a.UserType, &a.Status, &a.ResourceType, &a.ResourceID, &a.Action, &a.ClientIP)
+		&a.RequestID, &a.UserID, &a.UserType, &a.Status, &a.ResourceType, &a.ResourceID, &a.Action, &a.ClientIP,
+		&a.Host, &a.Sequence, &a.Hash)
 	return a, err
 }

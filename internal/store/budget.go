@@ -150,7 +150,7 @@ func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*B
 				return err
 			}
 			for _, a := range notes {
-				if err := tx.note(ctx, a); err != nil {
+				if err := tx.Note(ctx, a); err != nil {
 					return err
 				}
 			}

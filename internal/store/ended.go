@@ -98,7 +98,7 @@ func (db *DB) MarkRotationsDue(ctx context.Context, now time.Time, note func(Key
 			if err := exec(ctx, tx.q, "API keys", mark, k.ID, now.UnixMilli()); err != nil {
 				return err
 			}
-			if err := tx.note(ctx, note(k)); err != nil {
+			if err := tx.Note(ctx, note(k)); err != nil {
 				return err
 			}
 		}

@@ -364,15 +364,27 @@ func (q Queries) KeyIDs(ctx context.Context, organisation, workspace, user strin
 // RevokeKey ends a key and raises the revision. A revoked key may be revoked
 // again; one that does not exist is not found.
 func (db *DB) RevokeKey(ctx context.Context, id string) error {
+	return db.Change(ctx, nil, func(tx *Tx) error { return tx.RevokeKey(ctx, id) })
+}
+
+// RevokeKey is [DB.RevokeKey] in the change under way.
+func (q Queries) RevokeKey(ctx context.Context, id string) error {
 	const text = `
 		UPDATE gateway_keys
 		SET status = 'revoked'
 		WHERE id = $1`
-	return db.Change(ctx, nil, func(tx *Tx) error {
-		err := write(ctx, tx.q, "API key", text, id)
-		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
-			return apierr.New(apierr.NotFound, "API key %s does not exist; list the keys for their ids", id)
-		}
-		return err
-	})
+	err := write(ctx, q.q, "API key", text, id)
+	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+		return apierr.New(apierr.NotFound, "API key %s does not exist; list the keys for their ids", id)
+	}
+	return err
+}
+
+// KeyOrganisation returns the id of the organisation of a key, which may be any.
+func (q Queries) KeyOrganisation(ctx context.Context, id string) (string, error) {
+	const text = `
+		SELECT organisation_id
+		FROM gateway_keys
+		WHERE id = $1`
+	return one(ctx, q.q, "API key", text, scanID, id)
 }

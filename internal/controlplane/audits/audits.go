@@ -27,11 +27,11 @@ type listInput struct {
 	To           time.Time `query:"end_time" required:"true" doc:"ISO 8601 with an offset; later than start_time"`
 	Organisation string    `query:"organisation_id" maxLength:"255" doc:"That of the key; another's is not there"`
 	Workspace    string    `query:"workspace_id" maxLength:"255"`
-	Method       string    `query:"method" enum:"POST,PUT,DELETE"`
+	Method       string    `query:"method" enum:"POST,PUT,PATCH,DELETE,APPLY,CLI"`
 	URI          string    `query:"uri" maxLength:"2048"`
 	RequestID    string    `query:"request_id" maxLength:"64"`
 	UserID       string    `query:"user_id" maxLength:"255"`
-	UserType     string    `query:"user_type" enum:"user,api_key,operator,gateway"`
+	UserType     string    `query:"user_type" enum:"user,api_key,system,operator,gateway"`
 	Status       int       `query:"response_status_code" minimum:"100" maximum:"599"`
 	ResourceType string    `query:"resource_type" maxLength:"64"`
 	Action       string    `query:"action" maxLength:"64"`
@@ -57,6 +57,9 @@ type record struct {
 	ResourceID   *string    `json:"resource_id"`
 	Action       string     `json:"action"`
 	ClientIP     string     `json:"client_ip"`
+	Host         *string    `json:"host" doc:"Machine on which an operator ran a command; else null"`
+	Sequence     int64      `json:"sequence" doc:"Place in the organisation's chain, from 1"`
+	Hash         string     `json:"hash" doc:"SHA-256 over the row and the hash before it"`
 	Country      *string    `json:"country" doc:"Not known: always null"`
 }
 
@@ -110,6 +113,7 @@ func shown(a *store.Audit) record {
 		RequestBody: a.RequestBody, QueryParams: a.QueryParams, Headers: a.RequestHeaders,
 		UserID: a.UserID, UserType: a.UserType, Organisation: a.Organisation, Workspace: known(a.Workspace),
 		Status: a.Status, ResourceType: a.ResourceType, ResourceID: known(a.ResourceID), Action: a.Action, ClientIP: a.ClientIP,
+		Host: known(a.Host), Sequence: a.Sequence, Hash: a.Hash,
 	}
 }
 

@@ -2,10 +2,8 @@ package manifest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os/user"
 	"slices"
 	"time"
 
@@ -153,20 +151,9 @@ func (p *plan) audit() *store.Audit {
 	for _, c := range p.changes[:min(len(p.changes), noted)] {
 		list = append(list, c.String())
 	}
-	body, err := json.Marshal(map[string]any{"changes": list, "total": len(p.changes)})
-	if err != nil {
-		panic(err) // texts are always written
-	}
-	by := "modelgate"
-	if u, err := user.Current(); err == nil {
-		by = u.Username
-	}
-	id := reqlog.NewID(p.now).String()
-	return &store.Audit{
-		ID: id, RequestID: id, Organisation: p.state.organisation.ID, Time: p.now, Method: "APPLY", URI: "modelgate apply",
-		QueryParams: "{}", RequestHeaders: "{}", RequestBody: string(body), UserID: by, UserType: "operator", Status: 200,
-		ResourceType: "manifest", ResourceID: p.state.organisation.ID, Action: "update",
-	}
+	a := store.OperatorAudit(p.state.organisation.ID, "apply", map[string]any{"changes": list, "total": len(p.changes)})
+	a.Method, a.ResourceType, a.ResourceID, a.Action = "APPLY", "manifest", p.state.organisation.ID, "update"
+	return a
 }
 
 // Change is one difference between a file and what is stored.

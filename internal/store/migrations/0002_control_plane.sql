@@ -511,10 +511,36 @@ CREATE TABLE audit_logs (
         resource_type TEXT NOT NULL,
         resource_id TEXT NOT NULL,
         action TEXT NOT NULL,
-        client_ip TEXT NOT NULL
+        client_ip TEXT NOT NULL,
+        host TEXT NOT NULL,
+        sequence BIGINT NOT NULL,
+        hash TEXT NOT NULL
 );
 
 CREATE INDEX audit_logs_time ON audit_logs (organisation_id, created_at);
+
+CREATE UNIQUE INDEX audit_logs_sequence ON audit_logs (organisation_id, sequence);
+
+-- The latest row of each organisation's audit log: whoever adds one locks it.
+CREATE TABLE audit_heads (
+        organisation_id TEXT PRIMARY KEY,
+        sequence BIGINT NOT NULL,
+        hash TEXT NOT NULL
+);
+
+-- Up to where the audit log was sent, and which node sends it now.
+CREATE TABLE audit_marks (
+        destination TEXT NOT NULL,
+        organisation_id TEXT NOT NULL,
+        sequence BIGINT NOT NULL,
+        PRIMARY KEY (destination, organisation_id)
+);
+
+CREATE TABLE audit_senders (
+        destination TEXT PRIMARY KEY,
+        node TEXT NOT NULL,
+        lease_until BIGINT NOT NULL
+);
 
 -- What there is from the start: one organisation with one workspace, under
 -- fixed ids. Keys made before there were organisations belong to it.

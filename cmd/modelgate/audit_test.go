@@ -1,0 +1,118 @@
+package main
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/secret"
+	"modelgate/internal/sqlite"
+	"modelgate/internal/store"
+	"modelgate/internal/store/storetest"
+)
+
+func TestCommandsAreInTheAuditLogWithTheirOperator(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		mustSealed(t, db)
+		data, env := t.TempDir(), []string{"DATABASE_URL=" + dsn}
+		if path, ok := strings.CutPrefix(dsn, "file:"); ok {
+			data, env = filepath.Dir(path), nil
+		}
+		mustRun := func(more []string, args ...string) string {
+			t.Helper()
+			code, out, errs := invoke(t, append(more, env...), "", append(args, "--data", data)...)
+			if code != 0 {
+				t.Fatalf("%q: exit %d: %s%s", args, code, out, errs)
+			}
+			return out
+		}
+		mustRun(nil, "keys", "create", "--name", "ci", "--json")
+		keys, err := db.Keys(t.Context())
+		if err != nil || len(keys) != 1 {
+			t.Fatalf("%d keys, %v", len(keys), err)
+		}
+		mustRun(nil, "keys", "revoke", keys[0].ID)
+		mustRun([]string{newMaster, previous}, "keys", "rotate-master", "--dry-run")
+		mustRun([]string{newMaster, previous}, "keys", "rotate-master")
+		file := filepath.Join(t.TempDir(), "state.yaml")
+		if err := os.WriteFile(file, []byte("workspaces: [{slug: default, name: Renamed}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(nil, "apply", file)
+		rows, _, err := db.Audits(t.Context(), store.AuditQuery{Organisation: store.DefaultOrganisation, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}, store.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := user.Current()
+		host, err2 := os.Hostname()
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		var got []string
+		for i := len(rows) - 1; i >= 0; i-- {
+			r := rows[i]
+			got = append(got, r.URI+" "+r.ResourceType+" "+r.Action)
+			if r.UserID != u.Username || r.Host != host || r.UserType != "operator" || strings.Contains(r.RequestBody, "mg-") {
+				t.Errorf("%s by %s (%s) on %q: %s", r.URI, r.UserID, r.UserType, r.Host, r.RequestBody)
+			}
+		}
+		want := "modelgate keys create api_key create|modelgate keys revoke api_key delete|modelgate keys rotate-master data_key rotate|modelgate apply manifest update"
+		if strings.Join(got, "|") != want {
+			t.Errorf("rows %q, want %s", got, want)
+		}
+		if out := mustRun(nil, "audit", "verify"); !strings.Contains(out, store.DefaultOrganisation+": 4 rows, ") {
+			t.Errorf("verify: %s", out)
+		}
+	})
+}
+
+func mustSealed(t *testing.T, db *store.DB) {
+	t.Helper()
+	if _, err := mustRing(t, db, oldMaster).Seal(t.Context(), store.DefaultOrganisation, secret.New("canary-value")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTamperedAuditLogIsNamedByVerify(t *testing.T) {
+	data := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if code, _, errs := invoke(t, nil, "", "keys", "create", "--data", data, "--name", name); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	code, heads, errs := invoke(t, nil, "", "audit", "verify", "--data", data, "--json")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	since := filepath.Join(t.TempDir(), "heads.json")
+	if err := os.WriteFile(since, []byte(heads), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := sqlite.Open(t.Context(), sqlite.Options{Path: "file:" + data + "/modelgate.db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, tt := range []struct{ text, args, says string }{
+		{`DELETE FROM audit_logs WHERE sequence = 3; UPDATE audit_heads SET sequence = 2, hash = (SELECT hash FROM audit_logs WHERE sequence = 2)`, "--since " + since, "row 3 is missing"},
+		{`UPDATE audit_logs SET user_id = 'somebody' WHERE sequence = 2`, "", "row 2 ("},
+		{`UPDATE audit_logs SET user_id = 'somebody' WHERE sequence = 2`, "--json", "row 2 ("},
+	} {
+		if _, err := file.Write.ExecContext(t.Context(), tt.text); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"audit", "verify", "--data", data}, strings.Fields(tt.args)...)
+		if code, out, errs := invoke(t, nil, "", args...); code != 1 || !strings.Contains(errs, tt.says) || strings.Count(errs, "\n") != 1 || strings.Contains(out, "[") {
+			t.Errorf("%s %s: exit %d %s %s", tt.text, tt.args, code, out, errs)
+		}
+	}
+	for _, args := range []string{"audit", "audit mend", "audit verify --since " + data + "/none --data " + data} {
+		if code, _, _ := invoke(t, nil, "", strings.Fields(args)...); code == 0 {
+			t.Errorf("%s: exit 0", args)
+		}
+	}
+}
