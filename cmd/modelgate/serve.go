@@ -21,19 +21,24 @@ type serveFlags struct {
 	data, listen, admin, config *string
 	public                      *string
 	trusted                     *string
+	adminToken                  keyFlags
 	master                      masterFlags
 	logLevel, logFormat         *string
 }
 
 func newServeFlags(f *flags, data string) serveFlags {
 	return serveFlags{
-		data:      f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created when missing"),
-		listen:    f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
-		admin:     f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" opens none"),
-		config:    f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
-		public:    f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` that links begin with, such as https://gateway.example.com; without it public_url of the settings file, else the address of --listen"),
-		trusted:   f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private"),
-		master:    newMasterFlags(f),
+		data:    f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created when missing"),
+		listen:  f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
+		admin:   f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" opens none"),
+		config:  f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
+		public:  f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` that links begin with, such as https://gateway.example.com; without it public_url of the settings file, else the address of --listen"),
+		trusted: f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private"),
+		master:  newMasterFlags(f),
+		adminToken: keyFlags{
+			f.text("admin-token-file", "", "", "`file` with the bearer token of metrics; or the token itself in the environment variable MODELGATE_ADMIN_TOKEN"),
+			new(string), "MODELGATE_ADMIN_TOKEN",
+		},
 		logLevel:  f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; without it log.level of the settings file counts, else info"),
 		logFormat: f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),
 	}
@@ -99,6 +104,9 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	}
 	if o.MasterKey, o.PreviousMasterKey, err = sf.master.read(ctx, p); err != nil {
 		return o, err
+	}
+	if o.AdminToken, err = sf.adminToken.read(ctx, p); err != nil {
+		return o, fmt.Errorf("reading the admin token: %w", err)
 	}
 	level := new(slog.LevelVar) // info
 	if *sf.logLevel == "" {
@@ -181,7 +189,7 @@ func obey(signals <-chan os.Signal, done <-chan struct{}, drain func(), now chan
 
 // greet says where the gateway serves, and shows the first key this once.
 func (p *program) greet(s *server.Server) {
-	fmt.Fprintf(p.out, "modelgate %s serves http://%s/v1\n", version, s.Addr())
+	fmt.Fprintf(p.out, "modelgate %s serves %s/v1\n", version, s.Root())
 	if a := s.AdminAddr(); a != nil {
 		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)
 	}

@@ -21,7 +21,17 @@ func (s *Server) listenURL() string {
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
 		address = net.JoinHostPort("127.0.0.1", port)
 	}
-	return "http://" + address
+	return s.scheme() + address
+}
+
+// Root returns the address that the API listens on, with its scheme.
+func (s *Server) Root() string { return s.scheme() + s.Addr().String() }
+
+func (s *Server) scheme() string {
+	if s.certificates != nil {
+		return "https://"
+	}
+	return "http://"
 }
 
 // URL returns the address that people are shown: the configured public address,

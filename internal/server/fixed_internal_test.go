@@ -22,6 +22,7 @@ func TestAReloadWarnsOfWhatIsReadAtTheStart(t *testing.T) {
 		{"timeouts: {total: 5s}\n", true},
 		{"listener: {trusted_proxies: [10.0.0.1], proxy_protocol: true}\n", true},
 		{"listener: {trusted_proxies: [10.0.0.1], client_header: Forwarded}\n", false},
+		{"listener: {tls: {certificate: a, key: b}}\n", true},
 		{"drain: {max: 5s}\n", true},
 		{"upstream: {trusted_hosts: [a.example]}\n", true},
 		{"secrets: {environment: [A]}\n", true},

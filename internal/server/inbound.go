@@ -25,7 +25,7 @@ type inboundLimits struct {
 func newInboundLimits(set *settings.Settings) inboundLimits {
 	l, t := set.Limits, set.Timeouts
 	return inboundLimits{
-		connections: inbound.ListenerOptions{Keyless: orInt(l.Keyless, 256), Stall: t.Client.Or(5 * time.Minute), Plain: true},
+		connections: inbound.ListenerOptions{Keyless: orInt(l.Keyless, 256), Stall: t.Client.Or(5 * time.Minute)},
 		body:        inbound.BodyLimits{Grace: t.BodyGrace.Or(30 * time.Second), Rate: l.BodyRate.Or(512)},
 		model:       inbound.Total{Time: t.RequestBody.Or(6 * time.Hour), Setting: "timeouts.request_body"},
 		control:     inbound.Total{Time: t.ControlBody.Or(2 * time.Minute), Setting: "timeouts.control_body"},
@@ -49,6 +49,7 @@ func orInt(n, def int) int {
 // limited; behind the PROXY protocol each connection has its client's address.
 func (s *Server) limitConnections(l net.Listener) net.Listener {
 	o := s.inbound.connections
+	o.Plain = s.certificates == nil
 	o.Exempt = func(a netip.Addr) bool { return s.proxies.Load().Trusts(a) }
 	o.Refused = func(reason string) { s.metrics.refusedConnections.WithLabelValues(reason).Inc() }
 	limited := inbound.NewListener(l, o)

@@ -33,7 +33,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 			}
 		}()
 	}
-	start(s.api, func() error { return s.api.Serve(s.apiAddr) })
+	start(s.api, s.serveListener)
 	start(s.admin, func() error { return s.admin.Serve(s.adminAddr) })
 
 	watching, stopWatching := context.WithCancel(context.Background())
@@ -62,6 +62,14 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	defer stop()
 	s.minute(last, true)
 	return errors.Join(err, s.Close())
+}
+
+// serveListener serves the API, encrypted where the settings say so.
+func (s *Server) serveListener() error {
+	if s.certificates != nil {
+		return s.api.ServeTLS(s.apiAddr, "", "")
+	}
+	return s.api.Serve(s.apiAddr)
 }
 
 func (s *Server) shutDown(now <-chan struct{}) {

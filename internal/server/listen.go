@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
@@ -19,8 +18,10 @@ func (s *Server) listen() (err error) {
 	if s.apiAddr, err = Bind("API", s.Listen); err != nil || s.AdminListen == "" {
 		return err
 	}
-	s.adminAddr, err = Bind("admin", s.AdminListen)
-	return err
+	if s.adminAddr, err = Bind("admin", s.AdminListen); err != nil {
+		return err
+	}
+	return checkAdmin(s.adminAddr.Addr(), s.AdminToken)
 }
 
 // makeServers makes what serves on the bound addresses.
@@ -29,6 +30,11 @@ func (s *Server) makeServers() {
 	s.end = end
 	s.api = s.httpServer(http.HandlerFunc(s.serveAPI))
 	s.api.ConnContext = inbound.WithConn
+	if s.certificates != nil {
+		s.api.TLSConfig = s.certificates.server()
+		s.api.Protocols.SetHTTP2(true)
+		s.api.Protocols.SetUnencryptedHTTP2(false)
+	}
 	if s.first.Listener.ProxyProtocol {
 		s.apiAddr = clientaddr.NewListener(s.apiAddr, s.proxies.Load, s.refusedProxy)
 	}
@@ -81,6 +87,6 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 		IdleTimeout:       s.inbound.idle,
 		MaxHeaderBytes:    s.inbound.headerBytes,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: time.Minute, WriteByteTimeout: s.inbound.connections.Stall},
-		ErrorLog:          slog.NewLogLogger(s.httpLines(), slog.LevelDebug),
+		ErrorLog:          s.connectionLog(),
 	}
 }

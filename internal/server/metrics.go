@@ -33,11 +33,13 @@ type metrics struct {
 	refusedConnections *prometheus.CounterVec
 	signIns            *prometheus.CounterVec
 	keyless            *prometheus.CounterVec
+	refusedAdmin       prometheus.Counter
 
 	revision prometheus.Gauge
 	keys     prometheus.Gauge
 	reloads  *prometheus.CounterVec
 	settings prometheus.Gauge
+	tls      prometheus.Gauge
 	database prometheus.Gauge
 	taken    prometheus.Gauge
 
@@ -67,17 +69,20 @@ func newMetrics(s *Server) *metrics {
 	m.refusedConnections = counters("modelgate_connections_refused_total", "Connections closed before their first request, by reason.", "reason")
 	m.signIns = counters("modelgate_sign_ins_total", "Passwords that were given, by outcome: ok, wrong, limited, busy.", "outcome")
 	m.keyless = counters("modelgate_keyless_requests_total", "Requests without a valid key, by reason.", "reason")
+	m.refusedAdmin = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_admin_refused_total", Help: "Requests to the admin listener without its token."})
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
 	m.keys = gauge("modelgate_gateway_keys", "Gateway keys in the snapshot in use.")
 	m.reloads = counters("modelgate_reloads_total", "Reloads of the settings by outcome.", "outcome")
 	m.settings = gauge("modelgate_settings_ok", "1 when the settings on disk are in use, 0 when the last reload was refused.")
 	m.settings.Set(1)
+	m.tls = gauge("modelgate_tls_ok", "1 when the TLS files on disk are in use, 0 when their last change was refused.")
+	m.tls.Set(1)
 	m.database = gauge("modelgate_database_up", "1 when the control plane's database answered when last asked, else 0.")
 	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
 	m.database.Set(1)
 	m.taken.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedPaths, m.signIns, m.keyless,
-		m.revision, m.keys, m.reloads, m.settings, m.database, m.taken,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless,
+		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registerSources(s)
 	return m

@@ -254,14 +254,14 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Info("settings changed", "change", c)
 	}
 	if fixed(s.first) != fixed(set) {
-		s.Logger.Warn("listener.proxy_protocol, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue and compat.prompt_envelope_only take effect at the next start")
+		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue and compat.prompt_envelope_only take effect at the next start")
 	}
 	return nil
 }
 
 // fixed returns the settings that are read at the start only, as text.
 func fixed(set *settings.Settings) string {
-	return fmt.Sprint(set.Listener.ProxyProtocol, set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
+	return fmt.Sprint(set.Listener.ProxyProtocol, set.Listener.TLS, set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
 }
 
 // watch reloads when the config file changes, until ctx ends.
@@ -295,6 +295,7 @@ func (s *Server) watch(ctx context.Context) {
 			s.beSeen(ctx, time.Now())
 			s.spender.tick(ctx, time.Now())
 		case <-tick.C:
+			s.renewCertificates()
 			collect, hangUp := bodies.look(s.engine.Pool.Used())
 			if hangUp {
 				s.engine.Client.Close()

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
@@ -71,14 +69,6 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	default:
 		writeError(w, errNotFound)
 	}
-}
-
-func (s *Server) adminRoutes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", s.health)
-	mux.HandleFunc("GET /ready", s.readiness)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
-	return mux
 }
 
 // health answers as long as the process serves.

@@ -51,7 +51,12 @@ type Options struct {
 	Data        string // folder of what is kept on this machine; created when missing
 	Listen      string // host:port of the API
 	AdminListen string // host:port of metrics and health; empty opens none
-	Config      string // modelgate.yaml; empty reads none
+
+	// AdminToken has to be sent for metrics. Empty is for an admin listener that
+	// this machine alone can reach.
+	AdminToken secret.String
+
+	Config string // modelgate.yaml; empty reads none
 
 	// PublicURL is the address that links begin with, without a slash at its end.
 	// Empty leaves it to the settings.
@@ -112,19 +117,20 @@ type Options struct {
 // Server is a gateway.
 type Server struct {
 	Options
-	holder    snapshot.Holder
-	store     *store.DB
-	logs      *logstore.Store
-	ledger    *ledger.Ledger
-	spender   *spender
-	telemetry *telemetry.Exporter // nil when nothing is sent
-	exports   *exports.Runner     // nil when they are turned off
-	engine    *pipeline.Engine
-	metrics   *metrics
-	first     *settings.Settings // of the start
-	proxies   atomic.Pointer[clientaddr.Policy]
-	lifetimes atomic.Pointer[route.Lifetimes] // of sessions
-	inbound   inboundLimits
+	holder       snapshot.Holder
+	store        *store.DB
+	logs         *logstore.Store
+	ledger       *ledger.Ledger
+	spender      *spender
+	telemetry    *telemetry.Exporter // nil when nothing is sent
+	exports      *exports.Runner     // nil when they are turned off
+	engine       *pipeline.Engine
+	metrics      *metrics
+	first        *settings.Settings // of the start
+	proxies      atomic.Pointer[clientaddr.Policy]
+	lifetimes    atomic.Pointer[route.Lifetimes] // of sessions
+	inbound      inboundLimits
+	certificates *certificates // nil when connections are not encrypted
 
 	api, admin         *http.Server
 	apiAddr, adminAddr net.Listener
@@ -195,6 +201,11 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	if _, err := s.belongs(stored); err != nil {
 		return err
+	}
+	if set.Listener.TLS.Enabled() {
+		if s.certificates, err = loadCertificates(set.Listener.TLS); err != nil {
+			return err
+		}
 	}
 	if err := s.listen(); err != nil {
 		return err

@@ -12,7 +12,34 @@ type Listener struct {
 	ClientHeader   string   `json:"client_header,omitempty" enum:",X-Forwarded-For,Forwarded" doc:"The header in which they report it; X-Forwarded-For when absent"`
 	ProxyProtocol  bool     `json:"proxy_protocol,omitempty" doc:"Their connections begin with a PROXY header, version 1 or 2"`
 
+	TLS TLS `json:"tls,omitzero"`
+
 	policy *clientaddr.Policy
+}
+
+// TLS is how connections are encrypted. Empty files mean that they are not. The
+// gateway reads the files again when they change.
+type TLS struct {
+	Certificate string `json:"certificate,omitempty" doc:"File with the certificate and its chain, in PEM"`
+	Key         string `json:"key,omitempty" doc:"File with the certificate's key, in PEM"`
+
+	ClientCA   string `json:"client_ca,omitempty" doc:"File with the authorities that sign clients' certificates, in PEM"`
+	ClientAuth string `json:"client_auth,omitempty" enum:",request,require" doc:"request checks a certificate that a client has, require refuses clients without one"`
+}
+
+// Enabled reports whether connections are encrypted.
+func (t TLS) Enabled() bool { return t.Certificate != "" }
+
+func (t TLS) check() *fault {
+	switch {
+	case (t.Certificate == "") != (t.Key == ""):
+		return at(errors.New("a certificate needs its key, and a key its certificate; name both files"), "listener.tls")
+	case t.ClientCA+t.ClientAuth != "" && !t.Enabled():
+		return at(errors.New("client certificates need TLS; name the certificate and key of the gateway too"), "listener.tls")
+	case (t.ClientCA == "") != (t.ClientAuth == ""):
+		return at(errors.New("client_ca and client_auth belong together; name the file of authorities, and request or require"), "listener.tls")
+	}
+	return nil
 }
 
 // Policy returns whose reports of the client's address are believed. Nil
@@ -33,5 +60,5 @@ func (l *Listener) check() *fault {
 		return at(errors.New("needs listener.trusted_proxies: a PROXY header is read from trusted proxies only"), "listener.proxy_protocol")
 	}
 	l.policy = policy
-	return nil
+	return l.TLS.check()
 }

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"modelgate/internal/settings"
+)
+
+// certificates are the TLS files of the API listener in use. A handshake takes
+// the configuration of its moment; connections keep theirs.
+type certificates struct {
+	files  settings.TLS
+	config atomic.Pointer[tls.Config]
+	stamp  string // of the files as they were last read; of the watching goroutine
+}
+
+// loadCertificates reads the files for the first time.
+func loadCertificates(files settings.TLS) (*certificates, error) {
+	c := &certificates{files: files, stamp: stampOf(files)}
+	config, err := readTLS(files)
+	if err != nil {
+		return nil, err
+	}
+	c.config.Store(config)
+	return c, nil
+}
+
+// server returns the configuration of a listener, which asks for the present one
+// at each handshake.
+func (c *certificates) server() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         nextProtos,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.config.Load(), nil },
+	}
+}
+
+// renew reads the files again if they have changed. On an error those in use
+// stay, until the files change once more.
+func (c *certificates) renew() (changed bool, err error) {
+	stamp := stampOf(c.files)
+	if stamp == c.stamp {
+		return false, nil
+	}
+	c.stamp = stamp
+	config, err := readTLS(c.files)
+	if err != nil {
+		return false, err
+	}
+	c.config.Store(config)
+	return true, nil
+}
+
+var nextProtos = []string{"h2", "http/1.1"}
+
+func readTLS(files settings.TLS) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(files.Certificate, files.Key)
+	if err != nil {
+		return nil, fmt.Errorf("listener.tls: certificate %s and key %s: %w", files.Certificate, files.Key, err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: nextProtos, Certificates: []tls.Certificate{pair}}
+	if files.ClientCA == "" {
+		return config, nil
+	}
+	text, err := os.ReadFile(files.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("listener.tls.client_ca: %w", err)
+	}
+	config.ClientCAs = x509.NewCertPool()
+	if !config.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("listener.tls.client_ca: %s: %w", files.ClientCA, errNoCertificate)
+	}
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	if files.ClientAuth == "require" {
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return config, nil
+}
+
+var errNoCertificate = errors.New("the file holds no certificate in PEM")
+
+// stampOf tells one state of the files from another.
+func stampOf(files settings.TLS) string {
+	var b strings.Builder
+	for _, name := range []string{files.Certificate, files.Key, files.ClientCA} {
+		if info, err := os.Stat(name); err == nil {
+			fmt.Fprintln(&b, info.Size(), info.ModTime().UnixNano())
+		} else {
+			fmt.Fprintln(&b, "missing")
+		}
+	}
+	return b.String()
+}
+
+// renewCertificates takes changed TLS files into use.
+func (s *Server) renewCertificates() {
+	if s.certificates == nil {
+		return
+	}
+	changed, err := s.certificates.renew()
+	switch {
+	case err != nil:
+		s.metrics.tls.Set(0)
+		s.Logger.Error("TLS files not reloaded; keeping the previous ones", "err", err.Error())
+	case changed:
+		s.metrics.tls.Set(1)
+		s.Logger.Info("TLS files reloaded", "certificate", s.certificates.files.Certificate)
+	}
+}
+
+// connectionLog takes what net/http says of connections, and counts handshakes
+// that failed.
+type connectionLog struct {
+	*Server
+	next *log.Logger
+}
+
+func (l connectionLog) Write(line []byte) (int, error) {
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+		l.metrics.refusedConnections.WithLabelValues("tls").Inc()
+	}
+	l.next.Print(string(line))
+	return len(line), nil
+}
+
+func (s *Server) connectionLog() *log.Logger {
+	return log.New(connectionLog{s, slog.NewLogLogger(s.httpLines(), slog.LevelDebug)}, "", 0)
+}
