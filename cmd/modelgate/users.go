@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
-	"time"
 
 	"modelgate/internal/apierr"
-	"modelgate/internal/reqlog"
 	"modelgate/internal/server"
-	"modelgate/internal/store"
 )
 
 func users(ctx context.Context, p *program, args []string) error {
@@ -43,12 +38,7 @@ func resetPassword(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	defer db.Close()
-	now := time.Now()
-	id := reqlog.NewID(now).String()
-	token, err := server.ResetPassword(ctx, db, &store.Audit{
-		ID: id, RequestID: id, Time: now, Method: "CLI", URI: "modelgate users reset-password", QueryParams: "{}", RequestHeaders: "{}", RequestBody: "null",
-		UserID: operator(), UserType: "operator", Status: 200, ResourceType: "user", Action: "password_reset_link",
-	}, *email)
+	token, err := server.ResetPassword(ctx, db, *email)
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
 		return fmt.Errorf("user %q not found", *email)
 	}
@@ -57,17 +47,4 @@ func resetPassword(ctx context.Context, p *program, args []string) error {
 	}
 	fmt.Fprintln(p.out, "/set-password?token="+token.Reveal())
 	return nil
-}
-
-// operator names who runs a command: the user and the host.
-func operator() string {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return name + "@" + host
 }

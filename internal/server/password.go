@@ -17,8 +17,10 @@ const resetLife = 24 * time.Hour
 // ResetPassword makes a link by which a person who has a password sets another,
 // and returns its secret, which can't be shown again. It is for an operator: it
 // works for owners and for members of several organisations too.
-func ResetPassword(ctx context.Context, db *store.DB, audit *store.Audit, email string) (secret.String, error) {
+func ResetPassword(ctx context.Context, db *store.DB, email string) (secret.String, error) {
 	now, token := time.Now(), access.NewLinkToken()
+	audit := store.OperatorAudit("", "users reset-password", nil)
+	audit.ResourceType, audit.Action = "user", "password_reset_link"
 	err := db.Change(ctx, audit, func(tx *store.Tx) error {
 		u, organisation, err := tx.UserByEmail(ctx, strings.ToLower(email))
 		switch {
@@ -29,9 +31,7 @@ func ResetPassword(ctx context.Context, db *store.DB, audit *store.Audit, email 
 		case u.PasswordHash == "":
 			return fmt.Errorf("%s has no password yet; an admin makes a link to set the first one", u.Email)
 		}
-		if audit != nil {
-			audit.Organisation, audit.ResourceID = organisation, u.ID
-		}
+		audit.Organisation, audit.ResourceID = organisation, u.ID
 		return tx.ReplacePasswordLink(ctx, store.PasswordLink{
 			UserID: u.ID, Hash: access.HashKey(token.Reveal()).String(), Organisation: organisation, Resets: true, ByOperator: true,
 			CreatedAt: now, ExpiresAt: now.Add(resetLife),

@@ -178,7 +178,11 @@ func TestIdleAndOldSessionsEnd(t *testing.T) {
 	}
 	b.Clock = b.Clock.Add(time.Minute)
 	if use(old.Token) == nil {
-		t.Error("shorter settings do not hold for a session that began before")
+		t.Error("a shorter idle time is not in effect for a session that began before")
+	}
+	l = route.Lifetimes{Idle: time.Hour, Absolute: time.Minute}
+	if use(old.Token) == nil {
+		t.Error("a shorter absolute lifetime is not in effect for a session that began before")
 	}
 }
 
