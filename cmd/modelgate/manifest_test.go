@@ -17,7 +17,7 @@ const (
 // secretsOf are the variables of wholeState.
 var secretsOf = []string{
 	"VAULT_TOKEN=canary-1", "OPENAI_API_KEY=canary-2", "TEAM_HEADER=canary-3", "MODEL_HEADER=canary-4", "AWS_ID=canary-5",
-	"AWS_SECRET=canary-6", "AZURE_KEY=canary-7", "GROQ_API_KEY=canary-8",
+	"AWS_SECRET=canary-6", "AZURE_KEY=canary-7", "GROQ_API_KEY=canary-8", "CONFIG_KEY=canary-9", `CONFIG_ACCOUNT_JSON={"private_key":"canary-10"}`,
 }
 
 func TestTheStateGoesFromOneInstallationToAnother(t *testing.T) {

@@ -71,7 +71,8 @@ func TestAModelThatEmbedsOneInputGetsManyOneByOne(t *testing.T) {
 }
 
 func TestOneFailureOfManyInputsFailsAll(t *testing.T) {
-	g := newPairs(t)
+	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: strings.Replace(pairSettings, "limits: {", "limits: {attempts: 1000, ", 1), Simulator: simulator.Options{Record: 50}})
 	for fault, want := range map[string]int{"status=429+every=7": 429, "reset+every=7": 502, "malformed=1+every=7": 502, "content-type=text/event-stream+every=7": 502} {
 		model := titan + "+" + strings.ReplaceAll(fault, "malformed=1", "cut=20")
 		g.Sim.Reset()
@@ -83,6 +84,7 @@ func TestOneFailureOfManyInputsFailsAll(t *testing.T) {
 			t.Errorf("%s: %d requests were sent, want none after the failure", fault, n)
 		}
 	}
+	g = newPairs(t) // of the other one requests may still be on their way
 	for body, param := range map[string]string{`["a",""]`: "input[1]", `["a",1]`: "input[1]", `["a",{"image":"%%"}]`: "input[1]"} {
 		g.Sim.Reset()
 		res := g.Post("/embeddings", `{"model":"`+titan+`","input":`+body+`}`, "x-gateway-provider", "@converse")
