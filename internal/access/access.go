@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/internal/egress"
 	"modelgate/internal/secret"
 )
 
@@ -81,6 +82,10 @@ type Identity struct {
 
 	// ExpiresAt ends the key. Zero means never.
 	ExpiresAt time.Time
+
+	// Egress are the policies that limit where the requests of the key go besides
+	// those of its workspace and organisation: all of them hold.
+	Egress []*egress.Policy
 
 	// Logging is how much is kept of the exchanges.
 	Logging Logging

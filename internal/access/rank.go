@@ -54,13 +54,16 @@ func (id *Identity) KeyRank() Rank {
 const noProvider = "-"
 
 // Under returns id as far as the key that made it lets it: it ends no later, has
-// spent its budget when that one has, uses no other providers, and has its config
-// where that is fixed. Neither is changed.
+// spent its budget when that one has, uses no other providers, goes nowhere else, and
+// has its config where that is fixed. Neither is changed.
 func (id *Identity) Under(maker *Identity) *Identity {
 	out := *id
 	out.ExpiresAt = earlier(id.ExpiresAt, maker.ExpiresAt)
 	out.Exhausted = id.Exhausted || maker.Exhausted
 	out.Providers = intersect(id.Providers, maker.Providers)
+	if len(maker.Egress) > 0 {
+		out.Egress = slices.Concat(id.Egress, maker.Egress)
+	}
 	if maker.ConfigFixed {
 		out.Config, out.ConfigFixed = maker.Config, true
 	}

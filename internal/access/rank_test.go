@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"modelgate/internal/access"
+	"modelgate/internal/egress"
 )
 
 func TestServiceKeyRanksNoHigherThanItsMaker(t *testing.T) {
@@ -28,6 +29,7 @@ func TestServiceKeyRanksNoHigherThanItsMaker(t *testing.T) {
 }
 
 func TestKeyIsBoundByItsMaker(t *testing.T) {
+	own, makers := &egress.Policy{ManagedOnly: true}, &egress.Policy{CustomHosts: egress.Hosts{}}
 	early, late := time.Unix(100, 0), time.Unix(200, 0)
 	for _, tt := range []struct {
 		name            string
@@ -43,10 +45,12 @@ func TestKeyIsBoundByItsMaker(t *testing.T) {
 		{"providers of both", access.Identity{Providers: []string{"a", "b"}}, access.Identity{Providers: []string{"b", "c"}}, access.Identity{Providers: []string{"b"}}},
 		{"no provider of both", access.Identity{Providers: []string{"a"}}, access.Identity{Providers: []string{"b"}}, access.Identity{Providers: []string{"-"}}},
 		{"the maker's fixed config", access.Identity{Config: "a"}, access.Identity{Config: "b", ConfigFixed: true}, access.Identity{Config: "b", ConfigFixed: true}},
+		{"its own egress policy", access.Identity{Egress: []*egress.Policy{own}}, access.Identity{}, access.Identity{Egress: []*egress.Policy{own}}},
+		{"egress policies of both", access.Identity{Egress: []*egress.Policy{own}}, access.Identity{Egress: []*egress.Policy{makers}}, access.Identity{Egress: []*egress.Policy{own, makers}}},
 		{"the maker's free config", access.Identity{Config: "a"}, access.Identity{Config: "b"}, access.Identity{Config: "a"}},
 	} {
 		got := tt.id.Under(&tt.maker)
-		if !got.ExpiresAt.Equal(tt.want.ExpiresAt) || got.Exhausted != tt.want.Exhausted || !slices.Equal(got.Providers, tt.want.Providers) || got.Config != tt.want.Config || got.ConfigFixed != tt.want.ConfigFixed {
+		if !got.ExpiresAt.Equal(tt.want.ExpiresAt) || got.Exhausted != tt.want.Exhausted || !slices.Equal(got.Providers, tt.want.Providers) || got.Config != tt.want.Config || got.ConfigFixed != tt.want.ConfigFixed || !slices.Equal(got.Egress, tt.want.Egress) {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

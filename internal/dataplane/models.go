@@ -112,7 +112,7 @@ func (x *exchange) allowedSlugs() []string {
 	return slices.DeleteFunc(slices.Clone(x.snap.Slugs(workspace)), func(slug string) bool {
 		entry, _ := x.snap.Managed(workspace, slug)
 		allowed := x.Identity.AllowsProvider(slug) || x.Identity.AllowsProvider(entry.Provider)
-		return !allowed || entry.Usable(x.entry.Time) != nil
+		return !allowed || entry.Usable(x.entry.Time) != nil || x.checkEgress(entry.Target) != nil
 	})
 }
 

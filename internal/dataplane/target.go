@@ -3,7 +3,9 @@ package dataplane
 import (
 	"strings"
 
+	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/egress"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
@@ -66,8 +68,31 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 	}, nil
 }
 
-// target returns the target that c chooses, for the identity of x.
+// target returns the target that c chooses, for the identity of x, if the egress
+// policies allow it.
 func (x *exchange) target(c choice) (*provider.Target, error) {
+	t, err := x.find(c)
+	if err != nil {
+		return nil, err
+	}
+	return t, x.checkEgress(t)
+}
+
+// checkEgress refuses a target that an egress policy does not allow. Requests and
+// rehearsals call it for every leaf.
+func (x *exchange) checkEgress(t *provider.Target) error {
+	r := egress.Request{Managed: t.Slug != ""}
+	if t.Guarded {
+		r.Host = t.Base
+	}
+	if x.Operation == api.Proxy {
+		r.Method, r.Path = x.Method, x.Path
+	}
+	return x.snap.CheckEgress(x.Identity, r)
+}
+
+// find returns the target that c chooses.
+func (x *exchange) find(c choice) (*provider.Target, error) {
 	if slug, ok := strings.CutPrefix(c.provider, "@"); ok {
 		return x.managed(slug, c)
 	}

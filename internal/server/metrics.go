@@ -27,6 +27,7 @@ type metrics struct {
 	unknown  *prometheus.CounterVec
 	estimate *prometheus.CounterVec
 	attempts *prometheus.CounterVec
+	errors   *prometheus.CounterVec
 	inFlight prometheus.Gauge
 
 	refusedPaths       prometheus.Counter
@@ -45,6 +46,7 @@ type metrics struct {
 
 	children known[series, *child]
 	tries    known[try, prometheus.Counter]
+	codes    known[string, prometheus.Counter]
 }
 
 var (
@@ -64,6 +66,7 @@ func newMetrics(s *Server) *metrics {
 	m.estimate = counters("modelgate_usage_estimated_total", "Requests whose usage is estimated because the provider reported none, or not all of it.", "provider")
 	m.unknown = counters("modelgate_price_unknown_total", "Exchanges whose usage is known and whose cost is not, for want of a price.", "provider")
 	m.attempts = counters("modelgate_attempts_total", "Attempts at providers; status 0 is no answer.", "provider", "status")
+	m.errors = counters("modelgate_gateway_errors_total", "Requests that the gateway itself refused or failed, by the code of the error.", "code")
 	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
 	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests refused because their path has no canonical form."})
 	m.refusedConnections = counters("modelgate_connections_refused_total", "Connections closed before their first request, by reason.", "reason")
@@ -84,6 +87,7 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless,
 		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.errors)
 	m.registerSources(s)
 	return m
 }
@@ -204,6 +208,9 @@ func (m *metrics) count(e *reqlog.Entry) {
 	}
 	if e.Usage.Estimated {
 		c.estimate.Inc()
+	}
+	if e.ErrorSource == "gateway" {
+		m.codes.of(e.ErrorCode, func(code string) prometheus.Counter { return m.errors.WithLabelValues(code) }).Inc()
 	}
 	for i := range e.Attempts {
 		a := &e.Attempts[i]

@@ -15,6 +15,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/egress"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/redact"
@@ -143,11 +144,15 @@ func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) 
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, &access.Identity{
+		id := &access.Identity{
 			KeyID: route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
 			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
 			Logging: access.Logging{Key: access.ParseLogLevel(k.Logging)},
-		})
+		}
+		if p := k.Egress.Strict(); p != nil {
+			id.Egress = []*egress.Policy{p}
+		}
+		list = append(list, id)
 	}
 	if !s.BootstrapKey.Empty() {
 		list = append(list, &access.Identity{

@@ -26,7 +26,7 @@ func (s *Server) addStored(in *snapshot.Input, p *store.Published) {
 	}
 	in.Revision, in.Deployment = p.Revision, s.served(p)
 	in.Keys = append(in.Keys, p.Identities...)
-	in.Prompts, in.Partials, in.SavedOnly, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Exhausted
+	in.Prompts, in.Partials, in.SavedOnly, in.Egress, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Egress, p.Exhausted
 	in.Tokens = s.issuers.Tokens(p.Issuers)
 	opens := opener{s.ring, p.DataKeys}
 	for i := range p.Configs {

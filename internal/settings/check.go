@@ -138,6 +138,9 @@ func (s *Settings) checkKeys() *fault {
 			return at(err, "keys[%d].sha256", i)
 		}
 		known[hash] = true
+		if _, field, err := k.Egress.Parse(); err != nil {
+			return at(err, "keys[%d].egress_policy.%s", i, field)
+		}
 		for j, scope := range k.Scopes {
 			if err := access.Scope(scope).Check(); err != nil {
 				return at(err, "keys[%d].scopes[%d]", i, j)

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"time"
 
+	"modelgate/internal/egress"
 	"modelgate/internal/redact"
 	"modelgate/internal/secret"
 )
@@ -104,6 +105,8 @@ type Key struct {
 	Providers []string `json:"providers,omitempty" doc:"Ids and slugs; absent means every provider"`
 	Config    string   `json:"config,omitempty" maxLength:"255" doc:"Slug of the config used when a request brings none"`
 	Logging   string   `json:"request_logging,omitempty" enum:",full,metadata,none" doc:"How much is kept of exchanges"`
+
+	Egress *egress.Policy `json:"egress_policy,omitempty" doc:"Where its requests may go"`
 
 	Type           string            `json:"type,omitempty" enum:"organisation-service,workspace-service,workspace-user" doc:"workspace-service when absent"`
 	Workspace      string            `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`

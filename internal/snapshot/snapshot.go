@@ -14,6 +14,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/catalog"
+	"modelgate/internal/egress"
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
 	"modelgate/internal/redact"
@@ -33,6 +34,10 @@ type Input struct {
 	// SavedOnly are the organisations, by id, whose requests may not bring a
 	// config of their own. It is shared.
 	SavedOnly map[string]bool
+
+	// Egress limits where requests go, by id of the organisation or the workspace. It
+	// is shared.
+	Egress map[string]*egress.Policy
 
 	// Exhausted are the workspaces, by id, that have used up their budget. It is
 	// shared.
@@ -78,6 +83,7 @@ type Snapshot struct {
 	slugs   map[string][]string // by workspace, in the order given
 
 	savedOnly  map[string]bool // by id of the organisation
+	egress     map[string]*egress.Policy
 	exhausted  map[string]bool // by id of the workspace
 	deployment *Deployment
 
@@ -104,6 +110,7 @@ func Build(in Input) (*Snapshot, error) {
 		configs:        make(map[place]*Config, 2*len(in.Configs)),
 		slugs:          make(map[string][]string),
 		savedOnly:      in.SavedOnly,
+		egress:         in.Egress,
 		exhausted:      in.Exhausted,
 		made:           make(map[*Rules]map[string]variant),
 	}

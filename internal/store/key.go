@@ -82,22 +82,6 @@ func (k Key) StatusAt(now time.Time) string {
 
 func (k Key) ended(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
 
-// KeyDefaults is what [Key.Defaults] holds.
-type KeyDefaults struct {
-	// Metadata is added to that of requests and wins over it.
-	Metadata map[string]string `json:"metadata,omitempty"`
-
-	// Config is the slug of the config for requests that bring none.
-	Config string `json:"config_id,omitempty"`
-
-	// ConfigFixed refuses requests that bring another config.
-	ConfigFixed bool `json:"config_fixed,omitempty"`
-
-	// Logging is how much is kept of exchanges: see [LoggingFull]. Empty says
-	// nothing. Workspaces have it among their settings.
-	Logging string `json:"request_logging,omitempty"`
-}
-
 // Identity returns what k proves by itself. It shares the slices of k.
 func (k Key) Identity() *access.Identity {
 	var d KeyDefaults
@@ -122,6 +106,7 @@ func (k Key) Identity() *access.Identity {
 		Logging:      access.Logging{Key: access.ParseLogLevel(d.Logging)},
 		Lineage:      k.Origin.Lineage,
 		Rank:         k.Origin.Rank,
+		Egress:       d.policies(),
 	}
 }
 

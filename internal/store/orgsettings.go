@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"modelgate/internal/access"
+	"modelgate/internal/egress"
 )
 
 // OrganisationSettings is what an organisation says of all that is in it. The
@@ -21,6 +22,9 @@ type OrganisationSettings struct {
 	// keys say more.
 	Logging            string `json:"request_logging,omitempty"`
 	LoggingOverridable bool   `json:"request_logging_override,omitempty"`
+
+	// Egress limits where requests go. Nil says nothing.
+	Egress *egress.Policy `json:"egress_policy,omitempty"`
 
 	// BlockInlineConfig refuses configs that a request brings itself.
 	BlockInlineConfig bool `json:"block_inline_config,omitempty"`

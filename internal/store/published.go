@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/access"
+	"modelgate/internal/egress"
 	"modelgate/internal/jwt"
 	"modelgate/internal/prompt"
 )
@@ -30,6 +31,9 @@ type Published struct {
 	// Logging is how much is kept of the exchanges of keys that say nothing
 	// themselves: by id of their workspace, else of their organisation.
 	Logging map[string]access.Logging
+
+	// Egress limits where requests go, by id of the organisation or the workspace.
+	Egress map[string]*egress.Policy
 
 	// Exhausted are the workspaces, by id, that have used up their budget.
 	Exhausted map[string]bool

@@ -5,12 +5,13 @@ import (
 	"context"
 
 	"modelgate/internal/access"
+	"modelgate/internal/egress"
 )
 
-// publishLogging reads how much is kept of exchanges.
+// publishLogging reads how much is kept of exchanges, and where requests may go.
 func (q Queries) publishLogging(ctx context.Context, n *news, p, before *Published) error {
 	if !n.wrote("organisations", "workspaces") {
-		p.Logging = before.Logging
+		p.Logging, p.Egress = before.Logging, before.Egress
 		return nil
 	}
 	const (
@@ -22,12 +23,15 @@ func (q Queries) publishLogging(ctx context.Context, n *news, p, before *Publish
 		FROM workspaces
 		WHERE status = 'active'`
 	)
-	p.Logging = make(map[string]access.Logging)
+	p.Logging, p.Egress = make(map[string]access.Logging), make(map[string]*egress.Policy)
 	_, err := rows(ctx, q.q, "organisations", organisations, func(r row) (none struct{}, err error) {
 		var id string
 		var s OrganisationSettings
 		err = r.Scan(&id, jsonText{&s})
 		p.Logging[id] = access.Logging{Organisation: access.ParseLogLevel(s.Logging), Override: s.LoggingOverridable}
+		if e := s.Egress.Strict(); e != nil {
+			p.Egress[id] = e
+		}
 		return none, err
 	})
 	if err != nil {
@@ -40,6 +44,9 @@ func (q Queries) publishLogging(ctx context.Context, n *news, p, before *Publish
 		l := p.Logging[organisation]
 		l.Workspace = access.ParseLogLevel(s.Logging)
 		p.Logging[id] = l
+		if e := s.Egress.Strict(); e != nil {
+			p.Egress[id] = e
+		}
 		return none, err
 	})
 	return err

@@ -124,7 +124,7 @@ func Limits(k *store.Key) (limits.Fields, error) {
 	u, err := limits.Field(k.UsageLimits)
 	f := limits.Fields{
 		"usage_limits": u, "rate_limits": limits.RateField(k.RateLimits),
-		"defaults.config_id": d.Config, "defaults.request_logging": d.Logging,
+		"defaults.config_id": d.Config, "defaults.request_logging": d.Logging, "egress_policy": d.Egress.String(),
 	}
 	if !k.ExpiresAt.IsZero() {
 		f["expires_at"] = k.ExpiresAt.UTC().Format(time.RFC3339Nano)
@@ -179,6 +179,9 @@ func (b *bounds) inherit(k *store.Key, in *createInput) error {
 	}
 	if d.Logging == "" {
 		d.Logging = own.Logging
+	}
+	if d.Egress == nil && len(b.maker.Egress) > 0 {
+		d.Egress = b.maker.Egress[0]
 	}
 	if d.Metadata == nil {
 		d.Metadata = make(map[string]string, len(own.Metadata))
@@ -260,6 +263,14 @@ var rules = []struct {
 			return map[string]string{"request_logging": d.Logging}
 		})
 	}},
+	{"egress_policy", func(b *bounds, k *store.Key) (string, error) {
+		d, err := readDefaults(k.Defaults)
+		// Those of the keys that made the maker bind k as well, if the maker makes it.
+		if err == nil && len(b.maker.Egress) > 0 && k.Workspace != "" && d.Egress.Strict().String() != b.maker.Egress[0].String() {
+			return "it has a policy of its own, which must be that of the key", nil
+		}
+		return "", err
+	}},
 	{"defaults.metadata", func(b *bounds, k *store.Key) (string, error) {
 		return differs(b, k, func(d store.KeyDefaults) map[string]string { return d.Metadata })
 	}},
@@ -308,6 +319,9 @@ func (b *bounds) commands(c *route.Caller, k *store.Key) bool {
 func (b *bounds) checkSecret(c *route.Caller, k *store.Key) error {
 	if b == nil || b.commands(c, k) {
 		return nil
+	}
+	if len(b.maker.Egress) > 1 {
+		return forbidden("a caller with several egress policies gets the secrets of keys alone that it has made")
 	}
 	if b.budget {
 		return forbidden("a caller with a budget gets the secrets of keys alone that count against it")

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/egress"
 	"modelgate/internal/store"
 )
 
@@ -28,6 +29,7 @@ type createInput struct {
 		AlertEmails  []string           `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
 		ExpiresAt    *string            `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
 		Rotation     *RotationInput     `json:"rotation_policy,omitempty"`
+		Egress       *egress.Policy     `json:"egress_policy,omitempty" doc:"Where its requests may go"`
 	}
 }
 
@@ -144,6 +146,9 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 	if k.Defaults, err = defaults(ctx, tx.Queries, k.Organisation, k.Workspace, in.Body.Defaults); err != nil {
 		return err
 	}
+	if k.Defaults, err = withEgress(k.Defaults, in.Body.Egress); err != nil {
+		return err
+	}
 	var rules store.UserKeyPolicy
 	if k.Type == access.WorkspaceUser {
 		if rules, err = userKeyRules(ctx, tx.Queries, k.Organisation, k.Workspace); err != nil {
@@ -194,6 +199,9 @@ func noteLimits(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key
 	}
 	if len(in.Body.RateLimits) == 0 {
 		delete(set, "rate_limits")
+	}
+	if in.Body.Egress == nil {
+		delete(set, "egress_policy")
 	}
 	maps.DeleteFunc(set, func(field, _ string) bool {
 		return in.Body.Defaults == nil && strings.HasPrefix(field, "defaults.") || field == "providers"

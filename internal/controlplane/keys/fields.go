@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/egress"
 	"modelgate/internal/store"
 )
 
@@ -56,6 +57,24 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 		d.Logging = *in.Logging
 	}
 	d.ConfigFixed = in.AllowOverride != nil && !*in.AllowOverride
+	return json.Marshal(d)
+}
+
+// withEgress returns the stored defaults of a key with an egress policy, nil for
+// none, instead of the one they have.
+func withEgress(raw json.RawMessage, p *egress.Policy) (json.RawMessage, error) {
+	next, err := limits.Egress("egress_policy", p)
+	if err != nil {
+		return nil, err
+	}
+	d, err := readDefaults(raw)
+	if err != nil {
+		return nil, err
+	}
+	if d.Egress.String() == next.String() {
+		return raw, nil
+	}
+	d.Egress = next
 	return json.Marshal(d)
 }
 

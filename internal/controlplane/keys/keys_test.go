@@ -78,7 +78,7 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 		`"current_usage":0,"status":"active","last_reset_at":null,"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":false},"reset_usage":0,` +
 		`"scopes":["completions.write","logs.view"],"defaults":{"metadata":{"team":"a"},"config_id":"` + config.Data.Slug + `","allow_config_override":false,"request_logging":"none"},` +
 		`"alert_emails":["a@example.com"],"expires_at":"2026-06-01T08:00:00.000Z","rotation_policy":{"rotation_period":"weekly","rotation_period_days":null,` +
-		`"next_rotation_at":"2026-05-04T00:00:00.000Z","is_due":false,"key_transition_period_ms":1800000},"key_transition_expires_at":null,"managed_by":"api","object":"api-key"}` + "\n"
+		`"next_rotation_at":"2026-05-04T00:00:00.000Z","is_due":false,"key_transition_period_ms":1800000},"key_transition_expires_at":null,"egress_policy":null,"managed_by":"api","object":"api-key"}` + "\n"
 	if diff := cmp.Diff(want, a.Body); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}

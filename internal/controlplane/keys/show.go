@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/egress"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
@@ -37,6 +38,7 @@ type Item struct {
 	ExpiresAt    route.Time          `json:"expires_at"`
 	Rotation     *Rotation           `json:"rotation_policy"`
 	TransitionAt route.Time          `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation counts too"`
+	Egress       *egress.Policy      `json:"egress_policy" doc:"Where its requests may go; null for what is above the key"`
 	ManagedBy    string              `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
 	Object       string              `json:"object"`
 }
@@ -99,6 +101,11 @@ func shown(k store.Key, spent reqlog.Spent, now time.Time) (Item, error) {
 		return out, err
 	}
 	out.Rotation = p.shown(now)
+	d, err := readDefaults(k.Defaults)
+	if err != nil {
+		return out, err
+	}
+	out.Egress = d.Egress
 	out.Defaults, err = shownDefaults(k.Defaults)
 	return out, err
 }
@@ -200,7 +207,11 @@ func own(ctx context.Context, c *route.Caller) (store.Key, error) {
 
 // unstored returns a key that no row is kept of.
 func unstored(id *access.Identity) store.Key {
-	d, _ := json.Marshal(store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String()}) // plain fields
+	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String()}
+	if len(id.Egress) > 0 {
+		defaults.Egress = id.Egress[0]
+	}
+	d, _ := json.Marshal(defaults) // plain fields
 	return store.Key{
 		ID: id.KeyID, Type: id.Type, Name: id.Name, Mask: "***", Organisation: id.Organisation, Workspace: id.Workspace, UserID: id.UserID,
 		Scopes: id.Scopes, Status: store.KeyActive, CreationMode: "auto", ExpiresAt: id.ExpiresAt, Defaults: d, AlertEmails: emails(nil),

@@ -6,6 +6,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/egress"
 	"modelgate/internal/store"
 )
 
@@ -27,6 +28,7 @@ type updateBody struct {
 	AlertEmails  route.Maybe[[]string]          `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
 	ExpiresAt    route.Maybe[string]            `json:"expires_at,omitempty" maxLength:"40" doc:"A time to come in ISO 8601; null never ends"`
 	Rotation     route.Maybe[RotationInput]     `json:"rotation_policy,omitempty"`
+	Egress       route.Maybe[egress.Policy]     `json:"egress_policy,omitempty" doc:"Changed as a whole; null for what is above the key"`
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
@@ -58,9 +60,24 @@ func (b *updateBody) rights(ctx context.Context, c *route.Caller, tx *store.Tx, 
 			return err
 		}
 	}
-	if !b.Defaults.Set {
-		return nil
+	d, err := readDefaults(k.Defaults)
+	if err != nil {
+		return err
 	}
+	policy := d.Egress
+	if b.Egress.Set {
+		policy = &b.Egress.Value
+	}
+	if b.Defaults.Set {
+		if err := b.defaults(ctx, tx, k); err != nil {
+			return err
+		}
+	}
+	k.Defaults, err = withEgress(k.Defaults, policy)
+	return err
+}
+
+func (b *updateBody) defaults(ctx context.Context, tx *store.Tx, k *store.Key) (err error) {
 	var in *DefaultsInput
 	if !b.Defaults.Null {
 		in = &b.Defaults.Value

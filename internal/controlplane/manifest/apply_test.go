@@ -29,6 +29,10 @@ func TestAChangeIsToldByItsFields(t *testing.T) {
 	w.mustApply(t, whole(t), manifest.Apply{})
 	for _, tt := range []struct{ old, new, want string }{
 		{"name: Acme", "name: Acme Ltd", "~ organisation default [name]"},
+		{"GET /files/**", "/files/**", "~ organisation default [settings]"},
+		{"custom_hosts: []", "custom_hosts: [a.example.com]", "~ workspace default [settings]"},
+		{"custom_hosts: [models.example.com]", "custom_hosts: []", "~ key default/ci 9f86d081884c [egress_policy]"},
+		{"managed_providers_only: true", "managed_providers_only: false", "~ key default/ci 9f86d081884c [egress_policy]"},
 		{"icon: rocket", "icon: boat", "~ workspace ws-team [icon]"},
 		{"credit_limit: 12.5", "credit_limit: 13", "~ workspace ws-team [usage_limits]"},
 		{"role: admin", "role: member", "~ member ann@example.com [role]"},
@@ -161,6 +165,9 @@ func TestWhatIsWrongIsToldByLineAndPathAndNothingIsDone(t *testing.T) {
 		{"a secret for a host that its reference does not name", "secret_references: [{slug: s, manager_type: environment, secret_path: APP}]\nintegrations: [{slug: a, provider: openai, custom_host: \"https://models.example.com\", secret_mappings: [{target_field: key, secret_reference: s}]}]\n", "integrations[0].secret_mappings[0]: the secret reference \"s\" may not be sent to https://models.example.com"},
 		{"a secret for a provider that its reference does not name", "secret_references: [{slug: s, manager_type: environment, secret_path: APP, allowed_providers: [groq]}]\nintegrations: [{slug: a, provider: openai, secret_mappings: [{target_field: key, secret_reference: s}]}]\n", "integrations[0].secret_mappings[0]: the secret reference \"s\" may not be sent to the provider"},
 		{"a reference for every host", "secret_references: [{slug: s, manager_type: environment, secret_path: APP, allowed_hosts: [\"*\"]}]\n", "allowed_hosts[0]"},
+		{"an egress policy of the organisation with a malformed host", "organisation: {settings: {egress_policy: {custom_hosts: [\"a/b\"]}}}\n", "egress_policy.custom_hosts[0]"},
+		{"an egress policy of a workspace with a malformed path", "workspaces: [{slug: default, name: Main, settings: {egress_policy: {pass_through: [files]}}}]\n", "egress_policy.pass_through[0]"},
+		{"an egress policy with an unknown field", "workspaces: [{slug: default, name: Main, settings: {egress_policy: {hosts: []}}}]\n", "egress_policy"},
 		{"a missing reference", "integrations: [{slug: a, provider: openai, secret_mappings: [{target_field: key, secret_reference: none}]}]\n", "integrations[0].secret_mappings[0].secret_reference: "},
 		{"a missing guardrail", "organisation: {settings: {input_guardrails: [none]}}\n", `organisation.settings.input_guardrails[0]: there is no guardrail "none"`},
 		{"a missing member", "keys: [{sha256: " + hash + ", type: workspace-user, member: a@b.example, scopes: [models.list]}]\n", "keys[0].member: there is no member"},

@@ -99,6 +99,9 @@ func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSett
 	if said.TTL != nil && said.MaxTTL != nil && *said.TTL > *said.MaxTTL {
 		return errors.New("user_api_key_ttl is at most user_api_key_max_ttl")
 	}
+	if _, field, err := said.Egress.Parse(); err != nil {
+		return fmt.Errorf("egress_policy.%s %w", field, err)
+	}
 	if said.JWT == nil {
 		return nil
 	}

@@ -56,6 +56,7 @@ func key(k *store.Key) (v settings.Key, err error) {
 	if err := json.Unmarshal(k.Defaults, &d); err != nil {
 		return v, err
 	}
+	v.Egress = d.Egress
 	v.Config, v.ConfigFixed, v.Logging, v.Metadata = d.Config, d.ConfigFixed, d.Logging, filled(d.Metadata)
 	u, err := limits.ReadUsage(k.UsageLimits)
 	if err != nil {

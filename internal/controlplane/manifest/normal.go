@@ -105,6 +105,7 @@ func (p *plan) normaliseRouted(home string) {
 		orElse(&k.Mask, "***")
 		k.SHA256, k.Member = strings.ToLower(k.SHA256), strings.ToLower(k.Member)
 		k.ExpiresAt, k.Metadata = canonical(k.ExpiresAt), filled(k.Metadata)
+		k.Egress = k.Egress.Strict()
 		normalUsage(k.UsageLimits)
 		if r := k.RotationPolicy; r != nil {
 			r.NextAt = canonical(r.NextAt)

@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"modelgate/internal/access"
+	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/egress"
 	"modelgate/internal/store"
 )
 
@@ -21,6 +23,7 @@ type Settings struct {
 	LoggingOverridable bool             `json:"request_logging_override"`
 	BlockInlineConfig  bool             `json:"block_inline_config"`
 	DeniedFields       []string         `json:"denied_fields"`
+	Egress             *egress.Policy   `json:"egress_policy" doc:"Where requests may go; null for everywhere"`
 
 	JWT *store.JWTSettings `json:"jwt" doc:"Whose JSON Web Tokens are taken in the place of keys; null for nobody's"`
 }
@@ -29,7 +32,7 @@ func shown(s *store.OrganisationSettings) Settings {
 	out := Settings{
 		Security: s.Security.Whole(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
 		LoggingOverridable: s.LoggingOverridable,
-		BlockInlineConfig:  s.BlockInlineConfig, DeniedFields: []string{}, JWT: s.JWT,
+		BlockInlineConfig:  s.BlockInlineConfig, DeniedFields: []string{}, JWT: s.JWT, Egress: s.Egress,
 	}
 	out.Overridable = append(out.Overridable, s.Overridable...)
 	out.DeniedFields = append(out.DeniedFields, s.DeniedFields...)
@@ -50,6 +53,7 @@ type SettingsInput struct {
 	LoggingOverridable route.Maybe[bool]             `json:"request_logging_override,omitempty" doc:"Lets workspaces say otherwise, and keys say more"`
 	BlockInlineConfig  route.Maybe[bool]             `json:"block_inline_config,omitempty" doc:"Refuses configs that requests bring themselves"`
 	DeniedFields       route.Maybe[[]string]         `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out"`
+	Egress             route.Maybe[egress.Policy]    `json:"egress_policy,omitempty" doc:"Where requests may go; changed as a whole, null for everywhere"`
 
 	JWT route.Maybe[store.JWTSettings] `json:"jwt,omitempty" doc:"Whose JSON Web Tokens are taken in the place of keys; changed as a whole"`
 }
@@ -96,6 +100,11 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 	s.Logging, s.LoggingOverridable = in.Logging.Or(s.Logging), in.LoggingOverridable.Or(s.LoggingOverridable)
 	s.BlockInlineConfig = in.BlockInlineConfig.Or(s.BlockInlineConfig)
 	s.DeniedFields = in.DeniedFields.Or(s.DeniedFields)
+	if in.Egress.Set {
+		var err error
+		s.Egress, err = limits.Egress("settings.egress_policy", &in.Egress.Value)
+		return err
+	}
 	return nil
 }
 

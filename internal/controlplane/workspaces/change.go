@@ -243,7 +243,11 @@ func change(ctx context.Context, c *route.Caller, w *store.Workspace, in *update
 		errs = append(errs, setRates(w, b.RateLimits.Value))
 	}
 	if b.Settings.Set {
-		errs = append(errs, setSettings(w, b.Settings.Value))
+		given, err := keepEgress(ctx, c, w, b.Settings.Value)
+		if err == nil {
+			err = setSettings(w, given)
+		}
+		errs = append(errs, err)
 	}
 	if b.Security.Set {
 		errs = append(errs, setSecurity(ctx, c, w, b.Security))

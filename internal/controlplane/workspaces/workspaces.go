@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -159,6 +160,7 @@ var settingNames = map[string]func(any) bool{
 	"user_key_metadata":          isObject,
 	"user_key_metadata_override": isBool,
 	"request_logging":            isLevel,
+	egressPolicy:                 isPolicy,
 }
 
 func isBool(v any) bool   { _, ok := v.(bool); return ok }
@@ -180,8 +182,15 @@ func setSettings(w *store.Workspace, given map[string]any) error {
 			return route.Invalid("settings."+name, "is of the wrong type")
 		}
 	}
-	if given == nil {
+	policy, err := givenEgress(given)
+	if err != nil {
+		return err
+	}
+	if given = maps.Clone(given); given == nil {
 		given = map[string]any{}
+	}
+	if delete(given, egressPolicy); policy != nil {
+		given[egressPolicy] = policy
 	}
 	raw, err := json.Marshal(given)
 	w.Settings = raw
