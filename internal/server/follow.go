@@ -95,6 +95,7 @@ func (s *Server) follow(ctx context.Context) {
 	parts.Go(func() { s.store.Listen(ctx, s.follower.wake) })
 	parts.Go(func() { s.keep(ctx) })
 	parts.Go(func() { s.renew(ctx) })
+	parts.Go(func() { s.sendAudits(ctx) })
 	s.follower.run(true)
 	defer func() {
 		s.follower.run(false)

@@ -41,6 +41,7 @@ func (s *Settings) check(o Opener) *fault {
 		s.Listener.check,
 		s.Sessions.check,
 		s.checkPublicURL,
+		func() *fault { return s.checkAudit(o) },
 		s.checkRest,
 	} {
 		if f := part(); f != nil {

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"modelgate/internal/settings"
+)
+
+// syslogLine is a connection to a syslog server. The zero value is closed. It is
+// for one goroutine.
+type syslogLine struct {
+	conn net.Conn
+	to   settings.AuditSyslog
+}
+
+// maxDatagram bounds a message by UDP, in bytes.
+const maxDatagram = 8 << 10
+
+// send writes events as messages of RFC 5424. By TCP and TLS they are counted as
+// RFC 6587 and RFC 5425 say.
+func (l *syslogLine) send(ctx context.Context, set *settings.Audit, events []auditEvent) error {
+	if l.conn == nil || l.to != set.Syslog {
+		l.close()
+		conn, err := dialSyslog(ctx, set.Syslog)
+		if err != nil {
+			return err
+		}
+		l.conn, l.to = conn, set.Syslog
+	}
+	deadline, _ := ctx.Deadline()
+	if err := l.conn.SetWriteDeadline(deadline); err != nil {
+		l.close()
+		return err
+	}
+	for i := range events {
+		message := syslogMessage(&events[i])
+		if l.to.Protocol == "udp" {
+			message = message[:min(len(message), maxDatagram)]
+		} else {
+			message = fmt.Sprintf("%d %s", len(message), message)
+		}
+		if _, err := l.conn.Write([]byte(message)); err != nil {
+			l.close()
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *syslogLine) close() {
+	if l.conn != nil {
+		l.conn.Close()
+	}
+	l.conn = nil
+}
+
+func dialSyslog(ctx context.Context, to settings.AuditSyslog) (net.Conn, error) {
+	if to.Protocol == "udp" || to.Protocol == "tcp" {
+		return new(net.Dialer).DialContext(ctx, to.Protocol, to.Address)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if to.CA != "" {
+		pem, err := os.ReadFile(to.CA)
+		if err != nil {
+			return nil, fmt.Errorf("reading audit.syslog.ca: %w", err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("audit.syslog.ca holds no certificate in PEM")
+		}
+	}
+	return (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", to.Address)
+}
+
+// syslogMessage returns an event as a message of the facility for audits: of
+// severity warning when it was refused, else informational. The JSON is its text.
+func syslogMessage(e *auditEvent) string {
+	const audit, warning, informational = 13 * 8, 4, 6
+	severity := informational
+	if e.Status >= 400 {
+		severity = warning
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" || strings.ContainsAny(host, " \n") {
+		host = "-"
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // strings and numbers are always written
+	}
+	at := e.Time
+	if _, err := time.Parse(time.RFC3339, at); err != nil {
+		at = "-"
+	}
+	return fmt.Sprintf("<%d>1 %s %s modelgate %d audit - %s", audit+severity, at, host, os.Getpid(), text)
+}

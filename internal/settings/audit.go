@@ -1,0 +1,64 @@
+package settings
+
+import (
+	"errors"
+	"net"
+	"net/url"
+
+	"modelgate/internal/secret"
+)
+
+// Audit is where rows of the audit log are sent.
+type Audit struct {
+	Webhook AuditWebhook `json:"webhook,omitzero"`
+	Syslog  AuditSyslog  `json:"syslog,omitzero"`
+}
+
+// AuditWebhook receives rows by HTTP. It is off without a URL.
+type AuditWebhook struct {
+	URL    string `json:"url,omitempty" maxLength:"2048" doc:"Address that rows are posted to"`
+	Secret string `json:"secret,omitempty" doc:"Signs what is posted: ${NAME} for an environment variable, or a sealed value"`
+
+	secret secret.String
+}
+
+// Key returns the opened secret.
+func (w *AuditWebhook) Key() secret.String { return w.secret }
+
+// AuditSyslog receives rows as messages of RFC 5424. It is off without an
+// address.
+type AuditSyslog struct {
+	Address  string `json:"address,omitempty" maxLength:"255" doc:"Host and port of the server"`
+	Protocol string `json:"protocol,omitempty" enum:",udp,tcp,tls" doc:"tls when absent"`
+	CA       string `json:"ca,omitempty" maxLength:"4096" doc:"File with the authorities that sign the server's certificate; the system's when absent"`
+}
+
+func (s *Settings) checkAudit(o Opener) (f *fault) {
+	w, y := &s.Audit.Webhook, &s.Audit.Syslog
+	if *w != (AuditWebhook{}) {
+		u, err := url.Parse(w.URL)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+			return at(errors.New("must be an http or https address without credentials"), "audit.webhook.url")
+		}
+		if w.secret, err = o.Open(w.Secret); err != nil {
+			return at(err, "audit.webhook.secret")
+		}
+		if w.secret.Empty() {
+			return at(errors.New("is required: the receiver can not tell rows of the gateway from others without a signature"), "audit.webhook.secret")
+		}
+	}
+	if *y != (AuditSyslog{}) {
+		if host, port, err := net.SplitHostPort(y.Address); err != nil || host == "" || port == "" {
+			return at(errors.New("must be a host and a port, such as logs.example.com:6514"), "audit.syslog.address")
+		}
+		switch y.Protocol {
+		case "", "tls", "tcp", "udp":
+		default:
+			return at(errors.New("must be udp, tcp or tls"), "audit.syslog.protocol")
+		}
+		if y.CA != "" && y.Protocol != "" && y.Protocol != "tls" {
+			return at(errors.New("needs the protocol tls"), "audit.syslog.ca")
+		}
+	}
+	return nil
+}

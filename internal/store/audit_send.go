@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// UnsentAudits returns up to where each organisation's audit log was sent to a
+// destination, of those that have further rows.
+func (q Queries) UnsentAudits(ctx context.Context, destination string) ([]AuditHead, error) {
+	const text = `
+		SELECT h.organisation_id, COALESCE(m.sequence, 0)
+		FROM audit_heads h
+		LEFT JOIN audit_marks m ON m.organisation_id = h.organisation_id AND m.destination = $1
+		WHERE h.sequence > COALESCE(m.sequence, 0)
+		ORDER BY h.organisation_id`
+	return rows(ctx, q.q, "the audit log", text, func(r row) (h AuditHead, err error) {
+		return h, r.Scan(&h.Organisation, &h.Sequence)
+	}, destination)
+}
+
+// HoldAuditSender makes a node the one that sends to a destination, for so long.
+// It reports false while another node is.
+func (db *DB) HoldAuditSender(ctx context.Context, destination, node string, now time.Time, lease time.Duration) (bool, error) {
+	const text = `
+		INSERT INTO audit_senders (destination, node, lease_until)
+		VALUES ($1, $2, $3)
+		ON CONFLICT (destination) DO UPDATE SET node = $2, lease_until = $3
+		WHERE audit_senders.node = $2 OR audit_senders.lease_until < $4`
+	result, err := db.write.ExecContext(ctx, text, destination, node, millis(now.Add(lease)), now.UnixMilli())
+	if err != nil {
+		return false, db.Explain(fmt.Errorf("becoming the sender of the audit log: %w", err))
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// MarkAuditsSent notes that rows up to a sequence were received.
+func (db *DB) MarkAuditsSent(ctx context.Context, destination string, upTo AuditHead) error {
+	const text = `
+		INSERT INTO audit_marks (destination, organisation_id, sequence)
+		VALUES ($1, $2, $3)
+		ON CONFLICT (destination, organisation_id) DO UPDATE SET sequence = $3
+		WHERE audit_marks.sequence < $3`
+	if _, err := db.write.ExecContext(ctx, text, destination, upTo.Organisation, upTo.Sequence); err != nil {
+		return db.Explain(fmt.Errorf("noting what of the audit log was sent: %w", err))
+	}
+	return nil
+}
