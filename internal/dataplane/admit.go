@@ -2,16 +2,54 @@ package dataplane
 
 import (
 	"maps"
+	"net/http"
 	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/inbound"
+	"modelgate/internal/pipeline"
 )
 
-// authenticate finds the identity behind the gateway key. Nothing else of the
-// headers is read before it is known.
+// prepare takes a request through admission: every check that comes before the
+// first attempt, in the order in which clients are told of them. It returns what
+// answers the exchange, nil for a route that the gateway answers itself. Dry runs
+// take the same way.
+func (p *Plane) prepare(r *http.Request, x *exchange) (pipeline.Handler, error) {
+	if err := x.authenticate(); err != nil {
+		return nil, err
+	}
+	err := x.admit()
+	if x.Plan == nil {
+		inbound.KeyShown(r.Context())
+		p.measure(r, x)
+	}
+	if err == nil {
+		err = x.checkRoute()
+	}
+	if err != nil || x.isOwn() {
+		return nil, err
+	}
+	if !x.route.renders && r.Method != http.MethodGet { // what is read costs nothing
+		if err := x.exhausted(); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.readBody(r, x, x.route); err != nil || x.route.renders {
+		return nil, err
+	}
+	return p.handler(x)
+}
+
+// authenticate finds the identity behind the gateway key, unless it is known.
+// Nothing else of the headers is read before it is known.
 func (x *exchange) authenticate() error {
+	if x.Identity != nil {
+		x.setIdentity(x.Identity)
+		x.ownKey = true
+		return nil
+	}
 	id, own, err := x.snap.Authenticate(x.Header, x.entry.Time)
 	if err != nil {
 		if double := x.ambiguous(); double != nil { // a key that was sent twice is no key
@@ -47,6 +85,24 @@ func (x *exchange) admit() error {
 		return err
 	}
 	return x.keepConfig(asked)
+}
+
+// checkRoute refuses a path without a route, and a caller without its scope.
+func (x *exchange) checkRoute() error {
+	if x.noRoute != nil {
+		return x.noRoute
+	}
+	x.Operation, x.entry.Operation = x.route.op, x.route.op
+	if !x.Identity.Allows(x.route.scope) {
+		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", x.route.scope)
+	}
+	return nil
+}
+
+// isOwn reports whether the gateway answers from what it knows, whatever the
+// budget.
+func (x *exchange) isOwn() bool {
+	return x.route.op == api.Models && !x.want.names() || x.route.op == api.Explain || x.route.op == api.ConfigSchema
 }
 
 // keepConfig refuses a config that a request brought, where the key has one of

@@ -58,6 +58,10 @@ func (x *exchange) holdJSON() ([]string, error) {
 		return nil, &modelnames.UnreadableError{Reason: "its body is not a JSON object that every reader reads alike"}
 	}
 	x.Doc = &x.doc
+	if v, ok := x.doc.Find("model"); ok && x.entry.Model == "" {
+		model, _ := v.Text()
+		x.entry.Model = bounded(model)
+	}
 	return nil, nil
 }
 

@@ -2,9 +2,11 @@ package dataplane
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 
@@ -15,16 +17,17 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/urlpath"
 )
 
 // Question is the body of POST /v1/explain: a request as a client would send
 // it, and a config that takes the place of its config header.
 type Question struct {
 	Request struct {
-		Method  string            `json:"method"` // default POST
-		Path    string            `json:"path"`   // default /v1/chat/completions
-		Headers map[string]string `json:"headers"`
-		Body    json.RawMessage   `json:"body"`
+		Method  string          `json:"method"` // default POST
+		Path    string          `json:"path"`   // default /v1/chat/completions
+		Headers Headers         `json:"headers"`
+		Body    json.RawMessage `json:"body"` // JSON, or other text as a JSON string
 	} `json:"request"`
 	Config json.RawMessage `json:"config"`
 }
@@ -68,7 +71,8 @@ type Estimate struct {
 	Price            *float64 `json:"price"`
 }
 
-// explain answers what would become of a request.
+// explain answers what would happen to a request with the caller's address, and
+// the caller's key unless its headers have one.
 func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	if err := p.hold(r, x, p.MaxJSON); err != nil {
 		return err
@@ -79,31 +83,84 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	if err := d.Decode(&q); err != nil {
 		return apierr.New(apierr.Invalid, "POST /v1/explain takes {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
 	}
-	return p.answerJSON(w, x, p.Explain(r.Context(), x.Identity, q))
+	inner := q.httpRequest(r.Context())
+	inner.RemoteAddr, inner.TLS = r.RemoteAddr, r.TLS
+	if len(inner.Header[api.HeaderKey]) == 0 {
+		key, _ := x.snap.Credential(r.Header)
+		inner.Header[api.HeaderKey] = []string{key}
+	}
+	out, err := p.dryRun(inner, nil)
+	if err != nil {
+		return err
+	}
+	return p.answerJSON(w, x, out)
 }
 
-// Explain takes a request its own way up to the point where it would be sent,
-// on behalf of id. It changes nothing that requests write.
+// Explain takes a request its own way up to the point where it would be sent, on
+// behalf of id. It changes nothing that requests write.
 func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Explanation {
-	dry := p.dry(ctx, id, q)
-	defer dry.releaseBody()
-	defer p.releaseTrees(dry)
-	out := Explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: dry.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
-	tree, err := p.rehearse(dry)
+	out, err := p.dryRun(q.httpRequest(ctx), id)
 	if err != nil {
 		e := apierr.From(err)
-		out.Status, out.Error = e.Status(), dry.Client.Error(e)
+		return Explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Status: e.Status(), Error: e.Body()}
+	}
+	return out
+}
+
+// dryRun explains r for id, nil for the holder of the key in its headers. An
+// error means that there is nothing to explain.
+func (p *Plane) dryRun(r *http.Request, id *access.Identity) (Explanation, error) {
+	path, query, marked := requestPath(r)
+	canonical, refusal := urlpath.Canonical(path)
+	if refusal == nil {
+		if r.RequestURI = canonical; marked {
+			r.RequestURI += "?" + query
+		}
+		var err error
+		if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
+			return Explanation{}, apierr.New(apierr.Invalid, "path %.100q is not a path and query", path).WithParam("request.path")
+		}
+		if p.IsModelRoute != nil && !p.IsModelRoute(r) {
+			return Explanation{}, apierr.New(apierr.Invalid, "path %.100q is not a model route; only requests for models are explained", path).
+				WithParam("request.path").WithCode("not_a_model_route")
+		}
+	}
+	x := p.open(r)
+	defer x.releaseBody()
+	defer p.releaseTrees(x)
+	x.Identity, x.Explain, x.Plan = id, true, new(pipeline.Plan)
+	if refusal != nil {
+		return p.explanation(x, nil, refusal), nil
+	}
+	h, err := p.prepare(r, x)
+	if h != nil {
+		var res *pipeline.Response
+		if res, err = h.Handle(r.Context(), &x.Exchange); res != nil {
+			res.Close()
+		}
+	}
+	tree, _ := h.(*pipeline.Tree)
+	return p.explanation(x, tree, err), nil
+}
+
+// explanation describes an exchange after its dry run. The tree is nil where the
+// request has no config or an invalid one.
+func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explanation {
+	out := Explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
+	if err != nil {
+		e := apierr.From(err)
+		out.Status, out.Error = e.Status(), x.Client.Error(e)
 	}
 	if tree != nil {
 		out.Tree = tree.String()
 	}
-	out.Operation = dry.Operation
-	out.Decisions = append(out.Decisions, dry.Decisions...)
-	u := dry.Tokens()
+	out.Operation = x.Operation
+	out.Decisions = append(out.Decisions, x.Decisions...)
+	u := x.Tokens()
 	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = u.Prompt(), u.Completion()
-	if n := len(dry.Plan.Attempts); n > 0 {
-		out.Attempt = planned(dry.Plan.Attempts[n-1])
-		out.Estimate.Price = dry.price(dry.Plan.Attempts[n-1])
+	if n := len(x.Plan.Attempts); n > 0 {
+		out.Attempt = planned(x.Plan.Attempts[n-1])
+		out.Estimate.Price = x.price(x.Plan.Attempts[n-1])
 	}
 	return out
 }
@@ -117,36 +174,32 @@ func (x *exchange) price(a pipeline.Planned) *float64 {
 	return &dollars
 }
 
-// dry returns the exchange that q describes, for id.
-func (p *Plane) dry(ctx context.Context, id *access.Identity, q Question) *exchange {
-	method, path := q.Request.Method, q.Request.Path
-	if method == "" {
-		method = http.MethodPost
+// httpRequest returns the request as a server would receive it.
+func (q *Question) httpRequest(ctx context.Context) *http.Request {
+	body := []byte(q.Request.Body)
+	var text string
+	switch {
+	case string(body) == "null":
+		body = nil
+	case json.Unmarshal(body, &text) == nil:
+		body = []byte(text)
 	}
-	if path == "" {
-		path = api.BasePath + "/chat/completions"
-	}
-	inner := (&http.Request{
-		Method:        method,
+	r := (&http.Request{
+		Method:        cmp.Or(q.Request.Method, http.MethodPost),
 		URL:           new(url.URL),
-		RequestURI:    path,
-		Header:        http.Header{"Content-Type": jsonType},
-		Body:          io.NopCloser(bytes.NewReader(q.Request.Body)),
-		ContentLength: int64(len(q.Request.Body)),
+		RequestURI:    cmp.Or(q.Request.Path, api.BasePath+"/chat/completions"),
+		Header:        make(http.Header),
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
 	}).WithContext(ctx)
-	for k, v := range q.Request.Headers {
-		inner.Header.Set(k, v)
+	maps.Copy(r.Header, q.Request.Headers)
+	if _, typed := r.Header["Content-Type"]; !typed && len(body) > 0 {
+		r.Header["Content-Type"] = jsonType
 	}
 	if len(q.Config) > 0 {
-		inner.Header.Set(api.HeaderConfig, configText(q.Config))
+		r.Header.Set(api.HeaderConfig, configText(q.Config))
 	}
-	d := p.open(inner)
-	d.setIdentity(id)
-	d.identify()
-	d.ownKey = true
-	d.Explain, d.Plan = true, new(pipeline.Plan)
-	d.request = inner
-	return d
+	return r
 }
 
 // configText is the config as its header has it: an object, or the id that a
@@ -157,34 +210,6 @@ func configText(raw json.RawMessage) string {
 		return id
 	}
 	return string(raw)
-}
-
-// rehearse takes the dry exchange as far as it goes. The tree is nil where the
-// request has no config or an invalid one.
-func (p *Plane) rehearse(x *exchange) (*pipeline.Tree, error) {
-	if err := x.readWishes(); err != nil {
-		return nil, err
-	}
-	if x.noRoute != nil {
-		return nil, x.noRoute
-	}
-	x.Operation = x.route.op
-	if err := p.readBody(x.request, x, x.route); err != nil {
-		return nil, err
-	}
-	if x.route.renders {
-		return nil, nil // nothing would be sent
-	}
-	h, err := p.handler(x)
-	if err != nil {
-		return nil, err
-	}
-	tree, _ := h.(*pipeline.Tree)
-	res, err := h.Handle(x.request.Context(), &x.Exchange)
-	if res != nil {
-		res.Close()
-	}
-	return tree, err
 }
 
 func planned(a pipeline.Planned) *Attempt {

@@ -8,6 +8,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,6 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/inbound"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
@@ -67,6 +67,10 @@ type Options struct {
 
 	// Clients are the dialects that clients may speak. Default: chat alone.
 	Clients map[api.Dialect]dialect.Client
+
+	// IsModelRoute reports whether the server passes a request with a canonical
+	// path to the plane, for dry runs. Nil explains every path.
+	IsModelRoute func(r *http.Request) bool
 
 	// ModelsTimeout bounds asking all providers for their models. Default 2 s.
 	ModelsTimeout time.Duration
@@ -144,10 +148,8 @@ type exchange struct {
 	// promptProvider is the slug that the path's prompt names, if it names one.
 	promptProvider string
 	plane          *Plane
-	models         *named // what the request names outside of Doc; nil until a target asks
-	// request is what a dry run rehearses, nil otherwise.
-	request *http.Request
-	trees   []*kept // that it uses
+	models         *named  // what the request names outside of Doc; nil until a target asks
+	trees          []*kept // that it uses
 }
 
 // ServeHTTP serves one model request and records it.
@@ -221,44 +223,14 @@ func requestPath(r *http.Request) (path, query string, marked bool) {
 
 // serve answers the exchange. An error means that nothing was written yet.
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	if err := x.authenticate(); err != nil {
-		return err
-	}
-	inbound.KeyShown(r.Context())
-	err := x.admit()
-	p.measure(r, x)
-	if err != nil {
-		return err
-	}
-	if x.noRoute != nil {
-		return x.noRoute
-	}
-	route := x.route
-	x.Operation, x.entry.Operation = route.op, route.op
-	if !x.Identity.Allows(route.scope) {
-		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", route.scope)
-	}
 	defer x.releaseBody()
 	defer p.releaseTrees(x)
-	switch {
-	case route.op == api.Models && !x.want.names():
-		return p.listModels(w, r, x)
-	case route.op == api.Explain:
-		return p.explain(w, r, x)
-	case route.renders:
-		return p.showRendered(w, r, x)
-	case route.op == api.ConfigSchema:
-		return p.schema(w, x)
-	}
-	if err := x.exhausted(); err != nil && r.Method != http.MethodGet { // what is read costs nothing
-		return err
-	}
-	if err := p.readBody(r, x, route); err != nil {
-		return err
-	}
-	h, err := p.handler(x)
+	h, err := p.prepare(r, x)
 	if err != nil {
 		return err
+	}
+	if h == nil {
+		return p.answerItself(w, r, x)
 	}
 	res, err := h.Handle(r.Context(), &x.Exchange)
 	if err != nil {
@@ -266,6 +238,19 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	}
 	defer res.Close()
 	return p.write(w, r, x, res)
+}
+
+// answerItself answers the routes that no provider is asked for.
+func (p *Plane) answerItself(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	switch {
+	case x.route.op == api.Explain:
+		return p.explain(w, r, x)
+	case x.route.op == api.ConfigSchema:
+		return p.schema(w, x)
+	case x.route.renders:
+		return p.showRendered(w, x)
+	}
+	return p.listModels(w, r, x)
 }
 
 func (p *Plane) releaseTrees(x *exchange) {
@@ -301,7 +286,8 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	e.Params = x.Told()
 	x.FillCost()
 	if x.upload != nil {
-		e.RequestBytes, e.Model = x.upload.seen()
+		n, model := x.upload.seen()
+		e.RequestBytes, e.Model = n, cmp.Or(model, e.Model)
 	}
 	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
 		x.clientLeft()

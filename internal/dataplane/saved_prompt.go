@@ -181,10 +181,7 @@ func (x *exchange) takeProvider() {
 }
 
 // showRendered answers what the prompt makes. It costs nothing.
-func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	if err := p.readBody(r, x, x.route); err != nil {
-		return err
-	}
+func (p *Plane) showRendered(w http.ResponseWriter, x *exchange) error {
 	var b jsonedit.Builder
 	b.Open('{')
 	b.Name("success")

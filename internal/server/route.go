@@ -40,35 +40,64 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if s.control.ServeOff(w, path) {
 		return
 	}
+	h := s.handlerOf(r)
+	if _, model := h.(modelRoutes); model {
+		body.SetTotal(s.inbound.model)
+	}
+	h.ServeHTTP(w, r)
+}
+
+// handlerOf returns what answers a request with a canonical path.
+func (s *Server) handlerOf(r *http.Request) http.Handler {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
 	switch {
 	case path == controlplane.TailPath:
-		s.tail.ServeHTTP(w, r)
+		return s.tail
 	case exports.IsFile(path) && s.exports != nil:
-		s.exports.ServeHTTP(w, r)
+		return s.exports
 	case controlplane.InLog(path) && s.control.Handles(r): // what is declared there wins over ids
-		s.control.ServeHTTP(w, r)
+		return s.control
 	case controlplane.InLog(path), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
-		s.logRoute.ServeHTTP(w, r)
+		return s.logRoute
 	case path == sessions.ClaimPath, path == sessions.AcceptPath, path == sessions.PasswordPath:
-		sessions.ServePage(w, r)
+		return http.HandlerFunc(sessions.ServePage)
 	case path == route.PagePath:
-		route.ServePage(w, r)
+		return http.HandlerFunc(route.ServePage)
 	case s.control.Handles(r):
-		s.control.ServeHTTP(w, r)
+		return s.control
 	case dataplane.Serves(path):
-		body.SetTotal(s.inbound.model)
-		s.metrics.inFlight.Inc()
-		defer s.metrics.inFlight.Dec()
-		s.plane.ServeHTTP(w, r)
+		return modelRoutes{s}
 	case path == "/health":
-		s.health(w, r)
+		return http.HandlerFunc(s.health)
 	case path == "/ready":
-		s.readiness(w, r)
-	case path == "/":
-		io.WriteString(w, "modelgate is serving; model routes begin with /v1/; /reference shows those of the administration\n")
-	default:
-		writeError(w, errNotFound)
+		return http.HandlerFunc(s.readiness)
 	}
+	return http.HandlerFunc(serveOther)
+}
+
+// modelRoutes serves requests for models.
+type modelRoutes struct{ *Server }
+
+func (m modelRoutes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.metrics.inFlight.Inc()
+	defer m.metrics.inFlight.Dec()
+	m.plane.ServeHTTP(w, r)
+}
+
+// isModelRoute reports whether a request with a canonical path is for the plane.
+func (s *Server) isModelRoute(r *http.Request) bool {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	_, ok := s.handlerOf(r).(modelRoutes)
+	return ok && s.Off.Refuses(path) == nil
+}
+
+// serveOther answers the root and paths at which there is nothing.
+func serveOther(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/" {
+		writeError(w, errNotFound)
+		return
+	}
+	io.WriteString(w, "modelgate is serving; model routes begin with /v1/; /reference shows those of the administration\n")
 }
 
 // health answers as long as the process serves.

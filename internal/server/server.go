@@ -253,6 +253,8 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
 		KeepAlive: orNone(set.Timeouts.KeepAlive),
 
+		IsModelRoute: s.isModelRoute,
+
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
 
 		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),

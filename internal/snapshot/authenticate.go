@@ -20,7 +20,20 @@ var clientKeys = [...]string{"X-Api-Key", "X-Goog-Api-Key"}
 // an official client was taken, so that a standard client needs no more than a
 // base URL and a key, and must then not be taken for a provider's credential.
 func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identity, own bool, err error) {
-	key := first(h, api.HeaderKey)
+	key, own := s.Credential(h)
+	if key == "" {
+		return nil, false, refused("no gateway key; send one in the header x-gateway-api-key").WithCode("missing_api_key")
+	}
+	if id, err = s.owner(key, now); err != nil {
+		return nil, false, err
+	}
+	return id, own, nil
+}
+
+// Credential returns the text of the gateway key or token in h, empty for none,
+// with own as [Snapshot.Authenticate] returns it.
+func (s *Snapshot) Credential(h http.Header) (key string, own bool) {
+	key = first(h, api.HeaderKey)
 	for i := 0; key == "" && i < len(s.HeaderPrefixes); i++ {
 		key = first(h, s.HeaderPrefixes[i]+strings.TrimPrefix(api.HeaderKey, api.HeaderPrefix))
 	}
@@ -30,13 +43,7 @@ func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identi
 	for i := 0; key == "" && i < len(clientKeys); i++ {
 		key = first(h, clientKeys[i])
 	}
-	if key == "" {
-		return nil, false, refused("no gateway key; send one in the header x-gateway-api-key").WithCode("missing_api_key")
-	}
-	if id, err = s.owner(key, now); err != nil {
-		return nil, false, err
-	}
-	return id, own, nil
+	return key, own
 }
 
 // Tokens judges the JSON Web Tokens of organisations' own issuers; hash is the
