@@ -50,6 +50,7 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	name := f.String("name", "", "`name` of the key, for people")
 	scopes := f.String("scopes", "", "comma `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
 	providers := f.String("providers", "", "comma `list` of provider ids and slugs the key may use; empty allows all")
+	across := f.Bool("all-organisations", false, "let the key read the log of every organisation, without bodies; each read is audited")
 	expires := f.Duration("expires", 0, "`time` until the key ends, as 720h; 0 is never")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
@@ -72,6 +73,12 @@ func createKey(ctx context.Context, p *program, args []string) error {
 			return usage("%v", err)
 		}
 		k.Scopes = append(k.Scopes, access.Scope(s))
+	}
+	if *across {
+		if k.Scopes == nil {
+			k.Scopes = []access.Scope{access.ScopeAll}
+		}
+		k.Scopes = append(k.Scopes, access.ScopeInstallation)
 	}
 	if *expires > 0 {
 		k.ExpiresAt = time.Now().Add(*expires).UTC().Truncate(time.Second)

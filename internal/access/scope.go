@@ -14,6 +14,10 @@ type Scope string
 // keys together. Only the installation's own keys hold it.
 const ScopeAll Scope = "*"
 
+// ScopeInstallation reads the log of every organisation, without bodies. No other
+// scope includes it, and the API gives it to nobody.
+const ScopeInstallation Scope = "installation.read"
+
 // The scopes that rooms of the data plane ask for.
 const (
 	ScopeCompletions Scope = "completions.write"
@@ -142,7 +146,7 @@ func ParseScope(text string) (Scope, error) {
 
 // Check reports what is wrong with a scope that someone wrote.
 func (s Scope) Check() error {
-	if s == ScopeAll || scopes[s] != 0 {
+	if s == ScopeAll || s == ScopeInstallation || scopes[s] != 0 {
 		return nil
 	}
 	return fmt.Errorf("there is no scope %q; scopes have the form resource.verb, such as %s, %s and %s, and %s stands for all",
@@ -162,5 +166,5 @@ func (s Scope) Suits(t KeyType) error {
 
 // Allows reports whether the identity holds scope.
 func (id *Identity) Allows(scope Scope) bool {
-	return slices.Contains(id.Scopes, ScopeAll) || slices.Contains(id.Scopes, scope)
+	return scope != ScopeInstallation && slices.Contains(id.Scopes, ScopeAll) || slices.Contains(id.Scopes, scope)
 }

@@ -142,6 +142,9 @@ func (t *Tail) leave(w *watcher) {
 // caller may not see them any more.
 func (t *Tail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, first, err := t.judge(r)
+	if err == nil && readsAcross(who) {
+		err = t.Logs.auditAcross(r.Context(), who, r, "")
+	}
 	if err == nil {
 		var one *watcher
 		if one, err = t.join(who, first); err == nil {
@@ -180,7 +183,11 @@ func (t *Tail) judge(r *http.Request) (*access.Identity, *wanted, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return who, q, l.limit(r.Context(), who, &q.Query, access.ScopeLogsList.Right())
+	err = l.limit(r.Context(), who, &q.Query, access.ScopeLogsList.Right())
+	if readsAcross(who) {
+		q.Scope = everything
+	}
+	return who, q, err
 }
 
 func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher) {

@@ -12,8 +12,8 @@ import (
 
 // reach is whose entries a caller sees at most.
 func reach(id *access.Identity) logstore.Scope {
-	if id.Allows(access.ScopeAll) && id.Organisation == store.DefaultOrganisation { // the installation's own keys see refused strangers too
-		return logstore.Scope{}
+	if id.Allows(access.ScopeAll) { // all that its organisation has
+		return logstore.Scope{Organisation: id.Organisation}
 	}
 	return logstore.Scope{Organisation: id.Organisation, Workspace: id.Workspace}
 }

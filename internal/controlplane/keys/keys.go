@@ -265,8 +265,10 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if k.Status == store.KeyRevoked { // since it was found
 			return none(in)
 		}
-		if slices.Contains(k.Scopes, access.ScopeAll) && !c.Allows(access.ScopeAll) {
-			return forbidden("a key of the installation is changed with such a key alone")
+		for _, s := range []access.Scope{access.ScopeAll, access.ScopeInstallation} {
+			if slices.Contains(k.Scopes, s) && !c.Allows(s) {
+				return forbidden("a key with the scope %q is changed only with such a key", string(s))
+			}
 		}
 		if err := c.Unchanged(k.UpdatedAt, k.UpdatedAt); err != nil {
 			return err

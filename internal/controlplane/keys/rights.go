@@ -160,6 +160,9 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 // no key of their kind could, as an organisation's can't hold completions.write
 // and is still what makes the keys of workspaces.
 func gives(c *route.Caller, s access.Scope) bool {
+	if s == access.ScopeInstallation {
+		return c.Allows(s)
+	}
 	return c.Allows(s) || c.Type == access.OrganisationService && s.Suits(c.Type) != nil
 }
 

@@ -69,7 +69,7 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 	row.Scopes = nil
 	for _, word := range want.Scopes {
 		s := access.Scope(word)
-		if err := s.Suits(row.Type); err != nil {
+		if err := s.Suits(row.Type); err != nil && s != access.ScopeInstallation {
 			return nil, p.file.Fault(path+".scopes", err)
 		}
 		row.Scopes = append(row.Scopes, s)
