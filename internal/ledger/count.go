@@ -306,6 +306,30 @@ func (c *counting) finish(ctx context.Context) {
 	c.l.compact()
 }
 
+// Counted returns when everything that was settled before is counted, or ctx ends.
+// Without a Counter it returns at once.
+func (l *Ledger) Counted(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.o.Counter == nil {
+		return nil
+	}
+	target, began := l.stats.Settled, time.Now()
+	for {
+		_, since := l.uncounted()
+		if l.counting.stats.own >= target && (since.IsZero() || !since.Before(began)) {
+			return nil
+		}
+		if l.closed {
+			return errClosed
+		}
+		ring(l.counting.wake)
+		if err := l.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
 // uncounted returns how many settlements of this process wait to be counted, and
 // since when something does; zero when nothing does.
 func (l *Ledger) uncounted() (n int, since time.Time) {

@@ -32,6 +32,9 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 	if s.ledger, err = ledger.Open(ctx, o); err != nil {
 		return err
 	}
+	if s.spender.keep != nil {
+		s.spender.keep.Counted = s.ledger.Counted
+	}
 	if !s.Unrecorded {
 		s.engine.Ledger = s.ledger
 	}

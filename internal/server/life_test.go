@@ -21,7 +21,7 @@ import (
 	"modelgate/internal/store"
 )
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // eventually waits until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {

@@ -11,7 +11,7 @@ import (
 )
 
 // patience is how long an event may take that has to come.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // seen is what arrived at the provider, as the scripts read it.
 type seen struct {

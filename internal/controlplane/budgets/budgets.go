@@ -83,8 +83,9 @@ func put(b *store.Budgeted, list limits.Usages, one bool) (changed bool) {
 	return changed
 }
 
-// judge is agree at now, with resets that are due and warnings.
-func judge(b *store.Budgeted, now time.Time) (changed bool, events []event, err error) {
+// judge is agree at now, with warnings, and with resets that are due if they are to
+// be made.
+func judge(b *store.Budgeted, now time.Time, resets bool) (changed bool, events []event, err error) {
 	list, one, err := limits.ReadAny(b.UsageLimits)
 	if err != nil {
 		return false, nil, err
@@ -94,7 +95,7 @@ func judge(b *store.Budgeted, now time.Time) (changed bool, events []event, err 
 	}
 	for i := range list {
 		u := &list[i]
-		if u.Due(now) {
+		if resets && u.Due(now) {
 			tell(reset, u, u.Used(b.Spent))
 			u.Reset(now)
 		}
@@ -117,7 +118,15 @@ type Keeper struct {
 	Logger  *slog.Logger
 	Changed func() // is called after a change, to publish it
 	Now     func() time.Time
+
+	// Counted returns when what was spent before is counted, so that a count which
+	// starts again does not begin with it. Nil waits for nothing.
+	Counted func(context.Context) error
 }
+
+// countTime bounds the wait for what was spent before a reset: a reset does not
+// wait for ever.
+const countTime = 5 * time.Second
 
 // Spent acts on what was raised.
 func (k *Keeper) Spent(ctx context.Context, raised []store.BudgetRef) error {
@@ -133,12 +142,17 @@ const atOnce = 200
 
 // Reset starts counts again whose time has come.
 func (k *Keeper) Reset(ctx context.Context, now time.Time) error {
-	for {
+	for waited := false; ; waited = true {
 		list, err := k.DB.Aside().BudgetsDue(ctx, now, atOnce)
 		if err != nil || len(list) == 0 {
 			return k.DB.Explain(err)
 		}
-		if err := k.change(ctx, list, now); err != nil {
+		if k.Counted != nil && !waited {
+			short, cancel := context.WithTimeout(ctx, countTime)
+			k.Counted(short) // what is counted later belongs to the new count
+			cancel()
+		}
+		if err := k.change(ctx, list, now, true); err != nil {
 			return err
 		}
 	}
@@ -173,25 +187,25 @@ func (k *Keeper) act(ctx context.Context, list []store.Budgeted) error {
 		if len(b.UsageLimits) <= len("null") && b.ResetAt.IsZero() {
 			continue // it has no budget: who took it away has said what it is now
 		}
-		if changed, _, err := judge(&seen, now); changed || err != nil && !b.ResetAt.IsZero() {
+		if changed, _, err := judge(&seen, now, false); changed || err != nil && !b.ResetAt.IsZero() {
 			due = append(due, b)
 		}
 	}
 	if len(due) == 0 {
 		return nil
 	}
-	return k.change(ctx, due, now)
+	return k.change(ctx, due, now, false)
 }
 
 // change judges list as it is in the database and tells what came of it.
-func (k *Keeper) change(ctx context.Context, list []store.Budgeted, now time.Time) error {
+func (k *Keeper) change(ctx context.Context, list []store.Budgeted, now time.Time, resets bool) error {
 	refs := make([]store.BudgetRef, len(list))
 	for i, b := range list {
 		refs[i] = b.BudgetRef
 	}
 	var told []event
 	err := k.DB.ChangeBudgets(ctx, refs, func(b *store.Budgeted) (bool, []*store.Audit) {
-		changed, events, err := judge(b, now)
+		changed, events, err := judge(b, now, resets)
 		if err != nil { // it is left alone, and does not keep others waiting
 			k.Logger.Error("a budget can't be read", "of", b.Kind, "id", b.ID, "err", err)
 			changed, b.ResetAt = !b.ResetAt.IsZero(), time.Time{}

@@ -308,3 +308,41 @@ func TestABudgetThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
 		t.Errorf("exhausted is %q, and told %s", got, n.log)
 	}
 }
+
+// TestSpendingBeforeAResetStaysBeforeIt: what was spent in the old period and is
+// counted late does not use up the new one.
+func TestSpendingBeforeAResetStaysBeforeIt(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		n := newNode(t, dsn)
+		setUp(t, n.DB, `{"type":"cost","credit_limit":10,"periodic_reset_days":365,"next_usage_reset_at":"2026-05-02T00:00:00Z","base":0}`, `null`, `[]`, `[]`)
+		n.spend(t, 8)
+		n.clock = midnight.AddDate(0, 0, 1).Add(time.Second)
+		late := []int64{20, 30} // settled before the reset
+		countLate := func(ctx context.Context) error {
+			for ; len(late) > 0; late = late[1:] {
+				raised, err := n.count(ctx, late[0])
+				if err == nil {
+					err = n.Spent(ctx, raised)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		n.Counted = countLate
+		if err := n.Reset(t.Context(), n.clock); err != nil {
+			t.Fatal(err)
+		}
+		if err := countLate(t.Context()); err != nil { // what the reset did not wait for
+			t.Fatal(err)
+		}
+		if got := used(t, n.DB); got != 0 {
+			t.Errorf("the new period begins with %g dollars", got)
+		}
+		n.spend(t, 9)
+		if got := used(t, n.DB); got != 9 || states(t, n.DB) != "" {
+			t.Errorf("after 9 dollars it counts %g, and exhausted is %q", got, states(t, n.DB))
+		}
+	})
+}
