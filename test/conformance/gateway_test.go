@@ -334,9 +334,17 @@ func (g *gateway) entry(t *testing.T, r reply) map[string]any {
 		t.Fatal("the answer has no x-gateway-request-id")
 	}
 	var log reply
+	reader := bootstrapKey
+	if r.status == http.StatusUnauthorized { // it belongs to no organisation
+		out, errText, code := command(t, "keys", "create", "--data", g.data, "--name", "operator", "--all-organisations")
+		if code != 0 {
+			t.Fatalf("keys create: exit %d: %s", code, errText)
+		}
+		reader = strings.TrimSpace(out)
+	}
 	eventually(t, "the exchange "+id+" is in the log", func() bool {
-		log = g.do(t, "GET", "/v1/logs/"+id, "", "x-gateway-api-key", bootstrapKey)
-		return log.status != http.StatusNotFound
+		log = g.do(t, "GET", "/v1/logs/"+id, "", "x-gateway-api-key", reader)
+		return log.status != http.StatusNotFound && log.status != http.StatusUnauthorized
 	})
 	return log.fine(t).object(t)
 }

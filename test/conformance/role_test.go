@@ -75,8 +75,16 @@ func (h *people) ask(t *testing.T, key string) string {
 			"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential)
 		return got.status != http.StatusUnauthorized
 	})
-	h.entry(t, got.fine(t))
-	return got.header.Get("x-gateway-request-id")
+	id := got.fine(t).header.Get("x-gateway-request-id")
+	eventually(t, "the exchange is in the log", func() bool { // of the organisation of the key
+		for _, reader := range []string{bootstrapKey, key} {
+			if h.do(t, "GET", "/v1/logs/"+id, "", "x-gateway-api-key", reader).status == http.StatusOK {
+				return true
+			}
+		}
+		return false
+	})
+	return id
 }
 
 // set says what the organisation's switches are, and which sections it leaves.
