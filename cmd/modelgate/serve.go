@@ -193,6 +193,7 @@ func (p *program) greet(s *server.Server) {
 	if a := s.AdminAddr(); a != nil {
 		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)
 	}
+	fmt.Fprintf(p.out, "the log keeps %s; logs.retention in the settings changes it\n", s.Kept())
 	if s.Providers() == 0 {
 		fmt.Fprint(p.out, "no managed provider yet: send a provider's own key along, or list providers in a file given with --config; docs/settings.md shows how\n")
 	}

@@ -80,6 +80,10 @@ type Store struct {
 	damage  damage
 	written chan struct{} // closed when the writer has ended
 
+	grown      chan struct{} // holds one after much was written
+	added      int64         // since then, in bytes; of the writer
+	pruneAfter int64
+
 	searches chan struct{} // holds one for each that is under way
 	pruning  sync.WaitGroup
 
@@ -118,6 +122,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		flush:   o.Flush,
 		limits:  scanLimits{entries: scanEntries, bytes: scanBytes},
 		written: make(chan struct{}),
+
+		grown:      make(chan struct{}, 1),
+		pruneAfter: max(pruneAfter, o.Retention.Bytes/32),
 
 		searches: make(chan struct{}, searchesAtOnce),
 	}

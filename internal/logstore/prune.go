@@ -100,6 +100,27 @@ func (s *Store) Prunable(ctx context.Context, r Retention, now time.Time) (Prune
 // pruneEvery is how often the store looks for what is to be removed.
 const pruneEvery = time.Minute
 
+// pruneAfter is how many bytes are written before the store looks earlier, unless
+// a 32th of [Retention.Bytes] is more. A burst could write far more in a minute.
+const pruneAfter = 16 << 20
+
+// grew counts what a batch has added and has the store look for what is to be
+// removed. It is for the writer.
+func (s *Store) grew(w *batchWriter) {
+	s.added += int64(len(w.data))
+	for i := range w.bodies {
+		s.added += int64(len(w.bodies[i].data))
+	}
+	if s.added < s.pruneAfter {
+		return
+	}
+	s.added = 0
+	select {
+	case s.grown <- struct{}{}:
+	default:
+	}
+}
+
 // pruneOn prunes now and then until ctx ends.
 func (s *Store) pruneOn(ctx context.Context, r Retention) {
 	clock := time.Now().Round(0)
@@ -113,6 +134,7 @@ func (s *Store) pruneOn(ctx context.Context, r Retention) {
 		case <-ctx.Done():
 			return
 		case <-time.After(pruneEvery):
+		case <-s.grown:
 		}
 		clock = steady(clock, time.Now().Round(0))
 	}

@@ -57,6 +57,7 @@ func (s *Store) persist(w *batchWriter, batch []*reqlog.Entry) bool {
 	for pause, failed := firstPause, false; ; pause = min(2*pause, longestPause) {
 		err := s.keeper.keep(s.giveUp, w)
 		if err == nil {
+			s.grew(w)
 			if failed {
 				s.log.Info("writing the log works again")
 			}

@@ -59,7 +59,7 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 		return nil, err
 	}
 	o := LogsOptions(s.Data, address, s.DatabaseOptions)
-	o.Queue, o.Logger, o.Retention = set.Log.Queue, s.Logger, Retention(set.Logs.Retention)
+	o.Queue, o.Logger, o.Retention = set.Log.Queue, s.Logger, Retention(set.Logs.Retention.Effective())
 	s.logs, err = logstore.Open(ctx, o)
 	return stored, err
 }
@@ -96,12 +96,15 @@ func (s *Server) sealConfigs(ctx context.Context, stored *store.Published) (*sto
 	return s.store.Published(ctx, nil)
 }
 
-// Retention returns what the settings keep of the log.
+// Kept returns how long entries of the log are kept, for people.
+func (s *Server) Kept() string { return s.first.Logs.Retention.Effective().String() }
+
+// Retention returns r as the log has it. Fields that are not positive keep all.
 func Retention(r settings.Retention) logstore.Retention {
 	const day = 24 * time.Hour
 	return logstore.Retention{
-		Age: time.Duration(r.Days) * day, Bytes: int64(r.Bytes),
-		BodiesAge: time.Duration(r.BodiesDays) * day, Sums: time.Duration(r.SumsDays) * day,
+		Age: time.Duration(max(r.Days, 0)) * day, Bytes: int64(r.Bytes),
+		BodiesAge: time.Duration(max(r.BodiesDays, 0)) * day, Sums: time.Duration(max(r.SumsDays, 0)) * day,
 	}
 }
 

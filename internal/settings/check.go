@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -221,13 +222,31 @@ const largestBody = 1 << 20
 // Check refuses what would keep next to nothing.
 func (r Retention) Check() error {
 	const longest, smallest = 36500, 64 << 20
-	if min(r.Days, r.BodiesDays, r.SumsDays) < 0 || max(r.Days, r.BodiesDays, r.SumsDays) > longest {
-		return fmt.Errorf("days are 1 to %d; 0 keeps all", longest)
+	if min(r.Days, r.BodiesDays, r.SumsDays) < -1 || max(r.Days, r.BodiesDays, r.SumsDays) > longest {
+		return fmt.Errorf("days must be 1 to %d, or -1 to keep all", longest)
 	}
 	if r.Bytes != 0 && r.Bytes < smallest {
-		return errors.New("the log needs at least 64 MB; 0 sets no bound")
+		return errors.New("the log needs at least 64 MB")
 	}
 	return nil
+}
+
+// Effective returns r with its defaults: 90 days and 8 GB of entries, 400 days of
+// sums. Bodies go with their entries.
+func (r Retention) Effective() Retention {
+	r.Days = cmp.Or(r.Days, 90)
+	r.SumsDays = cmp.Or(r.SumsDays, 400)
+	r.Bytes = cmp.Or(r.Bytes, 8<<30)
+	return r
+}
+
+// String returns the bounds of entries as an operator reads them.
+func (r Retention) String() string {
+	days := "all days"
+	if r.Days > 0 {
+		days = fmt.Sprintf("%d days", r.Days)
+	}
+	return fmt.Sprintf("%s, at most %d MB", days, r.Bytes>>20)
 }
 
 // smallestLedger leaves room for more than one segment.

@@ -239,12 +239,12 @@ func (r Redact) Rules() redact.Rules {
 	return out
 }
 
-// Retention is how much is kept. Zero fields keep all.
+// Retention is how much is kept. -1 days keep all.
 type Retention struct {
-	Days       int  `json:"days,omitempty" minimum:"0" maximum:"36500"`        // of the oldest entry
-	Bytes      Size `json:"bytes,omitempty"`                                   // of all entries, about
-	BodiesDays int  `json:"bodies_days,omitempty" minimum:"0" maximum:"36500"` // of the oldest bodies
-	SumsDays   int  `json:"sums_days,omitempty" minimum:"0" maximum:"36500"`   // of the oldest sums of entries
+	Days       int  `json:"days,omitempty" minimum:"-1" maximum:"36500"`        // of the oldest entry; default 90
+	Bytes      Size `json:"bytes,omitempty"`                                    // of all entries, about; default 8 GB
+	BodiesDays int  `json:"bodies_days,omitempty" minimum:"-1" maximum:"36500"` // of the oldest bodies; default as their entries
+	SumsDays   int  `json:"sums_days,omitempty" minimum:"-1" maximum:"36500"`   // of the oldest sums of entries; default 400
 }
 
 // Ledger is how the gateway keeps account of attempts.

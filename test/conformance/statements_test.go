@@ -33,7 +33,7 @@ var statements = []statement{
 	{number: "S-019", text: "The status of a passed-through answer stays what the provider sent."},
 	{number: "S-020", text: "The headers of a passed-through answer, its content type among them, stay what the provider sent."},
 	{number: "S-021", text: "Odd segments, legitimate encodings and any depth of a path go through untouched; a spelling that servers disagree about is refused."},
-	{number: "S-022", text: "Each request for a provider leaves an entry in the log, refused ones included."},
+	{number: "S-022", text: "Each request for a provider with a valid key leaves an entry in the log, refused ones included; of requests without one a sample does."},
 	{number: "S-023", text: "Each request for a provider counts in the metrics, failed ones included."},
 	{number: "S-024", text: "A config may name one target to be used: single."},
 	{number: "S-025", text: "A config may divide requests among targets by weight: loadbalance."},
