@@ -256,6 +256,9 @@ func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
 // refuse answers with an error of the gateway. Nothing was written before.
 func (p *Plane) refuse(w http.ResponseWriter, r *http.Request, x *exchange, err error) {
 	e := reason(r, err)
+	if late := x.upload.late(); late != nil {
+		e = late
+	}
 	x.fail(e)
 	if e.Kind == apierr.Internal {
 		p.Logger.Error("internal error", "exchange", x.id, "err", errText(e))

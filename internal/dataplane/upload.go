@@ -8,6 +8,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/inbound"
 	"modelgate/internal/modelnames"
@@ -74,6 +75,14 @@ func (u *upload) responseBegun() {
 	if u != nil {
 		u.body.ResponseBegun()
 	}
+}
+
+// late returns why the client was cut off, nil when it was not.
+func (u *upload) late() *apierr.Error {
+	if u == nil {
+		return nil
+	}
+	return u.body.Late()
 }
 
 // seen returns how many bytes have passed, and the model that a form named.

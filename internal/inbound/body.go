@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -42,6 +44,7 @@ type Body struct {
 	left   time.Duration // until the client is too slow
 	until  time.Time     // the read deadline in force
 	err    error         // why reading ended
+	late   atomic.Pointer[apierr.Error]
 }
 
 // Limit returns r with deadlines on its body, and that body, nil when r has
@@ -69,9 +72,35 @@ func Limit(w http.ResponseWriter, r *http.Request, l BodyLimits, t Total) (*http
 // can be told from an ordinary request of its kind, so every chunked request and
 // every one of HTTP/1.0 is the last of its connection.
 func EndConnection(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || r.ProtoMinor == 0) {
+	if r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || r.ProtoMinor == 0 || disguised(r.Header)) {
 		w.Header().Set("Connection", "close")
 	}
+}
+
+// disguised reports whether a Transfer-Encoding is hidden in another header: as
+// the continuation of its line, which net/http joins to the value, or with an
+// underscore, which some proxies read as a hyphen.
+func disguised(h http.Header) bool {
+	const name = "transfer-encoding"
+	if _, ok := h["Transfer_encoding"]; ok {
+		return true
+	}
+	for _, values := range h {
+		for _, v := range values {
+			for at := strings.IndexByte(v, ':'); at >= 0; {
+				before := strings.TrimRight(v[:at], " \t")
+				if n := len(before) - len(name); n >= 0 && strings.EqualFold(before[n:], name) {
+					return true
+				}
+				next := strings.IndexByte(v[at+1:], ':')
+				if next < 0 {
+					break
+				}
+				at += 1 + next
+			}
+		}
+	}
+	return false
 }
 
 // ResponseBegun lifts the read deadline once the beginning of a long response
@@ -82,6 +111,16 @@ func (b *Body) ResponseBegun() {
 	if b != nil && b.http1 {
 		b.rc.SetReadDeadline(time.Time{})
 	}
+}
+
+// Late returns the error of a read that took too long, nil for none. net/http
+// ends the context of the request with it, as if the client had left. It may be
+// called while another goroutine reads.
+func (b *Body) Late() *apierr.Error {
+	if b == nil {
+		return nil
+	}
+	return b.late.Load()
 }
 
 // BodyOf returns the body of a request that [Limit] returned, nil for none.
@@ -116,7 +155,9 @@ func (b *Body) Read(p []byte) (int, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// The deadline stays: whatever follows on this connection cannot be
 		// trusted to be another request.
-		err = b.timeout()
+		late := b.timeout()
+		b.late.Store(late)
+		err = late
 	default:
 		b.rc.SetReadDeadline(time.Time{})
 	}
@@ -150,7 +191,7 @@ func (b *Body) extend(now time.Time) {
 }
 
 // timeout returns the error for a body that took too long.
-func (b *Body) timeout() error {
+func (b *Body) timeout() *apierr.Error {
 	if b.total.Time > 0 && time.Since(b.begun) >= b.total.Time {
 		return apierr.New(apierr.Timeout, "the request body did not arrive within %s; send it faster or in parts (%s)", b.total.Time, b.total.Setting).
 			WithCode("request_body_timeout")

@@ -1,0 +1,67 @@
+package security
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// flood sends n requests without a valid key from eight clients at once.
+func (g *gateway) flood(t *testing.T, n int, method, path, body string, header ...string) {
+	t.Helper()
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range n / 8 {
+				if got := g.do(t, method, path, body, header...); got.status < 400 {
+					t.Errorf("%s %.40s = %d", method, path, got.status)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
+
+func TestFloodWithoutAKeyFillsNoDisk(t *testing.T) {
+	g := launch(t, options{settings: "version: 1\nlogs: {level: full, keyless_per_day: 1 MB}\nlog: {level: debug}\n"})
+	const n = 4000
+	long := strings.Repeat("a", 8<<10)
+	g.flood(t, 800, "GET", "/v1/warm", "") // what a first write brings is there
+	eventually(t, "the sample is written", func() bool { return metric(g.series(t), "modelgate_log_queue_depth") == 0 })
+	for _, tt := range []struct {
+		name, method, path, body string
+		header                   []string
+	}{
+		{"long paths", "GET", "/v1/" + long, "", nil},
+		{"long user agents", "GET", "/v1/models", "", []string{"User-Agent", long}},
+		{"large metadata", "POST", "/v1/chat/completions", chatBody, []string{"x-gateway-metadata", `{"a":"` + long + `"}`}},
+		{"baggage and traces", "POST", "/v1/messages", chatBody, []string{"baggage", "a=" + long, "x-gateway-trace-id", "t", "x-gateway-span-name", "s"}},
+		{"wrong keys", "POST", "/v1/chat/completions", chatBody, []string{"x-gateway-api-key", "mg-" + long}},
+		{"unknown methods", "BREW", "/v1/things", "", nil},
+		{"broken configs", "POST", "/v1/chat/completions", chatBody, []string{"x-gateway-config", "{" + long}},
+		{"the control plane", "GET", "/v1/configs", "", []string{"x-gateway-api-key", "mg-wrong", "X-Long", long}},
+		{"paths without a canonical form", "GET", "/v1/../" + long, "", nil},
+		{"nothing at the path", "GET", "/" + long, "", nil},
+	} {
+		attack(t, "exhaustion", "flood: "+tt.name, func(t *testing.T) {
+			before, counted, lines := g.disk(t), metric(g.series(t), "modelgate_keyless_requests_total"), len(g.output.String())
+			g.flood(t, n/10, tt.method, tt.path, tt.body, tt.header...)
+			if grown := g.disk(t) - before; grown > 256<<10 {
+				t.Errorf("%d requests took %d KB of the disk, 1 MB a day are allowed", n/10, grown>>10)
+			}
+			if more := len(g.output.String()) - lines; more > 64<<10 {
+				t.Errorf("%d requests wrote %d KB to the process log", n/10, more>>10)
+			}
+			if more := metric(g.series(t), "modelgate_keyless_requests_total") - counted; more < n/10 && strings.HasPrefix(tt.path, "/v1") {
+				t.Errorf("%v requests counted, want %d", more, n/10)
+			}
+		})
+	}
+	attack(t, "log and export", "entries of strangers are cut short", func(t *testing.T) {
+		list := g.as(t, rootKey, "GET", "/v1/logs?limit=100", "").ok(t)
+		if n := len(list.body); n > 200<<10 || strings.Contains(string(list.body), strings.Repeat("a", 300)) {
+			t.Errorf("100 entries take %d bytes, or have a long text of a stranger", n)
+		}
+	})
+}
