@@ -51,6 +51,7 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	scopes := f.String("scopes", "", "comma `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
 	providers := f.String("providers", "", "comma `list` of provider ids and slugs the key may use; empty allows all")
 	across := f.Bool("all-organisations", false, "let the key read the log of every organisation, without bodies; each read is audited")
+	from := f.String("from", "", "comma `list` of addresses and CIDRs of clients that may use the key; empty allows all")
 	expires := f.Duration("expires", 0, "`time` until the key ends, as 720h; 0 is never")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
@@ -68,6 +69,12 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	}
 	defer db.Close()
 	k := store.Key{Name: *name, Providers: words(*providers)}
+	if list := words(*from); list != nil {
+		if _, err := access.ParseAddresses(list); err != nil || len(list) > access.MaxAddresses {
+			return usage("--from takes up to %d addresses and CIDRs, such as 10.0.0.0/8: %v", access.MaxAddresses, err)
+		}
+		k.Defaults, _ = json.Marshal(store.KeyDefaults{AllowedAddresses: list}) // plain fields
+	}
 	for _, s := range words(*scopes) {
 		if err := access.Scope(s).Check(); err != nil {
 			return usage("%v", err)

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -65,6 +66,10 @@ type Identity struct {
 
 	// Providers limits the key to these provider ids and slugs. Empty allows all.
 	Providers []string
+
+	// AllowedAddresses limits the key to clients of these networks. Empty allows
+	// all.
+	AllowedAddresses []netip.Prefix
 
 	// Config is the slug of the saved config that applies when a request brings
 	// none. Empty applies none.

@@ -59,7 +59,7 @@ func (x *exchange) authenticate() error {
 	}
 	x.setIdentity(id)
 	x.ownKey = own
-	return nil
+	return id.CheckAddress(x.remote)
 }
 
 func (x *exchange) setIdentity(id *access.Identity) {

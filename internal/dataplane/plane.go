@@ -128,6 +128,7 @@ type exchange struct {
 	doc      jsonedit.Doc
 	want     wishes
 	id       string    // the request id as text
+	remote   string    // host:port of the client
 	signed   [8]string // values of the gateway's own headers
 	begun    bool      // the answer's head was sent
 	complete bool      // the client took the whole answer
@@ -180,7 +181,7 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
 	path, query, marked := requestPath(r)
-	x := &exchange{plane: p, snap: p.Snapshot.Load(), reach: p.Engine.Client}
+	x := &exchange{plane: p, snap: p.Snapshot.Load(), reach: p.Engine.Client, remote: r.RemoteAddr}
 	x.route, x.noRoute = findRoute(r.Method, path)
 	if p.Clients[x.route.speaks()] == nil {
 		x.route = passThrough

@@ -33,6 +33,9 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 	} else {
 		id, _, err = s.holder.Load().Authenticate(r.Header, time.Now())
 	}
+	if err == nil {
+		err = id.CheckAddress(r.RemoteAddr)
+	}
 	if err != nil {
 		s.countKeyless(err)
 		return nil, err

@@ -144,8 +144,13 @@ func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) 
 		if err != nil {
 			return nil, err
 		}
+		addresses, err := access.ParseAddresses(k.Addresses)
+		if err != nil {
+			return nil, err
+		}
 		id := &access.Identity{
-			KeyID: route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
+			AllowedAddresses: addresses,
+			KeyID:            route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
 			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
 			Logging: access.Logging{Key: access.ParseLogLevel(k.Logging)},
 		}

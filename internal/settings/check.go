@@ -143,6 +143,9 @@ func (s *Settings) checkKeys() *fault {
 		if _, field, err := k.Egress.Parse(); err != nil {
 			return at(err, "keys[%d].egress_policy.%s", i, field)
 		}
+		if _, err := access.ParseAddresses(k.Addresses); err != nil {
+			return at(err, "keys[%d].allowed_addresses", i)
+		}
 		for j, scope := range k.Scopes {
 			if err := access.Scope(scope).Check(); err != nil {
 				return at(err, "keys[%d].scopes[%d]", i, j)

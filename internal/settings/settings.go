@@ -106,6 +106,7 @@ type Key struct {
 	Providers []string `json:"providers,omitempty" doc:"Ids and slugs; absent means every provider"`
 	Config    string   `json:"config,omitempty" maxLength:"255" doc:"Slug of the config used when a request brings none"`
 	Logging   string   `json:"request_logging,omitempty" enum:",full,metadata,none" doc:"How much is kept of exchanges"`
+	Addresses []string `json:"allowed_addresses,omitempty" maxItems:"100" doc:"Addresses and CIDRs of clients that may use the key; absent means all"`
 
 	Egress *egress.Policy `json:"egress_policy,omitempty" doc:"Where its requests may go"`
 

@@ -88,7 +88,10 @@ func (k Key) Identity() *access.Identity {
 	if len(k.Defaults) > 0 && json.Unmarshal(k.Defaults, &d) != nil {
 		d = KeyDefaults{} // the column's text is this program's own
 	}
+	addresses, _ := access.ParseAddresses(d.AllowedAddresses) // what can't be read allows nobody
 	return &access.Identity{
+		AllowedAddresses: addresses,
+
 		KeyID:        k.ID,
 		Type:         k.Type,
 		UserID:       k.UserID,

@@ -20,6 +20,9 @@ type KeyDefaults struct {
 	// Egress limits where requests go. Nil says nothing. Workspaces have it among
 	// their settings.
 	Egress *egress.Policy `json:"egress_policy,omitempty"`
+
+	// AllowedAddresses are addresses and CIDRs; see [access.Identity].
+	AllowedAddresses []string `json:"allowed_addresses,omitempty"`
 }
 
 // policies returns the egress policy as the only one, or none.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -136,6 +137,9 @@ func Limits(k *store.Key) (limits.Fields, error) {
 	if len(d.Metadata) > 0 {
 		f["defaults.metadata"] = fmt.Sprint(d.Metadata) // sorted by name
 	}
+	if len(d.AllowedAddresses) > 0 {
+		f["allowed_addresses"] = fmt.Sprint(d.AllowedAddresses)
+	}
 	if len(k.Providers) > 0 {
 		f["providers"] = fmt.Sprint(k.Providers)
 	}
@@ -163,14 +167,19 @@ func (b *bounds) inherit(k *store.Key, in *createInput) error {
 	if len(in.Body.RateLimits) == 0 && len(b.key.RateLimits) > 0 {
 		k.RateLimits = b.key.RateLimits
 	}
+	own, err := readDefaults(b.key.Defaults)
+	if err != nil {
+		return err
+	}
+	if len(in.Body.AllowedAddresses) == 0 {
+		if err := setAddresses(k, own.AllowedAddresses); err != nil {
+			return err
+		}
+	}
 	if k.Workspace == "" {
 		return nil // keys of the organisation have no config, and log nothing
 	}
 	d, err := readDefaults(k.Defaults)
-	if err != nil {
-		return err
-	}
-	own, err := readDefaults(b.key.Defaults)
 	if err != nil {
 		return err
 	}
@@ -273,6 +282,19 @@ var rules = []struct {
 	}},
 	{"defaults.metadata", func(b *bounds, k *store.Key) (string, error) {
 		return differs(b, k, func(d store.KeyDefaults) map[string]string { return d.Metadata })
+	}},
+	{"allowed_addresses", func(b *bounds, k *store.Key) (string, error) {
+		own, list := b.maker.AllowedAddresses, k.Identity().AllowedAddresses
+		if len(own) > 0 && len(list) == 0 {
+			return "it may not be used from every address", nil
+		}
+		for _, p := range list {
+			within := func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) }
+			if len(own) > 0 && !slices.ContainsFunc(own, within) {
+				return fmt.Sprintf("it may not be used from %s", p), nil
+			}
+		}
+		return "", nil
 	}},
 	{"providers", func(b *bounds, k *store.Key) (string, error) {
 		for _, p := range k.Providers {

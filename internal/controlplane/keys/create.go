@@ -30,6 +30,8 @@ type createInput struct {
 		ExpiresAt    *string            `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
 		Rotation     *RotationInput     `json:"rotation_policy,omitempty"`
 		Egress       *egress.Policy     `json:"egress_policy,omitempty" doc:"Where its requests may go"`
+
+		AllowedAddresses []string `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; all when absent"`
 	}
 }
 
@@ -149,6 +151,9 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 	if k.Defaults, err = withEgress(k.Defaults, in.Body.Egress); err != nil {
 		return err
 	}
+	if err := setAddresses(&k, in.Body.AllowedAddresses); err != nil {
+		return err
+	}
 	var rules store.UserKeyPolicy
 	if k.Type == access.WorkspaceUser {
 		if rules, err = userKeyRules(ctx, tx.Queries, k.Organisation, k.Workspace); err != nil {
@@ -202,6 +207,9 @@ func noteLimits(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key
 	}
 	if in.Body.Egress == nil {
 		delete(set, "egress_policy")
+	}
+	if len(in.Body.AllowedAddresses) == 0 {
+		delete(set, "allowed_addresses")
 	}
 	maps.DeleteFunc(set, func(field, _ string) bool {
 		return in.Body.Defaults == nil && strings.HasPrefix(field, "defaults.") || field == "providers"

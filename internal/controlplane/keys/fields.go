@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -76,6 +77,20 @@ func withEgress(raw json.RawMessage, p *egress.Policy) (json.RawMessage, error) 
 	}
 	d.Egress = next
 	return json.Marshal(d)
+}
+
+// setAddresses limits k to clients of the networks; none allows all.
+func setAddresses(k *store.Key, list []string) error {
+	d, err := readDefaults(k.Defaults)
+	if err != nil || len(list)+len(d.AllowedAddresses) == 0 {
+		return err
+	}
+	if _, err := access.ParseAddresses(list); err != nil {
+		return route.Invalid("allowed_addresses", "%v", err)
+	}
+	d.AllowedAddresses = list
+	k.Defaults, err = json.Marshal(d)
+	return err
 }
 
 // userKeyRules returns what applies in a workspace: its own words win.

@@ -35,6 +35,7 @@ type Item struct {
 	Scopes       []access.Scope      `json:"scopes"`
 	Defaults     Defaults            `json:"defaults"`
 	AlertEmails  []string            `json:"alert_emails"`
+	Addresses    []string            `json:"allowed_addresses" doc:"Addresses and CIDRs of clients that may use the key; all when empty"`
 	ExpiresAt    route.Time          `json:"expires_at"`
 	Rotation     *Rotation           `json:"rotation_policy"`
 	TransitionAt route.Time          `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation counts too"`
@@ -106,6 +107,7 @@ func shown(k store.Key, spent reqlog.Spent, now time.Time) (Item, error) {
 		return out, err
 	}
 	out.Egress = d.Egress
+	out.Addresses = append([]string{}, d.AllowedAddresses...)
 	out.Defaults, err = shownDefaults(k.Defaults)
 	return out, err
 }
@@ -207,7 +209,7 @@ func own(ctx context.Context, c *route.Caller) (store.Key, error) {
 
 // unstored returns a key that no row is kept of.
 func unstored(id *access.Identity) store.Key {
-	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String()}
+	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String(), AllowedAddresses: addresses(id)}
 	if len(id.Egress) > 0 {
 		defaults.Egress = id.Egress[0]
 	}
@@ -216,4 +218,13 @@ func unstored(id *access.Identity) store.Key {
 		ID: id.KeyID, Type: id.Type, Name: id.Name, Mask: "***", Organisation: id.Organisation, Workspace: id.Workspace, UserID: id.UserID,
 		Scopes: id.Scopes, Status: store.KeyActive, CreationMode: "auto", ExpiresAt: id.ExpiresAt, Defaults: d, AlertEmails: emails(nil),
 	}
+}
+
+// addresses returns the networks of an identity as text.
+func addresses(id *access.Identity) []string {
+	var out []string
+	for _, p := range id.AllowedAddresses {
+		out = append(out, p.String())
+	}
+	return out
 }

@@ -29,6 +29,8 @@ type updateBody struct {
 	ExpiresAt    route.Maybe[string]            `json:"expires_at,omitempty" maxLength:"40" doc:"A time to come in ISO 8601; null never ends"`
 	Rotation     route.Maybe[RotationInput]     `json:"rotation_policy,omitempty"`
 	Egress       route.Maybe[egress.Policy]     `json:"egress_policy,omitempty" doc:"Changed as a whole; null for what is above the key"`
+
+	AllowedAddresses route.Maybe[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; null or none allows all"`
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
@@ -73,8 +75,13 @@ func (b *updateBody) rights(ctx context.Context, c *route.Caller, tx *store.Tx, 
 			return err
 		}
 	}
-	k.Defaults, err = withEgress(k.Defaults, policy)
-	return err
+	if k.Defaults, err = withEgress(k.Defaults, policy); err != nil {
+		return err
+	}
+	if b.AllowedAddresses.Set {
+		d.AllowedAddresses = b.AllowedAddresses.Value
+	}
+	return setAddresses(k, d.AllowedAddresses)
 }
 
 func (b *updateBody) defaults(ctx context.Context, tx *store.Tx, k *store.Key) (err error) {

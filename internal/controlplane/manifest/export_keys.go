@@ -57,7 +57,7 @@ func key(k *store.Key) (v settings.Key, err error) {
 		return v, err
 	}
 	v.Egress = d.Egress
-	v.Config, v.ConfigFixed, v.Logging, v.Metadata = d.Config, d.ConfigFixed, d.Logging, filled(d.Metadata)
+	v.Config, v.ConfigFixed, v.Logging, v.Metadata, v.Addresses = d.Config, d.ConfigFixed, d.Logging, filled(d.Metadata), d.AllowedAddresses
 	u, err := limits.ReadUsage(k.UsageLimits)
 	if err != nil {
 		return v, err

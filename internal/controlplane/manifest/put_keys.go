@@ -77,7 +77,7 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 	if row.Scopes == nil {
 		row.Scopes = []access.Scope{}
 	}
-	row.Defaults = text(store.KeyDefaults{Metadata: want.Metadata, Config: want.Config, ConfigFixed: want.ConfigFixed, Logging: want.Logging, Egress: want.Egress.Strict()})
+	row.Defaults = text(store.KeyDefaults{Metadata: want.Metadata, Config: want.Config, ConfigFixed: want.ConfigFixed, Logging: want.Logging, AllowedAddresses: want.Addresses, Egress: want.Egress.Strict()})
 	if err := p.keyLimits(want, &row); err != nil {
 		return nil, err
 	}
