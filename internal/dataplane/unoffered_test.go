@@ -18,7 +18,8 @@ func TestWhatIsNotOfferedIsAnnouncedOrRefused(t *testing.T) {
 		params         string
 	}{
 		{"a cache", `"cache":{"mode":"simple"}`, 200, "cache;ignored"},
-		{"a guardrail that only tells", `"output_guardrails":["pg-1"]`, 200, "output_guardrails;ignored"},
+		{"a guardrail that only tells", `"output_guardrails":[{"default.contains":{"words":["x"]}}]`, 200, "output_guardrails;ignored"},
+		{"a saved guardrail, which may deny", `"output_guardrails":["pg-1"]`, 501, ""},
 		{"a hook that only tells", `"before_request_hooks":[{"id":"h"}]`, 200, "before_request_hooks;ignored"},
 		{"a guardrail that denies", `"input_guardrails":[{"default.contains":{"words":["x"]},"deny":true}]`, 501, ""},
 		{"a hook that denies", `"before_request_hooks":[{"id":"h","deny":true,"checks":[{"id":"c","parameters":{}}]}]`, 501, ""},

@@ -106,8 +106,9 @@ func (x *exchange) readWish(name, value string) (err error) {
 		debug, err := truth(name, value)
 		x.quiet = debug != nil && !*debug
 		return err
-	case api.HeaderKey, api.HeaderCacheRefresh, api.HeaderCacheNamespace:
-		// read elsewhere, or settings of rooms that are not in this path
+	case api.HeaderCacheRefresh, api.HeaderCacheNamespace:
+		x.Notes = append(x.Notes, strings.ToLower(name)+";ignored") // there is no cache yet
+	case api.HeaderKey: // read elsewhere
 	default:
 		w.option(name, value)
 	}

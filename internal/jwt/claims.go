@@ -55,6 +55,11 @@ func readClaims(m members) (*claims, error) {
 			return nil, err
 		}
 	}
+	for name, list := range map[string]json.RawMessage{"usage_limits": c.usageLimits, "rate_limits": c.rateLimits} {
+		if list != nil {
+			return nil, refuse("has " + name + ", which this version can't enforce for tokens; leave the claim out")
+		}
+	}
 	if c.expires.IsZero() {
 		return nil, refuse("does not say when it ends (exp)")
 	}
@@ -128,13 +133,14 @@ func (m members) moment(name string) (time.Time, error) {
 	return time.Unix(int64(seconds), 0).UTC(), nil
 }
 
-// array returns a member that is an array as it stands, nil for none.
+// array returns a member that is an array as it stands, nil for none and for an
+// empty one.
 func (m members) array(name string) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if raw := m[name]; raw != nil && (json.Unmarshal(raw, &list) != nil) {
 		return nil, refuse("has " + name + " that are no list")
 	}
-	if list == nil {
+	if len(list) == 0 {
 		return nil, nil
 	}
 	return m[name], nil

@@ -32,7 +32,7 @@ func TestATokenActsAsAKeyOfItsWorkspace(t *testing.T) {
 	token := signed(first(), header, claims.but(values{
 		"email_id": "ada@example.com", "iat": noon.Unix(), "nbf": noon.Unix(), "iss": "https://id.example.com", "groups": []string{"a"},
 		"defaults":     values{"config_id": "pc-main", "metadata": values{"team": "of the token", "seat": "4"}, "more": 1},
-		"usage_limits": []values{{"credit_limit": 5}}, "rate_limits": []values{{"type": "requests", "unit": "rpm", "value": 3}},
+		"usage_limits": []values{}, "rate_limits": []values{},
 	}))
 	got, err := verify(mustTokens(t, by), token, noon)
 	if err != nil {
@@ -42,8 +42,7 @@ func TestATokenActsAsAKeyOfItsWorkspace(t *testing.T) {
 		KeyID: "jwt:ada@example.com", Type: access.Token, Name: "ada@example.com", Hash: access.HashKey(token), Organisation: "org", Workspace: "w1",
 		Scopes: []access.Scope{"completions.write", "logs.view"}, Config: "pc-main", ExpiresAt: noon.Add(time.Hour),
 		Metadata: map[string]string{"team": "of the workspace", "plan": "paid", "seat": "4"}, Logging: access.Logging{Workspace: access.LogFull},
-		Claims: &access.Claims{User: "ada@example.com", IssuedAt: noon,
-			UsageLimits: json.RawMessage(`[{"credit_limit":5}]`), RateLimits: json.RawMessage(`[{"type":"requests","unit":"rpm","value":3}]`)},
+		Claims: &access.Claims{User: "ada@example.com", IssuedAt: noon},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Verify() (-want +got)\n%s", diff)
@@ -148,6 +147,8 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 		{"much metadata", values{"defaults": values{"metadata": many}}, "invalid_token", "defaults"},
 		{"a config of another kind", values{"defaults": values{"config_id": 5}}, "invalid_token", "defaults"},
 		{"limits of another kind", values{"usage_limits": values{}}, "invalid_token", "usage_limits"},
+		{"limits that can't be enforced", values{"usage_limits": []values{{"credit_limit": 5}}}, "invalid_token", "usage_limits"},
+		{"rates that can't be enforced", values{"rate_limits": []values{{"type": "requests", "unit": "rpm", "value": 3}}}, "invalid_token", "rate_limits"},
 		{"rates of another kind", values{"rate_limits": "many"}, "invalid_token", "rate_limits"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

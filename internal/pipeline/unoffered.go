@@ -45,7 +45,7 @@ func denies(n *config.Config) bool {
 	}
 	for _, list := range [...][]config.Guardrail{n.InputGuardrails, n.OutputGuardrails} {
 		for _, g := range list {
-			if g.Denies() {
+			if g.Denies() || g.Saved != "" { // a saved guardrail may deny
 				return true
 			}
 		}
@@ -59,7 +59,7 @@ type unguarded struct{ path string }
 // Handle refuses: nothing is sent unchecked.
 func (u unguarded) Handle(context.Context, *Exchange) (*Response, error) {
 	return nil, apierr.New(apierr.Unsupported,
-		"%s: hooks and guardrails that deny are not offered by this version, and the request was not sent unchecked; leave them out or set deny to false", u.path).
+		"%s: hooks and guardrails that deny, and saved guardrails, can't be enforced by this version, and the request was not sent unchecked; leave them out or set deny to false", u.path).
 		WithParam("x-gateway-config")
 }
 

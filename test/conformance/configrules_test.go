@@ -100,7 +100,7 @@ func TestGroupsMakeAConfigValid(t *testing.T) {
 	}
 	for of, members := range map[string]string{
 		"S-058": `"cache":{"mode":"simple"}`, "S-059": `"retry":{"attempts":1}`,
-		"S-061": `"forward_headers":["X-A"]`, "S-062": `"request_timeout":5000`, "S-068": `"input_guardrails":["g"]`,
+		"S-061": `"forward_headers":["X-A"]`, "S-062": `"request_timeout":5000`, "S-068": `"input_guardrails":[{"default.contains":{"words":["x"]}}]`,
 	} {
 		prove(t, of, "works with the provider of the headers", func(t *testing.T) {
 			p.forget()

@@ -131,7 +131,7 @@ var statements = []statement{
 	{number: "S-122", text: "Feedback of a hook is kept with the trace.", later: afterAll, now: "it is checked"},
 	{number: "S-123", text: "after_request_hooks are the same, and async holds the answer back for nobody.", later: afterAll, now: "they are checked"},
 	{number: "S-124", text: "on_fail and on_success of an after hook have feedback alone; deny there is refused."},
-	{number: "S-125", text: "A guardrail that is a string names a saved one, which runs.", later: afterAll, now: "the string is taken and announced as without effect"},
+	{number: "S-125", text: "A guardrail that is a string names a saved one, which runs.", later: afterAll, now: "the string is taken, and a request with it is refused, since the saved guardrail may deny"},
 	{number: "S-126", text: "A guardrail may be an object with id, deny, async, on_fail and on_success."},
 	{number: "S-127", text: "Further keys of a guardrail are objects: checks that run.", later: afterAll, now: "they have to be objects; a config whose guardrails deny is refused whole"},
 	{number: "S-128", text: "A guardrail that is neither a string nor an object is refused."},

@@ -91,7 +91,7 @@ func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*w
 // document, which sees no embedded fields otherwise.
 type Limits struct {
 	UsageLimits route.Maybe[[]limits.UsageInput] `json:"usage_limits,omitempty" maxItems:"1"`
-	RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty" maxItems:"1"`
+	RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty" maxItems:"1" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 }
 
 // DefaultProvider says whether and how a provider is made where the integration

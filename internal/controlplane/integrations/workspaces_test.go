@@ -54,7 +54,7 @@ func TestWorkspacesAreGivenAnIntegrationInBulk(t *testing.T) {
 	_, c, path, one, two := three(t)
 	c.Must("PUT", path, `{"default_provider_slug":"all","workspaces":[
 		{"id":"`+one+`","enabled":true,"default_provider_slug":"own"},
-		{"id":"2two","enabled":true,"usage_limits":[{"credit_limit":10}],"rate_limits":[{"type":"requests","unit":"rpm","value":5}]},
+		{"id":"2two","enabled":true,"usage_limits":[{"credit_limit":10}]},
 		{"id":"default","enabled":true,"create_default_provider":false}]}`, nil)
 	if got := slugs(t, c, one) + "|" + slugs(t, c, two) + "|" + slugs(t, c, "default"); got != "own|all|" {
 		t.Errorf("providers %q", got)
@@ -65,7 +65,7 @@ func TestWorkspacesAreGivenAnIntegrationInBulk(t *testing.T) {
 		t.Fatalf("%+v", g)
 	}
 	last := g.Workspaces[2]
-	if last.ID != two || last.Status != "active" || last.UsageLimits[0]["credit_limit"] != 10.0 || last.RateLimits[0]["value"] != 5.0 {
+	if last.ID != two || last.Status != "active" || last.UsageLimits[0]["credit_limit"] != 10.0 || len(last.RateLimits) != 0 {
 		t.Errorf("limits %+v", last)
 	}
 	c.Must("PUT", path, `{"create_default_provider":false,"workspaces":[{"id":"2two","enabled":false}]}`, nil)

@@ -23,7 +23,7 @@ type createInput struct {
 		Organisation string             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own; may be left out"`
 		Workspace    string             `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
 		User         string             `json:"user_id,omitempty" maxLength:"255" doc:"Whose key it is; people may leave out themselves"`
-		RateLimits   limits.Rates       `json:"rate_limits,omitempty" maxItems:"10"`
+		RateLimits   limits.Rates       `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 		UsageLimits  *limits.UsageInput `json:"usage_limits,omitempty"`
 		Defaults     *DefaultsInput     `json:"defaults,omitempty"`
 		AlertEmails  []string           `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`

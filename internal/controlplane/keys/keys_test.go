@@ -67,13 +67,13 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 	var config struct{ Data struct{ ID, Slug string } }
 	c.Must("POST", "/configs", `{"name":"x","config":{"retry":{"attempts":1}}}`, &config)
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","description":"builds","scopes":["completions:write","gateway.logs.view","logs.view"],
-		"rate_limits":[{"type":"requests","unit":"rps","value":5}],"usage_limits":{"credit_limit":10,"alert_threshold":8,"periodic_reset":"monthly"},
+		"usage_limits":{"credit_limit":10,"alert_threshold":8,"periodic_reset":"monthly"},
 		"defaults":{"metadata":{"team":"a"},"config_id":"`+config.Data.ID+`","allow_config_override":false,"request_logging":"none"},"alert_emails":["a@example.com"],
 		"expires_at":"2026-06-01T10:00:00+02:00","rotation_policy":{"rotation_period":"weekly"}}`)
 	a := c.Call("GET", "/api-keys/"+k.ID, "")
 	want := `{"id":"` + k.ID + `","key":"mg***` + k.Key[len(k.Key)-2:] + `","name":"ci","description":"builds","type":"workspace-service",` +
 		`"organisation_id":"` + store.DefaultOrganisation + `","workspace_id":"` + store.DefaultWorkspace + `","user_id":null,"status":"active","creation_mode":"api",` +
-		`"created_at":"2026-05-01T12:00:00.000Z","last_updated_at":"2026-05-01T12:00:00.000Z","rate_limits":[{"type":"requests","unit":"rps","value":5}],` +
+		`"created_at":"2026-05-01T12:00:00.000Z","last_updated_at":"2026-05-01T12:00:00.000Z","rate_limits":[],` +
 		`"usage_limits":{"credit_limit":10,"type":"cost","alert_threshold":8,"periodic_reset":"monthly","periodic_reset_days":null,"next_usage_reset_at":"2026-06-01T00:00:00.000Z",` +
 		`"current_usage":0,"status":"active","last_reset_at":null,"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":false},"reset_usage":0,` +
 		`"scopes":["completions.write","logs.view"],"defaults":{"metadata":{"team":"a"},"config_id":"` + config.Data.Slug + `","allow_config_override":false,"request_logging":"none"},` +
@@ -184,7 +184,7 @@ func TestAnUpdateChangesWhatItNamesAlone(t *testing.T) {
 	b := routetest.New(t, keys.Add)
 	c := b.Root()
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","description":"d","scopes":["models.list"],"usage_limits":{"credit_limit":10},
-		"rate_limits":[{"type":"tokens","unit":"rpm","value":0}],"defaults":{"metadata":{"a":"b"}},"alert_emails":["a@example.com"],"allowed_addresses":[],"expires_at":"2026-06-01T00:00:00Z",
+		"defaults":{"metadata":{"a":"b"}},"alert_emails":["a@example.com"],"allowed_addresses":[],"expires_at":"2026-06-01T00:00:00Z",
 		"rotation_policy":{"rotation_period_days":3}}`)
 	before := c.Call("GET", "/api-keys/"+k.ID, "").Body
 	b.Clock = b.Clock.Add(time.Minute)
@@ -415,7 +415,7 @@ func TestUpdatesAtTheSameTimeLoseNothingOfEachOther(t *testing.T) {
 	c := routetest.New(t, keys.Add).Root()
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"]}`)
 	bodies := []string{
-		`{"name":"new"}`, `{"description":"new"}`, `{"scopes":["logs.view"]}`, `{"usage_limits":{"credit_limit":7}}`, `{"rate_limits":[{"type":"tokens","unit":"rpd","value":3}]}`,
+		`{"name":"new"}`, `{"description":"new"}`, `{"scopes":["logs.view"]}`, `{"usage_limits":{"credit_limit":7}}`,
 		`{"alert_emails":["a@example.com"]}`, `{"expires_at":"2027-01-01T00:00:00Z"}`, `{"defaults":{"metadata":{"new":"new"}}}`, `{"rotation_policy":{"rotation_period_days":9}}`,
 	}
 	var g sync.WaitGroup
@@ -428,7 +428,7 @@ func TestUpdatesAtTheSameTimeLoseNothingOfEachOther(t *testing.T) {
 	}
 	g.Wait()
 	got := c.Call("GET", "/api-keys/"+k.ID, "").Body
-	for _, want := range []string{`"name":"new"`, `"description":"new"`, `["logs.view"]`, `"credit_limit":7`, `"rpd"`, `a@example.com`, `"2027-01-01`, `"new":"new"`, `"rotation_period_days":9`} {
+	for _, want := range []string{`"name":"new"`, `"description":"new"`, `["logs.view"]`, `"credit_limit":7`, `a@example.com`, `"2027-01-01`, `"new":"new"`, `"rotation_period_days":9`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %s in %s", want, got)
 		}

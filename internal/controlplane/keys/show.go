@@ -159,8 +159,8 @@ type selfAnswer struct {
 type token struct {
 	User        *string    `json:"user" doc:"As its issuer calls the person"`
 	IssuedAt    route.Time `json:"issued_at"`
-	UsageLimits route.JSON `json:"usage_limits" doc:"As in the token; nothing is counted by them yet"`
-	RateLimits  route.JSON `json:"rate_limits" doc:"As in the token; nothing is counted by them yet"`
+	UsageLimits route.JSON `json:"usage_limits" doc:"Null: tokens with limits are refused"`
+	RateLimits  route.JSON `json:"rate_limits" doc:"Null: tokens with limits are refused"`
 }
 
 type selfInput struct{}

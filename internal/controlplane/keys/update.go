@@ -21,7 +21,7 @@ type updateBody struct {
 	Scopes       []string                       `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
 	Organisation string                         `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own"`
 	Workspace    string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's own, for keys of an organisation"`
-	RateLimits   route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"10"`
+	RateLimits   route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 	UsageLimits  route.Maybe[limits.UsageInput] `json:"usage_limits,omitempty"`
 	ResetUsage   bool                           `json:"reset_usage,omitempty" doc:"Count usage from now on"`
 	Defaults     route.Maybe[DefaultsInput]     `json:"defaults,omitempty"`

@@ -2,12 +2,14 @@ package limits_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/reqlog"
 )
@@ -226,11 +228,13 @@ func TestBudgetsOfAListGoOnInTheirOwnEntry(t *testing.T) {
 
 func TestRatesAreOfTheirHoldersUnitsAndNotTwice(t *testing.T) {
 	all := limits.Rates{{"requests", "rps", 1}, {"requests", "rpm", 0}, {"tokens", "rpm", 5}, {"tokens", "rph", 1}, {"tokens", "rpd", 1}, {"tokens", "rpw", 1}}
-	if err := all.CheckKey("rate_limits"); err != nil {
-		t.Errorf("of a key: %v", err)
+	for holder, err := range map[string]error{"a key": all.CheckKey("rate_limits"), "a workspace": all[1:5].Check("rate_limits")} {
+		if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Kind != apierr.Unsupported || e.Param != "rate_limits" {
+			t.Errorf("well-formed limits of %s: %v, want that they can't be enforced", holder, err)
+		}
 	}
-	if err := all[1:5].Check("rate_limits"); err != nil {
-		t.Errorf("of a workspace: %v", err)
+	if err := errors.Join(limits.Rates{}.Check("rate_limits"), limits.Rates(nil).CheckKey("rate_limits")); err != nil {
+		t.Errorf("no limits: %v", err)
 	}
 	for field, list := range map[string]limits.Rates{
 		"rate_limits[0].unit ": all[:1], "rate_limits[4].unit ": all[1:], "rate_limits[1] ": {{"tokens", "rpm", 1}, {"tokens", "rpm", 2}},

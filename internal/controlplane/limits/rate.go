@@ -26,7 +26,8 @@ const (
 )
 
 // Check reports what is wrong with the limits of what is not a key. Field is
-// what the request calls them.
+// what the request calls them. Rate limits are not enforced yet: any that are well
+// formed are refused with 501.
 func (list Rates) Check(field string) error { return list.check(field, units) }
 
 // CheckKey reports what is wrong with the limits of a key.
@@ -43,6 +44,9 @@ func (list Rates) check(field, units string) error {
 			return route.Invalid(name, "has the type and unit of an entry before it")
 		}
 		seen[[2]string{r.Type, r.Unit}] = true
+	}
+	if len(list) > 0 {
+		return route.NotEnforced(field)
 	}
 	return nil
 }

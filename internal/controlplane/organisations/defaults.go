@@ -55,7 +55,7 @@ func absent(err error) bool {
 
 type defaultsInput struct {
 	Body struct {
-		Input  route.Maybe[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Ids or slugs of guardrails of the organisation. Kept; checks do not run yet"`
+		Input  route.Maybe[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Empty or null. Guardrails can't be enforced yet: any other list is refused with 501"`
 		Output route.Maybe[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"As input_guardrails"`
 	}
 }
@@ -73,32 +73,11 @@ func updateDefaults(ctx context.Context, c *route.Caller, in *defaultsInput) (*r
 			if !list.given.Set {
 				continue
 			}
-			ids, err := guardrails(ctx, tx, c, list.field, list.given.Value)
-			if err != nil {
-				return err
+			if len(list.given.Value) > 0 {
+				return route.NotEnforced(list.field)
 			}
-			*list.to = ids
+			*list.to = nil
 		}
 		return nil
 	})
-}
-
-// guardrails returns the ids of guardrails of the organisation, each once.
-func guardrails(ctx context.Context, tx *store.Tx, c *route.Caller, field string, refs []string) ([]string, error) {
-	var ids []string
-	known := make(map[string]bool)
-	for _, ref := range refs {
-		g, err := tx.Guardrail(ctx, c.Organisation, "", ref)
-		if absent(err) || err == nil && g.Workspace != "" {
-			return nil, route.Missing(field, "guardrail of the organisation", ref)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !known[g.ID] {
-			ids = append(ids, g.ID)
-		}
-		known[g.ID] = true
-	}
-	return ids, nil
 }

@@ -123,33 +123,28 @@ func TestAnOrganisationIsItsOwnAlone(t *testing.T) {
 	}
 }
 
-func TestDefaultsNameGuardrailsOfTheOrganisation(t *testing.T) {
+func TestGuardrailsOfTheOrganisationAreRefused(t *testing.T) {
 	b := routetest.New(t, organisations.Add, guardrails.Add)
 	c := b.Root()
-	var wide, own struct{ ID, Slug string }
-	const rest = `"checks":[{"id":"default.contains"}],"actions":{}}`
-	c.Must("POST", "/guardrails", `{"name":"wide","organisation_id":"default",`+rest, &wide)
-	c.Must("POST", "/guardrails", `{"name":"own","workspace_id":"default",`+rest, &own)
-	c.Must("PUT", "/admin/organisation/defaults", `{"input_guardrails":["`+wide.Slug+`","`+wide.ID+`"]}`, nil)
-	type references struct {
-		Input  []struct{ ID, Slug string } `json:"input_guardrails"`
-		Output []struct{ ID, Slug string } `json:"output_guardrails"`
-	}
-	var got references
-	c.Must("GET", "/admin/organisation/defaults", "", &got)
-	if len(got.Input) != 1 || got.Input[0] != wide || got.Output == nil || len(got.Output) != 0 {
-		t.Errorf("read %+v", got)
-	}
-	for _, ref := range []string{own.Slug, own.ID, "none"} {
-		a := c.Call("PUT", "/organisation/defaults", `{"output_guardrails":["`+ref+`"]}`)
-		if a.Status != http.StatusNotFound || !strings.Contains(a.Body, "AB02") || !strings.Contains(a.Body, "output_guardrails") {
-			t.Errorf("%s: %d %s", ref, a.Status, a.Body)
+	var wide struct{ ID, Slug string }
+	c.Must("POST", "/guardrails", `{"name":"wide","organisation_id":"default","checks":[{"id":"default.contains"}],"actions":{}}`, &wide)
+	for _, path := range []string{"/admin/organisation/defaults", "/organisation/defaults"} {
+		for _, field := range []string{"input_guardrails", "output_guardrails"} {
+			a := c.Call("PUT", path, `{"`+field+`":["`+wide.Slug+`"]}`)
+			if a.Status != http.StatusNotImplemented || !strings.Contains(a.Body, "unsupported_field") || !strings.Contains(a.Body, field) {
+				t.Errorf("%s of %s: %d %s", field, path, a.Status, a.Body)
+			}
+			c.Must("PUT", path, `{"`+field+`":[]}`, nil)
+			c.Must("PUT", path, `{"`+field+`":null}`, nil)
 		}
 	}
-	c.Must("DELETE", "/guardrails/"+wide.ID, "", nil)
-	got = references{}
-	if c.Must("GET", "/organisation/defaults", "", &got); len(got.Input) != 0 {
-		t.Errorf("an archived one is shown: %+v", got)
+	var got struct {
+		Input  []struct{ ID string } `json:"input_guardrails"`
+		Output []struct{ ID string } `json:"output_guardrails"`
+	}
+	c.Must("GET", "/organisation/defaults", "", &got)
+	if got.Input == nil || got.Output == nil || len(got.Input)+len(got.Output) != 0 {
+		t.Errorf("read %+v", got)
 	}
 	names := b.Query(`SELECT resource_type || ' ' || action FROM audit_logs WHERE resource_type = 'organisation'`)
 	if !slices.Contains(names, "organisation update") {

@@ -114,7 +114,7 @@ type updateInput struct {
 		Workspace   string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"As in the query"`
 		Note        route.Maybe[string]            `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits route.Maybe[limits.UsageInput] `json:"usage_limits,omitempty"`
-		RateLimits  route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"6"`
+		RateLimits  route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 		ExpiresAt   route.Maybe[string]            `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never ends"`
 		Tags        route.Maybe[credentials.Tags]  `json:"tags,omitempty"`
 		Reset       *bool                          `json:"reset_usage,omitempty" nullable:"true" doc:"Starts counting again"`

@@ -49,7 +49,7 @@ type createInput struct {
 		Slug        string             `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"What requests call it, after @; made of the name when absent"`
 		Note        string             `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits *limits.UsageInput `json:"usage_limits,omitempty"`
-		RateLimits  limits.Rates       `json:"rate_limits,omitempty" maxItems:"6"`
+		RateLimits  limits.Rates       `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 		ExpiresAt   string             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601"`
 		Tags        credentials.Tags   `json:"tags,omitempty"`
 	}

@@ -45,7 +45,7 @@ type KeyBody struct {
 	Note        route.Maybe[string]                `json:"note,omitempty" maxLength:"1024"`
 	Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255"`
 	UsageLimits route.Maybe[limits.UsageInput]     `json:"usage_limits,omitempty"`
-	RateLimits  route.Maybe[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6"`
+	RateLimits  route.Maybe[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 	ExpiresAt   route.Maybe[string]                `json:"expires_at,omitempty" maxLength:"40"`
 	Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true"`
 	Mappings    route.Maybe[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`

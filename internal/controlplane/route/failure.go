@@ -155,6 +155,13 @@ func Missing(field, what, ref string) error {
 	return apierr.New(apierr.NotFound, "there is no %s %.60q", what, ref).WithParam(field).WithCode("AB02")
 }
 
+// NotEnforced returns the error for a field that limits or protects and that this
+// version can't enforce: it is refused with 501 instead of stored without effect.
+func NotEnforced(field string) error {
+	return apierr.New(apierr.Unsupported, "%s can't be enforced by this version, so it is refused; leave it out or send it empty", field).
+		WithParam(field).WithCode("unsupported_field")
+}
+
 // Invalid refuses a field of a request.
 func Invalid(field, format string, args ...any) error {
 	return apierr.New(apierr.Invalid, field+" "+format, args...).WithParam(field)

@@ -346,8 +346,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.mux.ServeHTTP(out, r.WithContext(withCaller(r.Context(), c)))
 	}
 	c.finish(r.Context(), out.status)
-	w.Header().Set("Cache-Control", "no-store") // keys, tokens and credentials are in answers
-	w.Header().Set(api.HeaderRequestID, c.RequestID)
+	c.sign(out)
 	w.WriteHeader(out.status)
 	w.Write(out.body.Bytes())
 }

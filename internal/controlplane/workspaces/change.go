@@ -160,7 +160,7 @@ type updateInput struct {
 		Icon        route.Maybe[string]              `json:"icon,omitempty"`
 		Defaults    route.Maybe[Defaults]            `json:"defaults,omitempty"`
 		UsageLimits route.Maybe[[]limits.UsageInput] `json:"usage_limits,omitempty"`
-		RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty"`
+		RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 		Settings    route.Maybe[map[string]any]      `json:"settings,omitempty"`
 		Security    route.Maybe[access.Switches]     `json:"security_settings,omitempty" doc:"The whole object; null clears it"`
 	}

@@ -48,8 +48,8 @@ func Add(a *route.API) {
 // Defaults are what requests of a workspace get unless they bring their own.
 type Defaults struct {
 	Metadata         map[string]string `json:"metadata,omitempty"`
-	InputGuardrails  []string          `json:"input_guardrails,omitempty" maxItems:"100" doc:"Ids or slugs"`
-	OutputGuardrails []string          `json:"output_guardrails,omitempty" maxItems:"100" doc:"Ids or slugs"`
+	InputGuardrails  []string          `json:"input_guardrails,omitempty" maxItems:"100" doc:"Empty. Guardrails can't be enforced yet: any other list is refused with 501"`
+	OutputGuardrails []string          `json:"output_guardrails,omitempty" maxItems:"100" doc:"As input_guardrails"`
 	UserKeys         route.JSON        `json:"user_api_key_config,omitempty"`
 }
 
@@ -61,7 +61,7 @@ type createInput struct {
 		Defaults    Defaults            `json:"defaults,omitempty"`
 		Users       []string            `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of people of the organisation, who become members"`
 		UsageLimits []limits.UsageInput `json:"usage_limits,omitempty" maxItems:"10"`
-		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"10"`
+		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 		Settings    map[string]any      `json:"settings,omitempty"`
 	}
 }
@@ -135,15 +135,12 @@ func setDefaults(ctx context.Context, c *route.Caller, w *store.Workspace, d Def
 			return route.Invalid("defaults.metadata", "has names of at most 128 and values of at most 512 characters")
 		}
 	}
-	for field, list := range map[string][]string{"defaults.input_guardrails": d.InputGuardrails, "defaults.output_guardrails": d.OutputGuardrails} {
-		for _, ref := range list {
-			_, err := c.DB().Guardrail(ctx, c.Organisation, w.ID, ref)
-			if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
-				return route.Missing(field, "guardrail", ref)
-			}
-			if err != nil {
-				return err
-			}
+	for _, g := range []struct {
+		field string
+		list  []string
+	}{{"defaults.input_guardrails", d.InputGuardrails}, {"defaults.output_guardrails", d.OutputGuardrails}} {
+		if len(g.list) > 0 {
+			return route.NotEnforced(g.field)
 		}
 	}
 	raw, err := json.Marshal(d)

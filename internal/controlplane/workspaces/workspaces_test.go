@@ -47,7 +47,7 @@ func TestAWorkspaceIsReadAsItWasMade(t *testing.T) {
 	c := b.Root()
 	var made item
 	c.Must("POST", "/admin/workspaces", `{"name":"Team A","description":"d","defaults":{"metadata":{"team":"a"}},"users":["Ann@Example.com"],
-		"usage_limits":[{"credit_limit":10}],"rate_limits":[{"type":"requests","unit":"rpm","value":5}],"settings":{"debug_log":true}}`, &made)
+		"usage_limits":[{"credit_limit":10}],"settings":{"debug_log":true}}`, &made)
 	if !strings.HasPrefix(made.Slug, "ws-team-a-") || len(made.Users) != 1 || made.Users[0].Role != "member" {
 		t.Errorf("made %+v", made)
 	}
@@ -55,7 +55,7 @@ func TestAWorkspaceIsReadAsItWasMade(t *testing.T) {
 		var got item
 		c.Must("GET", path, "", &got)
 		if got.Name != "Team A" || got.Description != "d" || got.Defaults.Metadata["team"] != "a" || got.Settings["debug_log"] != true || got.Status != "active" ||
-			len(got.UsageLimits) != 1 || got.UsageLimits[0].CreditLimit != 10 || len(got.RateLimits) != 1 || got.Users[0].Email != "ann@example.com" {
+			len(got.UsageLimits) != 1 || got.UsageLimits[0].CreditLimit != 10 || len(got.RateLimits) != 0 || got.Users[0].Email != "ann@example.com" {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
@@ -87,9 +87,9 @@ func TestAnUpdateChangesWhatItNamesAlone(t *testing.T) {
 		t.Errorf("after the first change %+v", got)
 	}
 	got = item{}
-	c.Must("PUT", path, `{"description":null,"usage_limits":null,"rate_limits":[{"type":"tokens","unit":"rpd","value":0}]}`, nil)
+	c.Must("PUT", path, `{"description":null,"usage_limits":null,"rate_limits":[]}`, nil)
 	c.Must("GET", path, "", &got)
-	if got.Description != "" || len(got.UsageLimits) != 0 || len(got.RateLimits) != 1 || got.Name != "b" || len(got.Security) != len(access.Switches(nil).Whole()) || got.Security["membersViewAllData"] {
+	if got.Description != "" || len(got.UsageLimits) != 0 || len(got.RateLimits) != 0 || got.Name != "b" || len(got.Security) != len(access.Switches(nil).Whole()) || got.Security["membersViewAllData"] {
 		t.Errorf("after the second change %+v", got)
 	}
 }
@@ -156,7 +156,7 @@ func TestWhatIsWrongWithAWorkspaceIsToldByItsField(t *testing.T) {
 			t.Errorf("%.80s: %d %s, want %s", body, a.Status, a.Body, want)
 		}
 	}
-	for body, want := range map[string]string{`{"name":"a","users":["nobody"]}`: "users", `{"name":"a","defaults":{"input_guardrails":["none"]}}`: "defaults.input_guardrails"} {
+	for body, want := range map[string]string{`{"name":"a","users":["nobody"]}`: "users"} {
 		if a := c.Call("POST", "/workspaces", body); a.Status != http.StatusNotFound || !strings.Contains(a.Body, want) || !strings.Contains(a.Body, "AB02") {
 			t.Errorf("%s: %d %s", body, a.Status, a.Body)
 		}

@@ -1,0 +1,81 @@
+package route
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"modelgate/api"
+)
+
+// inert are the fields that are stored and shown and that nothing acts on in this
+// version, by the family of their routes. A path part [] is each element of an
+// array. The response to a request that sets one says so
+// in [api.HeaderParams].
+var inert = map[string][]string{
+	"/api-keys":         {"alert_emails"},
+	"/workspaces":       inWorkspaces,
+	"/admin/workspaces": inWorkspaces,
+	"/guardrails":       {"checks", "actions"},
+	"/integrations": {
+		"models.[].pricing_config.batch_config", "models.[].pricing_config.fixed_cost",
+		"models.[].pricing_config.finetune_config", "models.[].pricing_config.calculate",
+	},
+}
+
+var inWorkspaces = []string{"settings.debug_log", "settings.user_key_metadata", "settings.user_key_metadata_override", "defaults.user_api_key_config"}
+
+// ignoredFields returns the fields of a body that have no effect, as items of
+// [api.HeaderParams].
+func ignoredFields(path string, body []byte) string {
+	path = strings.TrimPrefix(path, api.BasePath)
+	var items []string
+	var doc any
+	for family, fields := range inert {
+		if below, ok := strings.CutPrefix(path, family); !ok || below != "" && below[0] != '/' {
+			continue
+		}
+		if doc == nil && json.Unmarshal(body, &doc) != nil {
+			return ""
+		}
+		for _, field := range fields {
+			if given(doc, strings.Split(field, ".")) {
+				items = append(items, strings.ReplaceAll(field, ".[]", "")+";ignored")
+			}
+		}
+	}
+	slices.Sort(items)
+	return strings.Join(items, ", ")
+}
+
+// given reports whether a field is there with a value that is more than none.
+func given(v any, path []string) bool {
+	if len(path) == 0 {
+		switch v := v.(type) {
+		case nil:
+			return false
+		case []any:
+			return len(v) > 0
+		case map[string]any:
+			return len(v) > 0
+		}
+		return true
+	}
+	if path[0] == "[]" {
+		list, _ := v.([]any)
+		return slices.ContainsFunc(list, func(v any) bool { return given(v, path[1:]) })
+	}
+	object, _ := v.(map[string]any)
+	return given(object[path[0]], path[1:])
+}
+
+// sign sets the gateway's own headers. A successful response names the fields of
+// the request that have no effect.
+func (c *Caller) sign(out *kept) {
+	out.header.Set("Cache-Control", "no-store") // keys, tokens and credentials are in answers
+	out.header.Set(api.HeaderRequestID, c.RequestID)
+	if ignored := ignoredFields(c.request.URL.Path, c.body); ignored != "" && out.status < http.StatusMultipleChoices {
+		out.header.Set(api.HeaderParams, ignored)
+	}
+}

@@ -1,0 +1,334 @@
+package security
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// effect says what a writable field of the control plane does. Routes and fields are
+// patterns of package path; a field pattern also matches everything below it.
+type effect struct {
+	routes string // of paths below /v1
+	fields string // separated by spaces
+	by     string // a test that shows the effect, or refused or ignored, which TestFields… show
+}
+
+const (
+	refused = "refused" // 501 with the field's name: see refusals
+	ignored = "ignored" // the response says so in x-gateway-params: see announcements
+)
+
+// effects hold every field. The first row that matches counts.
+var effects = []effect{
+	{"admin/organisation/defaults", "input_guardrails output_guardrails", refused},
+	{"admin/workspaces*", "defaults.input_guardrails defaults.output_guardrails", refused},
+	{"*", "rate_limits", refused},
+	{"integrations/*/workspaces", "global_workspace_access.rate_limits workspaces[].rate_limits", refused},
+	{"api-keys*", "alert_emails", ignored},
+	{"guardrails*", "checks actions", ignored},
+	{"api-keys*", "allowed_addresses", "TestKeysAreLimitedToTheirAddresses"},
+	{"*", "egress_policy settings.egress_policy", "TestEgressPolicyBindsEveryRouteAndLeaf"},
+
+	{"admin/organisation", "name", "TestAnOrganisationIsReadWithEverySwitchAsItStands"},
+	{"admin/organisation", "settings.block_inline_config", "TestAnOrganisationMayTakeSavedConfigsAlone"},
+	{"admin/organisation", "settings.denied_fields", "TestFieldsThatAreDeniedAreLeftOut"},
+	{"admin/organisation", "settings.jwt", "TestATokenOpensModelsAsAKeyDoes"},
+	{"admin/organisation", "settings.overridable_sections settings.security_settings", "TestAWorkspaceSetsTheSwitchesThatAreLeftToIt"},
+	{"admin/organisation", "settings.request_logging settings.request_logging_override", "TestTheNearestWordOnLoggingDecides"},
+	{"admin/organisation", "settings.user_api_key_count settings.user_api_key_max_ttl settings.user_api_key_ttl", "TestKeysOfPeopleKeepToTheWorkspacesRules"},
+	{"admin/organisation", "settings", "TestAChangeOfSettingsTouchesWhatItNames"},
+
+	{"admin/users*", "email role workspaces workspace_api_key_details", "TestAnInviteGoesThroughItsStates"},
+	{"admin/workspaces*", "users role", "TestARoleCountsAtOnce"},
+	{"admin/workspaces*", "force_delete", "TestAWorkspaceThatHoldsSomethingIsNotArchivedByAccident"},
+	{"admin/workspaces*", "usage_limits", "TestNodesOfOneDatabaseCountTogether"},
+	{"admin/workspaces*", "security_settings", "TestAWorkspaceSetsTheSwitchesThatAreLeftToIt"},
+	{"admin/workspaces*", "settings", "TestKeysOfPeopleKeepToTheWorkspacesRules"},
+	{"admin/workspaces*", "defaults.user_api_key_config", ignored},
+	{"admin/workspaces*", "defaults name description icon", "TestAWorkspaceIsReadAsItWasMade"},
+
+	{"api-keys*", "usage_limits", "TestAKeyThatUsedUpItsBudgetReadsOn"},
+	{"api-keys*", "reset_usage", "TestAnExhaustedKeyIsFreedByAHigherBudgetOrAReset"},
+	{"api-keys*", "defaults.allow_config_override defaults.config_id defaults.metadata", "TestAKeyBringsItsConfigAndMetadata"},
+	{"api-keys*", "defaults.request_logging", "TestTheNearestWordOnLoggingDecides"},
+	{"api-keys*", "defaults name description", "TestAKeyIsReadAsItWasMadeWithoutItsSecret"},
+	{"api-keys*", "expires_at", "TestAKeyExpiresByTheClockAndCanBeGivenMoreTime"},
+	{"api-keys*", "key_transition_period_ms rotation_policy.key_transition_period_ms", "TestARotatedKeyHasTwoSecretsForAWhile"},
+	{"api-keys*", "rotation_policy", "TestKeysWhoseRotationIsDueAreFound"},
+	{"api-keys*", "organisation_id workspace_id", "TestAKeyRefersToNothingOfAnotherWorkspace"},
+	{"api-keys*", "scopes", "TestScopesAreOfTheTypeOfKeyThatIsAskedFor"},
+	{"api-keys*", "user_id", "TestManagersMakeKeysForOthersAndMembersForThemselves"},
+
+	{"auth/claim", "*", "TestAnInstallationIsClaimedOnce"},
+	{"auth/invites/accept", "*", "TestAnInviteIsAcceptedOnce"},
+	{"auth/login", "*", "TestAPersonSignsInAndOut"},
+	{"auth/password", "*", "TestSomebodyOfAFileSetsTheirPasswordByALinkOnce"},
+	{"oauth/introspect", "token", "TestIntrospectionTellsOfTokens"},
+	{"oauth/introspect", "token_type_hint", "TestIntrospectionTellsOfTheCallersOwnTokens"}, // RFC 7662: a server may ignore it
+
+	{"collections*", "*", "TestACollectionIsPutAwayWhenItIsEmpty"},
+	{"configs*", "config", "TestAnotherTextMakesAnotherVersion"},
+	{"configs*", "status", "TestAnArchivedConfigIsGone"},
+	{"configs*", "isDefault name workspace_id", "TestAConfigIsReadAsItWasSaved"},
+	{"deployments*", "workspaces allow_all_workspaces status", "TestAGatewayOfADeploymentServesItsWorkspacesAlone"},
+	{"deployments*", "auth_settings config name slug type", "TestADeploymentIsReadAsItWasMade"},
+	{"feedback*", "*", "TestFeedbackIsGivenOfATraceAndChanged"},
+	{"guardrails*", "name organisation_id workspace_id", "TestAGuardrailOfTheOrganisationIsSeenByAllAndChangedByFew"},
+
+	{"integrations/*/models", "allow_all_models models[].enabled", "TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent"},
+	{"integrations/*/models", "models[].pricing_config", "TestWhatIsAgreedForAnIntegrationComesBeforeTheBook"},
+	{"integrations/*/models", "models[].base_model_slug models[].is_finetune models[].is_custom", "TestAModelThatWasMadeOfAnotherHasItsPriceAndItsQuirks"},
+	{"integrations/*/models", "models[].configurations", "TestTheModelChoosesTheDeploymentOfAnIntegration"},
+	{"integrations/*/models", "models", "TestModelsAreEnabledAddedAndRemoved"},
+	{"integrations/*/workspaces", "workspaces[].reset_usage", "TestAWorkspaceThatIsExhaustedComesBack"},
+	{"integrations/*/workspaces", "workspaces[].usage_limits global_workspace_access.usage_limits", "TestNodesOfOneDatabaseCountTogether"},
+	{"integrations/*/workspaces", "override_existing_workspace_access", "TestTheGlobalSettingIsForAllWorkspacesAndThoseToCome"},
+	{"integrations/*/workspaces", "*", "TestWorkspacesAreGivenAnIntegrationInBulk"},
+	{"integrations*", "pricing_adjustments", "TestTermsAreReadFromWhatIsStored"},
+	{"integrations*", "secret_mappings", "TestAFieldIsFilledByOneSecretReference"},
+	{"integrations*", "configurations", "TestWhatAnIntegrationSaysOfHostsAndHeadersIsSent"},
+	{"integrations*", "create_default_provider default_provider_slug", "TestCreatingMakesADefaultProviderUnlessToldNotTo"},
+	{"integrations*", "ai_provider_id description key name slug tags workspace_id", "TestAnIntegrationIsReadAsItWasStoredWithItsSecretsMasked"},
+
+	{"labels*", "*", "TestALabelLeadsToOneVersion"},
+	{"logs", "*", "TestWhatIsPostedIsInTheLog"},
+	{"logs/exports*", "filters", "TestFiltersChooseRows"},
+	{"logs/exports*", "format requested_data workspace_id", "TestAnExportGoesFromDraftToFile"},
+	{"prompts/partials*", "*", "TestPartialsHaveVersionsToo"},
+	{"prompts/*/makeDefault", "version", "TestAVersionIsPublishedByNameAlone"},
+	{"prompts/*/versions/*", "label_id", "TestALabelLeadsToOneVersion"},
+	{"prompts*", "patch", "TestAPatchFillsWhatIsMissingFromTheNewestVersion"},
+	{"prompts*", "*", "TestAPromptIsReadAsItWasSaved"},
+	{"providers*", "usage_limits expires_at", "TestAProviderEntryThatIsUsedUpOrOverIsRefused"},
+	{"providers*", "reset_usage", "TestAnExhaustedOrExpiredProviderComesBack"},
+	{"providers*", "integration_id name note slug tags workspace_id", "TestAProviderIsReadAsItWasMade"},
+	{"secret-references*", "allowed_providers allowed_hosts", "TestReferencesAreJudged"},
+	{"secret-references*", "*", "TestAReferenceIsReadAsItWasMadeWithMasks"},
+	{"virtual-keys*", "*", "TestAVirtualKeyIsChangedFieldByField"},
+}
+
+// TestEveryWritableFieldHasAnEffectOrIsRefused walks the OpenAPI document: a field of
+// a request body that no row of effects has fails, and so does a row whose test is
+// not there.
+func TestEveryWritableFieldHasAnEffectOrIsRefused(t *testing.T) {
+	g, _ := start(t)
+	fields := writableFields(t, g.do(t, "GET", "/openapi.json", "").ok(t).body)
+	if len(fields) < 500 {
+		t.Fatalf("the OpenAPI document has %d writable fields, want all of them", len(fields))
+	}
+	known, used := testNames(t), make([]bool, len(effects))
+	attack(t, "escalation", "no field of the control plane is accepted without effect", func(t *testing.T) {
+		for _, f := range fields {
+			i := slices.IndexFunc(effects, func(e effect) bool { return e.holds(f) })
+			if i < 0 {
+				t.Errorf("%s %s: no row of effects has the field %s; show what it does, or refuse it", f.method, f.route, f.field)
+				continue
+			}
+			used[i] = true
+		}
+	})
+	for i, e := range effects {
+		if !used[i] {
+			t.Errorf("no field is left for the row %q %q", e.routes, e.fields)
+		}
+		if e.by != refused && e.by != ignored && !known[e.by] {
+			t.Errorf("the row %q %q names the test %s, which does not exist", e.routes, e.fields, e.by)
+		}
+	}
+}
+
+// writableField is a field of a request body of the control plane.
+type writableField struct{ method, route, field string }
+
+func (e *effect) holds(f writableField) bool {
+	route := false
+	for p := f.route; p != "" && p != "." && !route; p = path.Dir(p) {
+		route, _ = path.Match(e.routes, p)
+		route = route || e.routes == "*" || strings.HasSuffix(e.routes, "*") && strings.Count(e.routes, "*") == 1 && strings.HasPrefix(f.route, strings.TrimSuffix(e.routes, "*"))
+		if !strings.HasSuffix(e.routes, "*") {
+			break
+		}
+	}
+	if !route {
+		return false
+	}
+	for _, pattern := range strings.Fields(e.fields) {
+		for name := f.field; name != ""; {
+			if ok, _ := path.Match(strings.ReplaceAll(pattern, "[]", `\[\]`), name); ok {
+				return true
+			}
+			i := strings.LastIndexAny(name, ".[")
+			name = name[:max(i, 0)]
+		}
+	}
+	return false
+}
+
+// writableFields lists the fields of all request bodies of an OpenAPI document. An
+// element of an array is called [].
+func writableFields(t *testing.T, document []byte) (list []writableField) {
+	t.Helper()
+	type schema map[string]any
+	var doc struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct{ Schemas map[string]schema }
+	}
+	if err := json.Unmarshal(document, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(f writableField, s schema, depth int)
+	walk = func(f writableField, s schema, depth int) {
+		if depth > 12 {
+			t.Fatalf("%v nests too deeply", f)
+		}
+		if ref, ok := s["$ref"].(string); ok {
+			walk(f, doc.Components.Schemas[path.Base(ref)], depth+1)
+			return
+		}
+		for _, word := range []string{"oneOf", "anyOf", "allOf"} {
+			options, _ := s[word].([]any)
+			for _, option := range options {
+				walk(f, option.(map[string]any), depth+1)
+			}
+		}
+		if items, ok := s["items"].(map[string]any); ok {
+			walk(writableField{f.method, f.route, f.field + "[]"}, items, depth+1)
+		}
+		properties, _ := s["properties"].(map[string]any)
+		for name, of := range properties {
+			of := of.(map[string]any)
+			if of["readOnly"] == true {
+				continue
+			}
+			next := writableField{f.method, f.route, strings.TrimPrefix(f.field+"."+name, ".")}
+			list = append(list, next)
+			walk(next, of, depth+1)
+		}
+	}
+	for route, methods := range doc.Paths {
+		for method, raw := range methods {
+			var operation struct {
+				RequestBody struct {
+					Content map[string]struct{ Schema schema }
+				} `json:"requestBody"`
+			}
+			if json.Unmarshal(raw, &operation) != nil || method == "get" {
+				continue
+			}
+			for _, content := range operation.RequestBody.Content {
+				walk(writableField{strings.ToUpper(method), parameter.ReplaceAllString(strings.TrimPrefix(route, "/v1/"), "x"), ""}, content.Schema, 0)
+			}
+		}
+	}
+	return list
+}
+
+var parameter = regexp.MustCompile(`\{[^}]*\}`)
+
+// testNames are the names of all tests of the repository.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names, declared := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			names[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestFieldsThatCannotBeEnforcedAreRefused sends each of them on every route.
+func TestFieldsThatCannotBeEnforcedAreRefused(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, o options) {
+		g := launch(t, o)
+		const rate = `[{"type":"requests","unit":"rpm","value":5}]`
+		key := g.create(t, rootKey, "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"]}`, "id")
+		integration := g.create(t, rootKey, "/v1/integrations", `{"name":"main","ai_provider_id":"openai","key":"sk-0","create_default_provider":false}`, "id")
+		g.as(t, rootKey, "PUT", "/v1/integrations/"+integration+"/workspaces", `{"create_default_provider":false,"workspaces":[{"id":"default","enabled":true}]}`).ok(t)
+		provider := g.create(t, rootKey, "/v1/providers", `{"name":"p","workspace_id":"default","integration_id":"`+integration+`"}`, "id")
+		virtual := g.create(t, rootKey, "/v1/virtual-keys", `{"name":"v","workspace_id":"default","provider":"openai","key":"sk-0"}`, "data.slug")
+		for _, c := range []struct{ method, path, body, field string }{
+			{"POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"],"rate_limits":%s}`, "rate_limits"},
+			{"POST", "/api-keys/organisation/service", `{"name":"k","scopes":["workspaces.create"],"rate_limits":%s}`, "rate_limits"},
+			{"PUT", "/api-keys/" + key, `{"rate_limits":%s}`, "rate_limits"},
+			{"POST", "/admin/workspaces", `{"name":"w","rate_limits":%s}`, "rate_limits"},
+			{"PUT", "/admin/workspaces/default", `{"rate_limits":%s}`, "rate_limits"},
+			{"POST", "/providers", `{"name":"q","workspace_id":"default","integration_id":"` + integration + `","rate_limits":%s}`, "rate_limits"},
+			{"PUT", "/providers/" + provider + "?workspace_id=default", `{"rate_limits":%s}`, "rate_limits"},
+			{"POST", "/virtual-keys", `{"name":"w","workspace_id":"default","provider":"openai","key":"sk-0","rate_limits":%s}`, "rate_limits"},
+			{"PUT", "/virtual-keys/" + virtual, `{"rate_limits":%s}`, "rate_limits"},
+			{"PUT", "/integrations/" + integration + "/workspaces", `{"workspaces":[{"id":"default","enabled":true,"rate_limits":%s}]}`, "workspaces[0].rate_limits"},
+			{"PUT", "/integrations/" + integration + "/workspaces", `{"global_workspace_access":{"enabled":true,"rate_limits":%s}}`, "global_workspace_access.rate_limits"},
+			{"PUT", "/admin/workspaces/default", `{"defaults":{"input_guardrails":["pg-1"]}}`, "defaults.input_guardrails"},
+			{"PUT", "/admin/workspaces/default", `{"defaults":{"output_guardrails":["pg-1"]}}`, "defaults.output_guardrails"},
+			{"POST", "/admin/workspaces", `{"name":"w","defaults":{"input_guardrails":["pg-1"]}}`, "defaults.input_guardrails"},
+			{"PUT", "/admin/organisation/defaults", `{"input_guardrails":["pg-1"]}`, "input_guardrails"},
+			{"PUT", "/organisation/defaults", `{"output_guardrails":["pg-1"]}`, "output_guardrails"},
+		} {
+			attack(t, "escalation", c.method+" "+strings.NewReplacer(key, "{key}", integration, "{integration}", provider, "{provider}", virtual, "{virtual}").Replace(c.path)+" with "+c.field, func(t *testing.T) {
+				body := c.body
+				if strings.Contains(body, "%s") {
+					body = fmt.Sprintf(body, rate)
+				}
+				r := g.as(t, rootKey, c.method, "/v1"+c.path, body).refused(t, http.StatusNotImplemented, "unsupported_field", c.field)
+				if !strings.Contains(string(r.body), `"param":"`+c.field+`"`) {
+					t.Errorf("the error names no param %s: %s", c.field, r.body)
+				}
+			})
+		}
+	})
+}
+
+// TestFieldsWithoutEffectAreNamed shows that a response says which fields nothing
+// acts on.
+func TestFieldsWithoutEffectAreNamed(t *testing.T) {
+	g, p := launch(t, options{}), newProvider(t, nil)
+	integration := g.create(t, rootKey, "/v1/integrations", `{"name":"main","ai_provider_id":"openai","key":"sk-0","create_default_provider":false}`, "id")
+	for _, c := range []struct{ method, path, body, want string }{
+		{"POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"],"alert_emails":["a@example.com"]}`, "alert_emails;ignored"},
+		{"POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"],"alert_emails":[]}`, ""},
+		{"POST", "/guardrails", `{"name":"g","workspace_id":"default","checks":[{"id":"default.contains"}],"actions":{"deny":true}}`, "actions;ignored, checks;ignored"},
+		{"PUT", "/admin/workspaces/default", `{"settings":{"debug_log":true}}`, "settings.debug_log;ignored"},
+		{"PUT", "/workspaces/default", `{"settings":{"user_key_metadata":{"a":"b"},"user_key_metadata_override":true}}`, "settings.user_key_metadata;ignored, settings.user_key_metadata_override;ignored"},
+		{"PUT", "/workspaces/default", `{"defaults":{"user_api_key_config":{"a":"b"}}}`, "defaults.user_api_key_config;ignored"},
+		{"PUT", "/integrations/" + integration + "/models", `{"models":[{"slug":"gpt-4.1","enabled":true,"pricing_config":{"type":"static","pay_as_you_go":{"request_token":{"price":1}},"fixed_cost":{"price":1}}}]}`, "models.pricing_config.fixed_cost;ignored"},
+	} {
+		attack(t, "escalation", c.method+" "+strings.ReplaceAll(c.path, integration, "{integration}")+" says "+c.want, func(t *testing.T) {
+			if got := g.as(t, rootKey, c.method, "/v1"+c.path, c.body).ok(t).header.Get("x-gateway-params"); got != c.want {
+				t.Errorf("x-gateway-params = %q, want %q", got, c.want)
+			}
+		})
+	}
+	for _, name := range []string{"x-gateway-cache-force-refresh", "x-gateway-cache-namespace"} {
+		attack(t, "escalation", "request header "+name+" is announced", func(t *testing.T) {
+			if got := g.do(t, "POST", completePath, chatBody, toCustomHost(rootKey, p, name, "true")...).ok(t).header.Get("x-gateway-params"); !strings.Contains(got, name+";ignored") {
+				t.Errorf("x-gateway-params = %q, want one that names %s", got, name)
+			}
+		})
+	}
+	attack(t, "escalation", "a saved guardrail in a config lets nothing through unchecked", func(t *testing.T) {
+		p.reset()
+		config := `{"provider":"openai-compatible","custom_host":"` + p.url + `","api_key":"sk-x","input_guardrails":["pg-1"]}`
+		g.do(t, "POST", completePath, chatBody, "x-gateway-api-key", rootKey, "x-gateway-config", config).refused(t, http.StatusNotImplemented, "guardrails")
+		if len(p.seen()) != 0 {
+			t.Error("the request was sent unchecked")
+		}
+	})
+}
