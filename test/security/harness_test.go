@@ -25,6 +25,9 @@ var classes = []string{
 	"bodies", "tokens", "sessions", "exhaustion", "log and export", "at rest",
 }
 
+// leastCases is how many cases a complete run must have.
+const leastCases = 300
+
 // program is the path of the binary under test, scratch a folder that is
 // removed with the run.
 var program, scratch string
@@ -53,7 +56,7 @@ func run(m *testing.M) int {
 	defer stopShared()
 	code := m.Run()
 	if code == 0 && complete() {
-		report()
+		return report()
 	}
 	return code
 }
@@ -73,16 +76,25 @@ func complete() bool {
 	return true
 }
 
-// report prints the number of cases by class.
-func report() {
+// report prints the number of cases by class. It fails when a class has none, or
+// all together have fewer than leastCases.
+func report() (code int) {
 	tally.Lock()
 	defer tally.Unlock()
 	sum := 0
 	for _, class := range classes {
-		sum += tally.cases[class]
-		fmt.Printf("security: %-16s %4d cases\n", class, tally.cases[class])
+		n := tally.cases[class]
+		sum += n
+		fmt.Printf("security: %-16s %4d cases\n", class, n)
+		if n == 0 {
+			code = fail(fmt.Errorf("no case of class %q ran", class))
+		}
 	}
 	fmt.Printf("security: %-16s %4d cases\n", "total", sum)
+	if sum < leastCases {
+		code = fail(fmt.Errorf("%d cases ran, want at least %d", sum, leastCases))
+	}
+	return code
 }
 
 // attack runs one case of a class.
