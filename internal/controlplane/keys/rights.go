@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -133,7 +134,7 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 	if err != nil {
 		return nil, err
 	}
-	var list []access.Scope
+	var list, added []access.Scope
 	for i, word := range words {
 		field := fmt.Sprintf("scopes[%d]", i)
 		s, err := access.ParseScope(word)
@@ -146,6 +147,9 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 		if err != nil {
 			return nil, apierr.New(apierr.Invalid, "%v", err).WithParam(field)
 		}
+		if !slices.Contains(k.Scopes, s) {
+			added = append(added, s)
+		}
 		if !slices.Contains(k.Scopes, s) && !(gives(c, s) && p.lends(k, s)) {
 			return nil, apierr.New(apierr.Forbidden, "the scope %q is not yours to give", string(s)).WithParam(field).WithCode("AB03")
 		}
@@ -153,7 +157,7 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 			list = append(list, s)
 		}
 	}
-	return list, nil
+	return list, checkRank(ctx, c, q, k, added)
 }
 
 // gives reports whether the caller may give a scope: when they hold it, or when
@@ -178,9 +182,37 @@ func dominates(ctx context.Context, c *route.Caller, q store.Queries, k store.Ke
 			return forbidden("this key holds the scope %q, which is not the caller's", string(s))
 		}
 	}
+	if err := checkRank(ctx, c, q, &k, k.Scopes); err != nil {
+		return err
+	}
 	b, err := boundsOf(ctx, c, q, &k)
 	if err != nil {
 		return err
 	}
 	return b.checkSecret(c, &k)
+}
+
+// changes reports whether a scope changes objects of the control plane, which is
+// where the rank of a key counts.
+func changes(s access.Scope) bool {
+	_, verb, _ := strings.Cut(string(s), ".")
+	return s == access.ScopeAll || slices.Contains([]string{"create", "update", "delete", "rotate"}, verb)
+}
+
+// checkRank refuses the secret of a key, or scopes for it, by which the caller could
+// change limits that only higher ranks may. Nobody is refused their own key.
+func checkRank(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key, scopes []access.Scope) error {
+	own := k.ID == c.KeyID || k.UserID != "" && k.UserID == c.UserID
+	if own || !slices.ContainsFunc(scopes, changes) {
+		return nil
+	}
+	rank, err := c.Rank(ctx, q, k.Workspace)
+	if err != nil {
+		return err
+	}
+	has, err := route.Rank(ctx, q, k.Identity(), k.Workspace)
+	if err == nil && has > rank {
+		err = forbidden("this key has the rank %q and yours is %q, so its next secret is not yours to get, nor scopes that change things yours to give; ask who made it, or delete it", has, rank)
+	}
+	return err
 }

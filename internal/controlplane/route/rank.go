@@ -8,20 +8,30 @@ import (
 	"modelgate/internal/store"
 )
 
-// Rank returns the caller's rank in a workspace, or in the organisation when it is
-// empty: a person's by their role, a key's by its type and who made it.
+// Rank is [Rank] of the caller.
 func (c *Caller) Rank(ctx context.Context, q store.Queries, workspace string) (access.Rank, error) {
-	if !c.Person() {
-		return c.KeyRank(), nil
+	return Rank(ctx, q, c.Identity, workspace)
+}
+
+// Rank returns the rank of id in a workspace, or in the organisation when it is
+// empty: a person's by their role, a key's by its type and who made it, and the
+// lower of both for a person's key.
+func Rank(ctx context.Context, q store.Queries, id *access.Identity, workspace string) (access.Rank, error) {
+	if !id.Person() {
+		return id.KeyRank(), nil
 	}
-	m, err := q.Membership(ctx, c.Organisation, c.UserID)
+	m, err := q.Membership(ctx, id.Organisation, id.UserID)
 	if err != nil {
 		return access.RankNone, err
 	}
+	rank := access.RoleRank(m.In(workspace))
 	if m.Role == "owner" || m.Role == "admin" {
-		return access.RankOrganisation, nil
+		rank = access.RankOrganisation
 	}
-	return access.RoleRank(m.In(workspace)), nil
+	if id.Rank != access.RankNone {
+		rank = min(rank, id.Rank)
+	}
+	return rank, nil
 }
 
 // CheckRole refuses to make somebody a person with a role in the organisation and
