@@ -223,9 +223,30 @@ type resent struct {
 	Link string `json:"inviteLink" doc:"Below the gateway's address; the one before counts no more"`
 }
 
+// mayHand refuses the link of an invite to callers who could not make the invite.
+func mayHand(c *route.Caller, i store.Invite) error {
+	var list []Place
+	var key *KeyDetails
+	if err := errors.Join(json.Unmarshal(i.Workspaces, &list), json.Unmarshal(i.KeyDetails, &key)); err != nil {
+		return err
+	}
+	roles := make([]string, len(list))
+	for n, p := range list {
+		roles[n] = p.Role
+	}
+	if err := c.CheckRole(i.Role, roles...); err != nil {
+		return err
+	}
+	_, err := keyDetails(c, key)
+	return err
+}
+
 func resendInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*resent, error) {
 	i, err := open(ctx, c, in.Invite)
 	if err != nil {
+		return nil, err
+	}
+	if err := mayHand(c, i); err != nil {
 		return nil, err
 	}
 	i.Status = store.InvitePending
