@@ -1,6 +1,7 @@
 package access
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -54,13 +55,14 @@ func (id *Identity) KeyRank() Rank {
 const noProvider = "-"
 
 // Under returns id as far as the key that made it lets it: it ends no later, has
-// spent its budget when that one has, uses no other providers, goes nowhere else, and
-// has its config where that is fixed. Neither is changed.
+// spent its budget when that one has, uses no other providers, goes nowhere else, is used from
+// no other addresses, and has its config where that is fixed. Neither is changed.
 func (id *Identity) Under(maker *Identity) *Identity {
 	out := *id
 	out.ExpiresAt = earlier(id.ExpiresAt, maker.ExpiresAt)
 	out.Exhausted = id.Exhausted || maker.Exhausted
 	out.Providers = intersect(id.Providers, maker.Providers)
+	out.AllowedAddresses = overlap(id.AllowedAddresses, maker.AllowedAddresses)
 	if len(maker.Egress) > 0 {
 		out.Egress = slices.Concat(id.Egress, maker.Egress)
 	}
@@ -94,6 +96,31 @@ func intersect(a, b []string) []string {
 	}
 	if out == nil {
 		out = []string{noProvider}
+	}
+	return out
+}
+
+// overlap returns the addresses on both lists of networks, of which an empty one
+// allows all. Where there are none it returns a network without addresses.
+func overlap(a, b []netip.Prefix) []netip.Prefix {
+	switch {
+	case len(b) == 0:
+		return a
+	case len(a) == 0:
+		return b
+	}
+	var out []netip.Prefix
+	for _, p := range a {
+		for _, o := range b {
+			if p.Overlaps(o) && p.Bits() >= o.Bits() {
+				out = append(out, p)
+			} else if p.Overlaps(o) {
+				out = append(out, o)
+			}
+		}
+	}
+	if out == nil {
+		out = []netip.Prefix{{}}
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,13 @@ func TestServiceKeyRanksNoHigherThanItsMaker(t *testing.T) {
 	}
 }
 
+func nets(list ...string) (out []netip.Prefix) {
+	for _, text := range list {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}
+
 func TestKeyIsBoundByItsMaker(t *testing.T) {
 	own, makers := &egress.Policy{ManagedOnly: true}, &egress.Policy{CustomHosts: egress.Hosts{}}
 	early, late := time.Unix(100, 0), time.Unix(200, 0)
@@ -44,13 +52,17 @@ func TestKeyIsBoundByItsMaker(t *testing.T) {
 		{"the maker's providers", access.Identity{}, access.Identity{Providers: []string{"a"}}, access.Identity{Providers: []string{"a"}}},
 		{"providers of both", access.Identity{Providers: []string{"a", "b"}}, access.Identity{Providers: []string{"b", "c"}}, access.Identity{Providers: []string{"b"}}},
 		{"no provider of both", access.Identity{Providers: []string{"a"}}, access.Identity{Providers: []string{"b"}}, access.Identity{Providers: []string{"-"}}},
+		{"the maker's addresses", access.Identity{}, access.Identity{AllowedAddresses: nets("10.0.0.0/8")}, access.Identity{AllowedAddresses: nets("10.0.0.0/8")}},
+		{"addresses of both", access.Identity{AllowedAddresses: nets("10.1.0.0/16", "127.0.0.1/32")}, access.Identity{AllowedAddresses: nets("10.0.0.0/8", "10.1.2.0/24")}, access.Identity{AllowedAddresses: nets("10.1.0.0/16", "10.1.2.0/24")}},
+		{"no address of both", access.Identity{AllowedAddresses: nets("127.0.0.1/32")}, access.Identity{AllowedAddresses: nets("10.0.0.0/8")}, access.Identity{AllowedAddresses: []netip.Prefix{{}}}},
 		{"the maker's fixed config", access.Identity{Config: "a"}, access.Identity{Config: "b", ConfigFixed: true}, access.Identity{Config: "b", ConfigFixed: true}},
 		{"its own egress policy", access.Identity{Egress: []*egress.Policy{own}}, access.Identity{}, access.Identity{Egress: []*egress.Policy{own}}},
 		{"egress policies of both", access.Identity{Egress: []*egress.Policy{own}}, access.Identity{Egress: []*egress.Policy{makers}}, access.Identity{Egress: []*egress.Policy{own, makers}}},
 		{"the maker's free config", access.Identity{Config: "a"}, access.Identity{Config: "b"}, access.Identity{Config: "a"}},
 	} {
 		got := tt.id.Under(&tt.maker)
-		if !got.ExpiresAt.Equal(tt.want.ExpiresAt) || got.Exhausted != tt.want.Exhausted || !slices.Equal(got.Providers, tt.want.Providers) || got.Config != tt.want.Config || got.ConfigFixed != tt.want.ConfigFixed || !slices.Equal(got.Egress, tt.want.Egress) {
+		if !got.ExpiresAt.Equal(tt.want.ExpiresAt) || got.Exhausted != tt.want.Exhausted || !slices.Equal(got.Providers, tt.want.Providers) || got.Config != tt.want.Config || got.ConfigFixed != tt.want.ConfigFixed || !slices.Equal(got.Egress, tt.want.Egress) ||
+			!slices.Equal(got.AllowedAddresses, tt.want.AllowedAddresses) {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

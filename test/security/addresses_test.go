@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -88,4 +89,28 @@ func TestKeysAreLimitedToTheirAddresses(t *testing.T) {
 			})
 		}
 	})
+}
+
+func TestMintedKeysFollowTheAddressesOfTheirMaker(t *testing.T) {
+	g, _ := start(t)
+	for _, c := range []struct {
+		name, maker, own string
+		want             int
+	}{
+		{"a minted key without addresses", `["198.51.100.0/24"]`, "", http.StatusForbidden},
+		{"a minted key with wider addresses", `["198.51.100.0/24"]`, `["127.0.0.0/8","198.51.100.0/24"]`, http.StatusForbidden},
+		{"a minted key with other addresses", `["198.51.100.0/24"]`, `["127.0.0.1"]`, http.StatusForbidden},
+		{"a minted key at an address of both", `["127.0.0.1"]`, `["127.0.0.0/8"]`, http.StatusOK},
+	} {
+		attack(t, "escalation", c.name+" is bound when its maker is limited later", func(t *testing.T) {
+			maker := g.mint(t, rootKey, words(makes), "")
+			more := ""
+			if c.own != "" {
+				more = `,"allowed_addresses":` + c.own
+			}
+			child := g.mint(t, maker.secret, words(makes), more)
+			g.as(t, rootKey, "PUT", "/v1/api-keys/"+maker.id, `{"allowed_addresses":`+c.maker+`}`).ok(t)
+			eventually(t, "the list of the maker holds", func() bool { return g.as(t, child.secret, "GET", "/v1/models", "").status == c.want })
+		})
+	}
 }
