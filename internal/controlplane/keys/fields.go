@@ -17,7 +17,7 @@ import (
 type DefaultsInput struct {
 	Metadata      map[string]string `json:"metadata,omitempty" doc:"64 entries at most, of 128 characters each; wins over the request's"`
 	Config        *string           `json:"config_id,omitempty" nullable:"true" maxLength:"255" doc:"Id or slug of a config of the key's workspace"`
-	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"False refuses requests that bring another config; true unless said"`
+	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"False, with a config_id, refuses requests that bring another config; true unless said"`
 	Logging       *string           `json:"request_logging,omitempty" nullable:"true" enum:"full,metadata,none" doc:"How much is kept of exchanges; more than the organisation says only where its request_logging_override is true"`
 }
 
@@ -58,6 +58,9 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 		d.Logging = *in.Logging
 	}
 	d.ConfigFixed = in.AllowOverride != nil && !*in.AllowOverride
+	if d.ConfigFixed && d.Config == "" {
+		return nil, route.Invalid("defaults.allow_config_override", "is false only with a defaults.config_id, the config that is fixed")
+	}
 	return json.Marshal(d)
 }
 

@@ -134,6 +134,9 @@ func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err er
 	if row.UserID = p.names.people[want.Member]; want.Member != "" && row.UserID == "" {
 		return p.missing(path+".member", "member", want.Member)
 	}
+	if want.ConfigFixed && want.Config == "" {
+		return p.file.Fault(path+".config_fixed", errors.New("a config is fixed only with config, which names it"))
+	}
 	if want.Config != "" && !p.names.configs[[2]string{want.Workspace, want.Config}] {
 		return p.missing(path+".config", "config", want.Config)
 	}
