@@ -83,6 +83,9 @@ func retention(r settings.Retention, size string) (logstore.Retention, error) {
 			return logstore.Retention{}, usage("%v", err)
 		}
 	}
+	if min(r.Days, r.BodiesDays, r.SumsDays) < 0 { // a setting may keep all; a command that removes nothing is a mistake
+		return logstore.Retention{}, usage("days must not be negative")
+	}
 	if err := r.Check(); err != nil {
 		return logstore.Retention{}, usage("%v", err)
 	}

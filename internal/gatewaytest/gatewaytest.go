@@ -7,6 +7,7 @@ package gatewaytest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
@@ -27,6 +29,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/simulator"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
 	"modelgate/internal/upstream"
 )
 
@@ -78,10 +81,12 @@ type Gateway struct {
 	Settings string // path of modelgate.yaml, empty when there is none
 	Log      *Buffer
 
-	t    testing.TB
-	stop context.CancelFunc
-	now  chan struct{}
-	done chan error
+	t        testing.TB
+	database string // address of the control plane's
+	reader   string // key that sees requests without a valid key; made when it is needed
+	stop     context.CancelFunc
+	now      chan struct{}
+	done     chan error
 }
 
 // New starts a gateway that ends with t.
@@ -129,6 +134,7 @@ func New(t testing.TB, o Options) *Gateway {
 		so.Config = g.Settings
 		g.WriteSettings(o.Settings)
 	}
+	g.database = cmp.Or(o.Database, "file:"+filepath.Join(o.Data, "modelgate.db"))
 	s, err := server.New(t.Context(), so)
 	if err != nil {
 		t.Fatalf("starting the gateway: %v", err)
@@ -247,21 +253,46 @@ func (r Response) JSON(t testing.TB) map[string]any {
 	return v
 }
 
-// Entry returns what was recorded of an answer, by its request id. An exchange
-// is recorded after its last byte was sent, so the entry may come a moment later.
+// Entry returns the log entry of a response, by its request id. An exchange is
+// recorded after its last byte was sent, so the entry may come a moment later.
 func (g *Gateway) Entry(res Response) map[string]any {
+	g.t.Helper()
+	return g.entry(res, Key)
+}
+
+// KeylessEntry is [Gateway.Entry] for a request that showed no valid key. It
+// belongs to no organisation.
+func (g *Gateway) KeylessEntry(res Response) map[string]any {
+	g.t.Helper()
+	if g.reader == "" {
+		db, err := store.Open(g.t.Context(), g.database, store.Options{})
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		defer db.Close()
+		key, _, err := server.CreateKey(g.t.Context(), db, store.Key{Name: "reader", Scopes: []access.Scope{access.ScopeAll, access.ScopeInstallation}})
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.reader = key.Reveal()
+	}
+	return g.entry(res, g.reader)
+}
+
+func (g *Gateway) entry(res Response, key string) map[string]any {
 	g.t.Helper()
 	id := res.Header.Get("x-gateway-request-id")
 	if _, err := reqlog.ParseID(id); err != nil {
 		g.t.Fatalf("the answer has no request id: %q", id)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
-		log := g.Get("/logs/" + id)
+		log := g.Get("/logs/"+id, "x-gateway-api-key", key)
 		if log.Status == http.StatusOK {
 			return log.JSON(g.t)
 		}
-		if log.Status != http.StatusNotFound || time.Now().After(deadline) {
+		wait := log.Status == http.StatusNotFound || log.Status == http.StatusUnauthorized && key == g.reader // a key that was just made
+		if !wait || time.Now().After(deadline) {
 			g.t.Fatalf("reading the log entry %s: status %d: %s", id, log.Status, log.Body)
 		}
 		<-time.After(2 * time.Millisecond)
