@@ -30,3 +30,28 @@ func TestFixedConfigNeedsAConfig(t *testing.T) {
 		g.as(t, rootKey, "PUT", "/v1/api-keys/"+k.id, `{"defaults":{"allow_config_override":false,"config_id":"`+slug+`"}}`).ok(t)
 	})
 }
+
+func TestWhoIsFixedToAConfigDoesNotRewriteIt(t *testing.T) {
+	g := launch(t, options{})
+	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
+	other := g.member(t, "other", "member", `[{"id":"default","role":"manager"}]`)
+	admin := g.member(t, "admin", "member", `[{"id":"default","role":"admin"}]`)
+	for _, c := range []struct{ name, by, who string }{
+		{"a manager whom the operator fixed", rootKey, manager},
+		{"a manager whom an admin fixed", admin, manager},
+		{"a manager whom another manager fixed", other, manager},
+		{"an admin whom the operator fixed", rootKey, admin},
+	} {
+		attack(t, "escalation", c.name+" to a config can't rewrite it", func(t *testing.T) {
+			slug := g.config(t, `{"retry":{"attempts":1}}`)
+			g.personKey(t, c.by, g.userID(t, c.who), `,"defaults":{"config_id":"`+slug+`","allow_config_override":false}`)
+			g.as(t, c.who, "PUT", "/v1/configs/"+slug+"?workspace_id=default", `{"config":{"retry":{"attempts":2}}}`).refused(t, http.StatusForbidden, "config", "fixed")
+			g.as(t, rootKey, "PUT", "/v1/configs/"+slug+"?workspace_id=default", `{"config":{"retry":{"attempts":2}}}`).ok(t)
+		})
+	}
+	attack(t, "escalation", "a manager can rewrite a config that is fixed for others, or by themselves", func(t *testing.T) {
+		slug := g.config(t, `{"retry":{"attempts":1}}`)
+		g.personKey(t, manager, g.userID(t, other), `,"defaults":{"config_id":"`+slug+`","allow_config_override":false}`)
+		g.as(t, manager, "PUT", "/v1/configs/"+slug+"?workspace_id=default", `{"config":{"retry":{"attempts":2}}}`).ok(t)
+	})
+}

@@ -286,6 +286,11 @@ func change(ctx context.Context, c *route.Caller, row store.Config, version *sto
 		if err != nil {
 			return err
 		}
+		if version != nil {
+			if err := checkFixed(ctx, c, tx, row); err != nil {
+				return err
+			}
+		}
 		return tx.UpdateConfig(ctx, row, version)
 	})
 }
