@@ -100,6 +100,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 		if err != nil {
 			return err
 		}
+		priced := slices.ContainsFunc(next, func(m store.IntegrationModel) bool { return !samePrice(m, now[m.Slug]) })
 		for i, m := range next {
 			if o := now[m.Slug]; o.Sealed != before[m.Slug].Sealed {
 				return apierr.New(apierr.Conflict, "the model %q was changed meanwhile; read it again", m.Slug).WithParam(fmt.Sprintf("models[%d]", i))
@@ -118,6 +119,11 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 		of.After = allowed(fresh.AllowAllModels, now)
 		if err := limits.Change(ctx, c, tx, of); err != nil {
 			return err
+		}
+		if priced {
+			if err := mayPrice(ctx, c, tx, fresh); err != nil {
+				return err
+			}
 		}
 		fresh.UpdatedAt = c.After(fresh.UpdatedAt)
 		return tx.UpdateIntegration(ctx, fresh)
@@ -209,7 +215,16 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 		if err != nil {
 			return err
 		}
+		models, err := modelsOf(ctx, tx.Queries, row.ID)
+		if err != nil {
+			return err
+		}
 		for slug := range strings.SplitSeq(in.Slugs, ",") {
+			if !samePrice(models[strings.TrimSpace(slug)], store.IntegrationModel{}) {
+				if err := mayPrice(ctx, c, tx, fresh); err != nil {
+					return err
+				}
+			}
 			if err := tx.DeleteCustomModel(ctx, row.ID, strings.TrimSpace(slug)); err != nil {
 				return err
 			}

@@ -1,0 +1,77 @@
+package integrations
+
+import (
+	"context"
+	"slices"
+
+	"modelgate/internal/access"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/store"
+)
+
+// samePrice reports whether a change leaves what requests for a model cost.
+func samePrice(a, b store.IntegrationModel) bool {
+	return orNone(a.Pricing) == orNone(b.Pricing) && a.BaseModel == b.BaseModel
+}
+
+func orNone(raw []byte) string {
+	if len(raw) == 0 {
+		return "null"
+	}
+	return string(raw)
+}
+
+// mayPrice refuses another price of models to callers who are bound by a budget
+// that they can't change: without a price nothing would count against it.
+func mayPrice(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integration) error {
+	rank, err := c.Rank(ctx, tx.Queries, i.Workspace)
+	if err != nil || rank >= access.RankOrganisation {
+		return err
+	}
+	of, err := budgetsOver(ctx, c, tx, i)
+	if err != nil {
+		return err
+	}
+	for _, o := range of {
+		set, err := tx.LimitSetters(ctx, o.BudgetRef)
+		if err != nil {
+			return err
+		}
+		by, limited := set["usage_limits"]
+		own := o.Kind == store.KeyBudget && !c.Person()
+		if limited && (own || limits.Capped(c, rank, o, map[string]store.LimitSetter{"usage_limits": by})) {
+			return limits.Refused("models", "have prices that count against a budget (of the %s) which you can't change; ask who set it to change pricing_config or base_model_slug", o.Kind)
+		}
+	}
+	return nil
+}
+
+// budgetsOver returns what may have a budget that requests by i count against: its
+// workspace, what the workspace has of i, providers of i, and the caller's keys.
+func budgetsOver(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integration) ([]limits.Object, error) {
+	at := func(kind, id, user string) limits.Object {
+		return limits.Object{BudgetRef: store.BudgetRef{Kind: kind, ID: id}, Workspace: i.Workspace, User: user}
+	}
+	out := []limits.Object{at(store.WorkspaceBudget, i.Workspace, ""), at(store.GrantBudget, store.GrantID(i.ID, i.Workspace), "")}
+	providers, err := tx.ProviderIDs(ctx, i.ID, i.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range providers {
+		out = append(out, at(store.ProviderBudget, id, ""))
+	}
+	if !c.Person() {
+		for _, id := range slices.Concat([]string{c.KeyID}, c.Lineage) {
+			out = append(out, at(store.KeyBudget, id, ""))
+		}
+		return out, nil
+	}
+	keys, err := tx.KeysOfUser(ctx, i.Organisation, i.Workspace, c.UserID)
+	for _, k := range keys {
+		if s := k.StatusAt(c.Now); s == store.KeyActive || s == store.KeyExhausted {
+			out = append(out, at(store.KeyBudget, k.ID, k.UserID))
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,47 @@
+package security
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestWhoIsBoundByABudgetDoesNotSetPrices(t *testing.T) {
+	g := launch(t, options{})
+	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
+	admin := g.member(t, "admin", "member", `[{"id":"default","role":"admin"}]`)
+	g.create(t, rootKey, "/v1/integrations", `{"name":"own","slug":"own","ai_provider_id":"openai","key":"sk-x","workspace_id":"default"}`, "slug")
+	const models = "/v1/integrations/own/models?workspace_id=default"
+	const free = `"pricing_config":{"type":"static","pay_as_you_go":{"request_token":{"price":0},"response_token":{"price":0}}}`
+	g.as(t, rootKey, "PUT", models, `{"models":[{"slug":"dear","enabled":true,"is_custom":true,"base_model_slug":"gpt-4o"}]}`).ok(t)
+	bound := g.mint(t, rootKey, `["workspace_integrations.update","workspace_integrations.read"]`, `,"usage_limits":{"credit_limit":5}`).secret
+	open := func(t *testing.T) {
+		g.as(t, rootKey, "PUT", "/v1/workspaces/default", `{"usage_limits":[]}`).ok(t)
+	}
+	attack(t, "escalation", "a manager can set prices where no budget binds", func(t *testing.T) {
+		open(t)
+		g.as(t, manager, "PUT", models, `{"models":[{"slug":"mine","enabled":true,`+free+`}]}`).ok(t)
+	})
+	attack(t, "escalation", "a key with a budget can't set prices", func(t *testing.T) {
+		g.as(t, bound, "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,`+free+`}]}`).refused(t, http.StatusForbidden, "budget")
+	})
+	for _, who := range []struct{ name, token string }{{"a manager", manager}, {"a workspace admin", admin}} {
+		for _, c := range []struct{ name, method, target, body string }{
+			{"make a model free", "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,` + free + `}]}`},
+			{"make a further model free", "PUT", models, `{"models":[{"slug":"free","enabled":true,"is_custom":true,` + free + `}]}`},
+			{"bill a model as a cheaper one", "PUT", models, `{"models":[{"slug":"dear","enabled":true,"base_model_slug":"gpt-4o-mini"}]}`},
+			{"delete a model with its price", "DELETE", models + "&slugs=%20dear", ""},
+		} {
+			attack(t, "escalation", who.name+" whose workspace has a budget of the organisation can't "+c.name, func(t *testing.T) {
+				g.as(t, rootKey, "PUT", "/v1/workspaces/default", `{"usage_limits":[{"credit_limit":1000}]}`).ok(t)
+				g.as(t, who.token, c.method, c.target, c.body).refused(t, http.StatusForbidden, "budget")
+				g.as(t, who.token, "PUT", models, `{"models":[{"slug":"dear","enabled":true,"name":"renamed"}]}`).ok(t)
+			})
+		}
+	}
+	attack(t, "escalation", "a manager whose key has a budget of somebody else can't set prices", func(t *testing.T) {
+		open(t)
+		g.personKey(t, admin, g.userID(t, manager), `,"usage_limits":{"credit_limit":5}`)
+		g.as(t, manager, "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,`+free+`}]}`).refused(t, http.StatusForbidden, "budget")
+		g.as(t, admin, "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,`+free+`}]}`).ok(t)
+	})
+}
