@@ -28,6 +28,10 @@ const maxError = 1 << 20
 // maxTranslated bounds a whole answer that is decoded, in bytes.
 const maxTranslated = 64 << 20
 
+// decodedSize is about how many bytes of memory each byte of an answer takes, beside
+// itself, while it is translated: once decoded and once encoded again.
+const decodedSize = 2
+
 // maxHeld bounds the comments kept while waiting for a stream's first event.
 const maxHeld = 4 << 10
 
@@ -119,34 +123,16 @@ func (l *Leaf) decoded(out *Response) (io.Reader, error) {
 // whole reads a JSON answer to its end, so that a broken one becomes a clean
 // error. One longer than spill streams through.
 func (l *Leaf) whole(x *Exchange, spoken *wire, out *Response, body *arriving) (*Response, error) {
-	limit := int64(spill)
-	if spoken.translates() {
-		limit = maxTranslated
-	}
-	if out.Length > limit {
-		if spoken.translates() {
-			return nil, l.unreadable("a body that is too large to be translated")
-		}
+	if out.Length > spill && !spoken.translates() {
 		out.Body = body
 		return out, nil
 	}
-	var src io.Reader = body
-	if out.Length < 0 {
-		src = io.LimitReader(body, limit+1)
-	}
-	buf, err := l.Pool.ReadAll(src, out.Length, limit+1)
-	if errors.Is(err, bytepool.ErrBudget) {
-		return nil, outOfMemory(err)
-	}
+	buf, err := l.read(spoken, out, body)
 	if err != nil {
 		return nil, err
 	}
 	out.held = buf
-	if int64(buf.Len()) > limit && spoken.translates() {
-		buf.Release()
-		return nil, l.unreadable("a body that is too large to be translated")
-	}
-	if int64(buf.Len()) > limit {
+	if buf.Len() > spill && !spoken.translates() {
 		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
 		return out, nil
 	}
@@ -164,6 +150,41 @@ func (l *Leaf) whole(x *Exchange, spoken *wire, out *Response, body *arriving) (
 	out.Bytes = buf.Bytes()
 	out.Tap.Body(out.Bytes)
 	return out, nil
+}
+
+// read reads a JSON answer, or as much of it as shows that it is longer than spill.
+func (l *Leaf) read(spoken *wire, out *Response, body io.Reader) (*bytepool.Buffer, error) {
+	if spoken.translates() {
+		return l.readTranslated(body, out.Length)
+	}
+	if out.Length < 0 {
+		body = io.LimitReader(body, spill+1)
+	}
+	buf, err := l.Pool.ReadAll(body, out.Length, spill+1)
+	if errors.Is(err, bytepool.ErrBudget) {
+		err = outOfMemory(err)
+	}
+	return buf, err
+}
+
+// readTranslated reads an answer that is decoded, and counts what it will take
+// then. length is what was announced, or negative.
+func (l *Leaf) readTranslated(body io.Reader, length int64) (*bytepool.Buffer, error) {
+	buf, err := l.Pool.ReadAll(body, length, maxTranslated)
+	if err == nil {
+		if err = buf.Reserve(decodedSize * buf.Len()); err != nil {
+			buf.Release()
+		}
+	}
+	switch {
+	case errors.Is(err, bytepool.ErrBudget):
+		return nil, outOfMemory(err)
+	case errors.Is(err, bytepool.ErrTooLarge):
+		return nil, l.unreadable("a body that is too large to be translated")
+	case err != nil:
+		return nil, err
+	}
+	return buf, nil
 }
 
 // frames returns the frames of a stream of the media type kind.

@@ -200,12 +200,19 @@ func (r *Response) Broken(dst []byte, client dialect.Client, e *apierr.Error) []
 // Close lets go of the connection and of the buffers behind the response.
 func (r *Response) Close() {
 	r.letGo()
-	if r.held != nil {
-		r.held.Release()
-	}
+	r.hold(nil)
 	for _, f := range r.after {
 		f()
 	}
+}
+
+// hold releases the buffer behind the response and keeps buf, which may be nil,
+// in its place.
+func (r *Response) hold(buf *bytepool.Buffer) {
+	if r.held != nil {
+		r.held.Release()
+	}
+	r.held = buf
 }
 
 // letGo ends the attempt behind the response. Further calls do nothing.

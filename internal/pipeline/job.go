@@ -43,15 +43,20 @@ type job struct {
 	*Leaf
 	w    watch
 	read dialect.Jobber
+	out  *Response // holds the last that was said of the job
 	now  dialect.Job
-	raw  []byte // the last that was said of it
 }
 
 // followed turns a job into its answer: as the events that the provider sends of
 // it where they are wanted, else by asking until it has ended. A job that nobody
 // waits for any more is ended.
-func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read dialect.Jobber, body io.Reader) (*Response, error) {
-	j := &job{Leaf: l, w: w, read: read}
+func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read dialect.Jobber, body io.Reader) (_ *Response, err error) {
+	j := &job{Leaf: l, w: w, read: read, out: out}
+	defer func() {
+		if err != nil {
+			out.hold(nil)
+		}
+	}()
 	if err := j.take(body); err != nil {
 		return nil, err
 	}
@@ -67,21 +72,23 @@ func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read 
 	if j.now.Failed != "" {
 		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", l.Target.ID, j.now.Failed).WithCode("prediction_failed")
 	}
-	if err := l.translated(x, spoken, out, j.raw); err != nil {
+	if err := l.translated(x, spoken, out, out.held.Bytes()); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// take reads what is said of the job.
-func (j *job) take(body io.Reader) (err error) {
-	if j.raw, err = io.ReadAll(io.LimitReader(body, maxTranslated)); err != nil {
+// take reads what is said of the job, within the memory of bodies.
+func (j *job) take(body io.Reader) error {
+	buf, err := j.readTranslated(body, -1)
+	if err != nil {
 		return err
 	}
-	if !wholeJSON(j.raw) {
+	j.out.hold(buf)
+	if !wholeJSON(buf.Bytes()) {
 		return j.unreadable("a body that is not whole JSON")
 	}
-	if j.now, err = j.read.Job(j.raw); err != nil {
+	if j.now, err = j.read.Job(buf.Bytes()); err != nil {
 		return j.unreadable("a body that is no job").WithCause(err)
 	}
 	return nil
@@ -205,7 +212,7 @@ func (e *jobEvents) Next() (sse.Event, error) {
 		}
 	}
 	if e.job.ask(0) == nil && e.job.now.Done {
-		event.Data = e.job.raw
+		event.Data = e.job.out.held.Bytes()
 	}
 	e.job.now.Done = true
 	return event, nil

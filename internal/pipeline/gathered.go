@@ -1,0 +1,65 @@
+package pipeline
+
+import (
+	"io"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// gathered reads a stream that the client wants whole. The memory that it takes
+// counts as that of a body.
+func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src frames) error {
+	counted, err := l.Pool.Get(0)
+	if err != nil {
+		return outOfMemory(err)
+	}
+	defer counted.Release()
+	dec := w.codec.NewDecoder(w.request, w.to)
+	var all dialect.Assembler
+	var tap told
+	var events []llm.Event
+	for size := 0; ; {
+		e, err := src.Next()
+		size += len(e.Data)
+		switch {
+		case err == nil && torn(e.Data):
+			err = errUnreadableFrame
+		case size > maxTranslated:
+			return l.unreadable("a stream that is too large to be translated")
+		}
+		if full := counted.Reserve(decodedSize * len(e.Data)); full != nil {
+			return outOfMemory(full)
+		}
+		if err != nil && err != io.EOF {
+			return l.failure(out.watch, out.Raw.Request, err)
+		}
+		if err == io.EOF {
+			events = dec.End(events[:0])
+		} else if events = events[:0]; e.Data != nil {
+			events = dec.Decode(events, e)
+		}
+		out.watch.eventCame()
+		for i := range events {
+			tap.event(&events[i])
+			all.Add(&events[i])
+		}
+		if err == io.EOF || tap.seen.Failed != "" {
+			break
+		}
+	}
+	r, _, _ := all.Response()
+	return l.gatheredAll(x, w, out, r, &tap.seen)
+}
+
+// gatheredAll gives the client what was gathered, where it is whole.
+func (l *Leaf) gatheredAll(x *Exchange, w *wire, out *Response, r *llm.Response, seen *dialect.Seen) error {
+	switch {
+	case seen.Failed != "":
+		return l.unreadable("an error: " + seen.Failed)
+	case !seen.Finished:
+		return l.unreadable("a stream that ended before its finish reason")
+	}
+	out.jsonHead()
+	return l.answerWhole(x, w, out, r)
+}
