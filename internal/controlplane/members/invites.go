@@ -27,7 +27,7 @@ type Place struct {
 	Role string `json:"role" enum:"admin,manager,member"`
 }
 
-// KeyDetails asks for a key that is made when the invite is accepted.
+// KeyDetails asks for a key of who accepts the invite. It is kept; no key is made yet.
 type KeyDetails struct {
 	Scopes []string `json:"scopes" minItems:"1" maxItems:"200"`
 }
@@ -37,7 +37,7 @@ type inviteInput struct {
 		Email      string      `json:"email" minLength:"3" maxLength:"320"`
 		Role       string      `json:"role" enum:"admin,member"`
 		Workspaces []Place     `json:"workspaces" maxItems:"1000"`
-		Key        *KeyDetails `json:"workspace_api_key_details,omitempty"`
+		Key        *KeyDetails `json:"workspace_api_key_details,omitempty" doc:"Kept; no key is made yet"`
 	}
 }
 

@@ -17,6 +17,7 @@ var inert = map[string][]string{
 	"/api-keys":         {"alert_emails"},
 	"/workspaces":       inWorkspaces,
 	"/admin/workspaces": inWorkspaces,
+	"/admin/users":      {"workspace_api_key_details"},
 	"/guardrails":       {"checks", "actions"},
 	"/integrations": {
 		"models.[].pricing_config.batch_config", "models.[].pricing_config.fixed_cost",
