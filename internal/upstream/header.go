@@ -9,8 +9,9 @@ import (
 )
 
 // CopyResponseHeader copies what of a provider's response header reaches the
-// client: all but the hop-by-hop fields, those that Connection names and the
-// gateway's own family, which only the gateway may say. With unified, the
+// client: all but the hop-by-hop fields, those that Connection names, the
+// gateway's own family, which only the gateway may say, and what steers the proxy
+// in front of the gateway or is about the whole origin. With unified, the
 // provider's cookies are dropped as well: they belong to another origin than
 // the one that the client speaks to, and a unified route is the gateway's own.
 // Content-Length and Content-Encoding are copied: whoever changes the body or
@@ -22,7 +23,7 @@ func CopyResponseHeader(dst, src http.Header, unified bool) {
 	named := src["Connection"]
 	for name, values := range src {
 		key := http.CanonicalHeaderKey(name)
-		if hopByHop(key) || ownFamily(key) || unified && key == "Set-Cookie" || namedBy(named, key) {
+		if hopByHop(key) || ownFamily(key) || steers(key) || unified && key == "Set-Cookie" || namedBy(named, key) {
 			continue
 		}
 		dst[name] = values[:len(values):len(values)]
@@ -138,6 +139,17 @@ func hopByHop(key string) bool {
 }
 
 func ownFamily(key string) bool { return strings.HasPrefix(key, api.HeaderPrefix) }
+
+// steers reports the fields of a response by which a provider would command the
+// proxy in front of the gateway, such as to send one of its files, or change what
+// clients do with everything else at the gateway's address.
+func steers(key string) bool {
+	switch key {
+	case "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "Alt-Svc", "Strict-Transport-Security", "Clear-Site-Data", "Service-Worker-Allowed":
+		return true
+	}
+	return strings.HasPrefix(key, "X-Accel-") && key != api.HeaderAccelBuffers
+}
 
 // staysHere reports the fields of a client's request that do not pass through.
 func staysHere(key string) bool {
