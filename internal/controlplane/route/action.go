@@ -9,8 +9,10 @@ import (
 func (r *Route) Action() string {
 	switch r.Method {
 	case http.MethodPost:
-		if strings.HasSuffix(r.Path, "/rotate") {
-			return "rotate"
+		for end, action := range map[string]string{"/rotate": "rotate", "/resend": "resend", "/link": "password_link", "/password-reset": "password_reset_link"} {
+			if strings.HasSuffix(r.Path, end) {
+				return action
+			}
 		}
 		return "create"
 	case http.MethodPut, http.MethodPatch:
