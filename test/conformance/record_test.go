@@ -32,6 +32,10 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 		{"a refused host", "GET", "/v1/things/5", "", to(&provider{url: "http://10.0.0.1"}), 400, "gateway"},
 	} {
 		prove(t, "S-022", tt.name, func(t *testing.T) {
+			g := g
+			if tt.status == 401 { // of requests without a key the log has a sample, and the shared gateway had many
+				g = launchFor(t, "version: 1\n")
+			}
 			got := g.do(t, tt.method, tt.target, tt.body, tt.header...)
 			if float64(got.status) != tt.status {
 				t.Fatalf("status %d, want %v: %.200s", got.status, tt.status, got.body)
