@@ -45,6 +45,10 @@ type Body struct {
 	until  time.Time     // the read deadline in force
 	err    error         // why reading ended
 	late   atomic.Pointer[apierr.Error]
+
+	// waiting is the deadline of the read that is under way, in Unix nanoseconds.
+	// Zero means that there is none.
+	waiting atomic.Int64
 }
 
 // Limit returns r with deadlines on its body, and that body, nil when r has
@@ -114,11 +118,15 @@ func (b *Body) ResponseBegun() {
 }
 
 // Late returns the error of a read that took too long, nil for none. net/http
-// ends the context of the request with it, as if the client had left. It may be
+// ends the context of the request with it, as if the client had left, and does so
+// before the read returns: a read whose deadline has passed counts too. It may be
 // called while another goroutine reads.
 func (b *Body) Late() *apierr.Error {
 	if b == nil {
 		return nil
+	}
+	if at := b.waiting.Load(); at != 0 && time.Now().UnixNano() >= at {
+		return b.timeout()
 	}
 	return b.late.Load()
 }
@@ -145,6 +153,10 @@ func (b *Body) Read(p []byte) (int, error) {
 	}
 	before := time.Now()
 	b.extend(before)
+	if !b.until.IsZero() {
+		b.waiting.Store(b.until.UnixNano())
+		defer b.waiting.Store(0)
+	}
 	n, err := b.ReadCloser.Read(p)
 	if b.limits.Grace > 0 {
 		b.left = min(b.left-time.Since(before)+b.worth(n), b.limits.Grace)

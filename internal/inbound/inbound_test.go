@@ -23,6 +23,7 @@ type slowReader struct {
 	pause  time.Duration
 	pieces []int
 	until  func() time.Time // the read deadline
+	passed func()           // called when the deadline has passed, before Read returns; nil does nothing
 }
 
 func (s *slowReader) Close() error { return nil }
@@ -31,6 +32,9 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	wait := s.pause
 	if d := s.until(); !d.IsZero() && time.Until(d) < wait {
 		time.Sleep(time.Until(d))
+		if s.passed != nil {
+			s.passed()
+		}
 		return 0, fmt.Errorf("reading: %w", errDeadline)
 	}
 	time.Sleep(wait)
@@ -99,7 +103,7 @@ func TestBodyIsReadAtItsRate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := new(deadlines)
-				r := &http.Request{ContentLength: -1, Body: &slowReader{tt.pause, tt.pieces, w.read}, ProtoMajor: 1}
+				r := &http.Request{ContentLength: -1, Body: &slowReader{tt.pause, tt.pieces, w.read, nil}, ProtoMajor: 1}
 				begun := time.Now()
 				r, b := inbound.Limit(w, r, tt.limits, tt.total)
 				if b == nil || r.Body != io.ReadCloser(b) {
@@ -125,6 +129,33 @@ func TestBodyIsReadAtItsRate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// net/http cancels the request's context before the read that was too late
+// returns, and whoever waits for the context asks at once.
+func TestLateReadIsKnownBeforeItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(deadlines)
+		body := &slowReader{pause: time.Second, pieces: []int{512}, until: w.read}
+		r, b := inbound.Limit(w, &http.Request{ContentLength: -1, Body: body, ProtoMajor: 1}, inbound.BodyLimits{Grace: 30 * time.Second, Rate: 512}, inbound.Total{})
+		if _, err := r.Body.Read(make([]byte, 512)); err != nil || b.Late() != nil {
+			t.Fatalf("a read in time: %v, late %v", err, b.Late())
+		}
+		time.Sleep(time.Hour)
+		if late := b.Late(); late != nil {
+			t.Errorf("nobody reads and the client is late: %v", late)
+		}
+		var during error
+		body.pause, body.passed = time.Hour, func() {
+			if late := b.Late(); late != nil {
+				during = late
+			}
+		}
+		_, err := r.Body.Read(make([]byte, 1))
+		if err == nil || during == nil || during.Error() != err.Error() || b.Late() == nil {
+			t.Errorf("late while the read has not returned: %v, afterwards: %v and %v", during, err, b.Late())
+		}
+	})
 }
 
 func TestRequestsWithoutABodyAreLeftAlone(t *testing.T) {
