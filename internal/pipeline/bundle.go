@@ -17,6 +17,18 @@ import (
 // hide the way to the provider, and far from what its quota minds.
 const atOnce = 8
 
+// sendAll makes the attempt as w says, or those of a request in pieces.
+func (l *Leaf) sendAll(ctx context.Context, x *Exchange, w *wire) (*Response, error) {
+	pieces, err := l.pieces(x, w)
+	if err != nil {
+		return nil, err
+	}
+	if pieces != nil {
+		return l.bundle(ctx, x, w, pieces)
+	}
+	return l.once(ctx, x, *w)
+}
+
 // pieces returns the exchange once for each request that its target must be
 // sent, and none where one says all.
 func (l *Leaf) pieces(x *Exchange, w *wire) ([]*Exchange, error) {

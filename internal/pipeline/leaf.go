@@ -179,14 +179,19 @@ func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	pieces, err := l.pieces(x, &spoken)
+	counted, err := l.reserveTranslation(x, &spoken)
 	if err != nil {
 		return nil, err
 	}
-	if pieces != nil {
-		return l.bundle(ctx, x, &spoken, pieces)
+	res, err := l.sendAll(ctx, x, &spoken)
+	switch {
+	case counted == nil:
+	case err != nil:
+		counted.Release()
+	default:
+		res.after = append(res.after, counted.Release)
 	}
-	return l.once(ctx, x, spoken)
+	return res, err
 }
 
 // once makes one request of the provider.

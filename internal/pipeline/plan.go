@@ -36,6 +36,13 @@ func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	counted, err := l.reserveTranslation(x, &spoken)
+	if err != nil {
+		return nil, err
+	}
+	if counted != nil {
+		defer counted.Release()
+	}
 	pieces, err := l.pieces(x, &spoken)
 	if err == nil && pieces == nil {
 		err = l.rehearse(ctx, x, &spoken)
