@@ -2,6 +2,7 @@ package controlplane_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ func TestFeedbackIsGivenOfATraceAndChanged(t *testing.T) {
 	made := g.Post("/chat/completions", chat, "x-gateway-metadata", `{"team":"x"}`)
 	trace := made.Header.Get("x-gateway-trace-id")
 	one := g.Post("/feedback", fmt.Sprintf(`{"trace_id":%q,"value":5,"weight":0.5,"metadata":{"by":"ann"}}`, trace))
+	for given := time.Now().UnixMilli(); time.Now().UnixMilli() <= given; { // feedback is in order of its millisecond
+		runtime.Gosched()
+	}
 	many := g.Post("/feedback", fmt.Sprintf(`[{"trace_id":%q,"value":-10},{"trace_id":"elsewhere","value":0}]`, trace))
 	first, _ := one.JSON(t)["feedback_ids"].([]any)
 	rest, _ := many.JSON(t)["feedback_ids"].([]any)
