@@ -200,7 +200,9 @@ func (w *egressWorld) narrowest(t *testing.T, scopes []string) {
 	})
 	member := g.member(t, "egress-manager", "member", `[{"id":"default","role":"manager"}]`)
 	program := g.key(t, rootKey, "default", []string{"completions.write", "workspaces.update", "workspaces.read"}, "")
-	for name, token := range map[string]string{"a manager": member, "a program of the workspace": program} {
+	// The program ranks higher: what it sets is not the manager's to change.
+	for _, by := range []struct{ name, token string }{{"a manager", member}, {"a program of the workspace", program}} {
+		name, token := by.name, by.token
 		for _, policy := range []string{"null", `{}`, `{"custom_hosts":["*"]}`, `{"custom_hosts":null}`, `{"pass_through":[]}`} {
 			attack(t, "escalation", name+" sets the workspace's policy to "+policy, func(t *testing.T) {
 				g.as(t, token, "PUT", "/v1/admin/workspaces/default", `{"settings":{"egress_policy":`+policy+`}}`).refused(t, http.StatusForbidden, "settings.egress_policy")
