@@ -98,7 +98,7 @@ func TestDestinationChangesWithWhereACredentialIsSent(t *testing.T) {
 			`{"custom_host":"https://h.example","strategy":{"mode":"single"},"targets":[{"provider":"openai","custom_host":"https://o","api_key":"a"}]}`, true},
 		{"another server of a tool", `{"provider":"@a","override_params":{"tools":[{"server_url":"https://a","authorization":"a"}]}}`,
 			`{"provider":"@a","override_params":{"tools":[{"server_url":"https://b","authorization":"a"}]}}`, false},
-		{"another credential beside it", `{"provider":"@a","override_params":{"token":"a","password":"p"}}`, `{"provider":"@a","override_params":{"token":"a","password":"q"}}`, true},
+		{"another credential next to it", `{"provider":"@a","override_params":{"token":"a","password":"p"}}`, `{"provider":"@a","override_params":{"token":"a","password":"q"}}`, true},
 		{"another host below a parameter", `{"override_params":{"token":"a"},"strategy":{"mode":"single"},"targets":[{"provider":"@a"}]}`,
 			`{"override_params":{"token":"a"},"strategy":{"mode":"single"},"targets":[{"provider":"@b"}]}`, false},
 	} {
@@ -119,7 +119,7 @@ func TestCredentialWithoutAProviderIsRefused(t *testing.T) {
 	for _, tt := range []struct{ name, text, path string }{
 		{"at the root", `{"api_key":"sekret","retry":{"attempts":1}}`, "$.api_key"},
 		{"with a host", `{"apiKey":"sekret","custom_host":"https://h.example","retry":{"attempts":1}}`, "$.api_key"},
-		{"beside targets", `{"api_key":"sekret","strategy":{"mode":"single"},"targets":[{"provider":"@a"}]}`, "$.api_key"},
+		{"next to targets", `{"api_key":"sekret","strategy":{"mode":"single"},"targets":[{"provider":"@a"}]}`, "$.api_key"},
 		{"a target left to the request", `{"strategy":{"mode":"single"},"targets":[{"passthrough":true,"api_key":"sekret"}]}`, "$.targets[0].api_key"},
 		{"a prompt's provider", `{"prompt_id":"p","api_key":"sekret"}`, "$.api_key"},
 		{"of a provider above", `{"provider":"openai","strategy":{"mode":"single"},"targets":[{"api_key":"sekret","prompt_id":"p"}]}`, "$.targets[0].api_key"},
@@ -141,7 +141,7 @@ func TestCredentialInParametersNeedsAProviderOfTheConfig(t *testing.T) {
 		name, text string
 		unbound    bool
 	}{
-		{"a provider beside it", `{"provider":"@a","override_params":{"token":"sekret"}}`, false},
+		{"a provider next to it", `{"provider":"@a","override_params":{"token":"sekret"}}`, false},
 		{"targets that name theirs", `{"default_params":{"token":"sekret"},"strategy":{"mode":"single"},"targets":[{"provider":"@a"},{"virtual_key":"v"}]}`, false},
 		{"no provider", `{"retry":{"attempts":1},"override_params":{"token":"sekret"}}`, true},
 		{"a target left to the request", `{"override_params":{"token":"sekret"},"strategy":{"mode":"single"},"targets":[{"provider":"@a"},{"passthrough":true}]}`, true},

@@ -23,7 +23,7 @@ const (
 const (
 	nodeSize        = 2800 // a node with its inherited settings, handlers and state
 	itemSize        = 160  // an element of a list, a value or a query
-	patternSize     = 1000 // what every pattern takes besides its instructions
+	patternSize     = 1000 // what every pattern takes in addition to its instructions
 	instructionSize = 100
 )
 
@@ -51,7 +51,7 @@ func (c *Config) measure(from inherited) int {
 	return size
 }
 
-// measure checks the size of the tree before anything is made of it.
+// measure checks the size of the tree before anything is built from it.
 func (r *reader) measure(root *Config) bool {
 	root.size = root.measure(inherited{}) + r.values*itemSize + r.patterns*patternSize + r.instructions*instructionSize
 	if root.size <= MaxSize {
