@@ -99,7 +99,7 @@ type Identity struct {
 	// [Identity.Under]. It is shared.
 	Lineage []string
 
-	// Rank is that of who made the key, RankNone where it is not known: see
+	// Rank is that of who made the key, RankNone where it is unknown: see
 	// [Identity.KeyRank].
 	Rank Rank
 

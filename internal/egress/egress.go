@@ -22,7 +22,7 @@ type Policy struct {
 	// CustomHosts are the hosts that requests may go to instead of the provider's
 	// own address, whoever chose them. Nil says nothing, an empty list allows none
 	// and [Any] all.
-	CustomHosts Hosts `json:"custom_hosts,omitzero" maxItems:"100" doc:"Hosts besides the providers' own; an empty list allows none, * any; null says nothing"`
+	CustomHosts Hosts `json:"custom_hosts,omitzero" maxItems:"100" doc:"Hosts in addition to the providers' own; an empty list allows none, * any; null says nothing"`
 
 	// PassThrough are the paths that pass through, with their methods. Nil says
 	// nothing, an empty list allows none and [Any] all.

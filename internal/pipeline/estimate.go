@@ -23,7 +23,7 @@ type sent struct {
 	op     api.Operation
 	method string
 	body   *bytepool.Buffer // retained; nil when there is none or it streams through
-	size   int64            // of the body, -1 when not known
+	size   int64            // of the body, -1 when unknown
 	json   bool             // body is a JSON document
 
 	upload *atomic.Int64 // how much of a body that streams through was sent; else nil

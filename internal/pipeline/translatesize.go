@@ -7,7 +7,7 @@ import (
 )
 
 // What a request body takes in memory while it is translated, in bytes: decoded
-// and encoded again it is there twice more, an object or array becomes a struct
+// and encoded again it takes its size twice more, an object or array becomes a struct
 // of the neutral model, and each further value has a place in one. Measured with
 // bodies of 900,000 messages of one word.
 const (

@@ -8,7 +8,7 @@ import (
 )
 
 // linesPerMinute is how many lines with the same message the process log takes in
-// a minute. What strangers send must not fill a disk that keeps it.
+// a minute. What outsiders send must not fill a disk that keeps it.
 const linesPerMinute = 100
 
 // maxMessages is the number of messages that are counted apart. The code has

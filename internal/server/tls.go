@@ -45,7 +45,7 @@ func (c *certificates) server() *tls.Config {
 }
 
 // renew reads the files again if they have changed. On an error those in use
-// stay, until the files change once more.
+// stay, until the files change again.
 func (c *certificates) renew() (changed bool, err error) {
 	stamp := stampOf(c.files)
 	if stamp == c.stamp {

@@ -152,9 +152,9 @@ type Limits struct {
 	Attempts int `json:"attempts,omitempty" minimum:"0" maximum:"1000" doc:"Attempts at providers of one request; 32 when absent"`
 
 	RequestHeaders Size `json:"request_headers,omitempty"`                                    // of one request; default 128 KB
-	HeaderCount    int  `json:"header_count,omitempty" minimum:"-1" maximum:"100000"`         // names of headers of one request; default 200, -1 is no limit
+	HeaderCount    int  `json:"header_count,omitempty" minimum:"-1" maximum:"100000"`         // names of headers of one request; default 200, -1 removes the limit
 	BodyRate       Size `json:"body_rate,omitempty"`                                          // bytes per second that a request body must bring after timeouts.body_grace; default 512
-	Keyless        int  `json:"keyless_connections,omitempty" minimum:"-1" maximum:"1000000"` // open connections of one address that have shown no valid key; default 256, -1 is no limit
+	Keyless        int  `json:"keyless_connections,omitempty" minimum:"-1" maximum:"1000000"` // open connections of one address that have shown no valid key; default 256, -1 removes the limit
 }
 
 // Timeouts bounds the phases of an attempt. Zero takes the default, a negative

@@ -53,7 +53,7 @@ type SecretReference struct {
 	Key         string            `json:"secret_key,omitempty" maxLength:"255" doc:"Which value of a secret that has several"`
 	Workspaces  []string          `json:"allowed_workspaces,omitempty" maxItems:"1000" doc:"Slugs; absent for all"`
 	Providers   []string          `json:"allowed_providers,omitempty" maxItems:"200" doc:"Ids of the providers that it may be sent to; absent for all"`
-	Hosts       []string          `json:"allowed_hosts,omitempty" maxItems:"100" doc:"Hosts that it may be sent to besides the providers' own"`
+	Hosts       []string          `json:"allowed_hosts,omitempty" maxItems:"100" doc:"Hosts that it may be sent to in addition to the providers' own"`
 	Tags        map[string]string `json:"tags,omitempty" maxProperties:"64"`
 }
 

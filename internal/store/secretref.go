@@ -22,7 +22,7 @@ type SecretReference struct {
 	AllWorkspaces bool
 	Workspaces    []string // ids, unless AllWorkspaces
 	Providers     []string // ids of the providers that it may go to; empty for all
-	Hosts         []string // patterns of hosts that it may go to besides the providers' own; see package egress
+	Hosts         []string // patterns of hosts that it may go to in addition to the providers' own; see package egress
 	Tags          map[string]string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time

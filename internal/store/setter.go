@@ -30,7 +30,7 @@ func (q Queries) LimitSetters(ctx context.Context, of BudgetRef) (map[string]Lim
 	return out, err
 }
 
-// PutLimitSetter stores who set a limit, in the place of who set it before. Nobody
+// PutLimitSetter stores who set a limit, replacing who set it before. Nobody
 // is forgotten.
 func (q Queries) PutLimitSetter(ctx context.Context, of BudgetRef, field string, s LimitSetter) error {
 	const (

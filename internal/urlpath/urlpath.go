@@ -109,7 +109,7 @@ func checkDots(path string) error {
 }
 
 // maxDecodings is how often a path is decoded to look for dot segments: some
-// servers decode once more than they should.
+// servers decode a second time.
 const maxDecodings = 3
 
 // HasDotSegment reports whether a path has a segment that servers may resolve: .

@@ -343,10 +343,10 @@ func (b *bounds) checkSecret(c *route.Caller, k *store.Key) error {
 		return nil
 	}
 	if len(b.maker.Egress) > 1 {
-		return forbidden("a caller with several egress policies gets the secrets of keys alone that it has made")
+		return forbidden("a caller with several egress policies gets only the secrets of keys that it has made")
 	}
 	if b.budget {
-		return forbidden("a caller with a budget gets the secrets of keys alone that count against it")
+		return forbidden("a caller with a budget gets only the secrets of keys that count against it")
 	}
 	return b.check(k, nil)
 }

@@ -23,7 +23,7 @@ type RotationInput struct {
 	Period       *string `json:"rotation_period,omitempty" nullable:"true" enum:"weekly,monthly" doc:"On Monday or on the first of the month, 00:00 UTC"`
 	PeriodDays   *int    `json:"rotation_period_days,omitempty" nullable:"true" minimum:"1" maximum:"365"`
 	NextAt       *string `json:"next_rotation_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
-	TransitionMS *int64  `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"How long the secret before a rotation is accepted; 0 ends it at once, 1800000 unless said"`
+	TransitionMS *int64  `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"How long the secret before a rotation is accepted; 0 ends it at once, 1800000 by default"`
 }
 
 // policy is a rotation policy as it is stored.

@@ -16,7 +16,7 @@ import (
 const passwordPath = "/set-password?token="
 
 type linked struct {
-	Link      string     `json:"link" doc:"Below public_url, or the path below the gateway's address; shown this once, and the one before counts no more"`
+	Link      string     `json:"link" doc:"Below public_url, or the path below the gateway's address; shown this once, and the previous one is no longer valid"`
 	ExpiresAt route.Time `json:"expires_at"`
 }
 

@@ -57,7 +57,7 @@ type createInput struct {
 		AllWorkspaces *bool              `json:"allow_all_workspaces,omitempty" doc:"true unless workspaces are given"`
 		Workspaces    []string           `json:"allowed_workspaces,omitempty" maxItems:"1000" doc:"Ids or slugs"`
 		Providers     []string           `json:"allowed_providers,omitempty" maxItems:"200" doc:"Ids of the providers that it may be sent to; absent for all"`
-		Hosts         []string           `json:"allowed_hosts,omitempty" maxItems:"100" doc:"Hosts that it may be sent to besides the providers' own"`
+		Hosts         []string           `json:"allowed_hosts,omitempty" maxItems:"100" doc:"Hosts that it may be sent to in addition to the providers' own"`
 		Tags          credentials.Tags   `json:"tags,omitempty"`
 	}
 }
@@ -139,7 +139,7 @@ type updateInput struct {
 		AllWorkspaces *bool                         `json:"allow_all_workspaces,omitempty"`
 		Workspaces    []string                      `json:"allowed_workspaces,omitempty" maxItems:"1000"`
 		Providers     route.Maybe[[]string]         `json:"allowed_providers,omitempty" maxItems:"200" doc:"null or an empty list for all"`
-		Hosts         route.Maybe[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty list for none besides the providers' own"`
+		Hosts         route.Maybe[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty list for the providers' own only"`
 		Tags          route.Maybe[credentials.Tags] `json:"tags,omitempty"`
 	}
 }

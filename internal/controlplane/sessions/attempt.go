@@ -16,7 +16,7 @@ import (
 // The limits of attempts to give a password. An attempt counts before the
 // password is hashed, and is taken back when the password is right.
 //
-// An account is bounded per address, so that a stranger at another address does
+// An account is bounded per address, so that an outsider at another address does
 // not keep its owner out. For the addresses that it was never used from it is
 // bounded over all of them, so that many addresses don't add up. An address is
 // bounded over all accounts.
