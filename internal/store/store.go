@@ -197,28 +197,50 @@ func (db *DB) ChangeMuch(ctx context.Context, audit *Audit, f func(*Tx) error) e
 	if !db.ready.Load() {
 		return away(nil)
 	}
+	return db.Explain(transact(ctx, db.write, func(tx *sql.Tx) error { return db.change(ctx, tx, audit, f) }))
+}
+
+// TryChange is [DB.ChangeMuch] without its effect: everything is written and
+// then rolled back. It returns the error that ChangeMuch would return.
+func (db *DB) TryChange(ctx context.Context, audit *Audit, f func(*Tx) error) error {
+	if !db.ready.Load() {
+		return away(nil)
+	}
 	err := transact(ctx, db.write, func(tx *sql.Tx) error {
-		q := Queries{tx}
-		// Raising comes first: it is the lock that all changes wait for.
-		revision, err := q.raise(ctx)
-		if err != nil {
+		if err := db.change(ctx, tx, audit, f); err != nil {
 			return err
 		}
-		j := &journal{tx, make(map[touch]struct{})}
-		if err := f(&Tx{Queries{j}, db.mute}); err != nil {
-			return err
-		}
-		if audit != nil && !db.mute {
-			if err := q.addAudit(ctx, audit); err != nil {
-				return err
-			}
-		}
-		if err := j.write(ctx, revision); err != nil {
-			return err
-		}
-		return db.tell(ctx, tx)
+		return errRolledBack
 	})
+	if errors.Is(err, errRolledBack) {
+		return nil
+	}
 	return db.Explain(err)
+}
+
+var errRolledBack = errors.New("rolled back")
+
+// change does in tx what [DB.Change] does.
+func (db *DB) change(ctx context.Context, tx *sql.Tx, audit *Audit, f func(*Tx) error) error {
+	q := Queries{tx}
+	// Raising comes first: it is the lock that all changes wait for.
+	revision, err := q.raise(ctx)
+	if err != nil {
+		return err
+	}
+	j := &journal{tx, make(map[touch]struct{})}
+	if err := f(&Tx{Queries{j}, db.mute}); err != nil {
+		return err
+	}
+	if audit != nil && !db.mute {
+		if err := q.addAudit(ctx, audit); err != nil {
+			return err
+		}
+	}
+	if err := j.write(ctx, revision); err != nil {
+		return err
+	}
+	return db.tell(ctx, tx)
 }
 
 func (q Queries) raise(ctx context.Context) (revision int64, err error) {

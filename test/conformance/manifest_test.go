@@ -63,3 +63,20 @@ func mustCommand(t *testing.T, args ...string) string {
 	}
 	return out
 }
+
+// TestDryRunRefusesWhatApplyRefuses compares exit codes and messages of both.
+func TestDryRunRefusesWhatApplyRefuses(t *testing.T) {
+	data, file := t.TempDir(), filepath.Join(t.TempDir(), "state.yaml")
+	mustCommand(t, "migrate", "--data", data)
+	if err := os.WriteFile(file, []byte("workspaces: [{slug: other}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, dry, dryCode := command(t, "apply", "--data", data, "--prune", "--dry-run", file)
+	_, done, code := command(t, "apply", "--data", data, "--prune", file)
+	if dryCode != 1 || code != 1 || dry != done || !strings.Contains(dry, "the default workspace is not archived") {
+		t.Errorf("the dry run exits %d with %q, applying exits %d with %q", dryCode, dry, code, done)
+	}
+	if out := mustCommand(t, "apply", "--data", data, "--dry-run", file); !strings.Contains(out, "would add 1,") {
+		t.Errorf("without --prune: %s", out)
+	}
+}

@@ -22,7 +22,7 @@ import (
 type Apply struct {
 	// Prune removes what the file does not have, of the sections that it has.
 	Prune bool
-	// DryRun changes nothing.
+	// DryRun makes every change in a transaction that is rolled back.
 	DryRun bool
 	// Opener opens the credentials of the file.
 	Opener settings.Opener
@@ -47,10 +47,14 @@ func (m *Manifest) Apply(ctx context.Context, file *settings.Settings, a Apply) 
 	}
 	for range tries {
 		p, err := m.plan(ctx, file, a)
-		if err != nil || a.DryRun || len(p.changes) == 0 {
+		if err != nil || len(p.changes) == 0 {
 			return p.changes, err
 		}
-		if err = p.execute(ctx); !errors.Is(err, errMoved) {
+		change := m.DB.ChangeMuch
+		if a.DryRun {
+			change = m.DB.TryChange
+		}
+		if err = p.execute(ctx, change); !errors.Is(err, errMoved) {
 			return p.changes, told(err)
 		}
 	}
@@ -89,12 +93,12 @@ var errNoBox = errors.New("a credential is stored sealed, which needs the master
 // sealer seals with the data key of the organisation.
 type sealer struct {
 	*datakey.Ring
-	dry bool // an organisation's first data key is not made
+	pretend bool // for a dry run: the first data key of the organisation is not made
 }
 
 // Seal implements route.Sealer.
 func (s sealer) Seal(ctx context.Context, organisation string, v secret.String) (string, error) {
-	if s.dry {
+	if s.pretend {
 		return "", nil
 	}
 	return s.Ring.Seal(ctx, organisation, v)
@@ -116,17 +120,17 @@ func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (
 	}
 	p := &plan{
 		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, now: time.Now().UTC().Truncate(time.Millisecond),
-		sealer: sealer{ring, a.DryRun},
+		sealer: sealer{ring, a.DryRun && m.Box != nil && state.organisation.DataKey == ""},
 	}
 	p.keeper = credentials.New(route.Deps{Secrets: p.sealer, CheckHost: m.CheckHost})
 	return p, p.make()
 }
 
-// execute makes all changes, or none.
-func (p *plan) execute(ctx context.Context) error {
+// execute makes all changes, or none, in a transaction of change.
+func (p *plan) execute(ctx context.Context, change func(context.Context, *store.Audit, func(*store.Tx) error) error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	return p.DB.ChangeMuch(ctx, p.audit(), func(tx *store.Tx) error {
+	return change(ctx, p.audit(), func(tx *store.Tx) error {
 		revision, err := tx.Revision(ctx)
 		if err != nil {
 			return err
