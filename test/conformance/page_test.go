@@ -15,16 +15,15 @@ var page = filepath.Join("..", "..", "docs", "conformance.md")
 // checkPage compares the cases that ran with the list of statements and the
 // page with both. With -update it writes the page first.
 func checkPage() []string {
-	var problems []string
-	for _, s := range statements {
-		if s.later == "" && len(book.cases[s.number]) == 0 {
-			problems = append(problems, s.number+" is said to be covered, but no case proves it")
-		}
+	proofs, err := readProofs(proofFile)
+	if err != nil {
+		return []string{err.Error()}
 	}
+	problems := slices.Concat(checkCases(), checkProofs(statements, proofs), checkProofCases(proofs))
 	if len(problems) > 0 {
 		return problems
 	}
-	want := renderPage()
+	want := renderPage(proofs)
 	if *update {
 		if err := os.WriteFile(page, want, 0o644); err != nil {
 			return []string{err.Error()}
@@ -40,40 +39,67 @@ func checkPage() []string {
 	return problems
 }
 
+// checkCases returns the statements that are said to be covered and have no case.
+func checkCases() []string {
+	var problems []string
+	for _, s := range statements {
+		if s.later == "" && len(s.tests) == 0 && len(book.cases[s.number]) == 0 {
+			problems = append(problems, s.number+" is said to be covered, but no case proves it")
+		}
+	}
+	return problems
+}
+
 const pageIntro = `# Conformance
 
 <!-- Generated from test/conformance by go test ./test/conformance -update. Do not edit. -->
 
 What the gateway promises, statement by statement, and the tests that prove it.
-The numbers are those of the specification's statements; the sentences are ours.
-Every test here starts the built program and looks at it from outside: over
-HTTP, on the command line, by its exit codes.
+S-numbers are those of the specification's statements; M-numbers are promises of
+the other documents. The sentences are ours. The tests start the built program
+and check it from outside: over HTTP, on the command line, by its exit codes. A
+test of another package than test/conformance is written with its folder.
 
-- **covered**: the whole statement is proven by the tests named beside it.
-- **later**: the statement does not hold as a whole yet. The words in brackets say
-  which issue makes it whole. The note describes what there is now, and the tests
-  beside it prove that.
+- **covered**: the program was broken on purpose, once for each fault in the last
+  column, and a test of the statement failed each time. The failed cases and their
+  messages are in test/conformance/proofs.yaml.
+- **open**: tests exist, but the statement has not been proved by breaking it. The
+  reason follows.
+- **later**: the statement does not hold completely yet. The text in parentheses
+  names the issue that completes it. The note describes the current behaviour,
+  which the tests prove.
 
-%d statements: %d covered, %d later.
+To break the program yourself, run ` + "`make break`" + `; it prints its usage.
 
-| number | statement | state | tests |
-|---|---|---|---|
+%d statements: %d covered, %d open, %d later.
+
+| number | statement | state | tests | faults noticed |
+|---|---|---|---|---|
 `
 
-func renderPage() []byte {
+func renderPage(proofs []proof) []byte {
 	var rows bytes.Buffer
-	covered := 0
+	counts := map[string]int{}
 	for _, s := range statements {
-		state := "covered"
-		if s.later != "" {
-			state = "later (" + s.later + "): " + s.now
-		} else {
-			covered++
+		state, note := "covered", ""
+		var faults []string
+		for _, p := range proofs {
+			switch {
+			case p.Statement != s.number:
+			case p.Open != "":
+				state, note = "open", ": "+p.Open
+			default:
+				faults = append(faults, p.Fault)
+			}
 		}
-		fmt.Fprintf(&rows, "| %s | %s | %s | %s |\n", s.number, cell(s.text), cell(state), cell(testsOf(s.number)))
+		if s.later != "" {
+			state, note = "later", " ("+s.later+"): "+s.now
+		}
+		counts[state]++
+		fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", s.number, cell(s.text), cell(state+note), cell(testsOf(s)), cell(strings.Join(faults, "; ")))
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, pageIntro, len(statements), covered, len(statements)-covered)
+	fmt.Fprintf(&b, pageIntro, len(statements), counts["covered"], counts["open"], counts["later"])
 	b.Write(rows.Bytes())
 	return b.Bytes()
 }
@@ -82,13 +108,16 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 // testsOf lists the tests that hold cases of a statement, with their number
 // where there are several.
-func testsOf(number string) string {
+func testsOf(s statement) string {
 	counts := map[string]int{}
-	for name := range book.cases[number] {
+	for name := range book.cases[s.number] {
 		top, _, _ := strings.Cut(name, "/")
 		counts[top]++
 	}
 	var names []string
+	for _, test := range s.tests {
+		names = append(names, "`"+test+"`")
+	}
 	for top, n := range counts {
 		text := "`" + top + "`"
 		if n > 1 {
@@ -116,7 +145,9 @@ func TestEveryStatementOfTheStepsIsListedOnce(t *testing.T) {
 	var got []string
 	texts := map[string]string{}
 	for _, s := range statements {
-		got = append(got, s.number)
+		if strings.HasPrefix(s.number, "S-") {
+			got = append(got, s.number)
+		}
 		if other, twice := texts[s.text]; twice {
 			t.Errorf("%s and %s say the same words", other, s.number)
 		}

@@ -1,11 +1,12 @@
 package conformance
 
-// statement is one promise of the specification, by its number, in our words.
+// statement is one promise, in our words.
 type statement struct {
-	number string
+	number string // S-001 is the specification's first, M-001 the first of the other documents
 	text   string
-	later  string // which issue makes it whole; empty when it is whole now
-	now    string // what there is until then
+	later  string   // which issue makes it whole; empty when it is whole now
+	now    string   // what there is until then
+	tests  []string // tests of other packages that prove it, such as test/security.TestX
 }
 
 const afterAll = "after issue 5/5"
