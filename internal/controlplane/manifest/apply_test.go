@@ -190,6 +190,7 @@ func TestWhatIsWrongIsToldByLineAndPathAndNothingIsDone(t *testing.T) {
 		{"a private host", "integrations: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7/v1\"}]\n", "custom_host is refused"},
 		{"a check", "guardrails: [{slug: a, checks: [{id: nonsense}]}]\n", "guardrails[0]: checks[0]: "},
 		{"a workspace's setting", "workspaces: [{slug: a, settings: {colour: red}}]\n", "workspaces[0]: settings.colour is not a setting"},
+		{"a workspace's logging level that its organisation sets", "workspaces: [{slug: a, settings: {request_logging: full}}]\n", "workspaces[0]: settings.request_logging of a workspace has no effect"},
 		{"a workspace's switch", "workspaces: [{slug: a, security_settings: {kings: true}}]\n", "workspaces[0]: security_settings.kings"},
 		{"an organisation's setting", "organisation: {settings: {colour: red}}\n", `organisation.settings: unknown field "colour"`},
 		{"a budget", "workspaces: [{slug: a, usage_limits: [{type: tokens, credit_limit: 5}]}]\n", "usage_limits[0].credit_limit is 100 or more"},

@@ -38,6 +38,30 @@ func checkGuardrail(g *settings.Guardrail) error {
 	return nil
 }
 
+// checkWorkspaces checks those of the file, with the settings that the
+// organisation will have: a workspace that stays as it is can lose what it had
+// from them.
+func (p *plan) checkWorkspaces() error {
+	above := p.state.organisation.Settings
+	if p.file.Organisation != nil {
+		var err error
+		if above, err = organisationSettings(p.file.Organisation.Settings); err != nil {
+			return err
+		}
+	}
+	for i := range p.file.Workspaces {
+		w := &p.file.Workspaces[i]
+		err := checkWorkspace(w)
+		if err == nil {
+			err = workspaces.CheckOverridden(json.RawMessage(orEmpty(w.Settings, "{}")), nil, &above)
+		}
+		if err != nil {
+			return p.fault(fmt.Sprintf("workspaces[%d]", i), err)
+		}
+	}
+	return nil
+}
+
 // checkWorkspace judges the objects of a workspace.
 func checkWorkspace(w *settings.Workspace) error {
 	if w.Defaults != nil {

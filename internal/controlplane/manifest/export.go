@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/datakey"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
@@ -129,7 +130,10 @@ func (r *reader) listWorkspaces(out *settings.Settings) error {
 		}
 		v := settings.Workspace{
 			Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description,
-			Defaults: defaults, Settings: object(w.Settings), SecuritySettings: object(w.SecuritySettings),
+			Defaults: defaults, SecuritySettings: object(w.SecuritySettings),
+		}
+		if v.Settings, err = r.workspaceSettings(w.Settings); err != nil {
+			return err
 		}
 		if v.UsageLimits, err = usages(w.UsageLimits); err == nil {
 			v.RateLimits, err = rates(w.RateLimits)
@@ -141,6 +145,23 @@ func (r *reader) listWorkspaces(out *settings.Settings) error {
 	}
 	slices.SortFunc(out.Workspaces, func(a, b settings.Workspace) int { return cmp.Compare(a.Slug, b.Slug) })
 	return nil
+}
+
+// workspaceSettings returns settings without those that have no effect, which a
+// file may not hold.
+func (r *reader) workspaceSettings(stored json.RawMessage) (settings.Object, error) {
+	names, err := workspaces.Overridden(stored, &r.state.organisation.Settings)
+	if err != nil || len(names) == 0 {
+		return object(stored), err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(stored, &fields); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		delete(fields, name)
+	}
+	return object(text(fields)), nil
 }
 
 // usages returns budgets without what was used of them.

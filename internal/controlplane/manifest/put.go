@@ -77,6 +77,9 @@ func (p *plan) workspaces() error {
 	for _, w := range p.state.workspaces {
 		rows[w.Slug] = w
 	}
+	if err := p.checkWorkspaces(); err != nil {
+		return err
+	}
 	return compare(p, family[settings.Workspace]{
 		section: "workspaces", kind: "workspace", want: p.file.Workspaces, have: p.have.Workspaces, spared: p.spares(p.file.Workspaces != nil),
 		name: func(w *settings.Workspace) string { return w.Slug },
@@ -103,9 +106,6 @@ func (p *plan) workspace(path string, want *settings.Workspace, row store.Worksp
 	known := row.ID != ""
 	if !known {
 		row = store.Workspace{ID: p.names.workspaces[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedBy: actor, CreatedAt: p.now}
-	}
-	if err := checkWorkspace(want); err != nil {
-		return nil, err
 	}
 	if err := p.guardrailsOf(path+".defaults", want.Defaults); err != nil {
 		return nil, err

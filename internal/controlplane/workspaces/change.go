@@ -27,6 +27,7 @@ type Item struct {
 	IsDefault    bool                 `json:"is_default"`
 	Defaults     route.JSON           `json:"defaults"`
 	Settings     route.JSON           `json:"settings"`
+	Overridden   []string             `json:"overridden_settings" doc:"Names of settings that have no effect, because the organisation does not leave them to its workspaces"`
 	Security     access.Switches      `json:"security_settings" doc:"As they stand: what the organisation leaves to workspaces is this one's own"`
 	UsageLimits  []limits.UsageAnswer `json:"usage_limits"`
 	RateLimits   limits.Rates         `json:"rate_limits"`
@@ -55,6 +56,10 @@ func shown(w *store.Workspace, spent reqlog.Spent, above *store.OrganisationSett
 	if err != nil {
 		return Item{}, err
 	}
+	overridden, err := Overridden(w.Settings, above)
+	if err != nil {
+		return Item{}, err
+	}
 	defaults := map[string]any{}
 	if err := json.Unmarshal(w.Defaults, &defaults); err != nil {
 		return Item{}, err
@@ -63,7 +68,7 @@ func shown(w *store.Workspace, spent reqlog.Spent, above *store.OrganisationSett
 	raw, err := json.Marshal(defaults)
 	return Item{
 		ID: w.ID, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, Organisation: w.Organisation,
-		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Security: above.Security.With(own, above.Overridable),
+		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Overridden: overridden, Security: above.Security.With(own, above.Overridable),
 		UsageLimits: usages.Answer(spent), RateLimits: rates,
 		CreatedBy: w.CreatedBy, CreatedAt: route.Time(w.CreatedAt), UpdatedAt: route.Time(w.UpdatedAt), Object: "workspace",
 	}, err
@@ -245,7 +250,7 @@ func change(ctx context.Context, c *route.Caller, w *store.Workspace, in *update
 	if b.Settings.Set {
 		given, err := keepEgress(ctx, c, w, b.Settings.Value)
 		if err == nil {
-			err = setSettings(w, given)
+			err = changeSettings(ctx, c, w, given)
 		}
 		errs = append(errs, err)
 	}

@@ -72,7 +72,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 		ID: c.NewID(), Organisation: c.Organisation, Slug: route.NewSlug("ws", b.Name), Name: b.Name, Icon: b.Icon, Description: b.Description,
 		Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	err := errors.Join(setDefaults(ctx, c, &w, b.Defaults), setSettings(&w, b.Settings), setUsage(&w, b.UsageLimits, c), setRates(&w, b.RateLimits))
+	err := errors.Join(setDefaults(ctx, c, &w, b.Defaults), changeSettings(ctx, c, &w, b.Settings), setUsage(&w, b.UsageLimits, c), setRates(&w, b.RateLimits))
 	if err != nil {
 		return nil, seen(err)
 	}
@@ -156,7 +156,7 @@ var settingNames = map[string]func(any) bool{
 	"user_api_key_count":         isNumber,
 	"user_key_metadata":          isObject,
 	"user_key_metadata_override": isBool,
-	"request_logging":            isLevel,
+	requestLogging:               isLevel,
 	egressPolicy:                 isPolicy,
 }
 
@@ -192,6 +192,19 @@ func setSettings(w *store.Workspace, given map[string]any) error {
 	raw, err := json.Marshal(given)
 	w.Settings = raw
 	return err
+}
+
+// changeSettings gives w settings that a request names.
+func changeSettings(ctx context.Context, c *route.Caller, w *store.Workspace, given map[string]any) error {
+	before := w.Settings
+	if err := setSettings(w, given); err != nil {
+		return err
+	}
+	o, err := c.DB().Organisation(ctx, w.Organisation)
+	if err != nil {
+		return err
+	}
+	return CheckOverridden(w.Settings, before, &o.Settings)
 }
 
 func setUsage(w *store.Workspace, in []limits.UsageInput, c *route.Caller) error {

@@ -137,6 +137,33 @@ func TestAWorkspaceSetsTheSwitchesThatAreLeftToIt(t *testing.T) {
 	}
 }
 
+func TestLoggingLevelIsRefusedUnlessTheOrganisationLeavesItToWorkspaces(t *testing.T) {
+	b := routetest.New(t, workspaces.Add)
+	c := b.Root()
+	for _, step := range []struct {
+		name, above, method, path, body string
+		status                          int
+		shown                           string
+	}{
+		{"not left to workspaces", `{}`, "PUT", "/workspaces/default", `{"settings":{"request_logging":"full"}}`, 403, `"overridden_settings":[]`},
+		{"of a new workspace", `{}`, "POST", "/workspaces", `{"name":"a","settings":{"request_logging":"full"}}`, 403, `"overridden_settings":[]`},
+		{"null", `{}`, "PUT", "/workspaces/default", `{"settings":{"request_logging":null}}`, 200, `"overridden_settings":[]`},
+		{"left to workspaces", `{"request_logging_override":true}`, "PUT", "/workspaces/default", `{"settings":{"request_logging":"full"}}`, 200, `"overridden_settings":[]`},
+		{"as it is stored", `{}`, "PUT", "/workspaces/default", `{"settings":{"request_logging":"full","debug_log":true}}`, 200, `"overridden_settings":["request_logging"]`},
+		{"otherwise than stored", `{}`, "PUT", "/workspaces/default", `{"settings":{"request_logging":"none"}}`, 403, `"request_logging":"full"`},
+		{"taken out", `{}`, "PUT", "/workspaces/default", `{"settings":{}}`, 200, `"overridden_settings":[]`},
+	} {
+		b.Exec(`UPDATE organisations SET settings = $1`, step.above)
+		a := c.Call(step.method, step.path, step.body)
+		if a.Status != step.status || step.status == 403 && !(strings.Contains(a.Body, `"param":"settings.request_logging"`) && strings.Contains(a.Body, "request_logging_override")) {
+			t.Errorf("%s: %d %s, want %d", step.name, a.Status, a.Body, step.status)
+		}
+		if got := c.Call("GET", "/workspaces/default", "").Body; !strings.Contains(got, step.shown) {
+			t.Errorf("%s: the workspace is %s, want %s in it", step.name, got, step.shown)
+		}
+	}
+}
+
 func TestWhatIsWrongWithAWorkspaceIsToldByItsField(t *testing.T) {
 	b := routetest.New(t, workspaces.Add)
 	c := b.Root()
