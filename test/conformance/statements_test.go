@@ -1,5 +1,7 @@
 package conformance
 
+import "slices"
+
 // statement is one promise, in our words.
 type statement struct {
 	number string // S-001 is the specification's first, M-001 the first of the other documents
@@ -11,8 +13,12 @@ type statement struct {
 
 const afterAll = "after issue 5/5"
 
-// statements lists what the suite has to prove, in order of number.
-var statements = []statement{
+// statements lists what the suite has to prove: the promises of the
+// specification and those of the documents.
+var statements = slices.Concat(specification, documents)
+
+// specification lists the promises of the specification, in order of number.
+var specification = []statement{
 	{number: "S-001", text: "Every API path begins with /v1; without the prefix there is nothing but health and readiness."},
 	{number: "S-002", text: "The gateway's own headers all begin with x-gateway-, in requests and in answers."},
 	{number: "S-003", text: "Neutral words (vendora, vendorb, cloud_a, cloud_b, cloud_c) do for every provider and property; no vendor's name has to be written."},
