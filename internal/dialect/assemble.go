@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"iter"
 	"strings"
 
 	"modelgate/internal/llm"
@@ -119,20 +120,22 @@ func joined(a, b llm.Signature) llm.Signature {
 	return llm.Signature{Vendor: b.Vendor, Value: a.Value + b.Value}
 }
 
-// Replay appends the events of a whole answer, as a provider that streams in
+// Replay returns the events of a complete response, as a provider that streams in
 // one go would send them.
-func Replay(dst []llm.Event, r *llm.Response) []llm.Event {
-	dst = append(dst, llm.Event{
-		Kind: llm.EventStart, ID: r.ID, Model: r.Model, Created: r.Created,
-		ServiceTier: r.ServiceTier, Fingerprint: r.Fingerprint, Extra: r.Extra,
-	})
-	for i := range r.Choices {
-		dst = replayChoice(dst, i, &r.Choices[i])
+func Replay(r *llm.Response) iter.Seq[llm.Event] {
+	return func(yield func(llm.Event) bool) {
+		more := yield(llm.Event{
+			Kind: llm.EventStart, ID: r.ID, Model: r.Model, Created: r.Created,
+			ServiceTier: r.ServiceTier, Fingerprint: r.Fingerprint, Extra: r.Extra,
+		})
+		for i := 0; more && i < len(r.Choices); i++ {
+			more = replayChoice(yield, i, &r.Choices[i])
+		}
+		_ = more && yield(llm.Event{Kind: llm.EventUsage, Usage: r.Usage}) && yield(llm.Event{Kind: llm.EventEnd})
 	}
-	return append(dst, llm.Event{Kind: llm.EventUsage, Usage: r.Usage}, llm.Event{Kind: llm.EventEnd})
 }
 
-func replayChoice(dst []llm.Event, i int, c *llm.Choice) []llm.Event {
+func replayChoice(yield func(llm.Event) bool, i int, c *llm.Choice) (more bool) {
 	logprobs := c.Logprobs
 	for n, p := range c.Parts {
 		start := llm.Event{Kind: llm.EventPartStart, Choice: i, Part: n, Opened: p}
@@ -158,11 +161,15 @@ func replayChoice(dst []llm.Event, i int, c *llm.Choice) []llm.Event {
 			part.Arguments = ""
 			start.Opened = part
 		}
-		dst = append(dst, start)
-		if delta.Text != "" || delta.Signature.Vendor != "" || delta.Logprobs != nil {
-			dst = append(dst, delta)
+		if !yield(start) {
+			return false
 		}
-		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: n})
+		if filled := delta.Text != "" || delta.Signature.Vendor != "" || delta.Logprobs != nil; filled && !yield(delta) {
+			return false
+		}
+		if !yield(llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: n}) {
+			return false
+		}
 	}
-	return append(dst, llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.Stop, Said: c.Said, StopText: c.StopText, Extra: c.Extra})
+	return yield(llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.Stop, Said: c.Said, StopText: c.StopText, Extra: c.Extra})
 }

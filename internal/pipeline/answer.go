@@ -28,10 +28,6 @@ const maxError = 1 << 20
 // maxTranslated bounds a whole answer that is decoded, in bytes.
 const maxTranslated = 64 << 20
 
-// decodedSize is about how many bytes of memory each byte of an answer takes, beside
-// itself, while it is translated: once decoded and once encoded again.
-const decodedSize = 2
-
 // maxHeld bounds the comments kept while waiting for a stream's first event.
 const maxHeld = 4 << 10
 
@@ -85,7 +81,9 @@ func (l *Leaf) unified(w watch, x *Exchange, spoken *wire, out *Response) (*Resp
 	}
 	switch {
 	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && spoken.codec != nil:
-		return l.stream(w, x, spoken, out, l.frames(kind, spoken, src))
+		m := l.streamMemory(spoken, src)
+		m.frames = l.frames(kind, spoken, m)
+		return l.stream(w, x, spoken, out, m)
 	case kind == "text/html":
 		return nil, l.unreadable("an HTML page")
 	case isJSON(kind), spoken.translates(), spoken.lang != "": // a conversation is JSON, whatever it claims to be
@@ -127,19 +125,11 @@ func (l *Leaf) whole(x *Exchange, spoken *wire, out *Response, body *arriving) (
 		out.Body = body
 		return out, nil
 	}
-	buf, err := l.read(spoken, out, body)
+	buf, err := l.read(x, spoken, out, body)
 	if err != nil {
 		return nil, err
 	}
 	out.held = buf
-	if buf.Len() > spill && !spoken.translates() {
-		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
-		return out, nil
-	}
-	if !wholeJSON(buf.Bytes()) {
-		buf.Release()
-		return nil, l.unreadable("a body that is not whole JSON")
-	}
 	if spoken.translates() {
 		if err := l.translated(x, spoken, out, buf.Bytes()); err != nil {
 			buf.Release()
@@ -147,15 +137,23 @@ func (l *Leaf) whole(x *Exchange, spoken *wire, out *Response, body *arriving) (
 		}
 		return out, nil
 	}
+	if buf.Len() > spill {
+		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
+		return out, nil
+	}
+	if !wholeJSON(buf.Bytes()) {
+		buf.Release()
+		return nil, l.incomplete()
+	}
 	out.Bytes = buf.Bytes()
 	out.Tap.Body(out.Bytes)
 	return out, nil
 }
 
 // read reads a JSON answer, or as much of it as shows that it is longer than spill.
-func (l *Leaf) read(spoken *wire, out *Response, body io.Reader) (*bytepool.Buffer, error) {
+func (l *Leaf) read(x *Exchange, spoken *wire, out *Response, body io.Reader) (*bytepool.Buffer, error) {
 	if spoken.translates() {
-		return l.readTranslated(body, out.Length)
+		return l.readTranslated(body, out.Length, x.Stream)
 	}
 	if out.Length < 0 {
 		body = io.LimitReader(body, spill+1)
@@ -167,12 +165,21 @@ func (l *Leaf) read(spoken *wire, out *Response, body io.Reader) (*bytepool.Buff
 	return buf, err
 }
 
-// readTranslated reads an answer that is decoded, and counts what it will take
-// then. length is what was announced, or negative.
-func (l *Leaf) readTranslated(body io.Reader, length int64) (*bytepool.Buffer, error) {
+// readTranslated reads a JSON answer that is decoded, and counts what it will take
+// then. length is what was announced, or negative; streamed says that the client
+// gets a stream.
+func (l *Leaf) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
 	buf, err := l.Pool.ReadAll(body, length, maxTranslated)
+	if err == nil && !wholeJSON(buf.Bytes()) {
+		buf.Release()
+		return nil, l.incomplete()
+	}
 	if err == nil {
-		if err = buf.Reserve(decodedSize * buf.Len()); err != nil {
+		size := translationSize
+		if streamed {
+			size = streamedSize
+		}
+		if err = buf.Reserve(size(buf.Bytes())); err != nil {
 			buf.Release()
 		}
 	}
@@ -206,10 +213,17 @@ func (l *Leaf) frames(kind string, spoken *wire, src io.Reader) frames {
 }
 
 // stream puts a stream into the client's dialect where it is in another, and
-// begins it.
-func (l *Leaf) stream(w watch, x *Exchange, spoken *wire, out *Response, src frames) (*Response, error) {
+// begins it. It releases src with the response, or on an error.
+func (l *Leaf) stream(w watch, x *Exchange, spoken *wire, out *Response, src *streamMemory) (_ *Response, err error) {
+	defer func() {
+		if err != nil {
+			src.release()
+			return
+		}
+		out.after = append(out.after, src.release)
+	}()
 	kind := mediaType(out.Header.Get("Content-Type"))
-	switch src.(type) {
+	switch src.frames.(type) {
 	case *wrapped, unpacked:
 		kind = mediaEvents
 		out.asStream(mediaEvents)
@@ -290,6 +304,8 @@ func (l *Leaf) providerError(x *Exchange, out *Response, body *arriving) (*Respo
 	out.Bytes = x.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, l.Target.ID, out.Status)
 	return out, nil
 }
+
+func (l *Leaf) incomplete() *apierr.Error { return l.unreadable("a body that is not whole JSON") }
 
 func (l *Leaf) unreadable(what string) *apierr.Error {
 	return apierr.New(apierr.UpstreamFailed, "%s answered with %s", l.Target.ID, what).WithCode("upstream_unreadable")

@@ -9,12 +9,7 @@ import (
 
 // gathered reads a stream that the client wants whole. The memory that it takes
 // counts as that of a body.
-func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src frames) error {
-	counted, err := l.Pool.Get(0)
-	if err != nil {
-		return outOfMemory(err)
-	}
-	defer counted.Release()
+func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src *streamMemory) error {
 	dec := w.codec.NewDecoder(w.request, w.to)
 	var all dialect.Assembler
 	var tap told
@@ -28,9 +23,6 @@ func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src frames) error {
 		case size > maxTranslated:
 			return l.unreadable("a stream that is too large to be translated")
 		}
-		if full := counted.Reserve(decodedSize * len(e.Data)); full != nil {
-			return outOfMemory(full)
-		}
 		if err != nil && err != io.EOF {
 			return l.failure(out.watch, out.Raw.Request, err)
 		}
@@ -43,6 +35,9 @@ func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src frames) error {
 		for i := range events {
 			tap.event(&events[i])
 			all.Add(&events[i])
+		}
+		if full := src.grow(0, collectedSize(e.Data, events)); full != nil {
+			return full
 		}
 		if err == io.EOF || tap.seen.Failed != "" {
 			break

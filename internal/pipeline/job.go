@@ -45,13 +45,15 @@ type job struct {
 	read dialect.Jobber
 	out  *Response // holds the last that was said of the job
 	now  dialect.Job
+
+	wantsStream bool // the client does
 }
 
 // followed turns a job into its answer: as the events that the provider sends of
 // it where they are wanted, else by asking until it has ended. A job that nobody
 // waits for any more is ended.
 func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read dialect.Jobber, body io.Reader) (_ *Response, err error) {
-	j := &job{Leaf: l, w: w, read: read, out: out}
+	j := &job{Leaf: l, w: w, read: read, out: out, wantsStream: x.Stream}
 	defer func() {
 		if err != nil {
 			out.hold(nil)
@@ -80,14 +82,11 @@ func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read 
 
 // take reads what is said of the job, within the memory of bodies.
 func (j *job) take(body io.Reader) error {
-	buf, err := j.readTranslated(body, -1)
+	buf, err := j.readTranslated(body, -1, j.wantsStream)
 	if err != nil {
 		return err
 	}
 	j.out.hold(buf)
-	if !wholeJSON(buf.Bytes()) {
-		return j.unreadable("a body that is not whole JSON")
-	}
 	if j.now, err = j.read.Job(buf.Bytes()); err != nil {
 		return j.unreadable("a body that is no job").WithCause(err)
 	}
@@ -183,7 +182,9 @@ func (j *job) streamed(x *Exchange, spoken *wire, out *Response, address *url.UR
 	}
 	out.Raw.Body.Close()
 	out.Raw, out.Header = res, res.Header
-	answer, err := j.stream(j.w, x, spoken, out, &jobEvents{Reader: sse.NewReader(res.Body, j.MaxEvent), job: j})
+	m := j.streamMemory(spoken, res.Body)
+	m.frames = &jobEvents{Reader: sse.NewReader(m, j.MaxEvent), job: j}
+	answer, err := j.stream(j.w, x, spoken, out, m)
 	if err != nil {
 		res.Body.Close()
 		j.cancel()

@@ -87,7 +87,7 @@ func (t *told) choice(i int, open bool) {
 // of the one and gives out frames of the other, as soon as they come.
 type translation struct {
 	told
-	src frames
+	src *streamMemory
 	dec dialect.StreamDecoder
 	enc dialect.StreamEncoder
 
@@ -162,7 +162,8 @@ func (t *translation) step(out []byte) ([]byte, error) {
 	case torn(e.Data) && string(e.Type) != "output": // which is text
 		return out, errUnreadableFrame
 	}
-	return t.write(out, t.dec.Decode(t.events[:0], e)), nil
+	out = t.write(out, t.dec.Decode(t.events[:0], e))
+	return out, t.src.grow(0, collectedSize(e.Data, t.events))
 }
 
 // torn reports whether a frame begins as JSON and is not whole. Decoders pass
@@ -274,7 +275,8 @@ func (l *Leaf) answerWhole(x *Exchange, w *wire, out *Response, r *llm.Response)
 	}
 	enc := x.Client.NewEncoder(reply)
 	stream := make([]byte, 0, lengthOf(r))
-	for _, e := range dialect.Replay(nil, r) {
+	var e llm.Event
+	for e = range dialect.Replay(r) {
 		stream = enc.Encode(stream, &e)
 	}
 	out.asStream(x.Client.ContentType())

@@ -4,15 +4,28 @@ import (
 	"bytes"
 
 	"modelgate/internal/bytepool"
+	"modelgate/internal/llm"
 )
 
-// What a request body takes in memory while it is translated, in bytes: decoded
-// and encoded again it takes its size twice more, an object or array becomes a struct
-// of the neutral model, and each further value has a place in one. Measured with
-// bodies of 900,000 messages of one word.
+// What a JSON body takes in memory while it is translated, in bytes: decoded and
+// encoded again it takes its size twice more, an object or array becomes a struct
+// of the neutral model, and each further value has a place in one, or in a slice
+// of numbers. Measured with bodies of many small parts of every dialect.
 const (
+	bytesPerCopy      = 2
 	bytesPerStructure = 512
 	bytesPerValue     = 48
+	bytesPerNumber    = 16
+)
+
+// Where objects and arrays become a stream, each is more: neutral events that
+// begin, fill and end a part, in a slice that has grown, and what a client's
+// dialect repeats of a part at its end. Collected,
+// a part takes bytesPerPart, and the probability of a token bytesPerLogprob.
+const (
+	bytesPerEvents  = 3 << 10
+	bytesPerPart    = 2 << 10
+	bytesPerLogprob = 128
 )
 
 // smallTranslation is the size up to which the structures of a body are counted
@@ -37,30 +50,80 @@ func (l *Leaf) reserveTranslation(x *Exchange, w *wire) (*bytepool.Buffer, error
 	return counted, nil
 }
 
-// translationSize estimates the memory of the translation of a JSON body.
-func translationSize(body []byte) int {
+// translationSize estimates the memory that the translation of a JSON body takes
+// in addition to the body: of a request or of a complete response.
+func translationSize(body []byte) int { return sizeWith(bytesPerStructure, body) }
+
+// streamedSize does the same for a body that becomes events of a stream: the data
+// of one event, or a complete response for a client that wants a stream.
+func streamedSize(body []byte) int { return sizeWith(bytesPerEvents, body) }
+
+func sizeWith(perStructure int, body []byte) int {
 	structures := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("["))
-	values := bytes.Count(body, []byte(","))
-	if structures*bytesPerStructure+values*bytesPerValue > smallTranslation {
-		structures, values = countStructures(body)
+	values, numbers := bytes.Count(body, []byte(",")), 0
+	if structures*perStructure+values*bytesPerValue > smallTranslation {
+		structures, values, numbers = countStructures(body)
 	}
-	return 2*len(body) + structures*bytesPerStructure + values*bytesPerValue
+	return bytesPerCopy*len(body) + structures*perStructure + values*bytesPerValue + numbers*bytesPerNumber
+}
+
+// collectedSize estimates what the events of one frame of a stream take where they
+// are collected: for a client that wants a complete response, or by an encoder
+// that repeats parts at their end. data is the frame's.
+func collectedSize(data []byte, events []llm.Event) (n int) {
+	opaque := false
+	for i := range events {
+		e := &events[i]
+		n += bytesPerCopy * (len(e.Text) + len(e.Signature.Value))
+		n += len(e.Extra) * bytesPerValue
+		for j := range e.Logprobs {
+			n += (1 + len(e.Logprobs[j].Top)) * bytesPerLogprob
+		}
+		if e.Opened != nil {
+			n += bytesPerPart
+		}
+		if e.Citation != nil {
+			n += bytesPerStructure
+		}
+		opaque = opaque || e.Opened != nil || e.Citation != nil || len(e.Extra) > 0
+	}
+	if opaque {
+		n += bytesPerCopy * len(data)
+	}
+	return n
 }
 
 // countStructures counts objects and arrays, and commas between values, outside
-// of strings. body is valid JSON.
-func countStructures(body []byte) (structures, values int) {
+// of strings: those before a number in numbers, the others in values. body is
+// valid JSON.
+func countStructures(body []byte) (structures, values, numbers int) {
 	for i := 0; i < len(body); i++ {
 		switch body[i] {
 		case '{', '[':
 			structures++
 		case ',':
-			values++
+			if startsNumber(body[i+1:]) {
+				numbers++
+			} else {
+				values++
+			}
 		case '"':
 			i += stringLength(body[i+1:])
 		}
 	}
-	return structures, values
+	return structures, values, numbers
+}
+
+// startsNumber reports whether b begins with a number, after white space.
+func startsNumber(b []byte) bool {
+	for _, c := range b {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		}
+		return c == '-' || c >= '0' && c <= '9'
+	}
+	return false
 }
 
 // stringLength returns the length of a string after its opening quote, with the

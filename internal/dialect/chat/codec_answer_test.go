@@ -60,7 +60,7 @@ func TestStrictAnswersHideWhatIsBeyondTheDialect(t *testing.T) {
 func streamOf(r *llm.Response, to dialect.Reply) string {
 	e := chat.Dialect{}.NewEncoder(to)
 	var out []byte
-	for _, ev := range dialect.Replay(nil, r) {
+	for ev := range dialect.Replay(r) {
 		out = e.Encode(out, &ev)
 	}
 	return string(out)

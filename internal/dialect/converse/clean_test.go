@@ -42,7 +42,7 @@ func TestThinkingThatNobodySignedIsMarked(t *testing.T) {
 	}
 	enc := converse.Dialect{}.NewEncoder(reply)
 	var stream []byte
-	for _, e := range dialect.Replay(nil, r) {
+	for e := range dialect.Replay(r) {
 		stream = enc.Encode(stream, &e)
 	}
 	if !strings.Contains(string(stream), want) {

@@ -1,6 +1,8 @@
 package dialecttest
 
 import (
+	"slices"
+
 	"pgregory.net/rapid"
 
 	"modelgate/internal/dialect"
@@ -94,7 +96,7 @@ func (g *maker) usage() llm.Usage {
 // each other, and choices beside each other.
 func Streamed(t *rapid.T, r *llm.Response) []llm.Event {
 	g := maker{T: t}
-	whole := dialect.Replay(nil, r)
+	whole := slices.Collect(dialect.Replay(r))
 	tail := whole[len(whole)-2:]
 	lanes := make([][]llm.Event, len(r.Choices))
 	for _, e := range whole[1 : len(whole)-2] {

@@ -98,7 +98,7 @@ func (s Suite) samples(t *rapid.T) (requests, answers, frames [][]byte) {
 	if s.Client != nil {
 		answer := s.answer(t)
 		answers = append(answers, s.Client.EncodeResponse(nil, answer, s.Reply))
-		list, _ := s.Frames(&cutter{rest: s.encode(dialect.Replay(nil, answer)), sizes: []int{4096}})
+		list, _ := s.Frames(&cutter{rest: s.encode(slices.Collect(dialect.Replay(answer))), sizes: []int{4096}})
 		for _, frame := range list {
 			frames = append(frames, frame.Data)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,7 +76,7 @@ func (s Suite) answers(t *testing.T) {
 func (s Suite) streams(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := s.answer(t)
-		stream := s.encode(dialect.Replay(nil, want))
+		stream := s.encode(slices.Collect(dialect.Replay(want)))
 		s.mustAssemble(t, want, stream)
 		s.mustAssemble(t, want, s.encode(Streamed(t, want)))
 
@@ -129,7 +130,7 @@ func (s Suite) decode(frames []sse.Event) (events []llm.Event) {
 func (s Suite) cuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := s.answer(t)
-		stream := s.encode(dialect.Replay(nil, want))
+		stream := s.encode(slices.Collect(dialect.Replay(want)))
 		at, err := s.Frames(bytes.NewReader(stream))
 		if err != nil {
 			t.Fatalf("reading the frames: %v", err)

@@ -316,7 +316,7 @@ func TestSignaturesOfMediaAreGivenOn(t *testing.T) {
 	}
 	enc := gemini.Dialect{}.NewEncoder(dialect.Reply{})
 	var stream []byte
-	for _, e := range dialect.Replay(nil, res) {
+	for e := range dialect.Replay(res) {
 		stream = enc.Encode(stream, &e)
 	}
 	want := list(mustJSON(t, "["+parts+"]"))

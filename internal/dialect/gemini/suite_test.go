@@ -81,7 +81,7 @@ func TestAnswersCarryTheSignaturesOfOtherVendors(t *testing.T) {
 	whole := gemini.Dialect{}.EncodeResponse(nil, response, reply)
 	enc := gemini.Dialect{}.NewEncoder(reply)
 	var stream []byte
-	for _, e := range dialect.Replay(nil, response) {
+	for e := range dialect.Replay(response) {
 		stream = enc.Encode(stream, &e)
 	}
 	for name, parts := range map[string][]any{"whole": partsOf(t, whole), "streamed": streamedParts(t, stream)} {

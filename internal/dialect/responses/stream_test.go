@@ -3,6 +3,7 @@ package responses_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,7 +215,7 @@ func TestEndingsSayWhy(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.stop, len(tt.parts)), func(t *testing.T) {
 			r := &llm.Response{Choices: []llm.Choice{{Parts: tt.parts, Stop: tt.stop}}}
-			stream := encoded(dialect.Reply{ID: id}, dialect.Replay(nil, r)...)
+			stream := encoded(dialect.Reply{ID: id}, slices.Collect(dialect.Replay(r))...)
 			last := stream[strings.LastIndex(stream, "event: "):]
 			if !strings.HasPrefix(last, "event: "+tt.typ+"\n") || !strings.Contains(last, `"incomplete_details":`+tt.details) {
 				t.Errorf("the last event is %s, want %s with %s", last, tt.typ, tt.details)

@@ -1,0 +1,82 @@
+package pipeline
+
+import (
+	"io"
+
+	"modelgate/internal/bytepool"
+	"modelgate/internal/sse"
+)
+
+// smallStream is the memory of a stream that is not counted, in bytes.
+const smallStream = 64 << 10
+
+// streamMemory counts what a stream holds against the limit of body memory: the
+// largest event, its neutral events where the stream is translated, and what is
+// collected of it. It counts until it is released, since buffers are reused. The
+// frames read the stream through it. It is for one goroutine.
+type streamMemory struct {
+	frames
+	src        io.Reader
+	pool       *bytepool.Pool
+	translated bool
+
+	unread    int // bytes since the last event
+	largest   int // memory of an event
+	collected int
+	counted   *bytepool.Buffer // nil for a small stream
+	reserved  int
+}
+
+// streamMemory returns the memory of the stream src, without its frames.
+func (l *Leaf) streamMemory(spoken *wire, src io.Reader) *streamMemory {
+	return &streamMemory{src: src, pool: l.Pool, translated: spoken.codec != nil}
+}
+
+// Read implements io.Reader for the frames.
+func (m *streamMemory) Read(p []byte) (int, error) {
+	n, err := m.src.Read(p)
+	m.unread += n
+	if full := m.grow(bytesPerCopy*m.unread, 0); full != nil {
+		return 0, full
+	}
+	return n, err
+}
+
+// Next implements frames.
+func (m *streamMemory) Next() (sse.Event, error) {
+	e, err := m.frames.Next()
+	m.unread = 0
+	if err == nil && m.translated {
+		err = m.grow(streamedSize(e.Data), 0)
+	}
+	return e, err
+}
+
+// grow counts an event of size bytes, and bytes more that are collected.
+func (m *streamMemory) grow(size, collected int) error {
+	m.largest = max(m.largest, size)
+	m.collected += collected
+	more := m.largest + m.collected - m.reserved
+	if more <= 0 || m.counted == nil && more <= smallStream {
+		return nil
+	}
+	if m.counted == nil {
+		counted, err := m.pool.Get(0)
+		if err != nil {
+			return outOfMemory(err)
+		}
+		m.counted = counted
+	}
+	if err := m.counted.Reserve(more); err != nil {
+		return outOfMemory(err)
+	}
+	m.reserved += more
+	return nil
+}
+
+func (m *streamMemory) release() {
+	if m.counted != nil {
+		m.counted.Release()
+		m.counted = nil
+	}
+}
