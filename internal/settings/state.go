@@ -124,6 +124,8 @@ type Grant struct {
 	Disabled    bool    `json:"disabled,omitempty"`
 	UsageLimits []Usage `json:"usage_limits,omitempty" maxItems:"10"`
 	RateLimits  []Rate  `json:"rate_limits,omitempty" maxItems:"10"`
+
+	CreateProvider *bool `json:"create_default_provider,omitempty" doc:"false makes no provider in a workspace that has none of the integration"`
 }
 
 // Deployment is a gateway of the organisation, or several that act as one.

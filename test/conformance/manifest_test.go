@@ -64,6 +64,53 @@ func mustCommand(t *testing.T, args ...string) string {
 	return out
 }
 
+// TestGrantOfAFileLetsAWorkspaceUseTheIntegration applies what a new installation
+// needs, and sends a request with the integration's slug.
+func TestGrantOfAFileLetsAWorkspaceUseTheIntegration(t *testing.T) {
+	const master, key = "MODELGATE_MASTER_KEY=the master key of a gateway", "test"
+	p, srv := startProvider(nil)
+	defer srv.Close()
+	g := launchFor(t, "version: 1\n", master, "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
+	file := filepath.Join(t.TempDir(), "state.yaml")
+	apply := func(grants string, flags ...string) string {
+		t.Helper()
+		text := `organisation: {name: Acme}
+workspaces: [{slug: default}, {slug: team}]
+integrations:
+  - {slug: shop, provider: openai, api_key: "${SHOP_KEY}", custom_host: "` + p.root + `/v1", workspaces: [` + grants + `]}
+keys: [{name: team, workspace: team, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}]
+`
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("SHOP_KEY", "sk-shop")
+		args := append([]string{"apply", "--data", g.data, "--trusted-hosts", "127.0.0.1", "--master-key-file", mustMasterFile(t, master)}, flags...)
+		return mustCommand(t, append(args, file)...)
+	}
+	ask := func() reply {
+		return g.do(t, http.MethodPost, "/v1/chat/completions", `{"model":"@shop/gpt-4o","messages":[{"role":"user","content":"hi"}]}`, "x-gateway-api-key", key)
+	}
+	if out := apply("{workspace: team}"); !strings.Contains(out, "+ provider team/shop\n") {
+		t.Errorf("applying says\n%s", out)
+	}
+	eventually(t, "the workspace can use the integration", func() bool { return ask().status == http.StatusOK })
+	if out := apply("", "--prune"); !strings.Contains(out, "- provider team/shop\n") {
+		t.Errorf("pruning says\n%s", out)
+	}
+	eventually(t, "the workspace can't use the integration", func() bool { return ask().status == http.StatusNotFound })
+}
+
+// mustMasterFile writes the master key of an environment variable to a file.
+func mustMasterFile(t *testing.T, variable string) string {
+	t.Helper()
+	_, value, _ := strings.Cut(variable, "=")
+	file := filepath.Join(t.TempDir(), "master.key")
+	if err := os.WriteFile(file, []byte(value), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // TestDryRunRefusesWhatApplyRefuses compares exit codes and messages of both.
 func TestDryRunRefusesWhatApplyRefuses(t *testing.T) {
 	data, file := t.TempDir(), filepath.Join(t.TempDir(), "state.yaml")

@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// grantNote is the note of providers that nobody asked for by name.
-const grantNote = "Created automatically when the workspace was given the integration."
+// GrantNote is the note of providers that nobody asked for by name.
+const GrantNote = "Created automatically when the workspace was given the integration."
 
 // Grant is what a workspace is to have of an integration.
 type Grant struct {
@@ -50,7 +50,7 @@ func (g Grant) Put(ctx context.Context, tx *store.Tx, c *route.Caller) error {
 	}
 	return tx.CreateProvider(ctx, store.Provider{
 		ID: c.NewID(), Organisation: g.Integration.Organisation, Workspace: g.To.Workspace, Integration: g.Integration.ID,
-		Slug: slug, Name: g.Integration.Name, Note: grantNote, Tags: g.Integration.Tags, MadeByGrant: true,
+		Slug: slug, Name: g.Integration.Name, Note: GrantNote, Tags: g.Integration.Tags, MadeByGrant: true,
 		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
 	})
 }

@@ -201,6 +201,7 @@ type plan struct {
 	names    names
 	wanted   wanted
 	paths    []string // in the file, of wanted's integrations
+	granter  *granter
 	changes  []Change
 	removals []Change
 }

@@ -121,7 +121,7 @@ func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 		}
 		want := []string{
 			"- key ws-team/bob's a4e624d686e0", "- key default/nothing 60303ae22b99", "- key default/ci 9f86d081884c", "- key default/all fd61a03af4f7",
-			"- key admin a140c0c1eda2", "- config ws-team/pc-main", "- config default/pc-main", "- provider default/main", "- provider default/fast",
+			"- key admin a140c0c1eda2", "- config ws-team/pc-main", "- config default/pc-main", "- provider ws-team/azure", "- provider default/main", "- provider default/fast",
 		}
 		if got := w.mustApply(t, some, manifest.Apply{Prune: true}); !slices.Equal(got, want) {
 			t.Errorf("with --prune: %q, want %q", got, want)
@@ -204,6 +204,8 @@ func TestWhatIsWrongIsToldByLineAndPathAndNothingIsDone(t *testing.T) {
 		{"a time", "keys: [{sha256: " + hash + ", expires_at: tomorrow}]\n", "keys[0].expires_at: a time has the form"},
 		{"an address", "deployments: [{slug: a, client_sha256: " + hash + ", auth_settings: {gateway_base_url: \"ftp://x\"}}]\n", "auth_settings.gateway_base_url must be"},
 		{"both kinds of credentials", "providers: [{slug: a, integration: b, provider: openai}]\n", "providers[0].integration: "},
+		{"a provider in a workspace without the integration", "integrations: [{slug: b, provider: openai}]\nproviders: [{slug: a, integration: b}]\n", "f:2:36: providers[0].integration: the workspace \"default\" does not have the integration \"b\"; add it"},
+		{"a missing workspace of an integration", "integrations: [{slug: b, provider: openai, workspaces: [{workspace: default}, {workspace: ab}]}]\n", `f:1:91: integrations[0].workspaces[1].workspace: there is no workspace "ab"`},
 		{"a slug that is needed twice", "integrations: [{slug: a, provider: openai}]\nproviders: [{slug: a, provider: openai}]\n", "providers[0].slug: an integration has this slug"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

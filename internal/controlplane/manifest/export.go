@@ -30,6 +30,7 @@ type reader struct {
 	guardrails map[string]string                 // slugs, by id
 	references map[string]string                 // slugs, by id
 	folders    map[string]store.PromptCollection // active ones, by id
+	provided   map[[2]string]bool                // whether there is a provider, by ids of integration and workspace
 }
 
 // sealed is the way of writing a credential that is the same each time.

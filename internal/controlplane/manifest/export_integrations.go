@@ -16,6 +16,10 @@ import (
 
 func (r *reader) listIntegrations(out *settings.Settings) error {
 	out.Integrations = []settings.Integration{}
+	r.provided = make(map[[2]string]bool)
+	for _, p := range r.state.providers {
+		r.provided[[2]string{p.Integration, p.Workspace}] = true
+	}
 	slices.SortFunc(r.state.integrations, func(a, b store.Integration) int { return cmp.Compare(a.Slug, b.Slug) })
 	for i := range r.state.integrations {
 		row := &r.state.integrations[i]
@@ -126,9 +130,12 @@ func (r *reader) models(i *store.Integration) ([]settings.IntegrationModel, erro
 }
 
 func (r *reader) grants(i *store.Integration) ([]settings.Grant, error) {
-	list := []settings.Grant{}
+	list, no := []settings.Grant{}, false
 	for _, g := range r.state.grants[i.ID] {
 		v := settings.Grant{Workspace: r.workspaces[g.Workspace], Disabled: !g.Enabled}
+		if g.Enabled && !i.Implicit && !r.provided[[2]string{i.ID, g.Workspace}] {
+			v.CreateProvider = &no
+		}
 		var err error
 		if v.UsageLimits, err = usages(g.UsageLimits); err == nil {
 			v.RateLimits, err = rates(g.RateLimits)

@@ -164,7 +164,8 @@ func (p *plan) desugar() error {
 	for i := range w.integrations {
 		normalIntegration(&w.integrations[i])
 	}
-	return nil
+	p.granter = p.newGranter()
+	return p.granter.run()
 }
 
 func normalIntegration(v *settings.Integration) {
@@ -185,7 +186,6 @@ func normalIntegration(v *settings.Integration) {
 		normalUsages(v.Workspaces[i].UsageLimits)
 	}
 	slices.SortFunc(v.Models, func(a, b settings.IntegrationModel) int { return strings.Compare(a.Slug, b.Slug) })
-	slices.SortFunc(v.Workspaces, func(a, b settings.Grant) int { return strings.Compare(a.Workspace, b.Workspace) })
 }
 
 // register gives each thing that can be referred to its id: that which it has,

@@ -66,7 +66,14 @@ func (p *plan) keepIntegration(want, have *settings.Integration) {
 		given[i].Headers = kept(m.Headers, models[m.Slug].Headers, slices.Collect(maps.Keys(models[m.Slug].Headers)))
 	}
 	want.Models = merged(p.prune && want.Models != nil, given, have.Models, func(m settings.IntegrationModel) string { return m.Slug })
-	want.Workspaces = merged(p.prune && want.Workspaces != nil, want.Workspaces, have.Workspaces, func(g settings.Grant) string { return g.Workspace })
+	want.Workspaces = slices.Clone(want.Workspaces)
+	creates := make(map[string]*bool)
+	for _, g := range have.Workspaces {
+		creates[g.Workspace] = g.CreateProvider
+	}
+	for i, g := range want.Workspaces { // what it makes is compared as a provider
+		want.Workspaces[i].CreateProvider = creates[g.Workspace]
+	}
 }
 
 // merged returns want, and unless it is the whole what of have is not in it.
@@ -352,9 +359,6 @@ func (p *plan) grants(path string, want *settings.Integration, row store.Integra
 			}
 			return budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.Integration, g.Workspace))
 		})
-	}
-	if !p.prune || want.Workspaces == nil {
-		return steps, nil
 	}
 	for id := range before {
 		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteIntegrationWorkspace(ctx, row.ID, id) })

@@ -18,9 +18,17 @@ func (p *plan) providers() error {
 	for _, v := range p.state.providers {
 		rows[[2]string{v.Workspace, v.Slug}] = v
 	}
+	drop := func(have *settings.Provider) step {
+		row := rows[[2]string{p.stored(have.Workspace), have.Slug}]
+		return func(ctx context.Context, tx *store.Tx) error { return p.dropProvider(ctx, tx, row) }
+	}
+	spared := p.spares(p.file.Providers != nil)
+	if spared {
+		p.removals = append(p.removals, p.granter.dropUngranted(drop)...)
+	}
 	return compare(p, family[settings.Provider]{
-		section: "providers", kind: "provider", want: p.wanted.providers, have: p.have.Providers, spared: p.spares(p.file.Providers != nil),
-		name: func(v *settings.Provider) string { return v.Workspace + "/" + v.Slug },
+		section: "providers", kind: "provider", want: p.wanted.providers, have: p.have.Providers, spared: spared,
+		name: providerName,
 		put: func(path string, want *settings.Provider, _ []string) (step, error) {
 			workspace, err := p.workspaceID(path+".workspace", want.Workspace)
 			if err != nil {
@@ -32,12 +40,11 @@ func (p *plan) providers() error {
 			}
 			return p.provider(path, want, row, known)
 		},
-		drop: func(have *settings.Provider) step {
-			row := rows[[2]string{p.stored(have.Workspace), have.Slug}]
-			return func(ctx context.Context, tx *store.Tx) error { return p.dropProvider(ctx, tx, row) }
-		},
+		drop: drop,
 	})
 }
+
+func providerName(v *settings.Provider) string { return v.Workspace + "/" + v.Slug }
 
 func (p *plan) provider(path string, want *settings.Provider, row store.Provider, known bool) (step, error) {
 	var ok bool

@@ -1,0 +1,208 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/settings"
+)
+
+// pair is a workspace and what is in it: an integration or a provider, all slugs.
+type pair struct{ workspace, slug string }
+
+// granter writes out which workspaces have which integrations, and gives each of
+// them a provider as the API does.
+type granter struct {
+	*plan
+	workspaces map[string]bool                 // that there will be
+	before     map[string]settings.Integration // that are stored
+	had        map[pair][]settings.Provider    // that are stored, by integration
+	has        map[pair]bool                   // whether there will be a provider, by integration
+	taken      map[pair]bool                   // slugs of the providers that there will be
+	granted    map[pair]bool                   // by integration
+}
+
+func (p *plan) newGranter() *granter {
+	g := &granter{
+		plan: p, workspaces: make(map[string]bool), before: make(map[string]settings.Integration),
+		had: make(map[pair][]settings.Provider), has: make(map[pair]bool), taken: make(map[pair]bool), granted: make(map[pair]bool),
+	}
+	for _, w := range p.have.Workspaces {
+		g.workspaces[w.Slug] = p.spares(p.file.Workspaces != nil)
+	}
+	for _, w := range p.file.Workspaces {
+		g.workspaces[w.Slug] = true
+	}
+	for _, v := range p.have.Integrations {
+		g.before[v.Slug] = v
+	}
+	for _, v := range p.have.Providers {
+		of := pair{v.Workspace, v.Integration}
+		g.had[of] = append(g.had[of], v)
+		if p.spares(p.file.Providers != nil) {
+			g.taken[pair{v.Workspace, v.Slug}] = true
+		}
+	}
+	for _, v := range p.wanted.providers {
+		g.has[pair{v.Workspace, v.Integration}], g.taken[pair{v.Workspace, v.Slug}] = true, true
+	}
+	return g
+}
+
+// run completes the integrations and providers of the plan.
+func (g *granter) run() error {
+	w := &g.wanted
+	for i, v := range w.integrations {
+		for j, to := range v.Workspaces {
+			if !g.workspaces[to.Workspace] {
+				return g.missing(fmt.Sprintf("%s.workspaces[%d].workspace", g.paths[i], j), "workspace", to.Workspace)
+			}
+		}
+	}
+	g.addGlobalIntegrations()
+	for i := range w.integrations {
+		v := &w.integrations[i]
+		v.Workspaces = g.grants(v)
+		for _, to := range v.Workspaces {
+			g.granted[pair{to.Workspace, v.Slug}] = true
+			// The provider of an implicit integration is in the file itself.
+			if !v.Implicit && !to.Disabled && (to.CreateProvider == nil || *to.CreateProvider) {
+				g.addProvider(v, to.Workspace)
+			}
+		}
+	}
+	return g.check()
+}
+
+// addGlobalIntegrations adds those that are stored and not in the file if a
+// workspace is new: it gets them too.
+func (g *granter) addGlobalIntegrations() {
+	known := make(map[string]bool)
+	for _, w := range g.have.Workspaces {
+		known[w.Slug] = true
+	}
+	isNew := func(w settings.Workspace) bool { return !known[w.Slug] }
+	if !slices.ContainsFunc(g.file.Workspaces, isNew) || !g.spares(g.file.Integrations != nil) {
+		return
+	}
+	named := make(map[string]bool)
+	for _, v := range g.wanted.integrations {
+		named[v.Slug] = true
+	}
+	for _, v := range g.have.Integrations {
+		if v.Global != nil && v.Global.Enabled && v.Workspace == "" && !named[v.Slug] {
+			v.Models = nil // they stay
+			g.wanted.integrations, g.paths = append(g.wanted.integrations, v), append(g.paths, "workspaces")
+		}
+	}
+}
+
+// grants returns all that workspaces will have of an integration: what the file
+// says, what is stored and stays, and what its own workspace and, with global
+// access, every other gets unless something else is said.
+func (g *granter) grants(v *settings.Integration) []settings.Grant {
+	before, out := g.before[v.Slug], make(map[string]settings.Grant)
+	if !g.prune || v.Workspaces == nil {
+		for _, to := range before.Workspaces {
+			if v.Global != nil && follows(to, before.Global) {
+				to.UsageLimits, to.RateLimits = v.Global.UsageLimits, v.Global.RateLimits
+			}
+			if g.workspaces[to.Workspace] {
+				out[to.Workspace] = to
+			}
+		}
+	}
+	for _, to := range v.Workspaces {
+		out[to.Workspace] = to
+	}
+	for slug, there := range g.workspaces {
+		_, said := out[slug]
+		switch {
+		case said || !there:
+		case slug == v.Workspace:
+			out[slug] = settings.Grant{Workspace: slug}
+		case v.Workspace == "" && v.Global != nil && v.Global.Enabled:
+			out[slug] = settings.Grant{Workspace: slug, UsageLimits: v.Global.UsageLimits, RateLimits: v.Global.RateLimits}
+		}
+	}
+	list := make([]settings.Grant, 0, len(out))
+	for _, slug := range slices.Sorted(maps.Keys(out)) {
+		list = append(list, out[slug])
+	}
+	return list
+}
+
+// follows reports whether a workspace has what all have.
+func follows(to settings.Grant, all *settings.Global) bool {
+	return all != nil && all.Enabled && !to.Disabled && reflect.DeepEqual(to.UsageLimits, all.UsageLimits) && reflect.DeepEqual(to.RateLimits, all.RateLimits)
+}
+
+// addProvider adds the default provider of an integration to a workspace that
+// would have none otherwise. One that is stored stays as it is.
+func (g *granter) addProvider(v *settings.Integration, workspace string) {
+	of := pair{workspace, v.Slug}
+	if g.has[of] || len(g.had[of]) > 0 && g.spares(g.file.Providers != nil) {
+		return
+	}
+	g.has[of] = true
+	for _, stored := range g.had[of] {
+		if stored.MadeByGrant && !g.taken[pair{workspace, stored.Slug}] {
+			g.taken[pair{workspace, stored.Slug}] = true
+			g.wanted.providers = append(g.wanted.providers, stored)
+			return
+		}
+	}
+	slug := v.Slug
+	for n := 2; g.taken[pair{workspace, slug}]; n++ {
+		slug = fmt.Sprintf("%s-%d", v.Slug[:min(len(v.Slug), 248)], n)
+	}
+	g.taken[pair{workspace, slug}] = true
+	g.wanted.providers = append(g.wanted.providers, settings.Provider{
+		Slug: slug, Workspace: workspace, Name: v.Name, Integration: v.Slug, Note: credentials.GrantNote, Tags: v.Tags, MadeByGrant: true,
+	})
+}
+
+// check refuses providers of the file in workspaces that do not have the
+// integration, which no request could use.
+func (g *granter) check() error {
+	for i, v := range g.file.Providers {
+		stored, known := g.before[v.Integration]
+		if g.granted[pair{v.Workspace, v.Integration}] || v.Integration == "" || !g.workspaces[v.Workspace] {
+			continue
+		}
+		named := slices.ContainsFunc(g.wanted.integrations, func(o settings.Integration) bool { return o.Slug == v.Integration })
+		if !named && (!known || !g.spares(g.file.Integrations != nil) || g.grantedBefore(stored, v.Workspace)) {
+			continue // what does not exist is refused with the provider
+		}
+		return g.file.Fault(fmt.Sprintf("providers[%d].integration", i),
+			fmt.Errorf("the workspace %q does not have the integration %q; add it to the integration's workspaces", v.Workspace, v.Integration))
+	}
+	return nil
+}
+
+// grantedBefore reports whether a workspace has an integration that stays as it
+// is stored.
+func (g *granter) grantedBefore(v settings.Integration, workspace string) bool {
+	return v.Global != nil && v.Global.Enabled || slices.ContainsFunc(v.Workspaces, func(to settings.Grant) bool { return to.Workspace == workspace })
+}
+
+// dropUngranted removes the stored providers of workspaces that lose the
+// integration: they could not be used any more.
+func (g *granter) dropUngranted(drop func(*settings.Provider) step) (list []Change) {
+	for i := range g.wanted.integrations {
+		v := &g.wanted.integrations[i]
+		for _, to := range g.before[v.Slug].Workspaces {
+			of := pair{to.Workspace, v.Slug}
+			if g.granted[of] || !g.workspaces[to.Workspace] {
+				continue
+			}
+			for _, stored := range g.had[of] {
+				list = append(list, Change{Op: "-", Kind: "provider", Name: providerName(&stored), do: drop(&stored)})
+			}
+		}
+	}
+	return list
+}
