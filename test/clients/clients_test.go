@@ -10,7 +10,6 @@ package clients
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,12 +17,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"modelgate/internal/programtest"
 	"modelgate/internal/simulator"
 )
 
@@ -74,7 +73,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
-	program, err := built(scratch)
+	program, err := programtest.Build(scratch, os.Stderr)
 	if err != nil {
 		return 1, err
 	}
@@ -109,21 +108,6 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// built returns the binary to test: the one that MODELGATE_BINARY names, or one
-// built from this tree.
-func built(scratch string) (string, error) {
-	if path := os.Getenv("MODELGATE_BINARY"); path != "" {
-		return filepath.Abs(path)
-	}
-	path := filepath.Join(scratch, "modelgate")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./cmd/modelgate")
-	cmd.Dir = filepath.Join("..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building modelgate: %w\n%s", err, out)
-	}
-	return path, nil
-}
-
 // process is a running modelgate.
 type process struct {
 	name    string
@@ -136,7 +120,7 @@ type process struct {
 // start runs the program and waits until it says where it serves.
 func start(program string, env []string, args ...string) (*process, error) {
 	p := &process{name: args[0], cmd: exec.Command(program, args...), exited: make(chan error, 1)}
-	p.cmd.Env = append(cleanEnv(), env...)
+	p.cmd.Env = programtest.Env(env...)
 	p.cmd.Stderr = &p.errText
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -163,18 +147,6 @@ func start(program string, env []string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// cleanEnv is an environment without settings of the gateway or the clients.
-func cleanEnv() []string {
-	prefixes := []string{"MODELGATE_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "AWS_", "NODE_"}
-	var env []string
-	for _, v := range os.Environ() {
-		if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(v, p) }) {
-			env = append(env, v)
-		}
-	}
-	return env
-}
-
 // stop ends the program as an operator does. Every end but a signal's or a
 // clean one is an error.
 func (p *process) stop() error {
@@ -185,9 +157,9 @@ func (p *process) stop() error {
 			return fmt.Errorf("modelgate %s ended with: %w\n%s", p.name, err, p.errText.String())
 		}
 		return nil
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.cmd.Process.Kill()
 		<-p.exited
-		return fmt.Errorf("modelgate %s did not end within 20 s of SIGTERM", p.name)
+		return fmt.Errorf("modelgate %s did not end within a minute of SIGTERM", p.name)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/programtest"
 )
 
 // leastNode is the oldest major version of node that the npm packages run on.
@@ -37,7 +39,7 @@ func runScript(t *testing.T, node, script string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", script)
-	cmd.Env = append(cleanEnv(), "GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey,
+	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey,
 		"PROVIDER_URL="+stage.simURL, "PROVIDER_KEY="+providerKey, "BOOKS_URL="+stage.booksURL)
 	out, err := cmd.CombinedOutput()
 	if err == nil {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"modelgate/internal/programtest"
 )
 
 // TestPythonClient runs the cases of the gateway's own Python client.
@@ -18,7 +20,7 @@ func TestPythonClient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, filepath.Join("python", "own_test.py"))
-	cmd.Env = append(cleanEnv(), "GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey, "BOOKS_URL="+stage.booksURL)
+	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey, "BOOKS_URL="+stage.booksURL)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -8,17 +8,16 @@
 package conformance
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"modelgate/internal/programtest"
 )
 
 var update = flag.Bool("update", false, "write docs/conformance.md from the statements and the cases that ran")
@@ -38,7 +37,7 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	defer os.RemoveAll(scratch)
-	if program, err = built(); err != nil {
+	if program, err = programtest.Build(scratch, os.Stderr); err != nil {
 		return fail(err)
 	}
 	defer stopShared()
@@ -58,21 +57,6 @@ func run(m *testing.M) int {
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "conformance:", err)
 	return 1
-}
-
-// built returns the binary to test: the one that MODELGATE_BINARY names, or one
-// built from this tree.
-func built() (string, error) {
-	if path := os.Getenv("MODELGATE_BINARY"); path != "" {
-		return filepath.Abs(path)
-	}
-	path := filepath.Join(scratch, "modelgate")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./cmd/modelgate")
-	cmd.Dir = filepath.Join("..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building modelgate: %w\n%s", err, out)
-	}
-	return path, nil
 }
 
 // whole reports whether every case ran, so that what is missing says something.

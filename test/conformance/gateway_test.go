@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"modelgate/internal/programtest"
 )
 
 // bootstrapKey is the gateway key of every gateway that the suite starts, and
@@ -25,7 +27,11 @@ const (
 	bootstrapKey = "mg-conformance-bootstrap-0123456789"
 	credential   = "sk-provider-credential-987"
 	storedKey    = "sk-stored-credential-654"
+	operatorsKey = "sk-of-the-operator"
 )
+
+// patience is how long a case waits for what has to come.
+const patience = time.Minute
 
 // gateway is a running modelgate.
 type gateway struct {
@@ -57,7 +63,7 @@ func launch(settings string, env ...string) (*gateway, error) {
 func (g *gateway) begin(env []string) error {
 	g.url, g.admin, g.errText, g.exited = "", "", new(bytes.Buffer), make(chan error, 1)
 	g.process = exec.Command(program, "serve", "--data", g.data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config", filepath.Join(g.data, "modelgate.yaml"))
-	g.process.Env = append(cleanEnv(), "MODELGATE_BOOTSTRAP_KEY="+bootstrapKey, "STORED_KEY="+storedKey)
+	g.process.Env = programtest.Env("MODELGATE_BOOTSTRAP_KEY="+bootstrapKey, "STORED_KEY="+storedKey, "OPERATORS_KEY="+operatorsKey)
 	g.process.Env = append(g.process.Env, env...)
 	g.process.Stderr = g.errText
 	out, err := g.process.StdoutPipe()
@@ -79,17 +85,6 @@ func (g *gateway) again(t *testing.T, env ...string) {
 	if err := g.begin(env); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// cleanEnv is an environment without settings of the gateway.
-func cleanEnv() []string {
-	var env []string
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "MODELGATE_") {
-			env = append(env, v)
-		}
-	}
-	return env
 }
 
 // greeted reads from the greeting where the gateway serves.
@@ -123,10 +118,10 @@ func (g *gateway) stop() error {
 	select {
 	case err := <-g.exited:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		g.process.Process.Kill()
 		<-g.exited
-		return errors.New("modelgate serve did not end within 20 s of SIGTERM")
+		return errors.New("modelgate serve did not end within a minute of SIGTERM")
 	}
 }
 
@@ -202,7 +197,7 @@ type reply struct {
 var client = &http.Client{
 	Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Timeout:       15 * time.Second,
+	Timeout:       patience,
 }
 
 // request returns a request whose target and header names go out exactly as
@@ -352,7 +347,7 @@ func (g *gateway) entry(t *testing.T, r reply) map[string]any {
 // eventually waits until the claim holds, for what happens after an answer.
 func eventually(t *testing.T, claim string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for !holds() {
 		if time.Now().After(deadline) {
 			t.Fatalf("after a minute it is still not so that %s", claim)
@@ -365,7 +360,7 @@ func eventually(t *testing.T, claim string, holds func() bool) {
 func command(t *testing.T, args ...string) (out, errText string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Env = cleanEnv()
+	cmd.Env = programtest.Env("OPERATORS_KEY=" + operatorsKey)
 	var o, e bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &o, &e
 	err := cmd.Run()
@@ -391,7 +386,7 @@ func simulate(t *testing.T) (root string) {
 	t.Helper()
 	simulated.once.Do(func() {
 		cmd := exec.Command(program, "simulate", "--listen", "127.0.0.1:0")
-		cmd.Env = cleanEnv()
+		cmd.Env = programtest.Env()
 		out, err := cmd.StdoutPipe()
 		if simulated.err = err; err != nil {
 			return

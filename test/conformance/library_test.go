@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/programtest"
 )
 
 // library is one of the gateway's own clients. Its script uses its own option
@@ -63,7 +65,7 @@ func (l library) run(t *testing.T, base, config string) map[string]any {
 	cmd := exec.CommandContext(ctx, l.runtime, file)
 	var out, errText bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errText
-	cmd.Env = append(cleanEnv(), "GATE="+base, "KEY="+bootstrapKey, `GIVEN={"config":`+config+`}`)
+	cmd.Env = programtest.Env("GATE="+base, "KEY="+bootstrapKey, `GIVEN={"config":`+config+`}`)
 	var v map[string]any
 	if err := cmd.Run(); err != nil || json.Unmarshal(out.Bytes(), &v) != nil {
 		t.Fatalf("%s: %v\n%s%s", l.name, err, out.Bytes(), errText.Bytes())

@@ -22,9 +22,7 @@ func hashOf(key string) string {
 
 // saved writes settings with saved configs for two providers. Their credential
 // is in the environment, since a file holds none.
-func saved(t *testing.T, p []*provider) string {
-	t.Helper()
-	t.Setenv("OPERATORS_KEY", "sk-of-the-operator")
+func saved(p []*provider) string {
 	return strings.NewReplacer("FIRST", p[0].url, "SECOND", p[1].url, "DEFAULTED", hashOf(defaultedKey), "LENT", hashOf(lentKey)).Replace(`
 version: 1
 providers:
@@ -49,7 +47,7 @@ keys:
 
 func TestSavedConfigs(t *testing.T) {
 	p := fleet(t, answers(500), nil)
-	g := launchFor(t, saved(t, p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
+	g := launchFor(t, saved(p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	chat := modelRoutes[0]
 	send := func(t *testing.T, key string, header ...string) reply {
 		t.Helper()
@@ -90,7 +88,7 @@ func TestSavedConfigs(t *testing.T) {
 	for _, name := range []string{"pc-lent", "pc-lent-below"} {
 		prove(t, "S-046", "the credential of "+name+" goes to its own host", func(t *testing.T) {
 			send(t, bootstrapKey, "x-gateway-config", name).fine(t)
-			if auth := p[1].only(t).header.Get("Authorization"); auth != "Bearer sk-of-the-operator" {
+			if auth := p[1].only(t).header.Get("Authorization"); auth != "Bearer "+operatorsKey {
 				t.Errorf("Authorization at the provider = %q", auth)
 			}
 		})
@@ -109,7 +107,7 @@ func TestSavedConfigs(t *testing.T) {
 
 func TestInvalidConfigsAreNotSaved(t *testing.T) {
 	p := fleet(t, nil, nil)
-	good := saved(t, p)
+	good := saved(p)
 	const fault = "$.targets[0].retyr"
 	bad := strings.Replace(good, "user: saved}}", "user: saved}, retyr: {attempts: 1}}", 1)
 	prove(t, "S-480 S-479", "modelgate check refuses the settings", func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"modelgate/internal/programtest"
 )
 
 // tailing is a `modelgate tail` that runs.
@@ -20,7 +22,7 @@ type tailing struct {
 func (g *gateway) tail(t *testing.T, args ...string) *tailing {
 	t.Helper()
 	w := &tailing{process: exec.CommandContext(t.Context(), program, append([]string{"tail", "--url", g.root}, args...)...), errText: new(bytes.Buffer)}
-	w.process.Env = append(cleanEnv(), "MODELGATE_BOOTSTRAP_KEY="+bootstrapKey)
+	w.process.Env = programtest.Env("MODELGATE_BOOTSTRAP_KEY=" + bootstrapKey)
 	w.process.Stderr = w.errText
 	out, err := w.process.StdoutPipe()
 	if err == nil {
@@ -60,7 +62,7 @@ func (w *tailing) end(t *testing.T, signal syscall.Signal) (rest string, code in
 
 func TestExchangesAreWatchedAsTheyEnd(t *testing.T) {
 	p := fleet(t, answers(503), nil)
-	g := launchFor(t, saved(t, p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
+	g := launchFor(t, saved(p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	chat := modelRoutes[0]
 	ask := func(model string, header ...string) {
 		t.Helper()

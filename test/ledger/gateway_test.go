@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"modelgate/internal/programtest"
 )
 
 // key is the gateway key of every gateway of the suite.
@@ -36,9 +38,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "modelgate")
-	if out, err := exec.Command("go", "build", "-o", program, "modelgate/cmd/modelgate").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building modelgate: %v\n%s", err, out)
+	if program, err = programtest.Build(dir, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "ledger:", err)
 		return 1
 	}
 	return m.Run()
@@ -63,7 +64,7 @@ func start(t *testing.T, data, base string, settings ...string) *gateway {
 	}
 	g := &gateway{errText: new(bytes.Buffer), exited: make(chan error, 1), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}}
 	g.process = exec.Command(program, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "off", "--config", file, "--trusted-hosts", "127.0.0.1")
-	g.process.Env = append(os.Environ(), "MODELGATE_BOOTSTRAP_KEY="+key)
+	g.process.Env = programtest.Env("MODELGATE_BOOTSTRAP_KEY=" + key)
 	g.process.Stderr = g.errText
 	out, err := g.process.StdoutPipe()
 	if err != nil {

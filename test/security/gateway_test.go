@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"modelgate/internal/programtest"
 )
 
 // rootKey is the bootstrap key of every gateway of the suite, masterKey what it
@@ -108,7 +110,7 @@ func (g *gateway) start() error {
 	g.root, g.url, g.admin, g.output, g.exited = "", "", "", new(lockedBuffer), make(chan error, 1)
 	args := []string{"serve", "--data", g.data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config", filepath.Join(g.data, "modelgate.yaml")}
 	g.process = exec.Command(program, append(args, g.options.flags...)...)
-	g.process.Env = append(cleanEnv(), "MODELGATE_BOOTSTRAP_KEY="+rootKey, "MODELGATE_MASTER_KEY="+masterKey)
+	g.process.Env = programtest.Env("MODELGATE_BOOTSTRAP_KEY="+rootKey, "MODELGATE_MASTER_KEY="+masterKey)
 	if !g.options.noTrust {
 		g.process.Env = append(g.process.Env, "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	}
@@ -175,19 +177,6 @@ func (g *gateway) stop() error {
 		<-g.exited
 		return errors.New("modelgate serve did not end within a minute of SIGTERM")
 	}
-}
-
-// cleanEnv is the environment without anything that configures a gateway.
-func cleanEnv() []string {
-	var env []string
-	for _, v := range os.Environ() {
-		name, _, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, "MODELGATE_") || strings.HasPrefix(name, "DB_") || strings.HasPrefix(name, "OTEL_") || strings.HasSuffix(name, "_ENABLED") || name == "DATABASE_URL" {
-			continue
-		}
-		env = append(env, v)
-	}
-	return env
 }
 
 // memory returns the resident memory of the process in bytes.
@@ -278,7 +267,7 @@ func ignoreMissing(err error) error {
 func command(t *testing.T, args ...string) (out, errText string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Env = append(cleanEnv(), "MODELGATE_MASTER_KEY="+masterKey)
+	cmd.Env = programtest.Env("MODELGATE_MASTER_KEY=" + masterKey)
 	var o, e bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &o, &e
 	err := cmd.Run()

@@ -11,12 +11,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"modelgate/internal/programtest"
 )
 
 // classes are the kinds of attack that docs/security.md names.
@@ -49,9 +49,8 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	defer os.RemoveAll(scratch)
-	program = filepath.Join(scratch, "modelgate")
-	if out, err := exec.Command("go", "build", "-o", program, "modelgate/cmd/modelgate").CombinedOutput(); err != nil {
-		return fail(fmt.Errorf("building modelgate: %w\n%s", err, out))
+	if program, err = programtest.Build(scratch, os.Stderr); err != nil {
+		return fail(err)
 	}
 	defer stopShared()
 	code := m.Run()
