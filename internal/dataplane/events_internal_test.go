@@ -1,7 +1,9 @@
 package dataplane
 
 import (
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +28,44 @@ func TestNoCommentComesAfterAPanic(t *testing.T) {
 		synctest.Wait()
 		if w.Body.Len() > 0 {
 			t.Errorf("%q was written when the handler had ended", w.Body)
+		}
+	})
+}
+
+// flushWatcher records when what was written became visible to the client.
+type flushWatcher struct {
+	http.ResponseWriter
+	start   time.Time
+	waiting int             // bytes since the last flush
+	flushed []time.Duration // after the start, of each flush of something
+}
+
+func (w *flushWatcher) Write(b []byte) (int, error) {
+	w.waiting += len(b)
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *flushWatcher) Flush() {
+	if w.waiting > 0 {
+		w.flushed = append(w.flushed, time.Since(w.start))
+	}
+	w.waiting = 0
+}
+
+func TestCommentsAreFlushedWhenTheyAreDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &flushWatcher{ResponseWriter: httptest.NewRecorder(), start: time.Now()}
+		out := newEventWriter(w, nil, 10*time.Second, time.Minute)
+		time.Sleep(4 * time.Second)
+		out.write([]byte("data: {}\n\n"), true)
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		if _, err := out.stop(); err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Duration{4 * time.Second, 14 * time.Second, 24 * time.Second}
+		if !slices.Equal(w.flushed, want) || w.waiting != 0 {
+			t.Errorf("flushed at %v with %d bytes left, want the event at 4s and comments after each 10s of silence", w.flushed, w.waiting)
 		}
 	})
 }

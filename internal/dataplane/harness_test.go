@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for what has to happen.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 const plainChat = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 const streamChat = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`

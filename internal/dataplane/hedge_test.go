@@ -3,6 +3,8 @@ package dataplane_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +51,7 @@ func TestAHedgeTakesTheTargetThatAnswersFirst(t *testing.T) {
 				if loser["target"] != "config.targets[0]" || !strings.Contains(fmt.Sprint(loser["error"]), "answered first") {
 					t.Errorf("the loser is recorded as %v", loser)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				if err := g.Sim.Wait(ctx, 2); err != nil {
 					t.Fatalf("the loser was not cancelled: %v", err)
@@ -81,5 +83,50 @@ func TestAHedgeFallsBackAtOnceWhenTheFirstFails(t *testing.T) {
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %v: it waited for the delay", took)
+	}
+}
+
+// The winner's stream must not end with the request of the loser, whether it
+// ends at once or a second later.
+func TestWinnerOfAHedgeStreamsOnWhenTheLoserIsCancelled(t *testing.T) {
+	for _, mode := range []string{"fallback", "loadbalance"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			u := newScripted(t)
+			g := gatewaytest.New(t, gatewaytest.Options{Upstream: u})
+			heads := make(chan *http.Response, 1)
+			go func() {
+				res, err := http.DefaultTransport.RoundTrip(g.Request("POST", "/chat/completions", streamChat, "x-gateway-provider", "",
+					"x-gateway-config", oneLine(hedgeConfig(mode, "m-slow", "m-quick"))))
+				if err != nil {
+					t.Error(err)
+				}
+				heads <- res
+			}()
+			slow, quick := u.next(), u.next()
+			if !strings.Contains(string(slow.Body), "m-slow") {
+				slow, quick = quick, slow
+			}
+			quick.events()
+			quick.say(chunk("0"))
+			res := receive(t, heads, "the response headers")
+			defer res.Body.Close()
+			r := bufferOf(res)
+			want := chunk("0")
+			got := event(t, r)
+			receive(t, slow.Context().Done(), "the end of the loser's request")
+			for i := range 20 {
+				<-time.After(50 * time.Millisecond)
+				next := chunk(fmt.Sprint(i + 1))
+				quick.say(next)
+				want, got = want+next, got+event(t, r)
+			}
+			quick.say(finish + done)
+			quick.finish()
+			rest, err := io.ReadAll(r)
+			if got += string(rest); got != want+finish+done || err != nil {
+				t.Errorf("got %q, %v; want %q", got, err, want+finish+done)
+			}
+		})
 	}
 }

@@ -11,21 +11,14 @@ import (
 	"modelgate/internal/gatewaytest"
 )
 
-// soon is how fast a provider has to learn that the client has left.
-const soon = 100 * time.Millisecond
-
-// leave cancels and checks that the provider's request ends soon after.
+// leave cancels and waits until the provider's request ends.
 func leave(t *testing.T, cancel context.CancelFunc, c *call) {
 	t.Helper()
-	left := time.Now()
 	cancel()
 	select {
 	case <-c.Context().Done():
 	case <-time.After(patience):
 		t.Fatal("the provider was never told that the client left")
-	}
-	if took := time.Since(left); took > soon && !raceEnabled {
-		t.Errorf("the provider's request ended %v after the client left, want at most %v", took, soon)
 	}
 }
 
@@ -81,13 +74,9 @@ func TestAClientThatLeavesWhileUploadingEndsTheProvidersWork(t *testing.T) {
 	io.WriteString(conn, "POST /v1/files HTTP/1.1\r\nHost: gateway\r\nx-gateway-api-key: "+gatewaytest.Key+
 		"\r\nx-gateway-provider: @simulator\r\nx-gateway-trace-id: uploader\r\nContent-Type: application/octet-stream\r\nContent-Length: 1000\r\n\r\nfirst")
 	receive(t, reading, "the upload at the provider")
-	left := time.Now()
 	conn.Close()
 	if err := receive(t, ended, "the end of the upload"); err == nil {
 		t.Error("the provider saw a whole upload, want a broken one")
-	}
-	if took := time.Since(left); took > soon && !raceEnabled {
-		t.Errorf("the provider learned of it after %v, want at most %v", took, soon)
 	}
 	recorded(t, entryOf(t, g, "uploader"), map[string]any{"status": 499, "error.code": "client_closed_request"})
 }

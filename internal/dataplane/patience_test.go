@@ -44,7 +44,7 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 				tt.path, gatewaytest.Key, len(tt.body), tt.body)
 			select {
 			case <-left:
-			case <-time.After(20 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("the provider still sends to a client that reads nothing")
 			}
 		})

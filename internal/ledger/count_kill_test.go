@@ -166,7 +166,7 @@ func (p *life) work(rnd *rand.Rand) {
 			open = append(open[:i], open[i+1:]...)
 		}
 		if rnd.IntN(10) == 0 {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 	}
 }

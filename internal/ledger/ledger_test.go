@@ -209,7 +209,7 @@ func TestSegmentsGoWhenAllInThemIsSettledAndApplied(t *testing.T) {
 // eventually waits for what another goroutine does.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+	for deadline := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("it never came that %s", what)
 		}

@@ -33,7 +33,7 @@ func stored(t *testing.T, url string) (n int) {
 // mustReach waits for a state.
 func mustReach(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !reached(); {
+	for end := time.Now().Add(time.Minute); !reached(); {
 		if time.Now().After(end) {
 			t.Fatalf("waited too long until %s", what)
 		}

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/ledger"
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
@@ -148,6 +149,23 @@ func TestFeaturesThatAreOffCountAndRefuseNothing(t *testing.T) {
 	eventually(t, "it is counted", func() bool { return mustSpent(t, db, k.ID) == times(1) })
 }
 
+// mustSettle waits until the ledger holds the settlements and rows of n attempts.
+func mustSettle(t *testing.T, data string, n int) {
+	t.Helper()
+	eventually(t, "the attempts are settled", func() bool {
+		settled, rows := 0, 0
+		err := ledger.Each(server.LedgerDir(data), func(r ledger.Record) {
+			if r.Settle != nil {
+				settled++
+			}
+			if r.Row != nil {
+				rows++
+			}
+		})
+		return err == nil && settled >= n && rows >= n
+	})
+}
+
 // TestReplayCountsNothingTwice puts the segments of a gateway that has ended back
 // in their place, replays them, and starts again.
 func TestReplayCountsNothingTwice(t *testing.T) {
@@ -156,6 +174,7 @@ func TestReplayCountsNothingTwice(t *testing.T) {
 	for range 5 {
 		g.Post("/chat/completions", thrifty)
 	}
+	mustSettle(t, data, 5)
 	if err := os.CopyFS(saved, os.DirFS(server.LedgerDir(data))); err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +208,7 @@ func TestReplayLeavesWhatWasNotCountedToTheNextStart(t *testing.T) {
 	for range 5 {
 		g.Post("/chat/completions", thrifty)
 	}
+	mustSettle(t, data, 5)
 	if err := os.CopyFS(server.LedgerDir(fresh), os.DirFS(server.LedgerDir(data))); err != nil {
 		t.Fatal(err)
 	}

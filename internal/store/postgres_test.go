@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -14,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -186,7 +187,7 @@ func TestOtherProcessesAreToldOfAChange(t *testing.T) {
 		t.Helper()
 		select {
 		case <-told:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("nothing was told %s", what)
 		}
 	}
@@ -272,8 +273,8 @@ func TestADatabaseThatDoesNotAnswerEndsWithTheRequest(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	mustBeAway(t, "a change", db.CreateKey(ctx, sampleKey("never")))
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
+	if took := time.Since(began); took >= 10*time.Second || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Errorf("it took %v, want it to end with its request", took)
 	}
 }
 

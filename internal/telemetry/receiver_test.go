@@ -141,7 +141,7 @@ func (r *receiver) take(message proto.Message, b []byte, h http.Header) {
 // until waits until done says so of what came.
 func (r *receiver) until(t *testing.T, done func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		r.mu.Lock()
 		ok := done()

@@ -307,7 +307,7 @@ func TestACollectorThatIsAwayRefusesOrIsSlowCostsNoTime(t *testing.T) {
 			for range all {
 				x.Record(t.Context(), e)
 			}
-			if took := time.Since(began); took > time.Second {
+			if took := time.Since(began); took >= 10*time.Second {
 				t.Errorf("recording %d entries took %v", all, took)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -197,24 +197,23 @@ func TestBudgetsStartAgainByTheirPeriod(t *testing.T) {
 		}
 	})
 	today := time.Now().UTC().Truncate(24 * time.Hour)
+	toSunday := 7 - int(today.Weekday())
+	toFirst := int(time.Date(today.Year(), today.Month()+1, 1, 0, 0, 0, 0, time.UTC).Sub(today).Hours() / 24)
 	for _, tt := range []struct {
 		period, number string
-		first          int // days until it starts again; zero is not said
+		first, after   int // days until it starts again, and until it does after it has
 	}{
-		{`"periodic_reset_days":1`, "S-509 S-532 S-568", 1}, {`"periodic_reset_days":365`, "S-509 S-532 S-568", 365},
-		{`"periodic_reset":"weekly"`, "S-511", 0}, {`"periodic_reset":"monthly"`, "S-511", 0},
-		{`"periodic_reset_days":30,"next_usage_reset_at":"` + today.AddDate(0, 0, 2).Format(time.DateOnly) + `"`, "S-512", 2},
+		{`"periodic_reset_days":1`, "S-509 S-532 S-568", 1, 1}, {`"periodic_reset_days":365`, "S-509 S-532 S-568", 365, 365},
+		{`"periodic_reset":"weekly"`, "S-511", toSunday, toSunday}, {`"periodic_reset":"monthly"`, "S-511", toFirst, toFirst},
+		{`"periodic_reset_days":30,"next_usage_reset_at":"` + today.AddDate(0, 0, 2).Format(time.DateOnly) + `"`, "S-512", 2, 30},
 	} {
 		prove(t, tt.number+" S-513", "with "+tt.period, func(t *testing.T) {
 			s.set(t, key, `null`)
 			s.set(t, key, `{"type":"tokens","credit_limit":1000,`+tt.period+`}`)
 			_, u := key.read(t)
 			next, err := time.Parse(time.RFC3339, fmt.Sprint(u["next_usage_reset_at"]))
-			if err != nil || !next.After(time.Now()) || !next.Equal(next.Truncate(24*time.Hour)) {
-				t.Fatalf("it starts again at %v", u["next_usage_reset_at"])
-			}
-			if tt.first != 0 && !next.Equal(today.AddDate(0, 0, tt.first)) {
-				t.Errorf("it starts again at %s, want in %d days", next, tt.first)
+			if err != nil || !next.Equal(today.AddDate(0, 0, tt.first)) {
+				t.Fatalf("it starts again at %v, want in %d days", u["next_usage_reset_at"], tt.first)
 			}
 			eventually(t, "it is used up", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
 			s.come(t, s.keyID, next)
@@ -222,8 +221,8 @@ func TestBudgetsStartAgainByTheirPeriod(t *testing.T) {
 			eventually(t, "it starts again", func() bool { return s.spend(t) == http.StatusOK })
 			_, u = key.read(t)
 			after, err := time.Parse(time.RFC3339, fmt.Sprint(u["next_usage_reset_at"]))
-			if err != nil || !after.After(time.Now()) || u["last_reset_at"] == nil {
-				t.Errorf("then its budget is %v", u)
+			if err != nil || !after.Equal(today.AddDate(0, 0, tt.after)) || u["last_reset_at"] == nil {
+				t.Errorf("then its budget is %v, want it to start again in %d days", u, tt.after)
 			}
 		})
 	}

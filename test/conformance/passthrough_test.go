@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestUnknownPathsReachTheProvider(t *testing.T) {
@@ -413,7 +412,7 @@ func TestAnswersAreNotHeldBack(t *testing.T) {
 				}
 			})
 			req := g.request(t, "POST", tt.path, strings.NewReader(tt.body), to(p, "Content-Type", "application/json")...)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			res, err := client.Do(req.WithContext(ctx))
 			if err != nil {

@@ -70,7 +70,7 @@ func (w *wire) serve() {
 
 func (w *wire) exchange(conn net.Conn) {
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	in := bufio.NewReader(conn)
 	req, err := readRaw(in)
 	if err != nil {
@@ -142,7 +142,7 @@ func (w *wire) ask(t *testing.T, g *gatewaytest.Gateway, text, answer string) (r
 	var got rawRequest
 	select {
 	case got = <-w.got:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		<-w.answer // which nobody asked for
 		t.Fatalf("nothing came to the provider for %.200q", text)
 	}
@@ -160,7 +160,7 @@ func open(t *testing.T, g *gatewaytest.Gateway, text string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	line, rest, _ := strings.Cut(text, "\r\n")
 	fmt.Fprintf(conn, "%s\r\nHost: gateway\r\nx-gateway-api-key: %s\r\nx-gateway-provider: @wire\r\n%s", line, gatewaytest.Key, rest)
 	return conn

@@ -43,7 +43,7 @@ func TestARateLimitedTargetIsLeftAloneUntilItsTime(t *testing.T) {
 	config := pair(`"strategy":{"mode":"fallback"}`, limited, "spare")
 	began := time.Now()
 	var by string
-	for time.Since(began) < 5*time.Second && by != "config.targets[0]" {
+	for time.Since(began) < time.Minute && by != "config.targets[0]" {
 		res := ask(g, config)
 		by = res.Header.Get("x-gateway-last-used-option-index")
 		if calls := g.Sim.Calls(limited); time.Since(began) < 900*time.Millisecond && calls != 1 {
@@ -52,7 +52,7 @@ func TestARateLimitedTargetIsLeftAloneUntilItsTime(t *testing.T) {
 		<-time.After(50 * time.Millisecond)
 	}
 	if by != "config.targets[0]" {
-		t.Error("the target was not used again")
+		t.Errorf("after a minute the target is not used again, %s answers", by)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestAClientThatLeavesIsNotServedElsewhere(t *testing.T) {
 			if res, err := http.DefaultTransport.RoundTrip(req); !errors.Is(err, context.Canceled) {
 				t.Fatalf("answered %v, %v", res, err)
 			}
-			wait, stop := context.WithTimeout(t.Context(), 10*time.Second)
+			wait, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
 			if err := g.Sim.Wait(wait, 1); err != nil {
 				t.Fatalf("the provider's request was not cancelled: %v", err)

@@ -265,7 +265,7 @@ func ending(t *testing.T, res gatewaytest.Response) string {
 // client had asked, with the target's own model, however often it was sent.
 func (g *matrix) sameBodies(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	requests := g.Sim.Requests()
 	if err := g.Sim.Wait(ctx, len(requests)); err != nil {

@@ -78,7 +78,7 @@ func (g *gateway) as(t *testing.T, token, method, target, body string, header ..
 }
 
 // raw sends bytes over a connection of its own and returns everything that comes
-// back until the gateway closes it, or for as long as it is silent for a second.
+// back until the gateway closes it, or for as long as it is silent for ten seconds.
 func (g *gateway) raw(t *testing.T, text string) (received string, closed bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.root, "http://"))
@@ -92,7 +92,7 @@ func (g *gateway) raw(t *testing.T, text string) (received string, closed bool) 
 	var all bytes.Buffer
 	buf := make([]byte, 16<<10)
 	for {
-		conn.SetReadDeadline(time.Now().Add(time.Second))
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 		n, err := conn.Read(buf)
 		all.Write(buf[:n])
 		if err != nil {

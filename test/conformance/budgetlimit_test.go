@@ -1,0 +1,74 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+)
+
+// cost is how many tokens one request of the spenders takes.
+const cost = 1100
+
+// used waits until the budget of h has counted n tokens.
+func (h *holder) used(t *testing.T, n int) {
+	t.Helper()
+	last := ""
+	eventually(t, fmt.Sprintf("%d tokens are counted for the %s", n, h.name), func() bool {
+		_, u := h.read(t)
+		last = fmt.Sprint(u["current_usage"])
+		return last == fmt.Sprint(n)
+	})
+}
+
+func TestBudgetIsExhaustedAtExactlyItsLimit(t *testing.T) {
+	for i, name := range []string{"key", "provider", "grant", "workspace"} {
+		prove(t, "S-513", "of the "+name, func(t *testing.T) {
+			t.Parallel()
+			s := newSpenders(t)
+			h := s.holders()[i]
+			s.set(t, h, fmt.Sprintf(`{"type":"tokens","credit_limit":%d}`, 2*cost))
+			for n := range 2 {
+				if got := s.spend(t); got != http.StatusOK {
+					t.Fatalf("request %d is answered %d below the limit", n+1, got)
+				}
+				h.used(t, (n+1)*cost)
+			}
+			eventually(t, "it is exhausted", func() bool { status, _ := h.read(t); return status == "exhausted" })
+			sent := 2 // a request on the way when it is exhausted is still served
+			eventually(t, "requests are refused", func() bool {
+				got := s.spend(t)
+				if got == http.StatusOK {
+					sent++
+				}
+				return got == http.StatusPreconditionFailed
+			})
+			h.used(t, sent*cost)
+			s.set(t, h, fmt.Sprintf(`{"type":"tokens","credit_limit":%d}`, sent*cost+1))
+			if got := s.spend(t); got != http.StatusOK {
+				t.Errorf("one token below its limit a request is answered %d, want 200", got)
+			}
+			h.used(t, (sent+1)*cost)
+		})
+	}
+}
+
+func TestBudgetsAreNotEnforcedWhereLimitsAreOff(t *testing.T) {
+	s := newSpenders(t)
+	for _, h := range s.holders() {
+		s.set(t, h, `{"type":"tokens","credit_limit":1000}`)
+	}
+	eventually(t, "the budgets are exhausted", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+	prove(t, "S-542", "exhausted budgets refuse nothing with USAGE_LIMITS_ENABLED=OFF", func(t *testing.T) {
+		s.again(t, append(slices.Clone(budgetEnv), "USAGE_LIMITS_ENABLED=OFF")...)
+		for n := range 5 {
+			if got := s.spend(t); got != http.StatusOK {
+				t.Fatalf("request %d is answered %d, want 200", n+1, got)
+			}
+		}
+	})
+	prove(t, "S-542", "and refuse again when it is on", func(t *testing.T) {
+		s.again(t, budgetEnv...)
+		eventually(t, "requests are refused", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+	})
+}
