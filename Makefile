@@ -1,7 +1,8 @@
 # Every target is one line; what it does stands in scripts/.
-.PHONY: run test break bench pgo lint console release
+.PHONY: run test quick break bench pgo lint console release
 run:     ; @scripts/build.sh && exec bin/modelgate demo
 test:    ; @scripts/test.sh
+quick:   ; @scripts/test.sh quick
 bench:   ; @scripts/build.sh && exec bin/modelgate bench --json bench.json
 pgo:     ; @scripts/pgo.sh
 break:   ; @go run ./internal/faults $(ARGS)

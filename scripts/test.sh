@@ -1,6 +1,8 @@
 #!/bin/sh
 # Sets up what the tests need and runs every test with the race detector. A tool
-# that is missing is a failure with its remedy, never a test left out.
+# that is missing is a failure with its remedy, never a test left out. With the
+# argument quick it runs a subset in three minutes: package tests without the race
+# detector, on SQLite only, and none that run the built program.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -68,18 +70,52 @@ set_up_browser() {
 	say "$(chromium --version 2>/dev/null)"
 }
 
+# condense shortens the output of go test -v: a line per package, the names of
+# skipped tests, and of packages that fail what their failed tests said.
+condense() {
+	awk '
+		function report() { for (i = 0; i < n; i++) if (!passed[owner[i]]) print lines[i] }
+		function forget() { n = 0; split("", passed); test = "" }
+		/^=== (RUN|NAME|CONT|PAUSE) / { test = $3; next }
+		/^ *--- PASS: / { passed[$3] = 1; next }
+		/^ *--- SKIP: / { passed[$3] = 1; print "skipped: " $3; next }
+		/: no recordings in / { print "without recordings: " test }
+		/^(ok  |\?   )/ { print; forget(); next }
+		/^FAIL\t/ { report(); print; forget(); next }
+		/^(PASS|FAIL)$/ { next }
+		{ owner[n] = test; lines[n++] = $0 }
+		END { report() }'
+}
+
 # step NAME COMMAND...: runs the command, shows and keeps its output, and
 # remembers a failure without stopping.
 step() {
 	name=$1
 	shift
 	say "$*" | cut -c 1-100
-	{ "$@" 2>&1; echo "exit $?" >"$output.status"; } | tee -a "$output"
+	{ "$@" 2>&1; echo "exit $?" >"$output.status"; } | condense | tee -a "$output"
 	[ "$(cat "$output.status")" = "exit 0" ] || failed="$failed $name"
 	rm -f "$output.status"
 }
 
 count() { grep -c "$1" "$output"; }
+
+# tell_skipped says how many tests were skipped. None may be for want of
+# recordings where they are.
+tell_skipped() {
+	unrecorded=$(count '^without recordings: ')
+	say "skipped: $unrecorded tests for want of recordings, $(($(count '^skipped: ') - unrecorded)) inputs of fuzz targets"
+	if [ -d ../shared/recordings ] && [ "$unrecorded" -gt 0 ]; then
+		grep '^without recordings: ' "$output" >&2
+		failed="$failed recordings"
+	fi
+}
+
+# tell_slowest lists the ten packages that took the longest.
+tell_slowest() {
+	say "slowest packages:"
+	awk '($1 == "ok" || $1 == "FAIL") && $3 ~ /^[0-9.]+s$/ { print $3 "\t" $2 }' "$output" | sort -rn | head -n 10
+}
 
 # tell_recordings says whether the recorded provider traffic is there. It lies
 # outside the repository and is the one thing that tests do without.
@@ -89,6 +125,16 @@ tell_recordings() {
 	else
 		say "no recorded provider traffic in ../shared/recordings: the tests that replay it are left out"
 	fi
+}
+
+# clean_environment unsets what would configure a gateway under test.
+clean_environment() {
+	for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' |
+		grep -E '^(DATABASE_URL|(DB|OTEL|MODELGATE)_.*|.*_ENABLED)$' |
+		grep -vE '^MODELGATE_(BINARY|BINARY_STALE|TEST_MOUNT|KILL_ROUNDS|KILL_STREAMS)$'); do
+		say "unset $name"
+		unset "$name"
+	done
 }
 
 # set_up_disk sees whether a small file system can be mounted, to be filled.
@@ -103,27 +149,52 @@ set_up_disk() {
 	rmdir "$disk"
 }
 
-check_go
-set_up_clients
-set_up_browser
-set_up_disk
-tell_recordings
+# run_all runs every test with the race detector.
+run_all() {
+	set_up_clients
+	set_up_browser
+	set_up_disk
+	if [ -n "${MODELGATE_BINARY:-}" ]; then
+		say "TESTED BINARY: $MODELGATE_BINARY (from MODELGATE_BINARY)"
+	fi
+	step vet go vet ./...
+	# shellcheck disable=SC2086 # one argument per package
+	step tests go test -v -race $inside
+	# These run the built program and other programs, of which the test cache
+	# knows nothing: never take an earlier pass.
+	# shellcheck disable=SC2086
+	step conformance go test -v -race -count=1 $outside
+}
 
+# run_quick runs package tests in a short form.
+run_quick() {
+	say "QUICK: no race detector, PostgreSQL only where a test needs it, no benchmark runs, nothing under test/; make test runs all"
+	step vet go vet ./...
+	# shellcheck disable=SC2046
+	step tests go test -v -short $(echo "$inside" | grep -v '/internal/bench$')
+}
+
+case ${1:-} in
+"" | quick) ;;
+*) fail "usage: scripts/test.sh [quick]" ;;
+esac
+
+clean_environment
+check_go
+tell_recordings
 packages=$(go list ./...) || fail "go list failed; see above"
 inside=$(echo "$packages" | grep -v '^modelgate/test/')
 outside=$(echo "$packages" | grep '^modelgate/test/')
 
-step vet go vet ./...
-# shellcheck disable=SC2086 # one argument per package
-step tests go test -race $inside
-if [ -n "$outside" ]; then
-	# These run the built program and other programs, of which the test cache
-	# knows nothing: never take an earlier pass.
-	# shellcheck disable=SC2086
-	step conformance go test -race -count=1 $outside
+if [ "${1:-}" = quick ]; then
+	run_quick
+else
+	run_all
 fi
 
 echo
+tell_slowest
+tell_skipped
 say "packages: $(count '^ok ') passed, $(count '^FAIL	') failed, $(count '\[no test files\]') without tests"
 if [ -n "$failed" ]; then
 	fail "FAILED:$failed"

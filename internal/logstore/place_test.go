@@ -17,6 +17,9 @@ type place struct{ file, url string }
 func onBoth(t *testing.T, f func(t *testing.T, at place)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { f(t, place{file: filepath.Join(t.TempDir(), "logs.db")}) })
+	if testing.Short() {
+		return
+	}
 	t.Run("postgres", func(t *testing.T) { f(t, place{url: storetest.Postgres(t)}) })
 }
 

@@ -36,6 +36,9 @@ func mustFile(t testing.TB) *Store {
 func onBothKinds(t *testing.T, f func(t *testing.T, s *Store)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { f(t, mustFile(t)) })
+	if testing.Short() {
+		return
+	}
 	t.Run("postgres", func(t *testing.T) {
 		s, err := Open(t.Context(), Options{URL: storetest.Postgres(t), Flush: time.Hour})
 		if err != nil {

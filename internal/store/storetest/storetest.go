@@ -24,7 +24,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Run runs f as a subtest on each database. Every call of open opens the same
+// Run runs f as a subtest on each database; with -short on SQLite only. Every call of open opens the same
 // database once more, as another process would; it is closed with the test.
 func Run(t *testing.T, f func(t *testing.T, open func() *store.DB)) {
 	t.Helper()
@@ -38,6 +38,9 @@ func Run(t *testing.T, f func(t *testing.T, open func() *store.DB)) {
 func Addresses(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { f(t, "file:"+filepath.Join(t.TempDir(), "modelgate.db")) })
+	if testing.Short() {
+		return
+	}
 	t.Run("postgres", func(t *testing.T) { f(t, Postgres(t)) })
 }
 
