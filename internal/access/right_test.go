@@ -61,7 +61,11 @@ func TestRolesHaveTheirRightsByDefault(t *testing.T) {
 // the workspace and in both, with its section left to the workspace and not.
 func TestEverySwitchTurnsOneRightOfOneRole(t *testing.T) {
 	said := map[string][]bool{"nothing": nil, "true": {true}, "false": {false}}
-	for name, standard := range access.Switches(nil).Whole() {
+	all := access.Switches(nil).Whole()
+	if len(all) < 10 {
+		t.Fatalf("%d switches, want all", len(all))
+	}
+	for name, standard := range all {
 		section, ok := access.SectionOf(name)
 		if !ok {
 			t.Fatalf("%s has no section", name)
@@ -140,7 +144,11 @@ func TestScopesAskForTheRightOfTheirResource(t *testing.T) {
 			t.Errorf("%s asks for %q, want %q", scope, got, want)
 		}
 	}
-	for _, s := range access.Scopes(access.Session) {
+	scopes := access.Scopes(access.Session)
+	if len(scopes) < 10 {
+		t.Errorf("sessions have %d scopes, want all", len(scopes))
+	}
+	for _, s := range scopes {
 		if r := s.Right(); r != "" && !access.Switches(nil).May(access.Admin, r) {
 			t.Errorf("%s asks for %s, which not even admins have", s, r)
 		}

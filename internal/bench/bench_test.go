@@ -49,6 +49,9 @@ func TestMiniatureRunMeasuresEverythingWithoutAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(report.Errors) == 0 || len(report.Streams) == 0 {
+		t.Errorf("%d rows of errors and %d of streams, want some of each", len(report.Errors), len(report.Streams))
+	}
 	for _, e := range report.Errors {
 		if e.Count != 0 {
 			t.Errorf("%s gave %d wrong answers, the first: %s", e.Target, e.Count, e.First)
@@ -101,6 +104,11 @@ func checkShape(t *testing.T, report *bench.Report) {
 	for _, key := range []string{"cores", "binary_bytes", "request_bytes", "answer_bytes", "took_seconds"} {
 		if n, _ := v[key].(float64); n <= 0 {
 			t.Errorf("%s = %v, want more than 0", key, v[key])
+		}
+	}
+	for name, n := range map[string]int{"throughput": len(report.Throughput), "records": len(report.Records), "translated": len(report.Translated), "memory": len(report.Memory)} {
+		if n == 0 {
+			t.Errorf("the report has no rows of %s", name)
 		}
 	}
 	for _, row := range report.Throughput {

@@ -43,6 +43,7 @@ var nobodys = map[string]bool{"/analytics/groups/{groupBy}": true, "/logs/groups
 
 func TestWhatIsAnothersAnswersLikeWhatDoesNotExist(t *testing.T) {
 	w := newWorld(t)
+	tried := map[string]int{}
 	for name, stranger := range w.strangers() {
 		for _, r := range w.Routes() {
 			if !strings.Contains(r.Path, "{") || nobodys[r.Path] || name == "another workspace" && everybodys[r.Path] {
@@ -58,11 +59,18 @@ func TestWhatIsAnothersAnswersLikeWhatDoesNotExist(t *testing.T) {
 			if _, query, ok := strings.Cut(path, "?"); ok {
 				nothing += "?" + query
 			}
+			tried[name]++
 			theirs, none := stranger.Call(r.Method, path, body), stranger.Call(r.Method, nothing, body)
 			if theirs.Status == http.StatusOK || theirs.Status != none.Status || told(theirs.Body) != told(none.Body) {
 				t.Errorf("%s %s for %s: %d %s; what does not exist: %d %s", r.Method, path, name, theirs.Status, theirs.Body, none.Status, none.Body)
 			}
 		}
+		if tried[name] < 20 {
+			t.Errorf("%s tried %d routes, want all that name an object", name, tried[name])
+		}
+	}
+	if len(tried) < 2 {
+		t.Errorf("%d strangers, want those of another workspace and of another organisation", len(tried))
 	}
 }
 
@@ -141,6 +149,12 @@ func TestWrongTypesAndUnknownFieldsAreRefusedByName(t *testing.T) {
 // each calls f with every field of every sample that has a body.
 func each(t *testing.T, w *world, f func(r *route.Route, path string, body map[string]any, field string)) {
 	t.Helper()
+	tried := 0
+	defer func() {
+		if tried < 100 {
+			t.Errorf("%d fields tried, want all", tried)
+		}
+	}()
 	for _, r := range w.Routes() {
 		path, text := w.request(r)
 		if text == "" {
@@ -151,6 +165,7 @@ func each(t *testing.T, w *world, f func(r *route.Route, path string, body map[s
 			t.Fatalf("the sample of %s: %v", r.Name, err)
 		}
 		for _, field := range slices.Sorted(maps.Keys(body)) {
+			tried++
 			f(r, path, body, field)
 		}
 	}

@@ -31,6 +31,9 @@ func TestRequestsForModelsPassTheControlPlaneAtNoCost(t *testing.T) {
 			t.Errorf("Handles(%s %s) = %t, want %t", tt.method, tt.path, got, tt.want)
 		}
 	}
+	if n := len(api.Routes()); n < 50 {
+		t.Errorf("%d routes, want all", n)
+	}
 	for _, r := range api.Routes() {
 		for _, p := range r.Paths() {
 			if !api.Handles(httptest.NewRequest(r.Method, p, nil)) {

@@ -123,12 +123,19 @@ func TestAStateIsNotTakenWhereNothingLooksAtIt(t *testing.T) {
 	if a := b.Root().CallWith("GET", "/configs", "", h); a.Status != 200 {
 		t.Errorf("reading: %d %s", a.Status, a.Body)
 	}
+	versioned := 0
 	for _, r := range b.Routes() {
+		if r.Versioned {
+			versioned++
+		}
 		if r.Tag == "Prompts" || r.Resource == "session" { // their versions never change; sessions and passwords show no state
 			continue
 		}
 		if r.Versioned != (r.Resource != "" && (r.Method == "PUT" || r.Method == "DELETE" || r.Name == "rotate-key") && r.Name != "cancel-invite") {
 			t.Errorf("%s: versioned is %t", r.Name, r.Versioned)
 		}
+	}
+	if versioned < 10 {
+		t.Errorf("%d routes are versioned, want those of every resource", versioned)
 	}
 }

@@ -20,6 +20,9 @@ func TestWhatIsPostedIsWatchedAndNotCountedAsTheGatewaysOwn(t *testing.T) {
 	if got := w.next(); len(posted) != 1 || !strings.Contains(got, `"id":"`+posted[0].(string)+`"`) {
 		t.Errorf("the watcher is told %.200s", got)
 	}
+	if len(before) < 20 {
+		t.Errorf("%d series before, want those of the gateway", len(before))
+	}
 	for name, after := range series(t, g) {
 		if after != before[name] && strings.HasPrefix(name, "modelgate_re") || strings.Contains(name, "logs.insert") { // requests, request_seconds, retries
 			t.Errorf("%s = %s, and was %s before anything was posted", name, after, before[name])

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/access"
 	"modelgate/internal/catalog"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
@@ -238,6 +239,9 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 		p, err := db.Published(t.Context(), nil)
 		if err != nil || !p.Exhausted[store.DefaultWorkspace] || p.Providers[0].Status != store.Exhausted {
 			t.Errorf("published %v and %v, %v; want what is exhausted", p.Exhausted, p.Providers, err)
+		}
+		if !slices.ContainsFunc(p.Identities, func(id *access.Identity) bool { return id.KeyID == "k1" }) {
+			t.Error("the key k1 is not published")
 		}
 		for _, id := range p.Identities {
 			if id.Exhausted != (id.KeyID == "k1") {

@@ -100,6 +100,9 @@ func TestPricesComeWithTheProgram(t *testing.T) {
 	known := map[string]bool{}
 	for _, id := range []string{"openai", "mistral-ai", "groq", "x-ai", "together-ai", "fireworks-ai", "moonshot", "google", "cerebras", "z-ai", "perplexity-ai"} {
 		prove(t, "S-041", "of "+id, func(t *testing.T) {
+			if len(models[id]) == 0 {
+				t.Error("no prices of its models are listed")
+			}
 			for _, model := range models[id] {
 				e := g.explained(t, node(`"provider":"`+id+`"`, `"api_key":"k"`), `"body":`+chatOf(model))
 				if price, ok := at(e, "estimate", "price").(json.Number); ok {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 // exported makes an export of the last hour and returns its file.
@@ -62,8 +64,20 @@ func TestPartsOfTheLogAreExported(t *testing.T) {
 		if err != nil || !slices.Equal(inLines, ids) || !slices.Equal(inTable, ids) {
 			t.Errorf("exported %v and %v, want %v; %v", inLines, inTable, ids, err)
 		}
-		if file := g.exported(t, "parquet", "id", "cost"); !strings.HasPrefix(file, "PAR1") || !strings.HasSuffix(file, "PAR1") {
-			t.Errorf("no file of Parquet: %.40q", file)
+		type columns struct {
+			ID    string `parquet:"id"`
+			Units int64  `parquet:"total_units,optional"`
+			Model string `parquet:"ai_model,optional"`
+		}
+		file := g.exported(t, "parquet", "id", "total_units", "ai_model")
+		table, err := parquet.Read[columns](strings.NewReader(file), int64(len(file)))
+		slices.SortFunc(table, func(a, b columns) int { return strings.Compare(a.ID, b.ID) })
+		var want []columns
+		for _, id := range ids {
+			want = append(want, columns{id, 9, "m-1"})
+		}
+		if err != nil || !slices.Equal(table, want) {
+			t.Errorf("the rows of Parquet are %+v, %v; want %+v", table, err, want)
 		}
 	})
 }

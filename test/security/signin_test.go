@@ -390,7 +390,11 @@ func TestSignInLeavesNoSecretBehind(t *testing.T) {
 	_, token, _ := strings.Cut(reset, "token=")
 	for name, secret := range map[string]string{"a session": session, "a reset link": token, "a password": password, "a typed password": "password-canary"} {
 		attack(t, "at rest", "the data folder does not hold "+name, func(t *testing.T) {
-			for path, text := range g.files(t) {
+			files := g.files(t)
+			if len(files) < 2 {
+				t.Errorf("the data folder has %d files, want databases", len(files))
+			}
+			for path, text := range files {
 				if strings.Contains(string(text), secret) {
 					t.Errorf("%s holds it", filepath.Base(path))
 				}

@@ -401,7 +401,9 @@ func TestACollectionIsPutAwayWhenItIsEmpty(t *testing.T) {
 		}
 	}
 	c.Must("GET", "/collections", "", &list)
+	found := map[string]bool{}
 	for _, k := range list.Data {
+		found[k.ID] = true
 		switch k.ID {
 		case above.ID:
 			if k.Details.Children != 1 || k.Parent != nil {
@@ -417,8 +419,8 @@ func TestACollectionIsPutAwayWhenItIsEmpty(t *testing.T) {
 			}
 		}
 	}
-	if list.Total != 3 {
-		t.Errorf("%d collections, want 3", list.Total)
+	if list.Total != 3 || len(found) != 3 || !found[above.ID] || !found[below.ID] {
+		t.Errorf("%d collections %v, want 3 with %s and %s", list.Total, found, above.ID, below.ID)
 	}
 	for ref, status := range map[string]int{above.Slug: 409, below.ID: 409, "co-default": 404, "co-none": 404} {
 		if a := c.Call("DELETE", "/collections/"+ref, ""); a.Status != status {

@@ -53,6 +53,9 @@ func mustRecorded(t testing.TB, name string) (all []recorded) {
 			}
 		}
 	}
+	if len(all) == 0 {
+		t.Fatalf("no exchanges recorded of %s", name)
+	}
 	return all
 }
 

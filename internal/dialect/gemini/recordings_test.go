@@ -77,6 +77,9 @@ func mustRecorded(t *testing.T, apis ...string) []recorded {
 			}
 		}
 	}
+	if len(all) == 0 {
+		t.Fatalf("no exchanges recorded of %v", apis)
+	}
 	return all
 }
 
