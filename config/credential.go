@@ -115,7 +115,7 @@ func CheckBound(list []Credential) error {
 }
 
 // unbound is what is wrong with a credential that any provider could get.
-const unbound = "is a credential and there is no provider that it belongs to; add provider or virtual_key next to it, since a request must not choose where it is sent"
+const unbound = "is a credential and there is no provider that it belongs to; add provider next to it, since a request must not choose where it is sent"
 
 // freeForms are the properties whose content is not ours. True are those whose
 // content is sent to the provider.

@@ -161,3 +161,37 @@ func TestCredentialInParametersNeedsAProviderOfTheConfig(t *testing.T) {
 		})
 	}
 }
+
+func TestSettingsNextToAManagedProviderAreRefused(t *testing.T) {
+	for _, tt := range []struct{ name, text, path string }{
+		{"a key", `{"provider":"@a","api_key":"sekret"}`, "$.api_key"},
+		{"a key in camel case", `{"provider":"@a","apiKey":"sekret"}`, "$.api_key"},
+		{"a key and the older name", `{"virtual_key":"a","api_key":"sekret"}`, "$.api_key"},
+		{"a key of a target", `{"strategy":{"mode":"single"},"targets":[{"provider":"@a","api_key":"sekret"}]}`, "$.targets[0].api_key"},
+		{"a key of a cloud", `{"provider":"@a","cloud_a_secret_access_key":"sekret"}`, "$.cloud_a_secret_access_key"},
+		{"a service account", `{"provider":"@a","cloud_b_service_account_json":{"private_key":"sekret"}}`, "$.cloud_b_service_account_json"},
+		{"a region", `{"provider":"@a","cloud_a_region":"us-east-1"}`, "$.cloud_a_region"},
+		{"a beta", `{"provider":"@a","vendorb_beta":"x"}`, "$.vendorb_beta"},
+		{"a resource", `{"provider":"@a","resource_name":"r"}`, "$.resource_name"},
+		{"a deployment", `{"virtual_key":"@a","deployment_id":"d"}`, "$.deployment_id"},
+		{"deployments", `{"provider":"@a","deployments":[{"deployment_id":"d","alias":"a","api_version":"v"}]}`, "$.deployments"},
+		{"another managed provider", `{"provider":"@a","virtual_key":"b"}`, "$.virtual_key"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := config.Parse([]byte(tt.text))
+			e, _ := errors.AsType[*config.Errors](err)
+			if e == nil || len(e.Faults) != 1 || e.Faults[0].Path != tt.path || strings.Contains(err.Error(), "sekret") {
+				t.Errorf("Parse = %v, want a fault at %s", err, tt.path)
+			}
+		})
+	}
+	for _, text := range []string{
+		`{"provider":"@a","cloud_a_session_token":"","cloud_a_region":""}`,
+		`{"provider":"@a","virtual_key":"a"}`,
+		`{"provider":"openai","api_key":"sekret","virtual_key":"a","vendora_project":"p"}`,
+	} {
+		if _, err := config.Parse([]byte(text)); err != nil {
+			t.Errorf("Parse(%s) = %v", text, err)
+		}
+	}
+}

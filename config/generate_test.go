@@ -143,6 +143,9 @@ func node(t *rapid.T, depth int) object {
 func leafOf(t *rapid.T) object {
 	return rapid.SampledFrom([]object{
 		{{"provider", text("openai")}, {"api_key", text(secretMark + "1")}},
+		{{"provider", text("openai")}, {"api_key", text(secretMark + "6")}, {"vendora_organization", text("o")}},
+		{{"provider", text("azure-openai")}, {"api_key", text(secretMark + "7")}, {"resource_name", text("r")},
+			{"deployments", list{object{{"deployment_id", text("d")}, {"alias", text("a")}, {"api_version", text("v")}, {"is_default", literal("true")}}}}},
 		{{"provider", text("@team")}},
 		{{"virtual_key", text("v")}},
 		{{"provider", text("bedrock")}, {"cloud_a_access_key_id", text(secretMark + "2")}, {"cloud_a_secret_access_key", text(secretMark + "3")}},
@@ -187,8 +190,6 @@ func settings(t *rapid.T) object {
 		{"cache", object{{"mode", text("semantic")}, {"max_age", number(60)}}},
 		{"retry", object{{"attempts", number(0)}, {"use_retry_after_headers", literal("true")}, {"on_status_codes", codes{429, 418}}}},
 		{"cb_config", object{{"failure_threshold", number(3)}, {"cooldown_interval", number(30000)}, {"failure_status_codes", codes{502, 500}}}},
-		{"deployments", list{object{{"deployment_id", text("d")}, {"alias", text("a")}, {"api_version", text("v")}, {"is_default", literal("true")}}}},
-		{"vendora_organization", text("o")},
 		{"before_request_hooks", list{object{{"id", text("h")}, {"on_fail", object{{"feedback", object{{"value", number(-5)}, {"metadata", free{{"a_b", number(1)}}}}}, {"deny", literal("true")}}}, {"checks", list{object{{"id", text("c")}, {"parameters", free{{"words_in", list{}}}}}}}}}},
 		{"after_request_hooks", list{object{{"id", text("h")}, {"async", literal("true")}}}},
 		{"input_guardrails", list{text("saved"), object{{"id", text("g")}, {"deny", literal("true")}, {"on_success", object{{"feedback", object{{"weight", number(1)}}}}}}}},

@@ -133,7 +133,7 @@ func (o option) field() field[Config] {
 	if o.choices != nil {
 		k = oneOf(o.choices...)
 	}
-	f := field[Config]{name: o.name, doc: o.doc, extension: !o.listed, schema: k.schema, secret: o.secret, destination: !o.secret}
+	f := field[Config]{name: o.name, doc: o.doc, extension: !o.listed, schema: k.schema, secret: o.secret, destination: !o.secret, setting: true}
 	if o.otherwise != "" {
 		f.also = []string{o.otherwise}
 	}

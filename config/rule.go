@@ -54,6 +54,9 @@ func secretObject[T any](f field[T]) field[T] { f.secret, f.object = true, true;
 // are sent.
 func destination[T any](f field[T]) field[T] { f.destination = true; return f }
 
+// setting marks what configures a provider and is stored with a managed one.
+func setting[T any](f field[T]) field[T] { f.setting = true; return f }
+
 // also adds a spelling that is accepted beside the name.
 func also[T any](spelling string, f field[T]) field[T] {
 	f.also = append(f.also, spelling)

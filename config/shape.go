@@ -35,6 +35,7 @@ type field[T any] struct {
 	secret      bool // its value is a credential
 	object      bool // and is written as an object
 	destination bool // it decides where credentials next to it are sent
+	setting     bool // it configures a provider, and is stored with a managed one
 
 	read  func(r *reader, path string, v value, into *T)
 	write func(w writer, from *T) (value, bool)

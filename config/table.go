@@ -28,10 +28,10 @@ var nodes = newShape(append([]field[Config]{
 	prop("retry", maybe(retries), func(c *Config) **Retry { return &c.Retry }, "repeat failed attempts"),
 	prop("cb_config", maybe(breakers), func(c *Config) **Breaker { return &c.Breaker }, "circuit breaker"),
 
-	destination(prop("resource_name", text, func(c *Config) *string { return &c.ResourceName }, "azure-openai resource")),
-	prop("deployment_id", text, func(c *Config) *string { return &c.DeploymentID }, "azure-openai deployment"),
-	prop("api_version", text, func(c *Config) *string { return &c.APIVersion }, "version of the azure-openai API"),
-	prop("deployments", listOf(one(deployments)), func(c *Config) *[]Deployment { return &c.Deployments }, "deployments of a resource by model"),
+	setting(destination(prop("resource_name", text, func(c *Config) *string { return &c.ResourceName }, "azure-openai resource"))),
+	setting(prop("deployment_id", text, func(c *Config) *string { return &c.DeploymentID }, "azure-openai deployment")),
+	setting(prop("api_version", text, func(c *Config) *string { return &c.APIVersion }, "version of the azure-openai API")),
+	setting(prop("deployments", listOf(one(deployments)), func(c *Config) *[]Deployment { return &c.Deployments }, "deployments of a resource by model")),
 	secretObject(prop("cloud_b_service_account_json", credentialObject, func(c *Config) *Secret { return &c.ServiceAccount }, "service account of vertex-ai")),
 
 	prop("before_request_hooks", listOf(one(beforeHooks)), func(c *Config) *[]Hook { return &c.BeforeHooks }, "checks before the request"),

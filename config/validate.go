@@ -22,6 +22,7 @@ func (r *reader) visit(c, parent *Config) {
 	r.strategy(at, c)
 	r.breakers(at, c)
 	r.unbound(at, c)
+	r.managed(at, c)
 	if parent != nil && c.isLeaf() && !r.broken[c] && !effective.reaches() {
 		r.fault(at, effective.unreachable())
 	}
@@ -44,6 +45,35 @@ func (r *reader) unbound(at string, c *Config) {
 			r.fault(property(at, f.name), unbound)
 		}
 	}
+}
+
+// managed refuses settings of a provider in a node that names a managed provider:
+// its own are stored with it, and these would have no effect.
+func (r *reader) managed(at string, c *Config) {
+	slug, ok := c.managedSlug()
+	if !ok || r.broken[c] {
+		return
+	}
+	if c.Provider != "" && c.VirtualKey != "" && strings.TrimPrefix(c.VirtualKey, "@") != slug {
+		r.fault(property(at, "virtual_key"), "must be absent, since provider names the managed provider "+quote(c.Provider)+"; keep one of the two")
+	}
+	for _, f := range nodes.fields {
+		if !f.secret && !f.setting {
+			continue
+		}
+		if _, given := f.write(writer{nodes: nodes}, c); given {
+			r.fault(property(at, f.name), "must be absent, since the managed provider "+quote("@"+slug)+
+				" has its own settings and credential; remove it, or name a provider id instead")
+		}
+	}
+}
+
+// managedSlug returns the slug of the managed provider that a node names itself.
+func (c *Config) managedSlug() (slug string, ok bool) {
+	if c.Provider == "" {
+		return strings.TrimPrefix(c.VirtualKey, "@"), c.VirtualKey != ""
+	}
+	return strings.CutPrefix(c.Provider, "@")
 }
 
 // jsonPath is the place of a node as faults report it.
