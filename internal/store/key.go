@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
+	"regexp"
 	"strings"
 	"time"
 
@@ -70,6 +72,25 @@ func Mask(key secret.String) string {
 		return "***"
 	}
 	return text[:shown] + "***" + text[len(text)-shown:]
+}
+
+// maskForm matches what Mask returns.
+var maskForm = regexp.MustCompile(`(?s)^(.{2}\*\*\*.{2}|\*\*\*)$`)
+
+// ErrNoSecret is the error of a mask that stands for no stored secret.
+var ErrNoSecret = errors.New("is a mask and not a credential; give the credential itself")
+
+// KeepsSecret reports whether text, given for a secret, stands for the stored one
+// with this mask: it is that mask or [HiddenConfigValue]. An empty mask means that
+// none is stored. Any other mask is refused with ErrNoSecret.
+func KeepsSecret(text, mask string) (bool, error) {
+	switch {
+	case mask != "" && (text == mask || text == HiddenConfigValue):
+		return true, nil
+	case maskForm.MatchString(text):
+		return false, ErrNoSecret
+	}
+	return false, nil
 }
 
 // StatusAt returns the state of k at now.

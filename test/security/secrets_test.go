@@ -100,6 +100,61 @@ func TestCredentialsWithoutAProviderAreRefused(t *testing.T) {
 	}
 }
 
+func TestSettingsNextToAManagedProviderAreRefused(t *testing.T) {
+	g, _ := start(t)
+	for _, tt := range []struct{ name, text, field string }{
+		{"a key", `{"provider":"@stored","api_key":"` + canary + `"}`, "$.api_key"},
+		{"a key next to the older name", `{"virtual_key":"stored","apiKey":"` + canary + `"}`, "$.api_key"},
+		{"a key in a target", `{"strategy":{"mode":"single"},"targets":[{"provider":"@stored","api_key":"` + canary + `"}]}`, "$.targets[0].api_key"},
+		{"a key of a cloud", `{"provider":"@stored","cloud_a_secret_access_key":"` + canary + `"}`, "$.cloud_a_secret_access_key"},
+		{"a token of a cloud", `{"provider":"@stored","cloudCAdToken":"` + canary + `"}`, "$.cloud_c_ad_token"},
+		{"a service account", `{"provider":"@stored","cloud_b_service_account_json":{"private_key":"` + canary + `"}}`, "$.cloud_b_service_account_json"},
+		{"a region", `{"provider":"@stored","cloud_a_region":"us-east-1"}`, "$.cloud_a_region"},
+	} {
+		attack(t, "credential theft", "a config with settings that its managed provider does not use, "+tt.name, func(t *testing.T) {
+			for _, r := range []reply{
+				g.as(t, rootKey, "POST", "/v1/configs", fmt.Sprintf(`{"name":"n","workspace_id":"default","config":%s}`, tt.text)),
+				g.as(t, rootKey, "POST", "/v1/chat/completions", chatBody, "x-gateway-config", tt.text),
+				g.as(t, rootKey, "POST", "/v1/explain", fmt.Sprintf(`{"request":{"body":%s},"config":%s}`, chatBody, tt.text)),
+			} {
+				if !bytes.Contains(r.body, []byte("AB01")) || !bytes.Contains(r.body, []byte(tt.field)) || bytes.Contains(r.body, []byte(canary)) {
+					t.Errorf("the response does not refuse %s: %s", tt.field, r.body)
+				}
+			}
+		})
+	}
+}
+
+func TestMasksAreNotStored(t *testing.T) {
+	g, _ := start(t)
+	g.as(t, rootKey, "POST", "/v1/integrations", `{"name":"m","slug":"masked","ai_provider_id":"openai","key":"`+canary+`-key-0123456789",
+		"configurations":{"custom_headers":{"X-Team":"`+canary+`-team-0123456789"}}}`).ok(t)
+	g.as(t, rootKey, "PUT", "/v1/integrations/masked/models", `{"models":[{"slug":"own","enabled":true,"configurations":
+		{"custom_host":"https://models.example.com/v1","custom_headers":{"X-Team":"`+canary+`-team-0123456789"}}},{"slug":"plain","enabled":true}]}`).ok(t)
+	for _, tt := range []struct{ name, path, body, field string }{
+		{"of a header, at another address", "", `{"key":"` + canary + `","configurations":{"custom_host":"https://evil.example.com/v1","custom_headers":{"X-Team":"***"}}}`, "configurations.custom_headers.X-Team"},
+		{"of another header", "", `{"configurations":{"custom_headers":{"X-Other":"***"}}}`, "configurations.custom_headers.X-Other"},
+		{"of another value", "", `{"configurations":{"custom_headers":{"X-Team":"zz***zz"}}}`, "configurations.custom_headers.X-Team"},
+		{"of a key, at another address", "", `{"key":"***","configurations":{"custom_host":"https://evil.example.com/v1"}}`, "key"},
+		{"of another key", "", `{"key":"zz***zz"}`, "key"},
+		{"of a model's header, at another address", "/models", `{"models":[{"slug":"own","enabled":true,"configurations":{"custom_host":"https://evil.example.com/v1","custom_headers":{"X-Team":"***"}}}]}`,
+			"models[0].configurations.custom_headers.X-Team"},
+		{"of the integration's header, in a model", "/models", `{"models":[{"slug":"plain","enabled":true,"configurations":{"custom_host":"https://evil.example.com/v1","custom_headers":{"X-Team":"***"}}}]}`,
+			"models[0].configurations.custom_headers.X-Team"},
+	} {
+		attack(t, "credential theft", "a mask "+tt.name, func(t *testing.T) {
+			g.as(t, rootKey, "PUT", "/v1/integrations/masked"+tt.path, tt.body).refused(t, 400, "AB01", tt.field)
+		})
+	}
+	attack(t, "credential theft", "a mask at the same address keeps the secret", func(t *testing.T) {
+		g.as(t, rootKey, "PUT", "/v1/integrations/masked", `{"key":"***","configurations":{"custom_headers":{"x-team":"***"}}}`).ok(t)
+		r := g.as(t, rootKey, "GET", "/v1/integrations/masked", "").ok(t)
+		if !bytes.Contains(r.body, []byte(`"x-team":"ca***89"`)) {
+			t.Errorf("the header was not kept: %s", r.body)
+		}
+	})
+}
+
 // workingTarget calls p with credentials of its own.
 func workingTarget(p *provider) string {
 	return `{"provider":"openai-compatible","custom_host":"` + p.url + `","apiKey":"` + canary + `-key-0123456789","override_params":{"metadata":{"access_token":"` + canary + `-token-0123456789"}}}`

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
 
 	"modelgate/api"
 	"modelgate/config"
@@ -73,13 +72,7 @@ func (k *Keeper) openConfig(ctx context.Context, organisation string, c StoredCo
 	return store.ParseConfigSecrets(opened)
 }
 
-// maskForm matches what [store.Mask] returns.
-var maskForm = regexp.MustCompile(`(?s)^(.{2}\*\*\*.{2}|\*\*\*)$`)
-
-const (
-	movedMask = "is the mask of a stored credential, which is not sent to another provider or host; something next to it that decides where it goes has changed, so give the credential itself"
-	loneMask  = "is a mask and not a credential; give the credential itself"
-)
+const movedMask = "is the mask of a stored credential, which is not sent to another provider or host; something next to it that decides where it goes has changed, so give the credential itself"
 
 // unmask replaces the masks in a text by the credentials that they stand for.
 func (k *Keeper) unmask(ctx context.Context, organisation string, text []byte, before StoredConfig) ([]byte, error) {
@@ -95,14 +88,16 @@ func (k *Keeper) unmask(ctx context.Context, organisation string, text []byte, b
 	}
 	var held store.ConfigSecrets // opened when the first mask is found
 	return config.ReplaceCredentials(text, func(c config.Credential) (v string, err error) {
-		given := c.Value.Reveal()
-		was, ok := known[c.Path]
-		kept := ok && before.Sealed != "" && (given == was.Value.Reveal() || given == store.HiddenConfigValue)
+		given, was, mask := c.Value.Reveal(), known[c.Path], ""
+		if before.Sealed != "" {
+			mask = was.Value.Reveal()
+		}
+		kept, err := store.KeepsSecret(given, mask)
 		switch {
+		case err != nil:
+			return "", &config.Errors{Faults: []config.Fault{{Path: c.Path, Message: err.Error()}}}
 		case kept && c.Destination != was.Destination:
 			return "", &config.Errors{Faults: []config.Fault{{Path: c.Path, Message: movedMask}}}
-		case !kept && maskForm.MatchString(given):
-			return "", &config.Errors{Faults: []config.Fault{{Path: c.Path, Message: loneMask}}}
 		case !kept:
 			return given, nil
 		}

@@ -117,8 +117,8 @@ func (k *Keeper) Apply(ctx context.Context, i *store.Integration, g Given) error
 	if err := k.checkAddress(spec, g, &next.Configuration, next.Secrets); err != nil {
 		return err
 	}
-	if kept && k.elsewhere(spec, i.Configuration, before, next) {
-		return route.Invalid("key", "must be given again, as must every other secret: those that are stored do not go to another address")
+	if kept != "" && k.elsewhere(spec, i.Configuration, before, next) {
+		return route.Invalid(kept, "must be given again, as must every other secret: those that are stored do not go to another address")
 	}
 	next.Configuration.Masks = masksOf(next.Secrets)
 	sealed, err := k.seal(ctx, i.Organisation, next.Secrets)
@@ -135,28 +135,38 @@ type Settings struct {
 	Secrets       store.Secrets
 }
 
-// settings returns what is given over what was there before, and whether any
-// secret of before is still in it.
-func settings(spec *provider.Spec, g Given, was store.Configuration, before store.Secrets) (next Settings, kept bool, err error) {
+// settings returns what is given over what was there before, and the path of a
+// secret of before that is still in it, empty for none.
+func settings(spec *provider.Spec, g Given, was store.Configuration, before store.Secrets) (next Settings, kept string, err error) {
 	r := reader{spec: spec, path: g.Path, merge: g.Merge, was: was, before: before}
 	if g.Fields.Set {
 		if err := r.read(g.Fields.Value); err != nil {
-			return next, false, err
+			return next, "", err
 		}
 		next, kept = r.out, r.kept
 	} else {
 		next.Configuration = was
 		next.Secrets.Options, next.Secrets.Headers = maps.Clone(before.Options), maps.Clone(before.Headers)
-		kept = len(before.Options)+len(before.Headers) > 0
+		for name := range before.Options {
+			kept = g.Path + name
+		}
+		if len(before.Headers) > 0 {
+			kept = g.Path + customHeaders
+		}
 	}
-	switch key := strings.TrimSpace(g.Key.Value); { // a mask is empty only where there is no key
-	case !g.Key.Set || key == was.Masks.Key:
-		next.Secrets.Key = before.Key
-		kept = kept || !before.Key.Empty()
+	key := strings.TrimSpace(g.Key.Value)
+	stored, err := store.KeepsSecret(key, was.Masks.Key)
+	switch {
+	case !g.Key.Set || stored:
+		if next.Secrets.Key = before.Key; !before.Key.Empty() {
+			kept = "key"
+		}
+	case err != nil:
+		return next, "", route.Invalid("key", "%v", err)
 	case len(key) > MaxKey:
-		return next, false, route.Invalid("key", "is longer than %d bytes", MaxKey)
+		return next, "", route.Invalid("key", "is longer than %d bytes", MaxKey)
 	case !strings.HasPrefix(key, "{") && !strings.HasPrefix(key, "-----BEGIN") && strings.ContainsFunc(key, unicode.IsControl):
-		return next, false, route.Invalid("key", "has a control character, such as the end of a line")
+		return next, "", route.Invalid("key", "has a control character, such as the end of a line")
 	default:
 		next.Secrets.Key = secret.New(key)
 	}

@@ -72,7 +72,7 @@ type reader struct {
 	before store.Secrets
 
 	out  Settings
-	kept bool // a secret of before is in out
+	kept string // path of a secret of before that is in out; empty for none
 	seen []string
 }
 
@@ -114,14 +114,14 @@ func (r *reader) fill() {
 	for name, v := range r.before.Options {
 		if !given(name) {
 			set(&r.out.Secrets.Options, name, v)
-			r.kept = true
+			r.kept = r.path + name
 		}
 	}
 	if !given(customHost) {
 		out.CustomHost = was.CustomHost
 	}
 	if !given(customHeaders) && len(r.before.Headers) > 0 {
-		r.out.Secrets.Headers, r.kept = maps.Clone(r.before.Headers), true
+		r.out.Secrets.Headers, r.kept = maps.Clone(r.before.Headers), r.path+customHeaders
 	}
 	if !given(deployments) {
 		out.Deployments = was.Deployments
@@ -183,7 +183,7 @@ func (r *reader) field(path, name string, raw json.RawMessage) error {
 	case name == customHost:
 		r.out.Configuration.CustomHost = v
 	case secretOption.MatchString(name):
-		set(&r.out.Secrets.Options, name, r.secret(v, r.was.Masks.Options[name], r.before.Options[name]))
+		return r.secret(path, v, name, r.before.Options, &r.out.Secrets.Options)
 	default:
 		return r.plain(path, name, v)
 	}
@@ -237,13 +237,26 @@ func said(list []word) string {
 	return strings.Join(all, ", ")
 }
 
-// secret returns the secret of before where a request sends its mask back.
-func (r *reader) secret(v, mask string, before secret.String) secret.String {
-	if mask == "" || v != mask {
-		return secret.New(v)
+// secret puts a secret into out by its name: the one that is stored, where v is
+// its mask, else v itself. Names of headers are compared in any case.
+func (r *reader) secret(path, v, name string, before map[string]secret.String, out *map[string]secret.String) error {
+	stored, mask := secret.String{}, ""
+	for n, s := range before {
+		if strings.EqualFold(n, name) {
+			stored, mask = s, store.Mask(s)
+		}
 	}
-	r.kept = true
-	return before
+	kept, err := store.KeepsSecret(v, mask)
+	if err != nil {
+		return route.Invalid(path, "%v", err)
+	}
+	if !kept {
+		stored = secret.New(v)
+	} else {
+		r.kept = path
+	}
+	set(out, name, stored)
+	return nil
 }
 
 const maxHeaders = 32
@@ -265,7 +278,9 @@ func (r *reader) headers(path string, raw json.RawMessage) error {
 			return route.Invalid(path, "has the header %q twice", name)
 		}
 		seen[strings.ToLower(name)] = true
-		set(&r.out.Secrets.Headers, name, r.secret(given[name], r.was.Masks.Headers[name], r.before.Headers[name]))
+		if err := r.secret(path+"."+name, given[name], name, r.before.Headers, &r.out.Secrets.Headers); err != nil {
+			return err
+		}
 	}
 	return nil
 }

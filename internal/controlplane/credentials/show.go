@@ -37,8 +37,8 @@ func (k *Keeper) ApplyModel(ctx context.Context, organisation, path string, m *s
 		}
 		next.Configuration.CustomHost = u.String()
 	}
-	if r.kept && next.Configuration.CustomHost != m.Configuration.CustomHost {
-		return route.Invalid(path+"."+customHeaders, "must be given again: those that are stored do not go to another address")
+	if r.kept != "" && next.Configuration.CustomHost != m.Configuration.CustomHost {
+		return route.Invalid(r.kept, "must be given again: those that are stored do not go to another address")
 	}
 	next.Configuration.Masks = masksOf(next.Secrets)
 	m.Configuration = next.Configuration

@@ -72,10 +72,15 @@ func (k keeper) merge(ctx context.Context, s *store.SecretReference, given map[s
 			delete(kept, name)
 		case len(*v) > 16384 || *v == "":
 			return route.Invalid("auth_config."+name, "has 1 to 16384 characters")
-		case hidden && auth[name] != "" && *v == auth[name]: // the mask
 		case hidden:
-			auth[name], held[name] = store.Mask(secret.New(*v)), *v
-			delete(kept, name)
+			stored, err := store.KeepsSecret(*v, auth[name])
+			if err != nil {
+				return route.Invalid("auth_config."+name, "%v", err)
+			}
+			if !stored {
+				auth[name], held[name] = store.Mask(secret.New(*v)), *v
+				delete(kept, name)
+			}
 		default:
 			auth[name] = *v
 		}
