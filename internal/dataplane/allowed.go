@@ -19,22 +19,22 @@ type named struct {
 	form   bool  // the body is a form, whose later fields are checked as they pass
 }
 
-// checkModels refuses a request for models that are not on the allow-list of t.
+// checkModels refuses a request for models that the list of t does not allow.
 // model is the one that the request is routed by, empty for none. Models in a
 // JSON document are checked by the pipeline once more, as the config leaves it.
 func (x *exchange) checkModels(t *provider.Target, model string) error {
 	if x.upload != nil {
 		x.upload.watch(nil)
 	}
-	if t.AllowedModels == nil {
+	if t.Models == nil {
 		return nil
 	}
-	if model != "" && !t.AllowsModel(model) {
+	if model != "" && !t.Models.Allows(model) {
 		return notEnabled(t, model)
 	}
 	n := x.named()
 	for _, m := range n.models {
-		if !t.AllowsModel(m) {
+		if !t.Models.Allows(m) {
 			return notEnabled(t, m)
 		}
 	}
@@ -50,7 +50,7 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 	}
 	if n.form {
 		x.upload.watch(func(m string) error {
-			if t.AllowsModel(m) {
+			if t.Models.Allows(m) {
 				return nil
 			}
 			return notEnabled(t, m)
@@ -125,7 +125,10 @@ func (x *exchange) checkPath(t *provider.Target) (named bool, err error) {
 	if names == nil && t.PathsNameModels() && !x.runsNoModel() && !readsBody(x.Path) {
 		names = modelnames.WholePath(x.Path)
 	}
-	if names != nil && !slices.ContainsFunc(names, t.AllowsModel) {
+	if i := slices.IndexFunc(names, t.Models.Disables); i >= 0 {
+		return false, notEnabled(t, names[i])
+	}
+	if names != nil && !slices.ContainsFunc(names, t.Models.Allows) {
 		return false, unknownModel(t, "its path names none that is enabled")
 	}
 	return names != nil, nil

@@ -100,6 +100,9 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange) modelList {
 		}
 		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
 		for _, m := range lists[i] {
+			if !entry.Target.Models.Allows(m.id) {
+				continue
+			}
 			list.Data = append(list.Data, model{ID: "@" + slug + "/" + m.id, Object: "model", Created: m.created, OwnedBy: entry.Provider, Slug: slug})
 		}
 	}

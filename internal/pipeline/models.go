@@ -18,7 +18,7 @@ func ModelRefused(format string, args ...any) *apierr.Error {
 
 // checkModel refuses a model that is not on the allow-list of a target.
 func (l *Leaf) checkModel(model string) error {
-	if l.Target.AllowsModel(model) {
+	if l.Target.Models.Allows(model) {
 		return nil
 	}
 	return ModelRefused("the model %.100q is not enabled for the provider entry @%s; GET /v1/models lists those that are", model, l.Target.Slug)
@@ -28,7 +28,7 @@ func (l *Leaf) checkModel(model string) error {
 // target. doc is what the config leaves of the client's body and list are edits
 // still to be made, so what is searched is what the provider is asked.
 func (l *Leaf) checkModels(x *Exchange, doc *jsonedit.Doc, list []jsonedit.Edit) error {
-	if l.Target.AllowedModels == nil {
+	if l.Target.Models == nil {
 		return nil
 	}
 	body := doc.Bytes()

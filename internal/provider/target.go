@@ -48,19 +48,12 @@ type Target struct {
 	// Terms are what requests cost by agreement. Nil is what the books say.
 	Terms *catalog.Terms
 
-	// AllowedModels are the models that requests may name, as clients spell them.
-	// Nil allows every model. The map is shared and does not change.
-	AllowedModels map[string]bool
+	// Models are those that requests may name. Nil allows every model.
+	Models *ModelList
 
 	// urls and credential are what is the same for every call; see Prepare.
 	urls       map[api.Operation]*url.URL
 	credential []string
-}
-
-// AllowsModel reports whether requests may name the model. The prefix that
-// Google's protocol writes before every model does not count.
-func (t *Target) AllowsModel(model string) bool {
-	return t.AllowedModels == nil || t.AllowedModels[model] || t.AllowedModels[strings.TrimPrefix(model, "models/")]
 }
 
 // PathsNameModels reports whether the provider takes the model of a request from

@@ -77,16 +77,16 @@ func (k integrations) entry(p *store.PublishedProvider) snapshot.Managed {
 	}
 	m.Settings, m.Rules = i.settings, i.rules
 	if !p.AllModels {
-		m.Models = listed(p.Models)
+		m.Models = listed(p.Models, true)
 	}
 	return m
 }
 
-// listed returns the models that are enabled.
-func listed(models []store.PublishedModel) []string {
+// listed returns the models that are enabled, or those that are not.
+func listed(models []store.PublishedModel, enabled bool) []string {
 	list := []string{}
 	for _, m := range models {
-		if m.Enabled {
+		if m.Enabled == enabled {
 			list = append(list, m.Slug)
 		}
 	}
@@ -128,9 +128,7 @@ func (k integrations) of(p *store.PublishedProvider) *integration {
 			return i
 		}
 	}
-	if !p.AllModels {
-		i.rules.Enabled = enabled(p)
-	}
+	i.rules.Models = provider.NewModelList(p.AllModels, names(p, true), names(p, false))
 	i.agree(terms(p))
 	return i
 }
@@ -187,21 +185,17 @@ func elsewhere(id string, s provider.Settings, address string) bool {
 	return err != nil || err2 != nil || from.Base.Scheme != to.Scheme || from.Base.Host != to.Host
 }
 
-// enabled returns the names by which requests may ask for models of an
-// integration that lets nothing else through: the models', and the aliases of
-// deployments of theirs.
-func enabled(p *store.PublishedProvider) map[string]bool {
-	models := listed(p.Models)
-	names := make(map[string]bool, len(models))
+// names returns the names by which requests ask for models that are enabled, or
+// for those that are not: the models', and the aliases of deployments of theirs.
+func names(p *store.PublishedProvider, enabled bool) []string {
+	models := listed(p.Models, enabled)
+	list := slices.Clip(models)
 	for _, d := range p.Configuration.Deployments {
 		if d.Alias != "" && slices.Contains(models, d.Model) {
-			names[d.Alias] = true
+			list = append(list, d.Alias)
 		}
 	}
-	for _, m := range models {
-		names[m] = true
-	}
-	return names
+	return list
 }
 
 // unfit returns why an entry can't be used by what its row says.

@@ -33,8 +33,8 @@ type Managed struct {
 
 // Rules are what entries have for single models, by the name that requests use.
 type Rules struct {
-	// Enabled are the models that may be asked for. Nil lets every model through.
-	Enabled map[string]bool
+	// Models are those that requests may name. Nil allows every model.
+	Models *provider.ModelList
 	// Own are settings in the place of the entry's.
 	Own map[string]provider.Settings
 }
@@ -52,7 +52,6 @@ type Entry struct {
 
 	models  []string
 	listed  bool
-	rules   *Rules
 	own     map[string]variant
 	expires time.Time
 	fault   *apierr.Error
@@ -72,12 +71,6 @@ func (e *Entry) Usable(now time.Time) error {
 // Models returns the models that are listed for the entry, and false where the
 // provider itself is to be asked.
 func (e *Entry) Models() ([]string, bool) { return e.models, e.listed }
-
-// Limited reports whether requests may ask for some models alone.
-func (e *Entry) Limited() bool { return e.rules != nil && e.rules.Enabled != nil }
-
-// Allows reports whether requests may ask for model.
-func (e *Entry) Allows(model string) bool { return !e.Limited() || e.rules.Enabled[model] }
 
 // For returns the target of requests for model. The entry has to be usable.
 func (e *Entry) For(model string) (*provider.Target, error) {
@@ -108,7 +101,7 @@ func (s *Snapshot) addManaged(m Managed) error {
 		}
 		return apierr.New(apierr.Conflict, "two provider entries have the slug %q", m.Slug).WithParam("slug")
 	}
-	e := &Entry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, rules: m.Rules, expires: m.ExpiresAt, fault: m.Fault}
+	e := &Entry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, expires: m.ExpiresAt, fault: m.Fault}
 	if e.fault == nil {
 		if err := s.aim(e, m); err != nil && !m.Stored {
 			return err
@@ -135,7 +128,7 @@ func (s *Snapshot) aim(e *Entry, m Managed) error {
 	}
 	e.Target, e.Provider = t.Prepare(), spec.ID
 	if m.Rules != nil {
-		t.AllowedModels = m.Rules.Enabled
+		t.Models = m.Rules.Models
 	}
 	e.own = s.variants(spec, m.Rules)
 	return nil
@@ -153,7 +146,7 @@ func (s *Snapshot) variants(spec *provider.Spec, r *Rules) map[string]variant {
 	for model, settings := range r.Own {
 		t, err := provider.NewTarget(spec, settings)
 		if err == nil {
-			t.Prepare().AllowedModels = r.Enabled
+			t.Prepare().Models = r.Models
 		}
 		made[model] = variant{t, err}
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -187,24 +189,28 @@ func spellings() []spelling {
 	return list
 }
 
+// spelled sends a request to the managed provider @some, if it names no other.
+func (g *gateway) spelled(t *testing.T, key string, s spelling) reply {
+	t.Helper()
+	header := []string{"x-gateway-api-key", key}
+	if len(s.header) < 2 || s.header[0] != "x-gateway-provider" {
+		header = append(header, "x-gateway-provider", "@some")
+	}
+	for i := 0; i < len(s.header); i += 2 {
+		if s.header[i+1] != "" {
+			header = append(header, s.header[i:i+2]...)
+		}
+	}
+	if s.kind != "" || s.body != "" {
+		header = append(header, "Content-Type", s.kind)
+	}
+	return g.do(t, s.method, s.target, s.body, header...)
+}
+
 func TestModelsThatAreNotAllowedReachNoProvider(t *testing.T) {
 	p := newProvider(t, nil)
 	g, key := listed(t, p.url, "openai-compatible")
-	send := func(t *testing.T, s spelling) reply {
-		header := []string{"x-gateway-api-key", key}
-		if len(s.header) < 2 || s.header[0] != "x-gateway-provider" {
-			header = append(header, "x-gateway-provider", "@some")
-		}
-		for i := 0; i < len(s.header); i += 2 {
-			if s.header[i+1] != "" {
-				header = append(header, s.header[i:i+2]...)
-			}
-		}
-		if s.kind != "" || s.body != "" {
-			header = append(header, "Content-Type", s.kind)
-		}
-		return g.do(t, s.method, s.target, s.body, header...)
-	}
+	send := func(t *testing.T, s spelling) reply { return g.spelled(t, key, s) }
 	for _, s := range spellings() {
 		attack(t, "escalation", "allow-list: "+s.name, func(t *testing.T) {
 			p.reset()
@@ -243,6 +249,72 @@ func TestModelsThatAreNotAllowedReachNoProvider(t *testing.T) {
 			}
 		})
 	}
+}
+
+// otherModels are the spellings that name models other than bad.
+var otherModels = []string{"in capitals", "with a space", "with a variant", "default fallbacks"}
+
+func TestDisabledModelsReachNoProvider(t *testing.T) {
+	p := newProvider(t, nil)
+	g, key := listed(t, p.url, "openai-compatible")
+	g.as(t, rootKey, "PUT", "/v1/integrations/some/models", `{"allow_all_models":true,"models":[{"slug":"bad","enabled":false}]}`).ok(t)
+	g.as(t, rootKey, "DELETE", "/v1/integrations/some/models?slugs=off", "").ok(t)
+	list := slices.DeleteFunc(spellings(), func(s spelling) bool { return slices.Contains(otherModels, s.name) })
+	for _, model := range []string{"BAD", " bad ", "bad:online", "bad:a:b", "models/bad", "models/Bad"} {
+		list = append(list, spelling{"spelled " + strconv.Quote(model), "POST", "/v1/chat/completions", "application/json", chatOf(`"model":` + strconv.Quote(model)), nil})
+	}
+	for _, s := range list {
+		attack(t, "escalation", "disabled model: "+s.name, func(t *testing.T) {
+			p.reset()
+			got := g.spelled(t, key, s)
+			if got.status != http.StatusForbidden && got.status != http.StatusBadRequest || got.status == http.StatusForbidden && !strings.Contains(string(got.body), "AB03") {
+				t.Errorf("status %d: %.300s", got.status, got.body)
+			}
+			for _, r := range p.seen() {
+				t.Errorf("the provider received %s %s with %.200q", r.method, r.target, r.body)
+			}
+		})
+	}
+	attack(t, "escalation", "disabled model: in the list of models", func(t *testing.T) {
+		lists := newProvider(t, func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"object":"list","data":[{"id":"bad"},{"id":"BAD:online"},{"id":"any"}]}`)
+		})
+		g, _ := listed(t, lists.url, "openai-compatible")
+		g.as(t, rootKey, "PUT", "/v1/integrations/some/models", `{"allow_all_models":true,"models":[{"slug":"bad","enabled":false}]}`).ok(t)
+		body := strings.ToLower(string(g.as(t, rootKey, "GET", "/v1/models", "").ok(t).body))
+		if !strings.Contains(body, `"@some/any"`) || strings.Contains(body, "/bad") {
+			t.Errorf("the list has a disabled model: %s", body)
+		}
+	})
+	for _, s := range []spelling{
+		{"another model", "POST", "/v1/chat/completions", "application/json", chatOf(`"model":"any"`), nil},
+		{"a longer name", "POST", "/v1/chat/completions", "application/json", chatOf(`"model":"bad-2"`), nil},
+		{"passed through", "POST", "/v1/other", "application/json", `{"model":"any"}`, nil},
+		{"form", "POST", "/v1/audio/transcriptions", formKind, field("model", "any") + field("file", "f") + "--x--\r\n", nil},
+	} {
+		attack(t, "escalation", "disabled model, legitimate: "+s.name, func(t *testing.T) {
+			p.reset()
+			if g.spelled(t, key, s).ok(t); len(p.seen()) != 1 {
+				t.Errorf("the provider received %d requests, want one", len(p.seen()))
+			}
+		})
+	}
+}
+
+func TestDisabledModelsStayDisabledByWhoRanksHigher(t *testing.T) {
+	g := launch(t, options{})
+	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
+	g.create(t, rootKey, "/v1/integrations", `{"name":"n","slug":"own","ai_provider_id":"openai","key":"k","workspace_id":"default"}`, "id")
+	g.as(t, rootKey, "PUT", "/v1/integrations/own/models", `{"models":[{"slug":"dear","enabled":false,"is_custom":true}],"allow_all_models":true}`).ok(t)
+	attack(t, "escalation", "a manager enables a model that an admin disabled", func(t *testing.T) {
+		g.as(t, manager, "PUT", "/v1/integrations/own/models?workspace_id=default", `{"models":[{"slug":"dear","enabled":true}]}`).refused(t, http.StatusForbidden, "models")
+	})
+	attack(t, "escalation", "a manager deletes a model that an admin disabled", func(t *testing.T) {
+		g.as(t, manager, "DELETE", "/v1/integrations/own/models?workspace_id=default&slugs=dear", "").refused(t, http.StatusForbidden, "models")
+	})
+	attack(t, "escalation", "a manager disables another model", func(t *testing.T) {
+		g.as(t, manager, "PUT", "/v1/integrations/own/models?workspace_id=default", `{"models":[{"slug":"other","enabled":false}]}`).refused(t, http.StatusForbidden, "models")
+	})
 }
 
 // TestLateModelsOfAStreamedFormAreCaught sends forms whose first bytes are

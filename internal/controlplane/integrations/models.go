@@ -109,7 +109,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 				return err
 			}
 		}
-		of := limits.Object{BudgetRef: store.BudgetRef{Kind: "integration", ID: fresh.ID}, Workspace: fresh.Workspace, Before: allowed(fresh.AllowAllModels, now)}
+		of := modelLimit(fresh, now)
 		for _, m := range next {
 			now[m.Slug] = m
 		}
@@ -131,16 +131,25 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 	return &route.Empty{}, err
 }
 
-// allowed is which models may be used, as a limit: none when all may.
+// modelLimit returns the models that an integration allows as a limit, before a
+// change of them.
+func modelLimit(i store.Integration, models map[string]store.IntegrationModel) limits.Object {
+	return limits.Object{BudgetRef: store.BudgetRef{Kind: "integration", ID: i.ID}, Workspace: i.Workspace, Before: allowed(i.AllowAllModels, models)}
+}
+
+// allowed returns which models may be used, as a limit: nil if all may.
 func allowed(all bool, models map[string]store.IntegrationModel) limits.Fields {
-	if all {
-		return nil
-	}
 	list := []string{"only"}
+	if all {
+		list[0] = "except"
+	}
 	for _, slug := range slices.Sorted(maps.Keys(models)) {
-		if models[slug].Enabled {
+		if models[slug].Enabled != all {
 			list = append(list, slug)
 		}
+	}
+	if all && len(list) == 1 {
+		return nil
 	}
 	return limits.Fields{"models": strings.Join(list, " ")}
 }
@@ -219,15 +228,24 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 		if err != nil {
 			return err
 		}
+		of := modelLimit(fresh, models)
 		for slug := range strings.SplitSeq(in.Slugs, ",") {
-			if !samePrice(models[strings.TrimSpace(slug)], store.IntegrationModel{}) {
+			slug = strings.TrimSpace(slug)
+			if !samePrice(models[slug], store.IntegrationModel{}) {
 				if err := mayPrice(ctx, c, tx, fresh); err != nil {
 					return err
 				}
 			}
-			if err := tx.DeleteCustomModel(ctx, row.ID, strings.TrimSpace(slug)); err != nil {
+			if err := tx.DeleteCustomModel(ctx, row.ID, slug); err != nil {
 				return err
 			}
+			if models[slug].IsCustom {
+				delete(models, slug)
+			}
+		}
+		of.After = allowed(fresh.AllowAllModels, models)
+		if err := limits.Change(ctx, c, tx, of); err != nil {
+			return err
 		}
 		fresh.UpdatedAt = c.After(fresh.UpdatedAt)
 		return tx.UpdateIntegration(ctx, fresh)
