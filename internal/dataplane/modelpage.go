@@ -1,12 +1,14 @@
 package dataplane
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/reqlog"
 )
 
 // modelPage is the answer of GET /v1/models for clients of the messages dialect.
@@ -40,6 +42,11 @@ func (l modelList) page(query string) (*modelPage, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, apierr.New(apierr.Invalid, "the query can't be read: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if n := len(q[name]); n > 1 {
+			return nil, apierr.New(apierr.Invalid, "%.40q must be given once, not %d times", name, n).WithParam(reqlog.Cut(name, 40))
+		}
 	}
 	limit := usualPage
 	if s := q.Get("limit"); s != "" {

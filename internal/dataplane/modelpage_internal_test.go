@@ -34,7 +34,7 @@ func TestModelsComeInPages(t *testing.T) {
 			t.Errorf("%q gives %q, more %t; want %q, more %t", tt.query, got, page.HasMore, tt.ids, tt.more)
 		}
 	}
-	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "%zz"} {
+	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "%zz", "limit=1&limit=2"} {
 		if _, err := list.page(query); err == nil {
 			t.Errorf("%q was taken", query)
 		}

@@ -92,7 +92,7 @@ func (r *Runner) linked(req *http.Request) (*store.Export, error) {
 	wrong := apierr.New(apierr.Forbidden, "the link is not one of this gateway's, or has run out; ask for another at /v1/logs/exports/{id}/download").WithCode("AB03")
 	q := req.URL.Query()
 	until, err := strconv.ParseInt(q.Get("expires"), 10, 64)
-	if err != nil || r.Now().Unix() >= until || len(q) != 2 {
+	if err != nil || r.Now().Unix() >= until || len(q) != 2 || len(q["expires"]) != 1 || len(q["signature"]) != 1 {
 		return nil, wrong
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), ending)

@@ -32,6 +32,11 @@ func TestTextThatNoDatabaseKeepsIsRefusedByItsField(t *testing.T) {
 		{"/things/a", `{"list":[{"\u0000":"x"}]}`, 400, `"param":"list[0]."`},
 		{"/things/a?ref=%00", ``, 400, `"param":"ref"`},
 		{"/things/a?ref=%ff", ``, 400, `"param":"ref"`},
+		{"/things/a?ref=b&ref=c", ``, 400, `"param":"ref"`},
+		{"/things/a?ref=b&%72ef=b", ``, 400, `"param":"ref"`},
+		{"/things/a?ref=b&other=1&other=2", ``, 400, `"param":"other"`},
+		{"/things/a?ref=b;c", ``, 400, `the query is invalid`},
+		{"/things/a?ref=%zz", ``, 400, `the query is invalid`},
 		{"/things/%00", ``, 404, ""},
 		{"/things/%ff", ``, 404, ""},
 	} {
