@@ -68,3 +68,17 @@ func TestNewKeysDifferAndHide(t *testing.T) {
 		}
 	}
 }
+
+func TestHasTokenFindsWhatHasTheFormOfACredential(t *testing.T) {
+	key, session, link := access.NewKey().Reveal(), access.NewSessionToken().Reveal(), access.NewLinkToken().Reveal()
+	for _, text := range []string{key, session, link, "Bearer " + key, " " + key + " ", `{"a":"` + session + `"}`, "a=" + link + "&b=c", "mg-x mg " + key} {
+		if !access.HasToken(text) {
+			t.Errorf("HasToken(%q) = false", text)
+		}
+	}
+	for _, text := range []string{"", "mg-", "mgs-", "mg", "img-" + key[3:], "mg_" + key[3:], key[:len(key)-1], key + "x", key[:20] + "." + key[21:], "mgx-" + key[3:]} {
+		if access.HasToken(text) {
+			t.Errorf("HasToken(%q) = true", text)
+		}
+	}
+}

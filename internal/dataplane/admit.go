@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/inbound"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/secret"
 )
 
 // prepare takes a request through admission: every check that comes before the
@@ -58,7 +59,8 @@ func (x *exchange) authenticate() error {
 		return err
 	}
 	x.setIdentity(id)
-	x.ownKey = own
+	key, _ := x.snap.Credential(x.Header)
+	x.Key, x.ownKey = secret.New(key), own
 	return id.CheckAddress(x.remote)
 }
 

@@ -201,6 +201,7 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 	if x.bodies != nil {
 		x.upload.kept = &x.bodies.request
 	}
+	x.upload.drops = x.HoldsKey
 	x.Upload, x.Trailer = x.upload, x.upload.trailer
 	upstream.DropFamilies(x.Trailer, x.Families)
 	return nil

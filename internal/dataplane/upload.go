@@ -35,8 +35,10 @@ type upload struct {
 	form *modelnames.Multipart // checks what passes; nil checks nothing
 
 	// trailer has the announced fields that may pass, nil without any. Their
-	// values come from sent, where the server puts them at the body's end.
+	// values come from sent, where the server puts them at the body's end. Values
+	// for which drops is true stay out.
 	trailer, sent http.Header
+	drops         func(values []string) bool
 }
 
 func newUpload(r *http.Request, limit int64) *upload {
@@ -60,7 +62,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.mu.Unlock()
 	if err == io.EOF {
 		for name := range u.trailer {
-			u.trailer[name] = u.sent[name]
+			if values := u.sent[name]; !u.drops(values) {
+				u.trailer[name] = values
+			}
 		}
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -27,6 +27,7 @@ import (
 	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/secret"
 	"modelgate/internal/sse"
 )
 
@@ -41,6 +42,7 @@ type Handler interface {
 type Exchange struct {
 	Entry    *reqlog.Entry // the record, filled as the exchange goes on
 	Identity *access.Identity
+	Key      secret.String // the gateway key or token that the request showed
 	Client   dialect.Client
 	Dialect  api.Dialect // of Client
 

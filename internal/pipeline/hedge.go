@@ -182,6 +182,7 @@ func (x *Exchange) fork() *Exchange {
 	return &Exchange{
 		Entry:      &entry,
 		Identity:   x.Identity,
+		Key:        x.Key,
 		Client:     x.Client,
 		Dialect:    x.Dialect,
 		Operation:  x.Operation,

@@ -4,14 +4,11 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
@@ -319,6 +316,7 @@ func (l *Leaf) header(x *Exchange, spoken *wire) (http.Header, error) {
 			}
 		}
 	}
+	x.dropKeys(h)
 	if len(l.Forward) == 0 {
 		return h, nil
 	}
@@ -326,52 +324,6 @@ func (l *Leaf) header(x *Exchange, spoken *wire) (http.Header, error) {
 		return nil, err
 	}
 	return h, x.keepsKey(h, l.Forward)
-}
-
-// keepsKey refuses to forward a header that is meant for the gateway: one of
-// its further families, or one that holds the caller's gateway key.
-func (x *Exchange) keepsKey(h http.Header, forwarded []string) error {
-	for _, name := range forwarded {
-		name = strings.TrimSpace(name)
-		for _, family := range x.Families {
-			if len(name) >= len(family) && strings.EqualFold(name[:len(family)], family) {
-				return notForwarded(name, "is meant for the gateway")
-			}
-		}
-		for _, v := range h[name] {
-			_, token, _ := strings.Cut(v, " ") // after a scheme such as Bearer
-			if x.isKey(v) || x.isKey(token) {
-				return notForwarded(name, "holds the gateway key")
-			}
-		}
-	}
-	return nil
-}
-
-func (x *Exchange) isKey(s string) bool {
-	return x.Identity != nil && access.HashKey(strings.TrimSpace(s)).Equal(x.Identity.Hash)
-}
-
-// withoutKey leaves out of a query what holds the caller's gateway key, as
-// clients of Google's protocol may send theirs.
-func (x *Exchange) withoutKey(query string) string {
-	if !strings.Contains(query, "=") {
-		return query
-	}
-	kept := make([]string, 0, 8)
-	for part := range strings.SplitSeq(query, "&") {
-		_, value, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(value); err == nil && x.isKey(plain) {
-			continue
-		}
-		kept = append(kept, part)
-	}
-	return strings.Join(kept, "&")
-}
-
-func notForwarded(name, why string) error {
-	return apierr.New(apierr.Invalid, "the header %q %s and cannot be forwarded; take it off the list", name, why).
-		WithParam("x-gateway-forward-headers")
 }
 
 // body attaches the exchange's body to the call, with the target's edits

@@ -1,0 +1,105 @@
+package security
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"modelgate/internal/access"
+)
+
+// TestGatewayKeysInHeadersReachNoProvider puts gateway keys where no gateway key
+// belongs: into headers of a client's own invention, trailers and the query.
+func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
+	var mu sync.Mutex
+	var arrived http.Header
+	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		arrived = r.Header.Clone()
+		for name, values := range r.Trailer {
+			arrived["Trailer "+name] = values
+		}
+		arrived["Query"] = []string{r.URL.RawQuery}
+		io.WriteString(w, `{}`)
+	})
+	g := launch(t, options{settings: "version: 1\nproviders:\n  - {slug: stored, provider: openai, api_key: \"${STORED_KEY}\", custom_host: \"" + p.url + "\"}\n",
+		env: []string{"STORED_KEY=" + storedKey}})
+	key, other := g.key(t, rootKey, "default", []string{"completions.write"}, ""), access.NewKey().Reveal()
+	session := access.NewSessionToken().Reveal()
+	send := func(t *testing.T, key, query string, header ...string) (reply, http.Header) {
+		t.Helper()
+		mu.Lock()
+		arrived = nil
+		mu.Unlock()
+		got := g.do(t, "POST", "/v1/files"+query, `{}`, append([]string{"x-gateway-api-key", key, "x-gateway-provider", "@stored"}, header...)...)
+		got.ok(t)
+		mu.Lock()
+		defer mu.Unlock()
+		if arrived == nil {
+			t.Fatal("the provider received nothing")
+		}
+		return got, arrived
+	}
+	for name, value := range map[string]string{
+		"bare":                    key,
+		"as a bearer token":       "Bearer " + key,
+		"inside of other text":    `{"token":"` + key + `"}`,
+		"joined to a word":        "token" + key,
+		"another gateway key":     other,
+		"another as bearer token": "bearer " + other,
+		"a session's token":       "session=" + session + "; path=/",
+	} {
+		attack(t, "credential theft", "a gateway key in a header of the client's invention: "+name, func(t *testing.T) {
+			got, header := send(t, key, "?limit=1", "X-Invented", value, "X-Kept", "img-"+other[3:]+", omg-1 mg-short", "X-Empty", "")
+			if v, ok := header["X-Invented"]; ok {
+				t.Errorf("the provider received X-Invented: %q", v)
+			}
+			if v := header.Get("X-Kept"); !strings.HasPrefix(v, "img-") {
+				t.Errorf("the provider received X-Kept: %q", v)
+			}
+			if told := got.header.Get("x-gateway-params"); !strings.Contains(told, "x-invented;dropped") || strings.Contains(told, "x-kept") {
+				t.Errorf("x-gateway-params: %q", told)
+			}
+			if q := header.Get("Query"); q != "limit=1" {
+				t.Errorf("the provider received the query %q", q)
+			}
+		})
+		attack(t, "credential theft", "a gateway key in the query: "+name, func(t *testing.T) {
+			if _, header := send(t, key, "?limit=1&x="+url.QueryEscape(value)); header.Get("Query") != "limit=1" {
+				t.Errorf("the provider received the query %q", header.Get("Query"))
+			}
+		})
+		attack(t, "credential theft", "a gateway key in a header that is to be forwarded: "+name, func(t *testing.T) {
+			got := g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", key, "x-gateway-provider", "@stored",
+				"X-Invented", value, "x-gateway-forward-headers", "X-Invented")
+			if got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "holds the gateway key") {
+				t.Errorf("answered %d %s", got.status, got.body)
+			}
+		})
+	}
+	attack(t, "credential theft", "a gateway key in a trailer", func(t *testing.T) {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", g.root+"/v1/files", io.MultiReader(strings.NewReader("data")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"X-Gateway-Api-Key": {key}, "X-Gateway-Provider": {"@stored"}, "Content-Type": {"application/octet-stream"}}
+		req.Trailer = http.Header{"X-Invented": {key}, "X-Checksum": {"abc"}}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		if got := arrived["Trailer X-Checksum"]; len(got) != 1 {
+			t.Errorf("the provider received the trailers %q", arrived)
+		}
+		if got := arrived["Trailer X-Invented"]; len(got) > 0 {
+			t.Errorf("the provider received the trailer %q", got)
+		}
+	})
+}
