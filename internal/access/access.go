@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -113,11 +112,6 @@ type Claims struct {
 	// a user of the gateway, and gives no right.
 	User     string
 	IssuedAt time.Time // zero when it is not said
-
-	// UsageLimits and RateLimits are arrays as the token has them, nil for none.
-	// Nothing is counted by them yet.
-	UsageLimits json.RawMessage
-	RateLimits  json.RawMessage
 }
 
 // AllowsProvider reports whether the identity may use the provider with this

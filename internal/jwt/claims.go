@@ -32,7 +32,6 @@ type claims struct {
 		Config   string            `json:"config_id"`
 		Metadata map[string]string `json:"metadata"`
 	}
-	usageLimits, rateLimits json.RawMessage
 }
 
 // readClaims reads the claims of a token whose signature was found good.
@@ -46,8 +45,8 @@ func readClaims(m members) (*claims, error) {
 		func() (err error) { c.expires, err = m.moment("exp"); return },
 		func() (err error) { c.notBefore, err = m.moment("nbf"); return },
 		func() (err error) { c.issuedAt, err = m.moment("iat"); return },
-		func() (err error) { c.usageLimits, err = m.array("usage_limits"); return },
-		func() (err error) { c.rateLimits, err = m.array("rate_limits"); return },
+		func() error { return refuseLimits(m, "usage_limits") },
+		func() error { return refuseLimits(m, "rate_limits") },
 		func() error { return c.readScopes(m) },
 		func() error { return c.readDefaults(m["defaults"]) },
 	} {
@@ -55,15 +54,19 @@ func readClaims(m members) (*claims, error) {
 			return nil, err
 		}
 	}
-	for name, list := range map[string]json.RawMessage{"usage_limits": c.usageLimits, "rate_limits": c.rateLimits} {
-		if list != nil {
-			return nil, refuse("has " + name + ", which this version can't enforce for tokens; leave the claim out")
-		}
-	}
 	if c.expires.IsZero() {
 		return nil, refuse("does not say when it ends (exp)")
 	}
 	return c, nil
+}
+
+// refuseLimits refuses a claim of limits, which nothing would enforce.
+func refuseLimits(m members, name string) error {
+	list, err := m.array(name)
+	if err == nil && list != nil {
+		err = refuse("has " + name + ", which this version can't enforce for tokens; leave the claim out")
+	}
+	return err
 }
 
 // readScopes takes both spellings of the claim together.
@@ -158,7 +161,7 @@ func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Id
 		KeyID: keyID(c.user), Type: access.Token, Name: c.user, Hash: hash, Organisation: by.Organisation, Workspace: w.ID,
 		Scopes: by.granted(c.scopes), Config: c.defaults.Config, Metadata: metadata, ExpiresAt: c.expires,
 		Logging: w.Logging,
-		Claims:  &access.Claims{User: c.user, IssuedAt: c.issuedAt, UsageLimits: c.usageLimits, RateLimits: c.rateLimits},
+		Claims:  &access.Claims{User: c.user, IssuedAt: c.issuedAt},
 	}
 }
 

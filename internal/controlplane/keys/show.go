@@ -180,7 +180,7 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, erro
 	}
 	out := &selfAnswer{Item: item}
 	if t := c.Claims; t != nil {
-		out.Token = &token{orNull(t.User), route.Time(t.IssuedAt), route.JSON(t.UsageLimits), route.JSON(t.RateLimits)}
+		out.Token = &token{orNull(t.User), route.Time(t.IssuedAt), nil, nil}
 	}
 	o, err := c.DB().Organisation(ctx, c.Organisation)
 	if err != nil {
