@@ -1,11 +1,13 @@
 package dataplane
 
 import (
+	"slices"
 	"strings"
 
 	"modelgate/api"
 	"modelgate/config"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
@@ -58,7 +60,37 @@ func (x *exchange) resolve(leaf *config.Config) (*provider.Target, error) {
 	if err := x.fits(t, givesModel(leaf) || x.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); err != nil {
 		return nil, err
 	}
-	return t, nil
+	return t, x.checkParams(leaf)
+}
+
+// checkParams refuses parameters of the config for a body that is not read as
+// JSON, such as a form: they could not be applied. Requests that run no model, such
+// as uploads of files, are sent without them, which x-gateway-params announces.
+func (x *exchange) checkParams(leaf *config.Config) error {
+	if x.Doc != nil || x.upload == nil && x.Body == nil {
+		return nil
+	}
+	for _, p := range [...]struct {
+		name  string
+		given bool
+	}{
+		{"override_params", len(leaf.OverrideParams) > 0},
+		{"default_params", len(leaf.DefaultParams) > 0},
+		{"drop_params", len(leaf.DropParams) > 0},
+	} {
+		note := p.name + ";ignored"
+		switch {
+		case !p.given || slices.Contains(x.Notes, note):
+		case x.runsNoModel():
+			x.Notes = append(x.Notes, note)
+		default:
+			return apierr.New(apierr.Invalid,
+				"%s of %s cannot be applied: the body of this request is not a JSON object, or streams through; "+
+					"send application/json with its length, on pass-through of at most %d bytes, or use a config without %s", p.name, leaf.Path, holdRaw, p.name).
+				WithParam(p.name).WithCode(dialect.CodeUnsupported)
+		}
+	}
+	return nil
 }
 
 func givesModel(leaf *config.Config) bool {
