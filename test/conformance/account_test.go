@@ -6,17 +6,25 @@ import (
 	"testing"
 )
 
-// TestOrganisationsSeeNothingOfEachOther makes a second organisation beside a
-// running gateway, claims it, and has a key of each ask for the same things.
-func TestOrganisationsSeeNothingOfEachOther(t *testing.T) {
-	h := populate(t)
-	out, errText, code := command(t, "organisations", "create", "--data", h.data, "--name", "Second", "--slug", "second")
+// claim makes a second organisation, with the slug second, and returns the session
+// of its owner.
+func (g *gateway) claim(t *testing.T) (owner string) {
+	t.Helper()
+	out, errText, code := command(t, "organisations", "create", "--data", g.data, "--name", "Second", "--slug", "second")
 	_, link, ok := strings.Cut(strings.TrimSpace(out), "/claim?token=")
 	if code != 0 || !ok {
 		t.Fatalf("exit %d: %s%s", code, out, errText)
 	}
 	body := `{"token":"` + link + `","email":"owner@second.example","password":"a long password of a test"}`
-	owner, _ := h.do(t, "POST", "/v1/auth/claim", body).fine(t).object(t)["token"].(string)
+	owner, _ = g.do(t, "POST", "/v1/auth/claim", body).fine(t).object(t)["token"].(string)
+	return owner
+}
+
+// TestOrganisationsSeeNothingOfEachOther makes a second organisation next to a
+// running gateway, claims it, and has a key of each ask for the same things.
+func TestOrganisationsSeeNothingOfEachOther(t *testing.T) {
+	h := populate(t)
+	owner := h.claim(t)
 	theirs, _ := h.as(t, owner, "POST", "/v1/api-keys/workspace/service",
 		`{"name":"theirs","workspace_id":"default","scopes":["completions.write","logs.list","logs.view","configs.list","configs.read","configs.create"]}`).fine(t).object(t)["key"].(string)
 	id := h.ask(t, theirs)

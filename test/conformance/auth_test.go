@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,11 +21,20 @@ func TestGatewayKeys(t *testing.T) {
 		{"GET", "/v1/logs/l"}, {"PUT", "/v1/any/thing"}, {"DELETE", "/v1/any/thing"},
 	} {
 		prove(t, "S-417 S-254", r.method+" "+r.path+" without a key", func(t *testing.T) {
-			got := g.do(t, r.method, r.path, "", "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential)
-			got.refused(t, http.StatusUnauthorized)
+			named := []string{"x-gateway-provider", "openai-compatible", "x-gateway-custom-host", p.url}
+			for _, header := range [][]string{nil, named, append(named, "Authorization", "Bearer "+credential)} {
+				g.do(t, r.method, r.path, "", header...).refused(t, http.StatusUnauthorized)
+			}
 			p.none(t)
 		})
 	}
+	prove(t, "S-417", "every route of the administration without a key", func(t *testing.T) {
+		for _, r := range g.administration(t) {
+			if got := g.do(t, r[0], r[1], ""); got.status != http.StatusUnauthorized {
+				t.Errorf("%s %s: status %d, want 401", r[0], r[1], got.status)
+			}
+		}
+	})
 	chat := modelRoutes[0]
 	for name, key := range map[string]string{
 		"an empty key":            "",
@@ -68,6 +78,33 @@ func TestGatewayKeys(t *testing.T) {
 	})
 }
 
+// administration returns the method and a path of each route of the control plane
+// but openRoutes.
+func (g *gateway) administration(t *testing.T) (routes [][2]string) {
+	t.Helper()
+	var document struct {
+		Paths map[string]map[string]any
+	}
+	if err := json.Unmarshal(g.do(t, "GET", "/openapi.json", "").fine(t).body, &document); err != nil {
+		t.Fatal(err)
+	}
+	parameter := regexp.MustCompile(`{[^}]+}`)
+	for path, methods := range document.Paths {
+		for method := range methods {
+			if method = strings.ToUpper(method); !slices.Contains(openRoutes, method+" "+path) {
+				routes = append(routes, [2]string{method, parameter.ReplaceAllString(path, "x")})
+			}
+		}
+	}
+	if len(routes) < 100 {
+		t.Fatalf("the description has %d routes that need a key", len(routes))
+	}
+	return routes
+}
+
+// openRoutes are the routes of the control plane by which people sign in.
+var openRoutes = []string{"POST /v1/auth/claim", "POST /v1/auth/login", "POST /v1/auth/invites/accept", "POST /v1/auth/password"}
+
 func TestProviderAuthenticationIsNeeded(t *testing.T) {
 	g, stored := start(t)
 	key := []string{"x-gateway-api-key", bootstrapKey}
@@ -80,7 +117,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 		}{
 			{"S-418 S-254", "no provider", nil, "x-gateway-provider", "x-gateway-provider"},
 			{"S-418", "a credential alone", []string{"Authorization", "Bearer " + credential}, "x-gateway-provider", "x-gateway-provider"},
-			{"S-418", "a provider alone", []string{"x-gateway-provider", "openai"}, "authorization", "Authorization"},
+			{"S-418 S-254", "a provider alone", []string{"x-gateway-provider", "openai"}, "authorization", "Authorization"},
 			{"S-418", "another provider alone", []string{"x-gateway-provider", "groq"}, "authorization", "Authorization"},
 		} {
 			prove(t, tt.of, r.path+" with "+tt.name, func(t *testing.T) {

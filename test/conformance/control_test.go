@@ -291,6 +291,15 @@ func TestIntrospection(t *testing.T) {
 			t.Errorf("told %v", got)
 		}
 	})
+	prove(t, "S-561", "tells another organisation nothing", func(t *testing.T) {
+		owner := h.claim(t)
+		for _, token := range []string{h.sessions["member"], h.keys["member"]} {
+			got := h.as(t, owner, "POST", "/v1/oauth/introspect", `{"token":"`+token+`"}`).fine(t).object(t)
+			if len(got) != 1 || got["active"] != false {
+				t.Errorf("told %v", got)
+			}
+		}
+	})
 }
 
 func TestVirtualKeysStillWork(t *testing.T) {

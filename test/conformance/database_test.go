@@ -15,10 +15,14 @@ func TestConnectionsToTheDatabaseAreEncryptedAsTold(t *testing.T) {
 	server := storetest.NewServer(t)
 	ours, other := storetest.NewAuthority(t, "ours"), storetest.NewAuthority(t, "other")
 	client, clientKey := ours.Issue(t, "client")
-	caFile := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(caFile, []byte(ours.PEM), 0o600); err != nil {
-		t.Fatal(err)
+	file := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
+	caFile, clientFile, clientKeyFile := file("ca.pem", ours.PEM), file("client.pem", client), file("client.key", clientKey)
 	const here, elsewhere = "localhost", "db.example"
 	for _, tt := range []struct {
 		of, name string
@@ -37,11 +41,13 @@ func TestConnectionsToTheDatabaseAreEncryptedAsTold(t *testing.T) {
 		{"S-574 S-577", "VERIFY_CA takes no other authority", storetest.TLSOnly, here, []string{"DB_SSL=VERIFY_CA", "DB_SSL_CA=" + other.PEM}, "unknown authority"},
 		{"S-575 S-577", "VERIFY_IDENTITY takes its host", storetest.TLSOnly, here, []string{"DB_SSL=VERIFY_IDENTITY", "DB_SSL_CA=" + ours.PEM}, ""},
 		{"S-575", "VERIFY_IDENTITY takes no other host", storetest.TLSOnly, elsewhere, []string{"DB_SSL=VERIFY_IDENTITY", "DB_SSL_CA=" + ours.PEM}, "127.0.0.1"},
-		{"S-576", "the cloud's authorities are built in, and do not know ours", storetest.TLSOnly, here, []string{"DB_SSL=CLOUD_A_BUNDLE"}, "unknown authority"},
-		{"S-576", "the cloud's product is another name of it", storetest.TLSOnly, here, []string{"DB_SSL=Amazon RDS"}, "unknown authority"},
+		{"S-576", "the cloud's authorities are built in, and do not know ours", storetest.TLSOnly, here, []string{"DB_SSL=CLOUD_A_BUNDLE", "SSL_CERT_FILE=" + caFile}, "unknown authority"},
+		{"S-576", "the cloud's product is another name of it", storetest.TLSOnly, here, []string{"DB_SSL=Amazon RDS", "SSL_CERT_FILE=" + caFile}, "unknown authority"},
 		{"S-577", "a client shows its certificate", storetest.WithClients, here, []string{"DB_SSL=REQUIRED", "DB_SSL_CERT=" + client, "DB_SSL_KEY=" + clientKey}, ""},
+		{"S-577", "which may be files", storetest.WithClients, here, []string{"DB_SSL=REQUIRED", "DB_SSL_CERT=" + clientFile, "DB_SSL_KEY=" + clientKeyFile}, ""},
 		{"S-577", "a server that wants one takes none without", storetest.WithClients, here, []string{"DB_SSL=REQUIRED"}, "certificate"},
 		{"S-577", "half of a pair ends the start", storetest.WithClients, here, []string{"DB_SSL=REQUIRED", "DB_SSL_CERT=" + client}, "DB_SSL_KEY"},
+		{"S-577", "and so does the other half", storetest.WithClients, here, []string{"DB_SSL=REQUIRED", "DB_SSL_KEY=" + clientKey}, "DB_SSL_CERT"},
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
 			certificate, key := ours.Issue(t, tt.host)

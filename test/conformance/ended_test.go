@@ -4,11 +4,16 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/store"
 )
 
+// TestKeysEndByThemselves waits for a task that runs each minute.
 func TestKeysEndByThemselves(t *testing.T) {
+	t.Parallel()
 	h := populate(t)
 	chat := modelRoutes[0]
 	made := h.root(t, "POST", "/v1/api-keys/workspace/service",
@@ -20,17 +25,35 @@ func TestKeysEndByThemselves(t *testing.T) {
 	}
 	prove(t, "S-245", "a key is refused from its end on, with nothing done by hand", func(t *testing.T) {
 		eventually(t, "it counts", func() bool { return ask() == http.StatusOK })
-		end := time.Now().Add(time.Second).UTC().Truncate(time.Millisecond)
+		end := time.Now().Add(2 * time.Second).UTC().Truncate(time.Millisecond)
 		h.root(t, "PUT", "/v1/api-keys/"+id, `{"expires_at":"`+end.Format(time.RFC3339Nano)+`"}`)
-		eventually(t, "it is refused", func() bool { return ask() == http.StatusUnauthorized })
-		if now := time.Now(); now.Before(end) {
-			t.Errorf("it was refused %s before its end", end.Sub(now))
-		}
+		eventually(t, "its end comes", func() bool {
+			sent := time.Now()
+			status := ask()
+			if answered := time.Now(); answered.Before(end) && status != http.StatusOK {
+				t.Errorf("status %d %s before its end", status, end.Sub(answered))
+			}
+			if !sent.Before(end) && status != http.StatusUnauthorized {
+				t.Errorf("status %d %s after its end", status, sent.Sub(end))
+			}
+			return !sent.Before(end)
+		})
 	})
 	prove(t, "S-244 S-570", "and is shown as expired", func(t *testing.T) {
 		if got := h.root(t, "GET", "/v1/api-keys/"+id, "")["status"]; got != "expired" {
 			t.Errorf("its status is %v", got)
 		}
+	})
+	prove(t, "S-244 S-570", "and is marked as expired in the background", func(t *testing.T) {
+		db, err := store.Open(t.Context(), "file:"+filepath.Join(h.data, "modelgate.db"), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		eventually(t, "the key is stored as expired", func() bool {
+			k, err := db.Key(t.Context(), store.DefaultOrganisation, id)
+			return err == nil && k.Status == store.KeyExpired
+		})
 	})
 	prove(t, "S-244 S-570", "also after a start", func(t *testing.T) {
 		h.again(t, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test")
@@ -46,11 +69,14 @@ func TestKeysEndByThemselves(t *testing.T) {
 func TestAGatewayOfADeploymentServesItsWorkspaces(t *testing.T) {
 	h := populate(t)
 	other := h.root(t, "POST", "/v1/workspaces", `{"name":"Other"}`)["slug"].(string)
-	secret, _ := h.root(t, "POST", "/v1/deployments", `{"name":"EU","workspaces":["`+other+`"]}`)["client_auth"].(string)
+	secret, _ := h.root(t, "POST", "/v1/deployments", `{"name":"EU","slug":"eu","workspaces":["`+other+`"]}`)["client_auth"].(string)
 	inside := h.made(t, "/v1/api-keys/workspace/service", `{"name":"in","workspace_id":"`+other+`","scopes":["completions.write"]}`)
 	outside := h.made(t, "/v1/api-keys/workspace/service", `{"name":"out","workspace_id":"default","scopes":["completions.write"]}`)
-	g := launchFor(t, "version: 1\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test",
-		"DATABASE_URL=file:"+filepath.Join(h.data, "modelgate.db"), "MODELGATE_DEPLOYMENT_SECRET="+secret)
+	show := func(secret string) []string {
+		return []string{"MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test",
+			"DATABASE_URL=file:" + filepath.Join(h.data, "modelgate.db"), "MODELGATE_DEPLOYMENT_SECRET=" + secret}
+	}
+	g := launchFor(t, "version: 1\n", show(secret)...)
 	chat := modelRoutes[0]
 	ask := func(g *gateway, key string) reply {
 		return g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", h.provider.url)
@@ -63,6 +89,27 @@ func TestAGatewayOfADeploymentServesItsWorkspaces(t *testing.T) {
 		h.provider.none(t)
 	})
 	prove(t, "S-564", "which a gateway of no deployment serves", func(t *testing.T) { ask(h.gateway, outside).fine(t) })
+	prove(t, "S-564", "one of all workspaces serves those of its organisation alone", func(t *testing.T) {
+		all, _ := h.root(t, "POST", "/v1/deployments", `{"name":"All"}`)["client_auth"].(string)
+		theirs, _ := h.as(t, h.claim(t), "POST", "/v1/api-keys/workspace/service", `{"name":"t","workspace_id":"default","scopes":["completions.write"]}`).fine(t).object(t)["key"].(string)
+		h.eventually(t, theirs)
+		g := launchFor(t, "version: 1\n", show(all)...)
+		ask(g, inside).fine(t)
+		ask(g, outside).fine(t)
+		ask(g, theirs).refused(t, http.StatusForbidden)
+	})
+	prove(t, "S-564", "one that is inactive serves nobody", func(t *testing.T) {
+		h.root(t, "PUT", "/v1/deployments/eu", `{"status":"inactive"}`)
+		eventually(t, "its keys are refused", func() bool { return ask(g, inside).status == http.StatusForbidden })
+	})
+	prove(t, "S-564", "the secret of no deployment ends the start", func(t *testing.T) {
+		if g, err := launch("version: 1\n", show("mg-of-no-deployment")...); err == nil {
+			g.stop()
+			t.Error("it starts")
+		} else if !strings.Contains(err.Error(), "MODELGATE_DEPLOYMENT_SECRET") {
+			t.Error(err)
+		}
+	})
 }
 
 func TestModelsThatAreNotEnabledAreRefused(t *testing.T) {

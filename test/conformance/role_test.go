@@ -153,26 +153,44 @@ func TestDataOfOthersIsShownAsTheOrganisationSays(t *testing.T) {
 
 func TestOwnersAndAdminsSeeEverything(t *testing.T) {
 	h := populate(t)
-	prove(t, "S-468", "all switches off stop a member and no admin", func(t *testing.T) {
-		settings, _ := h.root(t, "GET", "/v1/admin/organisation", "")["settings"].(map[string]any)
-		switches, _ := settings["security_settings"].(map[string]any)
-		if len(switches) < 8 {
-			t.Fatalf("switches %v", switches)
-		}
-		var off []string
-		for name := range switches {
-			off = append(off, fmt.Sprintf("%q:false", name))
-		}
-		h.set(t, strings.Join(off, ","), "")
-		for _, path := range []string{"/v1/configs", "/v1/guardrails", "/v1/virtual-keys?workspace_id=default", "/v1/api-keys?workspace_id=default", "/v1/logs", "/v1/logs/" + h.requests["member"]} {
-			for name, want := range map[string]int{"admin": 200, "manager": 403, "member": 403} {
-				if got := h.do(t, "GET", path, "", "x-gateway-api-key", h.sessions[name]); got.status != want {
-					t.Errorf("GET %s by the %s: status %d, want %d: %.300s", path, name, got.status, want, got.body)
-				}
+	settings, _ := h.root(t, "GET", "/v1/admin/organisation", "")["settings"].(map[string]any)
+	switches, _ := settings["security_settings"].(map[string]any)
+	if len(switches) < 8 {
+		t.Fatalf("switches %v", switches)
+	}
+	var off []string
+	for name := range switches {
+		off = append(off, fmt.Sprintf("%q:false", name))
+	}
+	check := func(t *testing.T, path string, status map[string]int) {
+		t.Helper()
+		for name, want := range status {
+			if got := h.do(t, "GET", path, "", "x-gateway-api-key", h.sessions[name]); got.status != want {
+				t.Errorf("GET %s by the %s: status %d, want %d: %.300s", path, name, got.status, want, got.body)
 			}
+		}
+	}
+	paths := []string{"/v1/configs", "/v1/guardrails", "/v1/prompts", "/v1/virtual-keys?workspace_id=default", "/v1/api-keys?workspace_id=default", "/v1/analytics/groups/model"}
+	prove(t, "S-468", "all switches off stop a member and no admin", func(t *testing.T) {
+		h.set(t, strings.Join(off, ","), "")
+		for _, path := range append(paths, "/v1/logs", "/v1/logs/"+h.requests["mate"]) {
+			check(t, path, map[string]int{"admin": 200, "manager": 403, "member": 403})
 			if got := h.do(t, "GET", path, "", "x-gateway-api-key", bootstrapKey); got.status != http.StatusOK {
 				t.Errorf("GET %s by the installation's key: status %d", path, got.status)
 			}
+		}
+		if got := h.lists(t, h.sessions["admin"]); got != "admin manager mate member service" {
+			t.Errorf("the admin is shown the requests of %q, want all", got)
+		}
+	})
+	prove(t, "S-468", "nor the owner", func(t *testing.T) {
+		owner := h.claim(t)
+		h.sessions["owner"] = owner
+		h.as(t, owner, "PUT", "/v1/admin/organisation", `{"settings":{"security_settings":{`+strings.Join(off, ",")+`}}}`).fine(t)
+		made := h.as(t, owner, "POST", "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"default","scopes":["completions.write","logs.view"]}`)
+		key, _ := made.fine(t).object(t)["key"].(string)
+		for _, path := range append(paths, "/v1/logs", "/v1/logs/"+h.ask(t, key)) {
+			check(t, path, map[string]int{"owner": 200})
 		}
 	})
 }

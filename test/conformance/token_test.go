@@ -155,6 +155,13 @@ func TestTokensOfTheOrganisationsIssuer(t *testing.T) {
 			t.Errorf("the audit log has %v, want the refusals", log)
 		}
 	})
+	prove(t, "S-561", "introspection reports the person of a token", func(t *testing.T) {
+		token := i.token(map[string]any{"email_id": "ada@example.com"})
+		got := i.as(t, bootstrapKey, "POST", "/v1/oauth/introspect", `{"token":"`+token+`"}`).fine(t).object(t)
+		if got["active"] != true || got["email"] != "ada@example.com" || got["username"] != "ada@example.com" {
+			t.Errorf("told %v", got)
+		}
+	})
 	prove(t, "S-458", "a new key of the issuer counts, and one of a set that is written down", func(t *testing.T) {
 		second := mustRSA(t, 2048)
 		i.trust(`{"jwks":` + keySet(map[string]*rsa.PrivateKey{"two": second}) + `}`)
