@@ -30,6 +30,8 @@ func TestOrganisationsSeeNothingOfEachOther(t *testing.T) {
 	id := h.ask(t, theirs)
 	config, _ := h.as(t, theirs, "POST", "/v1/configs", `{"name":"Theirs","config":{"retry":{"attempts":1}}}`).fine(t).object(t)["data"].(map[string]any)
 	slug, _ := config["slug"].(string)
+	config, _ = h.root(t, "POST", "/v1/configs", `{"name":"Ours","workspace_id":"default","config":{"retry":{"attempts":1}}}`)["data"].(map[string]any)
+	ours, _ := config["slug"].(string)
 
 	prove(t, "S-423", "in the log", func(t *testing.T) {
 		for name, c := range map[string]struct{ key, sees, not string }{
@@ -49,9 +51,43 @@ func TestOrganisationsSeeNothingOfEachOther(t *testing.T) {
 	})
 	prove(t, "S-423", "in what is stored", func(t *testing.T) {
 		wantItems(t, h.as(t, owner, "GET", "/v1/configs?workspace_id=default", "").items(t, "slug"), slug)
+		for _, token := range []string{h.sessions["admin"], bootstrapKey} {
+			wantItems(t, h.as(t, token, "GET", "/v1/configs?workspace_id=default", "").items(t, "slug"), ours)
+			wantItems(t, h.as(t, token, "GET", "/v1/configs", "").items(t, "slug"), ours)
+		}
 		h.as(t, h.sessions["admin"], "GET", "/v1/configs/"+slug, "").told(t, http.StatusNotFound, "AB08")
 		if got := h.as(t, h.sessions["admin"], "GET", "/v1/workspaces", "").items(t, "name"); len(got) != 1 {
 			t.Errorf("our admin sees the workspaces %q", got)
+		}
+	})
+	prove(t, "S-423", "in every list", func(t *testing.T) {
+		for _, o := range organs {
+			if o.method == http.MethodPost {
+				h.root(t, o.method, o.path, o.body)
+			}
+		}
+		h.root(t, "POST", "/v1/prompts", `{"name":"Ours","string":"Hello","parameters":{},"model":"m","workspace_id":"default"}`)
+		organisation, _ := h.root(t, "GET", "/v1/admin/organisation", "")["id"].(string)
+		shown := 0
+		for _, r := range h.administration(t) {
+			if r[0] != http.MethodGet {
+				continue
+			}
+			got := h.as(t, owner, r[0], r[1], "")
+			if got.status == http.StatusBadRequest {
+				got = h.as(t, owner, r[0], r[1]+"?workspace_id=default", "")
+			}
+			if got.status == http.StatusOK {
+				shown++
+			}
+			for _, mark := range []string{organisation, h.requests["service"], ours, "member@example.com"} {
+				if strings.Contains(string(got.body), mark) {
+					t.Errorf("GET %s shows the other's %s: %.300s", r[1], mark, got.body)
+				}
+			}
+		}
+		if shown < 30 {
+			t.Errorf("%d lists were shown", shown)
 		}
 	})
 	prove(t, "S-423", "in requests", func(t *testing.T) {
