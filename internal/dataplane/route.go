@@ -108,7 +108,7 @@ func findRoute(method, path string) (route, error) {
 	if !strings.HasPrefix(path, api.BasePath+"/") {
 		return refused, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)
 	}
-	if other := lenient(path); other != path {
+	for _, other := range [...]string{lenient(path), lenient(withoutParams(path))} {
 		if _, ok, _ := known(method, other); ok {
 			return refused, apierr.New(apierr.Invalid, "the path is another spelling of %s, which the provider may read as that route; send it as %s", other, other).
 				WithParam("path").WithCode(urlpath.Code)
@@ -133,18 +133,30 @@ func known(method, path string) (r route, ok bool, err error) {
 	return r, ok, nil
 }
 
-// lenient returns a path as servers read it that decode slashes before they
-// route, drop matrix parameters or ignore case. It is the path itself when all
-// servers read it alike.
-func lenient(path string) string {
-	if !strings.ContainsFunc(path, func(r rune) bool { return r == '%' || r == ';' || 'A' <= r && r <= 'Z' }) {
+// withoutParams returns a path as servers read it that drop matrix parameters.
+func withoutParams(path string) string {
+	path = urlpath.Decode(path)
+	if !strings.Contains(path, ";") {
 		return path
 	}
-	segments := strings.Split(urlpath.Decode(path), "/")
+	segments := strings.Split(path, "/")
 	for i, s := range segments {
 		segments[i], _, _ = strings.Cut(s, ";")
 	}
-	return strings.ToLower(strings.TrimSuffix(strings.Join(segments, "/"), "/"))
+	return strings.Join(segments, "/")
+}
+
+// lenient returns a path as the most tolerant servers read it: they decode slashes
+// before they route, drop a slash at the end, and ignore case.
+func lenient(path string) string {
+	path = strings.TrimSuffix(urlpath.Decode(path), "/")
+	for _, d := range doors { // what they end in has capitals
+		begin, end := len(d.before), len(path)-len(d.after)
+		if begin < end && strings.EqualFold(path[:begin], d.before) && strings.EqualFold(path[end:], d.after) {
+			return d.before + path[begin:end] + d.after
+		}
+	}
+	return strings.ToLower(path)
 }
 
 // dialectOf returns the dialect of the clients that send a path without a route,

@@ -146,7 +146,7 @@ func spellings() []spelling {
 		{"passed through, encoded path of a model", "POST", "/v1/models/b%61d:predict", json, `{"model":"good"}`, nil},
 		{"passed through, path of an engine", "POST", "/v1/engines/bad/completions", json, `{"model":"good"}`, nil},
 		{"passed through, path of a publisher", "POST", "/v1/projects/p/locations/l/publishers/google/models/bad:rawPredict", json, `{"model":"good"}`, nil},
-		{"passed through, trailing slash", "POST", "/v1/chat/completions/", json, chatOf(`"model":"bad"`), nil},
+		{"passed through, trailing slash", "POST", other + "/", json, chatOf(`"model":"bad"`), nil},
 		{"passed through, header", "POST", other, json, `{"model":"good"}`, []string{"azureml-model-deployment", "bad"}},
 		{"passed through, urlencoded", "POST", other, "application/x-www-form-urlencoded", "model=good&model=bad", nil},
 		{"passed through, urlencoded in capitals", "POST", other, "application/x-www-form-urlencoded", "Model=bad", nil},

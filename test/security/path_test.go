@@ -25,6 +25,7 @@ func TestPathsThatServersDisagreeAboutReachNoProvider(t *testing.T) {
 		"/v1/chat/completions%00", "/v1/%00/other", "/v1/x%0d%0aX-Injected:%201", "/v1/x%0a", "/v1/x%09y", "/v1/x%7f",
 		"/v1/%c0%ae%c0%ae/other", "/v1/%c0%afother", "/v1/%e0%80%ae%e0%80%ae/other", "/v1/%f0%80%80%ae/other",
 		"/v1/chat%2Fcompletions", "/v1/chat%2fcompletions", "/v1/CHAT/completions", "/v1/Chat/Completions", "/v1/chat;v=1/completions", "/v1/chat/completions;v=1", "/v1/messages%2Fcount_tokens", "/v1/prompts/p%2Fcompletions",
+		"/v1/chat/completions/", "/v1/embeddings/", "/v1/messages/", "/v1/responses/", "/v1/audio/transcriptions/", "/v1/models/m:generateContent/", "/v1/models/m:GenerateContent", "/v1/models/m:generatecontent", "/v1/models/m%3AgenerateContent", "/v1/models/m;v=1:countTokens/", "/v1/models/m:embedContent;v=1", "/v1/prompts/p/completions/", "/v1/%63hat/completions/",
 		"/v1beta/../v1/chat/completions", "/v1beta/models//m:generateContent", "/model/../v1/chat/completions", "/model/%2e%2e/converse", "/model/a%2F..%2Fb/converse",
 	} {
 		attack(t, "smuggling", "path "+target, func(t *testing.T) {
