@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
@@ -124,10 +125,6 @@ type Keeper struct {
 	Counted func(context.Context) error
 }
 
-// countTime bounds the wait for what was spent before a reset: a reset does not
-// wait for ever.
-const countTime = 5 * time.Second
-
 // Spent acts on what was raised.
 func (k *Keeper) Spent(ctx context.Context, raised []store.BudgetRef) error {
 	list, err := k.DB.Aside().Budgets(ctx, raised)
@@ -148,7 +145,7 @@ func (k *Keeper) Reset(ctx context.Context, now time.Time) error {
 			return k.DB.Explain(err)
 		}
 		if k.Counted != nil && !waited {
-			short, cancel := context.WithTimeout(ctx, countTime)
+			short, cancel := context.WithTimeout(ctx, route.SpendingTime)
 			k.Counted(short) // what is counted later belongs to the new count
 			cancel()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
@@ -135,6 +136,11 @@ func (f *family) updateWorkspaces(ctx context.Context, c *route.Caller, in *work
 	}
 	if row.Workspace != "" && b.Global != nil && b.Global.Enabled {
 		return nil, route.Invalid("global_workspace_access", "is not for the integration of one workspace")
+	}
+	if slices.ContainsFunc(b.Workspaces.Value, func(w workspaceInput) bool { return w.Reset }) {
+		if err := c.AwaitSpending(ctx); err != nil {
+			return nil, err
+		}
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)

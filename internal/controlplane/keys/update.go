@@ -41,6 +41,11 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	if in.Workspace == "" {
 		in.Workspace = b.Workspace
 	}
+	if b.ResetUsage {
+		if err := c.AwaitSpending(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error {
 		if b.Name.Null {
 			return route.Invalid("name", "can't be cleared")

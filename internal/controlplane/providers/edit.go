@@ -131,11 +131,22 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*made, error
 		return nil, err
 	}
 	e := edit{b.Name, b.Note, b.UsageLimits, b.RateLimits, b.ExpiresAt, b.Tags, b.Reset != nil && *b.Reset}
+	if err := e.awaitSpending(ctx, c); err != nil {
+		return nil, err
+	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		_, err := e.store(ctx, tx, c, row.ID)
 		return err
 	})
 	return &made{row.ID, row.Slug}, err
+}
+
+// awaitSpending waits for what was spent before if e starts the count again.
+func (e *edit) awaitSpending(ctx context.Context, c *route.Caller) error {
+	if !e.Reset {
+		return nil
+	}
+	return c.AwaitSpending(ctx)
 }
 
 // store changes the provider with this id as it is now.

@@ -256,6 +256,9 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 		return nil, err
 	}
 	e := b.edit()
+	if err := e.awaitSpending(ctx, c); err != nil {
+		return nil, err
+	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if _, err := e.store(ctx, tx, c, row.ID); err != nil {
 			return err

@@ -71,6 +71,10 @@ type Deps struct {
 	FlushLog func(ctx context.Context) error
 	Recorder reqlog.Recorder
 
+	// Counted returns when everything that this process settled before is counted
+	// for budgets: see [Caller.AwaitSpending]. Nil waits for nothing.
+	Counted func(ctx context.Context) error
+
 	// Bodies counts the memory of request bodies. Nil has no limit.
 	Bodies *bytepool.Pool
 

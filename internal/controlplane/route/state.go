@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -34,6 +35,24 @@ func (c *Caller) named(at time.Time) bool {
 	}
 	shown, err := json.Marshal(Time(at))
 	return err == nil && `"`+text+`"` == string(shown)
+}
+
+// SpendingTime bounds the wait until what was spent before a reset is counted.
+const SpendingTime = 5 * time.Second
+
+// AwaitSpending returns when everything that this gateway settled before is counted,
+// so that a count which starts again does not begin with it. It must not be called
+// inside a change, which counting waits for.
+func (c *Caller) AwaitSpending(ctx context.Context) error {
+	if c.api.Counted == nil {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, SpendingTime)
+	defer cancel()
+	if err := c.api.Counted(short); err != nil {
+		return apierr.New(apierr.Unavailable, "usage can't be reset now: what was spent before is not counted yet; try again shortly").WithParam("reset_usage").WithCause(err)
+	}
+	return nil
 }
 
 // After returns the time of an update made now to what was last updated before:
