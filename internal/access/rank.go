@@ -54,11 +54,22 @@ func (id *Identity) KeyRank() Rank {
 // noProvider is in the list of a key that no provider is left to.
 const noProvider = "-"
 
-// Under returns id as far as the key that made it lets it: it ends no later, has
-// spent its budget when that one has, uses no other providers, goes nowhere else, is used from
-// no other addresses, and has its config where that is fixed. Neither is changed.
+// CanGive reports whether id may give a scope to a key that it makes: it holds the
+// scope, or no key of its kind could hold it, as an organisation's key can't hold
+// completions.write and still makes the keys of workspaces.
+func (id *Identity) CanGive(s Scope) bool {
+	return id.Allows(s) || s != ScopeInstallation && id.Type == OrganisationService && s.Suits(id.Type) != nil
+}
+
+// Under returns id within the limits of the key that made it: it ends no later, has
+// spent its budget when that one has, has only scopes that the maker can give, uses
+// no other providers, goes nowhere else, is used from no other addresses, and has
+// its config if that is fixed. Neither is changed.
 func (id *Identity) Under(maker *Identity) *Identity {
 	out := *id
+	if !maker.Person() { // scopes of people's keys are limited by their role
+		out.Scopes = slices.DeleteFunc(slices.Clone(id.Scopes), func(s Scope) bool { return !maker.CanGive(s) })
+	}
 	out.ExpiresAt = earlier(id.ExpiresAt, maker.ExpiresAt)
 	out.Exhausted = id.Exhausted || maker.Exhausted
 	out.Providers = intersect(id.Providers, maker.Providers)

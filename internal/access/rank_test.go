@@ -58,11 +58,16 @@ func TestKeyIsBoundByItsMaker(t *testing.T) {
 		{"the maker's fixed config", access.Identity{Config: "a"}, access.Identity{Config: "b", ConfigFixed: true}, access.Identity{Config: "b", ConfigFixed: true}},
 		{"its own egress policy", access.Identity{Egress: []*egress.Policy{own}}, access.Identity{}, access.Identity{Egress: []*egress.Policy{own}}},
 		{"egress policies of both", access.Identity{Egress: []*egress.Policy{own}}, access.Identity{Egress: []*egress.Policy{makers}}, access.Identity{Egress: []*egress.Policy{own, makers}}},
+		{"scopes of both", access.Identity{Scopes: []access.Scope{"logs.list", "configs.read"}}, access.Identity{Scopes: []access.Scope{"configs.read", "configs.update"}}, access.Identity{Scopes: []access.Scope{"configs.read"}}},
+		{"a maker with every scope", access.Identity{Scopes: []access.Scope{"logs.list"}}, access.Identity{Scopes: []access.Scope{access.ScopeAll}}, access.Identity{Scopes: []access.Scope{"logs.list"}}},
+		{"every scope of a maker with few", access.Identity{Scopes: []access.Scope{access.ScopeAll, access.ScopeInstallation}}, access.Identity{Scopes: []access.Scope{"logs.list"}}, access.Identity{}},
+		{"a scope that only keys of workspaces hold", access.Identity{Scopes: []access.Scope{"completions.write", "logs.list"}}, access.Identity{Type: access.OrganisationService}, access.Identity{Scopes: []access.Scope{"completions.write"}}},
+		{"a maker that is a person's key", access.Identity{Scopes: []access.Scope{"logs.list"}}, access.Identity{Type: access.WorkspaceUser, UserID: "u"}, access.Identity{Scopes: []access.Scope{"logs.list"}}},
 		{"the maker's free config", access.Identity{Config: "a"}, access.Identity{Config: "b"}, access.Identity{Config: "a"}},
 	} {
 		got := tt.id.Under(&tt.maker)
 		if !got.ExpiresAt.Equal(tt.want.ExpiresAt) || got.Exhausted != tt.want.Exhausted || !slices.Equal(got.Providers, tt.want.Providers) || got.Config != tt.want.Config || got.ConfigFixed != tt.want.ConfigFixed || !slices.Equal(got.Egress, tt.want.Egress) ||
-			!slices.Equal(got.AllowedAddresses, tt.want.AllowedAddresses) {
+			!slices.Equal(got.AllowedAddresses, tt.want.AllowedAddresses) || !slices.Equal(got.Scopes, tt.want.Scopes) {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

@@ -147,6 +147,7 @@ var makings = []struct{ word, path, body string }{
 // samples are a good request for each route, by its name. The first word is
 // what follows the path: a query, or nothing. A second is the body.
 var samples = map[string][2]string{
+	"delete-keys":                  {"?created_by=nobody", ""},
 	"update-organisation":          {"", `{"name":"Acme"}`},
 	"update-organisation-defaults": {"", `{"input_guardrails":[]}`},
 

@@ -299,6 +299,9 @@ type KeyFilter struct {
 
 	// RotationDue leaves keys whose rotation is due by then. Zero leaves all.
 	RotationDue time.Time
+
+	// CreatedBy leaves keys that this user or key made. Empty leaves all.
+	CreatedBy string
 }
 
 // KeysOf returns a page of keys, the newest first, and how many there are.
@@ -308,7 +311,8 @@ func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, t
 		WHERE organisation_id = $1 AND status <> 'revoked'
 			AND $2 LIKE '%,' || type || ',%'
 			AND ($3 = '*' OR $3 LIKE '%,' || workspace_id || ',%' OR user_id = $4 AND $5 LIKE '%,' || workspace_id || ',%')
-			AND (rotation_due_at <= $6 OR $6 IS NULL)`
+			AND (rotation_due_at <= $6 OR $6 IS NULL)
+			AND origin LIKE $7 ESCAPE '!'`
 	types := make([]string, len(f.Types))
 	for i, t := range f.Types {
 		types[i] = string(t)
@@ -317,15 +321,25 @@ func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, t
 	if f.Workspaces != nil {
 		workspaces = listed(f.Workspaces)
 	}
-	args := []any{f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn), millis(f.RotationDue)}
+	args := []any{f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn), millis(f.RotationDue), f.origin()}
 	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "API keys", `SELECT `+keyColumns+where+` ORDER BY id DESC LIMIT $7 OFFSET $8`,
+	list, err = rows(ctx, q.q, "API keys", `SELECT `+keyColumns+where+` ORDER BY id DESC LIMIT $8 OFFSET $9`,
 		scanKey, append(args, limit, offset)...)
 	if err != nil {
 		return nil, 0, err
 	}
 	total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...)
 	return list, total, err
+}
+
+// origin returns the pattern of the origins of the keys that f leaves, with ! as its
+// escape character.
+func (f KeyFilter) origin() string {
+	if f.CreatedBy == "" {
+		return "%"
+	}
+	by := text(map[string]string{"by": f.CreatedBy})
+	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.Trim(by, "{}")) + "%"
 }
 
 // listed returns words as a text in which each stands between commas; in that of

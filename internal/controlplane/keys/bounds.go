@@ -17,21 +17,17 @@ import (
 )
 
 // bounds are the limits that a caller can't exceed with a key that they make, change
-// or rotate: those of the caller's key, and for a person's own keys those of the one
-// that somebody above them limited. Nil bounds nothing.
+// or rotate: those of the caller's key, and for people those of their own key in the
+// workspace that somebody above them limited. Nil bounds nothing.
 type bounds struct {
 	maker  *access.Identity // as the makers of that key bound it
 	key    store.Key        // its row; empty for a token or a key of the settings
-	budget bool             // the key, or one that made it, has a budget
+	budget *limits.Usage    // of the key, or else of the nearest that made it; nil for none
 }
 
-// boundsOf returns the bounds of a caller for k. Keys of others are a matter of a
-// person's role alone.
+// boundsOf returns the bounds of a caller for k.
 func boundsOf(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key) (*bounds, error) {
-	switch {
-	case c.Person() && k.UserID != c.UserID:
-		return nil, nil
-	case c.Person():
+	if c.Person() {
 		return personBounds(ctx, c, q, k.Workspace)
 	}
 	b := &bounds{maker: c.Identity}
@@ -59,7 +55,9 @@ func (b *bounds) countBudgets(ctx context.Context, q store.Queries) error {
 		if err != nil {
 			return err
 		}
-		b.budget = b.budget || u != nil && u.CreditLimit != nil
+		if b.budget == nil && u != nil && u.CreditLimit != nil {
+			b.budget = u
+		}
 	}
 	return nil
 }
@@ -334,7 +332,8 @@ func differs(b *bounds, k *store.Key, of func(store.KeyDefaults) map[string]stri
 // commands reports whether the caller may get the secret of k or loosen its budget
 // without regard to the bounds: k is a person's own, the caller itself, or made by it.
 func (b *bounds) commands(c *route.Caller, k *store.Key) bool {
-	return c.Person() || k.ID == c.KeyID || b.key.ID != "" && slices.Contains(k.Origin.Lineage, b.key.ID)
+	own := c.Person() && k.UserID == c.UserID
+	return own || k.ID == c.KeyID || b.key.ID != "" && slices.Contains(k.Origin.Lineage, b.key.ID)
 }
 
 // checkSecret refuses the secret of a key that the bounds do not cover.
@@ -345,8 +344,8 @@ func (b *bounds) checkSecret(c *route.Caller, k *store.Key) error {
 	if len(b.maker.Egress) > 1 {
 		return forbidden("a caller with several egress policies gets only the secrets of keys that it has made")
 	}
-	if b.budget {
-		return forbidden("a caller with a budget gets only the secrets of keys that count against it")
+	if b.budget != nil {
+		return forbidden("a caller with a budget (its credit_limit is %g) gets only the secrets of keys that count against it", *b.budget.CreditLimit)
 	}
 	return b.check(k, nil)
 }
@@ -357,8 +356,8 @@ func (b *bounds) checkChange(c *route.Caller, before, k *store.Key, changed limi
 	if b == nil || len(changed) == 0 {
 		return nil
 	}
-	if _, ok := changed["usage_limits"]; ok && b.budget && !b.commands(c, before) {
-		return limits.Refused("usage_limits", "can't be changed by a caller with a budget, but of keys that count against it")
+	if _, ok := changed["usage_limits"]; ok && b.budget != nil && !b.commands(c, before) {
+		return limits.Refused("usage_limits", "can't be changed by a caller with a budget (its credit_limit is %g), except of keys that count against it", *b.budget.CreditLimit)
 	}
 	return b.check(k, changed)
 }

@@ -74,6 +74,8 @@ func Add(a *route.API) {
 		Summary: "Change a key; its type and user stay", Scopes: scopes("update"), Resource: "api_key", Versioned: true}, update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys/{key}", Name: "delete-key", Tag: tag,
 		Summary: "End a key at once", Scopes: scopes("delete"), Resource: "api_key", Versioned: true}, remove)
+	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys", Name: "delete-keys", Tag: tag,
+		Summary: "End all keys that a person or key made, at once", Scopes: scopes("delete"), Resource: "api_key"}, removeMade)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
 		Summary: "Give a key another secret; the one before is accepted until the transition ends, which may be at once", Scopes: scopes("rotate"), Resource: "api_key", Versioned: true}, rotate)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self", "/v2/api-keys/self/details"}, Name: "get-own-key", Tag: tag,
@@ -88,35 +90,18 @@ func refuse(context.Context, *route.Caller, *createInput) (*secretAnswer, error)
 type listInput struct {
 	Workspace   string `query:"workspace_id" maxLength:"255"`
 	RotationDue bool   `query:"rotation_due" doc:"Keys alone whose rotation is due"`
+	CreatedBy   string `query:"created_by" maxLength:"255" doc:"Only keys that the user or key with this id made"`
 	Page        int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size        int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
-	f := store.KeyFilter{Organisation: c.Organisation}
+	f := store.KeyFilter{Organisation: c.Organisation, CreatedBy: in.CreatedBy}
 	if in.RotationDue {
 		f.RotationDue = c.Now
 	}
-	for _, k := range kinds {
-		if c.Allows(scope(k.keyType, "list")) {
-			f.Types = append(f.Types, k.keyType)
-		}
-	}
-	workspace, err := within(ctx, c, in.Workspace)
+	p, err := visible(ctx, c, &f, in.Workspace, "list")
 	if err != nil {
-		return nil, err
-	}
-	if workspace != "" {
-		f.Workspaces = []string{workspace}
-	}
-	p, err := personOf(ctx, c, c.DB().Queries)
-	if err != nil {
-		return nil, err
-	}
-	if workspace != "" && p.role(workspace) == "" {
-		return nil, route.Missing("workspace_id", "workspace", in.Workspace)
-	}
-	if err := p.narrow(&f, workspace); err != nil {
 		return nil, err
 	}
 	found, total, err := c.DB().KeysOf(ctx, f, store.Page{Number: in.Page, Size: in.Size})
@@ -139,13 +124,38 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	return route.ListOf(items, total+len(owned)), nil
 }
 
+// visible limits f to the keys of a workspace, or of all when it is empty, that the
+// caller sees and whose scope to do verb they hold.
+func visible(ctx context.Context, c *route.Caller, f *store.KeyFilter, named, verb string) (*person, error) {
+	for _, k := range kinds {
+		if c.Allows(scope(k.keyType, verb)) {
+			f.Types = append(f.Types, k.keyType)
+		}
+	}
+	workspace, err := within(ctx, c, named)
+	if err != nil {
+		return nil, err
+	}
+	if workspace != "" {
+		f.Workspaces = []string{workspace}
+	}
+	p, err := personOf(ctx, c, c.DB().Queries)
+	if err != nil {
+		return nil, err
+	}
+	if workspace != "" && p.role(workspace) == "" {
+		return nil, route.Missing("workspace_id", "workspace", named)
+	}
+	return p, p.narrow(f, workspace, verb)
+}
+
 // stand is where a key of a file stands. Its name is no slug.
 func stand(k store.Key) (id, workspace, slug string) { return k.ID, k.Workspace, "" }
 
 // ownedKeys returns the keys of the file that a list has.
 func ownedKeys(c *route.Caller, p *person, f store.KeyFilter) (list []store.Key) {
 	for _, k := range c.Files().Keys {
-		if slices.Contains(f.Types, k.Type) && (f.Workspaces == nil || slices.Contains(f.Workspaces, k.Workspace)) && p.sees(k) && f.RotationDue.IsZero() {
+		if slices.Contains(f.Types, k.Type) && (f.Workspaces == nil || slices.Contains(f.Workspaces, k.Workspace)) && p.sees(k) && f.RotationDue.IsZero() && f.CreatedBy == "" {
 			list = append(list, k)
 		}
 	}
@@ -229,8 +239,7 @@ type removeInput struct {
 
 func remove(ctx context.Context, c *route.Caller, in *removeInput) (*route.Empty, error) {
 	return change(ctx, c, in.Named, "delete", func(tx *store.Tx, k *store.Key) error {
-		k.Status = store.KeyRevoked
-		k.PreviousHash = nil
+		revoke(k)
 		if !in.Keep {
 			return nil
 		}
@@ -265,10 +274,8 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if k.Status == store.KeyRevoked { // since it was found
 			return none(in)
 		}
-		for _, s := range []access.Scope{access.ScopeAll, access.ScopeInstallation} {
-			if slices.Contains(k.Scopes, s) && !c.Allows(s) {
-				return forbidden("a key with the scope %q is changed only with such a key", string(s))
-			}
+		if err := checkProtected(c, &k); err != nil {
+			return err
 		}
 		if err := c.Unchanged(k.UpdatedAt, k.UpdatedAt); err != nil {
 			return err
@@ -287,6 +294,16 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		return budgets.Judge(ctx, tx, store.KeyBudget, k.ID)
 	})
 	return &route.Empty{}, err
+}
+
+// checkProtected refuses a change of a key with a scope that only such keys change.
+func checkProtected(c *route.Caller, k *store.Key) error {
+	for _, s := range []access.Scope{access.ScopeAll, access.ScopeInstallation} {
+		if slices.Contains(k.Scopes, s) && !c.Allows(s) {
+			return forbidden("a key with the scope %q is changed only with such a key", string(s))
+		}
+	}
+	return nil
 }
 
 // checkLimits refuses a change of limits that is not the caller's to make, and

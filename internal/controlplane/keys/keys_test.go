@@ -72,7 +72,7 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 		"expires_at":"2026-06-01T10:00:00+02:00","rotation_policy":{"rotation_period":"weekly"}}`)
 	a := c.Call("GET", "/api-keys/"+k.ID, "")
 	want := `{"id":"` + k.ID + `","key":"mg***` + k.Key[len(k.Key)-2:] + `","name":"ci","description":"builds","type":"workspace-service",` +
-		`"organisation_id":"` + store.DefaultOrganisation + `","workspace_id":"` + store.DefaultWorkspace + `","user_id":null,"status":"active","creation_mode":"api",` +
+		`"organisation_id":"` + store.DefaultOrganisation + `","workspace_id":"` + store.DefaultWorkspace + `","user_id":null,"status":"active","creation_mode":"api","created_by":"key-a","made_by_keys":[],` +
 		`"created_at":"2026-05-01T12:00:00.000Z","last_updated_at":"2026-05-01T12:00:00.000Z","rate_limits":[],` +
 		`"usage_limits":{"credit_limit":10,"type":"cost","alert_threshold":8,"periodic_reset":"monthly","periodic_reset_days":null,"next_usage_reset_at":"2026-06-01T00:00:00.000Z",` +
 		`"current_usage":0,"status":"active","last_reset_at":null,"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":false},"reset_usage":0,` +

@@ -88,21 +88,21 @@ func (p *person) sees(k store.Key) bool {
 	return false
 }
 
-// narrow limits a list to what the person sees in a workspace, or anywhere when
-// it is empty.
-func (p *person) narrow(f *store.KeyFilter, workspace string) error {
+// narrow limits a list to the keys of a workspace, or of all when it is empty, that
+// the person sees and may do verb with.
+func (p *person) narrow(f *store.KeyFilter, workspace, verb string) error {
 	if p.role("") == access.Admin {
 		return nil
 	}
 	if workspace != "" {
-		if err := p.may("list", workspace); err != nil {
+		if err := p.may(verb, workspace); err != nil {
 			return err
 		}
 	}
 	f.Workspaces, f.Owner = []string{}, p.user
 	for id, role := range p.Workspaces {
 		switch {
-		case workspace != "" && id != workspace, p.may("list", id) != nil:
+		case workspace != "" && id != workspace, p.may(verb, id) != nil:
 		case role == access.Member:
 			f.OwnIn = append(f.OwnIn, id)
 		default:
@@ -150,24 +150,39 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 		if !slices.Contains(k.Scopes, s) {
 			added = append(added, s)
 		}
-		if !slices.Contains(k.Scopes, s) && !(gives(c, s) && p.lends(k, s)) {
+		if !slices.Contains(k.Scopes, s) && !(c.CanGive(s) && p.lends(k, s)) {
 			return nil, apierr.New(apierr.Forbidden, "the scope %q is not yours to give", string(s)).WithParam(field).WithCode("AB03")
 		}
 		if !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}
+	if err := checkMakers(ctx, q, k, added); err != nil {
+		return nil, err
+	}
 	return list, checkRank(ctx, c, q, k, added)
 }
 
-// gives reports whether the caller may give a scope: when they hold it, or when
-// no key of their kind could, as an organisation's can't hold completions.write
-// and is still what makes the keys of workspaces.
-func gives(c *route.Caller, s access.Scope) bool {
-	if s == access.ScopeInstallation {
-		return c.Allows(s)
+// checkMakers refuses scopes that would have no effect, because a key that made k
+// lacks them: see [access.Identity.Under].
+func checkMakers(ctx context.Context, q store.Queries, k *store.Key, scopes []access.Scope) error {
+	if len(scopes) == 0 {
+		return nil
 	}
-	return c.Allows(s) || c.Type == access.OrganisationService && s.Suits(c.Type) != nil
+	for _, id := range k.Origin.Lineage {
+		maker, err := q.Key(ctx, k.Organisation, id)
+		if err != nil {
+			return err
+		}
+		effective := (&access.Identity{Scopes: scopes}).Under(maker.Identity()).Scopes
+		for _, s := range scopes {
+			if !slices.Contains(effective, s) {
+				return apierr.New(apierr.Forbidden, "the scope %q has no effect: this key was made by the key %.60q, which lacks it; give it to that key first", string(s), maker.Name).
+					WithParam("scopes").WithCode("AB03")
+			}
+		}
+	}
+	return nil
 }
 
 // dominates reports why a caller may not get the next secret of a key: because
@@ -178,7 +193,7 @@ func dominates(ctx context.Context, c *route.Caller, q store.Queries, k store.Ke
 		return err
 	}
 	for _, s := range k.Scopes {
-		if !gives(c, s) || !p.lends(&k, s) {
+		if !c.CanGive(s) || !p.lends(&k, s) {
 			return forbidden("this key holds the scope %q, which is not the caller's", string(s))
 		}
 	}

@@ -27,6 +27,8 @@ type Item struct {
 	User         *string             `json:"user_id"`
 	Status       string              `json:"status" doc:"active, exhausted or expired"`
 	CreationMode string              `json:"creation_mode" doc:"ui, api or auto"`
+	CreatedBy    *string             `json:"created_by" doc:"Id of the user or key that made it; null for the operator"`
+	MadeBy       []string            `json:"made_by_keys" doc:"Ids of the keys that made it, the nearest first: it has their limits, at most their scopes, and ends with them"`
 	CreatedAt    route.Time          `json:"created_at"`
 	UpdatedAt    route.Time          `json:"last_updated_at"`
 	RateLimits   limits.Rates        `json:"rate_limits"`
@@ -78,7 +80,7 @@ func shown(k store.Key, spent reqlog.Spent, now time.Time) (Item, error) {
 		ID: k.ID, Key: k.Mask, Name: k.Name, Description: k.Description, Type: k.Type, Organisation: k.Organisation,
 		Workspace: orNull(k.Workspace), User: orNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
 		CreatedAt: route.Time(k.CreatedAt), UpdatedAt: route.Time(k.UpdatedAt), Scopes: k.Scopes, ExpiresAt: route.Time(k.ExpiresAt),
-		ManagedBy: route.ManagedBy(k.ID), Object: "api-key",
+		ManagedBy: route.ManagedBy(k.ID), CreatedBy: orNull(k.Origin.By), MadeBy: append([]string{}, k.Origin.Lineage...), Object: "api-key",
 	}
 	if out.Scopes == nil {
 		out.Scopes = []access.Scope{}

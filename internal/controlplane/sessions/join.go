@@ -263,7 +263,8 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 	if k.Organisation != c.Organisation || k.StatusAt(c.Now) != store.KeyActive || replaced {
 		return &introspected{}, nil
 	}
-	for _, id := range k.Origin.Lineage { // it ends with the keys that made it
+	own := k.Identity()
+	for _, id := range k.Origin.Lineage { // it ends with the keys that made it, and is limited by them
 		maker, err := c.DB().Key(ctx, k.Organisation, id)
 		if missing(err) || err == nil && maker.StatusAt(c.Now) != store.KeyActive {
 			return &introspected{}, nil
@@ -271,8 +272,9 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 		if err != nil {
 			return nil, err
 		}
+		own = own.Under(maker.Identity())
 	}
-	return tell(ctx, c, k.Identity(), "api_key", k.CreatedAt.Unix())
+	return tell(ctx, c, own, "api_key", k.CreatedAt.Unix())
 }
 
 func missing(err error) bool {
