@@ -277,7 +277,7 @@ func TestAPromptIsShownAndNotSent(t *testing.T) {
 
 func TestOnlyTheTwoPathsOfAPromptAreTheGateways(t *testing.T) {
 	p := newPrompted(t)
-	for path, method := range map[string]string{"/prompts/x/other": "POST", "/prompts/x/y/completions": "POST", "/prompts/x/completions": "GET", "/prompts/x/render/": "POST", "/prompts/completions": "POST"} {
+	for path, method := range map[string]string{"/prompts/x/other": "POST", "/prompts/x/y/completions": "POST", "/prompts/x/completions": "GET", "/prompts/x/render/y": "POST", "/prompts/completions": "POST"} {
 		before := p.listener.count()
 		if res := p.Do(p.Request(method, path, `{}`)); res.Status != http.StatusOK || p.listener.count() != before+1 {
 			t.Errorf("%s %s: %d %s, want it passed through", method, path, res.Status, res.Body)
