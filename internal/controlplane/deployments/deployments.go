@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
@@ -111,6 +112,9 @@ func setConfig(d *store.GatewayDeployment, raw route.JSON) error {
 	if json.Unmarshal(raw, &o) != nil || o == nil {
 		return route.Invalid("config", "must be an object")
 	}
+	if err := route.CheckExposed("config", raw); err != nil {
+		return err
+	}
 	d.Config = json.RawMessage(raw)
 	return nil
 }
@@ -182,7 +186,7 @@ type item struct {
 
 func shown(d store.GatewayDeployment) item {
 	return item{
-		ID: d.ID, Name: d.Name, Slug: d.Slug, Type: d.Type, Status: d.Status, Config: route.JSON(d.Config),
+		ID: d.ID, Name: d.Name, Slug: d.Slug, Type: d.Type, Status: d.Status, Config: route.JSON(config.MaskExposed(d.Config)),
 		AllWorkspaces: d.AllWorkspaces, Workspaces: append([]string{}, d.Workspaces...), Auth: route.JSON(d.AuthSettings),
 		LastSeenAt: route.Time(d.LastSeenAt), CreatedAt: route.Time(d.CreatedAt), UpdatedAt: route.Time(d.UpdatedAt), Object: "deployment",
 	}

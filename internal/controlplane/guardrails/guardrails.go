@@ -12,6 +12,7 @@ import (
 	"errors"
 	"net/http"
 
+	"modelgate/config"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
@@ -135,8 +136,19 @@ func set(g *store.Guardrail, checks []Check, actions Actions) (err error) {
 	if g.Checks, err = json.Marshal(checks); err != nil {
 		return err
 	}
-	g.Actions, err = json.Marshal(actions)
-	return err
+	if g.Actions, err = json.Marshal(actions); err != nil {
+		return err
+	}
+	return CheckCredentials(g.Checks, g.Actions)
+}
+
+// CheckCredentials refuses checks and actions that hold a credential: everybody who
+// may read the guardrail is shown them. Checks do not run yet, so that none needs one.
+func CheckCredentials(checks, actions []byte) error {
+	if err := route.CheckExposed("checks", checks); err != nil {
+		return err
+	}
+	return route.CheckExposed("actions", actions)
 }
 
 // Item is a guardrail as lists show it.
@@ -203,7 +215,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &full{shown(&g), g.VersionID, route.JSON(g.Checks), route.JSON(g.Actions)}, nil
+	return &full{shown(&g), g.VersionID, route.JSON(config.MaskExposed(g.Checks)), route.JSON(config.MaskExposed(g.Actions))}, nil
 }
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, error) {
@@ -256,6 +268,11 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 	}
 	if b.Actions != nil {
 		if g.Actions, err = json.Marshal(b.Actions); err != nil {
+			return nil, err
+		}
+	}
+	if b.Checks != nil || b.Actions != nil {
+		if err := CheckCredentials(g.Checks, g.Actions); err != nil {
 			return nil, err
 		}
 	}

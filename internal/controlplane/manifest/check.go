@@ -29,13 +29,12 @@ func checkGuardrail(g *settings.Guardrail) error {
 			return fmt.Errorf("checks[%d]: %w", i, err)
 		}
 	}
-	if g.Actions == nil {
-		return nil
+	if g.Actions != nil {
+		if err := fits[guardrails.Actions](g.Actions); err != nil {
+			return fmt.Errorf("actions: %w", err)
+		}
 	}
-	if err := fits[guardrails.Actions](g.Actions); err != nil {
-		return fmt.Errorf("actions: %w", err)
-	}
-	return nil
+	return guardrails.CheckCredentials(text(g.Checks), g.Actions)
 }
 
 // checkWorkspaces checks those of the file, with the settings that the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"modelgate/config"
 	"modelgate/internal/prompt"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -88,7 +89,8 @@ func (r *reader) saved(kind string) ([]settings.Prompt, error) {
 func saidBy(versions []store.PromptVersion, kind string, labels map[string]string) ([]settings.PromptVersion, error) {
 	var out []settings.PromptVersion
 	for _, v := range versions {
-		said := settings.PromptVersion{String: v.Text, Description: v.Description, Metadata: object(v.Metadata), Label: labels[v.Label]}
+		v.Text = string(config.MaskExposed([]byte(v.Text)))
+		said := settings.PromptVersion{String: v.Text, Description: v.Description, Metadata: object(config.MaskExposed(v.Metadata)), Label: labels[v.Label]}
 		if kind == store.KindPrompt {
 			c, err := prompt.Decode(v.Text)
 			if err != nil {

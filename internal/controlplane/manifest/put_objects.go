@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
@@ -34,7 +35,7 @@ func (p *plan) guardrails() error {
 				return nil, p.file.Fault(path+".workspace", errors.New("a guardrail does not move to another workspace; give it another slug there"))
 			}
 			if err := checkGuardrail(want); err != nil {
-				return nil, err
+				return nil, p.file.Fault(path, err)
 			}
 			if changed == nil || has(changed, "checks", "actions") {
 				row.VersionID = newID()
@@ -206,6 +207,9 @@ func (p *plan) deployments() error {
 			}
 			if row.AuthSettings, err = authSettings(want.AuthSettings); err != nil {
 				return nil, err
+			}
+			if err := route.CheckExposed("config", want.Config); err != nil {
+				return nil, p.file.Fault(path, err)
 			}
 			if row.Status = store.Active; want.Inactive {
 				row.Status = "inactive"

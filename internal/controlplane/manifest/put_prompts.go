@@ -9,7 +9,6 @@ import (
 
 	"modelgate/internal/controlplane/prompts"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/prompt"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -161,7 +160,7 @@ func sameVersion(a, b settings.PromptVersion) bool {
 func (p *plan) version(v settings.PromptVersion, row store.Prompt) (store.PromptVersion, error) {
 	out := store.PromptVersion{Text: v.String, Description: v.Description}
 	if row.Kind == store.KindPartial {
-		if err := prompt.CheckPartial(v.String); err != nil {
+		if err := prompts.CheckPartial(v.String); err != nil {
 			return out, err
 		}
 	} else {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"modelgate/config"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/prompt"
 	"modelgate/internal/store"
@@ -105,7 +106,7 @@ func (f *Fields) text(s *state) error {
 		return route.Invalid("string", "has at most %d bytes", maxString)
 	}
 	s.String = text
-	return nil
+	return route.CheckExposed("string", []byte(text))
 }
 
 // settings takes over what is JSON.
@@ -134,6 +135,9 @@ func (f *Fields) settings(s *state) error {
 		if m.plain && len(raw) > 0 && bytes.TrimSpace(raw)[0] != '{' {
 			return route.Invalid(m.name, "is an object")
 		}
+		if err := route.CheckExposed(m.name, raw); err != nil {
+			return err
+		}
 		*m.into = raw
 	}
 	return nil
@@ -161,4 +165,24 @@ func (f *Fields) Row() (store.PromptVersion, error) {
 func stateOf(v store.PromptVersion) (state, error) {
 	content, err := prompt.Decode(v.Text)
 	return state{Content: content, metadata: v.Metadata, description: v.Description}, err
+}
+
+// shownState returns what a stored version says, without credentials that were
+// stored before versions were searched for them.
+func shownState(v store.PromptVersion) (state, error) {
+	s, err := stateOf(v)
+	s.String = string(config.MaskExposed([]byte(s.String)))
+	for _, raw := range []*json.RawMessage{&s.Parameters, &s.Functions, &s.Tools, &s.ToolChoice, &s.metadata} {
+		*raw = config.MaskExposed(*raw)
+	}
+	return s, err
+}
+
+// CheckPartial refuses the text of a partial that is no template or holds a
+// credential.
+func CheckPartial(text string) error {
+	if err := prompt.CheckPartial(text); err != nil {
+		return err
+	}
+	return route.CheckExposed("string", []byte(text))
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"modelgate/config"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/prompt"
 	"modelgate/internal/store"
 )
 
@@ -38,7 +38,7 @@ type createPartialInput struct {
 
 func createPartial(ctx context.Context, c *route.Caller, in *createPartialInput) (*created, error) {
 	b := &in.Body
-	if err := prompt.CheckPartial(b.String); err != nil {
+	if err := CheckPartial(b.String); err != nil {
 		return nil, err
 	}
 	w, err := c.InWorkspace(ctx, b.Workspace)
@@ -121,7 +121,7 @@ func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*ful
 	if err != nil {
 		return nil, err
 	}
-	return &fullPartial{partialShown(row), v.Text, v.Number, v.ID, v.Description, v.Number == row.Published}, nil
+	return &fullPartial{partialShown(row), string(config.MaskExposed([]byte(v.Text))), v.Number, v.ID, v.Description, v.Number == row.Published}, nil
 }
 
 type updatePartialInput struct {
@@ -143,7 +143,7 @@ func updatePartial(ctx context.Context, c *route.Caller, in *updatePartialInput)
 	if b.String.Null || len(b.String.Value) > maxString {
 		return nil, route.Invalid("string", "has at most %d bytes and can't be null", maxString)
 	}
-	if err := prompt.CheckPartial(b.String.Value); err != nil {
+	if err := CheckPartial(b.String.Value); err != nil {
 		return nil, err
 	}
 	row, err := find(ctx, c, store.KindPartial, in.Partial, in.Workspace)
@@ -215,7 +215,7 @@ func partialVersions(ctx context.Context, c *route.Caller, in *partialVersionsIn
 	}
 	list := []PartialVersion{}
 	for _, v := range found {
-		list = append(list, PartialVersion{v.ID, row.ID, v.Text, v.Number, v.Description, v.Number == row.Published,
+		list = append(list, PartialVersion{v.ID, row.ID, string(config.MaskExposed([]byte(v.Text))), v.Number, v.Description, v.Number == row.Published,
 			route.Time(v.CreatedAt), store.Active, "prompt_partial_version"})
 	}
 	return &list, nil

@@ -30,7 +30,7 @@ type full struct {
 }
 
 func wholly(p store.Prompt, v store.PromptVersion) (*full, error) {
-	s, err := stateOf(v)
+	s, err := shownState(v)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*[]Versi
 	}
 	list := []Version{}
 	for _, v := range found {
-		s, err := stateOf(v)
+		s, err := shownState(v)
 		if err != nil {
 			return nil, err
 		}
