@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -197,23 +196,6 @@ type API struct {
 
 	refusals refusals
 	minutely []Task
-}
-
-// Task is work that no request waits for. Last is true when the gateway stops and
-// calls it no more.
-type Task func(ctx context.Context, now time.Time, last bool) error
-
-// EachMinute adds a task. Like adding a route it is for the start.
-func (a *API) EachMinute(t Task) { a.minutely = append(a.minutely, t) }
-
-// Minute runs the tasks. The server calls it each minute, and with last before it
-// closes the database.
-func (a *API) Minute(ctx context.Context, now time.Time, last bool) error {
-	var errs []error
-	for _, t := range a.minutely {
-		errs = append(errs, t(ctx, now, last))
-	}
-	return errors.Join(errs...)
 }
 
 // New returns an API without routes, but for its own description at
