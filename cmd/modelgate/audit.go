@@ -5,21 +5,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 
+	"modelgate/internal/server"
+	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
 
 func audit(ctx context.Context, p *program, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usage("say what to do: verify")
+		return usage("say what to do: verify or prune")
 	case args[0] == "verify":
 		return verifyAudit(ctx, p, args[1:])
+	case args[0] == "prune":
+		return pruneAudit(ctx, p, args[1:])
 	case args[0] == "-h", args[0] == "--help":
-		fmt.Fprintln(p.out, "Usage: modelgate audit verify [flags]\n\n`modelgate audit verify --help` lists the flags.")
+		fmt.Fprintln(p.out, "Usage: modelgate audit verify [flags]\n       modelgate audit prune [flags]\n\n`modelgate audit verify --help` and `modelgate audit prune --help` list the flags.")
 		return nil
 	}
-	return usage("there is no %q; verify is offered", args[0])
+	return usage("%q is not offered; verify and prune are", args[0])
 }
 
 const verifyHelp = `Checks the audit log of every organisation against its hashes and prints the last
@@ -28,11 +34,15 @@ the exit code is 1.
 
 Whoever can write to the database can remove the latest rows, or write the chain
 again from some row on. Keep what --json prints somewhere else and give it to
---since later: rows that were known then have to be there still.`
+--since later: rows that were known then have to be there still.
+
+Where retention has removed the oldest rows, the chain goes on from the last of
+them, and what was removed is printed. Give the master key to verify that the
+gateway did so: without it everybody who can write to the database could have.`
 
 func verifyAudit(ctx context.Context, p *program, args []string) error {
 	f := p.flags("audit verify", "", verifyHelp)
-	d := newDatabaseFlags(f)
+	d, m := newDatabaseFlags(f), newMasterFlags(f)
 	since := f.String("since", "", "`file` with what --json printed before")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
@@ -42,12 +52,12 @@ func verifyAudit(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := d.current(ctx)
+	db, signer, err := openAudit(ctx, p, d, m)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	chains, err := db.VerifyAudits(ctx, known)
+	chains, err := db.VerifyAudits(ctx, known, signer)
 	if err != nil {
 		return err
 	}
@@ -57,9 +67,95 @@ func verifyAudit(ctx context.Context, p *program, args []string) error {
 	for _, c := range chains {
 		if c.Broken == "" {
 			fmt.Fprintf(p.out, "%s: %d rows, %s\n", c.Organisation, c.Sequence, c.Hash)
+			if c.Removed != nil {
+				fmt.Fprintf(p.out, "  %s\n", c.Removed)
+			}
 		}
 	}
 	return brokenChain(chains)
+}
+
+// openAudit opens the database and returns what signs removals, nil without a
+// master key.
+func openAudit(ctx context.Context, p *program, d databaseFlags, m masterFlags) (*store.DB, store.Signer, error) {
+	master, previous, err := m.read(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	box, err := server.MasterBox(master, previous)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := d.current(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return db, server.AuditSigner(db, box), nil
+}
+
+const pruneAuditHelp = `Removes rows of the audit log that are older than --days, in whole days (UTC), and
+the oldest ones until all take no more than --bytes; the largest logs lose rows
+first. A gateway may run meanwhile, and does the same by itself as audit.retention
+in its settings says. The removal is recorded in the chain, so that audit verify
+goes on from there, and signed with the master key if it is given.
+
+Rows that are not as they were written are evidence: they stay, as do those after
+them, and the exit code is 1. With --force they go too, which the record says.`
+
+func pruneAudit(ctx context.Context, p *program, args []string) error {
+	f := p.flags("audit prune", "", pruneAuditHelp)
+	d, m := newDatabaseFlags(f), newMasterFlags(f)
+	days := f.Int("days", 0, "keep rows of so many days")
+	size := f.text("bytes", "", "", "keep about so much, as 1GB")
+	to := f.text("received-by", "", "", "keep rows that this `destination` has not received: webhook, syslog or both with a comma")
+	force := f.Bool("force", false, "remove rows that are not as they were written, and those after a removal without a valid signature")
+	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	pruning, err := auditPruning(*days, *size, *to)
+	if err != nil {
+		return err
+	}
+	db, signer, err := openAudit(ctx, p, d, m)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	pruning.Now, pruning.Signer, pruning.Operator, pruning.Force, pruning.DryRun = time.Now(), signer, true, *force, *dry
+	done := "removed"
+	if *dry {
+		done = "would remove"
+	}
+	sum, err := db.PruneAudits(ctx, pruning)
+	fmt.Fprintf(p.out, "%s %d rows, about %d bytes\n", done, sum.Rows, sum.Bytes)
+	return err
+}
+
+// auditPruning reads what is to be kept.
+func auditPruning(days int, size, destinations string) (p store.AuditPruning, err error) {
+	r := settings.AuditRetention{Days: days}
+	if size != "" {
+		if r.Bytes, err = settings.ParseSize(size); err != nil {
+			return p, usage("%v", err)
+		}
+	}
+	if days < 0 {
+		return p, usage("days must not be negative")
+	}
+	if err := r.Check(); err != nil {
+		return p, usage("%v", err)
+	}
+	if r == (settings.AuditRetention{}) {
+		return p, usage("say what to keep with --days or --bytes")
+	}
+	names := strings.FieldsFunc(destinations, func(r rune) bool { return r == ',' })
+	for _, name := range names {
+		if name != "webhook" && name != "syslog" {
+			return p, usage("--received-by must be webhook, syslog or both, not %q", name)
+		}
+	}
+	return server.AuditPruning(r, names), nil
 }
 
 // readHeads reads what --json printed before. No file has none.

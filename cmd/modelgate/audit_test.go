@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,50 @@ func mustSealed(t *testing.T, db *store.DB) {
 	if _, err := mustRing(t, db, oldMaster).Seal(t.Context(), store.DefaultOrganisation, secret.New("canary-value")); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestPruneRemovesOldAuditRowsAndVerifyGoesOnFromThere(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		mustSealed(t, db)
+		for n := range 10 {
+			a := store.OperatorAudit(store.DefaultOrganisation, "test", nil)
+			a.Time = time.Now().Add(-time.Duration(10-n) * 24 * time.Hour)
+			if err := db.AddAudit(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data, env := t.TempDir(), []string{"DATABASE_URL=" + dsn}
+		if path, ok := strings.CutPrefix(dsn, "file:"); ok {
+			data, env = filepath.Dir(path), nil
+		}
+		master := oldMaster
+		for _, tt := range []struct {
+			env, args string
+			code      int
+			says      string
+		}{
+			{"", "prune", 2, "say what to keep with --days or --bytes"},
+			{"", "prune --days -1", 2, "days must not be negative"},
+			{"", "prune --bytes 1MB", 2, "the audit log needs at least 64 MB"},
+			{"", "prune --days 5 --received-by mail", 2, "--received-by must be webhook, syslog or both"},
+			{"", "prune --days 5", 1, "the removal of audit rows must be signed; give the master key"},
+			{master, "prune --days 5 --dry-run", 0, "would remove 5 rows, about 3"},
+			{master, "prune --days 5 --received-by webhook,syslog", 0, "removed 0 rows"},
+			{master, "prune --days 5", 0, "removed 5 rows, about 3"},
+			{master, "prune --days 5", 0, "removed 0 rows, about 0 bytes"},
+			{"", "verify", 0, "(days; signature not verified, for lack of the master key)"},
+			{master, "verify", 0, "11 rows, "},
+			{master, "verify", 0, "rows 1 to 5, up to "},
+			{master, "verify", 0, "(days; signature valid)"},
+		} {
+			args := append([]string{"audit"}, strings.Fields(tt.args)...)
+			code, out, errs := invoke(t, append(slices.Clone(env), tt.env), "", append(args, "--data", data)...)
+			if code != tt.code || !strings.Contains(out+errs, tt.says) {
+				t.Errorf("%s %s: exit %d: %s%s", tt.env, tt.args, code, out, errs)
+			}
+		}
+	})
 }
 
 func TestTamperedAuditLogIsNamedByVerify(t *testing.T) {

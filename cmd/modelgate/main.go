@@ -39,7 +39,7 @@ var commands = []command{
 	{"users", "make a link by which a person replaces their password", users},
 	{"apply", "bring the control plane to what a file says", apply},
 	{"export", "write the state of the control plane as such a file", export},
-	{"audit", "verify the chain of the audit log", audit},
+	{"audit", "verify the chain of the audit log, or remove old rows", audit},
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},
 	{"ledger", "verify the ledger of attempts, or apply what it holds to the log", runLedger},
 	{"logs", "remove old records of exchanges, or write a part of them to a file", logs},

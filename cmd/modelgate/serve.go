@@ -194,6 +194,7 @@ func (p *program) greet(s *server.Server) {
 		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)
 	}
 	fmt.Fprintf(p.out, "the log keeps %s; logs.retention in the settings changes it\n", s.Kept())
+	fmt.Fprintf(p.out, "the audit log keeps %s; audit.retention in the settings changes it\n", s.AuditKept())
 	if s.Providers() == 0 {
 		fmt.Fprint(p.out, "no managed provider yet: send a provider's own key along, or list providers in a file given with --config; docs/settings.md shows how\n")
 	}

@@ -44,18 +44,54 @@ func New(db *store.DB, master *secret.Box) *Ring {
 // Seal returns s as a text that only Open, for the same organisation, opens. An
 // organisation's first secret makes its data key, in a change of its own.
 func (r *Ring) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
-	if r.master == nil {
-		return "", noMasterKey("secrets can't be stored")
-	}
-	wrapped, err := r.wrapped(ctx, organisation)
+	key, err := r.sealing(ctx, organisation)
 	if err != nil {
 		return "", err
 	}
+	return key.Seal(s), nil
+}
+
+// Sign returns a signature that only the data key of the organisation makes. As
+// in Seal, the first makes the data key.
+func (r *Ring) Sign(ctx context.Context, organisation, text string) (string, error) {
+	key, err := r.sealing(ctx, organisation)
+	if err != nil {
+		return "", err
+	}
+	return key.Sign(text), nil
+}
+
+// Signed reports whether a signature is the one of Sign for a text. An
+// organisation without a data key has signed nothing.
+func (r *Ring) Signed(ctx context.Context, organisation, text, signature string) (bool, error) {
+	if r.master == nil {
+		return false, noMasterKey("signatures can't be verified")
+	}
+	o, err := r.db.Organisation(ctx, organisation)
+	if err != nil || o.DataKey == "" {
+		return false, err
+	}
+	key, err := r.key(organisation, o.DataKey)
+	if err != nil {
+		return false, foreign(err)
+	}
+	return key.Signed(text, signature), nil
+}
+
+// sealing returns the organisation's data key and makes it when there is none.
+func (r *Ring) sealing(ctx context.Context, organisation string) (*secret.DataKey, error) {
+	if r.master == nil {
+		return nil, noMasterKey("secrets can't be stored")
+	}
+	wrapped, err := r.wrapped(ctx, organisation)
+	if err != nil {
+		return nil, err
+	}
 	key, err := r.key(organisation, wrapped)
 	if err != nil {
-		return "", foreign(err)
+		return nil, foreign(err)
 	}
-	return key.Seal(s), nil
+	return key, nil
 }
 
 // Open returns what was sealed. Its errors hold nothing of it.

@@ -45,6 +45,34 @@ func TestARingOpensWhatItSealed(t *testing.T) {
 	})
 }
 
+func TestSignaturesAreOfOneOrganisationAndText(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		if _, err := datakey.New(db, nil).Sign(t.Context(), acme, "a text"); apierr.From(err).Code != "no_master_key" {
+			t.Errorf("Sign without a master key: %v", err)
+		}
+		if ok, err := datakey.New(db, mustBox(t, oldMaster)).Signed(t.Context(), acme, "a text", "x"); ok || err != nil || mustOrganisation(t, db).DataKey != "" {
+			t.Errorf("Signed without a data key: %t, %v", ok, err)
+		}
+		signature, err := datakey.New(db, mustBox(t, oldMaster)).Sign(t.Context(), acme, "a text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring := datakey.New(open(), mustBox(t, oldMaster))
+		for _, tt := range []struct {
+			text, signature string
+			want            bool
+		}{{"a text", signature, true}, {"another", signature, false}, {"a text", signature[1:], false}, {"a text", "", false}} {
+			if ok, err := ring.Signed(t.Context(), acme, tt.text, tt.signature); ok != tt.want || err != nil {
+				t.Errorf("Signed(%q, %q) = %t, %v", tt.text, tt.signature, ok, err)
+			}
+		}
+		if _, err := datakey.New(db, mustBox(t, newMaster)).Signed(t.Context(), acme, "a text", signature); apierr.From(err).Code != "wrong_master_key" {
+			t.Errorf("Signed with another master key: %v", err)
+		}
+	})
+}
+
 func TestWritersAtOnceUseOneDataKey(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		rings := []*datakey.Ring{datakey.New(open(), mustBox(t, oldMaster)), datakey.New(open(), mustBox(t, oldMaster))}

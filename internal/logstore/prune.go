@@ -136,13 +136,14 @@ func (s *Store) pruneOn(ctx context.Context, r Retention) {
 		case <-time.After(pruneEvery):
 		case <-s.grown:
 		}
-		clock = steady(clock, time.Now().Round(0))
+		clock = FollowClock(clock, time.Now().Round(0))
 	}
 }
 
-// steady returns the time after last: now, but for a clock that has jumped
-// ahead. Such a one would remove all at once; it is followed slowly instead.
-func steady(last, now time.Time) time.Time {
+// FollowClock returns the time that ages are counted from a minute after last:
+// now, or less when the clock has jumped ahead. Believing the jump would remove all
+// at once, so it is followed slowly.
+func FollowClock(last, now time.Time) time.Time {
 	if furthest := last.Add(2 * pruneEvery); now.After(furthest) {
 		return furthest
 	}

@@ -15,8 +15,8 @@ func TestAClockThatJumpsAheadIsFollowedSlowly(t *testing.T) {
 		{"ahead by a year", 365 * 24 * time.Hour, 2 * pruneEvery},
 		{"back by a year", -365 * 24 * time.Hour, -365 * 24 * time.Hour},
 	} {
-		if got := steady(last, last.Add(tt.now)).Sub(last); got != tt.want {
-			t.Errorf("%s: steady() is %v later, want %v", tt.name, got, tt.want)
+		if got := FollowClock(last, last.Add(tt.now)).Sub(last); got != tt.want {
+			t.Errorf("%s: FollowClock() is %v later, want %v", tt.name, got, tt.want)
 		}
 	}
 }

@@ -2,7 +2,10 @@ package secret
 
 import (
 	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,6 +25,7 @@ var ErrWrongDataKey = errors.New("the sealed value does not open with the data k
 // a new master key leaves the values as they are. It is safe for concurrent use.
 type DataKey struct {
 	aead         cipher.AEAD
+	signing      [sha256.Size]byte // key of Sign
 	organisation string
 }
 
@@ -59,7 +63,8 @@ func (b *Box) DataKey(organisation, wrapped string) (*DataKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the data key of organisation %s: %w", organisation, err)
 	}
-	return &DataKey{aead, organisation}, nil
+	signing := sha256.Sum256(append([]byte("modelgate signing key v1\x00"), key...))
+	return &DataKey{aead, signing, organisation}, nil
 }
 
 // Rewrap returns the same data key wrapped by the master key. One that is
@@ -92,6 +97,19 @@ func (k *DataKey) Open(text string) (String, error) {
 		return String{}, ErrWrongDataKey
 	}
 	return String{string(plain)}, nil
+}
+
+// Sign returns the code (HMAC-SHA256) of a text, which only the same data key
+// makes. Each kind of text must begin with a name of its own.
+func (k *DataKey) Sign(text string) string {
+	code := hmac.New(sha256.New, k.signing[:])
+	fmt.Fprintf(code, "%d:%s%s", len(k.organisation), k.organisation, text)
+	return hex.EncodeToString(code.Sum(nil))
+}
+
+// Signed reports whether a signature is the one that Sign returns for a text.
+func (k *DataKey) Signed(text, signature string) bool {
+	return hmac.Equal([]byte(k.Sign(text)), []byte(signature))
 }
 
 // SealedByDataKey reports whether text is in the form that DataKey.Seal returns.

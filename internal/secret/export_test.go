@@ -6,5 +6,5 @@ func SameKey(organisation string) *DataKey {
 	if err != nil {
 		panic(err)
 	}
-	return &DataKey{aead, organisation}
+	return &DataKey{aead: aead, organisation: organisation}
 }

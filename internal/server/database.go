@@ -99,6 +99,9 @@ func (s *Server) sealConfigs(ctx context.Context, stored *store.Published) (*sto
 // Kept returns how long entries of the log are kept, for people.
 func (s *Server) Kept() string { return s.first.Logs.Retention.Effective().String() }
 
+// AuditKept returns how long rows of the audit log are kept, for people.
+func (s *Server) AuditKept() string { return s.first.Audit.Retention.Effective().String() }
+
 // Retention returns r as the log has it. Fields that are not positive keep all.
 func Retention(r settings.Retention) logstore.Retention {
 	const day = 24 * time.Hour

@@ -96,6 +96,7 @@ func (s *Server) follow(ctx context.Context) {
 	parts.Go(func() { s.keep(ctx) })
 	parts.Go(func() { s.renew(ctx) })
 	parts.Go(func() { s.sendAudits(ctx) })
+	parts.Go(func() { s.pruneAudits(ctx) })
 	s.follower.run(true)
 	defer func() {
 		s.follower.run(false)

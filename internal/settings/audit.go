@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/url"
@@ -8,11 +9,40 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Audit is where rows of the audit log are sent.
+// Audit is where rows of the audit log are sent, and how long they are kept.
 type Audit struct {
-	Webhook AuditWebhook `json:"webhook,omitzero"`
-	Syslog  AuditSyslog  `json:"syslog,omitzero"`
+	Webhook   AuditWebhook   `json:"webhook,omitzero"`
+	Syslog    AuditSyslog    `json:"syslog,omitzero"`
+	Retention AuditRetention `json:"retention,omitzero"`
 }
+
+// Destinations returns the names of the destinations that rows are sent to.
+func (a *Audit) Destinations() (names []string) {
+	if a.Webhook.URL != "" {
+		names = append(names, "webhook")
+	}
+	if a.Syslog.Address != "" {
+		names = append(names, "syslog")
+	}
+	return names
+}
+
+// AuditRetention is how much of the audit log is kept. -1 days keep all.
+type AuditRetention struct {
+	Days  int  `json:"days,omitempty" minimum:"-1" maximum:"36500"` // of the oldest row; default 400
+	Bytes Size `json:"bytes,omitempty"`                             // of all rows, about; default 1 GB
+}
+
+// Check refuses what would keep next to nothing.
+func (r AuditRetention) Check() error { return checkRetention("the audit log", r.Bytes, r.Days) }
+
+// Effective returns r with its defaults: 400 days and 1 GB.
+func (r AuditRetention) Effective() AuditRetention {
+	return AuditRetention{Days: cmp.Or(r.Days, 400), Bytes: cmp.Or(r.Bytes, 1<<30)}
+}
+
+// String returns the bounds as an operator reads them.
+func (r AuditRetention) String() string { return Retention{Days: r.Days, Bytes: r.Bytes}.String() }
 
 // AuditWebhook receives rows by HTTP. It is off without a URL.
 type AuditWebhook struct {
@@ -35,6 +65,9 @@ type AuditSyslog struct {
 
 func (s *Settings) checkAudit(o Opener) (f *fault) {
 	w, y := &s.Audit.Webhook, &s.Audit.Syslog
+	if err := s.Audit.Retention.Check(); err != nil {
+		return at(err, "audit.retention")
+	}
 	if *w != (AuditWebhook{}) {
 		u, err := url.Parse(w.URL)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"modelgate/config"
@@ -224,12 +225,16 @@ const largestBody = 1 << 20
 
 // Check refuses what would keep next to nothing.
 func (r Retention) Check() error {
+	return checkRetention("the log", r.Bytes, r.Days, r.BodiesDays, r.SumsDays)
+}
+
+func checkRetention(what string, bytes Size, days ...int) error {
 	const longest, smallest = 36500, 64 << 20
-	if min(r.Days, r.BodiesDays, r.SumsDays) < -1 || max(r.Days, r.BodiesDays, r.SumsDays) > longest {
+	if slices.Min(days) < -1 || slices.Max(days) > longest {
 		return fmt.Errorf("days must be 1 to %d, or -1 to keep all", longest)
 	}
-	if r.Bytes != 0 && r.Bytes < smallest {
-		return errors.New("the log needs at least 64 MB")
+	if bytes != 0 && bytes < smallest {
+		return fmt.Errorf("%s needs at least 64 MB", what)
 	}
 	return nil
 }

@@ -133,6 +133,8 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"size of kept bodies", "logs:\n  body_size: 2 MB\n", "f:2:14: logs.body_size: "},
 		{"pattern to redact", "logs:\n  redact: {patterns: [email, name]}\n", "f:2:30: logs.redact.patterns[1]: "},
 		{"expression to redact", "logs:\n  redact: {custom: [{name: a, pattern: (}]}\n", "f:2:40: logs.redact.custom[0].pattern: "},
+		{"days of the audit log", "audit:\n  retention: {days: -2}\n", "f:2:15: audit.retention: days must be 1 to 36500, or -1 to keep all"},
+		{"bytes of the audit log", "audit:\n  retention: {bytes: 1 MB}\n", "f:2:15: audit.retention: the audit log needs at least 64 MB"},
 		{"field to redact", "logs:\n  redact: {fields: [a..b]}\n", "f:2:21: logs.redact.fields[0]: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

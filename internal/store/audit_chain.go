@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -32,19 +34,21 @@ type AuditHead struct {
 // AuditChain is the result of verifying an organisation's audit log.
 type AuditChain struct {
 	AuditHead
-	Broken string // what is wrong with the first row that is not as it was written; empty for nothing
+	Removed *AuditRemoval // the latest removal of its oldest rows; nil for none
+	Broken  string        // what is wrong with the first row that is not as it was written; empty for nothing
 }
 
 // VerifyAudits checks the audit logs of all organisations, in the order of their
-// ids, against their hashes, and against heads that were known before.
-func (db *DB) VerifyAudits(ctx context.Context, known []AuditHead) (list []AuditChain, err error) {
+// ids, against their hashes, and against heads that were known before. Signatures
+// of removals are checked by a signer, if there is one.
+func (db *DB) VerifyAudits(ctx context.Context, known []AuditHead, by Signer) (list []AuditChain, err error) {
 	err = db.View(ctx, func(q Queries) error {
 		heads, err := q.auditHeads(ctx, known)
 		if err != nil {
 			return err
 		}
 		for _, head := range heads {
-			c, err := q.verifyAudits(ctx, head, known)
+			c, err := q.verifyAudits(ctx, head, known, by)
 			if err != nil {
 				return err
 			}
@@ -79,17 +83,24 @@ func (q Queries) auditHeads(ctx context.Context, known []AuditHead) ([]AuditHead
 	return heads, err
 }
 
-const auditPage = 500
+const auditPage = 200
 
 // verifyAudits follows the chain of one organisation.
-func (q Queries) verifyAudits(ctx context.Context, head AuditHead, known []AuditHead) (AuditChain, error) {
-	c := AuditChain{AuditHead: AuditHead{Organisation: head.Organisation}}
+func (q Queries) verifyAudits(ctx context.Context, head AuditHead, known []AuditHead, by Signer) (AuditChain, error) {
+	c, err := q.startChain(ctx, head.Organisation, by)
+	if err != nil || c.Broken != "" {
+		return c, err
+	}
 	before := make(map[int64]string)
 	for _, k := range known {
 		if k.Organisation == head.Organisation {
 			before[k.Sequence] = k.Hash
 		}
 	}
+	if c.Broken = c.checkRemoved(before); c.Broken != "" {
+		return c, nil
+	}
+	start := c.Sequence
 	for {
 		list, err := q.AuditsAfter(ctx, head.Organisation, c.Sequence, auditPage)
 		if err != nil {
@@ -104,7 +115,24 @@ func (q Queries) verifyAudits(ctx context.Context, head AuditHead, known []Audit
 			break
 		}
 	}
-	return c, q.endChain(ctx, &c, head, before)
+	err = q.endChain(ctx, &c, start, head, before)
+	return c, err
+}
+
+// checkRemoved returns what is wrong with a removal in view of rows that were
+// known before.
+func (c *AuditChain) checkRemoved(known map[int64]string) string {
+	if r := c.Removed; r != nil {
+		for _, sequence := range slices.Sorted(maps.Keys(known)) {
+			switch hash := known[sequence]; {
+			case sequence == r.Sequence && hash != r.Hash:
+				return fmt.Sprintf("row %d was removed, and was another than the one that was known", sequence)
+			case sequence > 0 && sequence <= r.Sequence && !r.checked:
+				return fmt.Sprintf("row %d, which was known, was removed, and only a valid signature shows that the gateway did so; give the master key", sequence)
+			}
+		}
+	}
+	return ""
 }
 
 // follow goes on to a row and returns what is wrong with it.
@@ -121,9 +149,9 @@ func (c *AuditChain) follow(a *Audit, known map[int64]string) string {
 	return ""
 }
 
-// endChain checks that nothing is missing at the end of a chain, and that no row
-// is outside of it.
-func (q Queries) endChain(ctx context.Context, c *AuditChain, head AuditHead, known map[int64]string) error {
+// endChain checks that nothing is missing at the end of a chain that began after
+// the row start, and that no row is outside of it.
+func (q Queries) endChain(ctx context.Context, c *AuditChain, start int64, head AuditHead, known map[int64]string) error {
 	const text = `
 		SELECT COUNT(*)
 		FROM audit_logs
@@ -141,8 +169,8 @@ func (q Queries) endChain(ctx context.Context, c *AuditChain, head AuditHead, kn
 		c.Broken = fmt.Sprintf("row %d is missing, as are those up to %d", c.Sequence+1, latest)
 	case head.Sequence != c.Sequence || head.Hash != c.Hash:
 		c.Broken = fmt.Sprintf("row %d is the last, and the head of the chain is another", c.Sequence)
-	case int64(n) != c.Sequence:
-		c.Broken = fmt.Sprintf("there are %d rows and %d are in the chain", n, c.Sequence)
+	case int64(n) != c.Sequence-start:
+		c.Broken = fmt.Sprintf("there are %d rows and %d are in the chain", n, c.Sequence-start)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func TestRowsOfTheAuditLogAreChainedWhoeverWrites(t *testing.T) {
 
 func mustVerify(t *testing.T, db *store.DB, known []store.AuditHead) []store.AuditChain {
 	t.Helper()
-	list, err := db.VerifyAudits(t.Context(), known)
+	list, err := db.VerifyAudits(t.Context(), known, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -47,4 +48,22 @@ func (db *DB) MarkAuditsSent(ctx context.Context, destination string, upTo Audit
 		return db.Explain(fmt.Errorf("noting what of the audit log was sent: %w", err))
 	}
 	return nil
+}
+
+// auditsReceived returns up to where all these destinations have received an
+// organisation's audit log. Without any it is the end.
+func (q Queries) auditsReceived(ctx context.Context, organisation string, destinations []string) (int64, error) {
+	const text = `
+		SELECT COALESCE(MAX(sequence), 0)
+		FROM audit_marks
+		WHERE destination = $1 AND organisation_id = $2`
+	upTo := int64(math.MaxInt64)
+	for _, d := range destinations {
+		var mark int64
+		if err := q.q.QueryRowContext(ctx, text, d, organisation).Scan(&mark); err != nil {
+			return 0, fmt.Errorf("reading what of the audit log was sent: %w", err)
+		}
+		upTo = min(upTo, mark)
+	}
+	return upTo, nil
 }
