@@ -29,7 +29,7 @@ func logs(ctx context.Context, p *program, args []string) error {
 		"export  writes a part of the log to a file: see logs export --help.\n"+
 		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
 		"       takes no more than --bytes. A gateway may run meanwhile. PostgreSQL removes\n"+
-		"       whole days, and never the present one. With --bodies-days also the bodies of\n"+
+		"       whole days by --days, and parts of days by --bytes. With --bodies-days also the bodies of\n"+
 		"       older entries, and with --sums-days the sums that analytics show of older\n"+
 		"       times.")
 	d := newDatabaseFlags(f)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -14,8 +15,9 @@ import (
 )
 
 // serverKeeper keeps blocks in a PostgreSQL database, in a schema of its own, so
-// that the database may be the control plane's. The table of blocks has a
-// partition for each day (UTC) of their ids, which is removed as a whole.
+// that the database may be the control plane's. The tables of blocks and bodies
+// have partitions for each day (UTC) of their ids, or for parts of a day with much
+// in it. They are removed as a whole, so that the disk has their room at once.
 type serverKeeper struct {
 	tables
 	name string
@@ -200,25 +202,35 @@ func (k *serverKeeper) partition(ctx context.Context, days []int64) error {
 	return nil
 }
 
-// attach makes the partition of a day, where a table has none.
+// attach makes the partition that a day begins with, where a table has none. It
+// ends where the day's next slice begins.
 func attach(ctx context.Context, tx *sql.Tx, table string, day int64) error {
-	name := partitionName(table, day)
-	if there, err := exists(ctx, tx, name); err != nil || there {
+	if there, err := exists(ctx, tx, partitionName(table, day)); err != nil || there {
 		return err
 	}
-	from, to := idAt(day*dayMillis), idAt((day+1)*dayMillis)
-	if (day+1)*dayMillis > maxMillis {
-		to = endOfIDs
+	later, err := sliceStarts(ctx, tx, table, day)
+	if err != nil {
+		return err
 	}
-	for _, q := range []string{
-		fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, name, table),
-		fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, table, name, from[:], to[:]),
-	} {
-		if _, err := tx.ExecContext(ctx, q); err != nil {
-			return err
-		}
+	return attachNew(ctx, tx, table, partitionName(table, day), day*dayMillis, slices.Min(append(later, (day+1)*dayMillis)))
+}
+
+// attachNew makes the partition for ids between two milliseconds.
+func attachNew(ctx context.Context, tx *sql.Tx, table, name string, from, to int64) error {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, name, table)); err != nil {
+		return err
 	}
-	return nil
+	return attachTable(ctx, tx, table, name, from, to)
+}
+
+// attachTable makes a table the partition for ids between two milliseconds.
+func attachTable(ctx context.Context, tx *sql.Tx, table, name string, from, to int64) error {
+	first, end := idAt(from), idAt(to)
+	if to > maxMillis {
+		end = endOfIDs
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, table, name, first[:], end[:]))
+	return err
 }
 
 func exists(ctx context.Context, tx *sql.Tx, table string) (there bool, err error) {

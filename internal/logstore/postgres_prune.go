@@ -6,53 +6,38 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"modelgate/internal/reqlog"
 )
 
-// Partitions are called by their table and day, as blocks_20261121.
-func partitionName(table string, day int64) string {
-	return table + "_" + time.UnixMilli(day*dayMillis).UTC().Format("20060102")
-}
-
-// partitionDay is the day of a partition, false for a table of another name. The
-// year may have five digits.
-func partitionDay(name string) (day int64, ok bool) {
-	_, digits, ok := strings.Cut(name, "_")
-	if n, err := strconv.Atoi(digits); ok && err == nil {
-		at := time.Date(n/10000, time.Month(n/100%100), n%100, 0, 0, 0, 0, time.UTC)
-		return at.UnixMilli() / dayMillis, true
-	}
-	return 0, false
-}
-
-// dayTables are the partitions of one day, or those of them that go.
-type dayTables struct {
+// slice is the partitions of a part of a day, or those of them that go. A day
+// begins with one slice, which is split while the day grows. Slices cover the day.
+type slice struct {
 	day            int64
+	from           int64       // first millisecond
+	end            bool        // it is the last of its day
 	blocks, bodies []partition // one or none
 }
 
-// partition is a table of one day.
+// partition is a table of a slice.
 type partition struct {
 	name  string
 	bytes int64
 }
 
-func (d dayTables) size() (n int64) {
-	for _, p := range slices.Concat(d.blocks, d.bodies) {
+func (s slice) size() (n int64) {
+	for _, p := range slices.Concat(s.blocks, s.bodies) {
 		n += p.bytes
 	}
 	return n
 }
 
-// last returns the last id of the day.
-func (d dayTables) last() reqlog.ID { return idAt((d.day+1)*dayMillis - 1) }
+// lastOfDay returns the last id of the day.
+func (s slice) lastOfDay() reqlog.ID { return idAt((s.day+1)*dayMillis - 1) }
 
-// partitions returns the days that have some, the oldest first.
-func (k *serverKeeper) partitions(ctx context.Context) (list []dayTables, err error) {
+// slices returns the oldest first.
+func (k *serverKeeper) slices(ctx context.Context) (list []slice, err error) {
 	const q = `
 		SELECT c.relname, i.inhparent = 'bodies'::regclass, COALESCE(pg_total_relation_size(c.oid), 0)
 		FROM pg_inherits i
@@ -63,90 +48,131 @@ func (k *serverKeeper) partitions(ctx context.Context) (list []dayTables, err er
 		return nil, err
 	}
 	defer rows.Close()
-	days := make(map[int64]dayTables)
+	found := make(map[int64]*slice)
 	for rows.Next() {
 		var p partition
 		var bodies bool
 		if err := rows.Scan(&p.name, &bodies, &p.bytes); err != nil {
 			return nil, err
 		}
-		n, ok := partitionDay(p.name)
+		day, from, ok := partitionTime(p.name)
 		if !ok {
 			continue
 		}
-		d := days[n]
-		if bodies {
-			d.bodies = append(d.bodies, p)
-		} else {
-			d.blocks = append(d.blocks, p)
+		if found[from] == nil {
+			found[from] = &slice{day: day, from: from}
 		}
-		days[n] = d
+		if bodies {
+			found[from].bodies = append(found[from].bodies, p)
+		} else {
+			found[from].blocks = append(found[from].blocks, p)
+		}
 	}
-	for _, n := range slices.Sorted(maps.Keys(days)) {
-		list = append(list, dayTables{n, days[n].blocks, days[n].bodies})
+	for _, from := range slices.Sorted(maps.Keys(found)) {
+		list = append(list, *found[from])
+	}
+	for i := range list {
+		list[i].end = i+1 == len(list) || list[i+1].day != list[i].day
 	}
 	return list, rows.Err()
 }
 
-// goners returns what r does not keep: bodies that are beyond their age, then days
-// as a whole. The present day and later ones stay.
-func (k *serverKeeper) goners(ctx context.Context, r Retention, now time.Time) (list []dayTables, err error) {
+// goners returns what r does not keep, by days: bodies that are beyond their age,
+// then the oldest slices. The last two slices of the present day and of later ones
+// stay: the last may just have been begun.
+func (k *serverKeeper) goners(ctx context.Context, r Retention, now time.Time) (days [][]slice, err error) {
 	if err := k.prepared(ctx); err != nil {
 		return nil, err
 	}
-	all, err := k.partitions(ctx)
+	all, err := k.slices(ctx)
 	if err != nil {
 		return nil, k.spoiled(fmt.Errorf("listing the days of the log: %w", err))
 	}
-	past := all[:0:0]
+	today := now.UnixMilli() / dayMillis
+	rest := all[:0:0]
 	total := int64(0)
-	for _, d := range all {
-		today := d.day >= now.UnixMilli()/dayMillis
-		if !today && len(d.bodies) > 0 && less(d.last(), r.bodiesFrom(now)) {
-			list = append(list, dayTables{day: d.day, bodies: d.bodies})
-			d.bodies = nil
+	for i, s := range all {
+		newest := s.day >= today && (s.end || all[i+1].end)
+		if s.day < today && len(s.bodies) > 0 && less(s.lastOfDay(), r.bodiesFrom(now)) {
+			days = appendSlice(days, slice{day: s.day, from: s.from, end: true, bodies: s.bodies})
+			s.bodies = nil
 		}
-		if !today && len(d.blocks)+len(d.bodies) > 0 {
-			past = append(past, d)
+		if !newest && len(s.blocks)+len(s.bodies) > 0 {
+			rest = append(rest, s)
 		}
-		total += d.size()
+		total += s.size()
 	}
-	for _, d := range past {
-		if !(r.Bytes > 0 && total > r.Bytes) && !r.tooOld(d.last(), now) {
+	for _, s := range rest {
+		if !(r.Bytes > 0 && total > r.Bytes) && !r.tooOld(s.lastOfDay(), now) {
 			break
 		}
-		list = append(list, d)
-		total -= d.size()
+		days = appendSlice(days, s)
+		if s.givesRoom() {
+			total -= s.size()
+		}
 	}
-	return list, nil
+	return slices.DeleteFunc(days, func(d []slice) bool { return !slices.ContainsFunc(d, slice.givesRoom) }), nil
 }
 
+// appendSlice appends to a list of days.
+func appendSlice(days [][]slice, s slice) [][]slice {
+	if n := len(days); n > 0 && days[n-1][0].day == s.day {
+		days[n-1] = append(days[n-1], s)
+		return days
+	}
+	return append(days, []slice{s})
+}
+
+// givesRoom reports whether removing a slice gives room. An empty one is made
+// again as long as its day has later slices.
+func (s slice) givesRoom() bool {
+	const empty = 128 << 10
+	return s.end || s.size() > empty
+}
+
+// prune removes what goes of a day, or else splits a slice.
 func (k *serverKeeper) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
 	goners, err := k.goners(ctx, r, now)
-	if err != nil || len(goners) == 0 {
+	if err != nil {
 		return p, false, err
+	}
+	if len(goners) == 0 {
+		if more, err = k.split(ctx, r, now); err != nil {
+			err = fmt.Errorf("splitting a day of the log: %w", err)
+		}
+		return p, more, err
 	}
 	if p, err = k.drop(ctx, goners[0]); err != nil {
 		return Pruned{}, false, fmt.Errorf("removing a day of the log: %w", err)
 	}
-	return p, len(goners) > 1, nil
+	return p, true, nil
 }
 
-// drop removes partitions of a day. Writers and readers wait while it waits for
-// earlier readers, so that is not for long: the next round tries again.
-func (k *serverKeeper) drop(ctx context.Context, d dayTables) (p Pruned, err error) {
-	if p, err = k.count(ctx, d); err != nil {
-		return p, err
+// drop removes slices of one day from its beginning. Of what is left the first
+// is an empty one, for entries that come late. Writers and readers wait while it
+// waits for earlier readers, so that is not for long: the next round tries again.
+func (k *serverKeeper) drop(ctx context.Context, list []slice) (sum Pruned, err error) {
+	if sum, err = k.count(ctx, list); err != nil {
+		return sum, err
 	}
+	day := list[0].day
 	k.mu.Lock()
-	delete(k.days, d.day)
+	delete(k.days, day)
 	k.mu.Unlock()
-	return p, k.change(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
-			return err
+	return sum, k.changeSoon(ctx, func(tx *sql.Tx) error {
+		for _, s := range list {
+			for _, p := range slices.Concat(s.blocks, s.bodies) {
+				if _, err := tx.ExecContext(ctx, `DROP TABLE IF EXISTS `+p.name); err != nil {
+					return err
+				}
+			}
 		}
-		for _, p := range slices.Concat(d.blocks, d.bodies) {
-			if _, err := tx.ExecContext(ctx, `DROP TABLE IF EXISTS `+p.name); err != nil {
+		for _, table := range []string{"blocks", "bodies"} {
+			later, err := sliceStarts(ctx, tx, table, day)
+			if err == nil && later != nil {
+				err = attach(ctx, tx, table, day)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -154,10 +180,20 @@ func (k *serverKeeper) drop(ctx context.Context, d dayTables) (p Pruned, err err
 	})
 }
 
+// changeSoon is change that gives up when others use what it needs.
+func (k *serverKeeper) changeSoon(ctx context.Context, f func(*sql.Tx) error) error {
+	return k.change(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
 func (k *serverKeeper) prunable(ctx context.Context, r Retention, now time.Time) (sum Pruned, err error) {
 	goners, err := k.goners(ctx, r, now)
-	for _, d := range goners {
-		p, err := k.count(ctx, d)
+	for _, day := range goners {
+		p, err := k.count(ctx, day)
 		if err != nil {
 			return sum, err
 		}
@@ -166,20 +202,26 @@ func (k *serverKeeper) prunable(ctx context.Context, r Retention, now time.Time)
 	return sum, err
 }
 
-// count returns what partitions hold.
-func (k *serverKeeper) count(ctx context.Context, d dayTables) (sum Pruned, err error) {
-	count := func(list []partition, what string, into ...any) {
-		for _, p := range list {
-			if err == nil {
-				err = k.read.QueryRowContext(ctx, "SELECT "+what+" FROM "+p.name).Scan(into...)
+// count returns what slices hold.
+func (k *serverKeeper) count(ctx context.Context, list []slice) (sum Pruned, err error) {
+	for _, s := range list {
+		p := Pruned{Bytes: s.size()}
+		count := func(list []partition, what string, into ...any) {
+			for _, t := range list {
+				if err == nil {
+					err = k.read.QueryRowContext(ctx, "SELECT "+what+" FROM "+t.name).Scan(into...)
+				}
 			}
 		}
+		count(s.blocks, "COUNT(*), COALESCE(SUM(entries), 0)", &p.Blocks, &p.Entries)
+		count(s.bodies, "COUNT(*)", &p.Bodies)
+		if unprepared(err) {
+			return Pruned{}, nil // another process was quicker
+		}
+		if err != nil {
+			return sum, err
+		}
+		sum.add(p)
 	}
-	count(d.blocks, "COUNT(*), COALESCE(SUM(entries), 0)", &sum.Blocks, &sum.Entries)
-	count(d.bodies, "COUNT(*)", &sum.Bodies)
-	sum.Bytes = d.size()
-	if unprepared(err) {
-		return Pruned{}, nil // another process was quicker
-	}
-	return sum, err
+	return sum, nil
 }

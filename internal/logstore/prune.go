@@ -15,7 +15,7 @@ type Retention struct {
 	Age time.Duration
 
 	// Bytes is how much room the log may take on the disk, about. On PostgreSQL
-	// the present day stays, however large.
+	// days are split into parts of a 32nd of it, and the last two parts stay.
 	Bytes int64
 
 	// Sums is how old the sums of entries, and feedback, may be. They go by whole

@@ -24,14 +24,20 @@ func TestAClockThatJumpsAheadIsFollowedSlowly(t *testing.T) {
 func TestAPartitionIsCalledByItsDay(t *testing.T) {
 	for _, day := range []int64{0, 20_778, maxMillis / dayMillis} {
 		name := partitionName("blocks", day)
-		if got, ok := partitionDay(name); !ok || got != day {
-			t.Errorf("partitionDay(%q) = %d, %t; want %d", name, got, ok, day)
+		if got, from, ok := partitionTime(name); !ok || got != day || from != day*dayMillis {
+			t.Errorf("partitionTime(%q) = %d, %d, %t; want %d", name, got, from, ok, day)
+		}
+		name = sliceName("bodies", day, day*dayMillis+7)
+		if got, from, ok := partitionTime(name); !ok || got != day || from != day*dayMillis+7 {
+			t.Errorf("partitionTime(%q) = %d, %d, %t; want %d", name, got, from, ok, day)
 		}
 	}
 	if got := partitionName("blocks", 20_778); got != "blocks_20261121" {
 		t.Errorf("partitionName(20778) = %q", got)
 	}
-	if _, ok := partitionDay("blocks_pkey"); ok {
-		t.Error("another table was taken for a day")
+	for _, name := range []string{"blocks_pkey", "blocks", "blocks_20261121_pkey"} {
+		if _, _, ok := partitionTime(name); ok {
+			t.Errorf("partitionTime(%q) takes another table for a day", name)
+		}
 	}
 }
