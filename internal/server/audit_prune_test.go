@@ -16,7 +16,7 @@ import (
 // firstRow waits until the audit log begins with a row.
 func firstRow(t *testing.T, db *store.DB, want int64) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; {
 		list, err := db.AuditsAfter(t.Context(), store.DefaultOrganisation, 0, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -27,6 +27,7 @@ func firstRow(t *testing.T, db *store.DB, want int64) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the audit log begins with %+v, want row %d", list, want)
 		}
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
