@@ -77,13 +77,12 @@ func TestGrantOfAFileLetsAWorkspaceUseTheIntegration(t *testing.T) {
 		text := `organisation: {name: Acme}
 workspaces: [{slug: default}, {slug: team}]
 integrations:
-  - {slug: shop, provider: openai, api_key: "${SHOP_KEY}", custom_host: "` + p.root + `/v1", workspaces: [` + grants + `]}
+  - {slug: shop, provider: openai, api_key: "${OPERATORS_KEY}", custom_host: "` + p.root + `/v1", workspaces: [` + grants + `]}
 keys: [{name: team, workspace: team, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}]
 `
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Setenv("SHOP_KEY", "sk-shop")
 		args := append([]string{"apply", "--data", g.data, "--trusted-hosts", "127.0.0.1", "--master-key-file", mustMasterFile(t, master)}, flags...)
 		return mustCommand(t, append(args, file)...)
 	}
