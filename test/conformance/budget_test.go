@@ -174,6 +174,7 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 		tell("true true")
 		judge("a lower limit keeps them", number("S-252"), `{"type":"tokens","credit_limit":900,"alert_threshold":500}`, "true true")
 		judge("no threshold", number("S-249"), `{"type":"tokens","credit_limit":900}`, "false true")
+		s.set(t, h, `null`)
 		s.set(t, h, `{"type":"tokens","credit_limit":2000000,"alert_threshold":500}`)
 		tell("true false")
 		judge("a higher threshold", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":1000000}`, "false false")
@@ -187,15 +188,18 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 func TestBudgetsStartAgainByTheirPeriod(t *testing.T) {
 	s := newSpenders(t)
 	key := s.holders()[0]
-	prove(t, "S-509 S-510 S-511 S-512", "what is no period is refused", func(t *testing.T) {
-		for _, more := range []string{`"periodic_reset_days":0`, `"periodic_reset_days":366`, `"periodic_reset":"daily"`, `"periodic_reset":"weekly","periodic_reset_days":3`,
-			`"next_usage_reset_at":"soon"`, `"next_usage_reset_at":"2020-01-01"`} {
-			r := s.as(t, bootstrapKey, "PUT", key.path, `{"usage_limits":{"credit_limit":10,`+more+`}}`)
-			if r.status != http.StatusBadRequest {
-				t.Errorf("%s: %d, want 400", more, r.status)
+	for _, tt := range []struct{ of, more string }{
+		{"S-509", `"periodic_reset_days":0`}, {"S-509", `"periodic_reset_days":366`},
+		{"S-510", `"periodic_reset":"weekly","periodic_reset_days":3`},
+		{"S-511", `"periodic_reset":"daily"`},
+		{"S-512", `"next_usage_reset_at":"soon"`}, {"S-512", `"next_usage_reset_at":"2020-01-01"`},
+	} {
+		prove(t, tt.of, "refuses "+tt.more, func(t *testing.T) {
+			if r := s.as(t, bootstrapKey, "PUT", key.path, `{"usage_limits":{"credit_limit":10,`+tt.more+`}}`); r.status != http.StatusBadRequest {
+				t.Errorf("status %d, want 400: %.300s", r.status, r.body)
 			}
-		}
-	})
+		})
+	}
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	toSunday := 7 - int(today.Weekday())
 	toFirst := int(time.Date(today.Year(), today.Month()+1, 1, 0, 0, 0, 0, time.UTC).Sub(today).Hours() / 24)
