@@ -20,6 +20,9 @@ const (
 	noTests  = "no tests" // nothing names a test for the statement
 )
 
+// program is the name of the binary under test.
+const program = "modelgate"
+
 // conformance is the folder of the tests whose names in the page have none.
 const conformance = "test/conformance"
 
@@ -107,10 +110,6 @@ func (w *workshop) try(e edit) []result {
 	if err != nil {
 		return every(e, noMatch, err.Error())
 	}
-	binary := filepath.Join(dir, "modelgate")
-	if out, err := w.command(overlay, "go", "build", "-ldflags=-s -w", "-o", binary, "./cmd/modelgate").CombinedOutput(); err != nil {
-		return every(e, noBuild, strings.TrimPrefix(lastLine(out), dir+"/"))
-	}
 	tests := map[string][]string{} // statement to its tests
 	folders := map[string][]string{}
 	for _, s := range e.Statements {
@@ -127,10 +126,15 @@ func (w *workshop) try(e edit) []result {
 	}
 	var failures []failure
 	broken := map[string]bool{} // statements that the conformance suite reports
+	if folders[conformance] != nil {
+		if out, err := w.command(overlay, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, program), "./cmd/modelgate").CombinedOutput(); err != nil {
+			return every(e, noBuild, firstError(out, dir))
+		}
+	}
 	for folder, names := range folders {
-		out, err := w.test(overlay, binary, folder, names)
+		out, err := w.test(overlay, filepath.Join(dir, program), folder, names)
 		if err != nil && !bytes.Contains(out, []byte("--- FAIL: ")) {
-			return every(e, noBuild, lastLine(out))
+			return every(e, noBuild, firstError(out, dir))
 		}
 		failures = append(failures, readFailures(folder, out)...)
 		for _, s := range readBroken(out) {
@@ -215,8 +219,13 @@ func split(test string) (folder, name string) {
 	return conformance, test
 }
 
-// lastLine returns the last line of an output that says something.
-func lastLine(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return lines[len(lines)-1]
+// firstError returns the first line that a go command reports, without the
+// package that it belongs to and without the folder of edited files.
+func firstError(out []byte, dir string) string {
+	for line := range strings.Lines(string(out)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return strings.TrimPrefix(line, dir+"/")
+		}
+	}
+	return "no output"
 }
