@@ -33,6 +33,7 @@ func TestPatternsFindWhatTheyAreFor(t *testing.T) {
 		{"email", "Müller: jörg@bücher.de!", "Müller: [redacted:email]!"},
 		{"email", "邮箱a.b@c.org。", "邮箱[redacted:email]。"},
 		{"email", "@handle a@b x@y.1 @@ user@ @", "@handle a@b x@y.1 @@ user@ @"},
+		{"email", "jo@mail.x and jo@mail.xy", "jo@mail.x and [redacted:email]"},
 		{"email", "a@b.cc@d.ee", "[redacted:email]@d.ee"},
 		{"email", "a@b.cc,d@e.ff", "[redacted:email],[redacted:email]"},
 		{"phone", "call +49 171 1234567 now", "call [redacted:phone] now"},
@@ -100,6 +101,7 @@ func TestBodiesAreRedactedByTheirType(t *testing.T) {
 			"event: x\ndata: {\"a\":\"[redacted:email]\",\"password\":\"[redacted:field]\"}\n\ndata: mail [redacted:email]\r\n: [redacted:email]\n\ndata: [DONE]\n\n"},
 		{"lines of JSON", "application/x-ndjson", "{\"password\":1}\n{\"a\":\"x@y.de\"}\n", "{\"password\":\"[redacted:field]\"}\n{\"a\":\"[redacted:email]\"}\n"},
 		{"a form", "application/x-www-form-urlencoded", "mail=x%40y.de&password=a%20b&z=1&flag", "mail=%5Bredacted%3Aemail%5D&password=%5Bredacted%3Afield%5D&z=1&flag"},
+		{"a form with an escaped name", "application/x-www-form-urlencoded", "p%61ssword=a&z=1", "p%61ssword=%5Bredacted%3Afield%5D&z=1"},
 		{"text", "text/plain", "mail x@y.de", "mail [redacted:email]"},
 		{"JSON that is not called so", "", `{"password":1}`, `{"password":"[redacted:field]"}`},
 	} {
@@ -191,6 +193,10 @@ func noise(r *rand.Rand) string {
 }
 
 func TestJSONStaysJSONAndLosesNothingElse(t *testing.T) {
+	digits := mustNew(t, redact.Rules{Patterns: []string{"credit_card"}})
+	if got, want := string(digits.Body("application/json", []byte(`{"n":4111111111111111,"m":7}`))), `{"n":"[redacted:credit_card]","m":7}`; got != want {
+		t.Errorf("Body = %s, want %s", got, want)
+	}
 	red := mustNew(t, redact.Rules{Patterns: []string{"email"}, Fields: []string{"password"}})
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
