@@ -252,7 +252,10 @@ func TestRolesInAWorkspace(t *testing.T) {
 	member, mate := user(t, "member"), user(t, "mate")
 	prove(t, "S-556", "a manager makes a key for another, a member does not", func(t *testing.T) {
 		body := `{"name":"k","workspace_id":"default","scopes":["models.list"],"user_id":"` + mate + `"}`
-		h.as(t, h.sessions["manager"], "POST", "/v1/api-keys/workspace/user", body).fine(t)
+		made, _ := h.as(t, h.sessions["manager"], "POST", "/v1/api-keys/workspace/user", body).fine(t).object(t)["id"].(string)
+		if of := h.root(t, "GET", "/v1/api-keys/"+made, "")["user_id"]; of != mate {
+			t.Errorf("the key is that of %v, want %s", of, mate)
+		}
 		h.as(t, h.sessions["member"], "POST", "/v1/api-keys/workspace/user", body).told(t, 403, "AB03")
 		h.as(t, h.sessions["member"], "POST", "/v1/api-keys/workspace/user", strings.Replace(body, mate, member, 1)).fine(t)
 	})

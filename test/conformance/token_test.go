@@ -230,7 +230,9 @@ func TestTokensListAndReadByTheirScopes(t *testing.T) {
 		i.bearer(t, none, "GET", "/v1/configs", "").fine(t)
 	})
 	prove(t, "S-459 S-562", "a list of scopes does as well", func(t *testing.T) {
-		i.bearer(t, i.token(map[string]any{"scope": nil, "scopes": []string{"configs.list"}}), "GET", "/v1/configs", "").fine(t)
+		token := i.token(map[string]any{"scope": nil, "scopes": []string{"guardrails.list"}})
+		i.bearer(t, token, "GET", "/v1/guardrails", "").fine(t)
+		i.bearer(t, token, "GET", "/v1/configs", "").told(t, 403, "AB03")
 	})
 	prove(t, "S-458 S-459", "what is an organisation's does not open to a token", func(t *testing.T) {
 		token := i.token(map[string]any{"scope": "organisation_settings.read organisation_users.list audit_logs.list"})
