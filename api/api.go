@@ -5,6 +5,8 @@
 // enforced is left to the packages above.
 package api
 
+import "slices"
+
 // Operation names what a client wants from a provider. Operations are values,
 // so a provider offers one by having a path for it.
 type Operation string
@@ -60,6 +62,16 @@ const (
 	Prediction    Operation = "replicate.chat"
 	ConverseCount Operation = "converse.count_tokens"
 )
+
+// logged are the operations of requests to the gateway.
+var logged = []Operation{
+	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations, Moderations,
+	Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse, Invoke, Models, Files,
+	Batches, FineTuning, Realtime, Proxy, Explain, ConfigSchema, PromptRender, LogInsert,
+}
+
+// IsLogged reports whether a log entry can have the operation.
+func (op Operation) IsLogged() bool { return slices.Contains(logged, op) }
 
 // Streamed is the operation whose path a provider's row gives where streams
 // have one of their own.

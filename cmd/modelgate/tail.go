@@ -31,10 +31,17 @@ Ends with 0 on Ctrl-C, with 1 when the gateway refuses or ends the stream.`
 func tail(ctx context.Context, p *program, args []string) error {
 	f := p.flags("tail", "", tailHelp)
 	gate := f.gate()
-	provider := f.String("provider", "", "only exchanges that this provider `id` answered")
-	status := f.String("status", "", "only this `status`, as 429 or 5xx")
-	model := f.String("model", "", "only requests for this `model`")
-	apiKey := f.String("api-key", "", "only requests with the gateway key of this `id`")
+	filters := map[string]*string{
+		"provider":       f.String("provider", "", "only responses of this `provider`: an id, or the slug of a managed provider"),
+		"status":         f.String("status", "", "only this `status`, as 429 or 5xx"),
+		"outcome":        f.String("outcome", "", "only this `outcome`: success, error, cancelled or other"),
+		"model":          f.String("model", "", "only requests for this `model`"),
+		"upstream_model": f.String("upstream-model", "", "only requests that were sent upstream with this `model`"),
+		"response_model": f.String("response-model", "", "only responses that name this `model`"),
+		"target":         f.String("target", "", "only responses of the target with this `path` in its config, as config.targets[0]"),
+		"workspace":      f.String("workspace", "", "only requests of this `workspace`, by id or slug"),
+	}
+	filters["api_key"] = f.String("api-key", "", "only requests with the gateway key of this `id`")
 	explain := f.Bool("explain", false, "print the decisions and attempts of each exchange below it")
 	lines := f.Int("lines", 10, "how many of the latest exchanges come first, 0 to 1000")
 	follow := f.Bool("follow", true, "go on with what ends from now on")
@@ -45,9 +52,9 @@ func tail(ctx context.Context, p *program, args []string) error {
 		return usage("--lines is 0 to 1000, not %d", *lines)
 	}
 	q := url.Values{}
-	for name, v := range map[string]string{"provider": *provider, "status": *status, "model": *model, "api_key": *apiKey} {
-		if v != "" {
-			q.Set(name, v)
+	for name, v := range filters {
+		if *v != "" {
+			q.Set(name, *v)
 		}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

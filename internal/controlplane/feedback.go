@@ -171,8 +171,8 @@ func checkPairs(pairs map[string]string) error {
 // seen is the feedback that a caller sees at most: of what they see in the log,
 // for which people need a right.
 func (f feedbacks) seen(ctx context.Context, c *route.Caller, workspace string, right access.Right) (logstore.FeedbackQuery, error) {
-	l, q := &Logs{DB: f.api.DB}, logstore.Query{Workspace: workspace}
-	err := l.limit(ctx, c.Identity, &q, right)
+	q := logstore.Query{Workspace: workspace}
+	err := logsOf(f.api).limit(ctx, c.Identity, &q, right)
 	return logstore.FeedbackQuery{Scope: feedbackScope(c, &q)}, err
 }
 
@@ -189,7 +189,7 @@ func feedbackScope(c *route.Caller, q *logstore.Query) logstore.Scope {
 
 type listFeedbackInput struct {
 	TraceID   string `query:"trace_id" maxLength:"256"`
-	Workspace string `query:"workspace" maxLength:"255" doc:"Id; people may give its slug"`
+	Workspace string `query:"workspace" maxLength:"255" doc:"Id or slug"`
 	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }
@@ -210,6 +210,9 @@ type feedbackRecord struct {
 }
 
 func (f feedbacks) list(ctx context.Context, c *route.Caller, in *listFeedbackInput) (*route.List[feedbackRecord], error) {
+	if err := c.CheckFilters(); err != nil {
+		return nil, err
+	}
 	q, err := f.seen(ctx, c, in.Workspace, access.ScopeLogsView.Right())
 	if err != nil {
 		return nil, err

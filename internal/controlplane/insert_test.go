@@ -43,7 +43,7 @@ func TestWhatIsPostedIsInTheLog(t *testing.T) {
 	}
 	got := one.JSON(t)
 	for name, want := range map[string]any{
-		"operation": "logs.insert", "method": "POST", "path": "/v1/chat/completions", "provider": "openai", "model": "gpt-4o", "served_model": "gpt-4o-2024",
+		"operation": "logs.insert", "method": "POST", "path": "/v1/chat/completions", "provider": "openai", "model": "gpt-4o", "response_model": "gpt-4o-2024",
 		"status": 200.0, "trace_id": "t-1", "span_id": "s-1", "parent_span_id": "s-0", "span_name": "ask", "finish_reason": "stop",
 		"metadata": map[string]any{"team": "search"}, "cost": nil, "attempts": []any{}, "logging": "metadata", "workspace": store.DefaultWorkspace,
 	} {

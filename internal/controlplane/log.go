@@ -11,13 +11,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
@@ -44,8 +44,9 @@ type Logs struct {
 	Store *logstore.Store
 	// Flush returns when all that was recorded can be read in Store.
 	Flush  func(ctx context.Context) error
-	DB     *store.DB    // of people's roles; keys of services are answered without it
-	Logger *slog.Logger // told of internal errors
+	DB     *store.DB          // of people's roles and of names; keys of services that filter by neither are answered without it
+	Files  func() route.Files // what the settings file declares; nil is nothing
+	Logger *slog.Logger       // told of internal errors
 }
 
 // ServeHTTP answers a listing, or one entry by its request id.
@@ -177,60 +178,6 @@ func allow(id *access.Identity, scope access.Scope) error {
 		return nil
 	}
 	return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", scope)
-}
-
-// filters reads each filter of a listing. metadata.<key> is read beside them.
-var filters = map[string]func(q *logstore.Query, value string) error{
-	"from":           func(q *logstore.Query, v string) (err error) { q.From, err = moment(v); return },
-	"to":             func(q *logstore.Query, v string) (err error) { q.To, err = moment(v); return },
-	"status":         func(q *logstore.Query, v string) error { q.Status = v; return nil },
-	"model":          func(q *logstore.Query, v string) error { q.Model = v; return nil },
-	"provider":       func(q *logstore.Query, v string) error { q.Provider = v; return nil },
-	"api_key":        func(q *logstore.Query, v string) error { q.KeyID = v; return nil },
-	"workspace":      func(q *logstore.Query, v string) error { q.Workspace = v; return nil },
-	"config":         func(q *logstore.Query, v string) error { q.Config = v; return nil },
-	"text":           func(q *logstore.Query, v string) (err error) { q.Text, err = phrase(v); return },
-	"trace_id":       func(q *logstore.Query, v string) error { q.TraceID = v; return nil },
-	"operation":      func(q *logstore.Query, v string) error { q.Operation = api.Operation(v); return nil },
-	"cursor":         func(q *logstore.Query, v string) error { q.Cursor = v; return nil },
-	"limit":          func(q *logstore.Query, v string) (err error) { q.Limit, err = count(v); return },
-	"min_latency_ms": func(q *logstore.Query, v string) (err error) { q.MinLatency, err = span(v); return },
-	"stream":         func(q *logstore.Query, v string) (err error) { q.Stream, err = flag(v); return },
-
-	"cost_min":              func(q *logstore.Query, v string) (err error) { q.Cost.Min, err = cents(v); return },
-	"cost_max":              func(q *logstore.Query, v string) (err error) { q.Cost.Max, err = cents(v); return },
-	"total_units_min":       func(q *logstore.Query, v string) (err error) { q.Tokens.Min, err = figure(v); return },
-	"total_units_max":       func(q *logstore.Query, v string) (err error) { q.Tokens.Max, err = figure(v); return },
-	"prompt_token_min":      func(q *logstore.Query, v string) (err error) { q.PromptTokens.Min, err = figure(v); return },
-	"prompt_token_max":      func(q *logstore.Query, v string) (err error) { q.PromptTokens.Max, err = figure(v); return },
-	"completion_token_min":  func(q *logstore.Query, v string) (err error) { q.CompletionTokens.Min, err = figure(v); return },
-	"weighted_feedback_min": func(q *logstore.Query, v string) (err error) { q.Weighted.Min, err = rating(v); return },
-	"weighted_feedback_max": func(q *logstore.Query, v string) (err error) { q.Weighted.Max, err = rating(v); return },
-	"completion_token_max":  func(q *logstore.Query, v string) (err error) { q.CompletionTokens.Max, err = figure(v); return },
-}
-
-func parseQuery(values url.Values) (logstore.Query, error) {
-	var q logstore.Query
-	for name, v := range values {
-		if len(v) > 1 {
-			return q, bad(name, "stands %d times; give it once", len(v))
-		}
-		if key, ok := strings.CutPrefix(name, "metadata."); ok && key != "" {
-			if q.Metadata == nil {
-				q.Metadata = make(map[string]string)
-			}
-			q.Metadata[key] = v[0]
-			continue
-		}
-		read, ok := filters[name]
-		if !ok {
-			return q, bad(name, "is not a filter of the log; docs/logs.md lists them")
-		}
-		if err := read(&q, v[0]); err != nil {
-			return q, bad(name, "%v", err)
-		}
-	}
-	return q, nil
 }
 
 func bad(name, format string, args ...any) error {

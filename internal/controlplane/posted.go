@@ -244,7 +244,7 @@ func (p *posted) look(e *reqlog.Entry) {
 	var tap dialect.Tap = chat.Dialect{}.NewTap(api.Proxy)
 	tap.Body(p.Response.Body)
 	seen := tap.Seen()
-	e.ServedModel, e.Usage, e.Finish = clip(seen.Model), seen.Usage, clip(seen.Finish)
+	e.ResponseModel, e.Usage, e.Finish = clip(seen.Model), seen.Usage, clip(seen.Finish)
 	if seen.Failed != "" {
 		e.ErrorSource, e.ErrorCode, e.ErrorMessage = "provider", "provider_error", clip(seen.Failed)
 	}

@@ -25,7 +25,8 @@ type node struct {
 	Operation *string    `json:"operation"`
 	Provider  *string    `json:"provider"`
 	Slug      *string    `json:"provider_slug"`
-	Model     *string    `json:"model"`
+	Model     *string    `json:"model" doc:"Response model, else the requested one"`
+	Outcome   *string    `json:"outcome" enum:"success,error,cancelled,other" doc:"Of an exchange"`
 	Cost      *float64   `json:"cost" doc:"US cents"`
 	Usage     *spanUsage `json:"usage"`
 
@@ -119,7 +120,7 @@ func spanOf(e *reqlog.Entry) *node {
 		Object: "span", Kind: "exchange", ID: orNull(e.ID.String()), SpanID: orNull(e.SpanID), ParentID: orNull(e.ParentSpanID),
 		Name: cmp.Or(e.SpanName, e.Method+" "+e.Path), Start: route.Time(e.Time), begin: e.Time, Duration: ms(e.Total), Status: orNull(e.Status),
 		Error: orNull(cmp.Or(e.ErrorMessage, e.ErrorCode)), Operation: orNull(string(e.Operation)),
-		Provider: orNull(e.Provider), Slug: orNull(e.Slug), Model: orNull(cmp.Or(e.ServedModel, e.Model)), Children: []*node{},
+		Provider: orNull(e.Provider), Slug: orNull(e.Slug), Model: orNull(cmp.Or(e.ResponseModel, e.Model)), Outcome: orNull(e.Outcome().String()), Children: []*node{},
 	}
 	if e.Priced {
 		cost := float64(e.Cost) / 1e7

@@ -49,7 +49,7 @@ type Tail struct {
 type watcher struct {
 	organisation, workspace string // of its key; the workspace is empty for keys of the organisation
 
-	wanted  atomic.Pointer[wanted]
+	wanted  atomic.Pointer[logstore.Matcher]
 	entries chan *reqlog.Entry
 	dropped atomic.Int64
 	end     chan struct{} // closed when the gateway stops
@@ -67,7 +67,7 @@ func (t *Tail) Record(_ context.Context, e *reqlog.Entry) {
 		e = &bare
 	}
 	for _, w := range *all {
-		if !w.wanted.Load().matches(e) {
+		if !w.wanted.Load().Matches(e) {
 			continue
 		}
 		select {
@@ -93,7 +93,7 @@ func (t *Tail) Close() {
 	}
 }
 
-func (t *Tail) join(who *access.Identity, first *wanted) (*watcher, error) {
+func (t *Tail) join(who *access.Identity, first *logstore.Matcher) (*watcher, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []*watcher
@@ -141,17 +141,9 @@ func (t *Tail) leave(w *watcher) {
 // ServeHTTP tells of entries until the client leaves, the gateway stops, or the
 // caller may not see them any more.
 func (t *Tail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	who, first, err := t.judge(r)
-	if err == nil && readsAcross(who) {
-		err = t.Logs.auditAcross(r.Context(), who, r, "")
-	}
+	err := t.watch(w, r)
 	if err == nil {
-		var one *watcher
-		if one, err = t.join(who, first); err == nil {
-			defer t.leave(one)
-			t.tell(w, r, one)
-			return
-		}
+		return
 	}
 	e := apierr.From(t.Logs.DB.Explain(err))
 	body := e.Body()
@@ -166,8 +158,35 @@ func (t *Tail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-// judge returns the sender of r, and what it wants and may see now.
-func (t *Tail) judge(r *http.Request) (*access.Identity, *wanted, error) {
+// watch sends entries until the end. An error means that nothing was sent.
+func (t *Tail) watch(w http.ResponseWriter, r *http.Request) error {
+	who, q, err := t.query(r)
+	if err != nil {
+		return err
+	}
+	if err := t.Logs.resolve(r.Context(), who, q); err != nil {
+		return err
+	}
+	first, err := t.matcher(who, q)
+	if err != nil {
+		return err
+	}
+	if readsAcross(who) {
+		if err := t.Logs.auditAcross(r.Context(), who, r, ""); err != nil {
+			return err
+		}
+	}
+	one, err := t.join(who, first)
+	if err != nil {
+		return err
+	}
+	defer t.leave(one)
+	t.tell(w, r, one, q)
+	return nil
+}
+
+// query returns the sender of r, and its filters limited to what it may see now.
+func (t *Tail) query(r *http.Request) (*access.Identity, *logstore.Query, error) {
 	l := t.Logs
 	who, err := l.Authenticate(r)
 	if err != nil {
@@ -183,14 +202,19 @@ func (t *Tail) judge(r *http.Request) (*access.Identity, *wanted, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	err = l.limit(r.Context(), who, &q.Query, access.ScopeLogsList.Right())
+	return who, &q, l.limitScope(r.Context(), who, &q, access.ScopeLogsList.Right())
+}
+
+func (t *Tail) matcher(who *access.Identity, q *logstore.Query) (*logstore.Matcher, error) {
 	if readsAcross(who) {
 		q.Scope = everything
 	}
-	return who, q, err
+	return q.Matcher()
 }
 
-func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher) {
+// tell sends entries that match q, whose names are resolved. What the caller may
+// see is looked up again and again.
+func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher, q *logstore.Query) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -215,11 +239,16 @@ func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher) {
 		case e := <-one.entries:
 			ok = send(append(e.AppendJSON([]byte("event: exchange\ndata: ")), "\n\n"...)) && one.tellDropped(send)
 		case <-look.C:
-			_, now, err := t.judge(r)
+			who, now, err := t.query(r)
 			if err != nil {
 				return
 			}
-			one.wanted.Store(now)
+			q.Scope = now.Scope
+			m, err := t.matcher(who, q)
+			if err != nil {
+				return
+			}
+			one.wanted.Store(m)
 		case <-pulse.C:
 			ok = one.tellDropped(send) && send([]byte(": watching\n\n"))
 		case <-one.end:
@@ -236,64 +265,16 @@ func (w *watcher) tellDropped(send func([]byte) bool) bool {
 	return n == 0 || send(fmt.Appendf(nil, "event: dropped\ndata: {\"dropped\":%d}\n\n", n))
 }
 
-// wanted is what a watcher wants of what it may see.
-type wanted struct {
-	logstore.Query
-	low, high int // status, both in
-}
-
 // unwatched are filters of a listing that say nothing of an entry to come.
 var unwatched = []string{"from", "to", "cursor", "limit", "text"}
 
-func parseTail(values url.Values) (*wanted, error) {
+func parseTail(values url.Values) (logstore.Query, error) {
 	for name := range values {
 		if slices.Contains(unwatched, name) || strings.HasSuffix(name, "_min") || strings.HasSuffix(name, "_max") {
-			return nil, bad(name, "is not a filter of what is to come; GET %s takes it", LogPath)
+			return logstore.Query{}, bad(name, "is not a filter of what is to come; GET %s takes it", LogPath)
 		}
 	}
-	q, err := parseQuery(values)
-	if err != nil {
-		return nil, err
-	}
-	w := &wanted{Query: q, high: 999}
-	if q.Status == "" {
-		return w, nil
-	}
-	digits, class := strings.CutSuffix(q.Status, "xx")
-	n, err := strconv.ParseUint(digits, 10, 10)
-	switch {
-	case err == nil && class && len(digits) == 1:
-		w.low, w.high = int(n)*100, int(n)*100+99
-	case err == nil && !class && n <= 999:
-		w.low, w.high = int(n), int(n)
-	default:
-		return nil, bad("status", "takes a number such as 429 or a class such as 5xx")
-	}
-	return w, nil
-}
-
-// matches reports whether e is wanted, as a listing would.
-func (w *wanted) matches(e *reqlog.Entry) bool {
-	if w.Scope.Keys != nil && !slices.Contains(w.Scope.Keys, e.KeyID) {
-		return false
-	}
-	if e.Status < w.low || e.Status > w.high || e.Total < w.MinLatency || w.Stream != nil && *w.Stream != e.Stream {
-		return false
-	}
-	for _, pair := range [...][2]string{
-		{w.Scope.Organisation, e.Organisation}, {w.Scope.Workspace, e.Workspace}, {w.Workspace, e.Workspace}, {w.Model, e.Model},
-		{w.Provider, e.Provider}, {w.KeyID, e.KeyID}, {w.Config, e.Config}, {w.TraceID, e.TraceID}, {string(w.Operation), string(e.Operation)},
-	} {
-		if pair[0] != "" && pair[0] != pair[1] {
-			return false
-		}
-	}
-	for key, value := range w.Metadata {
-		if v, ok := e.Metadata[key]; !ok || v != value {
-			return false
-		}
-	}
-	return true
+	return parseQuery(values)
 }
 
 var _ reqlog.Recorder = (*Tail)(nil)

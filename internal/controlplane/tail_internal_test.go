@@ -16,18 +16,22 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-func mustWanted(t *testing.T, query string, scope logstore.Scope) *wanted {
+func mustWanted(t *testing.T, query string, scope logstore.Scope) *logstore.Matcher {
 	t.Helper()
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := parseTail(values)
+	q, err := parseTail(values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Scope = scope
-	return w
+	q.Scope = scope
+	m, err := q.Matcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
@@ -59,7 +63,7 @@ func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
 		{"", logstore.Scope{Keys: []string{"other"}}, false},
 		{"", logstore.Scope{Keys: []string{}}, false},
 	} {
-		if got := mustWanted(t, tt.query, tt.scope).matches(e); got != tt.want {
+		if got := mustWanted(t, tt.query, tt.scope).Matches(e); got != tt.want {
 			t.Errorf("%q in %+v matches = %t, want %t", tt.query, tt.scope, got, tt.want)
 		}
 	}

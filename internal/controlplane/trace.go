@@ -28,10 +28,15 @@ func addTraces(a *route.API) {
 
 type traces struct{ api *route.API }
 
+// logsOf returns the log as the routes of a read it.
+func logsOf(a *route.API) *Logs { return &Logs{DB: a.DB, Store: a.Log, Files: a.Deps.Files} }
+
 // seen limits q to what the caller sees, and waits for what was recorded.
 func (t traces) seen(ctx context.Context, c *route.Caller, q *logstore.Query, scope access.Scope) error {
-	l := &Logs{DB: t.api.DB}
-	if err := l.limit(ctx, c.Identity, q, scope.Right()); err != nil {
+	if err := c.CheckFilters(); err != nil {
+		return err
+	}
+	if err := logsOf(t.api).limit(ctx, c.Identity, q, scope.Right()); err != nil {
 		return err
 	}
 	if t.api.Log == nil {
@@ -44,12 +49,16 @@ func (t traces) seen(ctx context.Context, c *route.Caller, q *logstore.Query, sc
 type logFilters struct {
 	From          string `query:"from" maxLength:"64" doc:"A time as 2006-01-02T15:04:05Z or in Unix seconds. Without it 30 days before the end"`
 	To            string `query:"to" maxLength:"64" doc:"Not in the range itself. Without it now"`
-	Workspace     string `query:"workspace" maxLength:"255" doc:"Id; people may give its slug"`
+	Workspace     string `query:"workspace" maxLength:"255" doc:"Id or slug"`
 	Status        string `query:"status" maxLength:"16" doc:"A status as 429, or a class as 5xx"`
-	Model         string `query:"model" maxLength:"1024"`
-	Provider      string `query:"provider" maxLength:"255"`
+	Outcome       string `query:"outcome" enum:"success,error,cancelled,other"`
+	Model         string `query:"model" maxLength:"1024" doc:"Requested model"`
+	UpstreamModel string `query:"upstream_model" maxLength:"1024" doc:"Model that the provider was sent"`
+	ResponseModel string `query:"response_model" maxLength:"1024" doc:"Model that the provider named"`
+	Target        string `query:"target" maxLength:"1024" doc:"Path of the target in its config"`
+	Provider      string `query:"provider" maxLength:"255" doc:"Provider id, or slug or id of a managed provider; @slug is always a slug"`
 	Key           string `query:"api_key" maxLength:"255" doc:"Id"`
-	Config        string `query:"config" maxLength:"255" doc:"Id"`
+	Config        string `query:"config" maxLength:"255" doc:"Id or slug"`
 	TraceID       string `query:"trace_id" maxLength:"256"`
 	Operation     string `query:"operation" maxLength:"64"`
 	Stream        string `query:"stream" enum:"true,false"`
@@ -72,7 +81,8 @@ type logFilters struct {
 func (f *logFilters) query() (logstore.Query, error) {
 	values := url.Values{}
 	for name, v := range map[string]string{
-		"from": f.From, "to": f.To, "workspace": f.Workspace, "status": f.Status, "model": f.Model, "provider": f.Provider,
+		"from": f.From, "to": f.To, "workspace": f.Workspace, "status": f.Status, "outcome": f.Outcome, "provider": f.Provider,
+		"model": f.Model, "upstream_model": f.UpstreamModel, "response_model": f.ResponseModel, "target": f.Target,
 		"api_key": f.Key, "config": f.Config, "trace_id": f.TraceID, "operation": f.Operation, "stream": f.Stream, "min_latency_ms": f.MinLatency,
 		"cost_min": f.CostMin, "cost_max": f.CostMax, "total_units_min": f.TotalMin, "total_units_max": f.TotalMax,
 		"prompt_token_min": f.PromptMin, "prompt_token_max": f.PromptMax,
@@ -108,6 +118,7 @@ type traceRecord struct {
 	Duration float64    `json:"duration_ms"`
 	Spans    int64      `json:"spans" doc:"Exchanges"`
 	Status   int        `json:"status" doc:"The highest"`
+	Errors   int64      `json:"errors" doc:"Exchanges whose outcome is error, streams that broke included"`
 	Cost     *float64   `json:"cost" doc:"US cents, of the exchanges whose cost is known"`
 	Unpriced int64      `json:"unpriced_spans" doc:"Exchanges whose cost is not known"`
 	Tokens   *int64     `json:"total_tokens" doc:"Of the exchanges whose usage is known"`
@@ -116,7 +127,7 @@ type traceRecord struct {
 func record(t *logstore.Trace) traceRecord {
 	r := traceRecord{
 		Object: "trace", ID: t.ID, First: route.Time(t.First), Last: route.Time(t.Last), Duration: ms(t.Last.Sub(t.First)),
-		Spans: t.Entries, Status: t.Status, Unpriced: t.Entries - t.Priced,
+		Spans: t.Entries, Status: t.Status, Errors: t.Errors, Unpriced: t.Entries - t.Priced,
 	}
 	if t.Priced > 0 {
 		cost := float64(t.Cost) / 1e7

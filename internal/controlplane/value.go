@@ -19,14 +19,6 @@ func moment(v string) (time.Time, error) {
 	return t, nil
 }
 
-// phrase reads a text to search for. Its length is checked with the query.
-func phrase(v string) (string, error) {
-	if v == "" {
-		return "", errors.New("takes 3 to 256 characters")
-	}
-	return v, nil
-}
-
 func count(v string) (int, error) {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 {

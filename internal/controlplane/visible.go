@@ -42,8 +42,17 @@ func (l *Logs) visible(ctx context.Context, who *access.Identity, workspace stri
 	return scope, err
 }
 
-// limit puts into q what a caller sees at most, for which people need a right.
+// limit puts into q what a caller sees at most, for which people need a right, and
+// resolves the names in q.
 func (l *Logs) limit(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Right) error {
+	if err := l.limitScope(ctx, who, q, right); err != nil {
+		return err
+	}
+	return l.resolve(ctx, who, q)
+}
+
+// limitScope is limit without the names.
+func (l *Logs) limitScope(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Right) error {
 	q.Scope = reach(who)
 	if !who.Person() {
 		return nil

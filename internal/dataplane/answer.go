@@ -54,7 +54,7 @@ func (x *exchange) note(res *pipeline.Response) {
 // seen takes into the record what the tap has read.
 func (x *exchange) seen(res *pipeline.Response) {
 	s, e := res.Tap.Seen(), &x.entry
-	e.ServedModel, e.Usage, e.Finish = bounded(s.Model), res.Usage(), bounded(s.Finish)
+	e.ResponseModel, e.Usage, e.Finish = bounded(s.Model), res.Usage(), bounded(s.Finish)
 	if s.Failed != "" && e.ErrorMessage == "" && e.ErrorSource != "client" {
 		e.ErrorSource, e.ErrorMessage = "provider", bounded(s.Failed)
 		if e.ErrorCode == "" {

@@ -285,6 +285,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	e.Upstream = x.Waited
 	e.Decisions = x.Decisions
 	e.Params = x.Told()
+	e.UpstreamModel = bounded(x.Sent)
 	x.FillCost()
 	if x.upload != nil {
 		n, model := x.upload.seen()

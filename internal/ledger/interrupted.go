@@ -35,7 +35,7 @@ func (m *remains) entry(tries []*reqlog.Intent) *reqlog.Entry {
 	e := &reqlog.Entry{
 		ID: first.ID, Time: first.ID.Time(), TraceID: first.ID.String(),
 		Organisation: first.Organisation, Workspace: first.Workspace, KeyID: first.KeyID,
-		Provider: last.Provider, Slug: last.Slug, Model: last.Model,
+		Provider: last.Provider, Slug: last.Slug, Model: last.Model, UpstreamModel: last.Model,
 		CacheStatus: "DISABLED", RequestBytes: max(first.RequestBytes, 0),
 		ErrorSource: "gateway", ErrorCode: CodeInterrupted,
 		ErrorMessage: "the gateway ended before the exchange was recorded",

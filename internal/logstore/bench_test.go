@@ -132,7 +132,7 @@ func sampleEntry(i int, start time.Time) *reqlog.Entry {
 		Provider:      "openai",
 		Slug:          "main",
 		Model:         models[i%4],
-		ServedModel:   models[i%4] + "-2026-05-01",
+		ResponseModel: models[i%4] + "-2026-05-01",
 		OptionIndex:   "config",
 		CacheStatus:   "DISABLED",
 		Status:        200,

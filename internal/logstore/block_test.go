@@ -138,7 +138,7 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 			ID: reqlog.NewID(time.UnixMilli(ms)), TraceID: text("trace"), SpanID: text("span"), ParentSpanID: text("parent"), SpanName: text("spanname"),
 			Organisation: text("org"), Workspace: text("ws"), KeyID: text("key"), KeyName: text("keyname"),
 			Method: text("method"), Path: text("path"), Operation: api.Operation(text("op")), Stream: rapid.Bool().Draw(t, "stream"),
-			Provider: text("provider"), Slug: text("slug"), Model: text("model"), ServedModel: text("served"), OptionIndex: text("option"), CacheStatus: text("cache"),
+			Provider: text("provider"), Slug: text("slug"), Model: text("model"), UpstreamModel: text("upstream"), ResponseModel: text("response"), OptionIndex: text("option"), CacheStatus: text("cache"),
 			Status: rapid.Int().Draw(t, "status"), ErrorSource: text("source"), ErrorCode: text("code"), ErrorMessage: text("message"), Finish: text("finish"),
 			Total: span.Draw(t, "total"), Upstream: span.Draw(t, "upstream"), FirstToken: span.Draw(t, "first"), Overhead: span.Draw(t, "overhead"),
 			RequestBytes: count.Draw(t, "in"), ResponseBytes: count.Draw(t, "out"), UserAgent: text("agent"),

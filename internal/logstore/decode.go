@@ -157,6 +157,9 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	if h.flags&flagLevel != 0 {
 		e.Level = reqlog.Level(r.uvarint())
 	}
+	if h.flags&flagUpstreamModel != 0 {
+		e.UpstreamModel = r.ref()
+	}
 	if r.bad {
 		return nil, errDamaged
 	}
@@ -204,7 +207,7 @@ func readMetadata(r *reader) map[string]string {
 
 func readNames(r *reader, e *reqlog.Entry) {
 	for _, s := range [...]*string{
-		&e.KeyName, &e.Method, &e.Path, &e.Slug, &e.ServedModel,
+		&e.KeyName, &e.Method, &e.Path, &e.Slug, &e.ResponseModel,
 		&e.OptionIndex, &e.CacheStatus, &e.Finish, &e.UserAgent,
 	} {
 		*s = r.ref()

@@ -35,6 +35,7 @@ const (
 	flagLevel
 	flagUsageEstimated
 	flagCostEstimated
+	flagUpstreamModel
 )
 
 // The fields whose strings are shared; see [encoder.ref].
@@ -49,7 +50,7 @@ const (
 	refMethod
 	refPath
 	refSlug
-	refServedModel
+	refResponseModel
 	refOptionIndex
 	refCacheStatus
 	refErrorSource
@@ -69,6 +70,7 @@ const (
 	refPrompt
 	refPrice
 	refConfig
+	refUpstreamModel
 	refFields
 )
 
@@ -162,6 +164,9 @@ func (c *encoder) addLater(e *reqlog.Entry, flags uint64) {
 	if flags&flagLevel != 0 {
 		c.uvarint(uint64(e.Level))
 	}
+	if flags&flagUpstreamModel != 0 {
+		c.ref(refUpstreamModel, e.UpstreamModel)
+	}
 }
 
 func (c *encoder) addHead(e *reqlog.Entry, flags uint64) {
@@ -199,6 +204,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(e.Priced, flagPriced)
 	set(e.Config != "", flagConfig)
 	set(e.Level != reqlog.LevelMetadata, flagLevel)
+	set(e.UpstreamModel != "", flagUpstreamModel)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }
@@ -216,7 +222,7 @@ func (c *encoder) addNames(e *reqlog.Entry) {
 	c.ref(refMethod, e.Method)
 	c.ref(refPath, e.Path)
 	c.ref(refSlug, e.Slug)
-	c.ref(refServedModel, e.ServedModel)
+	c.ref(refResponseModel, e.ResponseModel)
 	c.ref(refOptionIndex, e.OptionIndex)
 	c.ref(refCacheStatus, e.CacheStatus)
 	c.ref(refFinish, e.Finish)

@@ -47,7 +47,12 @@ func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 		}
 		f.wanted = append(f.wanted, condition{c.of, n})
 	}
-	if _, ok := b.number(p.q.Config); p.q.Config != "" && !ok {
+	for _, text := range []string{p.q.Slug, p.q.UpstreamModel, p.q.ResponseModel, p.q.Target} {
+		if _, ok := b.number(text); text != "" && !ok {
+			return f, false
+		}
+	}
+	if p.q.Configs != nil && !slices.ContainsFunc(p.q.Configs, func(c string) bool { _, ok := b.number(c); return ok }) {
 		return f, false
 	}
 	if p.q.Scope.Keys != nil {
@@ -80,7 +85,7 @@ func (f *filter) matches(e packed) (bool, error) {
 	}
 	p := f.plan
 	switch {
-	case h.status < p.low || h.status > p.high,
+	case h.status < int64(p.low) || h.status > int64(p.high),
 		h.total < int64(p.q.MinLatency),
 		p.q.Stream != nil && *p.q.Stream != (h.flags&flagStream != 0),
 		p.q.TraceID != "" && p.q.TraceID != string(h.trace),
@@ -96,11 +101,68 @@ func (f *filter) matches(e packed) (bool, error) {
 	if !f.hasPairs(r) {
 		return false, nil
 	}
-	if p.q.Config == "" && !p.q.measures() {
+	if !p.q.namesLater() && !p.q.measures() {
 		return true, nil
 	}
-	entry, err := e.entry() // these stand behind the rest
-	return err == nil && (p.q.Config == "" || p.q.Config == entry.Config) && p.q.within(entry), err
+	entry, err := e.entry() // these are stored behind the metadata
+	return err == nil && p.q.matchesLater(entry) && p.q.within(entry), err
+}
+
+// namesLater reports whether the query has filters that matchesLater checks.
+func (q *Query) namesLater() bool {
+	return q.Configs != nil || q.Slug != "" || q.UpstreamModel != "" || q.ResponseModel != "" || q.Target != "" || q.Outcome != ""
+}
+
+// matchesLater checks the filters by name that the head of a packed entry can't.
+func (q *Query) matchesLater(e *reqlog.Entry) bool {
+	return (q.Configs == nil || slices.Contains(q.Configs, e.Config)) && equalOrEmpty(q.Slug, e.Slug) &&
+		equalOrEmpty(q.UpstreamModel, e.UpstreamModel) && equalOrEmpty(q.ResponseModel, e.ResponseModel) &&
+		equalOrEmpty(q.Target, e.OptionIndex) && equalOrEmpty(q.Outcome, e.Outcome().String())
+}
+
+func equalOrEmpty(want, got string) bool { return want == "" || want == got }
+
+// Matcher checks single entries as a listing would, but for times, bounds and texts.
+type Matcher struct {
+	q         Query
+	low, high int
+}
+
+// Matcher returns the matcher of q. A filter that can't match is invalid and named.
+func (q Query) Matcher() (*Matcher, error) {
+	m := &Matcher{q: q}
+	var err error
+	if m.low, m.high, err = statusRange(q.Status); err != nil {
+		return nil, err
+	}
+	return m, q.checkOutcome()
+}
+
+// Matches reports whether a listing would show e.
+func (m *Matcher) Matches(e *reqlog.Entry) bool {
+	q := &m.q
+	switch {
+	case !q.Scope.shows(e),
+		e.Status < m.low || e.Status > m.high,
+		e.Total < q.MinLatency,
+		q.Stream != nil && *q.Stream != e.Stream,
+		!q.matchesLater(e):
+		return false
+	}
+	for _, pair := range [...][2]string{
+		{q.Workspace, e.Workspace}, {q.Model, e.Model}, {q.Provider, e.Provider}, {q.KeyID, e.KeyID},
+		{q.TraceID, e.TraceID}, {string(q.Operation), string(e.Operation)},
+	} {
+		if !equalOrEmpty(pair[0], pair[1]) {
+			return false
+		}
+	}
+	for key, value := range q.Metadata {
+		if v, ok := e.Metadata[key]; !ok || v != value {
+			return false
+		}
+	}
+	return true
 }
 
 // hasPairs reads the metadata, which r is at, when the filter asks for some.

@@ -54,8 +54,8 @@ func testFilters(t *testing.T, at place, step time.Duration) {
 		{"status class", logstore.Query{Status: "5xx"}, []string{"3", "2"}},
 		{"key", logstore.Query{KeyID: "k1"}, []string{"2", "0"}},
 		{"a string of another field", logstore.Query{KeyID: "openai"}, nil},
-		{"config", logstore.Query{Config: "c1"}, []string{"0"}},
-		{"a config that is another field's", logstore.Query{Config: "a"}, nil},
+		{"config", logstore.Query{Configs: []string{"c1"}}, []string{"0"}},
+		{"a config that is another field's", logstore.Query{Configs: []string{"a"}}, nil},
 		{"workspace", logstore.Query{Workspace: "w1"}, []string{"2", "0"}},
 		{"scope", logstore.Query{Scope: logstore.Scope{Organisation: "o1"}}, []string{"1", "0"}},
 		{"scope of a workspace", logstore.Query{Scope: logstore.Scope{Organisation: "o1", Workspace: "w1"}}, []string{"0"}},
@@ -123,7 +123,7 @@ func testAQueryThatCannotBeMeantIsNamed(t *testing.T, at place) {
 		{"cursor cut", logstore.Query{Cursor: page.Next[:10]}, "cursor"},
 		{"cursor of no base64", logstore.Query{Cursor: "!"}, "cursor"},
 		{"cursor of another listing", logstore.Query{Cursor: page.Next, Model: "a"}, "cursor"},
-		{"cursor of another config", logstore.Query{Cursor: page.Next, Config: "c"}, "cursor"},
+		{"cursor of another config", logstore.Query{Cursor: page.Next, Configs: []string{"c"}}, "cursor"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := s.List(t.Context(), tt.q)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,12 +34,18 @@ type Query struct {
 	// zero From means 30 days before To, or before now. A zero To is no bound.
 	From, To time.Time
 
-	Status     string // a status as "429", or a class as "5xx"
-	Model      string // as asked for
-	Provider   string
+	Status   string // a status as "429", or a class as "5xx"
+	Outcome  string // name of a [reqlog.ExchangeOutcome]
+	Model    string // the requested one
+	Provider string
+	Slug     string // of the managed provider
+
+	UpstreamModel, ResponseModel string
+	Target                       string   // path of the target in its config
+	Configs                      []string // one of these, as entries have them
+
 	KeyID      string
 	Workspace  string
-	Config     string // as the entry has it
 	TraceID    string
 	Operation  api.Operation
 	Stream     *bool
@@ -94,7 +101,7 @@ type plan struct {
 	q            Query
 	limit        int
 	from, before reqlog.ID       // from is in, before is out
-	low, high    int64           // status, both in
+	low, high    int             // status, both in
 	traces       map[string]bool // of q.Traces, whatever their workspace
 	fingerprint  uint32
 }
@@ -116,7 +123,11 @@ func (q Query) plan(now time.Time) (*plan, error) {
 	if err := q.checkText(); err != nil {
 		return nil, err
 	}
-	if err := p.setStatus(q.Status); err != nil {
+	var err error
+	if p.low, p.high, err = statusRange(q.Status); err != nil {
+		return nil, err
+	}
+	if err := q.checkOutcome(); err != nil {
 		return nil, err
 	}
 	if err := p.setRange(q.From, q.To, now); err != nil {
@@ -136,23 +147,27 @@ func (q Query) plan(now time.Time) (*plan, error) {
 	return p, nil
 }
 
-func (p *plan) setStatus(s string) error {
-	p.high = 1<<63 - 1
+// statusRange returns the smallest and the largest status that a filter matches.
+func statusRange(s string) (low, high int, err error) {
 	if s == "" {
-		p.low = -1 << 63
-		return nil
+		return math.MinInt, math.MaxInt, nil
 	}
 	digits, class := strings.CutSuffix(s, "xx")
-	n, err := strconv.ParseUint(digits, 10, 16)
+	n, err := strconv.Atoi(digits)
 	switch {
-	case err == nil && class && n >= 1 && n <= 9 && len(digits) == 1:
-		p.low, p.high = int64(n)*100, int64(n)*100+99
-	case err == nil && !class && n <= 999:
-		p.low, p.high = int64(n), int64(n)
-	default:
-		return apierr.New(apierr.Invalid, "status must be a number such as 429 or a class such as 5xx, not %q", s).WithParam("status")
+	case err == nil && class && len(digits) == 1 && n > 0:
+		return n * 100, n*100 + 99, nil
+	case err == nil && !class && len(digits) == 3 && n >= 100:
+		return n, n, nil
 	}
-	return nil
+	return 0, 0, apierr.New(apierr.Invalid, "status must be a number such as 429 or a class such as 5xx, not %.20q", s).WithParam("status")
+}
+
+func (q *Query) checkOutcome() error {
+	if _, ok := reqlog.ParseOutcome(q.Outcome); q.Outcome == "" || ok {
+		return nil
+	}
+	return apierr.New(apierr.Invalid, "outcome must be success, error, cancelled or other, not %.20q", q.Outcome).WithParam("outcome")
 }
 
 func (p *plan) setRange(from, to, now time.Time) error {
@@ -193,7 +208,8 @@ func (q Query) fingerprint() uint32 {
 	put := func(s string) { fmt.Fprintf(h, "%d:%s,", len(s), s) }
 	for _, s := range []string{
 		q.Scope.Organisation, q.Scope.Workspace, q.Status, q.Model, q.Provider,
-		q.KeyID, q.Workspace, q.Config, q.TraceID, string(q.Operation), q.MinLatency.String(),
+		q.KeyID, q.Workspace, strings.Join(q.Configs, ","), q.TraceID, string(q.Operation), q.MinLatency.String(),
+		q.Slug, q.Outcome, q.UpstreamModel, q.ResponseModel, q.Target,
 		q.From.UTC().Format(time.RFC3339Nano), q.To.UTC().Format(time.RFC3339Nano),
 	} {
 		put(s)

@@ -1,80 +1,20 @@
 package logstore
 
 import (
-	"cmp"
 	"encoding/binary"
-	"maps"
-	"slices"
+	"math"
 	"time"
-	"unicode/utf8"
 
 	"modelgate/internal/catalog"
 	"modelgate/internal/reqlog"
 )
 
-// Field is a property of entries that they are summed by. The zero Field is none.
-type Field uint8
-
-// Fields. The key of a sum has a text for each but the last.
-const (
-	ByNothing Field = iota
-	ByWorkspace
-	ByKey
-	ByService  // id of the provider
-	ByProvider // slug of the managed provider; empty for credentials by header
-	ByModel    // as asked for, at most maxText bytes of it
-	ByConfig   // id of the saved config; empty for others
-	ByPrompt   // slug of the saved prompt; empty for none
-	ByCache
-	ByStatus
-)
-
-// OtherModels is the model of all that are asked for beside the maxModels of an
-// organisation that are asked for most in a minute or hour: clients choose the
-// names, and how many there are.
-const OtherModels = "other"
-
-const (
-	maxText   = 128
-	maxModels = 512
-)
-
-// sumKey is what entries have in common that are summed.
-type sumKey struct {
-	texts  [ByStatus]string // by field; that of ByNothing is empty
-	status int
-}
-
-func keyOf(e *reqlog.Entry) sumKey {
-	k := sumKey{status: e.Status}
-	k.texts[ByWorkspace] = clip(e.Workspace)
-	k.texts[ByKey] = clip(e.KeyID)
-	k.texts[ByService] = clip(e.Provider)
-	k.texts[ByProvider] = clip(e.Slug)
-	k.texts[ByModel] = clip(e.Model)
-	k.texts[ByConfig] = clip(e.Config)
-	k.texts[ByPrompt] = clip(e.Prompt.Slug)
-	k.texts[ByCache] = clip(e.CacheStatus)
-	return k
-}
-
-// clip returns what of s is kept: whole characters.
-func clip(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	n := maxText
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
 // Sums are what a number of entries come to.
 type Sums struct {
 	Requests  int64
-	Successes int64 // answered with a status of 2xx
-	Errors    int64 // with a status of 400 or above
+	Successes int64 // by the outcome of the request, as Errors and Cancelled
+	Errors    int64
+	Cancelled int64
 	Rescued   Rescued
 
 	Hits         int64 // answered from the cache
@@ -144,6 +84,7 @@ func (s *Sums) Merge(o *Sums) {
 	s.Requests += o.Requests
 	s.Successes += o.Successes
 	s.Errors += o.Errors
+	s.Cancelled += o.Cancelled
 	s.Rescued.merge(&o.Rescued)
 	s.Hits += o.Hits
 	s.SemanticHits += o.SemanticHits
@@ -166,22 +107,6 @@ func (s *Sums) seen(first, last int64) {
 	s.first, s.last = min(s.first, first), max(s.last, last)
 }
 
-// judge counts what the key says of all requests of s.
-func (s *Sums) judge(k *sumKey) {
-	switch {
-	case k.status >= 200 && k.status <= 299:
-		s.Successes = s.Requests
-	case k.status >= 400:
-		s.Errors = s.Requests
-	}
-	switch k.texts[ByCache] {
-	case "HIT":
-		s.Hits = s.Requests
-	case "SEMANTIC HIT":
-		s.Hits, s.SemanticHits = s.Requests, s.Requests
-	}
-}
-
 // sumSet are the sums of one organisation and bucket of time, by key.
 type sumSet map[sumKey]*Sums
 
@@ -194,43 +119,18 @@ func (set sumSet) at(k sumKey) *Sums {
 	return s
 }
 
-// bound puts the models that are asked for least into one, where there are more
-// than maxModels.
-func (set sumSet) bound() {
-	asked := make(map[string]int64)
-	for k, s := range set {
-		asked[k.texts[ByModel]] += s.Requests
-	}
-	if len(asked) <= maxModels {
-		return
-	}
-	names := slices.SortedFunc(maps.Keys(asked), func(a, b string) int {
-		return cmp.Or(cmp.Compare(asked[b], asked[a]), cmp.Compare(a, b))
-	})
-	for _, name := range names[:maxModels-1] {
-		delete(asked, name)
-	}
-	delete(asked, OtherModels)
-	for k, s := range maps.Clone(set) {
-		if _, rare := asked[k.texts[ByModel]]; rare {
-			delete(set, k)
-			k.texts[ByModel] = OtherModels
-			set.at(k).Merge(s)
-		}
-	}
-}
-
 // A stored set is, in this order:
 //
 //	1 byte    format
 //	uvarint   number of strings, then each: uvarint length, bytes
 //	uvarint   number of sums, then each: the texts of its key as numbers of
-//	          strings, its status, its numbers, what was rescued, uvarint length
-//	          and bytes of its sketch
+//	          strings, its status, its outcome, its numbers, what was rescued,
+//	          uvarint length and bytes of its sketch
 //
-// What keys tell, as successes, is not stored. Format 1 does not tell what was
-// rescued.
-const sumFormat = 3
+// What keys imply, such as successes, is not stored. Format 1 has no rescued
+// requests, and 2 no estimated ones. Up to format 3 keys have no texts behind that
+// of the cache and no outcome, which then follows from the status.
+const sumFormat = 4
 
 func (set sumSet) append(dst []byte, bucket int64) []byte {
 	var c encoder
@@ -240,6 +140,7 @@ func (set sumSet) append(dst []byte, bucket int64) []byte {
 			c.uvarint(c.number(t))
 		}
 		c.varint(int64(k.status))
+		c.uvarint(uint64(k.outcome))
 		for _, n := range s.numbers(bucket) {
 			c.varint(n)
 		}
@@ -269,12 +170,23 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 		return errDamaged
 	}
 	r.strings = readStrings(&r)
+	texts := int(ByStatus)
+	if v[0] < 4 {
+		texts = int(ByCache) + 1
+	}
 	var k sumKey
-	for range r.count(len(k.texts) + 10) {
-		for i := range k.texts[1:] {
-			k.texts[i+1] = r.ref()
+	for range r.count(texts + 10) {
+		for i := 1; i < texts; i++ {
+			k.texts[i] = r.ref()
 		}
 		k.status = int(r.varint())
+		k.outcome = reqlog.OutcomeOf(k.status)
+		if v[0] > 3 {
+			k.outcome = reqlog.ExchangeOutcome(min(r.uvarint(), math.MaxUint8))
+		}
+		if k.outcome.String() == "" {
+			return errDamaged
+		}
 		var n [9]int64
 		for i := range n {
 			n[i] = r.varint()
@@ -296,7 +208,7 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 			Requests: n[0], Counted: n[1], Prompt: n[2], Completion: n[3], Priced: n[4], Cost: catalog.NanoDollars(n[5]),
 			latency: n[6], first: n[7] + bucket, last: n[8] + bucket,
 		}
-		s.judge(&k)
+		s.countKey(&k)
 		if err := f(&k, &s, sketch); err != nil {
 			return err
 		}

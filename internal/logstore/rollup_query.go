@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -29,6 +28,10 @@ type SumQuery struct {
 	Is     map[Field][]string // one of these texts
 	Models []ServedModel      // one of these
 
+	// Providers are providers and managed providers, of which one has to match. Nil
+	// takes all.
+	Providers []Provider
+
 	// Percentiles fills in Latencies.
 	Percentiles bool
 
@@ -49,6 +52,14 @@ type SumQuery struct {
 
 // ServedModel is a model of one provider.
 type ServedModel struct{ Service, Model string }
+
+// Provider is a provider by its id, or a managed provider by its slug.
+type Provider struct{ Service, Slug string }
+
+// Matches reports whether an entry with this provider id and slug is of p.
+func (p Provider) Matches(service, slug string) bool {
+	return equalOrEmpty(p.Service, service) && equalOrEmpty(p.Slug, slug)
+}
 
 // Range bounds a number, both ends in. A nil end is open. An entry that does not
 // know the number is in no range but the open one.
@@ -73,6 +84,7 @@ func (q *SumQuery) entries() bool {
 func (s *Store) Sum(ctx context.Context, q SumQuery) ([]Sum, error) {
 	from := floor(max(q.From.UnixMilli(), 0), minuteMillis)
 	before := floor(max(q.To.UnixMilli(), from+1)+minuteMillis-1, minuteMillis)
+	q.clip()
 	t := totals{q: &q, sums: make(map[place]*Sum)}
 	if q.Scope.Keys != nil && len(q.Scope.Keys) == 0 {
 		return nil, nil
@@ -96,6 +108,25 @@ func (s *Store) Sum(ctx context.Context, q SumQuery) ([]Sum, error) {
 		s.log.Error("sums of the log are damaged and passed over", "rows", damaged)
 	}
 	return t.list(), nil
+}
+
+// clip cuts the texts that are looked for as those of keys are.
+func (q *SumQuery) clip() {
+	is := make(map[Field][]string, len(q.Is))
+	for field, list := range q.Is {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i] = clip(list[i])
+		}
+		is[field] = list
+	}
+	q.Is, q.Models, q.Providers = is, slices.Clone(q.Models), slices.Clone(q.Providers)
+	for i := range q.Models {
+		q.Models[i].Model = clip(q.Models[i].Model)
+	}
+	for i := range q.Providers {
+		q.Providers[i].Slug = clip(q.Providers[i].Slug)
+	}
 }
 
 // totals are what was summed so far.
@@ -163,17 +194,12 @@ func (q *SumQuery) wants(k *sumKey) bool {
 			return false
 		}
 	}
-	return len(q.Models) == 0 || slices.Contains(q.Models, ServedModel{k.texts[ByService], k.texts[ByModel]})
+	service := k.texts[ByService]
+	return (len(q.Models) == 0 || slices.Contains(q.Models, ServedModel{service, k.texts[ByModel]})) &&
+		(q.Providers == nil || slices.ContainsFunc(q.Providers, func(p Provider) bool { return p.Matches(service, k.texts[ByProvider]) }))
 }
 
 func (q *SumQuery) valueOf(k *sumKey) string { return k.text(q.By) }
-
-func (k *sumKey) text(f Field) string {
-	if f == ByStatus {
-		return strconv.Itoa(k.status)
-	}
-	return k.texts[f]
-}
 
 // How much is read at most where entries are: so many pages, of which one that
 // is not full has passed over many entries and counts as pageCost of them.
@@ -227,7 +253,7 @@ func (t *totals) entry(e *reqlog.Entry) {
 	}
 	var one Sums
 	one.add(e)
-	one.judge(&k)
+	one.countKey(&k)
 	if r := t.ratings[TraceOf{e.Workspace, e.TraceID}]; r.Count > 0 {
 		one.Rated, one.Weighted = 1, r.Weighted/float64(r.Count)
 	}

@@ -16,7 +16,7 @@ type Rescued struct {
 
 // add counts an entry.
 func (r *Rescued) add(e *reqlog.Entry) {
-	if e.Status < 200 || e.Status > 299 || len(e.Attempts) < 2 {
+	if e.Outcome() != reqlog.OutcomeSuccess || len(e.Attempts) < 2 {
 		return
 	}
 	first, tries := &e.Attempts[0], 0

@@ -142,7 +142,7 @@ func figuresOf(list []Sum) (out []figures) {
 
 // byModel are the sums of known by model, done by hand.
 var byModel = []figures{
-	{"gpt", 4, 3, 1, 2, 1, 4, 160, 6, 3, 300_000, 115, 400, 0, 200, 0, 0},
+	{"gpt", 4, 3, 0, 2, 1, 4, 160, 6, 3, 300_000, 115, 400, 0, 200, 0, 0},
 	{"mini", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 40, 40, 1, 1, 0, 0},
 	{"none", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 90, 90, 200, 200, 0, 0},
 	{"sonnet", 4, 3, 1, 0, 0, 3, 200, 20, 3, 2_000_000, 65, 80, 1, 61, 1, 1},
@@ -347,8 +347,8 @@ func TestDamagedSumsAreSetAside(t *testing.T) {
 
 func TestModelsAreBoundedInLengthAndNumber(t *testing.T) {
 	var batch []*reqlog.Entry
-	for i := range 2 * maxModels {
-		for range 1 + 2*maxModels/(i+1) {
+	for i := range 2 * maxValues {
+		for range 1 + 2*maxValues/(i+1) {
 			batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(noon), Organisation: "acme", Model: fmt.Sprintf("m%04d-%0200d", i, 0), Status: 404})
 		}
 	}
@@ -359,18 +359,18 @@ func TestModelsAreBoundedInLengthAndNumber(t *testing.T) {
 	total, other := int64(0), int64(0)
 	for _, sum := range list {
 		total += sum.Requests
-		if sum.Value == OtherModels {
+		if sum.Value == OtherValues {
 			other = sum.Requests
 		}
 		if len(sum.Value) > maxText {
 			t.Fatalf("a model of %d bytes, want at most %d", len(sum.Value), maxText)
 		}
 	}
-	if len(list) > maxModels || len(list) < maxModels-1 || total != int64(len(batch)) || other == 0 {
-		t.Errorf("%d models of %d requests, %d of them other; want %d of %d", len(list), total, other, maxModels, len(batch))
+	if len(list) > maxValues || len(list) < maxValues-1 || total != int64(len(batch)) || other == 0 {
+		t.Errorf("%d models of %d requests, %d of them other; want %d of %d", len(list), total, other, maxValues, len(batch))
 	}
-	if list[0].Requests != 1+2*maxModels {
-		t.Errorf("the model asked for most has %d requests, want %d", list[0].Requests, 1+2*maxModels)
+	if list[0].Requests != 1+2*maxValues {
+		t.Errorf("the model asked for most has %d requests, want %d", list[0].Requests, 1+2*maxValues)
 	}
 }
 

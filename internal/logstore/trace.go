@@ -18,7 +18,8 @@ type Trace struct {
 	ID          string
 	First, Last time.Time // when the first began, and the last ended
 	Entries     int64
-	Status      int // the highest
+	Errors      int64 // entries whose outcome is an error
+	Status      int   // the highest
 
 	Priced  int64 // entries whose cost is known, which Cost sums
 	Cost    catalog.NanoDollars
@@ -41,6 +42,9 @@ func (t *Trace) add(e *reqlog.Entry) {
 	}
 	t.Entries++
 	t.Status = max(t.Status, e.Status)
+	if e.Outcome() == reqlog.OutcomeError {
+		t.Errors++
+	}
 	if e.Priced {
 		t.Priced++
 		t.Cost += e.Cost

@@ -43,8 +43,8 @@ func testTracesSumTheirEntries(t *testing.T, at place) {
 	}
 	mustFlush(t, s)
 	moment := func(sec int) time.Time { return start.Add(time.Duration(sec) * time.Second) }
-	a := logstore.Trace{ID: "a", First: moment(0), Last: moment(9), Entries: 2, Status: 503, Priced: 1, Cost: 5, Counted: 1, Tokens: 7}
-	b := logstore.Trace{ID: "b", First: moment(1), Last: moment(4), Entries: 2, Status: 429, Priced: 1, Cost: 7}
+	a := logstore.Trace{ID: "a", First: moment(0), Last: moment(9), Entries: 2, Status: 503, Errors: 1, Priced: 1, Cost: 5, Counted: 1, Tokens: 7}
+	b := logstore.Trace{ID: "b", First: moment(1), Last: moment(4), Entries: 2, Status: 429, Errors: 1, Priced: 1, Cost: 7}
 	c := logstore.Trace{ID: "c", First: moment(3), Last: moment(3), Entries: 1, Status: 200}
 	for _, tt := range []struct {
 		name string

@@ -46,10 +46,15 @@ type Entry struct {
 	Operation api.Operation
 	Stream    bool
 
-	Provider    string // provider id of the target that answered last
-	Slug        string // managed provider, without @; empty for credentials by header
-	Model       string // as asked for
-	ServedModel string // as the provider named it; empty when it did not
+	Provider string // provider id of the target that answered last
+	Slug     string // managed provider, without @; empty for credentials by header
+	// Model is the requested model, UpstreamModel the one that the provider was
+	// sent, and ResponseModel the response model: as the provider named it. Each is
+	// empty when there was none.
+	Model         string
+	UpstreamModel string
+	ResponseModel string
+
 	OptionIndex string // JSON path of the target in its config
 	CacheStatus string
 	Prompt      Prompt // the saved prompt that made the request; zero for none

@@ -36,8 +36,8 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 	want := `{"id":"0190a5a5-1234-7000-8000-0000000000ff","created_at":"2026-05-01T12:00:00.007Z",` +
 		`"trace_id":"t","span_id":null,"parent_span_id":null,"span_name":null,"organisation":"acme","workspace":"w","api_key":{"id":"k","name":"ci"},` +
 		`"method":"POST","path":"/v1/chat/completions","operation":"chat","stream":true,` +
-		`"provider":"openai","provider_slug":null,"model":"m","served_model":null,"option_index":null,"cache_status":"MISS","config":"c","prompt":{"id":"p","slug":"pp-a","version":3},` +
-		`"status":502,"error":{"source":"provider","code":"upstream_failed","message":"a \"b\"\n\u0001` + "\uFFFD" + `"},` +
+		`"provider":"openai","provider_slug":null,"model":"m","upstream_model":null,"response_model":null,"option_index":null,"cache_status":"MISS","config":"c","prompt":{"id":"p","slug":"pp-a","version":3},` +
+		`"status":502,"outcome":"error","error":{"source":"provider","code":"upstream_failed","message":"a \"b\"\n\u0001` + "\uFFFD" + `"},` +
 		`"attempts":[{"target":"config","provider":"openai","slug":null,"status":null,"error":"reset","start_ms":1,"took_ms":1.5}],` +
 		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],` +
 		`"usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"cached_tokens":5,"cache_write_5m_tokens":0,"cache_write_1h_tokens":0,"reasoning_tokens":4,"input_audio_tokens":0,"output_audio_tokens":0},` +

@@ -14,7 +14,7 @@ func TestStrippedEntriesKeepWhatTheBooksNeed(t *testing.T) {
 	attempts := []reqlog.Attempt{{Target: "config", Provider: "openai", Status: 500, Error: "it said hello"}, {Provider: "openai", Status: 200, Took: 1}}
 	e := reqlog.Entry{
 		Time: time.Unix(1, 0), TraceID: "t", SpanID: "s", ParentSpanID: "p", SpanName: "hello", Organisation: "o", Workspace: "w", KeyID: "k", KeyName: "n",
-		Method: "HELLO", Path: "/v1/hello", Provider: "openai", Model: "m", ServedModel: "m-1", Config: "c", Prompt: reqlog.Prompt{ID: "i", Slug: "s", Version: 1},
+		Method: "HELLO", Path: "/v1/hello", Provider: "openai", Model: "m", ResponseModel: "m-1", Config: "c", Prompt: reqlog.Prompt{ID: "i", Slug: "s", Version: 1},
 		Status: 400, ErrorSource: "provider", ErrorCode: "status_400", ErrorMessage: "hello", Attempts: attempts,
 		Decisions: []reqlog.Decision{{Path: "config.strategy", Text: "hello"}}, Params: []string{"hello=dropped"},
 		Usage: llm.Usage{Known: true, Input: 3}, Finish: "stop", Cost: 5, Priced: true, Price: "row", Total: 7, RequestBytes: 8,

@@ -59,7 +59,7 @@ var (
 func newMetrics(s *Server) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	labels := []string{"operation", "provider"}
-	m.requests = counters("modelgate_requests_total", "Exchanges by what the client was answered.", append(labels, "status")...)
+	m.requests = counters("modelgate_requests_total", "Requests by operation, provider, response status and outcome: success, error, cancelled, other.", append(labels, "status", "outcome")...)
 	m.duration = histograms("modelgate_request_duration_seconds", "Time from acceptance to the last byte sent.", seconds, labels...)
 	m.first = histograms("modelgate_first_token_seconds", "Time from acceptance to the first content of the answer.", seconds, labels...)
 	m.overhead = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -163,6 +163,7 @@ type (
 	series struct {
 		operation, provider string
 		status              int
+		outcome             reqlog.ExchangeOutcome
 	}
 	try struct {
 		provider string
@@ -180,7 +181,7 @@ type child struct {
 
 func (m *metrics) newChild(s series) *child {
 	return &child{
-		requests: m.requests.WithLabelValues(s.operation, s.provider, strconv.Itoa(s.status)),
+		requests: m.requests.WithLabelValues(s.operation, s.provider, strconv.Itoa(s.status), s.outcome.String()),
 		duration: m.duration.WithLabelValues(s.operation, s.provider),
 		first:    m.first.WithLabelValues(s.operation, s.provider),
 		input:    m.tokens.WithLabelValues(s.provider, "input"),
@@ -196,7 +197,7 @@ func (m *metrics) newTry(t try) prometheus.Counter {
 
 // count takes an ended exchange into the figures.
 func (m *metrics) count(e *reqlog.Entry) {
-	c := m.children.of(series{string(e.Operation), e.Provider, e.Status}, m.newChild)
+	c := m.children.of(series{string(e.Operation), e.Provider, e.Status, e.Outcome()}, m.newChild)
 	c.requests.Inc()
 	c.duration.Observe(e.Total.Seconds())
 	if e.FirstToken > 0 {

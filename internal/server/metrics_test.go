@@ -56,7 +56,7 @@ func TestWhatClientsWriteNeverBecomesALabel(t *testing.T) {
 			t.Errorf("a client's word became a label: %s", name)
 		}
 	}
-	requests := `modelgate_requests_total{operation="chat",provider="openai-compatible",status="200"}`
+	requests := `modelgate_requests_total{operation="chat",outcome="success",provider="openai-compatible",status="200"}`
 	if after[requests] != "21" {
 		t.Errorf("%s = %s, want 21", requests, after[requests])
 	}

@@ -261,7 +261,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Budget:      orNone(set.Timeouts.Budget),
 	})
 	s.plane, s.refuse = plane, plane.Refuse
-	logs := &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Logger: s.Logger}
+	logs := &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Files: s.files, Logger: s.Logger}
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,

@@ -96,6 +96,16 @@ func (q Queries) Provider(ctx context.Context, organisation, workspace, ref stri
 	return one(ctx, q.q, "provider", text, scanProvider, organisation, workspace, ref)
 }
 
+// ProviderSlugs returns the slug of the managed provider with this id or slug, empty
+// if there was never one. An empty organisation or workspace means any.
+func (q Queries) ProviderSlugs(ctx context.Context, organisation, workspace, ref string) ([]string, error) {
+	const text = `
+		SELECT DISTINCT slug
+		FROM providers
+		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND (id = $3 OR slug = $3)`
+	return rows(ctx, q.q, "providers", text, scanID, organisation, workspace, ref)
+}
+
 // ProvidersOf returns how many providers of a workspace were made from an
 // integration and are not archived.
 func (q Queries) ProvidersOf(ctx context.Context, integration, workspace string) (int, error) {

@@ -52,6 +52,15 @@ func (q Queries) Workspace(ctx context.Context, organisation, ref string) (Works
 	return one(ctx, q.q, "workspace", text, scanWorkspace, organisation, ref)
 }
 
+// WorkspaceByID returns the workspace with this id, of whatever organisation.
+func (q Queries) WorkspaceByID(ctx context.Context, id string) (Workspace, error) {
+	const text = `
+		SELECT ` + workspaceColumns + `
+		FROM workspaces
+		WHERE id = $1`
+	return one(ctx, q.q, "workspace", text, scanWorkspace, id)
+}
+
 // WorkspaceQuery says which workspaces of an organisation to list. The zero
 // value of a field filters nothing.
 type WorkspaceQuery struct {

@@ -41,7 +41,7 @@ func exchangeSpan(e *reqlog.Entry) *tracepb.Span {
 		a.text("gen_ai.provider.name", providerName(e.Provider))
 	}
 	a.text("gen_ai.request.model", e.Model)
-	a.text("gen_ai.response.model", e.ServedModel)
+	a.text("gen_ai.response.model", e.ResponseModel)
 	gatewayAttributes(&a, e)
 	if e.Status >= 400 || e.ErrorCode != "" {
 		a.text("error.type", cmp.Or(e.ErrorCode, strconv.Itoa(e.Status)))
@@ -105,7 +105,7 @@ func attemptSpan(e *reqlog.Entry, i, answered int) *tracepb.Span {
 }
 
 func answerAttributes(a *attributes, e *reqlog.Entry) {
-	a.text("gen_ai.response.model", e.ServedModel)
+	a.text("gen_ai.response.model", e.ResponseModel)
 	if e.Finish != "" {
 		a.texts("gen_ai.response.finish_reasons", e.Finish)
 	}

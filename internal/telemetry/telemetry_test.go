@@ -33,7 +33,7 @@ func exchange() *reqlog.Entry {
 	return &reqlog.Entry{
 		ID: id, Time: at, TraceID: traceOfW3C, SpanID: id.Span(), ParentSpanID: parentOfW3C, TraceFlags: "01",
 		Organisation: "acme", Workspace: "ws-1", KeyID: "key-1", KeyName: "ci", Method: "POST", Path: "/v1/chat/completions",
-		Operation: "chat", Stream: true, Provider: "azure-openai", Model: "m-1", ServedModel: "m-1-2026", OptionIndex: "config.targets[1]",
+		Operation: "chat", Stream: true, Provider: "azure-openai", Model: "m-1", ResponseModel: "m-1-2026", OptionIndex: "config.targets[1]",
 		CacheStatus: "MISS", Status: 200, Finish: "stop", Cost: 1_500_000, Priced: true,
 		Attempts: []reqlog.Attempt{
 			{Target: "config.targets[0]", Provider: "openai", Host: "api.openai.com", Status: 503, Error: "canary-of-an-error", Start: time.Millisecond, Took: 2 * time.Millisecond},

@@ -162,7 +162,7 @@ func logged(entry map[string]any) books {
 	number := func(name string) int { f, _ := entry[name].(float64); return int(f) }
 	b := books{Status: number("status"), Sent: number("request_bytes"), Received: number("response_bytes")}
 	b.Model, _ = entry["model"].(string)
-	b.Served, _ = entry["served_model"].(string)
+	b.Served, _ = entry["response_model"].(string)
 	b.Finish, _ = entry["finish_reason"].(string)
 	b.Cost = -1
 	if cents, ok := entry["cost"].(float64); ok && entry["cost_estimated"] == false {

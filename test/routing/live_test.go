@@ -71,8 +71,8 @@ func TestTheAnswerTellsWhoGaveIt(t *testing.T) {
 		}
 	}
 	e := g.Entry(res)
-	if e["served_model"] != "second+tokens=7" || e["usage"].(map[string]any)["completion_tokens"] != 7.0 || e["model"] != "sim-1" {
-		t.Errorf("recorded as %v of %v with %v", e["served_model"], e["model"], e["usage"])
+	if e["response_model"] != "second+tokens=7" || e["usage"].(map[string]any)["completion_tokens"] != 7.0 || e["model"] != "sim-1" {
+		t.Errorf("recorded as %v of %v with %v", e["response_model"], e["model"], e["usage"])
 	}
 }
 

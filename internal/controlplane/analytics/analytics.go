@@ -11,7 +11,6 @@ package analytics
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"modelgate/internal/access"
@@ -51,13 +50,16 @@ type family struct{ api *route.API }
 
 // sum sums what a caller may see and asks for.
 func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logstore.SumQuery) ([]logstore.Sum, error) {
+	if err := c.CheckFilters(); err != nil {
+		return nil, err
+	}
 	if err := in.apply(&q, c.Now); err != nil {
 		return nil, err
 	}
 	if err := reach(ctx, c, in, &q); err != nil {
 		return nil, err
 	}
-	if err := configs(ctx, c, in.Configs, &q); err != nil {
+	if err := f.resolve(ctx, c, in, &q); err != nil {
 		return nil, err
 	}
 	if f.api.Sum == nil {
@@ -91,6 +93,9 @@ func reach(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQue
 	if q.Scope.Workspace, err = c.Sees(ctx, named); err != nil {
 		return err
 	}
+	if err := c.CheckOwnWorkspace(ctx, "workspace_id", named); err != nil {
+		return err
+	}
 	if q.Scope.Workspace == "" {
 		q.Without, err = archived(ctx, c)
 		return err
@@ -102,22 +107,29 @@ func reach(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQue
 	return err
 }
 
-// configs has q ask for configs by id or slug, in whatever workspace that the
-// caller may see. Those of a file have no id, and are in the log by their slug.
-func configs(ctx context.Context, c *route.Caller, refs []string, q *logstore.SumQuery) error {
-	if len(refs) == 0 {
-		return nil
-	}
-	list := slices.Clone(refs)
-	for _, ref := range refs {
-		ids, err := c.DB().ConfigIDs(ctx, c.Organisation, q.Scope.Workspace, ref)
+// resolve puts the filters that name providers and configs by id or slug into q.
+func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQuery) error {
+	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.api.Sum}
+	if len(in.Configs) > 0 {
+		list, err := names.Configs(ctx, in.Configs)
 		if err != nil {
 			return err
 		}
-		list = append(list, ids...)
+		is(q, logstore.ByConfig, list)
 	}
-	is(q, logstore.ByConfig, list)
-	return nil
+	if len(in.Slugs) > 0 {
+		list := make([]string, len(in.Slugs))
+		for i, ref := range in.Slugs {
+			var err error
+			if list[i], err = names.Slug(ctx, "virtual_keys", ref); err != nil {
+				return err
+			}
+		}
+		is(q, logstore.ByProvider, list)
+	}
+	var err error
+	q.Providers, err = names.Providers(ctx, "provider", in.Providers)
+	return err
 }
 
 // administers reports whether the caller sees all of the organisation, archived

@@ -45,7 +45,7 @@ func (w *Weighted) span() (r logstore.Span, err error) {
 type opinions struct {
 	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; taken to the minute. Without it 7 days before the end"`
 	To          time.Time `query:"time_of_generation_max" doc:"Not in the range itself. Without it now"`
-	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; of no meaning for keys of a workspace"`
+	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
 	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same"`
 	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Of the traces, one of these"`
 	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"Of the traces, as provider__model, one of these"`
@@ -78,6 +78,9 @@ func (f *family) addFeedback() {
 func (f *family) opinions(ctx context.Context, c *route.Caller, in *opinions) ([]logstore.FeedbackSum, *Filters, time.Duration, error) {
 	of := &Filters{From: in.From, To: in.To, WorkspaceID: in.WorkspaceID, Workspace: in.Workspace, Keys: in.Keys, Models: in.Models}
 	var q logstore.SumQuery
+	if err := c.CheckFilters(); err != nil {
+		return nil, nil, 0, err
+	}
 	if err := of.apply(&q, c.Now); err != nil {
 		return nil, nil, 0, err
 	}

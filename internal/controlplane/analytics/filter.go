@@ -15,13 +15,19 @@ import (
 type Filters struct {
 	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; taken to the minute, or to the hour for what is older than two days. Without it 7 days before the end"`
 	To          time.Time `query:"time_of_generation_max" doc:"Not in the range itself. Without it now"`
-	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; of no meaning for keys of a workspace"`
+	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
 	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same"`
-	Statuses    []int     `query:"status_code" maxItems:"100" doc:"One of these"`
-	Slugs       []string  `query:"virtual_keys" maxItems:"100" doc:"Slugs of providers, one of these"`
+	Statuses    []int     `query:"status_code" maxItems:"100" minimum:"100" maximum:"999" doc:"One of these"`
+	Outcomes    []string  `query:"outcome" maxItems:"4" enum:"success,error,cancelled,other" doc:"One of these"`
+	Providers   []string  `query:"provider" maxItems:"100" doc:"Provider ids, or slugs or ids of managed providers, one of these; @slug is always a slug"`
+	Slugs       []string  `query:"virtual_keys" maxItems:"100" doc:"Slugs or ids of managed providers, one of these"`
+	Targets     []string  `query:"target" maxItems:"100" doc:"Paths of targets in their config, one of these"`
 	Configs     []string  `query:"configs" maxItems:"100" doc:"Ids or slugs of configs, one of these"`
 	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"One of these"`
-	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"As provider__model, one of these"`
+	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"As provider__model with the requested model, one of these"`
+	Requested   []string  `query:"model" maxItems:"100" doc:"Requested models, one of these"`
+	Upstream    []string  `query:"upstream_model" maxItems:"100" doc:"Models that providers were sent, one of these"`
+	Response    []string  `query:"response_model" maxItems:"100" doc:"Models that providers named, one of these"`
 	Prompts     []string  `query:"prompt_slug" maxItems:"100" doc:"One of these"`
 	Metadata    string    `query:"metadata" maxLength:"4096" doc:"A JSON object of strings, all of which have to match"`
 	TraceID     string    `query:"trace_id" maxLength:"255"`
@@ -57,18 +63,22 @@ func (f *Filters) apply(q *logstore.SumQuery, now time.Time) error {
 		statuses[i] = strconv.Itoa(s)
 	}
 	for field, list := range map[logstore.Field][]string{
-		logstore.ByStatus: statuses, logstore.ByProvider: trimmed(f.Slugs), logstore.ByKey: f.Keys, logstore.ByPrompt: f.Prompts,
+		logstore.ByStatus: statuses, logstore.ByOutcome: f.Outcomes, logstore.ByKey: f.Keys, logstore.ByPrompt: f.Prompts, logstore.ByTarget: f.Targets,
+		logstore.ByModel: f.Requested, logstore.ByUpstreamModel: f.Upstream, logstore.ByResponseModel: f.Response,
 	} {
 		if len(list) > 0 {
 			is(q, field, list)
 		}
 	}
 	for _, m := range f.Models {
-		service, model, ok := strings.Cut(m, "__")
-		if !ok {
-			return route.Invalid("ai_org_model", "takes provider__model, not %.60q", m)
+		served, err := route.ProviderModel("ai_org_model", m)
+		if err != nil {
+			return err
 		}
-		q.Models = append(q.Models, logstore.ServedModel{Service: service, Model: model})
+		q.Models = append(q.Models, served)
+	}
+	if err := route.CheckKeyIDs("api_key_ids", f.Keys); err != nil {
+		return err
 	}
 	if f.Metadata != "" && (json.Unmarshal([]byte(f.Metadata), &q.Metadata) != nil || q.Metadata == nil) {
 		return route.Invalid("metadata", "takes a JSON object of strings")
@@ -102,6 +112,14 @@ func (f *Filters) bound(q *logstore.SumQuery) error {
 		}
 		*b.end = &n
 	}
+	for _, r := range []struct {
+		name string
+		logstore.Range
+	}{{"total_units", q.Tokens}, {"prompt_token", q.Prompt}, {"completion_token", q.Completion}, {"cost", q.Cost}} {
+		if r.Min != nil && r.Max != nil && *r.Min > *r.Max {
+			return route.Invalid(r.name+"_max", "must not be less than %s_min", r.name)
+		}
+	}
 	return nil
 }
 
@@ -111,15 +129,6 @@ func is(q *logstore.SumQuery, field logstore.Field, list []string) {
 		q.Is = make(map[logstore.Field][]string)
 	}
 	q.Is[field] = list
-}
-
-// trimmed returns slugs without the at sign that they may be written with.
-func trimmed(slugs []string) []string {
-	out := make([]string, len(slugs))
-	for i, s := range slugs {
-		out[i] = strings.TrimPrefix(s, "@")
-	}
-	return out
 }
 
 // span fills in the range of time and checks it.

@@ -14,14 +14,18 @@ import (
 
 // fields are what requests are grouped by.
 var fields = map[string]logstore.Field{
-	"ai_service":  logstore.ByService,
-	"model":       logstore.ByModel,
-	"status_code": logstore.ByStatus,
-	"api_key":     logstore.ByKey,
-	"config":      logstore.ByConfig,
-	"workspace":   logstore.ByWorkspace,
-	"provider":    logstore.ByProvider,
-	"prompt":      logstore.ByPrompt,
+	"ai_service":     logstore.ByService,
+	"model":          logstore.ByModel,
+	"upstream_model": logstore.ByUpstreamModel,
+	"response_model": logstore.ByResponseModel,
+	"target":         logstore.ByTarget,
+	"outcome":        logstore.ByOutcome,
+	"status_code":    logstore.ByStatus,
+	"api_key":        logstore.ByKey,
+	"config":         logstore.ByConfig,
+	"workspace":      logstore.ByWorkspace,
+	"provider":       logstore.ByProvider,
+	"prompt":         logstore.ByPrompt,
 }
 
 // columns are what is told of a group, besides how many requests it has. Nil is
@@ -36,8 +40,9 @@ var columns = map[string]func(*logstore.Sums) any{
 	"avg_latency":        latency,
 	"p95_latency":        func(s *logstore.Sums) any { return milliseconds(s.Latencies.Percentile(95)) },
 	"p99_latency":        func(s *logstore.Sums) any { return milliseconds(s.Latencies.Percentile(99)) },
-	"success_rate":       func(s *logstore.Sums) any { return ratio(100*s.Successes, s.Requests) },
+	"success_rate":       func(s *logstore.Sums) any { return ratio(100*s.Successes, s.Requests-s.Cancelled) },
 	"error_count":        func(s *logstore.Sums) any { return s.Errors },
+	"cancelled_count":    func(s *logstore.Sums) any { return s.Cancelled },
 	"cache_hit_rate":     func(s *logstore.Sums) any { return ratio(100*s.Hits, s.Requests) },
 	"last_seen":          func(s *logstore.Sums) any { return route.Time(s.Last()) },
 	"first_seen":         func(s *logstore.Sums) any { return route.Time(s.First()) },
@@ -68,15 +73,15 @@ func ratio(a, b int64) any {
 type Paging struct {
 	Page int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
-	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cache_hit_rate,last_seen,first_seen" default:"requests" doc:"group is the value that is grouped by"`
+	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,last_seen,first_seen" default:"requests" doc:"group is the value that is grouped by"`
 	Type string `query:"order_by_type" enum:"asc,desc" default:"desc" doc:"What is not known comes last"`
 }
 
 type groupsInput struct {
 	Filters
 	Paging
-	GroupBy string   `path:"groupBy" enum:"ai_service,model,status_code,api_key,config,workspace,provider,prompt"`
-	Columns []string `query:"columns" enum:"cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cache_hit_rate,last_seen,first_seen" doc:"Separated by commas; without any only requests are counted"`
+	GroupBy string   `path:"groupBy" enum:"ai_service,model,status_code,api_key,config,workspace,provider,prompt,upstream_model,response_model,target,outcome"`
+	Columns []string `query:"columns" enum:"cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,last_seen,first_seen" doc:"Separated by commas; without any only requests are counted"`
 }
 
 // group is what is told of one: its value under the name that is grouped by,

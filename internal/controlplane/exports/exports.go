@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
 	"modelgate/internal/store"
 )
 
@@ -50,7 +51,7 @@ type createInput struct {
 	Body struct {
 		Workspace string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
 		Filters   Filters  `json:"filters"`
-		Requested []string `json:"requested_data" minItems:"1" maxItems:"21" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata" doc:"Fields of a row; they stand in the order of this list"`
+		Requested []string `json:"requested_data" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target" doc:"Fields of a row; they stand in the order of this list"`
 		Format    string   `json:"format,omitempty" enum:"jsonl,csv,parquet" default:"jsonl"`
 	}
 }
@@ -64,6 +65,9 @@ type created struct {
 func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
 	b := &in.Body
 	w, err := place(ctx, c, cmp.Or(b.Workspace, b.Filters.Workspace))
+	if err == nil {
+		err = c.CheckOwnWorkspace(ctx, "workspace_id", b.Workspace)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +90,15 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 
 // ask puts what is asked for into a draft, once it is checked.
 func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, row *store.Export, filters *Filters, requested []string) error {
-	if named := filters.Workspace; named != "" && named != w.ID && named != w.Slug && c.Workspace == "" {
+	if err := c.CheckOwnWorkspace(ctx, "filters.workspace_slug", filters.Workspace); err != nil {
+		return err
+	}
+	if named := filters.Workspace; named != "" && named != w.ID && named != w.Slug {
 		return route.Invalid("filters.workspace_slug", "names another workspace than workspace_id")
+	}
+	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.api.Sum, Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID}}
+	if err := filters.resolve(ctx, names); err != nil {
+		return err
 	}
 	want, err := filters.compile()
 	if err != nil {
@@ -151,7 +162,7 @@ type updateInput struct {
 	Named
 	Body struct {
 		Filters   route.Maybe[Filters] `json:"filters,omitempty" doc:"In the place of all filters before"`
-		Requested []string             `json:"requested_data,omitempty" minItems:"1" maxItems:"21" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata"`
+		Requested []string             `json:"requested_data,omitempty" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target"`
 		Format    string               `json:"format,omitempty" enum:"jsonl,csv,parquet"`
 	}
 }

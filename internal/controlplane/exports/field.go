@@ -35,7 +35,7 @@ var fields = []field{
 	{parquet.Column{Name: "created_at", Type: parquet.Moment}, func(e *reqlog.Entry) any { return e.Time }},
 	{parquet.Column{Name: "request", Type: parquet.JSON, Null: true}, func(e *reqlog.Entry) any { return body(e, func(b *reqlog.Bodies) *reqlog.Body { return &b.Request }) }},
 	{parquet.Column{Name: "response", Type: parquet.JSON, Null: true}, func(e *reqlog.Entry) any { return body(e, func(b *reqlog.Bodies) *reqlog.Body { return &b.Response }) }},
-	{parquet.Column{Name: "is_success", Type: parquet.Bool}, func(e *reqlog.Entry) any { return e.Status >= 200 && e.Status < 300 }},
+	{parquet.Column{Name: "is_success", Type: parquet.Bool}, func(e *reqlog.Entry) any { return e.Outcome() == reqlog.OutcomeSuccess }},
 	{parquet.Column{Name: "ai_org", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Provider) }},
 	{parquet.Column{Name: "ai_model", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Model) }},
 	{parquet.Column{Name: "req_units", Type: parquet.Int, Null: true}, func(e *reqlog.Entry) any { return when(e.Usage.Known, e.Usage.Prompt()) }},
@@ -50,6 +50,11 @@ var fields = []field{
 	{parquet.Column{Name: "config", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Config) }},
 	{parquet.Column{Name: "prompt_slug", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Prompt.Slug) }},
 	{parquet.Column{Name: "metadata", Type: parquet.JSON}, func(e *reqlog.Entry) any { return metadata(e.Metadata) }},
+	{parquet.Column{Name: "outcome", Type: parquet.Text}, func(e *reqlog.Entry) any { return e.Outcome().String() }},
+	{parquet.Column{Name: "provider_slug", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Slug) }},
+	{parquet.Column{Name: "upstream_model", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.UpstreamModel) }},
+	{parquet.Column{Name: "response_model", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.ResponseModel) }},
+	{parquet.Column{Name: "target", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.OptionIndex) }},
 }
 
 // named returns the names of fields in the order of fields, each once.

@@ -2,7 +2,6 @@ package exports
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -25,12 +23,18 @@ type Filters struct {
 	Size int       `json:"page_size,omitempty" minimum:"1" maximum:"50000" doc:"Rows of the file; 50000 when absent"`
 	Page int       `json:"current_page,omitempty" minimum:"0" maximum:"1000000" doc:"So many times page_size newer rows are left out"`
 
-	Workspace string   `json:"workspace_slug,omitempty" maxLength:"255" doc:"As workspace_id; of no meaning for keys of a workspace"`
+	Workspace string   `json:"workspace_slug,omitempty" maxLength:"255" doc:"As workspace_id"`
 	Statuses  Words    `json:"status_code,omitzero" doc:"One of these"`
-	Slugs     Words    `json:"virtual_keys,omitzero" doc:"Slugs of providers, one of these"`
-	Configs   Words    `json:"configs,omitzero" doc:"Ids of configs, one of these"`
+	Outcomes  Words    `json:"outcome,omitzero" doc:"success, error, cancelled or other, one of these"`
+	Providers Words    `json:"provider,omitzero" doc:"Provider ids, or slugs or ids of managed providers, one of these; @slug is always a slug"`
+	Slugs     Words    `json:"virtual_keys,omitzero" doc:"Slugs or ids of managed providers, one of these"`
+	Targets   Words    `json:"target,omitzero" doc:"Paths of targets in their config, one of these"`
+	Configs   Words    `json:"configs,omitzero" doc:"Ids or slugs of configs, one of these"`
 	Keys      Words    `json:"api_key_ids,omitzero" doc:"One of these"`
-	Models    Words    `json:"ai_org_model,omitzero" doc:"As provider__model, one of these"`
+	Models    Words    `json:"ai_org_model,omitzero" doc:"As provider__model with the requested model, one of these"`
+	Requested Words    `json:"model,omitzero" doc:"Requested models, one of these"`
+	Upstream  Words    `json:"upstream_model,omitzero" doc:"Models that providers were sent, one of these"`
+	Response  Words    `json:"response_model,omitzero" doc:"Models that providers named, one of these"`
 	Prompts   Words    `json:"prompt_slug,omitzero" doc:"One of these"`
 	Metadata  Metadata `json:"metadata,omitzero" doc:"Strings by their keys, all of which have to match"`
 	TraceID   string   `json:"trace_id,omitempty" maxLength:"255"`
@@ -144,11 +148,13 @@ const (
 
 // wanted are filters that were checked, and nil lists filter nothing.
 type wanted struct {
-	query                                   logstore.Query // what the log filters by itself
-	statuses, slugs, configs, keys, prompts []string
-	models                                  []logstore.ServedModel
-	span                                    string
-	skip, size                              int
+	query      logstore.Query              // what the log filters by itself
+	is         map[logstore.Field][]string // one of these values
+	keys       []string
+	models     []logstore.ServedModel
+	providers  []logstore.Provider
+	span       string
+	skip, size int
 }
 
 // compile checks the filters.
@@ -175,39 +181,6 @@ func (f *Filters) compile() (*wanted, error) {
 		return nil, err
 	}
 	return w, f.bounds(w)
-}
-
-// lists reads what takes one of several.
-func (f *Filters) lists(w *wanted) (err error) {
-	for _, l := range []struct {
-		field string
-		words Words
-		to    *[]string
-	}{
-		{"status_code", f.Statuses, &w.statuses}, {"virtual_keys", f.Slugs, &w.slugs}, {"configs", f.Configs, &w.configs},
-		{"api_key_ids", f.Keys, &w.keys}, {"prompt_slug", f.Prompts, &w.prompts},
-	} {
-		if *l.to, err = l.words.list(l.field); err != nil {
-			return err
-		}
-	}
-	for i, s := range w.slugs {
-		w.slugs[i] = strings.TrimPrefix(s, "@")
-	}
-	for _, s := range w.statuses {
-		if n, err := strconv.Atoi(s); err != nil || n < 100 || n > 999 {
-			return route.Invalid("filters.status_code", "takes numbers such as 200 and 429, not %.20q", s)
-		}
-	}
-	models, err := f.Models.list("ai_org_model")
-	for _, m := range models {
-		service, model, ok := strings.Cut(m, "__")
-		if !ok {
-			return route.Invalid("filters.ai_org_model", "takes provider__model, not %.60q", m)
-		}
-		w.models = append(w.models, logstore.ServedModel{Service: service, Model: model})
-	}
-	return err
 }
 
 // bounds reads what lies between two numbers.
@@ -248,36 +221,4 @@ func (w *wanted) within(row *store.Export) logstore.Scope {
 		s.Keys = slices.DeleteFunc(slices.Clone(w.keys), func(id string) bool { return row.Keys != nil && !slices.Contains(row.Keys, id) })
 	}
 	return s
-}
-
-// matches reports whether an entry is wanted that the log has found.
-func (w *wanted) matches(e *reqlog.Entry) bool {
-	one := func(list []string, v string) bool { return list == nil || slices.Contains(list, v) }
-	return one(w.statuses, strconv.Itoa(e.Status)) && one(w.slugs, e.Slug) && one(w.configs, e.Config) && one(w.prompts, e.Prompt.Slug) &&
-		(w.span == "" || w.span == e.SpanID) &&
-		(w.models == nil || slices.Contains(w.models, logstore.ServedModel{Service: e.Provider, Model: e.Model}))
-}
-
-// count returns how many rows there are, about: times are taken to the minute.
-func (w *wanted) count(ctx context.Context, row *store.Export, sum func(context.Context, logstore.SumQuery) ([]logstore.Sum, error)) (int64, error) {
-	q := logstore.SumQuery{
-		Scope: w.within(row), From: w.query.From, To: w.query.To, Models: w.models, TraceID: w.query.TraceID, SpanID: w.span, Metadata: w.query.Metadata,
-		Tokens: logstore.Range(w.query.Tokens), Prompt: logstore.Range(w.query.PromptTokens),
-		Completion: logstore.Range(w.query.CompletionTokens), Cost: logstore.Range(w.query.Cost),
-		Weighted: w.query.Weighted,
-		Is:       make(map[logstore.Field][]string),
-	}
-	for field, list := range map[logstore.Field][]string{
-		logstore.ByStatus: w.statuses, logstore.ByProvider: w.slugs, logstore.ByConfig: w.configs, logstore.ByPrompt: w.prompts,
-	} {
-		if list != nil {
-			q.Is[field] = list
-		}
-	}
-	sums, err := sum(ctx, q)
-	n := int64(0)
-	for i := range sums {
-		n += sums[i].Requests
-	}
-	return min(max(n-int64(w.skip), 0), int64(w.size)), err
 }

@@ -67,6 +67,9 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	} else if q.Workspace, err = c.Sees(ctx, in.Workspace); err != nil {
 		return nil, err
 	}
+	if err := c.CheckOwnWorkspace(ctx, "workspace_id", in.Workspace); err != nil {
+		return nil, err
+	}
 	if c.Person() {
 		q.UserID = c.UserID
 	}
@@ -122,10 +125,10 @@ func reaches(ctx context.Context, c *route.Caller, w *store.Workspace, named str
 	if err != nil {
 		return false, err
 	}
-	own := c.Workspace != "" && !c.Allows(access.ScopeAll) // what the request names is of no meaning then
+	own := c.Workspace != "" && !c.Allows(access.ScopeAll)
 	switch {
 	case own && c.Workspace != w.ID,
-		!own && named != "" && named != w.ID && named != w.Slug,
+		named != "" && named != w.ID && named != w.Slug,
 		!whole && w.Status != store.Active:
 		return false, nil
 	case !c.Person():

@@ -150,7 +150,7 @@ func inLog(t *testing.T, e *reqlog.Entry) map[string]string {
 		}
 		return inner[field]
 	}
-	row := map[string]string{"is_success": fmt.Sprint(e.Status/100 == 2), "cost_currency": "null", "mode": "single"}
+	row := map[string]string{"is_success": fmt.Sprint(string(shown["outcome"]) == `"success"`), "cost_currency": "null", "mode": "single"}
 	if e.Priced {
 		row["cost_currency"] = "USD"
 	}
@@ -162,6 +162,8 @@ func inLog(t *testing.T, e *reqlog.Entry) map[string]string {
 		"ai_org": shown["provider"], "ai_model": shown["model"], "req_units": within("usage", "prompt_tokens"), "res_units": within("usage", "completion_tokens"),
 		"total_units": within("usage", "total_tokens"), "request_url": shown["path"], "cost": shown["cost"], "response_time": within("timing", "total_ms"),
 		"response_status_code": shown["status"], "config": shown["config"], "prompt_slug": within("prompt", "slug"), "metadata": shown["metadata"],
+		"outcome": shown["outcome"], "provider_slug": shown["provider_slug"], "upstream_model": shown["upstream_model"], "response_model": shown["response_model"],
+		"target": shown["option_index"],
 	} {
 		row[name] = plain(v)
 	}

@@ -1,0 +1,159 @@
+package exports
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/store"
+)
+
+// listed are the filters that name values of a field of entries.
+var listed = []struct {
+	name  string
+	words func(f *Filters) Words
+	field logstore.Field
+	of    func(e *reqlog.Entry) string
+}{
+	{"status_code", func(f *Filters) Words { return f.Statuses }, logstore.ByStatus, func(e *reqlog.Entry) string { return strconv.Itoa(e.Status) }},
+	{"outcome", func(f *Filters) Words { return f.Outcomes }, logstore.ByOutcome, func(e *reqlog.Entry) string { return e.Outcome().String() }},
+	{"virtual_keys", func(f *Filters) Words { return f.Slugs }, logstore.ByProvider, func(e *reqlog.Entry) string { return e.Slug }},
+	{"configs", func(f *Filters) Words { return f.Configs }, logstore.ByConfig, func(e *reqlog.Entry) string { return e.Config }},
+	{"prompt_slug", func(f *Filters) Words { return f.Prompts }, logstore.ByPrompt, func(e *reqlog.Entry) string { return e.Prompt.Slug }},
+	{"target", func(f *Filters) Words { return f.Targets }, logstore.ByTarget, func(e *reqlog.Entry) string { return e.OptionIndex }},
+	{"model", func(f *Filters) Words { return f.Requested }, logstore.ByModel, func(e *reqlog.Entry) string { return e.Model }},
+	{"upstream_model", func(f *Filters) Words { return f.Upstream }, logstore.ByUpstreamModel, func(e *reqlog.Entry) string { return e.UpstreamModel }},
+	{"response_model", func(f *Filters) Words { return f.Response }, logstore.ByResponseModel, func(e *reqlog.Entry) string { return e.ResponseModel }},
+}
+
+// resolve replaces the names of providers and configs by slugs and ids, as entries
+// have them, so that an export is the same whenever and wherever it is made.
+func (f *Filters) resolve(ctx context.Context, names route.LogNames) error {
+	for _, r := range []struct {
+		name  string
+		words *Words
+		find  func(list []string) ([]string, error)
+	}{
+		{"configs", &f.Configs, func(list []string) ([]string, error) { return names.Configs(ctx, list) }},
+		{"virtual_keys", &f.Slugs, func(list []string) (slugs []string, err error) {
+			for _, ref := range list {
+				slug, err := names.Slug(ctx, "filters.virtual_keys", ref)
+				if err != nil {
+					return nil, err
+				}
+				slugs = append(slugs, slug)
+			}
+			return slugs, nil
+		}},
+		{"provider", &f.Providers, func(list []string) (refs []string, err error) {
+			found, err := names.Providers(ctx, "filters.provider", list)
+			for _, p := range found {
+				ref := p.Service
+				if p.Slug != "" {
+					ref = "@" + p.Slug
+				}
+				refs = append(refs, ref)
+			}
+			return refs, err
+		}},
+	} {
+		list, err := r.words.list(r.name)
+		if err != nil {
+			return err
+		}
+		if list == nil {
+			continue
+		}
+		if list, err = r.find(list); err != nil {
+			return err
+		}
+		if r.words.JSON, err = json.Marshal(list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lists reads the filters that take one of several. Providers are resolved already.
+func (f *Filters) lists(w *wanted) (err error) {
+	w.is = make(map[logstore.Field][]string)
+	for _, l := range listed {
+		list, err := l.words(f).list(l.name)
+		if err != nil {
+			return err
+		}
+		if list != nil {
+			w.is[l.field] = list
+		}
+	}
+	for _, s := range w.is[logstore.ByStatus] {
+		if n, err := strconv.Atoi(s); err != nil || n < 100 || n > 999 {
+			return route.Invalid("filters.status_code", "takes numbers such as 200 and 429, not %.20q", s)
+		}
+	}
+	for _, s := range w.is[logstore.ByOutcome] {
+		if _, ok := reqlog.ParseOutcome(s); !ok {
+			return route.Invalid("filters.outcome", "must be success, error, cancelled or other, not %.20q", s)
+		}
+	}
+	if w.keys, err = f.Keys.list("api_key_ids"); err != nil {
+		return err
+	}
+	if err := route.CheckKeyIDs("filters.api_key_ids", w.keys); err != nil {
+		return err
+	}
+	models, err := f.Models.list("ai_org_model")
+	if err != nil {
+		return err
+	}
+	for _, text := range models {
+		m, err := route.ProviderModel("filters.ai_org_model", text)
+		if err != nil {
+			return err
+		}
+		w.models = append(w.models, m)
+	}
+	refs, err := f.Providers.list("provider")
+	for _, ref := range refs {
+		p := logstore.Provider{Service: ref}
+		if slug, ok := strings.CutPrefix(ref, "@"); ok {
+			p = logstore.Provider{Slug: slug}
+		}
+		w.providers = append(w.providers, p)
+	}
+	return err
+}
+
+// matches reports whether an entry is wanted that the log has found.
+func (w *wanted) matches(e *reqlog.Entry) bool {
+	for _, l := range listed {
+		if list := w.is[l.field]; list != nil && !slices.Contains(list, l.of(e)) {
+			return false
+		}
+	}
+	return (w.span == "" || w.span == e.SpanID) &&
+		(w.models == nil || slices.Contains(w.models, logstore.ServedModel{Service: e.Provider, Model: e.Model})) &&
+		(w.providers == nil || slices.ContainsFunc(w.providers, func(p logstore.Provider) bool { return p.Matches(e.Provider, e.Slug) }))
+}
+
+// count returns how many rows there are, about: times are taken to the minute.
+func (w *wanted) count(ctx context.Context, row *store.Export, sum func(context.Context, logstore.SumQuery) ([]logstore.Sum, error)) (int64, error) {
+	q := logstore.SumQuery{
+		Scope: w.within(row), From: w.query.From, To: w.query.To, Models: w.models, Providers: w.providers, Is: w.is,
+		TraceID: w.query.TraceID, SpanID: w.span, Metadata: w.query.Metadata,
+		Tokens: logstore.Range(w.query.Tokens), Prompt: logstore.Range(w.query.PromptTokens),
+		Completion: logstore.Range(w.query.CompletionTokens), Cost: logstore.Range(w.query.Cost),
+		Weighted: w.query.Weighted,
+	}
+	sums, err := sum(ctx, q)
+	n := int64(0)
+	for i := range sums {
+		n += sums[i].Requests
+	}
+	return min(max(n-int64(w.skip), 0), int64(w.size)), err
+}

@@ -1,0 +1,172 @@
+package route
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/logstore"
+	"modelgate/internal/provider/table"
+	"modelgate/internal/store"
+)
+
+// LogNames finds what filters of the log name by id or slug, within what a caller
+// sees: what belongs to others is not found, as if it did not exist. Managed
+// providers that were deleted are found as long as the store or the log has them.
+type LogNames struct {
+	DB    *store.DB
+	Files Files
+	Scope logstore.Scope
+
+	// Sum sums the log. Nil knows no entries.
+	Sum func(ctx context.Context, q logstore.SumQuery) ([]logstore.Sum, error)
+}
+
+// Workspace returns the id of the workspace that ref names by id or slug.
+func (n LogNames) Workspace(ctx context.Context, field, ref string) (string, error) {
+	if n.Scope.Workspace != "" && ref == n.Scope.Workspace {
+		return ref, nil
+	}
+	w, err := n.DB.Workspace(ctx, n.Scope.Organisation, ref)
+	if err != nil && apierr.From(err).Kind != apierr.NotFound {
+		return "", err
+	}
+	if err != nil || n.Scope.Workspace != "" && w.ID != n.Scope.Workspace {
+		return "", Missing(field, "workspace", ref)
+	}
+	return w.ID, nil
+}
+
+// AnyWorkspace is Workspace for callers who see every organisation. Ref is an id.
+func (n LogNames) AnyWorkspace(ctx context.Context, field, ref string) (string, error) {
+	w, err := n.DB.WorkspaceByID(ctx, ref)
+	if err != nil && apierr.From(err).Kind == apierr.NotFound {
+		return "", Missing(field, "workspace", ref)
+	}
+	return w.ID, err
+}
+
+// Provider returns the provider id that ref is, else the slug of the managed
+// provider that it names by id or slug. One that begins with @ is always a slug.
+func (n LogNames) Provider(ctx context.Context, field, ref string) (id, slug string, err error) {
+	if _, ok := table.Lookup(ref); ok {
+		return ref, "", nil
+	}
+	slug, err = n.Slug(ctx, field, ref)
+	return "", slug, err
+}
+
+// Providers is Provider for a list. An empty one is nil.
+func (n LogNames) Providers(ctx context.Context, field string, refs []string) (list []logstore.Provider, err error) {
+	for _, ref := range refs {
+		var p logstore.Provider
+		if p.Service, p.Slug, err = n.Provider(ctx, field, ref); err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// ProviderModel reads a provider id and a requested model as provider__model.
+func ProviderModel(field, text string) (m logstore.ServedModel, err error) {
+	service, model, ok := strings.Cut(text, "__")
+	if !ok {
+		return m, Invalid(field, "takes provider__model, not %.60q", text)
+	}
+	if _, ok := table.Lookup(service); !ok {
+		return m, Missing(field, "provider", service)
+	}
+	return logstore.ServedModel{Service: service, Model: model}, nil
+}
+
+// CheckKeyIDs refuses gateway keys where their ids belong. It does not repeat them.
+func CheckKeyIDs(field string, ids []string) error {
+	if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, access.KeyPrefix) }) {
+		return Invalid(field, "must be ids of gateway keys, not the keys; entries of the log have them as api_key.id")
+	}
+	return nil
+}
+
+// CheckFilters refuses filters without a value: they would match all.
+func (c *Caller) CheckFilters() error {
+	for name, values := range c.request.URL.Query() {
+		if slices.Contains(values, "") {
+			return Invalid(name, "must not be empty; leave it out to match all")
+		}
+	}
+	return nil
+}
+
+// CheckOwnWorkspace refuses a workspace that a key of another workspace names.
+func (c *Caller) CheckOwnWorkspace(ctx context.Context, field, named string) error {
+	if named == "" || c.Workspace == "" || c.Allows(access.ScopeAll) {
+		return nil
+	}
+	n := LogNames{DB: c.DB(), Scope: logstore.Scope{Organisation: c.Organisation, Workspace: c.Workspace}}
+	_, err := n.Workspace(ctx, field, named)
+	return err
+}
+
+// Slug returns the slug of the managed provider that ref names by id or slug, with
+// or without its @.
+func (n LogNames) Slug(ctx context.Context, field, ref string) (string, error) {
+	name := strings.TrimPrefix(ref, "@")
+	place := func(p store.Provider) (string, string, string) { return p.ID, p.Workspace, p.Slug }
+	if p, ok := Owned(n.Files.Providers, n.Scope.Workspace, name, place); ok {
+		return p.Slug, nil
+	}
+	found, err := n.DB.ProviderSlugs(ctx, n.Scope.Organisation, n.Scope.Workspace, name)
+	if err != nil {
+		return "", err
+	}
+	if slices.Contains(found, name) {
+		return name, nil
+	}
+	if len(found) > 0 {
+		return found[0], nil
+	}
+	logged, err := n.logged(ctx, name)
+	if err == nil && !logged {
+		err = Missing(field, "provider", ref)
+	}
+	return name, err
+}
+
+// loggedRange is how long ago entries still prove that a slug was a provider's.
+const loggedRange = 366 * 24 * time.Hour
+
+// logged reports whether the log has entries of a managed provider.
+func (n LogNames) logged(ctx context.Context, slug string) (bool, error) {
+	if n.Sum == nil || n.Scope.Organisation == "" || slug == "" {
+		return false, nil
+	}
+	now := time.Now()
+	sums, err := n.Sum(ctx, logstore.SumQuery{
+		Scope: n.Scope, From: now.Add(-loggedRange), To: now.Add(time.Minute), Is: map[logstore.Field][]string{logstore.ByProvider: {slug}},
+	})
+	return len(sums) > 0, err
+}
+
+// Configs returns what entries have of the configs that refs name by id or slug: ids,
+// and slugs of those that the settings file declares.
+func (n LogNames) Configs(ctx context.Context, refs []string) (list []string, err error) {
+	place := func(c store.ConfigText) (string, string, string) { return c.ID, c.Workspace, c.Slug }
+	for _, ref := range refs {
+		ids, err := n.DB.ConfigIDs(ctx, n.Scope.Organisation, n.Scope.Workspace, ref)
+		if err != nil {
+			return nil, err
+		}
+		if owned, ok := Owned(n.Files.Configs, n.Scope.Workspace, ref, place); ok {
+			ids = append(ids, owned.Slug)
+		}
+		if len(ids) == 0 {
+			ids = []string{ref}
+		}
+		list = append(list, ids...)
+	}
+	return list, nil
+}

@@ -1,0 +1,168 @@
+package logstore
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"modelgate/internal/reqlog"
+)
+
+// Field is a property of entries that they are summed by. The zero Field is none.
+type Field uint8
+
+// Fields. The key of a sum has a text for each before ByStatus.
+const (
+	ByNothing Field = iota
+	ByWorkspace
+	ByKey
+	ByService  // id of the provider
+	ByProvider // slug of the managed provider; empty for credentials by header
+	ByModel    // requested model
+	ByConfig   // id of the saved config; empty for others
+	ByPrompt   // slug of the saved prompt; empty for none
+	ByCache
+	ByUpstreamModel
+	ByResponseModel
+	ByTarget // path of the target in its config
+	ByStatus
+	ByOutcome
+)
+
+// OtherValues replaces the values of a bounded field that are rarest in a minute or
+// hour of an organisation: clients and providers choose names, and their number.
+const OtherValues = "other"
+
+const (
+	maxText   = 128 // bytes of a text that are kept
+	maxValues = 512 // of each bounded field
+	maxRoutes = 2048
+)
+
+// bounded are the fields whose values are chosen by others.
+var bounded = [...]Field{ByModel, ByUpstreamModel, ByResponseModel, ByTarget}
+
+// sumKey is what entries that are summed have in common.
+type sumKey struct {
+	texts   [ByStatus]string // by field; that of ByNothing is empty
+	status  int
+	outcome reqlog.ExchangeOutcome
+}
+
+func keyOf(e *reqlog.Entry) sumKey {
+	k := sumKey{status: e.Status, outcome: e.Outcome()}
+	k.texts[ByWorkspace] = clip(e.Workspace)
+	k.texts[ByKey] = clip(e.KeyID)
+	k.texts[ByService] = clip(e.Provider)
+	k.texts[ByProvider] = clip(e.Slug)
+	k.texts[ByModel] = clip(e.Model)
+	k.texts[ByConfig] = clip(e.Config)
+	k.texts[ByPrompt] = clip(e.Prompt.Slug)
+	k.texts[ByCache] = clip(e.CacheStatus)
+	k.texts[ByUpstreamModel] = clip(e.UpstreamModel)
+	k.texts[ByResponseModel] = clip(e.ResponseModel)
+	k.texts[ByTarget] = clip(e.OptionIndex)
+	return k
+}
+
+// text returns the value of a field.
+func (k *sumKey) text(f Field) string {
+	switch f {
+	case ByStatus:
+		return strconv.Itoa(k.status)
+	case ByOutcome:
+		return k.outcome.String()
+	}
+	return k.texts[f]
+}
+
+// clip returns the beginning of s that is kept: complete characters.
+func clip(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	n := maxText
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// countKey counts what the key says of all requests of s.
+func (s *Sums) countKey(k *sumKey) {
+	switch k.outcome {
+	case reqlog.OutcomeSuccess:
+		s.Successes = s.Requests
+	case reqlog.OutcomeError:
+		s.Errors = s.Requests
+	case reqlog.OutcomeCancelled:
+		s.Cancelled = s.Requests
+	}
+	switch k.texts[ByCache] {
+	case "HIT":
+		s.Hits = s.Requests
+	case "SEMANTIC HIT":
+		s.Hits, s.SemanticHits = s.Requests, s.Requests
+	}
+}
+
+// bound limits the values of each bounded field to maxValues, and their
+// combinations to about maxRoutes, of which the requested model stays.
+func (set sumSet) bound() {
+	for _, f := range bounded {
+		rest := rare(set, maxValues, func(k *sumKey) string { return k.texts[f] })
+		delete(rest, OtherValues)
+		set.replace(func(k *sumKey) bool { return rest[k.texts[f]] }, f)
+	}
+	route := func(k *sumKey) (r [len(bounded)]string) {
+		for i, f := range bounded {
+			r[i] = k.texts[f]
+		}
+		return r
+	}
+	rest := rare(set, maxRoutes, route)
+	set.replace(func(k *sumKey) bool { return rest[route(k)] }, bounded[1:]...)
+}
+
+// rare returns the values with the fewest requests, if there are more than most:
+// all but most-1.
+func rare[K comparable](set sumSet, most int, of func(*sumKey) K) map[K]bool {
+	requests := make(map[K]int64)
+	first := make(map[K]*sumKey) // of the keys with a value, for a fixed order of equals
+	for k, s := range set {
+		v := of(&k)
+		requests[v] += s.Requests
+		if f := first[v]; f == nil || compareKeys(&k, f) < 0 {
+			first[v] = &k
+		}
+	}
+	if len(requests) <= most {
+		return nil
+	}
+	values := slices.SortedFunc(maps.Keys(requests), func(a, b K) int {
+		return cmp.Or(cmp.Compare(requests[b], requests[a]), compareKeys(first[a], first[b]))
+	})
+	rest := make(map[K]bool, len(values))
+	for _, v := range values[most-1:] {
+		rest[v] = true
+	}
+	return rest
+}
+
+func compareKeys(a, b *sumKey) int { return slices.Compare(a.texts[:], b.texts[:]) }
+
+// replace sets fields of the keys that are chosen to OtherValues.
+func (set sumSet) replace(chosen func(*sumKey) bool, fields ...Field) {
+	for k, s := range maps.Clone(set) {
+		if !chosen(&k) {
+			continue
+		}
+		delete(set, k)
+		for _, f := range fields {
+			k.texts[f] = OtherValues
+		}
+		set.at(k).Merge(s)
+	}
+}
