@@ -122,7 +122,7 @@ func (q *Query) matchesLater(e *reqlog.Entry) bool {
 
 func equalOrEmpty(want, got string) bool { return want == "" || want == got }
 
-// Matcher checks single entries as a listing would, but for times, bounds and texts.
+// Matcher checks single entries as a listing would, except by times, bounds and text.
 type Matcher struct {
 	q         Query
 	low, high int

@@ -13,7 +13,7 @@ import (
 // Field is a property of entries that they are summed by. The zero Field is none.
 type Field uint8
 
-// Fields. The key of a sum has a text for each before ByStatus.
+// Fields. The key of a sum has a string for each field before ByStatus.
 const (
 	ByNothing Field = iota
 	ByWorkspace

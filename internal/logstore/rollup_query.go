@@ -110,7 +110,7 @@ func (s *Store) Sum(ctx context.Context, q SumQuery) ([]Sum, error) {
 	return t.list(), nil
 }
 
-// clip cuts the texts that are looked for as those of keys are.
+// clip cuts the values of filters as keyOf cuts those of entries.
 func (q *SumQuery) clip() {
 	is := make(map[Field][]string, len(q.Is))
 	for field, list := range q.Is {

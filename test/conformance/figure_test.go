@@ -76,7 +76,7 @@ func TestEveryColumnHasItsOwnFigure(t *testing.T) {
 			t.Errorf("%s = %v, want %v within %v", name, got, want, within*want)
 		}
 	}
-	prove(t, "S-393 S-394", "totals, averages and percentiles are told apart", func(t *testing.T) {
+	prove(t, "S-393 S-394", "totals, averages and percentiles are different figures", func(t *testing.T) {
 		want := map[string]float64{
 			"requests": n, "total_tokens": 60_300, "avg_tokens": 301.5, "avg_input_tokens": 100.5, "avg_output_tokens": 201,
 			"avg_latency": 1005, "success_rate": 90, "error_count": 20, "cancelled_count": 0, "cache_hit_rate": 0,
@@ -100,7 +100,7 @@ func TestEveryColumnHasItsOwnFigure(t *testing.T) {
 			}
 		}
 	})
-	prove(t, "S-393", "graphs tell totals, averages and percentiles apart", func(t *testing.T) {
+	prove(t, "S-393", "graphs have totals, averages and percentiles of their own", func(t *testing.T) {
 		for path, want := range map[string]map[string]float64{
 			"latency": {"avg": 1005, "p50": 1000, "p90": 1800, "p99": 1980}, "tokens": {"total": 60_300, "avg": 301.5}, "requests": {"total": n},
 			"errors": {"total": 20}, "errors/rate": {"rate": 10}, "cache/hit-rate": {"total": 0, "rate": 0},
