@@ -57,7 +57,7 @@ func demo(ctx context.Context, p *program, args []string) error {
 		Settings: provider.Settings{Key: key, CustomHost: "http://" + l.Addr().String() + "/v1"},
 	})
 	return p.run(ctx, o, func(s *server.Server) {
-		p.greet(s)
+		p.greet(s, "") // it brings its own key
 		p.invite(s, o.BootstrapKey)
 	})
 }

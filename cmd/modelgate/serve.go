@@ -71,7 +71,7 @@ func serve(ctx context.Context, p *program, args []string) error {
 	o.Database = secret.New(*d.url)
 	_, o.DatabaseOptions = d.address()
 	o.LogsDatabase = secret.New(*logs)
-	return p.run(ctx, o, func(s *server.Server) { p.greet(s) })
+	return p.run(ctx, o, func(s *server.Server) { p.greet(s, p.keyHint(d)) })
 }
 
 // options turns flags and environment into what server wants.
@@ -187,8 +187,9 @@ func obey(signals <-chan os.Signal, done <-chan struct{}, drain func(), now chan
 	}
 }
 
-// greet says where the gateway serves, and shows the first key this once.
-func (p *program) greet(s *server.Server) {
+// greet says where the gateway serves, and shows the first key this once, with
+// how to make more.
+func (p *program) greet(s *server.Server, more string) {
 	fmt.Fprintf(p.out, "modelgate %s serves %s/v1\n", version, s.Root())
 	if a := s.AdminAddr(); a != nil {
 		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)
@@ -199,7 +200,7 @@ func (p *program) greet(s *server.Server) {
 		fmt.Fprint(p.out, "no managed provider yet: send a provider's own key along, or list providers in a file given with --config; docs/settings.md shows how\n")
 	}
 	if key := s.FirstKey(); !key.Empty() {
-		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown this once:\n\n  %s\n\nMore with `modelgate keys create --data %s --name NAME`.\n", key.Reveal(), s.Data)
+		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown this once:\n\n  %s\n\n%s", key.Reveal(), more)
 	}
 	if s.LinksAreLocal() {
 		fmt.Fprintf(p.out, "links of the gateway begin with %s; set --public-url or public_url to the address that others reach it by\n", s.URL())
