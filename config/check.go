@@ -112,7 +112,7 @@ func (c *Config) CheckProviders(known []string) error {
 			continue
 		}
 		message := fmt.Sprintf("names no known provider (%s); list them with modelgate providers", quote(node.Provider))
-		if like := nearest(node.Provider, known); like != "" {
+		if like := Nearest(node.Provider, known); like != "" {
 			message = fmt.Sprintf("names no known provider (%s); did you mean %s?", quote(node.Provider), quote(like))
 		}
 		fs.add(node.jsonPath()+".provider", message)

@@ -102,7 +102,7 @@ func (r *reader) nearest(name string, known []string) string {
 	if r.guesses > maxGuesses {
 		return ""
 	}
-	return nearest(name, known)
+	return Nearest(name, known)
 }
 
 // fault notes what is wrong at path.
@@ -165,8 +165,8 @@ func (s *shape[T]) write(w writer, from *T) value {
 	return v
 }
 
-// nearest returns the known name that name was probably meant to be, or "".
-func nearest(name string, known []string) string {
+// Nearest returns the known name that name was probably meant to be, or "".
+func Nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""
 	}

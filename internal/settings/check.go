@@ -181,10 +181,21 @@ func ParsePublicURL(text string) (string, error) {
 }
 
 func (s *Settings) checkPrices() *fault {
+	seen := make(map[[3]string]bool)
 	for i := range s.Prices {
-		if _, err := s.Prices[i].Row(); err != nil {
+		p := &s.Prices[i]
+		row, err := p.Row()
+		if err != nil {
 			return at(err, "prices[%d]", i)
 		}
+		if field, err := p.check(); err != nil {
+			return at(err, "prices[%d].%s", i, field)
+		}
+		id := [3]string{row.Provider, p.Model, p.From}
+		if seen[id] {
+			return at(fmt.Errorf("the price of %q of %q is in the file twice; keep one, or give them different days in from", p.Model, p.Provider), "prices[%d].model", i)
+		}
+		seen[id] = true
 	}
 	return nil
 }

@@ -2,10 +2,14 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
+	"modelgate/config"
 	"modelgate/internal/catalog"
+	"modelgate/internal/provider/table"
 )
 
 // Price is what a model costs, in US dollars for a million tokens. It counts
@@ -40,11 +44,38 @@ type LongPrice struct {
 	CacheWrite1h *float64 `json:"cache_write_1h,omitempty" minimum:"0"`
 }
 
+// check returns what is wrong with the names of a price, and the field. Models
+// may be unknown to the book, since new ones come every week; providers may not.
+func (p *Price) check() (field string, err error) {
+	if _, ok := table.Lookup(p.Provider); !ok {
+		return "provider", unknownProvider(p.Provider)
+	}
+	if strings.Contains(strings.TrimSuffix(p.Model, "*"), "*") {
+		return "model", errors.New("a star must be the last character")
+	}
+	return "", nil
+}
+
+// unknownProvider is the error of an id that the provider table does not have.
+func unknownProvider(id string) error {
+	var known []string
+	for _, spec := range table.All() {
+		known = append(append(known, spec.ID), spec.Aliases...)
+	}
+	if like := config.Nearest(id, known); like != "" {
+		return fmt.Errorf("provider %.60q not found; did you mean %q?", id, like)
+	}
+	return fmt.Errorf("provider %.60q not found; `modelgate providers` lists the ids", id)
+}
+
 // Row returns the row of a book. The error says what is wrong with the price.
 func (p *Price) Row() (catalog.Price, error) {
 	row := catalog.Price{Provider: p.Provider, Model: p.Model, Request: catalog.NanoDollars(math.Round(p.Request * 1e9)), Batch: p.Batch, Priority: p.Priority}
 	if p.Provider == "" || p.Model == "" {
 		return row, errors.New("a price names a provider and a model")
+	}
+	if spec, ok := table.Lookup(p.Provider); ok { // an alias is billed by the id
+		row.Provider = spec.ID
 	}
 	var err error
 	if p.From != "" {

@@ -157,7 +157,7 @@ func TestTheSchemaAcceptsAndRefusesWhatIsReadAndNot(t *testing.T) {
 		{"keys: [{sha256: " + hash + ", type: king}]\n", false}, {"keys: [{sha256: " + hash + ", rate_limits: [{type: requests, unit: rpy, value: 1}]}]\n", false},
 		{"limits: {json_body: 5 MB, event: 7}\n", true}, {"limits: {json_body: 5 parsecs}\n", false}, {"limits: {json_body: -1}\n", false},
 		{"drain: {max: 1m30s}\n", true}, {"drain: {max: 5}\n", false}, {"timeouts: {total: -1s}\n", true}, {"log: {level: loud}\n", false}, {"log: {level: warn, queue: 5}\n", true},
-		{"log: {queue: many}\n", false}, {"prices: [{provider: a, model: b, input: 0.5}]\n", true}, {"prices: [{provider: a, model: b, input: -1}]\n", false},
+		{"log: {queue: many}\n", false}, {"prices: [{provider: openai, model: b, input: 0.5}]\n", true}, {"prices: [{provider: openai, model: b, input: -1}]\n", false},
 		{"prices: [{provider: a}]\n", false}, {"providers: [{slug: a, provider: openai, models: [7]}]\n", false}, {"providers: [{slug: .a, provider: openai}]\n", false},
 		{"workspaces: [{slug: a, usage_limits: [{credit_limit: 0.5}]}]\n", false}, {"workspaces: [{slug: a, settings: []}]\n", false},
 		{"guardrails: [{slug: a, checks: []}]\n", false}, {"secret_references: [{slug: a, manager_type: drawer, secret_path: x}]\n", false},
