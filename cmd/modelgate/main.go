@@ -57,6 +57,7 @@ type program struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
+	environ  []string // all of it, as NAME=value
 }
 
 func main() {
@@ -64,7 +65,7 @@ func main() {
 	// and that may be anyone's text.
 	log.SetOutput(io.Discard)
 	runtime.MemProfileRate = 0 // nobody can ask for such a profile but bench, which sets it
-	p := &program{os.Stdin, os.Stdout, os.Stderr, os.Getenv}
+	p := &program{os.Stdin, os.Stdout, os.Stderr, os.Getenv, os.Environ()}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
 }
 
@@ -87,6 +88,9 @@ func (p *program) main(ctx context.Context, args []string) int {
 	for _, c := range commands {
 		if c.name != args[0] {
 			continue
+		}
+		if err := checkEnvironment(p.environ); err != nil {
+			return p.exitCode(c.name, err)
 		}
 		return p.exitCode(c.name, c.run(ctx, p, args[1:]))
 	}

@@ -38,7 +38,7 @@ func (o *output) String() string {
 func invoke(t *testing.T, env []string, in string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e output
-	p := &program{strings.NewReader(in), &o, &e, environment(env)}
+	p := &program{strings.NewReader(in), &o, &e, environment(env), env}
 	code = p.main(t.Context(), args)
 	return code, o.String(), e.String()
 }
@@ -125,7 +125,7 @@ func start(t *testing.T, env []string, args ...string) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{stop: stop, done: make(chan int, 1)}
-	p := &program{strings.NewReader(""), &r.out, &r.err, environment(env)}
+	p := &program{strings.NewReader(""), &r.out, &r.err, environment(env), env}
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"}, args...)
 	go func() { r.done <- p.main(ctx, args) }()
 	t.Cleanup(func() {

@@ -42,3 +42,11 @@ func TestCommands(t *testing.T) {
 		}
 	})
 }
+
+// TestServeRefusesUnknownVariables starts the program with a misspelt variable.
+func TestServeRefusesUnknownVariables(t *testing.T) {
+	_, err := launch("version: 1\n", "MODELGATE_TRUSTED_HOST=127.0.0.1")
+	if err == nil || !strings.Contains(err.Error(), "MODELGATE_TRUSTED_HOST is unknown; did you mean MODELGATE_TRUSTED_HOSTS?") {
+		t.Errorf("serve with a misspelt variable: %v", err)
+	}
+}

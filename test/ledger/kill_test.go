@@ -44,9 +44,9 @@ type answer struct {
 // TestAKilledGatewayLosesNothingThatEnded kills a gateway in the middle of many
 // streams, several times on one data folder, and compares what the ledger, the
 // log, bodies included, and the counters of budgets hold with what the simulator
-// says it has served and the clients have seen. MODELGATE_KILL_ROUNDS and MODELGATE_KILL_STREAMS make it longer.
+// says it has served and the clients have seen. MODELGATE_TEST_KILL_ROUNDS and MODELGATE_TEST_KILL_STREAMS make it longer.
 func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
-	rounds, streams := number(t, "MODELGATE_KILL_ROUNDS", 3), number(t, "MODELGATE_KILL_STREAMS", 60)
+	rounds, streams := number(t, "MODELGATE_TEST_KILL_ROUNDS", 3), number(t, "MODELGATE_TEST_KILL_STREAMS", 60)
 	sim := simulator.New(simulator.Options{Pace: time.Millisecond, Tokens: 40})
 	up := httptest.NewServer(sim)
 	t.Cleanup(up.Close)

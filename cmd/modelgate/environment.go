@@ -1,0 +1,46 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"modelgate/config"
+)
+
+// variables are the names of the environment variables that commands read
+// themselves. Features and secrets of the settings file have names of their own.
+var variables = []string{
+	"DATABASE_URL", "DB_SSL", "DB_SSL_CA", "DB_SSL_CERT", "DB_SSL_KEY",
+	"MODELGATE_ADMIN_LISTEN", "MODELGATE_ADMIN_TOKEN", "MODELGATE_BOOTSTRAP_KEY", "MODELGATE_CONFIG", "MODELGATE_DATA",
+	"MODELGATE_DEPLOYMENT_SECRET", "MODELGATE_LISTEN", "MODELGATE_LOGS_DATABASE_URL", "MODELGATE_LOG_FORMAT", "MODELGATE_LOG_LEVEL",
+	"MODELGATE_MASTER_KEY", "MODELGATE_MASTER_KEY_COMMAND", "MODELGATE_MASTER_KEY_PREVIOUS", "MODELGATE_MASTER_KEY_PREVIOUS_COMMAND",
+	"MODELGATE_PUBLIC_URL", "MODELGATE_TRUSTED_HOSTS", "MODELGATE_URL",
+}
+
+// reserved begins the names that nothing else may have.
+const reserved = "MODELGATE_"
+
+// foreign are names with the reserved prefix that others set: the keys of
+// clients in our documents, tests, and Kubernetes for services of that name.
+var foreign = regexp.MustCompile(`^MODELGATE_(KEY=|BINARY=|TEST_|([A-Z0-9_]+_)?(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://|PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=))`)
+
+// checkEnvironment refuses the variables of an environment, as NAME=value, that
+// have the reserved prefix and that no command reads. Values are not shown.
+func checkEnvironment(environ []string) error {
+	for _, v := range slices.Sorted(slices.Values(environ)) {
+		name, _, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, reserved) || slices.Contains(variables, name) || foreign.MatchString(v) {
+			continue
+		}
+		like := strings.TrimPrefix(name, reserved)
+		if !slices.Contains(variables, like) {
+			like = config.Nearest(name, variables)
+		}
+		if like != "" {
+			return usage("the environment variable %.100s is unknown; did you mean %s?", name, like)
+		}
+		return usage("the environment variable %.100s is unknown, and names that begin with %s are reserved; unset it or give it another name", name, reserved)
+	}
+	return nil
+}
