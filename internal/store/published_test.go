@@ -191,3 +191,48 @@ func TestAKeyBringsTheMetadataOfItsWorkspace(t *testing.T) {
 		}
 	})
 }
+
+func TestKeysThatChangeBetweenTwoLooksAreAllPublished(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		for _, order := range [][2]string{{"revoked", "renamed"}, {"renamed", "revoked"}} {
+			revoked, renamed := inDefault("first "+order[0]), inDefault("second "+order[0])
+			for _, k := range []*store.Key{&revoked, &renamed} {
+				k.ID, k.Hash = k.Name, access.HashKey(k.Name)
+				if err := db.CreateKey(t.Context(), *k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, err := db.Published(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if namesOf(before)[revoked.ID] == "" {
+				t.Fatalf("the key %q is not published: %v", revoked.ID, namesOf(before))
+			}
+			revoked.Status, renamed.Name = store.KeyRevoked, "another name"
+			changes := map[string]store.Key{"revoked": revoked, "renamed": renamed}
+			for _, name := range order { // each a change with a revision of its own
+				if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateKey(t.Context(), changes[name]) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after, err := db.Published(t.Context(), before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := namesOf(after); got[revoked.ID] != "" || got[renamed.ID] != renamed.Name {
+				t.Errorf("after %v: %v, want %q gone and %q renamed", order, got, revoked.ID, renamed.ID)
+			}
+		}
+	})
+}
+
+// namesOf returns the names of the keys that are published, by id.
+func namesOf(p *store.Published) map[string]string {
+	names := make(map[string]string)
+	for _, id := range p.Identities {
+		names[id.KeyID] = id.Name
+	}
+	return names
+}

@@ -1,6 +1,9 @@
 package conformance
 
 import (
+	"database/sql"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,4 +68,51 @@ func TestConnectionsToTheDatabaseAreEncryptedAsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFailedPublicationIsTriedAgain breaks a row that the gateway has to read
+// with a new key, and repairs it without another change: the next look has to
+// publish what the failed one did not.
+func TestFailedPublicationIsTriedAgain(t *testing.T) {
+	g := launchFor(t, "version: 1\n")
+	raw, err := sql.Open("sqlite", filepath.Join(g.data, "modelgate.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	run := func(text string, args ...any) {
+		t.Helper()
+		eventually(t, "the database is not locked: "+text, func() bool { _, err := raw.ExecContext(t.Context(), text, args...); return err == nil })
+	}
+	var settings string
+	if err := raw.QueryRowContext(t.Context(), `SELECT settings FROM organisations WHERE slug = 'default'`).Scan(&settings); err != nil {
+		t.Fatal(err)
+	}
+	const publishes = "\nmodelgate_snapshot_ok 1\n"
+	run(`UPDATE organisations SET settings = '{' WHERE slug = 'default'`)
+	key := strings.TrimSpace(mustCommand(t, "keys", "create", "--data", g.data, "--name", "late"))
+	eventually(t, "publishing fails", func() bool { return !strings.Contains(g.metrics(t), publishes) })
+	if got := statusOf(t, g.url+"/models", key); got != http.StatusUnauthorized {
+		t.Errorf("before it is published the key is answered %d", got)
+	}
+	run(`UPDATE organisations SET settings = $1 WHERE slug = 'default'`, settings)
+	eventually(t, "the key is published", func() bool { return statusOf(t, g.url+"/models", key) == http.StatusOK })
+	if text := g.metrics(t); !strings.Contains(text, publishes) {
+		t.Errorf("the metrics do not say that changes are published:\n%s", text)
+	}
+}
+
+// metrics returns the metrics of the gateway.
+func (g *gateway) metrics(t *testing.T) string {
+	t.Helper()
+	res, err := client.Get(g.admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

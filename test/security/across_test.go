@@ -49,7 +49,26 @@ func TestKeysReadTheirOrganisationAlone(t *testing.T) {
 		}
 		first, all := g.cliKey(t), g.cliKey(t, "--all-organisations")
 		listed := g.cliKey(t, "--scopes", "logs.list,logs.view,installation.read")
-		for _, caller := range []struct{ name, key string }{{"the bootstrap key", rootKey}, {"a key of keys create", first}} {
+		reading := `"scopes":["completions.write","logs.view","logs.list"]`
+		ours := g.create(t, rootKey, "/v1/api-keys/workspace/service", `{"name":"ours","workspace_id":"default",`+reading+`}`, "key")
+		second := g.create(t, rootKey, "/v1/workspaces", `{"name":"Second"}`, "id")
+		neighbour := g.create(t, rootKey, "/v1/api-keys/workspace/service", `{"name":"neighbour","workspace_id":"`+second+`",`+reading+`}`, "key")
+		g.awaitKey(t, ours)
+		g.awaitKey(t, neighbour)
+		beside := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(neighbour, p, "x-gateway-trace-id", "neighbour-trace")...).ok(t).header.Get("x-gateway-request-id")
+		eventually(t, "the neighbour's exchange is in the log", func() bool { return g.as(t, neighbour, "GET", "/v1/logs/"+beside, "").status == http.StatusOK })
+		attack(t, "isolation", "a workspace's key reads its workspace and not its organisation", func(t *testing.T) {
+			g.as(t, ours, "GET", "/v1/logs/"+beside, "").refused(t, http.StatusNotFound)
+			for _, path := range []string{"/v1/logs", "/v1/logs?trace_id=neighbour-trace", "/v1/logs/traces"} {
+				if r := g.as(t, ours, "GET", path, "").ok(t); strings.Contains(string(r.body), beside) || strings.Contains(string(r.body), "neighbour-trace") {
+					t.Errorf("%s: %.600s", path, r.body)
+				}
+			}
+			if r := g.as(t, rootKey, "GET", "/v1/logs/"+beside, "").ok(t); !strings.Contains(string(r.body), beside) {
+				t.Errorf("a key of the organisation: %.600s", r.body)
+			}
+		})
+		for _, caller := range []struct{ name, key string }{{"the bootstrap key", rootKey}, {"a key of keys create", first}, {"a workspace's key", ours}} {
 			for _, c := range []struct{ name, path string }{
 				{"one entry", "/v1/logs/" + id}, {"an explanation", "/v1/explain/" + id}, {"the list", "/v1/logs"}, {"the list by trace", "/v1/logs?trace_id=shared-trace"},
 				{"a search for a text", "/v1/logs?text=plans+of+the+other"}, {"traces", "/v1/logs/traces"}, {"one trace", "/v1/logs/traces/shared-trace"},
