@@ -11,18 +11,23 @@ import (
 // value is ready for use by one goroutine.
 type Assembler struct {
 	res   llm.Response
-	parts []*open // of all choices; pointers, since builders must not be copied
+	parts []*open           // of all choices; pointers, since builders must not be copied
+	open  map[partKey]*open // the newest part of each number
 	err   *llm.Fault
 	ended bool
 }
 
+// partKey names a part of a stream.
+type partKey struct{ choice, number int }
+
 // open is a part that grows.
 type open struct {
-	choice, number int
-	part           llm.Part
-	text           strings.Builder
-	sign           llm.Signature
-	cites          []llm.Citation
+	choice int
+	part   llm.Part
+	text   strings.Builder
+	vendor llm.Vendor // of the signature; empty when none was added
+	sign   strings.Builder
+	cites  []llm.Citation
 }
 
 // Add takes the next event.
@@ -34,7 +39,12 @@ func (a *Assembler) Add(e *llm.Event) {
 		a.res.Extra = append(a.res.Extra, e.Extra...)
 	case llm.EventPartStart:
 		a.choice(e.Choice)
-		a.parts = append(a.parts, &open{choice: e.Choice, number: e.Part, part: e.Opened})
+		p := &open{choice: e.Choice, part: e.Opened}
+		a.parts = append(a.parts, p)
+		if a.open == nil {
+			a.open = make(map[partKey]*open)
+		}
+		a.open[partKey{e.Choice, e.Part}] = p
 	case llm.EventDelta:
 		a.grow(e)
 	case llm.EventFinish:
@@ -58,23 +68,20 @@ func (a *Assembler) choice(i int) *llm.Choice {
 }
 
 func (a *Assembler) grow(e *llm.Event) {
-	for i := len(a.parts) - 1; i >= 0; i-- {
-		p := a.parts[i]
-		if p.choice != e.Choice || p.number != e.Part {
-			continue
-		}
-		p.text.WriteString(e.Text)
-		if e.Signature.Vendor != "" {
-			p.sign.Vendor = e.Signature.Vendor
-			p.sign.Value += e.Signature.Value
-		}
-		if e.Citation != nil {
-			p.cites = append(p.cites, *e.Citation)
-		}
-		c := a.choice(e.Choice)
-		c.Logprobs = append(c.Logprobs, e.Logprobs...)
+	p, ok := a.open[partKey{e.Choice, e.Part}]
+	if !ok {
 		return
 	}
+	p.text.WriteString(e.Text)
+	if e.Signature.Vendor != "" {
+		p.vendor = e.Signature.Vendor
+		p.sign.WriteString(e.Signature.Value)
+	}
+	if e.Citation != nil {
+		p.cites = append(p.cites, *e.Citation)
+	}
+	c := a.choice(e.Choice)
+	c.Logprobs = append(c.Logprobs, e.Logprobs...)
 }
 
 // Response returns the answer so far. fault is what the provider reported
@@ -96,28 +103,29 @@ func (p *open) whole() llm.Part {
 	case llm.Text:
 		part.Text += p.text.String()
 		part.Citations = append(part.Citations, p.cites...)
-		part.Signature = joined(part.Signature, p.sign)
+		part.Signature = p.signed(part.Signature)
 		return part
 	case llm.Thinking:
 		part.Text += p.text.String()
-		part.Signature = joined(part.Signature, p.sign)
+		part.Signature = p.signed(part.Signature)
 		return part
 	case llm.Refusal:
 		part.Text += p.text.String()
 		return part
 	case llm.ToolCall:
 		part.Arguments += p.text.String()
-		part.Signature = joined(part.Signature, p.sign)
+		part.Signature = p.signed(part.Signature)
 		return part
 	}
 	return p.part
 }
 
-func joined(a, b llm.Signature) llm.Signature {
-	if b.Vendor == "" {
-		return a
+// signed returns the signature that the part began with and what was added to it.
+func (p *open) signed(first llm.Signature) llm.Signature {
+	if p.vendor == "" {
+		return first
 	}
-	return llm.Signature{Vendor: b.Vendor, Value: a.Value + b.Value}
+	return llm.Signature{Vendor: p.vendor, Value: first.Value + p.sign.String()}
 }
 
 // Replay returns the events of a complete response, as a provider that streams in
