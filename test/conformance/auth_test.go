@@ -47,6 +47,8 @@ func TestGatewayKeys(t *testing.T) {
 		prove(t, "S-422", name+" is refused", func(t *testing.T) {
 			got := g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-api-key", key)[2:]...)
 			got.refused(t, http.StatusUnauthorized)
+			g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", p.url).
+				refused(t, http.StatusUnauthorized)
 			if key != "" && strings.Contains(string(got.body), key) {
 				t.Errorf("the refusal repeats the key: %s", got.body)
 			}

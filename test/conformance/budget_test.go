@@ -173,6 +173,12 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 		s.set(t, h, `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`)
 		tell("true true")
 		judge("a lower limit keeps them", number("S-252"), `{"type":"tokens","credit_limit":900,"alert_threshold":500}`, "true true")
+		prove(t, number("S-248"), "of the "+h.name+": a higher threshold leaves that of the limit", func(t *testing.T) {
+			s.set(t, h, `{"type":"tokens","credit_limit":900,"alert_threshold":800}`)
+			if _, u := h.read(t); u["is_exhausted_alerts_sent"] != true {
+				t.Errorf("sent: %s, want that of the limit still to be", flags(u))
+			}
+		})
 		judge("no threshold", number("S-249"), `{"type":"tokens","credit_limit":900}`, "false true")
 		s.set(t, h, `null`)
 		s.set(t, h, `{"type":"tokens","credit_limit":2000000,"alert_threshold":500}`)
