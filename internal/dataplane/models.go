@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,11 +18,17 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/snapshot"
 )
 
-// freshModels is how long a provider's list of models is served from memory.
-const freshModels = time.Minute
+const (
+	// modelsAge is how long a provider's list of models is served from memory.
+	modelsAge = time.Minute
+	// failedModelsAge is how long a provider that did not list its models is left
+	// alone.
+	failedModelsAge = 10 * time.Second
+	// modelsInParallel is how many providers one request asks at a time.
+	modelsInParallel = 8
+)
 
 // maxModels bounds a provider's answer, in bytes.
 const maxModels = 4 << 20
@@ -35,8 +43,9 @@ type model struct {
 	Slug    string `json:"slug"`
 }
 
-// modelList is the answer of GET /v1/models. Failed lists the providers that
-// did not answer in time, so that a short list is not taken for a whole one.
+// modelList is the answer of GET /v1/models. Failed lists the providers whose
+// models are missing, so that clients see that the list is incomplete: they did
+// not answer in time, or the request had no attempt left to ask them.
 type modelList struct {
 	Object string   `json:"object"`
 	Total  int      `json:"total"`
@@ -44,16 +53,20 @@ type modelList struct {
 	Failed []string `json:"failed_providers,omitempty"`
 }
 
-// modelLists remembers what providers answered. It belongs to one snapshot's
-// targets: another target is asked anew.
+// modelLists caches the answers of providers. It belongs to one snapshot's
+// targets: another target is asked again.
 type modelLists struct {
 	mu    sync.Mutex
-	lists map[*provider.Target]keptModels // guarded by mu
+	lists map[*provider.Target]*modelAnswer // guarded by mu
 }
 
-type keptModels struct {
-	list []listed
-	at   time.Time
+// modelAnswer is what a provider answers. Requests that need it while the
+// provider is asked wait for the one answer.
+type modelAnswer struct {
+	done    chan struct{} // closed when the fields below are set
+	list    []listed
+	err     error
+	expires time.Time
 }
 
 // listed is a model as its provider lists it. Created is zero where the
@@ -65,8 +78,7 @@ type listed struct {
 
 // listModels answers with the models of every managed provider that the key
 // may use, in the shape of the client's protocol: clients of the messages
-// dialect name its version in a header. Providers are asked together and within
-// one deadline.
+// dialect name its version in a header.
 func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	if len(r.Header["Anthropic-Version"]) == 0 {
 		return p.answerJSON(w, x, p.gatherModels(r, x))
@@ -78,28 +90,44 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 	return p.answerJSON(w, x, page)
 }
 
-// gatherModels asks the providers.
+// gatherModels returns the models of every allowed provider. It asks at most as
+// many providers as one request may make attempts, a few at a time and within one
+// deadline. Failed answers are cached as well: requests can't be used to flood a
+// provider that is broken.
 func (p *Plane) gatherModels(r *http.Request, x *exchange) modelList {
-	ctx, cancel := context.WithTimeout(r.Context(), p.ModelsTimeout)
+	// A client that leaves does not end the requests: their answers are cached, so
+	// that the next client does not cause them again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.ModelsTimeout)
 	defer cancel()
 	slugs := x.allowedSlugs()
-	lists := make([][]listed, len(slugs))
-	errs := make([]error, len(slugs))
+	answers := make([]*modelAnswer, len(slugs))
+	left := p.Engine.AttemptLimit()
+	slots := make(chan struct{}, modelsInParallel)
 	var wg sync.WaitGroup
 	for i, slug := range slugs {
 		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
-		wg.Go(func() { lists[i], errs[i] = p.modelsOf(ctx, entry) })
+		if ids, ok := entry.Models(); ok {
+			answers[i] = knownModels(ids)
+			continue
+		}
+		a, claimed := p.models.find(entry.Target, left > 0)
+		answers[i] = a
+		if claimed {
+			left--
+			wg.Go(func() { p.fetchModels(ctx, entry.Target, a, slots) })
+		}
 	}
 	wg.Wait()
 
 	list := modelList{Object: "list", Data: []model{}}
 	for i, slug := range slugs {
-		if errs[i] != nil {
+		models, err := answers[i].wait(ctx)
+		if err != nil {
 			list.Failed = append(list.Failed, "@"+slug)
 			continue
 		}
 		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
-		for _, m := range lists[i] {
+		for _, m := range models {
 			if !entry.Target.Models.Allows(m.id) {
 				continue
 			}
@@ -119,25 +147,34 @@ func (x *exchange) allowedSlugs() []string {
 	})
 }
 
-// modelsOf returns a managed provider's models: those its entry lists, else
-// what the provider itself answers.
-func (p *Plane) modelsOf(ctx context.Context, entry *snapshot.Entry) ([]listed, error) {
-	if ids, ok := entry.Models(); ok {
-		list := make([]listed, len(ids))
-		for i, id := range ids {
-			list[i].id = id
-		}
-		return list, nil
+// knownModels returns the answer for a provider whose entry lists its models.
+func knownModels(ids []string) *modelAnswer {
+	a := &modelAnswer{done: make(chan struct{})}
+	list := make([]listed, len(ids))
+	for i, id := range ids {
+		list[i].id = id
 	}
-	t := entry.Target
-	if list, ok := p.models.fresh(t); ok {
-		return list, nil
+	a.finish(list, nil, 0)
+	return a
+}
+
+// fetchModels asks a provider when a slot is free and sets its answer.
+func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelAnswer, slots chan struct{}) {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		a.finish(nil, err, 0) // the provider was not asked: nothing to cache
+		return
 	}
 	list, err := p.askModels(ctx, t)
-	if err == nil {
-		p.models.keep(t, list)
+	if err != nil {
+		a.finish(nil, err, failedModelsAge)
+		return
 	}
-	return list, err
+	a.finish(list, nil, modelsAge)
 }
 
 func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]listed, error) {
@@ -188,25 +225,61 @@ func readModels(r io.Reader) ([]listed, error) {
 	return list, nil
 }
 
-func (m *modelLists) fresh(t *provider.Target) ([]listed, bool) {
+// errNotAsked is the answer of a provider that the request may not ask.
+var errNotAsked = errors.New("the request has asked as many providers as it may make attempts")
+
+// find returns the answer of t that is cached or on its way. Without one, and if
+// mayAsk is true, it returns a new answer and true: the caller asks and finishes it.
+func (m *modelLists) find(t *provider.Target, mayAsk bool) (a *modelAnswer, claimed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k, ok := m.lists[t]
-	return k.list, ok && time.Since(k.at) < freshModels
+	if a, ok := m.lists[t]; ok && !a.expired() {
+		return a, false
+	}
+	a = &modelAnswer{done: make(chan struct{})}
+	if !mayAsk {
+		a.finish(nil, errNotAsked, 0)
+		return a, false
+	}
+	if m.lists == nil {
+		m.lists = make(map[*provider.Target]*modelAnswer)
+	}
+	// Targets of earlier snapshots are removed when their answers expire.
+	maps.DeleteFunc(m.lists, func(_ *provider.Target, old *modelAnswer) bool { return old.expired() })
+	m.lists[t] = a
+	return a, true
 }
 
-func (m *modelLists) keep(t *provider.Target, list []listed) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lists == nil {
-		m.lists = make(map[*provider.Target]keptModels)
+// finish sets the answer, which is cached for age.
+func (a *modelAnswer) finish(list []listed, err error, age time.Duration) {
+	a.list, a.err, a.expires = list, err, time.Now().Add(age)
+	close(a.done)
+}
+
+// expired reports whether the answer may no longer be served. An answer on its
+// way has not expired.
+func (a *modelAnswer) expired() bool {
+	select {
+	case <-a.done:
+		return !time.Now().Before(a.expires)
+	default:
+		return false
 	}
-	for old, k := range m.lists { // targets of earlier snapshots go with their age
-		if time.Since(k.at) >= freshModels {
-			delete(m.lists, old)
-		}
+}
+
+// wait returns the models, or why there are none.
+func (a *modelAnswer) wait(ctx context.Context) ([]listed, error) {
+	select {
+	case <-a.done:
+		return a.list, a.err
+	default:
 	}
-	m.lists[t] = keptModels{list, time.Now()}
+	select {
+	case <-a.done:
+		return a.list, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // answerJSON sends an answer that the gateway made itself.

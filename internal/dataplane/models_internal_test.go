@@ -1,10 +1,64 @@
 package dataplane
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/provider"
 )
+
+func TestModelListsAreCached(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		err   error
+		age   time.Duration
+		fresh time.Duration // still cached
+		gone  time.Duration // asked again
+	}{
+		{"an answer for a minute", nil, modelsAge, 59 * time.Second, time.Minute},
+		{"a failure for ten seconds", errors.New("down"), failedModelsAge, 9 * time.Second, 10 * time.Second},
+		{"a provider that was not asked, not at all", errors.New("late"), 0, -1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var m modelLists
+				target, other := new(provider.Target), new(provider.Target)
+				a, claimed := m.find(target, true)
+				if !claimed {
+					t.Fatal("the first request may not ask")
+				}
+				if b, claimed := m.find(target, true); b != a || claimed {
+					t.Error("a second request asks while the answer is on its way")
+				}
+				a.finish([]listed{{id: "a"}}, tt.err, tt.age)
+				began := time.Now()
+				if tt.fresh >= 0 {
+					time.Sleep(tt.fresh)
+					if b, claimed := m.find(target, true); b != a || claimed {
+						t.Errorf("asked again after %v", tt.fresh)
+					}
+					if _, err := a.wait(t.Context()); err != tt.err {
+						t.Errorf("wait = %v, want %v", err, tt.err)
+					}
+				}
+				time.Sleep(tt.gone - time.Since(began))
+				if b, claimed := m.find(target, false); claimed || !errors.Is(b.err, errNotAsked) {
+					t.Errorf("without an attempt left: %v, claimed = %t", b.err, claimed)
+				}
+				if _, claimed := m.find(other, true); !claimed || len(m.lists) != 1 {
+					t.Errorf("claimed = %t, %d answers cached, want the other target alone", claimed, len(m.lists))
+				}
+				if _, claimed := m.find(target, true); !claimed {
+					t.Errorf("not asked again after %v", tt.gone)
+				}
+			})
+		})
+	}
+}
 
 func TestListsOfModelsAreReadInEitherShape(t *testing.T) {
 	for _, tt := range []struct {
