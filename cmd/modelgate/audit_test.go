@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -67,6 +68,65 @@ func TestCommandsAreInTheAuditLogWithTheirOperator(t *testing.T) {
 		}
 		if out := mustRun(nil, "audit", "verify"); !strings.Contains(out, store.DefaultOrganisation+": 4 rows, ") {
 			t.Errorf("verify: %s", out)
+		}
+	})
+}
+
+func TestNewOrganisationHasAnAuditRow(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		data, env := t.TempDir(), []string{"DATABASE_URL=" + dsn}
+		if path, ok := strings.CutPrefix(dsn, "file:"); ok {
+			data, env = filepath.Dir(path), nil
+		}
+		create := func() (code int, out string) {
+			code, out, _ = invoke(t, env, "", "organisations", "create", "--name", "Acme Inc", "--slug", "acme", "--json", "--data", data)
+			return code, out
+		}
+		code, out := create()
+		var made struct {
+			ID   string `json:"id"`
+			Link string `json:"claim_link"`
+		}
+		if err := json.Unmarshal([]byte(out), &made); code != 0 || err != nil || made.ID == "" {
+			t.Fatalf("exit %d: %s", code, out)
+		}
+		if code, out := create(); code == 0 { // refused, so without a row
+			t.Errorf("a second organisation with the slug was made: %s", out)
+		}
+		list := func(organisation string) []store.Audit {
+			rows, _, err := db.Audits(t.Context(), store.AuditQuery{Organisation: organisation, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}, store.Page{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rows
+		}
+		u, err := user.Current()
+		host, err2 := os.Hostname()
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		rows := list(made.ID)
+		if len(rows) != 1 {
+			t.Fatalf("%d rows, want 1: %+v", len(rows), rows)
+		}
+		r := rows[0]
+		got := strings.Join([]string{r.URI, r.ResourceType, r.ResourceID, r.Action, r.UserType, r.UserID, r.Host}, "|")
+		if want := strings.Join([]string{"modelgate organisations create", "organisation", made.ID, "create", "operator", u.Username, host}, "|"); got != want {
+			t.Errorf("row %s, want %s", got, want)
+		}
+		if !strings.Contains(r.RequestBody, `"acme"`) || !strings.Contains(r.RequestBody, `"Acme Inc"`) {
+			t.Errorf("the row does not name the organisation: %s", r.RequestBody)
+		}
+		_, token, _ := strings.Cut(made.Link, "token=")
+		if token == "" || strings.Contains(r.RequestBody+r.QueryParams+r.URI+r.RequestHeaders, token) {
+			t.Errorf("the row holds the claim link %q: %+v", made.Link, r)
+		}
+		if rows := list(store.DefaultOrganisation); len(rows) != 0 {
+			t.Errorf("the audit log of another organisation has %+v", rows)
+		}
+		if code, out, errs := invoke(t, env, "", "audit", "verify", "--data", data); code != 0 || !strings.Contains(out, made.ID+": 1 rows, ") {
+			t.Errorf("verify: exit %d: %s%s", code, out, errs)
 		}
 	})
 }

@@ -48,10 +48,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 // extend moves the deadline. It does so only when a quarter of the stall time has
 // gone, because moving it costs as much as a small write.
 func (c *conn) extend() {
-	stall := c.listener.o.Stall
-	if !c.shown.Load() && (stall <= 0 || stall > keylessStall) {
-		stall = keylessStall
-	}
+	stall := c.stall()
 	if stall <= 0 {
 		if c.until.Swap(0) != 0 {
 			c.Conn.SetWriteDeadline(time.Time{})
@@ -64,6 +61,15 @@ func (c *conn) extend() {
 		c.until.Store(deadline.UnixNano())
 		c.Conn.SetWriteDeadline(deadline)
 	}
+}
+
+// stall returns how long the client may take nothing now. Zero means for ever.
+func (c *conn) stall() time.Duration {
+	stall := c.listener.o.Stall
+	if !c.shown.Load() && (stall <= 0 || stall > keylessStall) {
+		return keylessStall
+	}
+	return max(stall, 0)
 }
 
 // SetWriteDeadline implements net.Conn. With a zero time the next Write has the

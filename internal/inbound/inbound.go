@@ -10,6 +10,8 @@ package inbound
 import (
 	"context"
 	"net"
+	"net/http"
+	"time"
 )
 
 type connKey struct{}
@@ -36,5 +38,19 @@ func KeyShown(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok && !c.shown.Load() {
 		c.shown.Store(true)
 		c.listener.forget(c)
+	}
+}
+
+// LimitResponse sets the write deadline of a response of HTTP/2: the stall time
+// after more. The flow control of a stream is the client's, so a client that opens
+// no window takes nothing of the response without a write that stalls. In HTTP/1
+// every write has its deadline by the connection.
+func LimitResponse(w http.ResponseWriter, r *http.Request, more time.Duration) {
+	c, ok := r.Context().Value(connKey{}).(*conn)
+	if !ok || r.ProtoMajor != 2 {
+		return
+	}
+	if stall := c.stall(); stall > 0 {
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stall + more)) // HTTP/2 has deadlines
 	}
 }

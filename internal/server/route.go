@@ -28,6 +28,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	r, body := s.receive(w, r)
+	defer inbound.LimitResponse(w, r, 0) // what is buffered is written after the handler
 	if err := inbound.TooManyHeaders(r, s.inbound.headerCount); err != nil {
 		s.refuse(w, r, err)
 		return
@@ -41,8 +42,12 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := s.handlerOf(r)
-	if _, model := h.(modelRoutes); model {
+	switch h.(type) {
+	case modelRoutes: // sets a deadline for each write, as the tail does
 		body.SetTotal(s.inbound.model)
+	case *controlplane.Tail:
+	default:
+		inbound.LimitResponse(w, r, s.inbound.control.Time)
 	}
 	h.ServeHTTP(w, r)
 }
