@@ -28,7 +28,7 @@ const maxDatagram = 8 << 10
 // send writes events as messages of RFC 5424. By TCP and TLS they are counted as
 // RFC 6587 and RFC 5425 say.
 func (l *syslogLine) send(ctx context.Context, set *settings.Audit, events []auditEvent) error {
-	if l.conn == nil || l.to != set.Syslog {
+	if l.conn == nil || l.to != set.Syslog || l.isClosed() {
 		l.close()
 		conn, err := dialSyslog(ctx, set.Syslog)
 		if err != nil {
@@ -54,6 +54,16 @@ func (l *syslogLine) send(ctx context.Context, set *settings.Audit, events []aud
 		}
 	}
 	return nil
+}
+
+// isClosed reports whether the server has ended the connection. What is written
+// after that is lost without an error, because it is written to a buffer first.
+func (l *syslogLine) isClosed() bool {
+	if l.conn.SetReadDeadline(time.Now().Add(10*time.Millisecond)) != nil {
+		return true
+	}
+	_, err := l.conn.Read(make([]byte, 512)) // a server of syslog sends nothing
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func (l *syslogLine) close() {
