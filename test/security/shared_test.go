@@ -1,0 +1,134 @@
+package security
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestObjectsOfTheSameSlugAreTheirWorkspacesOwn(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, o options) {
+		w := newTenants(t, o, nil)
+		for _, way := range []struct {
+			name string
+			ask  func(n *tenant) reply
+		}{
+			{"a config in a header", func(n *tenant) reply { return w.ask(t, n, "x-gateway-config", `{"provider":"@same"}`) }},
+			{"a saved config", func(n *tenant) reply { return w.ask(t, n, "x-gateway-config", "cfg") }},
+			{"a managed provider", func(n *tenant) reply { return w.ask(t, n, "x-gateway-provider", "@same") }},
+			{"a saved prompt", func(n *tenant) reply { return w.prompt(t, n, "greet") }},
+			{"a config with a prompt", func(n *tenant) reply {
+				return w.ask(t, n, "x-gateway-config", `{"provider":"@same","prompt_id":"greet"}`)
+			}},
+		} {
+			attack(t, "isolation", way.name+" of the same text", func(t *testing.T) {
+				for range 2 {
+					for _, n := range w.all {
+						w.provider.reset()
+						way.ask(n).ok(t)
+						if got, want := w.credentials(), []string{n.credential("same")}; !slices.Equal(got, want) {
+							t.Errorf("the request of %s was sent with %v, want %v", n.name, got, want)
+						}
+						if strings.Contains(way.name, "prompt") && !w.provider.got("partial of "+n.name) {
+							t.Errorf("%s did not get its own partial: %s", n.name, w.provider.seen()[0].body)
+						}
+					}
+				}
+			})
+		}
+	})
+}
+
+// foreign returns the ids of a tenant's objects, by their families.
+func (w *tenants) foreign(t *testing.T, n *tenant) map[string][]string {
+	t.Helper()
+	names := map[string][]string{}
+	for family, slug := range map[string]string{"configs": "cfg-", "prompts": "greet-"} {
+		id := w.as(t, n.owner, "GET", "/v1/"+family+"/"+slug+n.name+"?workspace_id="+n.workspace, "").ok(t)
+		o := id.object(t)
+		if data, ok := o["data"].(map[string]any); ok {
+			o = data
+		}
+		names[family] = []string{slug + n.name, fmt.Sprint(o["id"])}
+	}
+	return names
+}
+
+func TestObjectsOfOtherWorkspacesAreNotThere(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, o options) {
+		w := newTenants(t, o, nil)
+		for _, owner := range w.all {
+			names := w.foreign(t, owner)
+			for _, n := range w.all {
+				if n == owner {
+					continue
+				}
+				kinds := map[string]func() []reply{
+					"provider": func() []reply {
+						return []reply{
+							w.ask(t, n, "x-gateway-provider", "@only-"+owner.name),
+							w.ask(t, n, "x-gateway-config", `{"provider":"@only-`+owner.name+`"}`),
+							w.ask(t, n, "x-gateway-config", `{"virtual_key":"only-`+owner.name+`"}`),
+							w.as(t, n.key, "POST", "/v1/chat/completions", strings.Replace(chatBody, "gpt-4o", "@only-"+owner.name+"/gpt-4o", 1)),
+							w.ask(t, n, "x-gateway-config", w.create(t, n.key, "/v1/configs", fmt.Sprintf(`{"name":"c","config":{"provider":"@only-%s"}}`, owner.name), "data.slug")),
+						}
+					},
+					"config": func() (list []reply) {
+						for _, ref := range names["configs"] {
+							list = append(list, w.ask(t, n, "x-gateway-config", ref), w.as(t, n.key, "GET", "/v1/configs/"+ref, ""),
+								w.as(t, n.owner, "POST", "/v1/api-keys/workspace/service", fmt.Sprintf(`{"name":"k","workspace_id":%q,"scopes":["completions.write"],"defaults":{"config_id":%q}}`, n.workspace, ref)))
+						}
+						return list
+					},
+					"prompt": func() (list []reply) {
+						for _, ref := range names["prompts"] {
+							list = append(list, w.prompt(t, n, ref), w.as(t, n.key, "POST", "/v1/prompts/"+ref+"/render", `{}`),
+								w.ask(t, n, "x-gateway-config", fmt.Sprintf(`{"provider":"@same","prompt_id":%q}`, ref)))
+						}
+						return list
+					},
+				}
+				for kind, replies := range kinds {
+					attack(t, "isolation", n.name+" uses a "+kind+" of "+owner.name, func(t *testing.T) {
+						w.provider.reset()
+						for i, r := range replies() {
+							if r.status < 400 || r.status >= 500 || r.status == http.StatusUnauthorized {
+								t.Errorf("way %d: status %d: %.300s", i, r.status, r.body)
+							}
+						}
+						if got := w.credentials(); len(got) > 0 {
+							t.Errorf("the provider received %v", got)
+						}
+					})
+				}
+			}
+		}
+	})
+}
+
+func TestModelListsAreTheirWorkspacesOwn(t *testing.T) {
+	w := newTenants(t, options{}, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/models" {
+			answerChat(rw, r)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(rw, `{"data":[{"id":"model-%s"}]}`, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer sk-"))
+	})
+	attack(t, "isolation", "lists of models of one address and one slug", func(t *testing.T) {
+		for range 2 { // the second time from memory
+			for _, n := range w.all {
+				got := string(w.as(t, n.key, "GET", "/v1/models", "").ok(t).body)
+				for _, other := range w.all {
+					for _, name := range []string{"@same/model-" + other.name + "-same", "only-" + other.name} {
+						if (n == other) != strings.Contains(got, name) {
+							t.Errorf("the models of %s: %s listed is %t: %s", n.name, name, n != other, got)
+						}
+					}
+				}
+			}
+		}
+	})
+}
