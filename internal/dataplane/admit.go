@@ -40,7 +40,12 @@ func (p *Plane) prepare(r *http.Request, x *exchange) (pipeline.Handler, error) 
 	if err := p.readBody(r, x, x.route); err != nil || x.route.renders {
 		return nil, err
 	}
-	return p.handler(x)
+	h, err := p.handler(x)
+	if err != nil {
+		return nil, err
+	}
+	x.reportIgnored()
+	return h, nil
 }
 
 // authenticate finds the identity behind the gateway key, unless it is known.

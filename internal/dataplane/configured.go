@@ -68,7 +68,10 @@ func (x *exchange) checkLeaves(leaves []*config.Config, saved bool) error {
 		if saved && c.configured && x.want.customHost != "" && c.customHost == x.want.customHost {
 			return keepsHost(leaf)
 		}
-		_, err := x.target(c)
+		t, err := x.target(c)
+		if err == nil && !c.configured {
+			x.want.markTaken(t)
+		}
 		switch e := apierr.From(err); {
 		case err == nil:
 			continue

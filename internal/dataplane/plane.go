@@ -243,6 +243,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 
 // answerItself answers the routes that no provider is asked for.
 func (p *Plane) answerItself(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	x.reportIgnored()
 	switch {
 	case x.route.op == api.Explain:
 		return p.explain(w, r, x)

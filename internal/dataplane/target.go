@@ -55,6 +55,7 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.want.markTaken(t)
 	if err := x.fits(t, false, x.want.strict != nil && *x.want.strict); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/provider"
 )
 
 // wishes is what the headers of the gateway's own family ask for.
@@ -23,6 +26,7 @@ type wishes struct {
 	timeout    time.Duration
 	forward    []string
 	options    map[string]string // provider options by their config names
+	headers    map[string]string // option headers of the gateway's family that no target takes yet, with their options
 	strict     *bool             // strict_vendora_compliance; nil leaves it to the config
 	prefix     string            // the header family used, when it is not the gateway's own
 }
@@ -123,14 +127,38 @@ var optionNames = map[string]string{
 }
 
 // option keeps a header that configures a single provider, under the name that
-// config objects and rows of the table use for the same setting. A header that
-// no row knows has no effect.
+// config objects and rows of the table use for the same setting.
 func (w *wishes) option(name, value string) {
 	option, ok := optionNames[name]
 	if !ok {
 		option = strings.ReplaceAll(strings.ToLower(name[len(api.HeaderPrefix):]), "-", "_")
 	}
 	w.set(option, value)
+	if w.headers == nil {
+		w.headers = make(map[string]string, 4)
+	}
+	w.headers[name] = option
+}
+
+// markTaken removes the option headers that t takes from those without effect. A
+// managed provider has its own options and takes none.
+func (w *wishes) markTaken(t *provider.Target) {
+	if t.Slug != "" {
+		return
+	}
+	maps.DeleteFunc(w.headers, func(_, option string) bool { return t.Spec.Takes(option) })
+}
+
+// reportIgnored reports the headers of the gateway's family that have no effect.
+// They are not refused: client libraries and other header families send headers
+// that this gateway does not know.
+func (x *exchange) reportIgnored() {
+	if len(x.want.headers) == 0 { // almost all requests: nothing to sort
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.want.headers)) {
+		x.Notes = append(x.Notes, strings.ToLower(name)+";ignored")
+	}
 }
 
 func (w *wishes) set(option, value string) {

@@ -260,6 +260,13 @@ func whole(path string) bool {
 // the row's OptionPrefix.
 func (t *Target) Option(name string) string { return t.option(t.Options, name) }
 
+// Takes reports whether the row has an option of this name, with or without the
+// row's OptionPrefix.
+func (s *Spec) Takes(name string) bool {
+	short := strings.TrimPrefix(name, s.OptionPrefix)
+	return slices.ContainsFunc(s.Options, func(o Option) bool { return o.Name == name || o.Name == short })
+}
+
 func (s *Spec) option(given map[string]string, name string) string {
 	if v, ok := given[name]; ok {
 		return v
