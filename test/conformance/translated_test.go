@@ -43,6 +43,10 @@ func TestAnswersOfEveryProtocolHaveTheFields(t *testing.T) {
 			})
 		}
 		prove(t, "S-133", x.name+" ends with stop", func(t *testing.T) {
+			choice, _ := at(said, "choices", 0).(map[string]any)
+			if _, ok := choice["logprobs"]; !ok {
+				t.Errorf("choice = %v, want it with logprobs", choice)
+			}
 			if at(said, "choices", 0, "finish_reason") != "stop" || at(called, "choices", 0, "finish_reason") != "tool_calls" {
 				t.Errorf("finish reasons = %v and %v", at(said, "choices", 0, "finish_reason"), at(called, "choices", 0, "finish_reason"))
 			}
