@@ -325,7 +325,7 @@ func TestWritersDoNotWaitForBodiesThatGo(t *testing.T) {
 
 func TestBodiesThatWaitToBeWrittenAreBounded(t *testing.T) {
 	s := mustOpen(t, logstore.Options{})
-	s.Pragma(t, "query_only=1")
+	s.Exec(t, "ALTER TABLE blocks RENAME TO blocks_away")
 	ended, end := context.WithCancel(t.Context())
 	end()
 	const n, size = 60, 1 << 20
@@ -340,7 +340,7 @@ func TestBodiesThatWaitToBeWrittenAreBounded(t *testing.T) {
 	if got := s.Stats(); got.Depth < 8 || got.Depth > 17 || got.Depth+int(got.Lost) != n {
 		t.Errorf("Stats() = %+v; want some 9 MB to wait and no room for more", got)
 	}
-	s.Pragma(t, "query_only=0")
+	s.Exec(t, "ALTER TABLE blocks_away RENAME TO blocks")
 	mustFlush(t, s)
 	before := s.Stats()
 	s.Record(ended, withBodies(n, 1000, time.Now()))

@@ -26,7 +26,14 @@ func (s *Store) Size(tb testing.TB) int64 {
 // Pragma runs a pragma on the connection that writes.
 func (s *Store) Pragma(tb testing.TB, pragma string) {
 	tb.Helper()
-	if _, err := s.keeper.(*fileKeeper).file.Write.ExecContext(context.Background(), "PRAGMA "+pragma); err != nil {
+	s.Exec(tb, "PRAGMA "+pragma)
+}
+
+// Exec runs a statement on the file. Unlike a pragma, what it changes outlasts the
+// writer's connection, which is replaced after failures.
+func (s *Store) Exec(tb testing.TB, statement string) {
+	tb.Helper()
+	if _, err := s.keeper.(*fileKeeper).file.Write.ExecContext(context.Background(), statement); err != nil {
 		tb.Fatal(err)
 	}
 }
