@@ -82,7 +82,7 @@ func TestGroupsMakeAConfigValid(t *testing.T) {
 		{"S-068", []string{member("output_guardrails", guardrail)}},
 	} {
 		whole := node(tt.members...)
-		prove(t, tt.of, "suffices: "+strings.ReplaceAll(whole, "/", "|"), func(t *testing.T) {
+		prove(t, tt.of, "suffices: "+strings.NewReplacer(p.url, "HOST", "/", "|").Replace(whole), func(t *testing.T) {
 			if e := g.explained(t, whole, `"body":`+modelRoutes[0].body, `"headers":{"x-gateway-provider":"openai","authorization":"Bearer k"}`); at(e, "error", "error", "code") == "AB01" {
 				t.Errorf("refused: %v", at(e, "error", "error", "message"))
 			}
