@@ -60,9 +60,10 @@ the other documents. The sentences are ours. The tests start the built program
 and check it from outside: over HTTP, on the command line, by its exit codes. A
 test of another package than test/conformance is written with its folder.
 
-- **covered**: the program was broken on purpose, once for each fault in the last
-  column, and a test of the statement failed each time. The failed cases and their
-  messages are in test/conformance/proofs.yaml.
+- **covered**: the program was broken on purpose, by each fault in the last column,
+  and a test of the statement failed each time. Faults of unrelated statements may
+  have been in one build. The failed cases and their messages are in
+  test/conformance/proofs.yaml.
 - **open**: tests exist, but the statement has not been proved by breaking it. The
   reason follows.
 - **later**: the statement does not hold completely yet. The text in parentheses

@@ -132,6 +132,7 @@ func TestChatParameters(t *testing.T) {
 		refuse("S-260 S-494", "presence_penalty", `{"presence_penalty":-2.1}`),
 		refuse("S-260 S-494", "presence_penalty", `{"presence_penalty":2.1}`),
 		refuse("S-260", "presence_penalty", `{"presence_penalty":true}`),
+		refuse("S-260", "presence_penalty", `{"presence_penalty":"1"}`),
 
 		// Official clients send null for what their caller left out, and newer
 		// parameters that the specification does not know.
@@ -241,6 +242,7 @@ func TestChatParameters(t *testing.T) {
 		accept("S-286", `{"functions":[`+function+`]}`),
 		accept("S-286 S-489", `{"functions":`+many(128, function)+`}`),
 		refuse("S-286", "functions", `{"functions":[]}`),
+		refuse("S-286", "functions[0].name", `{"functions":[{}]}`),
 		refuse("S-286 S-489", "functions", `{"functions":`+many(129, function)+`}`),
 	})
 }
@@ -287,6 +289,7 @@ func TestTextParameters(t *testing.T) {
 		refuse("S-299", "logit_bias", `{"logit_bias":{"50256":-101}}`),
 		refuse("S-299", "logit_bias", `{"logit_bias":{"50256":101}}`),
 		refuse("S-299", "logit_bias", `{"logit_bias":7}`),
+		refuse("S-299", "logit_bias", `{"logit_bias":[1]}`),
 		accept("S-300 S-492", `{"logprobs":0}`),
 		accept("S-300 S-492", `{"logprobs":5}`),
 		accept("S-300", `{"logprobs":null}`),
@@ -324,13 +327,16 @@ func TestTextParameters(t *testing.T) {
 		accept("S-308", `{"temperature":null}`),
 		refuse("S-308 S-495", "temperature", `{"temperature":-0.1}`),
 		refuse("S-308 S-495", "temperature", `{"temperature":2.1}`),
+		refuse("S-308", "temperature", `{"temperature":"1"}`),
 		accept("S-309 S-496", `{"top_p":0}`),
 		accept("S-309 S-496", `{"top_p":1}`),
 		accept("S-309", `{"top_p":null}`),
 		refuse("S-309 S-496", "top_p", `{"top_p":-0.1}`),
 		refuse("S-309 S-496", "top_p", `{"top_p":1.1}`),
+		refuse("S-309", "top_p", `{"top_p":"1"}`),
 		accept("S-310", `{"user":"u-1"}`),
 		refuse("S-310", "user", `{"user":["u-1"]}`),
+		refuse("S-310", "user", `{"user":7}`),
 	})
 }
 
@@ -344,6 +350,7 @@ func TestEmbeddingParameters(t *testing.T) {
 		accept("S-313", `{"input":[[1,2],[3]]}`),
 		refuse("S-313", "input", `{"input":null}`),
 		refuse("S-313", "input", `{"input":7}`),
+		refuse("S-313", "input[1]", `{"input":["one",2]}`),
 		refuse("S-313", "input", `{"input":{"text":"one"}}`),
 		refuse("S-314 S-497", "input", `{"input":""}`),
 		refuse("S-314 S-497", "input", `{"input":[""]}`),

@@ -50,8 +50,9 @@ func TestWhoIsFixedToAConfigDoesNotRewriteIt(t *testing.T) {
 		})
 	}
 	attack(t, "escalation", "a manager can rewrite a config that is fixed for others, or by themselves", func(t *testing.T) {
+		free := g.member(t, "free", "member", `[{"id":"default","role":"manager"}]`) // the others are fixed to configs by now
 		slug := g.config(t, `{"retry":{"attempts":1}}`)
-		g.personKey(t, manager, g.userID(t, other), `,"defaults":{"config_id":"`+slug+`","allow_config_override":false}`)
-		g.as(t, manager, "PUT", "/v1/configs/"+slug+"?workspace_id=default", `{"config":{"retry":{"attempts":2}}}`).ok(t)
+		g.personKey(t, free, g.userID(t, other), `,"defaults":{"config_id":"`+slug+`","allow_config_override":false}`)
+		g.as(t, free, "PUT", "/v1/configs/"+slug+"?workspace_id=default", `{"config":{"retry":{"attempts":2}}}`).ok(t)
 	})
 }

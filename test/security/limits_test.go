@@ -305,6 +305,7 @@ func TestPeopleDoNotLiftLimitsFromAbove(t *testing.T) {
 		k := g.mint(t, manager, `["workspaces.update","workspaces.read"]`, "")
 		g.as(t, k.secret, "PUT", "/v1/workspaces/default", `{"usage_limits":[{"credit_limit":9000}]}`).refused(t, http.StatusForbidden, "usage_limits")
 	})
+	g.as(t, rootKey, "PUT", "/v1/admin/organisation", `{"settings":{"request_logging":"metadata","request_logging_override":true}}`).ok(t)
 	for _, c := range []struct{ name, body, field string }{
 		{"raise the budget of the workspace", `{"usage_limits":[{"credit_limit":9000}]}`, "usage_limits"},
 		{"remove the budget of the workspace", `{"usage_limits":[]}`, "usage_limits"},
