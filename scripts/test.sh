@@ -80,8 +80,8 @@ condense() {
 		/^ *--- PASS: / { passed[$3] = 1; next }
 		/^ *--- SKIP: / { passed[$3] = 1; print "skipped: " $3; next }
 		/: no recordings in / { print "without recordings: " test }
-		/^(ok  |\?   )/ { print; forget(); next }
-		/^FAIL\t/ { report(); print; forget(); next }
+		/^(ok  |\?   )/ { print; fflush(); forget(); next }
+		/^FAIL\t/ { report(); print; fflush(); forget(); next }
 		/^(PASS|FAIL)$/ { next }
 		{ owner[n] = test; lines[n++] = $0 }
 		END { report() }'
@@ -131,7 +131,7 @@ tell_recordings() {
 clean_environment() {
 	for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' |
 		grep -E '^(DATABASE_URL|(DB|OTEL|MODELGATE)_.*|.*_ENABLED)$' |
-		grep -vE '^MODELGATE_(BINARY|BINARY_STALE|TEST_MOUNT|KILL_ROUNDS|KILL_STREAMS)$'); do
+		grep -vE '^MODELGATE_(BINARY|BINARY_STALE|TEST_[A-Z_]*)$'); do
 		say "unset $name"
 		unset "$name"
 	done
