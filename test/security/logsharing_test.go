@@ -36,9 +36,13 @@ func (w *tenants) leavesWork(t *testing.T, n *tenant) (out work) {
 // export drafts an export of the tenant's log with a further filter.
 func (w *tenants) export(t *testing.T, n *tenant, filter string) (id string) {
 	t.Helper()
+	return w.create(t, n.key, "/v1/logs/exports", n.exportBody(filter), "id")
+}
+
+func (n *tenant) exportBody(filter string) string {
 	now := time.Now().UTC()
-	return w.create(t, n.key, "/v1/logs/exports", fmt.Sprintf(`{"workspace_id":%q,"requested_data":["id","trace_id","metadata"],"filters":{"time_of_generation_min":%q,"time_of_generation_max":%q%s}}`,
-		n.workspace, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339), filter), "id")
+	return fmt.Sprintf(`{"workspace_id":%q,"requested_data":["id","trace_id","metadata"],"filters":{"time_of_generation_min":%q,"time_of_generation_max":%q%s}}`,
+		n.workspace, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339), filter)
 }
 
 // rows makes an export and returns its file.
@@ -100,7 +104,13 @@ func TestLogsNamedByOthersIDsShowNothing(t *testing.T) {
 				}
 			})
 			attack(t, "isolation", n.name+" exports rows of "+other.name+" by its ids", func(t *testing.T) {
-				for _, filter := range []string{`"trace_id":"` + commonTrace + `"`, `"api_key_ids":["` + keyID + `"]`, `"configs":["cfg-` + other.name + `"]`, `"workspace_slug":"` + other.workspace + `"`, `"metadata":{"user":"` + other.canary() + `"}`} {
+				filters := []string{`"trace_id":"` + commonTrace + `"`, `"api_key_ids":["` + keyID + `"]`, `"configs":["cfg-` + other.name + `"]`, `"metadata":{"user":"` + other.canary() + `"}`}
+				if workspace := `"workspace_slug":"` + other.workspace + `"`; other.workspace == n.workspace { // their own, which has the same slug
+					filters = append(filters, workspace)
+				} else {
+					w.as(t, n.key, "POST", "/v1/logs/exports", n.exportBody(","+workspace)).refused(t, http.StatusNotFound, "workspace")
+				}
+				for _, filter := range filters {
 					text := w.rows(t, n, w.export(t, n, ","+filter))
 					if holds(text) || strings.Contains(filter, "trace_id") && !strings.Contains(text, done[n].request) {
 						t.Errorf("%s: %.600s", filter, text)
