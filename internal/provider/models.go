@@ -7,6 +7,7 @@ import "strings"
 type ModelList struct {
 	enabled  map[string]bool // as clients spell them; nil allows what is not disabled
 	disabled map[string]bool // in lower case
+	longest  int             // length of the longest disabled model
 }
 
 // NewModelList returns a list that allows the enabled models only, or with all set
@@ -19,7 +20,9 @@ func NewModelList(all bool, enabled, disabled []string) *ModelList {
 	if all {
 		l.disabled = make(map[string]bool, len(disabled))
 		for _, m := range disabled {
-			l.disabled[strings.ToLower(m)] = true
+			m = strings.ToLower(m)
+			l.disabled[m] = true
+			l.longest = max(l.longest, len(m))
 		}
 		return l
 	}
@@ -51,14 +54,15 @@ func (l *ModelList) Disables(model string) bool {
 	}
 	model = strings.ToLower(strings.TrimSpace(model))
 	model = strings.TrimPrefix(model, "models/")
-	for {
-		if l.disabled[model] {
+	if l.disabled[model] {
+		return true
+	}
+	// A variant can only follow a name that is on the list: what is longer is not
+	// looked up, since a client chooses how many colons there are.
+	for i := range min(len(model), l.longest+1) {
+		if model[i] == ':' && l.disabled[model[:i]] {
 			return true
 		}
-		i := strings.LastIndexByte(model, ':')
-		if i < 0 {
-			return false
-		}
-		model = model[:i]
 	}
+	return false
 }
