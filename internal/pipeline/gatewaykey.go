@@ -2,12 +2,12 @@ package pipeline
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/urlpath"
 )
 
 // minKey is the length from which a credential is searched for inside of a header.
@@ -61,21 +61,19 @@ func (x *Exchange) keepsKey(h http.Header, forwarded []string) error {
 	return nil
 }
 
-// withoutKey leaves out of a query what holds a credential of the gateway, as
-// clients of Google's protocol may send theirs.
+// withoutKey leaves out of a query each parameter whose name or value holds a
+// credential of the gateway, as clients of Google's protocol may send theirs. Any
+// other query is returned unchanged.
 func (x *Exchange) withoutKey(query string) string {
-	if !strings.Contains(query, "=") {
-		return query
+	if query == "" {
+		return ""
 	}
-	kept := make([]string, 0, 8)
-	for part := range strings.SplitSeq(query, "&") {
-		_, value, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(value); err == nil && x.holdsKey(plain) {
-			continue
-		}
-		kept = append(kept, part)
-	}
-	return strings.Join(kept, "&")
+	return strings.Join(slices.DeleteFunc(strings.Split(query, "&"), x.parameterHoldsKey), "&")
+}
+
+func (x *Exchange) parameterHoldsKey(parameter string) bool {
+	name, value, _ := strings.Cut(strings.ReplaceAll(parameter, "+", " "), "=")
+	return x.holdsKey(urlpath.Decode(name)) || x.holdsKey(urlpath.Decode(value))
 }
 
 func notForwarded(name, why string) error {
