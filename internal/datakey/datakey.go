@@ -61,9 +61,9 @@ func (r *Ring) Sign(ctx context.Context, organisation, text string) (string, err
 	return key.Sign(text), nil
 }
 
-// Signed reports whether a signature is the one of Sign for a text. An
+// Verify reports whether a signature is the one of Sign for a text. An
 // organisation without a data key has signed nothing.
-func (r *Ring) Signed(ctx context.Context, organisation, text, signature string) (bool, error) {
+func (r *Ring) Verify(ctx context.Context, organisation, text, signature string) (bool, error) {
 	if r.master == nil {
 		return false, noMasterKey("signatures can't be verified")
 	}
@@ -75,7 +75,7 @@ func (r *Ring) Signed(ctx context.Context, organisation, text, signature string)
 	if err != nil {
 		return false, foreign(err)
 	}
-	return key.Signed(text, signature), nil
+	return key.Verify(text, signature), nil
 }
 
 // sealing returns the organisation's data key and makes it when there is none.

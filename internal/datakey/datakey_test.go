@@ -51,7 +51,7 @@ func TestSignaturesAreOfOneOrganisationAndText(t *testing.T) {
 		if _, err := datakey.New(db, nil).Sign(t.Context(), acme, "a text"); apierr.From(err).Code != "no_master_key" {
 			t.Errorf("Sign without a master key: %v", err)
 		}
-		if ok, err := datakey.New(db, mustBox(t, oldMaster)).Signed(t.Context(), acme, "a text", "x"); ok || err != nil || mustOrganisation(t, db).DataKey != "" {
+		if ok, err := datakey.New(db, mustBox(t, oldMaster)).Verify(t.Context(), acme, "a text", "x"); ok || err != nil || mustOrganisation(t, db).DataKey != "" {
 			t.Errorf("Signed without a data key: %t, %v", ok, err)
 		}
 		signature, err := datakey.New(db, mustBox(t, oldMaster)).Sign(t.Context(), acme, "a text")
@@ -63,11 +63,11 @@ func TestSignaturesAreOfOneOrganisationAndText(t *testing.T) {
 			text, signature string
 			want            bool
 		}{{"a text", signature, true}, {"another", signature, false}, {"a text", signature[1:], false}, {"a text", "", false}} {
-			if ok, err := ring.Signed(t.Context(), acme, tt.text, tt.signature); ok != tt.want || err != nil {
-				t.Errorf("Signed(%q, %q) = %t, %v", tt.text, tt.signature, ok, err)
+			if ok, err := ring.Verify(t.Context(), acme, tt.text, tt.signature); ok != tt.want || err != nil {
+				t.Errorf("Verify(%q, %q) = %t, %v", tt.text, tt.signature, ok, err)
 			}
 		}
-		if _, err := datakey.New(db, mustBox(t, newMaster)).Signed(t.Context(), acme, "a text", signature); apierr.From(err).Code != "wrong_master_key" {
+		if _, err := datakey.New(db, mustBox(t, newMaster)).Verify(t.Context(), acme, "a text", signature); apierr.From(err).Code != "wrong_master_key" {
 			t.Errorf("Signed with another master key: %v", err)
 		}
 	})

@@ -107,8 +107,8 @@ func (k *DataKey) Sign(text string) string {
 	return hex.EncodeToString(code.Sum(nil))
 }
 
-// Signed reports whether a signature is the one that Sign returns for a text.
-func (k *DataKey) Signed(text, signature string) bool {
+// Verify reports whether a signature is the one that Sign returns for a text.
+func (k *DataKey) Verify(text, signature string) bool {
 	return hmac.Equal([]byte(k.Sign(text)), []byte(signature))
 }
 

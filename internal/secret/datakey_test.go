@@ -147,7 +147,7 @@ func altered(sealed string) string {
 
 func TestASignatureIsBoundToItsOrganisation(t *testing.T) {
 	a, b := secret.SameKey("a"), secret.SameKey("b")
-	if signature := a.Sign("text"); !a.Signed("text", signature) || b.Signed("text", signature) || secret.SameKey("a1").Signed("0text", secret.SameKey("a").Sign("10text")) {
+	if signature := a.Sign("text"); !a.Verify("text", signature) || b.Verify("text", signature) || secret.SameKey("a1").Verify("0text", secret.SameKey("a").Sign("10text")) {
 		t.Error("the signature of one organisation is another's")
 	}
 }

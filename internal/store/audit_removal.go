@@ -41,7 +41,7 @@ const (
 // there is no master key.
 type Signer interface {
 	Sign(ctx context.Context, organisation, text string) (string, error)
-	Signed(ctx context.Context, organisation, text, signature string) (bool, error)
+	Verify(ctx context.Context, organisation, text, signature string) (bool, error)
 }
 
 // body returns r as it is stored.
@@ -83,7 +83,7 @@ func (r *AuditRemoval) check(ctx context.Context, organisation string, by Signer
 	if err != nil {
 		return "", err
 	}
-	r.checked, err = by.Signed(ctx, organisation, text, r.Signature)
+	r.checked, err = by.Verify(ctx, organisation, text, r.Signature)
 	if err == nil && !r.checked {
 		wrong = fmt.Sprintf("the removal of rows 1 to %d has a wrong signature", r.Sequence)
 	}
