@@ -170,7 +170,7 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 		w.Header()["Content-Type"] = nil // else net/http guesses one
 	}
 	x.begin(w, res.Status)
-	err := x.copy(w, res, p.ClientStall, &p.decoding)
+	err := x.copy(w, res, newPatience(w, r, p.ClientStall), &p.decoding)
 	if err == nil {
 		x.trailer(w.Header(), res)
 		x.finish(nil)
@@ -187,11 +187,10 @@ var chunked = []string{"chunked"}
 var errClient = errors.New("the client does not take the answer")
 
 // copy sends the body on after each read, so that nothing waits for more.
-func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, stall time.Duration, decoding *atomic.Int32) error {
+func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient patience, decoding *atomic.Int32) error {
 	buf := copyBuffers.Get().(*[16 << 10]byte)
 	defer copyBuffers.Put(buf)
-	rc := http.NewResponseController(w)
-	patient := patience{rc: rc, limit: stall}
+	rc := patient.rc
 	defer patient.end()
 	sniff := newSniffer(res, decoding)
 	defer sniff.close()
@@ -212,6 +211,7 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, stall tim
 				werr = rc.Flush()
 				x.upload.responseBegun()
 			}
+			patient.written()
 			res.Resume()
 			if werr != nil {
 				x.finish(werr)

@@ -29,7 +29,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	if x.Client.ContentType() != "text/event-stream" || x.array != nil {
 		silence = -1 // other framings have no comments
 	}
-	out := newEventWriter(w, x.answer(), silence, p.ClientStall)
+	out := newEventWriter(w, x.answer(), silence, newPatience(w, r, p.ClientStall))
 	defer out.stop() // a panic must leave no comment to come
 	if x.array == nil {
 		out.write(res.Events.Held(), true)
@@ -140,9 +140,8 @@ type eventWriter struct {
 	timer   *time.Timer
 }
 
-func newEventWriter(w http.ResponseWriter, kept *capture, silence, stall time.Duration) *eventWriter {
-	rc := http.NewResponseController(w)
-	out := &eventWriter{w: w, kept: kept, flush: rc, silence: silence, patient: patience{rc: rc, limit: stall}, last: time.Now()}
+func newEventWriter(w http.ResponseWriter, kept *capture, silence time.Duration, patient patience) *eventWriter {
+	out := &eventWriter{w: w, kept: kept, flush: patient.rc, silence: silence, patient: patient, last: time.Now()}
 	if silence < 0 {
 		return out
 	}
@@ -170,6 +169,7 @@ func (o *eventWriter) write(b []byte, flush bool) {
 	if flush && o.err == nil {
 		o.err = o.flush.Flush()
 	}
+	o.patient.written()
 	o.last = time.Now()
 }
 
@@ -190,6 +190,7 @@ func (o *eventWriter) beat() {
 		if n, o.err = o.w.Write(keepAlive); o.err == nil {
 			o.err = o.flush.Flush()
 		}
+		o.patient.written()
 		o.kept.add(keepAlive[:n])
 		o.written += int64(n)
 		o.last, quiet = time.Now(), 0

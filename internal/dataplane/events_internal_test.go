@@ -55,7 +55,7 @@ func (w *flushWatcher) Flush() {
 func TestCommentsAreFlushedWhenTheyAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &flushWatcher{ResponseWriter: httptest.NewRecorder(), start: time.Now()}
-		out := newEventWriter(w, nil, 10*time.Second, time.Minute)
+		out := newEventWriter(w, nil, 10*time.Second, patience{rc: http.NewResponseController(w), limit: time.Minute})
 		time.Sleep(4 * time.Second)
 		out.write([]byte("data: {}\n\n"), true)
 		time.Sleep(21 * time.Second)

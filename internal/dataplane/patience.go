@@ -6,15 +6,25 @@ import (
 )
 
 // patience ends a connection whose client takes nothing of its answer for too
-// long. A client that is slow but reads is waited for.
+// long. A client that is slow but reads is waited for, and so is a provider that
+// pauses.
 type patience struct {
 	rc    *http.ResponseController
 	limit time.Duration // zero waits for ever
 	since time.Time     // when the deadline was set last
+
+	// lifted is true in HTTP/2, where a deadline ends the stream even while nothing
+	// is written: it is lifted after each write.
+	lifted bool
 }
 
-// extend is called before each write. The deadline is moved rarely, so that a
-// lively stream pays nothing for it.
+// newPatience returns the patience with the client of r.
+func newPatience(w http.ResponseWriter, r *http.Request, limit time.Duration) patience {
+	return patience{rc: http.NewResponseController(w), limit: limit, lifted: r.ProtoMajor == 2}
+}
+
+// extend is called before each write. In HTTP/1 the deadline is moved rarely, so
+// that a lively stream pays nothing for it.
 func (p *patience) extend(now time.Time) {
 	if p.limit <= 0 || now.Sub(p.since) < p.limit/4 {
 		return
@@ -23,9 +33,17 @@ func (p *patience) extend(now time.Time) {
 	p.rc.SetWriteDeadline(now.Add(p.limit)) // without deadlines the client is waited for
 }
 
+// written is called after each write.
+func (p *patience) written() {
+	if p.lifted {
+		p.end()
+	}
+}
+
 // end lifts the deadline: the connection may serve further requests.
 func (p *patience) end() {
 	if !p.since.IsZero() {
+		p.since = time.Time{}
 		p.rc.SetWriteDeadline(time.Time{})
 	}
 }

@@ -50,3 +50,44 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// In HTTP/2 the deadline of a stream ends it even while nothing is written.
+func TestResponseWhoseProviderPausesIsNotEnded(t *testing.T) {
+	const stall = time.Second
+	for _, tt := range []struct{ name, path, body, kind string }{
+		{"stream", "/v1/chat/completions", fmt.Sprintf(hello, true), "text/event-stream"},
+		{"pass-through", "/v1/any", `{}`, "application/octet-stream"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := gatewaytest.New(t, gatewaytest.Options{
+				Settings: fmt.Sprintf("timeouts: {client: %v, idle: 1h}\n", stall),
+				Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", tt.kind)
+					io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one\"}}]}\n\n")
+					w.(http.Flusher).Flush()
+					<-time.After(2 * stall)
+					io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"two\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+				}),
+			})
+			client := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}}
+			client.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
+			defer client.CloseIdleConnections()
+			req, err := http.NewRequestWithContext(t.Context(), "POST", g.Root+tt.path, strings.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-Gateway-Api-Key", gatewaytest.Key)
+			req.Header.Set("X-Gateway-Provider", "@simulator")
+			req.Header.Set("Content-Type", "application/json")
+			res, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			body, err := io.ReadAll(res.Body)
+			if err != nil || res.ProtoMajor != 2 || !strings.Contains(string(body), `"two"`) || !strings.HasSuffix(string(body), "[DONE]\n\n") {
+				t.Errorf("HTTP/%d, %q, %v; want both chunks by HTTP/2", res.ProtoMajor, body, err)
+			}
+		})
+	}
+}
