@@ -105,8 +105,8 @@ them, and the exit code is 1. With --force they go too, which the record says.`
 func pruneAudit(ctx context.Context, p *program, args []string) error {
 	f := p.flags("audit prune", "", pruneAuditHelp)
 	d, m := newDatabaseFlags(f), newMasterFlags(f)
-	days := f.Int("days", 0, "keep rows of so many days")
-	size := f.text("bytes", "", "", "keep about so much, as 1GB")
+	days := f.Int("days", 0, "keep rows of the last N days")
+	size := f.text("bytes", "", "", "keep about this many bytes, such as 1GB")
 	to := f.text("received-by", "", "", "keep rows that this `destination` has not received: webhook, syslog or both with a comma")
 	force := f.Bool("force", false, "remove rows that are not as they were written, and those after a removal without a valid signature")
 	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
@@ -132,7 +132,7 @@ func pruneAudit(ctx context.Context, p *program, args []string) error {
 	return err
 }
 
-// auditPruning reads what is to be kept.
+// auditPruning returns the retention that the flags describe.
 func auditPruning(days int, size, destinations string) (p store.AuditPruning, err error) {
 	r := settings.AuditRetention{Days: days}
 	if size != "" {

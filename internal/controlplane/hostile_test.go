@@ -70,7 +70,7 @@ func TestWhatIsAnothersAnswersLikeWhatDoesNotExist(t *testing.T) {
 		}
 	}
 	if len(tried) < 2 {
-		t.Errorf("%d strangers, want those of another workspace and of another organisation", len(tried))
+		t.Errorf("%d entries of others, want those of another workspace and of another organisation", len(tried))
 	}
 }
 

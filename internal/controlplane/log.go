@@ -46,7 +46,7 @@ type Logs struct {
 	Flush  func(ctx context.Context) error
 	DB     *store.DB          // of people's roles and of names; keys of services that filter by neither are answered without it
 	Files  func() route.Files // what the settings file declares; nil is nothing
-	Logger *slog.Logger       // told of internal errors
+	Logger *slog.Logger       // logs internal errors
 }
 
 // ServeHTTP answers a listing, or one entry by its request id.

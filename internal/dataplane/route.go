@@ -150,7 +150,7 @@ func withoutParams(path string) string {
 // before they route, drop a slash at the end, and ignore case.
 func lenient(path string) string {
 	path = strings.TrimSuffix(urlpath.Decode(path), "/")
-	for _, d := range doors { // what they end in has capitals
+	for _, d := range doors { // their endings have capitals
 		begin, end := len(d.before), len(path)-len(d.after)
 		if begin < end && strings.EqualFold(path[:begin], d.before) && strings.EqualFold(path[end:], d.after) {
 			return d.before + path[begin:end] + d.after

@@ -89,7 +89,7 @@ func TestEditsAreReported(t *testing.T) {
 		{"edit that changes nothing", "S-001", "a + b", "b + a", []string{"survived S-001"}, 1},
 		{"same text", "S-001", "a + b", "a + b", []string{"survived S-001"}, 1},
 		{"text that is not there", "S-001", "a * b", "a - b", []string{"no match S-001 f: sum/sum.go: the text is there 0 times, must be once"}, 1},
-		{"text that is there twice", "S-001", "O", "P", []string{"no match S-001 f: sum/sum.go: the text is there 2 times, must be once"}, 1},
+		{"text that occurs twice", "S-001", "O", "P", []string{"no match S-001 f: sum/sum.go: the text is there 2 times, must be once"}, 1},
 		{"edit that does not compile", "S-001", "a + b", "a + c", []string{"no build S-001 f: sum/sum.go:4:36: undefined: c"}, 1},
 		{"edit that does not compile in another package's test", "M-001", "a + b", "a + c", []string{"no build M-001 f: sum/sum.go:4:36: undefined: c"}, 1},
 		{"statement without a test", "S-003", "a + b", "a - b", []string{"no tests S-003 f: docs/conformance.md names none"}, 1},

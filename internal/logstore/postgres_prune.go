@@ -78,7 +78,7 @@ func (k *serverKeeper) slices(ctx context.Context) (list []slice, err error) {
 }
 
 // goners returns what r does not keep, by days: bodies that are beyond their age,
-// then the oldest slices. The last two slices of the present day and of later ones
+// then the oldest slices. The last two slices of the current day and of later ones
 // stay: the last may just have been begun.
 func (k *serverKeeper) goners(ctx context.Context, r Retention, now time.Time) (days [][]slice, err error) {
 	if err := k.prepared(ctx); err != nil {
@@ -180,7 +180,7 @@ func (k *serverKeeper) drop(ctx context.Context, list []slice) (sum Pruned, err 
 	})
 }
 
-// changeSoon is change that gives up when others use what it needs.
+// changeSoon does the same as change, but fails if it waits for a lock for 200 ms.
 func (k *serverKeeper) changeSoon(ctx context.Context, f func(*sql.Tx) error) error {
 	return k.change(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {

@@ -74,7 +74,7 @@ const (
 	maxSlice = 1 << 30
 )
 
-// split ends the last slice of the present day where its newest id is, if it is
+// split ends the last slice of the current day where its newest id is, if it is
 // large enough, and begins another.
 func (k *serverKeeper) split(ctx context.Context, r Retention, now time.Time) (did bool, err error) {
 	if r.Bytes <= 0 {
@@ -106,7 +106,8 @@ const clockSkew = time.Minute
 var errUnsplit = errors.New("the slice stays")
 
 func splitSlice(ctx context.Context, tx *sql.Tx, s slice, now time.Time) error {
-	// Entries wait meanwhile, requests do not. Without a split nothing can go.
+	// While this waits, entries wait too; requests do not. Without a split nothing can
+	// be removed.
 	if _, err := tx.ExecContext(ctx, `SET LOCAL lock_timeout = '2s'`); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ const smallStream = 64 << 10
 
 // streamMemory counts what a stream holds against the limit of body memory: the
 // largest event, its neutral events where the stream is translated, and what is
-// collected of it. It counts until it is released, since buffers are reused. The
+// collected of it. It is reserved until it is released, since buffers are reused. The
 // frames read the stream through it. It is for one goroutine.
 type streamMemory struct {
 	frames

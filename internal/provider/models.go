@@ -34,7 +34,7 @@ func NewModelList(all bool, enabled, disabled []string) *ModelList {
 }
 
 // Allows reports whether requests may name the model. The prefix that Google's
-// protocol writes before every model does not count. An enabled model has one
+// protocol writes before every model is ignored. An enabled model has one
 // spelling; a disabled one has any that a provider may take for it: in other
 // capitals, with spaces around it, or with a variant after a colon.
 func (l *ModelList) Allows(model string) bool {

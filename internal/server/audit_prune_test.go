@@ -31,7 +31,7 @@ func firstRow(t *testing.T, db *store.DB, want int64) {
 	}
 }
 
-// noteDaysAgo adds a row of so many days ago.
+// noteDaysAgo adds a row that is this many days old.
 func noteDaysAgo(t *testing.T, db *store.DB, days ...int) {
 	t.Helper()
 	for _, n := range days {

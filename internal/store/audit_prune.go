@@ -117,7 +117,7 @@ func (db *DB) AuditGrowth(ctx context.Context, seen map[string]int64) (grown int
 	return grown, db.Explain(err)
 }
 
-// auditRowBytes is what a row takes on the disk besides its text: numbers, three
+// auditRowBytes is what a row takes on the disk in addition to its text: numbers, three
 // entries of indexes that repeat ids, and the page that is not full.
 const auditRowBytes = 600
 
@@ -153,7 +153,7 @@ func auditShare(sizes map[string]int64, limit int64) int64 {
 	return math.MaxInt64
 }
 
-// One transaction removes at most so much.
+// Limits of one transaction.
 const (
 	auditRemovalRows  = 5000
 	auditRemovalBytes = 16 << 20

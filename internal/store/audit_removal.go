@@ -50,7 +50,7 @@ func (r *AuditRemoval) body() (string, error) {
 	return string(b), err
 }
 
-// text returns what the signature is made of.
+// text returns the text that is signed.
 func (r AuditRemoval) text() (string, error) {
 	r.Signature = ""
 	body, err := r.body()
@@ -178,4 +178,4 @@ func (db *DB) removeAudits(ctx context.Context, first int64, r *AuditRemoval, ro
 	return err == nil, db.Explain(err)
 }
 
-var errOvertaken = errors.New("another process has removed rows meanwhile")
+var errOvertaken = errors.New("another process has removed rows in the meantime")

@@ -66,8 +66,7 @@ func (f KeyFilter) origin() string {
 	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.Trim(by, "{}")) + "%"
 }
 
-// listed returns words as a text in which each stands between commas; in that of
-// none, nothing does.
+// listed returns words as a string in which each is between commas, empty for none.
 func listed(words []string) string {
 	if len(words) == 0 {
 		return ""

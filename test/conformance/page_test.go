@@ -39,12 +39,12 @@ func checkPage() []string {
 	return problems
 }
 
-// checkCases returns the statements that are said to be covered and have no case.
+// checkCases returns the covered statements that have no case.
 func checkCases() []string {
 	var problems []string
 	for _, s := range statements {
 		if s.later == "" && len(s.tests) == 0 && len(book.cases[s.number]) == 0 {
-			problems = append(problems, s.number+" is said to be covered, but no case proves it")
+			problems = append(problems, s.number+" is listed as covered, but no case proves it")
 		}
 	}
 	return problems

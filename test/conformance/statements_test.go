@@ -2,11 +2,11 @@ package conformance
 
 import "slices"
 
-// statement is one promise, in our words.
+// statement is one promise.
 type statement struct {
 	number string // S-001 is the specification's first, M-001 the first of the other documents
 	text   string
-	later  string   // which issue makes it whole; empty when it is whole now
+	later  string   // which issue completes it; empty when it is complete now
 	now    string   // what there is until then
 	tests  []string // tests of other packages that prove it, such as test/security.TestX
 }

@@ -66,7 +66,7 @@ func (g *gateway) used(t *testing.T, id string, want float64) float64 {
 
 // TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter resets the usage of a
 // key right after requests, with one in flight, and kills the gateway. Requests that
-// ended before do not count after the reset, the one in flight does, and so does
+// ended before are not in the count after the reset, the one in flight does, and so does
 // every one that follows.
 func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) {
 	const each = 15 // tokens of a request

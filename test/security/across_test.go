@@ -55,16 +55,16 @@ func TestKeysReadTheirOrganisationAlone(t *testing.T) {
 		neighbour := g.create(t, rootKey, "/v1/api-keys/workspace/service", `{"name":"neighbour","workspace_id":"`+second+`",`+reading+`}`, "key")
 		g.awaitKey(t, ours)
 		g.awaitKey(t, neighbour)
-		beside := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(neighbour, p, "x-gateway-trace-id", "neighbour-trace")...).ok(t).header.Get("x-gateway-request-id")
-		eventually(t, "the neighbour's exchange is in the log", func() bool { return g.as(t, neighbour, "GET", "/v1/logs/"+beside, "").status == http.StatusOK })
+		neighbouring := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(neighbour, p, "x-gateway-trace-id", "neighbour-trace")...).ok(t).header.Get("x-gateway-request-id")
+		eventually(t, "the neighbour's exchange is in the log", func() bool { return g.as(t, neighbour, "GET", "/v1/logs/"+neighbouring, "").status == http.StatusOK })
 		attack(t, "isolation", "a workspace's key reads its workspace and not its organisation", func(t *testing.T) {
-			g.as(t, ours, "GET", "/v1/logs/"+beside, "").refused(t, http.StatusNotFound)
+			g.as(t, ours, "GET", "/v1/logs/"+neighbouring, "").refused(t, http.StatusNotFound)
 			for _, path := range []string{"/v1/logs", "/v1/logs?trace_id=neighbour-trace", "/v1/logs/traces"} {
-				if r := g.as(t, ours, "GET", path, "").ok(t); strings.Contains(string(r.body), beside) || strings.Contains(string(r.body), "neighbour-trace") {
+				if r := g.as(t, ours, "GET", path, "").ok(t); strings.Contains(string(r.body), neighbouring) || strings.Contains(string(r.body), "neighbour-trace") {
 					t.Errorf("%s: %.600s", path, r.body)
 				}
 			}
-			if r := g.as(t, rootKey, "GET", "/v1/logs/"+beside, "").ok(t); !strings.Contains(string(r.body), beside) {
+			if r := g.as(t, rootKey, "GET", "/v1/logs/"+neighbouring, "").ok(t); !strings.Contains(string(r.body), neighbouring) {
 				t.Errorf("a key of the organisation: %.600s", r.body)
 			}
 		})

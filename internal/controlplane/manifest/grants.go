@@ -102,7 +102,7 @@ func (g *granter) addGlobalIntegrations() {
 
 // grants returns all that workspaces will have of an integration: what the file
 // says, what is stored and stays, and what its own workspace and, with global
-// access, every other gets unless something else is said.
+// access, every other gets by default.
 func (g *granter) grants(v *settings.Integration) []settings.Grant {
 	before, out := g.before[v.Slug], make(map[string]settings.Grant)
 	if !g.prune || v.Workspaces == nil {

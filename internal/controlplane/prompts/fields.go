@@ -178,7 +178,7 @@ func shownState(v store.PromptVersion) (state, error) {
 	return s, err
 }
 
-// CheckPartial refuses the text of a partial that is no template or holds a
+// CheckPartial refuses the text of a partial that is not a template or holds a
 // credential.
 func CheckPartial(text string) error {
 	if err := prompt.CheckPartial(text); err != nil {
