@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -147,8 +148,8 @@ func settings(spec *provider.Spec, g Given, was store.Configuration, before stor
 	} else {
 		next.Configuration = was
 		next.Secrets.Options, next.Secrets.Headers = maps.Clone(before.Options), maps.Clone(before.Headers)
-		for name := range before.Options {
-			kept = g.Path + name
+		if names := slices.Sorted(maps.Keys(before.Options)); len(names) > 0 {
+			kept = g.Path + names[0]
 		}
 		if len(before.Headers) > 0 {
 			kept = g.Path + customHeaders
