@@ -95,12 +95,12 @@ func openAudit(ctx context.Context, p *program, d databaseFlags, m masterFlags) 
 
 const pruneAuditHelp = `Removes rows of the audit log that are older than --days, in whole days (UTC), and
 the oldest ones until all take no more than --bytes; the largest logs lose rows
-first. A gateway may run meanwhile, and does the same by itself as audit.retention
-in its settings says. The removal is recorded in the chain, so that audit verify
-goes on from there, and signed with the master key if it is given.
+first. You can run it next to a gateway, which does the same by audit.retention in
+its settings. The removal is recorded in the chain, so that audit verify goes on
+from there, and signed with the master key if it is given.
 
-Rows that are not as they were written are evidence: they stay, as do those after
-them, and the exit code is 1. With --force they go too, which the record says.`
+Rows that were changed are evidence: they and the rows after them are kept, and the
+exit code is 1. With --force they are removed too, and the record says so.`
 
 func pruneAudit(ctx context.Context, p *program, args []string) error {
 	f := p.flags("audit prune", "", pruneAuditHelp)

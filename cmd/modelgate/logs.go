@@ -28,16 +28,16 @@ func logs(ctx context.Context, p *program, args []string) error {
 	f := p.flags("logs", "prune", "Looks after the log of exchanges.\n\n"+
 		"export  writes a part of the log to a file: see logs export --help.\n"+
 		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
-		"       takes no more than --bytes. A gateway may run meanwhile. PostgreSQL removes\n"+
+		"       takes no more than --bytes. You can run it next to a gateway. PostgreSQL removes\n"+
 		"       whole days by --days, and parts of days by --bytes. With --bodies-days also the bodies of\n"+
 		"       older entries, and with --sums-days the sums that analytics show of older\n"+
 		"       times.")
 	d := newDatabaseFlags(f)
 	url := logsFlag(f)
-	days := f.Int("days", 0, "keep entries of so many days")
+	days := f.Int("days", 0, "keep entries of the last N days")
 	size := f.text("bytes", "", "", "keep about so much, as 20GB")
-	bodies := f.Int("bodies-days", 0, "keep bodies of so many days")
-	sums := f.Int("sums-days", 0, "keep sums of so many days")
+	bodies := f.Int("bodies-days", 0, "keep bodies of the last N days")
+	sums := f.Int("sums-days", 0, "keep sums of the last N days")
 	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
 	if err := f.parse(args, 1); err != nil {
 		return err
