@@ -29,6 +29,7 @@ var shortTimes = map[string]string{
 	"internal/logstore/postgres_test.go TestABatchWhoseCommitWasNotAnsweredIsKeptOnce":        "cuts a connection at ever later moments; the test holds whatever it hits",
 	"internal/pipeline/routing_harness_test.go Handle":                                        "runs in the bubbles of other files",
 	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                "takes the best of five: a promise of one second that polling would break each time",
+	"internal/server/life_test.go TestAStuckClientIsRecordedBeforeTheEnd":                     "waits until nothing moves for a second: that is what a stuck client is",
 	"internal/telemetry/telemetry_test.go TestACollectorThatIsAwayRefusesOrIsSlowCostsNoTime": "closes with a deadline that is meant to pass",
 	"test/security/signin_test.go TestSignInsDoNotUseTheGatewayUp":                            "measures processor time, not elapsed time",
 	"test/security/slow_test.go slowly":                                                       "sends at the pace of an attacker",

@@ -13,6 +13,7 @@ import (
 )
 
 func TestLinksFollowTheConfiguredAddressAndNotTheHostHeader(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, option, setting, want string }{
 		{"the flag", "https://flag.example", "https://file.example", "https://flag.example/accept-invite?token="},
 		{"the settings", "", "https://file.example/base/", "https://file.example/base/accept-invite?token="},
@@ -45,6 +46,7 @@ func TestLinksFollowTheConfiguredAddressAndNotTheHostHeader(t *testing.T) {
 }
 
 func TestPublicURLIsAnAddress(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"gateway.example", "ftp://gateway.example", "https://user:secret@gateway.example", "https://gateway.example?x=1", "https://gateway.example/#a", "https://gateway.example/v1", "https://"} {
 		dir := t.TempDir()
 		config := filepath.Join(dir, "modelgate.yaml")

@@ -46,6 +46,7 @@ func noteDaysAgo(t *testing.T, db *store.DB, days ...int) {
 }
 
 func TestAuditLogIsTrimmedToItsRetention(t *testing.T) {
+	t.Parallel()
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		noteDaysAgo(t, db, 900, 402, 398, 20, 10, 5)
@@ -71,6 +72,7 @@ func TestAuditLogIsTrimmedToItsRetention(t *testing.T) {
 // The removal is one transaction, so that a removal of what was not sent would
 // leave the third row as the first.
 func TestAuditRowsThatWereNotSentStay(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	db := storetest.Open(t, "file:"+data+"/modelgate.db")
 	noteDaysAgo(t, db, 900, 800, 1)
@@ -84,6 +86,7 @@ func TestAuditRowsThatWereNotSentStay(t *testing.T) {
 }
 
 func TestRetentionOfTheAuditLogHasDefaults(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		set   settings.AuditRetention
 		age   time.Duration

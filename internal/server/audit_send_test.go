@@ -24,12 +24,13 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
+// auditKey is the value of the variable AUDIT_KEY in all tests, set by TestMain:
+// parallel tests can't set variables.
 const auditKey = "the secret of a webhook in a test"
 
 // runFor runs a gateway with settings until the returned function is called.
 func runFor(t *testing.T, data, dsn, text string) (stop func()) {
 	t.Helper()
-	t.Setenv("AUDIT_KEY", auditKey)
 	config := filepath.Join(t.TempDir(), "modelgate.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -79,6 +80,7 @@ func mustGet(t *testing.T, seen map[string]bool, rows <-chan string, want ...str
 }
 
 func TestWebhookReceivesTheAuditLogInOrderAndOverRestarts(t *testing.T) {
+	t.Parallel()
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		rows := make(chan string, 100)
 		broken, seen := true, map[string]bool{}
@@ -126,6 +128,7 @@ func TestWebhookReceivesTheAuditLogInOrderAndOverRestarts(t *testing.T) {
 }
 
 func TestSyslogReceivesTheAuditLog(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +178,6 @@ func TestDestinationsOfTheAuditLogAreChecked(t *testing.T) {
 		`syslog: {address: "a.example:514", protocol: tcp, ca: /some.pem}`: "audit.syslog.ca",
 		`syslog: {address: "a.example:514", protocol: quic}`:               "audit.syslog",
 	} {
-		t.Setenv("AUDIT_KEY", auditKey)
 		file := filepath.Join(t.TempDir(), "modelgate.yaml")
 		if err := os.WriteFile(file, []byte("audit: {"+text+"}\n"), 0o600); err != nil {
 			t.Fatal(err)

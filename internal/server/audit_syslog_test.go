@@ -52,6 +52,7 @@ func rowOf(message string) string {
 }
 
 func TestSyslogByTLSReceivesTheAuditLogFromAServerThatFails(t *testing.T) {
+	t.Parallel()
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
@@ -122,6 +123,7 @@ func TestSyslogByTLSReceivesTheAuditLogFromAServerThatFails(t *testing.T) {
 }
 
 func TestSyslogByUDPReceivesTheAuditLog(t *testing.T) {
+	t.Parallel()
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -134,6 +134,7 @@ func degraded(t *testing.T, g *gatewaytest.Gateway) func() bool {
 }
 
 func TestRequestsAreServedWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
 	pg := storetest.NewServer(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: pg.DSN()})
 	slug := slugOf(t, saveConfig(g, "before"))
@@ -154,6 +155,7 @@ func TestRequestsAreServedWhileTheDatabaseIsAway(t *testing.T) {
 }
 
 func TestRequestsAreServedWhileTheDatabaseIsReadOnly(t *testing.T) {
+	t.Parallel()
 	dsn := storetest.Postgres(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 	slug := slugOf(t, saveConfig(g, "before"))
@@ -175,6 +177,7 @@ func TestRequestsAreServedWhileTheDatabaseIsReadOnly(t *testing.T) {
 }
 
 func TestRequestsAreServedWhileTheDatabaseDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	relay, dsn := storetest.NewRelay(t, storetest.Postgres(t))
 	g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 	relay.Delay(50 * time.Millisecond)
@@ -190,6 +193,7 @@ func TestRequestsAreServedWhileTheDatabaseDoesNotAnswer(t *testing.T) {
 }
 
 func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
+	t.Parallel()
 	pg := storetest.NewServer(t)
 	data := t.TempDir()
 	o := gatewaytest.Options{Database: pg.DSN(), Data: data, MasterKey: master}

@@ -43,6 +43,7 @@ func times(n int64) reqlog.Spent {
 }
 
 func TestNodesOfOneDatabaseCountTogether(t *testing.T) {
+	t.Parallel()
 	dsn := storetest.Postgres(t)
 	db := storetest.Open(t, dsn)
 	here := gatewaytest.New(t, gatewaytest.Options{Database: dsn, Settings: priced})
@@ -94,6 +95,7 @@ func mustPoor(t *testing.T, db *store.DB, tokens int) (secret.String, store.Key)
 }
 
 func TestABudgetActsWithinASecond(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: priced})
 	key, _ := mustPoor(t, storetest.Open(t, "file:"+filepath.Join(data, "modelgate.db")), 10)
@@ -107,6 +109,7 @@ func TestABudgetActsWithinASecond(t *testing.T) {
 }
 
 func TestSpendingWaitsForADatabaseThatIsAway(t *testing.T) {
+	t.Parallel()
 	pg := storetest.NewServer(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: pg.DSN(), MasterKey: master, Settings: priced})
 	for range 3 {
@@ -130,6 +133,7 @@ func TestSpendingWaitsForADatabaseThatIsAway(t *testing.T) {
 }
 
 func TestFeaturesThatAreOffCountAndRefuseNothing(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: priced, Off: route.Off{route.UsageLimits: true}})
 	db := storetest.Open(t, "file:"+filepath.Join(data, "modelgate.db"))
@@ -169,6 +173,7 @@ func mustSettle(t *testing.T, data string, n int) {
 // TestReplayCountsNothingTwice puts the segments of a gateway that has ended back
 // in their place, replays them, and starts again.
 func TestReplayCountsNothingTwice(t *testing.T) {
+	t.Parallel()
 	data, saved := t.TempDir(), t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: priced})
 	for range 5 {
@@ -203,6 +208,7 @@ func TestReplayCountsNothingTwice(t *testing.T) {
 }
 
 func TestReplayLeavesWhatWasNotCountedToTheNextStart(t *testing.T) {
+	t.Parallel()
 	data, fresh := t.TempDir(), t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: priced})
 	for range 5 {

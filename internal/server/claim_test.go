@@ -13,6 +13,7 @@ import (
 // A first start without a file can be owned by a person, who then administers it
 // with a session.
 func TestAFirstOwnerClaimsTheInstallation(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{NoKey: true})
 	token := g.Server.Claim()
 	if token.Empty() {

@@ -15,6 +15,7 @@ import (
 // TestTheDashboardShowsWhatTheGatewayHas reads every query of the dashboard and
 // looks for its metrics, and the labels it chooses by, at a running gateway.
 func TestTheDashboardShowsWhatTheGatewayHas(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	g.Post("/chat/completions", chat)
 	g.Post("/chat/completions", strings.Replace(chat, "sim-1", "sim-1+status=503", 1))

@@ -14,6 +14,7 @@ import (
 )
 
 func TestAGatewayOfADeploymentServesItsWorkspacesAlone(t *testing.T) {
+	t.Parallel()
 	dsn := storetest.Postgres(t)
 	all := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 	mustCall(t, all, "POST", "/admin/workspaces", `{"name":"other"}`)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
+	t.Parallel()
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 		key, k, err := server.CreateKey(t.Context(), storetest.Open(t, dsn), store.Key{Name: "poor"})
@@ -62,6 +63,7 @@ func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
 }
 
 func TestAProviderEntryThatIsUsedUpOrOverIsRefused(t *testing.T) {
+	t.Parallel()
 	dsn := storetest.Postgres(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: dsn, MasterKey: master})
 	db := storetest.Open(t, dsn)

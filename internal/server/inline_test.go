@@ -9,6 +9,7 @@ import (
 )
 
 func TestAnOrganisationMayTakeSavedConfigsAlone(t *testing.T) {
+	t.Parallel()
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 		saved := slugOf(t, saveConfig(g, "own"))

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheLogLevelFollowsTheSettings(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "modelgate.yaml")
 	write := func(text string) {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +92,7 @@ func open(t *testing.T, g *gatewaytest.Gateway) (*http.Response, *bufio.Reader) 
 }
 
 func TestADrainSaysSoThenServesOnThenEnds(t *testing.T) {
+	t.Parallel()
 	up := newStream()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up, Settings: "drain: {min: 500ms, max: 10s}\n"})
 	_, r := open(t, g)
@@ -123,6 +125,7 @@ func TestADrainSaysSoThenServesOnThenEnds(t *testing.T) {
 }
 
 func TestAStreamThatOutlastsTheDrainEndsInAnError(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(g *gatewaytest.Gateway){
 		"by the end of the drain": func(g *gatewaytest.Gateway) { g.Drain() },
 		"by a second signal":      func(g *gatewaytest.Gateway) { g.Drain(); g.Now() },
@@ -171,7 +174,9 @@ func recorded(t *testing.T, data, id, code string) {
 
 // A client that reads nothing must not keep its exchange out of the log.
 func TestAStuckClientIsRecordedBeforeTheEnd(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
+	var sent atomic.Int64 // events
 	flood := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		big := strings.Replace(event, `"a"`, `"`+strings.Repeat("a", 64<<10)+`"`, 1)
@@ -179,6 +184,7 @@ func TestAStuckClientIsRecordedBeforeTheEnd(t *testing.T) {
 			if _, err := io.WriteString(w, big); err != nil {
 				return
 			}
+			sent.Add(1)
 		}
 	})
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: flood, Data: data, Settings: "drain: {max: 100ms}\n"})
@@ -195,12 +201,18 @@ func TestAStuckClientIsRecordedBeforeTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The client is stuck once every buffer on the way to it is full.
+	for last := int64(-1); sent.Load() != last; {
+		last = sent.Load()
+		time.Sleep(time.Second)
+	}
 	g.Drain()
 	g.Stop()
 	recorded(t, data, res.Header.Get("x-gateway-request-id"), "client_closed_request")
 }
 
 func TestTheFirstKeyIsMadeWhenNothingCanFailAnyMore(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +247,7 @@ func TestTheFirstKeyIsMadeWhenNothingCanFailAnyMore(t *testing.T) {
 }
 
 func TestAStartThatCannotSucceedSaysWhyInOneLine(t *testing.T) {
+	t.Parallel()
 	write := func(path, text string) string {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -300,6 +313,7 @@ func sealed(t *testing.T, master, key string) string {
 }
 
 func TestTwoGatewaysShareADataFolder(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	a := gatewaytest.New(t, gatewaytest.Options{Data: data})
 	b := gatewaytest.New(t, gatewaytest.Options{Data: data})
@@ -335,6 +349,7 @@ func TestTwoGatewaysShareADataFolder(t *testing.T) {
 }
 
 func TestKeyMadeByAnotherProcessCounts(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data})
 	db, err := store.Open(t.Context(), "file:"+filepath.Join(data, "modelgate.db"), store.Options{})
@@ -357,6 +372,7 @@ func TestKeyMadeByAnotherProcessCounts(t *testing.T) {
 }
 
 func TestSettingsAreReloadedOrStay(t *testing.T) {
+	t.Parallel()
 	const first = "providers: [{slug: one, provider: openai-compatible, custom_host: SIMULATOR, models: [m]}]\n"
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: first})
 	models := func() string { return string(g.Get("/models", "x-gateway-provider", "").Body) }
@@ -397,6 +413,7 @@ func TestSettingsAreReloadedOrStay(t *testing.T) {
 }
 
 func TestOptionsPrintNoCredential(t *testing.T) {
+	t.Parallel()
 	o := server.Options{BootstrapKey: secret.New("canary-1"), MasterKey: secret.New("canary-2"), Logger: slog.New(slog.DiscardHandler)}
 	for _, format := range []string{"%v", "%+v", "%#v"} {
 		if text := fmt.Sprintf(format, o); strings.Contains(text, "canary") {

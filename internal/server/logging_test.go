@@ -45,6 +45,7 @@ func mustDo(t *testing.T, g *gatewaytest.Gateway, method, path, body string) gat
 }
 
 func TestTheNearestWordOnLoggingDecides(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: "log: {level: info}\n"})
 	made := mustDo(t, g, "POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["completions.write"]}`)
 	var key struct{ ID, Key string }
@@ -100,6 +101,7 @@ func TestTheNearestWordOnLoggingDecides(t *testing.T) {
 }
 
 func TestBodiesAreReadWithTheirEntryAlone(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: "logs: {level: full, redact: {fields: [content]}}\n"})
 	res, e := keptOf(t, g)
 	id := res.Header.Get("x-gateway-request-id")
@@ -148,6 +150,7 @@ func mustKey(t *testing.T, g *gatewaytest.Gateway, scope string) string {
 }
 
 func TestTheTailShowsNoBodies(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: "logs: {level: full}\n"})
 	w := watch(t, g, gatewaytest.Key, "")
 	keptOf(t, g)

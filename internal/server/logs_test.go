@@ -11,6 +11,7 @@ import (
 )
 
 func TestNodesOfOneDatabaseHaveOneLog(t *testing.T) {
+	t.Parallel()
 	dsn := storetest.Postgres(t)
 	here := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 	there := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
@@ -23,6 +24,7 @@ func TestNodesOfOneDatabaseHaveOneLog(t *testing.T) {
 }
 
 func TestTheLogOfADatabaseThatIsAwayWaits(t *testing.T) {
+	t.Parallel()
 	pg := storetest.NewServer(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: pg.DSN(), MasterKey: master})
 	pg.Stop()
@@ -39,6 +41,7 @@ func TestTheLogOfADatabaseThatIsAwayWaits(t *testing.T) {
 }
 
 func TestWhereTheLogIsKept(t *testing.T) {
+	t.Parallel()
 	const pg, other = "postgres://u@h/a", "postgresql://u@h/b"
 	for _, tt := range []struct{ said, control, want string }{
 		{"", "", ""},

@@ -14,6 +14,7 @@ import (
 )
 
 func TestCredentialsAreServedThroughAChangeOfTheMasterKey(t *testing.T) {
+	t.Parallel()
 	const fresh = "another master key of a whole test"
 	data := t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data, MasterKey: master})
@@ -81,6 +82,7 @@ func sealAnew(t *testing.T, db *store.DB) {
 }
 
 func TestIntegrationsTakeCredentialsWithAMasterKeyOnly(t *testing.T) {
+	t.Parallel()
 	const body = `{"name":"A","ai_provider_id":"openai","key":"sk-canary-4711"}`
 	data := t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data})

@@ -3,6 +3,7 @@ package server
 import "testing"
 
 func TestAReloadLeavesTheGaugesThatAreServed(t *testing.T) {
+	t.Parallel()
 	m := newMetrics(new(Server))
 	database, taken := m.database, m.taken
 	m.reloaded(nil)

@@ -29,6 +29,7 @@ func series(t *testing.T, g *gatewaytest.Gateway) map[string]string {
 }
 
 func TestWhatClientsWriteNeverBecomesALabel(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	noise := func(i int) {
 		word := fmt.Sprintf("canary%d", i)
@@ -66,6 +67,7 @@ func TestWhatClientsWriteNeverBecomesALabel(t *testing.T) {
 }
 
 func TestExchangesWithoutAPriceAreCounted(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: "prices:\n  - {provider: openai-compatible, model: priced, input: 1, output: 1}\n"})
 	for range 3 {
 		g.Post("/chat/completions", strings.Replace(chat, "sim-1", "priced", 1))

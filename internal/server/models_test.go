@@ -77,6 +77,7 @@ func limited(t *testing.T, g *gatewaytest.Gateway) {
 }
 
 func TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
 	w, g := newWitness(t)
 	limited(t, g)
 	const json, multi = "application/json", "multipart/form-data; boundary=x"
@@ -136,6 +137,7 @@ func TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent(t *testing.T) {
 }
 
 func TestATreePassesOverTargetsThatTheModelIsNotEnabledFor(t *testing.T) {
+	t.Parallel()
 	w, g := newWitness(t)
 	limited(t, g)
 	const some, every = `{"provider":"@some"}`, `{"provider":"@every"}`
@@ -174,6 +176,7 @@ func TestATreePassesOverTargetsThatTheModelIsNotEnabledFor(t *testing.T) {
 }
 
 func TestWhatAnIntegrationSaysOfHostsAndHeadersIsSent(t *testing.T) {
+	t.Parallel()
 	w, g := newWitness(t)
 	far := new(witness)
 	srv := httptest.NewServer(far)
@@ -214,6 +217,7 @@ func TestWhatAnIntegrationSaysOfHostsAndHeadersIsSent(t *testing.T) {
 }
 
 func TestTheModelChoosesTheDeploymentOfAnIntegration(t *testing.T) {
+	t.Parallel()
 	w, g := newWitness(t)
 	mustCall(t, g, "POST", "/integrations", `{"name":"n","slug":"az","ai_provider_id":"azure-openai","key":"the-key-of-all","configurations":{"custom_host":"`+g.Upstream+`",
 		"cloud_c_deployment_config":[{"alias":"small","cloud_c_deployment_name":"d-small","cloud_c_api_version":"2024-01-01","cloud_c_model_slug":"gpt-4o-mini"},
@@ -248,6 +252,7 @@ func TestTheModelChoosesTheDeploymentOfAnIntegration(t *testing.T) {
 }
 
 func TestAModelThatWasMadeOfAnotherHasItsPriceAndItsQuirks(t *testing.T) {
+	t.Parallel()
 	w := new(witness)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: w, MasterKey: master, Settings: "prices:\n  - {provider: openai, model: base-1, input: 1000000, output: 0}\n"})
 	mustCall(t, g, "POST", "/integrations", `{"name":"n","slug":"main","ai_provider_id":"openai","key":"the-key-of-all","configurations":{"custom_host":"`+g.Upstream+`"}}`)

@@ -15,6 +15,7 @@ keys: [{name: ci, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c
 `
 
 func TestWhatTheFileDeclaresIsReadByTheAPIAndNotChanged(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: ownedFile})
 	if res := g.Post("/configs", `{"name":"stored","config":{"provider":"@local"}}`); res.Status != 200 {
 		t.Fatalf("a config of the API: %d %s", res.Status, res.Body)
@@ -49,6 +50,7 @@ func TestWhatTheFileDeclaresIsReadByTheAPIAndNotChanged(t *testing.T) {
 }
 
 func TestWhatTheFileDeclaresIsNotThereForAnotherWorkspace(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: ownedFile})
 	res := g.Post("/workspaces", `{"name":"other"}`)
 	var made struct{ ID string }

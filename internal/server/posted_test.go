@@ -10,6 +10,7 @@ import (
 )
 
 func TestWhatIsPostedIsWatchedAndNotCountedAsTheGatewaysOwn(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data})
 	w := watch(t, g, gatewaytest.Key, "operation=logs.insert")

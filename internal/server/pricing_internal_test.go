@@ -11,6 +11,7 @@ import (
 )
 
 func TestTermsAreReadFromWhatIsStored(t *testing.T) {
+	t.Parallel()
 	models := []store.PublishedModel{
 		{Slug: "plain", Pricing: []byte(`null`)},
 		{Slug: "mine", Pricing: []byte(`{"type":"static","pay_as_you_go":{"request_token":{"price":0.0002},"cache_read_input_token":{"price":0},"response_token":{"price":0.0008},` +

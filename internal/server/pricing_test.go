@@ -12,6 +12,7 @@ import (
 )
 
 func TestWhatIsAgreedForAnIntegrationComesBeforeTheBook(t *testing.T) {
+	t.Parallel()
 	// The provider says: 3 tokens read, 2 written, by the model "served".
 	w := new(witness)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: w, MasterKey: master, Settings: "prices:\n  - {provider: openai, model: base-1, input: 100, output: 200}\n"})

@@ -63,6 +63,7 @@ func ask(t *testing.T, s *Server, prefix, headers string) string {
 }
 
 func TestClientAddressComesFromTrustedProxiesOnly(t *testing.T) {
+	t.Parallel()
 	const own, claim = "127.0.0.1:", "X-Forwarded-For: 6.6.6.6, 192.0.2.1\r\nForwarded: for=192.0.2.2\r\n"
 	const proxy = "PROXY TCP4 192.0.2.3 10.0.0.1 4000 443\r\n"
 	for _, tt := range []struct{ name, settings, prefix, headers, want string }{
@@ -86,6 +87,7 @@ func TestClientAddressComesFromTrustedProxiesOnly(t *testing.T) {
 }
 
 func TestTrustedProxiesChangeByReload(t *testing.T) {
+	t.Parallel()
 	s := echo(t, "listener: {trusted_proxies: [10.0.0.1]}\n")
 	const claim = "X-Forwarded-For: 192.0.2.1\r\n"
 	if got := ask(t, s, "", claim); !strings.HasPrefix(got, "127.0.0.1:") {

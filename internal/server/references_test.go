@@ -77,6 +77,7 @@ func mustPut(t *testing.T, file, text string) {
 }
 
 func TestAKeyComesFromAFileAndFollowsIt(t *testing.T) {
+	t.Parallel()
 	data, folder := t.TempDir(), t.TempDir()
 	file := filepath.Join(folder, "key")
 	mustPut(t, file, "canary-one\n")
@@ -125,6 +126,7 @@ func metricsOf(t *testing.T, g *gatewaytest.Gateway) string {
 }
 
 func TestAReferenceWithoutAValueIsToldToWhoUsesIt(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "key")
 	g, k := referring(t, t.TempDir(), folder)

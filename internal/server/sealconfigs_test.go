@@ -13,6 +13,7 @@ import (
 )
 
 func TestStartSealsCredentialsOfConfigsThatWereStoredPlainly(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := "file:" + dir + "/modelgate.db"
 	db := storetest.Open(t, path)

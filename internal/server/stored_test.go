@@ -15,6 +15,7 @@ import (
 )
 
 func TestAKeyBringsItsConfigAndMetadata(t *testing.T) {
+	t.Parallel()
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 		slug, other := slugOf(t, saveConfig(g, "own")), slugOf(t, saveConfig(g, "other"))
@@ -61,6 +62,7 @@ func TestAKeyBringsItsConfigAndMetadata(t *testing.T) {
 }
 
 func TestOfARotatedKeyBothSecretsCountForAWhile(t *testing.T) {
+	t.Parallel()
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 		db := storetest.Open(t, dsn)
@@ -89,6 +91,7 @@ func TestOfARotatedKeyBothSecretsCountForAWhile(t *testing.T) {
 }
 
 func TestAnEntryOfAnotherWorkspaceIsNotThere(t *testing.T) {
+	t.Parallel()
 	dsn := storetest.Postgres(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: dsn, MasterKey: master})
 	db := storetest.Open(t, dsn)

@@ -42,6 +42,7 @@ func (w *watching) next() string {
 }
 
 func TestWatchersAreToldOfTheirOwnExchanges(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	made := g.Post("/admin/workspaces", `{"name":"Second"}`).JSON(t)
 	secondID, _ := made["id"].(string)
@@ -91,6 +92,7 @@ func TestWatchersAreToldOfTheirOwnExchanges(t *testing.T) {
 }
 
 func TestWatchingIsRefusedAsListingIs(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	for _, tt := range []struct {
 		method, query, key, says string

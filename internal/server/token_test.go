@@ -102,6 +102,7 @@ func mustSay(t *testing.T, data, settings string) {
 }
 
 func TestATokenOpensModelsAsAKeyDoes(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	g := newTrusting(t, i, gatewaytest.Options{})
 	good, ended := i.token(nil), i.token(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()})
@@ -142,6 +143,7 @@ func TestATokenOpensModelsAsAKeyDoes(t *testing.T) {
 }
 
 func TestATokenBringsItsConfigAndMetadata(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	g := newTrusting(t, i, gatewaytest.Options{})
 	slug := slugOf(t, saveConfig(g, "of the token"))
@@ -160,6 +162,7 @@ func TestATokenBringsItsConfigAndMetadata(t *testing.T) {
 }
 
 func TestATokenIsNeverSentToAProvider(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	var sent http.Header
 	up := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -188,6 +191,7 @@ func TestATokenIsNeverSentToAProvider(t *testing.T) {
 }
 
 func TestATokenOpensTheControlPlaneByItsScopes(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	g := newTrusting(t, i, gatewaytest.Options{})
 	slug := slugOf(t, saveConfig(g, "seen"))
@@ -210,6 +214,7 @@ func TestATokenOpensTheControlPlaneByItsScopes(t *testing.T) {
 }
 
 func TestRefusedTokensAreInTheAuditLog(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	g := newTrusting(t, i, gatewaytest.Options{})
 	ended := i.token(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()})
@@ -243,6 +248,7 @@ func TestRefusedTokensAreInTheAuditLog(t *testing.T) {
 }
 
 func TestASessionAKeyAndATokenReadTheirOwnDetails(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	g := newTrusting(t, i, gatewaytest.Options{NoKey: true})
 	claimed := g.Post("/auth/claim", `{"token":"`+g.Server.Claim().Reveal()+`","email":"boss@example.com","password":"correct horse battery"}`, "x-gateway-api-key", "")
@@ -284,6 +290,7 @@ func TestASessionAKeyAndATokenReadTheirOwnDetails(t *testing.T) {
 }
 
 func TestIntrospectionTellsOfTokens(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	g := newTrusting(t, i, gatewaytest.Options{})
 	ask := func(token string) map[string]any {
@@ -309,6 +316,7 @@ func TestIntrospectionTellsOfTokens(t *testing.T) {
 }
 
 func TestTokensEndWithTheSettingsOfTheirOrganisation(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	data := t.TempDir()
 	g := newTrusting(t, i, gatewaytest.Options{Data: data})

@@ -31,6 +31,7 @@ func usesOf(t *testing.T, g *gatewaytest.Gateway) (list []string) {
 }
 
 func TestUsesOfSecretReferencesAreAuditedOnce(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "key")
 	mustPut(t, file, "sk-first-canary")
