@@ -30,6 +30,7 @@ func (g *gateway) apply(t *testing.T, member string) {
 }
 
 func TestDisabledPeopleAreShutOut(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		all := nodes(t, o)
 		g := all[0]
@@ -67,6 +68,7 @@ func TestDisabledPeopleAreShutOut(t *testing.T) {
 }
 
 func TestOnlyTheOperatorResetsAnOwner(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g := nodes(t, o)[0]
 		owner := g.organisation(t, "owned")

@@ -32,6 +32,7 @@ func (g *gateway) audits(t *testing.T, token string) string {
 }
 
 func TestKeysReadTheirOrganisationAlone(t *testing.T) {
+	t.Parallel()
 	const secretText = "the plans of the other organisation"
 	p := newProvider(t, nil)
 	onBothDatabases(t, func(t *testing.T, o options) {

@@ -11,6 +11,7 @@ import (
 
 // Keys are limited to networks; a trusted proxy reports where requests are from.
 func TestKeysAreLimitedToTheirAddresses(t *testing.T) {
+	t.Parallel()
 	const fileKey = "mg-a-key-of-the-settings-file-0123456789"
 	hash := sha256.Sum256([]byte(fileKey))
 	onBothDatabases(t, func(t *testing.T, o options) {
@@ -92,6 +93,7 @@ func TestKeysAreLimitedToTheirAddresses(t *testing.T) {
 }
 
 func TestMintedKeysFollowTheAddressesOfTheirMaker(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	for _, c := range []struct {
 		name, maker, own string

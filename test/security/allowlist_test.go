@@ -208,6 +208,7 @@ func (g *gateway) spelled(t *testing.T, key string, s spelling) reply {
 }
 
 func TestModelsThatAreNotAllowedReachNoProvider(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	g, key := listed(t, p.url, "openai-compatible")
 	send := func(t *testing.T, s spelling) reply { return g.spelled(t, key, s) }
@@ -255,6 +256,7 @@ func TestModelsThatAreNotAllowedReachNoProvider(t *testing.T) {
 var otherModels = []string{"in capitals", "with a space", "with a variant", "default fallbacks"}
 
 func TestDisabledModelsReachNoProvider(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	g, key := listed(t, p.url, "openai-compatible")
 	g.as(t, rootKey, "PUT", "/v1/integrations/some/models", `{"allow_all_models":true,"models":[{"slug":"bad","enabled":false}]}`).ok(t)
@@ -302,6 +304,7 @@ func TestDisabledModelsReachNoProvider(t *testing.T) {
 }
 
 func TestDisabledModelsStayDisabledByWhoRanksHigher(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
 	g.create(t, rootKey, "/v1/integrations", `{"name":"n","slug":"own","ai_provider_id":"openai","key":"k","workspace_id":"default"}`, "id")
@@ -367,6 +370,7 @@ func TestLateModelsOfAStreamedFormAreCaught(t *testing.T) {
 // TestPathsThatAreModelsAreCheckedAsModels uses a provider whose paths name the
 // model, where one in the body is a decoy.
 func TestPathsThatAreModelsAreCheckedAsModels(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	g, key := listed(t, p.url, "fal-ai")
 	for _, target := range []string{"/v1/fal-ai/bad", "/v1/bad", "/v1/run/bad", "/v1/x/good"} {

@@ -36,6 +36,7 @@ func targetAt(p *provider, more string) string {
 }
 
 func TestOneRequestMakesABoundedNumberOfAttempts(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	const retry = `,"retry":{"attempts":5,"use_retry_after_headers":true}`
 	fallback := func(targets string) string { return `{"strategy":{"mode":"fallback"},"targets":[` + targets + `]}` }
@@ -94,6 +95,7 @@ func TestOneRequestMakesABoundedNumberOfAttempts(t *testing.T) {
 }
 
 func TestAttemptLimitIsToldInEveryDialect(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	for _, tt := range []struct{ name, path, body, want string }{
 		{"chat", "/v1/chat/completions", chatBody, `"error":{"message":`},

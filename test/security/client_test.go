@@ -237,9 +237,16 @@ func (g *gateway) organisation(t *testing.T, slug string) (owner string) {
 	return g.do(t, "POST", "/v1/auth/claim", fmt.Sprintf(`{"token":%q,"email":"owner@%s.example","password":%q}`, token, slug, password)).ok(t).text(t, "token")
 }
 
-// onBothDatabases runs f as a subtest on SQLite and on a real PostgreSQL.
+// onBothDatabases runs f as a subtest on SQLite and on a real PostgreSQL, both in
+// parallel.
 func onBothDatabases(t *testing.T, f func(t *testing.T, o options)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) { f(t, options{}) })
-	t.Run("postgres", func(t *testing.T) { f(t, options{database: storetest.Postgres(t)}) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		f(t, options{})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		f(t, options{database: storetest.Postgres(t)})
+	})
 }

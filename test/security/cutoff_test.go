@@ -21,6 +21,7 @@ func (g *gateway) rotate(t *testing.T, token, id string, transition int) reply {
 }
 
 func TestLeakedKeysAreCutOff(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g := launch(t, o)
 		accepted := func(secret string) bool { return g.as(t, secret, "GET", "/v1/models", "").status == http.StatusOK }

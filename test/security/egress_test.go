@@ -51,6 +51,7 @@ func (w *egressWorld) reset() { w.listed.reset(); w.other.reset() }
 // TestEgressPolicyBindsEveryRouteAndLeaf tries what a policy refuses by every way
 // to name it, with the policy at every level.
 func TestEgressPolicyBindsEveryRouteAndLeaf(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		w := newEgressWorld(t, o)
 		scopes := []string{"completions.write", "models.list"}
@@ -229,6 +230,7 @@ func (w *egressWorld) narrowest(t *testing.T, scopes []string) {
 // TestEgressPolicyOfAKeyInTheSettings has a policy for a key of modelgate.yaml, and
 // files with malformed policies.
 func TestEgressPolicyOfAKeyInTheSettings(t *testing.T) {
+	t.Parallel()
 	const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" // of "test"
 	g, p := launch(t, options{settings: "version: 1\nkeys:\n  - {name: ci, sha256: " + hash + ", egress_policy: {custom_hosts: [], pass_through: []}}\n"}), newProvider(t, nil)
 	attack(t, "escalation", "a custom host with a key of the settings", func(t *testing.T) {
@@ -273,6 +275,7 @@ func TestEgressPolicyOfAKeyInTheSettings(t *testing.T) {
 // TestEgressPolicyOfAKeyIsNotItsOwnToChange has keys and their owners try to lift
 // the policy that was set for them.
 func TestEgressPolicyOfAKeyIsNotItsOwnToChange(t *testing.T) {
+	t.Parallel()
 	g, p := launch(t, options{}), newProvider(t, nil)
 	scopes := []string{"completions.write", "workspace_service_api_keys.create", "workspace_service_api_keys.update", "workspace_service_api_keys.rotate", "workspace_service_api_keys.read", "workspace_service_api_keys.list"}
 	list := `["` + strings.Join(scopes, `","`) + `"]`

@@ -109,6 +109,7 @@ func questions(tree string) []question {
 // TestExplainRefusesExactlyWhatIsRefused sends each request twice with keys in
 // every state: to be served, and to be explained.
 func TestExplainRefusesExactlyWhatIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	g := launch(t, options{
 		settings: "version: 1\nproviders:\n  - {slug: stored, provider: openai, api_key: \"${STORED_KEY}\", custom_host: \"" + p.url + "\"}\n",
@@ -116,16 +117,17 @@ func TestExplainRefusesExactlyWhatIsRefused(t *testing.T) {
 	})
 	fixed := g.create(t, rootKey, "/v1/configs", `{"name":"fixed","workspace_id":"default","config":{"provider":"@stored"}}`, "data.slug")
 	scopes := []string{"completions.write", "models.list"}
-	soon := time.Now().Add(2 * time.Second)
 	keys := map[string]string{
 		"an ordinary key":         g.key(t, rootKey, "default", scopes, ""),
 		"every scope":             rootKey,
 		"a key of fewer scopes":   g.key(t, rootKey, "default", []string{"models.list"}, ""),
 		"a fixed config":          g.key(t, rootKey, "default", scopes, fmt.Sprintf(`,"defaults":{"config_id":%q,"allow_config_override":false}`, fixed)),
 		"a budget used up":        g.key(t, rootKey, "default", scopes, `,"usage_limits":{"credit_limit":100,"type":"tokens"}`),
-		"an expired key":          g.key(t, rootKey, "default", scopes, fmt.Sprintf(`,"expires_at":%q`, soon.UTC().Format(time.RFC3339Nano))),
 		"a key that is not known": "mg-nobody",
 	}
+	ended := g.mint(t, rootKey, words(scopes), "")
+	g.as(t, rootKey, "PUT", "/v1/api-keys/"+ended.id, fmt.Sprintf(`{"expires_at":%q}`, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339Nano))).ok(t)
+	keys["an expired key"] = ended.secret
 	spent := keys["a budget used up"]
 	eventually(t, "the budget is used up", func() bool {
 		return g.do(t, "POST", "/v1/chat/completions", chatBody, stored(spent)...).status == http.StatusPreconditionFailed

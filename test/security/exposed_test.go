@@ -9,6 +9,7 @@ import (
 // TestCredentialsInShownObjectsAreRefused sends credentials inside objects that all
 // readers of a workspace are shown.
 func TestCredentialsInShownObjectsAreRefused(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	const secret = "sk-exposed-credential-135790"
 	guardrail := g.create(t, rootKey, "/v1/guardrails", `{"name":"g","workspace_id":"default","checks":[{"id":"default.webhook","parameters":{"url":"https://a.example"}}],"actions":{}}`, "id")

@@ -121,6 +121,7 @@ var effects = []effect{
 // a request body that no row of effects has fails, and so does a row whose test is
 // not there.
 func TestEveryWritableFieldHasAnEffectOrIsRefused(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	fields := writableFields(t, g.do(t, "GET", "/openapi.json", "").ok(t).body)
 	if len(fields) < 500 {
@@ -257,6 +258,7 @@ func testNames(t *testing.T) map[string]bool {
 
 // TestFieldsThatCannotBeEnforcedAreRefused sends each of them on every route.
 func TestFieldsThatCannotBeEnforcedAreRefused(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g := launch(t, o)
 		const rate = `[{"type":"requests","unit":"rpm","value":5}]`
@@ -300,6 +302,7 @@ func TestFieldsThatCannotBeEnforcedAreRefused(t *testing.T) {
 // TestFieldsWithoutEffectAreNamed shows that a response says which fields nothing
 // acts on.
 func TestFieldsWithoutEffectAreNamed(t *testing.T) {
+	t.Parallel()
 	g, p := launch(t, options{}), newProvider(t, nil)
 	integration := g.create(t, rootKey, "/v1/integrations", `{"name":"main","ai_provider_id":"openai","key":"sk-0","create_default_provider":false}`, "id")
 	for _, c := range []struct{ method, path, body, want string }{

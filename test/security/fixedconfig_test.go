@@ -7,6 +7,7 @@ import (
 )
 
 func TestFixedConfigNeedsAConfig(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	slug := g.config(t, `{"provider":"@stored"}`)
 	for _, c := range []struct{ name, kind, defaults string }{
@@ -32,6 +33,7 @@ func TestFixedConfigNeedsAConfig(t *testing.T) {
 }
 
 func TestWhoIsFixedToAConfigDoesNotRewriteIt(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
 	other := g.member(t, "other", "member", `[{"id":"default","role":"manager"}]`)

@@ -8,6 +8,7 @@ import (
 // TestKeysOfOneOrganisationReadNothingOfAnother shows what the suite stands on:
 // a second organisation, keys of both, and the provider behind them.
 func TestKeysOfOneOrganisationReadNothingOfAnother(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g, p := launch(t, o), newProvider(t, nil)
 		owner := g.organisation(t, "second")

@@ -5,6 +5,9 @@
 // ordinary key, a workspace member and another organisation would try. Every
 // case is registered with [attack] under one of the classes of docs/security.md.
 // A case passes when the attack fails and legitimate use still works.
+//
+// A test runs in parallel unless it measures time, memory, disk or processor time
+// of a gateway, or counts what the shared provider received.
 package security
 
 import (
@@ -40,7 +43,21 @@ var tally = struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := raiseParallel(); err != nil {
+		panic(err)
+	}
 	os.Exit(run(m))
+}
+
+// raiseParallel lets eight tests run at a time unless -parallel is given: they
+// wait for programs and clocks, not for the processor.
+func raiseParallel() error {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", "8")
 }
 
 func run(m *testing.M) int {

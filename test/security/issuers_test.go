@@ -55,6 +55,7 @@ func (s *tokenSigner) token(t *testing.T, claims map[string]any) string {
 }
 
 func TestIssuersWithOneKidSignForTheirOrganisationAlone(t *testing.T) {
+	t.Parallel()
 	signers := []*tokenSigner{newTokenSigner(t), newTokenSigner(t)}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Write([]byte(signers[map[string]int{"/0": 0, "/1": 1}[r.URL.Path]].set()))

@@ -14,6 +14,7 @@ import (
 // TestGatewayKeysInHeadersReachNoProvider puts gateway keys where no gateway key
 // belongs: into headers of a client's own invention, trailers and the query.
 func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var arrived http.Header
 	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {

@@ -57,6 +57,7 @@ func (g *gateway) config(t *testing.T, text string) string {
 const far = "2090-01-01T00:00:00Z"
 
 func TestKeysDoNotLiftTheirOwnLimits(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	fixed := g.config(t, `{"provider":"@stored","retry":{"attempts":1}}`)
 	limits := `,"usage_limits":{"credit_limit":5,"alert_threshold":1},"expires_at":"2080-01-01T00:00:00Z","defaults":{"config_id":"` + fixed + `","allow_config_override":false,"request_logging":"none","metadata":{"team":"a"}}`
@@ -100,6 +101,7 @@ func TestKeysDoNotLiftTheirOwnLimits(t *testing.T) {
 }
 
 func TestMintedKeysAreNotWiderThanTheirMaker(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	fixed, other := g.config(t, `{"provider":"@stored","retry":{"attempts":1}}`), g.config(t, `{"provider":"@stored"}`)
 	maker := g.mint(t, rootKey, words(makes), `,"usage_limits":{"credit_limit":5},"expires_at":"2080-01-01T00:00:00Z","defaults":{"config_id":"`+fixed+`","allow_config_override":false,"request_logging":"none","metadata":{"team":"a"}}`)
@@ -163,6 +165,7 @@ func TestMintedKeysAreNotWiderThanTheirMaker(t *testing.T) {
 }
 
 func TestKeysEndWithTheKeyThatMadeThem(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g := launch(t, o)
 		chain := func() (maker, child, grandchild made) {
@@ -232,6 +235,7 @@ func (g *gateway) ask(t *testing.T, k made, p *provider) reply {
 }
 
 func TestMintedKeysSpendTheBudgetOfTheirMaker(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, nil)
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g := launch(t, o)
@@ -263,6 +267,7 @@ func TestMintedKeysSpendTheBudgetOfTheirMaker(t *testing.T) {
 }
 
 func TestPeopleDoNotLiftLimitsFromAbove(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
 	member := g.member(t, "person", "member", `[{"id":"default","role":"member"}]`)
@@ -327,6 +332,7 @@ func TestPeopleDoNotLiftLimitsFromAbove(t *testing.T) {
 }
 
 func TestProvidersKeepTheirLimits(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	member := g.member(t, "person", "member", `[{"id":"default","role":"member"}]`)
 	integration := g.create(t, rootKey, "/v1/integrations", `{"name":"i","slug":"i","ai_provider_id":"openai","key":"sk-x"}`, "slug")
@@ -370,6 +376,7 @@ func TestProvidersKeepTheirLimits(t *testing.T) {
 }
 
 func TestNobodyInvitesAboveThemselves(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	hire := g.create(t, rootKey, "/v1/api-keys/organisation/service", `{"name":"hr","scopes":["organisation_users.create","organisation_users.update","organisation_users.read","organisation_users.list"]}`, "key")
 	g.awaitKey(t, hire)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestLinksToAccountsAreInTheAuditLog(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	id := g.userID(t, g.member(t, "person", "member", `[]`))
 	invite := g.create(t, rootKey, "/v1/admin/users/invites", `{"email":"i@example.com","role":"member","workspaces":[]}`, "id")

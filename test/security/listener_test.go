@@ -112,6 +112,7 @@ func (g *gateway) https(config *tls.Config) (status int, name string, err error)
 }
 
 func TestTLSOfTheListener(t *testing.T) {
+	t.Parallel()
 	ca := newIssuer(t)
 	f := tlsFiles{t.TempDir()}
 	cert, key := ca.server(t, "first")
@@ -193,6 +194,7 @@ func TestTLSOfTheListener(t *testing.T) {
 }
 
 func TestClientCertificates(t *testing.T) {
+	t.Parallel()
 	ca, clients, others := newIssuer(t), newIssuer(t), newIssuer(t)
 	for _, tt := range []struct {
 		mode, name string
@@ -256,6 +258,7 @@ func (g *gateway) metric(t *testing.T, prefix string, header ...string) string {
 }
 
 func TestAdminListenerNeedsItsToken(t *testing.T) {
+	t.Parallel()
 	const token = "an admin token of the suite"
 	g := launch(t, options{env: []string{"MODELGATE_ADMIN_TOKEN=" + token}})
 	get := func(t *testing.T, path, authorization string) reply {
@@ -303,6 +306,7 @@ func TestAdminListenerNeedsItsToken(t *testing.T) {
 }
 
 func TestAdminListenerOnAPublicAddressNeedsAToken(t *testing.T) {
+	t.Parallel()
 	const token = "an admin token of the suite"
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
@@ -335,6 +339,7 @@ func TestAdminListenerOnAPublicAddressNeedsAToken(t *testing.T) {
 
 // The audit log shows which address the gateway takes for the client's.
 func TestClientsCannotForgeTheirAddress(t *testing.T) {
+	t.Parallel()
 	const forged = "203.0.113.7"
 	for _, tt := range []struct{ name, settings, want string }{
 		{"no proxy is trusted", "version: 1\n", "127.0.0.1"},
@@ -369,6 +374,7 @@ func today() string {
 }
 
 func TestProxyProtocolIsReadFromTrustedProxiesOnly(t *testing.T) {
+	t.Parallel()
 	const me = "GET /v1/auth/me HTTP/1.1\r\nHost: a\r\nConnection: close\r\nx-gateway-api-key: " + rootKey + "\r\n\r\n"
 	const header = "PROXY TCP4 203.0.113.7 10.0.0.1 4000 443\r\n"
 	trusted := launch(t, options{settings: "listener: {trusted_proxies: [127.0.0.1], proxy_protocol: true}\n"})

@@ -56,6 +56,7 @@ func (w *tenants) rows(t *testing.T, n *tenant, export string) string {
 }
 
 func TestLogsNamedByOthersIDsShowNothing(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		o.env = []string{"DATA_EXPORTS_ENABLED=ON"}
 		w := newTenants(t, o, nil)
@@ -122,6 +123,7 @@ func TestLogsNamedByOthersIDsShowNothing(t *testing.T) {
 }
 
 func TestMetricsAndHeadersNameNoTenant(t *testing.T) {
+	t.Parallel()
 	w := newTenants(t, options{}, nil)
 	var ids []string
 	for i, n := range w.all {

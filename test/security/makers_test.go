@@ -7,6 +7,7 @@ import (
 )
 
 func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g := launch(t, o)
 		maker := g.mint(t, rootKey, words(makes), "")
@@ -41,6 +42,7 @@ func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {
 }
 
 func TestKeysOfAMakerEndAtOnce(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g := launch(t, o)
 		owner := g.organisation(t, "second")
@@ -77,6 +79,7 @@ func TestKeysOfAMakerEndAtOnce(t *testing.T) {
 }
 
 func TestCappedPeopleMakeNoUncappedKeys(t *testing.T) {
+	t.Parallel()
 	g, p := launch(t, options{}), newProvider(t, nil)
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
 	own := g.personKey(t, rootKey, g.userID(t, manager), `,"usage_limits":{"credit_limit":100,"type":"tokens"}`)

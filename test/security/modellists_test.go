@@ -55,6 +55,7 @@ func TestListingModelsAsksABoundedNumberOfProviders(t *testing.T) {
 }
 
 func TestListingModelsSparesBrokenProviders(t *testing.T) {
+	t.Parallel()
 	attack(t, "exhaustion", "model lists: a broken provider is asked once in ten seconds", func(t *testing.T) {
 		p := newProvider(t, failing)
 		g := launch(t, options{settings: manyEntries(p, 1, "")})

@@ -12,6 +12,7 @@ import (
 // TestPageNamesEveryTestThatThereIs holds docs/security.md against the tree: each
 // test that it names exists, and each test of this suite is named.
 func TestPageNamesEveryTestThatThereIs(t *testing.T) {
+	t.Parallel()
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 )
 
 func TestWhoIsBoundByABudgetDoesNotSetPrices(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
 	admin := g.member(t, "admin", "member", `[{"id":"default","role":"admin"}]`)

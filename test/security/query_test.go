@@ -10,6 +10,7 @@ import (
 // TestRepeatedParametersAreRefused sends each query parameter of the control plane
 // twice: readers disagree on which one counts.
 func TestRepeatedParametersAreRefused(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	var doc struct {
 		Paths map[string]map[string]struct {

@@ -13,6 +13,7 @@ func twoTargets(strategy, more string) string {
 }
 
 func TestFailuresOfOneWorkspaceSteerNoOther(t *testing.T) {
+	t.Parallel()
 	failing := (&tenant{name: "alder"}).credential("same")
 	const breaker = `,"cb_config":{"cooldown_interval":60000,"failure_threshold":1}`
 	for _, tt := range []struct {
@@ -70,6 +71,7 @@ func TestLatenciesOfOneWorkspaceSteerNoOther(t *testing.T) {
 }
 
 func TestStickyTargetsAreTheirWorkspacesOwn(t *testing.T) {
+	t.Parallel()
 	const users = 40
 	w := newTenants(t, options{}, nil)
 	config := twoTargets(`"mode":"loadbalance","sticky":{"enabled":true,"hash_fields":["metadata.user"],"ttl":600}`, "")
@@ -97,6 +99,7 @@ func TestStickyTargetsAreTheirWorkspacesOwn(t *testing.T) {
 }
 
 func TestBrokenCredentialOfOneClientBreaksNoOther(t *testing.T) {
+	t.Parallel()
 	const broken, working, spare = "sk-broken-0123456789", "sk-working-0123456789", "sk-spare-0123456789"
 	w := newTenants(t, options{}, failsFor(http.StatusInternalServerError, broken))
 	config := fmt.Sprintf(`{"strategy":{"mode":"fallback"},"targets":[{"passthrough":true,"cb_config":{"cooldown_interval":60000,"failure_threshold":1}},{"provider":"openai","api_key":%q,"custom_host":%q}]}`, spare, w.provider.url)

@@ -67,6 +67,7 @@ func (w *secretWorld) stolen(t *testing.T) {
 // TestMappedSecretGoesOnlyWhereItsReferenceAllows tries every way by which a
 // member could have the organisation's secret sent to a host of their own.
 func TestMappedSecretGoesOnlyWhereItsReferenceAllows(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		w := newSecretWorld(t, o)
 		g, theirs := w.g, w.theirs
@@ -327,6 +328,7 @@ func (w *secretWorld) narrowed(t *testing.T, slug string) {
 
 // TestReferenceListsAreChecked sends lists that would allow too much.
 func TestReferenceListsAreChecked(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{settings: "version: 1\nsecrets:\n  environment: [ORG_*]\n"})
 	for _, hosts := range []string{`["*"]`, `["*.com"]`, `["https://*"]`, `["user@models.example.com"]`, `["models.example.com/path"]`, `["ftp://models.example.com"]`, `[""]`, `["a b"]`, `["models.example.com#x"]`} {
 		attack(t, "credential theft", "a reference with allowed_hosts "+hosts, func(t *testing.T) {
@@ -355,6 +357,7 @@ func TestReferenceListsAreChecked(t *testing.T) {
 // TestLentIdentityGoesOnlyToTheCloud tries to have the identity of the gateway's
 // machine sent to a tenant's server.
 func TestLentIdentityGoesOnlyToTheCloud(t *testing.T) {
+	t.Parallel()
 	theirs := newProvider(t, nil)
 	tls := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(tls.Close)
@@ -434,6 +437,7 @@ func TestLentIdentityGoesOnlyToTheCloud(t *testing.T) {
 // TestTokenAddressesPassTheAddressGuard gives credentials whose token address is
 // private.
 func TestTokenAddressesPassTheAddressGuard(t *testing.T) {
+	t.Parallel()
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the private token address was reached") }))
 	t.Cleanup(secure.Close)
 	u, err := url.Parse(secure.URL)

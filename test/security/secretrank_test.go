@@ -6,6 +6,7 @@ import (
 )
 
 func TestSecretsOfHigherKeysStayWithThem(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
 	workspaceAdmin := g.member(t, "wadmin", "member", `[{"id":"default","role":"admin"}]`)
@@ -48,6 +49,7 @@ func TestSecretsOfHigherKeysStayWithThem(t *testing.T) {
 }
 
 func TestKeysForOthersRankNoHigherThanTheirMaker(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	member := g.member(t, "member", "member", `[{"id":"default","role":"member"}]`)
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)

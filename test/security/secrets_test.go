@@ -101,6 +101,7 @@ func TestCredentialsWithoutAProviderAreRefused(t *testing.T) {
 }
 
 func TestSettingsNextToAManagedProviderAreRefused(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	for _, tt := range []struct{ name, text, field string }{
 		{"a key", `{"provider":"@stored","api_key":"` + canary + `"}`, "$.api_key"},
@@ -126,6 +127,7 @@ func TestSettingsNextToAManagedProviderAreRefused(t *testing.T) {
 }
 
 func TestMasksAreNotStored(t *testing.T) {
+	t.Parallel()
 	g, _ := start(t)
 	g.as(t, rootKey, "POST", "/v1/integrations", `{"name":"m","slug":"masked","ai_provider_id":"openai","key":"`+canary+`-key-0123456789",
 		"configurations":{"custom_headers":{"X-Team":"`+canary+`-team-0123456789"}}}`).ok(t)
@@ -169,6 +171,7 @@ func secretConfig(p *provider) string {
 }
 
 func TestCredentialsOfConfigsAreNowhere(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		g, p := launch(t, o), newProvider(t, nil)
 		text := secretConfig(p)
@@ -268,6 +271,7 @@ func TestCredentialsOfConfigsAreNowhere(t *testing.T) {
 }
 
 func TestSettingsFileHoldsNoPlainCredentialOfAConfig(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		`{provider: openai, api_key: ` + canary + `}`, `{provider: openai, apiKey: ` + canary + `}`,
 		`{strategy: {mode: single}, targets: [{provider: bedrock, cloud_a_access_key_id: ` + canary + `, cloud_a_secret_access_key: ` + canary + `}]}`,
@@ -285,6 +289,7 @@ func TestSettingsFileHoldsNoPlainCredentialOfAConfig(t *testing.T) {
 }
 
 func TestForgedHostsLeadNoLinkAway(t *testing.T) {
+	t.Parallel()
 	for _, public := range []string{"", "https://gateway.example.com"} {
 		g := launch(t, options{env: []string{"MODELGATE_PUBLIC_URL=" + public}})
 		for i, forged := range []string{

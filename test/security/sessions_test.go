@@ -12,6 +12,7 @@ import (
 var methods = []string{"POST", "PUT", "DELETE"}
 
 func TestSessionsEndEverywhereAtOnce(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		all := nodes(t, o)
 		g := all[0]
@@ -90,6 +91,7 @@ func sessionID(t *testing.T, g *gateway, session string) string {
 }
 
 func TestSessionsBelongToTheirPerson(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{settings: behindProxy})
 	ann, bob := g.member(t, "ann", "member", "[]"), g.member(t, "bob", "admin", "[]")
 	stranger := g.organisation(t, "elsewhere")
@@ -128,6 +130,7 @@ func TestSessionsBelongToTheirPerson(t *testing.T) {
 }
 
 func TestBrowsersSendNoSessionByThemselves(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{settings: behindProxy})
 	session := g.member(t, "ann", "member", "[]")
 	for _, name := range []string{"session", "token", "x-gateway-api-key", "Authorization"} {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestObjectsOfTheSameSlugAreTheirWorkspacesOwn(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		w := newTenants(t, o, nil)
 		for _, way := range []struct {
@@ -57,6 +58,7 @@ func (w *tenants) foreign(t *testing.T, n *tenant) map[string][]string {
 }
 
 func TestObjectsOfOtherWorkspacesAreNotThere(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		w := newTenants(t, o, nil)
 		for _, owner := range w.all {
@@ -109,6 +111,7 @@ func TestObjectsOfOtherWorkspacesAreNotThere(t *testing.T) {
 }
 
 func TestModelListsAreTheirWorkspacesOwn(t *testing.T) {
+	t.Parallel()
 	w := newTenants(t, options{}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/models" {
 			answerChat(rw, r)

@@ -82,6 +82,7 @@ func numbered(format string) func(int) string {
 }
 
 func TestGuessingPasswordsIsBounded(t *testing.T) {
+	t.Parallel()
 	onBothDatabases(t, func(t *testing.T, o options) {
 		all := nodes(t, o)
 		g := all[0]
@@ -140,6 +141,7 @@ func TestGuessingPasswordsIsBounded(t *testing.T) {
 }
 
 func TestClientAddressIsNotChosenByTheGuesser(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	g.member(t, "ann", "member", "[]")
 	for _, header := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip"} {
@@ -234,6 +236,7 @@ func linkBody(path, token string) string {
 }
 
 func TestLinksWorkOnceForWhatTheyAreFor(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{settings: behindProxy})
 	fresh := links(t, g)
 	session := g.member(t, "insider", "member", "[]")
@@ -368,6 +371,7 @@ func TestSignInsDoNotUseTheGatewayUp(t *testing.T) {
 }
 
 func TestSignInLeavesNoSecretBehind(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{settings: behindProxy})
 	session := g.member(t, "ann", "member", "[]")
 	g.signIn(t, "203.0.113.1", "typed-password-canary@example.com", "wrong-password-canary")

@@ -14,7 +14,9 @@ const marker = "/v1/smuggled"
 // gateway may read differently. The hidden one must never be served: either the
 // gateway refuses, or its connection ends with the response.
 func TestHiddenRequestsAreNotServed(t *testing.T) {
-	g, p := start(t)
+	t.Parallel()
+	g, _ := start(t)
+	p := newProvider(t, nil)
 	host := strings.TrimPrefix(g.root, "http://")
 	key := "x-gateway-api-key: " + rootKey + "\r\nx-gateway-provider: openai-compatible\r\nx-gateway-custom-host: " + p.url + "\r\n"
 	hidden := "GET " + marker + " HTTP/1.1\r\nHost: " + host + "\r\n" + key + "\r\n"
@@ -105,31 +107,38 @@ func TestHiddenRequestsAreNotServed(t *testing.T) {
 // TestRefusedBodiesAreNotReadAsRequests refuses a request before its body was
 // read, with a body that looks like a request.
 func TestRefusedBodiesAreNotReadAsRequests(t *testing.T) {
-	g, p := start(t)
+	t.Parallel()
+	g, _ := start(t)
 	host := strings.TrimPrefix(g.root, "http://")
-	key := "x-gateway-api-key: " + rootKey + "\r\nx-gateway-provider: openai-compatible\r\nx-gateway-custom-host: " + p.url + "\r\n"
-	hidden := "GET " + marker + " HTTP/1.1\r\nHost: " + host + "\r\n" + key + "\r\n"
 	for _, tt := range []struct {
 		name, line, headers string
+		keyed               bool // with a valid key, for a provider
 		chunked             bool
 		status              int
 	}{
-		{"without a key", "POST /v1/chat/completions", "", false, 401},
-		{"with a wrong key", "POST /v1/chat/completions", "x-gateway-api-key: mg-wrong\r\n", false, 401},
-		{"without a key, chunked", "POST /v1/chat/completions", "", true, 401},
-		{"a control route without a key", "POST /v1/api-keys/workspace/service", "", false, 401},
-		{"a method that is not allowed", "PATCH /v1/things", key, false, 405},
-		{"a path without a canonical form", "POST /v1/../x", key, false, 400},
-		{"nothing at the path", "POST /nothing", "", false, 404},
-		{"a wrong content type", "POST /v1/chat/completions", key + "Content-Type: text/plain\r\n", false, 400},
+		{"without a key", "POST /v1/chat/completions", "", false, false, 401},
+		{"with a wrong key", "POST /v1/chat/completions", "x-gateway-api-key: mg-wrong\r\n", false, false, 401},
+		{"without a key, chunked", "POST /v1/chat/completions", "", false, true, 401},
+		{"a control route without a key", "POST /v1/api-keys/workspace/service", "", false, false, 401},
+		{"a method that is not allowed", "PATCH /v1/things", "", true, false, 405},
+		{"a path without a canonical form", "POST /v1/../x", "", true, false, 400},
+		{"nothing at the path", "POST /nothing", "", false, false, 404},
+		{"a wrong content type", "POST /v1/chat/completions", "Content-Type: text/plain\r\n", true, false, 400},
 	} {
 		attack(t, "smuggling", "body as request: "+tt.name, func(t *testing.T) {
-			p.reset()
+			t.Parallel() // the connection stays open
+			p := newProvider(t, nil)
+			key := "x-gateway-api-key: " + rootKey + "\r\nx-gateway-provider: openai-compatible\r\nx-gateway-custom-host: " + p.url + "\r\n"
+			hidden := "GET " + marker + " HTTP/1.1\r\nHost: " + host + "\r\n" + key + "\r\n"
+			headers := tt.headers
+			if tt.keyed {
+				headers = key + headers
+			}
 			framing, body := fmt.Sprintf("Content-Length: %d\r\n", len(hidden)), hidden
 			if tt.chunked {
 				framing, body = "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hidden), hidden)
 			}
-			received, _ := g.raw(t, tt.line+" HTTP/1.1\r\nHost: "+host+"\r\n"+tt.headers+framing+"\r\n"+body)
+			received, _ := g.raw(t, tt.line+" HTTP/1.1\r\nHost: "+host+"\r\n"+headers+framing+"\r\n"+body)
 			all := responses(t, received)
 			if len(all) != 1 || all[0].status != tt.status || len(p.seen()) != 0 {
 				t.Errorf("%d responses, the provider saw %v; want one %d and nothing sent on: %.300q", len(all), p.seen(), tt.status, received)

@@ -14,6 +14,7 @@ var steering = map[string]string{
 }
 
 func TestProvidersSteerNothingBeyondTheirAnswer(t *testing.T) {
+	t.Parallel()
 	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range steering {
 			w.Header().Set(name, value)

@@ -29,6 +29,7 @@ func (g *gateway) tail(t *testing.T, key string) int {
 }
 
 func TestOneWorkspaceDoesNotTakeAllLogTails(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	second := g.create(t, rootKey, "/v1/workspaces", `{"name":"Second"}`, "id")
 	scopes := []string{"logs.list", "logs.view"}

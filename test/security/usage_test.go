@@ -121,6 +121,7 @@ func messagesDelta(text string) string {
 // TestNoRequestIsFree shows that what a request used is booked, whatever the
 // provider says of it.
 func TestNoRequestIsFree(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	const reported = `{"id":"c1","object":"chat.completion","model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":400,"completion_tokens":300,"total_tokens":700}}`
 	silent := `{"id":"c1","object":"chat.completion","model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"` + long + `"},"finish_reason":"stop"}]}`
@@ -193,6 +194,7 @@ func TestNoRequestIsFree(t *testing.T) {
 // TestRequestForUsageIsInvisible shows that a client gets the bytes that it would
 // have got if the gateway had not asked for usage.
 func TestRequestForUsageIsInvisible(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	asked := strings.Replace(streamBody, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
 	null := `,"usage":null`
@@ -230,6 +232,7 @@ func TestRequestForUsageIsInvisible(t *testing.T) {
 // TestBudgetsBindWithoutReportedUsage shows that a budget ends the use of a key
 // whose provider reports nothing, or whose model has no price.
 func TestBudgetsBindWithoutReportedUsage(t *testing.T) {
+	t.Parallel()
 	g := launch(t, options{})
 	silent := answering("text/event-stream", "", []byte(chunk(long, "")+fmt.Sprintf(lastChunk, "")+done))
 	const costly = `{"id":"c1","object":"chat.completion","model":"nobody-knows","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":100000,"completion_tokens":100000,"total_tokens":200000}}`
