@@ -2,8 +2,10 @@ package security
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -148,21 +150,39 @@ func TestConditionsTakeBoundedTime(t *testing.T) {
 // together.
 func TestRequestsHoldBoundedConfigs(t *testing.T) {
 	attack(t, "exhaustion", "large configs held by slow requests", func(t *testing.T) {
-		silent := newSilent(t)
+		const requests = 300
+		full := make(chan struct{}) // closed with the first refusal
+		slow := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-full:
+			case <-r.Context().Done():
+			}
+			answerChat(w, r)
+		})
 		g := launch(t, options{})
-		config := func(i int) string {
-			return strings.Replace(conditional(`"provider":"openai-compatible","custom_host":"`+silent.url+`","api_key":"k"`, repeated(15, always(`{"metadata.a":{"$regex":".{1000}"}}`))), `"a"}]`, `"a"}]`+strings.Repeat(" ", i), 1)
+		config := func(i int) string { // each counts as 2 MB, all of them as more than the 512 MB that are allowed
+			return strings.Replace(conditional(`"provider":"openai-compatible","custom_host":"`+slow.url+`","api_key":"k"`, repeated(19, always(`{"metadata.a":{"$regex":".{1000}"}}`))), `"a"}]`, `"a"}]`+strings.Repeat(" ", i), 1)
 		}
+		var refused, served atomic.Int32
 		var wg sync.WaitGroup
-		for i := range 300 {
+		for i := range requests {
 			wg.Go(func() {
-				g.as(t, rootKey, "POST", "/v1/chat/completions", chatBody, "x-gateway-config", config(i), "x-gateway-request-timeout", "4000")
+				r := g.as(t, rootKey, "POST", "/v1/chat/completions", chatBody, "x-gateway-config", config(i), "x-gateway-request-timeout", "30000")
+				switch {
+				case r.status == http.StatusOK:
+					served.Add(1)
+				case strings.Contains(string(r.body), "config_memory_full") && refused.Add(1) == 1:
+					close(full)
+				}
 			})
 		}
 		grown := g.peakMemory(t, wg.Wait)
-		t.Logf("memory grew by %d MB", grown>>20)
+		t.Logf("memory grew by %d MB; %d requests were refused and %d served", grown>>20, refused.Load(), served.Load())
 		if grown > 900<<20 {
 			t.Errorf("memory grew by %d MB", grown>>20)
+		}
+		if refused.Load() == 0 || served.Load() == 0 {
+			t.Errorf("of %d requests at a time with large configs %d were refused and %d served, want some of both", requests, refused.Load(), served.Load())
 		}
 		g.as(t, rootKey, "GET", "/v1/auth/me", "").ok(t)
 	})

@@ -1,9 +1,11 @@
 package security
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +149,37 @@ func TestConnectionsWithoutAKeyDoNotShutOutOthers(t *testing.T) {
 	})
 	attack(t, "exhaustion", "a client of the same address is served meanwhile", func(t *testing.T) {
 		g.as(t, rootKey, "GET", "/v1/models", "").ok(t)
+	})
+	attack(t, "exhaustion", "old connections make room for a client of the same address", func(t *testing.T) {
+		g := launch(t, options{settings: "version: 1\nlimits: {keyless_connections: 8}\n"}) // silent connections stay open for long
+		for range 16 * 8 {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(g.root, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+			if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || res.StatusCode != http.StatusOK {
+				t.Fatalf("a connection without a key within 16 times the limit: %v", err)
+			}
+		}
+		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+		eventually(t, "a client with a key is served", func() bool {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", g.url+"/auth/me", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("x-gateway-api-key", rootKey)
+			res, err := c.Do(req)
+			if err != nil {
+				return false
+			}
+			res.Body.Close()
+			return res.StatusCode == http.StatusOK
+		})
+		if got := g.metric(t, `modelgate_connections_refused_total{reason="keyless_oldest"}`); got == "" {
+			t.Error("no old connection was closed for a new one")
+		}
 	})
 	attack(t, "exhaustion", "too many headers", func(t *testing.T) {
 		var more []string
