@@ -138,7 +138,7 @@ func TestHTTP2StreamsThatAreResetAtOnceCostLittle(t *testing.T) {
 		{"without a key", nil},
 		{"with a key", []string{"x-gateway-api-key", rootKey, "content-type", "application/json"}},
 	} {
-		onBothHTTP2(t, "streams that are reset at once, "+tt.name, 96<<20, func(t *testing.T, g *gateway, trust *tls.Config) {
+		onBothHTTP2(t, "streams that are reset at once, "+tt.name, 160<<20, func(t *testing.T, g *gateway, trust *tls.Config) {
 			before := metric(g.series(t), "go_goroutines")
 			request := h2Request("POST", "/v1/chat/completions", tt.more...)
 			for range 4 {
