@@ -197,8 +197,10 @@ func TestAFullDiskCostsBodiesWhereTheyMayBeDropped(t *testing.T) {
 	default:
 	}
 	disk.Fill(false)
-	<-recorded
-	<-done
+	within(t, "the row and the attempt that waited for room", func() {
+		<-recorded
+		<-done
+	})
 	mustClose(t, l)
 	if store.whole[ids[0]] != 1 || store.without[ids[1]] != 1 || l.Stats().Lost != 0 {
 		t.Errorf("with bodies %v, without %v, %+v; want one each and nothing lost", store.whole, store.without, l.Stats())

@@ -173,6 +173,32 @@ func TestADamagedSegmentIsPutAsideAndTheRestCounts(t *testing.T) {
 	}
 }
 
+func TestIncompleteEndIsCutFromTheFile(t *testing.T) {
+	dir, away := t.TempDir(), newMemory()
+	away.leave(errAway) // the segment stays
+	l := mustOpen(t, ledger.Options{Dir: dir, Store: away})
+	exchange(t, l)
+	left := kill(t, dir)
+	file := segments(t, left)[0]
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const torn = 10
+	if err := os.WriteFile(file, append(b, make([]byte, torn)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := mustVerify(t, left); r.Segments[0].Torn != torn || r.Segments[0].Damaged != 0 {
+		t.Errorf("before a start Verify = %+v, want %d bytes torn", r.Segments[0], torn)
+	}
+	again := mustOpen(t, ledger.Options{Dir: left, Store: away})
+	if r := mustVerify(t, left).Segments[0]; r.Path != file || r.Torn != 0 || r.Bytes != int64(len(b)) || r.Rows != 1 || r.Settled != 1 {
+		t.Errorf("after a start Verify = %+v, want %s of %d bytes with the attempt and its row", r, file, len(b))
+	}
+	again.Close(closed(t))
+	l.Close(closed(t))
+}
+
 func TestALaterFormIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	b := ledger.Segment(nil)

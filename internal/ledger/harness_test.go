@@ -23,6 +23,7 @@ type memory struct {
 	rows    map[reqlog.ID]int // how often each was applied
 	looked  int               // rows that may have been applied before
 	away    error
+	breaks  int // how many rows further it applies before it goes away; zero means it does not
 	changed chan struct{}
 }
 
@@ -44,6 +45,9 @@ func (m *memory) Apply(_ context.Context, rows []*reqlog.Entry, again bool) erro
 			}
 		}
 		m.rows[e.ID]++
+		if m.breaks--; m.breaks == 0 {
+			return errAway
+		}
 	}
 	return nil
 }
@@ -168,4 +172,19 @@ func closed(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
+}
+
+// within fails a test whose step has not ended after a minute.
+func within(t *testing.T, step string, run func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s: not done after a minute", step)
+	}
 }

@@ -175,6 +175,22 @@ func TestRowsWaitInTheSegmentsWhileTheStoreIsAway(t *testing.T) {
 	mustClose(t, l)
 }
 
+func TestRowsOfABatchThatFailsHalfWayAreAppliedOnce(t *testing.T) {
+	store := newMemory()
+	store.breaks = 7
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Every: time.Hour})
+	for range 20 {
+		exchange(t, l)
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(store.ids(t)); n != 20 {
+		t.Errorf("the store has %d rows, want 20", n)
+	}
+	mustClose(t, l)
+}
+
 func TestSegmentsGoWhenAllInThemIsSettledAndApplied(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, ledger.Options{Dir: dir, Segment: 16 << 10, Every: time.Millisecond})

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,6 +94,29 @@ func TestEachAttemptIsSettledOnce(t *testing.T) {
 				t.Errorf("the ledger has %d intents and settled %q, want %q", intents, got, tt.want)
 			}
 		})
+	}
+}
+
+// TestIntentIsWrittenBeforeTheAttemptIsSent reads the ledger where the provider
+// has the request and has not answered it.
+func TestIntentIsWrittenBeforeTheAttemptIsSent(t *testing.T) {
+	data := t.TempDir()
+	var mu sync.Mutex
+	var arrivals []string // per request, what the ledger holds then
+	provider := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		settled, intents := accounts(t, data)
+		mu.Lock()
+		arrivals = append(arrivals, fmt.Sprintf("%d intents, %d settled", intents, len(settled)))
+		mu.Unlock()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Upstream: provider})
+	g.Post("/chat/completions", plain, "x-gateway-provider", "",
+		"x-gateway-config", `{"provider":"@simulator","retry":{"attempts":1,"on_status_codes":[503]}}`)
+	g.Stop()
+	// A settlement is written with what follows it, at the latest.
+	if want := []string{"1 intents, 0 settled", "2 intents, 1 settled"}; !slices.Equal(arrivals, want) {
+		t.Errorf("when requests arrived the ledger had %q, want %q", arrivals, want)
 	}
 }
 
