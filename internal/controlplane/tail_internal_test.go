@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -121,7 +122,9 @@ func TestWhoMayWatchNoMoreIsSentAway(t *testing.T) {
 			return &access.Identity{Scopes: []access.Scope{access.ScopeLogsList}}, nil
 		}}}
 		rec := httptest.NewRecorder()
-		tail.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", TailPath, nil))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // for a tail that goes on
+		defer cancel()
+		tail.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, "GET", TailPath, nil))
 		if took := time.Since(began); took != 2*tailPulse+tailLook || asked != 32 {
 			t.Errorf("watching ended after %v and %d looks, want %v and 32", took, asked, 2*tailPulse+tailLook)
 		}

@@ -48,7 +48,8 @@ func (s *Server) publish(set *settings.Settings, stored *store.Published) error 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if set == nil {
+	running := set == nil
+	if running {
 		set = s.state.settings
 	}
 	fresh := stored != nil
@@ -59,10 +60,14 @@ func (s *Server) publish(set *settings.Settings, stored *store.Published) error 
 	if err != nil {
 		return err
 	}
+	// A provider that the database loses must not keep the rest of its state from
+	// counting, such as a revoked key.
+	in.Running = running
 	snap, err := snapshot.Build(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Config, err)
 	}
+	s.warnDangling(snap)
 	s.holder.Publish(snap)
 	s.setLogLevel(set.Log.Level)
 	s.proxies.Store(set.Listener.Policy())
@@ -73,6 +78,22 @@ func (s *Server) publish(set *settings.Settings, stored *store.Published) error 
 	}
 	s.metrics.published(snap)
 	return nil
+}
+
+// warnDangling logs configs of the settings whose provider entry is gone since
+// the current snapshot was built.
+func (s *Server) warnDangling(next *snapshot.Snapshot) {
+	known := make(map[string]bool)
+	if now := s.holder.Load(); now != nil {
+		for _, err := range now.Dangling {
+			known[err.Error()] = true
+		}
+	}
+	for _, err := range next.Dangling {
+		if !known[err.Error()] {
+			s.Logger.Warn("provider entry of a config in the settings is gone; a start or a reload refuses this file", "config", s.Config, "err", err.Error())
+		}
+	}
 }
 
 // current returns what the current snapshot was built from.

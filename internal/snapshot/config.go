@@ -30,19 +30,18 @@ type Config struct {
 // Ref is what the log calls the config: its id, or its slug when it has none.
 func (c *Config) Ref() string { return cmp.Or(c.ID, c.Slug) }
 
+// addConfig adds a config, and returns what is wrong with one that is not stored.
 func (s *Snapshot) addConfig(c Config) error {
-	if !c.Stored {
-		if err := s.checkConfig(c); err != nil {
-			return err
-		}
-	}
 	for _, name := range [...]string{c.Slug, c.ID} {
 		at := place{c.Workspace, name}
 		if _, taken := s.configs[at]; name != "" && !taken {
 			s.configs[at] = &c
 		}
 	}
-	return nil
+	if c.Stored {
+		return nil
+	}
+	return s.checkConfig(c)
 }
 
 // checkConfig judges the providers that a saved config names, so that a slip

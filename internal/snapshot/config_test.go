@@ -33,3 +33,26 @@ func TestASavedConfigNamesProvidersThatExist(t *testing.T) {
 		})
 	}
 }
+
+func TestConfigOfRunningSettingsMayLoseItsProvider(t *testing.T) {
+	in := snapshot.Input{
+		Specs:   []*provider.Spec{{ID: "groq", BaseURL: "https://groq.example/v1"}},
+		Configs: []snapshot.Config{{Slug: "lost", Text: secret.New(`{"provider":"@gone"}`)}, {Slug: "good", Text: secret.New(`{"provider":"groq","api_key":"k"}`)}},
+	}
+	if _, err := snapshot.Build(in); err == nil {
+		t.Error("Build = nil, want an error for settings that are new")
+	}
+	in.Running = true
+	s, err := snapshot.Build(in)
+	if err != nil {
+		t.Fatalf("Build = %v, want no error for settings that run", err)
+	}
+	if len(s.Dangling) != 1 || !strings.Contains(s.Dangling[0].Error(), `config "lost": config names @gone`) {
+		t.Errorf("Dangling = %v, want the config that lost its provider", s.Dangling)
+	}
+	for _, slug := range []string{"lost", "good"} {
+		if _, ok := s.Config("", slug); !ok {
+			t.Errorf("the config %q is not in the snapshot", slug)
+		}
+	}
+}

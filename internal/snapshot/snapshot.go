@@ -31,6 +31,11 @@ type Input struct {
 	Prompts   []*prompt.Saved
 	Partials  []*prompt.Saved
 
+	// Running says that the configs that are not stored were checked when their
+	// settings were taken. One that names a provider entry which is gone since is
+	// in [Snapshot.Dangling] and is no error, so that other changes count.
+	Running bool
+
 	// SavedOnly are the organisations, by id, whose requests may not bring a
 	// config of their own. It is shared.
 	SavedOnly map[string]bool
@@ -73,6 +78,7 @@ type Snapshot struct {
 	HeaderPrefixes []string
 	Prices         *catalog.Book
 	Logs           Logs
+	Dangling       []error // configs of running settings that name a provider entry which is gone
 
 	keys    map[access.Hash]*access.Identity
 	tokens  Tokens
@@ -127,9 +133,15 @@ func Build(in Input) (*Snapshot, error) {
 		}
 	}
 	for _, c := range in.Configs {
-		if err := s.addConfig(c); err != nil {
-			return nil, fmt.Errorf("config %q: %w", c.Slug, err)
+		err := s.addConfig(c)
+		if err == nil {
+			continue
 		}
+		err = fmt.Errorf("config %q: %w", c.Slug, err)
+		if !in.Running {
+			return nil, err
+		}
+		s.Dangling = append(s.Dangling, err)
 	}
 	s.made = nil
 	return s, nil
