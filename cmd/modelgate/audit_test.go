@@ -212,7 +212,7 @@ func TestTamperedAuditLogIsNamedByVerify(t *testing.T) {
 		}
 		args := append([]string{"audit", "verify", "--data", data}, strings.Fields(tt.args)...)
 		if code, out, errs := invoke(t, nil, "", args...); code != 1 || !strings.Contains(errs, tt.says) || strings.Count(errs, "\n") != 1 || strings.Contains(out, "[") {
-			t.Errorf("%s %s: exit %d %s %s", tt.text, tt.args, code, out, errs)
+			t.Errorf("exit %d, prints %q and %q, want 1 and %q: %s %s", code, out, errs, tt.says, tt.args, tt.text)
 		}
 	}
 	for _, args := range []string{"audit", "audit mend", "audit verify --since " + data + "/none --data " + data} {
