@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/snapshot"
 )
 
 // poll is how often the store's revision is looked at, so that a change of
@@ -195,6 +196,22 @@ func (s *Server) refresh(ctx context.Context) error {
 	}
 	s.copy.put(stored)
 	return nil
+}
+
+// warnDangling logs configs of the settings whose provider entry is gone since
+// the current snapshot was built.
+func (s *Server) warnDangling(next *snapshot.Snapshot) {
+	known := make(map[string]bool)
+	if now := s.holder.Load(); now != nil {
+		for _, err := range now.Dangling {
+			known[err.Error()] = true
+		}
+	}
+	for _, err := range next.Dangling {
+		if !known[err.Error()] {
+			s.Logger.Warn("provider entry of a config in the settings is gone; a start or a reload refuses this file", "config", s.Config, "err", err.Error())
+		}
+	}
 }
 
 // How long the database may take for what is large.

@@ -80,22 +80,6 @@ func (s *Server) publish(set *settings.Settings, stored *store.Published) error 
 	return nil
 }
 
-// warnDangling logs configs of the settings whose provider entry is gone since
-// the current snapshot was built.
-func (s *Server) warnDangling(next *snapshot.Snapshot) {
-	known := make(map[string]bool)
-	if now := s.holder.Load(); now != nil {
-		for _, err := range now.Dangling {
-			known[err.Error()] = true
-		}
-	}
-	for _, err := range next.Dangling {
-		if !known[err.Error()] {
-			s.Logger.Warn("provider entry of a config in the settings is gone; a start or a reload refuses this file", "config", s.Config, "err", err.Error())
-		}
-	}
-}
-
 // current returns what the current snapshot was built from.
 func (s *Server) current() state {
 	s.mu.Lock()
