@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -63,8 +64,32 @@ func TestNewKeysDifferAndHide(t *testing.T) {
 		t.Errorf("ParseHash(%s) = %v, %v", h, back, err)
 	}
 	for _, text := range []string{"", "00", h.String() + "00", "g" + h.String()[1:]} {
-		if _, err := access.ParseHash(text); err == nil {
-			t.Errorf("ParseHash(%q) succeeded", text)
+		if _, err := access.ParseHash(text); err == nil || !strings.Contains(err.Error(), "64 hexadecimal digits") {
+			t.Errorf("ParseHash(%q) = %v, want an error that asks for 64 hexadecimal digits", text, err)
+		}
+	}
+}
+
+func TestATokenHasLettersDigitsHyphensAndUnderscores(t *testing.T) {
+	// The first and last of each range, and what stands beside them in ASCII.
+	token := func(c byte) string { return "mg-" + strings.Repeat("x", 21) + string(c) + strings.Repeat("x", 21) }
+	for _, c := range []byte("azAZ09-_") {
+		if !access.HasToken(token(c)) {
+			t.Errorf("HasToken(%q) = false", token(c))
+		}
+		if access.HasToken(string(c) + token('x')) {
+			t.Errorf("HasToken(%q) = true, and the token is part of a longer word", string(c)+token('x'))
+		}
+		if access.HasToken(token('x') + string(c)) {
+			t.Errorf("HasToken(%q) = true, and the token is part of a longer word", token('x')+string(c))
+		}
+	}
+	for _, c := range []byte("`{@[/:+= \x00\xff") {
+		if access.HasToken(token(c)) {
+			t.Errorf("HasToken(%q) = true", token(c))
+		}
+		if text := string(c) + token('x') + string(c); !access.HasToken(text) {
+			t.Errorf("HasToken(%q) = false", text)
 		}
 	}
 }

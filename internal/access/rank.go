@@ -74,9 +74,7 @@ func (id *Identity) Under(maker *Identity) *Identity {
 	out.Exhausted = id.Exhausted || maker.Exhausted
 	out.Providers = intersect(id.Providers, maker.Providers)
 	out.AllowedAddresses = overlap(id.AllowedAddresses, maker.AllowedAddresses)
-	if len(maker.Egress) > 0 {
-		out.Egress = slices.Concat(id.Egress, maker.Egress)
-	}
+	out.Egress = slices.Concat(id.Egress, maker.Egress)
 	if maker.ConfigFixed {
 		out.Config, out.ConfigFixed = maker.Config, true
 	}
