@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -163,11 +164,131 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 	}
 }
 
+// members returns n members of metadata, each as long as metadata may be.
+func members(n int) values {
+	m := make(values)
+	for i := range n {
+		name := strings.Repeat("é", 100) + strconv.Itoa(1000+i)
+		m[name+strings.Repeat("x", 128-100-4)] = strings.Repeat("é", 128)
+	}
+	return m
+}
+
+func TestClaimsMayBeAsLargeAsTheirBounds(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	for _, tt := range []struct {
+		name         string
+		claims       values
+		code, refuse string // empty for a token that counts
+	}{
+		{"a user of 255 characters", values{"sub": strings.Repeat("é", 255)}, "", ""},
+		{"a user with a space", values{"sub": "Ada Lovelace"}, "", ""},
+		{"a user with a DEL", values{"sub": "ada\x7f"}, "invalid_token", "sub"},
+		{"a user with a unit separator", values{"sub": "ada\x1f"}, "invalid_token", "sub"},
+		{"metadata of 128 characters under names of 128", values{"defaults": values{"metadata": members(6)}}, "", ""},
+		{"a name of metadata of 129 characters", values{"defaults": values{"metadata": values{strings.Repeat("é", 129): "x"}}}, "invalid_token", "defaults"},
+		{"metadata with a line break", values{"defaults": values{"metadata": values{"a": "b\nc"}}}, "invalid_token", "defaults"},
+		{"a name of metadata with a line break", values{"defaults": values{"metadata": values{"b\nc": "a"}}}, "invalid_token", "defaults"},
+		{"a config with a line break", values{"defaults": values{"config_id": "a\nb"}}, "invalid_token", "defaults"},
+		{"an end at the last second of the year 9999", values{"exp": 253402300799}, "", ""},
+		{"an end in the year 10000", values{"exp": 253402300800}, "invalid_token", "exp"},
+		{"a beginning in the first second", values{"nbf": 1}, "", ""},
+		{"a beginning before the first second", values{"nbf": 0.5}, "invalid_token", "nbf"},
+		{"a beginning before 1970", values{"nbf": -1}, "invalid_token", "nbf"},
+	} {
+		token := signed(first(), header, claims.but(tt.claims))
+		if _, err := verify(judge, token, noon); tt.code != "" {
+			refused(t, tt.name, token, err, tt.code, tt.refuse)
+		} else if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+func TestMetadataOfATokenHasSixtyFourMembersAtMost(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	for n, counts := range map[int]bool{64: true, 65: false} {
+		metadata := make(values)
+		for i := range n {
+			metadata["name "+strconv.Itoa(i)] = "v"
+		}
+		token := signed(first(), header, claims.but(values{"defaults": values{"metadata": metadata}}))
+		if _, err := verify(judge, token, noon); !counts {
+			refused(t, strconv.Itoa(n)+" members", token, err, "invalid_token", "defaults")
+		} else if err != nil {
+			t.Errorf("%d members: %v", n, err)
+		}
+	}
+}
+
+func TestAHeaderAndClaimsHaveAHundredMembersAtMost(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	upTo := func(v values, n int) values {
+		v = v.but(nil)
+		for i := 0; len(v) < n; i++ {
+			v["further "+strconv.Itoa(i)] = 1
+		}
+		return v
+	}
+	for _, tt := range []struct {
+		name, token, word string
+	}{
+		{"a header with 100", signed(first(), upTo(header, 100), claims), ""},
+		{"a header with 101", signed(first(), upTo(header, 101), claims), "header"},
+		{"100 claims", signed(first(), header, upTo(claims, 100)), ""},
+		{"101 claims", signed(first(), header, upTo(claims, 101)), "claims"},
+	} {
+		if _, err := verify(judge, tt.token, noon); tt.word != "" {
+			refused(t, tt.name, tt.token, err, "invalid_token", tt.word)
+		} else if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// tokenOf returns a token of this length.
+func tokenOf(t *testing.T, length int) string {
+	t.Helper()
+	for head := range 4 { // a part of a token can't have every length
+		for fill := (length - 700) / 4 * 3; fill < length; fill++ {
+			h, c := header.but(values{"x": strings.Repeat("x", head)}), claims.but(values{"x": strings.Repeat("x", fill)})
+			switch n := len(encoded(h)) + len(encoded(c)) + base64.RawURLEncoding.EncodedLen(256) + 2; {
+			case n == length:
+				return signed(first(), h, c)
+			case n > length:
+				fill = length
+			}
+		}
+	}
+	t.Fatalf("no token has %d bytes", length)
+	return ""
+}
+
+func TestATokenHas8192BytesAtMost(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	if _, err := verify(judge, tokenOf(t, 8192), noon); err != nil {
+		t.Errorf("a token of 8192 bytes: %v", err)
+	}
+	long := tokenOf(t, 8193)
+	_, err := verify(judge, long, noon)
+	refused(t, "a token of 8193 bytes", long, err, "invalid_token", "8192")
+}
+
+func TestATokenHasThreePartsWithDotsBetween(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "a": false, "a.b": false, "a.b.c": true, "..": true, "a.b.c.d": false, "mg-key": false,
+	} {
+		if got := jwt.Like(text); got != want {
+			t.Errorf("Like(%q) = %t, want %t", text, got, want)
+		}
+	}
+}
+
 func TestClocksMayDifferALittle(t *testing.T) {
 	judge := mustTokens(t, organisation())
 	for name, c := range map[string]values{
 		"an end just past":    {"exp": noon.Add(-4 * time.Second).Unix()},
-		"a beginning to come": {"nbf": noon.Add(4 * time.Second).Unix()},
+		"a beginning to come": {"nbf": noon.Add(5 * time.Second).Unix()},
 		"made in the future":  {"iat": noon.Add(time.Minute).Unix()},
 	} {
 		if _, err := verify(judge, signed(first(), header, claims.but(c)), noon); err != nil {

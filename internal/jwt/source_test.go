@@ -65,13 +65,81 @@ func TestKeysAreAskedForAtOnceAndWhenTheyAreOld(t *testing.T) {
 	<-asked
 	known(t, judge)
 	token := signed(first(), header, claims)
-	if _, err := verify(judge, token, noon.Add(9*time.Minute)); err != nil || p.asked.Load() != 1 {
-		t.Errorf("after 9 minutes: %v, asked %d times; want once", err, p.asked.Load())
+	if _, err := verify(judge, token, noon.Add(10*time.Minute)); err != nil {
+		t.Errorf("after 10 minutes: %v", err)
 	}
 	if _, err := verify(judge, token, noon.Add(11*time.Minute)); err != nil {
 		t.Errorf("after 11 minutes: %v", err)
 	}
 	<-asked
+	k.Close()
+	if n := p.asked.Load(); n != 2 {
+		t.Errorf("asked %d times, want at once and after 11 minutes", n)
+	}
+}
+
+func TestATokenWithAnUnknownKeyHasTheKeysAskedForEveryTenSeconds(t *testing.T) {
+	p := newPlace(t, public("one", first()))
+	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.at()})
+	known(t, judge)
+	token := signed(second(), header.but(values{"kid": "two"}), claims)
+	for _, tt := range []struct {
+		after time.Duration
+		want  int64
+	}{{10*time.Second - 1, 1}, {10 * time.Second, 2}, {20*time.Second - 1, 2}, {20 * time.Second, 3}} {
+		_, err := verify(judge, token, noon.Add(tt.after))
+		refused(t, tt.after.String(), token, err, "invalid_token", "kid")
+		if n := p.asked.Load(); n != tt.want {
+			t.Errorf("asked %d times after %v, want %d", n, tt.after, tt.want)
+		}
+	}
+}
+
+func TestAKeySetOfAQuarterOfAMegabyteIsTaken(t *testing.T) {
+	text := set(public("one", first()))
+	p := newPlace(t)
+	p.serve(text + strings.Repeat(" ", 256<<10-len(text)))
+	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	known(t, k.Tokens([]jwt.Issuer{p.at()}))
+}
+
+func TestTheLogNamesTheIssuerWhoseKeysAreAway(t *testing.T) {
+	p := newPlace(t)
+	p.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	k, log := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	by := p.at()
+	by.URL += "?secret=abc"
+	token := signed(first(), header, claims)
+	_, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon)
+	refused(t, "while it is away", token, err, "token_keys_unavailable", "try again")
+	k.Close()
+	address, _, _ := strings.Cut(strings.TrimPrefix(p.url, "https://"), "/")
+	if !strings.Contains(log.String(), "issuer="+address) || strings.Contains(log.String(), "abc") {
+		t.Errorf("the log does not name the host %s alone:\n%s", address, log)
+	}
+}
+
+func TestTheLogTellsOfKeysThatAreNotUsed(t *testing.T) {
+	p := newPlace(t, public("one", first()), public("two", small()))
+	k, log := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	known(t, k.Tokens([]jwt.Issuer{p.at()}))
+	k.Close()
+	if !strings.Contains(log.String(), "keys[1] has 1024 bits") {
+		t.Errorf("the log does not tell of the small key:\n%s", log)
+	}
+}
+
+func TestTheLogTellsOfKeysInSettingsThatCannotBeUsed(t *testing.T) {
+	by := organisation()
+	by.Set = set(public("one", small()))
+	k, log := mustKeeper(t, upstream.Options{})
+	token := signed(first(), header, claims)
+	_, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon)
+	refused(t, "without a key", token, err, "token_keys_unavailable", "try again")
+	if !strings.Contains(log.String(), "organisation=org") || !strings.Contains(log.String(), "keys[0] has 1024 bits") {
+		t.Errorf("the log does not tell of the organisation's keys:\n%s", log)
+	}
 }
 
 func TestManyWhoWaitAskOnce(t *testing.T) {
@@ -187,7 +255,7 @@ func TestAnAnswerThatIsNoKeySetIsNotTaken(t *testing.T) {
 			w.Write([]byte("{"))
 		},
 		"small keys": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(set(public("one", small())))) },
-		"many keys":  func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(set(manyKeys()...))) },
+		"many keys":  func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(set(manyKeys(101)...))) },
 		"a kid for two": func(w http.ResponseWriter, _ *http.Request) {
 			w.Write([]byte(set(public("one", first()), public("one", second()))))
 		},
@@ -212,8 +280,8 @@ func endless(w http.ResponseWriter) {
 	}
 }
 
-func manyKeys() []values {
-	list := make([]values, 101)
+func manyKeys(n int) []values {
+	list := make([]values, n)
 	for i := range list {
 		list[i] = public(strings.Repeat("k", i+1), first())
 	}
@@ -289,9 +357,14 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 		{"a bad one beside a good one", set(good, good.but(values{"kid": ""})), "keys[1]"},
 		{"two under one kid", set(good, public("one", second())), "keys[1]"},
 		{"small", set(public("one", small())), "1024 bits"},
+		{"of 8192 bits", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1024)))})), ""},
+		{"of 2047 bits", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte("\x7f" + strings.Repeat("\xff", 255)))})), "2047 bits"},
 		{"large", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1025)))})), "8200 bits"},
 		{"even", set(good.but(values{"n": even})), "no RSA key"},
 		{"an exponent of one", set(good.but(values{"e": "AQ"})), "no RSA key"},
+		{"an exponent of three", set(good.but(values{"e": "Aw"})), ""},
+		{"an exponent of 31 bits", set(good.but(values{"e": "f____w"})), ""},
+		{"an exponent of 32 bits", set(good.but(values{"e": "_____w"})), "no RSA key"},
 		{"an even exponent", set(good.but(values{"e": "BA"})), "no RSA key"},
 		{"an exponent of 40 bits", set(good.but(values{"e": "AQAAAAE"})), "no RSA key"},
 		{"no exponent", set(good.but(values{"e": nil})), "no RSA key"},
@@ -301,7 +374,8 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 		{"a prime of it", set(good.but(values{"p": "AQ"})), "secret"},
 		{"an exponent of it", set(good.but(values{"dp": "AQ"})), "secret"},
 		{"a shared secret", set(good, values{"kty": "oct", "k": "AQ"}), "secret"},
-		{"too many", set(manyKeys()...), "100"},
+		{"a hundred", set(manyKeys(100)...), ""},
+		{"too many", set(manyKeys(101)...), "100"},
 	} {
 		err := jwt.CheckSet(tt.text)
 		if got := err == nil; got != (tt.word == "") || err != nil && !strings.Contains(err.Error(), tt.word) {
