@@ -107,11 +107,34 @@ func TestACostIsRoundedOnceHalfUp(t *testing.T) {
 		{1_500, llm.Usage{Input: 1, CachedInput: 1}, 3},
 		{1e12, llm.Usage{Input: math.MaxInt64, Output: math.MaxInt64}, math.MaxInt64},
 		{1, llm.Usage{Input: 184_467_440_737_095_516}, 184_467_440_737_096}, // a hundred times it ends where 64 bits do
+		{1e12, llm.Usage{Input: 18_446_744_074}, math.MaxInt64},             // just more than fits, in the units that the sum is kept in
 		{1e12, llm.Usage{Input: -5, Output: 1}, 1e9},
 	} {
 		p := catalog.Price{Rates: only(tt.rate)}
 		if got := p.Cost(tt.u, catalog.Standard); got != tt.want {
 			t.Errorf("Cost of %+v at %d = %d, want %d", tt.u, tt.rate, got, tt.want)
+		}
+	}
+}
+
+func TestEveryTokenThatIsReadCountsForTheLength(t *testing.T) {
+	p := catalog.Price{Rates: only(1000), Long: only(5000), Above: 1000}
+	for _, tt := range []struct {
+		name string
+		u    llm.Usage
+		want catalog.NanoDollars
+	}{
+		{"at the limit", llm.Usage{Input: 200, CachedInput: 200, CacheWrite5m: 200, CacheWrite1h: 200, InputAudio: 200}, 1000},
+		{"input above it", llm.Usage{Input: 201, CachedInput: 200, CacheWrite5m: 200, CacheWrite1h: 200, InputAudio: 200}, 5005},
+		{"cached input above it", llm.Usage{Input: 200, CachedInput: 201, CacheWrite5m: 200, CacheWrite1h: 200, InputAudio: 200}, 5005},
+		{"a cache of five minutes above it", llm.Usage{Input: 200, CachedInput: 200, CacheWrite5m: 201, CacheWrite1h: 200, InputAudio: 200}, 5005},
+		{"a cache of an hour above it", llm.Usage{Input: 200, CachedInput: 200, CacheWrite5m: 200, CacheWrite1h: 201, InputAudio: 200}, 5005},
+		{"audio above it", llm.Usage{Input: 200, CachedInput: 200, CacheWrite5m: 200, CacheWrite1h: 200, InputAudio: 201}, 5005},
+		{"what is written does not count", llm.Usage{Input: 1000, Output: 1000, Reasoning: 1000, OutputAudio: 1000}, 4000},
+		{"a count below zero takes nothing off", llm.Usage{Input: 1001, CachedInput: -1}, 5005},
+	} {
+		if got := p.Cost(tt.u, catalog.Standard); got != tt.want {
+			t.Errorf("%s: Cost of %+v = %d, want %d", tt.name, tt.u, got, tt.want)
 		}
 	}
 }

@@ -73,13 +73,11 @@ func (r *row) price() Price {
 	p := Price{
 		Provider: r.text("provider"), Model: r.text("model"), From: r.day("from"),
 		Rates: r.rates("", map[string]Kind{"cached": CachedInput, "write_5m": CacheWrite5m, "write_1h": CacheWrite1h, "reasoning": Reasoning, "audio_in": InputAudio, "audio_out": OutputAudio}),
+		Long:  r.rates("long_", map[string]Kind{"cached": CachedInput, "write_5m": CacheWrite5m, "write_1h": CacheWrite1h}),
 		Above: r.number("above", 0), Request: NanoDollars(r.number("request", 9)), Batch: int(r.number("batch", 0)),
 	}
 	if p.Provider == "" || p.Model == "" {
 		r.err = errors.New("a price names a provider and a model")
-	}
-	if p.Above > 0 {
-		p.Long = r.rates("long_", map[string]Kind{"cached": CachedInput, "write_5m": CacheWrite5m, "write_1h": CacheWrite1h})
 	}
 	return p
 }
