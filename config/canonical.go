@@ -133,18 +133,17 @@ func canonicalNumber(literal string) string {
 	return s
 }
 
-// place writes digits × 10^shift plainly while that stays short.
+// place writes digits × 10^shift plainly, or with an exponent where that would
+// take zeros up to more than 21 places before the point or behind it.
 func place(digits string, shift int) string {
+	point := len(digits) + shift // places before it
 	switch {
-	case shift >= 0 && len(digits)+shift <= 21:
+	case shift > 0 && point > 21, point <= 0 && shift < -21:
+		return digits + "e" + strconv.Itoa(shift)
+	case shift >= 0:
 		return digits + strings.Repeat("0", shift)
-	case shift < 0 && -shift < len(digits):
-		point := len(digits) + shift
+	case point > 0:
 		return digits[:point] + "." + digits[point:]
-	case shift < 0 && -shift <= 21:
-		return "0." + strings.Repeat("0", -shift-len(digits)) + digits
-	case shift == 0:
-		return digits
 	}
-	return digits + "e" + strconv.Itoa(shift)
+	return "0." + strings.Repeat("0", -point) + digits
 }

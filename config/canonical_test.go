@@ -157,6 +157,42 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 	})
 }
 
+func TestEqualNumbersHaveOneSpelling(t *testing.T) {
+	const digits = "1234567890123456789012345" // as many as are kept
+	for want, spellings := range map[string][]string{
+		"0":                             {"0", "-0", "0.0", "0e5", "-0.000e-7"},
+		"1":                             {"1", "1.0", "10e-1", "0.1E+1", "100E-2"},
+		"-1.5":                          {"-1.5", "-15e-1", "-0.150e1"},
+		"120":                           {"120", "12e1", "1.2e2", "0.12E3"},
+		"0.5":                           {"0.5", "5e-1", "0.50", "50e-2"},
+		"12.5":                          {"12.5", "125e-1", "0.125e2"},
+		"0.05":                          {"0.05", "5e-2", "0.0005e2"},
+		"100000000000000000000":         {"1e20", "100000000000000000000", "10.0e19"}, // 21 places
+		"1e21":                          {"1e21", "1000000000000000000000", "0.1e22"},
+		"12e20":                         {"1.2e21", "12e20"},
+		"0.000000000000000000001":       {"1e-21", "0.000000000000000000001", "10e-22"},
+		"1e-22":                         {"1e-22", "0.0000000000000000000001"},
+		digits:                          {digits, digits + ".0", digits + "0e-1"},
+		digits + "e1":                   {digits + "0", digits + "e1"},
+		digits[:22] + "." + digits[22:]: {digits + "e-3", digits[:22] + "." + digits[22:] + "0"},
+		digits[:1] + "." + digits[1:]:   {digits + "e-24"},
+		digits + "e-25":                 {digits + "e-25", "0." + digits},
+		digits[:21] + "e-22":            {"0.0" + digits[:21]},
+		"0." + digits[:19] + "2":        {"0." + digits[:19] + "2", digits[:19] + "2e-20"},
+		"-0.012":                        {"-0.012", "-12e-3", "-1.2E-02"},
+	} {
+		for _, n := range spellings {
+			c := mustParse(t, `{"virtual_key":"v","override_params":{"n":`+n+`}}`)
+			var form struct {
+				Params struct{ N json.RawMessage } `json:"override_params"`
+			}
+			if err := json.Unmarshal(c.Canonical(), &form); err != nil || string(form.Params.N) != want {
+				t.Errorf("the canonical form of %s is %s, %v; want %s", n, form.Params.N, err, want)
+			}
+		}
+	}
+}
+
 func TestFreeContentStaysAsItWasWritten(t *testing.T) {
 	c := mustParse(t, `{"virtual_key":"v","override_params":{ "z":1.0,"snake_case": {"b" : 1e2,"aB":"\u0041"} },"input_guardrails":[{"my.check":{ "on_fail": [1.50] }}]}`)
 	z, _ := c.OverrideParams.Get("z")
