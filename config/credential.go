@@ -89,15 +89,16 @@ func MaskParams(text []byte) ([]byte, error) {
 
 // Masked returns o as MaskParams writes it, to be shown.
 func (o Object) Masked() Object {
-	text, err := o.MarshalJSON()
-	if err != nil || o == nil {
-		return o
-	}
-	var fs faults
-	if text, err = MaskParams(text); err != nil {
+	if o == nil {
 		return nil
 	}
-	v, _ := decode(text, &fs)
+	text, _ := o.MarshalJSON() // never fails
+	text, err := MaskParams(text)
+	if err != nil {
+		return nil
+	}
+	var ignored faults
+	v, _ := decode(text, &ignored)
 	return v.object()
 }
 

@@ -1,12 +1,14 @@
 package config_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"modelgate/config"
@@ -67,7 +69,7 @@ func TestCredentialsAreFoundWhereverTheyAre(t *testing.T) {
 		{"not parameters of models", `{"provider":"@a","override_params":{"max_tokens":5,"stop_token":"x","max_completion_tokens":1,"logit_bias":{"1":2},"prompt_cache_key":"u","safety_identifier":"u"}}`, nil},
 		{"not names of a schema", `{"provider":"@a","override_params":{"tools":[{"function":{"parameters":{"type":"object","properties":{"password":{"type":"string"}}}}}]}}`, nil},
 		{"not conditions", `{"strategy":{"mode":"conditional","conditions":[{"query":{"metadata.api_key":{"$eq":"x"}},"then":"a"}],"default":"a"},"targets":[{"name":"a","provider":"@a"}]}`, nil},
-		{"not empty ones", `{"provider":"@a","cloud_a_session_token":""}`, nil},
+		{"not empty ones", `{"provider":"@a","cloud_a_session_token":"","cloud_b_service_account_json":{}}`, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			list, err := config.Credentials([]byte(tt.text))
@@ -79,6 +81,45 @@ func TestCredentialsAreFoundWhereverTheyAre(t *testing.T) {
 				t.Errorf("Credentials = %q, %v, want %q", got, err, tt.want)
 			}
 		})
+	}
+}
+
+func TestShownParametersHideTheirCredentials(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"credentials", `{ "token":"sekret", "a": [1.0, {"apiKey":"sekret"}] }`, `{ "token":"***", "a": [1.0, {"apiKey":"***"}] }`},
+		{"everything below headers", `{"headers":{"X-A":"sekret","X-B":["sekret"]}}`, `{"headers":{"X-A":"***","X-B":["***"]}}`},
+		{"none", `{ "max_tokens" : 5 }`, `{ "max_tokens" : 5 }`},
+		{"nothing", `{}`, `{}`},
+	} {
+		got, err := config.MaskParams([]byte(tt.text))
+		if err != nil || string(got) != tt.want {
+			t.Errorf("%s: MaskParams(%s) = %s, %v; want %s", tt.name, tt.text, got, err, tt.want)
+		}
+	}
+	if got, err := config.MaskParams([]byte(`{"token":"sekret"`)); err == nil || got != nil {
+		t.Errorf("MaskParams of text that is not JSON = %s, %v; want an error", got, err)
+	}
+	object := config.Object{{Name: "token", Value: json.RawMessage(`"sekret"`)}, {Name: "n", Value: json.RawMessage(`1.0`)}}
+	want := config.Object{{Name: "token", Value: json.RawMessage(`"***"`)}, {Name: "n", Value: json.RawMessage(`1.0`)}}
+	if diff := cmp.Diff(want, object.Masked()); diff != "" {
+		t.Errorf("Masked (-want +got):\n%s", diff)
+	}
+	if got := config.Object(nil).Masked(); got != nil {
+		t.Errorf("Masked of nothing = %v, want nil", got)
+	}
+	broken := config.Object{{Name: "token", Value: json.RawMessage(`"sekret`)}}
+	if got := broken.Masked(); got != nil {
+		t.Errorf("Masked of what is not JSON = %v, want nil", got)
+	}
+}
+
+func TestCredentialsHaveNamesOfAtMost128Bytes(t *testing.T) {
+	for length, want := range map[int]int{128: 1, 129: 0} {
+		name := strings.Repeat("x", length-len("_token")) + "_token"
+		list, err := config.Credentials([]byte(`{"provider":"@a","override_params":{"` + name + `":"s"}}`))
+		if err != nil || len(list) != want {
+			t.Errorf("Credentials of a name of %d bytes = %d, %v; want %d", length, len(list), err, want)
+		}
 	}
 }
 

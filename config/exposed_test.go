@@ -16,6 +16,7 @@ func TestCredentialsInShownObjectsAreRefusedByPath(t *testing.T) {
 		{`{"password":"***"}`, "x.password"},
 		{`{"authorization":"Bearer abc{{x}}"}`, "x.authorization"},
 		{`{"authorization":"{{x}} abc"}`, "x.authorization"},
+		{`{"authorization":"Bearer"}`, "x.authorization"},
 		{`{"a":1,"a":2,"api_key":"sk-1"}`, "x"},
 	} {
 		err := config.CheckExposed("x", []byte(tt.text))

@@ -228,6 +228,74 @@ func TestBrokenValuesOfALookupDoNotMatch(t *testing.T) {
 	}
 }
 
+func TestTextCountsByTheNumberItBeginsWith(t *testing.T) {
+	for text, want := range map[string]string{
+		"12": "12", "12abc": "12", " 12 ": "12", "+12": "12", "-12": "-12", "12-13": "12", "1.5": "1.5", "1.5.5": "1.5", "5.": "5", ".5": "0.5", "-.5x": "-0.5", "0": "0", "9": "9", "90": "90", "09": "9",
+		"1e3": "1000", "1E3x": "1000", "1e+3": "1000", "15e-1": "1.5", "1e": "1", "1e+": "1", "1ex": "1", "2euros": "2", "5.e1": "50", "1e1.5": "10", "1/2": "1", "1:2": "1",
+		"0x10": "0", "1_000": "1",
+		"": "", "abc": "", ".": "", "-": "", "+": "", "--1": "", "+-1": "", "e3": "", ".e3": "", "-.": "", "$5": "", "/5": "", ":5": "", "Infinity": "", "NaN": "", "1e999": "",
+	} {
+		value, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds := func(test string) bool {
+			q, err := config.ParseQuery([]byte(`{"metadata.a":` + test + `}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q.Match(func(string) (json.RawMessage, bool) { return value, true }, new(config.Work))
+		}
+		if want == "" {
+			if holds(`{"$gte":0}`) || holds(`{"$lt":0}`) {
+				t.Errorf("%q counts as a number, want it to be none", text)
+			}
+		} else if !holds(`{"$gte":` + want + `,"$lte":` + want + `}`) {
+			t.Errorf("%q does not count as %s", text, want)
+		}
+	}
+}
+
+func TestMatchingStopsAfterMaxWorkSteps(t *testing.T) {
+	var work config.Work
+	if !work.Spend(int(config.MaxWork)) || work.Exceeded() {
+		t.Errorf("%d steps exceed the limit of %d", work, config.MaxWork)
+	}
+	if work.Spend(1) || !work.Exceeded() {
+		t.Errorf("%d steps don't exceed the limit of %d", work, config.MaxWork)
+	}
+	q, err := config.ParseQuery([]byte(`{"metadata.plan":"paid"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.Match(lookup, &work) {
+		t.Error("a query holds beyond the limit")
+	}
+}
+
+// A pattern is matched against each byte of a text and its end.
+func TestTheWorkOfAPatternGrowsWithItsText(t *testing.T) {
+	steps := func(pattern string, length int) config.Work {
+		q, err := config.ParseQuery(fmt.Appendf(nil, `{"metadata.a":{"$regex":%q}}`, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var work config.Work
+		q.Match(func(string) (json.RawMessage, bool) { return fmt.Appendf(nil, "%q", strings.Repeat("x", length)), true }, &work)
+		return work
+	}
+	one := steps("abcde", 0)
+	if one < 5 {
+		t.Errorf("matching 5 letters against nothing takes %d steps, want at least 5", one)
+	}
+	if got := steps("abcde", 9); got != 10*one {
+		t.Errorf("matching 9 bytes takes %d steps, want ten times the %d of no byte", got, one)
+	}
+	if got := steps("abcdeabcde", 9); got <= 10*one {
+		t.Errorf("matching a longer pattern takes %d steps, want more than %d", got, 10*one)
+	}
+}
+
 func TestQueriesPrintTheirCanonicalForm(t *testing.T) {
 	q, err := config.ParseQuery([]byte(`{"params.n":{"$gt":1.0},"$and":[{"headers.X-A":"b"}]}`))
 	if err != nil {

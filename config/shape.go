@@ -165,7 +165,9 @@ func (s *shape[T]) write(w writer, from *T) value {
 	return v
 }
 
-// Nearest returns the known name that name was probably meant to be, or "".
+// Nearest returns the known name that name was probably meant to be: the first of
+// those with the fewest other letters, of which a third of the name may be other,
+// and three at most. It is "" if there is none, or the name is longer than 64 bytes.
 func Nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""

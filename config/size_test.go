@@ -96,6 +96,51 @@ func TestConfigsOfOrdinarySizeAreAccepted(t *testing.T) {
 	}
 }
 
+func TestAPatternHas4096BytesAtMost(t *testing.T) {
+	mustParse(t, patterns(1, strings.Repeat("a", 4096)))
+	faultsOf(t, patterns(1, strings.Repeat("a", 4097)))
+}
+
+// A target has a compiled form of everything that it inherits, which is at least
+// a few words of memory for each element.
+func TestWhatTargetsInheritCountsForEachOfThem(t *testing.T) {
+	const items, targets, least = 20, 10, 64
+	texts := "[" + repeat(items, func(i int) string { return fmt.Sprintf(`"a%d"`, i) }) + "]"
+	hooks := "[" + repeat(items, func(i int) string { return fmt.Sprintf(`{"id":"a%d"}`, i) }) + "]"
+	for name, value := range map[string]string{
+		"override_params": members(items), "default_params": members(items), "drop_params": texts, "forward_headers": texts,
+		"before_request_hooks": hooks, "after_request_hooks": hooks, "input_guardrails": texts, "output_guardrails": texts,
+		"input_mutators": texts, "output_mutators": texts,
+	} {
+		t.Run(name, func(t *testing.T) {
+			size := func(more string, n int) int {
+				return mustParse(t, `{`+more+`"strategy":{"mode":"fallback"},"targets":[`+repeat(n, func(int) string { return `{"provider":"@a"}` })+`]}`).Size()
+			}
+			given := `"` + name + `":` + value + `,`
+			one, all := size(given, 1)-size("", 1), size(given, targets)-size("", targets)
+			if all-one < (targets-1)*items*least {
+				t.Errorf("%d items of %s take %d bytes with one target and %d with %d, want at least %d more for each item of a target", items, name, one, all, targets, least)
+			}
+		})
+	}
+}
+
+func TestEveryPartOfATargetCountsForItsSize(t *testing.T) {
+	plain := mustParse(t, leaf(`"name":"a"`)).Size()
+	for name, more := range map[string]string{
+		"options":     `"vendora_project":"p","vendora_organization":"o","vendora_beta":"b","cloud_a_region":"r","cloud_b_region":"r"`,
+		"deployments": `"deployments":[` + repeat(5, func(i int) string { return fmt.Sprintf(`{"deployment_id":"d","alias":"a%d","api_version":"v"}`, i) }) + `]`,
+		"targets":     `"strategy":{"mode":"single"},"targets":[` + repeat(5, func(int) string { return `{"provider":"@a"}` }) + `]`,
+		"a query":     `"strategy":{"mode":"conditional","default":"b","conditions":[{"query":{"metadata.a":{"$in":[1,2,3,4,5]}},"then":"b"}]},"targets":[{"name":"b","provider":"@a"}]`,
+	} {
+		c := mustParse(t, leaf(`"name":"a",`+more))
+		// The text itself is kept in pieces, so its parts take more than its bytes.
+		if got, least := c.Size()-plain, len(more)+5*100; got < least {
+			t.Errorf("five of %s take %d bytes, want at least %d", name, got, least)
+		}
+	}
+}
+
 // Patterns keep their meaning in the group that they are compiled in.
 func TestPatternsKeepTheirMeaning(t *testing.T) {
 	for _, tt := range []struct {
