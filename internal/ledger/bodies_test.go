@@ -209,17 +209,27 @@ func TestAFullDiskCostsBodiesWhereTheyMayBeDropped(t *testing.T) {
 
 func TestBodiesLeaveRoomToRowsWithout(t *testing.T) {
 	const size, most = 20 << 10, 1 << 20
-	for _, full := range []ledger.Full{ledger.DropBodies, ledger.DropRows} {
+	for full, share := range map[ledger.Full]int64{ledger.DropBodies: most * 3 / 4, ledger.DropRows: most / 2} {
 		t.Run(string(full), func(t *testing.T) {
 			store := newLibrary(size)
 			store.gate = make(chan struct{})
-			l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Full: full, Segment: 64 << 10, Max: most, Every: time.Millisecond})
-			n := 0
+			dir := t.TempDir()
+			l := mustOpen(t, ledger.Options{Dir: dir, Store: store, Full: full, Segment: 64 << 10, Max: most, Every: time.Millisecond})
+			n, with := 0, int64(0) // bytes before bodies were dropped
 			for ; l.Stats().BodiesDropped < 100; n++ {
 				id := reqlog.NewID(time.Now())
 				mustIntend(t, l, id, 1)
 				l.Settle(settlement(id, 1))
 				l.Record(t.Context(), withBodies(id, size))
+				if st := l.Stats(); st.BodiesDropped == 0 {
+					with = st.Bytes
+				}
+			}
+			if with > share || with < share-3*size {
+				t.Errorf("bodies were noted up to %d bytes, want %d of %d", with, share, most)
+			}
+			if r := mustVerify(t, kill(t, dir)); !r.OK() || r.Exchanges != n {
+				t.Errorf("Verify = %d rows, OK %t; want all %d to be read", r.Exchanges, r.OK(), n)
 			}
 			st := l.Stats()
 			if st.Lost != 0 || n < 105 || n > 130 || st.Bytes > most*9/10 {

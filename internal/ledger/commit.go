@@ -78,7 +78,9 @@ func (l *Ledger) clock(pause time.Duration, failing bool) <-chan time.Time {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	busy := l.dirty || l.unmarked()
+	// What was accepted while a write hung is written when that ends: its callers
+	// may not wait for it.
+	busy := l.dirty || len(l.pending) > 0 || l.unmarked()
 	l.dirty = false
 	if !busy {
 		return nil

@@ -95,6 +95,12 @@ const SlowAfter = slowAfter
 // HeadSize is the size of a segment's head.
 const HeadSize = segmentHead
 
+// IntentSize is the size of an intent's record, and MaxRow the longest of a row's.
+const (
+	IntentSize = intentSize
+	MaxRow     = maxRow
+)
+
 // Records reads the records of a segment's bytes.
 func Records(b []byte) (list []Record, damaged int, err error) {
 	seed, _, err := parseHead(b)

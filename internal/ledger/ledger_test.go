@@ -35,7 +35,7 @@ func TestWhatWasNotedIsAppliedOnce(t *testing.T) {
 		t.Errorf("the store has %d rows, want %d", n, workers*each)
 	}
 	st := l.Stats()
-	if st.Depth != 0 || !st.Oldest.IsZero() || st.Open != 0 || st.Lost != 0 || st.Rows != workers*each {
+	if st.Depth != 0 || !st.Oldest.IsZero() || st.Open != 0 || st.Lost != 0 || st.Rows != workers*each || st.Intents != workers*each || st.Settled != workers*each {
 		t.Errorf("Stats = %+v, want all rows applied and nothing open", st)
 	}
 	mustClose(t, l)
@@ -69,7 +69,7 @@ func TestAKilledProcessLosesNothingThatWasNoted(t *testing.T) {
 	left := kill(t, dir)
 
 	if r := mustVerify(t, left); r.OK() || len(r.Unsettled) != 1 || r.Unsettled[0].ID != cut {
-		t.Errorf("Verify = %+v, want the attempt that was cut", r)
+		t.Errorf("%d attempts without an end, want the one that was cut: Verify = %+v", len(r.Unsettled), r)
 	}
 	store.leave(nil)
 	l2 := mustOpen(t, ledger.Options{Dir: left, Store: store})
@@ -82,12 +82,12 @@ func TestAKilledProcessLosesNothingThatWasNoted(t *testing.T) {
 		}
 	}
 	if st := l2.Stats(); st.Estimated != 1 || st.Recovered != 2 {
-		t.Errorf("Stats = %+v, want one estimate and two rows made", st)
+		t.Errorf("the start made %d estimates and %d rows, want 1 and 2", st.Estimated, st.Recovered)
 	}
 	mustClose(t, l2)
 	r := mustVerify(t, left)
 	if !r.OK() || r.Estimated != 1 || r.Exchanges != 2 {
-		t.Errorf("Verify = %+v, want the estimate and the rows that were made, and the old segment gone", r)
+		t.Errorf("%d estimates and %d rows are left, want 1 and the 2 that were made: Verify = %+v", r.Estimated, r.Exchanges, r)
 	}
 	l3 := mustOpen(t, ledger.Options{Dir: left, Store: store})
 	mustClose(t, l3)
@@ -129,7 +129,7 @@ func TestAnInterruptedExchangeSaysThatItIsAnEstimate(t *testing.T) {
 	}
 	e := list[0]
 	if e.Usage != guess.Usage || e.Priced || e.ErrorCode != ledger.CodeInterrupted || e.Provider != "anthropic" || e.KeyID != "key" || len(e.Attempts) != 2 {
-		t.Errorf("entry = %+v, want one with estimated usage and no cost, marked as interrupted, of both attempts", e)
+		t.Errorf("usage %+v, priced %t, code %s, %d attempts; want the estimate, no cost, %s and both: entry = %+v", e.Usage, e.Priced, e.ErrorCode, len(e.Attempts), ledger.CodeInterrupted, e)
 	}
 	if len(e.Decisions) != 1 || !strings.Contains(e.Decisions[0].Text, "about 1000 tokens") {
 		t.Errorf("decisions = %v, want the estimate", e.Decisions)
