@@ -321,3 +321,71 @@ func TestASegmentWithoutAnIDIsNotCountedAndKeepsNothing(t *testing.T) {
 		t.Errorf("%d segments are left, want one", n)
 	}
 }
+
+func TestCountedReturnsWhenAllThatWasSettledIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTally()
+		c.leave(errAway)
+		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Counter: c})
+		exchange(t, l)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := l.Counted(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Counted = %v while the counter is away, want it to wait as long as its context lasts", err)
+		}
+		c.leave(nil)
+		if err := l.Counted(t.Context()); err != nil || c.sums()[payer].Attempts != 1 {
+			t.Errorf("Counted = %v with %d attempts counted, want 1", err, c.sums()[payer].Attempts)
+		}
+		exchange(t, l)
+		if err := l.Counted(t.Context()); err != nil || c.sums()[payer].Attempts != 2 {
+			t.Errorf("Counted = %v with %d attempts counted, want 2", err, c.sums()[payer].Attempts)
+		}
+		mustClose(t, l)
+	})
+}
+
+func TestCountedWithoutACounterReturnsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := mustOpen(t, ledger.Options{Dir: t.TempDir()})
+		exchange(t, l)
+		began := time.Now()
+		if err := l.Counted(t.Context()); err != nil || time.Since(began) != 0 {
+			t.Errorf("Counted = %v after %v, want nil at once", err, time.Since(began))
+		}
+		mustClose(t, l)
+	})
+}
+
+// TestSegmentIsCountedAsLongAsCountersKnowIt opens a segment that was not counted
+// after a long time. A counter keeps marks for 90 days, and clocks may differ by a
+// day: after 89 days nobody knows whether it was counted before.
+func TestSegmentIsCountedAsLongAsCountersKnowIt(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		want  int64
+	}{
+		{"before 89 days", 89*day - time.Hour, 1},
+		{"after 89 days", 89*day + time.Hour, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir, c := t.TempDir(), newTally()
+				c.leave(errAway)
+				l := mustOpen(t, ledger.Options{Dir: dir, Counter: c})
+				exchange(t, l)
+				mustClose(t, l)
+				time.Sleep(tt.after)
+				c.leave(nil)
+				l = mustOpen(t, ledger.Options{Dir: dir, Counter: c})
+				time.Sleep(time.Minute)
+				if got := int64(c.sums()[payer].Attempts); got != tt.want {
+					t.Errorf("%v later %d attempts were counted, want %d", tt.after, got, tt.want)
+				}
+				mustClose(t, l)
+			})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -211,4 +212,42 @@ func TestALaterFormIsLeftAlone(t *testing.T) {
 	if got := segments(t, dir); len(got) != 2 || !strings.HasSuffix(got[0], "00000001.seg") {
 		t.Errorf("segments = %v, want the later one where it was", got)
 	}
+}
+
+func TestRowThatCannotBeDecodedIsCountedAsLost(t *testing.T) {
+	dir, away := t.TempDir(), newMemory()
+	away.leave(errAway)
+	l := mustOpen(t, ledger.Options{Dir: dir, Store: away})
+	bad, good := exchange(t, l), exchange(t, l)
+	left := kill(t, dir)
+	l.Close(closed(t))
+	store := newMemory()
+	again := mustOpen(t, ledger.Options{Dir: left, Store: store, Codec: ledger.Codec{Append: codec.Append, Parse: func(b []byte) (*reqlog.Entry, error) {
+		e, err := codec.Parse(b)
+		if err == nil && e.ID == bad {
+			err = errors.New("of another form")
+		}
+		return e, err
+	}}})
+	mustClose(t, again)
+	if got := store.ids(t); len(got) != 1 || got[0] != good || again.Stats().Lost != 1 {
+		t.Errorf("the store has %v and %d rows are lost, want %s and 1", got, again.Stats().Lost, good)
+	}
+}
+
+func TestVerifyCountsAttemptsWithoutAPrice(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, ledger.Options{Dir: dir})
+	for n, priced := range []bool{true, false, false} {
+		id := reqlog.NewID(time.Now())
+		mustIntend(t, l, id, 1)
+		s := settlement(id, 1)
+		s.Priced = priced
+		l.Settle(s)
+		l.Record(t.Context(), entry(id))
+		if r := mustVerify(t, dir); r.Unpriced != n {
+			t.Errorf("after %d attempts %d have no price, want %d", n+1, r.Unpriced, n)
+		}
+	}
+	mustClose(t, l)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"modelgate/internal/ledger"
@@ -114,6 +115,23 @@ func TestRowsThatWereAppliedBeforeAKillAreLookedFor(t *testing.T) {
 		t.Errorf("the store has %d rows and was asked for %d, want 20 of both", got, store.looked)
 	}
 	mustClose(t, l)
+}
+
+func TestRowsThatWereAppliedLongBeforeAKillAreNotLookedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, store := t.TempDir(), newMemory()
+		l := mustOpen(t, ledger.Options{Dir: dir, Store: store})
+		for range 20 {
+			exchange(t, l)
+		}
+		time.Sleep(10 * time.Second) // and nothing else is noted
+		left := kill(t, dir)
+		mustClose(t, l)
+		mustClose(t, mustOpen(t, ledger.Options{Dir: left, Store: store}))
+		if got := len(store.ids(t)); got != 20 || store.looked != 0 {
+			t.Errorf("the store has %d rows and was asked for %d, want 20 and none: they are marked as applied", got, store.looked)
+		}
+	})
 }
 
 func TestAnInterruptedExchangeSaysThatItIsAnEstimate(t *testing.T) {

@@ -125,7 +125,10 @@ func TestRowIsInTheFileWhenRecordReturns(t *testing.T) {
 		dir := t.TempDir()
 		l := mustOpen(t, ledger.Options{Dir: dir})
 		for n := 1; n <= 3; n++ {
-			exchange(t, l)
+			e := sized(1000)
+			mustIntend(t, l, e.ID, 1)
+			l.Settle(settlement(e.ID, 1))
+			l.Record(t.Context(), e)
 			if r := mustVerify(t, kill(t, dir)); r.Exchanges != n || r.Attempts != n {
 				t.Errorf("Verify = %d rows and %d settlements, want %d of both", r.Exchanges, r.Attempts, n)
 			}
