@@ -90,6 +90,17 @@ func TestNothingPrintsCredentials(t *testing.T) {
 	})
 }
 
+func TestOptionsPrintWhatIsNoCredential(t *testing.T) {
+	options := config.Options{"vendora_organization": "org", "cloud_a_region": "eu", "cloud_a_access_key_id": "sekret", "oracle_key_passphrase": "sekret", "of_a_later_version": "sekret"}
+	want := "map[cloud_a_access_key_id:••• cloud_a_region:eu of_a_later_version:••• oracle_key_passphrase:••• vendora_organization:org]"
+	if got := fmt.Sprint(options); got != want {
+		t.Errorf("the options print as %s, want %s", got, want)
+	}
+	if options["cloud_a_access_key_id"] != "sekret" {
+		t.Error("printing options changes them")
+	}
+}
+
 func TestCredentialsTellConfigsApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, text := range []string{
@@ -127,6 +138,10 @@ func TestOtherMeaningGivesOtherBytes(t *testing.T) {
 		`{"request_timeout":100,"override_params":{"aB":1}}`,
 		`{"request_timeout":100,"override_params":{"a_b":1}}`,
 		`{"request_timeout":100,"forward_headers":[]}`,
+		tree(`{"mode":"conditional","default":"a","conditions":[{"query":{"metadata.a":1},"then":"a"}]}`, named),
+		tree(`{"mode":"conditional","default":"a","conditions":[{"query":{"metadata.a":2},"then":"a"}]}`, named),
+		tree(`{"mode":"conditional","default":"a","conditions":[{"query":{"metadata.b":1},"then":"a"}]}`, named),
+		tree(`{"mode":"conditional","default":"a","conditions":[{"query":{},"then":"a"}]}`, named),
 		`{"request_timeout":100,"input_guardrails":[{"a":{},"id":"x"}]}`,
 		`{"request_timeout":100,"input_guardrails":[{"b":{},"id":"x"}]}`,
 	} {

@@ -62,6 +62,17 @@ func TestParseFillsTheFields(t *testing.T) {
 	}
 }
 
+func TestOptionsHaveFurtherSpellings(t *testing.T) {
+	for spelling, name := range map[string]string{
+		"cloud_c_extra_params": "cloud_c_extra_parameters", "cloudCExtraParams": "cloud_c_extra_parameters",
+		"stability_user_id": "stability_client_user_id", "stabilityVersion": "stability_client_version", "vendoraProject": "vendora_project",
+	} {
+		if got := mustParse(t, leaf(`"`+spelling+`":"x"`)).Options; len(got) != 1 || got[name] != "x" {
+			t.Errorf("%s is read as %v, want %s", spelling, got, name)
+		}
+	}
+}
+
 func TestDenyCountsInBothItsPlaces(t *testing.T) {
 	deny := &config.Outcome{Deny: true}
 	for _, tt := range []struct {

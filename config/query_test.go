@@ -17,6 +17,7 @@ var request = map[string]string{
 	"metadata.size":           `"12abc"`,
 	"metadata.empty":          `""`,
 	"metadata.org.unit":       `"r&d \u00e9"`,
+	"metadata.escaped":        `"\u00e9t\u00e9"`,
 	"params.model":            `"gpt-5-mini"`,
 	"params.n":                `5`,
 	"params.temperature":      `0.70`,
@@ -54,6 +55,7 @@ func TestQueriesHoldByTypeAndValue(t *testing.T) {
 		{`{"params.absent":null}`, false},
 		{`{"params.format":"json"}`, false},
 		{`{"metadata.org.unit":"r&d é"}`, true},
+		{`{"metadata.escaped":"été"}`, true},
 		{`{"params.messages[0].role":"system"}`, true},
 		{`{"headers.X-Team":"Blue"}`, true},
 		{`{"headers.x-team":"blue"}`, false},
@@ -201,14 +203,27 @@ func TestQueriesThatCannotBeMeantAreRefused(t *testing.T) {
 }
 
 func TestQueriesNestedWithoutEndAreRefused(t *testing.T) {
-	deep := func(n int) string {
-		return strings.Repeat(`{"$not":`, n) + `{"metadata.a":1}` + strings.Repeat(`}`, n)
+	for _, tt := range []struct{ open, inner, end string }{
+		{`{"$not":`, `{"metadata.a":1}`, `}`},
+		{`{"$and":[`, `{"metadata.a":1}`, `]}`},
+		{`{"$or":[`, `{"metadata.a":1}`, `]}`},
+	} {
+		deep := func(n int) string { return strings.Repeat(tt.open, n) + tt.inner + strings.Repeat(tt.end, n) }
+		if _, err := config.ParseQuery([]byte(deep(config.MaxDepth))); err != nil {
+			t.Errorf("%s at depth %d: %v, want a query", tt.open, config.MaxDepth, err)
+		}
+		if _, err := config.ParseQuery([]byte(deep(config.MaxDepth + 1))); err == nil {
+			t.Errorf("%s at depth %d is accepted", tt.open, config.MaxDepth+1)
+		}
 	}
-	if _, err := config.ParseQuery([]byte(deep(config.MaxDepth))); err != nil {
-		t.Errorf("depth %d: %v, want a query", config.MaxDepth, err)
+	tests := func(n int) string {
+		return `{"metadata.a":` + strings.Repeat(`{"$not":`, n) + `{"$eq":1}` + strings.Repeat(`}`, n) + `}`
 	}
-	if _, err := config.ParseQuery([]byte(deep(config.MaxDepth + 1))); err == nil {
-		t.Errorf("depth %d is accepted", config.MaxDepth+1)
+	if _, err := config.ParseQuery([]byte(tests(config.MaxDepth))); err != nil {
+		t.Errorf("tests at depth %d: %v, want a query", config.MaxDepth, err)
+	}
+	if _, err := config.ParseQuery([]byte(tests(config.MaxDepth + 1))); err == nil {
+		t.Errorf("tests at depth %d are accepted", config.MaxDepth+1)
 	}
 }
 
@@ -290,6 +305,15 @@ func TestTheWorkOfAPatternGrowsWithItsText(t *testing.T) {
 	}
 	if got := steps("abcde", 9); got != 10*one {
 		t.Errorf("matching 9 bytes takes %d steps, want ten times the %d of no byte", got, one)
+	}
+	q, err := config.ParseQuery([]byte(`{"$or":[{"metadata.a":{"$regex":"abcde"}},{"metadata.a":{"$regex":"abcde"}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var two config.Work
+	q.Match(func(string) (json.RawMessage, bool) { return json.RawMessage(`""`), true }, &two)
+	if two != 2*one {
+		t.Errorf("matching the same pattern twice takes %d steps, want twice %d", two, one)
 	}
 	if got := steps("abcdeabcde", 9); got <= 10*one {
 		t.Errorf("matching a longer pattern takes %d steps, want more than %d", got, 10*one)
