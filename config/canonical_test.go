@@ -90,6 +90,22 @@ func TestNothingPrintsCredentials(t *testing.T) {
 	})
 }
 
+func TestACredentialPrintsAsDots(t *testing.T) {
+	for value, want := range map[string]string{"sekret": "•••", "": ""} {
+		s := config.NewSecret(value)
+		asJSON, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%s %v %+v", s, s, s); s.String() != want || got != want+" "+want+" "+want || string(asJSON) != `"`+want+`"` {
+			t.Errorf("a credential of %d bytes prints as %q, %s and %s, want %q", len(value), s.String(), got, asJSON, want)
+		}
+		if s.Reveal() != value || s.Empty() != (value == "") || !s.Equal(config.NewSecret(value)) || s.Equal(config.NewSecret("other")) {
+			t.Errorf("a credential of %d bytes is not what was put in", len(value))
+		}
+	}
+}
+
 func TestOptionsPrintWhatIsNoCredential(t *testing.T) {
 	options := config.Options{"vendora_organization": "org", "cloud_a_region": "eu", "cloud_a_access_key_id": "sekret", "oracle_key_passphrase": "sekret", "of_a_later_version": "sekret"}
 	want := "map[cloud_a_access_key_id:••• cloud_a_region:eu of_a_later_version:••• oracle_key_passphrase:••• vendora_organization:org]"
@@ -129,6 +145,10 @@ func TestOtherMeaningGivesOtherBytes(t *testing.T) {
 		`{"request_timeout":100,"strict_vendora_compliance":true}`,
 		`{"request_timeout":100,"weight":0}`,
 		`{"request_timeout":100,"weight":1}`,
+		`{"request_timeout":100,"weight":0.25}`,
+		`{"request_timeout":100,"weight":0.26}`,
+		`{"request_timeout":100,"weight":123456789.125}`,
+		`{"request_timeout":100,"weight":123456789.25}`,
 		`{"request_timeout":100,"override_params":{}}`,
 		`{"request_timeout":100,"override_params":{"id":12345678901234567890}}`,
 		`{"request_timeout":100,"override_params":{"id":12345678901234567891}}`,

@@ -30,6 +30,8 @@ func TestNearestIsTheFirstNameWithTheFewestOtherLetters(t *testing.T) {
 		{"cxxxe", "cache", ""},
 		{"prxvxxer", "provider", "provider"}, // three of eight letters
 		{"prxxxxer", "provider", ""},
+		{"xxxxovider", "provider", ""},
+		{"xxprovider", "provider", "provider"},
 		{"oxerridx_parxms", "override_params", "override_params"},
 		{"oxexridx_parxms", "override_params", ""}, // never four
 		{"provider", "provider_id", "provider_id"},
@@ -44,6 +46,15 @@ func TestNearestIsTheFirstNameWithTheFewestOtherLetters(t *testing.T) {
 	} {
 		if got := config.Nearest(tt.name, strings.Fields(tt.known)); got != tt.want {
 			t.Errorf("Nearest(%q, %q) = %q, want %q", tt.name, tt.known, got, tt.want)
+		}
+	}
+}
+
+func TestTwentyNamesAreGuessed(t *testing.T) {
+	faults := faultsOf(t, leaf(repeat(25, func(i int) string { return fmt.Sprintf(`"provide%c":0`, 'A'+i) })))
+	for i, f := range faults {
+		if guessed := strings.Contains(f.Message, `did you mean "provider"`); guessed != (i < 20) {
+			t.Errorf("fault %d is %q, want a guess for the first 20 alone", i, f)
 		}
 	}
 }

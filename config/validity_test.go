@@ -246,6 +246,54 @@ func TestParseRefusesWithThePathOfTheFault(t *testing.T) {
 	}
 }
 
+func TestNumbersAreTakenUpToTheirBounds(t *testing.T) {
+	sticky := func(ttl string) string {
+		return tree(`{"mode":"loadbalance","sticky":{"enabled":true,"hash_fields":["metadata.user"],"ttl":`+ttl+`}}`, named)
+	}
+	breaker := func(more string) string { return leaf(`"cb_config":{"cooldown_interval":30000,` + more + `}`) }
+	for _, tt := range []struct {
+		name    string
+		text    func(n string) string
+		within  []string
+		refused map[string]string // with what the message says
+	}{
+		{"hedge.max", func(n string) string { return leaf(`"hedge":{"delay_ms":1,"max":` + n + `}`) },
+			[]string{"1", "10", "1e1", "10.0"}, map[string]string{"0": "at least 1", "11": "at most 10", "1.5": "an integer, not 1.5", "1e-1": "an integer", "1e30": "at most 10", "-1e30": "at least 1", "1e400": "at most 10"}},
+		{"hedge.delay_ms", func(n string) string { return leaf(`"hedge":{"delay_ms":` + n + `}`) },
+			[]string{"1", "9223372036854"}, map[string]string{"0": "at least 1", "9223372036855": "at most 9223372036854", "-99999999999999999999": "at least 1", "99999999999999999999": "at most 9223372036854"}},
+		{"on_status_codes", func(n string) string { return leaf(`"on_status_codes":[` + n + `]`) },
+			[]string{"100", "999"}, map[string]string{"99": "at least 100, not 99", "1000": "at most 999"}},
+		{"request_timeout", func(n string) string { return leaf(`"request_timeout":` + n) },
+			[]string{"0", "1"}, map[string]string{"-1": "at least 0"}},
+		{"retry.attempts", func(n string) string { return leaf(`"retry":{"attempts":` + n + `}`) },
+			[]string{"0", "2147483647"}, map[string]string{"-1": "at least 0", "2147483648": "at most 2147483647"}},
+		{"sticky.ttl", sticky, []string{"1", "9223372036"}, map[string]string{"0": "at least 1", "9223372037": "at most 9223372036"}},
+		{"weight", func(n string) string { return leaf(`"weight":` + n) },
+			[]string{"0", "-0", "0.001", "1e300"}, map[string]string{"-0.001": "at least 0, not -0.001", "1e400": "too large"}},
+		{"failure_threshold", func(n string) string { return breaker(`"failure_threshold":` + n) },
+			[]string{"1", "2.5"}, map[string]string{"0.999": "at least 1, not 0.999", "0": "at least 1"}},
+		{"failure_threshold_percentage", func(n string) string { return breaker(`"failure_threshold_percentage":` + n) },
+			[]string{"0.001", "100"}, map[string]string{"0": "above 0", "-5": "above 0", "100.001": "at most 100"}},
+		{"minimum_requests", func(n string) string { return breaker(`"failure_threshold":1,"minimum_requests":` + n) },
+			[]string{"1"}, map[string]string{"0": "at least 1"}},
+		{"cooldown_interval", func(n string) string {
+			return leaf(`"cb_config":{"failure_threshold":1,"cooldown_interval":` + n + `}`)
+		},
+			[]string{"30000", "30000.5", "9.22e12"}, map[string]string{"29999.999": "at least 30000, not 29999.999", "9.23e12": "too large", "1e400": "too large"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, n := range tt.within {
+				mustParse(t, tt.text(n))
+			}
+			for n, says := range tt.refused {
+				if faults := faultsOf(t, tt.text(n)); len(faults) != 1 || !strings.Contains(faults[0].Path, tt.name) || !strings.Contains(faults[0].Message, says) {
+					t.Errorf("faults of %s are %q, want one that says %q", n, faults, says)
+				}
+			}
+		})
+	}
+}
+
 // S-066: each property of the group in turn.
 func TestEveryPropertyOfAGroupIsNeeded(t *testing.T) {
 	group := []string{`"provider":"azure-ai"`, `"cloud_c_deployment_name":"d"`, `"cloud_c_deployment_type":"serverless"`, `"cloud_c_region":"r"`, `"cloud_c_api_version":"v"`}
