@@ -161,9 +161,7 @@ func (l *Ledger) safe() bool {
 // gets room only by leaving its last segment.
 func (l *Ledger) ahead() {
 	l.mu.Lock()
-	if len(l.pending) == 0 && !l.writing && l.stuck == nil {
-		l.turnOver()
-	}
+	l.turnOverIdle()
 	needed := l.next == nil && l.cur.end > l.o.Segment/2
 	after := l.cur.number
 	l.mu.Unlock()
@@ -178,6 +176,14 @@ func (l *Ledger) ahead() {
 		return
 	}
 	l.next = s
+	l.turnOverIdle() // the present one may be all that there is room for
+}
+
+// turnOverIdle begins the next segment, unless somebody writes.
+func (l *Ledger) turnOverIdle() {
+	if len(l.pending) == 0 && !l.writing && l.stuck == nil {
+		l.turnOver()
+	}
 }
 
 // keepMarks writes into segments how far they were applied, once the store
