@@ -62,6 +62,13 @@ func TestParseFillsTheFields(t *testing.T) {
 	}
 }
 
+// AMB-16: an answer is kept for seven days when max_age is not given.
+func TestAnswersAreKeptForSevenDaysUnlessTheConfigSaysOtherwise(t *testing.T) {
+	if want := 604800 * time.Second; config.DefaultMaxAge != want {
+		t.Errorf("DefaultMaxAge = %v, want %v", config.DefaultMaxAge, want)
+	}
+}
+
 func TestOptionsHaveFurtherSpellings(t *testing.T) {
 	for spelling, name := range map[string]string{
 		"cloud_c_extra_params": "cloud_c_extra_parameters", "cloudCExtraParams": "cloud_c_extra_parameters",

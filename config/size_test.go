@@ -125,6 +125,21 @@ func TestWhatTargetsInheritCountsForEachOfThem(t *testing.T) {
 	}
 }
 
+// Each level of targets makes the paths of those below longer by ".targets[0]".
+func TestTheSizeOfATargetGrowsWithItsPath(t *testing.T) {
+	size := func(levels int) int {
+		text := `{"provider":"@a"}`
+		for range levels {
+			text = tree(`{"mode":"single"}`, text)
+		}
+		return mustParse(t, text).Size()
+	}
+	fourth, fifth := size(4)-size(3), size(5)-size(4)
+	if least := len(".targets[0]"); fifth-fourth < least {
+		t.Errorf("the fourth level takes %d bytes and the fifth %d, want at least %d more", fourth, fifth, least)
+	}
+}
+
 func TestEveryPartOfATargetCountsForItsSize(t *testing.T) {
 	plain := mustParse(t, leaf(`"name":"a"`)).Size()
 	for name, more := range map[string]string{
@@ -138,6 +153,17 @@ func TestEveryPartOfATargetCountsForItsSize(t *testing.T) {
 		if got, least := c.Size()-plain, len(more)+5*100; got < least {
 			t.Errorf("five of %s take %d bytes, want at least %d", name, got, least)
 		}
+	}
+	query := func(op string) int {
+		return mustParse(t, strings.ReplaceAll(patterns(10, "a"), "$regex", op)).Size()
+	}
+	if got, least := query("$regex")-query("$contains"), 10*512; got < least {
+		t.Errorf("ten patterns take %d bytes more than ten texts, want at least %d", got, least)
+	}
+	list := `[` + repeat(5, func(i int) string { return fmt.Sprintf(`{"deployment_id":"d","alias":"a%d","api_version":"v"}`, i) }) + `]`
+	free := mustParse(t, leaf(`"override_params":{"deployments":`+list+`}`)).Size()
+	if got, least := mustParse(t, leaf(`"deployments":`+list)).Size()-free, 5*64; got < least {
+		t.Errorf("five deployments take %d bytes more than the same text in free content, want at least %d", got, least)
 	}
 }
 
