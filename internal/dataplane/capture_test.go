@@ -331,7 +331,8 @@ func TestErrorsOfAttemptsAreRedacted(t *testing.T) {
 	}
 	k := newKept(t, snapshot.Logs{Redact: rules}, access.Logging{}, say("text/event-stream", `data: {"error":{"message":"who is a@b.org?"}}`+"\n\n"))
 	_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(streamChat))
-	if got := e.Attempts[0].Error; !strings.Contains(got, "who is [redacted:email]?") {
-		t.Errorf("the attempt says %q, the entry %q", got, e.ErrorMessage)
+	const want = "who is [redacted:email]?"
+	if got := e.Attempts[0].Error; !strings.Contains(got, want) || !strings.Contains(e.ErrorMessage, want) {
+		t.Errorf("the attempt says %q, the entry %q; want both with %q", got, e.ErrorMessage, want)
 	}
 }

@@ -30,8 +30,8 @@ func testFilters(t *testing.T, at place, step time.Duration) {
 	now := time.Now().Truncate(time.Second)
 	yes := true
 	for i, e := range []reqlog.Entry{
-		{Model: "a", Provider: "openai", Status: 200, KeyID: "k1", Config: "c1", Organisation: "o1", Workspace: "w1", TraceID: "t1", Operation: "chat", Total: time.Second, Metadata: map[string]string{"env": "dev", "user": "1"}},
-		{Model: "b", Provider: "openai", Status: 429, KeyID: "k2", Config: "c2", Organisation: "o1", Workspace: "w2", TraceID: "t2", Operation: "chat", Stream: true, Metadata: map[string]string{"env": "dev"}},
+		{Model: "a", Provider: "openai", Status: 200, KeyID: "k1", Config: "c1", Organisation: "o1", Workspace: "w1", TraceID: "t1", Operation: "chat", Slug: "s1", UpstreamModel: "u1", ResponseModel: "r1", OptionIndex: "config.targets[0]", Total: time.Second, Metadata: map[string]string{"env": "dev", "user": "1"}},
+		{Model: "b", Provider: "openai", Status: 429, KeyID: "k2", Config: "c2", Organisation: "o1", Workspace: "w2", TraceID: "t2", Operation: "chat", Slug: "s2", UpstreamModel: "u1", ResponseModel: "u2", OptionIndex: "config.targets[1]", Stream: true, Metadata: map[string]string{"env": "dev"}},
 		{Model: "a", Provider: "groq", Status: 503, KeyID: "k1", Organisation: "o2", Workspace: "w1", TraceID: "t11", Operation: "embeddings", Metadata: map[string]string{"dev": "env", "empty": ""}},
 		{Model: "A", Provider: "groq", Status: 500, Organisation: "o2", Workspace: "w3", Total: 2 * time.Second},
 	} {
@@ -67,6 +67,14 @@ func testFilters(t *testing.T, at place, step time.Duration) {
 		{"workspace outside the scope", logstore.Query{Scope: logstore.Scope{Workspace: "w1"}, Workspace: "w2"}, nil},
 		{"trace whole", logstore.Query{TraceID: "t1"}, []string{"0"}},
 		{"operation", logstore.Query{Operation: "embeddings"}, []string{"2"}},
+		{"managed provider", logstore.Query{Slug: "s2"}, []string{"1"}},
+		{"upstream model", logstore.Query{UpstreamModel: "u1"}, []string{"1", "0"}},
+		{"upstream model that is another entry's response model", logstore.Query{UpstreamModel: "u2"}, nil},
+		{"response model", logstore.Query{ResponseModel: "r1"}, []string{"0"}},
+		{"response model and upstream model", logstore.Query{ResponseModel: "u2", UpstreamModel: "u1"}, []string{"1"}},
+		{"target", logstore.Query{Target: "config.targets[0]"}, []string{"0"}},
+		{"outcome", logstore.Query{Outcome: "error"}, []string{"3", "2", "1"}},
+		{"outcome and model", logstore.Query{Outcome: "success", Model: "a"}, []string{"0"}},
 		{"stream", logstore.Query{Stream: &yes}, []string{"1"}},
 		{"not stream", logstore.Query{Stream: new(bool)}, []string{"3", "2", "0"}},
 		{"latency", logstore.Query{MinLatency: time.Second}, []string{"3", "0"}},

@@ -88,7 +88,7 @@ var documents = []statement{
 	{number: "M-079", text: "Credentials are stored only if there is a master key.", tests: []string{"internal/server.TestIntegrationsTakeCredentialsWithAMasterKeyOnly"}},
 	{number: "M-080", text: "A secret never prints.", tests: []string{"internal/secret.TestStringNeverPrints"}},
 	// docs/errors.md, errors in a stream; docs/operations.md, keep-alive
-	{number: "M-081", text: "A silent stream gets comments between its events at the configured time, each flushed at once.", tests: []string{"internal/dataplane.TestSilenceIsFilledWithCommentsBetweenEvents"}},
+	{number: "M-081", text: "A silent stream gets comments between its events at the configured time, each flushed at once.", tests: []string{"internal/dataplane.TestSilenceIsFilledWithCommentsBetweenEvents", "internal/dataplane.TestCommentsAreFlushedWhenTheyAreDue"}},
 	{number: "M-082", text: "A stream that fails before its first event is answered with an ordinary error.", tests: []string{"internal/dataplane.TestAStreamThatFailsBeforeItsFirstEventIsARealError"}},
 	{number: "M-083", text: "Each time limit of a stream has an error code of its own.", tests: []string{"internal/dataplane.TestLimitsOfTimeHaveEachTheirOwnError"}},
 	// docs/errors.md
@@ -97,7 +97,7 @@ var documents = []statement{
 	{number: "M-086", text: "A response that the provider breaks off on pass-through breaks at the same byte.", tests: []string{"test/replay.TestBrokenAnswersBreakAtTheSameByte"}},
 	{number: "M-087", text: "Recorded streams without their end are completed or fail.", tests: []string{"test/replay.TestRecordedStreamsWithoutTheirEndAreCompletedOrFail"}},
 	// docs/logs.md
-	{number: "M-088", text: "Every filter keeps exactly the entries that match all given filters.", tests: []string{"internal/logstore.TestFiltersKeepWhatMatchesAll"}},
+	{number: "M-088", text: "Every filter keeps exactly the entries that match all given filters.", tests: []string{"internal/logstore.TestFiltersKeepWhatMatchesAll", "internal/logstore.TestBoundsKeepWhatIsKnownAndWithin"}},
 	{number: "M-089", text: "Paging returns each entry once.", tests: []string{"internal/logstore.TestPagesGiveEachEntryOnce"}},
 	{number: "M-090", text: "A text search finds text in bodies, errors, models, paths and metadata, whatever its case.", tests: []string{"internal/logstore.TestATextIsFoundWhereItStands"}},
 	{number: "M-091", text: "Recorded bodies are those that the client knows, cut at the configured size.", tests: []string{"internal/dataplane.TestBodiesAreKeptAsTheClientKnowsThem", "internal/dataplane.TestBodiesAreCutAtTheSizeOfTheSettings"}},
