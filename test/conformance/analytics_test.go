@@ -195,6 +195,12 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 		if !named(h.groups(t, h.sessions["admin"], "/analytics/groups/workspace")) {
 			t.Error("the admin is not shown the archived workspace")
 		}
+		service := h.made(t, "/v1/api-keys/organisation/service", `{"name":"o","scopes":["analytics.view"]}`)
+		h.eventually(t, service)
+		rows := h.groups(t, service, "/analytics/groups/workspace")
+		if len(rows) == 0 || named(rows) {
+			t.Errorf("a service key of the organisation is shown %v, want the other workspaces alone", rows)
+		}
 		for _, name := range []string{"member", "manager"} {
 			if named(h.groups(t, h.sessions[name], "/analytics/groups/workspace?workspace_id=default")) {
 				t.Errorf("the %s is shown the archived workspace", name)

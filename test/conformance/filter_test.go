@@ -137,8 +137,21 @@ func TestFiltersOfTheLogFindWhatTheyName(t *testing.T) {
 			}
 		}
 	})
-	prove(t, "S-391 S-392", "requests are grouped by upstream model, response model and target", func(t *testing.T) {
+	prove(t, "S-391 S-392", "requests are grouped by what each group is called", func(t *testing.T) {
+		keys := map[any]float64{}
+		for _, id := range r.ids {
+			keys[at(r.as(t, bootstrapKey, "GET", "/v1/logs/"+id, "").fine(t).object(t), "api_key", "id")]++
+		}
+		first, _ := r.root(t, "GET", "/v1/admin/workspaces/default", "")["id"].(string)
 		for group, want := range map[string]map[any]float64{
+			"ai_service":     {"openai-compatible": 3},
+			"model":          {"m-1": 3},
+			"status_code":    {200.0: 3},
+			"api_key":        keys,
+			"config":         {"pc-routes": 1, nil: 2},
+			"workspace":      {first: 2, r.team: 1},
+			"provider":       {"first": 1, "groq": 1, nil: 1},
+			"prompt":         {nil: 3},
 			"upstream_model": {"m-1": 2, "real-two": 1},
 			"response_model": {"real-one-2026": 2, "real-two-2026": 1},
 			"target":         {"config": 2, "config.targets[1]": 1},

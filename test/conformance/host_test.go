@@ -62,6 +62,15 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 		"http://10.0.0.1/v1", "http://10.255.255.255", "http://172.16.0.1", "http://172.31.255.255", "http://192.168.0.1/v1",
 		"http://100.64.0.1", "http://169.254.0.1", "http://[fc00::1]", "http://[fe80::1]", "http://[64:ff9b::a00:1]", "http://224.0.0.1",
 		"http://255.255.255.255",
+		// The far ends of the ranges.
+		"http://0.255.255.255", "http://127.255.255.254:" + port, "http://169.254.255.254", "http://192.168.255.254", "http://100.127.255.254",
+		"http://239.255.255.255", "http://240.0.0.1", "http://[fdff::1]", "http://[febf::1]", "http://[fec0::1]", "http://[ff02::1]",
+		// IPv6 addresses that hold a private IPv4 address.
+		"http://[::a00:1]", "http://[::ffff:10.0.0.1]", "http://[::ffff:0:a00:1]", "http://[64:ff9b:1::a00:1]", "http://[2002:a00:1::1]",
+		// Metadata services at public addresses and by name, names of private networks, names that resolve to what they say.
+		"http://100.100.100.200", "http://168.63.129.16", "http://192.0.0.192", "http://169.254.170.23", "http://[fd20:ce::254]",
+		"http://metadata.goog", "http://metadata.azure.com", "http://instance-data", "http://metadata",
+		"http://models.internal", "http://printer.local", "http://models.home.arpa", "http://10.0.0.1.nip.io",
 	}
 	for _, host := range hosts {
 		prove(t, "S-434", strings.ReplaceAll(host, port, "PORT"), func(t *testing.T) {

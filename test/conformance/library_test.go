@@ -27,7 +27,7 @@ var libraries = []library{
 sys.path.insert(0, ` + jsonString(filepath.Join(dir, "python")) + `)
 from modelgate import Modelgate, ModelgateError
 given = json.loads(os.environ["GIVEN"])
-client = Modelgate(base_url=os.environ["GATE"], api_key=os.environ["KEY"], config=given["config"], trace_id="t-1", metadata={"team": "a"},
+client = Modelgate(base_url=os.environ["GATE"], api_key=os.environ["KEY"], config=given["config"], trace_id="t-python", metadata={"team": "a"},
     forward_headers=["X-My-Custom-Header"], X_My_Custom_Header="mine")
 try:
     print(json.dumps(client.chat.completions.create(model="m-1", messages=[{"role": "user", "content": "hi"}])))
@@ -38,7 +38,7 @@ except ModelgateError as error:
 	{"JavaScript", "node", ".mjs", func(dir string) string {
 		return `import { Modelgate } from ` + jsonString(filepath.Join(dir, "typescript", "index.js")) + `;
 const given = JSON.parse(process.env.GIVEN);
-const client = new Modelgate({ baseURL: process.env.GATE, apiKey: process.env.KEY, config: given.config, traceId: 't-1', metadata: { team: 'a' },
+const client = new Modelgate({ baseURL: process.env.GATE, apiKey: process.env.KEY, config: given.config, traceId: 't-javascript', metadata: { team: 'a' },
   forwardHeaders: ['X-My-Custom-Header'], xMyCustomHeader: 'mine' });
 const answer = await client.chat.completions.create({ model: 'm-1', messages: [{ role: 'user', content: 'hi' }] }).catch((error) => error.body);
 console.log(JSON.stringify(answer));
@@ -104,8 +104,9 @@ func TestClientLibrariesSendTheirOptions(t *testing.T) {
 		prove(t, "S-421 S-037 S-038", l.name+" sends a trace id and metadata", func(t *testing.T) {
 			p := newProvider(t, nil)
 			l.run(t, g.url, leaf(p))
-			list := g.do(t, "GET", "/v1/logs?limit=20&trace_id=t-1", "", "x-gateway-api-key", bootstrapKey).fine(t)
-			if !strings.Contains(string(list.body), `"team"`) || !strings.Contains(string(list.body), `"t-1"`) {
+			trace := "t-" + strings.ToLower(l.name)
+			list := g.do(t, "GET", "/v1/logs?limit=20&trace_id="+trace, "", "x-gateway-api-key", bootstrapKey).fine(t)
+			if !strings.Contains(string(list.body), `"team"`) || !strings.Contains(string(list.body), `"`+trace+`"`) {
 				t.Errorf("the log holds %.300s", list.body)
 			}
 		})
