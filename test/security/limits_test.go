@@ -94,6 +94,15 @@ func TestKeysDoNotLiftTheirOwnLimits(t *testing.T) {
 			}
 		}
 	})
+	attack(t, "escalation", "a key can't lift a limit of itself that a lower rank set, nor can one that it minted", func(t *testing.T) {
+		k := g.mint(t, rootKey, words(makes), "")
+		minted := g.mint(t, k.secret, words(makes), "")
+		manager := g.member(t, "limiting-manager", "member", `[{"id":"default","role":"manager"}]`)
+		g.as(t, manager, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":5}}`).ok(t)
+		for _, secret := range []string{k.secret, minted.secret} {
+			g.as(t, secret, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":null}`).refused(t, http.StatusForbidden, "usage_limits")
+		}
+	})
 	attack(t, "escalation", "the operator can change the limits of a key", func(t *testing.T) {
 		k := g.mint(t, rootKey, `["models.list"]`, `,"usage_limits":{"credit_limit":5}`)
 		g.as(t, rootKey, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":50},"reset_usage":true,"expires_at":"`+far+`"}`).ok(t)

@@ -25,6 +25,12 @@ func TestWhoIsBoundByABudgetDoesNotSetPrices(t *testing.T) {
 	attack(t, "escalation", "a key with a budget can't set prices", func(t *testing.T) {
 		g.as(t, bound, "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,`+free+`}]}`).refused(t, http.StatusForbidden, "budget")
 	})
+	attack(t, "escalation", "a key with a budget of a lower rank can't set prices", func(t *testing.T) {
+		k := g.mint(t, rootKey, `["workspace_integrations.update","workspace_integrations.read"]`, "")
+		g.as(t, k.secret, "PUT", models, `{"models":[{"slug":"cheap","enabled":true,"is_custom":true,`+free+`}]}`).ok(t)
+		g.as(t, manager, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":5}}`).ok(t)
+		g.as(t, k.secret, "PUT", models, `{"models":[{"slug":"cheaper","enabled":true,"is_custom":true,`+free+`}]}`).refused(t, http.StatusForbidden, "budget")
+	})
 	for _, who := range []struct{ name, token string }{{"a manager", manager}, {"a workspace admin", admin}} {
 		for _, c := range []struct{ name, method, target, body string }{
 			{"make a model free", "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,` + free + `}]}`},

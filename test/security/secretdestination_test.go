@@ -1,6 +1,7 @@
 package security
 
 import (
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -444,7 +445,11 @@ func TestTokenAddressesPassTheAddressGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := launch(t, options{noTrust: true})
+	authority := filepath.Join(t.TempDir(), "authority.pem") // whose certificate does not keep the gateway away
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := launch(t, options{noTrust: true, env: []string{"SSL_CERT_FILE=" + authority}})
 	member := g.key(t, rootKey, "default", memberScopes, "")
 	for _, host := range []string{"127.0.0.1:" + u.Port(), "localhost:" + u.Port(), "[::1]:" + u.Port(), "[::ffff:127.0.0.1]:" + u.Port(), "0.0.0.0:" + u.Port(), "10.0.0.1", "169.254.169.254", "metadata.google.internal", "127.0.0.1.nip.io:" + u.Port()} {
 		attack(t, "address guard", "a service account with the token address "+strings.ReplaceAll(host, u.Port(), "port"), func(t *testing.T) {
