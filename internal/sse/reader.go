@@ -126,9 +126,7 @@ func (r *Reader) size() int { return r.end - r.start - r.ev.lead }
 // last gives out what stands after the last blank line.
 func (r *Reader) last(ev *Event) {
 	w := r.buf[r.start:r.end]
-	if r.ev.line < len(w) {
-		r.field(w, r.ev.line, len(w))
-	}
+	r.field(w, r.ev.line, len(w))
 	r.ev.line = len(w)
 	ev.Unterminated = len(w) > r.ev.lead
 	r.emit(ev)

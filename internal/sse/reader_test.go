@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -206,6 +207,87 @@ func TestAnEventBeyondTheBoundIsRefusedHoweverItArrives(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestABoundOfOneByteAllowsBlankLinesOnly(t *testing.T) {
+	got, err := readAll(sse.NewReader(strings.NewReader("\n\n:\n\n"), 1))
+	if diff := cmp.Diff([]event{{Raw: "\n"}, {Raw: "\n"}}, got); diff != "" || err != sse.ErrTooLarge {
+		t.Errorf("error %v, want ErrTooLarge; events (-want +got):\n%s", err, diff)
+	}
+}
+
+// Two bytes a line fill a buffer of any usual size to its last byte.
+func TestShortLinesMayFillTheBuffer(t *testing.T) {
+	stream := strings.Repeat(":\n", 40_000) + "data\n\n"
+	got, err := readAll(sse.NewReader(strings.NewReader(stream), 0))
+	if len(got) != 1 || got[0].Raw != stream || got[0].Data == nil || err != io.EOF {
+		t.Errorf("%d events, error %v, want one event of %d bytes with empty data", len(got), err, len(stream))
+	}
+}
+
+// measured is a source of one part per read that notes the room that it was given.
+type measured struct {
+	parts
+	room []int
+}
+
+func (m *measured) Read(b []byte) (int, error) {
+	m.room = append(m.room, len(b))
+	return m.parts.Read(b)
+}
+
+func TestABufferGrowsForALargeEventAndIsLetGoAfterManySmallOnes(t *testing.T) {
+	const small, large, usual = 150, 100_000, 64 << 10
+	src := &measured{parts: parts{err: io.EOF}}
+	addSmall := func() {
+		for range small {
+			src.parts.parts = append(src.parts.parts, "data: a\n\n")
+		}
+	}
+	addSmall()
+	src.parts.parts = append(src.parts.parts, "data: "+strings.Repeat("x", large)+"\n\n")
+	addSmall()
+	got, err := readAll(sse.NewReader(src, 0))
+	if len(got) != 2*small+1 || err != io.EOF {
+		t.Fatalf("%d events and %v, want %d and io.EOF", len(got), err, 2*small+1)
+	}
+	if room := slices.Max(src.room[:small]); room > usual/2 {
+		t.Errorf("before the large event: room for %d bytes, want a small buffer", room)
+	}
+	if room := src.room[len(src.room)-small+1]; room <= usual {
+		t.Errorf("just after the large event: room for %d bytes, want the large buffer still", room)
+	}
+	if room := src.room[len(src.room)-1]; room > usual {
+		t.Errorf("%d small events after the large one: room for %d bytes, want at most %d", small, room, usual)
+	}
+}
+
+func TestResetKeepsABufferOfUpTo64KB(t *testing.T) {
+	stream := []byte("data: " + strings.Repeat("x", 60_000) + "\n\n")
+	src := bytes.NewReader(stream)
+	r := sse.NewReader(src, 0)
+	read := func() {
+		src.Reset(stream)
+		r.Reset(src)
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if allocs := testing.AllocsPerRun(20, read); allocs != 0 {
+		t.Errorf("%v allocations for an event of 60 KB, want 0", allocs)
+	}
+}
+
+func TestResetLetsALargerBufferGo(t *testing.T) {
+	r := sse.NewReader(strings.NewReader("data: "+strings.Repeat("x", 100_000)+"\n\n"), 0)
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	src := &measured{parts: parts{parts: []string{"data: a\n\n"}, err: io.EOF}}
+	r.Reset(src)
+	if e, err := r.Next(); err != nil || string(e.Data) != "a" || src.room[0] > 64<<10 {
+		t.Errorf("data %q, error %v, room for %d bytes, want a and at most 64 KB", e.Data, err, src.room[0])
 	}
 }
 
