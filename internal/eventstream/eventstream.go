@@ -75,10 +75,8 @@ func (m Message) Header(name string) (string, bool) {
 // Headers yields all headers in their order.
 func (m Message) Headers() iter.Seq[Header] {
 	return func(yield func(Header) bool) {
-		for rest := m.headers; len(rest) > 0; {
-			var f field
-			var ok bool
-			if f, rest, ok = cut(rest); !ok || !yield(f.header()) {
+		for f, rest, ok := cut(m.headers); ok; f, rest, ok = cut(rest) {
+			if !yield(f.header()) {
 				return
 			}
 		}
@@ -116,12 +114,7 @@ func (m Message) Data() []byte {
 }
 
 func (m Message) text(name string) ([]byte, bool) {
-	for rest := m.headers; len(rest) > 0; {
-		var f field
-		var ok bool
-		if f, rest, ok = cut(rest); !ok {
-			return nil, false
-		}
+	for f, rest, ok := cut(m.headers); ok; f, rest, ok = cut(rest) {
 		if f.wire == wireString && string(f.name) == name {
 			return f.value, true
 		}
@@ -154,7 +147,7 @@ type field struct {
 
 // cut takes the first header from b. It is false when b begins with none.
 func cut(b []byte) (f field, rest []byte, ok bool) {
-	if len(b) < 2 || b[0] == 0 || len(b) < 2+int(b[0]) {
+	if len(b) == 0 || b[0] == 0 || len(b) < 2+int(b[0]) {
 		return f, nil, false
 	}
 	n := 1 + int(b[0])

@@ -109,6 +109,39 @@ func TestHeadersOfEveryKindAreReadBack(t *testing.T) {
 	}
 }
 
+func TestTheShortestHeadersOfEachFormAreReadBack(t *testing.T) {
+	for _, want := range []eventstream.Header{
+		{Name: "s"},
+		{Name: "b", Kind: eventstream.Bytes},
+		{Name: "f", Kind: eventstream.Bool},
+		{Name: "n", Kind: eventstream.Byte},
+	} {
+		raw := eventstream.Append(nil, []eventstream.Header{want}, nil)
+		m, err := eventstream.NewReader(bytes.NewReader(raw), 0).Next()
+		if diff := cmp.Diff([]eventstream.Header{want}, slices.Collect(m.Headers())); diff != "" || err != nil {
+			t.Errorf("message %x: error %v, headers (-want +got):\n%s", raw, err, diff)
+		}
+	}
+}
+
+func TestAppendingToPartsOfAMessageLeavesTheStreamAlone(t *testing.T) {
+	one := eventstream.Append(nil, []eventstream.Header{{Name: ":event-type", Text: "chunk"}}, []byte("{}"))
+	r := eventstream.NewReader(bytes.NewReader(slices.Concat(one, one)), 0)
+	m, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range [][]byte{m.Raw, m.Payload, m.Type()} {
+		_ = append(part, "overwritten"...)
+	}
+	if !bytes.Equal(m.Raw, one) {
+		t.Errorf("Raw = %x, want %x", m.Raw, one)
+	}
+	if m, err := r.Next(); err != nil || !bytes.Equal(m.Raw, one) {
+		t.Errorf("the next message = %x, %v, want %x", m.Raw, err, one)
+	}
+}
+
 func TestTypeAndDataSayWhatAMessageIs(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -159,6 +192,7 @@ func TestBytesThatAreNoMessageEndTheReading(t *testing.T) {
 		{"payload byte", changed(len(whole)-6, 'x'), eventstream.ErrCorrupt},
 		{"message checksum", changed(len(whole)-1, whole[len(whole)-1]^1), eventstream.ErrCorrupt},
 		{"headers longer than the message", sealed(changed(7, 250)), eventstream.ErrCorrupt},
+		{"length below that of an empty message", mustHex(t, "0000000c 00000000 a0d23268"), eventstream.ErrCorrupt},
 		{"header that does not end", sealed(changed(16, 200)), eventstream.ErrCorrupt},
 		{"header of unknown type", sealed(changed(14, 10)), eventstream.ErrCorrupt},
 		{"header without a name", sealed(changed(12, 0)), eventstream.ErrCorrupt},
@@ -183,9 +217,86 @@ func TestMessagesOverTheBoundAreRefusedBeforeTheyAreRead(t *testing.T) {
 	if got, err := readAll(eventstream.NewReader(bytes.NewReader(raw), len(raw))); len(got) != 1 || err != io.EOF {
 		t.Errorf("at the bound: %d messages, %v", len(got), err)
 	}
+	if got, err := readAll(eventstream.NewReader(bytes.NewReader(raw), 1)); len(got) != 0 || err != eventstream.ErrTooLarge {
+		t.Errorf("over a bound of one byte: %d messages, %v, want ErrTooLarge", len(got), err)
+	}
 	r := eventstream.NewReader(io.MultiReader(bytes.NewReader(raw[:12]), iotest.ErrReader(errors.New("read on"))), len(raw)-1)
 	if _, err := r.Next(); err != eventstream.ErrTooLarge {
 		t.Errorf("over the bound: %v, want ErrTooLarge", err)
+	}
+}
+
+// measured is a source of one part per read that notes the room that it was given.
+type measured struct {
+	parts [][]byte
+	room  []int
+}
+
+func (m *measured) Read(b []byte) (int, error) {
+	m.room = append(m.room, len(b))
+	if len(m.parts) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, m.parts[0])
+	m.parts[0] = m.parts[0][n:]
+	if len(m.parts[0]) == 0 {
+		m.parts = m.parts[1:]
+	}
+	return n, nil
+}
+
+func TestABufferGrowsForALargeMessageAndIsLetGoAfterManySmallOnes(t *testing.T) {
+	const small, usual = 150, 64 << 10
+	src := &measured{}
+	add := func(n, size int) {
+		for range n {
+			src.parts = append(src.parts, eventstream.Append(nil, nil, make([]byte, size)))
+		}
+	}
+	add(small, 10)
+	add(1, 100_000)
+	add(small, 10)
+	got, err := readAll(eventstream.NewReader(src, 0))
+	if len(got) != 2*small+1 || err != io.EOF {
+		t.Fatalf("%d messages and %v, want %d and io.EOF", len(got), err, 2*small+1)
+	}
+	if room := slices.Max(src.room[:small]); room > usual/2 {
+		t.Errorf("before the large message: room for %d bytes, want a small buffer", room)
+	}
+	if room := src.room[len(src.room)-small+1]; room <= usual {
+		t.Errorf("just after the large message: room for %d bytes, want the large buffer still", room)
+	}
+	if room := src.room[len(src.room)-1]; room > usual {
+		t.Errorf("%d small messages after the large one: room for %d bytes, want at most %d", small, room, usual)
+	}
+}
+
+func TestResetKeepsABufferOfUpTo64KB(t *testing.T) {
+	stream := eventstream.Append(nil, nil, make([]byte, 60_000))
+	src := bytes.NewReader(stream)
+	r := eventstream.NewReader(src, 0)
+	read := func() {
+		src.Reset(stream)
+		r.Reset(src)
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if allocs := testing.AllocsPerRun(20, read); allocs != 0 {
+		t.Errorf("%v allocations for a message of 60 KB, want 0", allocs)
+	}
+}
+
+func TestResetLetsALargerBufferGo(t *testing.T) {
+	src := &measured{parts: [][]byte{eventstream.Append(nil, nil, make([]byte, 100_000))}}
+	r := eventstream.NewReader(src, 0)
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	again := &measured{parts: [][]byte{eventstream.Append(nil, nil, []byte("a"))}}
+	r.Reset(again)
+	if m, err := r.Next(); err != nil || string(m.Payload) != "a" || again.room[0] > 64<<10 {
+		t.Errorf("payload %q, error %v, room for %d bytes, want a and at most 64 KB", m.Payload, err, again.room[0])
 	}
 }
 
