@@ -35,6 +35,23 @@ func TestABuilderWritesWhatItIsTold(t *testing.T) {
 	}
 }
 
+func TestFloatsAreWrittenWithoutAnExponentUnlessVeryLargeOrSmall(t *testing.T) {
+	for _, tt := range []struct {
+		f    float64
+		want string
+	}{
+		{0, "0"}, {1, "1"}, {-0.5, "-0.5"}, {0.1, "0.1"}, {21.25, "21.25"},
+		{1e-6, "0.000001"}, {-1e-6, "-0.000001"}, {9.5e-7, "9.5e-07"}, {-9.5e-7, "-9.5e-07"},
+		{999999999999999868928, "999999999999999900000"}, {1e21, "1e+21"}, {-1e21, "-1e+21"},
+		{math.Inf(1), "null"}, {math.Inf(-1), "null"},
+	} {
+		var b jsonedit.Builder
+		if b.Float(tt.f); string(b.Bytes()) != tt.want {
+			t.Errorf("Float(%g) wrote %s, want %s", tt.f, b.Bytes(), tt.want)
+		}
+	}
+}
+
 // What is built reads back as what was meant, whatever it is.
 func TestWhatABuilderWritesIsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

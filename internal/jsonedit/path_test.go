@@ -45,6 +45,24 @@ func TestParsePathSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestPathsAreWrittenInTheFormTheyAreReadIn(t *testing.T) {
+	for _, tt := range []struct{ path, want string }{
+		{"a", "a"},
+		{"a.b", "a.b"},
+		{"messages[*].name", "messages[*].name"},
+		{"[0]", "[0]"},
+		{"a[0][12].b", "a[0][12].b"},
+		{`metadata["a.b"].c`, `metadata["a.b"].c`},
+		{`[""]`, `[""]`},
+		{`["a"]["b"]`, "a.b"},
+		{`a["\u0062\""]`, `a["b\""]`},
+	} {
+		if got := mustPath(t, tt.path).String(); got != tt.want {
+			t.Errorf("ParsePath(%q) is written as %q, want %q", tt.path, got, tt.want)
+		}
+	}
+}
+
 const pathDoc = ` {"a":{"b" : [ {"c":1, "d":2} , {"d":3}, 4 ], "x.y":5}, "\u0065":[[1,2],[3]], "k":{"n":1,"n":2} } `
 
 func TestPathsReadDeleteAndSet(t *testing.T) {

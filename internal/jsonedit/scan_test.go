@@ -36,6 +36,11 @@ func TestScanSaysWhereAndWhatIsWrong(t *testing.T) {
 		{"{\"a\":\"\\u12g4\"}", `line 1, column 11: expected four hexadecimal digits after \u`},
 		{"{\"a\":\"line\nbreak\"}", "line 1, column 11: expected control characters and line ends within a string to be escaped"},
 		{"{\"a\":\"é\xffé\"}", "line 1, column 9: expected UTF-8 within a string"},
+		{"{\"a\":{\"b\":[{\"c\":\"\\x\"}]}}", `line 1, column 19: expected one of "\/bfnrtu after a backslash`},
+		{"{\"a\":{\"\\x\":1}}", `line 1, column 9: expected one of "\/bfnrtu after a backslash`},
+		{"{\"a\":[{\"b\":-}]}", "line 1, column 13: expected a digit"},
+		{"{\"a\":[1.x]}", "line 1, column 9: expected a digit"},
+		{"{\"a\":{\"b\":fals}}", "line 1, column 11: expected a value, such as false"},
 		{"{} {}", "line 1, column 4: expected nothing after the document"},
 		{"{\"a\":1,\n\"\\u0061\":2}", `line 2, column 1: the key "a" stands twice, send it once`},
 	} {
@@ -65,18 +70,56 @@ func TestScanLooksAtEveryByteOfAString(t *testing.T) {
 	}
 }
 
+// dense holds every kind of token, in long strings and near their ends, in few bytes.
+const dense = `{"a":[true,false,null,-0.5e+3,10,1E9,{"b":"\ud83d\u00afF\n x"}],"k\u0061y":{"c":[ ],"d":{}}, "é":"a text of 東京 and \\ more\"","":-0}`
+
+func TestADocumentWithAByteChangedIsJudgedAsByTheStandardLibrary(t *testing.T) {
+	const others = "\x00\t\n\r\x1f !\"#+,-./0129:;@AEFG[\\]^`abefgnrtuz{|}~\x7f\x80\xbf\xc3\xff"
+	for i := range len(dense) {
+		mustAgree(t, []byte(dense[:i]))
+		mustAgree(t, []byte(dense[:i]+dense[i+1:]))
+		for k := range len(others) {
+			mustAgree(t, []byte(dense[:i]+others[k:k+1]+dense[i+1:]))
+		}
+	}
+}
+
+func TestACutDocumentIsRefusedWhereItEnds(t *testing.T) {
+	const doc = `{"a":[-0.5e+3,10,1E9,{"b":"\ud83d\u00af\n x"}],"k\u0061y":{"c":[ ],"d":{}}, "e":"a longer text \\ more\"","":-0}`
+	for i := range len(doc) {
+		var d jsonedit.Doc
+		var syntax *jsonedit.SyntaxError
+		if err := d.Scan([]byte(doc[:i])); !errors.As(err, &syntax) || syntax.Offset != i {
+			t.Errorf("Scan(%q) = %v, want an error at offset %d", doc[:i], err, i)
+		}
+	}
+}
+
 func TestNestingIsBounded(t *testing.T) {
-	nested := func(n int) []byte {
-		return []byte(`{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}")
+	const most = jsonedit.MaxDepth
+	for _, tt := range []struct {
+		name, open, innermost, end string
+	}{
+		{"arrays", "[", "[]", "]"},
+		{"arrays that hold something", "[1,", "[1]", "]"},
+		{"objects", `{"b":`, "{}", "}"},
+		{"objects that hold something", `{"b":`, `{"b":1}`, "}"},
+	} {
+		nested := func(depth int) (doc string, innermost int) {
+			begin := `{"a":` + strings.Repeat(tt.open, depth-2)
+			return begin + tt.innermost + strings.Repeat(tt.end, depth-2) + "}", len(begin)
+		}
+		var d jsonedit.Doc
+		if doc, _ := nested(most); d.Scan([]byte(doc)) != nil {
+			t.Errorf("%s: %d levels: %v, want them accepted", tt.name, most, d.Scan([]byte(doc)))
+		}
+		doc, at := nested(most + 1)
+		var syntax *jsonedit.SyntaxError
+		if err := d.Scan([]byte(doc)); !errors.As(err, &syntax) || syntax.Offset != at || !strings.Contains(syntax.Problem, "at most 512") {
+			t.Errorf("%s: %d levels: %v, want an error about the depth at offset %d", tt.name, most+1, err, at)
+		}
 	}
 	var d jsonedit.Doc
-	if err := d.Scan(nested(jsonedit.MaxDepth)); err != nil {
-		t.Errorf("%d levels: %v", jsonedit.MaxDepth, err)
-	}
-	var syntax *jsonedit.SyntaxError
-	if err := d.Scan(nested(jsonedit.MaxDepth + 1)); !errors.As(err, &syntax) || syntax.Offset != 4+jsonedit.MaxDepth {
-		t.Errorf("%d levels: %v, want an error at offset %d", jsonedit.MaxDepth+1, err, 4+jsonedit.MaxDepth)
-	}
 	if err := d.Scan([]byte(strings.Repeat(`{"a":`, 1_000_000))); err == nil {
 		t.Error("a million levels were accepted")
 	}
@@ -111,6 +154,14 @@ func TestManyMembersAreFoundAndComparedByName(t *testing.T) {
 		doc := "{"
 		for i := range size {
 			doc += fmt.Sprintf(`"%d":0,`, i)
+		}
+		if err := d.Scan([]byte(doc + `"last":1}`)); err != nil {
+			t.Fatalf("Scan of %d members: %v", size+1, err)
+		}
+		for name, want := range map[string]bool{"0": true, fmt.Sprint(size - 1): true, "last": true, fmt.Sprint(size): false} {
+			if _, ok := d.Find(name); ok != want {
+				t.Errorf("Find(%s) of %d members = %t, want %t", name, size+1, ok, want)
+			}
 		}
 		var duplicate *jsonedit.DuplicateKeyError
 		if err := d.Scan([]byte(doc + `"1":0}`)); !errors.As(err, &duplicate) {
@@ -248,5 +299,57 @@ func TestReadingAndEditingAllocateNothing(t *testing.T) {
 	})
 	if allocs != 0 {
 		t.Errorf("%v allocations, want 0", allocs)
+	}
+}
+
+func TestScanningManyMembersAgainAllocatesNothing(t *testing.T) {
+	var b strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&b, `,"k\u005f%d":%d`, i, i)
+	}
+	body := []byte("{" + b.String()[1:] + "}")
+	var d jsonedit.Doc
+	allocs := testing.AllocsPerRun(20, func() {
+		if err := d.Scan(body); err != nil || d.Len() != 500 {
+			t.Fatalf("Scan: %v, %d members, want 500", err, d.Len())
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations for 500 members, want 0", allocs)
+	}
+}
+
+func TestAppendStringEscapesWhatMustBeAndNothingElse(t *testing.T) {
+	short := map[byte]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
+	for c := range 256 {
+		want := string(rune(c))
+		switch escape, ok := short[byte(c)]; {
+		case ok:
+			want = escape
+		case c < ' ':
+			want = fmt.Sprintf(`\u%04x`, c)
+		case c > 0x7f: // alone it is not UTF-8
+			want = "\ufffd"
+		}
+		for at := range 18 { // at each place of eight bytes, and near the end
+			before, after := strings.Repeat("x", at), strings.Repeat("y", 17-at)
+			text := before + string([]byte{byte(c)}) + after
+			if got := string(jsonedit.AppendString(nil, text)); got != `"`+before+want+after+`"` {
+				t.Fatalf("AppendString(%q) = %s, want \"%s\"", text, got, before+want+after)
+			}
+		}
+	}
+	for _, tt := range []struct{ text, want string }{
+		{"", `""`},
+		{"a\ufffdb", "\"a\ufffdb\""},
+		{"é東😀", `"é東😀"`},
+		{"\xffé\xff", "\"\ufffdé\ufffd\""},
+		{"é\xc3", "\"é\ufffd\""},
+		{"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""},
+		{"é\n東\"x", `"é\n東\"x"`},
+	} {
+		if got := string(jsonedit.AppendString(nil, tt.text)); got != tt.want {
+			t.Errorf("AppendString(%q) = %s, want %s", tt.text, got, tt.want)
+		}
 	}
 }

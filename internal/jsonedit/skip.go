@@ -8,7 +8,7 @@ import (
 // The functions here walk over text that a scanner has found valid. They take the
 // index at which their part begins and return the index after it.
 
-// skip passes over a value.
+// skip passes over a value inside an object or array.
 func skip(b []byte, i int) int {
 	switch b[i] {
 	case '"':
@@ -16,7 +16,7 @@ func skip(b []byte, i int) int {
 	case '{', '[':
 		return skipNested(b, i)
 	}
-	for i < len(b) && b[i] > ' ' && b[i] != ',' && b[i] != '}' && b[i] != ']' {
+	for b[i] > ' ' && b[i] != ',' && b[i] != '}' && b[i] != ']' {
 		i++
 	}
 	return i
