@@ -26,12 +26,11 @@ func findEmails(s string, found func(from, to int)) {
 	past := 0
 	for i := strings.IndexByte(s, '@'); i >= 0; i = after(s, past) {
 		from, to := localPart(s, past, i), domainPart(s, i+1)
-		if top := s[i+1 : to]; from < i && len(top) > 3 && top[0] != '.' {
-			last := strings.LastIndexByte(top, '.')
-			if last > 0 && len(top)-last > 2 && !digit(top[last+1]) {
-				found(from, to)
-				past = to
-			}
+		domain := s[i+1 : to]
+		last := strings.LastIndexByte(domain, '.')
+		if from < i && last > 0 && domain[0] != '.' && len(domain)-last > 2 && !digit(domain[last+1]) {
+			found(from, to)
+			past = to
 		}
 		past = max(past, i+1)
 	}
