@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp/syntax"
 	"runtime"
 	"strings"
 	"testing"
@@ -92,6 +93,32 @@ func TestConfigsOfOrdinarySizeAreAccepted(t *testing.T) {
 		}
 		if c.Size() < len(text) || c.Size() > config.MaxSize {
 			t.Errorf("%s: Size = %d of a text of %d bytes", name, c.Size(), len(text))
+		}
+	}
+}
+
+// The instructions of a pattern are counted before it is compiled. Two of a program
+// belong to no part of the pattern: that which fails and that which matches.
+func TestAPatternCountsForAtLeastTheInstructionsThatItCompilesTo(t *testing.T) {
+	for _, pattern := range []string{
+		"abc", "(a)(b)(c)(d)(e)(f)", "ab|cd|ef|gh|ij|kl", "(?:ab|cd|ef|gh){5}", "a{3,9}", "a{5,}", "(?:abc)?", "(?:abc)*", "(?:abc)+", `[a-f]{4}\pL`, "^(?:a.b|c.d)$", "((ab|cd)+|(ef|gh)*)+", "",
+	} {
+		tree, err := syntax.Parse("("+pattern+")", syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := syntax.Compile(tree.Simplify())
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := config.ParseQuery(fmt.Appendf(nil, `{"metadata.a":{"$regex":%q}}`, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var work config.Work // a step for each instruction, as the text is empty
+		q.Match(func(string) (json.RawMessage, bool) { return json.RawMessage(`""`), true }, &work)
+		if least := config.Work(len(program.Inst) - 2 - 2); work < least { // two are those of the group that is added
+			t.Errorf("%q counts for %d instructions, but compiles to %d", pattern, work, least)
 		}
 	}
 }

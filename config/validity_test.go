@@ -230,6 +230,7 @@ func TestParseRefusesWithThePathOfTheFault(t *testing.T) {
 		{"empty text", `{"provider":"openai","api_key":""}`, "$.api_key"},
 		{"member given twice", `{"retry":{"attempts":1,"attempts":2}}`, "$.retry.attempts"},
 		{"member given twice in free content", leaf(`"override_params":{"a":{"b":1,"b":2}}`), "$.override_params.a.b"},
+		{"member given twice in an item of free content", leaf(`"override_params":{"a":[1,{"b":1,"b":2}]}`), "$.override_params.a[1].b"},
 		{"not an object", `[]`, "$"},
 		{"null", `null`, "$"},
 		{"no JSON", `{"retry":`, "$"},
@@ -314,6 +315,8 @@ func TestLimitsOfTargets(t *testing.T) {
 		}
 		return text
 	}
+	twins := func(text string) string { return tree(`{"mode":"single"}`, text+","+text) }
+	mustParse(t, tree(`{"mode":"fallback"}`, strings.TrimSuffix(strings.Repeat(twins(twins(`{"provider":"@a"}`))+",", 20), ","))) // many, and none deep
 	for _, tt := range []struct{ name, fits, over, path string }{
 		{"root", tree(`{"mode":"fallback"}`, list(100)), tree(`{"mode":"fallback"}`, list(101)), "$.targets"},
 		{"conditional root", tree(conditional, named+","+list(999)), tree(conditional, named+","+list(1000)), "$.targets"},
