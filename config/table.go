@@ -110,14 +110,14 @@ func milliseconds(least float64) rule[time.Duration] {
 		schema: n.schema,
 		read: func(r *reader, path string, v value) (time.Duration, bool) {
 			f, ok := n.read(r, path, v)
-			if ok && f > math.MaxInt64/float64(time.Millisecond) {
+			if ok && f >= math.MaxInt64/float64(time.Millisecond) { // rounded up, as a float: it does not fit itself
 				r.fault(path, "is too large a number; give a smaller one")
 				return 0, false
 			}
 			return time.Duration(f * float64(time.Millisecond)), ok
 		},
 		write: func(_ writer, d time.Duration) (value, bool) {
-			return decimal(float64(d) / float64(time.Millisecond)), d != 0
+			return decimal(float64(d) / float64(time.Millisecond)), true
 		},
 	}
 }
