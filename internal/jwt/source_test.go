@@ -2,9 +2,11 @@ package jwt_test
 
 import (
 	"encoding/base64"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +77,36 @@ func TestKeysAreAskedForAtOnceAndWhenTheyAreOld(t *testing.T) {
 	k.Close()
 	if n := p.asked.Load(); n != 2 {
 		t.Errorf("asked %d times, want at once and after 11 minutes", n)
+	}
+}
+
+// doer answers requests without a network.
+type doer func(*http.Request) *http.Response
+
+func (d doer) Do(req *http.Request, _ bool) (*http.Response, error) { return d(req), nil }
+
+func TestKeysAreAskedForAgainOnceTheyAreOlderThanTenMinutes(t *testing.T) {
+	keys := set(public("one", first()))
+	token := signed(first(), header, claims)
+	for after, want := range map[time.Duration]int64{10 * time.Minute: 1, 10*time.Minute + 1: 2} {
+		var asked atomic.Int64
+		k := jwt.New(jwt.Options{
+			Client: doer(func(*http.Request) *http.Response {
+				asked.Add(1)
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(keys))}
+			}),
+			Logger: discard,
+			Now:    func() time.Time { return noon },
+		})
+		judge := k.Tokens([]jwt.Issuer{{Organisation: "org", URL: "https://id.example.com/keys", Workspaces: organisation().Workspaces}})
+		known(t, judge)
+		if _, err := verify(judge, token, noon.Add(after)); err != nil {
+			t.Errorf("after %v: %v", after, err)
+		}
+		k.Close() // waits for what is asked beside
+		if n := asked.Load(); n != want {
+			t.Errorf("asked %d times by %v after the first keys, want %d", n, after, want)
+		}
 	}
 }
 
