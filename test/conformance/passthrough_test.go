@@ -341,40 +341,55 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 func TestLargeBodiesPassThroughUnchanged(t *testing.T) {
 	g, _ := start(t)
 	p := newProvider(t, nil)
-	content := make([]byte, 5<<20)
+	const beyondJSON = 51 << 20 // more than a JSON body may have
+	content := make([]byte, beyondJSON)
 	rand.NewChaCha8([32]byte{2}).Read(content)
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	w.WriteField("purpose", "batch")
 	part, _ := w.CreateFormFile("file", "data.bin")
-	part.Write(content)
+	part.Write(content[:5<<20])
 	w.Close()
-	type body struct {
+	type upload struct {
 		path, contentType string
 		bytes             []byte
 	}
-	for name, b := range map[string]body{
+	arrives := func(t *testing.T, b upload, how string) {
+		t.Helper()
+		p.forget()
+		req := g.request(t, "POST", b.path, bytes.NewReader(b.bytes), to(p, "Content-Type", b.contentType)...)
+		if how == "chunks" {
+			req.ContentLength, req.Body = -1, io.NopCloser(bytes.NewReader(b.bytes))
+		}
+		send(t, req).fine(t)
+		in := p.only(t)
+		if _, announced := in.line("Content-Length"); announced != (how == "announced length") {
+			t.Errorf("the provider was told a length: %t; sent in %s:\n%s", announced, how, in.head)
+		}
+		if sha256.Sum256(in.body) != sha256.Sum256(b.bytes) || in.header.Get("Content-Type") != b.contentType {
+			t.Errorf("the provider got %d bytes of %q, want the %d of %q", len(in.body), in.header.Get("Content-Type"), len(b.bytes), b.contentType)
+		}
+	}
+	for name, b := range map[string]upload{
 		"multipart on a path that passes through": {"/v1/files", w.FormDataContentType(), form.Bytes()},
 		"multipart on a unified path":             {"/v1/audio/transcriptions", w.FormDataContentType(), form.Bytes()},
-		"binary":                                  {"/v1/uploads/1/parts", "application/octet-stream", content},
+		"binary":                                  {"/v1/uploads/1/parts", "application/octet-stream", content[:5<<20]},
 	} {
 		for _, how := range []string{"announced length", "chunks"} {
-			prove(t, "S-348", name+" in "+how, func(t *testing.T) {
-				p.forget()
-				req := g.request(t, "POST", b.path, bytes.NewReader(b.bytes), to(p, "Content-Type", b.contentType)...)
-				if how == "chunks" {
-					req.ContentLength, req.Body = -1, io.NopCloser(bytes.NewReader(b.bytes))
-				}
-				send(t, req).fine(t)
-				in := p.only(t)
-				if _, announced := in.line("Content-Length"); announced != (how == "announced length") {
-					t.Errorf("the provider was told a length: %t; sent in %s:\n%s", announced, how, in.head)
-				}
-				if sha256.Sum256(in.body) != sha256.Sum256(b.bytes) || in.header.Get("Content-Type") != b.contentType {
-					t.Errorf("the provider got %d bytes of %q, want the %d of %q", len(in.body), in.header.Get("Content-Type"), len(b.bytes), b.contentType)
-				}
-			})
+			prove(t, "S-348", name+" in "+how, func(t *testing.T) { arrives(t, b, how) })
 		}
+	}
+	for _, size := range []int{1, 4<<10 - 1, 4 << 10, 4<<10 + 1, 16<<10 + 1, 1 << 20, 1<<20 + 1} {
+		prove(t, "S-348", fmt.Sprintf("binary of %d bytes", size), func(t *testing.T) {
+			for _, how := range []string{"announced length", "chunks"} {
+				arrives(t, upload{"/v1/uploads/1/parts", "application/octet-stream", content[:size]}, how)
+			}
+		})
+	}
+	for _, how := range []string{"announced length", "chunks"} {
+		prove(t, "S-348", "binary of more than a JSON body may have in "+how, func(t *testing.T) {
+			arrives(t, upload{"/v1/uploads/1/parts", "application/octet-stream", content}, how)
+		})
 	}
 }
 

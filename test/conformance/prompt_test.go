@@ -135,7 +135,8 @@ func TestSavedPromptsStream(t *testing.T) {
 	prove(t, "S-346 S-472", "in events that end in [DONE], without an envelope", func(t *testing.T) {
 		got, sent := d.run(t, slug, `{"stream":true}`)
 		if string(got.body) != events || got.header.Get("Content-Type") != "text/event-stream" || sent.field(t, "stream") != "true" {
-			t.Errorf("content type %q, body %s", got.header.Get("Content-Type"), got.body)
+			t.Errorf("stream at the provider = %s, content type %q, body %q; want true, text/event-stream and the provider's events",
+				sent.field(t, "stream"), got.header.Get("Content-Type"), got.body)
 		}
 	})
 }
