@@ -18,7 +18,7 @@ import (
 // docs/architecture.md shows the same lines.
 const floors = `
 9   cmd/modelgate
-8   internal/bench internal/faults internal/gatewaytest
+8   internal/bench internal/faults internal/gatewaytest internal/mutants
 7   internal/server
 6f  internal/controlplane internal/controlplane/manifest internal/dataplane
 6e  internal/controlplane/analytics internal/controlplane/audits internal/controlplane/configs internal/controlplane/deployments internal/controlplane/exports internal/controlplane/guardrails internal/controlplane/integrations internal/controlplane/keys internal/controlplane/members internal/controlplane/organisations internal/controlplane/prompts internal/controlplane/providers internal/controlplane/route/routetest internal/controlplane/secrets internal/controlplane/sessions internal/controlplane/workspaces
@@ -63,7 +63,7 @@ var barriers = []struct {
 	},
 	{
 		from:  []string{"cmd/..."},
-		never: []string{"internal/faults", "internal/gatewaytest", "internal/dialect/dialecttest", "internal/programtest", "internal/store/storetest"},
+		never: []string{"internal/faults", "internal/gatewaytest", "internal/mutants", "internal/dialect/dialecttest", "internal/programtest", "internal/store/storetest"},
 		why:   "test helpers stay out of the binary",
 	},
 }
@@ -86,6 +86,7 @@ var edges = []string{
 	"internal/gatewaytest",
 	"internal/kv",
 	"internal/logstore",
+	"internal/mutants",
 	"internal/postgres",
 	"internal/provider/auth",
 	"internal/server",
