@@ -193,6 +193,7 @@ func TestBytesThatAreNoMessageEndTheReading(t *testing.T) {
 		{"message checksum", changed(len(whole)-1, whole[len(whole)-1]^1), eventstream.ErrCorrupt},
 		{"headers longer than the message", sealed(changed(7, 250)), eventstream.ErrCorrupt},
 		{"length below that of an empty message", mustHex(t, "0000000c 00000000 a0d23268"), eventstream.ErrCorrupt},
+		{"header with a name that does not end", sealed(changed(12, 200)), eventstream.ErrCorrupt},
 		{"header that does not end", sealed(changed(16, 200)), eventstream.ErrCorrupt},
 		{"header of unknown type", sealed(changed(14, 10)), eventstream.ErrCorrupt},
 		{"header without a name", sealed(changed(12, 0)), eventstream.ErrCorrupt},
@@ -225,6 +226,16 @@ func TestMessagesOverTheBoundAreRefusedBeforeTheyAreRead(t *testing.T) {
 		t.Errorf("over the bound: %v, want ErrTooLarge", err)
 	}
 }
+
+func TestASourceThatReadsNothingEndsTheReading(t *testing.T) {
+	if _, err := eventstream.NewReader(idle{}, 0).Next(); err != io.ErrNoProgress {
+		t.Errorf("error %v, want io.ErrNoProgress", err)
+	}
+}
+
+type idle struct{}
+
+func (idle) Read([]byte) (int, error) { return 0, nil }
 
 // measured is a source of one part per read that notes the room that it was given.
 type measured struct {
