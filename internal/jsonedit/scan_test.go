@@ -150,6 +150,13 @@ func TestManyMembersAreFoundAndComparedByName(t *testing.T) {
 			t.Errorf("k_%d again: %v", again, err)
 		}
 	}
+	for again := range 200 { // a repeated key may not stand where its hash puts it
+		var duplicate *jsonedit.DuplicateKeyError
+		few := strings.Join(strings.SplitN(members, ",", 201)[:200], ",")
+		if err := d.Scan(fmt.Appendf(nil, `{%s,"k_%d":0}`, few, again)); !errors.As(err, &duplicate) {
+			t.Errorf("k_%d again after 200 members: %v, want a repeated key", again, err)
+		}
+	}
 	for size := 2; size < 200; size++ { // the repeated key may be the one that makes the index grow
 		doc := "{"
 		for i := range size {
