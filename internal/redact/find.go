@@ -185,7 +185,7 @@ func dialled(s string) (best int) {
 			}
 		case k == 2 && american(groups[:3]), k == 3 && s[0] == '1' && groups[0].digits == 1 && american(groups[1:4]):
 			return g.end
-		case k > 0 && total >= 9 && total <= 12 && groups[0].digits >= 3 && groups[0].digits <= 5 && strings.TrimPrefix(s, "(")[0] == '0':
+		case total >= 9 && total <= 12 && groups[0].digits >= 3 && groups[0].digits <= 5 && strings.TrimPrefix(s, "(")[0] == '0':
 			if !strings.Contains(s[:g.end], ".") { // else a number with a fraction
 				best = g.end
 			}
@@ -273,7 +273,7 @@ func findIPv6(s string, found func(from, to int)) {
 				found(i, to)
 			}
 		}
-		i = max(next, i+1)
+		i = next
 	}
 }
 
