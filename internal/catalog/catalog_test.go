@@ -106,8 +106,9 @@ func TestACostIsRoundedOnceHalfUp(t *testing.T) {
 		{400, llm.Usage{Input: 1, Output: 1}, 1}, // rounded each for itself it would be 0
 		{1_500, llm.Usage{Input: 1, CachedInput: 1}, 3},
 		{1e12, llm.Usage{Input: math.MaxInt64, Output: math.MaxInt64}, math.MaxInt64},
-		{1, llm.Usage{Input: 184_467_440_737_095_516}, 184_467_440_737_096}, // a hundred times it ends where 64 bits do
-		{1e12, llm.Usage{Input: 18_446_744_074}, math.MaxInt64},             // just more than fits, in the units that the sum is kept in
+		{1, llm.Usage{Input: 184_467_440_737_095_516}, 184_467_440_737_096},                                             // a hundred times it ends where 64 bits do
+		{1, llm.Usage{Input: math.MaxInt64, CachedInput: math.MaxInt64, Output: math.MaxInt64}, 27_670_116_110_564_327}, // the sum takes 65 bits
+		{1e12, llm.Usage{Input: 18_446_744_074}, math.MaxInt64},                                                         // just more than fits, in the units that the sum is kept in
 		{1e12, llm.Usage{Input: -5, Output: 1}, 1e9},
 	} {
 		p := catalog.Price{Rates: only(tt.rate)}

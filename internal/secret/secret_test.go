@@ -40,6 +40,15 @@ func TestStringNeverPrints(t *testing.T) {
 	}
 }
 
+func TestMissingCredentialPrintsNothing(t *testing.T) {
+	if got := secret.New("").String(); got != "" {
+		t.Errorf("String() of no credential = %q, want an empty text", got)
+	}
+	if got := secret.New(canary).String(); got == "" {
+		t.Error("String() of a credential is empty, want dots")
+	}
+}
+
 func TestBoxOpensWhatItSealed(t *testing.T) {
 	box := mustBox(t, "a master key of some length")
 	sealed := box.Seal(secret.New(canary))
@@ -84,8 +93,12 @@ func TestBoxRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := secret.NewBox(secret.New("short")); err == nil {
-		t.Error("a short master key was taken")
+}
+
+func TestMasterKeysOfSixteenBytesAreLongEnough(t *testing.T) {
+	mustBox(t, "sixteen bytes :)")
+	if _, err := secret.NewBox(secret.New("fifteen bytes..")); err == nil {
+		t.Error("NewBox of a master key of 15 bytes succeeded")
 	}
 }
 
