@@ -260,6 +260,9 @@ func TestTwoProcessesShareAFolder(t *testing.T) {
 	if st := b.Stats(); st.Estimated != 0 {
 		t.Errorf("the second process settled %d attempts of the first, want none", st.Estimated)
 	}
+	if st := b.Stats(); st.Quarantined != 0 {
+		t.Errorf("the second process set %d segments of the first aside, want none", st.Quarantined)
+	}
 	exchange(t, b)
 	a.Settle(settlement(running, 1))
 	a.Record(t.Context(), entry(running))

@@ -46,6 +46,7 @@ type options struct {
 	least     int      // percent
 	workers   int
 	limit     time.Duration // of a program of tests, at least
+	skip      string        // pattern of tests that do not run; empty for none
 	explained string        // path of the list; empty for none
 }
 
@@ -65,6 +66,7 @@ func run(args []string, out, errs io.Writer) int {
 	flags.IntVar(&o.sample, "sample", 0, "number of changes to try, chosen at random but the same each time; 0 tries all")
 	flags.IntVar(&o.least, "least", 85, "`percent` of the changes that must be killed")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of changes to try at a time")
+	flags.StringVar(&o.skip, "skip", "", "`pattern` of tests that do not run, such as those that count allocations")
 	flags.DurationVar(&o.limit, "timeout", time.Minute, "shortest time that tests are given; those that take 20 times as long as without a change do not end")
 	flags.StringVar(&o.explained, "explained", "internal/mutants/survivors.yaml", "`file` of survivors with their reasons, relative to the root")
 	if err := flags.Parse(args); err != nil {

@@ -104,6 +104,13 @@ func choose(all []mutant, sample int) []mutant {
 // prepare builds the programs of tests and runs each test once without a
 // mutant.
 func (o options) prepare(s *source, dir string) ([]tested, error) {
+	var skip *regexp.Regexp
+	if o.skip != "" {
+		var err error
+		if skip, err = regexp.Compile(o.skip); err != nil {
+			return nil, err
+		}
+	}
 	overlay, err := o.write(s, dir)
 	if err != nil {
 		return nil, err
@@ -120,6 +127,9 @@ func (o options) prepare(s *source, dir string) ([]tested, error) {
 			return nil, err
 		}
 		for _, name := range strings.Fields(string(names)) {
+			if skip != nil && skip.MatchString(name) {
+				continue
+			}
 			t := tested{program: program, folder: at, name: name}
 			if err := t.trace(filepath.Join(dir, "reached")); err != nil {
 				return nil, err

@@ -141,6 +141,9 @@ func TestTestsOfOtherPackagesKill(t *testing.T) {
 	if status != 0 || !strings.Contains(out, "83.3 % of 6 killed: ") || !strings.Contains(out, "1 survived, 0 not reached, 0 of these not explained") {
 		t.Errorf("status %d, want 0: %s%s", status, out, errs)
 	}
+	if _, out, _ := mustRun(t, root, "-package", "sum", "-tests", "other", "-skip", "Share|Count"); !strings.Contains(out, "6 changes, 2 tests") || !strings.Contains(out, "not reached sum.go:26 Share") {
+		t.Errorf("without two tests: %s", out)
+	}
 	if status, out, _ := mustRun(t, root, "-package", "sum", "-tests", "other", "-least", "84"); status != 1 {
 		t.Errorf("84 percent wanted: status %d, want 1: %s", status, out)
 	}

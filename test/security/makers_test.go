@@ -59,6 +59,15 @@ func TestKeysOfAMakerEndAtOnce(t *testing.T) {
 			}
 			g.as(t, first.secret, "GET", "/v1/models", "").ok(t)
 		})
+		attack(t, "escalation", "a pattern in place of a maker finds no key of one's own organisation", func(t *testing.T) {
+			for _, by := range []string{"%25", "_", id[:8] + "%25", "!%25"} {
+				if got := g.as(t, rootKey, "GET", "/v1/api-keys?created_by="+by, ""); strings.Contains(string(got.body), first.id) {
+					t.Errorf("created_by=%s lists %s", by, got.body)
+				}
+				g.as(t, rootKey, "DELETE", "/v1/api-keys?created_by="+by, "")
+			}
+			g.as(t, first.secret, "GET", "/v1/models", "").ok(t)
+		})
 		attack(t, "escalation", "a member does not end the keys of services", func(t *testing.T) {
 			member := g.member(t, "member", "member", `[{"id":"default","role":"member"}]`)
 			g.as(t, member, "DELETE", "/v1/api-keys?created_by="+id, "").ok(t)
