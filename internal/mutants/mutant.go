@@ -25,9 +25,6 @@ type mutant struct {
 	after    string // the operator that takes its place
 }
 
-// place names a mutant in a way that survives other changes of the file.
-func (m mutant) place() string { return m.file + " " + m.function }
-
 // change says what becomes of the expression.
 func (m mutant) change() string { return m.before + " with " + m.after }
 
