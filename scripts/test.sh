@@ -82,7 +82,7 @@ condense() {
 		/: no recordings in / { print "without recordings: " test }
 		/^(ok  |\?   )/ { print; fflush(); forget(); next }
 		/^FAIL\t/ { report(); print; fflush(); forget(); next }
-		/^(PASS|FAIL)$/ { next }
+		/^(PASS|FAIL)$/ { test = ""; next }
 		{ owner[n] = test; lines[n++] = $0 }
 		END { report() }'
 }
