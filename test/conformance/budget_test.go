@@ -217,7 +217,9 @@ func TestBudgetsStartAgainByTheirPeriod(t *testing.T) {
 		{`"periodic_reset":"weekly"`, "S-511", toSunday, toSunday}, {`"periodic_reset":"monthly"`, "S-511", toFirst, toFirst},
 		{`"periodic_reset_days":30,"next_usage_reset_at":"` + today.AddDate(0, 0, 2).Format(time.DateOnly) + `"`, "S-512", 2, 30},
 	} {
-		prove(t, tt.number+" S-513", "with "+tt.period, func(t *testing.T) {
+		// The name of a case is the same on every day.
+		name := strings.ReplaceAll(tt.period, today.AddDate(0, 0, 2).Format(time.DateOnly), "the day after tomorrow")
+		prove(t, tt.number+" S-513", "with "+name, func(t *testing.T) {
 			s.set(t, key, `null`)
 			s.set(t, key, `{"type":"tokens","credit_limit":1000,`+tt.period+`}`)
 			_, u := key.read(t)
