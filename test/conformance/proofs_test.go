@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 )
@@ -60,6 +61,8 @@ func checkProofs(statements []statement, proofs []proof) []string {
 			problems = append(problems, fmt.Sprintf("%s: %s must be open or have a fault, not both", proofFile, p.Statement))
 		case p.Open == "" && !complete:
 			problems = append(problems, fmt.Sprintf("%s: %s must have a fault, a case and a message", proofFile, p.Statement))
+		case isDated(p.Case):
+			problems = append(problems, fmt.Sprintf("%s: %s: the case %s must have the same name on every day", proofFile, p.Statement, p.Case))
 		case p.Open == "":
 			if err := checkTest(p.Case); err != nil {
 				problems = append(problems, fmt.Sprintf("%s: %s: %v", proofFile, p.Statement, err))
@@ -91,6 +94,19 @@ func checkProofCases(proofs []proof) []string {
 		}
 	}
 	return problems
+}
+
+var date = regexp.MustCompile(`20\d\d-\d\d-\d\d`)
+
+// isDated reports whether a name has a date within a year of today. It is likely
+// to be computed, so the case has another name tomorrow.
+func isDated(name string) bool {
+	for _, text := range date.FindAllString(name, -1) {
+		if day, err := time.Parse(time.DateOnly, text); err == nil && time.Since(day).Abs() < 365*24*time.Hour {
+			return true
+		}
+	}
+	return false
 }
 
 // checkTest returns an error if no source defines the test of a case.
@@ -142,6 +158,7 @@ func TestUnusableProofsAreReported(t *testing.T) {
 		{number: "S-001", text: "one"},
 		{number: "S-002", text: "two", later: "after", now: "nothing"},
 	}
+	today := time.Now().Format(time.DateOnly)
 	good := proof{Statement: "S-001", Fault: "f", Case: "TestUnusableProofsAreReported/x.Test", Message: "m"}
 	for _, tt := range []struct {
 		name   string
@@ -154,6 +171,7 @@ func TestUnusableProofsAreReported(t *testing.T) {
 		{"proof without a statement", []proof{good, {Statement: "S-003", Open: "not tried"}}, []string{`proofs.yaml: "S-003" is not a statement`}},
 		{"test that does not exist", []proof{{Statement: "S-001", Fault: "f", Case: "TestNothing/x", Message: "m"}}, []string{"proofs.yaml: S-001: test TestNothing/x does not exist"}},
 		{"test of another package that does not exist", []proof{{Statement: "S-001", Fault: "f", Case: "test/security.TestNothing", Message: "m"}}, []string{"proofs.yaml: S-001: test test/security.TestNothing does not exist"}},
+		{"case of one day", []proof{{Statement: "S-001", Fault: "f", Case: "TestX/from_" + today, Message: "m"}}, []string{"proofs.yaml: S-001: the case TestX/from_" + today + " must have the same name on every day"}},
 		{"no message", []proof{{Statement: "S-001", Fault: "f", Case: "TestNothing"}}, []string{"proofs.yaml: S-001 must have a fault, a case and a message"}},
 		{"open with a fault", []proof{{Statement: "S-001", Open: "not tried", Fault: "f"}}, []string{"proofs.yaml: S-001 must be open or have a fault, not both"}},
 	} {
