@@ -266,7 +266,7 @@ func TestTextCountsByTheNumberItBeginsWith(t *testing.T) {
 				t.Errorf("%q counts as a number, want it to be none", text)
 			}
 		} else if !holds(`{"$gte":` + want + `,"$lte":` + want + `}`) {
-			t.Errorf("%q does not count as %s", text, want)
+			t.Errorf("%q is not valid as %s", text, want)
 		}
 	}
 }

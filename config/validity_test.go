@@ -230,7 +230,7 @@ func TestParseRefusesWithThePathOfTheFault(t *testing.T) {
 		{"empty text", `{"provider":"openai","api_key":""}`, "$.api_key"},
 		{"member given twice", `{"retry":{"attempts":1,"attempts":2}}`, "$.retry.attempts"},
 		{"member given twice in free content", leaf(`"override_params":{"a":{"b":1,"b":2}}`), "$.override_params.a.b"},
-		{"member given twice in an item of free content", leaf(`"override_params":{"a":[1,{"b":1,"b":2}]}`), "$.override_params.a[1].b"},
+		{"duplicate member in an item of free content", leaf(`"override_params":{"a":[1,{"b":1,"b":2}]}`), "$.override_params.a[1].b"},
 		{"not an object", `[]`, "$"},
 		{"null", `null`, "$"},
 		{"no JSON", `{"retry":`, "$"},

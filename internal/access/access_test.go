@@ -71,7 +71,7 @@ func TestNewKeysDifferAndHide(t *testing.T) {
 }
 
 func TestATokenHasLettersDigitsHyphensAndUnderscores(t *testing.T) {
-	// The first and last of each range, and what stands beside them in ASCII.
+	// The first and last of each range, and their neighbours in ASCII.
 	token := func(c byte) string { return "mg-" + strings.Repeat("x", 21) + string(c) + strings.Repeat("x", 21) }
 	for _, c := range []byte("azAZ09-_") {
 		if !access.HasToken(token(c)) {

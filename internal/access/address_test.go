@@ -45,7 +45,7 @@ func TestAKeyIsUsedFromItsAddressesAlone(t *testing.T) {
 func TestAnAddressThatCannotBeReadAllowsNobody(t *testing.T) {
 	prefixes, err := access.ParseAddresses([]string{"first", "second", "10.0.0.7"})
 	if err == nil || !strings.Contains(err.Error(), "first") {
-		t.Errorf("ParseAddresses() = %v, want the first text that is no address", err)
+		t.Errorf("ParseAddresses() = %v, want the first invalid address", err)
 	}
 	if len(prefixes) != 3 {
 		t.Fatalf("ParseAddresses() = %v, want one prefix for each of three texts", prefixes)
@@ -58,6 +58,6 @@ func TestAnAddressThatCannotBeReadAllowsNobody(t *testing.T) {
 	}
 	id.AllowedAddresses = prefixes
 	if err := id.CheckAddress("10.0.0.7:1"); err != nil {
-		t.Errorf("CheckAddress(10.0.0.7:1) = %v beside texts that are no address, want allowed", err)
+		t.Errorf("CheckAddress(10.0.0.7:1) = %v next to invalid addresses, want allowed", err)
 	}
 }

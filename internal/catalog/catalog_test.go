@@ -131,7 +131,7 @@ func TestEveryTokenThatIsReadCountsForTheLength(t *testing.T) {
 		{"a cache of five minutes above it", llm.Usage{Input: 200, CachedInput: 200, CacheWrite5m: 201, CacheWrite1h: 200, InputAudio: 200}, 5005},
 		{"a cache of an hour above it", llm.Usage{Input: 200, CachedInput: 200, CacheWrite5m: 200, CacheWrite1h: 201, InputAudio: 200}, 5005},
 		{"audio above it", llm.Usage{Input: 200, CachedInput: 200, CacheWrite5m: 200, CacheWrite1h: 200, InputAudio: 201}, 5005},
-		{"what is written does not count", llm.Usage{Input: 1000, Output: 1000, Reasoning: 1000, OutputAudio: 1000}, 4000},
+		{"output is left out", llm.Usage{Input: 1000, Output: 1000, Reasoning: 1000, OutputAudio: 1000}, 4000},
 		{"a count below zero takes nothing off", llm.Usage{Input: 1001, CachedInput: -1}, 5005},
 	} {
 		if got := p.Cost(tt.u, catalog.Standard); got != tt.want {

@@ -150,7 +150,7 @@ func TestManyMembersAreFoundAndComparedByName(t *testing.T) {
 			t.Errorf("k_%d again: %v", again, err)
 		}
 	}
-	for again := range 200 { // a repeated key may not stand where its hash puts it
+	for again := range 200 { // a repeated key may not be where its hash puts it
 		var duplicate *jsonedit.DuplicateKeyError
 		few := strings.Join(strings.SplitN(members, ",", 201)[:200], ",")
 		if err := d.Scan(fmt.Appendf(nil, `{%s,"k_%d":0}`, few, again)); !errors.As(err, &duplicate) {

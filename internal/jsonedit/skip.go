@@ -8,7 +8,7 @@ import (
 // The functions here walk over text that a scanner has found valid. They take the
 // index at which their part begins and return the index after it.
 
-// skip passes over a value inside an object or array.
+// skip returns the index after a value inside an object or array.
 func skip(b []byte, i int) int {
 	switch b[i] {
 	case '"':

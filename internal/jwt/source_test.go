@@ -103,7 +103,7 @@ func TestKeysAreAskedForAgainOnceTheyAreOlderThanTenMinutes(t *testing.T) {
 		if _, err := verify(judge, token, noon.Add(after)); err != nil {
 			t.Errorf("after %v: %v", after, err)
 		}
-		k.Close() // waits for what is asked beside
+		k.Close() // waits for concurrent requests
 		if n := asked.Load(); n != want {
 			t.Errorf("asked %d times by %v after the first keys, want %d", n, after, want)
 		}
@@ -158,7 +158,7 @@ func TestTheLogTellsOfKeysThatAreNotUsed(t *testing.T) {
 	known(t, k.Tokens([]jwt.Issuer{p.at()}))
 	k.Close()
 	if !strings.Contains(log.String(), "keys[1] has 1024 bits") {
-		t.Errorf("the log does not tell of the small key:\n%s", log)
+		t.Errorf("the log does not report the small key:\n%s", log)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestTheLogTellsOfKeysInSettingsThatCannotBeUsed(t *testing.T) {
 	_, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon)
 	refused(t, "without a key", token, err, "token_keys_unavailable", "try again")
 	if !strings.Contains(log.String(), "organisation=org") || !strings.Contains(log.String(), "keys[0] has 1024 bits") {
-		t.Errorf("the log does not tell of the organisation's keys:\n%s", log)
+		t.Errorf("the log does not report the organisation's keys:\n%s", log)
 	}
 }
 

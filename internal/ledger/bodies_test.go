@@ -184,7 +184,7 @@ func TestAFullDiskCostsBodiesWhereTheyMayBeDropped(t *testing.T) {
 		mustIntend(t, l, reqlog.NewID(time.Now()), 1) // finds the disk full, and waits
 		close(done)
 	}()
-	eventually(t, "the failure is told", func() bool { return l.Stats().LastError != "" })
+	eventually(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
 	recorded := make(chan struct{})
 	go func() {
 		l.Record(t.Context(), withBodies(ids[1], size))

@@ -176,7 +176,7 @@ func (l *Ledger) ahead() {
 		return
 	}
 	l.next = s
-	l.turnOverIdle() // the present one may be all that there is room for
+	l.turnOverIdle() // the current one may take all the room there is
 }
 
 // turnOverIdle begins the next segment, unless somebody writes.

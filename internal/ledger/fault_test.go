@@ -19,7 +19,7 @@ func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
 	disk.Fill(true)
 	done := make(chan reqlog.ID)
 	go func() { done <- exchange(t, l) }()
-	eventually(t, "the failure is told", func() bool { return l.Stats().LastError != "" })
+	eventually(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := l.Intend(ctx, intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, context.DeadlineExceeded) {
@@ -97,7 +97,7 @@ func TestAHungDiskHoldsNobodyWhereRowsMayBeDropped(t *testing.T) {
 	stuck := make(chan struct{})
 	go func() { exchange(t, l); close(stuck) }() // it leads the group
 	<-held
-	within(t, "an exchange beside a write that hangs", func() { exchange(t, l) })
+	within(t, "an exchange during a write that hangs", func() { exchange(t, l) })
 	release()
 	<-stuck
 	mustClose(t, l)

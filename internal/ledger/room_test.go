@@ -195,7 +195,7 @@ func TestAttemptThatWaitsForRoomIsRefusedWhenTheLedgerCloses(t *testing.T) {
 	disk.Fill(true)
 	sent := make(chan error, 1)
 	go func() { sent <- l.Intend(context.Background(), intent(reqlog.NewID(time.Now()), 1)) }()
-	eventually(t, "the failure is told", func() bool { return l.Stats().LastError != "" })
+	eventually(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
 	if err := l.Close(closed(t)); err == nil {
 		t.Error("Close = nil, want an error: the intent was not written")
 	}

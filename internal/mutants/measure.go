@@ -45,7 +45,7 @@ type tested struct {
 	reached map[int]bool
 }
 
-// measure tries the mutants and writes what came of them. It reports whether
+// measure tries the mutants and writes the results. It reports whether
 // enough were killed and every survivor is explained.
 func (o options) measure(out io.Writer) (bool, error) {
 	known, err := readExplained(o.root, o.explained)

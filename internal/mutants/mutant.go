@@ -25,7 +25,7 @@ type mutant struct {
 	after    string // the operator that takes its place
 }
 
-// change says what becomes of the expression.
+// change returns the expression and the operator that it gets.
 func (m mutant) change() string { return m.before + " with " + m.after }
 
 func (m mutant) String() string {
@@ -133,7 +133,7 @@ func (s *source) find(file *ast.File) {
 	}
 }
 
-// isFixed reports whether an expression is a constant or a text, whose
+// isFixed reports whether an expression is a constant or a string, whose
 // operators are not changed.
 func (s *source) isFixed(e ast.Expr) bool {
 	t := s.info.Types[e]

@@ -42,7 +42,7 @@ func TestStringNeverPrints(t *testing.T) {
 
 func TestMissingCredentialPrintsNothing(t *testing.T) {
 	if got := secret.New("").String(); got != "" {
-		t.Errorf("String() of no credential = %q, want an empty text", got)
+		t.Errorf("String() of no credential = %q, want an empty string", got)
 	}
 	if got := secret.New(canary).String(); got == "" {
 		t.Error("String() of a credential is empty, want dots")

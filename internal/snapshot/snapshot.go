@@ -33,7 +33,7 @@ type Input struct {
 
 	// Running says that the configs that are not stored were checked when their
 	// settings were taken. One that names a provider entry which is gone since is
-	// in [Snapshot.Dangling] and is no error, so that other changes count.
+	// in [Snapshot.Dangling] and is not an error, so that other changes apply.
 	Running bool
 
 	// SavedOnly are the organisations, by id, whose requests may not bring a

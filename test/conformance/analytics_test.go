@@ -199,7 +199,7 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 		h.eventually(t, service)
 		rows := h.groups(t, service, "/analytics/groups/workspace")
 		if len(rows) == 0 || named(rows) {
-			t.Errorf("a service key of the organisation is shown %v, want the other workspaces alone", rows)
+			t.Errorf("a service key of the organisation is shown %v, want only the other workspaces", rows)
 		}
 		for _, name := range []string{"member", "manager"} {
 			if named(h.groups(t, h.sessions[name], "/analytics/groups/workspace?workspace_id=default")) {

@@ -364,7 +364,7 @@ func TestLargeBodiesPassThroughUnchanged(t *testing.T) {
 		send(t, req).fine(t)
 		in := p.only(t)
 		if _, announced := in.line("Content-Length"); announced != (how == "announced length") {
-			t.Errorf("the provider was told a length: %t; sent in %s:\n%s", announced, how, in.head)
+			t.Errorf("the provider received a length: %t; sent in %s:\n%s", announced, how, in.head)
 		}
 		if sha256.Sum256(in.body) != sha256.Sum256(b.bytes) || in.header.Get("Content-Type") != b.contentType {
 			t.Errorf("the provider got %d bytes of %q, want the %d of %q", len(in.body), in.header.Get("Content-Type"), len(b.bytes), b.contentType)
