@@ -154,10 +154,12 @@ func (l *Ledger) room(ctx context.Context, kind byte, size int) (bool, error) {
 	return true, nil
 }
 
-// limit is the size of all segments that records of a kind stay below. Where rows
-// are dropped, they leave a quarter of the room to the attempts.
+// limit returns the size of all segments, in bytes, that records of a kind stay
+// below. Where rows are dropped, they leave a quarter of the room to the attempts.
+// Where attempts are refused, they leave a quarter to the rows of those that were
+// not: an exchange that has ended does not wait.
 func (l *Ledger) limit(kind byte) int64 {
-	if l.o.Full == DropRows && kind == kindRow {
+	if l.o.Full == DropRows && kind == kindRow || l.o.Full == Reject && kind == kindIntent {
 		return l.o.Max - l.o.Max/4
 	}
 	return l.o.Max

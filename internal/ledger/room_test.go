@@ -21,16 +21,55 @@ func sized(n int) *reqlog.Entry {
 	return e
 }
 
-func TestLedgerTakesRecordsUpToItsSizeAndNoMore(t *testing.T) {
-	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Full: ledger.Reject, Max: ledger.HeadSize + ledger.IntentSize})
+func TestLedgerTakesAttemptsUpToTheirShareAndNoMore(t *testing.T) {
+	const share = ledger.HeadSize + ledger.IntentSize
+	most := int64(share)
+	for most-most/4 < share { // a quarter is left to rows
+		most++
+	}
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Full: ledger.Reject, Max: most})
 	mustIntend(t, l, reqlog.NewID(time.Now()), 1)
 	if err := l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
-		t.Errorf("Intend beyond max_size = %v, want ErrFull", err)
+		t.Errorf("Intend beyond the share of max_size = %v, want ErrFull", err)
 	}
-	if got := l.Stats().Bytes; got != ledger.HeadSize+ledger.IntentSize {
-		t.Errorf("the ledger has %d bytes, want %d", got, ledger.HeadSize+ledger.IntentSize)
+	if got := l.Stats().Bytes; got != share {
+		t.Errorf("the ledger has %d bytes, want %d", got, share)
 	}
 	l.Close(closed(t))
+}
+
+func TestRefusedAttemptsLeaveRoomToThoseInProgress(t *testing.T) {
+	store := newMemory()
+	store.leave(errAway)
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Segment: 4 << 10, Max: 64 << 10, Full: ledger.Reject, Every: time.Millisecond})
+	var running []reqlog.ID
+	for range 10 {
+		id := reqlog.NewID(time.Now())
+		mustIntend(t, l, id, 1)
+		running = append(running, id)
+	}
+	n := len(running)
+	within(t, "exchanges up to the first that is refused", func() {
+		for ; ; n++ {
+			id := reqlog.NewID(time.Now())
+			if l.Intend(t.Context(), intent(id, 1)) != nil {
+				return
+			}
+			l.Settle(settlement(id, 1))
+			l.Record(t.Context(), entry(id))
+		}
+	})
+	within(t, "the end of exchanges in a ledger that refuses attempts", func() {
+		for _, id := range running {
+			l.Settle(settlement(id, 1))
+			l.Record(t.Context(), entry(id))
+		}
+	})
+	store.leave(nil)
+	mustClose(t, l)
+	if got := len(store.ids(t)); got != n {
+		t.Errorf("the store has %d rows, want %d", got, n)
+	}
 }
 
 func TestRowsThatMayBeDroppedLeaveRoomToAttempts(t *testing.T) {
