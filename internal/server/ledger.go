@@ -79,10 +79,14 @@ func (s *Server) closeRecords() error {
 	return errors.Join(errs...)
 }
 
-// flushLog waits for what was recorded to be readable, but not for long: while
-// the log can't be written, what is there can still be read.
+// flushLog waits up to 10 seconds for what was recorded to be readable, and only 2
+// while the log can't be written: what is there can still be read.
 func (s *Server) flushLog(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, 2*time.Second)
+	wait := 10 * time.Second
+	if s.logs.Stats().LastError != "" {
+		wait = 2 * time.Second
+	}
+	short, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if err := s.ledger.Flush(short); err != nil && short.Err() == nil {
 		return err

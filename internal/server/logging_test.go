@@ -28,9 +28,13 @@ func keptOf(t *testing.T, g *gatewaytest.Gateway, h ...string) (res gatewaytest.
 	if res.Status != 200 {
 		t.Fatalf("asking: %d %s", res.Status, res.Body)
 	}
-	got := g.Get("/logs/" + res.Header.Get("x-gateway-request-id"))
-	if err := json.Unmarshal(got.Body, &e); err != nil || got.Status != 200 {
-		t.Fatalf("the entry: %d %s: %v", got.Status, got.Body, err)
+	var got gatewaytest.Response
+	eventually(t, "the exchange is in the log", func() bool {
+		got = g.Get("/logs/" + res.Header.Get("x-gateway-request-id"))
+		return got.Status == 200
+	})
+	if err := json.Unmarshal(got.Body, &e); err != nil {
+		t.Fatalf("the entry: %s: %v", got.Body, err)
 	}
 	return res, e
 }
