@@ -172,10 +172,10 @@ run_all() {
 
 # run_quick runs package tests in a short form.
 run_quick() {
-	say "QUICK: no race detector, PostgreSQL only where a test needs it, no benchmark runs, nothing under test/; make test runs all"
+	say "QUICK: no race detector, PostgreSQL only where a test needs it, no benchmark runs, no measuring of tests, nothing under test/; make test runs all"
 	step vet go vet ./...
 	# shellcheck disable=SC2046,SC2086
-	step tests go test -v $fast -short $(echo "$inside" | grep -v '/internal/bench$')
+	step tests go test -v $fast -short $(echo "$inside" | grep -vE '/internal/(bench|mutants)$')
 }
 
 case ${1:-} in

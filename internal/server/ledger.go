@@ -79,17 +79,20 @@ func (s *Server) closeRecords() error {
 	return errors.Join(errs...)
 }
 
-// flushLog waits up to 10 seconds for what was recorded to be readable, and only 2
-// while the log can't be written: what is there can still be read.
+// flushLog waits for what was recorded to be readable, up to 10 seconds, or 2 while
+// the log can't be written: what is there can still be read.
 func (s *Server) flushLog(ctx context.Context) error {
-	wait := 10 * time.Second
-	if s.logs.Stats().LastError != "" {
-		wait = 2 * time.Second
-	}
-	short, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	if err := s.ledger.Flush(short); err != nil && short.Err() == nil {
-		return err
+	for range 5 {
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := s.ledger.Flush(short)
+		late := short.Err() != nil
+		cancel()
+		if !late {
+			return err
+		}
+		if s.logs.Stats().LastError != "" {
+			break
+		}
 	}
 	return ctx.Err()
 }
