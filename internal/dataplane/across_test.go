@@ -13,7 +13,6 @@ import (
 // newPairs is a gateway with a provider of each protocol.
 func newPairs(t *testing.T) *gatewaytest.Gateway {
 	t.Helper()
-	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
 	return gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Simulator: simulator.Options{Record: 50}})
 }
 
@@ -45,6 +44,7 @@ func across(t *testing.T, g *gatewaytest.Gateway, config string, check func(t *t
 }
 
 func TestAFallbackLeadsFromOneProtocolToAnother(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	for i, first := range pairTargets {
 		second := pairTargets[(i+1)%len(pairTargets)]
@@ -62,6 +62,7 @@ func TestAFallbackLeadsFromOneProtocolToAnother(t *testing.T) {
 }
 
 func TestAHedgeMayBeInAnotherProtocol(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	config := twoTargets(fallsBack+`"hedge":{"delay_ms":30,"max":1},`, "messages", "sim-1+headers=20s", "gemini", "sim-2+tokens=9")
 	across(t, g, config, func(t *testing.T, _ tongue, h heard, res gatewaytest.Response, e map[string]any) {
@@ -72,6 +73,7 @@ func TestAHedgeMayBeInAnotherProtocol(t *testing.T) {
 }
 
 func TestRetriesAreTheSameInEachProtocol(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	for _, target := range pairTargets {
 		for _, fault := range []string{"status=429+times=1", "status=503+times=1", "reset+times=1", "error-event=1+times=1"} {
@@ -92,6 +94,7 @@ func TestRetriesAreTheSameInEachProtocol(t *testing.T) {
 // A stream of chat that breaks at one provider goes on at another, whatever
 // their protocols are.
 func TestABrokenStreamGoesOnInAnotherProtocol(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	chat := tongues[0]
 	for i, first := range pairTargets {
@@ -125,6 +128,7 @@ func TestABrokenStreamGoesOnInAnotherProtocol(t *testing.T) {
 }
 
 func TestWhatATargetCannotDoIsRefusedInTheClientsProtocol(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	for _, tt := range []struct {
 		name, path, target, body string

@@ -17,7 +17,6 @@ import (
 // test wants.
 func newScriptedPairs(t *testing.T) (*gatewaytest.Gateway, *scripted) {
 	t.Helper()
-	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
 	u := newScripted(t)
 	return gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: u}), u
 }
@@ -49,6 +48,7 @@ func messageDelta(text string) string {
 // What a client gets of an event does not wait for the next one, not even
 // behind events that give it nothing.
 func TestATranslatedEventLeavesAtOnce(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	heads := begin(t, tongues[0].ask(t, g, "x-gateway-provider", "@messages", "m", true))
 	c := u.next()
@@ -72,6 +72,7 @@ func TestATranslatedEventLeavesAtOnce(t *testing.T) {
 }
 
 func TestAClientThatLeavesATranslationEndsTheProvidersWork(t *testing.T) {
+	t.Parallel()
 	for _, client := range tongues {
 		t.Run(client.name, func(t *testing.T) {
 			g, u := newScriptedPairs(t)
@@ -94,6 +95,7 @@ func TestAClientThatLeavesATranslationEndsTheProvidersWork(t *testing.T) {
 
 // A stream is whole when each choice that began has its reason.
 func TestSeveralChoicesAreOpenUntilEachHasItsReason(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	part := func(n int, finish string) string {
 		return fmt.Sprintf(`data: {"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"},"index":%d%s}]}`+"\r\n\r\n", n, finish)
@@ -129,6 +131,7 @@ func TestSeveralChoicesAreOpenUntilEachHasItsReason(t *testing.T) {
 // What a client sends of its own protocol's headers and credentials reaches
 // only a provider that speaks it, and the gateway key none.
 func TestHeadersAndKeysStayWithTheirProtocol(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	for _, tt := range []struct{ target, version, beta string }{
 		{"@messages", "2023-06-01", "a-2025,b-2025"},
@@ -165,6 +168,7 @@ func TestHeadersAndKeysStayWithTheirProtocol(t *testing.T) {
 }
 
 func TestAForwardListDoesNotCarryTheGatewayKeyToAnotherProtocol(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	req := tongues[3].ask(t, g, "x-gateway-provider", "@messages", "m", false)
 	req.Header.Del("x-gateway-api-key")
@@ -179,6 +183,7 @@ func TestAForwardListDoesNotCarryTheGatewayKeyToAnotherProtocol(t *testing.T) {
 // An answer that comes whole where a stream was asked for continues a broken
 // one as a stream does: nothing is said twice, and what it drops is told.
 func TestAWholeAnswerOfAnotherProtocolContinuesAStream(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	config := twoTargets(fallsBack+`"stream_continuation":true,`, "chat", "one", "messages", "two")
 	heads := begin(t, g.Request("POST", "/chat/completions", `{"model":"m","stream":true,"seed":5,"messages":[{"role":"user","content":"hi"}]}`,
@@ -212,6 +217,7 @@ func sent(t *testing.T, u *scripted, req *http.Request) *call {
 }
 
 func TestAModelInAPathMayNameItsProvider(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	for _, tt := range []struct{ path, want, model string }{
 		{"/v1beta/models/@gemini/m-1:generateContent", "/v1/v1beta/models/m-1:generateContent", ""},
@@ -239,6 +245,7 @@ func TestAModelInAPathMayNameItsProvider(t *testing.T) {
 
 // A model that a config sets stands where the target reads it.
 func TestAnOverriddenModelStandsWhereTheTargetReadsIt(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	for _, client := range tongues {
 		for _, target := range pairTargets {
@@ -259,7 +266,7 @@ func TestAnOverriddenModelStandsWhereTheTargetReadsIt(t *testing.T) {
 // Bodies of the messages protocol have the shape of the host that takes them,
 // be they translated or not.
 func TestABodyHasTheShapeOfItsHost(t *testing.T) {
-	t.Setenv("PAIR_KEY", "a-bearer-key")
+	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: pairSettings + `
   - {slug: vertex, provider: vertex-ai, custom_host: SIMULATOR, api_key: "${PAIR_KEY}", options: {project_id: p, region: us-east5}}
@@ -297,6 +304,7 @@ func TestABodyHasTheShapeOfItsHost(t *testing.T) {
 }
 
 func TestAnArrayOfGoogleHoldsTheEventsOfEachTarget(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	client := tongues[3]
 	client.stream = strings.TrimSuffix(client.stream, "?alt=sse")
@@ -313,6 +321,7 @@ func TestAnArrayOfGoogleHoldsTheEventsOfEachTarget(t *testing.T) {
 }
 
 func TestExplainShowsTheTranslatedRequest(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	for _, tt := range []struct{ target, url, bound string }{
 		{"messages", "/v1/messages", "max_tokens"},

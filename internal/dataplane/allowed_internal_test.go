@@ -26,6 +26,7 @@ func TestRequestsWithoutAllowListAreNotSearched(t *testing.T) {
 }
 
 func TestModelOfAFormIsReadFromItsField(t *testing.T) {
+	t.Parallel()
 	const kind, model = "multipart/form-data; boundary=x", "Content-Disposition: form-data; name=\"model\"\r\n\r\n"
 	for name, tt := range map[string]struct{ kind, head, want string }{
 		"a field":                   {kind, "--x\r\n" + model + "a\r\n--x\r\n", "a"},

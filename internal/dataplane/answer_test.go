@@ -14,6 +14,7 @@ import (
 )
 
 func TestStatusesThatAreNoAnswer(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nbare bytes",
 		"HTTP/1.1 099 Odd\r\nContent-Length: 2\r\n\r\n{}",
@@ -101,6 +102,7 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestAGreatModelNameFillsNeitherTheLogNorAHeader(t *testing.T) {
+	t.Parallel()
 	handler, seen := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	model := strings.Repeat("m", 1<<20)
@@ -117,6 +119,7 @@ func TestAGreatModelNameFillsNeitherTheLogNorAHeader(t *testing.T) {
 }
 
 func TestHeadersOfAnAnswer(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/chat/completions", "/any/path"} {
 		// A gateway each: the upstream closes its connection after one answer.
 		g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Vendor: yes\r\nX-Gateway-Provider: forged\r\nSet-Cookie: a=1\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Length: " +
@@ -140,6 +143,7 @@ func TestHeadersOfAnAnswer(t *testing.T) {
 }
 
 func TestTheTraceOfARequest(t *testing.T) {
+	t.Parallel()
 	handler, _ := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	const trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -172,6 +176,7 @@ func TestTheTraceOfARequest(t *testing.T) {
 }
 
 func TestTheListOfModels(t *testing.T) {
+	t.Parallel()
 	u := newScripted(t)
 	o := gatewaytest.Options{Upstream: u, Settings: keysFile(t) + "providers:\n" +
 		"  - {slug: listed, provider: groq, models: [b, a], api_key: \"${PATH}\"}\n" +
@@ -183,7 +188,7 @@ func TestTheListOfModels(t *testing.T) {
 		}
 		return list
 	}
-	go func() { u.next() }() // the simulator's place is taken by one that never answers
+	u.answer(func(*call) {}) // the simulator's place is taken by one that never answers
 	began := time.Now()
 	res := g.Get("/models", "x-gateway-provider", "")
 	if took := time.Since(began); took > 30*time.Second { // the default timeouts are minutes
@@ -204,11 +209,10 @@ func TestTheListOfModels(t *testing.T) {
 		t.Errorf("a key without models.list got %d, want 403", res.Status)
 	}
 	g = gatewaytest.New(t, o) // one that has not seen the simulator fail
-	go func() {
-		c := u.next()
+	u.answer(func(c *call) {
 		io.WriteString(c.w, `{"data":[{"id":"x/1"}]}`)
 		c.finish()
-	}()
+	})
 	res = g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-slug")
 	if got := fmt.Sprint(ids(res)); got != "[@simulator/x/1]" {
 		t.Errorf("a key limited to simulator sees %s", got)

@@ -3,6 +3,7 @@ package dataplane
 import "testing"
 
 func TestEventsBecomeAnArray(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		events []string

@@ -9,6 +9,7 @@ import (
 )
 
 func TestBaggageBecomesMetadataBelowWhatIsThere(t *testing.T) {
+	t.Parallel()
 	handler, _ := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	long := strings.Repeat("x", 513)
@@ -32,6 +33,7 @@ func TestBaggageBecomesMetadataBelowWhatIsThere(t *testing.T) {
 }
 
 func TestATraceparentGivesTheExchangeASpanOfItsOwn(t *testing.T) {
+	t.Parallel()
 	handler, _ := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -9,6 +9,7 @@ import (
 )
 
 func TestABodyThatFindsNoRoomIsCutWhereItIs(t *testing.T) {
+	t.Parallel()
 	pool := bytepool.New(10 << 10)
 	c := capture{pool: pool, most: 1 << 20}
 	c.typed(http.Header{"Content-Type": {"Text/Plain; charset=utf-8"}})

@@ -110,6 +110,7 @@ func unreadBody(media string, size int) reqlog.Body {
 }
 
 func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
+	t.Parallel()
 	stream := chunk("he") + chunk("llo") + finish + done
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -160,6 +161,7 @@ func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
 }
 
 func TestRequestWithoutAValidKeyIsCutShort(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, full, access.Logging{Organisation: access.LogNone}, say("text/plain", ""))
 	_, e := k.ask("POST", "/v1/"+strings.Repeat("a", 8000), strings.NewReader(plainChat), "x-gateway-api-key", "mg-unknown",
 		"x-gateway-metadata", `{"a":"b"}`, "baggage", "c=d", "x-gateway-trace-id", "t1", "user-agent", strings.Repeat("u", 8000))
@@ -172,6 +174,7 @@ func TestRequestWithoutAValidKeyIsCutShort(t *testing.T) {
 }
 
 func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
+	t.Parallel()
 	long := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", 9000) + `"}]}`
 	for _, size := range []int{1, 4096, 5000, len(long) - 1, len(long), len(long) + 1} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -197,6 +200,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 }
 
 func TestWhatWasSentUntilABreakIsKept(t *testing.T) {
+	t.Parallel()
 	k := newKept(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		say("text/event-stream", chunk("he"))(w, r)
 		http.NewResponseController(w).Flush()
@@ -212,6 +216,7 @@ func TestWhatWasSentUntilABreakIsKept(t *testing.T) {
 }
 
 func TestWhatAClientThatLeftWasSentIsKept(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{})
 	k := newKept(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		say("text/event-stream", chunk("he"))(w, r)
@@ -231,6 +236,7 @@ func TestWhatAClientThatLeftWasSentIsKept(t *testing.T) {
 }
 
 func TestARequestMayLowerItsLevelAndNotRaiseIt(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		own    access.LogLevel
 		header []string
@@ -260,6 +266,7 @@ func TestARequestMayLowerItsLevelAndNotRaiseIt(t *testing.T) {
 }
 
 func TestTheLevelNoneKeepsNoTextOfTheClient(t *testing.T) {
+	t.Parallel()
 	const canary = "canary"
 	refuses := say("application/json", `{"error":{"message":"canary"}}`)
 	k := newKept(t, snapshot.Logs{Level: access.LogNone}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
@@ -293,6 +300,7 @@ func TestTheLevelNoneKeepsNoTextOfTheClient(t *testing.T) {
 }
 
 func TestWhatIsKeptIsRedactedAndWhatIsSentIsNot(t *testing.T) {
+	t.Parallel()
 	rules, err := redact.New(redact.Rules{Patterns: []string{"email"}, Fields: []string{"user"}})
 	if err != nil {
 		t.Fatal(err)
@@ -325,6 +333,7 @@ func TestWhatIsKeptIsRedactedAndWhatIsSentIsNot(t *testing.T) {
 }
 
 func TestErrorsOfAttemptsAreRedacted(t *testing.T) {
+	t.Parallel()
 	rules, err := redact.New(redact.Rules{Patterns: []string{"email"}})
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,7 @@ func asked(t *testing.T) (http.Handler, <-chan http.Header) {
 }
 
 func TestTheGatewayKeyNeverReachesAProvider(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		path   string
@@ -91,6 +92,7 @@ func TestTheGatewayKeyNeverReachesAProvider(t *testing.T) {
 }
 
 func TestNoCredentialFollowsARedirect(t *testing.T) {
+	t.Parallel()
 	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("the other origin was asked: %s %s %v", r.Method, r.URL, r.Header)
 	}))
@@ -108,6 +110,7 @@ func TestNoCredentialFollowsARedirect(t *testing.T) {
 }
 
 func TestOptionsInHeadersChooseTheAddress(t *testing.T) {
+	t.Parallel()
 	dialled := make(chan string, 4)
 	g := gatewaytest.New(t, gatewaytest.Options{Reach: upstream.Options{Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
 		dialled <- addr
@@ -125,6 +128,7 @@ func TestOptionsInHeadersChooseTheAddress(t *testing.T) {
 }
 
 func TestCustomHostsAreJudgedByRule(t *testing.T) {
+	t.Parallel()
 	handler, seen := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	for _, tt := range []struct{ host, rule string }{
@@ -181,6 +185,7 @@ func TestCustomHostsAreJudgedByRule(t *testing.T) {
 }
 
 func TestAHeaderThatStandsTwiceIsRefusedByName(t *testing.T) {
+	t.Parallel()
 	handler, seen := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler, Settings: "compat: {header_prefixes: [x-old-]}\n"})
 	for _, name := range []string{"x-gateway-api-key", "x-gateway-provider", "x-gateway-config", "x-gateway-trace-id",
@@ -209,6 +214,7 @@ func TestAHeaderThatStandsTwiceIsRefusedByName(t *testing.T) {
 
 // What a client writes must not become a header or a request of its own.
 func TestNothingAClientWritesBecomesAHeader(t *testing.T) {
+	t.Parallel()
 	handler, seen := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	res := g.Post("/chat/completions", `{"model":"m\r\nx-evil: 1","messages":[{"role":"user","content":"hi"}]}`)
@@ -236,6 +242,7 @@ func TestNothingAClientWritesBecomesAHeader(t *testing.T) {
 }
 
 func TestHopByHopHeadersStayAtTheirHop(t *testing.T) {
+	t.Parallel()
 	handler, seen := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	body := "{}"

@@ -34,6 +34,7 @@ func manyInputs(n int) string {
 }
 
 func TestAModelThatEmbedsOneInputGetsManyOneByOne(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	const n = 30
 	for _, tt := range []struct{ model, config string }{
@@ -71,7 +72,7 @@ func TestAModelThatEmbedsOneInputGetsManyOneByOne(t *testing.T) {
 }
 
 func TestOneFailureOfManyInputsFailsAll(t *testing.T) {
-	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: strings.Replace(pairSettings, "limits: {", "limits: {attempts: 1000, ", 1), Simulator: simulator.Options{Record: 50}})
 	for fault, want := range map[string]int{"status=429+every=7": 429, "reset+every=7": 502, "malformed=1+every=7": 502, "content-type=text/event-stream+every=7": 502} {
 		model := titan + "+" + strings.ReplaceAll(fault, "malformed=1", "cut=20")
@@ -96,7 +97,7 @@ func TestOneFailureOfManyInputsFailsAll(t *testing.T) {
 
 // No more than eight requests of a bundle are under way at a time.
 func TestABundleIsSentFewAtATime(t *testing.T) {
-	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
+	t.Parallel()
 	const most = 8
 	var mu sync.Mutex
 	var under, all int
@@ -135,6 +136,7 @@ func TestABundleIsSentFewAtATime(t *testing.T) {
 }
 
 func TestExplainShowsEachRequestOfABundle(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	res := g.Post("/explain", `{"request":{"path":"/v1/embeddings","body":{"model":"`+titan+`","input":["a","b"],"user":"u"}},"config":{"provider":"@converse"}}`, "x-gateway-provider", "")
 	if v := res.JSON(t); res.Status != 200 || at(v, "attempt.body.inputText") == nil || !strings.Contains(fmt.Sprint(at(v, "attempt.params")), "user;dropped") {
@@ -146,6 +148,7 @@ func TestExplainShowsEachRequestOfABundle(t *testing.T) {
 }
 
 func TestContentsOfGooglesClientsAreEmbeddedByEveryProvider(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	const one, batch = `{"content":{"parts":[{"text":"hello"}]},"taskType":"CLUSTERING"%s}`, `{"requests":[{"model":"models/%[2]s","content":{"parts":[{"text":"hello"}]}%[1]s},{"model":"models/%[2]s","content":{"parts":[{"text":"you"}]}%[1]s}]}`
 	for target, model := range map[string]string{"gemini": "gemini-embedding-001", "chat": "text-embedding-3-small", "cohere": "embed-v4.0", "converse": titan} {
@@ -189,6 +192,7 @@ func TestContentsOfGooglesClientsAreEmbeddedByEveryProvider(t *testing.T) {
 }
 
 func TestDocumentsAreRanked(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	for target, model := range map[string]string{"cohere": "rerank-v3.5", "converse": "cohere.rerank-v3-5:0"} {
 		res := g.Post("/rerank", `{"model":"`+model+`","query":"red fox","documents":["a dog",{"text":"red"},"a red fox"],"top_n":2,"return_documents":true}`, "x-gateway-provider", "@"+target)
@@ -206,7 +210,7 @@ func TestDocumentsAreRanked(t *testing.T) {
 }
 
 func TestTokensAreCountedWhereTheProviderCounts(t *testing.T) {
-	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Simulator: simulator.Options{Record: 50}, Settings: pairSettings + `
   - {slug: vertex, provider: vertex-ai, custom_host: SIMULATOR, api_key: "${PAIR_KEY}", options: {project_id: p, region: us-east5}}
 `})

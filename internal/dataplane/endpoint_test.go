@@ -19,7 +19,7 @@ const endpointSettings = `
 
 // A container behind an endpoint is reached by clients of every protocol.
 func TestEndpointsOfSageMakerAnswerEveryProtocol(t *testing.T) {
-	t.Setenv("PAIR_KEY", "a-secret")
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings + endpointSettings, Simulator: simulator.Options{Record: 50, Judge: func(*http.Request, []byte) error { return nil }}})
 	for _, client := range tongues {
 		for _, stream := range []bool{false, true} {
@@ -47,7 +47,7 @@ func TestEndpointsOfSageMakerAnswerEveryProtocol(t *testing.T) {
 }
 
 func TestWhatAnEndpointSaysOfItsContainerIsTold(t *testing.T) {
-	t.Setenv("PAIR_KEY", "a-secret")
+	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: pairSettings + endpointSettings})
 	part := func(kind, typ, payload string) string {

@@ -26,6 +26,7 @@ func explained(t *testing.T, g *gatewaytest.Gateway, config, headers, body strin
 }
 
 func TestExplainSendsNothingAndSaysWhy(t *testing.T) {
+	t.Parallel()
 	g := newSaved(t)
 	config := `{"strategy":{"mode":"conditional","conditions":[
 		{"query":{"metadata.plan":{"$eq":"free"}},"then":"cheap"},
@@ -67,6 +68,7 @@ func TestExplainSendsNothingAndSaysWhy(t *testing.T) {
 }
 
 func TestExplainRefusesAQuestionWithASlip(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	res := g.Post("/explain", `{"requst":{"body":{}},"config":{"provider":"@simulator"}}`)
 	if res.Status != 400 || !strings.Contains(string(res.Body), "requst") {
@@ -75,6 +77,7 @@ func TestExplainRefusesAQuestionWithASlip(t *testing.T) {
 }
 
 func TestExplainTellsARefusalAsTheRequestWouldGetIt(t *testing.T) {
+	t.Parallel()
 	g := newSaved(t)
 	for _, tt := range []struct {
 		name, config, body string
@@ -101,6 +104,7 @@ func TestExplainTellsARefusalAsTheRequestWouldGetIt(t *testing.T) {
 // A dry run must not heal or hurt what requests share: an open circuit stays
 // open, and no sticky assignment is made.
 func TestExplainLeavesTheStateOfTargetsAlone(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	config := oneLine(`{"strategy":{"mode":"fallback"},"cb_config":{"failure_threshold":1,"cooldown_interval":30000},"targets":[
 		{"provider":"@simulator","override_params":{"model":"sim-1+status=500"}},{"provider":"@simulator"}]}`)
@@ -117,6 +121,7 @@ func TestExplainLeavesTheStateOfTargetsAlone(t *testing.T) {
 // A target that says that its rate limit is used up is left alone until it is
 // filled again, while another can serve.
 func TestATargetWhoseLimitIsUsedUpIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		headers map[string]string
@@ -149,6 +154,7 @@ func TestATargetWhoseLimitIsUsedUpIsLeftAlone(t *testing.T) {
 }
 
 func TestThePastIsExplainedByItsRequestID(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	res := g.Post("/chat/completions", fmt.Sprintf(hello, false), "x-gateway-provider", "", "x-gateway-config",
 		`{"strategy":{"mode":"fallback"},"targets":[{"provider":"@simulator","override_params":{"model":"sim-1+status=503"}},{"provider":"@simulator"}]}`)

@@ -107,6 +107,7 @@ var faults = map[string]struct {
 const faultLimits = "timeouts: {header: 1s, first_token: 1s, idle: 1s}\nlimits: {event: 1 MB}\n"
 
 func TestEveryFaultHasItsOutcome(t *testing.T) {
+	t.Parallel()
 	for _, f := range simulator.Faults() {
 		if _, ok := faults[f.Name]; !ok {
 			t.Errorf("the fault %s of the simulator has no row", f.Name)
@@ -170,6 +171,7 @@ func suffer(t *testing.T, g *gatewaytest.Gateway, form string, stream bool, want
 }
 
 func TestRetryAfterOfTheProviderReachesTheClient(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	for form, name := range map[string]string{"retry-after=7+status=429": "Retry-After", "retry-after-ms=7+status=503": "Retry-After-Ms"} {
 		if res := g.Post("/chat/completions", simChat("sim-1+"+form, false)); res.Header.Get(name) != "7" {

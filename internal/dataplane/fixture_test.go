@@ -69,6 +69,7 @@ func (m message) address() (method, address string) {
 // The provider's real address is kept: the gateway's connections alone are led
 // to a server of the test, so that what it makes of an address is seen whole.
 func TestProviderFixturesGoThroughTheWholeGateway(t *testing.T) {
+	t.Parallel()
 	fixtures := mustFixtures(t)
 	rec := newRecorder(t, fixtures)
 	n := 0

@@ -98,6 +98,7 @@ func spoil(r *rand.Rand, b []byte) []byte {
 
 // Whatever a provider answers, a client gets an answer of its own protocol.
 func TestGarbageOfAProviderNeverReachesAClientOfAnotherProtocol(t *testing.T) {
+	t.Parallel()
 	answers := seeds(t)
 	rounds := 60
 	if raceEnabled || testing.Short() {

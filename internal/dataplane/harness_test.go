@@ -80,6 +80,17 @@ func (u *scripted) next() *call {
 	return receive(u.t, u.came, "a request at the provider")
 }
 
+// answer has do answer the next request, if there is one before the test ends.
+func (u *scripted) answer(do func(c *call)) {
+	go func() {
+		select {
+		case c := <-u.came:
+			do(c)
+		case <-u.t.Context().Done():
+		}
+	}()
+}
+
 // say sends text and flushes it, unless the gateway is gone.
 func (c *call) say(text string) {
 	c.mu.Lock()

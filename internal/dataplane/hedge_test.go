@@ -25,6 +25,7 @@ func hedgeConfig(mode, first, second string) string {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func TestAHedgeTakesTheTargetThatAnswersFirst(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Simulator: simulator.Options{Record: 100}})
 	for _, mode := range []string{"fallback", "loadbalance"} {
 		for _, stream := range []bool{false, true} {
@@ -62,6 +63,7 @@ func TestAHedgeTakesTheTargetThatAnswersFirst(t *testing.T) {
 }
 
 func TestAHedgeStartsNobodyWhenTheFirstIsQuick(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	config := strings.Replace(oneLine(hedgeConfig("fallback", "sim-first", "sim-second")), `"delay_ms":30`, `"delay_ms":20000`, 1)
 	res := g.Post("/chat/completions", fmt.Sprintf(hello, false), "x-gateway-provider", "", "x-gateway-config", config)
@@ -74,6 +76,7 @@ func TestAHedgeStartsNobodyWhenTheFirstIsQuick(t *testing.T) {
 }
 
 func TestAHedgeFallsBackAtOnceWhenTheFirstFails(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	config := strings.Replace(oneLine(hedgeConfig("fallback", "sim-first+status=500", "sim-second")), `"delay_ms":30`, `"delay_ms":20000`, 1)
 	began := time.Now()
@@ -89,6 +92,7 @@ func TestAHedgeFallsBackAtOnceWhenTheFirstFails(t *testing.T) {
 // The winner's stream must not end with the request of the loser, whether it
 // ends at once or a second later.
 func TestWinnerOfAHedgeStreamsOnWhenTheLoserIsCancelled(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"fallback", "loadbalance"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 )
 
 func TestHeadersWithoutEffectAreReported(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: "compat: {header_prefixes: [x-old-]}\nupstream: {trusted_hosts: [127.0.0.1]}\n"})
 	own := func(provider string, more ...string) []string {
 		return append([]string{"x-gateway-provider", provider, "x-gateway-custom-host", g.Upstream, "authorization", "Bearer " + gatewaytest.SimulatorKey}, more...)

@@ -25,6 +25,7 @@ func chunkOf(event string) string {
 
 // A client of InvokeModel that asks for Claude at Bedrock sends and gets bytes.
 func TestInvokeModelPassesToClaudeByteForByte(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	const body = `{ "anthropic_version":"bedrock-2023-05-31", "anthropic_beta":["x-2025"],"max_tokens":1e2,"unknown":{"a": 1.0},"messages":[{"role":"user","content":"hello"}]}`
 	frames := chunkOf(`{"type":"message_start","message":{"model":"served","usage":{"input_tokens":3}}}`) +
@@ -61,6 +62,7 @@ func TestInvokeModelPassesToClaudeByteForByte(t *testing.T) {
 }
 
 func TestInvokeModelEndsInAnExceptionWhereItsStreamBreaks(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	for form, end := range map[string]string{"tokens=9": "done", "tokens=40+cut=6": "error", "tokens=40+cut=6,clean": "error", "tokens=40+error-event=6": "error", "status=429": "error body"} {
 		for _, target := range []string{"converse", "messages"} {
@@ -76,6 +78,7 @@ func TestInvokeModelEndsInAnExceptionWhereItsStreamBreaks(t *testing.T) {
 // What is no request for Claude is refused, and sent nowhere, where it would
 // have to be translated.
 func TestOtherBodiesOfInvokeModelAreRefusedElsewhere(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	for _, target := range []string{"converse", "chat", "messages"} {
 		res := askPath(t, g, "/model/amazon.titan-embed-text-v2:0/invoke", `{"inputText":"a"}`, "x-gateway-provider", "@"+target)
@@ -88,6 +91,7 @@ func TestOtherBodiesOfInvokeModelAreRefusedElsewhere(t *testing.T) {
 // A conversation that only the vendor keeps is refused at Bedrock before anything
 // is sent, in the words by which clients know to send whole ones.
 func TestAKeptConversationIsRefusedAtBedrock(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	const body = `{"model":"` + claude + `","max_tokens":9,%s"messages":[{"role":"user","content":"hello"}]}`
 	for thread, status := range map[string]int{`"thread":{"type":"create"},`: 400, ``: 200} {
@@ -102,6 +106,7 @@ func TestAKeptConversationIsRefusedAtBedrock(t *testing.T) {
 
 // What belongs to Bedrock's envelope is nothing that another host leaves out.
 func TestTheEnvelopeOfInvokeModelIsNoParameter(t *testing.T) {
+	t.Parallel()
 	g := newPairs(t)
 	if res := invoker().send(t, g, "@chat", "sim-1", false); res.Status != 200 || res.Header.Get("x-gateway-params") != "" {
 		t.Errorf("status %d, params %q", res.Status, res.Header.Get("x-gateway-params"))
@@ -110,6 +115,7 @@ func TestTheEnvelopeOfInvokeModelIsNoParameter(t *testing.T) {
 
 // Flags of beta features go where the host reads them.
 func TestBetaFlagsInABodyOfInvokeModelReachOtherHosts(t *testing.T) {
+	t.Parallel()
 	g, u := newScriptedPairs(t)
 	client := invoker()
 	client.body = `{"anthropic_version":"bedrock-2023-05-31","anthropic_beta":["x-2025"],"max_tokens":9,"messages":[{"role":"user","content":"hello"}]}`

@@ -79,7 +79,6 @@ const succeeded = `"status":"succeeded","output":["echo:"," hello"],"metrics":{"
 
 func newPredictions(t *testing.T, p *predictions) *gatewaytest.Gateway {
 	t.Helper()
-	t.Setenv("PAIR_KEY", "a-secret")
 	p.cancelled = make(chan struct{})
 	return gatewaytest.New(t, gatewaytest.Options{Upstream: p, Settings: pairSettings + `
   - {slug: replicate, provider: replicate, custom_host: SIMULATOR, api_key: "${PAIR_KEY}"}
@@ -89,6 +88,7 @@ func newPredictions(t *testing.T, p *predictions) *gatewaytest.Gateway {
 const events = "event: output\ndata: echo:\n\nevent: output\ndata: { hello\n\nevent: done\ndata: {}\n\n"
 
 func TestPredictionsAnswerEveryProtocol(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		script script
@@ -117,7 +117,7 @@ func TestPredictionsAnswerEveryProtocol(t *testing.T) {
 				if len(p.asked) != tt.asked || !strings.HasSuffix(p.asked[0], "/models/meta/llama/predictions") || !strings.HasPrefix(p.body, `{"input":{"prompt":"hello"`) {
 					t.Errorf("%s: asked %v: %s", client.name, p.asked, p.body)
 				}
-				if want := "Bearer a-secret " + map[bool]string{false: "wait=30"}[tt.stream]; p.auth[0] != want || p.asked[len(p.asked)-1] != "GET /events" && len(p.asked) > 3 {
+				if want := "Bearer " + gatewaytest.SimulatorKey + " " + map[bool]string{false: "wait=30"}[tt.stream]; p.auth[0] != want || p.asked[len(p.asked)-1] != "GET /events" && len(p.asked) > 3 {
 					t.Errorf("%s: credential %q, want %q", client.name, p.auth[0], want)
 				}
 				for i, path := range p.asked {
@@ -134,6 +134,7 @@ func TestPredictionsAnswerEveryProtocol(t *testing.T) {
 }
 
 func TestAPredictionThatFailsIsAnError(t *testing.T) {
+	t.Parallel()
 	for end, words := range map[string]string{`"status":"failed","error":"out of memory"`: "out of memory", `"status":"canceled"`: "canceled", `"status":"x"} {`: "whole JSON"} {
 		p := &predictions{script: script{polls: 1, end: end}}
 		g := newPredictions(t, p)
@@ -150,6 +151,7 @@ func TestAPredictionThatFailsIsAnError(t *testing.T) {
 }
 
 func TestAPredictionIsCancelledWhenTheClientLeaves(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		script script
@@ -176,6 +178,7 @@ func TestAPredictionIsCancelledWhenTheClientLeaves(t *testing.T) {
 }
 
 func TestImagesOfPredictionsAreAddresses(t *testing.T) {
+	t.Parallel()
 	p := &predictions{script: script{polls: 1, end: `"status":"succeeded","output":["https://a.example/1.png"]`}}
 	g := newPredictions(t, p)
 	res := g.Post("/images/generations", `{"model":"black-forest-labs/flux-schnell","prompt":"a cat","n":1}`, "x-gateway-provider", "@replicate")

@@ -23,6 +23,7 @@ func leave(t *testing.T, cancel context.CancelFunc, c *call) {
 }
 
 func TestAClientThatLeavesEndsTheProvidersWork(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, path, body string
 		before           func(t *testing.T, c *call, heads <-chan *http.Response)
@@ -61,6 +62,7 @@ func TestAClientThatLeavesEndsTheProvidersWork(t *testing.T) {
 }
 
 func TestAClientThatLeavesWhileUploadingEndsTheProvidersWork(t *testing.T) {
+	t.Parallel()
 	reading := make(chan *http.Request, 1)
 	ended := make(chan error, 1)
 	u := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,6 +85,7 @@ func TestAClientThatLeavesWhileUploadingEndsTheProvidersWork(t *testing.T) {
 
 // A connection is broken off as the provider's was, at the same byte.
 func TestPassThroughBreaksOffWhereTheProviderDid(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"chunked":          rawHead("text/event-stream", "Transfer-Encoding: chunked") + sized("half a stream"),
 		"announced length": rawHead("application/octet-stream", "Content-Length: 100") + "half a stream",
@@ -99,6 +102,7 @@ func TestPassThroughBreaksOffWhereTheProviderDid(t *testing.T) {
 }
 
 func TestUsageOfABrokenPassedStreamIsRecorded(t *testing.T) {
+	t.Parallel()
 	usage := `data: {"model":"served","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}}` + "\n\n"
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(rawHead("text/event-stream", "Content-Length: 5000") + usage)})
 	res := g.Post("/any/path", plainChat)
@@ -109,9 +113,10 @@ func TestUsageOfABrokenPassedStreamIsRecorded(t *testing.T) {
 }
 
 func TestASlowProviderOfAPassedAnswerHasAnIdleLimit(t *testing.T) {
+	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: "timeouts: {idle: 50ms}\n"})
-	go func() { u.next().say("half") }()
+	u.answer(func(c *call) { c.say("half") })
 	res := g.Post("/any/path", strings.Repeat(" ", 10)+plainChat)
 	if string(res.Body) != "half" || res.Err == nil {
 		t.Errorf("got %q, %v; want the bytes that came and a broken end", res.Body, res.Err)

@@ -6,6 +6,7 @@ import (
 )
 
 func TestModelsComeInPages(t *testing.T) {
+	t.Parallel()
 	list := modelList{Data: []model{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}}
 	for _, tt := range []struct {
 		query, ids string

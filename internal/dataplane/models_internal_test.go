@@ -61,6 +61,7 @@ func TestModelListsAreCached(t *testing.T) {
 }
 
 func TestListsOfModelsAreReadInEitherShape(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, body string
 		want       []listed

@@ -11,7 +11,7 @@ import (
 
 // Clients of every protocol reach the models of Cohere at Oracle.
 func TestModelsOfCohereAtOracleAnswerEveryProtocol(t *testing.T) {
-	t.Setenv("PAIR_KEY", "a-secret")
+	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: pairSettings + `
   - {slug: oracle, provider: oracle, custom_host: SIMULATOR, options: {compartment_id: "ocid1.compartment.oc1..x"}}

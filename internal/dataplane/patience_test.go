@@ -15,6 +15,7 @@ import (
 // A client that keeps its connection open and reads nothing must not hold an
 // upstream connection for ever.
 func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, path, body, kind string }{
 		{"stream", "/v1/chat/completions", fmt.Sprintf(hello, true), "text/event-stream"},
 		{"pass-through", "/v1/any", `{}`, "application/octet-stream"},
@@ -53,6 +54,7 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 
 // In HTTP/2 the deadline of a stream ends it even while nothing is written.
 func TestResponseWhoseProviderPausesIsNotEnded(t *testing.T) {
+	t.Parallel()
 	const stall = time.Second
 	for _, tt := range []struct{ name, path, body, kind string }{
 		{"stream", "/v1/chat/completions", fmt.Sprintf(hello, true), "text/event-stream"},

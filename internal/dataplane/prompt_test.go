@@ -28,7 +28,7 @@ var spoken = map[string]*regexp.Regexp{
 // TestTextWaitsForNoLaterEvent stops the provider before a frame, and wants
 // every text that it sent until then.
 func TestTextWaitsForNoLaterEvent(t *testing.T) {
-	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings})
 	for _, client := range tongues {
 		for _, target := range pairTargets {

@@ -25,6 +25,7 @@ func keysFile(t *testing.T) string {
 }
 
 func TestEveryRefusalHasItsCodeAndIsRecorded(t *testing.T) {
+	t.Parallel()
 	handler, seen := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler, Settings: keysFile(t)})
 	chatWith := func(member string) string { return strings.Replace(plainChat, "{", "{"+member+",", 1) }
@@ -109,6 +110,7 @@ func TestEveryRefusalHasItsCodeAndIsRecorded(t *testing.T) {
 }
 
 func TestBodiesThatLieAboutTheirLength(t *testing.T) {
+	t.Parallel()
 	handler, _ := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler, Settings: smallLimits})
 	head := "POST %s HTTP/1.1\r\nHost: g\r\nConnection: close\r\nx-gateway-api-key: " + gatewaytest.Key + "\r\nx-gateway-provider: @simulator\r\nx-gateway-trace-id: %s\r\nContent-Type: %s\r\n"
@@ -143,6 +145,7 @@ func TestBodiesThatLieAboutTheirLength(t *testing.T) {
 }
 
 func TestMethodsAndPaths(t *testing.T) {
+	t.Parallel()
 	handler, _ := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	for _, tt := range []struct {
@@ -172,6 +175,7 @@ func TestMethodsAndPaths(t *testing.T) {
 }
 
 func TestAKeyThatExpiresIsRefusedFromThenOn(t *testing.T) {
+	t.Parallel()
 	handler, _ := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
 	key := expiring(t, g, 700*time.Millisecond)

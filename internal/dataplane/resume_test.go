@@ -35,6 +35,7 @@ func streamText(body string) string {
 }
 
 func TestABrokenStreamGoesOnWithTheNextTarget(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Simulator: simulator.Options{Record: 10}})
 	for _, fault := range []string{"cut=6", "cut=6,clean", "error-event=6"} {
 		t.Run(fault, func(t *testing.T) {
@@ -74,6 +75,7 @@ func TestABrokenStreamGoesOnWithTheNextTarget(t *testing.T) {
 }
 
 func TestAStreamIsNotContinued(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	tools := `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}]}`
 	for _, tt := range []struct{ name, body, config string }{
@@ -94,6 +96,7 @@ func TestAStreamIsNotContinued(t *testing.T) {
 
 // A model that repeats the end of what was said must not be heard twice.
 func TestAContinuationRepeatsNothing(t *testing.T) {
+	t.Parallel()
 	calls := 0
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)

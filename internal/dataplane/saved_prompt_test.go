@@ -96,6 +96,7 @@ func (p *prompted) run(ref, body string, h ...string) gatewaytest.Response {
 const greeting = `{"name":"Greeting","string":"[{\"role\":\"user\",\"content\":\"Hello {{name}}\"}]","parameters":{"temperature":0.5,"stream":true},"model":"m1","virtual_key":"simulator"}`
 
 func TestASavedPromptAnswersInItsEnvelope(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)
 	res := p.run(slug, `{"variables":{"name":"a \"b\"\n{{c}}"},"max_tokens":5,"temperature":1,"top_p":null,"promptID":"x"}`)
@@ -132,6 +133,7 @@ func TestASavedPromptAnswersInItsEnvelope(t *testing.T) {
 }
 
 func TestARequestNamesTheVersionItWants(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)
 	p.put("/prompts/"+slug, `{"patch":true,"model":"m2"}`)
@@ -170,6 +172,7 @@ func TestARequestNamesTheVersionItWants(t *testing.T) {
 }
 
 func TestWhatDoesNotBelongIntoTheRequestOfAPromptIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)
 	for body, param := range map[string]string{
@@ -198,6 +201,7 @@ func TestWhatDoesNotBelongIntoTheRequestOfAPromptIsRefused(t *testing.T) {
 }
 
 func TestAnErrorOfTheProviderHasNoEnvelope(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)
 	res := p.run(slug, `{"model":"broken"}`)
@@ -207,6 +211,7 @@ func TestAnErrorOfTheProviderHasNoEnvelope(t *testing.T) {
 }
 
 func TestARequestsOwnProviderComesBeforeThePrompts(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", strings.Replace(greeting, `"simulator"`, `"nobody"`, 1))
 	if res := p.run(slug, `{}`); res.Status != http.StatusNotFound || !strings.Contains(string(res.Body), "unknown_slug") {
@@ -235,6 +240,7 @@ func TestARequestsOwnProviderComesBeforeThePrompts(t *testing.T) {
 }
 
 func TestAPromptMayBeATextToComplete(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	partial := p.save("/prompts/partials", `{"name":"Tone","string":"Be {{how}}."}`)
 	slug := p.save("/prompts", `{"name":"Text","string":"{{>`+partial+`}} {{q}}","model":"m","virtual_key":"simulator"}`)
@@ -256,6 +262,7 @@ func TestAPromptMayBeATextToComplete(t *testing.T) {
 }
 
 func TestAPromptIsShownAndNotSent(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)
 	res := p.Post("/prompts/"+slug+"/render", `{"variables":{"name":"you"},"top_p":0.1}`)
@@ -276,6 +283,7 @@ func TestAPromptIsShownAndNotSent(t *testing.T) {
 }
 
 func TestOnlyTheTwoPathsOfAPromptAreTheGateways(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	for path, method := range map[string]string{"/prompts/x/other": "POST", "/prompts/x/y/completions": "POST", "/prompts/x/completions": "GET", "/prompts/x/render/y": "POST", "/prompts/completions": "POST"} {
 		before := p.listener.count()
@@ -288,6 +296,7 @@ func TestOnlyTheTwoPathsOfAPromptAreTheGateways(t *testing.T) {
 const ownQuestion = `{"model":"mine","messages":[{"role":"user","content":"own"}],"temperature":0.1,"top_p":0.9,"variables":{"name":"you"}}`
 
 func TestAConfigsPromptMakesTheRequest(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)
 	for config, want := range map[string]string{
@@ -311,6 +320,7 @@ func TestAConfigsPromptMakesTheRequest(t *testing.T) {
 }
 
 func TestAConfigsPromptIsToldWhenItCantServe(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)
 	text := p.save("/prompts", `{"name":"Text","string":"x","model":"m","virtual_key":"simulator"}`)
@@ -347,6 +357,7 @@ func TestAConfigsPromptIsToldWhenItCantServe(t *testing.T) {
 }
 
 func TestExplainTellsWhichVersionApplies(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)
 	const said = "the saved prompt SLUG makes the request, in its version 1"
@@ -366,6 +377,7 @@ func TestExplainTellsWhichVersionApplies(t *testing.T) {
 }
 
 func TestAPromptOfAnotherWorkspaceIsNotThere(t *testing.T) {
+	t.Parallel()
 	p := newPrompted(t)
 	w := p.Post("/workspaces", `{"name":"Other"}`).JSON(t)
 	slug := p.save("/prompts", `{"name":"Theirs","string":"x","model":"m","virtual_key":"simulator","workspace_id":"`+w["id"].(string)+`"}`)
@@ -385,6 +397,7 @@ func TestAPromptOfAnotherWorkspaceIsNotThere(t *testing.T) {
 }
 
 func TestASavedPromptStreamsWithoutAnEnvelope(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	slug, _ := g.Post("/prompts", greeting).JSON(t)["slug"].(string)
 	res := g.Post("/prompts/"+slug+"/completions", `{"variables":{"name":"you"},"stream":true}`, "x-gateway-provider", "")

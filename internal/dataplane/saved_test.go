@@ -11,8 +11,8 @@ import (
 
 const savedSettings = `
 providers:
-  - {slug: dear, provider: openai, custom_host: SIMULATOR, api_key: "${SIM_KEY}"}
-  - {slug: cheap, provider: groq, custom_host: SIMULATOR, api_key: "${SIM_KEY}"}
+  - {slug: dear, provider: openai, custom_host: SIMULATOR, api_key: "${PAIR_KEY}"}
+  - {slug: cheap, provider: groq, custom_host: SIMULATOR, api_key: "${PAIR_KEY}"}
 upstream: {trusted_hosts: [127.0.0.1]}
 configs:
   - slug: pc-fallback
@@ -30,13 +30,13 @@ prices:
 
 func newSaved(t *testing.T) *gatewaytest.Gateway {
 	t.Helper()
-	t.Setenv("SIM_KEY", gatewaytest.SimulatorKey)
 	text := strings.ReplaceAll(savedSettings, "HASH", access.HashKey("a-key-with-a-default-config").String())
 	return gatewaytest.New(t, gatewaytest.Options{Settings: text})
 }
 
 // S-046, S-429
 func TestASavedConfigAppliesByItsSlug(t *testing.T) {
+	t.Parallel()
 	g := newSaved(t)
 	body := fmt.Sprintf(hello, false)
 	for _, tt := range []struct {
@@ -64,6 +64,7 @@ func TestASavedConfigAppliesByItsSlug(t *testing.T) {
 }
 
 func TestCostChoosesTheCheapestCapableTarget(t *testing.T) {
+	t.Parallel()
 	g := newSaved(t)
 	config := func(targets string) string {
 		return `{"strategy":{"mode":"cost"},"targets":[` + targets + `]}`

@@ -164,6 +164,7 @@ type recorderFunc func(e *reqlog.Entry)
 func (f recorderFunc) Record(_ context.Context, e *reqlog.Entry) { f(e) }
 
 func TestAPanicShowsNoCredential(t *testing.T) {
+	t.Parallel()
 	spec := &provider.Spec{ID: "faulty", BaseURL: "https://example.com/v1", Auth: provider.Bearer(),
 		Paths: map[api.Operation]string{api.Chat: "/chat"},
 		URL: func(target *provider.Target, _ *provider.Call, _ *url.URL) error {

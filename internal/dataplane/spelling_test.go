@@ -11,6 +11,7 @@ import (
 
 // https://learn.microsoft.com/azure/ai-services/openai/reference
 func TestModelIsSentAsItsProviderSpellsIt(t *testing.T) {
+	t.Parallel()
 	var sent string
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -116,7 +116,7 @@ var wordless = []string{"a refusal", "thinking", "a report", "malformed", "bad c
 // TestEveryPairHasItsOutcome sends each fault through each pair of a client's
 // protocol and a target's.
 func TestEveryPairHasItsOutcome(t *testing.T) {
-	t.Setenv("PAIR_KEY", gatewaytest.SimulatorKey)
+	t.Parallel()
 	for fault, row := range pairFaults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()

@@ -29,6 +29,7 @@ func mustMake(t *testing.T, cache *trees, name string, size int) *kept {
 }
 
 func TestCompiledConfigsAreKeptByTheirSize(t *testing.T) {
+	t.Parallel()
 	cache := newTrees()
 	for i := range 1000 {
 		cache.release(mustMake(t, cache, fmt.Sprint(i), 8<<20))
@@ -45,6 +46,7 @@ func TestCompiledConfigsAreKeptByTheirSize(t *testing.T) {
 }
 
 func TestForwardedHeadersAndHostsCountInTheCache(t *testing.T) {
+	t.Parallel()
 	cache := newTrees()
 	for i := range 500 {
 		key := treeKey{text: "{}", forward: strings.Repeat("a,", 100_000) + fmt.Sprint(i), customHost: strings.Repeat("h", 2048)}
@@ -60,6 +62,7 @@ func TestForwardedHeadersAndHostsCountInTheCache(t *testing.T) {
 }
 
 func TestConfigsInUseAreLimitedTogether(t *testing.T) {
+	t.Parallel()
 	cache := newTrees()
 	var used []*kept
 	var err error
@@ -83,6 +86,7 @@ func TestConfigsInUseAreLimitedTogether(t *testing.T) {
 }
 
 func TestTreeThatIsRejectedCountsNothing(t *testing.T) {
+	t.Parallel()
 	cache := newTrees()
 	_, err := cache.make(treeKey{}, func() (int, func() *pipeline.Tree, error) { return 0, nil, errors.New("no") })
 	if err == nil || cache.live != 0 || len(cache.compiling) != 0 {

@@ -31,6 +31,7 @@ func form(t *testing.T, fields ...[2]string) (body, contentType string) {
 }
 
 func TestTheModelOfAFormIsRecordedWhenItComesEarly(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	for _, tt := range []struct {
 		name   string
