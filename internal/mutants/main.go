@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -40,10 +41,11 @@ explained, 1 when not, 2 for an error.
 // options are the flags of the command.
 type options struct {
 	root      string
-	pkg       string   // folder of the package to change
-	tests     []string // folders of packages whose tests run, the package itself first
-	sample    int      // how many mutants to try; 0 means all
-	least     int      // percent
+	pkg       string         // folder of the package to change
+	tests     []string       // folders of packages whose tests run, the package itself first
+	file      *regexp.Regexp // of the files to change; nil for all
+	sample    int            // how many mutants to try; 0 means all
+	least     int            // percent
 	workers   int
 	limit     time.Duration // of a program of tests, at least
 	skip      string        // pattern of tests that do not run; empty for none
@@ -63,6 +65,7 @@ func run(args []string, out, errs io.Writer) int {
 	flags.StringVar(&o.root, "root", ".", "root of the repository")
 	flags.StringVar(&o.pkg, "package", "", "`folder` of the package to change")
 	more := flags.String("tests", "", "`folders` of further packages whose tests may notice a change, separated by spaces")
+	file := flags.String("file", "", "`pattern` of the names of files to change; empty changes all")
 	flags.IntVar(&o.sample, "sample", 0, "number of changes to try, chosen at random but the same each time; 0 tries all")
 	flags.IntVar(&o.least, "least", 85, "`percent` of the changes that must be killed")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of changes to try at a time")
@@ -74,6 +77,11 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	if flags.NArg() > 0 || o.pkg == "" || o.workers < 1 || o.sample < 0 {
 		flags.Usage()
+		return 2
+	}
+	var err error
+	if o.file, err = regexp.Compile(*file); err != nil {
+		fmt.Fprintln(errs, "mutants: -file:", err)
 		return 2
 	}
 	root, err := filepath.Abs(o.root)

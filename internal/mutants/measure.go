@@ -56,7 +56,11 @@ func (o options) measure(out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if len(s.mutants) == 0 {
+	all := s.mutants
+	if o.file != nil {
+		all = slices.DeleteFunc(slices.Clone(all), func(m mutant) bool { return !o.file.MatchString(m.file) })
+	}
+	if len(all) == 0 {
 		return false, fmt.Errorf("%s has no operators to change", o.pkg)
 	}
 	dir, err := os.MkdirTemp("", "mutants")
@@ -68,8 +72,8 @@ func (o options) measure(out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	fmt.Fprintf(out, "%s: %d changes, %d tests\n", o.pkg, len(s.mutants), len(tests))
-	chosen := choose(s.mutants, o.sample)
+	fmt.Fprintf(out, "%s: %d changes, %d tests\n", o.pkg, len(all), len(tests))
+	chosen := choose(all, o.sample)
 	outcomes := make([]string, len(chosen))
 	next := make(chan int)
 	var workers sync.WaitGroup

@@ -144,6 +144,9 @@ func TestTestsOfOtherPackagesKill(t *testing.T) {
 	if _, out, _ := mustRun(t, root, "-package", "sum", "-tests", "other", "-skip", "Share|Count"); !strings.Contains(out, "6 changes, 2 tests") || !strings.Contains(out, "not reached sum.go:26 Share") {
 		t.Errorf("without two tests: %s", out)
 	}
+	if _, out, _ := mustRun(t, root, "-package", "sum", "-file", "sum.go"); !strings.Contains(out, "6 changes, ") {
+		t.Errorf("of one file: %s", out)
+	}
 	if status, out, _ := mustRun(t, root, "-package", "sum", "-tests", "other", "-least", "84"); status != 1 {
 		t.Errorf("84 percent wanted: status %d, want 1: %s", status, out)
 	}
@@ -178,6 +181,8 @@ func TestPackagesThatCannotBeMeasuredAreErrors(t *testing.T) {
 		"no package":          {nil, nil, "Usage"},
 		"an unknown package":  {nil, []string{"-package", "nothing"}, "nothing"},
 		"nothing to change":   {map[string]string{"sum/sum.go": "package sum\n"}, []string{"-package", "sum"}, "no operators to change"},
+		"no such file":        {nil, []string{"-package", "sum", "-file", "other"}, "no operators to change"},
+		"a bad pattern":       {nil, []string{"-package", "sum", "-file", "("}, "-file: error parsing regexp"},
 		"a test that fails":   {map[string]string{"sum/sum_test.go": strings.Replace(example["sum/sum_test.go"], "!= 3", "!= 4", 1)}, []string{"-package", "sum"}, "TestCount fails without a mutant"},
 		"a list with a hole":  {map[string]string{"survivors.yaml": "- package: sum\n"}, []string{"-package", "sum"}, "entry 1: package, file, before, after and reason are required"},
 		"a list out of order": {map[string]string{"survivors.yaml": "- colour: red\n"}, []string{"-package", "sum"}, "survivors.yaml"},
