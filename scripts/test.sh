@@ -153,6 +153,9 @@ set_up_disk() {
 # programs need no tables for a debugger.
 fast="-vet=off -ldflags=-w"
 
+# patience is how long the tests of one package may take on a loaded machine.
+patience=40m
+
 # unwatched keeps the race detector, and the checks of pointers that come with it,
 # out of SQLite, which is C translated to Go: they took three quarters of the time of
 # every test with a database.
@@ -168,11 +171,11 @@ run_all() {
 	fi
 	step vet go vet ./...
 	# shellcheck disable=SC2086 # one argument per flag and package
-	step tests go test -v $fast -race "$unwatched" $inside
+	step tests go test -v $fast -timeout "$patience" -race "$unwatched" $inside
 	# These run the built program and other programs, of which the test cache
 	# knows nothing: never take an earlier pass.
 	# shellcheck disable=SC2086
-	step conformance go test -v $fast -race "$unwatched" -count=1 $outside
+	step conformance go test -v $fast -timeout "$patience" -race "$unwatched" -count=1 $outside
 }
 
 # run_quick runs package tests in a short form.

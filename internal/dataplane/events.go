@@ -134,6 +134,7 @@ type eventWriter struct {
 
 	mu      sync.Mutex
 	written int64     // guarded by mu, as is all below
+	cr      bool      // the last byte was a carriage return: its line feed may follow
 	last    time.Time // of the last write
 	err     error     // of the client's connection; lasting
 	done    bool
@@ -163,6 +164,7 @@ func (o *eventWriter) write(b []byte, flush bool) {
 	if len(b) > 0 {
 		var n int
 		n, o.err = o.w.Write(b)
+		o.cr = b[len(b)-1] == '\r'
 		o.kept.add(b[:n])
 		o.written += int64(n)
 	}
@@ -184,6 +186,9 @@ func (o *eventWriter) beat() {
 		return
 	}
 	quiet := time.Since(o.last)
+	if quiet >= o.silence && o.cr {
+		quiet = 0 // a comment here would hide the end of the event from clients that look for CR LF
+	}
 	if quiet >= o.silence {
 		o.patient.extend(time.Now())
 		var n int

@@ -69,3 +69,21 @@ func TestCommentsAreFlushedWhenTheyAreDue(t *testing.T) {
 		}
 	})
 }
+
+func TestNoCommentPartsACarriageReturnFromItsLineFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := httptest.NewRecorder()
+		out := newEventWriter(w, nil, 10*time.Second, patience{rc: http.NewResponseController(w), limit: time.Minute})
+		out.write([]byte("data: {}\r\n\r"), true) // complete, and its last byte is still on the way
+		time.Sleep(21 * time.Second)
+		out.write([]byte("\ndata: {}\r\n\r\n"), true)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if _, err := out.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := w.Body.String(), "data: {}\r\n\r\ndata: {}\r\n\r\n: keep-alive\n\n"; got != want {
+			t.Errorf("wrote %q, want %q", got, want)
+		}
+	})
+}

@@ -28,10 +28,13 @@ type books struct {
 	Sent, Received int // bytes of the client's body and of its answer
 }
 
+// quiet are settings that send no comments into a stream, be the machine ever so slow.
+const quiet = "timeouts: {keep_alive: 24h}\n"
+
 // prices says that every model costs 3 dollars for a million tokens read, 0.3
 // where they were cached, 15 for as many written and 20 for those of reasoning.
 func prices() string {
-	text := "prices:\n"
+	text := quiet + "prices:\n"
 	for _, id := range slices.Compact(slices.Sorted(maps.Values(rows))) {
 		text += "  - {provider: " + id + ", model: \"*\", input: 3, cached_input: 0.3, output: 15, reasoning: 20}\n"
 	}

@@ -51,7 +51,7 @@ func TestRecordedStreamsWithoutTheirEndAreCompletedOrFail(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlayer(t, tapes, cut{})
 			p.shorten = tt.shorten
-			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(), Managed: managedRows(t)})
+			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(), Managed: managedRows(t), Settings: quiet})
 			counts := playAll(t, tapes, func(x *exchange) *gatewaytest.Response {
 				if x.unifiedPath() == "" || !x.streamed() || slices.Contains(x.Tags, "stream-error") {
 					return nil

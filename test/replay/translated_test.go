@@ -43,7 +43,7 @@ func ownSpecs() []*provider.Spec {
 
 // newForeign returns a gateway that reaches p by each of the rows.
 func newForeign(t *testing.T, p *player) *gatewaytest.Gateway {
-	o := gatewaytest.Options{Reach: p.reach(), Specs: ownSpecs()}
+	o := gatewaytest.Options{Reach: p.reach(), Specs: ownSpecs(), Settings: quiet}
 	for _, id := range []string{"anthropic", "bedrock", "google", "vertex-ai", "cohere", "recorded-responses", "recorded-chat"} {
 		o.Managed = append(o.Managed, snapshot.Managed{Slug: id, Provider: id, Settings: provider.Settings{
 			Key: secret.New("recorded-key"), CustomHost: "http://provider.recorded.com",

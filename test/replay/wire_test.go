@@ -123,7 +123,7 @@ func trailer(in *bufio.Reader) string {
 // gateway returns a gateway in front of w whose provider @wire has this base
 // address.
 func (w *wire) gateway(base string) *gatewaytest.Gateway {
-	return gatewaytest.New(w.t, gatewaytest.Options{
+	return gatewaytest.New(w.t, gatewaytest.Options{Settings: quiet,
 		Managed: []snapshot.Managed{{Slug: "wire", Provider: "openai-compatible",
 			Settings: provider.Settings{Key: secret.New("wire-key"), CustomHost: base}}},
 		Reach: upstream.Options{Resolver: publicAddress{}, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
