@@ -1,0 +1,225 @@
+package dataplane_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// reportedUsage is a member of a chat answer that says 7 and 4 tokens were used.
+const reportedUsage = `"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}`
+
+// usageEvent is an event of a chat stream with reportedUsage.
+const usageEvent = `data: {"id":"c","object":"chat.completion.chunk","model":"served","choices":[],` + reportedUsage + "}\n\n"
+
+// chatAnswer is a complete chat answer with this text and further members.
+func chatAnswer(text, more string) string {
+	return `{"id":"c","object":"chat.completion","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `"},"finish_reason":"stop"}]` + more + `}`
+}
+
+// closing makes the head of an answer that ends with its connection, or with an
+// announced length that never comes where it is broken.
+func closing(contentType string, broken bool) string {
+	if broken {
+		return rawHead(contentType, "Content-Length: 1000000")
+	}
+	return rawHead(contentType, "Connection: close")
+}
+
+// recordedUsage returns the recorded tokens of an entry, as "prompt completion",
+// with "estimated" behind them where they are; "none" where nothing is known.
+func recordedUsage(e map[string]any) string {
+	if e["usage"] == nil {
+		return "none"
+	}
+	out := fmt.Sprintf("%v %v", at(e, "usage.prompt_tokens"), at(e, "usage.completion_tokens"))
+	if e["usage_estimated"] == true {
+		out += " estimated"
+	}
+	return out
+}
+
+// estimated is what recordedUsage returns for an estimate.
+func estimated(prompt, completion int) string {
+	return fmt.Sprintf("%d %d estimated", prompt, completion)
+}
+
+// swapped answers with whatever handler was stored last.
+type swapped struct{ atomic.Pointer[http.Handler] }
+
+func (s *swapped) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.Load()).ServeHTTP(w, r) }
+
+func (s *swapped) set(h http.Handler) { s.Store(&h) }
+
+// The figures are those of docs/ledger.md, "Estimates".
+func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
+	t.Parallel()
+	u := new(swapped)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u})
+	const json, events, binary = "application/json", "text/event-stream", "application/octet-stream"
+	text := strings.Repeat("word", 10) // 10 tokens
+	long := strings.Repeat("word", 100)
+	perText := func(body string) int { return (len(body) + 3) / 4 }
+	in := perText(plainChat)
+	streamIn := perText(streamChat)
+	const embed = `{"model":"m","input":"hello"}`
+	const speech = `{"model":"m","input":"hello","voice":"v"}`
+	for _, tt := range []struct {
+		name, path, body string
+		answer           string // of the provider, with its head
+		want             string
+	}{
+		{"an answer without usage", "/chat/completions", plainChat, closing(json, false) + chatAnswer(text, ""), estimated(in, 10)},
+		{"an answer with less usage than text", "/chat/completions", plainChat, closing(json, false) + chatAnswer(long, ","+reportedUsage), "7 4"},
+		{"a stream without usage", "/chat/completions", streamChat, closing(events, false) + chunk(text) + finish + done, estimated(streamIn, 10)},
+		{"a stream with less usage than text", "/chat/completions", streamChat, closing(events, false) + chunk(long) + finish + usageEvent + done, "7 4"},
+		{"a stream that breaks off after more text than it reported", "/chat/completions", streamChat, closing(events, true) + usageEvent + chunk(text), "7 10 estimated"},
+		{"a stream that breaks off after as much text as it reported", "/chat/completions", streamChat, closing(events, true) + usageEvent + chunk("wordwordwordword"), "7 4"},
+		{"a stream that breaks off after less text than it reported", "/chat/completions", streamChat, closing(events, true) + usageEvent + chunk("word"), "7 4"},
+		{"a stream that breaks off without usage", "/chat/completions", streamChat, closing(events, true) + chunk(text), estimated(streamIn, 10)},
+		{"an error", "/chat/completions", plainChat, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + `{"error":{"message":"no"}}`, "none"},
+		{"embeddings without usage", "/embeddings", embed, closing(json, false) + `{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[1,2]}]}`, estimated(perText(embed), 0)},
+		{"moderations", "/moderations", embed, closing(json, false) + `{"id":"m","model":"m","results":[{"flagged":false}]}`, estimated(perText(embed), 0)},
+		{"speech of 1000 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1000), estimated(perText(speech), 1)},
+		{"speech of 1001 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1001), estimated(perText(speech), 2)},
+		{"passed through, with usage", "/any/path", plainChat, closing(json, false) + `{"x":"` + strings.Repeat("word ", 2000) + `",` + reportedUsage + `}`, "7 4"},
+		{"passed through, unreadable", "/any/path", plainChat, closing(binary, false) + strings.Repeat("b", 2500), estimated(in, 3)},
+		{"passed through, a stream with less usage than text that ends early", "/any/path", plainChat, closing(events, false) + usageEvent + chunk(long), "7 100 estimated"},
+		{"passed through, an error", "/any/path", plainChat, "HTTP/1.1 300 Choices\r\nConnection: close\r\n\r\nx", "none"},
+		{"passed through, broken off after usage", "/any/path", plainChat, closing(events, true) + usageEvent + chunk(long), "7 100 estimated"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			u.set(raw(tt.answer))
+			if got := recordedUsage(g.Entry(g.Post(tt.path, tt.body))); got != tt.want {
+				t.Errorf("POST %s: recorded usage %s, want %s", tt.path, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("application/json", false) + chatAnswer("word", ""))})
+	// content asks with this text, and returns the body without it.
+	content := func(text string) (body string, rest int) {
+		const before, after = `{"model":"m","messages":[{"role":"user","content":"`, `"}]}`
+		return before + text + after, len(before + after)
+	}
+	for _, tt := range []struct {
+		name, text string
+		media      bool
+	}{
+		{"a word of 1 KB", strings.Repeat("x", 1024), false},
+		{"a word of more than 1 KB", strings.Repeat("x", 1025), true},
+		{"a text of more than 1 KB", strings.Repeat("x", 1000) + " " + strings.Repeat("x", 1000), false},
+		{"a short address", "s3://b/k", true},
+		{"a scheme alone", "gs://b/", false},
+		{"an address", "https://example.com/cat.png", true},
+		{"an address in a text", "https://example.com/cat.png shows a cat", false},
+		{"a data URL", "data:image/png;base64,iVBORw0KGgo=", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			body, rest := content(tt.text)
+			want := (len(body) + 3) / 4
+			if tt.media {
+				want = (rest+3)/4 + 1000
+			}
+			if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated(want, 1); got != want {
+				t.Errorf("content %.40q of %d bytes: recorded usage %s, want %s", tt.text, len(tt.text), got, want)
+			}
+		})
+	}
+	for _, n := range []int{1, 3} {
+		body, _ := content(strings.Repeat(`a","x":"http://a.example/1","y":"`, n) + "b")
+		text := len(body) - n*len("http://a.example/1")
+		if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated((text+3)/4+1000*n, 1); got != want {
+			t.Errorf("%d addresses: recorded usage %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestTranscriptionIsEstimatedByTheSizeOfItsFileAndItsText(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("text/plain", false) + strings.Repeat("word", 5) + "s")})
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	w.WriteField("model", "m")
+	file, err := w.CreateFormFile("file", "a.wav")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Write(bytes.Repeat([]byte("s"), 5000))
+	w.Close()
+	size := form.Len()
+	for name, announced := range map[string]bool{"of a known length": true, "of an unknown length": false} {
+		t.Run(name, func(t *testing.T) {
+			var body io.Reader = bytes.NewReader(form.Bytes())
+			if !announced {
+				body = io.MultiReader(body) // whose length nobody can tell
+			}
+			req := g.Request("POST", "/audio/transcriptions", "", "Content-Type", w.FormDataContentType())
+			upload, err := http.NewRequestWithContext(t.Context(), "POST", req.URL.String(), body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			upload.Header = req.Header
+			if got, want := recordedUsage(g.Entry(g.Do(upload))), estimated((size+999)/1000, 6); got != want {
+				t.Errorf("a form of %d bytes: recorded usage %s, want %s", size, got, want)
+			}
+		})
+	}
+}
+
+func TestPassedRequestsThatOnlyReadUseNoTokens(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("application/octet-stream", false) + strings.Repeat("b", 2500))})
+	for _, tt := range []struct{ method, body, want string }{
+		{"POST", plainChat, estimated((len(plainChat)+3)/4, 3)},
+		{"PUT", plainChat, estimated((len(plainChat)+3)/4, 3)},
+		{"POST", "", "none"},
+		{"GET", plainChat, "none"},
+		{"GET", "", "none"},
+		{"DELETE", plainChat, "none"},
+	} {
+		if got := recordedUsage(g.Entry(g.Do(g.Request(tt.method, "/any/path", tt.body)))); got != tt.want {
+			t.Errorf("%s with a body of %d bytes: recorded usage %s, want %s", tt.method, len(tt.body), got, tt.want)
+		}
+	}
+}
+
+func TestInputIsEstimatedWhereTheClientLeavesBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	g, u := newScriptedPairs(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	body := `{"model":"gpt-4o","messages":[{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}]}`
+	req := g.Request("POST", "/chat/completions", body, "x-gateway-provider", "@chat", "x-gateway-trace-id", "early").WithContext(ctx)
+	go func() {
+		if res, err := http.DefaultTransport.RoundTrip(req); err == nil {
+			res.Body.Close()
+		}
+	}()
+	leave(t, cancel, u.next())
+	e := entryOf(t, g, "early")
+
+	heads := begin(t, g.Request("POST", "/chat/completions", body, "x-gateway-provider", "@chat"))
+	c := u.next()
+	c.w.Header().Set("Content-Type", "application/json")
+	c.say(chatAnswer("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":0}`, (len(body)+3)/4)))
+	c.finish()
+	want := g.Entry(gatewaytest.Response{Header: receive(t, heads, "the head").Header})
+	if want["cost"] == nil || want["cost_estimated"] != false {
+		t.Fatalf("an answer whose usage was reported: cost %v, estimated %v; want one that is known", want["cost"], want["cost_estimated"])
+	}
+	if e["cost"] != want["cost"] || e["cost_estimated"] != true {
+		t.Errorf("after the client left: cost %v, estimated %v; want %v, as of a token for 4 bytes of the request, estimated", e["cost"], e["cost_estimated"], want["cost"])
+	}
+}
