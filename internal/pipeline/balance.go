@@ -203,13 +203,20 @@ func (a *assignments) close() {
 	a.to, a.closed = nil, true
 }
 
-// forget drops what has ended, and some others when nothing has.
+// forget drops what has ended, and some others when too little has.
 func (a *assignments) forget() {
 	now, spare := time.Now(), maxAssignments/10
 	for h, as := range a.to {
-		if !now.Before(as.until) || spare > 0 {
+		if !now.Before(as.until) {
 			delete(a.to, h)
 			spare--
 		}
+	}
+	for h := range a.to {
+		if spare <= 0 {
+			return
+		}
+		delete(a.to, h)
+		spare--
 	}
 }
