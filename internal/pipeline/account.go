@@ -36,15 +36,14 @@ type account struct {
 
 // intend opens the account of an attempt that is about to be sent.
 func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
-	a := account{
-		open: true, ledger: l.Ledger, bill: x.bill(), id: x.Entry.ID, began: time.Now(),
-		target: l.Target, model: x.Sent, prices: x.Prices, sent: sentBy(x),
-	}
-	n := a.bill.attempts.Add(1)
+	n := x.bill().attempts.Add(1)
 	if limit := l.AttemptLimit(); int64(n) > int64(limit) {
 		return account{}, errAttempts(limit)
 	}
-	a.attempt = uint16(n)
+	a := account{
+		open: true, ledger: l.Ledger, bill: x.bill(), id: x.Entry.ID, attempt: uint16(n), began: time.Now(),
+		target: l.Target, model: x.Sent, prices: x.Prices, sent: sentBy(x),
+	}
 	if l.Ledger == nil {
 		return a, nil
 	}
