@@ -198,6 +198,9 @@ func TestRowIsAppliedWhenItIsInTheFileAndNotBefore(t *testing.T) {
 }
 
 func TestBodiesWaitForAWriteUnlessNobodyWaits(t *testing.T) {
+	const size = 300 << 10 // of one body
+	// All rows share a compressor, which must not begin in a bubble.
+	codec.Append(nil, withBodies(reqlog.NewID(time.Now()), size))
 	for _, tt := range []struct {
 		full    ledger.Full
 		dropped uint64
@@ -207,7 +210,6 @@ func TestBodiesWaitForAWriteUnlessNobodyWaits(t *testing.T) {
 	} {
 		t.Run(string(tt.full), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const size = 300 << 10 // of one body
 				disk, store := new(ledger.Disk), newLibrary(size)
 				l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, Full: tt.full}))
 				held, release := disk.Hang()
