@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -58,8 +59,12 @@ func (c *tally) Count(_ context.Context, n *ledger.Counts) error {
 		}
 	}
 	for _, s := range n.Spans {
-		if at, ok := c.marks[s.Segment]; ok && at != s.From {
-			return errors.New("it was counted elsewhere")
+		at, ok := c.marks[s.Segment]
+		if !ok {
+			at = ledger.HeadSize
+		}
+		if at != s.From || s.To <= s.From {
+			return fmt.Errorf("%+v is counted, which was counted up to %d", s, at)
 		}
 	}
 	for _, s := range n.Spans {
@@ -388,4 +393,31 @@ func TestSegmentIsCountedAsLongAsCountersKnowIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyOwnersAreCountedOnceEach starts with more owners than are counted at a
+// time.
+func TestManyOwnersAreCountedOnceEach(t *testing.T) {
+	const owners = 4500
+	var intents, settles []ledger.Record
+	want := map[reqlog.Owner]reqlog.Spent{}
+	for n := range owners {
+		id := reqlog.NewID(time.Now())
+		i := noteIntent(id, 1)
+		i.Intent.KeyID = fmt.Sprint("key-", n)
+		intents, settles = append(intents, i), append(settles, noteSettle(id, 1))
+		o := payer
+		o.KeyID = i.Intent.KeyID
+		want[o] = reqlog.Spent{Attempts: 1, Cost: 1234, Tokens: 15}
+	}
+	c := newTally()
+	l := mustOpen(t, ledger.Options{Dir: mustLeave(t, ledger.Segment(append(intents, settles...))), Counter: c, Every: 2 * time.Millisecond})
+	counted(t, l)
+	if got := c.sums(); !maps.Equal(got, want) || c.called() < 2 {
+		t.Errorf("%d owners were counted in %d steps, %+v; want %d in some", len(got), c.called(), got[payer], owners)
+	}
+	if st := l.Stats(); st.Uncounted != 0 {
+		t.Errorf("Stats = %d settlements of this process to be counted, want none: all are of an earlier one", st.Uncounted)
+	}
+	mustClose(t, l)
 }

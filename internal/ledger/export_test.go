@@ -142,6 +142,13 @@ func Segment(list []Record) []byte {
 	return b
 }
 
+// Mark says in a segment that Segment made that it was applied up to end.
+func Mark(b []byte, end int) []byte {
+	s := &segment{seed: 7}
+	copy(b[markAt:], s.mark(int64(end)))
+	return b
+}
+
 // Entries returns rows made of attempts without one.
 func Entries(list []Record) []*reqlog.Entry {
 	m := newRemains()
