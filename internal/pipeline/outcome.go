@@ -92,22 +92,31 @@ func (o outcome) triggers(codes []int) bool {
 	return slices.Contains(codes, o.status)
 }
 
+// longestAsked bounds how long a provider may ask to be left alone, since a header
+// may hold any number. It is longer than anyone waits.
+const longestAsked = 1000 * time.Hour
+
 // retryAfter reads when a provider wants to be asked again: milliseconds as
 // some providers send them, then seconds or a date (RFC 9110, 10.2.3).
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		if ms, err := strconv.ParseFloat(h.Get(name), 64); err == nil && ms >= 0 && ms < 1e9 {
-			return time.Duration(ms * float64(time.Millisecond)), true
+		if ms, err := strconv.ParseFloat(h.Get(name), 64); err == nil && ms >= 0 {
+			return waitOf(ms, time.Millisecond), true
 		}
 	}
 	v := strings.TrimSpace(h.Get("Retry-After"))
-	if sec, err := strconv.ParseFloat(v, 64); err == nil && sec >= 0 && sec < 1e6 {
-		return time.Duration(sec * float64(time.Second)), true
+	if sec, err := strconv.ParseFloat(v, 64); err == nil && sec >= 0 {
+		return waitOf(sec, time.Second), true
 	}
 	if t, err := http.ParseTime(v); err == nil {
 		return max(t.Sub(now), 0), true
 	}
 	return 0, false
+}
+
+// waitOf returns n units of time, but longestAsked at most.
+func waitOf(n float64, unit time.Duration) time.Duration {
+	return time.Duration(min(n*float64(unit), float64(longestAsked)))
 }
 
 // spent reports whether the exchange can't be sent again: its body streamed

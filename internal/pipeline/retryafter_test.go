@@ -1,0 +1,165 @@
+package pipeline_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
+)
+
+// A wait beyond the longest is not waited for and does not become a short one: the
+// client gets the answer, and the target is left alone.
+func TestAWaitBeyondAllBoundsIsNotIgnored(t *testing.T) {
+	for _, tt := range []struct{ name, header, value string }{
+		{"a little more than a minute", "Retry-After", "60.001"},
+		{"milliseconds of a little more than a minute", "Retry-After-Ms", "60001"},
+		{"a year", "Retry-After", "31536000"},
+		{"a year in milliseconds", "Retry-After-Ms", "31536000000"},
+		{"a year in milliseconds of a cloud", "X-Ms-Retry-After-Ms", "31536000000"},
+		{"more than a duration holds", "Retry-After", "1e300"},
+		{"milliseconds more than a duration holds", "Retry-After-Ms", "1e300"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answer := rtStatus(429, tt.header, tt.value)
+				got := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", answer).send()
+				if got.status != 429 || got.x.Retries != -1 || got.took != 0 {
+					t.Errorf("status %d, count %d in %v; want the 429 at once, -1 since more was asked for", got.status, got.x.Retries, got.took)
+				}
+				r := rtNew(t, rtTree("fallback", 2, "")).on("0", answer, rtStatus(200))
+				r.send()
+				if got := r.send(); got.tried() != "1" {
+					t.Errorf("the next exchange tried %q, want 1: the other target is to be left alone", got.tried())
+				}
+			})
+		})
+	}
+}
+
+func TestTheShorterFormsOfRetryAfterComeFirst(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		header []string
+		wait   time.Duration
+	}{
+		{"milliseconds that are none", []string{"Retry-After-Ms", "0", "Retry-After", "30"}, 0},
+		{"milliseconds of a cloud that are none", []string{"X-Ms-Retry-After-Ms", "0", "Retry-After", "30"}, 0},
+		{"a fraction of a millisecond", []string{"Retry-After-Ms", "0.5", "Retry-After", "30"}, 500 * time.Microsecond},
+		{"negative milliseconds", []string{"Retry-After-Ms", "-1", "Retry-After", "30"}, 30 * time.Second},
+		{"milliseconds that are no number", []string{"Retry-After-Ms", "soon", "Retry-After", "30"}, 30 * time.Second},
+		{"the longest wait in milliseconds", []string{"Retry-After-Ms", "60000"}, time.Minute},
+		{"spaces around seconds", []string{"Retry-After", " 3 "}, 3 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, tt.header...), rtStatus(200))
+				r.engine.Random = func() float64 { return 0.5 }
+				if got := r.send(); got.status != 200 || got.took != tt.wait {
+					t.Errorf("status %d in %v, want 200 in %v", got.status, got.took, tt.wait)
+				}
+			})
+		})
+	}
+}
+
+func TestATargetIsLeftAloneUntilAllItsRateLimitsAreFilledAgain(t *testing.T) {
+	date := func(in time.Duration) string { return time.Now().Add(in).UTC().Format(time.RFC3339) }
+	for _, tt := range []struct {
+		name   string
+		header func() []string
+		parked time.Duration
+	}{
+		{"both used up, requests for longer", func() []string {
+			return []string{"X-Ratelimit-Remaining-Requests", "0", "X-Ratelimit-Reset-Requests", "20s", "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "5s"}
+		}, 20 * time.Second},
+		{"both used up, tokens for longer", func() []string {
+			return []string{"X-Ratelimit-Remaining-Requests", "0", "X-Ratelimit-Reset-Requests", "5s", "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "20s"}
+		}, 20 * time.Second},
+		{"one of them left", func() []string {
+			return []string{"X-Ratelimit-Remaining-Requests", "3", "X-Ratelimit-Reset-Requests", "20s", "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "5s"}
+		}, 5 * time.Second},
+		{"requests of the other form", func() []string {
+			return []string{"Anthropic-Ratelimit-Requests-Remaining", "0", "Anthropic-Ratelimit-Requests-Reset", date(20 * time.Second)}
+		}, 20 * time.Second},
+		{"tokens of the other form", func() []string {
+			return []string{"Anthropic-Ratelimit-Tokens-Remaining", "0", "Anthropic-Ratelimit-Tokens-Reset", date(20 * time.Second)}
+		}, 20 * time.Second},
+		{"some left in the other form", func() []string {
+			return []string{"Anthropic-Ratelimit-Tokens-Remaining", "7", "Anthropic-Ratelimit-Tokens-Reset", date(20 * time.Second)}
+		}, 0},
+		{"filled again in the past", func() []string {
+			return []string{"Anthropic-Ratelimit-Tokens-Remaining", "0", "Anthropic-Ratelimit-Tokens-Reset", date(-20 * time.Second)}
+		}, 0},
+		{"filled again in an hour", func() []string {
+			return []string{"Anthropic-Ratelimit-Tokens-Remaining", "0", "Anthropic-Ratelimit-Tokens-Reset", date(time.Hour)}
+		}, time.Minute},
+		{"nobody knows when", func() []string {
+			return []string{"X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "soon", "Anthropic-Ratelimit-Tokens-Remaining", "0"}
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(200, tt.header()...), rtStatus(200))
+				r.send()
+				if tt.parked > 0 {
+					time.Sleep(tt.parked - time.Millisecond)
+					if got := r.send(); got.tried() != "1" {
+						t.Errorf("tried %q before %v were over, want 1", got.tried(), tt.parked)
+					}
+					time.Sleep(time.Millisecond)
+				}
+				if got := r.send(); got.tried() != "0" {
+					t.Errorf("tried %q after %v, want 0", got.tried(), tt.parked)
+				}
+			})
+		})
+	}
+}
+
+// A wait that ends when the budget does leaves time for one more attempt; a longer
+// one does not.
+func TestAWaitMayEndWithTheBudget(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		budget time.Duration
+		calls  int
+	}{{"with it", 4 * time.Second, 2}, {"just after it", 4*time.Second - 1, 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "4"))
+				r.send(func(x *pipeline.Exchange) { x.Budget = time.Now().Add(tt.budget) })
+				if len(r.calls) != tt.calls {
+					t.Errorf("%d calls with a wait of 4s and a budget of %v, want %d", len(r.calls), tt.budget, tt.calls)
+				}
+			})
+		})
+	}
+}
+
+// What several targets of a tree waited is the provider's time, not the gateway's.
+func TestAllWaitsOfAnExchangeAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtTree("fallback", 2, `,"on_status_codes":[500,503],"retry":{"attempts":2,"use_retry_after_headers":true}`))
+		r.on("0", rtStatus(503, "Retry-After", "3"), rtStatus(503, "Retry-After", "4"), rtStatus(500)).
+			on("1", rtStatus(503, "Retry-After", "5"), rtStatus(200))
+		got := r.send()
+		if want := 12 * time.Second; got.status != 200 || got.x.Waited != want || got.took != want {
+			t.Errorf("status %d in %v, %v recorded as waited; want 200 and %v", got.status, got.took, got.x.Waited, want)
+		}
+	})
+}
+
+// An exchange whose attempts are used up, or whose client has left, is nobody
+// else's.
+func TestAnOutcomeOfTheExchangeIsNotRetried(t *testing.T) {
+	for name, kind := range map[string]apierr.Kind{"the client left": apierr.ClientGone, "an error of the gateway": apierr.Internal} {
+		t.Run(name, func(t *testing.T) {
+			r := rtNew(t, rtRetry(`{"attempts":3,"on_status_codes":[499,503]}`)).on("", rtError(kind))
+			if got := r.send(); len(r.calls) != 1 || got.x.Retries != 0 {
+				t.Errorf("%d calls, count %d; want one, 0", len(r.calls), got.x.Retries)
+			}
+		})
+	}
+}
