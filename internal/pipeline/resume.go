@@ -35,7 +35,7 @@ const maxSaid = 1 << 20
 // continued makes a stream one that the branches in rest may go on with.
 func (f *fallback) continued(ctx context.Context, x *Exchange, res *Response, rest []int) {
 	wanted := f.resumes && x.Operation == api.Chat && x.Doc != nil && len(rest) > 0
-	c, able := x.Client.(dialect.Continuer)
+	_, able := x.Client.(dialect.Continuer)
 	if !wanted || !able || res == nil || res.Events == nil {
 		return
 	}
@@ -43,9 +43,6 @@ func (f *fallback) continued(ctx context.Context, x *Exchange, res *Response, re
 	s := res.Events
 	s.resume = r
 	s.part()
-	if s.primed {
-		r.see(c, s.first)
-	}
 }
 
 // see keeps what an event adds to the answer.
