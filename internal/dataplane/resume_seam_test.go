@@ -182,6 +182,7 @@ func TestACompleteStreamIsNotContinued(t *testing.T) {
 		{"without its terminator", targetScript{body: words("It is so") + finish}},
 		{"whose connection breaks behind its finish reason", targetScript{body: words("It is so") + finish, cut: true}},
 		{"without a finish reason", targetScript{body: words("It is so") + done}},
+		{"whose connection breaks behind its terminator", targetScript{body: words("It is so") + done, cut: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s.set(map[string]targetScript{"a": tt.script, "b": {body: words("again") + finish + done}})

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"bytes"
 	"context"
-	"io"
 	"slices"
 
 	"modelgate/api"
@@ -62,7 +61,7 @@ func (r *resume) next(s *Events) (sse.Event, error) {
 		return e, nil
 	}
 	seen := s.tap.Seen()
-	if err == io.EOF && (seen.Finished || seen.Terminated) || seen.Finished || r.ctx.Err() != nil {
+	if seen.Finished || seen.Terminated || r.ctx.Err() != nil {
 		return e, err
 	}
 	r.now.letGo() // before another target is asked
