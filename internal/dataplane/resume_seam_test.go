@@ -259,24 +259,3 @@ func TestAVeryLongStreamIsNotContinued(t *testing.T) {
 		t.Errorf("asked %s, want a alone and an error at the end: %q", s.models(), body[max(0, len(body)-200):])
 	}
 }
-
-// Targets of any protocol go on with a stream of any other, for a client of chat.
-func TestATranslatedStreamIsContinued(t *testing.T) {
-	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings})
-	for _, first := range pairTargets {
-		for _, next := range pairTargets {
-			config := fmt.Sprintf(`{"strategy":{"mode":"fallback"},"stream_continuation":true,"targets":[
-				{"provider":"@%s","override_params":{"model":"sim-1+tokens=40+cut=6"}},{"provider":"@%s","override_params":{"model":"sim-2+tokens=40"}}]}`, first, next)
-			res := g.Post("/chat/completions", fmt.Sprintf(hello, true), "x-gateway-provider", "", "x-gateway-config", oneLine(config))
-			said, rest, seam := strings.Cut(string(res.Body), ": continued by config.targets[1]\n\n")
-			if !seam || !strings.HasSuffix(rest, done) || strings.Contains(rest, `"error"`) || streamText(said) == "" {
-				t.Errorf("from %s to %s: status %d, want a stream with a seam:\n%s", first, next, res.Status, res.Body)
-				continue
-			}
-			if !strings.HasPrefix(streamText(rest), "echo: Your answer above was cut off") {
-				t.Errorf("from %s to %s: %q then %q, want the begin of the continuation", first, next, streamText(said), streamText(rest))
-			}
-		}
-	}
-}

@@ -1,0 +1,161 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// translated asks a target whose provider answers with these bytes.
+func translated(t *testing.T, client tongue, target, answer string, stream bool) (gatewaytest.Response, map[string]any) {
+	t.Helper()
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(answer)})
+	res := client.send(t, g, "@"+target, "m", stream)
+	return res, g.Entry(res)
+}
+
+func sseOf(events ...string) string { return rawHead("text/event-stream") + strings.Join(events, "") }
+
+// choice is an event of chat for one of several choices; empty members are left out.
+func choice(index int, text, reason string) string {
+	delta, end := "{}", "null"
+	if text != "" {
+		delta = `{"content":"` + text + `"}`
+	}
+	if reason != "" {
+		end = `"` + reason + `"`
+	}
+	return fmt.Sprintf(`data: {"id":"c","model":"served","choices":[{"index":%d,"delta":%s,"finish_reason":%s}]}`+"\n\n", index, delta, end)
+}
+
+// Clients of most protocols wait for a reason, so an answer that ended without one
+// gets the usual one.
+func TestAnAnswerWithoutAReasonGetsTheUsualOne(t *testing.T) {
+	t.Parallel()
+	blockEnd, _, _ := strings.Cut(messageEnd, "event: message_delta")
+	for _, tt := range []struct{ name, target, plain, stream string }{
+		{"messages", "messages",
+			`{"id":"m","type":"message","role":"assistant","model":"served","content":[{"type":"text","text":"hello"}],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":2}}`,
+			messageStart + messageDelta("hello") + strings.Replace(messageEnd, `"end_turn"`, "null", 1)},
+		{"messages without the event that has the reason", "messages", "",
+			messageStart + messageDelta("hello") + blockEnd + "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
+		{"chat", "chat", `{"id":"c","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":null}],"usage":{"prompt_tokens":3,"completion_tokens":2}}`,
+			choice(0, "hello", "") + done},
+	} {
+		for _, client := range []struct {
+			tongue
+			reason string
+		}{{tongues[0], `"finish_reason":"stop"`}, {tongues[1], `"stop_reason":"end_turn"`}, {tongues[3], `"finishReason":"STOP"`}, {tongues[4], `"stopReason":"end_turn"`}} {
+			if client.name == tt.target {
+				continue
+			}
+			for _, stream := range []bool{false, true} {
+				answer := sseOf(tt.stream)
+				if !stream {
+					if tt.plain == "" {
+						continue
+					}
+					answer = rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(tt.plain))) + tt.plain
+				}
+				t.Run(fmt.Sprintf("%s for %s, stream %t", tt.name, client.name, stream), func(t *testing.T) {
+					res, e := translated(t, client.tongue, tt.target, answer, stream)
+					h := client.hear(t, res)
+					if want := map[bool]string{true: "done", false: "whole"}[stream]; h.end != want || h.text != "hello" {
+						t.Fatalf("end %s, text %q; want %s, hello: %s", h.end, h.text, want, res.Body)
+					}
+					if n := strings.Count(strings.ReplaceAll(string(res.Body), ": ", ":"), client.reason); n != 1 {
+						t.Errorf("the client has %s %d times, want once: %s", client.reason, n, res.Body)
+					}
+					recorded(t, e, map[string]any{"status": 200, "error.code": nil})
+				})
+			}
+		}
+	}
+}
+
+// A stream of several choices is complete once each has its reason.
+func TestAStreamOfSeveralChoicesEndsWithTheLastOfThem(t *testing.T) {
+	t.Parallel()
+	gemini := tongues[3]
+	for _, tt := range []struct {
+		name, stream string
+		reasons      int
+	}{
+		{"each with its reason", choice(0, "a", "") + choice(1, "b", "") + choice(0, "", "stop") + choice(1, "", "length") + done, 2},
+		{"each with its reason, without a terminator", choice(0, "a", "") + choice(1, "b", "") + choice(1, "", "length") + choice(0, "", "stop"), 2},
+		{"one after the other, without a terminator", choice(0, "a", "") + choice(0, "", "stop") + choice(1, "b", "") + choice(1, "", "length"), 2},
+		{"the second without a reason", choice(0, "a", "") + choice(1, "b", "") + choice(0, "", "stop") + done, 2},
+		{"the first without a reason", choice(0, "a", "") + choice(1, "b", "") + choice(1, "", "stop") + done, 2},
+		{"with a reason told twice", choice(0, "a", "") + choice(0, "", "stop") + choice(0, "", "stop"), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res, e := translated(t, gemini, "chat", sseOf(tt.stream), true)
+			h := gemini.hear(t, res)
+			n := strings.Count(strings.ReplaceAll(string(res.Body), ": ", ":"), `"finishReason":"`)
+			if h.end != "done" || e["error"] != nil || n != tt.reasons {
+				t.Errorf("end %s, error %v, %d reasons; want done, none, %d: %s", h.end, e["error"], n, tt.reasons, res.Body)
+			}
+		})
+	}
+}
+
+func TestAStreamThatLacksAReasonAndItsTerminatorIsIncomplete(t *testing.T) {
+	t.Parallel()
+	gemini := tongues[3]
+	for name, stream := range map[string]string{
+		"of the only choice":   choice(0, "a", ""),
+		"of the first choice":  choice(0, "a", "") + choice(1, "b", "") + choice(1, "", "stop"),
+		"of the second choice": choice(0, "a", "") + choice(1, "b", "") + choice(0, "", "stop"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, e := translated(t, gemini, "chat", sseOf(stream), true)
+			if h := gemini.hear(t, res); h.end != "error" {
+				t.Errorf("end %s, want an error: %s", h.end, res.Body)
+			}
+			recorded(t, e, map[string]any{"error.code": "upstream_stream_incomplete", "error.source": "provider"})
+		})
+	}
+}
+
+// A provider's error has a reason even if its message is empty.
+func TestAProvidersErrorWithoutAMessageIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, fault, message string }{
+		{"a message", `{"message":"too much","type":"overloaded_error"}`, "too much"},
+		{"a type alone", `{"message":"","type":"overloaded_error"}`, "overloaded_error"},
+		{"nothing", `{"message":"","type":""}`, "without a message"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stream := messageStart + messageDelta("hello") + "event: error\ndata: {\"type\":\"error\",\"error\":" + tt.fault + "}\n\n" + messageDelta("hello")
+			res, e := translated(t, tongues[0], "messages", sseOf(stream), true)
+			if h := tongues[0].hear(t, res); h.end != "error" || h.text != "hello" {
+				t.Errorf("end %s, text %q; want an error after one hello: %s", h.end, h.text, res.Body)
+			}
+			recorded(t, e, map[string]any{"error.source": "provider", "error.code": "provider_error"})
+			if message := fmt.Sprint(e["error"].(map[string]any)["message"]); !strings.Contains(message, tt.message) {
+				t.Errorf("recorded message %q, want %q in it", message, tt.message)
+			}
+			res, _ = translated(t, tongues[0], "messages", sseOf(stream), false)
+			if res.Status != 502 || !strings.Contains(string(res.Body), tt.message) {
+				t.Errorf("for a client that wants no stream: status %d, want 502 with %q: %s", res.Status, tt.message, res.Body)
+			}
+		})
+	}
+}
+
+// The reason that is recorded is that of the first choice.
+func TestTheFirstChoicesReasonIsRecorded(t *testing.T) {
+	t.Parallel()
+	stream := choice(0, "a", "") + choice(1, "b", "") + choice(0, "", "stop") + choice(1, "", "length") + done
+	_, e := translated(t, tongues[3], "chat", sseOf(stream), true)
+	if e["finish_reason"] != "stop" {
+		t.Errorf("recorded finish_reason %v, want stop (entry %v)", e["finish_reason"], e)
+	}
+	plain := `{"id":"c","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":"b"},"finish_reason":"length"}]}`
+	_, e = translated(t, tongues[3], "chat", rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(plain)))+plain, false)
+	if e["finish_reason"] != "stop" {
+		t.Errorf("recorded finish_reason of a complete answer %v, want stop (entry %v)", e["finish_reason"], e)
+	}
+}
