@@ -87,9 +87,11 @@ func (j *job) take(body io.Reader) error {
 		return err
 	}
 	j.out.hold(buf)
-	if j.now, err = j.read.Job(buf.Bytes()); err != nil {
+	now, err := j.read.Job(buf.Bytes())
+	if err != nil { // the job is the one before, so that it can be cancelled
 		return j.unreadable("a body that is no job").WithCause(err)
 	}
+	j.now = now
 	return nil
 }
 
