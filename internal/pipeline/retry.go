@@ -72,8 +72,10 @@ func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 		}
 		r.gate.park(o, time.Now()) // nobody else calls it meanwhile who has a choice
 		waited += wait
-		x.Waited += wait // waiting for a provider is not the gateway's own time
-		if err := sleep(ctx, wait); err != nil {
+		began := time.Now()
+		err = sleep(ctx, wait)
+		x.Waited += time.Since(began) // waiting for a provider is not the gateway's own time
+		if err != nil {
 			return nil, err
 		}
 	}

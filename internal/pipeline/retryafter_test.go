@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +148,18 @@ func TestAllWaitsOfAnExchangeAreRecorded(t *testing.T) {
 		got := r.send()
 		if want := 12 * time.Second; got.status != 200 || got.x.Waited != want || got.took != want {
 			t.Errorf("status %d in %v, %v recorded as waited; want 200 and %v", got.status, got.took, got.x.Waited, want)
+		}
+	})
+}
+
+// A wait that the client cut short was not waited.
+func TestOnlyTheTimeThatPassedIsRecordedAsWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "30"))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if got := rtSend(ctx, r.Tree); got.x.Waited != 2*time.Second {
+			t.Errorf("%v recorded as waited, want the two seconds until the client left", got.x.Waited)
 		}
 	})
 }
