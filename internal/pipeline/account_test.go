@@ -121,34 +121,6 @@ func TestAttemptsOfOneRequestAreNumbered(t *testing.T) {
 	})
 }
 
-func TestBodyThatStreamsThroughMayTakeLongerThanTheIdleLimit(t *testing.T) {
-	for _, tt := range []struct {
-		pause time.Duration
-		code  string
-	}{{time.Second, ""}, {3 * time.Second, "idle_timeout"}} {
-		synctest.Test(t, func(t *testing.T) {
-			p := rtServe(t, func(w http.ResponseWriter, r *http.Request) {
-				io.Copy(io.Discard, r.Body)
-				w.Header().Set("Content-Type", "audio/mpeg")
-				for range 10 {
-					select {
-					case <-time.After(tt.pause):
-					case <-r.Context().Done():
-						return
-					}
-					io.WriteString(w, "sound")
-					http.NewResponseController(w).Flush()
-				}
-			})
-			p.engine.Limits.Idle = 2 * time.Second
-			_, err := p.send(t.Context(), rtSingle, rtHello, nil, rtPassed)
-			if rtCode(err) != tt.code {
-				t.Errorf("an answer that comes in parts %v apart ended with %v, want the code %q", tt.pause, err, tt.code)
-			}
-		})
-	}
-}
-
 func TestAttemptThatIsNotSentHoldsNoBody(t *testing.T) {
 	for name, limit := range map[string]int{"beyond the limit of attempts": 1, "without place in the ledger": 0} {
 		t.Run(name, func(t *testing.T) {
