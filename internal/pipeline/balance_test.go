@@ -113,6 +113,15 @@ func TestDrawsAtTheEdges(t *testing.T) {
 	}
 }
 
+// 0.6 less 0.1 and 0.2 is 0.3, which the last weight does not exceed.
+func TestDrawThatRoundsBeyondTheLastWeightTakesNoWeightOfZero(t *testing.T) {
+	r := rtNew(t, rtWeighted("", 0, 0.1, 0.2, 0.3))
+	r.engine.Random = func() float64 { return math.Nextafter(1, 0) }
+	if got := r.send(); got.path == "0" {
+		t.Error("a target of weight 0 was drawn, want one of the others")
+	}
+}
+
 // S-074: a list of statuses changes nothing here.
 func TestABalanceDoesNotFailOver(t *testing.T) {
 	for _, more := range []string{"", `,"on_status_codes":[500]`} {

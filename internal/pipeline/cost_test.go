@@ -1,0 +1,103 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"modelgate/api"
+	"modelgate/config"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/catalog"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+)
+
+// rtPriced is a price of a provider in millionths of a dollar.
+func rtPriced(id string, input, output catalog.Rate) catalog.Price {
+	const dollar = 1_000_000
+	return catalog.Price{Provider: id, Model: "*", Rates: catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: input * dollar, catalog.Output: output * dollar})}
+}
+
+// rtProviders gives the targets of an exchange these providers, in the order of
+// their paths, and the body to the exchange.
+func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.Book, ids ...string) func(x *pipeline.Exchange) {
+	return func(x *pipeline.Exchange) {
+		var err error
+		if x.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		rtBody(t, x, body)
+		x.Dialect, x.Model, x.Prices = api.DialectChat, "m", book
+		x.Resolve = func(leaf *config.Config) (*provider.Target, error) {
+			spec := *rtSpec
+			var n int
+			fmt.Sscanf(leaf.Path, "config.targets[%d]", &n)
+			if spec.ID = ids[n]; spec.ID == "mute" {
+				spec.Dialect, spec.Paths = "", nil
+			}
+			return provider.NewTarget(&spec, provider.Settings{Key: secret.New("provider-key")})
+		}
+	}
+}
+
+// A target whose input costs 1 and whose output costs 10 is cheaper than one the
+// other way round as long as there is less output than input.
+func TestCostIsThatOfTheRequestAndOfTheAnswerItAllows(t *testing.T) {
+	book := catalog.NewBook([]catalog.Price{rtPriced("dear-output", 1, 10), rtPriced("dear-input", 10, 1)}, nil)
+	pool := bytepool.New(0)
+	// sized returns a body of 4 × tokens bytes with this member.
+	sized := func(tokens int, member string) string {
+		body := `{"model":"m",` + member + `"user":""}`
+		return strings.Replace(body, `""}`, `"`+strings.Repeat("u", 4*tokens-len(body))+`"}`, 1)
+	}
+	for _, tt := range []struct{ name, body, want string }{
+		{"less output", sized(40, `"max_tokens":39,`), "0"},
+		{"as much output, where the first serves", sized(40, `"max_tokens":40,`), "0"},
+		{"more output", sized(40, `"max_tokens":41,`), "1"},
+		{"a byte more of input", strings.Replace(sized(40, `"max_tokens":41,`), "uu", "uuu", 1), "0"},
+		{"the newer name of the limit", sized(40, `"max_completion_tokens":41,`), "1"},
+		{"the limit of responses", sized(40, `"max_output_tokens":41,`), "1"},
+		{"the limit of Gemini", sized(40, `"generationConfig":{"maxOutputTokens":41},`), "1"},
+		{"the limit of Converse", sized(40, `"inferenceConfig":{"maxTokens":41},`), "1"},
+		{"a small limit of Converse", sized(40, `"inferenceConfig":{"maxTokens":39},`), "0"},
+		{"no limit and little input", sized(499, ""), "1"},
+		{"no limit and much input", sized(501, ""), "0"},
+		{"a limit of zero is none", sized(499, `"max_tokens":0,`), "1"},
+		{"a limit below zero is none", sized(499, `"max_tokens":-1,`), "1"},
+		{"a limit that is no integer is none", sized(499, `"max_tokens":"1",`), "1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := rtNew(t, rtTree("cost", 2, ""))
+			if got := r.send(rtProviders(t, pool, tt.body, book, "dear-output", "dear-input")); got.path != tt.want {
+				t.Errorf("%d bytes went to %s, want %s: %v", len(tt.body), got.path, tt.want, got.x.Decisions)
+			}
+		})
+	}
+}
+
+func TestCostPassesOverTargetsThatDoNotServe(t *testing.T) {
+	book := catalog.NewBook([]catalog.Price{rtPriced("cheap", 1, 1), rtPriced("dear", 9, 9), rtPriced("mute", 0, 0)}, nil)
+	pool := bytepool.New(0)
+	for _, tt := range []struct {
+		name, targets, want string
+	}{
+		{"the cheaper one first", "cheap dear", "0"},
+		{"the cheaper one last", "dear cheap", "1"},
+		{"equal prices", "cheap cheap", "0"},
+		{"one without a price comes last", "unknown dear", "1"},
+		{"none with a price", "unknown unknown", "0"},
+		{"one that does not offer it", "mute dear", "1"},
+		{"none that offers it", "mute mute", "0"},
+		{"in the middle", "dear cheap dear", "1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ids := strings.Fields(tt.targets)
+			r := rtNew(t, rtTree("cost", len(ids), ""))
+			if got := r.send(rtProviders(t, pool, `{"model":"m"}`, book, ids...)); got.path != tt.want || got.tried() != tt.want {
+				t.Errorf("%s: went to %q, want %s: %v", tt.targets, got.tried(), tt.want, got.x.Decisions)
+			}
+		})
+	}
+}
