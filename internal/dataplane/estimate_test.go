@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -52,6 +53,15 @@ func estimated(prompt, completion int) string {
 	return fmt.Sprintf("%d %d estimated", prompt, completion)
 }
 
+// gzipped is the end of a head and a body that is compressed.
+func gzipped(body string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	io.WriteString(w, body)
+	w.Close()
+	return "Content-Encoding: gzip\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + b.String()
+}
+
 // swapped answers with whatever handler was stored last.
 type swapped struct{ atomic.Pointer[http.Handler] }
 
@@ -91,6 +101,7 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 		{"speech of 1000 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1000), estimated(perText(speech), 1)},
 		{"speech of 1001 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1001), estimated(perText(speech), 2)},
 		{"passed through, with usage", "/any/path", plainChat, closing(json, false) + `{"x":"` + strings.Repeat("word ", 2000) + `",` + reportedUsage + `}`, "7 4"},
+		{"passed through, compressed", "/any/path", plainChat, "HTTP/1.1 200 OK\r\n" + gzipped(chatAnswer("word", ","+reportedUsage)), "7 4"},
 		{"passed through, unreadable", "/any/path", plainChat, closing(binary, false) + strings.Repeat("b", 2500), estimated(in, 3)},
 		{"passed through, a stream with less usage than text that ends early", "/any/path", plainChat, closing(events, false) + usageEvent + chunk(long), "7 100 estimated"},
 		{"passed through, an error", "/any/path", plainChat, "HTTP/1.1 300 Choices\r\nConnection: close\r\n\r\nx", "none"},
