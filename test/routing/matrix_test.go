@@ -30,6 +30,7 @@ type fault struct {
 	slug   string // of the first target; empty is the simulator's
 	config string // further properties of the config
 	alone  bool   // on connections of its own, which it leaves with bytes that nobody asked for
+	hangs  bool   // until a limit of time ends it
 }
 
 // faults are those of the matrix that a provider can show to a gateway. A slow
@@ -42,11 +43,11 @@ var faults = []fault{
 	{name: "S03 one 500", form: "status=500+times=1"},
 	{name: "S04 503 for ever", form: "status=503"},
 	{name: "S05 reset before headers", form: "reset"},
-	{name: "S06 accepts, never answers", form: "hang"},
-	{name: "S07 first token too late", form: "first=20s"},
+	{name: "S06 accepts, never answers", form: "hang", hangs: true},
+	{name: "S07 first token too late", form: "first=20s", hangs: true},
 	{name: "S08 cut at 40 of 60", form: "tokens=60+size=4+cut=40"},
 	{name: "S08 cut, ended cleanly", form: "tokens=60+size=4+cut=40,clean"},
-	{name: "S09 stall in the middle", form: "stall=20s@5"},
+	{name: "S09 stall in the middle", form: "stall=20s@5", hangs: true},
 	{name: "S10 one malformed event", form: "malformed=3"},
 	{name: "S11 no [DONE]", form: "no-done"},
 	{name: "S12 context too long", form: "context-length"},
@@ -82,7 +83,15 @@ var ways = []struct{ name, config string }{
 	{"balance", `{"strategy":{"mode":"loadbalance"},%s"targets":[%s,%s]}`},
 }
 
-const matrixLimits = "timeouts: {header: 2s, first_token: 2s, idle: 2s}\nlimits: {event: 1 MB}\n"
+// matrixLimits are short for faults that only a limit of time ends. Others have a
+// minute, so that a busy machine does not end them first.
+func matrixLimits(hangs bool) string {
+	limit := time.Minute
+	if hangs {
+		limit = 4 * time.Second
+	}
+	return fmt.Sprintf("timeouts: {header: %[1]v, first_token: %[1]v, idle: %[1]v}\nlimits: {event: 1 MB}\n", limit)
+}
 
 // noNames is a resolver that knows no name.
 type noNames struct{}
@@ -94,7 +103,7 @@ func (noNames) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 // matrix is the gateway of the matrix.
 type matrix struct{ *gatewaytest.Gateway }
 
-func newMatrix(t *testing.T) *matrix {
+func newMatrix(t *testing.T, hangs bool) *matrix {
 	t.Helper()
 	tls := httptest.NewUnstartedServer(http.NotFoundHandler())
 	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -104,7 +113,7 @@ func newMatrix(t *testing.T) *matrix {
 		return snapshot.Managed{Slug: slug, Provider: "openai-compatible", Settings: provider.Settings{CustomHost: host}}
 	}
 	return &matrix{gatewaytest.New(t, gatewaytest.Options{
-		Settings:  matrixLimits,
+		Settings:  matrixLimits(hangs),
 		Simulator: simulator.Options{Record: 2000},
 		Managed:   []snapshot.Managed{at("untrusted", tls.URL+"/v1"), at("gone", "https://gone.example.com/v1")},
 		Reach:     upstream.Options{Resolver: noNames{}},
@@ -119,7 +128,7 @@ type cell struct {
 }
 
 func TestFaultMatrix(t *testing.T) {
-	g := newMatrix(t)
+	steady, hanging := newMatrix(t, false), newMatrix(t, true)
 	slots := make([]string, len(faults)*len(ways)*2)
 	t.Run("cells", func(t *testing.T) {
 		for i, f := range faults {
@@ -128,9 +137,12 @@ func TestFaultMatrix(t *testing.T) {
 					slot := &slots[(i*len(ways)+j)*2+k]
 					t.Run(fmt.Sprintf("%s/%s/stream=%t", f.name, way.name, stream), func(t *testing.T) {
 						t.Parallel()
-						g := g
-						if f.alone {
-							g = newMatrix(t)
+						g := steady
+						switch {
+						case f.alone:
+							g = newMatrix(t, f.hangs)
+						case f.hangs:
+							g = hanging
 						}
 						id := fmt.Sprintf("m%d-%d-%d", i, j, k)
 						c := g.run(t, f, way.config, id, stream)
@@ -141,7 +153,8 @@ func TestFaultMatrix(t *testing.T) {
 		}
 	})
 	golden(t, "testdata/matrix.txt", matrixHead+strings.Join(slots, "\n")+"\n")
-	g.sameBodies(t)
+	steady.sameBodies(t)
+	hanging.sameBodies(t)
 }
 
 const matrixHead = `fault                      way      body   answer         calls  by                retries recorded as
