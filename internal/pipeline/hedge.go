@@ -46,7 +46,7 @@ func (h hedge) race(ctx context.Context, x *Exchange, order []*branch, codes fun
 	for {
 		select {
 		case <-slow.C:
-			if further < max(h.Max, 1) && r.more() {
+			if further < max(h.Max, 1) && r.more() && r.attemptLeft() {
 				x.decide(r.order[r.next].path, "no answer within %v, a further target is started", h.Delay)
 				further++
 				r.start()
@@ -84,9 +84,11 @@ type raceState struct {
 }
 
 // more reports whether a further branch may be started.
-func (r *raceState) more() bool {
-	return r.next < len(r.order) && !r.x.overBudget() && int(r.x.bill().attempts.Load()) < r.limit
-}
+func (r *raceState) more() bool { return r.next < len(r.order) && !r.x.overBudget() }
+
+// attemptLeft reports whether a further branch could send anything. One that follows a
+// failure is started without: it tells the client that no attempt is left.
+func (r *raceState) attemptLeft() bool { return int(r.x.bill().attempts.Load()) < r.limit }
 
 // start runs the next branch on a goroutine of its own, since two answers can't
 // be awaited on one.
