@@ -159,3 +159,30 @@ func TestTheFirstChoicesReasonIsRecorded(t *testing.T) {
 		t.Errorf("recorded finish_reason of a complete answer %v, want stop (entry %v)", e["finish_reason"], e)
 	}
 }
+
+// A stream for a client that wants a complete answer is collected, unless a part of it
+// cannot be read or is missing.
+func TestACollectedStreamMustBeReadableAndComplete(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, stream string
+		status       int
+		words        string
+	}{
+		{"complete", messageStart + messageDelta("hello") + messageEnd, 200, "hello"},
+		{"with a comment", messageStart + ": waiting\n\n" + messageDelta("hello") + messageEnd, 200, "hello"},
+		{"with a part of a frame", messageStart + messageDelta("hello") + "data: {\"type\":\"content_block_delta\",\"ind\n\n" + messageEnd, 502, "upstream_unreadable"},
+		{"without its end", messageStart + messageDelta("hello"), 502, "finish reason"},
+		{"without anything", "", 502, "upstream_unreadable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, client := range []tongue{tongues[0], tongues[3]} {
+				res, e := translated(t, client, "messages", sseOf(tt.stream), false)
+				code, _ := e["error"].(map[string]any)
+				if res.Status != tt.status || !strings.Contains(string(res.Body)+fmt.Sprint(code["code"]), tt.words) {
+					t.Errorf("%s: status %d, want %d with %q: %s", client.name, res.Status, tt.status, tt.words, res.Body)
+				}
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -80,5 +81,13 @@ func TestTheDataOfAFrameCountsWhereItIsKept(t *testing.T) {
 				t.Errorf("the data counts: %t, want %t", got, tt.kept)
 			}
 		})
+	}
+}
+
+func TestFurtherFieldsOfEventsCountWithTheirPlaces(t *testing.T) {
+	const n = 1000
+	event := llm.Event{Kind: llm.EventFinish, Extra: make([]llm.Member, n)}
+	if got, want := collectedSize(nil, []llm.Event{event}), n*int(reflect.TypeFor[llm.Member]().Size()); got < want {
+		t.Errorf("collectedSize of %d fields = %d, want at least the %d bytes of their places", n, got, want)
 	}
 }
