@@ -251,3 +251,57 @@ func TestVerifyCountsAttemptsWithoutAPrice(t *testing.T) {
 	}
 	mustClose(t, l)
 }
+
+// TestSegmentThatWasBeingMadeIsRemoved starts with files that have no head: up to its
+// size a process may have died while it wrote it.
+func TestSegmentThatWasBeingMadeIsRemoved(t *testing.T) {
+	for _, tt := range []struct{ size, aside int }{
+		{0, 0}, {10, 0}, {ledger.HeadSize - 1, 0}, {ledger.HeadSize, 0}, {ledger.HeadSize + 1, 1},
+	} {
+		dir := mustLeave(t, make([]byte, tt.size))
+		l := mustOpen(t, ledger.Options{Dir: dir, Keep: true})
+		if got := l.Stats().Quarantined; got != tt.aside {
+			t.Errorf("of a file of %d zeros %d segments are put aside, want %d", tt.size, got, tt.aside)
+		}
+		mustClose(t, l)
+		if got := segments(t, dir); len(got) != 1+tt.aside {
+			t.Errorf("of a file of %d zeros segments %v are left, want the process's and %d aside", tt.size, got, tt.aside)
+		}
+	}
+}
+
+func TestVerifyTellsWhatCannotBeRead(t *testing.T) {
+	id := reqlog.NewID(time.Now())
+	whole := ledger.Segment([]ledger.Record{noteIntent(id, 1), noteSettle(id, 1), noteRow(id)})
+	with := func(at int) []byte {
+		b := bytes.Clone(whole)
+		b[at] ^= 1
+		return b
+	}
+	for _, tt := range []struct {
+		name           string
+		content        []byte
+		ok, problem    bool
+		damaged        int
+		rows, attempts int
+	}{
+		{"complete", whole, true, false, 0, 1, 1},
+		{"of a head alone", whole[:ledger.HeadSize], true, false, 0, 0, 0},
+		{"of nothing", nil, false, true, 0, 0, 0},
+		{"of less than a head", whole[:ledger.HeadSize-1], false, true, 0, 0, 0},
+		{"with a damaged head", with(3), false, true, 0, 0, 0},
+		{"with a damaged settlement", with(ledger.HeadSize + ledger.IntentSize + 20), false, false, 1, 1, 0},
+		{"without its last byte", whole[:len(whole)-1], true, false, 0, 0, 1},
+		{"with an attempt alone", whole[:ledger.HeadSize+ledger.IntentSize], false, false, 0, 0, 0},
+	} {
+		r := mustVerify(t, mustLeave(t, tt.content))
+		if len(r.Segments) != 1 {
+			t.Fatalf("a segment %s: Verify = %+v, want one segment", tt.name, r)
+		}
+		s := r.Segments[0]
+		if r.OK() != tt.ok || s.Damaged != tt.damaged || (s.Problem != "") != tt.problem || s.Rows != tt.rows || r.Attempts != tt.attempts || s.Bytes != int64(len(tt.content)) || s.Live || s.Aside {
+			t.Errorf("a segment %s: Verify = %+v, OK %t; want OK %t, %d damaged places, a problem: %t, %d rows and %d attempts",
+				tt.name, r, r.OK(), tt.ok, tt.damaged, tt.problem, tt.rows, tt.attempts)
+		}
+	}
+}

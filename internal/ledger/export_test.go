@@ -15,9 +15,13 @@ import (
 
 // Disk is a disk with faults. The zero value has none.
 type Disk struct {
-	mu    sync.Mutex
-	full  bool
-	deaf  bool // syncs fail
+	mu   sync.Mutex
+	full bool
+	deaf bool // syncs fail
+
+	// Writes and syncs that still work; zero means no such bound.
+	lastWrites, lastSyncs int
+
 	gate  chan struct{}
 	held  chan struct{}
 	syncs int
@@ -31,6 +35,10 @@ func (d *Disk) On(o Options) Options {
 
 // Fill makes writes fail, or work again.
 func (d *Disk) Fill(full bool) { d.mu.Lock(); d.full = full; d.mu.Unlock() }
+
+// FillAfter makes writes fail after n of them, and DeafenAfter syncs.
+func (d *Disk) FillAfter(n int)   { d.mu.Lock(); d.lastWrites = n; d.mu.Unlock() }
+func (d *Disk) DeafenAfter(n int) { d.mu.Lock(); d.lastSyncs = n; d.mu.Unlock() }
 
 // Deafen makes syncs fail, or work again.
 func (d *Disk) Deafen(deaf bool) { d.mu.Lock(); d.deaf = deaf; d.mu.Unlock() }
@@ -62,6 +70,10 @@ type diskFile struct {
 func (f *diskFile) WriteAt(b []byte, off int64) (int, error) {
 	f.d.mu.Lock()
 	full, gate := f.d.full, f.d.gate
+	if f.d.lastWrites > 0 {
+		f.d.lastWrites--
+		f.d.full = f.d.lastWrites == 0
+	}
 	f.d.mu.Unlock()
 	if gate != nil {
 		ring(f.d.held)
@@ -78,6 +90,10 @@ func (f *diskFile) Sync() error {
 	f.d.mu.Lock()
 	f.d.syncs++
 	deaf := f.d.deaf
+	if f.d.lastSyncs > 0 {
+		f.d.lastSyncs--
+		f.d.deaf = f.d.lastSyncs == 0
+	}
 	f.d.mu.Unlock()
 	if deaf {
 		return syscall.EIO

@@ -356,3 +356,29 @@ func TestTextsOfARecordAreCutToItsSize(t *testing.T) {
 		}
 	}
 }
+
+// TestStartThatCannotNoteWhatItFindsFails starts on a disk that takes the head of a
+// segment and no more.
+func TestStartThatCannotNoteWhatItFindsFails(t *testing.T) {
+	for name, fail := range map[string]func(*ledger.Disk){
+		"no write":  func(d *ledger.Disk) { d.Fill(true) },
+		"no sync":   func(d *ledger.Disk) { d.Deafen(true) },
+		"one write": func(d *ledger.Disk) { d.FillAfter(1) },
+		"one sync":  func(d *ledger.Disk) { d.DeafenAfter(1) },
+	} {
+		id := reqlog.NewID(time.Now())
+		dir, disk, store := mustLeave(t, ledger.Segment([]ledger.Record{noteIntent(id, 1)})), new(ledger.Disk), newMemory()
+		fail(disk)
+		l, err := ledger.Open(t.Context(), disk.On(ledger.Options{Dir: dir, Store: store, Codec: codec}))
+		if err == nil {
+			t.Errorf("Open on a disk that does %s = nil, want an error", name)
+			mustClose(t, l)
+		}
+		// What it left is for the next start.
+		again := mustOpen(t, ledger.Options{Dir: dir, Store: store})
+		mustClose(t, again)
+		if got := store.ids(t); len(got) != 1 || got[0] != id {
+			t.Errorf("after a start on a disk that does %s and another the store has %v, want %s", name, got, id)
+		}
+	}
+}

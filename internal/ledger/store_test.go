@@ -178,3 +178,56 @@ func TestStoreIsSyncedOnceForSeveralGroups(t *testing.T) {
 		mustClose(t, l)
 	})
 }
+
+// turnstile is a store that lets one call in at a time.
+type turnstile struct {
+	*memory
+	turn chan struct{}
+}
+
+func (s *turnstile) Apply(ctx context.Context, rows []*reqlog.Entry, again bool) error {
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.memory.Apply(ctx, rows, again)
+}
+
+// TestOldestIsTheEndOfTheExchangeThatWaitsLongest records exchanges of 3 s, of which
+// one is being applied.
+func TestOldestIsTheEndOfTheExchangeThatWaitsLongest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &turnstile{memory: newMemory(), turn: make(chan struct{})}
+		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store})
+		if st := l.Stats(); !st.Oldest.IsZero() {
+			t.Errorf("of no rows the oldest is of %v, want zero", st.Oldest)
+		}
+		record := func() time.Time {
+			e := entry(reqlog.NewID(time.Now().Add(-3 * time.Second)))
+			e.Total = 3 * time.Second
+			l.Record(t.Context(), e)
+			return time.Now()
+		}
+		first := record()
+		time.Sleep(10 * time.Second) // it is being applied
+		second := record()
+		time.Sleep(10 * time.Second)
+		record()
+		time.Sleep(time.Second)
+		if st := l.Stats(); !st.Oldest.Equal(first) || st.Depth != 3 {
+			t.Errorf("before any is applied Stats = %d rows, the oldest of %v; want 3 of %v", st.Depth, st.Oldest, first)
+		}
+		store.turn <- struct{}{}
+		time.Sleep(time.Second)
+		if st := l.Stats(); !st.Oldest.Equal(second) || st.Depth != 2 {
+			t.Errorf("after one was applied Stats = %d rows, the oldest of %v; want 2 of %v", st.Depth, st.Oldest, second)
+		}
+		close(store.turn)
+		time.Sleep(time.Second)
+		if st := l.Stats(); !st.Oldest.IsZero() || st.Depth != 0 {
+			t.Errorf("after all were applied Stats = %d rows, the oldest of %v; want none", st.Depth, st.Oldest)
+		}
+		mustClose(t, l)
+	})
+}
