@@ -120,6 +120,40 @@ func TestInterruptedExchangeHasTheFiguresOfItsAttempts(t *testing.T) {
 	}
 }
 
+// TestInterruptedExchangeHasItsAttemptsInTheirOrder makes rows of exchanges with many
+// attempts, which are held in no order.
+func TestInterruptedExchangeHasItsAttemptsInTheirOrder(t *testing.T) {
+	var want []string
+	for n := range 12 {
+		want = append(want, fmt.Sprint("slug-", n+1))
+	}
+	for range 20 {
+		var list []ledger.Record
+		ids := []reqlog.ID{reqlog.NewID(time.Now()), reqlog.NewID(time.Now())}
+		slices.SortFunc(ids, func(a, b reqlog.ID) int { return slices.Compare(a[:], b[:]) })
+		for n, slug := range want {
+			for _, id := range ids {
+				i, s := noteIntent(id, uint16(n+1)), noteSettle(id, uint16(n+1))
+				i.Intent.Slug, s.Settle.Price = slug, slug
+				list = append(list, i, s)
+			}
+		}
+		rows := ledger.Entries(list)
+		if len(rows) != len(ids) {
+			t.Fatalf("Entries = %d rows, want %d", len(rows), len(ids))
+		}
+		for i, e := range rows {
+			var got []string
+			for _, a := range e.Attempts {
+				got = append(got, a.Slug)
+			}
+			if last := want[len(want)-1]; e.ID != ids[i] || !slices.Equal(got, want) || e.Slug != last || e.Price != last {
+				t.Fatalf("row %d is of %s with attempts %q, the last by %s and %s; want %s with %q", i, e.ID, got, e.Slug, e.Price, ids[i], want)
+			}
+		}
+	}
+}
+
 // TestStartEstimatesAttemptsWithoutAnEnd starts with requests of several sizes: a
 // token stands for 4 bytes.
 func TestStartEstimatesAttemptsWithoutAnEnd(t *testing.T) {
