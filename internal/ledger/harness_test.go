@@ -22,6 +22,7 @@ type memory struct {
 	mu      sync.Mutex
 	rows    map[reqlog.ID]int // how often each was applied
 	looked  int               // rows that may have been applied before
+	empty   int               // calls without a row
 	away    error
 	breaks  int // how many rows further it applies before it goes away; zero means it does not
 	changed chan struct{}
@@ -36,6 +37,9 @@ func (m *memory) Apply(_ context.Context, rows []*reqlog.Entry, again bool) erro
 	defer m.mu.Unlock()
 	if m.away != nil {
 		return m.away
+	}
+	if len(rows) == 0 {
+		m.empty++
 	}
 	for _, e := range rows {
 		if again {
@@ -60,11 +64,14 @@ func (m *memory) leave(err error) {
 	m.away = err
 }
 
-// ids returns the rows, and fails where one was applied twice.
+// ids returns the rows, and fails where one was applied twice, or none at a time.
 func (m *memory) ids(t testing.TB) []reqlog.ID {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.empty > 0 {
+		t.Errorf("the store was called %d times without a row", m.empty)
+	}
 	for id, n := range m.rows {
 		if n != 1 {
 			t.Errorf("the row of %s was applied %d times, want once", id, n)

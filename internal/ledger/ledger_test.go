@@ -190,6 +190,9 @@ func TestRowsWaitInTheSegmentsWhileTheStoreIsAway(t *testing.T) {
 	if got := store.ids(t); len(got) != len(want) {
 		t.Errorf("the store has %d rows, want %d", len(got), len(want))
 	}
+	if st := l.Stats(); st.Depth != 0 || !st.Oldest.IsZero() || st.Lost != 0 {
+		t.Errorf("Stats = %+v, want no row waiting and none lost", st)
+	}
 	mustClose(t, l)
 }
 

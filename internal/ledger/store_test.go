@@ -76,6 +76,9 @@ func TestRowsBeyondTheQueueAreReadFromTheSegments(t *testing.T) {
 				if got := len(store.ids(t)); got != len(tt.bodies) || parsed.Load() != tt.parsed {
 					t.Errorf("the store has %d rows, %d of them from the segments; want %d and %d", got, parsed.Load(), len(tt.bodies), tt.parsed)
 				}
+				if st := l.Stats(); st.Depth != 0 || !st.Oldest.IsZero() {
+					t.Errorf("at the end Stats = %d rows in depth, the oldest of %v; want none", st.Depth, st.Oldest)
+				}
 				mustClose(t, l)
 			})
 		})
