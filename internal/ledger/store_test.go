@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"context"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -233,4 +234,44 @@ func TestOldestIsTheEndOfTheExchangeThatWaitsLongest(t *testing.T) {
 		}
 		mustClose(t, l)
 	})
+}
+
+// TestRowThatWaitsIsAppliedAfterAKill kills a process that has applied the row before
+// and marked it, in the same segment and in the one before.
+func TestRowThatWaitsIsAppliedAfterAKill(t *testing.T) {
+	for _, size := range []int64{1 << 20, 1 << 10} {
+		for _, queue := range []int{10, 1} {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				store := &turnstile{memory: newMemory(), turn: make(chan struct{})}
+				l := mustOpen(t, ledger.Options{Dir: dir, Store: store, Segment: size, Queue: queue})
+				var want []reqlog.ID
+				for range 6 { // the first is being applied
+					want = append(want, exchange(t, l))
+					time.Sleep(time.Second)
+				}
+				for applied := range 3 {
+					left := kill(t, dir)
+					rest := newMemory()
+					mustClose(t, mustOpen(t, ledger.Options{Dir: left, Store: rest}))
+					have := store.ids(t)
+					for _, id := range want {
+						if !slices.Contains(have, id) && rest.rows[id] != 1 {
+							t.Errorf("segments of %d bytes, %d rows in memory: after %d steps, which applied %d rows, the row of %s is lost in a kill", size, queue, applied, len(have), id)
+						}
+					}
+					select {
+					case store.turn <- struct{}{}:
+					case <-time.After(time.Minute): // all are applied
+					}
+					time.Sleep(10 * time.Second) // they are marked
+				}
+				close(store.turn)
+				mustClose(t, l)
+				if got := len(store.ids(t)); got != len(want) {
+					t.Errorf("the store has %d rows, want %d", got, len(want))
+				}
+			})
+		}
+	}
 }
