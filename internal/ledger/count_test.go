@@ -24,6 +24,7 @@ type tally struct {
 	marks map[string]int64
 	spent map[reqlog.Owner]reqlog.Spent
 	calls int
+	wrong []string // spans that do not begin where the last one ended
 	// before and after are called around each count, and may refuse it.
 	before, after func() error
 }
@@ -64,7 +65,8 @@ func (c *tally) Count(_ context.Context, n *ledger.Counts) error {
 			at = ledger.HeadSize
 		}
 		if at != s.From || s.To <= s.From {
-			return fmt.Errorf("%+v is counted, which was counted up to %d", s, at)
+			c.wrong = append(c.wrong, fmt.Sprintf("%+v after %d", s, at))
+			return errors.New("it was counted elsewhere")
 		}
 	}
 	for _, s := range n.Spans {
@@ -140,6 +142,9 @@ func TestSettlementsAreCountedForTheirOwner(t *testing.T) {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 	mustClose(t, l)
+	if len(c.wrong) > 0 {
+		t.Errorf("spans were counted that were refused: %q", c.wrong)
+	}
 }
 
 func TestCountsArePutTogether(t *testing.T) {

@@ -405,14 +405,16 @@ func TestStartThatCannotNoteWhatItFindsFails(t *testing.T) {
 		fail(disk)
 		l, err := ledger.Open(t.Context(), disk.On(ledger.Options{Dir: dir, Store: store, Codec: codec}))
 		if err == nil {
-			t.Errorf("Open on a disk that does %s = nil, want an error", name)
+			t.Errorf("Open on a disk that takes %s = nil, want an error", name)
+			disk.Fill(false)
+			disk.Deafen(false)
 			mustClose(t, l)
 		}
 		// What it left is for the next start.
 		again := mustOpen(t, ledger.Options{Dir: dir, Store: store})
 		mustClose(t, again)
 		if got := store.ids(t); len(got) != 1 || got[0] != id {
-			t.Errorf("after a start on a disk that does %s and another the store has %v, want %s", name, got, id)
+			t.Errorf("after a start on a disk that takes %s and another the store has %v, want %s", name, got, id)
 		}
 	}
 }
