@@ -426,3 +426,29 @@ func TestManyOwnersAreCountedOnceEach(t *testing.T) {
 	}
 	mustClose(t, l)
 }
+
+// TestCountsBeginWhereTheLastOneEnded notes and settles attempts one by one. A counter
+// that nobody else calls is told of settlements alone and refuses none.
+func TestCountsBeginWhereTheLastOneEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTally()
+		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Counter: c})
+		for n := range 3 {
+			id := reqlog.NewID(time.Now())
+			mustIntend(t, l, id, 1)
+			time.Sleep(10 * time.Second)
+			if got := c.called(); got != n {
+				t.Errorf("with %d attempts settled and one in progress there were %d counts, want %d", n, got, n)
+			}
+			l.Settle(settlement(id, 1))
+			time.Sleep(10 * time.Second)
+			if got := c.called(); got != n+1 {
+				t.Errorf("with %d attempts settled there were %d counts, want %d", n+1, got, n+1)
+			}
+		}
+		mustClose(t, l)
+		if got := c.sums()[payer].Attempts; got != 3 || len(c.wrong) > 0 {
+			t.Errorf("%d attempts were counted and %q refused, want 3 and none", got, c.wrong)
+		}
+	})
+}
