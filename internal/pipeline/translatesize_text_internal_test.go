@@ -18,6 +18,9 @@ func TestTranslationOfTextIsNotCountedAsStructures(t *testing.T) {
 		{"objects", `[` + strings.Repeat("{},", n) + `{}]`, n * bytesPerStructure, n*bytesPerValue + smallTranslation},
 		{"arrays", `[` + strings.Repeat("[],", n) + `[]]`, n * bytesPerStructure, n*bytesPerValue + smallTranslation},
 		{"members that are numbers", `{` + strings.Repeat(`"a":1,`, n) + `"a":1}`, n * bytesPerValue, smallTranslation},
+		{"zeros", `[` + strings.Repeat("0,", n) + `0]`, n * bytesPerNumber, smallTranslation},
+		{"nines", `[` + strings.Repeat("9,", n) + `9]`, n * bytesPerNumber, smallTranslation},
+		{"negative numbers", `[` + strings.Repeat("-1,", n) + `-1]`, n * bytesPerNumber, smallTranslation},
 		{"strings", `[` + strings.Repeat(`"",`, n) + `""]`, n * bytesPerValue, smallTranslation},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
