@@ -25,6 +25,9 @@ func TestAnswerIsHandedOnOrNotByItsStatus(t *testing.T) {
 					if res.Status != tt.status {
 						t.Errorf("status %d, want %d", res.Status, tt.status)
 					}
+					if tt.status < 300 && string(res.Bytes) != rtAnswerBody {
+						t.Errorf("the client gets %s, want the answer of the provider as it is", res.Bytes)
+					}
 					return nil
 				})
 				if rtCode(err) != tt.code {
