@@ -49,6 +49,7 @@ func TestJSONAnswerIsCheckedUpToItsLimit(t *testing.T) {
 		{"as long as the limit", whole(pipeline.Spill), true, ""},
 		{"as long as the limit, broken", broken(pipeline.Spill), false, "upstream_unreadable"},
 		{"longer", whole(pipeline.Spill + 1), false, ""},
+		{"much longer", whole(2 * pipeline.Spill), false, ""},
 		{"longer, broken", broken(pipeline.Spill + 1), false, ""},
 	} {
 		for _, announced := range []bool{true, false} {

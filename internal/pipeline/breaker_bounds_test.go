@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestBreakerOpensAtItsRateOnceEnoughRequestsWereCounted(t *testing.T) {
@@ -71,4 +72,49 @@ func TestStateOfABrokenTargetOutlivesThatOfOthersThatWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestBreakerCountsItsRateAnewAfterACooldown(t *testing.T) {
+	const rate = `"failure_threshold_percentage":50,"minimum_requests":4`
+	for _, tt := range []struct {
+		pause time.Duration
+		more  int // failures that open it, after three and the pause
+	}{{59 * time.Second, 1}, {61 * time.Second, 4}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := rtNew(t, rtBroken(rate)).on("0", rtStatus(500))
+			for range 3 {
+				r.send()
+			}
+			time.Sleep(tt.pause)
+			for i := range tt.more + 1 {
+				if got := r.send(); (got.targets[0] == "1") != (i == tt.more) {
+					t.Errorf("%v after three failures exchange %d tried %q, want the circuit open after %d failures more", tt.pause, i, got.tried(), tt.more)
+				}
+			}
+		})
+	}
+}
+
+// An answer that was under way says nothing about the time that a later one asks
+// for.
+func TestTargetStaysParkedWhenAnEarlierRequestSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtAnswer{after: 5 * time.Second}, rtStatus(429, "Retry-After", "30"), rtStatus(200))
+		first := make(chan rtResult)
+		go func() { first <- r.send() }()
+		time.Sleep(time.Second)
+		if got := r.send(); got.tried() != "0 1" {
+			t.Fatalf("tried %q, want 0, which is limited, then 1", got.tried())
+		}
+		if got := <-first; got.tried() != "0" {
+			t.Fatalf("the first exchange tried %q, want 0", got.tried())
+		}
+		if got := r.send(); got.tried() != "1" {
+			t.Errorf("tried %q 4 s after 0 asked for 30 s, want 1", got.tried())
+		}
+		time.Sleep(26 * time.Second)
+		if got := r.send(); got.tried() != "0" {
+			t.Errorf("tried %q after 30 s, want 0", got.tried())
+		}
+	})
 }
