@@ -101,6 +101,8 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 		{"speech of 1000 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1000), estimated(perText(speech), 1)},
 		{"speech of 1001 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1001), estimated(perText(speech), 2)},
 		{"passed through, with usage", "/any/path", plainChat, closing(json, false) + `{"x":"` + strings.Repeat("word ", 2000) + `",` + reportedUsage + `}`, "7 4"},
+		{"passed through, with less usage than text and without a finish reason", "/any/path", plainChat, closing(json, false) + strings.Replace(chatAnswer(long, ","+reportedUsage), `,"finish_reason":"stop"`, "", 1), "7 4"},
+		{"passed through, with an unusual status", "/any/path", plainChat, "HTTP/1.1 299 Odd\r\nConnection: close\r\n\r\n" + strings.Repeat("b", 2500), estimated(in, 3)},
 		{"passed through, compressed", "/any/path", plainChat, "HTTP/1.1 200 OK\r\n" + gzipped(chatAnswer("word", ","+reportedUsage)), "7 4"},
 		{"passed through, unreadable", "/any/path", plainChat, closing(binary, false) + strings.Repeat("b", 2500), estimated(in, 3)},
 		{"passed through, a stream with less usage than text that ends early", "/any/path", plainChat, closing(events, false) + usageEvent + chunk(long), "7 100 estimated"},
@@ -131,6 +133,8 @@ func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 		{"a word of 1 KB", strings.Repeat("x", 1024), false},
 		{"a word of more than 1 KB", strings.Repeat("x", 1025), true},
 		{"a text of more than 1 KB", strings.Repeat("x", 1000) + " " + strings.Repeat("x", 1000), false},
+		{"a long text that begins with a space", " " + strings.Repeat("x", 2000), false},
+		{"an empty text", "", false},
 		{"a short address", "s3://b/k", true},
 		{"a scheme alone", "gs://b/", false},
 		{"an address", "https://example.com/cat.png", true},
@@ -148,6 +152,12 @@ func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a long list of numbers between texts", func(t *testing.T) {
+		body := strings.Replace(plainChat, `"messages"`, `"stop":["a"],"x":[`+strings.Repeat("1,", 1000)+`1],"messages"`, 1)
+		if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated((len(body)+3)/4, 1); got != want {
+			t.Errorf("a body of %d bytes: recorded usage %s, want %s", len(body), got, want)
+		}
+	})
 	for _, n := range []int{1, 3} {
 		body, _ := content(strings.Repeat(`a","x":"http://a.example/1","y":"`, n) + "b")
 		text := len(body) - n*len("http://a.example/1")
