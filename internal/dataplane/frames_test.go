@@ -123,6 +123,9 @@ func TestBinaryFramesBecomeTheEventsInside(t *testing.T) {
 			if h.end != tt.end || h.text != tt.text || !strings.Contains(h.said, tt.said) {
 				t.Errorf("status %d, the client heard %+v; want the end %q after %q and %q: %.600s", res.Status, h, tt.end, tt.text, tt.said, res.Body)
 			}
+			if name := "event: content_block_delta\n"; tt.text != "" && !strings.Contains(string(res.Body), name) {
+				t.Errorf("the client got %s, want an event that is named %q", res.Body, name)
+			}
 		})
 	}
 }
