@@ -279,29 +279,29 @@ func TestVerifyTellsWhatCannotBeRead(t *testing.T) {
 		return b
 	}
 	for _, tt := range []struct {
-		name           string
-		content        []byte
-		ok, problem    bool
-		damaged        int
-		rows, attempts int
+		name                  string
+		content               []byte
+		ok, problem           bool
+		damaged               int
+		intents, settled, row int
 	}{
-		{"complete", whole, true, false, 0, 1, 1},
-		{"of a head alone", whole[:ledger.HeadSize], true, false, 0, 0, 0},
-		{"of nothing", nil, false, true, 0, 0, 0},
-		{"of less than a head", whole[:ledger.HeadSize-1], false, true, 0, 0, 0},
-		{"with a damaged head", with(3), false, true, 0, 0, 0},
-		{"with a damaged settlement", with(ledger.HeadSize + ledger.IntentSize + 20), false, false, 1, 1, 0},
-		{"without its last byte", whole[:len(whole)-1], true, false, 0, 0, 1},
-		{"with an attempt alone", whole[:ledger.HeadSize+ledger.IntentSize], false, false, 0, 0, 0},
+		{"complete", whole, true, false, 0, 1, 1, 1},
+		{"of a head alone", whole[:ledger.HeadSize], true, false, 0, 0, 0, 0},
+		{"of nothing", nil, false, true, 0, 0, 0, 0},
+		{"of less than a head", whole[:ledger.HeadSize-1], false, true, 0, 0, 0, 0},
+		{"with a damaged head", with(3), false, true, 0, 0, 0, 0},
+		{"with a damaged settlement", with(ledger.HeadSize + ledger.IntentSize + 20), false, false, 1, 1, 0, 1},
+		{"without its last byte", whole[:len(whole)-1], true, false, 0, 1, 1, 0},
+		{"with an attempt alone", whole[:ledger.HeadSize+ledger.IntentSize], false, false, 0, 1, 0, 0},
 	} {
 		r := mustVerify(t, mustLeave(t, tt.content))
 		if len(r.Segments) != 1 {
 			t.Fatalf("a segment %s: Verify = %+v, want one segment", tt.name, r)
 		}
 		s := r.Segments[0]
-		if r.OK() != tt.ok || s.Damaged != tt.damaged || (s.Problem != "") != tt.problem || s.Rows != tt.rows || r.Attempts != tt.attempts || s.Bytes != int64(len(tt.content)) || s.Live || s.Aside {
-			t.Errorf("a segment %s: Verify = %+v, OK %t; want OK %t, %d damaged places, a problem: %t, %d rows and %d attempts",
-				tt.name, r, r.OK(), tt.ok, tt.damaged, tt.problem, tt.rows, tt.attempts)
+		if r.OK() != tt.ok || s.Damaged != tt.damaged || (s.Problem != "") != tt.problem || s.Intents != tt.intents || s.Settled != tt.settled || r.Attempts != tt.settled || s.Rows != tt.row || s.Bytes != int64(len(tt.content)) || s.Live || s.Aside {
+			t.Errorf("a segment %s: Verify = %+v, OK %t; want OK %t, %d damaged places, a problem: %t, %d intents, %d settlements and %d rows",
+				tt.name, r, r.OK(), tt.ok, tt.damaged, tt.problem, tt.intents, tt.settled, tt.row)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,5 +289,21 @@ func TestLedgerOfFullSizeHoldsExchangesBackAndLosesNone(t *testing.T) {
 	mustClose(t, l)
 	if st := l.Stats(); len(store.ids(t)) != exchanges || st.Lost != 0 || st.LostAttempts != 0 {
 		t.Errorf("the store has %d rows, %d rows and %d attempts are lost; want %d and none", len(store.ids(t)), st.Lost, st.LostAttempts, exchanges)
+	}
+}
+
+// TestBodiesAreDroppedBeyondTheirShareOfTheLedger records a row that takes all that
+// bodies may take, and one of a byte more.
+func TestBodiesAreDroppedBeyondTheirShareOfTheLedger(t *testing.T) {
+	const most = 64 << 10
+	for full, share := range map[ledger.Full]int{ledger.DropBodies: most * 3 / 4, ledger.DropRows: most / 2} {
+		for more := range 2 {
+			l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Full: full, Max: most, Codec: plain(share-ledger.HeadSize-48+more, new(atomic.Int64))})
+			l.Record(t.Context(), withBodies(reqlog.NewID(time.Now()), 10))
+			if st := l.Stats(); st.BodiesDropped != uint64(more) || st.Rows != 1 || st.Bytes != int64(share+more) {
+				t.Errorf("%s: after a row up to %d bytes, of which bodies may take %d, Stats = %+v; want %d rows without bodies", full, share+more, share, st, more)
+			}
+			mustClose(t, l)
+		}
 	}
 }
