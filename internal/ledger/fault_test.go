@@ -178,6 +178,10 @@ func TestStrictAttemptsShareTheirSyncs(t *testing.T) {
 		if took > 3*time.Millisecond || syncs > 3 {
 			t.Errorf("%d attempts took %v and %d syncs, want one group or two", n, took, syncs)
 		}
+		time.Sleep(time.Hour)
+		if got := disk.Syncs() - before; got > 4 {
+			t.Errorf("%d syncs after an idle hour, want no more than %d and one of the end", got, syncs)
+		}
 		mustClose(t, l)
 	})
 }
@@ -203,6 +207,38 @@ func TestGroupedAttemptsDoNotWaitForASync(t *testing.T) {
 		synctest.Wait()
 		if got := disk.Syncs() - before; got != 1 {
 			t.Errorf("%d syncs after an idle hour, want no more", got)
+		}
+		mustClose(t, l)
+	})
+}
+
+// TestStrictAttemptIsHeldUntilItIsSafe sends an attempt while syncs fail and others
+// note what does not wait for one.
+func TestStrictAttemptIsHeldUntilItIsSafe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(ledger.Disk)
+		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Sync: ledger.Strict}))
+		disk.Deafen(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		ended := make(chan error, 2)
+		go func() { ended <- l.Intend(ctx, intent(reqlog.NewID(time.Now()), 1)) }()
+		go func() { ended <- l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
+		for range 10 {
+			time.Sleep(time.Minute)
+			l.Record(t.Context(), entry(reqlog.NewID(time.Now())))
+		}
+		synctest.Wait()
+		if n := len(ended); n != 0 {
+			t.Errorf("%d attempts may be sent before their intents are safe, want none: the first with %v", n, <-ended)
+		}
+		time.Sleep(time.Hour)
+		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Intend = %v after its context has ended, want DeadlineExceeded", err)
+		}
+		disk.Deafen(false)
+		if err := <-ended; err != nil {
+			t.Errorf("Intend = %v when syncs work again, want nil", err)
 		}
 		mustClose(t, l)
 	})

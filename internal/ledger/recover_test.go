@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -417,4 +418,46 @@ func TestStartThatCannotNoteWhatItFindsFails(t *testing.T) {
 			t.Errorf("after a start on a disk that takes %s and another the store has %v, want %s", name, got, id)
 		}
 	}
+}
+
+func TestStartNeedsALedgerThatCanBeWrittenTo(t *testing.T) {
+	for name, fail := range map[string]func(*ledger.Disk){
+		"writes": func(d *ledger.Disk) { d.Fill(true) },
+		"syncs":  func(d *ledger.Disk) { d.Deafen(true) },
+	} {
+		disk, dir := new(ledger.Disk), t.TempDir()
+		fail(disk)
+		l, err := ledger.Open(t.Context(), disk.On(ledger.Options{Dir: dir, Store: newMemory(), Codec: codec}))
+		if err == nil {
+			t.Errorf("Open = nil while %s fail, want an error", name)
+			l.Close(closed(t))
+		}
+		if names := segments(t, dir); len(names) != 0 {
+			t.Errorf("a start while %s fail leaves %v, want nothing", name, names)
+		}
+	}
+}
+
+// TestTwoProcessesTakeTurnsInTheNumbersOfSegments has two processes begin segments in
+// one folder.
+func TestTwoProcessesTakeTurnsInTheNumbersOfSegments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := ledger.Options{Dir: dir, Segment: 2 << 10, Keep: true}
+		a, b := mustOpen(t, o), mustOpen(t, o)
+		for range 20 {
+			exchange(t, a)
+			exchange(t, b)
+			time.Sleep(time.Second)
+		}
+		mustClose(t, a)
+		mustClose(t, b)
+		if r := mustVerify(t, dir); !r.OK() || r.Exchanges != 40 || r.Attempts != 40 {
+			t.Errorf("Verify = %+v, want 40 exchanges", r)
+		}
+		names := segments(t, dir)
+		if last := fmt.Sprintf("%08d.seg", len(names)+2); len(names) < 6 || filepath.Base(names[0]) != "00000001.seg" || filepath.Base(names[len(names)-1]) > last {
+			t.Errorf("segments = %v, want some from 00000001 on without gaps, but for those that were made ahead", names)
+		}
+	})
 }
