@@ -137,7 +137,7 @@ func (u uses) of(module string) (inProgram, imported bool) {
 func mustUses(t *testing.T) uses {
 	t.Helper()
 	used := uses{}
-	for _, r := range mustRooms(t) {
+	for _, r := range mustPackages(t) {
 		helper := r.path == "internal/gatewaytest" || r.path == "internal/dialect/dialecttest"
 		for _, test := range []bool{true, false} {
 			for _, name := range r.imports(test) {

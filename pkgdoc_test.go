@@ -13,7 +13,7 @@ import (
 var sentenceEnd = regexp.MustCompile(`[.!?]["')\]]*(\s|$)`)
 
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
-	for _, r := range mustRooms(t) {
+	for _, r := range mustPackages(t) {
 		report(t, commentProblems(r))
 	}
 }
@@ -32,7 +32,7 @@ func TestCommentPolicyNoticesEveryBreach(t *testing.T) {
 		{"another name", []string{"Package q counts.\n\nIt promises to count on.\n"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := room{path: "p"}
+			r := packageDir{path: "p"}
 			for _, text := range tt.comments {
 				r.files = append(r.files, source{name: "p/p.go", syntax: &ast.File{Name: ast.NewIdent("p"), Doc: comment(text)}})
 			}
@@ -45,10 +45,10 @@ func TestCommentPolicyNoticesEveryBreach(t *testing.T) {
 
 // commentProblems says what is wrong with the package comment of a room. Where
 // a folder holds the program's files, comments of its tests don't count.
-func commentProblems(r room) []string {
+func commentProblems(r packageDir) []string {
 	var names, texts, openings []string
 	for _, s := range r.files {
-		if s.test && !r.tested() || s.syntax.Doc == nil {
+		if s.test && !r.testOnly() || s.syntax.Doc == nil {
 			continue
 		}
 		names = append(names, s.name)

@@ -25,7 +25,7 @@ const maxPause = 100 * time.Millisecond
 // shortTimes are functions of tests that decide by a short time outside a bubble
 // of testing/synctest, each with its reason.
 var shortTimes = map[string]string{
-	"internal/dataplane/patience_test.go TestResponseWhoseProviderPausesIsNotEnded":           "the provider pauses on purpose, for longer than a limit that must not end the response",
+	"internal/dataplane/stall_timer_test.go TestResponseWhoseProviderPausesIsNotEnded":        "the provider pauses on purpose, for longer than a limit that must not end the response",
 	"internal/logstore/postgres_test.go TestABatchWhoseCommitWasNotAnsweredIsKeptOnce":        "cuts a connection at ever later moments; the test holds whatever it hits",
 	"internal/pipeline/routing_harness_test.go Handle":                                        "runs in the bubbles of other files",
 	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                "takes the best of five: a promise of one second that polling would break each time",

@@ -24,8 +24,8 @@ import (
 // module is the path that begins every import of our own.
 const module = "modelgate"
 
-// room is one package folder. Its path is relative to the root and has slashes.
-type room struct {
+// packageDir is one package folder. Its path is relative to the root and has slashes.
+type packageDir struct {
 	path  string
 	files []source
 }
@@ -38,25 +38,25 @@ type source struct {
 	imports []string
 }
 
-// mustRooms reads every package folder of the repository, in order of path.
-func mustRooms(t *testing.T) []room {
+// mustPackages reads every package folder of the repository, in order of path.
+func mustPackages(t *testing.T) []packageDir {
 	t.Helper()
-	byPath := map[string]*room{}
+	byPath := map[string]*packageDir{}
 	for _, name := range mustFiles(t) {
 		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "testdata/") {
 			continue
 		}
 		dir := path.Dir(name)
 		if byPath[dir] == nil {
-			byPath[dir] = &room{path: dir}
+			byPath[dir] = &packageDir{path: dir}
 		}
 		byPath[dir].files = append(byPath[dir].files, mustSource(t, name))
 	}
-	rooms := make([]room, 0, len(byPath))
+	rooms := make([]packageDir, 0, len(byPath))
 	for _, r := range byPath {
 		rooms = append(rooms, *r)
 	}
-	slices.SortFunc(rooms, func(a, b room) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(rooms, func(a, b packageDir) int { return strings.Compare(a.path, b.path) })
 	return rooms
 }
 
@@ -77,14 +77,14 @@ func mustSource(t *testing.T, name string) source {
 	return s
 }
 
-// tested tells whether the room holds nothing but tests.
-func (r room) tested() bool {
+// testOnly tells whether the room holds nothing but tests.
+func (r packageDir) testOnly() bool {
 	return !slices.ContainsFunc(r.files, func(s source) bool { return !s.test })
 }
 
 // imports are what the room's files import, each once; those of tests or those
 // of the program.
-func (r room) imports(test bool) []string {
+func (r packageDir) imports(test bool) []string {
 	var all []string
 	for _, s := range r.files {
 		if s.test == test {

@@ -92,7 +92,7 @@ const (
 	DialectOllama    Dialect = "ollama"
 	DialectOracle    Dialect = "oracle"
 	DialectReplicate Dialect = "replicate"
-	DialectOwn       Dialect = "own" // a format of its own: reachable by pass-through
+	DialectNative    Dialect = "own" // a format of its own: reachable by pass-through
 )
 
 // conversations are the operations that ask for an answer, by dialect: between
@@ -110,9 +110,9 @@ var conversations = map[Dialect]Operation{
 	DialectReplicate: Prediction,
 }
 
-// Conversation returns the operation that asks for an answer in d, empty when
+// ConversationOperation returns the operation that asks for an answer in d, empty when
 // there is none.
-func (d Dialect) Conversation() Operation { return conversations[d] }
+func (d Dialect) ConversationOperation() Operation { return conversations[d] }
 
 // counts are the operations that ask how many tokens a request has, by dialect.
 var counts = map[Dialect]Operation{
@@ -121,9 +121,9 @@ var counts = map[Dialect]Operation{
 	DialectConverse: ConverseCount,
 }
 
-// Counting returns the operation that asks how many tokens a request in d has,
+// CountOperation returns the operation that asks how many tokens a request in d has,
 // empty when there is none.
-func (d Dialect) Counting() Operation { return counts[d] }
+func (d Dialect) CountOperation() Operation { return counts[d] }
 
 // ModelInPath reports whether requests of d name their model, and whether they
 // stream, in their path and not in their body.

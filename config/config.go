@@ -75,7 +75,7 @@ type Config struct {
 	Hedge              *Hedge
 	// OnUnsupported says what becomes of a parameter that the target can't
 	// honour; empty means not set here.
-	OnUnsupported Unsupported
+	OnUnsupported UnsupportedPolicy
 	// Passthrough marks a target whose provider is named by the request itself,
 	// by header or by a model of the form "@slug/model".
 	Passthrough bool
@@ -156,9 +156,9 @@ type Retry struct {
 // MaxAttempts is the largest number of repetitions that is carried out.
 const MaxAttempts = 5
 
-// Limited returns the number of repetitions to carry out, and whether more
+// EffectiveAttempts returns the number of repetitions to carry out, and whether more
 // were asked for than MaxAttempts.
-func (r *Retry) Limited() (attempts int, clamped bool) {
+func (r *Retry) EffectiveAttempts() (attempts int, clamped bool) {
 	if r == nil {
 		return 0, false
 	}
@@ -190,12 +190,12 @@ type Hedge struct {
 	Max   int           // further targets started at most; zero means 1
 }
 
-// Unsupported is what becomes of a parameter that a target can't honour.
-type Unsupported string
+// UnsupportedPolicy is what becomes of a parameter that a target can't honour.
+type UnsupportedPolicy string
 
 // The choices of on_unsupported.
 const (
-	Announce Unsupported = "announce" // leave it out and say so in a header
-	Refuse   Unsupported = "refuse"   // fail the target
-	Drop     Unsupported = "drop"     // leave it out silently
+	Announce UnsupportedPolicy = "announce" // leave it out and say so in a header
+	Refuse   UnsupportedPolicy = "refuse"   // fail the target
+	Drop     UnsupportedPolicy = "drop"     // leave it out silently
 )

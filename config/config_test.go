@@ -48,7 +48,7 @@ func TestParseFillsTheFields(t *testing.T) {
 			ServiceAccount: config.NewSecret(`{"a": 1}`),
 			BeforeHooks: []config.Hook{{
 				ID:     "h",
-				OnFail: &config.Outcome{Deny: true, Feedback: &config.Feedback{Value: pointer(-5.0)}},
+				OnFail: &config.HookActions{Deny: true, Feedback: &config.Feedback{Value: pointer(-5.0)}},
 				Checks: []config.Check{{ID: "c", Parameters: config.Object{{Name: "x", Value: json.RawMessage(`1`)}}, Disabled: true}},
 			}},
 			OutputGuardrails: []config.Guardrail{{Saved: "saved"}, {
@@ -81,13 +81,13 @@ func TestOptionsHaveFurtherSpellings(t *testing.T) {
 }
 
 func TestDenyCountsInBothItsPlaces(t *testing.T) {
-	deny := &config.Outcome{Deny: true}
+	deny := &config.HookActions{Deny: true}
 	for _, tt := range []struct {
 		name string
 		got  bool
 		want bool
 	}{
-		{"hook without", config.Hook{OnSuccess: deny, OnFail: &config.Outcome{}}.Denies(), false},
+		{"hook without", config.Hook{OnSuccess: deny, OnFail: &config.HookActions{}}.Denies(), false},
 		{"hook", config.Hook{Deny: true}.Denies(), true},
 		{"hook on failure", config.Hook{OnFail: deny}.Denies(), true},
 		{"guardrail without", config.Guardrail{}.Denies(), false},
@@ -110,7 +110,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 		{&config.Retry{Attempts: 5}, 5, false},
 		{&config.Retry{Attempts: 6}, 5, true},
 	} {
-		if got, clamped := tt.retry.Limited(); got != tt.want || clamped != tt.clamped {
+		if got, clamped := tt.retry.EffectiveAttempts(); got != tt.want || clamped != tt.clamped {
 			t.Errorf("%+v.Limited() = %d, %t, want %d, %t", tt.retry, got, clamped, tt.want, tt.clamped)
 		}
 	}

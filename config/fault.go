@@ -5,8 +5,8 @@ import "strings"
 // Code is what every message about an invalid config begins with.
 const Code = "AB01"
 
-// Fault is one thing wrong with a config.
-type Fault struct {
+// FieldError is one thing wrong with a config.
+type FieldError struct {
 	Path    string // as "$.targets[1].retry.attempts"
 	Message string // says what to do; carries no credential
 }
@@ -14,7 +14,7 @@ type Fault struct {
 // Errors are all faults of a config: first those of single properties in the
 // order of the text, then those of properties that don't fit together.
 type Errors struct {
-	Faults []Fault
+	Faults []FieldError
 }
 
 // Error returns the faults on one line, prefixed with the code.
@@ -31,14 +31,14 @@ func (e *Errors) Error() string {
 }
 
 // faults collects what is wrong while a config is read.
-type faults []Fault
+type faults []FieldError
 
 func (fs *faults) add(path, message string) {
 	switch n := len(*fs); {
 	case n < maxFaults:
-		*fs = append(*fs, Fault{path, message})
+		*fs = append(*fs, FieldError{path, message})
 	case n == maxFaults:
-		*fs = append(*fs, Fault{"$", "has further faults, which are not listed"})
+		*fs = append(*fs, FieldError{"$", "has further faults, which are not listed"})
 	}
 }
 

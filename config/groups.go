@@ -35,15 +35,15 @@ var groups = [][]string{
 // keyless are providers that take no credential.
 var keyless = []string{"ollama", "triton"}
 
-// says reports whether the root holds one of the groups, or names a provider
+// namesProvider reports whether the root holds one of the groups, or names a provider
 // that needs no more.
-func (c *Config) says() bool {
+func (c *Config) namesProvider() bool {
 	return c.selfContained() || c.holds(groups)
 }
 
-// reaches reports whether a target, with what it inherited, names a provider
+// isReachable reports whether a target, with what it inherited, names a provider
 // and how to get into it.
-func (c *Config) reaches() bool {
+func (c *Config) isReachable() bool {
 	return c.selfContained() || c.VirtualKey != "" || c.PromptID != "" || c.Passthrough || c.holds(providerGroups)
 }
 
@@ -55,18 +55,18 @@ var providerGroups = slices.DeleteFunc(slices.Clone(groups), func(g []string) bo
 func (c *Config) selfContained() bool {
 	model, _ := c.OverrideParams.Text("model")
 	return strings.HasPrefix(c.Provider, "@") || strings.HasPrefix(model, "@") ||
-		slices.Contains(keyless, c.Provider) || c.Provider != "" && c.ambient()
+		slices.Contains(keyless, c.Provider) || c.Provider != "" && c.usesCloudIdentity()
 }
 
-// ambient reports whether the gateway's own identity in a cloud is used.
-func (c *Config) ambient() bool {
+// usesCloudIdentity reports whether the gateway's own identity in a cloud is used.
+func (c *Config) usesCloudIdentity() bool {
 	mode := c.Options["cloud_c_auth_mode"]
 	return c.Options["cloud_a_auth_type"] == "serviceRole" || mode != "" && mode != "apiKey"
 }
 
 // holds reports whether all properties of one of the groups are given.
 func (c *Config) holds(groups [][]string) bool {
-	given := nodes.write(writer{nodes: nodes, reveal: true}, c.alone())
+	given := nodes.write(writer{nodes: nodes, reveal: true}, c.withoutTargets())
 	names := make(map[string]bool, len(given.members))
 	for _, m := range given.members {
 		names[m.name] = true
@@ -76,24 +76,24 @@ func (c *Config) holds(groups [][]string) bool {
 	})
 }
 
-// alone is the node without those below.
-func (c *Config) alone() *Config {
+// withoutTargets is the node without those below.
+func (c *Config) withoutTargets() *Config {
 	one := *c
 	one.Targets = nil
 	return &one
 }
 
-// silence says what a root lacks.
-func (c *Config) silence() string {
+// missingProviderAdvice says what a root lacks.
+func (c *Config) missingProviderAdvice() string {
 	if c.Provider != "" {
-		return c.unreachable()
+		return c.unreachableAdvice()
 	}
 	return "says nothing that a request could use; add provider with api_key, virtual_key, strategy with targets, " +
 		"or one of cache, retry, prompt_id, forward_headers, request_timeout, hooks and guardrails"
 }
 
-// unreachable says what a target lacks.
-func (c *Config) unreachable() string {
+// unreachableAdvice says what a target lacks.
+func (c *Config) unreachableAdvice() string {
 	if c.Provider == "" {
 		return "names no provider; add provider with api_key, provider \"@slug\" or virtual_key (a target does not inherit them)"
 	}

@@ -5,8 +5,8 @@ type Hook struct {
 	ID         string
 	Type       string // empty means guardrail
 	Checks     []Check
-	OnFail     *Outcome
-	OnSuccess  *Outcome
+	OnFail     *HookActions
+	OnSuccess  *HookActions
 	Async      bool // does not hold the answer back
 	Deny       bool
 	Sequential bool
@@ -22,13 +22,13 @@ type Check struct {
 	Disabled   bool // given as is_enabled false
 }
 
-// Outcome is what follows when the checks fail or succeed.
-type Outcome struct {
+// HookActions is what follows when the checks fail or succeed.
+type HookActions struct {
 	Feedback *Feedback
 	Deny     bool
 }
 
-func (o *Outcome) denies() bool { return o != nil && o.Deny }
+func (o *HookActions) denies() bool { return o != nil && o.Deny }
 
 // Feedback is recorded for the trace of the request. A nil number was not
 // given.
@@ -49,8 +49,8 @@ type Guardrail struct {
 	// Checks are the additional keys in the order in which they are written:
 	// the key as ID, its whole object as Parameters.
 	Checks     []Check
-	OnFail     *Outcome
-	OnSuccess  *Outcome
+	OnFail     *HookActions
+	OnSuccess  *HookActions
 	Async      bool
 	Deny       bool
 	Sequential bool

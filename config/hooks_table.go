@@ -8,12 +8,12 @@ var feedbacks = newShape(
 
 // outcomes may refuse the request, mildOutcomes only record feedback.
 var (
-	outcomes     = newShape(outcomeFeedback(), prop("deny", truth, func(o *Outcome) *bool { return &o.Deny }, "refuse the request"))
+	outcomes     = newShape(outcomeFeedback(), prop("deny", truth, func(o *HookActions) *bool { return &o.Deny }, "refuse the request"))
 	mildOutcomes = newShape(outcomeFeedback())
 )
 
-func outcomeFeedback() field[Outcome] {
-	return prop("feedback", maybe(feedbacks), func(o *Outcome) **Feedback { return &o.Feedback }, "recorded for the trace")
+func outcomeFeedback() field[HookActions] {
+	return prop("feedback", maybe(feedbacks), func(o *HookActions) **Feedback { return &o.Feedback }, "recorded for the trace")
 }
 
 var checks = newShape(
@@ -40,13 +40,13 @@ var (
 		prop("async", truth, func(h *Hook) *bool { return &h.Async }, "don't hold the answer back"))...)
 )
 
-func hookFields(outcome *shape[Outcome]) []field[Hook] {
+func hookFields(outcome *shape[HookActions]) []field[Hook] {
 	return []field[Hook]{
 		needed(prop("id", word, func(h *Hook) *string { return &h.ID }, "name of the hook")),
 		prop("type", text, func(h *Hook) *string { return &h.Type }, "guardrail when absent"),
 		prop("checks", listOf(one(checks)), func(h *Hook) *[]Check { return &h.Checks }, "what is checked"),
-		prop("on_fail", maybe(outcome), func(h *Hook) **Outcome { return &h.OnFail }, "what follows when a check fails"),
-		prop("on_success", maybe(outcome), func(h *Hook) **Outcome { return &h.OnSuccess }, "what follows when all pass"),
+		prop("on_fail", maybe(outcome), func(h *Hook) **HookActions { return &h.OnFail }, "what follows when a check fails"),
+		prop("on_success", maybe(outcome), func(h *Hook) **HookActions { return &h.OnSuccess }, "what follows when all pass"),
 		extension(prop("deny", truth, func(h *Hook) *bool { return &h.Deny }, "refuse the request when a check fails")),
 		extension(prop("sequential", truth, func(h *Hook) *bool { return &h.Sequential }, "run the checks one after another")),
 	}
@@ -59,18 +59,18 @@ var (
 
 // guardrails is the shape of a guardrail written in place: every further key
 // is a check whose parameters are its value.
-func guardrails(outcome *shape[Outcome]) *shape[Guardrail] {
+func guardrails(outcome *shape[HookActions]) *shape[Guardrail] {
 	s := newShape(
 		prop("id", word, func(g *Guardrail) *string { return &g.ID }, "name of the guardrail"),
 		prop("deny", truth, func(g *Guardrail) *bool { return &g.Deny }, "refuse the request when a check fails"),
 		prop("async", truth, func(g *Guardrail) *bool { return &g.Async }, "don't hold the answer back"),
-		prop("on_fail", maybe(outcome), func(g *Guardrail) **Outcome { return &g.OnFail }, "what follows when a check fails"),
-		prop("on_success", maybe(outcome), func(g *Guardrail) **Outcome { return &g.OnSuccess }, "what follows when all pass"),
+		prop("on_fail", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnFail }, "what follows when a check fails"),
+		prop("on_success", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnSuccess }, "what follows when all pass"),
 		extension(prop("type", text, func(g *Guardrail) *string { return &g.Type }, "by the list when absent")),
 		extension(prop("sequential", truth, func(g *Guardrail) *bool { return &g.Sequential }, "run the checks one after another")),
 	)
 	s.refine = furtherObjects
-	s.rest = func(r *reader, path string, m member, into *Guardrail) {
+	s.readUnlisted = func(r *reader, path string, m member, into *Guardrail) {
 		at := property(path, m.name)
 		if m.value.kind != isObject {
 			r.fault(at, "must be an object with the parameters of the check, not "+string(m.value.kind))
@@ -78,7 +78,7 @@ func guardrails(outcome *shape[Outcome]) *shape[Guardrail] {
 		}
 		into.Checks = append(into.Checks, Check{ID: m.name, Parameters: m.value.object()})
 	}
-	s.more = func(_ writer, from *Guardrail) []member {
+	s.writeUnlisted = func(_ writer, from *Guardrail) []member {
 		var more []member
 		for _, c := range from.Checks {
 			more = append(more, member{c.ID, c.Parameters.value()})

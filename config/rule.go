@@ -256,7 +256,7 @@ func integer(least, most int) rule[int] {
 			}
 			n, err := strconv.Atoi(canonicalNumber(v.text))
 			switch {
-			case err != nil && !whole(v.text):
+			case err != nil && !isIntegerLiteral(v.text):
 				r.fault(path, "must be an integer, not "+shorten(v.text))
 				return 0, false
 			case err != nil && v.text[0] == '-':
@@ -276,8 +276,8 @@ func integer(least, most int) rule[int] {
 
 func count(n int) value { return value{kind: isNumber, text: strconv.Itoa(n)} }
 
-// whole reports whether a number literal has no fraction.
-func whole(literal string) bool {
+// isIntegerLiteral reports whether a number literal has no fraction.
+func isIntegerLiteral(literal string) bool {
 	s := canonicalNumber(literal)
 	return !strings.Contains(s, ".") && !strings.Contains(s, "e-")
 }

@@ -10,10 +10,10 @@ import (
 // which text is read, the canonical form is written and the schema is made.
 type shape[T any] struct {
 	fields []field[T]
-	// rest takes properties that are not listed; nil refuses them.
-	rest func(r *reader, path string, m member, into *T)
-	// more writes what rest took.
-	more func(w writer, from *T) []member
+	// readUnlisted takes properties that are not listed; nil refuses them.
+	readUnlisted func(r *reader, path string, m member, into *T)
+	// writeUnlisted writes what rest took.
+	writeUnlisted func(w writer, from *T) []member
 	// refine adds to the schema what the fields alone can't say.
 	refine func(*schema)
 	// advice is what to do with a property that is not listed.
@@ -137,8 +137,8 @@ func (s *shape[T]) read(r *reader, path string, v value, into *T) {
 }
 
 func (s *shape[T]) unlisted(r *reader, path string, m member, into *T) {
-	if s.rest != nil {
-		s.rest(r, path, m, into)
+	if s.readUnlisted != nil {
+		s.readUnlisted(r, path, m, into)
 		return
 	}
 	at := property(path, m.name)
@@ -159,8 +159,8 @@ func (s *shape[T]) write(w writer, from *T) value {
 			v.members = append(v.members, member{f.name, written})
 		}
 	}
-	if s.more != nil {
-		v.members = append(v.members, s.more(w, from)...)
+	if s.writeUnlisted != nil {
+		v.members = append(v.members, s.writeUnlisted(w, from)...)
 	}
 	return v
 }

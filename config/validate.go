@@ -10,8 +10,8 @@ import (
 func (r *reader) validate(root *Config) {
 	r.limits(root)
 	r.visit(root, nil)
-	if root.isLeaf() && !r.broken[root] && !root.says() {
-		r.fault("$", root.silence())
+	if root.isLeaf() && !r.broken[root] && !root.namesProvider() {
+		r.fault("$", root.missingProviderAdvice())
 	}
 }
 
@@ -23,8 +23,8 @@ func (r *reader) visit(c, parent *Config) {
 	r.breakers(at, c)
 	r.unbound(at, c)
 	r.managed(at, c)
-	if parent != nil && c.isLeaf() && !r.broken[c] && !effective.reaches() {
-		r.fault(at, effective.unreachable())
+	if parent != nil && c.isLeaf() && !r.broken[c] && !effective.isReachable() {
+		r.fault(at, effective.unreachableAdvice())
 	}
 	for _, t := range c.Targets {
 		r.visit(t, effective)

@@ -35,7 +35,7 @@ func mustParse(t *testing.T, text string) *config.Config {
 }
 
 // faultsOf returns the faults of a text that must be refused.
-func faultsOf(t *testing.T, text string) []config.Fault {
+func faultsOf(t *testing.T, text string) []config.FieldError {
 	t.Helper()
 	c, err := config.Parse([]byte(text))
 	faults, ok := errors.AsType[*config.Errors](err)

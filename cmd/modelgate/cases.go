@@ -29,7 +29,7 @@ import (
 // Cases stand beside the config, in NAME.cases.json for NAME.json.
 type routeCase struct {
 	Name string `json:"name"`
-	dataplane.Question
+	dataplane.ExplainRequest
 	Expect struct {
 		Target   string          `json:"target"`   // JSON path, as config.targets[1]
 		Provider string          `json:"provider"` // id or @slug
@@ -63,7 +63,7 @@ func checkConfig(ctx context.Context, p *program, file string) error {
 	failed := 0
 	for i, rc := range cases {
 		rc.Config = text
-		if problems := rc.judge(plane.Explain(ctx, who, rc.Question)); len(problems) > 0 {
+		if problems := rc.judge(plane.Explain(ctx, who, rc.ExplainRequest)); len(problems) > 0 {
 			failed++
 			fmt.Fprintf(p.out, "FAIL case %d %q: %s\n", i, rc.Name, strings.Join(problems, "; "))
 		}
@@ -116,7 +116,7 @@ func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 			continue
 		}
 		known = append(known, slug)
-		in.Providers = append(in.Providers, snapshot.Managed{
+		in.Providers = append(in.Providers, snapshot.ManagedProvider{
 			Slug:     slug,
 			Provider: "openai-compatible",
 			Settings: provider.Settings{CustomHost: "https://provider.invalid", Key: secret.New("none")},
@@ -137,7 +137,7 @@ func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 }
 
 // judge compares what would happen with what the case expects.
-func (rc *routeCase) judge(got dataplane.Explanation) []string {
+func (rc *routeCase) judge(got dataplane.ExplainResponse) []string {
 	want := rc.Expect
 	var problems []string
 	differ := func(what, got, want string) {

@@ -51,14 +51,14 @@ func demo(ctx context.Context, p *program, args []string) error {
 	go sim.Serve(l)
 	defer sim.Close()
 	o.TrustLoopback = true
-	o.Managed = append(o.Managed, snapshot.Managed{
+	o.ManagedProviders = append(o.ManagedProviders, snapshot.ManagedProvider{
 		Slug:     demoSlug,
 		Provider: "openai-compatible",
 		Settings: provider.Settings{Key: key, CustomHost: "http://" + l.Addr().String() + "/v1"},
 	})
 	return p.run(ctx, o, func(s *server.Server) {
-		p.greet(s, "") // it brings its own key
-		p.invite(s, o.BootstrapKey)
+		p.printStartup(s, "") // it brings its own key
+		p.printExamples(s, o.BootstrapKey)
 	})
 }
 
@@ -83,8 +83,8 @@ func demoKey(data string) (secret.String, error) {
 	return key, nil
 }
 
-// invite prints commands to paste.
-func (p *program) invite(s *server.Server, key secret.String) {
+// printExamples prints commands to paste.
+func (p *program) printExamples(s *server.Server, key secret.String) {
 	fmt.Fprintf(p.out, `
 Your gateway key: %[1]s
 

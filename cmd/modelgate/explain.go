@@ -30,7 +30,7 @@ func explain(ctx context.Context, p *program, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	ask := asker{"http://" + *listen + "/v1", *key}
+	ask := apiClient{"http://" + *listen + "/v1", *key}
 	if _, err := reqlog.ParseID(f.Arg(0)); err == nil {
 		return p.explainPast(ctx, ask, f.Arg(0), *asJSON)
 	}
@@ -45,7 +45,7 @@ func explain(ctx context.Context, p *program, args []string) error {
 	if err != nil || *asJSON {
 		return p.print(answer, err)
 	}
-	var e dataplane.Explanation
+	var e dataplane.ExplainResponse
 	if err := json.Unmarshal(answer, &e); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func explain(ctx context.Context, p *program, args []string) error {
 	return nil
 }
 
-func (p *program) printExplanation(e dataplane.Explanation) {
+func (p *program) printExplanation(e dataplane.ExplainResponse) {
 	fmt.Fprint(p.out, e.Tree)
 	for _, d := range e.Decisions {
 		fmt.Fprintf(p.out, "%s: %s\n", d.Path, d.Text)
@@ -65,12 +65,12 @@ func (p *program) printExplanation(e dataplane.Explanation) {
 		}
 	}
 	if e.Status != http.StatusOK {
-		fmt.Fprintf(p.out, "✗ %d: %s\n", e.Status, said(e.Error))
+		fmt.Fprintf(p.out, "✗ %d: %s\n", e.Status, errorMessage(e.Error))
 	}
 }
 
-// past is what GET /v1/explain/{id} answers.
-type past struct {
+// pastRequest is what GET /v1/explain/{id} answers.
+type pastRequest struct {
 	Status      int               `json:"status"`
 	OptionIndex string            `json:"option_index"`
 	Decisions   []reqlog.Decision `json:"decisions"`
@@ -83,12 +83,12 @@ type past struct {
 	} `json:"attempts"`
 }
 
-func (p *program) explainPast(ctx context.Context, ask asker, id string, asJSON bool) error {
+func (p *program) explainPast(ctx context.Context, ask apiClient, id string, asJSON bool) error {
 	answer, err := ask.do(ctx, http.MethodGet, "/explain/"+id, nil)
 	if err != nil || asJSON {
 		return p.print(answer, err)
 	}
-	var e past
+	var e pastRequest
 	if err := json.Unmarshal(answer, &e); err != nil {
 		return err
 	}
@@ -118,22 +118,22 @@ func (p *program) print(answer []byte, err error) error {
 	return err
 }
 
-// gate adds the flags that say which gateway is asked, and with which key. What it
+// gateway adds the flags that say which gateway is asked, and with which key. What it
 // returns is called when they are parsed.
-func (f *flags) gate() func() asker {
+func (f *flags) gateway() func() apiClient {
 	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, as https://gate.example; in the place of --listen")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
 	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
-	return func() asker {
+	return func() apiClient {
 		base := strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1") // clients have it with /v1
-		return asker{cmp.Or(base, "http://"+*listen) + "/v1", *key}
+		return apiClient{cmp.Or(base, "http://"+*listen) + "/v1", *key}
 	}
 }
 
-// asker asks a running gateway.
-type asker struct{ base, key string }
+// apiClient asks a running gateway.
+type apiClient struct{ base, key string }
 
-func (a asker) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -149,23 +149,23 @@ func (a asker) do(ctx context.Context, method, path string, body []byte) ([]byte
 		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, refusal(res.StatusCode, answer)
+		return nil, apiError(res.StatusCode, answer)
 	}
 	return answer, nil
 }
 
-// refusal is what the gateway's error body says, and for a missing key how to
+// apiError is what the gateway's error body says, and for a missing key how to
 // give one here.
-func refusal(status int, body []byte) error {
-	text := said(body)
+func apiError(status int, body []byte) error {
+	text := errorMessage(body)
 	if status == http.StatusUnauthorized {
 		text += " (--key or MODELGATE_BOOTSTRAP_KEY)"
 	}
 	return fmt.Errorf("the gateway answered %d: %s", status, text)
 }
 
-// said returns the message of an error body, or the body where it has none.
-func said(body []byte) string {
+// errorMessage returns the message of an error body, or the body where it has none.
+func errorMessage(body []byte) string {
 	var e struct {
 		Message string `json:"message"`
 	}

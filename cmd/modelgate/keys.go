@@ -156,7 +156,7 @@ func revokeKey(ctx context.Context, p *program, args []string) error {
 	id := f.Arg(0)
 	a := store.OperatorAudit("", "keys revoke", nil)
 	a.ResourceType, a.ResourceID, a.Action = "api_key", id, "delete"
-	err = db.Change(ctx, a, func(tx *store.Tx) error {
+	err = db.Update(ctx, a, func(tx *store.Tx) error {
 		if err := tx.RevokeKey(ctx, id); err != nil {
 			return err
 		}

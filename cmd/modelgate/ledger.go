@@ -74,7 +74,7 @@ func state(s ledger.SegmentReport) string {
 		return s.Problem
 	case s.Damaged > 0:
 		return fmt.Sprintf("damaged in %d places", s.Damaged)
-	case s.Live:
+	case s.InUse:
 		return "in use"
 	case s.Torn > 0:
 		return fmt.Sprintf("%d bytes at its end not whole", s.Torn)

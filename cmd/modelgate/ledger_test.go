@@ -31,13 +31,13 @@ func settled(t *testing.T, cut bool) string {
 	id := reqlog.NewID(time.Now())
 	s := reqlog.Settlement{ID: id, Attempt: 1, Outcome: reqlog.Answered, Status: 200, Cost: 420, Priced: true}
 	s.Usage.Input, s.Usage.Known = 7, true
-	if err := l.Intend(t.Context(), reqlog.Intent{ID: id, Attempt: 1, Provider: "openai", Model: "m"}); err != nil {
+	if err := l.RecordIntent(t.Context(), reqlog.Intent{ID: id, Attempt: 1, Provider: "openai", Model: "m"}); err != nil {
 		t.Fatal(err)
 	}
-	l.Settle(s)
+	l.RecordSettlement(s)
 	l.Record(t.Context(), &reqlog.Entry{ID: id, Model: "m"})
 	if cut {
-		if err := l.Intend(t.Context(), reqlog.Intent{ID: reqlog.NewID(time.Now()), Attempt: 1, Provider: "openai", Model: "cut-model"}); err != nil {
+		if err := l.RecordIntent(t.Context(), reqlog.Intent{ID: reqlog.NewID(time.Now()), Attempt: 1, Provider: "openai", Model: "cut-model"}); err != nil {
 			t.Fatal(err)
 		}
 	}

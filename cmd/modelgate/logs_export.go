@@ -23,7 +23,7 @@ scope logs.export. Ctrl-C stops the export.
 // logsExport has a gateway make an export and fetches it.
 func logsExport(ctx context.Context, p *program, args []string) error {
 	f := p.flags("logs export", "", logsExportHelp)
-	gate := f.gate()
+	gate := f.gateway()
 	out := f.String("out", "", "the `file` to write")
 	format := f.String("format", "", "jsonl, csv or parquet; else what the file's name ends in, or jsonl")
 	from := f.String("from", "", "`time` as 2026-11-01T00:00:00Z; else a day before the end")
@@ -105,7 +105,7 @@ func exportBody(from, to, filters string, now time.Time) (map[string]any, error)
 
 // exporter is an export that a gateway makes.
 type exporter struct {
-	ask asker
+	ask apiClient
 	id  string
 }
 
@@ -195,7 +195,7 @@ func fetch(ctx context.Context, address, file string) (size int64, err error) {
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-		return 0, refusal(res.StatusCode, text)
+		return 0, apiError(res.StatusCode, text)
 	}
 	fresh, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
 	if err != nil {

@@ -155,7 +155,7 @@ func (f *flags) text(name, env, def, about string) *string {
 // parse reads args and fills from the environment what they leave out. want is
 // the number of positional arguments.
 func (f *flags) parse(args []string, want int) error {
-	if err := f.gather(args); err != nil {
+	if err := f.parseInterspersed(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return err
 		}
@@ -181,8 +181,8 @@ func (f *flags) parse(args []string, want int) error {
 	return nil
 }
 
-// gather reads flags before, between and behind positional arguments.
-func (f *flags) gather(args []string) error {
+// parseInterspersed reads flags before, between and behind positional arguments.
+func (f *flags) parseInterspersed(args []string) error {
 	for {
 		if err := f.Parse(args); err != nil {
 			return err

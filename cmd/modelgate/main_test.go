@@ -255,7 +255,7 @@ func TestSignals(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		obey(signals, done, func() { events <- "drain" }, now, func() { events <- "reload" })
+		handleSignals(signals, done, func() { events <- "drain" }, now, func() { events <- "reload" })
 	}()
 	for _, s := range []struct {
 		signal os.Signal

@@ -112,12 +112,12 @@ func apply(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
-	opener := settings.Opener{Env: p.lookup, Box: box}
+	opener := settings.SecretResolver{Env: p.lookup, Box: box}
 	file, err := settings.LoadState(f.Arg(0), opener)
 	if err != nil {
 		return err
 	}
-	for _, name := range file.Running() {
+	for _, name := range file.FileOnlySections() {
 		fmt.Fprintf(p.err, "%s is not applied: a gateway reads it from the file that it runs with\n", name)
 	}
 	check, err := m.hosts(file)

@@ -55,19 +55,19 @@ func (k keyFlags) read(ctx context.Context, p *program) (secret.String, error) {
 		if err != nil {
 			return secret.String{}, err
 		}
-		return given(string(b), *k.file+" is empty")
+		return keyOrError(string(b), *k.file+" is empty")
 	case *k.command != "":
-		return printed(ctx, *k.command)
+		return commandOutput(ctx, *k.command)
 	}
 	return secret.New(p.env(k.env)), nil
 }
 
-// keyTime is how long a command may take to print a key.
-const keyTime = 30 * time.Second
+// keyCommandTimeout is how long a command may take to print a key.
+const keyCommandTimeout = 30 * time.Second
 
-// printed returns what a command prints. Its errors hold nothing of that.
-func printed(ctx context.Context, command string) (secret.String, error) {
-	ctx, cancel := context.WithTimeout(ctx, keyTime)
+// commandOutput returns what a command prints. Its errors hold nothing of that.
+func commandOutput(ctx context.Context, command string) (secret.String, error) {
+	ctx, cancel := context.WithTimeout(ctx, keyCommandTimeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, "sh", "-c", command)
 	c.WaitDelay = time.Second // for what it started and left behind
@@ -75,11 +75,11 @@ func printed(ctx context.Context, command string) (secret.String, error) {
 	if err != nil {
 		return secret.String{}, fmt.Errorf("its command failed: %w", err)
 	}
-	return given(string(out), "its command printed nothing")
+	return keyOrError(string(out), "its command printed nothing")
 }
 
-// given returns the key in a text, or an error that says so when there is none.
-func given(text, otherwise string) (secret.String, error) {
+// keyOrError returns the key in a text, or an error that says so when there is none.
+func keyOrError(text, otherwise string) (secret.String, error) {
 	key := secret.New(strings.TrimSpace(text))
 	if key.Empty() {
 		return key, errors.New(otherwise)

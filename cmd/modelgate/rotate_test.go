@@ -95,7 +95,7 @@ func TestMasterKeysComeFromFilesAndCommands(t *testing.T) {
 	}
 }
 
-func mustRing(t *testing.T, db *store.DB, env string) *datakey.Ring {
+func mustRing(t *testing.T, db *store.DB, env string) *datakey.Keyring {
 	t.Helper()
 	_, key, _ := strings.Cut(env, "=")
 	box, err := secret.NewBox(secret.New(key))

@@ -71,7 +71,7 @@ func serve(ctx context.Context, p *program, args []string) error {
 	o.Database = secret.New(*d.url)
 	_, o.DatabaseOptions = d.address()
 	o.LogsDatabase = secret.New(*logs)
-	return p.run(ctx, o, func(s *server.Server) { p.greet(s, p.keyHint(d)) })
+	return p.run(ctx, o, func(s *server.Server) { p.printStartup(s, p.keyHint(d)) })
 }
 
 // options turns flags and environment into what server wants.
@@ -127,7 +127,7 @@ func (p *program) features(o *server.Options) (err error) {
 		return usage("%v", err)
 	}
 	var doubts []route.Feature
-	o.Off, doubts = route.ReadOff(p.env)
+	o.Off, doubts = route.ParseDisabledFeatures(p.env)
 	for _, f := range doubts {
 		o.Logger.Warn("a feature stays on: only the exact value OFF turns it off", "variable", string(f))
 	}
@@ -160,13 +160,13 @@ func (p *program) run(ctx context.Context, o server.Options, greet func(*server.
 	now := make(chan struct{})
 	done := make(chan struct{})
 	defer close(done)
-	go obey(signals, done, stop, now, func() { s.Reload(context.WithoutCancel(ctx)) })
+	go handleSignals(signals, done, stop, now, func() { s.Reload(context.WithoutCancel(ctx)) })
 	return s.Run(ctx, now)
 }
 
-// obey turns signals into what they ask for: SIGHUP reloads, the first other
+// handleSignals turns signals into what they ask for: SIGHUP reloads, the first other
 // one drains, the second ends at once.
-func obey(signals <-chan os.Signal, done <-chan struct{}, drain func(), now chan<- struct{}, reload func()) {
+func handleSignals(signals <-chan os.Signal, done <-chan struct{}, drain func(), now chan<- struct{}, reload func()) {
 	draining := false
 	for {
 		select {
@@ -187,9 +187,9 @@ func obey(signals <-chan os.Signal, done <-chan struct{}, drain func(), now chan
 	}
 }
 
-// greet says where the gateway serves, and shows the first key this once, with
+// printStartup says where the gateway serves, and shows the first key this once, with
 // how to make more.
-func (p *program) greet(s *server.Server, more string) {
+func (p *program) printStartup(s *server.Server, more string) {
 	fmt.Fprintf(p.out, "modelgate %s serves %s/v1\n", version, s.Root())
 	if a := s.AdminAddr(); a != nil {
 		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)

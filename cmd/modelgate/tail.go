@@ -30,7 +30,7 @@ Ends with 0 on Ctrl-C, with 1 when the gateway refuses or ends the stream.`
 // tail watches a running gateway.
 func tail(ctx context.Context, p *program, args []string) error {
 	f := p.flags("tail", "", tailHelp)
-	gate := f.gate()
+	gate := f.gateway()
 	filters := map[string]*string{
 		"provider":       f.String("provider", "", "only responses of this `provider`: an id, or the slug of a managed provider"),
 		"status":         f.String("status", "", "only this `status`, as 429 or 5xx"),
@@ -66,7 +66,7 @@ func tail(ctx context.Context, p *program, args []string) error {
 // tailer prints exchanges.
 type tailer struct {
 	p       *program
-	ask     asker
+	ask     apiClient
 	query   url.Values
 	explain bool
 	shown   map[string]bool // ids of what came first, which may come again
@@ -111,7 +111,7 @@ func (t *tailer) watch(ctx context.Context) (io.ReadCloser, error) {
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
 		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-		return nil, refusal(res.StatusCode, body)
+		return nil, apiError(res.StatusCode, body)
 	}
 	return res.Body, nil
 }
@@ -126,7 +126,7 @@ func (t *tailer) before(ctx context.Context, lines int) error {
 	if err != nil {
 		return err
 	}
-	var page struct{ Data []ended }
+	var page struct{ Data []tailEntry }
 	if err := json.Unmarshal(answer, &page); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (t *tailer) follow(stream io.Reader) error {
 			continue
 		}
 		var e struct {
-			ended
+			tailEntry
 			Dropped int
 		}
 		if err := json.Unmarshal(data, &e); err != nil {
@@ -160,13 +160,13 @@ func (t *tailer) follow(stream io.Reader) error {
 		case e.Dropped > 0:
 			fmt.Fprintf(t.p.out, "… %d exchanges are not shown: they came too fast\n", e.Dropped)
 		case !t.shown[e.ID]:
-			t.print(&e.ended)
+			t.print(&e.tailEntry)
 		}
 	}
 }
 
-// ended is what the log says of an exchange.
-type ended struct {
+// tailEntry is what the log says of an exchange.
+type tailEntry struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
 	Status    int       `json:"status"`
@@ -193,12 +193,12 @@ type ended struct {
 	Decisions []reqlog.Decision `json:"decisions"`
 }
 
-func (t *tailer) print(e *ended) {
+func (t *tailer) print(e *tailEntry) {
 	tokens := "-"
 	if e.Usage != nil {
 		tokens = fmt.Sprintf("%d>%d", e.Usage.Prompt, e.Usage.Completion)
 	}
-	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status, orDash(e.Provider), orDash(shown(e.Model)), tokens, e.Timing.Total)
+	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status, orDash(e.Provider), orDash(stripControl(e.Model)), tokens, e.Timing.Total)
 	if n := len(e.Attempts); n > 1 {
 		line += fmt.Sprintf("  +%d", n-1)
 	}
@@ -211,10 +211,10 @@ func (t *tailer) print(e *ended) {
 	}
 	fmt.Fprintf(t.p.out, "  %s %s\n", e.ID, orDash(e.Operation))
 	for _, d := range e.Decisions {
-		fmt.Fprintf(t.p.out, "  %s: %s\n", d.Path, shown(d.Text))
+		fmt.Fprintf(t.p.out, "  %s: %s\n", d.Path, stripControl(d.Text))
 	}
 	for _, a := range e.Attempts {
-		fmt.Fprintln(t.p.out, strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, a.Provider, a.Status, a.TookMS, shown(a.Error)), ": "))
+		fmt.Fprintln(t.p.out, strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, a.Provider, a.Status, a.TookMS, stripControl(a.Error)), ": "))
 	}
 }
 
@@ -225,8 +225,8 @@ func orDash(s string) string {
 	return s
 }
 
-// shown keeps what others wrote from steering the terminal.
-func shown(s string) string {
+// stripControl keeps what others wrote from steering the terminal.
+func stripControl(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
 			return r

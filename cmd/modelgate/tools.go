@@ -53,7 +53,7 @@ func (p *program) diff(running, file string, master, previous secret.String) err
 	}
 	var sets [2]*settings.Settings
 	for i, name := range []string{running, file} {
-		if sets[i], err = settings.Load(name, settings.Opener{Env: os.LookupEnv, Box: box}); err != nil {
+		if sets[i], err = settings.Load(name, settings.SecretResolver{Env: os.LookupEnv, Box: box}); err != nil {
 			return err
 		}
 	}

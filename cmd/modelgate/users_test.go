@@ -17,7 +17,7 @@ func TestOperatorMakesALinkToResetAPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	err = db.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err = db.Update(t.Context(), nil, func(tx *store.Tx) error {
 		for id, hash := range map[string]string{"boss": "theirs", "new": ""} {
 			u := store.User{ID: id, Email: id + "@example.com", PasswordHash: hash, Status: store.Active, Role: "owner", CreatedAt: now, UpdatedAt: now}
 			if err := tx.CreateUser(context.Background(), store.DefaultOrganisation, u); err != nil {

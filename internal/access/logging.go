@@ -7,13 +7,13 @@ type LogLevel uint8
 
 // The levels. The zero value says nothing.
 const (
-	LogUnsaid   LogLevel = iota
+	LogInherit  LogLevel = iota
 	LogNone              // what the books need
 	LogMetadata          // all but bodies
 	LogFull              // bodies too
 )
 
-var logLevels = [...]string{LogUnsaid: "", LogNone: "none", LogMetadata: "metadata", LogFull: "full"}
+var logLevels = [...]string{LogInherit: "", LogNone: "none", LogMetadata: "metadata", LogFull: "full"}
 
 // String returns the level's name, empty where nothing is said.
 func (l LogLevel) String() string { return logLevels[l] }
@@ -25,7 +25,7 @@ func ParseLogLevel(name string) LogLevel {
 			return LogLevel(l)
 		}
 	}
-	return LogUnsaid
+	return LogInherit
 }
 
 // Logging is how much is to be kept of the exchanges of a key, as the key says
@@ -46,7 +46,7 @@ func (l Logging) Level(installation LogLevel) LogLevel {
 	if l.Override {
 		return cmp.Or(l.Key, l.Workspace, level)
 	}
-	if l.Key != LogUnsaid {
+	if l.Key != LogInherit {
 		return min(l.Key, level)
 	}
 	return level

@@ -7,7 +7,7 @@ import (
 )
 
 func TestTheNearestLevelCountsAsFarAsTheOrganisationLets(t *testing.T) {
-	const unsaid, none, metadata, full = access.LogUnsaid, access.LogNone, access.LogMetadata, access.LogFull
+	const unsaid, none, metadata, full = access.LogInherit, access.LogNone, access.LogMetadata, access.LogFull
 	for _, tt := range []struct {
 		name         string
 		given        access.Logging

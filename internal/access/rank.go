@@ -58,7 +58,7 @@ const noProvider = "-"
 // scope, or no key of its kind could hold it, as an organisation's key can't hold
 // completions.write and still makes the keys of workspaces.
 func (id *Identity) CanGive(s Scope) bool {
-	return id.Allows(s) || s != ScopeInstallation && id.Type == OrganisationService && s.Suits(id.Type) != nil
+	return id.Allows(s) || s != ScopeInstallation && id.Type == OrganisationService && s.CheckHolder(id.Type) != nil
 }
 
 // Under returns id within the limits of the key that made it: it ends no later, has
@@ -67,7 +67,7 @@ func (id *Identity) CanGive(s Scope) bool {
 // its config if that is fixed. Neither is changed.
 func (id *Identity) Under(maker *Identity) *Identity {
 	out := *id
-	if !maker.Person() { // scopes of people's keys are limited by their role
+	if !maker.IsPerson() { // scopes of people's keys are limited by their role
 		out.Scopes = slices.DeleteFunc(slices.Clone(id.Scopes), func(s Scope) bool { return !maker.CanGive(s) })
 	}
 	out.ExpiresAt = earlier(id.ExpiresAt, maker.ExpiresAt)

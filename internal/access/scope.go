@@ -153,8 +153,8 @@ func (s Scope) Check() error {
 		string(s), ScopeCompletions, ScopeModels, ScopeLogsList, ScopeAll)
 }
 
-// Suits reports what is wrong with giving s to a key of type t.
-func (s Scope) Suits(t KeyType) error {
+// CheckHolder reports what is wrong with giving s to a key of type t.
+func (s Scope) CheckHolder(t KeyType) error {
 	if err := s.Check(); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestAScopeSuitsSomeTypesOfKeys(t *testing.T) {
 		"logs.delete":                    nil,
 	} {
 		for _, kind := range types {
-			if err := scope.Suits(kind); (err == nil) != slices.Contains(want, kind) {
+			if err := scope.CheckHolder(kind); (err == nil) != slices.Contains(want, kind) {
 				t.Errorf("Suits(%s) of %s = %v, want it to suit %q", kind, scope, err, want)
 			}
 			if listed := slices.Contains(access.Scopes(kind), scope); listed != (scope != access.ScopeAll && slices.Contains(want, kind)) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// held is the memory of one target, in bytes.
-type held struct {
+// memoryResult is the memory of one target, in bytes.
+type memoryResult struct {
 	idle, peak, after int64
 	quiet             time.Duration // between the last answer and after
 }
@@ -24,7 +24,7 @@ func (r *run) memory(ctx context.Context) (err error) {
 			err = errors.Join(err, t.child.stop())
 		}
 	}()
-	sizes := map[string]*held{}
+	sizes := map[string]*memoryResult{}
 	ends := map[string]time.Time{}
 	for _, name := range forwarders {
 		c, err := r.spawn(ctx, name, r.sim.addr)
@@ -58,7 +58,7 @@ func (r *run) memory(ctx context.Context) (err error) {
 const restAfter = time.Second
 
 // burst sends the bodies and has the simulator answer when all have arrived.
-func (r *run) burst(ctx context.Context, t *target) (*held, error) {
+func (r *run) burst(ctx context.Context, t *target) (*memoryResult, error) {
 	c, err := r.sample.askAgain(ctx, nil, t.addr)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (r *run) burst(ctx context.Context, t *target) (*held, error) {
 	running.Wait()
 	full, err := t.child.ask("usage")
 	r.say("  %s: idle %d MiB, peak %d MiB", t.name, rest.RSS>>20, full.Peak>>20)
-	return &held{idle: rest.RSS, peak: full.Peak}, err
+	return &memoryResult{idle: rest.RSS, peak: full.Peak}, err
 }
 
 func (r *run) sendLarge(ctx context.Context, t *target, request []byte) error {

@@ -176,7 +176,7 @@ func TestWhatATranslatedAnswerSaysIsChecked(t *testing.T) {
 	whole, streamed := chatDoor.said("Hello", 0), chatDoor.said("Hello", 2)
 	for _, tt := range []struct {
 		name string
-		says *said
+		says *expectedAnswer
 		body string
 		want bool
 	}{

@@ -276,7 +276,7 @@ func (r *Report) addTranslated(pair string, events int, rounds, same []loaded) {
 	})
 }
 
-func (r *Report) addMemory(target string, scale *Scale, h *held) {
+func (r *Report) addMemory(target string, scale *Scale, h *memoryResult) {
 	mib := func(n int64) float64 { return round(float64(n)/(1<<20), 1) }
 	r.Memory = append(r.Memory, Memory{
 		Target: target, Bodies: scale.Bodies, BodyBytes: scale.BodySize,

@@ -21,7 +21,7 @@ type sample struct {
 	request []byte
 	answer  []byte
 	// says is what a right answer says where its bytes are not always the same.
-	says *said
+	says *expectedAnswer
 }
 
 // learn asks the simulator itself what the right answer is.
@@ -44,8 +44,8 @@ func chatRequest(model string, size int, members string) []byte {
 	return chatDoor.request("simulator", model, size, members)
 }
 
-// door is how clients of one dialect ask.
-type door struct {
+// clientAPI is how clients of one dialect ask.
+type clientAPI struct {
 	path         string
 	before, ask  string // what stands before the long text of a body, and behind it
 	whole        string // what stands before the text of a whole answer
@@ -53,7 +53,7 @@ type door struct {
 	end          string // what the end of a stream holds
 }
 
-var chatDoor = door{
+var chatDoor = clientAPI{
 	path:   "/v1/chat/completions",
 	before: `"temperature": 0.7, "max_tokens": 1024, "messages": [{"role": "system", "content": "`,
 	ask:    `"}, {"role": "user", "content": "What is it about?"}]}`,
@@ -61,7 +61,7 @@ var chatDoor = door{
 }
 
 // request returns the bytes of a request for a managed provider.
-func (d *door) request(slug, model string, size int, members string) []byte {
+func (d *clientAPI) request(slug, model string, size int, members string) []byte {
 	head := `{"model": "` + model + `", ` + members + d.before
 	body := head + prose(size-len(head)-len(d.ask)) + d.ask
 	return []byte("POST " + d.path + " HTTP/1.1\r\n" +

@@ -78,9 +78,9 @@ func (r *run) streams(ctx context.Context) error {
 // the role, the finish reason, [DONE].
 const framesAround = 3
 
-// apart is the time between the openings of two streams, so that they do not
+// streamStagger is the time between the openings of two streams, so that they do not
 // tick together.
-const apart = time.Millisecond
+const streamStagger = time.Millisecond
 
 // streamLoad opens count streams and reads them to their ends.
 func (r *run) streamLoad(ctx context.Context, t *target, count int) (s streamed, err error) {
@@ -96,7 +96,7 @@ func (r *run) streamLoad(ctx context.Context, t *target, count int) (s streamed,
 	)
 	for i := range count {
 		running.Go(func() {
-			if pause(ctx, time.Duration(i)*apart) != nil {
+			if pause(ctx, time.Duration(i)*streamStagger) != nil {
 				return
 			}
 			f, began, err := r.stream(ctx, t, request)

@@ -37,7 +37,7 @@ func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	o := office{out: json.NewEncoder(out)}
+	o := childControl{out: json.NewEncoder(out)}
 	defer o.close()
 	upstreamAddr := strings.Join(args[1:], "")
 	switch args[0] {
@@ -56,7 +56,7 @@ func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 }
 
 // serve answers with h until in ends.
-func (o *office) serve(ctx context.Context, in io.Reader, h http.Handler) error {
+func (o *childControl) serve(ctx context.Context, in io.Reader, h http.Handler) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (o *office) serve(ctx context.Context, in io.Reader, h http.Handler) error 
 
 // serveGateway runs the real gateway on a temporary data folder: with the key
 // check, and with every exchange recorded unless its name says otherwise.
-func (o *office) serveGateway(ctx context.Context, in io.Reader, name, upstreamAddr string) error {
+func (o *childControl) serveGateway(ctx context.Context, in io.Reader, name, upstreamAddr string) error {
 	data, err := os.MkdirTemp("", "modelgate-bench-")
 	if err != nil {
 		return err
@@ -83,16 +83,16 @@ func (o *office) serveGateway(ctx context.Context, in io.Reader, name, upstreamA
 		}
 	}
 	s, err := server.New(ctx, server.Options{
-		Data:          data,
-		Config:        config,
-		Unrecorded:    name == Unrecorded,
-		Listen:        "127.0.0.1:0",
-		BootstrapKey:  secret.New(gatewayKey),
-		TrustLoopback: true,
-		Managed:       managed(upstreamAddr),
-		Logger:        slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Version:       "bench",
-		HeapFloor:     server.HeapFloor,
+		Data:             data,
+		Config:           config,
+		NoRecording:      name == Unrecorded,
+		Listen:           "127.0.0.1:0",
+		BootstrapKey:     secret.New(gatewayKey),
+		TrustLoopback:    true,
+		ManagedProviders: managed(upstreamAddr),
+		Logger:           slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Version:          "bench",
+		HeapFloor:        server.HeapFloor,
 	})
 	if err != nil {
 		return err
@@ -110,9 +110,9 @@ func (o *office) serveGateway(ctx context.Context, in io.Reader, name, upstreamA
 
 // managed are the providers of the gateway: the simulator under the rows of the
 // dialects that it speaks.
-func managed(upstreamAddr string) (list []snapshot.Managed) {
+func managed(upstreamAddr string) (list []snapshot.ManagedProvider) {
 	for _, p := range providers {
-		list = append(list, snapshot.Managed{
+		list = append(list, snapshot.ManagedProvider{
 			Slug: p.slug, Provider: p.row,
 			Settings: provider.Settings{Key: secret.New("sim"), CustomHost: "http://" + upstreamAddr + p.base},
 		})
@@ -198,15 +198,15 @@ func (p *plainHandler) copy(w http.ResponseWriter, res *http.Response) {
 	}
 }
 
-// office is how a target's process is talked to.
-type office struct {
+// childControl is how a target's process is talked to.
+type childControl struct {
 	out  *json.Encoder
 	gate *gate // of the simulator, else nil
 	prof profiler
 }
 
 // obey says hello and answers each command with a line, until in ends.
-func (o *office) obey(ctx context.Context, in io.Reader, addr net.Addr) error {
+func (o *childControl) obey(ctx context.Context, in io.Reader, addr net.Addr) error {
 	if err := o.out.Encode(hello{addr.String()}); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (o *office) obey(ctx context.Context, in io.Reader, addr net.Addr) error {
 	return lines.Err()
 }
 
-func (o *office) command(line string) (u usage, err error) {
+func (o *childControl) command(line string) (u usage, err error) {
 	name, arg, _ := strings.Cut(line, " ")
 	switch name {
 	case "usage":
@@ -245,7 +245,7 @@ func (o *office) command(line string) (u usage, err error) {
 	return u, fmt.Errorf("there is no command %q", name)
 }
 
-func (o *office) close() {
+func (o *childControl) close() {
 	if o.gate != nil {
 		o.gate.open()
 	}

@@ -17,14 +17,14 @@ var providers = []struct{ slug, row, base string }{
 	{"chat", "cometapi", "/v1"}, // speaks nothing else
 }
 
-var messagesDoor = door{
+var messagesDoor = clientAPI{
 	path:   "/v1/messages",
 	before: `"temperature": 0.7, "max_tokens": 1024, "system": "`,
 	ask:    `", "messages": [{"role": "user", "content": "What is it about?"}]}`,
 	whole:  `"text":"`, delta: `"text_delta"`, piece: `"text":"`, end: `"message_stop"`,
 }
 
-var responsesDoor = door{
+var responsesDoor = clientAPI{
 	path:   "/v1/responses",
 	before: `"temperature": 0.7, "max_output_tokens": 1024, "instructions": "`,
 	ask:    `", "input": [{"role": "user", "content": "What is it about?"}]}`,
@@ -35,7 +35,7 @@ var responsesDoor = door{
 // they are the same, and the others are compared with it.
 var pairs = []struct {
 	name string
-	door *door
+	door *clientAPI
 	slug string
 }{
 	{"chat → chat", &chatDoor, "simulator"},
@@ -51,8 +51,8 @@ const (
 	textEvents      = 64 // of a stream
 )
 
-// said is what an answer has to say.
-type said struct {
+// expectedAnswer is what an answer has to say.
+type expectedAnswer struct {
 	text         string
 	delta, piece []byte // what the lines with text hold, and what stands before each text
 	end          []byte // what stands in the last line but empty ones; empty for whole answers
@@ -60,7 +60,7 @@ type said struct {
 }
 
 // check reads the texts of an answer. None of them has an escape.
-func (s *said) check(body []byte) error {
+func (s *expectedAnswer) check(body []byte) error {
 	rest, events := s.text, 0
 	var last []byte
 	for line := range bytes.Lines(body) {
@@ -142,11 +142,11 @@ func (r *run) translated(ctx context.Context, events int) ([]sample, error) {
 }
 
 // said returns what an answer with text has to say at d.
-func (d *door) said(text string, events int) *said {
+func (d *clientAPI) said(text string, events int) *expectedAnswer {
 	if events == 0 {
-		return &said{text: text, piece: []byte(d.whole), events: 1}
+		return &expectedAnswer{text: text, piece: []byte(d.whole), events: 1}
 	}
-	return &said{text: text, delta: []byte(d.delta), piece: []byte(d.piece), end: []byte(d.end), events: events}
+	return &expectedAnswer{text: text, delta: []byte(d.delta), piece: []byte(d.piece), end: []byte(d.end), events: events}
 }
 
 // textAfter returns what stands between mark and the next quote.

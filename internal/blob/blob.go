@@ -17,7 +17,7 @@ import (
 )
 
 // Store keeps files. It is safe for concurrent use. What it can't do for reasons
-// that lie outside is a *[Fault].
+// that lie outside is a *[Error].
 type Store interface {
 	// Put writes what r has to a file in the place of one of this name, and
 	// returns its size. Nothing is left of it when r or the store fails.
@@ -35,20 +35,20 @@ type Store interface {
 	Link(ctx context.Context, name, as string, life time.Duration) (string, error)
 }
 
-// Fault is why a store could not do something, in words that hold no secret.
-type Fault struct {
+// Error is why a store could not do something, in words that hold no secret.
+type Error struct {
 	Reason string
 	cause  error
 }
 
 // Error implements error.
-func (f *Fault) Error() string { return f.Reason }
+func (f *Error) Error() string { return f.Reason }
 
 // Unwrap returns what the system or the server said.
-func (f *Fault) Unwrap() error { return f.cause }
+func (f *Error) Unwrap() error { return f.cause }
 
-func fault(cause error, format string, args ...any) *Fault {
-	return &Fault{fmt.Sprintf(format, args...), cause}
+func fault(cause error, format string, args ...any) *Error {
+	return &Error{fmt.Sprintf(format, args...), cause}
 }
 
 // nameForm keeps to what stands in an address and in a folder as it is.

@@ -159,7 +159,7 @@ func TestAFolderIsForItsOwnerAndFollowsNoLinksOut(t *testing.T) {
 func TestSweepingTakesWhatIsOldAndWhatWasLeftBehind(t *testing.T) {
 	f := blob.Folder(t.TempDir())
 	now := time.Now()
-	if err := f.Sweep(t.Context(), now); err != nil {
+	if err := f.DeleteOlder(t.Context(), now); err != nil {
 		t.Error(err)
 	}
 	for name, age := range map[string]time.Duration{
@@ -173,14 +173,14 @@ func TestSweepingTakesWhatIsOldAndWhatWasLeftBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Sweep(t.Context(), now.Add(-24*time.Hour)); err != nil {
+	if err := f.DeleteOlder(t.Context(), now.Add(-24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(string(f), "*"))
 	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "writing.part-X" || filepath.Base(left[1]) != "young" {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if err := blob.Folder(filepath.Join(string(f), "none")).Sweep(t.Context(), now); err != nil {
+	if err := blob.Folder(filepath.Join(string(f), "none")).DeleteOlder(t.Context(), now); err != nil {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
@@ -237,7 +237,7 @@ func TestABucketThatFailsIsToldWithoutSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = b.Put(t.Context(), "x", strings.NewReader("x"))
-			f, ok := errors.AsType[*blob.Fault](err)
+			f, ok := errors.AsType[*blob.Error](err)
 			if !ok || f.Reason != tt.want {
 				t.Errorf("Put: %v, want %s", err, tt.want)
 			}

@@ -121,9 +121,9 @@ func (f Folder) Delete(_ context.Context, name string) error {
 // Link implements [Store]: a folder has no addresses.
 func (f Folder) Link(context.Context, string, string, time.Duration) (string, error) { return "", nil }
 
-// Sweep takes away what was written before a time, and what was left behind by
+// DeleteOlder takes away what was written before a time, and what was left behind by
 // writers that were interrupted.
-func (f Folder) Sweep(ctx context.Context, before time.Time) error {
+func (f Folder) DeleteOlder(ctx context.Context, before time.Time) error {
 	root, err := os.OpenRoot(string(f))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -23,7 +23,7 @@ func TestWhatTheSystemSaysIsToldInWords(t *testing.T) {
 		{context.Canceled, ""},
 	} {
 		got := explain(tt.err)
-		f, ok := errors.AsType[*Fault](got)
+		f, ok := errors.AsType[*Error](got)
 		if ok != (tt.want != "") || ok && f.Reason != tt.want || !errors.Is(got, errors.Unwrap(tt.err)) && ok && errors.Unwrap(tt.err) != nil {
 			t.Errorf("explain(%v) = %v, want %q", tt.err, got, tt.want)
 		}

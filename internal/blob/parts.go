@@ -50,7 +50,7 @@ func (b *Bucket) putParts(ctx context.Context, key string, r io.Reader, first []
 	for n := len(first); n > 0 && err == nil; {
 		if err = u.send(ctx, first[:n]); err == nil {
 			size += int64(n)
-			n, err = fillUp(r, first)
+			n, err = readFull(r, first)
 		}
 	}
 	if err == nil {
@@ -93,7 +93,7 @@ func (u *upload) complete(ctx context.Context) error {
 	// https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html
 	var said struct{ XMLName xml.Name }
 	if xml.Unmarshal(a.text, &said) == nil && said.XMLName.Local == "Error" {
-		return refusal(http.StatusOK, a.text)
+		return serverError(http.StatusOK, a.text)
 	}
 	return nil
 }

@@ -92,12 +92,12 @@ func OpenBucket(o S3) (*Bucket, error) {
 	return b, nil
 }
 
-// silence is how long a server may take to begin an answer.
-const silence = time.Minute
+// headerTimeout is how long a server may take to begin an answer.
+const headerTimeout = time.Minute
 
 func transport() *http.Transport {
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: silence, TLSHandshakeTimeout: 10 * time.Second,
+		Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: headerTimeout, TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 	}
 }
@@ -109,7 +109,7 @@ func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) (int64, erro
 		return 0, err
 	}
 	buf := make([]byte, partSize)
-	n, err := fillUp(r, buf)
+	n, err := readFull(r, buf)
 	if err != nil {
 		return 0, err
 	}
@@ -120,8 +120,8 @@ func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) (int64, erro
 	return b.putParts(ctx, b.prefix+name, r, buf)
 }
 
-// fillUp reads until buf is full or r ends.
-func fillUp(r io.Reader, buf []byte) (n int, err error) {
+// readFull reads until buf is full or r ends.
+func readFull(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int
 		m, err = r.Read(buf[n:])
@@ -188,7 +188,7 @@ func (b *Bucket) address(key string, query url.Values) string {
 
 // ask sends a request and returns what is answered, which is short.
 func (b *Bucket) ask(ctx context.Context, method, key string, query url.Values, body []byte) (answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, asking, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errSlow)
 	defer cancel()
 	resp, err := b.send(ctx, method, key, query, body)
 	if err != nil && context.Cause(ctx) == errSlow {
@@ -213,8 +213,8 @@ type answer struct {
 
 // Bounds of one question, its repetitions included.
 const (
-	maxAnswer = 1 << 20
-	asking    = 10 * time.Minute
+	maxAnswer      = 1 << 20
+	requestTimeout = 10 * time.Minute
 )
 
 var errSlow = errors.New("the bucket did not take or answer a request in time")
@@ -262,13 +262,13 @@ func (b *Bucket) once(ctx context.Context, method, key string, query url.Values,
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what came of it tells enough
-	return nil, resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, refusal(resp.StatusCode, text)
+	return nil, resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, serverError(resp.StatusCode, text)
 }
 
 var codeForm = regexp.MustCompile(`^[A-Za-z0-9.]{1,60}$`)
 
-// refusal is what a server says, by its word for it and nothing else.
-func refusal(status int, text []byte) error {
+// serverError is what a server says, by its word for it and nothing else.
+func serverError(status int, text []byte) error {
 	var said struct{ Code string }
 	xml.Unmarshal(text, &said) // what is no XML has no code
 	switch {

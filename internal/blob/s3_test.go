@@ -123,7 +123,7 @@ func TestAnUploadWhoseEndFailsIsTakenBack(t *testing.T) {
 	// A success that turns into an error is one.
 	b, seen := scripted(t, map[int]http.HandlerFunc{4: says(200, "<Error><Code>InternalError</Code></Error>")})
 	_, err := b.Put(t.Context(), "x", bytes.NewReader(make([]byte, 17<<20)))
-	f, ok := errors.AsType[*blob.Fault](err)
+	f, ok := errors.AsType[*blob.Error](err)
 	if !ok || f.Reason != "the bucket refuses: InternalError" || len(*seen) != 5 || (*seen)[4].Method != "DELETE" {
 		t.Errorf("Put: %v after %d requests", err, len(*seen))
 	}

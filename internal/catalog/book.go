@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Book finds prices. The zero value knows none. It is immutable and safe for
+// PriceBook finds prices. The zero value knows none. It is immutable and safe for
 // concurrent use.
-type Book struct {
-	shelves map[string]*shelf // by provider
-	under   *Book
+type PriceBook struct {
+	shelves map[string]*providerPrices // by provider
+	under   *PriceBook
 }
 
-// shelf holds the rows of one provider, those of a name by time, the newest
+// providerPrices holds the rows of one provider, those of a name by time, the newest
 // first.
-type shelf struct {
+type providerPrices struct {
 	exact    map[string][]*Price
 	prefixes map[string][]*Price // without their star
 	lengths  []int               // of prefixes, the longest first
@@ -24,8 +24,8 @@ type shelf struct {
 // NewBook returns the book of rows, which it keeps. Of two rows for the same
 // model from the same time the later counts. Where it has no row that counts,
 // under is asked; nil asks nobody.
-func NewBook(rows []Price, under *Book) *Book {
-	b := &Book{shelves: make(map[string]*shelf), under: under}
+func NewBook(rows []Price, under *PriceBook) *PriceBook {
+	b := &PriceBook{shelves: make(map[string]*providerPrices), under: under}
 	for i := len(rows) - 1; i >= 0; i-- {
 		b.put(&rows[i])
 	}
@@ -46,10 +46,10 @@ func NewBook(rows []Price, under *Book) *Book {
 
 func newest(a, b *Price) int { return b.From.Compare(a.From) }
 
-func (b *Book) put(p *Price) {
+func (b *PriceBook) put(p *Price) {
 	s := b.shelves[p.Provider]
 	if s == nil {
-		s = &shelf{exact: make(map[string][]*Price), prefixes: make(map[string][]*Price)}
+		s = &providerPrices{exact: make(map[string][]*Price), prefixes: make(map[string][]*Price)}
 		b.shelves[p.Provider] = s
 	}
 	if prefix, ok := strings.CutSuffix(p.Model, "*"); ok {
@@ -61,7 +61,7 @@ func (b *Book) put(p *Price) {
 
 // Price returns the row that is in force at a time for a provider's model: that
 // of its name, or else that of the longest beginning. It is not to be changed.
-func (b *Book) Price(provider, model string, at time.Time) (*Price, bool) {
+func (b *PriceBook) Price(provider, model string, at time.Time) (*Price, bool) {
 	for ; b != nil; b = b.under {
 		if s := b.shelves[provider]; s != nil {
 			if p := s.find(model, at); p != nil {
@@ -72,22 +72,22 @@ func (b *Book) Price(provider, model string, at time.Time) (*Price, bool) {
 	return nil, false
 }
 
-func (s *shelf) find(model string, at time.Time) *Price {
-	if p := inForce(s.exact[model], at); p != nil {
+func (s *providerPrices) find(model string, at time.Time) *Price {
+	if p := effectiveAt(s.exact[model], at); p != nil {
 		return p
 	}
 	for _, n := range s.lengths {
 		if n > len(model) {
 			continue
 		}
-		if p := inForce(s.prefixes[model[:n]], at); p != nil {
+		if p := effectiveAt(s.prefixes[model[:n]], at); p != nil {
 			return p
 		}
 	}
 	return nil
 }
 
-func inForce(rows []*Price, at time.Time) *Price {
+func effectiveAt(rows []*Price, at time.Time) *Price {
 	for _, p := range rows {
 		if !p.From.After(at) {
 			return p

@@ -1,6 +1,6 @@
 // Package catalog says what models cost.
 //
-// A [Price] holds the rates of a provider's model from a day on. A [Book] finds
+// A [Price] holds the rates of a provider's model from a day on. A [PriceBook] finds
 // the row in force, and what usage costs by it is computed in integers and
 // rounded once. A model without a row is told as unknown and never as free. The
 // book that comes with the program is [Builtin]; what is put in its place is
@@ -53,8 +53,8 @@ const (
 	Kinds
 )
 
-// like is the kind whose rate holds for a kind that has none of its own.
-var like = [Kinds]Kind{CachedInput: Input, CacheWrite5m: Input, CacheWrite1h: CacheWrite5m, InputAudio: Input, Output: Output, Reasoning: Output, OutputAudio: Output}
+// fallbackKind is the kind whose rate holds for a kind that has none of its own.
+var fallbackKind = [Kinds]Kind{CachedInput: Input, CacheWrite5m: Input, CacheWrite1h: CacheWrite5m, InputAudio: Input, Output: Output, Reasoning: Output, OutputAudio: Output}
 
 // Rates are what a token of each kind costs.
 type Rates [Kinds]Rate
@@ -64,8 +64,8 @@ type Rates [Kinds]Rate
 func RatesOf(given map[Kind]Rate) (r Rates) {
 	for kind := range Kinds {
 		rate, ok := given[kind]
-		if !ok && like[kind] != kind {
-			rate = r[like[kind]]
+		if !ok && fallbackKind[kind] != kind {
+			rate = r[fallbackKind[kind]]
 		}
 		r[kind] = rate
 	}

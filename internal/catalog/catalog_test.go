@@ -66,7 +66,7 @@ func TestPriceFindsTheClosestRowInForce(t *testing.T) {
 			t.Errorf("Price(%s, %s, %s) has the rate %d, want %d", tt.provider, tt.model, tt.at, got, tt.want)
 		}
 	}
-	if _, known := (*catalog.Book)(nil).Price("openai", "gpt-4.1", day("2026-01-01")); known {
+	if _, known := (*catalog.PriceBook)(nil).Price("openai", "gpt-4.1", day("2026-01-01")); known {
 		t.Error("no book knows a price")
 	}
 }

@@ -17,7 +17,7 @@ import (
 var file string
 
 // Builtin is the book that comes with the program.
-var Builtin = sync.OnceValue(func() *Book {
+var Builtin = sync.OnceValue(func() *PriceBook {
 	rows, err := Parse(file)
 	if err != nil {
 		panic("catalog: " + err.Error()) // a test reads the same file

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Terms are what someone has agreed with a provider, in the place of the prices
+// NegotiatedPricing are what someone has agreed with a provider, in the place of the prices
 // of books. Nil and the zero value agree to nothing. They are immutable.
-type Terms struct {
+type NegotiatedPricing struct {
 	// Reserved says that capacity is paid for already: requests cost nothing.
 	Reserved bool
 	// Own are prices of models by the name that requests use.
@@ -24,7 +24,7 @@ var reserved = &Price{Provider: "reserved"}
 // Price returns what a provider's model costs at a time: by its own price, or by
 // the row of the first of its further names that b has one for, which then are
 // what it was made of and what the provider calls it.
-func (t *Terms) Price(b *Book, provider, model string, at time.Time, further ...string) (p *Price, ok bool) {
+func (t *NegotiatedPricing) Price(b *PriceBook, provider, model string, at time.Time, further ...string) (p *Price, ok bool) {
 	if t != nil && t.Reserved {
 		return reserved, true
 	}

@@ -17,7 +17,7 @@ func TestTermsComeBeforeBooks(t *testing.T) {
 	own := &catalog.Price{Provider: "integration", Model: "mine", Rates: only(4000)}
 	for _, tt := range []struct {
 		name          string
-		terms         *catalog.Terms
+		terms         *catalog.NegotiatedPricing
 		model         string
 		basis, served string
 		want          catalog.Rate
@@ -27,14 +27,14 @@ func TestTermsComeBeforeBooks(t *testing.T) {
 		{"what it was made of", nil, "mine", "base", "served", 1000, "openai/base"},
 		{"what has answered", nil, "d", "d", "served", 2000, "openai/served"},
 		{"unknown", nil, "d", "d", "", -1, ""},
-		{"unknown, whatever the factor", &catalog.Terms{Factors: map[string]float64{"": 2}}, "d", "d", "", -1, ""},
-		{"its own", &catalog.Terms{Own: map[string]*catalog.Price{"mine": own}}, "mine", "base", "served", 4000, "integration/mine"},
-		{"of others the book's", &catalog.Terms{Own: map[string]*catalog.Price{"mine": own}}, "base", "base", "", 1000, "openai/base"},
-		{"times a factor", &catalog.Terms{Factors: map[string]float64{"": 1.5}}, "base", "base", "", 1500, "openai/base x1.5"},
-		{"times its own factor", &catalog.Terms{Factors: map[string]float64{"": 1.5, "base": 0.25}}, "base", "base", "", 250, "openai/base x0.25"},
-		{"its own times a factor", &catalog.Terms{Own: map[string]*catalog.Price{"mine": own}, Factors: map[string]float64{"": 2}}, "mine", "base", "", 8000, "integration/mine x2"},
-		{"free", &catalog.Terms{Factors: map[string]float64{"": 0}}, "base", "base", "", 0, "openai/base x0"},
-		{"reserved", &catalog.Terms{Reserved: true, Own: map[string]*catalog.Price{"mine": own}}, "mine", "base", "", 0, "reserved"},
+		{"unknown, whatever the factor", &catalog.NegotiatedPricing{Factors: map[string]float64{"": 2}}, "d", "d", "", -1, ""},
+		{"its own", &catalog.NegotiatedPricing{Own: map[string]*catalog.Price{"mine": own}}, "mine", "base", "served", 4000, "integration/mine"},
+		{"of others the book's", &catalog.NegotiatedPricing{Own: map[string]*catalog.Price{"mine": own}}, "base", "base", "", 1000, "openai/base"},
+		{"times a factor", &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1.5}}, "base", "base", "", 1500, "openai/base x1.5"},
+		{"times its own factor", &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1.5, "base": 0.25}}, "base", "base", "", 250, "openai/base x0.25"},
+		{"its own times a factor", &catalog.NegotiatedPricing{Own: map[string]*catalog.Price{"mine": own}, Factors: map[string]float64{"": 2}}, "mine", "base", "", 8000, "integration/mine x2"},
+		{"free", &catalog.NegotiatedPricing{Factors: map[string]float64{"": 0}}, "base", "base", "", 0, "openai/base x0"},
+		{"reserved", &catalog.NegotiatedPricing{Reserved: true, Own: map[string]*catalog.Price{"mine": own}}, "mine", "base", "", 0, "reserved"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rate, row := catalog.Rate(-1), ""
@@ -52,7 +52,7 @@ func TestTermsComeBeforeBooks(t *testing.T) {
 }
 
 func TestAFactorOfAnySizeOverflowsNothing(t *testing.T) {
-	terms := &catalog.Terms{Factors: map[string]float64{"": 1e12}}
+	terms := &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1e12}}
 	book := catalog.NewBook([]catalog.Price{{Provider: "a", Model: "*", Rates: only(1e12), Request: math.MaxInt64}}, nil)
 	p, _ := terms.Price(book, "a", "m", day("2026-01-01"), "m")
 	most := llm.Usage{Input: math.MaxInt64, CachedInput: math.MaxInt64, Output: math.MaxInt64, Reasoning: math.MaxInt64, OutputAudio: math.MaxInt64}

@@ -44,8 +44,8 @@ func TestARowSaysWhichTiersItHas(t *testing.T) {
 	rates := catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: 1000})
 	plain := &catalog.Price{Rates: rates}
 	full := &catalog.Price{Rates: rates, Batch: 50, Priority: 175}
-	free, _ := (&catalog.Terms{Reserved: true}).Price(nil, "openai", "m", time.Now())
-	dearer, _ := (&catalog.Terms{Own: map[string]*catalog.Price{"m": full}, Factors: map[string]float64{"": 2}}).Price(nil, "openai", "m", time.Now())
+	free, _ := (&catalog.NegotiatedPricing{Reserved: true}).Price(nil, "openai", "m", time.Now())
+	dearer, _ := (&catalog.NegotiatedPricing{Own: map[string]*catalog.Price{"m": full}, Factors: map[string]float64{"": 2}}).Price(nil, "openai", "m", time.Now())
 	for _, tt := range []struct {
 		name string
 		p    *catalog.Price

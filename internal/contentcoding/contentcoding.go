@@ -75,13 +75,13 @@ func NewReader(header string, src io.Reader, limit int64) (*Reader, error) {
 	}
 	r := &Reader{Reader: src}
 	for i := len(list) - 1; i >= 0; i-- {
-		packed := &counted{Reader: r.Reader}
+		packed := &countingReader{Reader: r.Reader}
 		plain, err := r.open(list[i], packed)
 		if err != nil {
 			r.Close()
 			return nil, packed.explain(err)
 		}
-		r.Reader = &bounded{Reader: plain, packed: packed, limit: limit}
+		r.Reader = &limitedReader{Reader: plain, packed: packed, limit: limit}
 	}
 	return r, nil
 }
@@ -145,15 +145,15 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// bounded reads a decoded body within its limits.
-type bounded struct {
+// limitedReader reads a decoded body within its limits.
+type limitedReader struct {
 	io.Reader
-	packed *counted
+	packed *countingReader
 	read   int64
 	limit  int64
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedReader) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	b.read += int64(n)
 	if b.read > b.limit || b.read > harmless && b.read > swelling*b.packed.read {
@@ -162,14 +162,14 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, b.packed.explain(err)
 }
 
-// counted counts what is read of an encoded body, and keeps its error.
-type counted struct {
+// countingReader counts what is read of an encoded body, and keeps its error.
+type countingReader struct {
 	io.Reader
 	read int64
 	err  error
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.read += int64(n)
 	if err != nil && err != io.EOF {
@@ -180,7 +180,7 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // explain returns what a decoder's error means: the error of the encoded body, or
 // that it can't be decoded.
-func (c *counted) explain(err error) error {
+func (c *countingReader) explain(err error) error {
 	switch {
 	case err == nil, err == io.EOF && c.read > 0, errors.Is(err, ErrTooLarge), errors.Is(err, ErrUnknown), errors.Is(err, ErrCorrupt):
 		return err

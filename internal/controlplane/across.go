@@ -22,7 +22,7 @@ var everything = logstore.Scope{}
 // auditAcross notes that a caller reads across organisations: in their own audit
 // log, and in that of the organisation whose entry was read, empty for none. What
 // can't be noted is not read.
-func (l *Logs) auditAcross(ctx context.Context, who *access.Identity, r *http.Request, read string) error {
+func (l *LogHandler) auditAcross(ctx context.Context, who *access.Identity, r *http.Request, read string) error {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr

@@ -30,26 +30,26 @@ func (oneOrMany[T]) Schema(r huma.Registry) *huma.Schema {
 
 // elements returns each of the body's elements with its place in the words of
 // errors, which is empty for a single one.
-func (o *oneOrMany[T]) elements(most int) ([]element, error) {
+func (o *oneOrMany[T]) elements(most int) ([]jsonElement, error) {
 	if first(o.raw) != '[' {
-		return []element{{raw: o.raw}}, nil
+		return []jsonElement{{raw: o.raw}}, nil
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(o.raw, &list); err != nil {
-		return nil, element{}.bad("is no JSON array: %v", err)
+		return nil, jsonElement{}.bad("is no JSON array: %v", err)
 	}
 	if len(list) == 0 || len(list) > most {
-		return nil, element{}.bad("has %d elements; it takes 1 to %d", len(list), most)
+		return nil, jsonElement{}.bad("has %d elements; it takes 1 to %d", len(list), most)
 	}
-	out := make([]element, len(list))
+	out := make([]jsonElement, len(list))
 	for i := range list {
-		out[i] = element{fmt.Sprintf("[%d]", i), list[i]}
+		out[i] = jsonElement{fmt.Sprintf("[%d]", i), list[i]}
 	}
 	return out, nil
 }
 
-// element is a JSON value at its place in a request.
-type element struct {
+// jsonElement is a JSON value at its place in a request.
+type jsonElement struct {
 	at  string
 	raw json.RawMessage
 }
@@ -62,22 +62,22 @@ func first(raw json.RawMessage) byte {
 }
 
 // bad refuses the element by its place.
-func (e element) bad(format string, args ...any) error {
+func (e jsonElement) bad(format string, args ...any) error {
 	at := cmp.Or(e.at, "body")
 	return apierr.New(apierr.Invalid, "%s "+format, append([]any{at}, args...)...).WithParam(at)
 }
 
 // there reports whether the element stands in the request and is not null.
-func (e element) there() bool { return len(e.raw) > 0 && first(e.raw) != 'n' }
+func (e jsonElement) there() bool { return len(e.raw) > 0 && first(e.raw) != 'n' }
 
 // members returns those of an object by name. Without a list of names that are
 // known, all are taken.
-func (e element) members(known ...string) (map[string]element, error) {
+func (e jsonElement) members(known ...string) (map[string]jsonElement, error) {
 	var all map[string]json.RawMessage
 	if first(e.raw) != '{' || json.Unmarshal(e.raw, &all) != nil {
 		return nil, e.bad("takes a JSON object")
 	}
-	out := make(map[string]element, len(all)+len(known))
+	out := make(map[string]jsonElement, len(all)+len(known))
 	for name, raw := range all {
 		out[name] = e.member(name, raw)
 		if known != nil && !slices.Contains(known, name) {
@@ -93,7 +93,7 @@ func (e element) members(known ...string) (map[string]element, error) {
 }
 
 // member is a member of e. A name that is long or odd is not repeated whole.
-func (e element) member(name string, raw json.RawMessage) element {
+func (e jsonElement) member(name string, raw json.RawMessage) jsonElement {
 	name = strings.ToValidUTF8(fmt.Sprintf("%.60s", name), "")
 	if name == "" {
 		name = `""`
@@ -101,11 +101,11 @@ func (e element) member(name string, raw json.RawMessage) element {
 	if e.at != "" {
 		name = e.at + "." + name
 	}
-	return element{name, raw}
+	return jsonElement{name, raw}
 }
 
 // text reads a string of at most so many characters; what is not there is empty.
-func (e element) text(most int) (s string, err error) {
+func (e jsonElement) text(most int) (s string, err error) {
 	if !e.there() {
 		return "", nil
 	}
@@ -119,7 +119,7 @@ func (e element) text(most int) (s string, err error) {
 }
 
 // word is text of visible ASCII, as ids in headers are.
-func (e element) word() (string, error) {
+func (e jsonElement) word() (string, error) {
 	s, err := e.text(maxWord)
 	if err == nil && strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", e.bad("takes visible ASCII characters")
@@ -131,7 +131,7 @@ func (e element) word() (string, error) {
 const maxWord = 256
 
 // number reads a number between two, both in; what is not there is other.
-func (e element) number(low, high, other float64) (n float64, err error) {
+func (e jsonElement) number(low, high, other float64) (n float64, err error) {
 	if !e.there() {
 		return other, nil
 	}
@@ -142,7 +142,7 @@ func (e element) number(low, high, other float64) (n float64, err error) {
 }
 
 // whole is number for whole ones.
-func (e element) whole(low, high, other int) (int, error) {
+func (e jsonElement) whole(low, high, other int) (int, error) {
 	n, err := e.number(float64(low), float64(high), float64(other))
 	if err == nil && n != float64(int(n)) {
 		return 0, e.bad("takes a whole number from %d to %d", low, high)

@@ -11,7 +11,7 @@ import (
 
 func TestLimitsAreRefusedWhereTheyAreOff(t *testing.T) {
 	h := newHouse(t)
-	h.Off = route.Off{route.UsageLimits: true}
+	h.Off = route.DisabledFeatures{route.UsageLimits: true}
 	var i struct{ ID string }
 	h.root.Must("POST", "/integrations", `{"name":"i","ai_provider_id":"openai","key":"sk-secret-of-a-test"}`, &i)
 	const budget, rates = `"usage_limits":[{"credit_limit":5}]`, `"rate_limits":[{"type":"requests","unit":"rpm","value":5}]`
@@ -41,7 +41,7 @@ func TestLimitsAreRefusedWhereTheyAreOff(t *testing.T) {
 
 func TestKeysAreRefusedWhereTheirAccessIsOff(t *testing.T) {
 	h := newHouse(t)
-	h.Off = route.Off{route.APIAccess: true}
+	h.Off = route.DisabledFeatures{route.APIAccess: true}
 	for name, c := range map[string]*routetest.Caller{"the installation's": h.root, "a service's": h.service(), "a person's": h.key("admin")} {
 		for _, call := range [][3]string{{"GET", "/configs", ""}, {"GET", "/api-keys/self", ""}, {"POST", "/configs", `{"name":"c","config":{},"workspace_id":"default"}`}} {
 			if a := c.Call(call[0], call[1], call[2]); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "API_ACCESS_ENABLED") {

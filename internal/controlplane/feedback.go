@@ -19,7 +19,7 @@ func addFeedback(a *route.API) {
 	writers := []access.Scope{access.ScopeLogsWrite, access.ScopeCompletions}
 	const tag = "Feedback"
 	route.Add(a, route.Route{
-		Method: http.MethodPost, Path: "/feedback", Name: "add-feedback", Tag: tag, Summary: "Say what a trace is worth", Scopes: writers, Data: true, Loose: true,
+		Method: http.MethodPost, Path: "/feedback", Name: "add-feedback", Tag: tag, Summary: "Say what a trace is worth", Scopes: writers, Data: true, UncheckedBody: true,
 	}, f.add)
 	route.Add(a, route.Route{
 		Method: http.MethodPut, Path: "/feedback/{feedback}", Name: "update-feedback", Tag: tag, Summary: "Change feedback", Scopes: writers, Data: true,
@@ -39,8 +39,8 @@ func (f feedbacks) store() (*logstore.Store, error) {
 	return f.api.Log, nil
 }
 
-// opinion is feedback as it is given.
-type opinion struct {
+// feedbackItem is feedback as it is given.
+type feedbackItem struct {
 	TraceID  string            `json:"trace_id" maxLength:"256"`
 	Value    int               `json:"value" minimum:"-10" maximum:"10"`
 	Weight   float64           `json:"weight,omitempty" minimum:"0" maximum:"1" doc:"Without it 1"`
@@ -53,7 +53,7 @@ const (
 	maxOpinions = 1000
 )
 
-type addFeedbackInput struct{ Body oneOrMany[opinion] }
+type addFeedbackInput struct{ Body oneOrMany[feedbackItem] }
 
 type feedbackTaken struct {
 	Status  string   `json:"status" doc:"Always success"`
@@ -90,7 +90,7 @@ func (f feedbacks) add(ctx context.Context, c *route.Caller, in *addFeedbackInpu
 	return out, s.AddFeedback(ctx, list)
 }
 
-func readOpinion(e element) (o opinion, err error) {
+func readOpinion(e jsonElement) (o feedbackItem, err error) {
 	in, err := e.members("trace_id", "value", "weight", "metadata")
 	if err != nil {
 		return o, err
@@ -121,9 +121,9 @@ func readOpinion(e element) (o opinion, err error) {
 type changeFeedbackInput struct {
 	Feedback string `path:"feedback" maxLength:"255"`
 	Body     struct {
-		Value    int                            `json:"value" minimum:"-10" maximum:"10"`
-		Weight   route.Maybe[float64]           `json:"weight,omitempty" minimum:"0" maximum:"1" doc:"null is 1"`
-		Metadata route.Maybe[map[string]string] `json:"metadata,omitempty" doc:"Strings of up to 512 characters, in place of those there are"`
+		Value    int                               `json:"value" minimum:"-10" maximum:"10"`
+		Weight   route.Optional[float64]           `json:"weight,omitempty" minimum:"0" maximum:"1" doc:"null is 1"`
+		Metadata route.Optional[map[string]string] `json:"metadata,omitempty" doc:"Strings of up to 512 characters, in place of those there are"`
 	}
 }
 
@@ -170,7 +170,7 @@ func checkPairs(pairs map[string]string) error {
 
 // seen is the feedback that a caller sees at most: of what they see in the log,
 // for which people need a right.
-func (f feedbacks) seen(ctx context.Context, c *route.Caller, workspace string, right access.Right) (logstore.FeedbackQuery, error) {
+func (f feedbacks) seen(ctx context.Context, c *route.Caller, workspace string, right access.Permission) (logstore.FeedbackQuery, error) {
 	q := logstore.Query{Workspace: workspace}
 	err := logsOf(f.api).limit(ctx, c.Identity, &q, right)
 	return logstore.FeedbackQuery{Scope: feedbackScope(c, &q)}, err
@@ -213,7 +213,7 @@ func (f feedbacks) list(ctx context.Context, c *route.Caller, in *listFeedbackIn
 	if err := c.CheckFilters(); err != nil {
 		return nil, err
 	}
-	q, err := f.seen(ctx, c, in.Workspace, access.ScopeLogsView.Right())
+	q, err := f.seen(ctx, c, in.Workspace, access.ScopeLogsView.Permission())
 	if err != nil {
 		return nil, err
 	}
@@ -223,10 +223,10 @@ func (f feedbacks) list(ctx context.Context, c *route.Caller, in *listFeedbackIn
 	}
 	q.TraceID = in.TraceID
 	list, total, err := s.Feedback(ctx, q, in.Page*in.Size, in.Size)
-	return route.ListOf(shown(list), total), err
+	return route.ListOf(toResponse(list), total), err
 }
 
-func shown(list []logstore.Feedback) []feedbackRecord {
+func toResponse(list []logstore.Feedback) []feedbackRecord {
 	out := make([]feedbackRecord, len(list))
 	for i := range list {
 		f := &list[i]

@@ -199,7 +199,7 @@ func TestFeedbackOfOtherOrganisationsAndArchivedWorkspacesIsNotShown(t *testing.
 
 func TestKeysThatAskModelsGiveFeedbackWhileTheControlPlaneIsClosedToThem(t *testing.T) {
 	w := newWorld(t)
-	w.Off = route.Off{route.APIAccess: true}
+	w.Off = route.DisabledFeatures{route.APIAccess: true}
 	asker := w.As(access.Identity{KeyID: "asker", Type: access.WorkspaceService, Scopes: []access.Scope{access.ScopeCompletions}})
 	if a := asker.Call("POST", "/feedback", `{"trace_id":"t","value":1}`); a.Status != 200 {
 		t.Errorf("feedback with completions.write: %d %s", a.Status, a.Body)

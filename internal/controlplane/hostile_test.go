@@ -172,7 +172,7 @@ func each(t *testing.T, w *world, f func(r *route.Route, path string, body map[s
 }
 
 // try sends a body. The world is put back afterwards.
-func (w *world) try(t *testing.T, r *route.Route, path string, body map[string]any) routetest.Answer {
+func (w *world) try(t *testing.T, r *route.Route, path string, body map[string]any) routetest.Response {
 	t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -24,15 +24,15 @@ func addInsert(a *route.API) {
 	route.Add(a, route.Route{
 		Method: http.MethodPost, Path: "/logs", Name: "insert-logs", Tag: "Logs", Scopes: []access.Scope{access.ScopeLogsWrite},
 		Summary: "Record exchanges that did not go through the gateway",
-		Data:    true, MaxBody: maxPostedBytes, Loose: true,
-	}, inserter{a}.insert)
+		Data:    true, MaxBody: maxPostedBytes, UncheckedBody: true,
+	}, logImporter{a}.insert)
 }
 
-type inserter struct{ api *route.API }
+type logImporter struct{ api *route.API }
 
 type insertInput struct {
 	Debug string `header:"x-gateway-debug" doc:"false leaves out bodies where they would be kept"`
-	Body  oneOrMany[posted]
+	Body  oneOrMany[importedExchange]
 }
 
 type inserted struct {
@@ -41,7 +41,7 @@ type inserted struct {
 }
 
 // insert records all that was posted, or nothing.
-func (i inserter) insert(ctx context.Context, c *route.Caller, in *insertInput) (*inserted, error) {
+func (i logImporter) insert(ctx context.Context, c *route.Caller, in *insertInput) (*inserted, error) {
 	entries, err := i.read(c.Identity, in)
 	if err != nil {
 		return nil, err
@@ -62,12 +62,12 @@ func (i inserter) insert(ctx context.Context, c *route.Caller, in *insertInput) 
 }
 
 // read returns the entries of what was posted.
-func (i inserter) read(who *access.Identity, in *insertInput) ([]*reqlog.Entry, error) {
+func (i logImporter) read(who *access.Identity, in *insertInput) ([]*reqlog.Entry, error) {
 	list, err := in.Body.elements(maxPosted)
 	if err != nil {
 		return nil, err
 	}
-	var logs snapshot.Logs
+	var logs snapshot.LogPolicy
 	if i.api.Kept != nil {
 		logs = i.api.Kept()
 	}

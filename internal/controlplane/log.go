@@ -36,25 +36,25 @@ func InLog(path string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// Logs serves the log. It is an http.Handler for LogPath and the paths below it.
-type Logs struct {
+// LogHandler serves the log. It is an http.Handler for LogPath and the paths below it.
+type LogHandler struct {
 	// Authenticate finds who sends a request. An error is an *apierr.Error.
 	Authenticate func(r *http.Request) (*access.Identity, error)
 
 	Store *logstore.Store
 	// Flush returns when all that was recorded can be read in Store.
 	Flush  func(ctx context.Context) error
-	DB     *store.DB          // of people's roles and of names; keys of services that filter by neither are answered without it
-	Files  func() route.Files // what the settings file declares; nil is nothing
-	Logger *slog.Logger       // logs internal errors
+	DB     *store.DB             // of people's roles and of names; keys of services that filter by neither are answered without it
+	Files  func() route.Declared // what the settings file declares; nil is nothing
+	Logger *slog.Logger          // logs internal errors
 }
 
 // ServeHTTP answers a listing, or one entry by its request id.
-func (l *Logs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *LogHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := l.answer(r)
 	status := http.StatusOK
 	if err != nil {
-		e := apierr.From(l.DB.Explain(err))
+		e := apierr.From(l.DB.ClientError(err))
 		status, body = e.Status(), e.Body()
 		if e.Kind == apierr.Internal {
 			l.Logger.Error("reading the log", "err", e.Error())
@@ -69,7 +69,7 @@ func (l *Logs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-func (l *Logs) answer(r *http.Request) ([]byte, error) {
+func (l *LogHandler) answer(r *http.Request) ([]byte, error) {
 	id, err := l.Authenticate(r)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (l *Logs) answer(r *http.Request) ([]byte, error) {
 	return l.list(r, id)
 }
 
-func (l *Logs) one(r *http.Request, who *access.Identity, text string) ([]byte, error) {
+func (l *LogHandler) one(r *http.Request, who *access.Identity, text string) ([]byte, error) {
 	ctx := r.Context()
 	if err := allow(who, access.ScopeLogsView); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (l *Logs) one(r *http.Request, who *access.Identity, text string) ([]byte, 
 	if err := l.Flush(ctx); err != nil {
 		return nil, err
 	}
-	scope := reach(who)
+	scope := visibleScope(who)
 	if readsAcross(who) {
 		scope = everything
 	}
@@ -107,18 +107,18 @@ func (l *Logs) one(r *http.Request, who *access.Identity, text string) ([]byte, 
 		ofOther(who, e)
 		err = l.auditAcross(ctx, who, r, e.Organisation)
 	}
-	if err == nil && who.Person() {
-		if scope, err = l.visible(ctx, who, e.Workspace, access.ScopeLogsView.Right()); err == nil {
+	if err == nil && who.IsPerson() {
+		if scope, err = l.visible(ctx, who, e.Workspace, access.ScopeLogsView.Permission()); err == nil {
 			e, err = l.Store.Get(ctx, scope, id)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return e.AppendWhole(nil), nil
+	return e.AppendJSONWithBodies(nil), nil
 }
 
-func (l *Logs) list(r *http.Request, who *access.Identity) ([]byte, error) {
+func (l *LogHandler) list(r *http.Request, who *access.Identity) ([]byte, error) {
 	ctx, q := r.Context(), r.URL.Query()
 	if err := allow(who, access.ScopeLogsList); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (l *Logs) list(r *http.Request, who *access.Identity) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := l.limit(ctx, who, &query, access.ScopeLogsList.Right()); err != nil {
+	if err := l.limit(ctx, who, &query, access.ScopeLogsList.Permission()); err != nil {
 		return nil, err
 	}
 	if readsAcross(who) && query.Text == "" { // a text is in bodies, which are not for others
@@ -166,11 +166,11 @@ func (l *Logs) list(r *http.Request, who *access.Identity) ([]byte, error) {
 
 // searches refuses a search for a text to who may not read entries one by one: it
 // tells of bodies, which a list does not show.
-func (l *Logs) searches(ctx context.Context, who *access.Identity, q logstore.Query) error {
+func (l *LogHandler) searches(ctx context.Context, who *access.Identity, q logstore.Query) error {
 	if err := allow(who, access.ScopeLogsView); err != nil {
 		return err
 	}
-	return l.limit(ctx, who, &q, access.ScopeLogsView.Right())
+	return l.limit(ctx, who, &q, access.ScopeLogsView.Permission())
 }
 
 func allow(id *access.Identity, scope access.Scope) error {

@@ -16,7 +16,7 @@ import (
 )
 
 // filters reads each filter of a listing. metadata.<key> is read separately. Names
-// are resolved later, by [Logs.resolve].
+// are resolved later, by [LogHandler.resolve].
 var filters = map[string]func(q *logstore.Query, value string) error{
 	"from":           func(q *logstore.Query, v string) (err error) { q.From, err = moment(v); return },
 	"to":             func(q *logstore.Query, v string) (err error) { q.To, err = moment(v); return },
@@ -98,10 +98,10 @@ func operation(v string) (api.Operation, error) {
 
 // resolve replaces names in q by what entries have: ids and slugs. A workspace or
 // provider that the caller does not have is not found.
-func (l *Logs) resolve(ctx context.Context, who *access.Identity, q *logstore.Query) (err error) {
+func (l *LogHandler) resolve(ctx context.Context, who *access.Identity, q *logstore.Query) (err error) {
 	names := route.LogNames{DB: l.DB, Scope: q.Scope, Files: filesOf(who, l.Files)}
 	if l.Store != nil {
-		names.Sum = l.Store.Sum
+		names.Sum = l.Store.Groups
 	}
 	if q.Workspace != "" {
 		ref := q.Workspace
@@ -128,9 +128,9 @@ func (l *Logs) resolve(ctx context.Context, who *access.Identity, q *logstore.Qu
 }
 
 // filesOf returns what the settings file declares, if the caller sees it.
-func filesOf(who *access.Identity, files func() route.Files) route.Files {
+func filesOf(who *access.Identity, files func() route.Declared) route.Declared {
 	if files == nil || who.Organisation != store.DefaultOrganisation && !readsAcross(who) {
-		return route.Files{}
+		return route.Declared{}
 	}
 	return files()
 }

@@ -36,7 +36,7 @@ var roles = map[string][2]string{
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	b := routetest.New(t, organisations.Add, workspaces.Add, members.Add, keys.Add, integrations.Add, providers.Add, configs.Add, guardrails.Add)
-	err := b.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		for name, role := range roles {
 			u := store.User{ID: name, Email: name + "@example.com", Status: "active", Role: role[0], CreatedAt: b.Clock, UpdatedAt: b.Clock}
 			if err := tx.CreateUser(t.Context(), store.DefaultOrganisation, u); err != nil {
@@ -89,17 +89,17 @@ func (h *house) say(t *testing.T, name, organisation, workspace string, left boo
 	h.Exec(`UPDATE workspaces SET security_settings = $1`, string(own))
 }
 
-func switched(name, value string) access.Switches {
+func switched(name, value string) access.RolePermissions {
 	if value == "" {
-		return access.Switches{}
+		return access.RolePermissions{}
 	}
-	return access.Switches{name: value == "on"}
+	return access.RolePermissions{name: value == "on"}
 }
 
 // guarded are requests that need a right, made so that they succeed when it is
 // there. OBJECT stands for the id of what seed makes.
 var guarded = []struct {
-	right              access.Right
+	right              access.Permission
 	seed, with         string // path and body of the request that makes the object
 	method, path, body string
 	sessionsAlone      bool // keys of people can't hold the scope
@@ -144,7 +144,7 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 					{"on", "off", false}, {"off", "on", false}, {"on", "off", true}, {"off", "on", true},
 				} {
 					h.say(t, name, said.organisation, said.workspace, said.left)
-					want := access.Switches(nil).May(role, g.right)
+					want := access.RolePermissions(nil).Allows(role, g.right)
 					if _, exists := access.SectionOf(name); exists && said.organisation != "" {
 						want = said.organisation == "on"
 						if said.left {
@@ -197,7 +197,7 @@ func TestThePageOfRolesShowsEverySwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	stands := map[bool]string{true: "on", false: "off"}
-	all := access.Switches(nil).Whole()
+	all := access.RolePermissions(nil).Effective()
 	for name, on := range all {
 		right, managers := strings.CutPrefix(name, "managers")
 		if !managers {

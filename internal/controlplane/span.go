@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// node is a span of a trace: an exchange, or an attempt of one. What is not known is null.
-type node struct {
+// spanNode is a span of a trace: an exchange, or an attempt of one. What is not known is null.
+type spanNode struct {
 	Object   string     `json:"object" doc:"Always span"`
 	Kind     string     `json:"kind" enum:"exchange,attempt"`
 	ID       *string    `json:"id" doc:"Request id of an exchange"`
@@ -30,8 +30,8 @@ type node struct {
 	Cost      *float64   `json:"cost" doc:"US cents"`
 	Usage     *spanUsage `json:"usage"`
 
-	Orphan   bool    `json:"orphan" doc:"It names a parent, which is not there, is below the span itself, or is too deep"`
-	Children []*node `json:"children" doc:"By time"`
+	Orphan   bool        `json:"orphan" doc:"It names a parent, which is not there, is below the span itself, or is too deep"`
+	Children []*spanNode `json:"children" doc:"By time"`
 
 	begin time.Time
 }
@@ -46,11 +46,11 @@ type spanUsage struct {
 // JSON can read them.
 const maxDepth = 200
 
-// plant puts the entries of a trace, the oldest first, below one another and
+// buildSpanTree puts the entries of a trace, the oldest first, below one another and
 // returns those that are below none. Of several with the same span id, children
 // are below the oldest.
-func plant(entries []*reqlog.Entry) []*node {
-	spans, bySpan := make([]*node, len(entries)), make(map[string]int, len(entries))
+func buildSpanTree(entries []*reqlog.Entry) []*spanNode {
+	spans, bySpan := make([]*spanNode, len(entries)), make(map[string]int, len(entries))
 	for i, e := range entries {
 		spans[i] = spanOf(e)
 		if _, taken := bySpan[e.SpanID]; e.SpanID != "" && !taken {
@@ -58,7 +58,7 @@ func plant(entries []*reqlog.Entry) []*node {
 		}
 	}
 	parents := parentsOf(entries, bySpan)
-	roots := []*node{}
+	roots := []*spanNode{}
 	for i, s := range spans {
 		if parents[i] >= 0 {
 			p := spans[parents[i]]
@@ -111,16 +111,16 @@ func upward(i int, parents, depths []int) (path []int) {
 	return path
 }
 
-func sortSpans(list []*node) {
-	slices.SortStableFunc(list, func(a, b *node) int { return a.begin.Compare(b.begin) })
+func sortSpans(list []*spanNode) {
+	slices.SortStableFunc(list, func(a, b *spanNode) int { return a.begin.Compare(b.begin) })
 }
 
-func spanOf(e *reqlog.Entry) *node {
-	s := &node{
+func spanOf(e *reqlog.Entry) *spanNode {
+	s := &spanNode{
 		Object: "span", Kind: "exchange", ID: orNull(e.ID.String()), SpanID: orNull(e.SpanID), ParentID: orNull(e.ParentSpanID),
 		Name: cmp.Or(e.SpanName, e.Method+" "+e.Path), Start: route.Time(e.Time), begin: e.Time, Duration: ms(e.Total), Status: orNull(e.Status),
 		Error: orNull(cmp.Or(e.ErrorMessage, e.ErrorCode)), Operation: orNull(string(e.Operation)),
-		Provider: orNull(e.Provider), Slug: orNull(e.Slug), Model: orNull(cmp.Or(e.ResponseModel, e.Model)), Outcome: orNull(e.Outcome().String()), Children: []*node{},
+		Provider: orNull(e.Provider), Slug: orNull(e.Slug), Model: orNull(cmp.Or(e.ResponseModel, e.Model)), Outcome: orNull(e.Outcome().String()), Children: []*spanNode{},
 	}
 	if e.Priced {
 		cost := float64(e.Cost) / 1e7
@@ -132,9 +132,9 @@ func spanOf(e *reqlog.Entry) *node {
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
 		at := e.Time.Add(a.Start)
-		s.Children = append(s.Children, &node{
+		s.Children = append(s.Children, &spanNode{
 			Object: "span", Kind: "attempt", ParentID: s.SpanID, Name: a.Target, Start: route.Time(at), begin: at, Duration: ms(a.Took),
-			Status: orNull(a.Status), Error: orNull(a.Error), Provider: orNull(a.Provider), Slug: orNull(a.Slug), Children: []*node{},
+			Status: orNull(a.Status), Error: orNull(a.Error), Provider: orNull(a.Provider), Slug: orNull(a.Slug), Children: []*spanNode{},
 		})
 	}
 	return s

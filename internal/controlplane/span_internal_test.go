@@ -23,7 +23,7 @@ func spanAt(sec int, span, parent string, attempts ...int) *reqlog.Entry {
 }
 
 // drawn writes a tree in one line: orphans have a question mark.
-func drawn(list []*node) string {
+func drawn(list []*spanNode) string {
 	var parts []string
 	for _, n := range list {
 		text := n.Name
@@ -56,7 +56,7 @@ func TestSpansStandBelowTheirParents(t *testing.T) {
 		{"the same id twice", []*reqlog.Entry{spanAt(1, "a", ""), spanAt(2, "a", ""), spanAt(3, "b", "a")}, "1(3) 2"},
 		{"the same id twice, below itself", []*reqlog.Entry{spanAt(1, "a", "a"), spanAt(2, "a", "a")}, "1?(2)"},
 	} {
-		if got := drawn(plant(tt.entries)); got != tt.want {
+		if got := drawn(buildSpanTree(tt.entries)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -71,8 +71,8 @@ func TestEverySpanIsShownOnceWhateverItSays(t *testing.T) {
 			entries = append(entries, spanAt(i, id.Draw(t, "span"), id.Draw(t, "parent")))
 		}
 		seen := make(map[string]bool)
-		var walk func(list []*node, above *node)
-		walk = func(list []*node, above *node) {
+		var walk func(list []*spanNode, above *spanNode)
+		walk = func(list []*spanNode, above *spanNode) {
 			for i, s := range list {
 				if seen[*s.ID] {
 					t.Fatalf("%s is shown twice", s.Name)
@@ -87,7 +87,7 @@ func TestEverySpanIsShownOnceWhateverItSays(t *testing.T) {
 				walk(s.Children, s)
 			}
 		}
-		walk(plant(entries), nil)
+		walk(buildSpanTree(entries), nil)
 		if len(seen) != n {
 			t.Fatalf("%d spans are shown, want %d", len(seen), n)
 		}
@@ -99,7 +99,7 @@ func TestAChainOfSpansCanBeReadHoweverLong(t *testing.T) {
 	for i := range maxSpans {
 		entries = append(entries, spanAt(i, fmt.Sprint("s", i), fmt.Sprint("s", i-1), 0))
 	}
-	text, err := json.Marshal(plant(entries))
+	text, err := json.Marshal(buildSpanTree(entries))
 	var back []map[string]any
 	if err == nil {
 		err = json.Unmarshal(text, &back)

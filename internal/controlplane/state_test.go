@@ -41,7 +41,7 @@ func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
 			ref := made.ID + made.Data.Slug
 			changesOnce(t, b, c, tt.path+ref, tt.put, tt.put)
 			read := stateOf(t, c, tt.path+ref)
-			call := func(state string) routetest.Answer {
+			call := func(state string) routetest.Response {
 				return c.CallWith("DELETE", tt.remove+ref, tt.confirm, http.Header{"If-Match": {state}})
 			}
 			if a := call(`"2026-05-01T00:00:00.000Z"`); a.Status != 409 || !strings.Contains(a.Body, "AB07") {

@@ -29,24 +29,24 @@ const (
 	maxOfOrganisation = 32
 	maxOfWorkspace    = 16
 	tailBuffer        = 256              // entries that wait for one watcher
-	tailPulse         = 15 * time.Second // between signs of life
+	tailHeartbeat     = 15 * time.Second // between signs of life
 	tailLook          = time.Second      // between checks of whether a watcher still may
-	tailStall         = 30 * time.Second // for a watcher that takes nothing
+	tailWriteTimeout  = 30 * time.Second // for a watcher that takes nothing
 )
 
 // Tail tells watchers of exchanges as they end: each of those that it may see in
 // the log, and that its filters want. A watcher that is slow loses entries and
 // is told how many. It is an http.Handler for TailPath and safe for concurrent use.
 type Tail struct {
-	Logs *Logs
+	Logs *LogHandler
 
 	mu       sync.Mutex
-	closed   bool                       // guarded by mu
-	watchers atomic.Pointer[[]*watcher] // replaced under mu, never changed
+	closed   bool                          // guarded by mu
+	watchers atomic.Pointer[[]*subscriber] // replaced under mu, never changed
 }
 
-// watcher is one who watches.
-type watcher struct {
+// subscriber is one who watches.
+type subscriber struct {
 	organisation, workspace string // of its key; the workspace is empty for keys of the organisation
 
 	wanted  atomic.Pointer[logstore.Matcher]
@@ -93,16 +93,16 @@ func (t *Tail) Close() {
 	}
 }
 
-func (t *Tail) join(who *access.Identity, first *logstore.Matcher) (*watcher, error) {
+func (t *Tail) join(who *access.Identity, first *logstore.Matcher) (*subscriber, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []*watcher
+	var all []*subscriber
 	if old := t.watchers.Load(); old != nil {
 		all = *old
 	}
 	if t.closed || len(all) >= maxWatchers {
 		e := apierr.New(apierr.Unavailable, "as many watch the log as may, or the gateway stops; try again shortly").WithCode("too_many_watchers")
-		e.RetryAfter = tailPulse
+		e.RetryAfter = tailHeartbeat
 		return nil, e
 	}
 	var ofOrganisation, ofWorkspace int
@@ -117,20 +117,20 @@ func (t *Tail) join(who *access.Identity, first *logstore.Matcher) (*watcher, er
 	if ofWorkspace >= maxOfWorkspace || ofOrganisation >= maxOfOrganisation {
 		e := apierr.New(apierr.RateLimited, "the limit of concurrent log tails is reached: %d of a workspace, %d of an organisation; close another one first", maxOfWorkspace, maxOfOrganisation).
 			WithCode("too_many_watchers")
-		e.RetryAfter = tailPulse
+		e.RetryAfter = tailHeartbeat
 		return nil, e
 	}
-	w := &watcher{organisation: who.Organisation, workspace: who.Workspace, entries: make(chan *reqlog.Entry, tailBuffer), end: make(chan struct{})}
+	w := &subscriber{organisation: who.Organisation, workspace: who.Workspace, entries: make(chan *reqlog.Entry, tailBuffer), end: make(chan struct{})}
 	w.wanted.Store(first)
 	all = append(slices.Clone(all), w)
 	t.watchers.Store(&all)
 	return w, nil
 }
 
-func (t *Tail) leave(w *watcher) {
+func (t *Tail) leave(w *subscriber) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	left := slices.DeleteFunc(slices.Clone(*t.watchers.Load()), func(o *watcher) bool { return o == w })
+	left := slices.DeleteFunc(slices.Clone(*t.watchers.Load()), func(o *subscriber) bool { return o == w })
 	if len(left) == 0 {
 		t.watchers.Store(nil)
 		return
@@ -145,7 +145,7 @@ func (t *Tail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		return
 	}
-	e := apierr.From(t.Logs.DB.Explain(err))
+	e := apierr.From(t.Logs.DB.ClientError(err))
 	body := e.Body()
 	if e.Kind == apierr.MethodNotAllowed {
 		w.Header().Set("Allow", http.MethodGet)
@@ -181,7 +181,7 @@ func (t *Tail) watch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer t.leave(one)
-	t.tell(w, r, one, q)
+	t.stream(w, r, one, q)
 	return nil
 }
 
@@ -202,7 +202,7 @@ func (t *Tail) query(r *http.Request) (*access.Identity, *logstore.Query, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	return who, &q, l.limitScope(r.Context(), who, &q, access.ScopeLogsList.Right())
+	return who, &q, l.limitScope(r.Context(), who, &q, access.ScopeLogsList.Permission())
 }
 
 func (t *Tail) matcher(who *access.Identity, q *logstore.Query) (*logstore.Matcher, error) {
@@ -212,16 +212,16 @@ func (t *Tail) matcher(who *access.Identity, q *logstore.Query) (*logstore.Match
 	return q.Matcher()
 }
 
-// tell sends entries that match q, whose names are resolved. What the caller may
+// stream sends entries that match q, whose names are resolved. What the caller may
 // see is looked up again and again.
-func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher, q *logstore.Query) {
+func (t *Tail) stream(w http.ResponseWriter, r *http.Request, one *subscriber, q *logstore.Query) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	rc := http.NewResponseController(w)
 	send := func(b []byte) bool {
-		rc.SetWriteDeadline(time.Now().Add(tailStall))
+		rc.SetWriteDeadline(time.Now().Add(tailWriteTimeout))
 		_, err := w.Write(b)
 		if err == nil {
 			err = rc.Flush()
@@ -230,7 +230,7 @@ func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher, q *log
 		return err == nil
 	}
 	ok := send([]byte(": watching\n\n"))
-	pulse := time.NewTicker(tailPulse)
+	pulse := time.NewTicker(tailHeartbeat)
 	defer pulse.Stop()
 	look := time.NewTicker(tailLook)
 	defer look.Stop()
@@ -260,7 +260,7 @@ func (t *Tail) tell(w http.ResponseWriter, r *http.Request, one *watcher, q *log
 }
 
 // tellDropped says how many entries found no room since it was last said.
-func (w *watcher) tellDropped(send func([]byte) bool) bool {
+func (w *subscriber) tellDropped(send func([]byte) bool) bool {
 	n := w.dropped.Swap(0)
 	return n == 0 || send(fmt.Appendf(nil, "event: dropped\ndata: {\"dropped\":%d}\n\n", n))
 }

@@ -92,7 +92,7 @@ func TestASlowWatcherLosesEntriesAndIsTold(t *testing.T) {
 func TestWatchersAreBoundedAndEndWithTheGateway(t *testing.T) {
 	tail := new(Tail)
 	all := mustWanted(t, "", logstore.Scope{})
-	var first *watcher
+	var first *subscriber
 	for i := range maxWatchers {
 		w, err := tail.join(&access.Identity{Organisation: fmt.Sprint(i / 10), Workspace: "w"}, all)
 		if err != nil {
@@ -114,9 +114,9 @@ func TestWatchersAreBoundedAndEndWithTheGateway(t *testing.T) {
 func TestWhoMayWatchNoMoreIsSentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
-		tail := &Tail{Logs: &Logs{Authenticate: func(*http.Request) (*access.Identity, error) {
+		tail := &Tail{Logs: &LogHandler{Authenticate: func(*http.Request) (*access.Identity, error) {
 			asked++
-			if time.Since(began) > 2*tailPulse {
+			if time.Since(began) > 2*tailHeartbeat {
 				return nil, apierr.New(apierr.Unauthenticated, "revoked")
 			}
 			return &access.Identity{Scopes: []access.Scope{access.ScopeLogsList}}, nil
@@ -125,8 +125,8 @@ func TestWhoMayWatchNoMoreIsSentAway(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // for a tail that goes on
 		defer cancel()
 		tail.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, "GET", TailPath, nil))
-		if took := time.Since(began); took != 2*tailPulse+tailLook || asked != 32 {
-			t.Errorf("watching ended after %v and %d looks, want %v and 32", took, asked, 2*tailPulse+tailLook)
+		if took := time.Since(began); took != 2*tailHeartbeat+tailLook || asked != 32 {
+			t.Errorf("watching ended after %v and %d looks, want %v and 32", took, asked, 2*tailHeartbeat+tailLook)
 		}
 		if strings.Count(rec.Body.String(), ": watching") != 3 {
 			t.Errorf("signs of life: %q", rec.Body.String())

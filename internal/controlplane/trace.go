@@ -29,14 +29,16 @@ func addTraces(a *route.API) {
 type traces struct{ api *route.API }
 
 // logsOf returns the log as the routes of a read it.
-func logsOf(a *route.API) *Logs { return &Logs{DB: a.DB, Store: a.Log, Files: a.Deps.Files} }
+func logsOf(a *route.API) *LogHandler {
+	return &LogHandler{DB: a.DB, Store: a.Log, Files: a.Deps.Files}
+}
 
 // seen limits q to what the caller sees, and waits for what was recorded.
 func (t traces) seen(ctx context.Context, c *route.Caller, q *logstore.Query, scope access.Scope) error {
 	if err := c.CheckFilters(); err != nil {
 		return err
 	}
-	if err := logsOf(t.api).limit(ctx, c.Identity, q, scope.Right()); err != nil {
+	if err := logsOf(t.api).limit(ctx, c.Identity, q, scope.Permission()); err != nil {
 		return err
 	}
 	if t.api.Log == nil {
@@ -172,7 +174,7 @@ type traceInput struct {
 type traceTree struct {
 	traceRecord
 	Cut      bool             `json:"truncated" doc:"There are more spans, which are older, than were read"`
-	Tree     []*node          `json:"tree" doc:"The spans that are below no other, by time"`
+	Tree     []*spanNode      `json:"tree" doc:"The spans that are below no other, by time"`
 	Feedback []feedbackRecord `json:"feedback" doc:"The newest 100"`
 }
 
@@ -195,12 +197,12 @@ func (t traces) one(ctx context.Context, c *route.Caller, in *traceInput) (*trac
 	}
 	feedback, _, err := t.api.Log.Feedback(ctx, logstore.FeedbackQuery{Scope: feedbackScope(c, &q), TraceID: in.Trace}, 0, 100)
 	out := tree(entries, cut)
-	out.Feedback = shown(feedback)
+	out.Feedback = toResponse(feedback)
 	return out, err
 }
 
 // tree puts the entries of a trace, the oldest first, below one another.
 func tree(entries []*reqlog.Entry, cut bool) *traceTree {
 	sum := logstore.SumTrace(entries)
-	return &traceTree{traceRecord: record(&sum), Cut: cut, Tree: plant(entries)}
+	return &traceTree{traceRecord: record(&sum), Cut: cut, Tree: buildSpanTree(entries)}
 }

@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// reach is whose entries a caller sees at most.
-func reach(id *access.Identity) logstore.Scope {
+// visibleScope is whose entries a caller sees at most.
+func visibleScope(id *access.Identity) logstore.Scope {
 	if id.Allows(access.ScopeAll) { // all that its organisation has
 		return logstore.Scope{Organisation: id.Organisation}
 	}
@@ -21,7 +21,7 @@ func reach(id *access.Identity) logstore.Scope {
 // visible returns what a person sees of a workspace's entries. Who is none of
 // its people sees nothing, nor does anyone but the owner and the admins of the
 // organisation when it is archived.
-func (l *Logs) visible(ctx context.Context, who *access.Identity, workspace string, right access.Right) (logstore.Scope, error) {
+func (l *LogHandler) visible(ctx context.Context, who *access.Identity, workspace string, right access.Permission) (logstore.Scope, error) {
 	scope := logstore.Scope{Organisation: who.Organisation, Workspace: workspace}
 	m, err := l.DB.Membership(ctx, who.Organisation, who.UserID)
 	if err != nil || m.Role == "owner" || m.Role == "admin" {
@@ -31,7 +31,7 @@ func (l *Logs) visible(ctx context.Context, who *access.Identity, workspace stri
 	if err != nil && apierr.From(err).Kind != apierr.NotFound {
 		return scope, err
 	}
-	if w.Status != store.Active || m.In(workspace) == "" {
+	if w.Status != store.Active || m.RoleIn(workspace) == "" {
 		scope.Keys = []string{}
 		return scope, nil
 	}
@@ -44,7 +44,7 @@ func (l *Logs) visible(ctx context.Context, who *access.Identity, workspace stri
 
 // limit puts into q what a caller sees at most, for which people need a right, and
 // resolves the names in q.
-func (l *Logs) limit(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Right) error {
+func (l *LogHandler) limit(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Permission) error {
 	if err := l.limitScope(ctx, who, q, right); err != nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func (l *Logs) limit(ctx context.Context, who *access.Identity, q *logstore.Quer
 }
 
 // limitScope is limit without the names.
-func (l *Logs) limitScope(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Right) error {
-	q.Scope = reach(who)
-	if !who.Person() {
+func (l *LogHandler) limitScope(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Permission) error {
+	q.Scope = visibleScope(who)
+	if !who.IsPerson() {
 		return nil
 	}
 	return l.narrow(ctx, who, q, right)
@@ -62,7 +62,7 @@ func (l *Logs) limitScope(ctx context.Context, who *access.Identity, q *logstore
 
 // narrow limits a listing to what a person sees: of the workspace of their key,
 // of the one that they name, or of the only one that they have.
-func (l *Logs) narrow(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Right) error {
+func (l *LogHandler) narrow(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Permission) error {
 	m, err := l.DB.Membership(ctx, who.Organisation, who.UserID)
 	if err != nil || who.Type == access.Session && (m.Role == "owner" || m.Role == "admin") {
 		return err
@@ -80,7 +80,7 @@ func (l *Logs) narrow(ctx context.Context, who *access.Identity, q *logstore.Que
 
 // named returns the id of the workspace that a person names by id or slug, or of
 // the only one that they have.
-func (l *Logs) named(ctx context.Context, who *access.Identity, m store.Membership, ref string) (string, error) {
+func (l *LogHandler) named(ctx context.Context, who *access.Identity, m store.Membership, ref string) (string, error) {
 	if ref == "" && len(m.Workspaces) == 1 {
 		for id := range m.Workspaces {
 			ref = id
@@ -93,7 +93,7 @@ func (l *Logs) named(ctx context.Context, who *access.Identity, m store.Membersh
 	if err != nil && apierr.From(err).Kind != apierr.NotFound {
 		return "", err
 	}
-	if w.Status != store.Active || m.In(w.ID) == "" {
+	if w.Status != store.Active || m.RoleIn(w.ID) == "" {
 		return "", route.Missing("workspace", "workspace", ref)
 	}
 	return w.ID, nil

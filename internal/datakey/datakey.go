@@ -19,31 +19,31 @@ import (
 	"modelgate/internal/store"
 )
 
-// Ring seals and opens with the data keys of organisations. It is safe for
+// Keyring seals and opens with the data keys of organisations. It is safe for
 // concurrent use, by several processes on one database too.
-type Ring struct {
+type Keyring struct {
 	db     *store.DB
 	master *secret.Box // nil when there is no master key
 
 	mu   sync.Mutex
-	keys map[string]unwrapped // by organisation; guarded by mu
+	keys map[string]openedKey // by organisation; guarded by mu
 }
 
-// unwrapped is a data key beside the text it was opened from.
-type unwrapped struct {
+// openedKey is a data key beside the text it was opened from.
+type openedKey struct {
 	wrapped string
 	key     *secret.DataKey
 }
 
 // New returns the ring of a database. Without a master key, nil, it seals and
 // opens nothing.
-func New(db *store.DB, master *secret.Box) *Ring {
-	return &Ring{db: db, master: master, keys: make(map[string]unwrapped)}
+func New(db *store.DB, master *secret.Box) *Keyring {
+	return &Keyring{db: db, master: master, keys: make(map[string]openedKey)}
 }
 
 // Seal returns s as a text that only Open, for the same organisation, opens. An
 // organisation's first secret makes its data key, in a change of its own.
-func (r *Ring) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
+func (r *Keyring) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
 	key, err := r.sealing(ctx, organisation)
 	if err != nil {
 		return "", err
@@ -53,7 +53,7 @@ func (r *Ring) Seal(ctx context.Context, organisation string, s secret.String) (
 
 // Sign returns a signature that only the data key of the organisation makes. As
 // in Seal, the first makes the data key.
-func (r *Ring) Sign(ctx context.Context, organisation, text string) (string, error) {
+func (r *Keyring) Sign(ctx context.Context, organisation, text string) (string, error) {
 	key, err := r.sealing(ctx, organisation)
 	if err != nil {
 		return "", err
@@ -63,7 +63,7 @@ func (r *Ring) Sign(ctx context.Context, organisation, text string) (string, err
 
 // Verify reports whether a signature is the one of Sign for a text. An
 // organisation without a data key has signed nothing.
-func (r *Ring) Verify(ctx context.Context, organisation, text, signature string) (bool, error) {
+func (r *Keyring) Verify(ctx context.Context, organisation, text, signature string) (bool, error) {
 	if r.master == nil {
 		return false, noMasterKey("signatures can't be verified")
 	}
@@ -79,7 +79,7 @@ func (r *Ring) Verify(ctx context.Context, organisation, text, signature string)
 }
 
 // sealing returns the organisation's data key and makes it when there is none.
-func (r *Ring) sealing(ctx context.Context, organisation string) (*secret.DataKey, error) {
+func (r *Keyring) sealing(ctx context.Context, organisation string) (*secret.DataKey, error) {
 	if r.master == nil {
 		return nil, noMasterKey("secrets can't be stored")
 	}
@@ -95,7 +95,7 @@ func (r *Ring) sealing(ctx context.Context, organisation string) (*secret.DataKe
 }
 
 // Open returns what was sealed. Its errors hold nothing of it.
-func (r *Ring) Open(ctx context.Context, organisation, sealed string) (secret.String, error) {
+func (r *Keyring) Open(ctx context.Context, organisation, sealed string) (secret.String, error) {
 	o, err := r.db.Organisation(ctx, organisation)
 	if err != nil {
 		return secret.String{}, err
@@ -103,9 +103,9 @@ func (r *Ring) Open(ctx context.Context, organisation, sealed string) (secret.St
 	return r.OpenWith(o.ID, o.DataKey, sealed)
 }
 
-// OpenWith is [Ring.Open] for who has read the organisation's wrapped data key
+// OpenWith is [Keyring.Open] for who has read the organisation's wrapped data key
 // already. Texts that the master key itself sealed open too.
-func (r *Ring) OpenWith(organisation, wrapped, sealed string) (secret.String, error) {
+func (r *Keyring) OpenWith(organisation, wrapped, sealed string) (secret.String, error) {
 	if r.master == nil {
 		return secret.String{}, noMasterKey("stored secrets can't be read")
 	}
@@ -125,7 +125,7 @@ func (r *Ring) OpenWith(organisation, wrapped, sealed string) (secret.String, er
 
 // Check returns an error in one line, for an operator, unless the master key
 // opens all these data keys. They are by organisation.
-func (r *Ring) Check(wrapped map[string]string) error {
+func (r *Keyring) Check(wrapped map[string]string) error {
 	if len(wrapped) > 0 && r.master == nil {
 		return fmt.Errorf("the database holds sealed credentials of %d organisations and there is no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command to the one they were sealed with", len(wrapped))
 	}
@@ -138,12 +138,12 @@ func (r *Ring) Check(wrapped map[string]string) error {
 }
 
 // wrapped returns the organisation's data key and makes it when there is none.
-func (r *Ring) wrapped(ctx context.Context, organisation string) (string, error) {
+func (r *Keyring) wrapped(ctx context.Context, organisation string) (string, error) {
 	o, err := r.db.Organisation(ctx, organisation)
 	if err != nil || o.DataKey != "" {
 		return o.DataKey, err
 	}
-	err = r.db.Change(ctx, nil, func(tx *store.Tx) error {
+	err = r.db.Update(ctx, nil, func(tx *store.Tx) error {
 		// Changes come one after the other: another may have made it meanwhile.
 		if o, err = tx.Organisation(ctx, organisation); err != nil || o.DataKey != "" {
 			return err
@@ -155,7 +155,7 @@ func (r *Ring) wrapped(ctx context.Context, organisation string) (string, error)
 }
 
 // key unwraps a data key, or takes the one that was unwrapped before.
-func (r *Ring) key(organisation, wrapped string) (*secret.DataKey, error) {
+func (r *Keyring) key(organisation, wrapped string) (*secret.DataKey, error) {
 	if known := r.known(organisation); known.wrapped == wrapped && known.key != nil {
 		return known.key, nil
 	}
@@ -165,11 +165,11 @@ func (r *Ring) key(organisation, wrapped string) (*secret.DataKey, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys[organisation] = unwrapped{wrapped, key}
+	r.keys[organisation] = openedKey{wrapped, key}
 	return key, nil
 }
 
-func (r *Ring) known(organisation string) unwrapped {
+func (r *Keyring) known(organisation string) openedKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.keys[organisation]

@@ -75,7 +75,7 @@ func TestSignaturesAreOfOneOrganisationAndText(t *testing.T) {
 
 func TestWritersAtOnceUseOneDataKey(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
-		rings := []*datakey.Ring{datakey.New(open(), mustBox(t, oldMaster)), datakey.New(open(), mustBox(t, oldMaster))}
+		rings := []*datakey.Keyring{datakey.New(open(), mustBox(t, oldMaster)), datakey.New(open(), mustBox(t, oldMaster))}
 		var texts [8]string
 		var errs [8]error
 		var writers sync.WaitGroup
@@ -235,7 +235,7 @@ func mustOrganisation(t *testing.T, db *store.DB) store.Organisation {
 	return o
 }
 
-func mustSeal(t *testing.T, ring *datakey.Ring, plain string) string {
+func mustSeal(t *testing.T, ring *datakey.Keyring, plain string) string {
 	t.Helper()
 	sealed, err := ring.Seal(t.Context(), acme, secret.New(plain))
 	if err != nil {
@@ -245,7 +245,7 @@ func mustSeal(t *testing.T, ring *datakey.Ring, plain string) string {
 }
 
 // mustOpen opens the canary.
-func mustOpen(t *testing.T, ring *datakey.Ring, sealed string) {
+func mustOpen(t *testing.T, ring *datakey.Keyring, sealed string) {
 	t.Helper()
 	if got, err := ring.Open(t.Context(), acme, sealed); err != nil || got.Reveal() != canary {
 		t.Errorf("Open = %q, %v, want the canary", got.Reveal(), err)
@@ -290,7 +290,7 @@ func TestADataKeyThatWasReplacedSealsNoMore(t *testing.T) {
 	mustSeal(t, running, canary)
 	o := mustOrganisation(t, db)
 	o.DataKey = mustBox(t, oldMaster).NewDataKey(o.ID)
-	if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
+	if err := db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
 		t.Fatal(err)
 	}
 	mustOpen(t, datakey.New(db, mustBox(t, oldMaster)), mustSeal(t, running, canary))

@@ -19,7 +19,7 @@ type Rotation struct {
 // what would be done. What is sealed with the data keys stays as it is.
 // Each organisation whose data key is wrapped again has a row in its audit log.
 func Rotate(ctx context.Context, db *store.DB, master *secret.Box, how Mode) (list []Rotation, err error) {
-	err = db.Change(ctx, nil, func(tx *store.Tx) error {
+	err = db.Update(ctx, nil, func(tx *store.Tx) error {
 		organisations, err := tx.Organisations(ctx)
 		if err != nil {
 			return err

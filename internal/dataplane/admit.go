@@ -22,9 +22,9 @@ func (p *Plane) prepare(r *http.Request, x *exchange) (pipeline.Handler, error) 
 		return nil, err
 	}
 	err := x.admit()
-	if x.Plan == nil {
+	if x.DryRun == nil {
 		inbound.KeyShown(r.Context())
-		p.measure(r, x)
+		p.startCapture(r, x)
 	}
 	if err == nil {
 		err = x.checkRoute()
@@ -78,7 +78,7 @@ func (x *exchange) setIdentity(id *access.Identity) {
 
 // admit reads the headers, and refuses what the identity may not ask for.
 func (x *exchange) admit() error {
-	err := x.readWishes()
+	err := x.readOptionHeaders()
 	x.trace()
 	if err == nil {
 		err = x.ambiguous()
@@ -86,12 +86,12 @@ func (x *exchange) admit() error {
 	if err != nil {
 		return err
 	}
-	asked := x.want.config
+	asked := x.opts.config
 	x.identify()
-	if err := x.snap.Serves(x.Identity); err != nil {
+	if err := x.snap.CheckServed(x.Identity); err != nil {
 		return err
 	}
-	return x.keepConfig(asked)
+	return x.checkConfigFixed(asked)
 }
 
 // checkRoute refuses a path without a route, and a caller without its scope.
@@ -109,12 +109,12 @@ func (x *exchange) checkRoute() error {
 // isOwn reports whether the gateway answers from what it knows, whatever the
 // budget.
 func (x *exchange) isOwn() bool {
-	return x.route.op == api.Models && !x.want.names() || x.route.op == api.Explain || x.route.op == api.ConfigSchema
+	return x.route.op == api.Models && !x.opts.namesTarget() || x.route.op == api.Explain || x.route.op == api.ConfigSchema
 }
 
-// keepConfig refuses a config that a request brought, where the key has one of
+// checkConfigFixed refuses a config that a request brought, where the key has one of
 // its own that may not be replaced.
-func (x *exchange) keepConfig(asked string) error {
+func (x *exchange) checkConfigFixed(asked string) error {
 	id := x.Identity
 	if !id.ConfigFixed || id.Config == "" || asked == "" || asked == id.Config {
 		return nil
@@ -130,8 +130,8 @@ func (x *exchange) keepConfig(asked string) error {
 // identify completes what the request says of itself by what its key says.
 func (x *exchange) identify() {
 	id := x.Identity
-	if x.want.config == "" {
-		x.want.config = id.Config
+	if x.opts.config == "" {
+		x.opts.config = id.Config
 	}
 	if len(id.Metadata) > 0 {
 		if x.entry.Metadata == nil {
@@ -142,9 +142,9 @@ func (x *exchange) identify() {
 	x.baggage()
 }
 
-// single are the headers beside the gateway's own that decide what a request
+// singleValueHeaders are the headers beside the gateway's own that decide what a request
 // is and whose it is.
-var single = [...]string{api.HeaderKey, "Authorization", "X-Api-Key", "X-Goog-Api-Key", "Content-Type", "Content-Encoding"}
+var singleValueHeaders = [...]string{api.HeaderKey, "Authorization", "X-Api-Key", "X-Goog-Api-Key", "Content-Type", "Content-Encoding"}
 
 // methodHeaders are headers by which some providers take another method than
 // that of the request line.
@@ -161,7 +161,7 @@ func (x *exchange) ambiguous() error {
 			}
 		}
 	}
-	for _, name := range single {
+	for _, name := range singleValueHeaders {
 		if n := len(x.Header[name]); n > 1 {
 			return duplicate(name, n)
 		}

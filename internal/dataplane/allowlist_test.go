@@ -28,13 +28,13 @@ func TestConfigReachesNoModelThatIsNotEnabled(t *testing.T) {
 		io.WriteString(w, answer)
 	}))
 	defer upstream.Close()
-	entry := func(slug string, list *provider.ModelList) snapshot.Managed {
-		return snapshot.Managed{
-			Slug: slug, Provider: "openai-compatible", Rules: &snapshot.Rules{Models: list},
+	entry := func(slug string, list *provider.ModelList) snapshot.ManagedProvider {
+		return snapshot.ManagedProvider{
+			Slug: slug, Provider: "openai-compatible", Rules: &snapshot.ModelRules{Models: list},
 			Settings: provider.Settings{Key: secret.New("sk-x"), CustomHost: upstream.URL + "/v1"},
 		}
 	}
-	g := gatewaytest.New(t, gatewaytest.Options{Managed: []snapshot.Managed{
+	g := gatewaytest.New(t, gatewaytest.Options{Managed: []snapshot.ManagedProvider{
 		entry("only", provider.NewModelList(false, []string{"good", "fine"}, nil)),
 		entry("not", provider.NewModelList(true, nil, []string{"bad"})),
 		entry("any", nil),

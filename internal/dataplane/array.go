@@ -7,10 +7,10 @@ import (
 	"modelgate/internal/sse"
 )
 
-// array puts the events of a stream into one JSON array, element by element:
+// jsonArrayWriter puts the events of a stream into one JSON array, element by element:
 // the form of Google's streams without alt=sse.
 // https://cloud.google.com/apis/docs/system-parameters
-type array struct {
+type jsonArrayWriter struct {
 	open bool
 	buf  []byte
 }
@@ -22,7 +22,7 @@ func wantsEvents(query string) bool {
 }
 
 // take returns the elements for whole events, valid until the next call.
-func (a *array) take(raw []byte) []byte {
+func (a *jsonArrayWriter) take(raw []byte) []byte {
 	a.buf = a.buf[:0]
 	r := sse.NewReader(bytes.NewReader(raw), len(raw)+1)
 	for {
@@ -44,7 +44,7 @@ func (a *array) take(raw []byte) []byte {
 }
 
 // close returns the elements for the last events and the end of the array.
-func (a *array) close(raw []byte) []byte {
+func (a *jsonArrayWriter) close(raw []byte) []byte {
 	out := a.take(raw)
 	if !a.open {
 		out = append(out, '[')

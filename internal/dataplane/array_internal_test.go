@@ -16,7 +16,7 @@ func TestEventsBecomeAnArray(t *testing.T) {
 		{"an error at the end", []string{"data: 1\n\n"}, "data: {\"error\":{}}\n\n", "[1,\r\n{\"error\":{}}]"},
 		{"only an error", nil, "data: 2\n\n", "[2]"},
 	} {
-		var a array
+		var a jsonArrayWriter
 		got := ""
 		for _, e := range tt.events {
 			got += string(a.take([]byte(e)))

@@ -12,9 +12,9 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// holdRaw is the size up to which a JSON body of a pass-through request is
+// maxBufferedRaw is the size up to which a JSON body of a pass-through request is
 // held, so that its model and stream flag are known and it can be sent again.
-const holdRaw = 1 << 20
+const maxBufferedRaw = 1 << 20
 
 // readBody takes the request's body in as the route wants it.
 func (p *Plane) readBody(r *http.Request, x *exchange, route route) error {
@@ -52,7 +52,7 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return apierr.New(apierr.Invalid, "this route takes bodies as they are, not with the content encoding %.40q", encoding).WithParam("content-encoding")
 	}
-	if err := p.hold(r, x, p.MaxJSON); err != nil {
+	if err := p.bufferBody(r, x, p.MaxJSON); err != nil {
 		return err
 	}
 	if err := scan(x); err != nil {
@@ -61,7 +61,7 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	if err := p.fillBody(x); err != nil {
 		return err
 	}
-	x.lift()
+	x.readRoutingFields()
 	x.fromPath()
 	x.takeProvider()
 	if err := x.checkBody(); err != nil {
@@ -95,8 +95,8 @@ func scan(x *exchange) error {
 	return e
 }
 
-// lift takes from the body what routing and the record need.
-func (x *exchange) lift() {
+// readRoutingFields takes from the body what routing and the record need.
+func (x *exchange) readRoutingFields() {
 	if v, ok := x.doc.Find("stream"); ok {
 		x.Stream, _ = v.Bool()
 		x.entry.Stream = x.Stream
@@ -114,8 +114,8 @@ func (x *exchange) lift() {
 	if !ok {
 		return
 	}
-	x.Model, x.entry.Model = model, bounded(model)
-	if !x.want.names() {
+	x.Model, x.entry.Model = model, truncate(model)
+	if !x.opts.namesTarget() {
 		x.splitModel()
 	}
 }
@@ -128,12 +128,12 @@ func (x *exchange) fromPath() {
 		return
 	}
 	x.Stream, x.entry.Stream = x.route.stream, x.route.stream
-	x.Model, x.entry.Model = x.route.model, bounded(x.route.model)
+	x.Model, x.entry.Model = x.route.model, truncate(x.route.model)
 	if x.Dialect == api.DialectGemini && x.Stream && !wantsEvents(x.Query) {
-		x.array = new(array)
+		x.array = new(jsonArrayWriter)
 	}
 	x.Query = ""
-	if !x.want.names() {
+	if !x.opts.namesTarget() {
 		x.splitModel()
 	}
 }
@@ -159,8 +159,8 @@ func (x *exchange) splitModel() {
 	if !ok || rest == "" {
 		return
 	}
-	x.want.provider = slug
-	x.Model, x.entry.Model = rest, bounded(rest)
+	x.opts.provider = slug
+	x.Model, x.entry.Model = rest, truncate(rest)
 	x.Edits = append(x.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
 }
 
@@ -169,27 +169,27 @@ func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
 		return nil
 	}
-	if r.ContentLength < 0 || r.ContentLength > holdRaw || mediaType(r) != "application/json" || r.Header.Get("Content-Encoding") != "" {
+	if r.ContentLength < 0 || r.ContentLength > maxBufferedRaw || mediaType(r) != "application/json" || r.Header.Get("Content-Encoding") != "" {
 		return p.stream(r, x)
 	}
-	if err := p.hold(r, x, holdRaw); err != nil {
+	if err := p.bufferBody(r, x, maxBufferedRaw); err != nil {
 		return err
 	}
 	if x.doc.Scan(x.Body.Bytes()) == nil { // pass-through judges nothing
 		x.Doc = &x.doc
-		x.lift()
+		x.readRoutingFields()
 	}
 	return nil
 }
 
-func (p *Plane) hold(r *http.Request, x *exchange, limit int64) error {
+func (p *Plane) bufferBody(r *http.Request, x *exchange, limit int64) error {
 	buf, err := p.Engine.Pool.ReadAll(r.Body, r.ContentLength, limit)
 	if err != nil {
 		return bodyError(err, limit)
 	}
 	x.Body = buf
 	x.entry.RequestBytes = int64(buf.Len())
-	x.keepHeld(buf.Bytes())
+	x.captureRequest(buf.Bytes())
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 // bodyModels returns the models that the body names, unless it is a JSON document
 // that is held. A body that may be JSON is held for it, whatever its content type
 // says: providers read it the same.
-func (x *exchange) bodyModels(n *named) ([]string, error) {
+func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
 	switch {
 	case x.upload == nil && x.Body != nil && x.Doc == nil:
 		return nil, &modelnames.UnreadableError{Reason: "its body is not a JSON object that every reader reads alike"}
@@ -30,7 +30,7 @@ func (x *exchange) bodyModels(n *named) ([]string, error) {
 		n.form = err == nil
 		return models, err
 	case err == nil && media == "application/x-www-form-urlencoded":
-		if err := x.holdUpload(holdRaw); err != nil {
+		if err := x.holdUpload(maxBufferedRaw); err != nil {
 			return nil, err
 		}
 		return modelnames.Form(string(x.Body.Bytes()))
@@ -60,7 +60,7 @@ func (x *exchange) holdJSON() ([]string, error) {
 	x.Doc = &x.doc
 	if v, ok := x.doc.Find("model"); ok && x.entry.Model == "" {
 		model, _ := v.Text()
-		x.entry.Model = bounded(model)
+		x.entry.Model = truncate(model)
 	}
 	return nil, nil
 }

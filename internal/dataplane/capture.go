@@ -11,24 +11,24 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// keptMemory bounds what open exchanges keep of their bodies, apart from the
+// captureMemory bounds what open exchanges keep of their bodies, apart from the
 // memory that serves requests. Beyond it bodies are cut where they are.
-const keptMemory = 256 << 20
+const captureMemory = 256 << 20
 
 // capture keeps the beginning of a body that passes. It is for one goroutine at
 // a time. A nil one keeps nothing.
 type capture struct {
-	pool  *bytepool.Pool
-	most  int
-	media string
-	dark  bool // no text: only its size is told
-	full  bool
-	buf   *bytepool.Buffer // nil while there is nothing
+	pool     *bytepool.Pool
+	most     int
+	media    string
+	sizeOnly bool // no text: only its size is told
+	full     bool
+	buf      *bytepool.Buffer // nil while there is nothing
 }
 
 // add keeps what there is room for.
 func (c *capture) add(p []byte) {
-	if c == nil || c.dark || c.full || len(p) == 0 {
+	if c == nil || c.sizeOnly || c.full || len(p) == 0 {
 		return
 	}
 	var err error
@@ -46,16 +46,16 @@ func (c *capture) add(p []byte) {
 	}
 }
 
-// typed says by its header what the body is. Content that is compressed is no
+// setMediaType says by its header what the body is. Content that is compressed is no
 // text.
-func (c *capture) typed(h http.Header) {
+func (c *capture) setMediaType(h http.Header) {
 	if c == nil {
 		return
 	}
 	media, _, _ := strings.Cut(first(h, "Content-Type"), ";")
-	c.media = bounded(strings.ToLower(strings.TrimSpace(media)))
+	c.media = truncate(strings.ToLower(strings.TrimSpace(media)))
 	encoding := first(h, "Content-Encoding")
-	c.dark = !textual(c.media) || encoding != "" && encoding != "identity"
+	c.sizeOnly = !textual(c.media) || encoding != "" && encoding != "identity"
 }
 
 func first(h http.Header, name string) string {
@@ -93,20 +93,20 @@ func (c *capture) body(size int64, rules *redact.Redactor) reqlog.Body {
 // bodies are what is kept of an exchange at the level full.
 type bodies struct{ request, response capture }
 
-// measure decides how much is kept of the exchange, now that it is known whose
+// startCapture decides how much is kept of the exchange, now that it is known whose
 // it is or that nobody knows.
-func (p *Plane) measure(r *http.Request, x *exchange) {
+func (p *Plane) startCapture(r *http.Request, x *exchange) {
 	x.entry.Level = x.level()
 	if x.entry.Level != reqlog.LevelFull {
 		return
 	}
-	c := capture{pool: p.kept, most: x.snap.Logs.Most()}
+	c := capture{pool: p.capturePool, most: x.snap.Logs.MaxBody()}
 	x.bodies = &bodies{c, c}
-	x.bodies.request.typed(r.Header)
+	x.bodies.request.setMediaType(r.Header)
 }
 
 // level is that of the key, but for a request that wants its bodies left out.
-func (x *exchange) level() reqlog.Level {
+func (x *exchange) level() reqlog.RecordLevel {
 	var said access.Logging
 	if x.Identity != nil {
 		said = x.Identity.Logging
@@ -114,33 +114,33 @@ func (x *exchange) level() reqlog.Level {
 	switch level := said.Level(x.snap.Logs.Level); {
 	case level == access.LogNone:
 		return reqlog.LevelNone
-	case level == access.LogFull && !x.quiet:
+	case level == access.LogFull && !x.skipBodies:
 		return reqlog.LevelFull
 	}
 	return reqlog.LevelMetadata
 }
 
-// keepHeld keeps a request body that is held: JSON, whatever it is called. That
+// captureRequest keeps a request body that is held: JSON, whatever it is called. That
 // of a dry run may hold credentials.
-func (x *exchange) keepHeld(b []byte) {
+func (x *exchange) captureRequest(b []byte) {
 	if x.bodies == nil {
 		return
 	}
-	x.bodies.request.dark = x.route.op == api.Explain
+	x.bodies.request.sizeOnly = x.route.op == api.Explain
 	x.bodies.request.add(b)
 }
 
-// answer returns what keeps the answer, nil when nothing does.
-func (x *exchange) answer() *capture {
+// responseCapture returns what keeps the answer, nil when nothing does.
+func (x *exchange) responseCapture() *capture {
 	if x.bodies == nil {
 		return nil
 	}
 	return &x.bodies.response
 }
 
-// settle puts into the record what is kept, or takes out of it what is not. The
+// finishCapture puts into the record what is kept, or takes out of it what is not. The
 // client has its whole answer by then.
-func (p *Plane) settle(w http.ResponseWriter, x *exchange) {
+func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
 	e, rules := &x.entry, x.snap.Logs.Redact
 	if x.bodies != nil && x.complete {
 		http.NewResponseController(w).Flush() // what follows takes time
@@ -160,14 +160,14 @@ func (p *Plane) settle(w http.ResponseWriter, x *exchange) {
 		}
 		e.Bodies.Request = x.bodies.request.body(e.RequestBytes, rules)
 	case e.Level == reqlog.LevelNone:
-		e.Strip(x.plainPath(), x.ownMetadata())
+		e.StripClientText(x.plainPath(), x.ownMetadata())
 	}
 }
 
 // plainPath is the path without what a client may have written into it.
 func (x *exchange) plainPath() string {
 	path := x.entry.Path
-	if _, ok := unified[x.entry.Method+" "+path]; ok {
+	if _, ok := unifiedRoutes[x.entry.Method+" "+path]; ok {
 		return path
 	}
 	for _, base := range [...]string{api.BasePath + "/", "/v1beta/", "/model/"} {

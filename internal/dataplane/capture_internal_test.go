@@ -12,7 +12,7 @@ func TestABodyThatFindsNoRoomIsCutWhereItIs(t *testing.T) {
 	t.Parallel()
 	pool := bytepool.New(10 << 10)
 	c := capture{pool: pool, most: 1 << 20}
-	c.typed(http.Header{"Content-Type": {"Text/Plain; charset=utf-8"}})
+	c.setMediaType(http.Header{"Content-Type": {"Text/Plain; charset=utf-8"}})
 	part := bytes.Repeat([]byte("a"), 3<<10)
 	for range 4 {
 		c.add(part) // the third needs a buffer beside the second, for which there is no room
@@ -36,9 +36,9 @@ func TestKeepingNothingTakesNothing(t *testing.T) {
 	x, part := new(exchange), []byte("part")
 	h := http.Header{"Content-Type": {"application/json"}}
 	if n := testing.AllocsPerRun(100, func() {
-		x.keepHeld(part)
-		x.answer().typed(h)
-		x.answer().add(part)
+		x.captureRequest(part)
+		x.responseCapture().setMediaType(h)
+		x.responseCapture().add(part)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

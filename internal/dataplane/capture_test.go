@@ -27,8 +27,8 @@ import (
 	reach "modelgate/internal/upstream"
 )
 
-// kept is a gateway of which a test sees what it keeps of exchanges.
-type kept struct {
+// cachedTree is a gateway of which a test sees what it keeps of exchanges.
+type cachedTree struct {
 	t       *testing.T
 	url     string
 	entries chan *reqlog.Entry
@@ -36,7 +36,7 @@ type kept struct {
 
 // newKept starts a gateway before a provider. The key is the installation's, or
 // says by itself what is kept.
-func newKept(t *testing.T, logs snapshot.Logs, own access.Logging, provides http.HandlerFunc) *kept {
+func newKept(t *testing.T, logs snapshot.LogPolicy, own access.Logging, provides http.HandlerFunc) *cachedTree {
 	t.Helper()
 	up := httptest.NewServer(provides)
 	t.Cleanup(up.Close)
@@ -44,7 +44,7 @@ func newKept(t *testing.T, logs snapshot.Logs, own access.Logging, provides http
 		Specs: table.All(), Logs: logs, HeaderPrefixes: []string{"X-Mirror-"},
 		Keys: []*access.Identity{{KeyID: "k", Hash: access.HashKey(gatewaytest.Key), Scopes: []access.Scope{access.ScopeAll}, Workspace: "w",
 			Metadata: map[string]string{"team": "of the key"}, Logging: own}},
-		Providers: []snapshot.Managed{{Workspace: "w", Slug: "up", Provider: "openai-compatible",
+		Providers: []snapshot.ManagedProvider{{Workspace: "w", Slug: "up", Provider: "openai-compatible",
 			Settings: provider.Settings{Key: secret.New("sk-provider"), CustomHost: up.URL + "/v1"}}},
 	})
 	if err != nil {
@@ -52,7 +52,7 @@ func newKept(t *testing.T, logs snapshot.Logs, own access.Logging, provides http
 	}
 	holder := new(snapshot.Holder)
 	holder.Publish(snap)
-	k := &kept{t: t, entries: make(chan *reqlog.Entry, 8)}
+	k := &cachedTree{t: t, entries: make(chan *reqlog.Entry, 8)}
 	srv := httptest.NewServer(dataplane.New(dataplane.Options{
 		Snapshot: holder,
 		Engine:   &pipeline.Engine{Client: reach.New(reach.Options{TrustLoopback: true}), Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20},
@@ -65,7 +65,7 @@ func newKept(t *testing.T, logs snapshot.Logs, own access.Logging, provides http
 }
 
 // ask sends a request for the provider and returns its answer and its entry.
-func (k *kept) ask(method, path string, body io.Reader, h ...string) (string, *reqlog.Entry) {
+func (k *cachedTree) ask(method, path string, body io.Reader, h ...string) (string, *reqlog.Entry) {
 	k.t.Helper()
 	req, err := http.NewRequestWithContext(k.t.Context(), method, k.url+path, body)
 	if err != nil {
@@ -99,7 +99,7 @@ func say(media, body string, h ...string) http.HandlerFunc {
 	}
 }
 
-var full = snapshot.Logs{Level: access.LogFull}
+var full = snapshot.LogPolicy{Level: access.LogFull}
 
 func wholeBody(media, text string) reqlog.Body {
 	return reqlog.Body{Type: media, Data: []byte(text), Size: int64(len(text))}
@@ -178,7 +178,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 	long := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", 9000) + `"}]}`
 	for _, size := range []int{1, 4096, 5000, len(long) - 1, len(long), len(long) + 1} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
-			k := newKept(t, snapshot.Logs{Level: access.LogFull, BodySize: size}, access.Logging{}, say("application/json", long))
+			k := newKept(t, snapshot.LogPolicy{Level: access.LogFull, BodySize: size}, access.Logging{}, say("application/json", long))
 			for _, path := range []string{"/v1/chat/completions", "/v1/any"} {
 				header := []string{"x-a", "b"}
 				if path == "/v1/any" {
@@ -240,7 +240,7 @@ func TestARequestMayLowerItsLevelAndNotRaiseIt(t *testing.T) {
 	for _, tt := range []struct {
 		own    access.LogLevel
 		header []string
-		want   reqlog.Level
+		want   reqlog.RecordLevel
 	}{
 		{access.LogFull, nil, reqlog.LevelFull},
 		{access.LogFull, []string{"x-gateway-debug", "true"}, reqlog.LevelFull},
@@ -250,7 +250,7 @@ func TestARequestMayLowerItsLevelAndNotRaiseIt(t *testing.T) {
 		{access.LogNone, []string{"x-gateway-debug", "true"}, reqlog.LevelNone},
 		{access.LogNone, []string{"x-gateway-debug", "false"}, reqlog.LevelNone},
 	} {
-		k := newKept(t, snapshot.Logs{}, access.Logging{Organisation: tt.own}, say("application/json", answer))
+		k := newKept(t, snapshot.LogPolicy{}, access.Logging{Organisation: tt.own}, say("application/json", answer))
 		_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(plainChat), tt.header...)
 		if e.Level != tt.want || (e.Bodies != nil) != (tt.want == reqlog.LevelFull) || e.Status != 200 {
 			t.Errorf("level %v with %v: recorded %v, bodies %v, status %d", tt.own, tt.header, e.Level, e.Bodies != nil, e.Status)
@@ -269,7 +269,7 @@ func TestTheLevelNoneKeepsNoTextOfTheClient(t *testing.T) {
 	t.Parallel()
 	const canary = "canary"
 	refuses := say("application/json", `{"error":{"message":"canary"}}`)
-	k := newKept(t, snapshot.Logs{Level: access.LogNone}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
+	k := newKept(t, snapshot.LogPolicy{Level: access.LogNone}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "any") {
 			w.WriteHeader(400)
 			refuses(w, r)
@@ -306,7 +306,7 @@ func TestWhatIsKeptIsRedactedAndWhatIsSentIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := make(chan string, 1)
-	k := newKept(t, snapshot.Logs{Level: access.LogFull, Redact: rules}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
+	k := newKept(t, snapshot.LogPolicy{Level: access.LogFull, Redact: rules}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		asked <- string(b)
 		w.Header().Set("Content-Type", "application/json")
@@ -338,7 +338,7 @@ func TestErrorsOfAttemptsAreRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKept(t, snapshot.Logs{Redact: rules}, access.Logging{}, say("text/event-stream", `data: {"error":{"message":"who is a@b.org?"}}`+"\n\n"))
+	k := newKept(t, snapshot.LogPolicy{Redact: rules}, access.Logging{}, say("text/event-stream", `data: {"error":{"message":"who is a@b.org?"}}`+"\n\n"))
 	_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(streamChat))
 	const want = "who is [redacted:email]?"
 	if got := e.Attempts[0].Error; !strings.Contains(got, want) || !strings.Contains(e.ErrorMessage, want) {

@@ -15,14 +15,14 @@ import (
 	"modelgate/internal/secret"
 )
 
-// configured returns what answers an exchange that brought a config.
-func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
-	text := strings.TrimSpace(x.want.config)
+// configHandler returns what answers an exchange that brought a config.
+func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
+	text := strings.TrimSpace(x.opts.config)
 	if len(text) > api.MaxConfigHeader {
 		return nil, configError("the config is larger than %d bytes", api.MaxConfigHeader)
 	}
 	saved := !strings.HasPrefix(text, "{")
-	if !saved && x.snap.SavedOnly(x.Identity.Organisation) {
+	if !saved && x.snap.RequiresSavedConfig(x.Identity.Organisation) {
 		return nil, apierr.New(apierr.Forbidden, "the organisation takes saved configs alone; save this one and send its id").
 			WithParam("x-gateway-config").WithCode("inline_config_blocked")
 	}
@@ -44,39 +44,39 @@ func (p *Plane) configured(x *exchange) (pipeline.Handler, error) {
 	if err := x.fillLeaves(tree.Leaves); err != nil {
 		return nil, err
 	}
-	if err := x.checkLeaves(tree.Leaves, saved); err != nil {
+	if err := x.checkTargets(tree.Leaves, saved); err != nil {
 		return nil, err
 	}
 	x.Explain = len(tree.Leaves) > 1 || len(x.filled) > 0
-	if p.Budget > 0 {
-		x.Budget = x.entry.Time.Add(p.Budget)
+	if p.AttemptsTimeout > 0 {
+		x.AttemptDeadline = x.entry.Time.Add(p.AttemptsTimeout)
 	}
-	x.Resolve, x.Fill = x.resolve, x.fillLeaf
+	x.Resolve, x.PromptEdits = x.resolve, x.fillLeaf
 	return tree, nil
 }
 
-// checkLeaves tells names that don't exist before anything is sent. What keeps
+// checkTargets tells names that don't exist before anything is sent. What keeps
 // out this request alone is told only where no other leaf may serve it.
-func (x *exchange) checkLeaves(leaves []*config.Config, saved bool) error {
+func (x *exchange) checkTargets(leaves []*config.Config, saved bool) error {
 	var out error // why one of them is out
 	left := len(leaves)
 	for _, leaf := range leaves {
-		c := x.choose(leaf)
-		if leaf.Passthrough && !c.configured && !x.want.chooses() {
+		c := x.choiceFor(leaf)
+		if leaf.Passthrough && !c.configured && !x.opts.namesProvider() {
 			continue // it fails when its turn comes; others may serve
 		}
-		if saved && c.configured && x.want.customHost != "" && c.customHost == x.want.customHost {
-			return keepsHost(leaf)
+		if saved && c.configured && x.opts.customHost != "" && c.customHost == x.opts.customHost {
+			return errSavedConfigHost(leaf)
 		}
 		t, err := x.target(c)
 		if err == nil && !c.configured {
-			x.want.markTaken(t)
+			x.opts.markTaken(t)
 		}
 		switch e := apierr.From(err); {
 		case err == nil:
 			continue
 		case e.Code == pipeline.CodeModelRefused:
-			x.Unsuited = append(x.Unsuited, leaf)
+			x.Ineligible = append(x.Ineligible, leaf)
 		case e.Kind != apierr.BudgetExhausted:
 			return err
 		}
@@ -89,9 +89,9 @@ func (x *exchange) checkLeaves(leaves []*config.Config, saved bool) error {
 	return out
 }
 
-// keepsHost refuses to send what a saved config holds for a provider, its
+// errSavedConfigHost refuses to send what a saved config holds for a provider, its
 // credential first of all, to a host that a request names.
-func keepsHost(leaf *config.Config) error {
+func errSavedConfigHost(leaf *config.Config) error {
 	return apierr.New(apierr.Invalid,
 		"%s of the saved config keeps its own address, since its credential belongs there; send a config of your own to use a custom host", leaf.Path).
 		WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
@@ -101,18 +101,18 @@ func keepsHost(leaf *config.Config) error {
 // of what it is compiled from; what is remembered of its targets is not kept
 // apart for that, only for whom the request chooses.
 func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
-	key := treeKey{text: text, workspace: x.Identity.Workspace, timeout: x.want.timeout, forward: strings.Join(x.want.forward, ","), customHost: x.want.customHost}
-	if x.want.strict != nil {
-		key.strict, key.isSet = *x.want.strict, true
+	key := treeKey{text: text, workspace: x.Identity.Workspace, timeout: x.opts.timeout, forward: strings.Join(x.opts.forward, ","), customHost: x.opts.customHost}
+	if x.opts.strict != nil {
+		key.strict, key.isSet = *x.opts.strict, true
 	}
 	t, err := p.compiled(x, key)
-	if err != nil || !slices.ContainsFunc(t.Leaves, leftToRequest) {
+	if err != nil || !slices.ContainsFunc(t.Leaves, providerFromRequest) {
 		return t, err
 	}
-	if !x.want.chooses() {
+	if !x.opts.namesProvider() {
 		x.splitModel()
 	}
-	key.chosen = x.chosen()
+	key.chosen = x.providerKey()
 	return p.compiled(x, key)
 }
 
@@ -136,27 +136,27 @@ func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, err
 	}
 	return root.Size(), func() *pipeline.Tree {
 		state := sha256.Sum256([]byte(pipeline.Key(root) + " " + key.workspace + " " + key.customHost + " " + key.chosen))
-		return p.compiler.Compile(x.want.over(root), hex.EncodeToString(state[:16]))
+		return p.compiler.Compile(x.opts.applyTo(root), hex.EncodeToString(state[:16]))
 	}, nil
 }
 
-// chosen names whom the request chooses: the provider, where it is, and with
+// providerKey names whom the request chooses: the provider, where it is, and with
 // whose credential. The broken key of one client is not another's.
-func (x *exchange) chosen() string {
+func (x *exchange) providerKey() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q", x.want.provider, x.want.virtualKey)
-	for _, name := range slices.Sorted(maps.Keys(x.want.options)) {
-		fmt.Fprintf(h, " %s %q", name, x.want.options[name])
+	fmt.Fprintf(h, "%q %q", x.opts.provider, x.opts.virtualKey)
+	for _, name := range slices.Sorted(maps.Keys(x.opts.options)) {
+		fmt.Fprintf(h, " %s %q", name, x.opts.options[name])
 	}
-	if spec, ok := x.snap.Spec(x.want.provider); ok {
+	if spec, ok := x.snap.Spec(x.opts.provider); ok {
 		fmt.Fprintf(h, " %x", sha256.Sum256([]byte(x.clientKey(&spec.Auth).Reveal())))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// over lays the headers that apply on top of any config over its root, from
+// applyTo lays the headers that apply on top of any config over its root, from
 // where targets inherit them.
-func (w *wishes) over(root *config.Config) *config.Config {
+func (w *requestOptions) applyTo(root *config.Config) *config.Config {
 	c := *root
 	if w.timeout > 0 {
 		c.RequestTimeout = w.timeout
@@ -177,10 +177,10 @@ func configError(format string, args ...any) error {
 	return apierr.New(apierr.Invalid, "AB01: "+format, args...).WithParam("x-gateway-config").WithCode("AB01")
 }
 
-// choose returns who a leaf calls. A root without a provider takes provider
+// choiceFor returns who a leaf calls. A root without a provider takes provider
 // and credential from the headers; a node with a provider takes neither.
-func (x *exchange) choose(leaf *config.Config) choice {
-	c := choice{
+func (x *exchange) choiceFor(leaf *config.Config) providerChoice {
+	c := providerChoice{
 		provider:   leaf.Provider,
 		virtualKey: leaf.VirtualKey,
 		key:        secret.New(leaf.APIKey.Reveal()),
@@ -191,16 +191,16 @@ func (x *exchange) choose(leaf *config.Config) choice {
 	}
 	if slug := x.filledProvider(leaf); slug != "" {
 		c.provider = "@" + slug
-	} else if leftToRequest(leaf) {
+	} else if providerFromRequest(leaf) {
 		// A credential of the config is for the provider that the config names.
-		c.provider, c.virtualKey, c.configured = x.want.provider, x.want.virtualKey, false
-		c.key, c.options = secret.String{}, x.want.options
+		c.provider, c.virtualKey, c.configured = x.opts.provider, x.opts.virtualKey, false
+		c.key, c.options = secret.String{}, x.opts.options
 	}
 	return c
 }
 
-// leftToRequest reports whether a leaf leaves its provider to the request.
-func leftToRequest(leaf *config.Config) bool {
+// providerFromRequest reports whether a leaf leaves its provider to the request.
+func providerFromRequest(leaf *config.Config) bool {
 	return (leaf.Path == "config" || leaf.Passthrough) && leaf.Provider == "" && leaf.VirtualKey == ""
 }
 

@@ -29,7 +29,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	if x.Client.ContentType() != "text/event-stream" || x.array != nil {
 		silence = -1 // other framings have no comments
 	}
-	out := newEventWriter(w, x.answer(), silence, newPatience(w, r, p.ClientStall))
+	out := newEventWriter(w, x.responseCapture(), silence, newPatience(w, r, p.ClientStall))
 	defer out.stop() // a panic must leave no comment to come
 	if x.array == nil {
 		out.write(res.Events.Held(), true)
@@ -50,7 +50,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 // end returns what the client gets after the last event, given how relaying
 // ended. What comes after the terminator changes nothing: the answer is whole.
 func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byte {
-	if err == nil || res.Tap.Seen().Terminated {
+	if err == nil || res.Tap.Info().Terminated {
 		return x.ending(res)
 	}
 	if errors.Is(err, errClient) {
@@ -61,7 +61,7 @@ func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byt
 	if e.Kind == apierr.ClientGone {
 		return nil
 	}
-	return res.Broken(nil, x.Client, e)
+	return res.AppendStreamError(nil, x.Client, e)
 }
 
 var (
@@ -80,7 +80,7 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 		if err != nil {
 			return err
 		}
-		if x.entry.FirstToken == 0 && res.Tap.Seen().Begun {
+		if x.entry.FirstToken == 0 && res.Tap.Info().Begun {
 			x.entry.FirstToken = time.Since(x.entry.Time)
 		}
 		s.Pause()
@@ -93,7 +93,7 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 		}
 		out.write(raw, !s.More())
 		s.Resume()
-		if out.gone() {
+		if out.disconnected() {
 			return errClient
 		}
 	}
@@ -103,7 +103,7 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 // when it is complete, the terminator when only that is missing, else an
 // error, since an answer without a finish reason is not whole.
 func (x *exchange) ending(res *pipeline.Response) []byte {
-	seen := res.Tap.Seen()
+	seen := res.Tap.Info()
 	complete := seen.Terminated || seen.Failed != "" || !endsByReason(x)
 	switch {
 	case complete:
@@ -113,13 +113,13 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 	}
 	e := apierr.New(apierr.UpstreamFailed, "%s ended the stream before its finish reason", res.Target.ID).WithCode("upstream_stream_incomplete")
 	x.entry.ErrorSource, x.entry.ErrorCode, x.entry.ErrorMessage = "provider", e.Code, e.Message
-	return res.Broken(nil, x.Client, e)
+	return res.AppendStreamError(nil, x.Client, e)
 }
 
 // endsByReason reports whether a stream of the exchange's operation is whole
 // only with a finish reason.
 func endsByReason(x *exchange) bool {
-	return x.Operation == api.Completions || x.Operation == x.Dialect.Conversation()
+	return x.Operation == api.Completions || x.Operation == x.Dialect.ConversationOperation()
 }
 
 // eventWriter writes to the client and fills silence with comments. Writing
@@ -130,7 +130,7 @@ type eventWriter struct {
 	kept    *capture // used while mu is held
 	flush   *http.ResponseController
 	silence time.Duration
-	patient patience // used while mu is held
+	patient stallTimer // used while mu is held
 
 	mu      sync.Mutex
 	written int64     // guarded by mu, as is all below
@@ -141,14 +141,14 @@ type eventWriter struct {
 	timer   *time.Timer
 }
 
-func newEventWriter(w http.ResponseWriter, kept *capture, silence time.Duration, patient patience) *eventWriter {
+func newEventWriter(w http.ResponseWriter, kept *capture, silence time.Duration, patient stallTimer) *eventWriter {
 	out := &eventWriter{w: w, kept: kept, flush: patient.rc, silence: silence, patient: patient, last: time.Now()}
 	if silence < 0 {
 		return out
 	}
 	out.mu.Lock()
 	defer out.mu.Unlock()
-	out.timer = time.AfterFunc(silence, out.beat)
+	out.timer = time.AfterFunc(silence, out.writeKeepAlive)
 	return out
 }
 
@@ -177,9 +177,9 @@ func (o *eventWriter) write(b []byte, flush bool) {
 
 var keepAlive = sse.AppendComment(nil, "keep-alive")
 
-// beat runs on the timer. It is left to fire early and then sets itself again,
+// writeKeepAlive runs on the timer. It is left to fire early and then sets itself again,
 // which spares every write the resetting.
-func (o *eventWriter) beat() {
+func (o *eventWriter) writeKeepAlive() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.done || o.err != nil {
@@ -203,8 +203,8 @@ func (o *eventWriter) beat() {
 	o.timer.Reset(o.silence - quiet)
 }
 
-// gone reports whether the client's connection has broken.
-func (o *eventWriter) gone() bool {
+// disconnected reports whether the client's connection has broken.
+func (o *eventWriter) disconnected() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err != nil

@@ -55,7 +55,7 @@ func (w *flushWatcher) Flush() {
 func TestCommentsAreFlushedWhenTheyAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &flushWatcher{ResponseWriter: httptest.NewRecorder(), start: time.Now()}
-		out := newEventWriter(w, nil, 10*time.Second, patience{rc: http.NewResponseController(w), limit: time.Minute})
+		out := newEventWriter(w, nil, 10*time.Second, stallTimer{rc: http.NewResponseController(w), limit: time.Minute})
 		time.Sleep(4 * time.Second)
 		out.write([]byte("data: {}\n\n"), true)
 		time.Sleep(21 * time.Second)
@@ -73,7 +73,7 @@ func TestCommentsAreFlushedWhenTheyAreDue(t *testing.T) {
 func TestNoCommentPartsACarriageReturnFromItsLineFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		out := newEventWriter(w, nil, 10*time.Second, patience{rc: http.NewResponseController(w), limit: time.Minute})
+		out := newEventWriter(w, nil, 10*time.Second, stallTimer{rc: http.NewResponseController(w), limit: time.Minute})
 		out.write([]byte("data: {}\r\n\r"), true) // complete, and its last byte is still on the way
 		time.Sleep(21 * time.Second)
 		out.write([]byte("\ndata: {}\r\n\r\n"), true)

@@ -20,9 +20,9 @@ import (
 	"modelgate/internal/urlpath"
 )
 
-// Question is the body of POST /v1/explain: a request as a client would send
+// ExplainRequest is the body of POST /v1/explain: a request as a client would send
 // it, and a config that takes the place of its config header.
-type Question struct {
+type ExplainRequest struct {
 	Request struct {
 		Method  string          `json:"method"` // default POST
 		Path    string          `json:"path"`   // default /v1/chat/completions
@@ -32,8 +32,8 @@ type Question struct {
 	Config json.RawMessage `json:"config"`
 }
 
-// Explanation is the answer: what would happen, and nothing was sent.
-type Explanation struct {
+// ExplainResponse is the answer: what would happen, and nothing was sent.
+type ExplainResponse struct {
 	Object    string            `json:"object"`
 	Operation api.Operation     `json:"operation"`
 	Tree      string            `json:"tree,omitempty"`
@@ -74,10 +74,10 @@ type Estimate struct {
 // explain answers what would happen to a request with the caller's address, and
 // the caller's key unless its headers have one.
 func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	if err := p.hold(r, x, p.MaxJSON); err != nil {
+	if err := p.bufferBody(r, x, p.MaxJSON); err != nil {
 		return err
 	}
-	var q Question
+	var q ExplainRequest
 	d := json.NewDecoder(bytes.NewReader(x.Body.Bytes()))
 	d.DisallowUnknownFields() // a slip would explain another request
 	if err := d.Decode(&q); err != nil {
@@ -93,23 +93,23 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	if err != nil {
 		return err
 	}
-	return p.answerJSON(w, x, out)
+	return p.writeJSON(w, x, out)
 }
 
 // Explain takes a request its own way up to the point where it would be sent, on
 // behalf of id. It changes nothing that requests write.
-func (p *Plane) Explain(ctx context.Context, id *access.Identity, q Question) Explanation {
+func (p *Plane) Explain(ctx context.Context, id *access.Identity, q ExplainRequest) ExplainResponse {
 	out, err := p.dryRun(q.httpRequest(ctx), id)
 	if err != nil {
 		e := apierr.From(err)
-		return Explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Status: e.Status(), Error: e.Body()}
+		return ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: e.Status(), Error: e.Body()}
 	}
 	return out
 }
 
 // dryRun explains r for id, nil for the holder of the key in its headers. An
 // error means that there is nothing to explain.
-func (p *Plane) dryRun(r *http.Request, id *access.Identity) (Explanation, error) {
+func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, error) {
 	path, query, marked := requestPath(r)
 	canonical, refusal := urlpath.Canonical(path)
 	if refusal == nil {
@@ -118,17 +118,17 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (Explanation, error
 		}
 		var err error
 		if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
-			return Explanation{}, apierr.New(apierr.Invalid, "path %.100q is not a path and query", path).WithParam("request.path")
+			return ExplainResponse{}, apierr.New(apierr.Invalid, "path %.100q is not a path and query", path).WithParam("request.path")
 		}
 		if p.IsModelRoute != nil && !p.IsModelRoute(r) {
-			return Explanation{}, apierr.New(apierr.Invalid, "path %.100q is not a model route; only requests for models are explained", path).
+			return ExplainResponse{}, apierr.New(apierr.Invalid, "path %.100q is not a model route; only requests for models are explained", path).
 				WithParam("request.path").WithCode("not_a_model_route")
 		}
 	}
 	x := p.open(r)
 	defer x.releaseBody()
 	defer p.releaseTrees(x)
-	x.Identity, x.Explain, x.Plan = id, true, new(pipeline.Plan)
+	x.Identity, x.Explain, x.DryRun = id, true, new(pipeline.DryRun)
 	if refusal != nil {
 		return p.explanation(x, nil, refusal), nil
 	}
@@ -145,8 +145,8 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (Explanation, error
 
 // explanation describes an exchange after its dry run. The tree is nil where the
 // request has no config or an invalid one.
-func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explanation {
-	out := Explanation{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
+func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
+	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
 	if err != nil {
 		e := apierr.From(err)
 		out.Status, out.Error = e.Status(), x.Client.Error(e)
@@ -158,15 +158,15 @@ func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explana
 	out.Decisions = append(out.Decisions, x.Decisions...)
 	u := x.Tokens()
 	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = u.Prompt(), u.Completion()
-	if n := len(x.Plan.Attempts); n > 0 {
-		out.Attempt = planned(x.Plan.Attempts[n-1])
-		out.Estimate.Price = x.price(x.Plan.Attempts[n-1])
+	if n := len(x.DryRun.Attempts); n > 0 {
+		out.Attempt = planned(x.DryRun.Attempts[n-1])
+		out.Estimate.Price = x.price(x.DryRun.Attempts[n-1])
 	}
 	return out
 }
 
 // price estimates what the attempt costs in dollars, nil where no price is known.
-func (x *exchange) price(a pipeline.Planned) *float64 {
+func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
 	if a.Price == nil {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (x *exchange) price(a pipeline.Planned) *float64 {
 }
 
 // httpRequest returns the request as a server would receive it.
-func (q *Question) httpRequest(ctx context.Context) *http.Request {
+func (q *ExplainRequest) httpRequest(ctx context.Context) *http.Request {
 	body := []byte(q.Request.Body)
 	var text string
 	switch {
@@ -212,7 +212,7 @@ func configText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func planned(a pipeline.Planned) *Attempt {
+func planned(a pipeline.DryRunRequest) *Attempt {
 	out := &Attempt{
 		Target: a.Path, Provider: a.Provider, Slug: a.Slug, Model: a.Model,
 		Method: a.Method, URL: a.URL, Headers: a.Header, Params: a.Params, TimeoutMS: a.Timeout,
@@ -243,7 +243,7 @@ func withoutCredentials(body []byte) json.RawMessage {
 // schema answers the JSON Schema of the config object.
 func (p *Plane) schema(w http.ResponseWriter, x *exchange) error {
 	w.Header()["Content-Type"] = jsonType
-	x.sign(w.Header())
+	x.setGatewayHeaders(w.Header())
 	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: config.Schema()})
 	return nil
 }

@@ -19,7 +19,7 @@ func (x *exchange) checkBody() error {
 	err := x.Client.Check(x.Operation, &x.doc)
 	if err != nil && err.Param == "model" && err.Code == "missing_required_parameter" {
 		x.noModel = err
-		err = x.checkRest()
+		err = x.checkBodyWithoutModel()
 	}
 	if err != nil {
 		return err
@@ -27,8 +27,8 @@ func (x *exchange) checkBody() error {
 	return nil
 }
 
-// checkRest judges a body without a model as if it had one.
-func (x *exchange) checkRest() *apierr.Error {
+// checkBodyWithoutModel judges a body without a model as if it had one.
+func (x *exchange) checkBodyWithoutModel() *apierr.Error {
 	var doc jsonedit.Doc
 	if err := doc.Scan(x.doc.Apply(nil, jsonedit.Edit{Name: "model", Value: []byte(`""`)})); err != nil {
 		return apierr.From(err)
@@ -36,16 +36,16 @@ func (x *exchange) checkRest() *apierr.Error {
 	return x.Client.Check(x.Operation, &doc)
 }
 
-// fits judges what only the target decides. given is true when the config
+// checkTarget judges what only the target decides. given is true when the config
 // gives the model.
-func (x *exchange) fits(t *provider.Target, given, strict bool) error {
+func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
 	if x.noModel != nil && !given && t.Option("deployment_id") == "" {
 		return x.noModel
 	}
 	if !strict || t.Dialect != api.DialectChat || x.Dialect != api.DialectChat || x.Doc == nil {
 		return nil
 	}
-	if err := chat.FunctionsOnly(x.Operation, x.Doc); err != nil {
+	if err := chat.CheckFunctionTools(x.Operation, x.Doc); err != nil {
 		return err
 	}
 	return nil
@@ -53,11 +53,11 @@ func (x *exchange) fits(t *provider.Target, given, strict bool) error {
 
 // resolve returns the target of a leaf, which the exchange has to fit.
 func (x *exchange) resolve(leaf *config.Config) (*provider.Target, error) {
-	t, err := x.target(x.choose(leaf))
+	t, err := x.target(x.choiceFor(leaf))
 	if err != nil {
 		return nil, err
 	}
-	if err := x.fits(t, givesModel(leaf) || x.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); err != nil {
+	if err := x.checkTarget(t, givesModel(leaf) || x.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); err != nil {
 		return nil, err
 	}
 	return t, x.checkParams(leaf)
@@ -86,7 +86,7 @@ func (x *exchange) checkParams(leaf *config.Config) error {
 		default:
 			return apierr.New(apierr.Invalid,
 				"%s of %s cannot be applied: the body of this request is not a JSON object, or streams through; "+
-					"send application/json with its length, on pass-through of at most %d bytes, or use a config without %s", p.name, leaf.Path, holdRaw, p.name).
+					"send application/json with its length, on pass-through of at most %d bytes, or use a config without %s", p.name, leaf.Path, maxBufferedRaw, p.name).
 				WithParam(p.name).WithCode(dialect.CodeUnsupported)
 		}
 	}
@@ -99,8 +99,8 @@ func givesModel(leaf *config.Config) bool {
 	return override != "" || standard != ""
 }
 
-// truth reads a header that is true or false, in any capitals.
-func truth(name, value string) (*bool, error) {
+// boolHeader reads a header that is true or false, in any capitals.
+func boolHeader(name, value string) (*bool, error) {
 	yes := strings.EqualFold(value, "true")
 	if !yes && !strings.EqualFold(value, "false") {
 		return nil, apierr.New(apierr.Invalid, "the header %s takes true or false, not %.40q", strings.ToLower(name), value).

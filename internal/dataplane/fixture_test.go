@@ -204,10 +204,10 @@ func rounds(fixtures []*fixture) [][]*fixture {
 	return out
 }
 
-func entries(fixtures []*fixture) []snapshot.Managed {
-	list := make([]snapshot.Managed, len(fixtures))
+func entries(fixtures []*fixture) []snapshot.ManagedProvider {
+	list := make([]snapshot.ManagedProvider, len(fixtures))
 	for i, f := range fixtures {
-		list[i] = snapshot.Managed{Slug: f.config.Slug, Provider: f.config.Provider, Settings: provider.Settings{
+		list[i] = snapshot.ManagedProvider{Slug: f.config.Slug, Provider: f.config.Provider, Settings: provider.Settings{
 			Key: secret.New(f.config.APIKey), CustomHost: f.config.CustomHost, Options: f.config.Options}}
 	}
 	return list

@@ -21,7 +21,7 @@ func FuzzRequestOptions(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		if got, err := word(api.HeaderTraceID, value); err == nil && (len(got) > maxWord || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r > '~' })) {
+		if got, err := visibleASCII(api.HeaderTraceID, value); err == nil && (len(got) > maxWord || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r > '~' })) {
 			t.Errorf("word(%q) = %q", value, got)
 		}
 		if d, err := milliseconds(api.HeaderRequestTimeout, value); err == nil && (d < 0 || d > 24*time.Hour) {
@@ -81,7 +81,7 @@ func FuzzModelLists(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(page.Data) > mostPage || len(page.Data) > len(all.Data) {
+		if len(page.Data) > maxPageSize || len(page.Data) > len(all.Data) {
 			t.Errorf("a page of %q has %d of %d models", query, len(page.Data), len(all.Data))
 		}
 		if _, err := json.Marshal(page); err != nil {

@@ -19,8 +19,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// patience is how long a test waits for what has to happen.
-const patience = time.Minute
+// stallTimer is how long a test waits for what has to happen.
+const stallTimer = time.Minute
 
 const plainChat = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 const streamChat = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
@@ -113,7 +113,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(patience):
+	case <-time.After(stallTimer):
 		t.Fatalf("waited in vain for %s", what)
 		panic("not reached")
 	}
@@ -167,7 +167,7 @@ func event(t *testing.T, r *bufio.Reader) string {
 // entryOf waits for the entry of the only exchange with the trace id.
 func entryOf(t *testing.T, g *gatewaytest.Gateway, trace string) map[string]any {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(stallTimer)
 	for {
 		log := g.Get("/logs?trace_id=" + trace).JSON(t)
 		if list := log["data"].([]any); len(list) > 0 {
@@ -214,7 +214,7 @@ func dial(t *testing.T, g *gatewaytest.Gateway) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(stallTimer))
 	return conn
 }
 
@@ -243,7 +243,7 @@ func newPool() *bytepool.Pool { return bytepool.New(0) }
 // eventually waits until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); {
+	for deadline := time.Now().Add(stallTimer); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Headers are the headers of a [Question] by their canonical names. In JSON each
+// Headers are the headers of a [ExplainRequest] by their canonical names. In JSON each
 // is a string, or an array of strings for one that is sent more than once.
 type Headers map[string][]string
 

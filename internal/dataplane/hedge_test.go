@@ -52,7 +52,7 @@ func TestAHedgeTakesTheTargetThatAnswersFirst(t *testing.T) {
 				if loser["target"] != "config.targets[0]" || !strings.Contains(fmt.Sprint(loser["error"]), "answered first") {
 					t.Errorf("the loser is recorded as %v", loser)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), stallTimer)
 				defer cancel()
 				if err := g.Sim.Wait(ctx, 2); err != nil {
 					t.Fatalf("the loser was not cancelled: %v", err)

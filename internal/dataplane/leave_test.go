@@ -17,7 +17,7 @@ func leave(t *testing.T, cancel context.CancelFunc, c *call) {
 	cancel()
 	select {
 	case <-c.Context().Done():
-	case <-time.After(patience):
+	case <-time.After(stallTimer):
 		t.Fatal("the provider was never told that the client left")
 	}
 }

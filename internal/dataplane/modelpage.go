@@ -32,8 +32,8 @@ type modelEntry struct {
 
 // The page size when the client names none, and the largest.
 const (
-	usualPage = 20
-	mostPage  = 1000
+	defaultPageSize = 20
+	maxPageSize     = 1000
 )
 
 // page returns the part of the list that a query asks for with limit,
@@ -48,10 +48,10 @@ func (l modelList) page(query string) (*modelPage, error) {
 			return nil, apierr.New(apierr.Invalid, "%.40q must be given once, not %d times", name, n).WithParam(reqlog.Cut(name, 40))
 		}
 	}
-	limit := usualPage
+	limit := defaultPageSize
 	if s := q.Get("limit"); s != "" {
-		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > mostPage {
-			return nil, apierr.New(apierr.Invalid, "limit takes a whole number from 1 to %d, not %.40q", mostPage, s).WithParam("limit")
+		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPageSize {
+			return nil, apierr.New(apierr.Invalid, "limit takes a whole number from 1 to %d, not %.40q", maxPageSize, s).WithParam("limit")
 		}
 	}
 	from, to := 0, len(l.Data)

@@ -64,14 +64,14 @@ type modelLists struct {
 // provider is asked wait for the one answer.
 type modelAnswer struct {
 	done    chan struct{} // closed when the fields below are set
-	list    []listed
+	list    []providerModel
 	err     error
 	expires time.Time
 }
 
-// listed is a model as its provider lists it. Created is zero where the
+// providerModel is a model as its provider lists it. Created is zero where the
 // provider does not say.
-type listed struct {
+type providerModel struct {
 	id      string
 	created int64
 }
@@ -81,13 +81,13 @@ type listed struct {
 // dialect name its version in a header.
 func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	if len(r.Header["Anthropic-Version"]) == 0 {
-		return p.answerJSON(w, x, p.gatherModels(r, x))
+		return p.writeJSON(w, x, p.gatherModels(r, x))
 	}
 	page, err := p.gatherModels(r, x).page(x.Query)
 	if err != nil {
 		return err
 	}
-	return p.answerJSON(w, x, page)
+	return p.writeJSON(w, x, page)
 }
 
 // gatherModels returns the models of every allowed provider. It asks at most as
@@ -143,14 +143,14 @@ func (x *exchange) allowedSlugs() []string {
 	return slices.DeleteFunc(slices.Clone(x.snap.Slugs(workspace)), func(slug string) bool {
 		entry, _ := x.snap.Managed(workspace, slug)
 		allowed := x.Identity.AllowsProvider(slug) || x.Identity.AllowsProvider(entry.Provider)
-		return !allowed || entry.Usable(x.entry.Time) != nil || x.checkEgress(entry.Target) != nil
+		return !allowed || entry.CheckUsable(x.entry.Time) != nil || x.checkEgress(entry.Target) != nil
 	})
 }
 
 // knownModels returns the answer for a provider whose entry lists its models.
 func knownModels(ids []string) *modelAnswer {
 	a := &modelAnswer{done: make(chan struct{})}
-	list := make([]listed, len(ids))
+	list := make([]providerModel, len(ids))
 	for i, id := range ids {
 		list[i].id = id
 	}
@@ -177,12 +177,12 @@ func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelAns
 	a.finish(list, nil, modelsAge)
 }
 
-func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]listed, error) {
+func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerModel, error) {
 	req, err := provider.NewRequest(ctx, t, &provider.Call{Operation: api.Models, Method: http.MethodGet})
 	if err != nil {
 		return nil, err
 	}
-	if t.Auth.By != "" && p.Engine.Signer != nil {
+	if t.Auth.Method != "" && p.Engine.Signer != nil {
 		if err := p.Engine.Signer.Sign(ctx, t, req, nil); err != nil {
 			return nil, err
 		}
@@ -201,7 +201,7 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]listed, er
 // readModels reads a provider's list: that of the chat dialect, or Google's,
 // whose names are paths.
 // https://ai.google.dev/api/models#method:-models.list
-func readModels(r io.Reader) ([]listed, error) {
+func readModels(r io.Reader) ([]providerModel, error) {
 	var body struct {
 		Data []struct {
 			ID      string          `json:"id"`
@@ -214,13 +214,13 @@ func readModels(r io.Reader) ([]listed, error) {
 	if err := json.NewDecoder(r).Decode(&body); err != nil {
 		return nil, err
 	}
-	list := make([]listed, 0, len(body.Data)+len(body.Models))
+	list := make([]providerModel, 0, len(body.Data)+len(body.Models))
 	for _, m := range body.Data {
 		created, _ := strconv.ParseInt(string(m.Created), 10, 64)
-		list = append(list, listed{id: m.ID, created: created})
+		list = append(list, providerModel{id: m.ID, created: created})
 	}
 	for _, m := range body.Models {
-		list = append(list, listed{id: strings.TrimPrefix(m.Name, "models/")})
+		list = append(list, providerModel{id: strings.TrimPrefix(m.Name, "models/")})
 	}
 	return list, nil
 }
@@ -251,7 +251,7 @@ func (m *modelLists) find(t *provider.Target, mayAsk bool) (a *modelAnswer, clai
 }
 
 // finish sets the answer, which is cached for age.
-func (a *modelAnswer) finish(list []listed, err error, age time.Duration) {
+func (a *modelAnswer) finish(list []providerModel, err error, age time.Duration) {
 	a.list, a.err, a.expires = list, err, time.Now().Add(age)
 	close(a.done)
 }
@@ -268,7 +268,7 @@ func (a *modelAnswer) expired() bool {
 }
 
 // wait returns the models, or why there are none.
-func (a *modelAnswer) wait(ctx context.Context) ([]listed, error) {
+func (a *modelAnswer) wait(ctx context.Context) ([]providerModel, error) {
 	select {
 	case <-a.done:
 		return a.list, a.err
@@ -282,8 +282,8 @@ func (a *modelAnswer) wait(ctx context.Context) ([]listed, error) {
 	}
 }
 
-// answerJSON sends an answer that the gateway made itself.
-func (p *Plane) answerJSON(w http.ResponseWriter, x *exchange, v any) error {
+// writeJSON sends an answer that the gateway made itself.
+func (p *Plane) writeJSON(w http.ResponseWriter, x *exchange, v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false) // addresses and messages read as they are
@@ -292,7 +292,7 @@ func (p *Plane) answerJSON(w http.ResponseWriter, x *exchange, v any) error {
 	}
 	body := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	w.Header()["Content-Type"] = jsonType
-	x.sign(w.Header())
+	x.setGatewayHeaders(w.Header())
 	x.entry.Status = http.StatusOK
 	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: body})
 	return nil

@@ -34,7 +34,7 @@ func TestModelListsAreCached(t *testing.T) {
 				if b, claimed := m.find(target, true); b != a || claimed {
 					t.Error("a second request asks while the answer is on its way")
 				}
-				a.finish([]listed{{id: "a"}}, tt.err, tt.age)
+				a.finish([]providerModel{{id: "a"}}, tt.err, tt.age)
 				began := time.Now()
 				if tt.fresh >= 0 {
 					time.Sleep(tt.fresh)
@@ -64,13 +64,13 @@ func TestListsOfModelsAreReadInEitherShape(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, body string
-		want       []listed
+		want       []providerModel
 	}{
-		{"of the chat dialect", `{"object":"list","data":[{"id":"a","created":7},{"id":"b/c"}]}`, []listed{{"a", 7}, {"b/c", 0}}},
-		{"of the messages dialect", `{"data":[{"id":"a","created_at":"2026-01-01T00:00:00Z"}],"has_more":false}`, []listed{{"a", 0}}},
-		{"of Google", `{"models":[{"name":"models/gemini-x","displayName":"X"},{"name":"tunedModels/y"}]}`, []listed{{"gemini-x", 0}, {"tunedModels/y", 0}}},
-		{"a date that is no number", `{"data":[{"id":"a","created":"today"}]}`, []listed{{"a", 0}}},
-		{"empty", `{"data":[]}`, []listed{}},
+		{"of the chat dialect", `{"object":"list","data":[{"id":"a","created":7},{"id":"b/c"}]}`, []providerModel{{"a", 7}, {"b/c", 0}}},
+		{"of the messages dialect", `{"data":[{"id":"a","created_at":"2026-01-01T00:00:00Z"}],"has_more":false}`, []providerModel{{"a", 0}}},
+		{"of Google", `{"models":[{"name":"models/gemini-x","displayName":"X"},{"name":"tunedModels/y"}]}`, []providerModel{{"gemini-x", 0}, {"tunedModels/y", 0}}},
+		{"a date that is no number", `{"data":[{"id":"a","created":"today"}]}`, []providerModel{{"a", 0}}},
+		{"empty", `{"data":[]}`, []providerModel{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, err := readModels(strings.NewReader(tt.body)); err != nil || !slices.Equal(got, tt.want) {

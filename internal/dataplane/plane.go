@@ -57,16 +57,16 @@ type Options struct {
 	// streams through. Zero waits for ever.
 	ClientStall time.Duration
 
-	// Budget bounds all attempts of an exchange with a config, until its answer
+	// AttemptsTimeout bounds all attempts of an exchange with a config, until its answer
 	// can be judged. Default 10 minutes; negative is no bound.
-	Budget time.Duration
+	AttemptsTimeout time.Duration
 
 	// PromptEnvelopeOnly leaves out of the envelope around the answer to a saved
 	// prompt what stands in its body already.
 	PromptEnvelopeOnly bool
 
 	// Clients are the dialects that clients may speak. Default: chat alone.
-	Clients map[api.Dialect]dialect.Client
+	Clients map[api.Dialect]dialect.ClientDialect
 
 	// IsModelRoute reports whether the server passes a request with a canonical
 	// path to the plane, for dry runs. Nil explains every path.
@@ -80,11 +80,11 @@ type Options struct {
 // api.BasePath and is safe for concurrent use.
 type Plane struct {
 	Options
-	kept     *bytepool.Pool // lends what bodies are kept in for the log
-	models   modelLists
-	compiler pipeline.Compiler
-	trees    *trees
-	decoding atomic.Int32 // passed-through answers that are decompressed now
+	capturePool *bytepool.Pool // lends what bodies are kept in for the log
+	models      modelLists
+	compiler    pipeline.Compiler
+	trees       *trees
+	decoding    atomic.Int32 // passed-through answers that are decompressed now
 }
 
 // New returns a plane.
@@ -98,59 +98,59 @@ func New(o Options) *Plane {
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 15 * time.Second
 	}
-	if o.Budget == 0 {
-		o.Budget = 10 * time.Minute
+	if o.AttemptsTimeout == 0 {
+		o.AttemptsTimeout = 10 * time.Minute
 	}
 	if o.ModelsTimeout == 0 {
 		o.ModelsTimeout = 2 * time.Second
 	}
 	if o.Clients == nil {
-		o.Clients = map[api.Dialect]dialect.Client{api.DialectChat: chat.Dialect{}}
+		o.Clients = map[api.Dialect]dialect.ClientDialect{api.DialectChat: chat.Dialect{}}
 	}
 	if o.Keyless == nil {
 		o.Keyless = o.Recorder
 	}
 	return &Plane{
-		Options:  o,
-		kept:     bytepool.New(keptMemory),
-		compiler: pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
-		trees:    newTrees(),
+		Options:     o,
+		capturePool: bytepool.New(captureMemory),
+		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
+		trees:       newTrees(),
 	}
 }
 
 // exchange is one request being served.
 type exchange struct {
 	pipeline.Exchange
-	snap     *snapshot.Snapshot
-	route    route
-	noRoute  error // why there is no route
-	entry    reqlog.Entry
-	doc      jsonedit.Doc
-	want     wishes
-	id       string    // the request id as text
-	remote   string    // host:port of the client
-	signed   [8]string // values of the gateway's own headers
-	begun    bool      // the answer's head was sent
-	complete bool      // the client took the whole answer
+	snap         *snapshot.Snapshot
+	route        route
+	noRoute      error // why there is no route
+	entry        reqlog.Entry
+	doc          jsonedit.Doc
+	opts         requestOptions
+	id           string    // the request id as text
+	remote       string    // host:port of the client
+	headerValues [8]string // values of the gateway's own headers
+	headWritten  bool      // the answer's head was sent
+	complete     bool      // the client took the whole answer
 	// ownKey is true when the gateway key came in its own header, so that other
 	// credential headers are meant for the provider.
-	ownKey bool
-	quiet  bool             // the request wants its bodies left out of the log
-	reach  *upstream.Client // judges custom hosts
-	upload *upload          // nil unless the body streams through
-	bodies *bodies          // what is kept of them; nil unless they are
+	ownKey     bool
+	skipBodies bool             // the request wants its bodies left out of the log
+	reach      *upstream.Client // judges custom hosts
+	upload     *upload          // nil unless the body streams through
+	bodies     *bodies          // what is kept of them; nil unless they are
 	// noModel is the refusal of a body without model, should nothing else give one.
 	noModel *apierr.Error
-	array   *array // puts a stream into a JSON array; nil for events
+	array   *jsonArrayWriter // puts a stream into a JSON array; nil for events
 	// variables are those that the request brings for saved prompts, and filled
 	// what the prompts of its config make of it, by their references.
 	variables map[string]string
-	filled    map[string]*filled
+	filled    map[string]*promptResult
 	// promptProvider is the slug that the path's prompt names, if it names one.
 	promptProvider string
 	plane          *Plane
-	models         *named  // what the request names outside of Doc; nil until a target asks
-	trees          []*kept // that it uses
+	models         *requestedModels // what the request names outside of Doc; nil until a target asks
+	trees          []*cachedTree    // that it uses
 }
 
 // ServeHTTP serves one model request and records it.
@@ -159,7 +159,7 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.end(w, r, x)
 	defer p.recoverPanic(w, r, x)
 	if err := p.serve(w, r, x); err != nil {
-		p.refuse(w, r, x, err)
+		p.writeError(w, r, x, err)
 	}
 }
 
@@ -171,9 +171,9 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	defer p.recoverPanic(w, r, x)
 	if x.authenticate() == nil { // so that the log says whose request it was
 		x.admit()
-		p.measure(r, x)
+		p.startCapture(r, x)
 	}
-	p.refuse(w, r, x, err)
+	p.writeError(w, r, x, err)
 }
 
 // open begins an exchange. The path is that of the request line, in its
@@ -183,7 +183,7 @@ func (p *Plane) open(r *http.Request) *exchange {
 	path, query, marked := requestPath(r)
 	x := &exchange{plane: p, snap: p.Snapshot.Load(), reach: p.Engine.Client, remote: r.RemoteAddr}
 	x.route, x.noRoute = findRoute(r.Method, path)
-	if p.Clients[x.route.speaks()] == nil {
+	if p.Clients[x.route.clientDialect()] == nil {
 		x.route = passThrough
 	}
 	x.entry = reqlog.Entry{
@@ -198,8 +198,8 @@ func (p *Plane) open(r *http.Request) *exchange {
 	x.id = x.entry.ID.String()
 	x.Exchange = pipeline.Exchange{
 		Entry:      &x.entry,
-		Client:     p.Clients[x.route.speaks()],
-		Dialect:    x.route.speaks(),
+		Client:     p.Clients[x.route.clientDialect()],
+		Dialect:    x.route.clientDialect(),
 		Method:     r.Method,
 		Path:       strings.TrimPrefix(path, api.BasePath),
 		Query:      query,
@@ -278,15 +278,15 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		if e.Level = x.level(); e.Level == reqlog.LevelFull {
 			e.Level = reqlog.LevelMetadata
 		}
-		p.settle(w, x)
+		p.finishCapture(w, x)
 		e.Keyless()
 		p.Keyless.Record(context.Background(), e)
 		return
 	}
-	e.Upstream = x.Waited
+	e.Upstream = x.UpstreamTime
 	e.Decisions = x.Decisions
-	e.Params = x.Told()
-	e.UpstreamModel = bounded(x.Sent)
+	e.Params = x.ParamItems()
+	e.UpstreamModel = truncate(x.UpstreamModel)
 	x.FillCost()
 	if x.upload != nil {
 		n, model := x.upload.seen()
@@ -295,7 +295,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
 		x.clientLeft()
 	}
-	p.settle(w, x)
+	p.finishCapture(w, x)
 	p.Recorder.Record(context.Background(), e) // a client that left is recorded like any other
 }
 
@@ -312,11 +312,11 @@ func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *exchange
 	// The value may hold what a client sent, so only its type is logged.
 	p.Logger.Error("panic while serving", "exchange", x.entry.ID.String(), "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
 	err := apierr.From(errPanic)
-	if x.begun {
+	if x.headWritten {
 		x.entry.ErrorSource, x.entry.ErrorCode = "gateway", err.CodeOrDefault()
 		panic(http.ErrAbortHandler)
 	}
-	p.refuse(w, r, x, err)
+	p.writeError(w, r, x, err)
 }
 
 var errPanic = errors.New("panic")

@@ -51,7 +51,7 @@ func TestTextWaitsForNoLaterEvent(t *testing.T) {
 // heardUntil reads a stream until it has so many texts, and returns how many
 // came.
 func heardUntil(t *testing.T, g *gatewaytest.Gateway, client tongue, target, model string, texts int) (n int) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), stallTimer)
 	defer cancel()
 	req := client.ask(t, g, "x-gateway-provider", "@"+target, model, true)
 	res, err := http.DefaultTransport.RoundTrip(req.WithContext(ctx))

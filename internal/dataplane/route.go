@@ -39,17 +39,17 @@ type route struct {
 	renders bool
 }
 
-// speaks returns the dialect of the route's clients.
-func (r route) speaks() api.Dialect {
+// clientDialect returns the dialect of the route's clients.
+func (r route) clientDialect() api.Dialect {
 	if r.dialect == "" {
 		return api.DialectChat
 	}
 	return r.dialect
 }
 
-// unified lists the routes that the gateway knows, by method and path. Every
+// unifiedRoutes lists the routes that the gateway knows, by method and path. Every
 // other path below the base is passed through.
-var unified = map[string]route{
+var unifiedRoutes = map[string]route{
 	"POST /v1/chat/completions":      {op: api.Chat, body: bodyJSON, scope: access.ScopeCompletions},
 	"POST /v1/completions":           {op: api.Completions, body: bodyJSON, scope: access.ScopeCompletions},
 	"POST /v1/embeddings":            {op: api.Embeddings, body: bodyJSON, scope: access.ScopeCompletions},
@@ -71,9 +71,9 @@ var unified = map[string]route{
 
 var passThrough = route{op: api.Proxy, body: bodyRaw, scope: access.ScopeCompletions}
 
-// doors are the routes of the dialects whose paths name the model and end in
+// modelPathRoutes are the routes of the dialects whose paths name the model and end in
 // what is wanted of it.
-var doors = []struct {
+var modelPathRoutes = []struct {
 	before, after string
 	route         route
 }{
@@ -93,15 +93,15 @@ var doors = []struct {
 	{"/model/", "/invoke-with-response-stream", route{op: api.Invoke, dialect: api.DialectInvoke, stream: true}},
 }
 
-// Serves reports whether a path is for model requests.
-func Serves(path string) bool {
+// IsModelPath reports whether a path is for model requests.
+func IsModelPath(path string) bool {
 	return strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/")
 }
 
 // findRoute returns the route of a canonical path. With an error the route has
 // the dialect that the client is answered in.
 func findRoute(method, path string) (route, error) {
-	if r, ok, err := known(method, path); ok {
+	if r, ok, err := findUnifiedRoute(method, path); ok {
 		return r, err
 	}
 	refused := route{dialect: dialectOf(path)}
@@ -109,7 +109,7 @@ func findRoute(method, path string) (route, error) {
 		return refused, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)
 	}
 	for _, other := range [...]string{lenient(path), lenient(withoutParams(path))} {
-		if _, ok, _ := known(method, other); ok {
+		if _, ok, _ := findUnifiedRoute(method, other); ok {
 			return refused, apierr.New(apierr.Invalid, "the path is another spelling of %s, which the provider may read as that route; send it as %s", other, other).
 				WithParam("path").WithCode(urlpath.Code)
 		}
@@ -121,12 +121,12 @@ func findRoute(method, path string) (route, error) {
 	return refused, apierr.New(apierr.MethodNotAllowed, "the method %.20q is not offered; use POST, GET, PUT or DELETE", method)
 }
 
-// known returns the route of a path that the gateway understands.
-func known(method, path string) (r route, ok bool, err error) {
-	if r, ok = unified[method+" "+path]; ok {
+// findUnifiedRoute returns the route of a path that the gateway understands.
+func findUnifiedRoute(method, path string) (r route, ok bool, err error) {
+	if r, ok = unifiedRoutes[method+" "+path]; ok {
 		return r, true, nil
 	}
-	if r, ok, err = door(method, path); ok {
+	if r, ok, err = findModelPathRoute(method, path); ok {
 		return r, true, err
 	}
 	r, ok = promptRoute(method, path)
@@ -150,7 +150,7 @@ func withoutParams(path string) string {
 // before they route, drop a slash at the end, and ignore case.
 func lenient(path string) string {
 	path = strings.TrimSuffix(urlpath.Decode(path), "/")
-	for _, d := range doors { // their endings have capitals
+	for _, d := range modelPathRoutes { // their endings have capitals
 		begin, end := len(d.before), len(path)-len(d.after)
 		if begin < end && strings.EqualFold(path[:begin], d.before) && strings.EqualFold(path[end:], d.after) {
 			return d.before + path[begin:end] + d.after
@@ -173,9 +173,9 @@ func dialectOf(path string) api.Dialect {
 	return api.DialectChat
 }
 
-// door returns the route of a path that names its model.
-func door(method, path string) (out route, ok bool, err error) {
-	for _, d := range doors {
+// findModelPathRoute returns the route of a path that names its model.
+func findModelPathRoute(method, path string) (out route, ok bool, err error) {
+	for _, d := range modelPathRoutes {
 		rest, begins := strings.CutPrefix(path, d.before)
 		name, ends := strings.CutSuffix(rest, d.after)
 		if !begins || !ends || method != http.MethodPost && strings.HasPrefix(path, api.BasePath+"/") { // other methods there pass through

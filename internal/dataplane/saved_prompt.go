@@ -78,7 +78,7 @@ func (x *exchange) takeVariables() error {
 	for key, value := range v.Fields() {
 		text, ok := value.Text()
 		if !ok {
-			return badVariable("variables."+bounded(key.String()), "variables take strings; write a number, a list or an object as the string of its JSON")
+			return badVariable("variables."+truncate(key.String()), "variables take strings; write a number, a list or an object as the string of its JSON")
 		}
 		x.variables[key.String()] = text
 	}
@@ -175,8 +175,8 @@ func (x *exchange) nameInMetadata(slug string) {
 // takeProvider takes the provider of the path's prompt for a request that
 // chooses none.
 func (x *exchange) takeProvider() {
-	if x.promptProvider != "" && !x.want.chooses() && !strings.HasPrefix(x.Model, "@") {
-		x.want.provider = "@" + x.promptProvider
+	if x.promptProvider != "" && !x.opts.namesProvider() && !strings.HasPrefix(x.Model, "@") {
+		x.opts.provider = "@" + x.promptProvider
 	}
 }
 
@@ -190,7 +190,7 @@ func (p *Plane) showRendered(w http.ResponseWriter, x *exchange) error {
 	b.Raw(x.Body.Bytes())
 	b.Close('}')
 	w.Header()["Content-Type"] = jsonType
-	x.sign(w.Header())
+	x.setGatewayHeaders(w.Header())
 	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: b.Bytes()})
 	return nil
 }
@@ -243,10 +243,10 @@ func writeHeaders(b *jsonedit.Builder, h http.Header) {
 	b.Close('}')
 }
 
-// filled is what a saved prompt of a config makes of the exchange, or why it
+// promptResult is what a saved prompt of a config makes of the exchange, or why it
 // can't.
-type filled struct {
-	pipeline.Filled
+type promptResult struct {
+	pipeline.PromptEdits
 	provider string
 	err      error
 }
@@ -263,23 +263,23 @@ func (x *exchange) fillLeaves(leaves []*config.Config) error {
 			return err
 		}
 		if x.filled == nil {
-			x.filled = make(map[string]*filled)
+			x.filled = make(map[string]*promptResult)
 		}
 		x.filled[leaf.PromptID] = f
 	}
 	return nil
 }
 
-func (x *exchange) fillPrompt(ref string) (*filled, error) {
+func (x *exchange) fillPrompt(ref string) (*promptResult, error) {
 	v, named, err := x.savedPrompt(ref, "x-gateway-config")
 	if err != nil {
 		return nil, err
 	}
-	f := &filled{Filled: pipeline.Filled{Prompt: named}}
+	f := &promptResult{PromptEdits: pipeline.PromptEdits{Prompt: named}}
 	switch {
 	case x.Doc != nil && (x.Operation == api.Chat || x.Operation == api.Completions):
 		f.err = x.makeEdits(f, v)
-	case x.Operation == x.Dialect.Conversation():
+	case x.Operation == x.Dialect.ConversationOperation():
 		f.err = apierr.New(apierr.Unsupported, "a saved prompt makes requests for /v1/chat/completions and /v1/completions, and not for this route").
 			WithParam("x-gateway-config").WithCode("unsupported_operation")
 	}
@@ -292,7 +292,7 @@ func (x *exchange) fillPrompt(ref string) (*filled, error) {
 }
 
 // makeEdits finds what a version puts into the request.
-func (x *exchange) makeEdits(f *filled, v *prompt.Version) error {
+func (x *exchange) makeEdits(f *promptResult, v *prompt.Version) error {
 	if err := x.takeVariables(); err != nil {
 		return err
 	}
@@ -342,9 +342,9 @@ func (x *exchange) checkEdited(list []jsonedit.Edit) error {
 }
 
 // fillLeaf returns what the prompt of a leaf puts into the request.
-func (x *exchange) fillLeaf(leaf *config.Config) (pipeline.Filled, error) {
+func (x *exchange) fillLeaf(leaf *config.Config) (pipeline.PromptEdits, error) {
 	f := x.filled[leaf.PromptID]
-	return f.Filled, f.err
+	return f.PromptEdits, f.err
 }
 
 // filledModel returns the model that the prompt of a leaf gives, empty for none.
@@ -359,7 +359,7 @@ func (x *exchange) filledModel(leaf *config.Config) string {
 // gives, empty for none and where the leaf or the request chooses its own.
 func (x *exchange) filledProvider(leaf *config.Config) string {
 	f := x.filled[leaf.PromptID]
-	if f == nil || leaf.Provider != "" || leaf.VirtualKey != "" || leftToRequest(leaf) && x.want.chooses() {
+	if f == nil || leaf.Provider != "" || leaf.VirtualKey != "" || providerFromRequest(leaf) && x.opts.namesProvider() {
 		return ""
 	}
 	return f.provider

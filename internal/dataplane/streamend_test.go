@@ -18,8 +18,8 @@ func translated(t *testing.T, client tongue, target, answer string, stream bool)
 
 func sseOf(events ...string) string { return rawHead("text/event-stream") + strings.Join(events, "") }
 
-// choice is an event of chat for one of several choices; empty members are left out.
-func choice(index int, text, reason string) string {
+// providerChoice is an event of chat for one of several choices; empty members are left out.
+func providerChoice(index int, text, reason string) string {
 	delta, end := "{}", "null"
 	if text != "" {
 		delta = `{"content":"` + text + `"}`
@@ -42,7 +42,7 @@ func TestAnAnswerWithoutAReasonGetsTheUsualOne(t *testing.T) {
 		{"messages without the event that has the reason", "messages", "",
 			messageStart + messageDelta("hello") + blockEnd + "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
 		{"chat", "chat", `{"id":"c","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":null}],"usage":{"prompt_tokens":3,"completion_tokens":2}}`,
-			choice(0, "hello", "") + done},
+			providerChoice(0, "hello", "") + done},
 	} {
 		for _, client := range []struct {
 			tongue
@@ -83,12 +83,12 @@ func TestAStreamOfSeveralChoicesEndsWithTheLastOfThem(t *testing.T) {
 		name, stream string
 		reasons      int
 	}{
-		{"each with its reason", choice(0, "a", "") + choice(1, "b", "") + choice(0, "", "stop") + choice(1, "", "length") + done, 2},
-		{"each with its reason, without a terminator", choice(0, "a", "") + choice(1, "b", "") + choice(1, "", "length") + choice(0, "", "stop"), 2},
-		{"one after the other, without a terminator", choice(0, "a", "") + choice(0, "", "stop") + choice(1, "b", "") + choice(1, "", "length"), 2},
-		{"the second without a reason", choice(0, "a", "") + choice(1, "b", "") + choice(0, "", "stop") + done, 2},
-		{"the first without a reason", choice(0, "a", "") + choice(1, "b", "") + choice(1, "", "stop") + done, 2},
-		{"with a reason told twice", choice(0, "a", "") + choice(0, "", "stop") + choice(0, "", "stop"), 1},
+		{"each with its reason", providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(0, "", "stop") + providerChoice(1, "", "length") + done, 2},
+		{"each with its reason, without a terminator", providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(1, "", "length") + providerChoice(0, "", "stop"), 2},
+		{"one after the other, without a terminator", providerChoice(0, "a", "") + providerChoice(0, "", "stop") + providerChoice(1, "b", "") + providerChoice(1, "", "length"), 2},
+		{"the second without a reason", providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(0, "", "stop") + done, 2},
+		{"the first without a reason", providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(1, "", "stop") + done, 2},
+		{"with a reason told twice", providerChoice(0, "a", "") + providerChoice(0, "", "stop") + providerChoice(0, "", "stop"), 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			res, e := translated(t, gemini, "chat", sseOf(tt.stream), true)
@@ -105,9 +105,9 @@ func TestAStreamThatLacksAReasonAndItsTerminatorIsIncomplete(t *testing.T) {
 	t.Parallel()
 	gemini := tongues[3]
 	for name, stream := range map[string]string{
-		"of the only choice":   choice(0, "a", ""),
-		"of the first choice":  choice(0, "a", "") + choice(1, "b", "") + choice(1, "", "stop"),
-		"of the second choice": choice(0, "a", "") + choice(1, "b", "") + choice(0, "", "stop"),
+		"of the only choice":   providerChoice(0, "a", ""),
+		"of the first choice":  providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(1, "", "stop"),
+		"of the second choice": providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(0, "", "stop"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, e := translated(t, gemini, "chat", sseOf(stream), true)
@@ -148,7 +148,7 @@ func TestAProvidersErrorWithoutAMessageIsNamed(t *testing.T) {
 // The reason that is recorded is that of the first choice.
 func TestTheFirstChoicesReasonIsRecorded(t *testing.T) {
 	t.Parallel()
-	stream := choice(0, "a", "") + choice(1, "b", "") + choice(0, "", "stop") + choice(1, "", "length") + done
+	stream := providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(0, "", "stop") + providerChoice(1, "", "length") + done
 	_, e := translated(t, tongues[3], "chat", sseOf(stream), true)
 	if e["finish_reason"] != "stop" {
 		t.Errorf("recorded finish_reason %v, want stop (entry %v)", e["finish_reason"], e)

@@ -12,9 +12,9 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// choice names a provider and the credentials for it, as headers or a config
+// providerChoice names a provider and the credentials for it, as headers or a config
 // give them.
-type choice struct {
+type providerChoice struct {
 	provider   string // id, alias or @slug
 	virtualKey string
 	key        secret.String
@@ -29,7 +29,7 @@ type choice struct {
 
 // id returns the provider id or alias. The neutral word cloud_c means two
 // providers: options that only a deployment of the second has tell them apart.
-func (c *choice) id() string {
+func (c *providerChoice) id() string {
 	if c.provider == "cloud_c" {
 		for _, name := range [...]string{"cloud_c_deployment_name", "cloud_c_deployment_type", "cloud_c_endpoint_name"} {
 			if c.options[name] != "" {
@@ -42,36 +42,36 @@ func (c *choice) id() string {
 
 // handler returns what answers the exchange.
 func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
-	if x.want.config != "" {
-		return p.configured(x)
+	if x.opts.config != "" {
+		return p.configHandler(x)
 	}
-	t, err := x.target(choice{
-		provider:   x.want.provider,
-		virtualKey: x.want.virtualKey,
-		customHost: x.want.customHost,
-		options:    x.want.options,
+	t, err := x.target(providerChoice{
+		provider:   x.opts.provider,
+		virtualKey: x.opts.virtualKey,
+		customHost: x.opts.customHost,
+		options:    x.opts.options,
 		model:      x.Model,
 	})
 	if err != nil {
 		return nil, err
 	}
-	x.want.markTaken(t)
-	if err := x.fits(t, false, x.want.strict != nil && *x.want.strict); err != nil {
+	x.opts.markTaken(t)
+	if err := x.checkTarget(t, false, x.opts.strict != nil && *x.opts.strict); err != nil {
 		return nil, err
 	}
-	return &pipeline.Leaf{
+	return &pipeline.TargetHandler{
 		Engine:  p.Engine,
 		Target:  t,
 		Path:    "config",
-		Timeout: x.want.timeout,
-		Forward: x.want.forward,
-		Lenient: x.want.strict != nil && !*x.want.strict,
+		Timeout: x.opts.timeout,
+		Forward: x.opts.forward,
+		Lenient: x.opts.strict != nil && !*x.opts.strict,
 	}, nil
 }
 
 // target returns the target that c chooses, for the identity of x, if the egress
 // policies allow it.
-func (x *exchange) target(c choice) (*provider.Target, error) {
+func (x *exchange) target(c providerChoice) (*provider.Target, error) {
 	t, err := x.find(c)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (x *exchange) checkEgress(t *provider.Target) error {
 }
 
 // find returns the target that c chooses.
-func (x *exchange) find(c choice) (*provider.Target, error) {
+func (x *exchange) find(c providerChoice) (*provider.Target, error) {
 	if slug, ok := strings.CutPrefix(c.provider, "@"); ok {
 		return x.managed(slug, c)
 	}
@@ -123,7 +123,7 @@ func forbidden(name string) error {
 
 // managed returns the managed provider with this slug. Its stored credential
 // belongs to its own address: a request can't send it elsewhere.
-func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
+func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, error) {
 	entry, ok := x.snap.Managed(x.Identity.Workspace, slug)
 	if !ok {
 		return nil, apierr.New(apierr.NotFound, "there is no provider entry with the slug %.60q; GET /v1/models shows those of this key", slug).
@@ -132,7 +132,7 @@ func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
 	if !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(entry.Provider) {
 		return nil, forbidden("@" + slug)
 	}
-	if err := entry.Usable(x.entry.Time); err != nil {
+	if err := entry.CheckUsable(x.entry.Time); err != nil {
 		return nil, err
 	}
 	if c.customHost != "" {
@@ -140,7 +140,7 @@ func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
 			"the provider entry @%s keeps its own address, since its stored credential belongs there; name a provider id with your own credential to use a custom host", slug).
 			WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 	}
-	t, err := entry.For(c.model)
+	t, err := entry.TargetFor(c.model)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (x *exchange) managed(slug string, c choice) (*provider.Target, error) {
 }
 
 // own returns the target of a row with the caller's own credential.
-func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) {
+func (x *exchange) own(spec *provider.Spec, c providerChoice) (*provider.Target, error) {
 	if x.upload != nil {
 		x.upload.watch(nil) // what another target of the config allows
 	}
@@ -161,7 +161,7 @@ func (x *exchange) own(spec *provider.Spec, c choice) (*provider.Target, error) 
 			WithParam("authorization").WithCode("missing_credential")
 	}
 	// The address of a row without placeholders is the same for everyone.
-	if bare, ok := x.snap.Bare(spec); ok && c.customHost == "" && !strings.Contains(spec.BaseURL, "{") {
+	if bare, ok := x.snap.TargetWithoutCredentials(spec); ok && c.customHost == "" && !strings.Contains(spec.BaseURL, "{") {
 		return bare.With(c.key, c.options), nil
 	}
 	if c.customHost != "" {
@@ -182,7 +182,7 @@ func (x *exchange) clientKey(a *provider.Auth) secret.String {
 		return secret.String{}
 	}
 	key := x.sentKey(a)
-	if x.snap.Opens(key, x.entry.Time) {
+	if x.snap.IsCredential(key, x.entry.Time) {
 		return secret.String{}
 	}
 	return secret.New(key)
@@ -191,7 +191,7 @@ func (x *exchange) clientKey(a *provider.Auth) secret.String {
 func (x *exchange) sentKey(a *provider.Auth) string {
 	if v := x.Header["Authorization"]; len(v) == 1 {
 		token := snapshot.Bearer(x.Header)
-		if token != "" && (a.Header != "Authorization" || a.Scheme != "" || x.snap.Opens(token, x.entry.Time)) {
+		if token != "" && (a.Header != "Authorization" || a.Scheme != "" || x.snap.IsCredential(token, x.entry.Time)) {
 			return token
 		}
 		if strings.EqualFold(strings.TrimSpace(v[0]), "bearer") { // the token of an unset variable

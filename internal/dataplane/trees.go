@@ -51,8 +51,8 @@ type trees struct {
 	live  int                       // of those and of the ones still used
 }
 
-// kept is a compiled config.
-type kept struct {
+// cachedTree is a compiled config.
+type cachedTree struct {
 	key    treeKey
 	tree   *pipeline.Tree
 	size   int
@@ -67,7 +67,7 @@ func newTrees() *trees {
 }
 
 // get returns the tree of key, which the caller has to release, or nil.
-func (t *trees) get(key treeKey) *kept {
+func (t *trees) get(key treeKey) *cachedTree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, ok := t.byKey[key]
@@ -75,14 +75,14 @@ func (t *trees) get(key treeKey) *kept {
 		return nil
 	}
 	t.order.MoveToFront(e)
-	k := e.Value.(*kept)
+	k := e.Value.(*cachedTree)
 	k.users++
 	return k
 }
 
 // make returns the tree of key, which the caller has to release. A tree that is
 // not kept is parsed first, which tells its size, and then compiled.
-func (t *trees) make(key treeKey, parse func() (size int, compile func() *pipeline.Tree, err error)) (*kept, error) {
+func (t *trees) make(key treeKey, parse func() (size int, compile func() *pipeline.Tree, err error)) (*cachedTree, error) {
 	t.compiling <- struct{}{}
 	defer func() { <-t.compiling }()
 	if k := t.get(key); k != nil { // somebody else was quicker
@@ -98,7 +98,7 @@ func (t *trees) make(key treeKey, parse func() (size int, compile func() *pipeli
 		e.RetryAfter = time.Second
 		return nil, e
 	}
-	k := &kept{key: key, tree: compile(), size: size, users: 1}
+	k := &cachedTree{key: key, tree: compile(), size: size, users: 1}
 	t.put(k)
 	return k, nil
 }
@@ -109,7 +109,7 @@ func (t *trees) reserve(size int) bool {
 	defer t.mu.Unlock()
 	for e := t.order.Back(); t.live+size > maxLiveBytes && e != nil; {
 		before := e.Prev()
-		if e.Value.(*kept).users == 0 {
+		if e.Value.(*cachedTree).users == 0 {
 			t.drop(e)
 		}
 		e = before
@@ -122,7 +122,7 @@ func (t *trees) reserve(size int) bool {
 }
 
 // put keeps a tree whose size is reserved.
-func (t *trees) put(k *kept) {
+func (t *trees) put(k *cachedTree) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.byKey[k.key]; ok {
@@ -138,7 +138,7 @@ func (t *trees) put(k *kept) {
 
 // drop removes a tree from those kept. The caller holds mu.
 func (t *trees) drop(e *list.Element) {
-	k := t.order.Remove(e).(*kept)
+	k := t.order.Remove(e).(*cachedTree)
 	delete(t.byKey, k.key)
 	t.bytes -= k.size
 	if k.cached = false; k.users == 0 {
@@ -147,7 +147,7 @@ func (t *trees) drop(e *list.Element) {
 }
 
 // release ends the use of a tree by a request.
-func (t *trees) release(k *kept) {
+func (t *trees) release(k *cachedTree) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if k.users--; k.users == 0 && !k.cached {

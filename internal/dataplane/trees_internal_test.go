@@ -19,7 +19,7 @@ func sized(n int) func() (int, func() *pipeline.Tree, error) {
 	}
 }
 
-func mustMake(t *testing.T, cache *trees, name string, size int) *kept {
+func mustMake(t *testing.T, cache *trees, name string, size int) *cachedTree {
 	t.Helper()
 	k, err := cache.make(treeKey{text: name}, sized(size))
 	if err != nil {
@@ -64,10 +64,10 @@ func TestForwardedHeadersAndHostsCountInTheCache(t *testing.T) {
 func TestConfigsInUseAreLimitedTogether(t *testing.T) {
 	t.Parallel()
 	cache := newTrees()
-	var used []*kept
+	var used []*cachedTree
 	var err error
 	for i := 0; err == nil && i < 1000; i++ {
-		var k *kept
+		var k *cachedTree
 		if k, err = cache.make(treeKey{text: fmt.Sprint(i)}, sized(8<<20)); err == nil {
 			used = append(used, k)
 		}

@@ -13,7 +13,7 @@ type Assembler struct {
 	res   llm.Response
 	parts []*open           // of all choices; pointers, since builders must not be copied
 	open  map[partKey]*open // the newest part of each number
-	err   *llm.Fault
+	err   *llm.ProviderError
 	ended bool
 }
 
@@ -49,7 +49,7 @@ func (a *Assembler) Add(e *llm.Event) {
 		a.grow(e)
 	case llm.EventFinish:
 		c := a.choice(e.Choice)
-		c.Stop, c.Said, c.StopText = e.Stop, e.Said, e.StopText
+		c.Stop, c.NativeFinishReason, c.StopText = e.Stop, e.NativeFinishReason, e.StopText
 		c.Extra = append(c.Extra, e.Extra...)
 	case llm.EventUsage:
 		a.res.Usage = a.res.Usage.Larger(e.Usage)
@@ -86,7 +86,7 @@ func (a *Assembler) grow(e *llm.Event) {
 
 // Response returns the answer so far. fault is what the provider reported
 // instead of the rest, and whole is true when it said that the answer is.
-func (a *Assembler) Response() (r *llm.Response, fault *llm.Fault, whole bool) {
+func (a *Assembler) Response() (r *llm.Response, fault *llm.ProviderError, whole bool) {
 	res := a.res
 	res.Choices = append([]llm.Choice(nil), a.res.Choices...)
 	for i := range a.parts {
@@ -179,5 +179,5 @@ func replayChoice(yield func(llm.Event) bool, i int, c *llm.Choice) (more bool) 
 			return false
 		}
 	}
-	return yield(llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.Stop, Said: c.Said, StopText: c.StopText, Extra: c.Extra})
+	return yield(llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.Stop, NativeFinishReason: c.NativeFinishReason, StopText: c.StopText, Extra: c.Extra})
 }

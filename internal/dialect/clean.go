@@ -6,22 +6,24 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// MaybeMarked reports whether a body may hold a signature of another vendor, as
+// MayContainMarkedSignature reports whether a body may hold a signature of another vendor, as
 // [MarkSignature] writes it. It costs a search.
-func MaybeMarked(body []byte) bool { return bytes.Contains(body, []byte(`"`+signatureMark)) }
+func MayContainMarkedSignature(body []byte) bool {
+	return bytes.Contains(body, []byte(`"`+signatureMark))
+}
 
-// Marked reports whether a text is a signature that stands in the place of
+// IsMarkedSignature reports whether a text is a signature that stands in the place of
 // another vendor's.
-func Marked(text string) bool {
+func IsMarkedSignature(text string) bool {
 	return len(text) > len(signatureMark) && text[:len(signatureMark)] == signatureMark
 }
 
-// Sift returns the edit of a list of the body that puts in the place of each of
+// EditElements returns the edit of a list of the body that puts in the place of each of
 // its elements what place returns: the element's own bytes, others, or nil to
 // leave it out. Where within is not empty the elements are those of the list of
 // that name in each element, and what is left with none goes too. There is no
 // edit when nothing changes. It is for Cleaners.
-func Sift(body *jsonedit.Doc, list, within string, place func(jsonedit.Value) []byte) []jsonedit.Edit {
+func EditElements(body *jsonedit.Doc, list, within string, place func(jsonedit.Value) []byte) []jsonedit.Edit {
 	v, _ := body.Find(list)
 	if v.Kind() != jsonedit.Array {
 		return nil

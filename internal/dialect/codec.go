@@ -17,10 +17,10 @@ type ClientCodec interface {
 	DecodeRequest(body []byte) (*llm.Request, error)
 
 	// EncodeResponse appends the body of a whole answer.
-	EncodeResponse(dst []byte, r *llm.Response, to Reply) []byte
+	EncodeResponse(dst []byte, r *llm.Response, to ResponseTarget) []byte
 
 	// NewEncoder returns an encoder for one streamed answer.
-	NewEncoder(to Reply) StreamEncoder
+	NewEncoder(to ResponseTarget) StreamEncoder
 }
 
 // ProviderCodec translates for providers that speak a dialect. It is pure and
@@ -31,18 +31,18 @@ type ProviderCodec interface {
 	// and would change the meaning of the request is an *apierr.Error of kind
 	// Invalid that names the element, as [Unsupported] makes it. r is not
 	// changed.
-	EncodeRequest(dst []byte, r *llm.Request, to Target) ([]byte, []Fate, error)
+	EncodeRequest(dst []byte, r *llm.Request, to RequestTarget) ([]byte, []ParamChange, error)
 
 	// DecodeResponse reads a whole answer to r. The result may hold views of
 	// body. An error says that the body is not an answer of the dialect.
-	DecodeResponse(body []byte, r *llm.Request, to Target) (*llm.Response, error)
+	DecodeResponse(body []byte, r *llm.Request, to RequestTarget) (*llm.Response, error)
 
 	// NewDecoder returns a decoder for one streamed answer to r.
-	NewDecoder(r *llm.Request, to Target) StreamDecoder
+	NewDecoder(r *llm.Request, to RequestTarget) StreamDecoder
 }
 
-// Reply says for whom an answer is encoded.
-type Reply struct {
+// ResponseTarget says for whom an answer is encoded.
+type ResponseTarget struct {
 	Request  *llm.Request // as decoded from the client's body
 	Strict   bool         // leave out what goes beyond the dialect, as strict_vendora_compliance asks
 	Provider string       // id of the provider that answered
@@ -53,8 +53,8 @@ type Reply struct {
 	Created int64 // unix seconds
 }
 
-// Target says for whom a request is encoded.
-type Target struct {
+// RequestTarget says for whom a request is encoded.
+type RequestTarget struct {
 	Provider string // id of its row
 	Model    string // as it is sent
 }
@@ -84,48 +84,48 @@ type StreamEncoder interface {
 	Encode(dst []byte, e *llm.Event) []byte
 }
 
-// Outcome is what became of a parameter.
-type Outcome string
+// ChangeKind is what became of a parameter.
+type ChangeKind string
 
 // The outcomes of parameters that are not carried as they are.
 const (
-	Adapted Outcome = "adapted" // carried in another form or value
-	Dropped Outcome = "dropped" // not carried
+	Adapted ChangeKind = "adapted" // carried in another form or value
+	Dropped ChangeKind = "dropped" // not carried
 )
 
-// Fate is what became of a parameter on the way to a target.
-type Fate struct {
+// ParamChange is what became of a parameter on the way to a target.
+type ParamChange struct {
 	Name    string // in the client's words
-	Outcome Outcome
+	Outcome ChangeKind
 	Note    string // how it was adapted; may be empty
 }
 
-// Fates gathers what becomes of the parameters of a request.
-type Fates struct {
+// ParamChanges gathers what becomes of the parameters of a request.
+type ParamChanges struct {
 	r    *llm.Request
-	list []Fate
+	list []ParamChange
 	told map[string]bool
 }
 
-// FatesOf begins the list for r.
-func FatesOf(r *llm.Request) *Fates { return &Fates{r: r} }
+// NewParamChanges begins the list for r.
+func NewParamChanges(r *llm.Request) *ParamChanges { return &ParamChanges{r: r} }
 
 // Drop says that field is not carried.
-func (f *Fates) Drop(field llm.Field) { f.add(f.r.NameOf(field), Dropped, "") }
+func (f *ParamChanges) Drop(field llm.Field) { f.add(f.r.NameOf(field), Dropped, "") }
 
 // Adapt says that field is carried in another form, and how.
-func (f *Fates) Adapt(field llm.Field, note string) { f.add(f.r.NameOf(field), Adapted, note) }
+func (f *ParamChanges) Adapt(field llm.Field, note string) { f.add(f.r.NameOf(field), Adapted, note) }
 
 // DropNamed says that a parameter or an element that has no field is not
 // carried.
-func (f *Fates) DropNamed(name string) { f.add(name, Dropped, "") }
+func (f *ParamChanges) DropNamed(name string) { f.add(name, Dropped, "") }
 
 // AdaptNamed says how a parameter or an element that has no field is carried.
-func (f *Fates) AdaptNamed(name, note string) { f.add(name, Adapted, note) }
+func (f *ParamChanges) AdaptNamed(name, note string) { f.add(name, Adapted, note) }
 
 // DropExtra says that the parameters which only the client's dialect knows are
 // not carried, but for those that carried names.
-func (f *Fates) DropExtra(carried ...string) {
+func (f *ParamChanges) DropExtra(carried ...string) {
 	for _, m := range f.r.Extra {
 		if !contains(carried, m.Name) {
 			f.DropMember(m)
@@ -134,15 +134,15 @@ func (f *Fates) DropExtra(carried ...string) {
 }
 
 // DropMember says that one of them is not carried.
-func (f *Fates) DropMember(m llm.Member) {
-	if idle[m.Name] != string(m.Value) {
+func (f *ParamChanges) DropMember(m llm.Member) {
+	if noopParams[m.Name] != string(m.Value) {
 		f.add(m.Name, Dropped, "")
 	}
 }
 
 // DropThinking says that what only the client's dialect knows about thinking is
 // not carried.
-func (f *Fates) DropThinking() {
+func (f *ParamChanges) DropThinking() {
 	for _, m := range f.r.Reasoning.Extra {
 		if string(m.Value) != encryptedThinking {
 			f.add(m.Name, Dropped, "")
@@ -154,15 +154,15 @@ func (f *Fates) DropThinking() {
 // the responses dialect. Every answer has that, so it is never lost.
 const encryptedThinking = `"reasoning.encrypted_content"`
 
-// idle are parameters whose value asks for what every target does that does not
+// noopParams are parameters whose value asks for what every target does that does not
 // know them: nothing is lost with these.
-var idle = map[string]string{"store": "false", "background": "false"}
+var noopParams = map[string]string{"store": "false", "background": "false"}
 
 // List returns what was gathered, nil when every parameter is carried as it is.
-func (f *Fates) List() []Fate { return f.list }
+func (f *ParamChanges) List() []ParamChange { return f.list }
 
 // add keeps the first fate of a name: it is told once.
-func (f *Fates) add(name string, o Outcome, note string) {
+func (f *ParamChanges) add(name string, o ChangeKind, note string) {
 	if f.told[name] {
 		return
 	}
@@ -170,7 +170,7 @@ func (f *Fates) add(name string, o Outcome, note string) {
 		f.told = map[string]bool{}
 	}
 	f.told[name] = true
-	f.list = append(f.list, Fate{name, o, note})
+	f.list = append(f.list, ParamChange{name, o, note})
 }
 
 func contains(list []string, s string) bool {
@@ -182,33 +182,33 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// Cleaner is what a codec offers whose dialect carries signatures of other
+// ForeignContentCleaner is what a codec offers whose dialect carries signatures of other
 // vendors, for bodies that go to a provider as the client wrote them. It is
 // optional.
-type Cleaner interface {
+type ForeignContentCleaner interface {
 	// Clean returns the edits that take out of a body what only the models of
 	// other vendors understand; mostly none.
 	Clean(body *jsonedit.Doc) []jsonedit.Edit
 }
 
-// Former is what a dialect offers whose providers have forms of their own for
+// OperationTranslator is what a dialect offers whose providers have forms of their own for
 // operations other than conversations, such as embeddings. It is optional.
-type Former interface {
-	// Form returns the translation of op for a target, and false when there is
+type OperationTranslator interface {
+	// Translator returns the translation of op for a target, and false when there is
 	// none.
-	Form(op api.Operation, to Target) (Form, bool)
+	Translator(op api.Operation, to RequestTarget) (Translator, bool)
 }
 
-// ClientFormer is what a dialect offers whose clients have words of their own for
+// ClientOperationTranslator is what a dialect offers whose clients have words of their own for
 // an operation of the chat dialect, such as embeddings. It is optional.
-type ClientFormer interface {
-	// ClientForm returns the translation of op, and false when there is none.
-	ClientForm(op api.Operation) (ClientForm, bool)
+type ClientOperationTranslator interface {
+	// ClientTranslator returns the translation of op, and false when there is none.
+	ClientForm(op api.Operation) (ClientTranslator, bool)
 }
 
-// ClientForm translates one operation of a dialect's clients to one of the chat
+// ClientTranslator translates one operation of a dialect's clients to one of the chat
 // dialect. Its functions are pure.
-type ClientForm struct {
+type ClientTranslator struct {
 	Operation api.Operation // of the chat dialect
 	// Request appends the chat dialect's body, which names model, for a client's.
 	Request func(dst, body []byte, model string) ([]byte, error)
@@ -216,26 +216,26 @@ type ClientForm struct {
 	Response func(dst, body []byte) ([]byte, error)
 	// Names are what the client calls parameters of the chat dialect's body.
 	Names map[string]string
-	// Beyond are members of that body which the chat dialect itself does not know,
+	// ExtraFields are members of that body which the chat dialect itself does not know,
 	// but the forms of providers may.
-	Beyond []string
+	ExtraFields []string
 }
 
-// Form translates one operation between the chat dialect and a provider's own
+// Translator translates one operation between the chat dialect and a provider's own
 // form. Its functions are pure.
-type Form struct {
+type Translator struct {
 	// Request appends the provider's body for a client's, with the fates of
 	// parameters as ProviderCodec.EncodeRequest tells them. Only the parameters
 	// of body are read; the model is to.Model.
-	Request func(dst, body []byte, to Target) ([]byte, []Fate, error)
+	Request func(dst, body []byte, to RequestTarget) ([]byte, []ParamChange, error)
 	// Response appends the client's body for a provider's whole answer. asked
 	// is the client's request.
-	Response func(dst, body, asked []byte, to Target) ([]byte, error)
+	Response func(dst, body, asked []byte, to RequestTarget) ([]byte, error)
 
 	// Split returns a client's request once for each of its inputs, where the
 	// provider takes one at a time, and none where one request says all. Join
 	// appends the client's answer for the answers to these, in their order. Both
 	// are nil where the provider takes what clients send.
-	Split func(body []byte, to Target) ([][]byte, error)
+	Split func(body []byte, to RequestTarget) ([][]byte, error)
 	Join  func(dst []byte, answers [][]byte) ([]byte, error)
 }

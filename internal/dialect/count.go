@@ -20,7 +20,7 @@ type ClientCounter interface {
 type ProviderCounter interface {
 	// EncodeCountRequest appends the body of the question, as EncodeRequest does
 	// that of a request.
-	EncodeCountRequest(dst []byte, r *llm.Request, to Target) ([]byte, []Fate, error)
+	EncodeCountRequest(dst []byte, r *llm.Request, to RequestTarget) ([]byte, []ParamChange, error)
 
 	// DecodeCountResponse reads the answer.
 	DecodeCountResponse(body []byte) (tokens int64, err error)

@@ -6,7 +6,7 @@
 // pass by unchanged and a [Tap] reads from them what the books need. Where they
 // differ, the client's [ClientCodec] and the provider's [ProviderCodec] meet in
 // the neutral conversation of package llm, and each parameter that is not
-// carried as it is has a [Fate]. Each protocol has a room below this one; which
+// carried as it is has a [ParamChange]. Each protocol has a room below this one; which
 // dialect a route or a provider speaks is left to dataplane and the provider
 // table.
 package dialect
@@ -19,8 +19,8 @@ import (
 	"modelgate/internal/sse"
 )
 
-// Client is what the gateway needs of a dialect to serve clients that speak it.
-type Client interface {
+// ClientDialect is what the gateway needs of a dialect to serve clients that speak it.
+type ClientDialect interface {
 	ClientCodec
 
 	// Headers are the request headers, in canonical form, that belong to the
@@ -57,9 +57,9 @@ type Client interface {
 	NewTap(op api.Operation) Tap
 }
 
-// Continuer is what a dialect needs for another target to go on with an answer
+// StreamContinuer is what a dialect needs for another target to go on with an answer
 // that broke off. It is optional.
-type Continuer interface {
+type StreamContinuer interface {
 	// Delta returns the text that an event of a stream adds to the answer, and
 	// false when it adds what can't be continued in words: a tool call, or
 	// another choice than the first.
@@ -81,12 +81,12 @@ type Tap interface {
 	Body(b []byte)
 	// Event reads one event of a streamed answer.
 	Event(e sse.Event)
-	// Seen returns what was read so far; it is valid until the next call.
-	Seen() *Seen
+	// Info returns what was read so far; it is valid until the next call.
+	Info() *ResponseInfo
 }
 
-// Seen is what a tap has read of an answer.
-type Seen struct {
+// ResponseInfo is what a tap has read of an answer.
+type ResponseInfo struct {
 	Model  string    // as the provider names it
 	Usage  llm.Usage // counters are cumulative: the largest seen counts
 	Finish string    // finish reason of the first choice, empty until seen
@@ -110,7 +110,7 @@ type Seen struct {
 
 // SetTier notes the provider's word for the tier. The last one counts: streams
 // begin with what was asked for.
-func (s *Seen) SetTier(word []byte) {
+func (s *ResponseInfo) SetTier(word []byte) {
 	switch string(word) {
 	case "default", "standard", "auto": // most answers: no memory for these
 		s.Tier = ""

@@ -1,10 +1,10 @@
 package dialect
 
-// Budget returns how many tokens of thinking an effort stands for, for targets
+// ThinkingBudget returns how many tokens of thinking an effort stands for, for targets
 // that count them; ok is false for none and for words that mean nothing. The
 // scale is that of the trade's adapters: a quarter of the usual limits at low,
 // all of it at xhigh.
-func Budget(effort string) (tokens int64, ok bool) {
+func ThinkingBudget(effort string) (tokens int64, ok bool) {
 	tokens, ok = budgets[effort]
 	return tokens, ok
 }
@@ -13,9 +13,9 @@ var budgets = map[string]int64{
 	"minimal": 1024, "low": 1024, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768,
 }
 
-// EffortOf returns the effort that a budget of thinking stands for, for targets
+// EffortForBudget returns the effort that a budget of thinking stands for, for targets
 // that take words.
-func EffortOf(budget int64) string {
+func EffortForBudget(budget int64) string {
 	switch {
 	case budget == 0:
 		return "none"

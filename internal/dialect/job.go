@@ -1,11 +1,11 @@
 package dialect
 
-// Jobber is what a dialect offers whose providers answer with a job that is
+// JobReader is what a dialect offers whose providers answer with a job that is
 // followed until its answer is there. It is optional.
-type Jobber interface {
-	// Job reads what a provider says of a job. An error says that the body is
+type JobReader interface {
+	// ReadJob reads what a provider says of a job. An error says that the body is
 	// none.
-	Job(body []byte) (Job, error)
+	ReadJob(body []byte) (Job, error)
 }
 
 // Job is work at a provider.

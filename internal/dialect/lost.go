@@ -2,8 +2,8 @@ package dialect
 
 import "modelgate/internal/llm"
 
-// Lost names what of messages a dialect has no place for.
-type Lost struct {
+// UnsupportedContent names what of messages a dialect has no place for.
+type UnsupportedContent struct {
 	Names   bool // of participants
 	Details bool // the resolution that images are asked to be seen in
 	Cites   bool // the wish that documents are cited
@@ -14,7 +14,7 @@ type Lost struct {
 // DropContent tells of what the messages hold of lost, and of what people wrote
 // that only another dialect than own knows. What a model did with tools of its
 // provider's is no longer needed, so it is not told of.
-func (f *Fates) DropContent(own string, lost Lost) {
+func (f *ParamChanges) DropContent(own string, lost UnsupportedContent) {
 	for i := range f.r.Messages {
 		m := &f.r.Messages[i]
 		if lost.Names && m.Name != "" {
@@ -26,7 +26,7 @@ func (f *Fates) DropContent(own string, lost Lost) {
 	}
 }
 
-func (f *Fates) dropParts(parts []llm.Part, own string, lost Lost) {
+func (f *ParamChanges) dropParts(parts []llm.Part, own string, lost UnsupportedContent) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case llm.Media:

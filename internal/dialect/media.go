@@ -9,10 +9,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// DataURL parts a data: URL (RFC 2397) into its MIME type and its content as
+// ParseDataURL parts a data: URL (RFC 2397) into its MIME type and its content as
 // base64. ok is false for what is not one. An empty type is text/plain, as the
 // RFC says.
-func DataURL(s string) (mime, data string, ok bool) {
+func ParseDataURL(s string) (mime, data string, ok bool) {
 	if len(s) < 5 || !strings.EqualFold(s[:5], "data:") {
 		return "", "", false
 	}
@@ -37,9 +37,9 @@ func DataURL(s string) (mime, data string, ok bool) {
 	return mime, base64.StdEncoding.EncodeToString([]byte(text)), true
 }
 
-// KindOf returns what a MIME type shows: a document where it is no image,
+// MediaKindOf returns what a MIME type shows: a document where it is no image,
 // sound or film.
-func KindOf(mime string) llm.MediaKind {
+func MediaKindOf(mime string) llm.MediaKind {
 	switch kind, _, _ := strings.Cut(mime, "/"); kind {
 	case "image":
 		return llm.Image

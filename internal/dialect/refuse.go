@@ -22,7 +22,7 @@ func Invalid(path, code, format string, args ...any) *apierr.Error {
 }
 
 // Unsupported refuses the element at path because the target can't take it.
-func Unsupported(path string, to Target, format string, args ...any) *apierr.Error {
+func Unsupported(path string, to RequestTarget, format string, args ...any) *apierr.Error {
 	args = append([]any{to.Provider, to.Model}, args...)
 	return Invalid(path, CodeUnsupported, "provider %q with model %.100q can't take this: "+format, args...)
 }

@@ -9,10 +9,10 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// AppendQuestion writes the query and the documents of a unified request for
+// AppendRerankRequest writes the query and the documents of a unified request for
 // reranking, each document as text: an object as the lines of rank_fields where
 // these are asked for, else as its text, else as it stands.
-func AppendQuestion(b *jsonedit.Builder, d *jsonedit.Doc) error {
+func AppendRerankRequest(b *jsonedit.Builder, d *jsonedit.Doc) error {
 	query, _ := d.Find("query")
 	documents, _ := d.Find("documents")
 	switch {
@@ -81,10 +81,10 @@ func documentText(v jsonedit.Value, fields []string) string {
 	return lines.String()
 }
 
-// AppendRanks writes the results of a unified answer from a provider's list of
+// AppendRerankResults writes the results of a unified answer from a provider's list of
 // index and relevance_score, the best first, no more than asked for, and with
 // the client's documents where it wants them back. asked is its request.
-func AppendRanks(b *jsonedit.Builder, results jsonedit.Value, asked *jsonedit.Doc) {
+func AppendRerankResults(b *jsonedit.Builder, results jsonedit.Value, asked *jsonedit.Doc) {
 	list := rankedOf(results)
 	if n, ok := asked.Find("top_n"); ok {
 		if n, ok := n.Int(); ok && n >= 0 && n < int64(len(list)) {

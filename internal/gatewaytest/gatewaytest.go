@@ -51,7 +51,7 @@ type Options struct {
 	// Simulator configures the simulator. Its Key is set.
 	Simulator simulator.Options
 	// Managed are provider entries beside @simulator.
-	Managed []snapshot.Managed
+	Managed []snapshot.ManagedProvider
 	// Specs are rows beside those of the provider table, or in their place.
 	Specs []*provider.Spec
 	// Reach is how the gateway reaches providers.
@@ -67,7 +67,7 @@ type Options struct {
 	// Database is the control plane's. Empty is a file in the data folder.
 	Database string
 	// Off are features that are turned off.
-	Off route.Off
+	Off route.DisabledFeatures
 }
 
 // Gateway is a running gateway.
@@ -118,7 +118,7 @@ func New(t testing.TB, o Options) *Gateway {
 
 		Database: secret.New(o.Database),
 		Off:      o.Off,
-		Managed: append([]snapshot.Managed{{
+		ManagedProviders: append([]snapshot.ManagedProvider{{
 			Slug:     "simulator",
 			Provider: "openai-compatible",
 			Settings: provider.Settings{Key: secret.New(SimulatorKey), CustomHost: g.Upstream},

@@ -22,10 +22,10 @@ type cache [shards]shard
 // one, whose entries are forgotten unless they were used since.
 type shard struct {
 	mu         sync.Mutex
-	young, old map[access.Hash]*judgement // guarded by mu
+	young, old map[access.Hash]*verifiedToken // guarded by mu
 }
 
-func (c *cache) get(h access.Hash) *judgement {
+func (c *cache) get(h access.Hash) *verifiedToken {
 	s := &c[h[0]%shards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *cache) get(h access.Hash) *judgement {
 	return j
 }
 
-func (c *cache) put(h access.Hash, j *judgement) {
+func (c *cache) put(h access.Hash, j *verifiedToken) {
 	s := &c[h[0]%shards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,9 +47,9 @@ func (c *cache) put(h access.Hash, j *judgement) {
 }
 
 // keep puts j into the young half. The caller holds mu.
-func (s *shard) keep(h access.Hash, j *judgement) {
+func (s *shard) keep(h access.Hash, j *verifiedToken) {
 	if s.young == nil || len(s.young) == perShard {
-		s.young, s.old = make(map[access.Hash]*judgement), s.young
+		s.young, s.old = make(map[access.Hash]*verifiedToken), s.young
 	}
 	s.young[h] = j
 }

@@ -17,11 +17,11 @@ func hashOf(n int) access.Hash {
 func TestTheCacheIsBoundedAndKeepsWhatIsUsed(t *testing.T) {
 	var c cache
 	used, other := hashOf(0), hashOf(1)
-	keep := new(judgement)
+	keep := new(verifiedToken)
 	c.put(used, keep)
-	c.put(other, new(judgement))
+	c.put(other, new(verifiedToken))
 	for n := 2; n < 10*shards*perShard; n++ {
-		c.put(hashOf(n), new(judgement))
+		c.put(hashOf(n), new(verifiedToken))
 		if c.get(used) != keep {
 			t.Fatalf("what is used was forgotten after %d others", n)
 		}

@@ -41,7 +41,7 @@ func readClaims(m members) (*claims, error) {
 		func() (err error) { c.workspace, err = m.text("gateway_workspace", "workspace_slug"); return },
 		func() (err error) { c.user, err = m.text("email_id", "sub", "uid"); return },
 		func() (err error) { c.issuer, err = m.text("iss"); return },
-		func() (err error) { c.audience, err = m.list("aud", whole); return },
+		func() (err error) { c.audience, err = m.list("aud", singleValue); return },
 		func() (err error) { c.expires, err = m.moment("exp"); return },
 		func() (err error) { c.notBefore, err = m.moment("nbf"); return },
 		func() (err error) { c.issuedAt, err = m.moment("iat"); return },
@@ -55,7 +55,7 @@ func readClaims(m members) (*claims, error) {
 		}
 	}
 	if c.expires.IsZero() {
-		return nil, refuse("does not say when it ends (exp)")
+		return nil, rejected("does not say when it ends (exp)")
 	}
 	return c, nil
 }
@@ -64,7 +64,7 @@ func readClaims(m members) (*claims, error) {
 func refuseLimits(m members, name string) error {
 	list, err := m.array(name)
 	if err == nil && list != nil {
-		err = refuse("has " + name + ", which this version can't enforce for tokens; leave the claim out")
+		err = rejected("has " + name + ", which this version can't enforce for tokens; leave the claim out")
 	}
 	return err
 }
@@ -94,7 +94,7 @@ func (c *claims) readDefaults(raw json.RawMessage) error {
 		good = good && name != "" && plain(name) && plain(value) && len([]rune(name)) <= maxMetadataChars && len([]rune(value)) <= maxMetadataChars
 	}
 	if !good {
-		return refuse("has defaults that are not {config_id, metadata} with texts of at most 128 characters")
+		return rejected("has defaults that are not {config_id, metadata} with texts of at most 128 characters")
 	}
 	return nil
 }
@@ -115,12 +115,12 @@ func (m members) list(name string, split func(string) []string) ([]string, error
 	}
 	var list []string
 	if json.Unmarshal(raw, &list) != nil {
-		return nil, refuse("has a " + name + " that is neither a text nor a list of texts")
+		return nil, rejected("has a " + name + " that is neither a text nor a list of texts")
 	}
 	return list, nil
 }
 
-func whole(s string) []string { return []string{s} }
+func singleValue(s string) []string { return []string{s} }
 
 // moment reads a time in Unix seconds. One that is not there is zero.
 func (m members) moment(name string) (time.Time, error) {
@@ -131,7 +131,7 @@ func (m members) moment(name string) (time.Time, error) {
 	}
 	var seconds float64
 	if json.Unmarshal(raw, &seconds) != nil || seconds < 1 || seconds > last {
-		return time.Time{}, refuse("has a " + name + " that is no time in Unix seconds")
+		return time.Time{}, rejected("has a " + name + " that is no time in Unix seconds")
 	}
 	return time.Unix(int64(seconds), 0).UTC(), nil
 }
@@ -141,7 +141,7 @@ func (m members) moment(name string) (time.Time, error) {
 func (m members) array(name string) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if raw := m[name]; raw != nil && (json.Unmarshal(raw, &list) != nil) {
-		return nil, refuse("has " + name + " that are no list")
+		return nil, rejected("has " + name + " that are no list")
 	}
 	if len(list) == 0 {
 		return nil, nil
@@ -159,7 +159,7 @@ func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Id
 	}
 	return &access.Identity{
 		KeyID: keyID(c.user), Type: access.Token, Name: c.user, Hash: hash, Organisation: by.Organisation, Workspace: w.ID,
-		Scopes: by.granted(c.scopes), Config: c.defaults.Config, Metadata: metadata, ExpiresAt: c.expires,
+		Scopes: by.allowedScopes(c.scopes), Config: c.defaults.Config, Metadata: metadata, ExpiresAt: c.expires,
 		Logging: w.Logging,
 		Claims:  &access.Claims{User: c.user, IssuedAt: c.issuedAt},
 	}
@@ -174,17 +174,17 @@ func keyID(user string) string {
 	return "jwt:" + user
 }
 
-// granted returns the scopes among words that a key of a workspace may hold.
+// allowedScopes returns the scopes among words that a key of a workspace may hold.
 // Issuers put words of others beside them, which mean nothing here, as does a
 // word for everything.
-func (by *issuer) granted(words []string) []access.Scope {
+func (by *issuer) allowedScopes(words []string) []access.Scope {
 	if words == nil {
 		return by.Scopes
 	}
 	list := []access.Scope{}
 	for _, word := range words {
 		s, err := access.ParseScope(word)
-		if err == nil && s != access.ScopeAll && s.Suits(access.Token) == nil && !slices.Contains(list, s) {
+		if err == nil && s != access.ScopeAll && s.CheckHolder(access.Token) == nil && !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}

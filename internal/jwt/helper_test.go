@@ -104,7 +104,7 @@ func organisation() jwt.Issuer {
 }
 
 // mustKeeper returns a keeper that reaches this machine, and what it logs.
-func mustKeeper(t testing.TB, o upstream.Options) (*jwt.Keeper, *buffer) {
+func mustKeeper(t testing.TB, o upstream.Options) (*jwt.KeySetCache, *buffer) {
 	t.Helper()
 	o.TrustLoopback = true
 	log := new(buffer)
@@ -131,7 +131,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-func verify(judge *jwt.Tokens, token string, now time.Time) (*access.Identity, *apierr.Error) {
+func verify(judge *jwt.Verifier, token string, now time.Time) (*access.Identity, *apierr.Error) {
 	id, err := judge.Verify(token, access.HashKey(token), now)
 	return id, apierr.From(err)
 }

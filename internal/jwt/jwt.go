@@ -1,7 +1,7 @@
 // Package jwt judges the JSON Web Tokens of organisations' own issuers.
 //
-// A [Tokens] holds one state: which organisations take tokens, whose keys sign
-// them and which workspaces they may name. A [Keeper] keeps the keys of issuers
+// A [Verifier] holds one state: which organisations take tokens, whose keys sign
+// them and which workspaces they may name. A [KeySetCache] keeps the keys of issuers
 // through all states and asks an issuer for them again when they are old or when a
 // token names one that is not among them. It promises that a token counts only if
 // it is signed by RS256 with a key of its organisation's issuer, that it acts as a
@@ -44,18 +44,18 @@ type Workspace struct {
 	Logging  access.Logging    // of its tokens
 }
 
-// Refused is the cause of every error of a token that names an organisation
+// RejectedError is the cause of every error of a token that names an organisation
 // which takes tokens.
-type Refused struct{ Organisation string }
+type RejectedError struct{ Organisation string }
 
 // Error implements error.
-func (r *Refused) Error() string { return "a token for the organisation " + r.Organisation }
+func (r *RejectedError) Error() string { return "a token for the organisation " + r.Organisation }
 
 // leeway is how far the clocks of an issuer and of the gateway may differ.
 const leeway = 5 * time.Second
 
-// Tokens judges the tokens of one state. It is safe for concurrent use.
-type Tokens struct {
+// Verifier judges the tokens of one state. It is safe for concurrent use.
+type Verifier struct {
 	issuers map[string]*issuer // by organisation
 	judged  cache
 }
@@ -67,16 +67,16 @@ type issuer struct {
 	workspaces map[string]*Workspace // by slug and id
 }
 
-// Like reports whether text has the form of a token: three parts with dots
+// LooksLikeToken reports whether text has the form of a token: three parts with dots
 // between them.
-func Like(text string) bool { return strings.Count(text, ".") == 2 }
+func LooksLikeToken(text string) bool { return strings.Count(text, ".") == 2 }
 
 // Verify returns what a token proves at now; hash is its own. For a token that
 // was judged before it costs one look into a map. Otherwise it may wait a short
 // while for the keys of an issuer. Errors are *apierr.Error: Unauthenticated for
 // what is no valid token, Forbidden for a workspace that is not there, Unavailable
 // while the issuer's keys were never to be had.
-func (t *Tokens) Verify(token string, hash access.Hash, now time.Time) (*access.Identity, error) {
+func (t *Verifier) Verify(token string, hash access.Hash, now time.Time) (*access.Identity, error) {
 	if j := t.judged.get(hash); j != nil && j.counts(now) {
 		return j.identity, nil
 	}
@@ -86,18 +86,18 @@ func (t *Tokens) Verify(token string, hash access.Hash, now time.Time) (*access.
 	}
 	by := t.issuers[p.organisation]
 	if by == nil {
-		return nil, refuse("names no organisation that takes tokens, in gateway_oid or organisation_id")
+		return nil, rejected("names no organisation that takes tokens, in gateway_oid or organisation_id")
 	}
 	j, err := by.judge(p, hash, now)
 	if err != nil {
-		return nil, apierr.From(err).WithCause(&Refused{by.Organisation})
+		return nil, apierr.From(err).WithCause(&RejectedError{by.Organisation})
 	}
 	t.judged.put(hash, j)
 	return j.identity, nil
 }
 
-// judgement is a token that was found good.
-type judgement struct {
+// verifiedToken is a token that was found good.
+type verifiedToken struct {
 	identity *access.Identity
 	ends     time.Time
 	source   *source
@@ -106,18 +106,18 @@ type judgement struct {
 
 // counts reports whether the judgement holds at now: the token has not ended and
 // its issuer's keys are the same.
-func (j *judgement) counts(now time.Time) bool {
+func (j *verifiedToken) counts(now time.Time) bool {
 	return now.Before(j.ends) && j.source.current(now) == j.keys
 }
 
-func (by *issuer) judge(p *parsed, hash access.Hash, now time.Time) (*judgement, error) {
+func (by *issuer) judge(p *parsed, hash access.Hash, now time.Time) (*verifiedToken, error) {
 	key, set, err := by.source.find(p.kid, now)
 	if err != nil {
 		return nil, err
 	}
 	digest := sha256.Sum256([]byte(p.signed))
 	if rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], p.signature) != nil {
-		return nil, refuse("has a signature that does not match the key it names")
+		return nil, rejected("has a signature that does not match the key it names")
 	}
 	c, err := readClaims(p.claims)
 	if err != nil {
@@ -131,7 +131,7 @@ func (by *issuer) judge(p *parsed, hash access.Hash, now time.Time) (*judgement,
 		return nil, apierr.New(apierr.Forbidden, "the token names no active workspace of its organisation, in gateway_workspace or workspace_slug").
 			WithParam("x-gateway-api-key").WithCode("token_workspace")
 	}
-	return &judgement{by.identity(c, w, hash), c.expires.Add(leeway), by.source, set}, nil
+	return &verifiedToken{by.identity(c, w, hash), c.expires.Add(leeway), by.source, set}, nil
 }
 
 // check judges what a token says of itself: when it counts, who made it and for
@@ -139,18 +139,18 @@ func (by *issuer) judge(p *parsed, hash access.Hash, now time.Time) (*judgement,
 func (by *issuer) check(c *claims, now time.Time) error {
 	switch {
 	case !now.Before(c.expires.Add(leeway)):
-		return refuse("has expired (exp)").WithCode("expired_token")
+		return rejected("has expired (exp)").WithCode("expired_token")
 	case now.Add(leeway).Before(c.notBefore):
-		return refuse("does not count yet (nbf)")
+		return rejected("does not count yet (nbf)")
 	case by.Name != "" && c.issuer != by.Name:
-		return refuse("is of another issuer (iss) than its organisation takes tokens of")
+		return rejected("is of another issuer (iss) than its organisation takes tokens of")
 	case by.Audience != "" && !c.names(by.Audience):
-		return refuse("is made for somebody else (aud)")
+		return rejected("is made for somebody else (aud)")
 	}
 	return nil
 }
 
-// refuse is the error of a token of which this is said.
-func refuse(what string) *apierr.Error {
+// rejected is the error of a token of which this is said.
+func rejected(what string) *apierr.Error {
 	return apierr.New(apierr.Unauthenticated, "the token %s", what).WithParam("x-gateway-api-key").WithCode("invalid_token")
 }

@@ -20,7 +20,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-func mustTokens(t testing.TB, issuers ...jwt.Issuer) *jwt.Tokens {
+func mustTokens(t testing.TB, issuers ...jwt.Issuer) *jwt.Verifier {
 	t.Helper()
 	k, _ := mustKeeper(t, upstream.Options{})
 	return k.Tokens(issuers)
@@ -157,7 +157,7 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 			_, err := verify(judge, token, noon)
 			refused(t, tt.name, token, err, tt.code, tt.word)
 			want := tt.word != "organisation" && tt.word != "organisation_id"
-			if cause, ok := errors.AsType[*jwt.Refused](err); ok != want || ok && cause.Organisation != "org" {
+			if cause, ok := errors.AsType[*jwt.RejectedError](err); ok != want || ok && cause.Organisation != "org" {
 				t.Errorf("the error tells of the organisation %v, want %t", cause, want)
 			}
 		})
@@ -278,7 +278,7 @@ func TestATokenHasThreePartsWithDotsBetween(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "a": false, "a.b": false, "a.b.c": true, "..": true, "a.b.c.d": false, "mg-key": false,
 	} {
-		if got := jwt.Like(text); got != want {
+		if got := jwt.LooksLikeToken(text); got != want {
 			t.Errorf("Like(%q) = %t, want %t", text, got, want)
 		}
 	}

@@ -26,10 +26,10 @@ func (k *keys) same(other *keys) bool {
 	return maps.EqualFunc(k.byID, other.byID, func(a, b *rsa.PublicKey) bool { return a.Equal(b) })
 }
 
-// CheckSet reports what is wrong with a JSON Web Key Set that somebody wrote
+// CheckJWKS reports what is wrong with a JSON Web Key Set that somebody wrote
 // down: what holds no key for RS256, a key of which that can't be used, or one
 // that is to be kept secret.
-func CheckSet(text string) error {
+func CheckJWKS(text string) error {
 	_, unused, err := parseKeys([]byte(text))
 	if err == nil && len(unused) > 0 {
 		err = unused[0]

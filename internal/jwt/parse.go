@@ -31,12 +31,12 @@ type members map[string]json.RawMessage
 // parse takes a token apart and judges its header (RFC 7515, section 4.1).
 func parse(token string) (*parsed, error) {
 	if len(token) > maxToken {
-		return nil, refuse("is longer than 8192 bytes")
+		return nil, rejected("is longer than 8192 bytes")
 	}
 	dot := strings.LastIndexByte(token, '.')
 	head, body, ok := strings.Cut(token[:max(dot, 0)], ".")
 	if !ok || strings.Contains(body, ".") {
-		return nil, refuse("does not have three parts with dots between them")
+		return nil, rejected("does not have three parts with dots between them")
 	}
 	p := &parsed{signed: token[:dot]}
 	if err := p.readHeader(head); err != nil {
@@ -44,10 +44,10 @@ func parse(token string) (*parsed, error) {
 	}
 	var err error
 	if p.signature, err = decode(token[dot+1:]); err != nil || len(p.signature) == 0 {
-		return nil, refuse("has a signature that is not base64url")
+		return nil, rejected("has a signature that is not base64url")
 	}
 	if p.claims, err = object(body); err != nil {
-		return nil, refuse("has claims that are no JSON object in base64url, or name something twice or too much")
+		return nil, rejected("has claims that are no JSON object in base64url, or name something twice or too much")
 	}
 	p.organisation, err = p.claims.text("gateway_oid", "organisation_id")
 	return p, err
@@ -56,18 +56,18 @@ func parse(token string) (*parsed, error) {
 func (p *parsed) readHeader(part string) error {
 	head, err := object(part)
 	if err != nil {
-		return refuse("has a header that is no JSON object in base64url, or names something twice or too much")
+		return rejected("has a header that is no JSON object in base64url, or names something twice or too much")
 	}
 	alg, err := head.text("alg")
 	if err != nil || alg != "RS256" {
-		return refuse("is not signed by RS256, the one algorithm that is taken (alg)")
+		return rejected("is not signed by RS256, the one algorithm that is taken (alg)")
 	}
 	if _, ok := head["crit"]; ok {
-		return refuse("asks for extensions that are not known here (crit)")
+		return rejected("asks for extensions that are not known here (crit)")
 	}
 	p.kid, err = head.text("kid")
 	if err == nil && p.kid == "" {
-		err = refuse("does not say which key it is signed with (kid)")
+		err = rejected("does not say which key it is signed with (kid)")
 	}
 	return err
 }
@@ -126,7 +126,7 @@ func (m members) text(names ...string) (string, error) {
 		}
 		var s string
 		if json.Unmarshal(raw, &s) != nil || !plain(s) {
-			return "", refuse("has a " + name + " that is no text of at most 255 characters")
+			return "", rejected("has a " + name + " that is no text of at most 255 characters")
 		}
 		if s != "" {
 			return s, nil

@@ -31,22 +31,22 @@ type Doer interface {
 	Do(req *http.Request, guarded bool) (*http.Response, error)
 }
 
-// Options are what a [Keeper] needs.
+// Options are what a [KeySetCache] needs.
 type Options struct {
 	Client Doer
 	Logger *slog.Logger
 	Now    func() time.Time // nil is time.Now
 }
 
-// Keeper keeps the keys of issuers. It is safe for concurrent use.
-type Keeper struct {
+// KeySetCache keeps the keys of issuers. It is safe for concurrent use.
+type KeySetCache struct {
 	Options
 	begin func() (context.Context, context.CancelFunc) // of a fetch; it ends with the keeper
 	end   context.CancelFunc
 
 	mu      sync.Mutex
-	given   []Issuer // guarded by mu, as are the next two
-	tokens  *Tokens  // of given
+	given   []Issuer  // guarded by mu, as are the next two
+	tokens  *Verifier // of given
 	sources map[string]*source
 
 	life    sync.Mutex
@@ -55,18 +55,18 @@ type Keeper struct {
 }
 
 // New returns a keeper without keys. The caller closes it.
-func New(o Options) *Keeper {
+func New(o Options) *KeySetCache {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	base, end := context.WithCancel(context.Background())
 	begin := func() (context.Context, context.CancelFunc) { return context.WithTimeout(base, fetchTime) }
-	return &Keeper{Options: o, begin: begin, end: end}
+	return &KeySetCache{Options: o, begin: begin, end: end}
 }
 
 // Close gives up what is being fetched and waits for its end. Tokens that need no
 // further keys are judged on.
-func (k *Keeper) Close() {
+func (k *KeySetCache) Close() {
 	k.life.Lock()
 	k.closed = true
 	k.life.Unlock()
@@ -75,7 +75,7 @@ func (k *Keeper) Close() {
 }
 
 // start runs f beside, unless the keeper is closed.
-func (k *Keeper) start(f func()) bool {
+func (k *KeySetCache) start(f func()) bool {
 	k.life.Lock()
 	defer k.life.Unlock()
 	if !k.closed {
@@ -87,13 +87,13 @@ func (k *Keeper) start(f func()) bool {
 // Tokens returns what judges the tokens of these issuers: what it returned before
 // when they are the same. Issuers that are new are asked for their keys at once,
 // which is not waited for. The slice must not change any more.
-func (k *Keeper) Tokens(issuers []Issuer) *Tokens {
+func (k *KeySetCache) Tokens(issuers []Issuer) *Verifier {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.tokens != nil && reflect.DeepEqual(k.given, issuers) {
 		return k.tokens
 	}
-	t := &Tokens{issuers: make(map[string]*issuer, len(issuers))}
+	t := &Verifier{issuers: make(map[string]*issuer, len(issuers))}
 	sources := make(map[string]*source)
 	for _, i := range issuers {
 		by := &issuer{i, k.source(i, sources), make(map[string]*Workspace, 2*len(i.Workspaces))}
@@ -109,7 +109,7 @@ func (k *Keeper) Tokens(issuers []Issuer) *Tokens {
 
 // source returns where the keys of i come from. Those of one address are asked
 // for once. The caller holds mu.
-func (k *Keeper) source(i Issuer, now map[string]*source) *source {
+func (k *KeySetCache) source(i Issuer, now map[string]*source) *source {
 	s := &source{keeper: k, url: i.URL}
 	if i.URL == "" {
 		set, _, err := parseKeys([]byte(i.Set))
@@ -133,7 +133,7 @@ func (k *Keeper) source(i Issuer, now map[string]*source) *source {
 
 // source is where the keys of issuers come from.
 type source struct {
-	keeper *Keeper
+	keeper *KeySetCache
 	url    string               // empty for keys that stay
 	set    atomic.Pointer[keys] // nil until there were some
 	asked  atomic.Int64         // when it was last asked, in Unix nanoseconds
@@ -169,7 +169,7 @@ func (s *source) find(kid string, now time.Time) (*rsa.PublicKey, *keys, error) 
 		return nil, nil, apierr.New(apierr.Unavailable, "the keys of the token's issuer can't be had now; try again later").
 			WithParam("x-gateway-api-key").WithCode("token_keys_unavailable")
 	}
-	return nil, nil, refuse("is signed with a key that its issuer does not have (kid)")
+	return nil, nil, rejected("is signed with a key that its issuer does not have (kid)")
 }
 
 // key returns the key with this id, or nil.

@@ -16,7 +16,7 @@ import (
 
 // known waits until a judge has keys: those of an issuer that is new are asked
 // for beside.
-func known(t *testing.T, judge *jwt.Tokens) {
+func known(t *testing.T, judge *jwt.Verifier) {
 	t.Helper()
 	if _, err := verify(judge, signed(first(), header, claims), noon); err != nil {
 		t.Fatalf("with the first key: %v", err)
@@ -409,7 +409,7 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 		{"a hundred", set(manyKeys(100)...), ""},
 		{"too many", set(manyKeys(101)...), "100"},
 	} {
-		err := jwt.CheckSet(tt.text)
+		err := jwt.CheckJWKS(tt.text)
 		if got := err == nil; got != (tt.word == "") || err != nil && !strings.Contains(err.Error(), tt.word) {
 			t.Errorf("%s: CheckSet() = %v, want %q", tt.name, err, tt.word)
 		}
@@ -421,7 +421,7 @@ func FuzzCheckSet(f *testing.F) {
 	f.Add(`{"keys":[{"kty":"RSA","kid":"a","n":"AQ","e":"AQAB"},{}]}`)
 	f.Add(`{"keys":[[]],"keys":{}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if err := jwt.CheckSet(text); err != nil {
+		if err := jwt.CheckJWKS(text); err != nil {
 			return
 		}
 		// What is taken can be judged by.

@@ -9,10 +9,10 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Intend notes an attempt that is about to be sent, and returns when that was
+// RecordIntent notes an attempt that is about to be sent, and returns when that was
 // written. It waits for room as [Options].Full says, until ctx ends. An error
 // means that the attempt must not be sent; it is not settled then.
-func (l *Ledger) Intend(ctx context.Context, i reqlog.Intent) error {
+func (l *Ledger) RecordIntent(ctx context.Context, i reqlog.Intent) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ok, err := l.room(ctx, kindIntent, intentSize)
@@ -33,10 +33,10 @@ func (l *Ledger) Intend(ctx context.Context, i reqlog.Intent) error {
 	return nil
 }
 
-// Settle notes what an attempt came to. It is written with what is noted next,
+// RecordSettlement notes what an attempt came to. It is written with what is noted next,
 // the row of its exchange, or else with the next group. A settlement of an
 // attempt that was not noted, or is settled, does nothing.
-func (l *Ledger) Settle(s reqlog.Settlement) {
+func (l *Ledger) RecordSettlement(s reqlog.Settlement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.open[attempt{s.ID, s.Attempt}]; !ok {
@@ -108,15 +108,15 @@ func giveBack(buf *[]byte) {
 // go without them, as [Options].Full says: for want of room, of which bodies leave a
 // quarter to rows without, or while writing fails.
 func (l *Ledger) bodiesFit(ctx context.Context, size int) bool {
-	if l.o.Full != DropBodies && l.o.Full != DropRows {
+	if l.o.OnFull != DropBodies && l.o.OnFull != DropRows {
 		return true
 	}
-	limit := l.limit(kindRow) - l.o.Max/4
-	for !l.hangs() && !l.closed && l.total+int64(size) <= limit {
-		if l.pends(size) {
+	limit := l.limit(kindRow) - l.o.MaxSize/4
+	for !l.writeStalled() && !l.closed && l.total+int64(size) <= limit {
+		if l.fitsPending(size) {
 			return true
 		}
-		if l.o.Full == DropRows || l.pause(ctx) != nil {
+		if l.o.OnFull == DropRows || l.pause(ctx) != nil {
 			break
 		}
 	}
@@ -142,7 +142,7 @@ func (l *Ledger) room(ctx context.Context, kind byte, size int) (bool, error) {
 		switch {
 		case l.refuses(kind), l.closed && kind == kindIntent:
 			return false, ErrFull
-		case l.closed, l.o.Full == DropRows:
+		case l.closed, l.o.OnFull == DropRows:
 			l.lose(kind)
 			return false, nil
 		}
@@ -159,10 +159,10 @@ func (l *Ledger) room(ctx context.Context, kind byte, size int) (bool, error) {
 // Where attempts are refused, they leave a quarter to the rows of those that were
 // not: an exchange that has ended does not wait.
 func (l *Ledger) limit(kind byte) int64 {
-	if l.o.Full == DropRows && kind == kindRow || l.o.Full == Reject && kind == kindIntent {
-		return l.o.Max - l.o.Max/4
+	if l.o.OnFull == DropRows && kind == kindRow || l.o.OnFull == Reject && kind == kindIntent {
+		return l.o.MaxSize - l.o.MaxSize/4
 	}
-	return l.o.Max
+	return l.o.MaxSize
 }
 
 // fits reports whether size bytes may be appended now.
@@ -170,23 +170,23 @@ func (l *Ledger) fits(kind byte, size int) bool {
 	if l.total+int64(size) > l.limit(kind) || l.closed {
 		return false
 	}
-	return l.pends(size)
+	return l.fitsPending(size)
 }
 
-// pends reports whether size bytes may wait to be written.
-func (l *Ledger) pends(size int) bool {
+// fitsPending reports whether size bytes may wait to be written.
+func (l *Ledger) fitsPending(size int) bool {
 	return len(l.pending)+size <= maxPending || size > maxPending/2 && len(l.pending) <= maxPending/2
 }
 
 // refuses reports whether an attempt is refused at once.
 func (l *Ledger) refuses(kind byte) bool {
-	return l.o.Full == Reject && kind == kindIntent && (l.hangs() || !l.fits(kind, intentSize))
+	return l.o.OnFull == Reject && kind == kindIntent && (l.writeStalled() || !l.fits(kind, intentSize))
 }
 
 var _ reqlog.Recorder = (*Ledger)(nil)
 
-// hangs reports whether writing fails or takes unusually long.
-func (l *Ledger) hangs() bool { return l.stuck != nil || l.slow }
+// writeStalled reports whether writing fails or takes unusually long.
+func (l *Ledger) writeStalled() bool { return l.failedWrite != nil || l.slow }
 
 func (l *Ledger) lose(kind byte) {
 	if kind == kindRow {
@@ -201,11 +201,11 @@ func (l *Ledger) lose(kind byte) {
 // was accepted stays so.
 func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) error {
 	for seg.written < end {
-		if err := l.turn(ctx, kind); err != nil {
+		if err := l.writeOrWait(ctx, kind); err != nil {
 			return err
 		}
-		if l.gone(kind) && seg.written < end {
-			return l.unheld(kind)
+		if l.waitDisabled(kind) && seg.written < end {
+			return l.notWrittenError(kind)
 		}
 	}
 	if l.o.Sync != Strict || kind != kindIntent {
@@ -215,8 +215,8 @@ func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) 
 	defer func() { l.strict-- }()
 	ring(l.wake)
 	for seg.synced < end {
-		if l.gone(kind) {
-			return l.unheld(kind)
+		if l.waitDisabled(kind) {
+			return l.notWrittenError(kind)
 		}
 		if l.refuses(kind) {
 			return ErrFull
@@ -228,34 +228,34 @@ func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) 
 	return nil
 }
 
-// turn writes what is pending, or waits for who does.
-func (l *Ledger) turn(ctx context.Context, kind byte) error {
+// writeOrWait writes what is pending, or waits for who does.
+func (l *Ledger) writeOrWait(ctx context.Context, kind byte) error {
 	switch {
-	case l.stuck == nil && !l.writing:
-		l.gather()
-		l.lead()
+	case l.failedWrite == nil && !l.writing:
+		l.yieldToAppenders()
+		l.writePending()
 		return nil
 	case l.refuses(kind):
 		return ErrFull
-	case l.gone(kind):
+	case l.waitDisabled(kind):
 		return nil
-	case l.hangs():
+	case l.writeStalled():
 		return l.pause(ctx)
 	}
 	l.changed.Wait()
 	return nil
 }
 
-// gone reports whether nobody waits for the disk: by the settings, or because
+// waitDisabled reports whether nobody waits for the disk: by the settings, or because
 // the ledger is being closed. Where attempts are refused, what has ended waits in
 // memory: the next request on its connection would wait behind it.
-func (l *Ledger) gone(kind byte) bool {
-	return l.hangs() && (l.o.Full == DropRows || l.o.Full == Reject && kind != kindIntent || l.closed)
+func (l *Ledger) waitDisabled(kind byte) bool {
+	return l.writeStalled() && (l.o.OnFull == DropRows || l.o.OnFull == Reject && kind != kindIntent || l.closed)
 }
 
-// unheld is what a caller is told whose record was accepted and not written.
-func (l *Ledger) unheld(kind byte) error {
-	if kind == kindIntent && l.o.Full != DropRows {
+// notWrittenError is what a caller is told whose record was accepted and not written.
+func (l *Ledger) notWrittenError(kind byte) error {
+	if kind == kindIntent && l.o.OnFull != DropRows {
 		return ErrFull
 	}
 	return nil
@@ -280,9 +280,9 @@ func (l *Ledger) pause(ctx context.Context) error {
 // they do when the disk is full.
 const slowAfter = time.Second
 
-// gather lets those who are ready add what they have: together it is one write.
+// yieldToAppenders lets those who are ready add what they have: together it is one write.
 // Where nobody is, it takes no time.
-func (l *Ledger) gather() {
+func (l *Ledger) yieldToAppenders() {
 	l.writing = true
 	l.mu.Unlock()
 	runtime.Gosched()
@@ -290,16 +290,16 @@ func (l *Ledger) gather() {
 	l.writing = false
 }
 
-// lead writes what is pending. The lock is not held meanwhile, and others go on
+// writePending writes what is pending. The lock is not held meanwhile, and others go on
 // adding; the first of them writes the next group.
-func (l *Ledger) lead() {
+func (l *Ledger) writePending() {
 	if len(l.pending) == 0 {
 		return
 	}
 	g := group{seg: l.cur, buf: l.pending, at: l.cur.written}
 	l.pending, l.spare = l.spare[:0], nil
 	l.writing = true
-	l.turnOver()
+	l.rotateSegment()
 	l.alarm.Reset(slowAfter)
 	l.mu.Unlock()
 	_, err := g.seg.file.WriteAt(g.buf, g.at)
@@ -312,27 +312,27 @@ func (l *Ledger) lead() {
 // wrote takes in how writing a group ended.
 func (l *Ledger) wrote(g group, err error) {
 	if err != nil {
-		if l.stuck == nil {
-			l.o.Logger.Error("writing the ledger fails", "err", err, "on_full", string(l.o.Full))
+		if l.failedWrite == nil {
+			l.o.Logger.Error("writing the ledger fails", "err", err, "on_full", string(l.o.OnFull))
 		}
 		stuck := g // g itself would be allocated for every group
-		l.stuck, l.failure = &stuck, err
+		l.failedWrite, l.failure = &stuck, err
 		ring(l.wake)
 	} else {
-		if l.stuck != nil {
+		if l.failedWrite != nil {
 			l.o.Logger.Info("writing the ledger works again")
 		}
-		l.stuck, l.failure = nil, nil
+		l.failedWrite, l.failure = nil, nil
 		g.seg.written = g.at + int64(len(g.buf))
 		l.spare = g.buf[:0]
 	}
 	l.changed.Broadcast()
 }
 
-// turnOver begins the next segment where the present one is large enough.
+// rotateSegment begins the next segment where the present one is large enough.
 // Nothing is pending.
-func (l *Ledger) turnOver() {
-	if l.next == nil || l.cur.end < l.o.Segment {
+func (l *Ledger) rotateSegment() {
+	if l.next == nil || l.cur.end < l.o.SegmentSize {
 		return
 	}
 	l.cur, l.next = l.next, nil

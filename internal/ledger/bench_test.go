@@ -22,12 +22,12 @@ func busy(id reqlog.ID) *reqlog.Entry {
 }
 
 func TestNotingAllocatesNothing(t *testing.T) {
-	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Every: time.Hour})
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), SyncInterval: time.Hour})
 	id := reqlog.NewID(time.Now())
 	i, s, e := intent(id, 1), settlement(id, 1), busy(id)
 	note := func() {
-		l.Intend(t.Context(), i)
-		l.Settle(s)
+		l.RecordIntent(t.Context(), i)
+		l.RecordSettlement(s)
 		l.Record(t.Context(), e)
 	}
 	for range 600 { // until every buffer has its size
@@ -51,8 +51,8 @@ func BenchmarkExchange(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					id := reqlog.NewID(time.Now())
-					l.Intend(b.Context(), intent(id, 1))
-					l.Settle(settlement(id, 1))
+					l.RecordIntent(b.Context(), intent(id, 1))
+					l.RecordSettlement(settlement(id, 1))
 					l.Record(b.Context(), busy(id))
 				}
 			})
@@ -65,14 +65,14 @@ func BenchmarkExchange(b *testing.B) {
 
 // BenchmarkAppend is one record of a size, written at once.
 func BenchmarkAppend(b *testing.B) {
-	l := mustOpen(b, ledger.Options{Dir: b.TempDir(), Every: time.Hour, Max: 1 << 40})
+	l := mustOpen(b, ledger.Options{Dir: b.TempDir(), SyncInterval: time.Hour, MaxSize: 1 << 40})
 	i := intent(reqlog.NewID(time.Now()), 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Intend(b.Context(), i)
+		l.RecordIntent(b.Context(), i)
 	}
 	b.StopTimer()
-	l.Settle(settlement(i.ID, 1))
+	l.RecordSettlement(settlement(i.ID, 1))
 	mustClose(b, l)
 }
 

@@ -90,7 +90,7 @@ func TestBodiesThatWaitForTheStoreStayOutOfMemory(t *testing.T) {
 		ending.Go(func() {
 			for id := range ids {
 				mustIntend(t, l, id, 1)
-				l.Settle(settlement(id, 1))
+				l.RecordSettlement(settlement(id, 1))
 				l.Record(t.Context(), withBodies(id, size))
 			}
 		})
@@ -142,7 +142,7 @@ func TestTwoBodiesOfAMegabyteAreNotedAndReadAgain(t *testing.T) {
 	const size = 1 << 20
 	dir, store := t.TempDir(), newLibrary(size)
 	store.gate = make(chan struct{})
-	l := mustOpen(t, ledger.Options{Dir: dir, Store: store, Every: time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: dir, Store: store, SyncInterval: time.Millisecond})
 	var ending sync.WaitGroup
 	for range 4 { // among small ones, which do not keep them from their turn
 		ending.Go(func() {
@@ -150,7 +150,7 @@ func TestTwoBodiesOfAMegabyteAreNotedAndReadAgain(t *testing.T) {
 				exchange(t, l)
 				id := reqlog.NewID(time.Now())
 				mustIntend(t, l, id, 1)
-				l.Settle(settlement(id, 1))
+				l.RecordSettlement(settlement(id, 1))
 				l.Record(t.Context(), withBodies(id, size))
 			}
 		})
@@ -171,11 +171,11 @@ func TestTwoBodiesOfAMegabyteAreNotedAndReadAgain(t *testing.T) {
 func TestAFullDiskCostsBodiesWhereTheyMayBeDropped(t *testing.T) {
 	const size = 1000
 	disk, store := new(ledger.Disk), newLibrary(size)
-	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, Full: ledger.DropBodies, Every: time.Millisecond}))
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, OnFull: ledger.DropBodies, SyncInterval: time.Millisecond}))
 	ids := []reqlog.ID{reqlog.NewID(time.Now()), reqlog.NewID(time.Now())}
 	for _, id := range ids {
 		mustIntend(t, l, id, 1)
-		l.Settle(settlement(id, 1))
+		l.RecordSettlement(settlement(id, 1))
 	}
 	l.Record(t.Context(), withBodies(ids[0], size))
 	disk.Fill(true)
@@ -209,18 +209,18 @@ func TestAFullDiskCostsBodiesWhereTheyMayBeDropped(t *testing.T) {
 
 func TestBodiesLeaveRoomToRowsWithout(t *testing.T) {
 	const size, most = 20 << 10, 1 << 20
-	for full, share := range map[ledger.Full]int64{ledger.DropBodies: most * 3 / 4, ledger.DropRows: most / 2} {
+	for full, share := range map[ledger.FullPolicy]int64{ledger.DropBodies: most * 3 / 4, ledger.DropRows: most / 2} {
 		t.Run(string(full), func(t *testing.T) {
 			store := newLibrary(size)
 			store.gate = make(chan struct{})
 			dir := t.TempDir()
-			l := mustOpen(t, ledger.Options{Dir: dir, Store: store, Full: full, Segment: 64 << 10, Max: most, Every: time.Millisecond})
+			l := mustOpen(t, ledger.Options{Dir: dir, Store: store, OnFull: full, SegmentSize: 64 << 10, MaxSize: most, SyncInterval: time.Millisecond})
 			n, with := 0, int64(0) // bytes before bodies were dropped
 			within(t, "exchanges of which a hundred lose their bodies", func() {
 				for ; l.Stats().BodiesDropped < 100; n++ {
 					id := reqlog.NewID(time.Now())
 					mustIntend(t, l, id, 1)
-					l.Settle(settlement(id, 1))
+					l.RecordSettlement(settlement(id, 1))
 					l.Record(t.Context(), withBodies(id, size))
 					if st := l.Stats(); st.BodiesDropped == 0 {
 						with = st.Bytes

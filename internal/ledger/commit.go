@@ -24,10 +24,10 @@ func (l *Ledger) commit() {
 	var marked time.Time
 	for last := false; ; {
 		failing := l.retry()
-		failing = !l.safe() || failing
-		l.ahead()
+		failing = !l.syncSegments() || failing
+		l.preallocateSegment()
 		// A mark has the store sync, which is worth more than one group.
-		if last || time.Since(marked) >= marksEvery*l.o.Every {
+		if last || time.Since(marked) >= marksEvery*l.o.SyncInterval {
 			l.keepMarks()
 			marked = time.Now()
 		}
@@ -38,15 +38,15 @@ func (l *Ledger) commit() {
 		if !failing {
 			pause = firstPause
 		}
-		last = !l.rest(pause, failing)
+		last = !l.waitForWork(pause, failing)
 		pause = min(2*pause, longestPause)
 	}
 }
 
-// rest waits until there is something to do: for a moment where writing fails,
+// waitForWork waits until there is something to do: for a moment where writing fails,
 // else until others have had time to join the group. It returns false when the
 // ledger is being closed.
-func (l *Ledger) rest(pause time.Duration, failing bool) bool {
+func (l *Ledger) waitForWork(pause time.Duration, failing bool) bool {
 	late := l.clock(pause, failing)
 	for {
 		select {
@@ -62,7 +62,7 @@ func (l *Ledger) rest(pause time.Duration, failing bool) bool {
 				return true
 			}
 			if late == nil {
-				late = time.After(l.o.Every)
+				late = time.After(l.o.SyncInterval)
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func (l *Ledger) clock(pause time.Duration, failing bool) <-chan time.Time {
 	if !busy {
 		return nil
 	}
-	return time.After(l.o.Every)
+	return time.After(l.o.SyncInterval)
 }
 
 // unmarked reports whether a segment was applied further than its mark says.
@@ -102,7 +102,7 @@ func (l *Ledger) unmarked() bool {
 func (l *Ledger) urgent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.strict > 0 || l.stuck != nil
+	return l.strict > 0 || l.failedWrite != nil
 }
 
 // retry writes again what could not be written, and what nobody has written. It
@@ -110,8 +110,8 @@ func (l *Ledger) urgent() bool {
 func (l *Ledger) retry() (failing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stuck != nil && !l.writing {
-		g := *l.stuck
+	if l.failedWrite != nil && !l.writing {
+		g := *l.failedWrite
 		l.writing = true
 		l.mu.Unlock()
 		_, err := g.seg.file.WriteAt(g.buf, g.at)
@@ -119,15 +119,15 @@ func (l *Ledger) retry() (failing bool) {
 		l.writing = false
 		l.wrote(g, err)
 	}
-	if l.stuck == nil && !l.writing {
-		l.lead()
+	if l.failedWrite == nil && !l.writing {
+		l.writePending()
 	}
-	return l.stuck != nil
+	return l.failedWrite != nil
 }
 
-// safe syncs the segments that were written to, and tells who waits for it. It
+// syncSegments syncs the segments that were written to, and tells who waits for it. It
 // reports whether that worked.
-func (l *Ledger) safe() bool {
+func (l *Ledger) syncSegments() bool {
 	type work struct {
 		seg *segment
 		to  int64
@@ -156,13 +156,13 @@ func (l *Ledger) safe() bool {
 	return worked
 }
 
-// ahead makes the next segment before it is needed. While it can't be made, the
+// preallocateSegment makes the next segment before it is needed. While it can't be made, the
 // present one grows. It begins it too where nobody writes: a ledger that is full
 // gets room only by leaving its last segment.
-func (l *Ledger) ahead() {
+func (l *Ledger) preallocateSegment() {
 	l.mu.Lock()
 	l.turnOverIdle()
-	needed := l.next == nil && l.cur.end > l.o.Segment/2
+	needed := l.next == nil && l.cur.end > l.o.SegmentSize/2
 	after := l.cur.number
 	l.mu.Unlock()
 	if !needed {
@@ -181,8 +181,8 @@ func (l *Ledger) ahead() {
 
 // turnOverIdle begins the next segment, unless somebody writes.
 func (l *Ledger) turnOverIdle() {
-	if len(l.pending) == 0 && !l.writing && l.stuck == nil {
-		l.turnOver()
+	if len(l.pending) == 0 && !l.writing && l.failedWrite == nil {
+		l.rotateSegment()
 	}
 }
 
@@ -224,14 +224,14 @@ func (l *Ledger) keepMarks() {
 // and counted. An attempt that goes on for long does not keep its segment: its
 // intent is noted anew.
 func (l *Ledger) compact() {
-	for !l.o.Keep {
+	for !l.o.KeepSegments {
 		l.mu.Lock()
 		s := l.all[0]
 		done := s != l.cur && s.applied >= s.end && s.marked >= s.applied && s.written >= s.end
 		if done && s.open > 0 {
-			l.carry(s)
+			l.rewriteOpenIntents(s)
 		}
-		done = done && s.open == 0 && l.carried(s) && l.paid(s)
+		done = done && s.open == 0 && l.rewritesDurable(s) && l.fullyCounted(s)
 		if done {
 			l.all = slices.Delete(l.all, 0, 1)
 			l.total -= s.end
@@ -254,15 +254,15 @@ func removed(s *segment) error {
 	return os.Remove(s.path)
 }
 
-// carried reports whether nothing that left s for another segment is at the
+// rewritesDurable reports whether nothing that left s for another segment is at the
 // mercy of a power cut.
-func (l *Ledger) carried(s *segment) bool {
+func (l *Ledger) rewritesDurable(s *segment) bool {
 	return s.left.seg == nil || s.left.seg.synced >= s.left.at
 }
 
-// carry notes the open intents of s anew, in the present segment. They are read
+// rewriteOpenIntents notes the open intents of s anew, in the present segment. They are read
 // from memory that the system holds, so that it is done under the lock.
-func (l *Ledger) carry(s *segment) {
+func (l *Ledger) rewriteOpenIntents(s *segment) {
 	for key, p := range l.open {
 		if p.seg != s || !l.fits(kindIntent, intentSize) {
 			continue
@@ -271,7 +271,7 @@ func (l *Ledger) carry(s *segment) {
 		if _, err := s.file.ReadAt(b[:], p.at); err != nil {
 			continue
 		}
-		raw := whole(b[:], p.at, s.seed)
+		raw := completeRecord(b[:], p.at, s.seed)
 		if raw == nil {
 			continue
 		}

@@ -23,7 +23,7 @@ type Counter interface {
 // Counts are what settlements in parts of segments come to.
 type Counts struct {
 	Spans []CountedSpan
-	Spent map[reqlog.Owner]*reqlog.Spent
+	Spent map[reqlog.SpendOwner]*reqlog.Spend
 }
 
 // CountedSpan is a part of a segment.
@@ -46,21 +46,21 @@ const (
 	mostOwners      = 2_000
 )
 
-// counting reads the segments once more and counts the settlements in them. How
+// settlementCounter reads the segments once more and counts the settlements in them. How
 // far it came is known to the Counter alone: after a failure, and at a start,
 // all is read anew, and what was counted before is passed over. Only what no
 // power cut takes away is counted.
-type counting struct {
+type settlementCounter struct {
 	l      *Ledger
 	wake   chan struct{} // holds one: something was made safe
 	fresh  bool          // nothing is known
 	parts  map[*segment]*part
-	open   map[attempt]debt
-	known  map[string]reqlog.Owner // by the texts of an intent
+	open   map[attempt]openIntent
+	known  map[string]reqlog.SpendOwner // by the texts of an intent
 	reader reader
 
 	// What was read and is not counted.
-	spent   map[reqlog.Owner]*reqlog.Spent
+	spent   map[reqlog.SpendOwner]*reqlog.Spend
 	settled int // settlements in it
 	own     int // of those, the ones this process has noted
 	paid    map[*segment]int
@@ -83,21 +83,21 @@ type part struct {
 	open int // intents in it whose settlement was not counted
 }
 
-// debt is an attempt whose settlement was not read.
-type debt struct {
-	owner reqlog.Owner
+// openIntent is an attempt whose settlement was not read.
+type openIntent struct {
+	owner reqlog.SpendOwner
 	seg   *segment // where its intent stands
 }
 
-func newCounting(l *Ledger) *counting {
-	return &counting{l: l, wake: make(chan struct{}, 1), fresh: true, stats: countStats{at: time.Now()}}
+func newCounting(l *Ledger) *settlementCounter {
+	return &settlementCounter{l: l, wake: make(chan struct{}, 1), fresh: true, stats: countStats{at: time.Now()}}
 }
 
 // run counts until the ledger is closed.
-func (c *counting) run() {
+func (c *settlementCounter) run() {
 	pause := firstPause
 	for {
-		wake, wait := c.wake, c.l.o.Every
+		wake, wait := c.wake, c.l.o.SyncInterval
 		if c.failing {
 			wake, wait = nil, pause
 			pause = min(2*pause, longestPause)
@@ -121,7 +121,7 @@ func (c *counting) run() {
 }
 
 // all counts all there is, unless that fails.
-func (c *counting) all(ctx context.Context) {
+func (c *settlementCounter) all(ctx context.Context) {
 	for began := time.Now(); ; {
 		more, err := c.pass(ctx)
 		if ctx.Err() != nil {
@@ -137,7 +137,7 @@ func (c *counting) all(ctx context.Context) {
 }
 
 // tell says when counting begins to fail and when it works again.
-func (c *counting) tell(err error, more bool, began time.Time) {
+func (c *settlementCounter) tell(err error, more bool, began time.Time) {
 	switch {
 	case err != nil && !c.failing:
 		c.l.o.Logger.Error("counting what the ledger holds for budgets; it waits", "err", err)
@@ -165,7 +165,7 @@ type segmentState struct {
 }
 
 // pass reads on and counts what it has read. More says that there is more.
-func (c *counting) pass(ctx context.Context) (more bool, err error) {
+func (c *settlementCounter) pass(ctx context.Context) (more bool, err error) {
 	if c.fresh {
 		c.forget()
 	}
@@ -192,19 +192,21 @@ func (c *counting) pass(ctx context.Context) (more bool, err error) {
 }
 
 // forget makes it read everything anew.
-func (c *counting) forget() {
-	c.parts, c.open, c.known = map[*segment]*part{}, map[attempt]debt{}, map[string]reqlog.Owner{}
+func (c *settlementCounter) forget() {
+	c.parts, c.open, c.known = map[*segment]*part{}, map[attempt]openIntent{}, map[string]reqlog.SpendOwner{}
 	c.clear()
 }
 
-func (c *counting) clear() {
-	c.spent, c.paid = map[reqlog.Owner]*reqlog.Spent{}, map[*segment]int{}
+func (c *settlementCounter) clear() {
+	c.spent, c.paid = map[reqlog.SpendOwner]*reqlog.Spend{}, map[*segment]int{}
 	c.settled, c.own = 0, 0
 }
 
-func (c *counting) full() bool { return c.settled >= mostSettlements || len(c.spent) >= mostOwners }
+func (c *settlementCounter) full() bool {
+	return c.settled >= mostSettlements || len(c.spent) >= mostOwners
+}
 
-func (c *counting) segments() []segmentState {
+func (c *settlementCounter) segments() []segmentState {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	list := make([]segmentState, len(c.l.all))
@@ -216,7 +218,7 @@ func (c *counting) segments() []segmentState {
 
 // ask learns how far segments were counted that are new to it, and forgets those
 // that went.
-func (c *counting) ask(ctx context.Context, list []segmentState) error {
+func (c *settlementCounter) ask(ctx context.Context, list []segmentState) error {
 	here := make(map[*segment]bool, len(list))
 	var ids []string
 	for _, s := range list {
@@ -246,7 +248,7 @@ func (c *counting) ask(ctx context.Context, list []segmentState) error {
 }
 
 // from returns from where a segment is to be counted.
-func (c *counting) from(s *segment, marks map[string]int64) int64 {
+func (c *settlementCounter) from(s *segment, marks map[string]int64) int64 {
 	mark, known := marks[s.id]
 	switch {
 	case known:
@@ -262,7 +264,7 @@ func (c *counting) from(s *segment, marks map[string]int64) int64 {
 }
 
 // counts returns what was read.
-func (c *counting) counts(list []segmentState) *Counts {
+func (c *settlementCounter) counts(list []segmentState) *Counts {
 	out := &Counts{Spent: c.spent}
 	for _, s := range list {
 		if p := c.parts[s.seg]; p.read > max(p.mark, segmentHead) {
@@ -273,7 +275,7 @@ func (c *counting) counts(list []segmentState) *Counts {
 }
 
 // counted notes that all that was read is counted.
-func (c *counting) counted(list []segmentState) {
+func (c *settlementCounter) counted(list []segmentState) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	for s, n := range c.paid {
@@ -286,19 +288,19 @@ func (c *counting) counted(list []segmentState) {
 		if c.settled > 0 {
 			p.mark = max(p.mark, p.read)
 		}
-		s.seg.counted, s.seg.owed = p.read, p.open
+		s.seg.counted, s.seg.uncounted = p.read, p.open
 	}
 	c.stats.own += uint64(c.own)
 	c.clear()
 }
 
-// paid reports whether nothing in s is needed to count any more.
-func (l *Ledger) paid(s *segment) bool {
-	return l.o.Counter == nil || s.counted >= s.end && s.owed == 0
+// fullyCounted reports whether nothing in s is needed to count any more.
+func (l *Ledger) fullyCounted(s *segment) bool {
+	return l.o.Counter == nil || s.counted >= s.end && s.uncounted == 0
 }
 
 // finish counts what is left, when nothing else writes to the ledger any more.
-func (c *counting) finish(ctx context.Context) {
+func (c *settlementCounter) finish(ctx context.Context) {
 	if c.failing {
 		return // the next start counts it
 	}

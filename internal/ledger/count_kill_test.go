@@ -45,7 +45,7 @@ type life struct {
 	dir  string
 	left string // what it left when it was killed
 	dead atomic.Bool
-	done map[string]reqlog.Spent // what was settled while it lived
+	done map[string]reqlog.Spend // what was settled while it lived
 }
 
 // kill ends the process as it is now: nothing that it does later counts.
@@ -63,21 +63,21 @@ func (p *life) kill() error {
 
 // noted takes in what a ledger holds of attempts: what each came to, or that it
 // will be an estimate.
-func noted(t *testing.T, dir string, known map[string]reqlog.Spent) {
+func noted(t *testing.T, dir string, known map[string]reqlog.Spend) {
 	t.Helper()
 	err := ledger.Each(dir, func(r ledger.Record) {
 		switch {
 		case r.Intent != nil:
 			name := fmt.Sprint(r.Intent.ID, r.Intent.Attempt)
 			if _, ok := known[name]; !ok {
-				var s reqlog.Spent // an estimate by the size of the request
+				var s reqlog.Spend // an estimate by the size of the request
 				tokens := r.Intent.RequestBytes / 4
-				s.Settle(&reqlog.Settlement{Outcome: reqlog.Estimated, Usage: llm.Usage{Known: true, Estimated: true, Input: tokens}})
+				s.AddSettlement(&reqlog.Settlement{Outcome: reqlog.Estimated, Usage: llm.Usage{Known: true, Estimated: true, Input: tokens}})
 				known[name] = s
 			}
 		case r.Settle != nil:
-			var s reqlog.Spent
-			s.Settle(r.Settle)
+			var s reqlog.Spend
+			s.AddSettlement(r.Settle)
 			known[fmt.Sprint(r.Settle.ID, r.Settle.Attempt)] = s
 		}
 	})
@@ -98,10 +98,10 @@ func TestNoCrashMakesCountsDrift(t *testing.T) {
 }
 
 func drift(t *testing.T, rnd *rand.Rand) {
-	c, dir, known := newTally(), t.TempDir(), map[string]reqlog.Spent{}
+	c, dir, known := newTally(), t.TempDir(), map[string]reqlog.Spend{}
 	for range 12 {
 		p := &life{t: t, dir: dir, left: t.TempDir(), done: known}
-		p.l = mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond, Segment: 3 << 10})
+		p.l = mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond, SegmentSize: 3 << 10})
 		calls, after := rnd.IntN(6), rnd.IntN(2) == 0
 		die := func(now bool) error {
 			if p.dead.Load() {
@@ -125,11 +125,11 @@ func drift(t *testing.T, rnd *rand.Rand) {
 	c.mu.Lock()
 	c.before, c.after = nil, nil
 	c.mu.Unlock()
-	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond})
 	counted(t, l)
 	mustClose(t, l)
 	noted(t, dir, known)
-	var want, got reqlog.Spent
+	var want, got reqlog.Spend
 	for _, s := range known {
 		want.Add(s)
 	}
@@ -149,18 +149,18 @@ func (p *life) work(rnd *rand.Rand) {
 			return
 		}
 		id := reqlog.NewID(time.Now())
-		if p.l.Intend(p.t.Context(), intent(id, 1)) != nil {
+		if p.l.RecordIntent(p.t.Context(), intent(id, 1)) != nil {
 			continue
 		}
 		open = append(open, id)
 		for len(open) > 0 && rnd.IntN(3) > 0 {
 			i := rnd.IntN(len(open))
 			s := settlement(open[i], 1)
-			p.l.Settle(s)
+			p.l.RecordSettlement(s)
 			p.l.Record(p.t.Context(), entry(open[i]))
 			if !p.dead.Load() {
-				var sum reqlog.Spent
-				sum.Settle(&s)
+				var sum reqlog.Spend
+				sum.AddSettlement(&s)
 				p.done[fmt.Sprint(s.ID, s.Attempt)] = sum
 			}
 			open = append(open[:i], open[i+1:]...)

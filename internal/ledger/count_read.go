@@ -9,7 +9,7 @@ import (
 )
 
 // scan reads a segment on.
-func (c *counting) scan(s segmentState) error {
+func (c *settlementCounter) scan(s segmentState) error {
 	p, r := c.parts[s.seg], &c.reader
 	if p.read >= s.to {
 		return nil
@@ -18,7 +18,7 @@ func (c *counting) scan(s segmentState) error {
 	for !c.full() {
 		read := r.raw
 		if !s.seg.foreign {
-			read = r.brief // it was written by this process
+			read = r.nextHeader // it was written by this process
 		}
 		b, err := read()
 		if errors.Is(err, io.EOF) {
@@ -35,7 +35,7 @@ func (c *counting) scan(s segmentState) error {
 }
 
 // take takes in the record that ends where p was read to.
-func (c *counting) take(s *segment, p *part, b []byte) {
+func (c *settlementCounter) take(s *segment, p *part, b []byte) {
 	if b[13] != recordVersion {
 		return
 	}
@@ -45,7 +45,7 @@ func (c *counting) take(s *segment, p *part, b []byte) {
 		if before, ok := c.open[key]; ok { // it was noted anew
 			c.paid[before.seg]++
 		}
-		c.open[key] = debt{c.owner(b), s}
+		c.open[key] = openIntent{c.owner(b), s}
 		p.open++
 	case b[12] == kindSettle && len(b) == settleSize:
 		t := parseSettle(b[headSize:], attemptOf(b).number)
@@ -68,13 +68,13 @@ func (c *counting) take(s *segment, p *part, b []byte) {
 	}
 }
 
-func (c *counting) add(o reqlog.Owner, t *reqlog.Settlement) {
+func (c *settlementCounter) add(o reqlog.SpendOwner, t *reqlog.Settlement) {
 	sum := c.spent[o]
 	if sum == nil {
-		sum = new(reqlog.Spent)
+		sum = new(reqlog.Spend)
 		c.spent[o] = sum
 	}
-	sum.Settle(t)
+	sum.AddSettlement(t)
 	c.settled++
 }
 
@@ -82,7 +82,7 @@ func (c *counting) add(o reqlog.Owner, t *reqlog.Settlement) {
 const mostKnown = 1 << 14
 
 // owner returns whose an intent is. Most were met before.
-func (c *counting) owner(b []byte) reqlog.Owner {
+func (c *settlementCounter) owner(b []byte) reqlog.SpendOwner {
 	const texts = headSize + 32
 	if o, ok := c.known[string(b[texts:])]; ok {
 		return o
@@ -91,7 +91,7 @@ func (c *counting) owner(b []byte) reqlog.Owner {
 		clear(c.known)
 	}
 	i := parseIntent(b[headSize:], 0)
-	o := reqlog.Owner{Organisation: i.Organisation, Workspace: i.Workspace, KeyID: i.KeyID, Slug: i.Slug}
+	o := reqlog.SpendOwner{Organisation: i.Organisation, Workspace: i.Workspace, KeyID: i.KeyID, Slug: i.Slug}
 	c.known[string(b[texts:])] = o
 	return o
 }
@@ -106,9 +106,9 @@ func (r *reader) reset(s *segment, from, to int64) {
 	*r = reader{file: s.file, seed: s.seed, at: from, end: to, off: from, buf: r.buf[:0]}
 }
 
-// brief returns the bytes of the next record that is no row. It trusts what the
+// nextHeader returns the bytes of the next record that is no row. It trusts what the
 // heads of rows say.
-func (r *reader) brief() ([]byte, error) {
+func (r *reader) nextHeader() ([]byte, error) {
 	for {
 		b, err := r.peek(headSize)
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 type tally struct {
 	mu    sync.Mutex
 	marks map[string]int64
-	spent map[reqlog.Owner]reqlog.Spent
+	spent map[reqlog.SpendOwner]reqlog.Spend
 	calls int
 	wrong []string // spans that do not begin where the last one ended
 	// before and after are called around each count, and may refuse it.
@@ -30,7 +30,7 @@ type tally struct {
 }
 
 func newTally() *tally {
-	return &tally{marks: map[string]int64{}, spent: map[reqlog.Owner]reqlog.Spent{}}
+	return &tally{marks: map[string]int64{}, spent: map[reqlog.SpendOwner]reqlog.Spend{}}
 }
 
 func (c *tally) Counted(_ context.Context, segments []string) (map[string]int64, error) {
@@ -96,7 +96,7 @@ func (c *tally) called() int {
 	return c.calls
 }
 
-func (c *tally) sums() map[reqlog.Owner]reqlog.Spent {
+func (c *tally) sums() map[reqlog.SpendOwner]reqlog.Spend {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.spent)
@@ -116,28 +116,28 @@ func counted(t *testing.T, l *ledger.Ledger) {
 	}
 }
 
-var payer = reqlog.Owner{Organisation: "org", Workspace: "ws", KeyID: "key", Slug: "main"}
+var payer = reqlog.SpendOwner{Organisation: "org", Workspace: "ws", KeyID: "key", Slug: "main"}
 
 func TestSettlementsAreCountedForTheirOwner(t *testing.T) {
 	dir, c := t.TempDir(), newTally()
-	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 5 * time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 5 * time.Millisecond})
 	for range 20 {
 		exchange(t, l)
 	}
 	other := reqlog.NewID(time.Now())
 	i := intent(other, 1)
 	i.KeyID, i.Slug = "second", ""
-	if err := l.Intend(t.Context(), i); err != nil {
+	if err := l.RecordIntent(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
 	counted(t, l)
-	want := map[reqlog.Owner]reqlog.Spent{payer: {Attempts: 20, Cost: 20 * 1234, Tokens: 20 * 15}}
+	want := map[reqlog.SpendOwner]reqlog.Spend{payer: {Attempts: 20, Cost: 20 * 1234, Tokens: 20 * 15}}
 	if got := c.sums(); !maps.Equal(got, want) {
 		t.Errorf("counted %+v, want %+v: what is open does not count", got, want)
 	}
-	l.Settle(reqlog.Settlement{ID: other, Attempt: 1, Outcome: reqlog.Answered})
+	l.RecordSettlement(reqlog.Settlement{ID: other, Attempt: 1, Outcome: reqlog.Answered})
 	counted(t, l)
-	want[reqlog.Owner{Organisation: "org", Workspace: "ws", KeyID: "second"}] = reqlog.Spent{Attempts: 1, Unknown: 1}
+	want[reqlog.SpendOwner{Organisation: "org", Workspace: "ws", KeyID: "second"}] = reqlog.Spend{Attempts: 1, Unknown: 1}
 	if got := c.sums(); !maps.Equal(got, want) {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
@@ -173,7 +173,7 @@ func TestCountsArePutTogether(t *testing.T) {
 func TestAStartCountsWhatTheLastOneDidNot(t *testing.T) {
 	dir, c := t.TempDir(), newTally()
 	c.leave(errAway)
-	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 5 * time.Millisecond, Segment: 4 << 10})
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 5 * time.Millisecond, SegmentSize: 4 << 10})
 	for range 50 {
 		exchange(t, l)
 	}
@@ -182,15 +182,15 @@ func TestAStartCountsWhatTheLastOneDidNot(t *testing.T) {
 		t.Errorf("the ledger has %d attempts after the end, want all 50: they were not counted", r.Attempts)
 	}
 	// A start without a counter, as of replay, takes nothing away.
-	mustClose(t, mustOpen(t, ledger.Options{Dir: dir, Again: true, Keep: true}))
+	mustClose(t, mustOpen(t, ledger.Options{Dir: dir, ReplayAll: true, KeepSegments: true}))
 	if r := mustVerify(t, dir); r.Attempts != 50 {
 		t.Errorf("the ledger has %d attempts after a replay, want all 50", r.Attempts)
 	}
 	c.leave(nil)
-	l = mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 5 * time.Millisecond})
+	l = mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 5 * time.Millisecond})
 	counted(t, l)
 	mustClose(t, l)
-	if got, want := c.sums()[payer], (reqlog.Spent{Attempts: 50, Cost: 50 * 1234, Tokens: 50 * 15}); got != want {
+	if got, want := c.sums()[payer], (reqlog.Spend{Attempts: 50, Cost: 50 * 1234, Tokens: 50 * 15}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 	if n := len(segments(t, dir)); n > 2 {
@@ -201,7 +201,7 @@ func TestAStartCountsWhatTheLastOneDidNot(t *testing.T) {
 func TestCountingWaitsForACounterThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, c := t.TempDir(), newTally()
-		l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Segment: 8 << 10})
+		l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SegmentSize: 8 << 10})
 		exchange(t, l)
 		time.Sleep(2 * time.Second)
 		c.leave(errAway)
@@ -244,7 +244,7 @@ func TestACountWhoseOutcomeIsNotKnownIsNotMadeTwice(t *testing.T) {
 		}
 		c.leave(nil)
 		time.Sleep(10 * time.Second)
-		if got, want := c.sums()[payer], (reqlog.Spent{Attempts: 300, Cost: 300 * 1234, Tokens: 300 * 15}); got != want {
+		if got, want := c.sums()[payer], (reqlog.Spend{Attempts: 300, Cost: 300 * 1234, Tokens: 300 * 15}); got != want {
 			t.Errorf("counted %+v, want %+v", got, want)
 		}
 		mustClose(t, l)
@@ -260,7 +260,7 @@ func sometimes(rnd *rand.Rand) error {
 
 func TestAnAttemptThatGoesOnForLongIsCountedInTheEnd(t *testing.T) {
 	dir, c := t.TempDir(), newTally()
-	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond, Segment: 4 << 10})
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond, SegmentSize: 4 << 10})
 	long := reqlog.NewID(time.Now())
 	mustIntend(t, l, long, 1)
 	first := segments(t, dir)[0]
@@ -274,7 +274,7 @@ func TestAnAttemptThatGoesOnForLongIsCountedInTheEnd(t *testing.T) {
 		}
 	}
 	before := c.sums()[payer].Attempts
-	l.Settle(settlement(long, 1))
+	l.RecordSettlement(settlement(long, 1))
 	counted(t, l)
 	if n := c.sums()[payer].Attempts; n <= before || int(n) != int(l.Stats().Settled) {
 		t.Errorf("%d attempts were counted of %d, %d before the long one ended", n, l.Stats().Settled, before)
@@ -287,7 +287,7 @@ func TestAnAttemptThatGoesOnForLongIsCountedInTheEnd(t *testing.T) {
 func TestSegmentsThatWereCopiedAreCountedOnce(t *testing.T) {
 	dir, c := t.TempDir(), newTally()
 	c.leave(errAway)
-	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond, Segment: 4 << 10})
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond, SegmentSize: 4 << 10})
 	for range 30 {
 		exchange(t, l)
 	}
@@ -300,13 +300,13 @@ func TestSegmentsThatWereCopiedAreCountedOnce(t *testing.T) {
 	c.leave(nil)
 	var list []*ledger.Ledger
 	for _, dir := range []string{left, whole, dir} {
-		list = append(list, mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond}))
+		list = append(list, mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond}))
 	}
 	for _, l := range list {
 		counted(t, l)
 		mustClose(t, l)
 	}
-	if got, want := c.sums()[payer], (reqlog.Spent{Attempts: 60, Cost: 60 * 1234, Tokens: 60 * 15}); got != want {
+	if got, want := c.sums()[payer], (reqlog.Spend{Attempts: 60, Cost: 60 * 1234, Tokens: 60 * 15}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }
@@ -320,7 +320,7 @@ func TestASegmentWithoutAnIDIsNotCountedAndKeepsNothing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "00000001.seg"), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, Every: 2 * time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond})
 	exchange(t, l)
 	counted(t, l)
 	mustClose(t, l)
@@ -405,7 +405,7 @@ func TestSegmentIsCountedAsLongAsCountersKnowIt(t *testing.T) {
 func TestManyOwnersAreCountedOnceEach(t *testing.T) {
 	const owners = 4500
 	var intents, settles []ledger.Record
-	want := map[reqlog.Owner]reqlog.Spent{}
+	want := map[reqlog.SpendOwner]reqlog.Spend{}
 	for n := range owners {
 		id := reqlog.NewID(time.Now())
 		i := noteIntent(id, 1)
@@ -413,10 +413,10 @@ func TestManyOwnersAreCountedOnceEach(t *testing.T) {
 		intents, settles = append(intents, i), append(settles, noteSettle(id, 1))
 		o := payer
 		o.KeyID = i.Intent.KeyID
-		want[o] = reqlog.Spent{Attempts: 1, Cost: 1234, Tokens: 15}
+		want[o] = reqlog.Spend{Attempts: 1, Cost: 1234, Tokens: 15}
 	}
 	c := newTally()
-	l := mustOpen(t, ledger.Options{Dir: mustLeave(t, ledger.Segment(append(intents, settles...))), Counter: c, Every: 2 * time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: mustLeave(t, ledger.Segment(append(intents, settles...))), Counter: c, SyncInterval: 2 * time.Millisecond})
 	counted(t, l)
 	if got := c.sums(); !maps.Equal(got, want) || c.called() < 2 {
 		t.Errorf("%d owners were counted in %d steps, %+v; want %d in some", len(got), c.called(), got[payer], owners)
@@ -440,7 +440,7 @@ func TestCountsBeginWhereTheLastOneEnded(t *testing.T) {
 			if got := c.called(); got != n {
 				t.Errorf("with %d attempts settled and one in progress there were %d counts, want %d", n, got, n)
 			}
-			l.Settle(settlement(id, 1))
+			l.RecordSettlement(settlement(id, 1))
 			time.Sleep(10 * time.Second)
 			if got := c.called(); got != n+1 {
 				t.Errorf("with %d attempts settled there were %d counts, want %d", n+1, got, n+1)

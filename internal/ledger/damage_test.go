@@ -45,7 +45,7 @@ func record(t *rapid.T) ledger.Record {
 	return ledger.Record{Exchange: id, Row: rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "row")}
 }
 
-func tell(list []ledger.Record) (out []string) {
+func markEstimated(list []ledger.Record) (out []string) {
 	for _, r := range list {
 		out = append(out, told(r)+string(r.Row))
 	}
@@ -69,8 +69,8 @@ func TestASegmentCutAnywhereKeepsWhatStoodBefore(t *testing.T) {
 		if err != nil || damaged != 0 {
 			t.Fatalf("reading gave %d damaged places and %v, want neither", damaged, err)
 		}
-		if want := tell(list[:kept]); !slices.Equal(tell(got), want) {
-			t.Fatalf("got %q, want %q", tell(got), want)
+		if want := markEstimated(list[:kept]); !slices.Equal(markEstimated(got), want) {
+			t.Fatalf("got %q, want %q", markEstimated(got), want)
 		}
 	})
 }
@@ -91,8 +91,8 @@ func TestAChangedByteCostsOneRecord(t *testing.T) {
 		}
 		want := slices.Delete(slices.Clone(list), hit, hit+1)
 		got, _, err := ledger.Records(b)
-		if err != nil || !slices.Equal(tell(got), tell(want)) {
-			t.Fatalf("got %q, %v; want all but record %d of %q", tell(got), err, hit, tell(list))
+		if err != nil || !slices.Equal(markEstimated(got), markEstimated(want)) {
+			t.Fatalf("got %q, %v; want all but record %d of %q", markEstimated(got), err, hit, markEstimated(list))
 		}
 	})
 }
@@ -111,7 +111,7 @@ func FuzzSegment(f *testing.F) {
 			return
 		}
 		again, _, err := ledger.Records(bytes.Clone(b))
-		if err != nil || !slices.Equal(tell(got), tell(again)) {
+		if err != nil || !slices.Equal(markEstimated(got), markEstimated(again)) {
 			t.Errorf("reading twice differs: %v", err)
 		}
 		total := ledger.HeadSize
@@ -243,7 +243,7 @@ func TestVerifyCountsAttemptsWithoutAPrice(t *testing.T) {
 		mustIntend(t, l, id, 1)
 		s := settlement(id, 1)
 		s.Priced = priced
-		l.Settle(s)
+		l.RecordSettlement(s)
 		l.Record(t.Context(), entry(id))
 		if r := mustVerify(t, dir); r.Unpriced != n {
 			t.Errorf("after %d attempts %d have no price, want %d", n+1, r.Unpriced, n)
@@ -259,7 +259,7 @@ func TestSegmentThatWasBeingMadeIsRemoved(t *testing.T) {
 		{0, 0}, {10, 0}, {ledger.HeadSize - 1, 0}, {ledger.HeadSize, 0}, {ledger.HeadSize + 1, 1},
 	} {
 		dir := mustLeave(t, make([]byte, tt.size))
-		l := mustOpen(t, ledger.Options{Dir: dir, Keep: true})
+		l := mustOpen(t, ledger.Options{Dir: dir, KeepSegments: true})
 		if got := l.Stats().Quarantined; got != tt.aside {
 			t.Errorf("of a file of %d zeros %d segments are put aside, want %d", tt.size, got, tt.aside)
 		}
@@ -299,7 +299,7 @@ func TestVerifyTellsWhatCannotBeRead(t *testing.T) {
 			t.Fatalf("a segment %s: Verify = %+v, want one segment", tt.name, r)
 		}
 		s := r.Segments[0]
-		if r.OK() != tt.ok || s.Damaged != tt.damaged || (s.Problem != "") != tt.problem || s.Intents != tt.intents || s.Settled != tt.settled || r.Attempts != tt.settled || s.Rows != tt.row || s.Bytes != int64(len(tt.content)) || s.Live || s.Aside {
+		if r.OK() != tt.ok || s.Damaged != tt.damaged || (s.Problem != "") != tt.problem || s.Intents != tt.intents || s.Settled != tt.settled || r.Attempts != tt.settled || s.Rows != tt.row || s.Bytes != int64(len(tt.content)) || s.InUse || s.Quarantined {
 			t.Errorf("a segment %s: Verify = %+v, OK %t; want OK %t, %d damaged places, a problem: %t, %d intents, %d settlements and %d rows",
 				tt.name, r, r.OK(), tt.ok, tt.damaged, tt.problem, tt.intents, tt.settled, tt.row)
 		}

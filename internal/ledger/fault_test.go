@@ -14,7 +14,7 @@ import (
 
 func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
 	disk, store, dir := new(ledger.Disk), newMemory(), t.TempDir()
-	l := mustOpen(t, disk.On(ledger.Options{Dir: dir, Store: store, Every: time.Millisecond}))
+	l := mustOpen(t, disk.On(ledger.Options{Dir: dir, Store: store, SyncInterval: time.Millisecond}))
 	before := exchange(t, l)
 	disk.Fill(true)
 	done := make(chan reqlog.ID)
@@ -22,7 +22,7 @@ func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
 	eventually(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := l.Intend(ctx, intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := l.RecordIntent(ctx, intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Intend = %v, want it to wait as long as its context lasts", err)
 	}
 	disk.Fill(false)
@@ -40,19 +40,19 @@ func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
 
 func TestAFullDiskRefusesAttemptsWhereThatIsAskedFor(t *testing.T) {
 	disk := new(ledger.Disk)
-	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Full: ledger.Reject, Every: time.Millisecond}))
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), OnFull: ledger.Reject, SyncInterval: time.Millisecond}))
 	running := reqlog.NewID(time.Now())
 	mustIntend(t, l, running, 1)
 	disk.Fill(true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range 3 {
-		if err := l.Intend(ctx, intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
+		if err := l.RecordIntent(ctx, intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
 			t.Fatalf("Intend = %v, want ErrFull", err)
 		}
 	}
 	within(t, "the end of an attempt, while the disk is full", func() {
-		l.Settle(settlement(running, 1))
+		l.RecordSettlement(settlement(running, 1))
 		l.Record(t.Context(), entry(running))
 	})
 	disk.Fill(false)
@@ -66,7 +66,7 @@ func TestAFullDiskRefusesAttemptsWhereThatIsAskedFor(t *testing.T) {
 
 func TestNobodyWaitsWhereRowsMayBeDropped(t *testing.T) {
 	disk, store := new(ledger.Disk), newMemory()
-	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, Full: ledger.DropRows}))
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, OnFull: ledger.DropRows}))
 	disk.Fill(true)
 	big := entry(reqlog.NewID(time.Now()))
 	big.Path = strings.Repeat("x", 100<<10)
@@ -75,7 +75,7 @@ func TestNobodyWaitsWhereRowsMayBeDropped(t *testing.T) {
 			e := *big
 			e.ID = reqlog.NewID(time.Now())
 			mustIntend(t, l, e.ID, 1)
-			l.Settle(settlement(e.ID, 1))
+			l.RecordSettlement(settlement(e.ID, 1))
 			l.Record(t.Context(), &e)
 		}
 	})
@@ -92,7 +92,7 @@ func TestNobodyWaitsWhereRowsMayBeDropped(t *testing.T) {
 
 func TestAHungDiskHoldsNobodyWhereRowsMayBeDropped(t *testing.T) {
 	disk := new(ledger.Disk)
-	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Full: ledger.DropRows}))
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), OnFull: ledger.DropRows}))
 	held, release := disk.Hang()
 	stuck := make(chan struct{})
 	go func() { exchange(t, l); close(stuck) }() // it leads the group
@@ -106,14 +106,14 @@ func TestAHungDiskHoldsNobodyWhereRowsMayBeDropped(t *testing.T) {
 func TestALedgerThatIsFullTakesRowsAgainWhenTheStoreIsBack(t *testing.T) {
 	store := newMemory()
 	store.leave(errAway)
-	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Segment: 4 << 10, Max: 64 << 10, Full: ledger.Reject, Every: time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, SegmentSize: 4 << 10, MaxSize: 64 << 10, OnFull: ledger.Reject, SyncInterval: time.Millisecond})
 	n := 0
 	for ; n < 1000; n++ {
 		id := reqlog.NewID(time.Now())
-		if err := l.Intend(t.Context(), intent(id, 1)); err != nil {
+		if err := l.RecordIntent(t.Context(), intent(id, 1)); err != nil {
 			break
 		}
-		l.Settle(settlement(id, 1))
+		l.RecordSettlement(settlement(id, 1))
 		l.Record(t.Context(), entry(id))
 	}
 	if n == 1000 || l.Stats().Bytes > 64<<10 {
@@ -122,10 +122,10 @@ func TestALedgerThatIsFullTakesRowsAgainWhenTheStoreIsBack(t *testing.T) {
 	store.leave(nil)
 	eventually(t, "it takes attempts again", func() bool {
 		id := reqlog.NewID(time.Now())
-		if l.Intend(t.Context(), intent(id, 1)) != nil {
+		if l.RecordIntent(t.Context(), intent(id, 1)) != nil {
 			return false
 		}
-		l.Settle(settlement(id, 1))
+		l.RecordSettlement(settlement(id, 1))
 		return true
 	})
 	mustClose(t, l)
@@ -139,7 +139,7 @@ func TestASyncThatFailsIsTriedAgain(t *testing.T) {
 	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Sync: ledger.Strict}))
 	disk.Deafen(true)
 	sent := make(chan error, 1)
-	go func() { sent <- l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
+	go func() { sent <- l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
 	before := disk.Syncs()
 	eventually(t, "it was tried twice", func() bool { return disk.Syncs() > before+1 })
 	select {
@@ -162,7 +162,7 @@ func TestStrictAttemptsShareTheirSyncs(t *testing.T) {
 		const n = 200
 		done := make(chan error, n)
 		for range n {
-			go func() { done <- l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
+			go func() { done <- l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
 		}
 		for range n {
 			if err := <-done; err != nil {
@@ -222,8 +222,8 @@ func TestStrictAttemptIsHeldUntilItIsSafe(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		ended := make(chan error, 2)
-		go func() { ended <- l.Intend(ctx, intent(reqlog.NewID(time.Now()), 1)) }()
-		go func() { ended <- l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
+		go func() { ended <- l.RecordIntent(ctx, intent(reqlog.NewID(time.Now()), 1)) }()
+		go func() { ended <- l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
 		for range 10 {
 			time.Sleep(time.Minute)
 			l.Record(t.Context(), entry(reqlog.NewID(time.Now())))

@@ -109,7 +109,7 @@ func mustClose(t testing.TB, l *ledger.Ledger) {
 
 func mustIntend(t testing.TB, l *ledger.Ledger, id reqlog.ID, n uint16) {
 	t.Helper()
-	if err := l.Intend(t.Context(), intent(id, n)); err != nil {
+	if err := l.RecordIntent(t.Context(), intent(id, n)); err != nil {
 		t.Fatalf("Intend = %v", err)
 	}
 }
@@ -137,7 +137,7 @@ func exchange(t testing.TB, l *ledger.Ledger) reqlog.ID {
 	t.Helper()
 	id := reqlog.NewID(time.Now())
 	mustIntend(t, l, id, 1)
-	l.Settle(settlement(id, 1))
+	l.RecordSettlement(settlement(id, 1))
 	l.Record(t.Context(), entry(id))
 	return id
 }

@@ -1,7 +1,7 @@
 // Package ledger keeps account of attempts where no crash can take it away.
 //
-// An attempt is noted before it is sent ([Ledger.Intend]) and when it has ended
-// ([Ledger.Settle]), and the exchange's entry once its answer has ended
+// An attempt is noted before it is sent ([Ledger.RecordIntent]) and when it has ended
+// ([Ledger.RecordSettlement]), and the exchange's entry once its answer has ended
 // ([Ledger.Record]). What these have noted was written to a segment, an
 // append-only file: a process that is killed loses none of it. What was written
 // is made safe against a power cut in groups, and applied to the log store in
@@ -24,25 +24,25 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Full says what becomes of exchanges while nothing can be written: the disk is
+// FullPolicy says what becomes of exchanges while nothing can be written: the disk is
 // full, read-only, or too slow for what comes.
-type Full string
+type FullPolicy string
 
 // What may become of them. The zero value is Block.
 const (
-	Block      Full = "block"       // attempts, and ends of answers, wait
-	DropBodies Full = "drop_bodies" // recorded bodies are left out and counted, the rest waits
-	DropRows   Full = "drop_rows"   // nobody waits; bodies, then what finds no room, are lost and counted
-	Reject     Full = "reject"      // further attempts are refused; what has ended waits in memory
+	Block      FullPolicy = "block"       // attempts, and ends of answers, wait
+	DropBodies FullPolicy = "drop_bodies" // recorded bodies are left out and counted, the rest waits
+	DropRows   FullPolicy = "drop_rows"   // nobody waits; bodies, then what finds no room, are lost and counted
+	Reject     FullPolicy = "reject"      // further attempts are refused; what has ended waits in memory
 )
 
-// Sync says when an attempt may be sent.
-type Sync string
+// SyncMode says when an attempt may be sent.
+type SyncMode string
 
 // When an attempt may be sent. The zero value is Grouped.
 const (
-	Grouped Sync = "grouped" // when its intent was written
-	Strict  Sync = "strict"  // when its intent is safe against a power cut
+	Grouped SyncMode = "grouped" // when its intent was written
+	Strict  SyncMode = "strict"  // when its intent is safe against a power cut
 )
 
 // Store takes rows.
@@ -65,29 +65,29 @@ type Options struct {
 	// taken what is in them. Nil counts nothing.
 	Counter Counter
 
-	Full Full
-	Sync Sync
+	OnFull FullPolicy
+	Sync   SyncMode
 
-	// Segment is the size at which a new segment is begun, and Max that of all
+	// SegmentSize is the size at which a new segment is begun, and Max that of all
 	// segments from which on nothing can be written, in bytes. Zero means 16 MB
 	// and 1 GB.
-	Segment, Max int64
+	SegmentSize, MaxSize int64
 
-	// Again looks for all rows that earlier processes have left in the store,
+	// ReplayAll looks for all rows that earlier processes have left in the store,
 	// not only for those that they did not apply.
-	Again bool
+	ReplayAll bool
 
-	// Keep removes no segment: what is in them is for others too.
-	Keep bool
+	// KeepSegments removes no segment: what is in them is for others too.
+	KeepSegments bool
 
-	// Queue is how many rows wait in memory for the store, as long as their bodies
+	// MaxQueued is how many rows wait in memory for the store, as long as their bodies
 	// take no more than 16 MB. More are read from the segments when it is their
 	// turn. Zero means 8192.
-	Queue int
+	MaxQueued int
 
-	// Every is how often what was written is made safe, and how long rows wait
+	// SyncInterval is how often what was written is made safe, and how long rows wait
 	// for others. Zero means 200 ms.
-	Every time.Duration
+	SyncInterval time.Duration
 
 	// Logger is told of damage, of what a start found, and when writing fails
 	// and works again. Nil is silent.
@@ -103,17 +103,17 @@ type Codec struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Segment <= 0 {
-		o.Segment = 16 << 20
+	if o.SegmentSize <= 0 {
+		o.SegmentSize = 16 << 20
 	}
-	if o.Max <= 0 {
-		o.Max = 1 << 30
+	if o.MaxSize <= 0 {
+		o.MaxSize = 1 << 30
 	}
-	if o.Queue <= 0 {
-		o.Queue = 8192
+	if o.MaxQueued <= 0 {
+		o.MaxQueued = 8192
 	}
-	if o.Every <= 0 {
-		o.Every = 200 * time.Millisecond
+	if o.SyncInterval <= 0 {
+		o.SyncInterval = 200 * time.Millisecond
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -138,25 +138,25 @@ type Ledger struct {
 	stopNow context.CancelFunc
 	ended   sync.WaitGroup
 
-	mu      sync.Mutex
-	changed *sync.Cond // something was written, synced, applied or given up
-	all     []*segment // guarded by mu, as is all below; the oldest first
-	cur     *segment   // the last of all, which records are added to
-	next    *segment   // made ahead; nil while there is none
-	pending []byte     // accepted for cur and not written
-	spare   []byte
-	writing bool
-	slow    bool // the write under way takes unusually long
-	alarm   *time.Timer
-	total   int64  // size of all
-	dirty   bool   // the committer was told of what was accepted
-	strict  int    // callers that wait for a sync
-	stuck   *group // could not be written; nil when writing works
-	failure error  // why
-	open    map[attempt]place
+	mu          sync.Mutex
+	changed     *sync.Cond // something was written, synced, applied or given up
+	all         []*segment // guarded by mu, as is all below; the oldest first
+	cur         *segment   // the last of all, which records are added to
+	next        *segment   // made ahead; nil while there is none
+	pending     []byte     // accepted for cur and not written
+	spare       []byte
+	writing     bool
+	slow        bool // the write under way takes unusually long
+	alarm       *time.Timer
+	total       int64  // size of all
+	dirty       bool   // the committer was told of what was accepted
+	strict      int    // callers that wait for a sync
+	failedWrite *group // could not be written; nil when writing works
+	failure     error  // why
+	open        map[attempt]place
 
 	rows     rows
-	counting *counting
+	counting *settlementCounter
 	stats    Stats
 	closed   bool
 }
@@ -214,7 +214,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	}
 	l := &Ledger{o: o, wake: make(chan struct{}, 1), due: make(chan struct{}, 1), open: map[attempt]place{}}
 	l.changed = sync.NewCond(&l.mu)
-	l.rows.max = o.Queue
+	l.rows.max = o.MaxQueued
 	l.counting = newCounting(l)
 	l.alarm = time.AfterFunc(slowAfter, l.tooSlow)
 	l.stop, l.stopNow = context.WithCancel(context.WithoutCancel(ctx))
@@ -249,7 +249,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.releaseAll()
-	if l.stuck != nil || len(l.pending) > 0 {
+	if l.failedWrite != nil || len(l.pending) > 0 {
 		return fmt.Errorf("closing the ledger: records could not be written: %w", l.failure)
 	}
 	if flushed != nil && l.rows.depth() > 0 {

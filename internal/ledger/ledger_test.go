@@ -63,9 +63,9 @@ func TestAKilledProcessLosesNothingThatWasNoted(t *testing.T) {
 	whole := exchange(t, l)
 	rowless, cut := reqlog.NewID(time.Now()), reqlog.NewID(time.Now())
 	mustIntend(t, l, rowless, 1)
-	l.Settle(settlement(rowless, 1))
+	l.RecordSettlement(settlement(rowless, 1))
 	mustIntend(t, l, cut, 1)
-	l.Settle(reqlog.Settlement{ID: cut, Attempt: 1, Outcome: reqlog.Refused, Status: 503})
+	l.RecordSettlement(reqlog.Settlement{ID: cut, Attempt: 1, Outcome: reqlog.Refused, Status: 503})
 	mustIntend(t, l, cut, 2)
 	left := kill(t, dir)
 
@@ -109,7 +109,7 @@ func TestRowsThatWereAppliedBeforeAKillAreLookedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := kill(t, dir) // applied, and most likely not marked as such
-	again := mustOpen(t, ledger.Options{Dir: left, Store: store, Again: true})
+	again := mustOpen(t, ledger.Options{Dir: left, Store: store, ReplayAll: true})
 	mustClose(t, again)
 	if got := len(store.ids(t)); got != 20 || store.looked != 20 {
 		t.Errorf("the store has %d rows and was asked for %d, want 20 of both", got, store.looked)
@@ -172,7 +172,7 @@ func TestAnExchangeWithoutARowCostsWhatItsAttemptsDo(t *testing.T) {
 func TestRowsWaitInTheSegmentsWhileTheStoreIsAway(t *testing.T) {
 	dir, store := t.TempDir(), newMemory()
 	store.leave(errAway)
-	l := mustOpen(t, ledger.Options{Dir: dir, Store: store, Queue: 10, Segment: 8 << 10, Every: time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: dir, Store: store, MaxQueued: 10, SegmentSize: 8 << 10, SyncInterval: time.Millisecond})
 	want := map[reqlog.ID]bool{}
 	for range 300 {
 		want[exchange(t, l)] = true
@@ -199,7 +199,7 @@ func TestRowsWaitInTheSegmentsWhileTheStoreIsAway(t *testing.T) {
 func TestRowsOfABatchThatFailsHalfWayAreAppliedOnce(t *testing.T) {
 	store := newMemory()
 	store.breaks = 7
-	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Every: time.Hour})
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, SyncInterval: time.Hour})
 	for range 20 {
 		exchange(t, l)
 	}
@@ -214,7 +214,7 @@ func TestRowsOfABatchThatFailsHalfWayAreAppliedOnce(t *testing.T) {
 
 func TestSegmentsGoWhenAllInThemIsSettledAndApplied(t *testing.T) {
 	dir := t.TempDir()
-	l := mustOpen(t, ledger.Options{Dir: dir, Segment: 16 << 10, Every: time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: dir, SegmentSize: 16 << 10, SyncInterval: time.Millisecond})
 	long := reqlog.NewID(time.Now())
 	mustIntend(t, l, long, 1) // goes on all the time
 	for i := range 2000 {
@@ -236,7 +236,7 @@ func TestSegmentsGoWhenAllInThemIsSettledAndApplied(t *testing.T) {
 		r := mustVerify(t, dir)
 		return r.Running == 1 && r.OK()
 	})
-	l.Settle(settlement(long, 1))
+	l.RecordSettlement(settlement(long, 1))
 	mustClose(t, l)
 	if r := mustVerify(t, dir); !r.OK() || r.Running != 0 {
 		t.Errorf("Verify = %+v, want all settled", r)
@@ -267,7 +267,7 @@ func TestTwoProcessesShareAFolder(t *testing.T) {
 		t.Errorf("the second process set %d segments of the first aside, want none", st.Quarantined)
 	}
 	exchange(t, b)
-	a.Settle(settlement(running, 1))
+	a.RecordSettlement(settlement(running, 1))
 	a.Record(t.Context(), entry(running))
 	mustClose(t, a)
 	mustClose(t, b)
@@ -281,9 +281,9 @@ func TestASettlementCountsOnce(t *testing.T) {
 	l := mustOpen(t, ledger.Options{Dir: dir})
 	id := reqlog.NewID(time.Now())
 	mustIntend(t, l, id, 1)
-	l.Settle(settlement(id, 1))
-	l.Settle(settlement(id, 1))
-	l.Settle(settlement(id, 2)) // was never noted
+	l.RecordSettlement(settlement(id, 1))
+	l.RecordSettlement(settlement(id, 1))
+	l.RecordSettlement(settlement(id, 2)) // was never noted
 	mustClose(t, l)
 	if r := mustVerify(t, dir); r.Attempts != 1 || r.Segments[0].Settled != 1 {
 		t.Errorf("Verify = %+v, want one settlement", r)
@@ -293,7 +293,7 @@ func TestASettlementCountsOnce(t *testing.T) {
 func TestAClosedLedgerRefusesAttempts(t *testing.T) {
 	l := mustOpen(t, ledger.Options{Dir: t.TempDir()})
 	mustClose(t, l)
-	if err := l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
+	if err := l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
 		t.Errorf("Intend = %v, want ErrFull", err)
 	}
 	l.Record(context.Background(), entry(reqlog.NewID(time.Now())))

@@ -59,7 +59,7 @@ func (r *reader) raw() ([]byte, error) {
 			if b, err = r.peek(size); err != nil {
 				return nil, err
 			}
-			if rec := whole(b, r.at, r.seed); rec != nil {
+			if rec := completeRecord(b, r.at, r.seed); rec != nil {
 				if r.at > start {
 					r.faults = append(r.faults, fault{start, r.at})
 				}

@@ -148,9 +148,9 @@ type Record struct {
 	Exchange reqlog.ID
 }
 
-// whole returns the record that b begins with, which stands at offset in a
+// completeRecord returns the record that b begins with, which stands at offset in a
 // segment with this seed; nil when there is none.
-func whole(b []byte, offset int64, seed uint32) []byte {
+func completeRecord(b []byte, offset int64, seed uint32) []byte {
 	if len(b) < headSize || binary.LittleEndian.Uint32(b[8:]) != uint32(offset) {
 		return nil
 	}

@@ -46,8 +46,8 @@ func (l *Ledger) recover() error {
 // takeOver reads a segment that nobody holds. What can't be opened is left
 // alone: it never keeps the gateway from starting. One whose head is damaged is
 // put aside, since nothing in it can be told from chance.
-func (l *Ledger) takeOver(n name, found *remains) {
-	s, size, err := l.seize(n)
+func (l *Ledger) takeOver(n name, found *recovery) {
+	s, size, err := l.lockSegment(n)
 	if err != nil {
 		l.o.Logger.Error("a segment of the ledger can't be read and is left alone", "segment", n.path, "err", err)
 	}
@@ -55,7 +55,7 @@ func (l *Ledger) takeOver(n name, found *remains) {
 		return
 	}
 	r := newReader(s.file, s.seed, segmentHead, size)
-	if l.o.Again {
+	if l.o.ReplayAll {
 		s.applied = segmentHead
 	}
 	rows, err := found.read(r, s.applied)
@@ -85,9 +85,9 @@ func (l *Ledger) wait(p span) {
 	}
 }
 
-// seize opens a segment and locks it. It returns nil when another process
+// lockSegment opens a segment and locks it. It returns nil when another process
 // holds it, or when there is nothing in it.
-func (l *Ledger) seize(n name) (*segment, int64, error) {
+func (l *Ledger) lockSegment(n name) (*segment, int64, error) {
 	f, err := os.OpenFile(n.path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, 0, err
@@ -151,7 +151,7 @@ func (l *Ledger) quarantine(s *segment, r *reader, cause error) {
 
 // complete notes an estimate for each attempt without an end, and a row for
 // each exchange without one.
-func (l *Ledger) complete(found *remains) error {
+func (l *Ledger) complete(found *recovery) error {
 	if !found.any() {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (l *Ledger) complete(found *remains) error {
 	part.to = l.cur.end
 	l.wait(part)
 	l.stats.Recovered = part.rows
-	l.lead()
+	l.writePending()
 	err := l.failure
 	l.mu.Unlock()
 	if err == nil {
@@ -194,19 +194,19 @@ func estimate(i *reqlog.Intent) reqlog.Settlement {
 	return s
 }
 
-// remains is what segments hold that did not come to its end.
-type remains struct {
+// recovery is what segments hold that did not come to its end.
+type recovery struct {
 	intents   map[attempt]*reqlog.Intent // of exchanges without a row
 	settled   map[attempt]*reqlog.Settlement
 	exchanges map[reqlog.ID]bool // without a row; in no order
 }
 
-func newRemains() *remains {
-	return &remains{map[attempt]*reqlog.Intent{}, map[attempt]*reqlog.Settlement{}, map[reqlog.ID]bool{}}
+func newRemains() *recovery {
+	return &recovery{map[attempt]*reqlog.Intent{}, map[attempt]*reqlog.Settlement{}, map[reqlog.ID]bool{}}
 }
 
 // read takes in a segment and returns how many rows stand behind applied.
-func (m *remains) read(r *reader, applied int64) (rows int, err error) {
+func (m *recovery) read(r *reader, applied int64) (rows int, err error) {
 	for {
 		at := r.at
 		rec, err := r.next()
@@ -224,7 +224,7 @@ func (m *remains) read(r *reader, applied int64) (rows int, err error) {
 }
 
 // take takes in a record. A row comes after all attempts of its exchange.
-func (m *remains) take(rec Record) {
+func (m *recovery) take(rec Record) {
 	switch {
 	case rec.Intent != nil:
 		m.intents[attempt{rec.Intent.ID, rec.Intent.Attempt}] = rec.Intent
@@ -248,12 +248,12 @@ func (m *remains) take(rec Record) {
 	}
 }
 
-func (m *remains) settle(s *reqlog.Settlement) { m.settled[attempt{s.ID, s.Attempt}] = s }
+func (m *recovery) settle(s *reqlog.Settlement) { m.settled[attempt{s.ID, s.Attempt}] = s }
 
-func (m *remains) any() bool { return len(m.intents) > 0 }
+func (m *recovery) any() bool { return len(m.intents) > 0 }
 
 // unsettled returns the attempts without an end, in their order.
-func (m *remains) unsettled() (list []*reqlog.Intent) {
+func (m *recovery) unsettled() (list []*reqlog.Intent) {
 	for key, i := range m.intents {
 		if m.settled[key] == nil {
 			list = append(list, i)

@@ -28,9 +28,9 @@ func TestLedgerTakesAttemptsUpToTheirShareAndNoMore(t *testing.T) {
 	for most-most/4 < share { // a quarter is left to rows
 		most++
 	}
-	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Full: ledger.Reject, Max: most})
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), OnFull: ledger.Reject, MaxSize: most})
 	mustIntend(t, l, reqlog.NewID(time.Now()), 1)
-	if err := l.Intend(t.Context(), intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
+	if err := l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, ledger.ErrFull) {
 		t.Errorf("Intend beyond the share of max_size = %v, want ErrFull", err)
 	}
 	if got := l.Stats().Bytes; got != share {
@@ -42,7 +42,7 @@ func TestLedgerTakesAttemptsUpToTheirShareAndNoMore(t *testing.T) {
 func TestRefusedAttemptsLeaveRoomToThoseInProgress(t *testing.T) {
 	store := newMemory()
 	store.leave(errAway)
-	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Segment: 4 << 10, Max: 64 << 10, Full: ledger.Reject, Every: time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, SegmentSize: 4 << 10, MaxSize: 64 << 10, OnFull: ledger.Reject, SyncInterval: time.Millisecond})
 	var running []reqlog.ID
 	for range 10 {
 		id := reqlog.NewID(time.Now())
@@ -53,16 +53,16 @@ func TestRefusedAttemptsLeaveRoomToThoseInProgress(t *testing.T) {
 	within(t, "exchanges up to the first that is refused", func() {
 		for ; ; n++ {
 			id := reqlog.NewID(time.Now())
-			if l.Intend(t.Context(), intent(id, 1)) != nil {
+			if l.RecordIntent(t.Context(), intent(id, 1)) != nil {
 				return
 			}
-			l.Settle(settlement(id, 1))
+			l.RecordSettlement(settlement(id, 1))
 			l.Record(t.Context(), entry(id))
 		}
 	})
 	within(t, "the end of exchanges in a ledger that refuses attempts", func() {
 		for _, id := range running {
-			l.Settle(settlement(id, 1))
+			l.RecordSettlement(settlement(id, 1))
 			l.Record(t.Context(), entry(id))
 		}
 	})
@@ -77,7 +77,7 @@ func TestRowsThatMayBeDroppedLeaveRoomToAttempts(t *testing.T) {
 	const most = 64 << 10
 	store := newMemory()
 	store.leave(errAway)
-	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Full: ledger.DropRows, Segment: most, Max: most})
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, OnFull: ledger.DropRows, SegmentSize: most, MaxSize: most})
 	rows := 0
 	for ; l.Stats().Lost == 0 && rows < 1000; rows++ {
 		l.Record(t.Context(), sized(1000))
@@ -117,7 +117,7 @@ func TestRowsInMemoryAreBounded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			disk, store := new(ledger.Disk), newMemory()
-			l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, Full: ledger.DropRows}))
+			l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, OnFull: ledger.DropRows}))
 			disk.Fill(true)
 			mustIntend(t, l, reqlog.NewID(time.Now()), 1) // finds the disk full
 			for _, n := range tt.rows {
@@ -167,7 +167,7 @@ func TestRowIsInTheFileWhenRecordReturns(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			e := sized(1000)
 			mustIntend(t, l, e.ID, 1)
-			l.Settle(settlement(e.ID, 1))
+			l.RecordSettlement(settlement(e.ID, 1))
 			l.Record(t.Context(), e)
 			if r := mustVerify(t, kill(t, dir)); r.Exchanges != n || r.Attempts != n {
 				t.Errorf("Verify = %d rows and %d settlements, want %d of both", r.Exchanges, r.Attempts, n)
@@ -180,7 +180,7 @@ func TestRowIsInTheFileWhenRecordReturns(t *testing.T) {
 func TestRowIsAppliedWhenItIsInTheFileAndNotBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk, store := new(ledger.Disk), newMemory()
-		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, Full: ledger.DropRows}))
+		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, OnFull: ledger.DropRows}))
 		held, release := disk.Hang()
 		go l.Record(t.Context(), entry(reqlog.NewID(time.Now()))) // leads a group
 		<-held
@@ -203,7 +203,7 @@ func TestBodiesWaitForAWriteUnlessNobodyWaits(t *testing.T) {
 	// All rows share a compressor, which must not begin in a bubble.
 	codec.Append(nil, withBodies(reqlog.NewID(time.Now()), size))
 	for _, tt := range []struct {
-		full    ledger.Full
+		full    ledger.FullPolicy
 		dropped uint64
 	}{
 		{ledger.DropBodies, 0},
@@ -212,7 +212,7 @@ func TestBodiesWaitForAWriteUnlessNobodyWaits(t *testing.T) {
 		t.Run(string(tt.full), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				disk, store := new(ledger.Disk), newLibrary(size)
-				l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, Full: tt.full}))
+				l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, OnFull: tt.full}))
 				held, release := disk.Hang()
 				go l.Record(t.Context(), withBodies(reqlog.NewID(time.Now()), 1))
 				<-held
@@ -233,10 +233,10 @@ func TestBodiesWaitForAWriteUnlessNobodyWaits(t *testing.T) {
 
 func TestAttemptThatWaitsForRoomIsRefusedWhenTheLedgerCloses(t *testing.T) {
 	disk := new(ledger.Disk)
-	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Every: time.Millisecond}))
+	l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), SyncInterval: time.Millisecond}))
 	disk.Fill(true)
 	sent := make(chan error, 1)
-	go func() { sent <- l.Intend(context.Background(), intent(reqlog.NewID(time.Now()), 1)) }()
+	go func() { sent <- l.RecordIntent(context.Background(), intent(reqlog.NewID(time.Now()), 1)) }()
 	eventually(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
 	if err := l.Close(closed(t)); err == nil {
 		t.Error("Close = nil, want an error: the intent was not written")
@@ -252,7 +252,7 @@ func TestFailingAndWorkingWritesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		disk := new(ledger.Disk)
-		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Full: ledger.DropRows, Logger: slog.New(slog.NewTextHandler(&log, nil))}))
+		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), OnFull: ledger.DropRows, Logger: slog.New(slog.NewTextHandler(&log, nil))}))
 		exchange(t, l)
 		for range 2 {
 			disk.Fill(true)
@@ -275,7 +275,7 @@ func TestLedgerOfFullSizeHoldsExchangesBackAndLosesNone(t *testing.T) {
 	const exchanges, most = 300, 64 << 10
 	store := newMemory()
 	store.leave(errAway)
-	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Segment: 4 << 10, Max: most, Every: time.Millisecond})
+	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, SegmentSize: 4 << 10, MaxSize: most, SyncInterval: time.Millisecond})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -296,9 +296,9 @@ func TestLedgerOfFullSizeHoldsExchangesBackAndLosesNone(t *testing.T) {
 // bodies may take, and one of a byte more.
 func TestBodiesAreDroppedBeyondTheirShareOfTheLedger(t *testing.T) {
 	const most = 64 << 10
-	for full, share := range map[ledger.Full]int{ledger.DropBodies: most * 3 / 4, ledger.DropRows: most / 2} {
+	for full, share := range map[ledger.FullPolicy]int{ledger.DropBodies: most * 3 / 4, ledger.DropRows: most / 2} {
 		for more := range 2 {
-			l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Full: full, Max: most, Codec: plain(share-ledger.HeadSize-48+more, new(atomic.Int64))})
+			l := mustOpen(t, ledger.Options{Dir: t.TempDir(), OnFull: full, MaxSize: most, Codec: plain(share-ledger.HeadSize-48+more, new(atomic.Int64))})
 			l.Record(t.Context(), withBodies(reqlog.NewID(time.Now()), 10))
 			if st := l.Stats(); st.BodiesDropped != uint64(more) || st.Rows != 1 || st.Bytes != int64(share+more) {
 				t.Errorf("%s: after a row up to %d bytes, of which bodies may take %d, Stats = %+v; want %d rows without bodies", full, share+more, share, st, more)

@@ -152,7 +152,7 @@ func (l *Ledger) work(spare []row) (part span, taken []row, ok bool) {
 		case r.behind.rows > 0:
 			l.catchUp()
 		case waiting && late == nil:
-			late = time.After(l.o.Every)
+			late = time.After(l.o.SyncInterval)
 		}
 		more := len(r.spans) > 0
 		l.mu.Unlock()

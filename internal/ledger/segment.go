@@ -62,17 +62,17 @@ type segment struct {
 	id     string    // empty when it is not known
 	made   time.Time // as the id says
 
-	end     int64 // of the records that were accepted
-	written int64 // end of those that were written
-	synced  int64 // end of those that no power cut takes away
-	applied int64 // end of those that were applied
-	marked  int64 // what of applied stands in the file
-	counted int64 // end of those that were counted
-	owed    int   // intents in it whose settlement was not counted
-	open    int   // intents in it without a settlement
-	foreign bool  // another process began it
-	corrupt bool  // it was put aside and is kept
-	left    place // where the last intent went that was noted anew elsewhere
+	end       int64 // of the records that were accepted
+	written   int64 // end of those that were written
+	synced    int64 // end of those that no power cut takes away
+	applied   int64 // end of those that were applied
+	marked    int64 // what of applied stands in the file
+	counted   int64 // end of those that were counted
+	uncounted int   // intents in it whose settlement was not counted
+	open      int   // intents in it without a settlement
+	foreign   bool  // another process began it
+	corrupt   bool  // it was put aside and is kept
+	left      place // where the last intent went that was noted anew elsewhere
 }
 
 // create makes a segment with the next number that no other process has taken.

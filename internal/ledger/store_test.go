@@ -57,7 +57,7 @@ func TestRowsBeyondTheQueueAreReadFromTheSegments(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, parsed := newMemory(), new(atomic.Int64)
 				store.leave(errAway)
-				l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Codec: plain(1, parsed), Queue: tt.queue})
+				l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Codec: plain(1, parsed), MaxQueued: tt.queue})
 				for _, n := range tt.bodies {
 					e := entry(reqlog.NewID(time.Now()))
 					if n > 0 {
@@ -91,7 +91,7 @@ func TestSegmentsGrowToTheirSizeAndNoFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 16 << 10
 		dir, parsed := t.TempDir(), new(atomic.Int64)
-		l := mustOpen(t, ledger.Options{Dir: dir, Codec: plain(500, parsed), Segment: size, Keep: true})
+		l := mustOpen(t, ledger.Options{Dir: dir, Codec: plain(500, parsed), SegmentSize: size, KeepSegments: true})
 		const record = ledger.IntentSize + 192 + 16 + 16 + 16 + 500
 		for range 100 {
 			exchange(t, l)
@@ -123,7 +123,7 @@ func TestSegmentsGrowToTheirSizeAndNoFurther(t *testing.T) {
 func TestStatsHaveTheSizeOfTheSegments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		l := mustOpen(t, ledger.Options{Dir: dir, Segment: 4 << 10})
+		l := mustOpen(t, ledger.Options{Dir: dir, SegmentSize: 4 << 10})
 		for n := range 50 {
 			exchange(t, l)
 			time.Sleep(2 * time.Second)
@@ -165,7 +165,7 @@ func (s *syncing) Sync(context.Context) error { s.syncs.Add(1); return nil }
 func TestStoreIsSyncedOnceForSeveralGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &syncing{memory: newMemory()}
-		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Every: 200 * time.Millisecond})
+		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, SyncInterval: 200 * time.Millisecond})
 		for range 1000 {
 			exchange(t, l)
 			time.Sleep(10 * time.Millisecond)
@@ -244,7 +244,7 @@ func TestRowThatWaitsIsAppliedAfterAKill(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
 				store := &turnstile{memory: newMemory(), turn: make(chan struct{})}
-				l := mustOpen(t, ledger.Options{Dir: dir, Store: store, Segment: size, Queue: queue})
+				l := mustOpen(t, ledger.Options{Dir: dir, Store: store, SegmentSize: size, MaxQueued: queue})
 				var want []reqlog.ID
 				for range 6 { // the first is being applied
 					want = append(want, exchange(t, l))

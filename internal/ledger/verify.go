@@ -24,17 +24,17 @@ type Report struct {
 
 // SegmentReport is what a segment holds.
 type SegmentReport struct {
-	Path    string
-	Bytes   int64
-	Intents int
-	Settled int
-	Rows    int
-	Waiting int  // rows that are not marked as applied
-	Live    bool // a running process adds to it
-	Aside   bool // it was put aside, being damaged
-	Damaged int  // places that can't be read
-	Torn    int64
-	Problem string // why it can't be read at all; empty when it can
+	Path        string
+	Bytes       int64
+	Intents     int
+	Settled     int
+	Rows        int
+	Waiting     int  // rows that are not marked as applied
+	InUse       bool // a running process adds to it
+	Quarantined bool // it was put aside, being damaged
+	Damaged     int  // places that can't be read
+	Torn        int64
+	Problem     string // why it can't be read at all; empty when it can
 }
 
 // Sums are what the settlements of a ledger come to.
@@ -56,7 +56,7 @@ func Verify(dir string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := census{report: new(Report), found: newRemains(), live: map[attempt]bool{}, settled: map[attempt]bool{}, rows: map[reqlog.ID]bool{}}
+	c := verifier{report: new(Report), found: newRemains(), live: map[attempt]bool{}, settled: map[attempt]bool{}, rows: map[reqlog.ID]bool{}}
 	for _, n := range names {
 		c.report.Segments = append(c.report.Segments, c.segment(n))
 	}
@@ -80,17 +80,17 @@ func (r *Report) OK() bool {
 	return len(r.Unsettled) == 0
 }
 
-// census counts what segments hold, each attempt and each row once.
-type census struct {
+// verifier counts what segments hold, each attempt and each row once.
+type verifier struct {
 	report  *Report
-	found   *remains
+	found   *recovery
 	live    map[attempt]bool
 	settled map[attempt]bool
 	rows    map[reqlog.ID]bool
 }
 
-func (c *census) segment(n name) SegmentReport {
-	s := SegmentReport{Path: n.path, Aside: n.corrupt}
+func (c *verifier) segment(n name) SegmentReport {
+	s := SegmentReport{Path: n.path, Quarantined: n.corrupt}
 	f, err := os.Open(n.path)
 	if errors.Is(err, os.ErrNotExist) { // all in it was settled and applied meanwhile
 		return s
@@ -100,7 +100,7 @@ func (c *census) segment(n name) SegmentReport {
 		return s
 	}
 	defer f.Close()
-	s.Live = errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+	s.InUse = errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 	info, err := f.Stat()
 	if err != nil {
 		s.Problem = err.Error()
@@ -121,7 +121,7 @@ func (c *census) segment(n name) SegmentReport {
 	return s
 }
 
-func (c *census) read(s *SegmentReport, r *reader, applied int64) {
+func (c *verifier) read(s *SegmentReport, r *reader, applied int64) {
 	for {
 		at := r.at
 		rec, err := r.next()
@@ -136,7 +136,7 @@ func (c *census) read(s *SegmentReport, r *reader, applied int64) {
 		switch {
 		case rec.Intent != nil:
 			s.Intents++
-			c.live[attempt{rec.Intent.ID, rec.Intent.Attempt}] = s.Live
+			c.live[attempt{rec.Intent.ID, rec.Intent.Attempt}] = s.InUse
 		case rec.Settle != nil:
 			s.Settled++
 			c.sum(rec.Settle)
@@ -153,7 +153,7 @@ func (c *census) read(s *SegmentReport, r *reader, applied int64) {
 	}
 }
 
-func (c *census) sum(s *reqlog.Settlement) {
+func (c *verifier) sum(s *reqlog.Settlement) {
 	key := attempt{s.ID, s.Attempt}
 	if c.settled[key] {
 		return

@@ -21,12 +21,12 @@ type Response struct {
 type Choice struct {
 	Parts []Part
 	Stop  StopReason
-	// Said is the provider's own word for Stop, and StopText the stop sequence
+	// NativeFinishReason is the provider's own word for Stop, and StopText the stop sequence
 	// that came.
-	Said     string
-	StopText string
-	Logprobs []Logprob
-	Extra    []Member
+	NativeFinishReason string
+	StopText           string
+	Logprobs           []Logprob
+	Extra              []Member
 }
 
 // Logprob is how likely a token was, and which others were.
@@ -77,20 +77,20 @@ type Event struct {
 	ServiceTier string
 	Fingerprint string
 
-	Stop     StopReason
-	Said     string
-	StopText string
+	Stop               StopReason
+	NativeFinishReason string
+	StopText           string
 
 	Usage Usage
-	Fault *Fault
+	Fault *ProviderError
 
 	// Extra are further fields of the provider's dialect, of Start and Finish.
 	Extra []Member
 }
 
-// Fault is an error inside a stream: one that a provider reports, or the
+// ProviderError is an error inside a stream: one that a provider reports, or the
 // gateway's own.
-type Fault struct {
+type ProviderError struct {
 	Gateway bool   // the gateway made it
 	Type    string // in the provider's words
 	Code    string
@@ -99,7 +99,7 @@ type Fault struct {
 }
 
 // Source says whose error it is: gateway or provider.
-func (f *Fault) Source() string {
+func (f *ProviderError) Source() string {
 	if f.Gateway {
 		return "gateway"
 	}

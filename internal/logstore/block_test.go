@@ -170,7 +170,7 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 		}
 		if rapid.Bool().Draw(t, "priced") {
 			e.Cost, e.Priced, e.Price = catalog.NanoDollars(count.Draw(t, "cost")), true, text("price")
-			e.Config, e.Level = text("config"), reqlog.Level(rapid.IntRange(0, 2).Draw(t, "level"))
+			e.Config, e.Level = text("config"), reqlog.RecordLevel(rapid.IntRange(0, 2).Draw(t, "level"))
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "params") {
 			e.Params = append(e.Params, text("param"))

@@ -45,7 +45,7 @@ const (
 // packers compresses, a few at a time: each takes about 1 MB.
 var packers = sync.OnceValue(func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(128<<10),
-		zstd.WithEncoderConcurrency(few()), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+		zstd.WithEncoderConcurrency(codecConcurrency()), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	if err != nil {
 		panic(err) // of options that can't be meant
 	}
@@ -54,7 +54,7 @@ var packers = sync.OnceValue(func() *zstd.Encoder {
 
 // unpackers gives no more than what the slice that it fills has room for.
 var unpackers = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(few()), zstd.WithDecoderLowmem(true),
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(codecConcurrency()), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(2*maxBody), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err)
@@ -62,7 +62,7 @@ var unpackers = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-func few() int { return min(4, runtime.GOMAXPROCS(0)) }
+func codecConcurrency() int { return min(4, runtime.GOMAXPROCS(0)) }
 
 // bodiesOf returns the bodies that are kept of e, nil for none.
 func bodiesOf(e *reqlog.Entry) *reqlog.Bodies {

@@ -101,7 +101,7 @@ func testBodiesAreReadWithTheirEntries(t *testing.T, at place) {
 func TestBodiesThatAreNotAskedForAreNotKept(t *testing.T) {
 	at := place{}.fresh(t)
 	s := mustOpen(t, at.with(logstore.Options{}))
-	for _, level := range []reqlog.Level{reqlog.LevelMetadata, reqlog.LevelNone} {
+	for _, level := range []reqlog.RecordLevel{reqlog.LevelMetadata, reqlog.LevelNone} {
 		e := withBodies(1, 100, time.Now())
 		e.Level = level
 		s.Record(t.Context(), e)

@@ -100,7 +100,7 @@ func (t *tables) bodies(ctx context.Context, ids []reqlog.ID) iter.Seq2[packedBo
 		}
 		for part := range slices.Chunk(ids, bodiesAtOnce) {
 			for p, err := range fresh(t.cut, t.someBodies(ctx, part)) {
-				if !yield(p, t.spoiled(err)) || err != nil {
+				if !yield(p, t.noteFailure(err)) || err != nil {
 					return
 				}
 			}

@@ -155,7 +155,7 @@ func (p packed) entry() (*reqlog.Entry, error) {
 		e.Config = r.ref()
 	}
 	if h.flags&flagLevel != 0 {
-		e.Level = reqlog.Level(r.uvarint())
+		e.Level = reqlog.RecordLevel(r.uvarint())
 	}
 	if h.flags&flagUpstreamModel != 0 {
 		e.UpstreamModel = r.ref()

@@ -7,14 +7,14 @@ import (
 )
 
 // Path returns the store's file.
-func (s *Store) Path() string { return s.keeper.(*fileKeeper).file.Path }
+func (s *Store) Path() string { return s.keeper.(*sqliteBackend).file.Path }
 
 // Size returns how many bytes the store's files take.
 func (s *Store) Size(tb testing.TB) int64 {
 	tb.Helper()
 	var n int64
 	for _, suffix := range []string{"", "-wal"} {
-		info, err := os.Stat(s.keeper.(*fileKeeper).file.Path + suffix)
+		info, err := os.Stat(s.keeper.(*sqliteBackend).file.Path + suffix)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func (s *Store) Pragma(tb testing.TB, pragma string) {
 // writer's connection, which is replaced after failures.
 func (s *Store) Exec(tb testing.TB, statement string) {
 	tb.Helper()
-	if _, err := s.keeper.(*fileKeeper).file.Write.ExecContext(context.Background(), statement); err != nil {
+	if _, err := s.keeper.(*sqliteBackend).file.Write.ExecContext(context.Background(), statement); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -25,12 +25,12 @@ type Feedback struct {
 	Updated      time.Time
 
 	// About is what the feedback is of. [Store.AddFeedback] fills it in.
-	About Rated
+	About RatedEntry
 }
 
-// Rated is the newest entry of a trace, as it stood when feedback was given of
+// RatedEntry is the newest entry of a trace, as it stood when feedback was given of
 // it. What was not known then is empty.
-type Rated struct{ KeyID, Service, Model string }
+type RatedEntry struct{ KeyID, Service, Model string }
 
 // FeedbackQuery says which feedback is wanted. All that is given has to match.
 type FeedbackQuery struct {
@@ -41,18 +41,18 @@ type FeedbackQuery struct {
 
 	ID       reqlog.ID
 	TraceID  string
-	From, To time.Time // of when it was given: From is in, To is out
-	Weighted Span      // value times weight
+	From, To time.Time  // of when it was given: From is in, To is out
+	Weighted FloatRange // value times weight
 }
 
-// Span bounds a number, both ends in. A nil end is open.
-type Span struct{ Min, Max *float64 }
+// FloatRange bounds a number, both ends in. A nil end is open.
+type FloatRange struct{ Min, Max *float64 }
 
-// FeedbackSum is what feedback with these in common comes to.
-type FeedbackSum struct {
+// FeedbackGroup is what feedback with these in common comes to.
+type FeedbackGroup struct {
 	Workspace string
 	KeyID     string // of who gave it
-	About     Rated
+	About     RatedEntry
 	Value     int
 	Step      time.Time // when the step began that it was given in
 
@@ -60,14 +60,14 @@ type FeedbackSum struct {
 	Weighted float64 // sum of values times weights
 }
 
-// feedbackKeeper keeps feedback. What it keeps can be read at once.
-type feedbackKeeper interface {
+// feedbackBackend keeps feedback. What it keeps can be read at once.
+type feedbackBackend interface {
 	addFeedback(ctx context.Context, list []Feedback) error
 	// changeFeedback gives feedback another value, and what of the rest is not
 	// nil, and returns how many that was: one or none.
 	changeFeedback(ctx context.Context, q *FeedbackQuery, to FeedbackChange) (int64, error)
 	feedback(ctx context.Context, q *FeedbackQuery, skip, limit int) (list []Feedback, total int, err error)
-	sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) ([]FeedbackSum, error)
+	sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) ([]FeedbackGroup, error)
 	ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[TraceOf]Rating, error)
 	dropFeedback(ctx context.Context, before int64, limit int) (int64, error)
 }
@@ -82,7 +82,7 @@ type FeedbackChange struct {
 
 // AddFeedback keeps feedback, all of it or none. It returns when that can be read.
 func (s *Store) AddFeedback(ctx context.Context, list []Feedback) error {
-	if err := s.tellRated(ctx, list); err != nil {
+	if err := s.fillRated(ctx, list); err != nil {
 		return err
 	}
 	if err := s.keeper.addFeedback(ctx, list); err != nil {
@@ -91,10 +91,10 @@ func (s *Store) AddFeedback(ctx context.Context, list []Feedback) error {
 	return nil
 }
 
-// tellRated fills in what feedback of one workspace is of. It looks at as many
+// fillRated fills in what feedback of one workspace is of. It looks at as many
 // entries as a page of a listing does, the newest first; and where a trace has
 // the id of its request, which is as a rule, at that one.
-func (s *Store) tellRated(ctx context.Context, list []Feedback) error {
+func (s *Store) fillRated(ctx context.Context, list []Feedback) error {
 	traces := make(map[TraceOf]bool)
 	found := make(map[string]*reqlog.Entry)
 	for i := range list {
@@ -122,7 +122,7 @@ func (s *Store) tellRated(ctx context.Context, list []Feedback) error {
 	}
 	for i := range list {
 		if e := found[list[i].TraceID]; e != nil {
-			list[i].About = Rated{e.KeyID, e.Provider, clip(e.Model)}
+			list[i].About = RatedEntry{e.KeyID, e.Provider, clip(e.Model)}
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func (s *Store) Feedback(ctx context.Context, q FeedbackQuery, skip, limit int) 
 
 // SumFeedback sums feedback by all that a sum tells, in no order. Step is in whole
 // milliseconds.
-func (s *Store) SumFeedback(ctx context.Context, q FeedbackQuery, step time.Duration) ([]FeedbackSum, error) {
+func (s *Store) SumFeedback(ctx context.Context, q FeedbackQuery, step time.Duration) ([]FeedbackGroup, error) {
 	list, err := s.keeper.sumFeedback(ctx, &q, step.Milliseconds())
 	if err != nil {
 		return nil, s.reading(fmt.Errorf("summing feedback: %w", err))
@@ -174,7 +174,7 @@ const maxRatings = 100_000
 
 // ratings returns the traces of a scope that have feedback since from, whose
 // average is within r. Too many are invalid: field is what to change then.
-func (s *Store) ratings(ctx context.Context, scope Scope, from time.Time, r Span, field string) (map[TraceOf]Rating, error) {
+func (s *Store) ratings(ctx context.Context, scope Scope, from time.Time, r FloatRange, field string) (map[TraceOf]Rating, error) {
 	q := FeedbackQuery{Scope: Scope{Organisation: scope.Organisation, Workspace: scope.Workspace}, From: from, Weighted: r}
 	all, err := s.keeper.ratings(ctx, &q, maxRatings+1)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Store) ratings(ctx context.Context, scope Scope, from time.Time, r Span
 
 // resolve turns bounds of feedback into the traces that are within them.
 func (s *Store) resolve(ctx context.Context, q *Query) error {
-	if q.Weighted == (Span{}) || q.Traces != nil {
+	if q.Weighted == (FloatRange{}) || q.Traces != nil {
 		return nil
 	}
 	p, err := q.plan(time.Now())
@@ -202,11 +202,11 @@ func (s *Store) resolve(ctx context.Context, q *Query) error {
 
 // rate is resolve for sums of entries, which may want the figures too.
 func (s *Store) rate(ctx context.Context, t *totals, q *Query) (err error) {
-	if !t.q.Feedback && t.q.Weighted == (Span{}) {
+	if !t.q.Feedback && t.q.Weighted == (FloatRange{}) {
 		return nil
 	}
 	t.ratings, err = s.ratings(ctx, q.Scope, q.From, t.q.Weighted, "time_of_generation_min")
-	if t.q.Weighted != (Span{}) {
+	if t.q.Weighted != (FloatRange{}) {
 		q.Traces = traces(t.ratings)
 	}
 	return err
@@ -221,7 +221,7 @@ func traces(of map[TraceOf]Rating) map[TraceOf]bool {
 }
 
 // check refuses bounds that hold nothing.
-func (r Span) check() error {
+func (r FloatRange) check() error {
 	if r.Min != nil && r.Max != nil && *r.Min > *r.Max {
 		return apierr.New(apierr.Invalid, "the smallest weighted_feedback must not be above the largest").WithParam("weighted_feedback_min")
 	}
@@ -229,7 +229,7 @@ func (r Span) check() error {
 }
 
 // text tells bounds apart.
-func (r Span) text() string {
+func (r FloatRange) text() string {
 	out := ""
 	for _, n := range [...]*float64{r.Min, r.Max} {
 		if out += ","; n != nil {

@@ -41,7 +41,7 @@ func (t *tables) addFeedback(ctx context.Context, list []Feedback) error {
 	}
 	tx, err := t.write.BeginTx(ctx, nil)
 	if err != nil {
-		return t.spoiled(err)
+		return t.noteFailure(err)
 	}
 	defer tx.Rollback() // without effect once committed
 	for i := range list {
@@ -53,10 +53,10 @@ func (t *tables) addFeedback(ctx context.Context, list []Feedback) error {
 		_, err = tx.ExecContext(ctx, q, f.ID[:], f.Organisation, f.Workspace, f.KeyID, f.TraceID, f.About.KeyID, f.About.Service, f.About.Model,
 			f.Value, f.Weight, string(metadata), f.Created.UnixMilli(), f.Updated.UnixMilli())
 		if err != nil {
-			return t.spoiled(err)
+			return t.noteFailure(err)
 		}
 	}
-	return t.spoiled(tx.Commit())
+	return t.noteFailure(tx.Commit())
 }
 
 func (t *tables) changeFeedback(ctx context.Context, q *FeedbackQuery, to FeedbackChange) (int64, error) {
@@ -79,7 +79,7 @@ func (t *tables) changeFeedback(ctx context.Context, q *FeedbackQuery, to Feedba
 	}
 	done, err := t.write.ExecContext(ctx, set+c.where(q), c.args...)
 	if err != nil {
-		return 0, t.spoiled(err)
+		return 0, t.noteFailure(err)
 	}
 	return done.RowsAffected()
 }
@@ -91,7 +91,7 @@ func (t *tables) feedback(ctx context.Context, q *FeedbackQuery, skip, limit int
 	var c conditions
 	where := c.where(q)
 	if err := t.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM feedback`+where, c.args...).Scan(&total); err != nil {
-		return nil, 0, t.spoiled(err)
+		return nil, 0, t.noteFailure(err)
 	}
 	text := `
 		SELECT id, organisation, workspace, key_id, trace_id, about_key, service, model, value, weight, metadata, created_at, updated_at
@@ -100,7 +100,7 @@ func (t *tables) feedback(ctx context.Context, q *FeedbackQuery, skip, limit int
 		LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(skip)
 	rows, err := t.read.QueryContext(ctx, text, c.args...)
 	if err != nil {
-		return nil, 0, t.spoiled(err)
+		return nil, 0, t.noteFailure(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -110,7 +110,7 @@ func (t *tables) feedback(ctx context.Context, q *FeedbackQuery, skip, limit int
 		}
 		list = append(list, f)
 	}
-	return list, total, t.spoiled(rows.Err())
+	return list, total, t.noteFailure(rows.Err())
 }
 
 func scanFeedback(rows *sql.Rows) (f Feedback, err error) {
@@ -129,7 +129,7 @@ func scanFeedback(rows *sql.Rows) (f Feedback, err error) {
 	return f, nil
 }
 
-func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) (list []FeedbackSum, err error) {
+func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) (list []FeedbackGroup, err error) {
 	if err := t.prepared(ctx); err != nil {
 		return nil, err
 	}
@@ -141,11 +141,11 @@ func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) 
 		GROUP BY workspace, key_id, about_key, service, model, value, began`
 	rows, err := t.read.QueryContext(ctx, text, c.args...)
 	if err != nil {
-		return nil, t.spoiled(err)
+		return nil, t.noteFailure(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var s FeedbackSum
+		var s FeedbackGroup
 		var at int64
 		if err := rows.Scan(&s.Workspace, &s.KeyID, &s.About.KeyID, &s.About.Service, &s.About.Model, &s.Value, &at, &s.Count, &s.Weighted); err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) 
 		s.Step = time.UnixMilli(at).UTC()
 		list = append(list, s)
 	}
-	return list, t.spoiled(rows.Err())
+	return list, t.noteFailure(rows.Err())
 }
 
 func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[TraceOf]Rating, error) {
@@ -161,7 +161,7 @@ func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[
 		return nil, err
 	}
 	each := *q
-	each.Weighted = Span{}
+	each.Weighted = FloatRange{}
 	var c conditions
 	text := `
 		SELECT workspace, trace_id, COUNT(*), SUM(value * weight)
@@ -171,7 +171,7 @@ func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[
 		LIMIT ` + c.arg(limit)
 	rows, err := t.read.QueryContext(ctx, text, c.args...)
 	if err != nil {
-		return nil, t.spoiled(err)
+		return nil, t.noteFailure(err)
 	}
 	defer rows.Close()
 	all := make(map[TraceOf]Rating)
@@ -183,7 +183,7 @@ func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[
 		}
 		all[of] = r
 	}
-	return all, t.spoiled(rows.Err())
+	return all, t.noteFailure(rows.Err())
 }
 
 // dropFeedback removes up to limit of the feedback that was given before before.
@@ -201,7 +201,7 @@ func (t *tables) dropFeedback(ctx context.Context, before int64, limit int) (int
 	}
 	done, err := t.write.ExecContext(ctx, q, before, limit)
 	if err != nil {
-		return 0, t.spoiled(fmt.Errorf("removing feedback: %w", err))
+		return 0, t.noteFailure(fmt.Errorf("removing feedback: %w", err))
 	}
 	return done.RowsAffected()
 }
@@ -259,7 +259,7 @@ func (c *conditions) where(q *FeedbackQuery) string {
 }
 
 // within returns the condition that a number is within r.
-func (c *conditions) within(number string, r Span) string {
+func (c *conditions) within(number string, r FloatRange) string {
 	out := `1 = 1`
 	if r.Min != nil {
 		out += ` AND ` + number + ` >= ` + c.arg(*r.Min)

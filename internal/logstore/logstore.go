@@ -72,7 +72,7 @@ func (o Options) withDefaults() Options {
 // Store is an open log. It is safe for concurrent use.
 type Store struct {
 	queue
-	keeper  keeper
+	keeper  backend
 	log     *slog.Logger
 	batch   int
 	flush   time.Duration
@@ -139,7 +139,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-func openKeeper(ctx context.Context, o Options) (keeper, error) {
+func openKeeper(ctx context.Context, o Options) (backend, error) {
 	if o.URL != "" {
 		return openServer(ctx, o)
 	}

@@ -30,10 +30,10 @@ func routed() (list []*reqlog.Entry) {
 }
 
 // outcomesOf adds up the figures of sums.
-func outcomesOf(list []Sum) string {
-	var s Sums
+func outcomesOf(list []Group) string {
+	var s Totals
 	for i := range list {
-		s.Merge(&list[i].Sums)
+		s.Merge(&list[i].Totals)
 	}
 	return fmt.Sprintf("%d: %d/%d/%d, %d hits", s.Requests, s.Successes, s.Errors, s.Cancelled, s.Hits)
 }
@@ -47,14 +47,14 @@ func TestBrokenStreamsAreErrorsInEverySum(t *testing.T) {
 		for _, age := range []time.Duration{0, time.Hour, 10 * 24 * time.Hour} {
 			mustFold(t, s, noon.Add(age)) // not at all, into minutes, and into hours
 			for _, by := range everyField {
-				for _, q := range []SumQuery{{By: by}, {By: by, Step: time.Minute}, {By: by, Feedback: true}} {
+				for _, q := range []GroupQuery{{By: by}, {By: by, Step: time.Minute}, {By: by, Feedback: true}} {
 					if got, want := outcomesOf(mustSum(t, s, q)), "9: 3/4/1, 1 hits"; got != want {
 						t.Errorf("after %s, by %d: %s, want %s", age, by, got, want)
 					}
 				}
 			}
 		}
-		entries := SumQuery{Feedback: true} // which is read with each entry
+		entries := GroupQuery{Feedback: true} // which is read with each entry
 		if got, want := outcomesOf(mustSum(t, s, entries)), "9: 3/4/1, 1 hits"; got != want {
 			t.Errorf("of entries: %s, want %s", got, want)
 		}
@@ -64,21 +64,21 @@ func TestBrokenStreamsAreErrorsInEverySum(t *testing.T) {
 func TestSumsAreNarrowedByRoute(t *testing.T) {
 	s := mustFile(t)
 	mustRecord(t, s, routed()...)
-	is := func(f Field, list ...string) SumQuery { return SumQuery{Is: map[Field][]string{f: list}} }
+	is := func(f Field, list ...string) GroupQuery { return GroupQuery{Is: map[Field][]string{f: list}} }
 	for _, tt := range []struct {
 		name string
-		q    SumQuery
+		q    GroupQuery
 		want string
 	}{
 		{"upstream model", is(ByUpstreamModel, "sonnet"), "=2"},
 		{"response model", is(ByResponseModel, "gpt-2026"), "=3"},
 		{"target", is(ByTarget, "config.targets[0]", "config"), "=6"},
 		{"outcome", is(ByOutcome, "error"), "=4"},
-		{"outcome and status", SumQuery{Is: map[Field][]string{ByOutcome: {"error"}, ByStatus: {"200"}}}, "=2"},
-		{"provider by id", SumQuery{Providers: []Provider{{Service: "openai"}}}, "=1"},
-		{"provider by slug", SumQuery{Providers: []Provider{{Slug: "other"}, {Slug: "main"}}}, "=1"},
-		{"another provider", SumQuery{Providers: []Provider{{Slug: "openai"}}}, ""},
-		{"groups", SumQuery{By: ByResponseModel}, "=5 gpt-2026=3 sonnet-5=1"},
+		{"outcome and status", GroupQuery{Is: map[Field][]string{ByOutcome: {"error"}, ByStatus: {"200"}}}, "=2"},
+		{"provider by id", GroupQuery{Providers: []Provider{{Service: "openai"}}}, "=1"},
+		{"provider by slug", GroupQuery{Providers: []Provider{{Slug: "other"}, {Slug: "main"}}}, "=1"},
+		{"another provider", GroupQuery{Providers: []Provider{{Slug: "openai"}}}, ""},
+		{"groups", GroupQuery{By: ByResponseModel}, "=5 gpt-2026=3 sonnet-5=1"},
 	} {
 		if got := counts(mustSum(t, s, tt.q)); got != tt.want {
 			t.Errorf("by %s: %s, want %s", tt.name, got, tt.want)
@@ -144,7 +144,7 @@ func TestFiltersThatCannotMatchAreRefused(t *testing.T) {
 }
 
 // formerSet writes a set in format 3, which has no outcomes and no routes.
-func formerSet(set sumSet, bucket int64) []byte {
+func formerSet(set groupSet, bucket int64) []byte {
 	var c encoder
 	c.reset()
 	for k, s := range set {
@@ -169,21 +169,21 @@ func formerSet(set sumSet, bucket int64) []byte {
 
 func TestSumsOfAnEarlierVersionAreRead(t *testing.T) {
 	s := mustFile(t)
-	set := make(sumSet)
+	set := make(groupSet)
 	for _, e := range known()[:10] {
 		k := keyOf(e)
 		set.at(k).add(e)
 	}
 	at := noon.UnixMilli()
-	if _, err := s.keeper.(*fileKeeper).write.Exec(`INSERT INTO rollups (organisation, grain, bucket, id, data) VALUES ('acme', 1, $1, 1, $2)`, at, formerSet(set, at)); err != nil {
+	if _, err := s.keeper.(*sqliteBackend).write.Exec(`INSERT INTO rollups (organisation, grain, bucket, id, data) VALUES ('acme', 1, $1, 1, $2)`, at, formerSet(set, at)); err != nil {
 		t.Fatal(err)
 	}
 	mustRecord(t, s, routed()...)
 	for range 2 {
-		if got, want := outcomesOf(mustSum(t, s, SumQuery{})), "19: 9/6/2, 3 hits"; got != want {
+		if got, want := outcomesOf(mustSum(t, s, GroupQuery{})), "19: 9/6/2, 3 hits"; got != want {
 			t.Errorf("of both versions: %s, want %s", got, want)
 		}
-		if got, want := counts(mustSum(t, s, SumQuery{By: ByOutcome})), "cancelled=2 error=6 other=2 success=9"; got != want {
+		if got, want := counts(mustSum(t, s, GroupQuery{By: ByOutcome})), "cancelled=2 error=6 other=2 success=9"; got != want {
 			t.Errorf("by outcome: %s, want %s", got, want)
 		}
 		mustFold(t, s, noon.Add(10*24*time.Hour))
@@ -191,7 +191,7 @@ func TestSumsOfAnEarlierVersionAreRead(t *testing.T) {
 }
 
 func TestRoutesAreBoundedInNumber(t *testing.T) {
-	set := make(sumSet)
+	set := make(groupSet)
 	for i := range 40_000 { // whatever clients and providers call their models
 		k := keyOf(&reqlog.Entry{
 			Status: 200, Model: fmt.Sprintf("m%d", i%1000), UpstreamModel: fmt.Sprintf("u%d", i%97), ResponseModel: fmt.Sprintf("r%d", i%4001), OptionIndex: fmt.Sprintf("t%d", i%31),

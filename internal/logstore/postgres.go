@@ -14,11 +14,11 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// serverKeeper keeps blocks in a PostgreSQL database, in a schema of its own, so
+// postgresBackend keeps blocks in a PostgreSQL database, in a schema of its own, so
 // that the database may be the control plane's. The tables of blocks and bodies
 // have partitions for each day (UTC) of their ids, or for parts of a day with much
 // in it. They are removed as a whole, so that the disk has their room at once.
-type serverKeeper struct {
+type postgresBackend struct {
 	tables
 	name string
 
@@ -27,16 +27,16 @@ type serverKeeper struct {
 }
 
 // openServer does not wait for a server that is away.
-func openServer(ctx context.Context, o Options) (*serverKeeper, error) {
-	at, err := postgres.At(o.URL, o.Postgres)
+func openServer(ctx context.Context, o Options) (*postgresBackend, error) {
+	at, err := postgres.ParseServer(o.URL, o.Postgres)
 	if err != nil {
 		return nil, err
 	}
 	const path = `SET search_path = modelgate_logs; `
-	k := &serverKeeper{name: at.Name, days: make(map[int64]struct{})}
+	k := &postgresBackend{name: at.Name, days: make(map[int64]struct{})}
 	k.read = at.Pool(poolSize, path+`SET default_transaction_read_only = on`)
 	k.write = at.Pool(2, path+`SET idle_in_transaction_session_timeout = '30s'; SET lock_timeout = '10s'`)
-	k.tables.prepare, k.tables.lost, k.tables.cut, k.tables.room = k.prepare, unprepared, postgres.Cut, k.room
+	k.tables.prepare, k.tables.lost, k.tables.cut, k.tables.room = k.prepare, unprepared, postgres.IsConnectionLost, k.ensurePartitions
 	reach, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := k.prepared(reach); err != nil && !k.away(err) {
@@ -62,7 +62,7 @@ const lockTables = `SELECT pg_advisory_xact_lock(7305011976)`
 
 // prepare makes the tables and the partitions of the days to come, or refuses
 // tables of a later format.
-func (k *serverKeeper) prepare(ctx context.Context) error {
+func (k *postgresBackend) prepare(ctx context.Context) error {
 	k.mu.Lock()
 	clear(k.days)
 	k.mu.Unlock()
@@ -120,7 +120,7 @@ const bodiesByDay = `
 	END $$`
 
 // version returns the format of the tables, zero when there are none.
-func (k *serverKeeper) version(ctx context.Context) (n int, err error) {
+func (k *postgresBackend) version(ctx context.Context) (n int, err error) {
 	const q = `
 		SELECT version
 		FROM format`
@@ -135,7 +135,7 @@ func (k *serverKeeper) version(ctx context.Context) (n int, err error) {
 }
 
 // change runs f in a transaction that no other process changes tables beside.
-func (k *serverKeeper) change(ctx context.Context, f func(*sql.Tx) error) error {
+func (k *postgresBackend) change(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := k.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -158,8 +158,8 @@ func dayOf(id reqlog.ID) int64 { return millis(id) / dayMillis }
 // batch of a day needs none.
 const ahead = 2
 
-// room makes the partitions that a batch needs.
-func (k *serverKeeper) room(ctx context.Context, w *batchWriter) error {
+// ensurePartitions makes the partitions that a batch needs.
+func (k *postgresBackend) ensurePartitions(ctx context.Context, w *batchWriter) error {
 	var missing []int64
 	k.mu.Lock()
 	for _, b := range w.blocks {
@@ -180,7 +180,7 @@ func (k *serverKeeper) room(ctx context.Context, w *batchWriter) error {
 
 // partition makes the partitions of days that have none. One is made apart and
 // then attached, which readers and writers of others need not wait for.
-func (k *serverKeeper) partition(ctx context.Context, days []int64) error {
+func (k *postgresBackend) partition(ctx context.Context, days []int64) error {
 	err := k.change(ctx, func(tx *sql.Tx) error {
 		for _, day := range days {
 			for _, table := range []string{"blocks", "bodies"} {
@@ -239,11 +239,11 @@ func exists(ctx context.Context, tx *sql.Tx, table string) (there bool, err erro
 	return there, err
 }
 
-func (k *serverKeeper) away(err error) bool { return postgres.Away(err) }
+func (k *postgresBackend) away(err error) bool { return postgres.IsUnavailable(err) }
 
 // sync has nothing to do: what PostgreSQL has committed is safe.
-func (k *serverKeeper) sync(context.Context) error { return nil }
+func (k *postgresBackend) sync(context.Context) error { return nil }
 
-func (k *serverKeeper) close() error { return errors.Join(k.read.Close(), k.write.Close()) }
+func (k *postgresBackend) close() error { return errors.Join(k.read.Close(), k.write.Close()) }
 
-var _ keeper = (*serverKeeper)(nil)
+var _ backend = (*postgresBackend)(nil)

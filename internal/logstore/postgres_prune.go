@@ -37,7 +37,7 @@ func (s slice) size() (n int64) {
 func (s slice) lastOfDay() reqlog.ID { return idAt((s.day+1)*dayMillis - 1) }
 
 // slices returns the oldest first.
-func (k *serverKeeper) slices(ctx context.Context) (list []slice, err error) {
+func (k *postgresBackend) slices(ctx context.Context) (list []slice, err error) {
 	const q = `
 		SELECT c.relname, i.inhparent = 'bodies'::regclass, COALESCE(pg_total_relation_size(c.oid), 0)
 		FROM pg_inherits i
@@ -77,16 +77,16 @@ func (k *serverKeeper) slices(ctx context.Context) (list []slice, err error) {
 	return list, rows.Err()
 }
 
-// goners returns what r does not keep, by days: bodies that are beyond their age,
+// expired returns what r does not keep, by days: bodies that are beyond their age,
 // then the oldest slices. The last two slices of the current day and of later ones
 // stay: the last may just have been begun.
-func (k *serverKeeper) goners(ctx context.Context, r Retention, now time.Time) (days [][]slice, err error) {
+func (k *postgresBackend) expired(ctx context.Context, r Retention, now time.Time) (days [][]slice, err error) {
 	if err := k.prepared(ctx); err != nil {
 		return nil, err
 	}
 	all, err := k.slices(ctx)
 	if err != nil {
-		return nil, k.spoiled(fmt.Errorf("listing the days of the log: %w", err))
+		return nil, k.noteFailure(fmt.Errorf("listing the days of the log: %w", err))
 	}
 	today := now.UnixMilli() / dayMillis
 	rest := all[:0:0]
@@ -131,8 +131,8 @@ func (s slice) givesRoom() bool {
 }
 
 // prune removes what goes of a day, or else splits a slice.
-func (k *serverKeeper) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
-	goners, err := k.goners(ctx, r, now)
+func (k *postgresBackend) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
+	goners, err := k.expired(ctx, r, now)
 	if err != nil {
 		return p, false, err
 	}
@@ -151,7 +151,7 @@ func (k *serverKeeper) prune(ctx context.Context, r Retention, now time.Time) (p
 // drop removes slices of one day from its beginning. Of what is left the first
 // is an empty one, for entries that come late. Writers and readers wait while it
 // waits for earlier readers, so that is not for long: the next round tries again.
-func (k *serverKeeper) drop(ctx context.Context, list []slice) (sum Pruned, err error) {
+func (k *postgresBackend) drop(ctx context.Context, list []slice) (sum Pruned, err error) {
 	if sum, err = k.count(ctx, list); err != nil {
 		return sum, err
 	}
@@ -181,7 +181,7 @@ func (k *serverKeeper) drop(ctx context.Context, list []slice) (sum Pruned, err 
 }
 
 // changeSoon does the same as change, but fails if it waits for a lock for 200 ms.
-func (k *serverKeeper) changeSoon(ctx context.Context, f func(*sql.Tx) error) error {
+func (k *postgresBackend) changeSoon(ctx context.Context, f func(*sql.Tx) error) error {
 	return k.change(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
 			return err
@@ -190,8 +190,8 @@ func (k *serverKeeper) changeSoon(ctx context.Context, f func(*sql.Tx) error) er
 	})
 }
 
-func (k *serverKeeper) prunable(ctx context.Context, r Retention, now time.Time) (sum Pruned, err error) {
-	goners, err := k.goners(ctx, r, now)
+func (k *postgresBackend) prunable(ctx context.Context, r Retention, now time.Time) (sum Pruned, err error) {
+	goners, err := k.expired(ctx, r, now)
 	for _, day := range goners {
 		p, err := k.count(ctx, day)
 		if err != nil {
@@ -203,7 +203,7 @@ func (k *serverKeeper) prunable(ctx context.Context, r Retention, now time.Time)
 }
 
 // count returns what slices hold.
-func (k *serverKeeper) count(ctx context.Context, list []slice) (sum Pruned, err error) {
+func (k *postgresBackend) count(ctx context.Context, list []slice) (sum Pruned, err error) {
 	for _, s := range list {
 		p := Pruned{Bytes: s.size()}
 		count := func(list []partition, what string, into ...any) {

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Partitions are called by their table and day, as blocks_20261121. Later slices
+// partitionName returns the name of a partition: its table and day, as blocks_20261121. Later slices
 // of the day have their first millisecond as well, as blocks_20261121_1795219200123.
 func partitionName(table string, day int64) string {
 	return table + "_" + time.UnixMilli(day*dayMillis).UTC().Format("20060102")
@@ -76,14 +76,14 @@ const (
 
 // split ends the last slice of the current day where its newest id is, if it is
 // large enough, and begins another.
-func (k *serverKeeper) split(ctx context.Context, r Retention, now time.Time) (did bool, err error) {
+func (k *postgresBackend) split(ctx context.Context, r Retention, now time.Time) (did bool, err error) {
 	if r.Bytes <= 0 {
 		return false, nil
 	}
 	limit := min(max(r.Bytes/32, minSlice), maxSlice)
 	all, err := k.slices(ctx)
 	if err != nil {
-		return false, k.spoiled(fmt.Errorf("listing the days of the log: %w", err))
+		return false, k.noteFailure(fmt.Errorf("listing the days of the log: %w", err))
 	}
 	for _, s := range all {
 		if s.day == now.UnixMilli()/dayMillis && s.end && s.size() > limit && len(s.blocks) == 1 && len(s.bodies) == 1 {

@@ -94,7 +94,7 @@ func TestABatchWhoseCommitWasNotAnsweredIsKeptOnce(t *testing.T) {
 	if got := stored(t, url); got != n {
 		t.Errorf("%d entries are stored, want %d", got, n)
 	}
-	sums, err := s.Sum(t.Context(), logstore.SumQuery{Scope: logstore.Scope{Organisation: "acme"}, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
+	sums, err := s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "acme"}, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
 	if err != nil || len(sums) != 1 || sums[0].Requests != n {
 		t.Errorf("Sum() = %+v, %v; want %d requests", sums, err, n)
 	}
@@ -293,7 +293,7 @@ func TestReadersDoNotSeeConnectionsThatWereCut(t *testing.T) {
 					t.Errorf("Get() = %+v, %v; want the entry", got, err)
 				}
 				from := time.Now().Add(-time.Hour)
-				if _, err := s.Sum(t.Context(), logstore.SumQuery{Scope: logstore.Scope{Organisation: "acme"}, From: from, To: from.Add(2 * time.Hour)}); err != nil {
+				if _, err := s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "acme"}, From: from, To: from.Add(2 * time.Hour)}); err != nil {
 					t.Errorf("Sum() = %v", err)
 				}
 			})

@@ -63,7 +63,7 @@ type Query struct {
 
 	// Weighted bounds the average of the feedback of the entry's trace. One
 	// without feedback is in no bounds. Traces are those wanted; nil takes all.
-	Weighted Span
+	Weighted FloatRange
 	Traces   map[TraceOf]bool
 
 	// Limit is how many entries to return, 1 to 1000. Zero means 100.
@@ -228,7 +228,7 @@ func (q Query) fingerprint() uint32 {
 		put("text")
 		put(q.Text)
 	}
-	if q.Weighted != (Span{}) {
+	if q.Weighted != (FloatRange{}) {
 		put("weighted" + q.Weighted.text())
 	}
 	return h.Sum32()

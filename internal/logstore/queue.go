@@ -121,8 +121,8 @@ func (q *queue) take(spare []*reqlog.Entry) []*reqlog.Entry {
 	return taken
 }
 
-// settle counts a batch that was written, or lost when written is false.
-func (q *queue) settle(n int, written bool) {
+// finishBatch counts a batch that was written, or lost when written is false.
+func (q *queue) finishBatch(n int, written bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settled += uint64(n)

@@ -9,13 +9,13 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Sums are what a number of entries come to.
-type Sums struct {
+// Totals are what a number of entries come to.
+type Totals struct {
 	Requests  int64
 	Successes int64 // by the outcome of the request, as Errors and Cancelled
 	Errors    int64
 	Cancelled int64
-	Rescued   Rescued
+	Rescued   RetrySuccesses
 
 	Hits         int64 // answered from the cache
 	SemanticHits int64 // of those, for a request that meant the same
@@ -40,7 +40,7 @@ type Sums struct {
 }
 
 // AverageLatency is that of the whole exchange; zero without requests.
-func (s *Sums) AverageLatency() time.Duration {
+func (s *Totals) AverageLatency() time.Duration {
 	if s.Requests == 0 {
 		return 0
 	}
@@ -48,13 +48,13 @@ func (s *Sums) AverageLatency() time.Duration {
 }
 
 // First and Last are when the requests began that came first and last.
-func (s *Sums) First() time.Time { return time.UnixMilli(s.first).UTC() }
+func (s *Totals) First() time.Time { return time.UnixMilli(s.first).UTC() }
 
 // Last is when the last request began.
-func (s *Sums) Last() time.Time { return time.UnixMilli(s.last).UTC() }
+func (s *Totals) Last() time.Time { return time.UnixMilli(s.last).UTC() }
 
 // add counts an entry, but for what its key says.
-func (s *Sums) add(e *reqlog.Entry) {
+func (s *Totals) add(e *reqlog.Entry) {
 	if e.Usage.Known {
 		s.Counted++
 		s.Prompt += e.Usage.Prompt()
@@ -76,7 +76,7 @@ func (s *Sums) add(e *reqlog.Entry) {
 }
 
 // Merge counts in s what o counts.
-func (s *Sums) Merge(o *Sums) {
+func (s *Totals) Merge(o *Totals) {
 	if o.Requests == 0 {
 		return
 	}
@@ -100,20 +100,20 @@ func (s *Sums) Merge(o *Sums) {
 	s.Latencies.Merge(&o.Latencies)
 }
 
-func (s *Sums) seen(first, last int64) {
+func (s *Totals) seen(first, last int64) {
 	if s.Requests == 0 {
 		s.first, s.last = first, last
 	}
 	s.first, s.last = min(s.first, first), max(s.last, last)
 }
 
-// sumSet are the sums of one organisation and bucket of time, by key.
-type sumSet map[sumKey]*Sums
+// groupSet are the sums of one organisation and bucket of time, by key.
+type groupSet map[groupKey]*Totals
 
-func (set sumSet) at(k sumKey) *Sums {
+func (set groupSet) at(k groupKey) *Totals {
 	s := set[k]
 	if s == nil {
-		s = new(Sums)
+		s = new(Totals)
 		set[k] = s
 	}
 	return s
@@ -132,7 +132,7 @@ func (set sumSet) at(k sumKey) *Sums {
 // of the cache and no outcome, which then follows from the status.
 const sumFormat = 4
 
-func (set sumSet) append(dst []byte, bucket int64) []byte {
+func (set groupSet) append(dst []byte, bucket int64) []byte {
 	var c encoder
 	c.reset()
 	for k, s := range set {
@@ -157,13 +157,13 @@ func (set sumSet) append(dst []byte, bucket int64) []byte {
 	return append(dst, c.body...)
 }
 
-func (s *Sums) numbers(bucket int64) [9]int64 {
+func (s *Totals) numbers(bucket int64) [9]int64 {
 	return [...]int64{s.Requests, s.Counted, s.Prompt, s.Completion, s.Priced, int64(s.Cost), s.latency, s.first - bucket, s.last - bucket}
 }
 
 // readSums calls f with each of the sums of a stored set. It does not keep data.
 // The sums are f's until it returns, and their latencies stored in sketch.
-func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byte) error) error {
+func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch []byte) error) error {
 	r := reader{b: data}
 	v := r.take(1)
 	if r.bad || v[0] < 1 || v[0] > sumFormat {
@@ -174,7 +174,7 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 	if v[0] < 4 {
 		texts = int(ByCache) + 1
 	}
-	var k sumKey
+	var k groupKey
 	for range r.count(texts + 10) {
 		for i := 1; i < texts; i++ {
 			k.texts[i] = r.ref()
@@ -191,7 +191,7 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 		for i := range n {
 			n[i] = r.varint()
 		}
-		var rescued Rescued
+		var rescued RetrySuccesses
 		if v[0] > 1 {
 			rescued = readRescued(&r)
 		}
@@ -203,7 +203,7 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 		if r.bad {
 			return errDamaged
 		}
-		s := Sums{
+		s := Totals{
 			Rescued: rescued, Estimated: estimated,
 			Requests: n[0], Counted: n[1], Prompt: n[2], Completion: n[3], Priced: n[4], Cost: catalog.NanoDollars(n[5]),
 			latency: n[6], first: n[7] + bucket, last: n[8] + bucket,
@@ -220,8 +220,8 @@ func readSums(data []byte, bucket int64, f func(k *sumKey, s *Sums, sketch []byt
 }
 
 // mergeStored counts in set what a stored set counts.
-func (set sumSet) mergeStored(data []byte, bucket int64) error {
-	return readSums(data, bucket, func(k *sumKey, s *Sums, sketch []byte) error {
+func (set groupSet) mergeStored(data []byte, bucket int64) error {
+	return readSums(data, bucket, func(k *groupKey, s *Totals, sketch []byte) error {
 		into := set.at(*k)
 		into.Merge(s)
 		return into.Latencies.mergeStored(sketch)
@@ -230,5 +230,5 @@ func (set sumSet) mergeStored(data []byte, bucket int64) error {
 
 // checkSums reports whether a stored set can be read whole.
 func checkSums(data []byte) error {
-	return readSums(data, 0, func(_ *sumKey, _ *Sums, sketch []byte) error { return new(Sketch).mergeStored(sketch) })
+	return readSums(data, 0, func(_ *groupKey, _ *Totals, sketch []byte) error { return new(Sketch).mergeStored(sketch) })
 }

@@ -18,12 +18,12 @@ func BenchmarkSum(b *testing.B) {
 	total := fill(b, s, now)
 	for _, bb := range []struct {
 		name string
-		q    SumQuery
+		q    GroupQuery
 	}{
-		{"requests by model", SumQuery{By: ByModel}},
-		{"percentiles by model", SumQuery{By: ByModel, Percentiles: true}},
-		{"percentiles by key and day", SumQuery{By: ByKey, Step: 24 * time.Hour, Percentiles: true}},
-		{"one key of a hundred", SumQuery{By: ByModel, Scope: Scope{Keys: []string{"key-7"}}}},
+		{"requests by model", GroupQuery{By: ByModel}},
+		{"percentiles by model", GroupQuery{By: ByModel, Percentiles: true}},
+		{"percentiles by key and day", GroupQuery{By: ByKey, Step: 24 * time.Hour, Percentiles: true}},
+		{"one key of a hundred", GroupQuery{By: ByModel, Scope: Scope{Keys: []string{"key-7"}}}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			bb.q.From, bb.q.To = noon, now
@@ -52,7 +52,7 @@ func spent(b *testing.B) time.Duration {
 func fill(b *testing.B, s *Store, now time.Time) (total int64) {
 	b.Helper()
 	r := rand.New(rand.NewPCG(7, 8))
-	tx, err := s.keeper.(*fileKeeper).write.BeginTx(b.Context(), nil)
+	tx, err := s.keeper.(*sqliteBackend).write.BeginTx(b.Context(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -77,10 +77,10 @@ func fill(b *testing.B, s *Store, now time.Time) (total int64) {
 	return total
 }
 
-func fillSet(r *rand.Rand, bucket int64, entries int) sumSet {
-	set := make(sumSet)
+func fillSet(r *rand.Rand, bucket int64, entries int) groupSet {
+	set := make(groupSet)
 	for range entries {
-		k := sumKey{status: []int{200, 200, 200, 200, 429, 500}[r.IntN(6)]}
+		k := groupKey{status: []int{200, 200, 200, 200, 429, 500}[r.IntN(6)]}
 		key := r.IntN(100)
 		k.texts[ByKey], k.texts[ByWorkspace] = fmt.Sprintf("key-%d", key), fmt.Sprintf("team-%d", key%5)
 		k.texts[ByModel], k.texts[ByService] = fmt.Sprintf("model-%d", r.IntN(4)), "openai"

@@ -20,12 +20,12 @@ const (
 	hoursAtOnce   = 2
 )
 
-// folder folds now and then, in the writer.
-type folder struct{ next time.Time }
+// rollupCompactor folds now and then, in the writer.
+type rollupCompactor struct{ next time.Time }
 
-// fold folds what is due. It is tried again a minute later when it fails:
+// compactRollups folds what is due. It is tried again a minute later when it fails:
 // nothing is lost by waiting.
-func (s *Store) fold(f *folder) {
+func (s *Store) compactRollups(f *rollupCompactor) {
 	now := time.Now()
 	if now.Before(f.next) && f.next.Sub(now) <= time.Minute { // or the clock was set back
 		return
@@ -56,11 +56,11 @@ func (t *tables) fold(ctx context.Context, now time.Time) (more bool, err error)
 	} {
 		due, err := t.due(ctx, step.from, step.width, floor(step.before, step.width), step.limit)
 		if err != nil {
-			return false, t.spoiled(err)
+			return false, t.noteFailure(err)
 		}
 		for _, r := range due {
 			if err := t.foldOne(ctx, r, step.from, step.to, step.width); err != nil {
-				return false, t.spoiled(err)
+				return false, t.noteFailure(err)
 			}
 		}
 		more = more || len(due) == step.limit
@@ -102,7 +102,7 @@ func (t *tables) foldOne(ctx context.Context, r rollup, from, to int, width int6
 	if err != nil {
 		return fmt.Errorf("folding sums: %w", err)
 	}
-	set := make(sumSet)
+	set := make(groupSet)
 	for _, part := range rows {
 		add := func() error { return set.mergeStored(part.data, part.bucket) }
 		if checkSums(part.data) != nil {

@@ -44,15 +44,15 @@ const (
 // bounded are the fields whose values are chosen by others.
 var bounded = [...]Field{ByModel, ByUpstreamModel, ByResponseModel, ByTarget}
 
-// sumKey is what entries that are summed have in common.
-type sumKey struct {
+// groupKey is what entries that are summed have in common.
+type groupKey struct {
 	texts   [ByStatus]string // by field; that of ByNothing is empty
 	status  int
 	outcome reqlog.ExchangeOutcome
 }
 
-func keyOf(e *reqlog.Entry) sumKey {
-	k := sumKey{status: e.Status, outcome: e.Outcome()}
+func keyOf(e *reqlog.Entry) groupKey {
+	k := groupKey{status: e.Status, outcome: e.Outcome()}
 	k.texts[ByWorkspace] = clip(e.Workspace)
 	k.texts[ByKey] = clip(e.KeyID)
 	k.texts[ByService] = clip(e.Provider)
@@ -68,7 +68,7 @@ func keyOf(e *reqlog.Entry) sumKey {
 }
 
 // text returns the value of a field.
-func (k *sumKey) text(f Field) string {
+func (k *groupKey) text(f Field) string {
 	switch f {
 	case ByStatus:
 		return strconv.Itoa(k.status)
@@ -91,7 +91,7 @@ func clip(s string) string {
 }
 
 // countKey counts what the key says of all requests of s.
-func (s *Sums) countKey(k *sumKey) {
+func (s *Totals) countKey(k *groupKey) {
 	switch k.outcome {
 	case reqlog.OutcomeSuccess:
 		s.Successes = s.Requests
@@ -110,27 +110,27 @@ func (s *Sums) countKey(k *sumKey) {
 
 // bound limits the values of each bounded field to maxValues, and their
 // combinations to about maxRoutes, of which the requested model stays.
-func (set sumSet) bound() {
+func (set groupSet) bound() {
 	for _, f := range bounded {
-		rest := rare(set, maxValues, func(k *sumKey) string { return k.texts[f] })
+		rest := rare(set, maxValues, func(k *groupKey) string { return k.texts[f] })
 		delete(rest, OtherValues)
-		set.replace(func(k *sumKey) bool { return rest[k.texts[f]] }, f)
+		set.replace(func(k *groupKey) bool { return rest[k.texts[f]] }, f)
 	}
-	route := func(k *sumKey) (r [len(bounded)]string) {
+	route := func(k *groupKey) (r [len(bounded)]string) {
 		for i, f := range bounded {
 			r[i] = k.texts[f]
 		}
 		return r
 	}
 	rest := rare(set, maxRoutes, route)
-	set.replace(func(k *sumKey) bool { return rest[route(k)] }, bounded[1:]...)
+	set.replace(func(k *groupKey) bool { return rest[route(k)] }, bounded[1:]...)
 }
 
 // rare returns the values with the fewest requests, if there are more than most:
 // all but most-1.
-func rare[K comparable](set sumSet, most int, of func(*sumKey) K) map[K]bool {
+func rare[K comparable](set groupSet, most int, of func(*groupKey) K) map[K]bool {
 	requests := make(map[K]int64)
-	first := make(map[K]*sumKey) // of the keys with a value, for a fixed order of equals
+	first := make(map[K]*groupKey) // of the keys with a value, for a fixed order of equals
 	for k, s := range set {
 		v := of(&k)
 		requests[v] += s.Requests
@@ -151,10 +151,10 @@ func rare[K comparable](set sumSet, most int, of func(*sumKey) K) map[K]bool {
 	return rest
 }
 
-func compareKeys(a, b *sumKey) int { return slices.Compare(a.texts[:], b.texts[:]) }
+func compareKeys(a, b *groupKey) int { return slices.Compare(a.texts[:], b.texts[:]) }
 
 // replace sets fields of the keys that are chosen to OtherValues.
-func (set sumSet) replace(chosen func(*sumKey) bool, fields ...Field) {
+func (set groupSet) replace(chosen func(*groupKey) bool, fields ...Field) {
 	for k, s := range maps.Clone(set) {
 		if !chosen(&k) {
 			continue

@@ -60,7 +60,7 @@ func (t *tables) dropSums(ctx context.Context, before int64, limit int) (int64, 
 	}
 	done, err := t.write.ExecContext(ctx, q, before, limit)
 	if err != nil {
-		return 0, t.spoiled(fmt.Errorf("removing sums: %w", err))
+		return 0, t.noteFailure(fmt.Errorf("removing sums: %w", err))
 	}
 	return done.RowsAffected()
 }
@@ -75,7 +75,7 @@ func (t *tables) countSums(ctx context.Context, before int64) (n int64, err erro
 		return 0, err
 	}
 	if err := t.read.QueryRowContext(ctx, q, before).Scan(&n); err != nil {
-		return 0, t.spoiled(fmt.Errorf("counting sums: %w", err))
+		return 0, t.noteFailure(fmt.Errorf("counting sums: %w", err))
 	}
 	return n, nil
 }

@@ -19,7 +19,7 @@ func hourly(n int) (list []*reqlog.Entry) {
 
 func TestSumsBeyondTheirAgeAreRemoved(t *testing.T) {
 	const hours, left = 3 * sumsAtOnce, 5
-	day := SumQuery{From: noon, To: noon.Add(hours * time.Hour)}
+	day := GroupQuery{From: noon, To: noon.Add(hours * time.Hour)}
 	keep := Retention{Sums: 48 * time.Hour}
 	now := noon.Add((hours-left)*time.Hour + 20*time.Minute).Add(keep.Sums) // in the first of the hours that stay
 	onBothKinds(t, func(t *testing.T, s *Store) {
@@ -51,7 +51,7 @@ func TestSumsStayWithoutAnAge(t *testing.T) {
 	if did, err := s.Prune(t.Context(), Retention{Age: 24 * time.Hour}, later); err != nil || did.Sums != 0 || did.Entries != 10 {
 		t.Errorf("Prune() = %+v, %v; want the entries alone", did, err)
 	}
-	if got := counts(mustSum(t, s, SumQuery{From: noon, To: noon.Add(24 * time.Hour)})); got != "=10" {
+	if got := counts(mustSum(t, s, GroupQuery{From: noon, To: noon.Add(24 * time.Hour)})); got != "=10" {
 		t.Errorf("sums of %s requests, want =10", got)
 	}
 }

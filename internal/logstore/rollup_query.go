@@ -10,9 +10,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// SumQuery says which entries to sum, and by what. All that is given has to
+// GroupQuery says which entries to sum, and by what. All that is given has to
 // match; the zero value of a field filters nothing.
-type SumQuery struct {
+type GroupQuery struct {
 	// Scope has an organisation.
 	Scope   Scope
 	Without []string // workspaces that are left out
@@ -42,12 +42,12 @@ type SumQuery struct {
 	SpanID     string
 	Metadata   map[string]string
 	ByMetadata string // key of the metadata whose values are summed by, instead of By
-	Tokens     Range
-	Prompt     Range
-	Completion Range
-	Cost       Range // in nano-dollars
-	Weighted   Span  // average of the feedback of the entry's trace
-	Feedback   bool  // fills in Rated and Weighted
+	Tokens     IntRange
+	Prompt     IntRange
+	Completion IntRange
+	Cost       IntRange   // in nano-dollars
+	Weighted   FloatRange // average of the feedback of the entry's trace
+	Feedback   bool       // fills in Rated and Weighted
 }
 
 // ServedModel is a model of one provider.
@@ -61,31 +61,31 @@ func (p Provider) Matches(service, slug string) bool {
 	return equalOrEmpty(p.Service, service) && equalOrEmpty(p.Slug, slug)
 }
 
-// Range bounds a number, both ends in. A nil end is open. An entry that does not
+// IntRange bounds a number, both ends in. A nil end is open. An entry that does not
 // know the number is in no range but the open one.
-type Range struct{ Min, Max *int64 }
+type IntRange struct{ Min, Max *int64 }
 
-// Sum is what the entries with one value come to.
-type Sum struct {
+// Group is what the entries with one value come to.
+type Group struct {
 	Value string
 	Step  time.Time // when the step began; zero without steps
-	Sums
+	Totals
 }
 
 // entries reports whether entries are to be read: the rollups lack what is asked
 // for.
-func (q *SumQuery) entries() bool {
+func (q *GroupQuery) entries() bool {
 	return q.TraceID != "" || q.SpanID != "" || len(q.Metadata) > 0 || q.ByMetadata != "" ||
-		q.Tokens != Range{} || q.Prompt != Range{} || q.Completion != Range{} || q.Cost != Range{} || q.Weighted != Span{} || q.Feedback
+		q.Tokens != IntRange{} || q.Prompt != IntRange{} || q.Completion != IntRange{} || q.Cost != IntRange{} || q.Weighted != FloatRange{} || q.Feedback
 }
 
-// Sum returns the sums of what q asks for, in no order. Values without entries
+// Groups returns the sums of what q asks for, in no order. Values without entries
 // are left out. A query that has to read too many entries is invalid.
-func (s *Store) Sum(ctx context.Context, q SumQuery) ([]Sum, error) {
+func (s *Store) Groups(ctx context.Context, q GroupQuery) ([]Group, error) {
 	from := floor(max(q.From.UnixMilli(), 0), minuteMillis)
 	before := floor(max(q.To.UnixMilli(), from+1)+minuteMillis-1, minuteMillis)
 	q.clip()
-	t := totals{q: &q, sums: make(map[place]*Sum)}
+	t := totals{q: &q, sums: make(map[place]*Group)}
 	if q.Scope.Keys != nil && len(q.Scope.Keys) == 0 {
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func (s *Store) Sum(ctx context.Context, q SumQuery) ([]Sum, error) {
 }
 
 // clip cuts the values of filters as keyOf cuts those of entries.
-func (q *SumQuery) clip() {
+func (q *GroupQuery) clip() {
 	is := make(map[Field][]string, len(q.Is))
 	for field, list := range q.Is {
 		list = slices.Clone(list)
@@ -131,8 +131,8 @@ func (q *SumQuery) clip() {
 
 // totals are what was summed so far.
 type totals struct {
-	q       *SumQuery
-	sums    map[place]*Sum
+	q       *GroupQuery
+	sums    map[place]*Group
 	ratings map[TraceOf]Rating // of the entries' traces, where these are asked for
 }
 
@@ -142,8 +142,8 @@ type place struct {
 	step  int64
 }
 
-func (t *totals) list() []Sum {
-	list := make([]Sum, 0, len(t.sums))
+func (t *totals) list() []Group {
+	list := make([]Group, 0, len(t.sums))
 	for _, s := range t.sums {
 		list = append(list, *s)
 	}
@@ -151,8 +151,8 @@ func (t *totals) list() []Sum {
 }
 
 // stored returns what sums a stored set.
-func (t *totals) stored(bucket int64) func(*sumKey, *Sums, []byte) error {
-	return func(k *sumKey, s *Sums, sketch []byte) error {
+func (t *totals) stored(bucket int64) func(*groupKey, *Totals, []byte) error {
+	return func(k *groupKey, s *Totals, sketch []byte) error {
 		if !t.q.wants(k) {
 			return nil
 		}
@@ -166,24 +166,24 @@ func (t *totals) stored(bucket int64) func(*sumKey, *Sums, []byte) error {
 }
 
 // at returns where what has a value and a time is summed.
-func (t *totals) at(value string, ms int64) *Sums {
+func (t *totals) at(value string, ms int64) *Totals {
 	at := place{value: value}
 	if step := t.q.Step.Milliseconds(); step > 0 {
 		at.step = floor(ms, step)
 	}
 	s := t.sums[at]
 	if s == nil {
-		s = &Sum{Value: value}
+		s = &Group{Value: value}
 		if t.q.Step > 0 {
 			s.Step = time.UnixMilli(at.step).UTC()
 		}
 		t.sums[at] = s
 	}
-	return &s.Sums
+	return &s.Totals
 }
 
 // wants reports whether q asks for entries with this key.
-func (q *SumQuery) wants(k *sumKey) bool {
+func (q *GroupQuery) wants(k *groupKey) bool {
 	if q.Scope.Workspace != "" && q.Scope.Workspace != k.texts[ByWorkspace] ||
 		q.Scope.Keys != nil && !slices.Contains(q.Scope.Keys, k.texts[ByKey]) ||
 		slices.Contains(q.Without, k.texts[ByWorkspace]) {
@@ -199,7 +199,7 @@ func (q *SumQuery) wants(k *sumKey) bool {
 		(q.Providers == nil || slices.ContainsFunc(q.Providers, func(p Provider) bool { return p.Matches(service, k.texts[ByProvider]) }))
 }
 
-func (q *SumQuery) valueOf(k *sumKey) string { return k.text(q.By) }
+func (q *GroupQuery) valueOf(k *groupKey) string { return k.text(q.By) }
 
 // How much is read at most where entries are: so many pages, of which one that
 // is not full has passed over many entries and counts as pageCost of them.
@@ -251,7 +251,7 @@ func (t *totals) entry(e *reqlog.Entry) {
 			return
 		}
 	}
-	var one Sums
+	var one Totals
 	one.add(e)
 	one.countKey(&k)
 	if r := t.ratings[TraceOf{e.Workspace, e.TraceID}]; r.Count > 0 {
@@ -261,13 +261,13 @@ func (t *totals) entry(e *reqlog.Entry) {
 }
 
 // wantsEntry reports whether what is known of entries alone matches.
-func (q *SumQuery) wantsEntry(e *reqlog.Entry) bool {
+func (q *GroupQuery) wantsEntry(e *reqlog.Entry) bool {
 	known := e.Usage.Known
 	return (q.SpanID == "" || q.SpanID == e.SpanID) &&
 		q.Tokens.holds(e.Usage.Total(), known) && q.Prompt.holds(e.Usage.Prompt(), known) && q.Completion.holds(e.Usage.Completion(), known) &&
 		q.Cost.holds(int64(e.Cost), e.Priced)
 }
 
-func (r Range) holds(n int64, known bool) bool {
-	return r == Range{} || known && (r.Min == nil || n >= *r.Min) && (r.Max == nil || n <= *r.Max)
+func (r IntRange) holds(n int64, known bool) bool {
+	return r == IntRange{} || known && (r.Min == nil || n >= *r.Min) && (r.Max == nil || n <= *r.Max)
 }

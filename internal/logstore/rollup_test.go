@@ -59,7 +59,7 @@ func mustRecord(t testing.TB, s *Store, entries ...*reqlog.Entry) {
 	}
 }
 
-func mustSum(t testing.TB, s *Store, q SumQuery) []Sum {
+func mustSum(t testing.TB, s *Store, q GroupQuery) []Group {
 	t.Helper()
 	if q.Scope.Organisation == "" {
 		q.Scope.Organisation = "acme"
@@ -67,11 +67,11 @@ func mustSum(t testing.TB, s *Store, q SumQuery) []Sum {
 	if q.To.IsZero() {
 		q.From, q.To = noon.Add(-24*time.Hour), noon.Add(24*time.Hour)
 	}
-	list, err := s.Sum(t.Context(), q)
+	list, err := s.Groups(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(list, func(a, b Sum) int { return cmp.Or(a.Step.Compare(b.Step), cmp.Compare(a.Value, b.Value)) })
+	slices.SortFunc(list, func(a, b Group) int { return cmp.Or(a.Step.Compare(b.Step), cmp.Compare(a.Value, b.Value)) })
 	return list
 }
 
@@ -129,7 +129,7 @@ type figures struct {
 	Twice, FellBack                                             int64 // succeeded after two retries, and at another target
 }
 
-func figuresOf(list []Sum) (out []figures) {
+func figuresOf(list []Group) (out []figures) {
 	for _, s := range list {
 		out = append(out, figures{
 			s.Value, s.Requests, s.Successes, s.Errors, s.Hits, s.SemanticHits, s.Counted, s.Prompt, s.Completion, s.Priced, int64(s.Cost),
@@ -151,7 +151,7 @@ var byModel = []figures{
 func TestSumsAreThoseOfTheEntries(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, s *Store) {
 		mustRecord(t, s, known()...)
-		if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, SumQuery{By: ByModel, Percentiles: true}))); diff != "" {
+		if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, GroupQuery{By: ByModel, Percentiles: true}))); diff != "" {
 			t.Errorf("sums by model (-want +got):\n%s", diff)
 		}
 	})
@@ -176,7 +176,7 @@ func TestEachFieldIsSummedBy(t *testing.T) {
 		{"status", ByStatus, "200=6 302=1 429=1 499=1 500=1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := counts(mustSum(t, s, SumQuery{By: tt.by})); got != tt.want {
+			if got := counts(mustSum(t, s, GroupQuery{By: tt.by})); got != tt.want {
 				t.Errorf("Sum by %s = %s, want %s", tt.name, got, tt.want)
 			}
 		})
@@ -184,7 +184,7 @@ func TestEachFieldIsSummedBy(t *testing.T) {
 }
 
 // counts writes the requests of each sum.
-func counts(list []Sum) string {
+func counts(list []Group) string {
 	out := ""
 	for i, s := range list {
 		if i > 0 {
@@ -203,32 +203,32 @@ func number(n int64) *int64 { return &n }
 // narrowings are queries of known with how many requests match.
 var narrowings = []struct {
 	name string
-	q    SumQuery
+	q    GroupQuery
 	want string
 }{
-	{"a workspace", SumQuery{Scope: Scope{Workspace: "w1"}}, "=5"},
-	{"keys", SumQuery{Scope: Scope{Keys: []string{"k2", "k4"}}}, "=4"},
-	{"no keys", SumQuery{Scope: Scope{Keys: []string{}}}, ""},
-	{"another organisation", SumQuery{Scope: Scope{Organisation: "rival"}}, "=1"},
-	{"without a workspace", SumQuery{Without: []string{"w2"}}, "=5"},
-	{"one of two statuses", SumQuery{Is: map[Field][]string{ByStatus: {"200", "429"}}}, "=7"},
-	{"two fields", SumQuery{Is: map[Field][]string{ByStatus: {"200"}, ByKey: {"k3"}}}, "=2"},
-	{"models of providers", SumQuery{Models: []ServedModel{{"openai", "gpt"}, {"anthropic", "gpt"}}}, "=4"},
-	{"from a minute on", SumQuery{From: noon.Add(time.Minute), To: noon.Add(10 * time.Hour)}, "=7"},
-	{"up to a minute", SumQuery{From: noon, To: noon.Add(time.Minute)}, "=3"},
-	{"a part of a minute", SumQuery{From: noon.Add(30 * time.Second), To: noon.Add(61 * time.Second)}, "=5"},
-	{"steps", SumQuery{Step: time.Hour}, "12:00=6 13:00=2 15:00=2"},
-	{"steps and a field", SumQuery{Step: 24 * time.Hour, By: ByWorkspace}, "00:00w1=5 00:00w2=5"},
-	{"metadata", SumQuery{Metadata: map[string]string{"_user": "w1-k2"}}, "=2"},
-	{"by metadata", SumQuery{ByMetadata: "_user", Scope: Scope{Workspace: "w2"}}, "w2-k3=3 w2-k4=2"},
-	{"by absent metadata", SumQuery{ByMetadata: "team"}, ""},
-	{"metadata in steps", SumQuery{Metadata: map[string]string{"_user": "w2-k3"}, Step: time.Hour, Is: map[Field][]string{ByStatus: {"200"}}}, "13:00=2"},
-	{"tokens", SumQuery{Tokens: Range{Min: number(22), Max: number(55)}}, "=3"},
-	{"prompt tokens", SumQuery{Prompt: Range{Min: number(70)}}, "=3"},
-	{"completion tokens", SumQuery{Completion: Range{Max: number(1)}}, "=2"},
-	{"cost", SumQuery{Cost: Range{Min: number(200_000), Max: number(700_000)}}, "=3"},
-	{"a trace", SumQuery{TraceID: "none"}, ""},
-	{"a span", SumQuery{SpanID: "none"}, ""},
+	{"a workspace", GroupQuery{Scope: Scope{Workspace: "w1"}}, "=5"},
+	{"keys", GroupQuery{Scope: Scope{Keys: []string{"k2", "k4"}}}, "=4"},
+	{"no keys", GroupQuery{Scope: Scope{Keys: []string{}}}, ""},
+	{"another organisation", GroupQuery{Scope: Scope{Organisation: "rival"}}, "=1"},
+	{"without a workspace", GroupQuery{Without: []string{"w2"}}, "=5"},
+	{"one of two statuses", GroupQuery{Is: map[Field][]string{ByStatus: {"200", "429"}}}, "=7"},
+	{"two fields", GroupQuery{Is: map[Field][]string{ByStatus: {"200"}, ByKey: {"k3"}}}, "=2"},
+	{"models of providers", GroupQuery{Models: []ServedModel{{"openai", "gpt"}, {"anthropic", "gpt"}}}, "=4"},
+	{"from a minute on", GroupQuery{From: noon.Add(time.Minute), To: noon.Add(10 * time.Hour)}, "=7"},
+	{"up to a minute", GroupQuery{From: noon, To: noon.Add(time.Minute)}, "=3"},
+	{"a part of a minute", GroupQuery{From: noon.Add(30 * time.Second), To: noon.Add(61 * time.Second)}, "=5"},
+	{"steps", GroupQuery{Step: time.Hour}, "12:00=6 13:00=2 15:00=2"},
+	{"steps and a field", GroupQuery{Step: 24 * time.Hour, By: ByWorkspace}, "00:00w1=5 00:00w2=5"},
+	{"metadata", GroupQuery{Metadata: map[string]string{"_user": "w1-k2"}}, "=2"},
+	{"by metadata", GroupQuery{ByMetadata: "_user", Scope: Scope{Workspace: "w2"}}, "w2-k3=3 w2-k4=2"},
+	{"by absent metadata", GroupQuery{ByMetadata: "team"}, ""},
+	{"metadata in steps", GroupQuery{Metadata: map[string]string{"_user": "w2-k3"}, Step: time.Hour, Is: map[Field][]string{ByStatus: {"200"}}}, "13:00=2"},
+	{"tokens", GroupQuery{Tokens: IntRange{Min: number(22), Max: number(55)}}, "=3"},
+	{"prompt tokens", GroupQuery{Prompt: IntRange{Min: number(70)}}, "=3"},
+	{"completion tokens", GroupQuery{Completion: IntRange{Max: number(1)}}, "=2"},
+	{"cost", GroupQuery{Cost: IntRange{Min: number(200_000), Max: number(700_000)}}, "=3"},
+	{"a trace", GroupQuery{TraceID: "none"}, ""},
+	{"a span", GroupQuery{SpanID: "none"}, ""},
 }
 
 func TestSumsAreNarrowed(t *testing.T) {
@@ -265,14 +265,14 @@ func mustKeepSums(t *testing.T, s *Store, now time.Time, want string) {
 	if got := rowsOf(t, s); got != want {
 		t.Errorf("%s rows of batches, minutes and hours, want %s", got, want)
 	}
-	if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, SumQuery{By: ByModel, Percentiles: true}))); diff != "" {
+	if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, GroupQuery{By: ByModel, Percentiles: true}))); diff != "" {
 		t.Errorf("sums by model (-want +got):\n%s", diff)
 	}
-	half := SumQuery{From: noon.Add(30 * time.Minute), To: noon.Add(10 * time.Hour)}
+	half := GroupQuery{From: noon.Add(30 * time.Minute), To: noon.Add(10 * time.Hour)}
 	if got := counts(mustSum(t, s, half)); got != map[bool]string{false: "=5", true: "=10"}[now.Sub(noon) > foldMinutes] {
 		t.Errorf("%s from half past on; minutes have 5, hours 10", got)
 	}
-	if got := counts(mustSum(t, s, SumQuery{Step: time.Hour})); got != "12:00=6 13:00=2 15:00=2" {
+	if got := counts(mustSum(t, s, GroupQuery{Step: time.Hour})); got != "12:00=6 13:00=2 15:00=2" {
 		t.Errorf("%s in steps of an hour", got)
 	}
 }
@@ -293,9 +293,9 @@ func rowsOf(t testing.TB, s *Store) string {
 	t.Helper()
 	var read *sql.DB
 	switch k := s.keeper.(type) {
-	case *fileKeeper:
+	case *sqliteBackend:
 		read = k.read
-	case *serverKeeper:
+	case *postgresBackend:
 		read = k.read
 	}
 	var n [4]int
@@ -318,7 +318,7 @@ func TestABatchThatIsStoredTwiceIsSummedOnce(t *testing.T) {
 			if err := s.keeper.keep(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
-			if got := counts(mustSum(t, s, SumQuery{})); got != "=10" {
+			if got := counts(mustSum(t, s, GroupQuery{})); got != "=10" {
 				t.Errorf("Sum() = %s, want =10", got)
 			}
 			mustFold(t, s, noon.Add(10*24*time.Hour))
@@ -330,14 +330,14 @@ func TestDamagedSumsAreSetAside(t *testing.T) {
 	s := mustFile(t)
 	mustRecord(t, s, known()[:3]...)
 	mustRecord(t, s, known()[3:5]...)
-	if _, err := s.keeper.(*fileKeeper).write.Exec(`UPDATE rollups SET data = SUBSTR(data, 1, LENGTH(data) - 1) WHERE bucket = $1`, noon.UnixMilli()); err != nil {
+	if _, err := s.keeper.(*sqliteBackend).write.Exec(`UPDATE rollups SET data = SUBSTR(data, 1, LENGTH(data) - 1) WHERE bucket = $1`, noon.UnixMilli()); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if got := counts(mustSum(t, s, SumQuery{By: ByStatus, From: noon.Add(time.Minute), To: noon.Add(time.Hour)})); got != "200=1 429=1" {
+		if got := counts(mustSum(t, s, GroupQuery{By: ByStatus, From: noon.Add(time.Minute), To: noon.Add(time.Hour)})); got != "200=1 429=1" {
 			t.Errorf("Sum() beside damage = %s, want 200=1 429=1", got)
 		}
-		mustSum(t, s, SumQuery{Percentiles: true}) // passes over them
+		mustSum(t, s, GroupQuery{Percentiles: true}) // passes over them
 		mustFold(t, s, noon.Add(10*time.Hour))
 	}
 	if got := rowsOf(t, s); got != "0/1/0, 1 damaged" {
@@ -355,7 +355,7 @@ func TestModelsAreBoundedInLengthAndNumber(t *testing.T) {
 	s := mustFile(t)
 	mustRecord(t, s, batch...)
 	mustFold(t, s, noon.Add(time.Hour))
-	list := mustSum(t, s, SumQuery{By: ByModel})
+	list := mustSum(t, s, GroupQuery{By: ByModel})
 	total, other := int64(0), int64(0)
 	for _, sum := range list {
 		total += sum.Requests
@@ -389,11 +389,11 @@ func TestReadingTooManyEntriesIsRefused(t *testing.T) {
 		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(noon.Add(time.Duration(i) * time.Second)), Organisation: "acme"})
 	}
 	mustRecord(t, s, batch...)
-	_, err := s.Sum(t.Context(), SumQuery{Scope: Scope{Organisation: "acme"}, From: noon, To: noon.Add(time.Hour), SpanID: "x"})
+	_, err := s.Groups(t.Context(), GroupQuery{Scope: Scope{Organisation: "acme"}, From: noon, To: noon.Add(time.Hour), SpanID: "x"})
 	if err == nil {
 		t.Fatal("Sum() of many entries by span worked, want an error")
 	}
-	_, err = s.Sum(t.Context(), SumQuery{Scope: Scope{Organisation: "acme"}, From: noon, To: noon.Add(time.Minute), SpanID: "x"})
+	_, err = s.Groups(t.Context(), GroupQuery{Scope: Scope{Organisation: "acme"}, From: noon, To: noon.Add(time.Minute), SpanID: "x"})
 	if err != nil {
 		t.Errorf("Sum() of a minute by span: %v", err)
 	}
@@ -407,7 +407,7 @@ func FuzzStoredSums(f *testing.F) {
 		if checkSums(b) != nil {
 			return
 		}
-		set, again := make(sumSet), make(sumSet)
+		set, again := make(groupSet), make(groupSet)
 		if err := set.mergeStored(b, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func (s *Store) Missing(ctx context.Context, entries []*reqlog.Entry) (missing [
 	}
 	there := make(map[reqlog.ID]bool, len(entries))
 	for _, in := range slots {
-		if err := s.look(ctx, in, there); err != nil {
+		if err := s.collectIDs(ctx, in, there); err != nil {
 			return nil, fmt.Errorf("looking for log entries: %w", err)
 		}
 	}
@@ -66,9 +66,9 @@ func (s *Store) Missing(ctx context.Context, entries []*reqlog.Entry) (missing [
 	return missing, nil
 }
 
-// look notes the ids of all that is stored about the time of entries of one
+// collectIDs notes the ids of all that is stored about the time of entries of one
 // slot.
-func (s *Store) look(ctx context.Context, entries []*reqlog.Entry, there map[reqlog.ID]bool) error {
+func (s *Store) collectIDs(ctx context.Context, entries []*reqlog.Entry, there map[reqlog.ID]bool) error {
 	from, to := entries[0].ID, entries[0].ID
 	for _, e := range entries {
 		if less(e.ID, from) {

@@ -176,7 +176,7 @@ func (c *cursors) Pop() any {
 // read.
 func (s *scan) page() (page Page, err error) {
 	if err = s.walk(&page); err == nil && len(s.waiting) > 0 {
-		err = s.sift(&page)
+		err = s.matchText(&page)
 	}
 	return page, err
 }
@@ -203,7 +203,7 @@ func (s *scan) walk(page *Page) error {
 		if less(top.at.id, s.plan.from) {
 			return nil
 		}
-		if len(page.Entries) == s.plan.limit || s.tired() && seen != s.plan.before {
+		if len(page.Entries) == s.plan.limit || s.overLimit() && seen != s.plan.before {
 			page.Next = s.plan.cursor(seen)
 			return nil
 		}
@@ -235,20 +235,20 @@ func (s *scan) visit(top *blockCursor, page *Page) error {
 		page.Entries = append(page.Entries, e)
 	default:
 		if s.waiting = append(s.waiting, e); len(s.waiting) == bodiesAtOnce {
-			return s.sift(page)
+			return s.matchText(page)
 		}
 	}
 	return nil
 }
 
-func (s *scan) tired() bool { return s.entries >= s.limits.entries || s.bytes >= s.limits.bytes }
+func (s *scan) overLimit() bool { return s.entries >= s.limits.entries || s.bytes >= s.limits.bytes }
 
 // openOverlapping opens every block that may hold an entry newer than the top.
 // It stops short, with no block open, when enough was looked at and a page that
 // begins at the next block is a step forward.
 func (s *scan) openOverlapping() error {
 	for !s.ended && (len(s.open) == 0 || less(s.open[0].at.id, s.upcoming.last)) {
-		if len(s.open) == 0 && s.tired() && less(after(s.upcoming.last), s.plan.before) {
+		if len(s.open) == 0 && s.overLimit() && less(after(s.upcoming.last), s.plan.before) {
 			return nil
 		}
 		s.openNext()

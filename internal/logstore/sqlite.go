@@ -17,19 +17,19 @@ const format = 1
 // made before pruning was keep the room that it frees, for later entries.
 var pragmas = []string{"page_size(8192)", "auto_vacuum(2)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"}
 
-// fileKeeper keeps blocks in an SQLite file.
-type fileKeeper struct {
+// sqliteBackend keeps blocks in an SQLite file.
+type sqliteBackend struct {
 	tables
 	file   *sqlite.DB
 	broken bool // the connection is to be replaced; only of interest to prepare
 }
 
-func openFile(ctx context.Context, path string) (*fileKeeper, error) {
+func openFile(ctx context.Context, path string) (*sqliteBackend, error) {
 	file, err := sqlite.Open(ctx, sqlite.Options{Path: path, Pragmas: pragmas})
 	if err != nil {
 		return nil, err
 	}
-	k := &fileKeeper{tables: tables{read: file.Read, write: file.Write, lost: sqlite.Broken}, file: file}
+	k := &sqliteBackend{tables: tables{read: file.Read, write: file.Write, lost: sqlite.IsCorrupt}, file: file}
 	k.tables.prepare = k.prepare
 	if err := k.prepared(ctx); err != nil {
 		file.Close()
@@ -41,7 +41,7 @@ func openFile(ctx context.Context, path string) (*fileKeeper, error) {
 // prepare makes the tables, or refuses a file of a later format. After a failure
 // that may be the connection's own, because the file was moved, or its disk went
 // away and came back, it replaces the connection.
-func (k *fileKeeper) prepare(ctx context.Context) error {
+func (k *sqliteBackend) prepare(ctx context.Context) error {
 	const schema = `
 		CREATE TABLE IF NOT EXISTS blocks (
 			last_id BYTEA NOT NULL,
@@ -85,12 +85,12 @@ func newer(version int) error {
 	return fmt.Errorf("its format %d is of a newer modelgate (this one knows %d); run that version or a later one", version, format)
 }
 
-func (k *fileKeeper) away(err error) bool {
-	return sqlite.Busy(err) || sqlite.Broken(err) || sqlite.Full(err)
+func (k *sqliteBackend) away(err error) bool {
+	return sqlite.IsBusy(err) || sqlite.IsCorrupt(err) || sqlite.IsFull(err)
 }
 
 // sync syncs the write-ahead log, which SQLite itself leaves to its checkpoints.
-func (k *fileKeeper) sync(context.Context) error {
+func (k *sqliteBackend) sync(context.Context) error {
 	f, err := os.OpenFile(k.file.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // a checkpoint has taken in all
@@ -105,6 +105,6 @@ func (k *fileKeeper) sync(context.Context) error {
 	return f.Close()
 }
 
-func (k *fileKeeper) close() error { return k.file.Close() }
+func (k *sqliteBackend) close() error { return k.file.Close() }
 
-var _ keeper = (*fileKeeper)(nil)
+var _ backend = (*sqliteBackend)(nil)

@@ -18,7 +18,7 @@ const (
 
 // prune removes bodies before blocks: those of entries that went at the last step
 // come first, so that the room that is left is known.
-func (k *fileKeeper) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
+func (k *sqliteBackend) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
 	if err := k.prepared(ctx); err != nil {
 		return p, false, err
 	}
@@ -43,21 +43,21 @@ func (k *fileKeeper) prune(ctx context.Context, r Retention, now time.Time) (p P
 		DELETE FROM blocks
 		WHERE (last_id, serial) <= ($1, $2)`
 	if _, err := k.write.ExecContext(ctx, q, upTo.last[:], upTo.serial); err != nil {
-		return Pruned{}, false, k.spoiled(fmt.Errorf("removing log entries: %w", err))
+		return Pruned{}, false, k.noteFailure(fmt.Errorf("removing log entries: %w", err))
 	}
 	return p, true, nil
 }
 
 // pruneBodies removes some of the bodies before from, and of those whose entries
 // have gone.
-func (k *fileKeeper) pruneBodies(ctx context.Context, from reqlog.ID) (Pruned, error) {
+func (k *sqliteBackend) pruneBodies(ctx context.Context, from reqlog.ID) (Pruned, error) {
 	p, _, err := k.oldestBodies(ctx, k.read, from)
 	if err != nil || p.Bodies == 0 {
 		return p, err
 	}
 	tx, err := k.write.BeginTx(ctx, nil) // no batch comes between looking and removing
 	if err != nil {
-		return Pruned{}, k.spoiled(fmt.Errorf("removing bodies: %w", err))
+		return Pruned{}, k.noteFailure(fmt.Errorf("removing bodies: %w", err))
 	}
 	defer tx.Rollback() // without effect once committed
 	p, upTo, err := k.oldestBodies(ctx, tx, from)
@@ -68,17 +68,17 @@ func (k *fileKeeper) pruneBodies(ctx context.Context, from reqlog.ID) (Pruned, e
 		DELETE FROM bodies
 		WHERE id <= $1`
 	if _, err := tx.ExecContext(ctx, q, upTo[:]); err != nil {
-		return Pruned{}, k.spoiled(fmt.Errorf("removing bodies: %w", err))
+		return Pruned{}, k.noteFailure(fmt.Errorf("removing bodies: %w", err))
 	}
 	if err := tx.Commit(); err != nil {
-		return Pruned{}, k.spoiled(fmt.Errorf("removing bodies: %w", err))
+		return Pruned{}, k.noteFailure(fmt.Errorf("removing bodies: %w", err))
 	}
 	return p, nil
 }
 
 // prunable goes by what blocks and bodies hold, of which the file has more to
 // keep.
-func (k *fileKeeper) prunable(ctx context.Context, r Retention, now time.Time) (Pruned, error) {
+func (k *sqliteBackend) prunable(ctx context.Context, r Retention, now time.Time) (Pruned, error) {
 	const q = `
 		SELECT (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM blocks) + (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM bodies)`
 	var held int64
@@ -114,7 +114,7 @@ func (k *fileKeeper) prunable(ctx context.Context, r Retention, now time.Time) (
 // oldest sums up to n blocks, for as long as goes says so of the next one and
 // what comes before it, and returns the newest of them. What they hold together
 // with their bodies is told where it is asked for.
-func (k *fileKeeper) oldest(ctx context.Context, n int64, bodies bool, goes func(last reqlog.ID, p Pruned, held int64) bool) (p Pruned, upTo block, err error) {
+func (k *sqliteBackend) oldest(ctx context.Context, n int64, bodies bool, goes func(last reqlog.ID, p Pruned, held int64) bool) (p Pruned, upTo block, err error) {
 	const q = `
 		SELECT last_id, serial, entries, LENGTH(data), CASE WHEN $1 THEN
 			(SELECT COALESCE(SUM(LENGTH(data)), 0) FROM bodies WHERE id >= first_id AND id <= last_id) ELSE 0 END
@@ -152,7 +152,7 @@ type queryer interface {
 
 // oldestBodies sums the bodies that are removed at once, and returns the newest of
 // them.
-func (k *fileKeeper) oldestBodies(ctx context.Context, db queryer, from reqlog.ID) (p Pruned, upTo reqlog.ID, err error) {
+func (k *sqliteBackend) oldestBodies(ctx context.Context, db queryer, from reqlog.ID) (p Pruned, upTo reqlog.ID, err error) {
 	before, err := firstKept(ctx, db, block{serial: math.MinInt64})
 	if err != nil {
 		return p, upTo, err
@@ -216,7 +216,7 @@ func bodiesBefore(ctx context.Context, db queryer, before reqlog.ID, n, bytes in
 }
 
 // used returns how many bytes of the file are not free.
-func (k *fileKeeper) used(ctx context.Context) (n int64, err error) {
+func (k *sqliteBackend) used(ctx context.Context) (n int64, err error) {
 	const q = `
 		SELECT (page_count - freelist_count) * page_size
 		FROM pragma_page_count, pragma_freelist_count, pragma_page_size`
@@ -228,7 +228,7 @@ func (k *fileKeeper) used(ctx context.Context) (n int64, err error) {
 
 // shrink gives some of the file's free room back, when more is free than the
 // entries of the next time will take.
-func (k *fileKeeper) shrink(ctx context.Context) (more bool, err error) {
+func (k *sqliteBackend) shrink(ctx context.Context) (more bool, err error) {
 	const q = `
 		SELECT page_count, freelist_count, auto_vacuum
 		FROM pragma_page_count, pragma_freelist_count, pragma_auto_vacuum`
@@ -241,7 +241,7 @@ func (k *fileKeeper) shrink(ctx context.Context) (more bool, err error) {
 	}
 	rows, err := k.write.QueryContext(ctx, `PRAGMA incremental_vacuum(256)`)
 	if err != nil {
-		return false, k.spoiled(fmt.Errorf("giving room back: %w", err))
+		return false, k.noteFailure(fmt.Errorf("giving room back: %w", err))
 	}
 	defer rows.Close()
 	for rows.Next() { // a page each

@@ -13,7 +13,7 @@ import (
 )
 
 // tables keeps blocks in a database of the SQL kind. Its text is one for all of
-// them; each kind adds what [keeper] wants besides.
+// them; each kind adds what [backend] wants besides.
 type tables struct {
 	read, write *sql.DB
 
@@ -40,8 +40,8 @@ func (t *tables) prepared(ctx context.Context) error {
 	return nil
 }
 
-// spoiled passes err on and notes when the tables are to be prepared again.
-func (t *tables) spoiled(err error) error {
+// noteFailure passes err on and notes when the tables are to be prepared again.
+func (t *tables) noteFailure(err error) error {
 	if err != nil && t.lost(err) {
 		t.mu.Lock()
 		t.ready = false
@@ -56,22 +56,22 @@ func (t *tables) keep(ctx context.Context, w *batchWriter) error {
 	}
 	if t.room != nil {
 		if err := t.room(ctx, w); err != nil {
-			return t.spoiled(err)
+			return t.noteFailure(err)
 		}
 	}
 	tx, err := t.write.BeginTx(ctx, nil)
 	if err != nil {
-		return t.spoiled(fmt.Errorf("beginning a batch: %w", err))
+		return t.noteFailure(fmt.Errorf("beginning a batch: %w", err))
 	}
 	defer tx.Rollback() // without effect once committed
 	if err := t.add(ctx, tx, w); err != nil {
-		if errors.Is(err, errKept) {
+		if errors.Is(err, errBatchStored) {
 			return nil
 		}
-		return t.spoiled(err)
+		return t.noteFailure(err)
 	}
 	if err := tx.Commit(); err != nil {
-		return t.spoiled(fmt.Errorf("keeping a batch: %w", err))
+		return t.noteFailure(fmt.Errorf("keeping a batch: %w", err))
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func addBlocks(ctx context.Context, tx *sql.Tx, blocks []block) error {
 			return fmt.Errorf("writing a batch: %w", err)
 		}
 		if n, err := done.RowsAffected(); err == nil && n == 0 {
-			return errKept
+			return errBatchStored
 		}
 	}
 	return nil
@@ -122,7 +122,7 @@ func (t *tables) blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[b
 		for n := firstBlocks; ; n = min(2*n, mostBlocks) {
 			got := 0
 			for b, err := range fresh(t.cut, t.some(ctx, from, before, next, n)) {
-				if !yield(b, t.spoiled(err)) || err != nil {
+				if !yield(b, t.noteFailure(err)) || err != nil {
 					return
 				}
 				next = b

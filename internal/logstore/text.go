@@ -105,10 +105,10 @@ func (s *search) inBodies(b *reqlog.Bodies) bool {
 // bodiesCost is what reading bodies counts for beside their size, in bytes.
 const bodiesCost = 1 << 10
 
-// sift adds to page those of the waiting entries that hold the text. It reads
+// matchText adds to page those of the waiting entries that hold the text. It reads
 // their bodies together, and cuts the page where it is full or enough was read:
 // what comes behind is left to the next.
-func (s *scan) sift(page *Page) error {
+func (s *scan) matchText(page *Page) error {
 	list := s.waiting
 	s.waiting = nil
 	hold := make([]bool, len(list))
@@ -158,7 +158,7 @@ func (s *scan) searchBodies(list []*reqlog.Entry, ids []reqlog.ID, hold []bool) 
 		}
 		s.bytes += b.Len()
 		hold[i] = s.search.inBodies(b)
-		if s.tired() {
+		if s.overLimit() {
 			return i + 1, nil
 		}
 	}

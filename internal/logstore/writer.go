@@ -13,11 +13,11 @@ func (s *Store) write() {
 	defer close(s.written)
 	spare := make([]*reqlog.Entry, 0, s.batch)
 	w := &batchWriter{serial: time.Now().UnixNano()}
-	var f folder
+	var f rollupCompactor
 	for s.await() {
-		s.fold(&f)
+		s.compactRollups(&f)
 		batch := s.take(spare)
-		s.settle(len(batch), s.persist(w, batch))
+		s.finishBatch(len(batch), s.persist(w, batch))
 		clear(batch) // let go of the entries
 		spare = batch
 	}

@@ -16,12 +16,12 @@ import (
 // and Settle once when it has ended; an attempt whose intent gave an error is
 // not sent, and not settled. Both are called by many requests at once.
 type Ledger interface {
-	Intend(ctx context.Context, i reqlog.Intent) error
-	Settle(s reqlog.Settlement)
+	RecordIntent(ctx context.Context, i reqlog.Intent) error
+	RecordSettlement(s reqlog.Settlement)
 }
 
-// account is that of one attempt. The zero value keeps none.
-type account struct {
+// attemptAccount is that of one attempt. The zero value keeps none.
+type attemptAccount struct {
 	open    bool
 	ledger  Ledger // nil keeps the bill alone
 	bill    *bill
@@ -30,19 +30,19 @@ type account struct {
 	began   time.Time
 	target  *provider.Target
 	model   string // as asked of the provider
-	prices  *catalog.Book
-	sent    sent
+	prices  *catalog.PriceBook
+	sent    sentRequest
 }
 
-// intend opens the account of an attempt that is about to be sent.
-func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
+// openAccount opens the account of an attempt that is about to be sent.
+func (l *TargetHandler) openAccount(ctx context.Context, x *Exchange) (attemptAccount, error) {
 	n := x.bill().attempts.Add(1)
 	if limit := l.AttemptLimit(); int64(n) > int64(limit) {
-		return account{}, errAttempts(limit)
+		return attemptAccount{}, errAttempts(limit)
 	}
-	a := account{
+	a := attemptAccount{
 		open: true, ledger: l.Ledger, bill: x.bill(), id: x.Entry.ID, attempt: uint16(n), began: time.Now(),
-		target: l.Target, model: x.Sent, prices: x.Prices, sent: sentBy(x),
+		target: l.Target, model: x.UpstreamModel, prices: x.Prices, sent: sentBy(x),
 	}
 	if l.Ledger == nil {
 		return a, nil
@@ -51,9 +51,9 @@ func (l *Leaf) intend(ctx context.Context, x *Exchange) (account, error) {
 		ID: a.id, Attempt: a.attempt, Time: a.began, Organisation: x.Entry.Organisation, Workspace: x.Entry.Workspace, KeyID: x.Entry.KeyID,
 		Provider: l.Target.ID, Slug: l.Target.Slug, Model: a.model, RequestBytes: a.sent.size,
 	}
-	if err := l.Ledger.Intend(ctx, i); err != nil {
+	if err := l.Ledger.RecordIntent(ctx, i); err != nil {
 		a.sent.release()
-		return account{}, err
+		return attemptAccount{}, err
 	}
 	return a, nil
 }
@@ -81,8 +81,8 @@ func errAttempts(limit int) *apierr.Error {
 		WithCode(codeAttempts)
 }
 
-// unaccounted says why an attempt is not sent that could not be accounted for.
-func unaccounted(err error) *apierr.Error {
+// intentError says why an attempt is not sent that could not be accounted for.
+func intentError(err error) *apierr.Error {
 	e := apierr.New(apierr.Unavailable, "the gateway can't keep account of the request now, so it was not sent; try again shortly").
 		WithCode("ledger_full").WithCause(err)
 	e.RetryAfter = time.Second
@@ -92,7 +92,7 @@ func unaccounted(err error) *apierr.Error {
 // fail settles an attempt that gave no answer that may be handed on. The provider
 // of one that the client left has the request, and may have answered it: its input
 // is estimated.
-func (a *account) fail(err error) {
+func (a *attemptAccount) fail(err error) {
 	s := reqlog.Settlement{Outcome: reqlog.Failed}
 	if err != nil && apierr.From(err).Kind == apierr.ClientGone {
 		s.Outcome = reqlog.Abandoned
@@ -105,11 +105,11 @@ func (a *account) fail(err error) {
 }
 
 // end settles the attempt behind r by what was seen of its answer.
-func (a *account) end(r *Response) {
+func (a *attemptAccount) end(r *Response) {
 	if !a.open {
 		return
 	}
-	seen := r.Tap.Seen()
+	seen := r.Tap.Info()
 	s := reqlog.Settlement{Outcome: reqlog.Answered, Status: r.Raw.StatusCode, Usage: r.Usage()}
 	switch {
 	case s.Status >= 400:
@@ -130,7 +130,7 @@ var tierHeaders = [...]string{
 
 // tierOf returns the provider's word for the tier that an answer was served in.
 func tierOf(r *Response) string {
-	tier := r.Tap.Seen().Tier
+	tier := r.Tap.Info().Tier
 	for _, name := range tierHeaders {
 		tier = cmp.Or(tier, r.Raw.Header.Get(name))
 	}
@@ -140,7 +140,7 @@ func tierOf(r *Response) string {
 // cost returns what was used costs, and the row of the book that says so. It is
 // not known where the price is not, or else the usage is not: where capacity is
 // paid for already, that is no matter.
-func (a *account) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
+func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
 	p, ok := a.target.Price(a.prices, a.model, served, a.began)
 	if !ok || !u.Known && !p.Free() || !p.Has(t) {
 		return 0, "", false
@@ -153,7 +153,7 @@ func (a *account) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog
 }
 
 // settle closes the account. Further calls do nothing.
-func (a *account) settle(s reqlog.Settlement) {
+func (a *attemptAccount) settle(s reqlog.Settlement) {
 	if !a.open {
 		return
 	}
@@ -162,6 +162,6 @@ func (a *account) settle(s reqlog.Settlement) {
 	s.ID, s.Attempt, s.Time = a.id, a.attempt, time.Now()
 	a.bill.add(&s)
 	if a.ledger != nil {
-		a.ledger.Settle(s)
+		a.ledger.RecordSettlement(s)
 	}
 }

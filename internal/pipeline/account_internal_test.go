@@ -42,8 +42,8 @@ func TestACostIsKnownOnlyWhereUsageAndPriceAre(t *testing.T) {
 		{"reserved capacity in a tier", "other", "", used, true, 0, "reserved", true, catalog.Unpriced},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			target := &provider.Target{Spec: &provider.Spec{ID: "openai"}, Terms: &catalog.Terms{Reserved: tt.reserved}}
-			a := account{target: target, model: tt.model, prices: book, began: time.Unix(1000, 0)}
+			target := &provider.Target{Spec: &provider.Spec{ID: "openai"}, Pricing: &catalog.NegotiatedPricing{Reserved: tt.reserved}}
+			a := attemptAccount{target: target, model: tt.model, prices: book, began: time.Unix(1000, 0)}
 			if cost, row, known := a.cost(tt.usage, tt.served, tt.tier); cost != tt.cost || row != tt.row || known != tt.known {
 				t.Errorf("cost = %d, %q, %t; want %d, %q, %t", cost, row, known, tt.cost, tt.row, tt.known)
 			}

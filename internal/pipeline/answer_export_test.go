@@ -3,6 +3,6 @@ package pipeline
 // Spill is the size up to which a JSON answer is checked before it is handed
 // on, and MaxHeld that of the comments before a stream's first event.
 const (
-	Spill   = spill
+	Spill   = maxBufferedJSON
 	MaxHeld = maxHeld
 )

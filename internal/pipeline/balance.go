@@ -10,9 +10,9 @@ import (
 	"modelgate/config"
 )
 
-// balance draws one branch by weight. It does not fail over: the drawn
+// loadBalance draws one branch by weight. It does not fail over: the drawn
 // branch's outcome is the answer.
-type balance struct {
+type loadBalance struct {
 	picker
 	hedge  hedge
 	engine *Engine
@@ -20,22 +20,22 @@ type balance struct {
 }
 
 // Handle draws a branch.
-func (b *balance) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	list := b.fit(x)
+func (b *loadBalance) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	list := b.usable(x)
 	choose := func(list []int) int { return b.choose(x, list) }
 	if b.hedge.usable(x) && len(list) > 1 {
 		return b.hedge.race(ctx, x, b.ordered(b.from(choose(list), list)), never)
 	}
-	return b.among(list, choose, func(i int) (*Response, error) { return b.branches[i].Handle(ctx, x) })
+	return b.callOne(list, choose, func(i int) (*Response, error) { return b.branches[i].Handle(ctx, x) })
 }
 
-func (b *balance) choose(x *Exchange, list []int) int {
+func (b *loadBalance) choose(x *Exchange, list []int) int {
 	i, kept := b.sticky.recall(x, list)
 	if !kept {
-		i = b.draw(list)
+		i = b.pickWeighted(list)
 		b.sticky.keep(x, i)
 	}
-	x.decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
+	x.recordDecision(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
 	return i
 }
 
@@ -44,20 +44,20 @@ func (b *balance) choose(x *Exchange, list []int) int {
 func never(*branch) []int { return []int{} }
 
 // from returns list with i first and the others drawn by weight.
-func (b *balance) from(i int, list []int) []int {
+func (b *loadBalance) from(i int, list []int) []int {
 	out := []int{i}
 	rest := slices.DeleteFunc(slices.Clone(list), func(n int) bool { return n == i })
 	for len(rest) > 0 {
-		n := b.draw(rest)
+		n := b.pickWeighted(rest)
 		out = append(out, n)
 		rest = slices.DeleteFunc(rest, func(m int) bool { return m == n })
 	}
 	return out
 }
 
-// draw picks by weight. Where only branches of weight zero are left, the first
+// pickWeighted picks by weight. Where only branches of weight zero are left, the first
 // of them serves: they are never drawn while another can be.
-func (b *balance) draw(list []int) int {
+func (b *loadBalance) pickWeighted(list []int) int {
 	sum := 0.0
 	for _, i := range list {
 		sum += b.branches[i].weight
@@ -118,7 +118,7 @@ func (s *sticky) recall(x *Exchange, fit []int) (int, bool) {
 }
 
 func (s *sticky) keep(x *Exchange, i int) {
-	if h, ok := s.hash(x); ok && x.Plan == nil {
+	if h, ok := s.hash(x); ok && x.DryRun == nil {
 		s.kept.put(h, i, time.Now().Add(s.ttl))
 	}
 }

@@ -248,7 +248,7 @@ func TestADryRunAssignsNothing(t *testing.T) {
 	r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1))
 	r.engine.Random = func() float64 { return 0.9 }
 	ann := rtMeta("user", "ann")
-	r.send(ann, func(x *pipeline.Exchange) { x.Plan = new(pipeline.Plan) })
+	r.send(ann, func(x *pipeline.Exchange) { x.DryRun = new(pipeline.DryRun) })
 	r.engine.Random = func() float64 { return 0 }
 	if got := r.send(ann); got.path != "0" {
 		t.Errorf("went to %s, where a dry run had gone", got.path)

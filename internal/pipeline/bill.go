@@ -12,7 +12,7 @@ type bill struct {
 	attempts atomic.Uint32 // how many there are
 
 	mu   sync.Mutex
-	paid reqlog.Bill // guarded by mu
+	paid reqlog.ExchangeCost // guarded by mu
 }
 
 func (b *bill) add(s *reqlog.Settlement) {

@@ -12,48 +12,48 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// gate says whether a leaf may be used. It holds the circuit breaker (closed,
+// breaker says whether a leaf may be used. It holds the circuit breaker (closed,
 // open, half-open with one probe) and the time until which the provider asked
 // to be left alone. Settled readings, number 8.
-type gate struct {
+type breaker struct {
 	rule *config.Breaker // nil: no breaker, the gate only parks
 
-	mu       sync.Mutex
-	failures int       // in a row while closed; guarded by mu, as is all below
-	window   time.Time // begin of the counting for the percentage
-	requests int       // counted in the window
-	failed   int       // of them
-	opened   time.Time // zero while closed
-	probing  bool
-	parked   time.Time // until then
+	mu            sync.Mutex
+	failures      int       // in a row while closed; guarded by mu, as is all below
+	window        time.Time // begin of the counting for the percentage
+	requests      int       // counted in the window
+	failed        int       // of them
+	opened        time.Time // zero while closed
+	probing       bool
+	cooldownUntil time.Time // until then
 }
 
 // ready reports whether a strategy should consider the leaf at now.
-func (g *gate) ready(now time.Time) bool {
+func (g *breaker) ready(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now.Before(g.parked) {
+	if now.Before(g.cooldownUntil) {
 		return false
 	}
 	return g.opened.IsZero() || !g.probing && g.cooled(now)
 }
 
-func (g *gate) cooled(now time.Time) bool { return now.Sub(g.opened) >= g.rule.Cooldown }
+func (g *breaker) cooled(now time.Time) bool { return now.Sub(g.opened) >= g.rule.Cooldown }
 
-// since returns when the leaf went out of use, for choosing among leaves of
+// outSince returns when the leaf went out of use, for choosing among leaves of
 // which none is ready: the one that has waited longest comes first.
-func (g *gate) since(now time.Time) time.Time {
+func (g *breaker) outSince(now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.opened.IsZero() {
 		return g.opened
 	}
-	return g.parked
+	return g.cooldownUntil
 }
 
-// enter lets an attempt in. An open circuit lets in one probe at a time, once
+// allow lets an attempt in. An open circuit lets in one probe at a time, once
 // it has cooled down or when the caller has nobody else.
-func (g *gate) enter() (probe, ok bool) {
+func (g *breaker) allow() (probe, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.opened.IsZero() {
@@ -66,9 +66,9 @@ func (g *gate) enter() (probe, ok bool) {
 	return true, true
 }
 
-// leave reports how an attempt ended. What says nothing about the provider's
+// report reports how an attempt ended. What says nothing about the provider's
 // health changes nothing, but always ends the probe.
-func (g *gate) leave(o outcome, probe bool, now time.Time) {
+func (g *breaker) report(o outcome, probe bool, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.rest(o, now)
@@ -78,7 +78,7 @@ func (g *gate) leave(o outcome, probe bool, now time.Time) {
 	if g.rule == nil {
 		return
 	}
-	switch g.judge(o) {
+	switch g.classify(o) {
 	case bad:
 		g.fail(probe, now)
 	case good:
@@ -86,26 +86,26 @@ func (g *gate) leave(o outcome, probe bool, now time.Time) {
 	}
 }
 
-// park leaves the leaf alone for as long as an outcome asks, while whoever got
+// coolDown leaves the leaf alone for as long as an outcome asks, while whoever got
 // the outcome waits to try again.
-func (g *gate) park(o outcome, now time.Time) {
+func (g *breaker) coolDown(o outcome, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.rest(o, now)
 }
 
-// maxRest bounds how long one answer can put a leaf out of use: a header may
+// maxCooldown bounds how long one answer can put a leaf out of use: a header may
 // name any date.
-const maxRest = time.Hour
+const maxCooldown = time.Hour
 
-func (g *gate) rest(o outcome, now time.Time) {
-	if rest := max(o.retryAfter, o.empty); rest > 0 {
-		g.parked = now.Add(min(rest, maxRest))
+func (g *breaker) rest(o outcome, now time.Time) {
+	if rest := max(o.retryAfter, o.rateLimitReset); rest > 0 {
+		g.cooldownUntil = now.Add(min(rest, maxCooldown))
 	}
 }
 
 // release ends a probe that came to no outcome.
-func (g *gate) release() {
+func (g *breaker) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.probing = false
@@ -119,20 +119,20 @@ const (
 	bad
 )
 
-// judge says what an outcome tells of the provider. Faults of the client or of
+// classify says what an outcome tells of the provider. Faults of the client or of
 // the gateway tell nothing, and a rate limit that names its end is what parking
 // is for.
-func (g *gate) judge(o outcome) health {
+func (g *breaker) classify(o outcome) health {
 	switch {
 	case o.success():
 		return good
-	case !o.provided():
+	case !o.fromProvider():
 		return neutral
 	case g.rule.FailureStatusCodes != nil && slices.Contains(g.rule.FailureStatusCodes, o.status):
 		return bad
 	case g.rule.FailureStatusCodes != nil:
 		return neutral
-	case o.status == http.StatusTooManyRequests && o.asked:
+	case o.status == http.StatusTooManyRequests && o.hasRetryAfter:
 		return neutral
 	case o.status >= 500, o.status == http.StatusRequestTimeout, o.status == http.StatusTooManyRequests:
 		return bad
@@ -140,7 +140,7 @@ func (g *gate) judge(o outcome) health {
 	return neutral
 }
 
-func (g *gate) fail(probe bool, now time.Time) {
+func (g *breaker) fail(probe bool, now time.Time) {
 	if probe {
 		g.opened = now
 		return
@@ -158,7 +158,7 @@ func (g *gate) fail(probe bool, now time.Time) {
 	}
 }
 
-func (g *gate) succeed(probe bool, now time.Time) {
+func (g *breaker) succeed(probe bool, now time.Time) {
 	if probe {
 		g.opened, g.window = time.Time{}, time.Time{}
 	}
@@ -167,57 +167,57 @@ func (g *gate) succeed(probe bool, now time.Time) {
 }
 
 // count takes an attempt into the window, which is as long as the cooldown.
-func (g *gate) count(now time.Time) {
+func (g *breaker) count(now time.Time) {
 	if now.Sub(g.window) > g.rule.Cooldown {
 		g.window, g.requests, g.failed = now, 0, 0
 	}
 	g.requests++
 }
 
-func (g *gate) idle(now time.Time) bool {
+func (g *breaker) idle(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.opened.IsZero() && g.failures == 0 && !now.Before(g.parked)
+	return g.opened.IsZero() && g.failures == 0 && !now.Before(g.cooldownUntil)
 }
 
-// gated is a leaf behind its gate.
-type gated struct {
-	gate *gate
-	path string
-	next Handler
+// breakerHandler is a leaf behind its gate.
+type breakerHandler struct {
+	breaker *breaker
+	path    string
+	next    Handler
 }
 
-// errProbed is the cause of a refusal because another request probes the leaf.
-var errProbed = errors.New("circuit open")
+// errProbeInFlight is the cause of a refusal because another request probes the leaf.
+var errProbeInFlight = errors.New("circuit open")
 
-// refused reports whether a gate let nothing out. Whatever statuses a config
+// rejectedByBreaker reports whether a gate let nothing out. Whatever statuses a config
 // lists, another target may then be asked: this one was not.
-func refused(err error) bool { return errors.Is(err, errProbed) }
+func rejectedByBreaker(err error) bool { return errors.Is(err, errProbeInFlight) }
 
 // Handle refuses while another request probes an open circuit.
-func (h *gated) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	if x.Plan != nil { // a dry run tells nothing about the target
+func (h *breakerHandler) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	if x.DryRun != nil { // a dry run tells nothing about the target
 		return h.next.Handle(ctx, x)
 	}
-	probe, ok := h.gate.enter()
+	probe, ok := h.breaker.allow()
 	if !ok {
-		x.decide(h.path, "circuit open, a probe is under way")
+		x.recordDecision(h.path, "circuit open, a probe is under way")
 		return nil, apierr.New(apierr.Unavailable, "%s: the circuit breaker is open; another request is probing the target", h.path).
-			WithCode("circuit_open").WithCause(errProbed)
+			WithCode("circuit_open").WithCause(errProbeInFlight)
 	}
 	if probe {
-		x.decide(h.path, "circuit open, probing")
+		x.recordDecision(h.path, "circuit open, probing")
 	}
 	ended := false
 	defer func() {
 		if probe && !ended { // a panic must not keep the circuit open for good
-			h.gate.release()
+			h.breaker.release()
 		}
 	}()
 	x.Retries = 0
 	res, err := h.next.Handle(ctx, x)
 	now := time.Now()
 	ended = true
-	h.gate.leave(outcomeOf(res, err, now), probe, now)
+	h.breaker.report(outcomeOf(res, err, now), probe, now)
 	return res, err
 }

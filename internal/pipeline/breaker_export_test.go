@@ -9,7 +9,7 @@ import (
 // in use and without failures, and one more.
 func (s *State) FillGates() {
 	for i := range maxStates + 1 {
-		g := s.gate("", fmt.Sprint(i), nil)
-		g.leave(outcome{status: 200}, false, time.Now())
+		g := s.breaker("", fmt.Sprint(i), nil)
+		g.report(outcome{status: 200}, false, time.Now())
 	}
 }

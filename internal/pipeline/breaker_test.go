@@ -369,7 +369,7 @@ func TestStateBelongsToTheConfig(t *testing.T) {
 
 func TestADryRunTellsTheBreakerNothing(t *testing.T) {
 	r := rtNew(t, rtBroken("")).on("0", rtStatus(500))
-	dry := func(x *pipeline.Exchange) { x.Plan = new(pipeline.Plan) }
+	dry := func(x *pipeline.Exchange) { x.DryRun = new(pipeline.DryRun) }
 	for range 3 {
 		if got := r.send(dry); got.targets[0] != "0" {
 			t.Errorf("a dry run tried %q, want 0", got.tried())

@@ -45,12 +45,12 @@ type build struct {
 // branch is a node as its parent sees it.
 type branch struct {
 	Handler
-	path   string
-	name   string
-	weight float64
-	codes  []int            // statuses on which a fallback leaves this branch; nil: the parent's
-	gates  []*gate          // of the leaves below
-	leaves []*config.Config // effective settings of those
+	path     string
+	name     string
+	weight   float64
+	codes    []int            // statuses on which a fallback leaves this branch; nil: the parent's
+	breakers []*breaker       // of the leaves below
+	leaves   []*config.Config // effective settings of those
 }
 
 // node compiles n below parent, whose settings are effective already.
@@ -62,7 +62,7 @@ func (b *build) node(parent, n *config.Config) branch {
 		out.weight = *n.Weight
 	}
 	if n.Strategy == nil {
-		out.Handler, out.gates = b.leaf(eff)
+		out.Handler, out.breakers = b.leaf(eff)
 		out.leaves = []*config.Config{eff}
 		return out
 	}
@@ -73,7 +73,7 @@ func (b *build) node(parent, n *config.Config) branch {
 		if n.Strategy.Mode == config.Single && i > 0 {
 			continue // it is never called, so its state says nothing of the node's
 		}
-		out.gates = append(out.gates, child.gates...)
+		out.breakers = append(out.breakers, child.breakers...)
 		out.leaves = append(out.leaves, child.leaves...)
 	}
 	out.Handler = b.strategy(eff, branches)
@@ -87,15 +87,15 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 	pick := picker{path: n.Path, branches: branches}
 	switch n.Strategy.Mode {
 	case config.Fallback:
-		return &fallback{picker: pick, hedge: hedge{n.Hedge, b.Engine.AttemptLimit()}, codes: fallbackCodes(n), resumes: continues(n)}
+		return &fallbackStrategy{picker: pick, hedge: hedge{n.Hedge, b.Engine.AttemptLimit()}, codes: fallbackCodes(n), resumes: continues(n)}
 	case config.Loadbalance:
-		return &balance{picker: pick, hedge: hedge{n.Hedge, b.Engine.AttemptLimit()}, engine: b.Engine, sticky: b.sticky(n)}
+		return &loadBalance{picker: pick, hedge: hedge{n.Hedge, b.Engine.AttemptLimit()}, engine: b.Engine, sticky: b.sticky(n)}
 	case config.Conditional:
 		return newConditional(pick, n.Strategy)
 	case config.Latency:
-		return &fastest{picker: pick, engine: b.Engine, speeds: b.State.speeds(b.key, n.Path, len(branches))}
+		return &latencyStrategy{picker: pick, engine: b.Engine, speeds: b.State.speeds(b.key, n.Path, len(branches))}
 	case config.Cost:
-		return &cheapest{picker: pick}
+		return &costStrategy{picker: pick}
 	}
 	return branches[0].Handler // single: the first target
 }
@@ -114,24 +114,24 @@ func continues(n *config.Config) bool { return n.StreamContinuation != nil && *n
 // leaf compiles the handlers of one target. Their order is the order in which
 // an exchange meets them: the circuit breaker lets it in, retries repeat the
 // call, the call goes out.
-func (b *build) leaf(n *config.Config) (Handler, []*gate) {
+func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
 	b.tree.Leaves = append(b.tree.Leaves, n)
-	g := b.State.gate(b.key, n.Path, n.Breaker)
-	var h Handler = &gated{gate: g, path: n.Path, next: newRetry(n, b.Engine, g, b.call(n))}
-	if names := unoffered(n); len(names) > 0 {
-		h = announcing{names, h}
+	g := b.State.breaker(b.key, n.Path, n.Breaker)
+	var h Handler = &breakerHandler{breaker: g, path: n.Path, next: newRetry(n, b.Engine, g, b.call(n))}
+	if names := ignoredProperties(n); len(names) > 0 {
+		h = noticeHandler{names, h}
 	}
-	if denies(n) && !b.Engine.Unguarded {
-		h = unguarded{n.Path}
+	if hasDenyingChecks(n) && !b.Engine.SkipGuardrails {
+		h = guardrailsUnsupported{n.Path}
 	}
-	return h, []*gate{g}
+	return h, []*breaker{g}
 }
 
 func (b *build) call(n *config.Config) Handler {
 	if b.Call != nil {
 		return b.Call(n)
 	}
-	call := &Leaf{
+	call := &TargetHandler{
 		Engine:   b.Engine,
 		Path:     n.Path,
 		Timeout:  n.RequestTimeout,
@@ -146,7 +146,7 @@ func (b *build) call(n *config.Config) Handler {
 		resolve: func(x *Exchange) (*provider.Target, error) { return x.Resolve(n) },
 	}
 	if n.PromptID != "" {
-		call.fill = func(x *Exchange) (Filled, error) { return x.Fill(n) }
+		call.fill = func(x *Exchange) (PromptEdits, error) { return x.PromptEdits(n) }
 	}
 	call.Model, _ = n.OverrideParams.Text("model")
 	call.DefaultModel, _ = n.DefaultParams.Text("model")

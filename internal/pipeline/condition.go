@@ -13,16 +13,16 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// conditional sends an exchange where the first condition that holds says.
-type conditional struct {
+// conditionalStrategy sends an exchange where the first condition that holds says.
+type conditionalStrategy struct {
 	picker
 	conditions []config.Condition
 	byName     map[string]int
 	otherwise  string
 }
 
-func newConditional(p picker, s *config.Strategy) *conditional {
-	c := &conditional{picker: p, conditions: s.Conditions, otherwise: s.Default, byName: make(map[string]int, len(p.branches))}
+func newConditional(p picker, s *config.Strategy) *conditionalStrategy {
+	c := &conditionalStrategy{picker: p, conditions: s.Conditions, otherwise: s.Default, byName: make(map[string]int, len(p.branches))}
 	for i, b := range p.branches {
 		if b.name != "" {
 			c.byName[b.name] = i
@@ -32,12 +32,12 @@ func newConditional(p picker, s *config.Strategy) *conditional {
 }
 
 // Handle tests the conditions in their order.
-func (c *conditional) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+func (c *conditionalStrategy) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	name := c.otherwise
 	for i, cond := range c.conditions {
 		look, tested := x.Lookup, new(strings.Builder)
 		if x.Explain {
-			look = x.telling(tested)
+			look = x.lookupForDecision(tested)
 		}
 		holds := cond.Query.Match(look, &x.lookups.work)
 		if x.lookups.work.Exceeded() {
@@ -47,10 +47,10 @@ func (c *conditional) Handle(ctx context.Context, x *Exchange) (*Response, error
 		}
 		if holds {
 			name = cond.Then
-			x.decide(c.path, "condition %d holds, so %s:%s", i, name, tested)
+			x.recordDecision(c.path, "condition %d holds, so %s:%s", i, name, tested)
 			break
 		}
-		x.decide(c.path, "condition %d does not hold:%s", i, tested)
+		x.recordDecision(c.path, "condition %d does not hold:%s", i, tested)
 	}
 	i, ok := c.byName[name]
 	if !ok {
@@ -110,10 +110,10 @@ func (l *lookups) param(x *Exchange, path string) (json.RawMessage, bool) {
 	return v, ok
 }
 
-// telling is Lookup that also writes down what it found. Headers and texts of
+// lookupForDecision is Lookup that also writes down what it found. Headers and texts of
 // the body are a client's own business, and decisions are kept in the log:
 // only their length is told.
-func (x *Exchange) telling(to *strings.Builder) config.Lookup {
+func (x *Exchange) lookupForDecision(to *strings.Builder) config.Lookup {
 	const most = 80
 	return func(path string) (json.RawMessage, bool) {
 		v, ok := x.Lookup(path)

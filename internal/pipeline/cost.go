@@ -14,27 +14,27 @@ import (
 // give, in tokens. It only weighs the price of output against that of input.
 const assumedOutput = 500
 
-// cheapest sends an exchange to the branch with the lowest estimated cost
+// costStrategy sends an exchange to the branch with the lowest estimated cost
 // among those that are fit and offer the operation. A price that is not known
 // comes after all that are. It is an extension of the specification.
-type cheapest struct {
+type costStrategy struct {
 	picker
 }
 
 // Handle calls the cheapest branch.
-func (c *cheapest) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	list := c.fit(x)
+func (c *costStrategy) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	list := c.usable(x)
 	best, lowest := -1, catalog.NanoDollars(math.MaxInt64)
 	for _, i := range list {
 		cost, known, capable := c.branches[i].estimate(x)
 		switch {
 		case !capable:
-			x.decide(c.branches[i].path, "skipped: the provider does not offer the operation")
+			x.recordDecision(c.branches[i].path, "skipped: the provider does not offer the operation")
 			continue
 		case known:
-			x.decide(c.branches[i].path, "estimated at %d nano-dollars", cost)
+			x.recordDecision(c.branches[i].path, "estimated at %d nano-dollars", cost)
 		default:
-			x.decide(c.branches[i].path, "no price is known")
+			x.recordDecision(c.branches[i].path, "no price is known")
 		}
 		if best < 0 || cost < lowest {
 			best, lowest = i, cost
@@ -43,7 +43,7 @@ func (c *cheapest) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	if best < 0 {
 		best = list[0] // it tells the client what is not offered
 	}
-	x.decide(c.branches[best].path, "chosen by cost")
+	x.recordDecision(c.branches[best].path, "chosen by cost")
 	return c.branches[best].Handle(ctx, x)
 }
 
@@ -60,7 +60,7 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 		if m, ok := l.OverrideParams.Text("model"); ok {
 			model = m
 		}
-		if !serves(t, x, model) {
+		if !offersOperation(t, x, model) {
 			continue
 		}
 		capable = true
@@ -74,14 +74,14 @@ func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capab
 	return lowest, known, capable
 }
 
-// serves reports whether the target offers what the exchange asks for, itself
+// offersOperation reports whether the target offers what the exchange asks for, itself
 // or by translation.
-func serves(t *provider.Target, x *Exchange, model string) bool {
+func offersOperation(t *provider.Target, x *Exchange, model string) bool {
 	if x.Operation == api.Proxy {
 		return true
 	}
-	if x.Operation == x.Dialect.Conversation() {
-		return t.Speak(x.Dialect, model) != ""
+	if x.Operation == x.Dialect.ConversationOperation() {
+		return t.DialectFor(x.Dialect, model) != ""
 	}
 	_, ok := t.Path(x.Operation)
 	return ok

@@ -22,7 +22,7 @@ func rtPriced(id string, input, output catalog.Rate) catalog.Price {
 
 // rtProviders gives the targets of an exchange these providers, in the order of
 // their paths, and the body to the exchange.
-func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.Book, ids ...string) func(x *pipeline.Exchange) {
+func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.PriceBook, ids ...string) func(x *pipeline.Exchange) {
 	return func(x *pipeline.Exchange) {
 		var err error
 		if x.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {

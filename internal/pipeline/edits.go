@@ -17,20 +17,20 @@ import (
 	"modelgate/internal/provider"
 )
 
-// shaped returns the body that the target takes, held once: what the config
+// prepareBody returns the body that the target takes, held once: what the config
 // asks for first, then the target's dialect, then the quirks of the provider's
 // row, each announced in x.Params. It returns the exchange's own body, held
 // once more, when nothing is to change. h gets what the target wants in
 // headers.
-func (l *Leaf) shaped(x *Exchange, w *wire, h http.Header) (*bytepool.Buffer, error) {
+func (l *TargetHandler) prepareBody(x *Exchange, w *wirePlan, h http.Header) (*bytepool.Buffer, error) {
 	x.Params = x.Params[:0]
 	if x.Doc == nil {
 		x.Body.Retain()
 		return x.Body, nil
 	}
 	doc, list := x.Doc, x.Edits
-	if l.edited() {
-		configured, err := l.configured(x)
+	if l.editsBody() {
+		configured, err := l.applyConfigParams(x)
 		if err != nil {
 			return nil, err
 		}
@@ -41,18 +41,18 @@ func (l *Leaf) shaped(x *Exchange, w *wire, h http.Header) (*bytepool.Buffer, er
 	}
 	if w.translates() {
 		var err error
-		if doc, err = l.put(x, w, doc, list); err != nil {
+		if doc, err = l.translateBody(x, w, doc, list); err != nil {
 			return nil, err
 		}
 		list = nil
 	}
 	if x.Operation != api.Proxy {
-		if err := l.refused(w, doc); err != nil {
+		if err := l.checkRefusedFields(w, doc); err != nil {
 			return nil, err
 		}
-		list = append(slices.Clip(list), l.hosted(x, w, doc, h)...)
-		list = l.quirks(x, doc, list)
-		if err := l.settle(x); err != nil {
+		list = append(slices.Clip(list), l.hostEdits(x, w, doc, h)...)
+		list = l.providerEdits(x, doc, list)
+		if err := l.applyOnUnsupported(x); err != nil {
 			return nil, err
 		}
 		if edit, ask := l.usageRequest(x, w, doc, list); ask {
@@ -66,12 +66,12 @@ func (l *Leaf) shaped(x *Exchange, w *wire, h http.Header) (*bytepool.Buffer, er
 	return l.splice(doc, list)
 }
 
-// edited reports whether the config changes bodies.
-func (l *Leaf) edited() bool { return len(l.Defaults)+len(l.Override)+len(l.Drop) > 0 }
+// editsBody reports whether the config changes bodies.
+func (l *TargetHandler) editsBody() bool { return len(l.Defaults)+len(l.Override)+len(l.Drop) > 0 }
 
-// configured returns the body as the config wants it, in the order defaults,
+// applyConfigParams returns the body as the config wants it, in the order defaults,
 // overrides, drops. It is scanned anew, so that quirks see what is really sent.
-func (l *Leaf) configured(x *Exchange) (*jsonedit.Doc, error) {
+func (l *TargetHandler) applyConfigParams(x *Exchange) (*jsonedit.Doc, error) {
 	list := slices.Clip(x.Edits)
 	for _, e := range l.Defaults {
 		if _, ok := x.Doc.Find(e.Name); !ok {
@@ -94,9 +94,9 @@ func (l *Leaf) configured(x *Exchange) (*jsonedit.Doc, error) {
 	return doc, nil
 }
 
-// put returns the body in the target's dialect. It is scanned, so that the
+// translateBody returns the body in the target's dialect. It is scanned, so that the
 // quirks of the row apply to what is really sent.
-func (l *Leaf) put(x *Exchange, w *wire, doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
+func (l *TargetHandler) translateBody(x *Exchange, w *wirePlan, doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
 	body := doc.Bytes()
 	if x.Dialect.ModelInPath() {
 		list = append(slices.Clip(list), jsonedit.Edit{Name: "model"})
@@ -115,22 +115,22 @@ func (l *Leaf) put(x *Exchange, w *wire, doc *jsonedit.Doc, list []jsonedit.Edit
 	return out, nil
 }
 
-// refused refuses a body with a field that the host can't take.
-func (l *Leaf) refused(w *wire, doc *jsonedit.Doc) error {
-	for name, code := range l.Target.Shapes[w.op].Refuse {
+// checkRefusedFields refuses a body with a field that the host can't take.
+func (l *TargetHandler) checkRefusedFields(w *wirePlan, doc *jsonedit.Doc) error {
+	for name, code := range l.Target.BodyRules[w.op].Refuse {
 		if v, ok := doc.Find(name); ok && !v.IsNull() {
-			return dialect.Unsupported(name, w.to, "its host does not know it").WithCode(code)
+			return dialect.Unsupported(name, w.target, "its host does not know it").WithCode(code)
 		}
 	}
 	return nil
 }
 
-// hosted returns the edits that the host of the target wants in a body of its
+// hostEdits returns the edits that the host of the target wants in a body of its
 // dialect: what the address says already goes, what the host wants besides
 // comes, and beta flags stand where it reads them. h is the attempt's header.
-func (l *Leaf) hosted(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+func (l *TargetHandler) hostEdits(x *Exchange, w *wirePlan, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
-	shape := l.Target.Shapes[w.op]
+	shape := l.Target.BodyRules[w.op]
 	for _, name := range shape.Drop {
 		if _, ok := doc.Find(name); ok {
 			list = append(list, jsonedit.Edit{Name: name})
@@ -139,13 +139,13 @@ func (l *Leaf) hosted(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []
 	if len(shape.Set) > 0 { // sorting no keys allocates too, and most rows have none
 		list = append(list, missing(doc, shape.Set)...)
 	}
-	if cleaner, ok := l.Codecs[w.lang].(dialect.Cleaner); ok && !w.translates() {
+	if cleaner, ok := l.Codecs[w.dialect].(dialect.ForeignContentCleaner); ok && !w.translates() {
 		list = append(list, cleaner.Clean(doc)...)
 	}
-	if w.lang == api.DialectMessages {
-		list = append(list, l.betas(x, w, doc, h)...)
+	if w.dialect == api.DialectMessages {
+		list = append(list, l.mergeBetaFlags(x, w, doc, h)...)
 	}
-	return append(list, l.model(x, w, doc, slices.Contains(shape.Drop, "model"))...)
+	return append(list, l.modelEdit(x, w, doc, slices.Contains(shape.Drop, "model"))...)
 }
 
 // missing returns the edits that write the members of set that doc lacks.
@@ -159,15 +159,15 @@ func missing(doc *jsonedit.Doc, set map[string]string) []jsonedit.Edit {
 	return list
 }
 
-// model returns the edit that leaves the model out of a body where the address
+// modelEdit returns the edit that leaves the model out of a body where the address
 // says it (an edit before may have brought it), or spells it as the provider
 // does.
-func (l *Leaf) model(x *Exchange, w *wire, doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
-	if dropped || w.lang.ModelInPath() {
+func (l *TargetHandler) modelEdit(x *Exchange, w *wirePlan, doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
+	if dropped || w.dialect.ModelInPath() {
 		return []jsonedit.Edit{{Name: "model"}}
 	}
-	named := l.Target.Named(x.Sent)
-	if _, ok := doc.Find("model"); !ok || named == x.Sent {
+	named := l.Target.UpstreamModelName(x.UpstreamModel)
+	if _, ok := doc.Find("model"); !ok || named == x.UpstreamModel {
 		return nil
 	}
 	return []jsonedit.Edit{{Name: "model", Value: jsonedit.AppendString(nil, named)}}
@@ -179,9 +179,9 @@ const (
 	betaField  = "anthropic_beta"
 )
 
-// betas brings the beta flags of header and body together, where the host
+// mergeBetaFlags brings the beta flags of header and body together, where the host
 // reads them.
-func (l *Leaf) betas(x *Exchange, w *wire, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+func (l *TargetHandler) mergeBetaFlags(x *Exchange, w *wirePlan, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	if v, ok := doc.Find(betaField); ok {
 		if flags, ok := v.Text(); ok {
@@ -226,8 +226,8 @@ func addFlag(h http.Header, flag string) {
 	h[betaHeader] = []string{flag}
 }
 
-// settle does with the parameters that are not carried what the config asks.
-func (l *Leaf) settle(x *Exchange) error {
+// applyOnUnsupported does with the parameters that are not carried what the config asks.
+func (l *TargetHandler) applyOnUnsupported(x *Exchange) error {
 	if l.OnUnsupported == "" || l.OnUnsupported == config.Announce {
 		return nil
 	}
@@ -251,33 +251,33 @@ func (l *Leaf) settle(x *Exchange) error {
 	return nil
 }
 
-// quirks adds what the provider's row asks for to list.
-func (l *Leaf) quirks(x *Exchange, doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
+// providerEdits adds what the provider's row asks for to list.
+func (l *TargetHandler) providerEdits(x *Exchange, doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
 	q := quirks{doc: doc, list: slices.Clip(list)}
-	rule := l.Target.Rule(x.Sent)
+	rule := l.Target.Rule(x.UpstreamModel)
 	q.drop(l.Target.Drop)
 	q.drop(rule.Drop)
 	q.rename(l.Target.Rename)
 	q.rename(rule.Rename)
 	q.clamp(l.Target.Limits)
-	slices.Sort(q.said) // rows keep quirks in maps
-	x.Params = append(x.Params, q.said...)
+	slices.Sort(q.items) // rows keep quirks in maps
+	x.Params = append(x.Params, q.items...)
 	return q.list
 }
 
 // quirks gathers edits and says what each does to a parameter, in the form of
 // a structured header field (RFC 9651).
 type quirks struct {
-	doc  *jsonedit.Doc
-	list []jsonedit.Edit
-	said []string
+	doc   *jsonedit.Doc
+	list  []jsonedit.Edit
+	items []string
 }
 
 func (q *quirks) drop(names []string) {
 	for _, name := range names {
 		if _, ok := q.doc.Find(name); ok {
 			q.list = append(q.list, jsonedit.Edit{Name: name})
-			q.said = append(q.said, name+";dropped")
+			q.items = append(q.items, name+";dropped")
 		}
 	}
 }
@@ -294,7 +294,7 @@ func (q *quirks) rename(names map[string]string) {
 			continue
 		}
 		q.list = append(q.list, jsonedit.Edit{Name: from, Rename: to})
-		q.said = append(q.said, from+`;renamed="`+to+`"`)
+		q.items = append(q.items, from+`;renamed="`+to+`"`)
 	}
 }
 
@@ -310,12 +310,12 @@ func (q *quirks) clamp(limits map[string]provider.Range) {
 		}
 		text := strconv.FormatFloat(min(max(f, r.Min), r.Max), 'g', -1, 64)
 		q.list = append(q.list, jsonedit.Edit{Name: name, Value: []byte(text)})
-		q.said = append(q.said, name+";clamped="+text)
+		q.items = append(q.items, name+";clamped="+text)
 	}
 }
 
 // splice returns a buffer with the body of doc after edits, held once.
-func (l *Leaf) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
+func (l *TargetHandler) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
 	size := len(doc.Bytes())
 	for _, e := range edits {
 		size += len(e.Name) + len(e.Value) + len(e.Rename) + len(`,"":`)
@@ -334,11 +334,11 @@ const maxParams = 4 << 10
 
 // ParamsHeader joins what became of settings and parameters for
 // x-gateway-params.
-func (x *Exchange) ParamsHeader() string { return strings.Join(x.Told(), ", ") }
+func (x *Exchange) ParamsHeader() string { return strings.Join(x.ParamItems(), ", ") }
 
-// Told returns what became of settings and parameters, each as an item of a
+// ParamItems returns what became of settings and parameters, each as an item of a
 // structured header field. What does not fit is counted in the last.
-func (x *Exchange) Told() []string {
+func (x *Exchange) ParamItems() []string {
 	list := slices.Concat(x.Notes, x.Params)
 	size := 0
 	for i, item := range list {

@@ -28,7 +28,7 @@ var rtSpec = &provider.Spec{
 
 // rtPlanned sends nothing: it returns what would be sent first, with the
 // exchange.
-func rtPlanned(t *testing.T, text, body string, edits ...func(*pipeline.Exchange)) (pipeline.Planned, *pipeline.Exchange, error) {
+func rtPlanned(t *testing.T, text, body string, edits ...func(*pipeline.Exchange)) (pipeline.DryRunRequest, *pipeline.Exchange, error) {
 	t.Helper()
 	root, err := config.Parse([]byte(text))
 	if err != nil {
@@ -37,7 +37,7 @@ func rtPlanned(t *testing.T, text, body string, edits ...func(*pipeline.Exchange
 	pool := bytepool.New(0)
 	c := pipeline.Compiler{Engine: &pipeline.Engine{Pool: pool}, State: new(pipeline.State)}
 	x := rtExchange()
-	x.Plan = new(pipeline.Plan)
+	x.DryRun = new(pipeline.DryRun)
 	x.Resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(rtSpec, provider.Settings{Key: secret.New("provider-key")})
 	}
@@ -61,10 +61,10 @@ func rtPlanned(t *testing.T, text, body string, edits ...func(*pipeline.Exchange
 	}
 	res, err := c.Compile(root, pipeline.Key(root)).Handle(t.Context(), x)
 	if err != nil {
-		return pipeline.Planned{}, x, err
+		return pipeline.DryRunRequest{}, x, err
 	}
 	res.Close()
-	return x.Plan.Attempts[0], x, nil
+	return x.DryRun.Attempts[0], x, nil
 }
 
 // S-088
@@ -156,8 +156,8 @@ func TestTheModelOfAConfigStandsInForAMissingOne(t *testing.T) {
 	} {
 		t.Run(tt.params, func(t *testing.T) {
 			got, x, err := rtPlanned(t, fmt.Sprintf(`{"provider":"@a",%s}`, tt.params), tt.body)
-			if err != nil || got.Model != tt.want || x.Sent != tt.want || !strings.Contains(string(got.Body), `"model":"`+tt.want+`"`) {
-				t.Errorf("model %q, sent %q, %v; want %q in %s", got.Model, x.Sent, err, tt.want, got.Body)
+			if err != nil || got.Model != tt.want || x.UpstreamModel != tt.want || !strings.Contains(string(got.Body), `"model":"`+tt.want+`"`) {
+				t.Errorf("model %q, sent %q, %v; want %q in %s", got.Model, x.UpstreamModel, err, tt.want, got.Body)
 			}
 		})
 	}

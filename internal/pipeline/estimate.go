@@ -18,8 +18,8 @@ const (
 	longWord    = 1 << 10 // a JSON string of so many bytes without a space is a file
 )
 
-// sent is what an attempt sent, as far as its estimate needs it.
-type sent struct {
+// sentRequest is what an attempt sent, as far as its estimate needs it.
+type sentRequest struct {
 	op     api.Operation
 	method string
 	body   *bytepool.Buffer // retained; nil when there is none or it streams through
@@ -31,8 +31,8 @@ type sent struct {
 }
 
 // sentBy returns what an attempt for x sends. The caller releases it.
-func sentBy(x *Exchange) sent {
-	s := sent{op: x.Operation, method: x.Method, body: x.Body, size: x.Length, json: x.Doc != nil}
+func sentBy(x *Exchange) sentRequest {
+	s := sentRequest{op: x.Operation, method: x.Method, body: x.Body, size: x.Length, json: x.Doc != nil}
 	if x.Upload != nil {
 		s.upload = &x.uploaded
 	}
@@ -44,7 +44,7 @@ func sentBy(x *Exchange) sent {
 }
 
 // release releases the body.
-func (s *sent) release() {
+func (s *sentRequest) release() {
 	if s.body != nil {
 		s.body.Release()
 		s.body = nil
@@ -53,18 +53,18 @@ func (s *sent) release() {
 
 // uses reports whether the request may have used tokens. Requests that only read
 // or delete use none.
-func (s *sent) uses() bool {
+func (s *sentRequest) uses() bool {
 	switch s.op {
 	case "", api.Models:
 		return false
 	case api.Proxy:
 		return s.size != 0 && s.method != http.MethodGet && s.method != http.MethodDelete
 	}
-	return s.op != api.DialectMessages.Counting() && s.op != api.DialectGemini.Counting()
+	return s.op != api.DialectMessages.CountOperation() && s.op != api.DialectGemini.CountOperation()
 }
 
 // tokens returns an estimate of the input. It holds after release too.
-func (s *sent) tokens() int64 {
+func (s *sentRequest) tokens() int64 {
 	switch {
 	case s.input > 0:
 	case s.upload != nil:
@@ -118,7 +118,7 @@ func isMedia(s []byte) bool {
 // reported nothing, or not all because the answer broke off, an estimate. Usage
 // that nobody knows is the zero value.
 func (r *Response) Usage() llm.Usage {
-	seen, a := r.Tap.Seen(), &r.account
+	seen, a := r.Tap.Info(), &r.account
 	u := seen.Usage
 	if !u.Known {
 		u = llm.Usage{}
@@ -146,7 +146,7 @@ func (r *Response) complete() bool {
 
 // written returns an estimate of the output.
 func (r *Response) written() int64 {
-	if n := r.Tap.Seen().Written; n > 0 {
+	if n := r.Tap.Info().Written; n > 0 {
 		return perUnit(n, textBytes)
 	}
 	switch r.account.sent.op {

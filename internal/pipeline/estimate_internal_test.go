@@ -38,7 +38,7 @@ func TestAnEstimateHoldsAfterTheBodyIsReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	body.Fill(func(b []byte) []byte { return append(b, strings.Repeat("a ", 200)...) })
-	s := sent{op: api.Chat, body: body, size: 400, json: true}
+	s := sentRequest{op: api.Chat, body: body, size: 400, json: true}
 	if n := s.tokens(); n != 100 {
 		t.Errorf("tokens = %d, want 100", n)
 	}
@@ -59,7 +59,7 @@ func TestRequestsThatReadUseNoTokens(t *testing.T) {
 		{api.Proxy, "GET", 10, false}, {api.Proxy, "DELETE", 10, false}, {api.Proxy, "POST", 0, false},
 		{api.Models, "GET", 0, false}, {api.CountTokens, "POST", 10, false}, {api.GenerateCount, "POST", 10, false},
 	} {
-		s := sent{op: tt.op, method: tt.method, size: tt.size}
+		s := sentRequest{op: tt.op, method: tt.method, size: tt.size}
 		if got := s.uses(); got != tt.want {
 			t.Errorf("%s %s of %d bytes uses tokens = %t, want %t", tt.method, tt.op, tt.size, got, tt.want)
 		}

@@ -1,6 +1,6 @@
 // Package pipeline carries one exchange to a provider and back.
 //
-// A [Handler] answers an exchange; a [Leaf] is the handler that calls one
+// A [Handler] answers an exchange; a [TargetHandler] is the handler that calls one
 // target. It promises that an answer is handed on only when it can be judged: a
 // JSON answer is whole, a stream has had its first event, so that whoever asked
 // may still go elsewhere. Reading the client's request and writing its answer
@@ -43,7 +43,7 @@ type Exchange struct {
 	Entry    *reqlog.Entry // the record, filled as the exchange goes on
 	Identity *access.Identity
 	Key      secret.String // the gateway key or token that the request showed
-	Client   dialect.Client
+	Client   dialect.ClientDialect
 	Dialect  api.Dialect // of Client
 
 	Operation api.Operation
@@ -72,40 +72,40 @@ type Exchange struct {
 	uploadRead atomic.Bool
 	uploaded   atomic.Int64 // bytes of Upload that were sent
 
-	Model  string // as asked for, without the name of a managed provider before it
-	Sent   string // the model of the last attempt
-	Edits  []jsonedit.Edit
-	Stream bool
+	Model         string // as asked for, without the name of a managed provider before it
+	UpstreamModel string // the model of the last attempt
+	Edits         []jsonedit.Edit
+	Stream        bool
 
 	// Params tells what became of request parameters in the last attempt, and
 	// Notes what became of settings, as x-gateway-params says it.
 	Params []string
 	Notes  []string
 
-	// Waited is the time spent on providers so far.
-	Waited time.Duration
+	// UpstreamTime is the time spent on providers so far.
+	UpstreamTime time.Duration
 
 	// Resolve returns the target that a leaf of a config names, as the
 	// exchange's identity may use it. It is asked once per attempt and does no
 	// I/O. Nil is enough for handlers that were not compiled.
 	Resolve func(leaf *config.Config) (*provider.Target, error)
 
-	// Unsuited are leaves that can't serve the exchange, whatever their state.
+	// Ineligible are leaves that can't serve the exchange, whatever their state.
 	// Strategies pass over them. Nil for most.
-	Unsuited []*config.Config
+	Ineligible []*config.Config
 
 	// Prompt is the saved prompt that made the request, zero for none. Fill
 	// returns what that of a leaf puts into it instead: asked once per attempt,
 	// without I/O. Nil is enough for handlers that were not compiled.
-	Prompt reqlog.Prompt
-	Fill   func(leaf *config.Config) (Filled, error)
+	Prompt      reqlog.Prompt
+	PromptEdits func(leaf *config.Config) (PromptEdits, error)
 
 	// Prices is the book that choosing by cost and the ledger read. Nil knows
 	// no price.
-	Prices *catalog.Book
+	Prices *catalog.PriceBook
 
-	// Budget is when no further attempt is begun. Zero means never.
-	Budget time.Time
+	// AttemptDeadline is when no further attempt is begun. Zero means never.
+	AttemptDeadline time.Time
 
 	// Retries is how often the last target was tried again; -1 when retrying
 	// ended although the outcome asked for more.
@@ -118,11 +118,11 @@ type Exchange struct {
 
 	lookups lookups
 
-	// Plan gathers what would be sent, instead of sending it. Nil sends.
-	Plan *Plan
+	// DryRun gathers what would be sent, instead of sending it. Nil sends.
+	DryRun *DryRun
 
-	// elsewhere is true while a fallback has further targets.
-	elsewhere bool
+	// hasFallback is true while a fallback has further targets.
+	hasFallback bool
 
 	span, parent string // of the attempt, and what its provider is sent of it; see Engine.Trace
 
@@ -130,8 +130,8 @@ type Exchange struct {
 	shared *bill // own, or that of the exchange this is a fork of; see bill
 }
 
-// decide keeps the reason of a choice, when somebody will read it.
-func (x *Exchange) decide(path, format string, args ...any) {
+// recordDecision keeps the reason of a choice, when somebody will read it.
+func (x *Exchange) recordDecision(path, format string, args ...any) {
 	if x.Explain {
 		x.Decisions = append(x.Decisions, reqlog.Decision{Path: path, Text: fmt.Sprintf(format, args...)})
 	}
@@ -149,7 +149,7 @@ func (x *Exchange) overBudget() bool { return x.budgetEnds(0) }
 
 // budgetEnds reports whether the budget has ended after waiting d.
 func (x *Exchange) budgetEnds(d time.Duration) bool {
-	return !x.Budget.IsZero() && time.Now().Add(d).After(x.Budget)
+	return !x.AttemptDeadline.IsZero() && time.Now().Add(d).After(x.AttemptDeadline)
 }
 
 // Response is an answer whose head may be sent. Exactly one of Bytes, Events
@@ -166,12 +166,12 @@ type Response struct {
 	Length int64          // of Body; -1 when not announced
 	Raw    *http.Response // what Body is read from, for its trailer
 
-	watch   watch
-	account account
+	watch   attemptTimers
+	account attemptAccount
 	// translation is what Events are read from where the client's dialect is
 	// not the target's; nil otherwise.
 	translation *translation
-	arriving    arriving         // what Body, Bytes or Events are read from
+	arriving    upstreamBody     // what Body, Bytes or Events are read from
 	held        *bytepool.Buffer // behind Bytes or the beginning of Body; may be nil
 	after       []func()         // called last by Close
 }
@@ -191,17 +191,17 @@ func (r *Response) Pause() { r.watch.dog.Pause() }
 // Resume undoes Pause.
 func (r *Response) Resume() { r.watch.dog.Resume() }
 
-// Broken appends the in-band error with which a stream ends that broke off.
-func (r *Response) Broken(dst []byte, client dialect.Client, e *apierr.Error) []byte {
+// AppendStreamError appends the in-band error with which a stream ends that broke off.
+func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	if r.translation == nil {
 		return client.ErrorEvent(dst, e)
 	}
-	return r.translation.broken(dst, &llm.Fault{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
+	return r.translation.broken(dst, &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
 }
 
 // Close lets go of the connection and of the buffers behind the response.
 func (r *Response) Close() {
-	r.letGo()
+	r.release()
 	r.hold(nil)
 	for _, f := range r.after {
 		f()
@@ -217,8 +217,8 @@ func (r *Response) hold(buf *bytepool.Buffer) {
 	r.held = buf
 }
 
-// letGo ends the attempt behind the response. Further calls do nothing.
-func (r *Response) letGo() {
+// release ends the attempt behind the response. Further calls do nothing.
+func (r *Response) release() {
 	if r.Raw != nil {
 		r.account.end(r)
 		r.Raw.Body.Close()
@@ -234,11 +234,11 @@ type Events struct {
 	reader frames
 	tap    dialect.Tap
 	hider  *usageHider // nil where the client sees every event as it came
-	watch  watch
+	watch  attemptTimers
 	fail   func(error) error
 
-	ahead  []sse.Event // read already, before what reader holds
-	resume *resume     // nil unless another target may go on with the stream
+	ahead  []sse.Event         // read already, before what reader holds
+	resume *streamContinuation // nil unless another target may go on with the stream
 }
 
 // Next returns the next event, valid until the following call. It returns
@@ -268,7 +268,7 @@ func (s *Events) pull() (sse.Event, error) {
 	if err != nil {
 		return e, s.fail(err)
 	}
-	s.watch.eventCame()
+	s.watch.eventReceived()
 	s.tap.Event(e)
 	return s.visible(e), nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // failure puts an error of sending or reading into the words a client may see.
-func (l *Leaf) failure(w watch, req *http.Request, err error) error {
+func (l *TargetHandler) failure(w attemptTimers, req *http.Request, err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return e
 	}
@@ -21,7 +21,7 @@ func (l *Leaf) failure(w watch, req *http.Request, err error) error {
 	}
 	f := upstream.Classify(req, err)
 	switch {
-	case f.Kind == upstream.TotalTimeout && w.ended(f):
+	case f.Kind == upstream.TotalTimeout && w.isRequestTimeout(f):
 		return apierr.New(apierr.Timeout, "%s did not answer within the request timeout of %d ms",
 			l.Target.ID, w.limit.Milliseconds()).WithCause(f)
 	case f.Timeout():

@@ -124,7 +124,7 @@ func TestAFallbackStopsWhenTheBudgetIsOver(t *testing.T) {
 		slow := rtStatus(500)
 		slow.after = 6 * time.Second
 		r.on("0", slow).on("1", slow)
-		got := r.send(func(x *pipeline.Exchange) { x.Budget = time.Now().Add(10 * time.Second) })
+		got := r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
 		if got.status != 500 || got.tried() != "0 1" {
 			t.Errorf("status %d after %q, want 500 after two targets of six seconds in a budget of ten", got.status, got.tried())
 		}
@@ -307,7 +307,7 @@ func TestAHedgeStartsNobodyWhenTheBudgetIsOver(t *testing.T) {
 		for _, path := range []string{"0", "1", "2"} {
 			r.on(path, rtAnswer{status: 500, after: 2 * time.Second})
 		}
-		got := r.send(func(x *pipeline.Exchange) { x.Budget = time.Now().Add(700 * time.Millisecond) })
+		got := r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(700 * time.Millisecond) })
 		if len(r.calls) != 2 || got.status != 500 {
 			t.Errorf("%d targets were called, status %d; want two within the budget, 500", len(r.calls), got.status)
 		}

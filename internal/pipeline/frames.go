@@ -118,7 +118,7 @@ func failure(typ string, data []byte) []byte {
 	b.Name("error")
 	b.Open('{')
 	b.Name("message")
-	b.String(cmp.Or(dialect.Spoken(data), "the stream failed"))
+	b.String(cmp.Or(dialect.ErrorMessage(data), "the stream failed"))
 	b.Name("type")
 	b.String(typ)
 	b.Close('}')

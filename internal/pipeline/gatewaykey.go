@@ -44,9 +44,9 @@ func (x *Exchange) dropKeys(h http.Header) {
 	}
 }
 
-// keepsKey refuses to forward a header that is meant for the gateway: one of
+// checkForwardedHeaders refuses to forward a header that is meant for the gateway: one of
 // its further families, or one that holds a credential of the gateway.
-func (x *Exchange) keepsKey(h http.Header, forwarded []string) error {
+func (x *Exchange) checkForwardedHeaders(h http.Header, forwarded []string) error {
 	for _, name := range forwarded {
 		name = strings.TrimSpace(name)
 		for _, family := range x.Families {
@@ -61,10 +61,10 @@ func (x *Exchange) keepsKey(h http.Header, forwarded []string) error {
 	return nil
 }
 
-// withoutKey leaves out of a query each parameter whose name or value holds a
+// stripGatewayKey leaves out of a query each parameter whose name or value holds a
 // credential of the gateway, as clients of Google's protocol may send theirs. Any
 // other query is returned unchanged.
-func (x *Exchange) withoutKey(query string) string {
+func (x *Exchange) stripGatewayKey(query string) string {
 	if query == "" {
 		return ""
 	}

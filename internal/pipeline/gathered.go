@@ -7,18 +7,18 @@ import (
 	"modelgate/internal/llm"
 )
 
-// gathered reads a stream that the client wants whole. The memory that it takes
+// collectStream reads a stream that the client wants whole. The memory that it takes
 // counts as that of a body.
-func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src *streamMemory) error {
-	dec := w.codec.NewDecoder(w.request, w.to)
+func (l *TargetHandler) collectStream(x *Exchange, w *wirePlan, out *Response, src *streamMemory) error {
+	dec := w.codec.NewDecoder(w.request, w.target)
 	var all dialect.Assembler
-	var tap told
+	var tap translationTap
 	var events []llm.Event
 	for size := 0; ; {
 		e, err := src.Next()
 		size += len(e.Data)
 		switch {
-		case err == nil && torn(e.Data):
+		case err == nil && truncatedJSON(e.Data):
 			err = errUnreadableFrame
 		case size > maxTranslated:
 			return l.unreadable("a stream that is too large to be translated")
@@ -31,7 +31,7 @@ func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src *streamMemory) 
 		} else if events = events[:0]; e.Data != nil {
 			events = dec.Decode(events, e)
 		}
-		out.watch.eventCame()
+		out.watch.eventReceived()
 		for i := range events {
 			tap.event(&events[i])
 			all.Add(&events[i])
@@ -48,7 +48,7 @@ func (l *Leaf) gathered(x *Exchange, w *wire, out *Response, src *streamMemory) 
 }
 
 // gatheredAll gives the client what was gathered, where it is whole.
-func (l *Leaf) gatheredAll(x *Exchange, w *wire, out *Response, r *llm.Response, seen *dialect.Seen) error {
+func (l *TargetHandler) gatheredAll(x *Exchange, w *wirePlan, out *Response, r *llm.Response, seen *dialect.ResponseInfo) error {
 	switch {
 	case seen.Failed != "":
 		return l.unreadable("an error: " + seen.Failed)
@@ -56,5 +56,5 @@ func (l *Leaf) gatheredAll(x *Exchange, w *wire, out *Response, r *llm.Response,
 		return l.unreadable("a stream that ended before its finish reason")
 	}
 	out.jsonHead()
-	return l.answerWhole(x, w, out, r)
+	return l.encodeComplete(x, w, out, r)
 }

@@ -22,7 +22,7 @@ type hedge struct {
 
 // usable reports whether the exchange may be sent more than once at a time.
 func (h hedge) usable(x *Exchange) bool {
-	return h.Hedge != nil && x.Upload == nil && x.Plan == nil
+	return h.Hedge != nil && x.Upload == nil && x.DryRun == nil
 }
 
 // runner is one branch in the race.
@@ -47,7 +47,7 @@ func (h hedge) race(ctx context.Context, x *Exchange, order []*branch, codes fun
 		select {
 		case <-slow.C:
 			if further < max(h.Max, 1) && r.more() && r.attemptLeft() {
-				x.decide(r.order[r.next].path, "no answer within %v, a further target is started", h.Delay)
+				x.recordDecision(r.order[r.next].path, "no answer within %v, a further target is started", h.Delay)
 				further++
 				r.start()
 				slow.Reset(h.Delay)
@@ -56,10 +56,10 @@ func (h hedge) race(ctx context.Context, x *Exchange, order []*branch, codes fun
 			r.running = slices.DeleteFunc(r.running, func(o *runner) bool { return o == one })
 			o := outcomeOf(one.res, one.err, time.Now())
 			waits := o.spent && len(r.running) > 0 // an attempt that was begun may still serve
-			if !waits && !o.triggers(codes(one.b)) || len(r.running) == 0 && !r.more() {
+			if !waits && !o.triggersFallback(codes(one.b)) || len(r.running) == 0 && !r.more() {
 				return r.won(one)
 			}
-			x.decide(one.b.path, "ended in %d", o.status)
+			x.recordDecision(one.b.path, "ended in %d", o.status)
 			one.close()
 			r.join(one)
 			if len(r.running) == 0 {
@@ -123,7 +123,7 @@ func (r *raceState) won(winner *runner) (*Response, error) {
 		l.cancel()
 	}
 	r.join(winner)
-	r.x.Sent, r.x.Retries, r.x.Params = winner.x.Sent, winner.x.Retries, winner.x.Params
+	r.x.UpstreamModel, r.x.Retries, r.x.Params = winner.x.UpstreamModel, winner.x.Retries, winner.x.Params
 	for _, n := range winner.x.Notes {
 		r.x.note(n)
 	}
@@ -155,7 +155,7 @@ func (r *raceState) join(one *runner) {
 	r.x.Entry.Attempts = append(r.x.Entry.Attempts, e.Attempts[one.attempts:]...)
 	r.x.Decisions = append(r.x.Decisions, one.x.Decisions[one.decisions:]...)
 	one.attempts, one.decisions = len(e.Attempts), len(one.x.Decisions)
-	r.x.Waited = max(r.x.Waited, one.x.Waited)
+	r.x.UpstreamTime = max(r.x.UpstreamTime, one.x.UpstreamTime)
 }
 
 // lose marks the attempt that was given up because another was quicker. Those
@@ -182,35 +182,35 @@ func (x *Exchange) fork() *Exchange {
 	entry := *x.Entry
 	entry.Attempts = nil
 	return &Exchange{
-		Entry:      &entry,
-		Identity:   x.Identity,
-		Key:        x.Key,
-		Client:     x.Client,
-		Dialect:    x.Dialect,
-		Operation:  x.Operation,
-		Method:     x.Method,
-		Path:       x.Path,
-		Query:      x.Query,
-		EmptyQuery: x.EmptyQuery,
-		Header:     x.Header,
-		Families:   x.Families,
-		Body:       x.Body,
-		Doc:        x.Doc,
-		Length:     x.Length,
-		Model:      x.Model,
-		Edits:      slices.Clip(x.Edits),
-		Stream:     x.Stream,
-		Resolve:    x.Resolve,
-		Prompt:     x.Prompt,
-		Fill:       x.Fill,
-		Unsuited:   x.Unsuited,
-		Prices:     x.Prices,
-		Budget:     x.Budget,
-		Explain:    x.Explain,
-		elsewhere:  x.elsewhere,
-		shared:     x.bill(),
-		lookups:    lookups{work: x.lookups.work},
-		span:       x.span,
-		parent:     x.parent,
+		Entry:           &entry,
+		Identity:        x.Identity,
+		Key:             x.Key,
+		Client:          x.Client,
+		Dialect:         x.Dialect,
+		Operation:       x.Operation,
+		Method:          x.Method,
+		Path:            x.Path,
+		Query:           x.Query,
+		EmptyQuery:      x.EmptyQuery,
+		Header:          x.Header,
+		Families:        x.Families,
+		Body:            x.Body,
+		Doc:             x.Doc,
+		Length:          x.Length,
+		Model:           x.Model,
+		Edits:           slices.Clip(x.Edits),
+		Stream:          x.Stream,
+		Resolve:         x.Resolve,
+		Prompt:          x.Prompt,
+		PromptEdits:     x.PromptEdits,
+		Ineligible:      x.Ineligible,
+		Prices:          x.Prices,
+		AttemptDeadline: x.AttemptDeadline,
+		Explain:         x.Explain,
+		hasFallback:     x.hasFallback,
+		shared:          x.bill(),
+		lookups:         lookups{work: x.lookups.work},
+		span:            x.span,
+		parent:          x.parent,
 	}
 }

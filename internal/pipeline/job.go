@@ -18,8 +18,8 @@ import (
 
 // The time between two questions for the state of a job grows between these.
 const (
-	askFirst = 250 * time.Millisecond
-	askLast  = 4 * time.Second
+	pollMin = 250 * time.Millisecond
+	pollMax = 4 * time.Second
 )
 
 // cancelTime bounds the request that ends a job for which nobody waits.
@@ -30,30 +30,30 @@ const cancelTime = 5 * time.Second
 var preferWait = []string{"wait=30"}
 
 // jobber returns the reader of jobs, nil where the target answers at once.
-func (l *Leaf) jobber(spoken *wire) dialect.Jobber {
+func (l *TargetHandler) jobber(spoken *wirePlan) dialect.JobReader {
 	if spoken.codec == nil && spoken.form == nil {
 		return nil
 	}
-	j, _ := l.Codecs[l.Target.Dialect].(dialect.Jobber)
+	j, _ := l.Codecs[l.Target.Dialect].(dialect.JobReader)
 	return j
 }
 
 // job is one that is followed.
 type job struct {
-	*Leaf
-	w    watch
-	read dialect.Jobber
+	*TargetHandler
+	w    attemptTimers
+	read dialect.JobReader
 	out  *Response // holds the last that was said of the job
 	now  dialect.Job
 
 	wantsStream bool // the client does
 }
 
-// followed turns a job into its answer: as the events that the provider sends of
+// followJob turns a job into its answer: as the events that the provider sends of
 // it where they are wanted, else by asking until it has ended. A job that nobody
 // waits for any more is ended.
-func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read dialect.Jobber, body io.Reader) (_ *Response, err error) {
-	j := &job{Leaf: l, w: w, read: read, out: out, wantsStream: x.Stream}
+func (l *TargetHandler) followJob(w attemptTimers, x *Exchange, spoken *wirePlan, out *Response, read dialect.JobReader, body io.Reader) (_ *Response, err error) {
+	j := &job{TargetHandler: l, w: w, read: read, out: out, wantsStream: x.Stream}
 	defer func() {
 		if err != nil {
 			out.hold(nil)
@@ -65,8 +65,8 @@ func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read 
 	if address := j.events(x, spoken); address != nil && !j.now.Done {
 		return j.streamed(x, spoken, out, address)
 	}
-	for wait := askFirst; !j.now.Done; wait = min(2*wait, askLast) {
-		if err := j.ask(wait); err != nil {
+	for wait := pollMin; !j.now.Done; wait = min(2*wait, pollMax) {
+		if err := j.poll(wait); err != nil {
 			j.cancel()
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func (l *Leaf) followed(w watch, x *Exchange, spoken *wire, out *Response, read 
 	if j.now.Failed != "" {
 		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", l.Target.ID, j.now.Failed).WithCode("prediction_failed")
 	}
-	if err := l.translated(x, spoken, out, out.held.Bytes()); err != nil {
+	if err := l.translateResponse(x, spoken, out, out.held.Bytes()); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -87,7 +87,7 @@ func (j *job) take(body io.Reader) error {
 		return err
 	}
 	j.out.hold(buf)
-	now, err := j.read.Job(buf.Bytes())
+	now, err := j.read.ReadJob(buf.Bytes())
 	if err != nil { // the job is the one before, so that it can be cancelled
 		return j.unreadable("a body that is no job").WithCause(err)
 	}
@@ -95,8 +95,8 @@ func (j *job) take(body io.Reader) error {
 	return nil
 }
 
-// ask waits and asks for the state of the job.
-func (j *job) ask(wait time.Duration) error {
+// poll waits and asks for the state of the job.
+func (j *job) poll(wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	ctx := j.w.context()
@@ -114,14 +114,14 @@ func (j *job) ask(wait time.Duration) error {
 		return j.failure(j.w, req, err)
 	}
 	defer res.Body.Close()
-	j.w.eventCame() // it is at work
+	j.w.eventReceived() // it is at work
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode >= 500:
 		return nil // a later question may be answered
 	case res.StatusCode != http.StatusOK:
 		return j.unreadable("status " + res.Status + " when asked for the prediction")
 	}
-	return j.take(&arriving{l: j.Leaf, w: j.w, res: res, src: res.Body})
+	return j.take(&upstreamBody{l: j.TargetHandler, w: j.w, res: res, src: res.Body})
 }
 
 // request returns a request below the target's address, with its credential.
@@ -151,7 +151,7 @@ func (j *job) cancel() {
 
 // events returns where the job's events are, nil when they are not wanted or are
 // at a host that is not the provider's.
-func (j *job) events(x *Exchange, spoken *wire) *url.URL {
+func (j *job) events(x *Exchange, spoken *wirePlan) *url.URL {
 	u, err := url.Parse(j.now.Stream)
 	if err != nil || !x.Stream || spoken.codec == nil || u.Host == "" {
 		return nil
@@ -169,7 +169,7 @@ func (j *job) events(x *Exchange, spoken *wire) *url.URL {
 
 // streamed begins the answer from the job's events. The address is secret enough:
 // no credential goes there.
-func (j *job) streamed(x *Exchange, spoken *wire, out *Response, address *url.URL) (*Response, error) {
+func (j *job) streamed(x *Exchange, spoken *wirePlan, out *Response, address *url.URL) (*Response, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"User-Agent": {j.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"}, "Accept-Encoding": {"identity"}},
 	}).WithContext(j.w.context())
@@ -214,7 +214,7 @@ func (e *jobEvents) Next() (sse.Event, error) {
 			return event, nil
 		}
 	}
-	if e.job.ask(0) == nil && e.job.now.Done {
+	if e.job.poll(0) == nil && e.job.now.Done {
 		event.Data = e.job.out.held.Bytes()
 	}
 	e.job.now.Done = true

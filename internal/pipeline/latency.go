@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// fastest sends an exchange to the quicker of two branches drawn at random, by
+// latencyStrategy sends an exchange to the quicker of two branches drawn at random, by
 // a moving average of the time to the answer's head that jumps up at once and
 // comes down slowly, times the requests it has open. Both keep a slow branch
 // from being chosen while it is slow and let it be found again.
-type fastest struct {
+type latencyStrategy struct {
 	picker
 	engine *Engine
 	speeds *speeds
@@ -21,10 +21,10 @@ type fastest struct {
 const decay = 10 * time.Second
 
 // Handle calls the better of two.
-func (f *fastest) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	return f.among(f.fit(x), f.choose, func(i int) (*Response, error) {
-		x.decide(f.branches[i].path, "chosen by latency")
-		if x.Plan != nil {
+func (f *latencyStrategy) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	return f.callOne(f.usable(x), f.choose, func(i int) (*Response, error) {
+		x.recordDecision(f.branches[i].path, "chosen by latency")
+		if x.DryRun != nil {
 			return f.branches[i].Handle(ctx, x)
 		}
 		return f.timed(ctx, x, i)
@@ -32,7 +32,7 @@ func (f *fastest) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 }
 
 // timed calls a branch and takes the time.
-func (f *fastest) timed(ctx context.Context, x *Exchange, i int) (*Response, error) {
+func (f *latencyStrategy) timed(ctx context.Context, x *Exchange, i int) (*Response, error) {
 	began := time.Now()
 	f.speeds.start(i)
 	defer f.speeds.leave(i)
@@ -40,9 +40,9 @@ func (f *fastest) timed(ctx context.Context, x *Exchange, i int) (*Response, err
 	now := time.Now()
 	took := now.Sub(began)
 	switch o := outcomeOf(res, err, now); {
-	case o.refused:
+	case o.breakerRejected:
 		// It was not asked.
-	case o.final():
+	case o.clientGone():
 		f.speeds.atLeast(i, took, now) // nobody knows how long it would have taken
 	case o.success():
 		f.speeds.measure(i, took, now)
@@ -52,7 +52,7 @@ func (f *fastest) timed(ctx context.Context, x *Exchange, i int) (*Response, err
 	return res, err
 }
 
-func (f *fastest) choose(list []int) int {
+func (f *latencyStrategy) choose(list []int) int {
 	if len(list) == 1 {
 		return list[0]
 	}

@@ -115,7 +115,7 @@ func TestNoRequestStaysOpenInTheBooks(t *testing.T) {
 		}()
 	}
 	r.on("0", rtAnswer{}).on("1", rtAnswer{})
-	r.send(func(x *pipeline.Exchange) { x.Plan = new(pipeline.Plan) })
+	r.send(func(x *pipeline.Exchange) { x.DryRun = new(pipeline.DryRun) })
 	for i, n := range r.state.OpenRequests() {
 		if n != 0 {
 			t.Errorf("branch %d has %d open requests, want none", i, n)

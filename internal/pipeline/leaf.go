@@ -52,9 +52,9 @@ type Engine struct {
 	// UserAgent is sent on unified routes.
 	UserAgent string
 
-	// Unguarded calls targets whose configs want checks to deny, although nothing
+	// SkipGuardrails calls targets whose configs want checks to deny, although nothing
 	// checks: the operator turned guardrails off.
-	Unguarded bool
+	SkipGuardrails bool
 
 	// Random returns a number in [0, 1) for draws and jitter. Nil takes
 	// math/rand/v2.
@@ -75,8 +75,8 @@ type Signer interface {
 	Sign(ctx context.Context, t *provider.Target, req *http.Request, body []byte) error
 }
 
-// Leaf calls one target.
-type Leaf struct {
+// TargetHandler calls one target.
+type TargetHandler struct {
 	*Engine
 	Target *provider.Target
 	Path   string // JSON path of the target in its config
@@ -99,7 +99,7 @@ type Leaf struct {
 	// strict_vendora_compliance false asks. OnUnsupported says what becomes of
 	// parameters that the target can't honour; empty announces them.
 	Lenient       bool
-	OnUnsupported config.Unsupported
+	OnUnsupported config.UnsupportedPolicy
 
 	// DefaultModel repeats the model in Defaults, for a client that sends none.
 	DefaultModel string
@@ -109,23 +109,23 @@ type Leaf struct {
 
 	// fill finds what a saved prompt puts into the request. Nil where the target
 	// has none.
-	fill func(x *Exchange) (Filled, error)
+	fill func(x *Exchange) (PromptEdits, error)
 }
 
 // Handle makes one attempt.
-func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	l, err := l.bound(x)
+func (l *TargetHandler) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	l, err := l.withTarget(x)
 	if err != nil {
 		return nil, err
 	}
-	x.Sent = x.Model
+	x.UpstreamModel = x.Model
 	if l.Model != "" {
-		x.Sent = l.Model
-	} else if x.Sent == "" {
-		x.Sent = l.DefaultModel
+		x.UpstreamModel = l.Model
+	} else if x.UpstreamModel == "" {
+		x.UpstreamModel = l.DefaultModel
 	}
-	if x.Plan != nil {
-		return l.plan(ctx, x)
+	if x.DryRun != nil {
+		return l.dryRun(ctx, x)
 	}
 	if l.Trace != nil {
 		x.span, x.parent = l.Trace(x.Entry)
@@ -133,7 +133,7 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 	began := time.Now()
 	res, err := l.attempt(ctx, x)
 	took := time.Since(began)
-	x.Waited += took
+	x.UpstreamTime += took
 	x.Entry.Provider, x.Entry.Slug, x.Entry.OptionIndex = l.Target.ID, l.Target.Slug, l.Path
 	a := l.entry(x)
 	a.Start, a.Took = began.Sub(x.Entry.Time), took
@@ -148,7 +148,7 @@ func (l *Leaf) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 }
 
 // entry begins the record of an attempt.
-func (l *Leaf) entry(x *Exchange) reqlog.Attempt {
+func (l *TargetHandler) entry(x *Exchange) reqlog.Attempt {
 	a := reqlog.Attempt{Target: l.Path, Provider: l.Target.ID, Slug: l.Target.Slug, SpanID: x.span}
 	if l.Target.Base != nil {
 		a.Host = l.Target.Base.Host
@@ -156,9 +156,9 @@ func (l *Leaf) entry(x *Exchange) reqlog.Attempt {
 	return a
 }
 
-// bound returns the leaf with its target and with what its prompt puts into the
+// withTarget returns the leaf with its target and with what its prompt puts into the
 // request, as they are for x.
-func (l *Leaf) bound(x *Exchange) (*Leaf, error) {
+func (l *TargetHandler) withTarget(x *Exchange) (*TargetHandler, error) {
 	if l.resolve == nil {
 		return l, nil
 	}
@@ -168,11 +168,11 @@ func (l *Leaf) bound(x *Exchange) (*Leaf, error) {
 	}
 	out := *l
 	out.Target, out.resolve = t, nil
-	return &out, out.prompted(x)
+	return &out, out.applyPrompt(x)
 }
 
-func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
-	spoken, err := l.wire(x)
+func (l *TargetHandler) attempt(ctx context.Context, x *Exchange) (*Response, error) {
+	spoken, err := l.planWire(x)
 	if err != nil {
 		return nil, err
 	}
@@ -191,9 +191,9 @@ func (l *Leaf) attempt(ctx context.Context, x *Exchange) (*Response, error) {
 	return res, err
 }
 
-// once makes one request of the provider.
-func (l *Leaf) once(ctx context.Context, x *Exchange, spoken wire) (*Response, error) {
-	w := l.watch(ctx, x)
+// sendOne makes one request of the provider.
+func (l *TargetHandler) sendOne(ctx context.Context, x *Exchange, spoken wirePlan) (*Response, error) {
+	w := l.startTimers(ctx, x)
 	req, body, err := l.request(w, x, &spoken)
 	if body != nil {
 		defer body.Release() // the transport holds it for as long as it reads
@@ -207,21 +207,21 @@ func (l *Leaf) once(ctx context.Context, x *Exchange, spoken wire) (*Response, e
 		w.stop()
 		return nil, err
 	}
-	w.judged()
+	w.stopRequestTimeout()
 	return out, nil
 }
 
 // send sends an attempt and accounts for it: here when it gives no answer, and
 // when the answer is let go otherwise.
-func (l *Leaf) send(w watch, x *Exchange, spoken *wire, req *http.Request) (out *Response, err error) {
-	acc, err := l.intend(w.context(), x)
+func (l *TargetHandler) send(w attemptTimers, x *Exchange, spoken *wirePlan, req *http.Request) (out *Response, err error) {
+	acc, err := l.openAccount(w.context(), x)
 	switch {
 	case err != nil && apierr.From(err).Code == codeAttempts:
 		return nil, err
 	case err != nil && w.context().Err() != nil:
 		return nil, l.failure(w, req, err)
 	case err != nil:
-		return nil, unaccounted(err)
+		return nil, intentError(err)
 	}
 	defer func() {
 		if out == nil {
@@ -232,7 +232,7 @@ func (l *Leaf) send(w watch, x *Exchange, spoken *wire, req *http.Request) (out 
 	if err != nil {
 		return nil, l.failure(w, req, err)
 	}
-	if out, err = l.answer(w, x, spoken, res); err != nil {
+	if out, err = l.handleResponse(w, x, spoken, res); err != nil {
 		res.Body.Close()
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (l *Leaf) send(w watch, x *Exchange, spoken *wire, req *http.Request) (out 
 
 // request builds the attempt's HTTP request. body is what it sends, held once
 // for the caller; nil when there is none or when it streams through.
-func (l *Leaf) request(w watch, x *Exchange, spoken *wire) (req *http.Request, body *bytepool.Buffer, err error) {
+func (l *TargetHandler) request(w attemptTimers, x *Exchange, spoken *wirePlan) (req *http.Request, body *bytepool.Buffer, err error) {
 	call, err := l.call(x, spoken)
 	if err != nil {
 		return nil, nil, err
@@ -254,13 +254,13 @@ func (l *Leaf) request(w watch, x *Exchange, spoken *wire) (req *http.Request, b
 	for _, flag := range call.DroppedBetas {
 		x.note("anthropic-beta;dropped=" + strconv.Quote(flag))
 	}
-	if err == nil && l.Target.Auth.By != "" && l.Signer != nil {
+	if err == nil && l.Target.Auth.Method != "" && l.Signer != nil {
 		err = l.sign(w, req, body)
 	}
 	return req, body, err
 }
 
-func (l *Leaf) sign(w watch, req *http.Request, body *bytepool.Buffer) error {
+func (l *TargetHandler) sign(w attemptTimers, req *http.Request, body *bytepool.Buffer) error {
 	if body == nil {
 		return l.Signer.Sign(w.context(), l.Target, req, nil)
 	}
@@ -268,16 +268,16 @@ func (l *Leaf) sign(w watch, req *http.Request, body *bytepool.Buffer) error {
 }
 
 // call returns the attempt's call, but for its body.
-func (l *Leaf) call(x *Exchange, spoken *wire) (call provider.Call, err error) {
+func (l *TargetHandler) call(x *Exchange, spoken *wirePlan) (call provider.Call, err error) {
 	call = provider.Call{
 		Operation:  spoken.op,
 		Method:     x.Method,
 		Path:       x.Path,
-		Query:      x.withoutKey(x.Query),
+		Query:      x.stripGatewayKey(x.Query),
 		EmptyQuery: x.EmptyQuery,
-		Model:      x.Sent,
+		Model:      x.UpstreamModel,
 	}
-	if _, elsewhere := l.Target.Shapes[spoken.op]; spoken.translates() || elsewhere {
+	if _, elsewhere := l.Target.BodyRules[spoken.op]; spoken.translates() || elsewhere {
 		call.Query = "" // it belongs to the client's protocol, at its own vendor
 	}
 	if call.Header, err = l.header(x, spoken); err == nil && x.parent != "" {
@@ -292,12 +292,12 @@ func (l *Leaf) call(x *Exchange, spoken *wire) (call provider.Call, err error) {
 // header returns what the client's headers give the provider: all of them on
 // pass-through, on unified routes the content type, those of a protocol that
 // both sides speak, and the named ones.
-func (l *Leaf) header(x *Exchange, spoken *wire) (http.Header, error) {
+func (l *TargetHandler) header(x *Exchange, spoken *wirePlan) (http.Header, error) {
 	h := make(http.Header, 8) // what a unified route sends
 	if x.Operation == api.Proxy {
 		upstream.CopyRequestHeader(h, x.Header)
 		upstream.DropFamilies(h, x.Families)
-		l.Target.DropForeign(h)
+		l.Target.DropOtherVendorHeaders(h)
 	} else {
 		values := [...]string{l.UserAgent, "application/json", "identity"}
 		if x.Stream {
@@ -323,12 +323,12 @@ func (l *Leaf) header(x *Exchange, spoken *wire) (http.Header, error) {
 	if err := upstream.Forward(h, x.Header, l.Forward); err != nil {
 		return nil, err
 	}
-	return h, x.keepsKey(h, l.Forward)
+	return h, x.checkForwardedHeaders(h, l.Forward)
 }
 
 // body attaches the exchange's body to the call, with the target's edits
 // spliced in where it is JSON.
-func (l *Leaf) body(w watch, x *Exchange, spoken *wire, call *provider.Call) (*bytepool.Buffer, error) {
+func (l *TargetHandler) body(w attemptTimers, x *Exchange, spoken *wirePlan, call *provider.Call) (*bytepool.Buffer, error) {
 	if x.Upload != nil {
 		call.Body, call.Trailer = provider.Body{Source: uploads{x, w.dog}, Length: x.Length}, x.Trailer
 		return nil, nil
@@ -336,7 +336,7 @@ func (l *Leaf) body(w watch, x *Exchange, spoken *wire, call *provider.Call) (*b
 	if x.Body == nil {
 		return nil, nil
 	}
-	buf, err := l.shaped(x, spoken, call.Header)
+	buf, err := l.prepareBody(x, spoken, call.Header)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func ModelRefused(format string, args ...any) *apierr.Error {
 }
 
 // checkModel refuses a model that is not on the allow-list of a target.
-func (l *Leaf) checkModel(model string) error {
+func (l *TargetHandler) checkModel(model string) error {
 	if l.Target.Models.Allows(model) {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (l *Leaf) checkModel(model string) error {
 // checkModels compares every model in the body with the allow-list of the
 // target. doc is what the config leaves of the client's body and list are edits
 // still to be made, so what is searched is what the provider is asked.
-func (l *Leaf) checkModels(x *Exchange, doc *jsonedit.Doc, list []jsonedit.Edit) error {
+func (l *TargetHandler) checkModels(x *Exchange, doc *jsonedit.Doc, list []jsonedit.Edit) error {
 	if l.Target.Models == nil {
 		return nil
 	}

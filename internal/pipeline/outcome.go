@@ -13,38 +13,38 @@ import (
 
 // outcome is how an attempt or a branch ended, as strategies see it.
 type outcome struct {
-	status     int
-	kind       apierr.Kind // of an error made by the gateway
-	failed     bool        // the gateway made an error
-	refused    bool        // a gate let nothing out
-	spent      bool        // no attempt is left; see Engine.MaxAttempts
-	retryAfter time.Duration
-	asked      bool          // the provider said when to come back
-	empty      time.Duration // until a rate limit that is used up is filled again
+	status          int
+	kind            apierr.Kind // of an error made by the gateway
+	failed          bool        // the gateway made an error
+	breakerRejected bool        // a gate let nothing out
+	spent           bool        // no attempt is left; see Engine.MaxAttempts
+	retryAfter      time.Duration
+	hasRetryAfter   bool          // the provider said when to come back
+	rateLimitReset  time.Duration // until a rate limit that is used up is filled again
 }
 
 func outcomeOf(res *Response, err error, now time.Time) outcome {
 	if err != nil {
 		e := apierr.From(err)
-		return outcome{status: e.Status(), kind: e.Kind, failed: true, refused: refused(err), spent: e.Code == codeAttempts}
+		return outcome{status: e.Status(), kind: e.Kind, failed: true, breakerRejected: rejectedByBreaker(err), spent: e.Code == codeAttempts}
 	}
 	o := outcome{status: res.Status}
 	switch res.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, 529:
-		o.retryAfter, o.asked = retryAfter(res.Header, now)
+		o.retryAfter, o.hasRetryAfter = retryAfter(res.Header, now)
 	}
-	o.empty = usedUp(res.Header, now)
+	o.rateLimitReset = rateLimitReset(res.Header, now)
 	return o
 }
 
-// maxParked bounds how long a target is left alone for a rate limit that it
+// maxAnnouncedCooldown bounds how long a target is left alone for a rate limit that it
 // only announces.
-const maxParked = time.Minute
+const maxAnnouncedCooldown = time.Minute
 
-// usedUp reads the rate-limit headers that providers send with every answer:
+// rateLimitReset reads the rate-limit headers that providers send with every answer:
 // nothing remaining, and when that changes. Zero means that something remains
 // or that nothing is said.
-func usedUp(h http.Header, now time.Time) time.Duration {
+func rateLimitReset(h http.Header, now time.Time) time.Duration {
 	var longest time.Duration
 	for _, kind := range [...]string{"Requests", "Tokens"} {
 		if h.Get("X-Ratelimit-Remaining-"+kind) == "0" {
@@ -60,33 +60,33 @@ func usedUp(h http.Header, now time.Time) time.Duration {
 			}
 		}
 	}
-	return min(longest, maxParked)
+	return min(longest, maxAnnouncedCooldown)
 }
 
 func (o outcome) success() bool { return !o.failed && o.status >= 200 && o.status < 300 }
 
-// final reports whether nobody else can do better: the client has left, or no
+// clientGone reports whether nobody else can do better: the client has left, or no
 // attempt is left.
-func (o outcome) final() bool { return o.failed && (o.kind == apierr.ClientGone || o.spent) }
+func (o outcome) clientGone() bool { return o.failed && (o.kind == apierr.ClientGone || o.spent) }
 
-// network reports whether no answer came, or none that could be read.
-func (o outcome) network() bool {
+// noResponse reports whether no answer came, or none that could be read.
+func (o outcome) noResponse() bool {
 	return o.failed && (o.kind == apierr.UpstreamFailed || o.kind == apierr.UpstreamTimeout)
 }
 
-// provided reports whether the outcome is the provider's doing: its answer, or
+// fromProvider reports whether the outcome is the provider's doing: its answer, or
 // that none came in time.
-func (o outcome) provided() bool {
-	return !o.failed || o.network() || o.kind == apierr.Timeout
+func (o outcome) fromProvider() bool {
+	return !o.failed || o.noResponse() || o.kind == apierr.Timeout
 }
 
-// triggers reports whether a fallback leaves a branch with this outcome. Nil
+// triggersFallback reports whether a fallback leaves a branch with this outcome. Nil
 // codes mean every outcome that is no success.
-func (o outcome) triggers(codes []int) bool {
-	if o.final() {
+func (o outcome) triggersFallback(codes []int) bool {
+	if o.clientGone() {
 		return false
 	}
-	if codes == nil || o.refused {
+	if codes == nil || o.breakerRejected {
 		return !o.success()
 	}
 	return slices.Contains(codes, o.status)
@@ -119,8 +119,8 @@ func waitOf(n float64, unit time.Duration) time.Duration {
 	return time.Duration(min(n*float64(unit), float64(longestAsked)))
 }
 
-// spent reports whether the exchange can't be sent again: its body streamed
+// bodyConsumed reports whether the exchange can't be sent again: its body streamed
 // through and was read.
-func (x *Exchange) spentBody() bool { return x.Upload != nil && x.uploadRead.Load() }
+func (x *Exchange) bodyConsumed() bool { return x.Upload != nil && x.uploadRead.Load() }
 
 var errNoTarget = errors.New("a strategy without targets")

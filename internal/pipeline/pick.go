@@ -18,32 +18,32 @@ type picker struct {
 
 // ready reports whether any leaf below the branch may be used.
 func (b *branch) ready(now time.Time) bool {
-	return slices.ContainsFunc(b.gates, func(g *gate) bool { return g.ready(now) })
+	return slices.ContainsFunc(b.breakers, func(g *breaker) bool { return g.ready(now) })
 }
 
-// suits reports whether any leaf below the branch can serve the exchange.
-func (b *branch) suits(x *Exchange) bool {
-	return len(x.Unsuited) == 0 || slices.ContainsFunc(b.leaves, func(n *config.Config) bool { return !slices.Contains(x.Unsuited, n) })
+// canServe reports whether any leaf below the branch can serve the exchange.
+func (b *branch) canServe(x *Exchange) bool {
+	return len(x.Ineligible) == 0 || slices.ContainsFunc(b.leaves, func(n *config.Config) bool { return !slices.Contains(x.Ineligible, n) })
 }
 
-// fit returns the indexes of branches that may be used. When none is, it is
+// usable returns the indexes of branches that may be used. When none is, it is
 // the one that went out of use first, so that it gets probed; it is the first
 // where none suits the exchange.
-func (p *picker) fit(x *Exchange) []int {
+func (p *picker) usable(x *Exchange) []int {
 	now := time.Now()
 	list := make([]int, 0, len(p.branches))
 	first := -1
 	for i := range p.branches {
 		b := &p.branches[i]
 		switch {
-		case !b.suits(x):
-			x.decide(b.path, "skipped: the model is not enabled there")
+		case !b.canServe(x):
+			x.recordDecision(b.path, "skipped: the model is not enabled there")
 			continue
 		case b.ready(now):
 			list = append(list, i)
 			continue
 		}
-		x.decide(b.path, "skipped: circuit open or parked")
+		x.recordDecision(b.path, "skipped: circuit open or parked")
 		if first < 0 || b.since(now).Before(p.branches[first].since(now)) {
 			first = i
 		}
@@ -54,14 +54,14 @@ func (p *picker) fit(x *Exchange) []int {
 	case first < 0:
 		return []int{0} // it tells the client why
 	}
-	x.decide(p.branches[first].path, "all targets are out of use; this one for the longest time")
+	x.recordDecision(p.branches[first].path, "all targets are out of use; this one for the longest time")
 	return []int{first}
 }
 
 func (b *branch) since(now time.Time) time.Time {
 	var first time.Time
-	for i, g := range b.gates {
-		if t := g.since(now); i == 0 || t.Before(first) {
+	for i, g := range b.breakers {
+		if t := g.outSince(now); i == 0 || t.Before(first) {
 			first = t
 		}
 	}
@@ -77,22 +77,22 @@ func (p *picker) ordered(list []int) []*branch {
 	return out
 }
 
-// among calls one of the branches in list, which choose picks. When a gate lets
+// callOne calls one of the branches in list, which choose picks. When a gate lets
 // nothing out, since another request probes there, it goes on with the others.
-func (p *picker) among(list []int, choose func([]int) int, call func(int) (*Response, error)) (*Response, error) {
+func (p *picker) callOne(list []int, choose func([]int) int, call func(int) (*Response, error)) (*Response, error) {
 	for {
 		i := choose(list)
 		res, err := call(i)
-		if len(list) == 1 || !refused(err) {
+		if len(list) == 1 || !rejectedByBreaker(err) {
 			return res, err
 		}
 		list = slices.DeleteFunc(list, func(n int) bool { return n == i })
 	}
 }
 
-// fallback tries its branches in order until one ends in an outcome that
+// fallbackStrategy tries its branches in order until one ends in an outcome that
 // triggers nothing. The last one tried is the answer.
-type fallback struct {
+type fallbackStrategy struct {
 	picker
 	hedge hedge
 	codes []int // nil: every outcome that is no success
@@ -101,24 +101,24 @@ type fallback struct {
 }
 
 // Handle tries the branches that are fit.
-func (f *fallback) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	list := f.fit(x)
+func (f *fallbackStrategy) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	list := f.usable(x)
 	if f.hedge.usable(x) && len(list) > 1 {
 		return f.hedge.race(ctx, x, f.ordered(list), f.codesOf)
 	}
-	further := x.elsewhere
-	defer func() { x.elsewhere = further }()
+	further := x.hasFallback
+	defer func() { x.hasFallback = further }()
 	for n, i := range list {
 		b := &f.branches[i]
 		last := n == len(list)-1
-		x.elsewhere = further || !last && rateLimited.triggers(f.codesOf(b))
+		x.hasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
 		res, err := b.Handle(ctx, x)
 		o := outcomeOf(res, err, time.Now())
 		f.continued(ctx, x, res, list[n+1:])
-		if last || !o.triggers(f.codesOf(b)) || x.spentBody() || x.overBudget() {
+		if last || !o.triggersFallback(f.codesOf(b)) || x.bodyConsumed() || x.overBudget() {
 			return res, err
 		}
-		x.decide(b.path, "ended in %d, falling back", o.status)
+		x.recordDecision(b.path, "ended in %d, falling back", o.status)
 		if res != nil {
 			res.Close()
 		}
@@ -130,7 +130,7 @@ func (f *fallback) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 // can serve now.
 var rateLimited = outcome{status: http.StatusTooManyRequests}
 
-func (f *fallback) codesOf(b *branch) []int {
+func (f *fallbackStrategy) codesOf(b *branch) []int {
 	if b.codes != nil {
 		return b.codes
 	}

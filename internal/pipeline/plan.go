@@ -9,13 +9,13 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Plan is a dry run: what an exchange would send, gathered instead of sent.
-type Plan struct {
-	Attempts []Planned
+// DryRun is a dry run: what an exchange would send, gathered instead of sent.
+type DryRun struct {
+	Attempts []DryRunRequest
 }
 
-// Planned is one request that would go out. It holds no credential.
-type Planned struct {
+// DryRunRequest is one request that would go out. It holds no credential.
+type DryRunRequest struct {
 	Path     string // JSON path of the leaf
 	Provider string
 	Slug     string
@@ -29,10 +29,10 @@ type Planned struct {
 	Timeout  int64    // milliseconds; zero means the engine's limits alone
 }
 
-// plan builds the attempt's requests without a credential and keeps them. The
+// dryRun builds the attempt's requests without a credential and keeps them. The
 // answer is an empty success, so that strategies go the way of the good case.
-func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
-	spoken, err := l.wire(x)
+func (l *TargetHandler) dryRun(ctx context.Context, x *Exchange) (*Response, error) {
+	spoken, err := l.planWire(x)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +43,14 @@ func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
 	if counted != nil {
 		defer counted.Release()
 	}
-	pieces, err := l.pieces(x, &spoken)
+	pieces, err := l.splitRequest(x, &spoken)
 	if err == nil && pieces == nil {
-		err = l.rehearse(ctx, x, &spoken)
+		err = l.dryRunRequest(ctx, x, &spoken)
 	}
 	for _, piece := range pieces {
 		if err == nil {
-			leaf, spoken := l.plain(&spoken)
-			err = leaf.rehearse(ctx, piece, &spoken)
+			leaf, spoken := l.forSplit(&spoken)
+			err = leaf.dryRunRequest(ctx, piece, &spoken)
 		}
 		x.Params = piece.Params
 	}
@@ -60,8 +60,8 @@ func (l *Leaf) plan(ctx context.Context, x *Exchange) (*Response, error) {
 	return &Response{Status: http.StatusOK, Header: http.Header{}, Target: l.Target, Tap: x.Client.NewTap(x.Operation), Bytes: []byte("{}")}, nil
 }
 
-// rehearse builds one request and keeps it.
-func (l *Leaf) rehearse(ctx context.Context, x *Exchange, spoken *wire) error {
+// dryRunRequest builds one request and keeps it.
+func (l *TargetHandler) dryRunRequest(ctx context.Context, x *Exchange, spoken *wirePlan) error {
 	bare := *l.Target
 	spec := *l.Target.Spec
 	spec.Auth = provider.Auth{}
@@ -72,7 +72,7 @@ func (l *Leaf) rehearse(ctx context.Context, x *Exchange, spoken *wire) error {
 	}
 	var body []byte
 	if x.Body != nil {
-		buf, err := l.shaped(x, spoken, call.Header)
+		buf, err := l.prepareBody(x, spoken, call.Header)
 		if err != nil {
 			return err
 		}
@@ -87,12 +87,12 @@ func (l *Leaf) rehearse(ctx context.Context, x *Exchange, spoken *wire) error {
 	if l.Target.Slug == "" {
 		address = req.URL.Scheme + "://" + req.URL.Host + address
 	}
-	price, _ := l.Target.Price(x.Prices, x.Sent, "", x.Entry.Time)
-	x.Plan.Attempts = append(x.Plan.Attempts, Planned{
+	price, _ := l.Target.Price(x.Prices, x.UpstreamModel, "", x.Entry.Time)
+	x.DryRun.Attempts = append(x.DryRun.Attempts, DryRunRequest{
 		Path:     l.Path,
 		Provider: l.Target.ID,
 		Slug:     l.Target.Slug,
-		Model:    x.Sent,
+		Model:    x.UpstreamModel,
 		Price:    price,
 		Method:   req.Method,
 		URL:      address,

@@ -61,7 +61,7 @@ type rtLedger struct {
 	settlements []reqlog.Settlement
 }
 
-func (l *rtLedger) Intend(_ context.Context, i reqlog.Intent) error {
+func (l *rtLedger) RecordIntent(_ context.Context, i reqlog.Intent) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.full != nil {
@@ -71,7 +71,7 @@ func (l *rtLedger) Intend(_ context.Context, i reqlog.Intent) error {
 	return nil
 }
 
-func (l *rtLedger) Settle(s reqlog.Settlement) {
+func (l *rtLedger) RecordSettlement(s reqlog.Settlement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settlements = append(l.settlements, s)
@@ -82,7 +82,7 @@ type rtProvider struct {
 	t      *testing.T
 	engine *pipeline.Engine
 	ledger rtLedger
-	prices *catalog.Book
+	prices *catalog.PriceBook
 }
 
 // rtServe plays the provider with a handler. The test may run on a clock of

@@ -20,30 +20,30 @@ const (
 	maxRetryAfter = 60 * time.Second
 )
 
-var usualRetry = []int{429, 500, 502, 503, 504, 529}
+var defaultRetry = []int{429, 500, 502, 503, 504, 529}
 
 // retry repeats attempts at one target.
 type retry struct {
-	path     string
-	next     Handler
-	engine   *Engine
-	gate     *gate // of the target
-	attempts int   // repetitions after the first attempt
-	clamped  bool
-	codes    []int
-	obey     bool // wait as long as the provider asks
+	path          string
+	next          Handler
+	engine        *Engine
+	breaker       *breaker // of the target
+	attempts      int      // repetitions after the first attempt
+	clamped       bool
+	codes         []int
+	useRetryAfter bool // wait as long as the provider asks
 }
 
-func newRetry(n *config.Config, e *Engine, g *gate, next Handler) Handler {
-	attempts, clamped := n.Retry.Limited()
+func newRetry(n *config.Config, e *Engine, g *breaker, next Handler) Handler {
+	attempts, clamped := n.Retry.EffectiveAttempts()
 	if attempts == 0 {
 		return next
 	}
 	codes := n.Retry.OnStatusCodes
 	if codes == nil {
-		codes = usualRetry
+		codes = defaultRetry
 	}
-	return &retry{path: n.Path, next: next, engine: e, gate: g, attempts: attempts, clamped: clamped, codes: codes, obey: n.Retry.UseRetryAfter}
+	return &retry{path: n.Path, next: next, engine: e, breaker: g, attempts: attempts, clamped: clamped, codes: codes, useRetryAfter: n.Retry.UseRetryAfter}
 }
 
 // Handle repeats until an attempt ends in something that is not to be retried,
@@ -58,7 +58,7 @@ func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 		x.Retries = n
 		res, err := r.next.Handle(ctx, x)
 		o := outcomeOf(res, err, time.Now())
-		if !r.wants(o) {
+		if !r.shouldRetry(o) {
 			return res, err
 		}
 		wait, ok := r.wait(x, o, n, waited)
@@ -66,43 +66,43 @@ func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 			x.Retries = -1
 			return res, err
 		}
-		x.decide(r.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
+		x.recordDecision(r.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
 		if res != nil {
 			res.Close()
 		}
-		r.gate.park(o, time.Now()) // nobody else calls it meanwhile who has a choice
+		r.breaker.coolDown(o, time.Now()) // nobody else calls it meanwhile who has a choice
 		waited += wait
 		began := time.Now()
 		err = sleep(ctx, wait)
-		x.Waited += time.Since(began) // waiting for a provider is not the gateway's own time
+		x.UpstreamTime += time.Since(began) // waiting for a provider is not the gateway's own time
 		if err != nil {
 			return nil, err
 		}
 	}
 }
 
-// wants reports whether an outcome is worth another try. An attempt's own
+// shouldRetry reports whether an outcome is worth another try. An attempt's own
 // timeout is one only where 408 is listed.
-func (r *retry) wants(o outcome) bool {
-	if o.success() || o.final() {
+func (r *retry) shouldRetry(o outcome) bool {
+	if o.success() || o.clientGone() {
 		return false
 	}
-	return o.network() || slices.Contains(r.codes, o.status)
+	return o.noResponse() || slices.Contains(r.codes, o.status)
 }
 
 // wait returns how long to wait before the next try, and false when there is
 // none: none is left, the body is spent, the wait is too long, or another
 // target can serve now.
 func (r *retry) wait(x *Exchange, o outcome, n int, waited time.Duration) (time.Duration, bool) {
-	if n >= r.attempts || x.spentBody() {
+	if n >= r.attempts || x.bodyConsumed() {
 		return 0, false
 	}
 	d := time.Duration(r.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))
-	if o.asked {
-		if x.elsewhere && o.status == http.StatusTooManyRequests {
+	if o.hasRetryAfter {
+		if x.hasFallback && o.status == http.StatusTooManyRequests {
 			return 0, false
 		}
-		if r.obey {
+		if r.useRetryAfter {
 			d = o.retryAfter
 			if waited+d > maxRetryAfter {
 				return 0, false

@@ -129,8 +129,8 @@ func TestBackoffIsFullJitterBelowABoundThatDoubles(t *testing.T) {
 					}
 					bound, sum = bound*2, sum+wait
 				}
-				if got.x.Waited != sum {
-					t.Errorf("%v recorded as waited, want %v", got.x.Waited, sum)
+				if got.x.UpstreamTime != sum {
+					t.Errorf("%v recorded as waited, want %v", got.x.UpstreamTime, sum)
 				}
 			})
 		})
@@ -210,7 +210,7 @@ func TestAWaitThatIsTooLongEndsRetrying(t *testing.T) {
 func TestRetryingStaysWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "4"))
-		got := r.send(func(x *pipeline.Exchange) { x.Budget = time.Now().Add(10 * time.Second) })
+		got := r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
 		if got.took != 8*time.Second || len(r.calls) != 3 || got.x.Retries != -1 {
 			t.Errorf("%d calls in %v, count %d; want 3 in 8 s of a budget of 10, -1", len(r.calls), got.took, got.x.Retries)
 		}

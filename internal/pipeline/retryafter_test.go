@@ -130,7 +130,7 @@ func TestAWaitMayEndWithTheBudget(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "4"))
-				r.send(func(x *pipeline.Exchange) { x.Budget = time.Now().Add(tt.budget) })
+				r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(tt.budget) })
 				if len(r.calls) != tt.calls {
 					t.Errorf("%d calls with a wait of 4s and a budget of %v, want %d", len(r.calls), tt.budget, tt.calls)
 				}
@@ -146,8 +146,8 @@ func TestAllWaitsOfAnExchangeAreRecorded(t *testing.T) {
 		r.on("0", rtStatus(503, "Retry-After", "3"), rtStatus(503, "Retry-After", "4"), rtStatus(500)).
 			on("1", rtStatus(503, "Retry-After", "5"), rtStatus(200))
 		got := r.send()
-		if want := 12 * time.Second; got.status != 200 || got.x.Waited != want || got.took != want {
-			t.Errorf("status %d in %v, %v recorded as waited; want 200 and %v", got.status, got.took, got.x.Waited, want)
+		if want := 12 * time.Second; got.status != 200 || got.x.UpstreamTime != want || got.took != want {
+			t.Errorf("status %d in %v, %v recorded as waited; want 200 and %v", got.status, got.took, got.x.UpstreamTime, want)
 		}
 	})
 }
@@ -158,8 +158,8 @@ func TestOnlyTheTimeThatPassedIsRecordedAsWaited(t *testing.T) {
 		r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "30"))
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if got := rtSend(ctx, r.Tree); got.x.Waited != 2*time.Second {
-			t.Errorf("%v recorded as waited, want the two seconds until the client left", got.x.Waited)
+		if got := rtSend(ctx, r.Tree); got.x.UpstreamTime != 2*time.Second {
+			t.Errorf("%v recorded as waited, want the two seconds until the client left", got.x.UpstreamTime)
 		}
 	})
 }

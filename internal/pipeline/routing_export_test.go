@@ -18,7 +18,7 @@ func ReadUpload(x *Exchange) { x.uploadRead.Store(true) }
 
 // OpenUpload opens the body that streams through for an attempt.
 func OpenUpload(x *Exchange, ended bool) io.ReadCloser {
-	dog := upstream.Watch(context.Background(), upstream.Timeouts{})
+	dog := upstream.NewWatchdog(context.Background(), upstream.Timeouts{})
 	if ended {
 		dog.Stop()
 	}
@@ -46,6 +46,6 @@ func (s *State) OpenRequests() []int {
 
 // FailAt makes the gate of a leaf at path and lets it see a failure.
 func (s *State) FailAt(path string) {
-	g := s.gate("", path, &config.Breaker{FailureThreshold: 9, Cooldown: time.Minute})
-	g.leave(outcome{status: http.StatusInternalServerError}, false, time.Now())
+	g := s.breaker("", path, &config.Breaker{FailureThreshold: 9, Cooldown: time.Minute})
+	g.report(outcome{status: http.StatusInternalServerError}, false, time.Now())
 }

@@ -76,14 +76,14 @@ func TestInvariantsOfEveryTree(t *testing.T) {
 // rtInvariants sends an exchange and returns what is wrong with its end.
 func (r *rtRoutes) rtInvariants(budget time.Duration) string {
 	before := len(r.calls)
-	got := r.send(func(x *pipeline.Exchange) { x.Budget = time.Now().Add(budget) })
+	got := r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(budget) })
 	calls, all := make(map[string]int), 0
 	for _, c := range r.calls[before:] {
 		calls[c.path]++
 		all++
 	}
 	for _, leaf := range r.Leaves {
-		if retries, _ := leaf.Retry.Limited(); calls[leaf.Path] > retries+1 {
+		if retries, _ := leaf.Retry.EffectiveAttempts(); calls[leaf.Path] > retries+1 {
 			return fmt.Sprintf("%s was called %d times with %d retries", leaf.Path, calls[leaf.Path], retries)
 		}
 	}

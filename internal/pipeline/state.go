@@ -20,7 +20,7 @@ const maxStates = 100_000
 // ready; it is safe for concurrent use.
 type State struct {
 	mu     sync.Mutex
-	gates  map[string]*gate // guarded by mu, as is all below
+	gates  map[string]*breaker // guarded by mu, as is all below
 	speed  map[string]*speeds
 	speedN int // branches of all speeds
 	sticks map[string]*assignments
@@ -34,9 +34,9 @@ func Key(root *config.Config) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// gate returns the gate of a leaf. Leaves without a breaker have one too: it
+// breaker returns the gate of a leaf. Leaves without a breaker have one too: it
 // parks them when the provider says when to come back.
-func (s *State) gate(key, path string, b *config.Breaker) *gate {
+func (s *State) breaker(key, path string, b *config.Breaker) *breaker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := key + " " + path
@@ -44,20 +44,20 @@ func (s *State) gate(key, path string, b *config.Breaker) *gate {
 		return g
 	}
 	if s.gates == nil {
-		s.gates = make(map[string]*gate)
+		s.gates = make(map[string]*breaker)
 	}
 	if len(s.gates) >= maxStates {
-		s.dropGates(time.Now())
+		s.evictBreakers(time.Now())
 	}
-	g := &gate{rule: b}
+	g := &breaker{rule: b}
 	s.gates[id] = g
 	return g
 }
 
-// dropGates forgets gates that say nothing: closed, without failures and not
+// evictBreakers forgets gates that say nothing: closed, without failures and not
 // parked; and some others when too few of them do. A compiled tree that still
 // holds one keeps using it.
-func (s *State) dropGates(now time.Time) {
+func (s *State) evictBreakers(now time.Time) {
 	spare := maxStates / 10
 	for id, g := range s.gates {
 		if g.idle(now) {

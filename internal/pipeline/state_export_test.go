@@ -11,7 +11,7 @@ func (s *State) AddGates(name string, n int, failing bool) {
 			s.FailAt(path)
 			continue
 		}
-		s.gate("", path, nil)
+		s.breaker("", path, nil)
 	}
 }
 

@@ -28,7 +28,7 @@ type streamMemory struct {
 }
 
 // streamMemory returns the memory of the stream src, without its frames.
-func (l *Leaf) streamMemory(spoken *wire, src io.Reader) *streamMemory {
+func (l *TargetHandler) streamMemory(spoken *wirePlan, src io.Reader) *streamMemory {
 	return &streamMemory{src: src, pool: l.Pool, translated: spoken.codec != nil}
 }
 

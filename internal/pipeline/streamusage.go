@@ -20,7 +20,7 @@ var includeUsage, _ = jsonedit.ParsePath("include_usage")
 // that asks the provider for the usage of a stream. It is false where the request
 // asks already, where the provider reports usage unasked, and where the provider
 // or the config leaves the field out.
-func (l *Leaf) usageRequest(x *Exchange, w *wire, doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
+func (l *TargetHandler) usageRequest(x *Exchange, w *wirePlan, doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
 	chat := w.op == api.Chat || w.op == api.Chat.Streamed() || w.op == api.Completions
 	if !chat || !x.Stream || w.translates() || l.Target.UsageUnasked || l.dropsOptions(x, w, list) {
 		return jsonedit.Edit{}, false
@@ -44,7 +44,7 @@ func (l *Leaf) usageRequest(x *Exchange, w *wire, doc *jsonedit.Doc, list []json
 }
 
 // dropsOptions reports whether stream_options must not reach the provider.
-func (l *Leaf) dropsOptions(x *Exchange, w *wire, list []jsonedit.Edit) bool {
+func (l *TargetHandler) dropsOptions(x *Exchange, w *wirePlan, list []jsonedit.Edit) bool {
 	for _, e := range list {
 		if e.Name == optionsField {
 			return true
@@ -55,8 +55,8 @@ func (l *Leaf) dropsOptions(x *Exchange, w *wire, list []jsonedit.Edit) bool {
 			return true
 		}
 	}
-	return slices.Contains(l.Target.Drop, optionsField) || slices.Contains(l.Target.Rule(x.Sent).Drop, optionsField) ||
-		slices.Contains(l.Target.Shapes[w.op].Drop, optionsField)
+	return slices.Contains(l.Target.Drop, optionsField) || slices.Contains(l.Target.Rule(x.UpstreamModel).Drop, optionsField) ||
+		slices.Contains(l.Target.BodyRules[w.op].Drop, optionsField)
 }
 
 // usageHider takes out of a stream what is in it only because the gateway asked

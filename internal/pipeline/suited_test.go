@@ -28,7 +28,7 @@ func TestStrategiesPassOverTargetsThatDoNotSuitTheExchange(t *testing.T) {
 				r.engine.Random = func() float64 { return 0 }
 				got := r.send(func(x *pipeline.Exchange) {
 					for _, i := range tt.unsuited {
-						x.Unsuited = append(x.Unsuited, r.Leaves[i])
+						x.Ineligible = append(x.Ineligible, r.Leaves[i])
 					}
 				})
 				if got.tried() != tt.want {
@@ -39,7 +39,7 @@ func TestStrategiesPassOverTargetsThatDoNotSuitTheExchange(t *testing.T) {
 	}
 	t.Run("a node with one target that suits", func(t *testing.T) {
 		r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+rtTree("fallback", 2, "")+`,`+rtLeaf+`]}`)
-		got := r.send(func(x *pipeline.Exchange) { x.Unsuited = []*config.Config{r.Leaves[0]} })
+		got := r.send(func(x *pipeline.Exchange) { x.Ineligible = []*config.Config{r.Leaves[0]} })
 		if got.tried() != "0.1" {
 			t.Errorf("tried %q, want 0.1", got.tried())
 		}

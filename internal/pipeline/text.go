@@ -86,7 +86,7 @@ func leafText(b *strings.Builder, n *config.Config) {
 		fmt.Fprintf(b, " at %s", n.CustomHost)
 	}
 	if r := n.Retry; r != nil {
-		times, _ := r.Limited()
+		times, _ := r.EffectiveAttempts()
 		fmt.Fprintf(b, ", retry %d", times)
 		if r.OnStatusCodes != nil {
 			fmt.Fprintf(b, " on %v", r.OnStatusCodes)

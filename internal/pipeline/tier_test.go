@@ -16,7 +16,7 @@ import (
 func TestTheTierOfAnAnswerIsRead(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		client dialect.Client
+		client dialect.ClientDialect
 		body   string
 		want   string
 	}{
@@ -38,7 +38,7 @@ func TestTheTierOfAnAnswerIsRead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tap := tt.client.NewTap(api.Chat)
 			tap.Body([]byte(tt.body))
-			if got := tap.Seen().Tier; got != tt.want {
+			if got := tap.Info().Tier; got != tt.want {
 				t.Errorf("tier of %s = %q, want %q", tt.body, got, tt.want)
 			}
 		})
@@ -50,7 +50,7 @@ func TestTheLastTierOfAStreamCounts(t *testing.T) {
 	event := func(kind, data string) sse.Event { return sse.Event{Type: []byte(kind), Data: []byte(data)} }
 	for _, tt := range []struct {
 		name   string
-		client dialect.Client
+		client dialect.ClientDialect
 		events []sse.Event
 		want   string
 	}{
@@ -74,7 +74,7 @@ func TestTheLastTierOfAStreamCounts(t *testing.T) {
 			for _, e := range tt.events {
 				tap.Event(e)
 			}
-			if got := tap.Seen().Tier; got != tt.want {
+			if got := tap.Info().Tier; got != tt.want {
 				t.Errorf("tier = %q, want %q", got, tt.want)
 			}
 		})

@@ -12,7 +12,7 @@ func TestWhatIsToldFitsAHeader(t *testing.T) {
 	for range 10_000 {
 		x.Params = append(x.Params, "parameter;dropped")
 	}
-	told := x.Told()
+	told := x.ParamItems()
 	if got := x.ParamsHeader(); len(got) > maxParams+1000 || !strings.HasPrefix(got, "cache;ignored, parameter;dropped, ") {
 		t.Errorf("a header of %d bytes: %.80s", len(got), got)
 	}
@@ -25,11 +25,11 @@ func TestWhatIsToldFitsAHeader(t *testing.T) {
 }
 
 func TestALaterReportOfUsageThatSaysLessCountsNothing(t *testing.T) {
-	var seen told
+	var seen translationTap
 	for _, u := range []llm.Usage{{Input: 5, Known: true}, {Input: 2, CachedInput: 3, Output: 7, Known: true}, {Known: true}} {
 		seen.event(&llm.Event{Kind: llm.EventUsage, Usage: u})
 	}
-	if want := (llm.Usage{Input: 2, CachedInput: 3, Output: 7, Known: true}); seen.Seen().Usage != want {
-		t.Errorf("usage = %+v, want %+v", seen.Seen().Usage, want)
+	if want := (llm.Usage{Input: 2, CachedInput: 3, Output: 7, Known: true}); seen.Info().Usage != want {
+		t.Errorf("usage = %+v, want %+v", seen.Info().Usage, want)
 	}
 }

@@ -15,33 +15,33 @@ import (
 	"modelgate/internal/sse"
 )
 
-// told is the tap of an answer that is translated: it sees the neutral answer.
-type told struct {
-	seen dialect.Seen
+// translationTap is the tap of an answer that is translated: it sees the neutral answer.
+type translationTap struct {
+	seen dialect.ResponseInfo
 	open map[int]bool // the choices that began, true until their finish reason
 }
 
 // Body implements dialect.Tap. There is nothing left to read.
-func (t *told) Body([]byte) {}
+func (t *translationTap) Body([]byte) {}
 
 // Event implements dialect.Tap. There is nothing left to read.
-func (t *told) Event(sse.Event) {}
+func (t *translationTap) Event(sse.Event) {}
 
-// Seen returns what was seen so far.
-func (t *told) Seen() *dialect.Seen { return &t.seen }
+// Info returns what was seen so far.
+func (t *translationTap) Info() *dialect.ResponseInfo { return &t.seen }
 
 // whole takes in a whole answer.
-func (t *told) whole(r *llm.Response) {
+func (t *translationTap) whole(r *llm.Response) {
 	t.seen.Model, t.seen.Usage = r.Model, r.Usage
 	t.seen.Begun, t.seen.Finished, t.seen.Terminated = true, true, true
 	t.seen.Written = int64(textLength(r))
 	if len(r.Choices) > 0 {
-		t.seen.Finish = cmp.Or(r.Choices[0].Said, string(r.Choices[0].Stop))
+		t.seen.Finish = cmp.Or(r.Choices[0].NativeFinishReason, string(r.Choices[0].Stop))
 	}
 }
 
 // event takes in a step of a streamed one.
-func (t *told) event(e *llm.Event) {
+func (t *translationTap) event(e *llm.Event) {
 	s := &t.seen
 	switch e.Kind {
 	case llm.EventStart:
@@ -54,7 +54,7 @@ func (t *told) event(e *llm.Event) {
 		s.Written += int64(len(e.Text))
 	case llm.EventFinish:
 		if e.Choice == 0 {
-			s.Finish = cmp.Or(e.Said, string(e.Stop))
+			s.Finish = cmp.Or(e.NativeFinishReason, string(e.Stop))
 		}
 		t.choice(e.Choice, false)
 	case llm.EventUsage:
@@ -69,7 +69,7 @@ func (t *told) event(e *llm.Event) {
 }
 
 // choice notes that a choice has begun or has its finish reason.
-func (t *told) choice(i int, open bool) {
+func (t *translationTap) choice(i int, open bool) {
 	if known, ok := t.open[i]; ok && (known == open || open) {
 		return
 	}
@@ -86,7 +86,7 @@ func (t *told) choice(i int, open bool) {
 // translation is a provider's stream in the client's dialect: it reads frames
 // of the one and gives out frames of the other, as soon as they come.
 type translation struct {
-	told
+	translationTap
 	src *streamMemory
 	dec dialect.StreamDecoder
 	enc dialect.StreamEncoder
@@ -159,16 +159,16 @@ func (t *translation) step(out []byte) ([]byte, error) {
 		return out, err
 	case e.Data == nil: // comments are for the gateway
 		return out, nil
-	case torn(e.Data) && string(e.Type) != "output": // which is text
+	case truncatedJSON(e.Data) && string(e.Type) != "output": // which is text
 		return out, errUnreadableFrame
 	}
 	out = t.write(out, t.dec.Decode(t.events[:0], e))
 	return out, t.src.grow(0, collectedSize(e.Data, t.events))
 }
 
-// torn reports whether a frame begins as JSON and is not whole. Decoders pass
+// truncatedJSON reports whether a frame begins as JSON and is not whole. Decoders pass
 // over what they can't read, and the text in it would be lost unsaid.
-func torn(data []byte) bool {
+func truncatedJSON(data []byte) bool {
 	data = bytes.TrimSpace(data)
 	return len(data) > 0 && data[0] == '{' && !wholeJSON(data)
 }
@@ -181,7 +181,7 @@ func (t *translation) write(out []byte, events []llm.Event) []byte {
 		switch {
 		case e.Kind == llm.EventEnd:
 			out = t.reasons(out)
-		case e.Kind == llm.EventFinish && e.Stop == "" && e.Said == "":
+		case e.Kind == llm.EventFinish && e.Stop == "" && e.NativeFinishReason == "":
 			e.Stop = llm.StopEnd
 		}
 		out = t.enc.Encode(out, e)
@@ -205,7 +205,7 @@ func (t *translation) reasons(out []byte) []byte {
 }
 
 // broken appends what the client gets when the stream breaks off.
-func (t *translation) broken(dst []byte, fault *llm.Fault) []byte {
+func (t *translation) broken(dst []byte, fault *llm.ProviderError) []byte {
 	return t.enc.Encode(dst, &llm.Event{Kind: llm.EventError, Fault: fault})
 }
 
@@ -223,8 +223,8 @@ func split(b []byte) []sse.Event {
 }
 
 // reply says for whom the answer of w is encoded.
-func (l *Leaf) reply(x *Exchange, w *wire) dialect.Reply {
-	return dialect.Reply{
+func (l *TargetHandler) reply(x *Exchange, w *wirePlan) dialect.ResponseTarget {
+	return dialect.ResponseTarget{
 		Request:  w.request,
 		Strict:   !l.Lenient,
 		Provider: l.Target.ID,
@@ -233,11 +233,11 @@ func (l *Leaf) reply(x *Exchange, w *wire) dialect.Reply {
 	}
 }
 
-// translated reads a whole answer into the client's dialect. One that was to be
+// translateResponse reads a whole answer into the client's dialect. One that was to be
 // streamed is replayed as a stream.
-func (l *Leaf) translated(x *Exchange, w *wire, out *Response, body []byte) error {
-	if w.other() {
-		encoded, err := w.formedAnswer(body)
+func (l *TargetHandler) translateResponse(x *Exchange, w *wirePlan, out *Response, body []byte) error {
+	if w.translatesOperation() {
+		encoded, err := w.translateResponse(body)
 		if err != nil {
 			if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider refused inside a success
 				return e
@@ -249,22 +249,22 @@ func (l *Leaf) translated(x *Exchange, w *wire, out *Response, body []byte) erro
 		return nil
 	}
 	if w.counter != nil {
-		return l.tokens(w, out, body)
+		return l.writeTokenCount(w, out, body)
 	}
-	r, err := w.codec.DecodeResponse(body, w.request, w.to)
+	r, err := w.codec.DecodeResponse(body, w.request, w.target)
 	if err != nil {
 		return l.unreadable("a body that is not an answer of its protocol").WithCause(err)
 	}
-	return l.answerWhole(x, w, out, r)
+	return l.encodeComplete(x, w, out, r)
 }
 
-// answerWhole gives the client a neutral answer in its own dialect.
-func (l *Leaf) answerWhole(x *Exchange, w *wire, out *Response, r *llm.Response) error {
-	tap := new(told)
+// encodeComplete gives the client a neutral answer in its own dialect.
+func (l *TargetHandler) encodeComplete(x *Exchange, w *wirePlan, out *Response, r *llm.Response) error {
+	tap := new(translationTap)
 	tap.whole(r)
 	out.Tap = tap
 	for i := range r.Choices {
-		if c := &r.Choices[i]; c.Stop == "" && c.Said == "" { // clients wait for a reason
+		if c := &r.Choices[i]; c.Stop == "" && c.NativeFinishReason == "" { // clients wait for a reason
 			c.Stop = llm.StopEnd
 		}
 	}
@@ -340,11 +340,11 @@ func (r *Response) asStream(contentType string) { r.head(contentType) }
 
 func (r *Response) head(contentType string) {
 	r.Header = r.Header.Clone()
-	for _, name := range ofBytes {
+	for _, name := range bodyHeaders {
 		delete(r.Header, name)
 	}
 	r.Header["Content-Type"] = []string{contentType}
 }
 
-// ofBytes are the headers that speak of the very bytes of a provider's body.
-var ofBytes = [...]string{"Content-Length", "Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Repr-Digest", "Etag", "Accept-Ranges"}
+// bodyHeaders are the headers that speak of the very bytes of a provider's body.
+var bodyHeaders = [...]string{"Content-Length", "Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Repr-Digest", "Etag", "Accept-Ranges"}

@@ -59,18 +59,18 @@ func TestTranslatedResponsesTakeNoMoreMemoryThanCounted(t *testing.T) {
 		body, request := []byte(tt.body), new(llm.Request)
 		for name, client := range clients {
 			before := heap()
-			r, err := tt.codec.DecodeResponse(body, request, dialect.Target{Provider: "p", Model: "m"})
+			r, err := tt.codec.DecodeResponse(body, request, dialect.RequestTarget{Provider: "p", Model: "m"})
 			if err != nil {
 				t.Fatalf("%s: %v", tt.name, err)
 			}
-			encoded := client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, dialect.Reply{Request: request})
+			encoded := client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, dialect.ResponseTarget{Request: request})
 			took, counted := heap()-before, translationSize(body)
 			if took > counted {
 				t.Errorf("%s for a %s client take %d bytes, counted are %d", tt.name, name, took, counted)
 			}
 			runtime.KeepAlive(encoded)
 
-			encoder := client.NewEncoder(dialect.Reply{Request: request})
+			encoder := client.NewEncoder(dialect.ResponseTarget{Request: request})
 			stream := make([]byte, 0, lengthOf(r))
 			var e llm.Event
 			for e = range dialect.Replay(r) {
@@ -107,8 +107,8 @@ func TestEventsOfStreamsTakeNoMoreMemoryThanCounted(t *testing.T) {
 			m := &streamMemory{frames: &replay{{Raw: data, Data: data, Type: []byte(tt.typ)}}, pool: bytepool.New(0), translated: true}
 			request := new(llm.Request)
 			stream := &translation{
-				src: m, dec: tt.codec.NewDecoder(request, dialect.Target{Provider: "p", Model: "m"}),
-				enc: client.NewEncoder(dialect.Reply{Request: request}),
+				src: m, dec: tt.codec.NewDecoder(request, dialect.RequestTarget{Provider: "p", Model: "m"}),
+				enc: client.NewEncoder(dialect.ResponseTarget{Request: request}),
 			}
 			if _, err := stream.Next(); err != nil {
 				t.Fatalf("%s: %v", tt.name, err)
@@ -141,7 +141,7 @@ func BenchmarkTranslationSize(b *testing.B) {
 		})
 		b.Run(tt.name+"/decode", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := (chat.Dialect{}).DecodeResponse(tt.body, new(llm.Request), dialect.Target{}); err != nil {
+				if _, err := (chat.Dialect{}).DecodeResponse(tt.body, new(llm.Request), dialect.RequestTarget{}); err != nil {
 					b.Fatal(err)
 				}
 			}

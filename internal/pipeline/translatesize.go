@@ -35,7 +35,7 @@ const smallTranslation = 1 << 20
 // reserveTranslation counts what the translation of the request of x will take
 // against the limit of body memory. The caller releases the buffer. It is nil
 // where nothing is translated.
-func (l *Leaf) reserveTranslation(x *Exchange, w *wire) (*bytepool.Buffer, error) {
+func (l *TargetHandler) reserveTranslation(x *Exchange, w *wirePlan) (*bytepool.Buffer, error) {
 	if x.Doc == nil || !w.translates() {
 		return nil, nil
 	}

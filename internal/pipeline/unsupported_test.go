@@ -73,7 +73,7 @@ func TestItemsThatDoNotFitTheHeaderAreCounted(t *testing.T) {
 		if tt.more > 0 {
 			want = append(want, fmt.Sprintf("more;count=%d", tt.more))
 		}
-		if got := x.Told(); !slices.Equal(got, want) {
+		if got := x.ParamItems(); !slices.Equal(got, want) {
 			t.Errorf("of %d and %d items %d are told, the last %.20q; want %d, the last %.20q",
 				len(tt.notes), len(tt.params), len(got), got[len(got)-1], len(want), want[len(want)-1])
 		}

@@ -20,7 +20,7 @@ import (
 func TestReportsOfUsageAreNotAddedUp(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		client dialect.Client
+		client dialect.ClientDialect
 		events []sse.Event
 		want   llm.Usage
 	}{
@@ -57,7 +57,7 @@ func TestReportsOfUsageAreNotAddedUp(t *testing.T) {
 					tap.Event(e)
 				}
 			}
-			if got := tap.Seen().Usage; got != tt.want {
+			if got := tap.Info().Usage; got != tt.want {
 				t.Errorf("usage = %+v, want %+v", got, tt.want)
 			}
 		})

@@ -9,18 +9,18 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// watch is the clockwork of one attempt: the limits of its phases, and the
+// attemptTimers is the clockwork of one attempt: the limits of its phases, and the
 // request's own timeout, which ends once the answer can be judged.
-type watch struct {
+type attemptTimers struct {
 	dog    *upstream.Watchdog
 	limit  time.Duration           // the request's own timeout; zero without one
 	timer  *time.Timer             // of the limit; nil without one
 	cancel context.CancelCauseFunc // ends the attempt; nil without a timeout
 }
 
-func (l *Leaf) watch(ctx context.Context, x *Exchange) watch {
-	var w watch
-	if limit := l.limit(x); limit > 0 {
+func (l *TargetHandler) startTimers(ctx context.Context, x *Exchange) attemptTimers {
+	var w attemptTimers
+	if limit := l.responseTimeout(x); limit > 0 {
 		w.limit = limit
 		ctx, w.cancel = context.WithCancelCause(ctx)
 		end := w.cancel
@@ -28,44 +28,44 @@ func (l *Leaf) watch(ctx context.Context, x *Exchange) watch {
 			end(&upstream.TimeoutError{Phase: upstream.Total, Limit: limit})
 		})
 	}
-	w.dog = upstream.Watch(ctx, l.Limits)
+	w.dog = upstream.NewWatchdog(ctx, l.Limits)
 	return w
 }
 
-// limit is how long the attempt may take until its answer can be judged: its
+// responseTimeout is how long the attempt may take until its answer can be judged: its
 // own timeout, or what is left of the exchange's budget. Zero means no limit.
-func (l *Leaf) limit(x *Exchange) time.Duration {
-	if x.Budget.IsZero() {
+func (l *TargetHandler) responseTimeout(x *Exchange) time.Duration {
+	if x.AttemptDeadline.IsZero() {
 		return l.Timeout
 	}
-	left := max(time.Until(x.Budget), time.Millisecond)
+	left := max(time.Until(x.AttemptDeadline), time.Millisecond)
 	if l.Timeout > 0 {
 		return min(l.Timeout, left)
 	}
 	return left
 }
 
-// ended reports whether f came of the request's own limit and not of the
+// isRequestTimeout reports whether f came of the request's own limit and not of the
 // engine's.
-func (w watch) ended(f error) bool {
+func (w attemptTimers) isRequestTimeout(f error) bool {
 	e, ok := errors.AsType[*upstream.TimeoutError](f)
 	return ok && w.limit > 0 && e.Limit == w.limit
 }
 
-func (w watch) context() context.Context { return w.dog.Context() }
+func (w attemptTimers) context() context.Context { return w.dog.Context() }
 
-// judged ends the request's own timeout.
-func (w watch) judged() {
+// stopRequestTimeout ends the request's own timeout.
+func (w attemptTimers) stopRequestTimeout() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
 }
 
-func (w watch) eventCame() { w.dog.Phase(upstream.Idle) }
+func (w attemptTimers) eventReceived() { w.dog.Phase(upstream.Idle) }
 
 // stop ends the attempt and lets go of its clocks.
-func (w watch) stop() {
-	w.judged()
+func (w attemptTimers) stop() {
+	w.stopRequestTimeout()
 	w.dog.Stop()
 	if w.cancel != nil {
 		w.cancel(nil)
@@ -96,7 +96,7 @@ func (u *uploading) Read(p []byte) (int, error) {
 	}
 	n, err := u.x.Upload.Read(p)
 	u.x.uploaded.Add(int64(n))
-	u.dog.Touch()
+	u.dog.Restart()
 	return n, err
 }
 

@@ -12,20 +12,20 @@ import (
 	"modelgate/internal/provider"
 )
 
-// wire is how one attempt is put to its target: in the client's dialect, as
+// wirePlan is how one attempt is put to its target: in the client's dialect, as
 // bytes, or translated to the target's.
-type wire struct {
-	op   api.Operation // whose path of the target's row is taken
-	lang api.Dialect   // of the target's conversation; empty for other operations
-	to   dialect.Target
+type wirePlan struct {
+	op      api.Operation // whose path of the target's row is taken
+	dialect api.Dialect   // of the target's conversation; empty for other operations
+	target  dialect.RequestTarget
 
 	// codec translates a conversation, counter a question for its tokens, and
 	// form another operation, which client puts into the words of the chat
 	// dialect first; all are empty where bytes pass.
 	codec   dialect.ProviderCodec
-	counter *counter
-	client  *dialect.ClientForm
-	form    *dialect.Form
+	counter *tokenCountCodecs
+	client  *dialect.ClientTranslator
+	form    *dialect.Translator
 
 	// usageAsked is true where the gateway asked for the usage of a stream and the
 	// client did not.
@@ -33,46 +33,48 @@ type wire struct {
 
 	// request is the conversation once it was read, and asked the body that form
 	// or a provider of the chat dialect was given.
-	request *llm.Request
-	asked   []byte
+	request     *llm.Request
+	requestBody []byte
 }
 
-// counter translates between a client that asks for the tokens of a request and
+// tokenCountCodecs translates between a client that asks for the tokens of a request and
 // a provider that tells them.
-type counter struct {
+type tokenCountCodecs struct {
 	client   dialect.ClientCounter
 	provider dialect.ProviderCounter
 }
 
 // translates reports whether bodies are decoded and encoded again.
-func (w *wire) translates() bool { return w.codec != nil || w.counter != nil || w.other() }
+func (w *wirePlan) translates() bool {
+	return w.codec != nil || w.counter != nil || w.translatesOperation()
+}
 
-// other reports whether what is translated is no conversation.
-func (w *wire) other() bool { return w.client != nil || w.form != nil }
+// translatesOperation reports whether what is translated is no conversation.
+func (w *wirePlan) translatesOperation() bool { return w.client != nil || w.form != nil }
 
-// wire chooses how the exchange's target is spoken to.
-func (l *Leaf) wire(x *Exchange) (wire, error) {
-	out := wire{op: x.Operation, to: dialect.Target{Provider: l.Target.ID, Model: x.Sent}}
+// planWire chooses how the exchange's target is spoken to.
+func (l *TargetHandler) planWire(x *Exchange) (wirePlan, error) {
+	out := wirePlan{op: x.Operation, target: dialect.RequestTarget{Provider: l.Target.ID, Model: x.UpstreamModel}}
 	switch {
 	case x.Operation == api.Proxy:
 		return out, nil
-	case x.Operation == x.Dialect.Counting():
-		return out, l.counted(x, &out)
-	case x.Operation != x.Dialect.Conversation():
-		l.formed(x, &out)
+	case x.Operation == x.Dialect.CountOperation():
+		return out, l.planTokenCount(x, &out)
+	case x.Operation != x.Dialect.ConversationOperation():
+		l.findTranslator(x, &out)
 		return out, nil
 	}
-	out.lang = l.Target.Speak(x.Dialect, x.Sent)
-	if out.lang == "" {
-		return out, provider.NotOffered(l.Target, x.Operation)
+	out.dialect = l.Target.DialectFor(x.Dialect, x.UpstreamModel)
+	if out.dialect == "" {
+		return out, provider.UnsupportedOperation(l.Target, x.Operation)
 	}
-	if out.lang != x.Dialect {
-		out.codec = l.Codecs[out.lang]
+	if out.dialect != x.Dialect {
+		out.codec = l.Codecs[out.dialect]
 		if out.codec == nil {
-			return out, provider.NotOffered(l.Target, x.Operation)
+			return out, provider.UnsupportedOperation(l.Target, x.Operation)
 		}
 	}
-	out.op = out.lang.Conversation()
+	out.op = out.dialect.ConversationOperation()
 	if x.Stream {
 		if _, ok := l.Target.Path(out.op.Streamed()); ok {
 			out.op = out.op.Streamed()
@@ -81,51 +83,51 @@ func (l *Leaf) wire(x *Exchange) (wire, error) {
 	return out, nil
 }
 
-// counted chooses how the target is asked for the tokens of a request: in the
+// planTokenCount chooses how the target is asked for the tokens of a request: in the
 // client's dialect, as bytes, where that is how it counts.
-func (l *Leaf) counted(x *Exchange, out *wire) error {
-	out.lang = l.Target.Speak(x.Dialect, x.Sent)
-	out.op = out.lang.Counting()
+func (l *TargetHandler) planTokenCount(x *Exchange, out *wirePlan) error {
+	out.dialect = l.Target.DialectFor(x.Dialect, x.UpstreamModel)
+	out.op = out.dialect.CountOperation()
 	if _, ok := l.Target.Path(out.op); !ok {
-		return provider.NotOffered(l.Target, x.Operation)
+		return provider.UnsupportedOperation(l.Target, x.Operation)
 	}
-	if out.lang == x.Dialect && !l.Target.Shapes[out.op].Anew {
+	if out.dialect == x.Dialect && !l.Target.BodyRules[out.op].Translate {
 		return nil
 	}
 	client, asks := x.Client.(dialect.ClientCounter)
-	told, tells := l.Codecs[out.lang].(dialect.ProviderCounter)
+	told, tells := l.Codecs[out.dialect].(dialect.ProviderCounter)
 	if !asks || !tells {
-		return provider.NotOffered(l.Target, x.Operation)
+		return provider.UnsupportedOperation(l.Target, x.Operation)
 	}
-	out.counter = &counter{client, told}
+	out.counter = &tokenCountCodecs{client, told}
 	return nil
 }
 
-// formed finds the translation of an operation that is no conversation.
-func (l *Leaf) formed(x *Exchange, out *wire) {
-	if x.Doc == nil || x.Dialect != api.DialectChat && !l.clientForm(x, out) {
+// findTranslator finds the translation of an operation that is no conversation.
+func (l *TargetHandler) findTranslator(x *Exchange, out *wirePlan) {
+	if x.Doc == nil || x.Dialect != api.DialectChat && !l.findClientTranslator(x, out) {
 		return
 	}
-	codec := l.Codecs[l.Target.Speak(api.DialectChat, x.Sent)]
+	codec := l.Codecs[l.Target.DialectFor(api.DialectChat, x.UpstreamModel)]
 	if codec == nil {
 		codec = l.Codecs[l.Target.Dialect]
 	}
-	if former, ok := codec.(dialect.Former); ok {
-		if form, ok := former.Form(out.op, out.to); ok {
+	if former, ok := codec.(dialect.OperationTranslator); ok {
+		if form, ok := former.Translator(out.op, out.target); ok {
 			out.form = &form
 		}
 	}
 }
 
-// clientForm finds the way from the words of the client's dialect to the chat
+// findClientTranslator finds the way from the words of the client's dialect to the chat
 // dialect's, and is false when there is none or none is needed: bytes pass where
 // the target has the operation too and the model is the one that they name.
-func (l *Leaf) clientForm(x *Exchange, out *wire) bool {
-	if _, ok := l.Target.Path(out.op); ok && x.Sent == x.Model && len(x.Edits) == 0 {
-		out.lang = x.Dialect
+func (l *TargetHandler) findClientTranslator(x *Exchange, out *wirePlan) bool {
+	if _, ok := l.Target.Path(out.op); ok && x.UpstreamModel == x.Model && len(x.Edits) == 0 {
+		out.dialect = x.Dialect
 		return false
 	}
-	former, ok := x.Client.(dialect.ClientFormer)
+	former, ok := x.Client.(dialect.ClientOperationTranslator)
 	if !ok {
 		return false
 	}
@@ -138,15 +140,15 @@ func (l *Leaf) clientForm(x *Exchange, out *wire) bool {
 
 // encode returns the body for the target and tells what became of the client's
 // parameters. body is the client's, with the config's edits.
-func (l *Leaf) encode(x *Exchange, w *wire, body []byte) ([]byte, error) {
-	var fates []dialect.Fate
+func (l *TargetHandler) encode(x *Exchange, w *wirePlan, body []byte) ([]byte, error) {
+	var fates []dialect.ParamChange
 	var err error
 	// About as long as the client's, so that it need not grow.
 	out := make([]byte, 0, len(body)+len(body)/4+512)
-	if w.other() {
-		out, fates, err = w.formedBody(out, body)
+	if w.translatesOperation() {
+		out, fates, err = w.translateRequest(out, body)
 	} else {
-		out, fates, err = w.said(x, out, body)
+		out, fates, err = w.encodeRequest(x, out, body)
 	}
 	if err != nil {
 		return nil, err
@@ -157,15 +159,15 @@ func (l *Leaf) encode(x *Exchange, w *wire, body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// formedBody appends the body of an operation that is no conversation.
-func (w *wire) formedBody(dst, body []byte) (_ []byte, fates []dialect.Fate, err error) {
-	if w.asked = body; w.client != nil {
-		if w.asked, err = w.client.Request(nil, body, w.to.Model); err != nil {
+// translateRequest appends the body of an operation that is no conversation.
+func (w *wirePlan) translateRequest(dst, body []byte) (_ []byte, fates []dialect.ParamChange, err error) {
+	if w.requestBody = body; w.client != nil {
+		if w.requestBody, err = w.client.Request(nil, body, w.target.Model); err != nil {
 			return nil, nil, err
 		}
 	}
 	if w.form != nil {
-		dst, fates, err = w.form.Request(dst, w.asked, w.to)
+		dst, fates, err = w.form.Request(dst, w.requestBody, w.target)
 	} else {
 		dst, fates, err = w.chatBody(dst)
 	}
@@ -178,25 +180,25 @@ func (w *wire) formedBody(dst, body []byte) (_ []byte, fates []dialect.Fate, err
 }
 
 // chatBody appends what a provider of the chat dialect is asked.
-func (w *wire) chatBody(dst []byte) (_ []byte, fates []dialect.Fate, err error) {
+func (w *wirePlan) chatBody(dst []byte) (_ []byte, fates []dialect.ParamChange, err error) {
 	var doc jsonedit.Doc
-	if err := doc.Scan(w.asked); err != nil {
+	if err := doc.Scan(w.requestBody); err != nil {
 		return nil, nil, err
 	}
 	var edits []jsonedit.Edit
-	for _, name := range w.client.Beyond {
+	for _, name := range w.client.ExtraFields {
 		if _, ok := doc.Find(name); ok {
 			edits = append(edits, jsonedit.Edit{Name: name})
-			fates = append(fates, dialect.Fate{Name: name, Outcome: dialect.Dropped})
+			fates = append(fates, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
 		}
 	}
 	return doc.Apply(dst, edits...), fates, nil
 }
 
-// formedAnswer returns the client's body for the provider's.
-func (w *wire) formedAnswer(body []byte) (_ []byte, err error) {
+// translateResponse returns the client's body for the provider's.
+func (w *wirePlan) translateResponse(body []byte) (_ []byte, err error) {
 	if w.form != nil {
-		if body, err = w.form.Response(nil, body, w.asked, w.to); err != nil {
+		if body, err = w.form.Response(nil, body, w.requestBody, w.target); err != nil {
 			return nil, err
 		}
 	}
@@ -206,9 +208,9 @@ func (w *wire) formedAnswer(body []byte) (_ []byte, err error) {
 	return body, nil
 }
 
-// said appends what is asked of the provider in its dialect: an answer, or how
+// encodeRequest appends what is asked of the provider in its dialect: an answer, or how
 // many tokens the request has.
-func (w *wire) said(x *Exchange, dst, body []byte) (_ []byte, fates []dialect.Fate, err error) {
+func (w *wirePlan) encodeRequest(x *Exchange, dst, body []byte) (_ []byte, fates []dialect.ParamChange, err error) {
 	if w.counter != nil {
 		w.request, err = w.counter.client.DecodeCountRequest(body)
 	} else {
@@ -217,15 +219,15 @@ func (w *wire) said(x *Exchange, dst, body []byte) (_ []byte, fates []dialect.Fa
 	if err != nil {
 		return nil, nil, err
 	}
-	w.request.Model, w.request.Stream = x.Sent, x.Stream
+	w.request.Model, w.request.Stream = x.UpstreamModel, x.Stream
 	if w.counter != nil {
-		return w.counter.provider.EncodeCountRequest(dst, w.request, w.to)
+		return w.counter.provider.EncodeCountRequest(dst, w.request, w.target)
 	}
-	return w.codec.EncodeRequest(dst, w.request, w.to)
+	return w.codec.EncodeRequest(dst, w.request, w.target)
 }
 
-// tokens gives the client the number of tokens that the provider tells.
-func (l *Leaf) tokens(w *wire, out *Response, body []byte) error {
+// writeTokenCount gives the client the number of tokens that the provider tells.
+func (l *TargetHandler) writeTokenCount(w *wirePlan, out *Response, body []byte) error {
 	n, err := w.counter.provider.DecodeCountResponse(body)
 	if err != nil {
 		return l.unreadable("a body that holds no number of tokens").WithCause(err)
@@ -237,7 +239,7 @@ func (l *Leaf) tokens(w *wire, out *Response, body []byte) error {
 }
 
 // fateText is a fate as an item of a structured header field (RFC 9651).
-func fateText(f dialect.Fate) string {
+func fateText(f dialect.ParamChange) string {
 	text := headerText(f.Name) + ";" + string(f.Outcome)
 	if f.Note != "" {
 		text += `="` + headerText(f.Note) + `"`
@@ -259,7 +261,7 @@ func headerText(s string) string {
 
 // unsupported refuses an attempt that would leave out a parameter, where the
 // config asks for that.
-func (l *Leaf) unsupported(names []string) error {
+func (l *TargetHandler) unsupported(names []string) error {
 	return apierr.New(apierr.Invalid, "%s can't honour %s, and the config asks to refuse then (on_unsupported); leave it out or choose another target",
 		l.Target.ID, strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
 }

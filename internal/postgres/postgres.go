@@ -42,13 +42,13 @@ type Server struct {
 	config *pgx.ConnConfig
 }
 
-// Address reports whether dsn is the address of a PostgreSQL database.
-func Address(dsn string) bool {
+// IsAddress reports whether dsn is the address of a PostgreSQL database.
+func IsAddress(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
-// At returns the server at dsn, a "postgres://" address. Nothing is connected.
-func At(dsn string, o Options) (*Server, error) {
+// ParseServer returns the server at dsn, a "postgres://" address. Nothing is connected.
+func ParseServer(dsn string, o Options) (*Server, error) {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, errors.New("database: the postgres:// address can't be read; it has the form postgres://user:password@host:5432/name")
@@ -69,7 +69,7 @@ func (s *Server) Pool(size int, first string) *sql.DB {
 	if size == 0 {
 		size = 12
 	}
-	db := stdlib.OpenDB(*s.config, stdlib.OptionShouldPing(mayBeCut), stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+	db := stdlib.OpenDB(*s.config, stdlib.OptionShouldPing(probeIdle), stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, first)
 		return err
 	}))
@@ -79,10 +79,10 @@ func (s *Server) Pool(size int, first string) *sql.DB {
 	return db
 }
 
-// mayBeCut has a connection that was idle asked for a sign of life before it is
+// probeIdle has a connection that was idle asked for a sign of life before it is
 // used: after a restart of the server all of a pool are dead, and no more than two
 // are tried for a query.
-func mayBeCut(_ context.Context, p stdlib.ShouldPingParams) bool {
+func probeIdle(_ context.Context, p stdlib.ShouldPingParams) bool {
 	return p.IdleDuration > 20*time.Millisecond
 }
 
@@ -100,19 +100,19 @@ func Code(err error) string {
 	return ""
 }
 
-// Conflict reports a row that is at odds with another: something refers to it
+// IsConflict reports a row that is at odds with another: something refers to it
 // (23001, 23503), or it exists (23505). A row that is wrong by itself, such as one
 // that lacks a value, is a mistake of the program.
-func Conflict(err error) bool {
+func IsConflict(err error) bool {
 	code := Code(err)
 	return code == "23001" || code == "23503" || code == "23505"
 }
 
-// Away reports a database that can't be reached or written to now: no
+// IsUnavailable reports a database that can't be reached or written to now: no
 // connection (08), a change that was sacrificed to others (40), out of resources
 // (53), a lock that is held for too long (55P03), stopped by an operator (57),
 // failing disks (58), or read-only (25006).
-func Away(err error) bool {
+func IsUnavailable(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) {
 		return true // whatever the server said of it, a wrong password too
 	}
@@ -132,9 +132,9 @@ func Away(err error) bool {
 	return network
 }
 
-// Cut reports that a connection which was there has ended, so that the next may do
+// IsConnectionLost reports that a connection which was there has ended, so that the next may do
 // better: the server was stopped (57P01, 57P02), or says nothing any more.
-func Cut(err error) bool {
+func IsConnectionLost(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return false
 	}

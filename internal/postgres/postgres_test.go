@@ -46,7 +46,7 @@ func TestWhatPostgreSQLSaysIsUnderstood(t *testing.T) {
 		{context.Canceled, false, false}, // the client has gone
 		{errors.New("any other"), false, false},
 	} {
-		if conflict, away := postgres.Conflict(tt.err), postgres.Away(tt.err); conflict != tt.conflict || away != tt.away {
+		if conflict, away := postgres.IsConflict(tt.err), postgres.IsUnavailable(tt.err); conflict != tt.conflict || away != tt.away {
 			t.Errorf("%v: conflict %t, away %t; want %t, %t", tt.err, conflict, away, tt.conflict, tt.away)
 		}
 	}
@@ -54,7 +54,7 @@ func TestWhatPostgreSQLSaysIsUnderstood(t *testing.T) {
 		said("57P01"): true, said("57P03"): false, said("42601"): false, fmt.Errorf("reading: %w", io.ErrUnexpectedEOF): true,
 		fmt.Errorf("reading: %w", syscall.ECONNRESET): true, context.DeadlineExceeded: false, errors.New("any other"): false,
 	} {
-		if got := postgres.Cut(err); got != want {
+		if got := postgres.IsConnectionLost(err); got != want {
 			t.Errorf("Cut(%v) = %t, want %t", err, got, want)
 		}
 	}

@@ -151,12 +151,12 @@ func (r *run) section(s *sink, n *node) error {
 		return err
 	}
 	if n.kind == inverted {
-		if holds(v) {
+		if isTruthy(v) {
 			return nil
 		}
 		return r.nodes(s, n.inner)
 	}
-	if !holds(v) {
+	if !isTruthy(v) {
 		return nil
 	}
 	list, ok := v.([]any)
@@ -177,8 +177,8 @@ func (r *run) section(s *sink, n *node) error {
 	return nil
 }
 
-// holds reports whether a value, as read returns it, counts as true.
-func holds(v any) bool {
+// isTruthy reports whether a value, as read returns it, counts as true.
+func isTruthy(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return false

@@ -22,7 +22,7 @@ type Betas struct {
 // of op, and returns the field they belong to, those that the host takes and
 // those that it doesn't. The field is empty where the header stays.
 func (s *Spec) BodyBetas(op api.Operation, h http.Header) (field string, taken, dropped []string) {
-	field = s.Shapes[op].Betas
+	field = s.BodyRules[op].Betas
 	if field == "" {
 		return "", nil, nil
 	}
@@ -48,7 +48,7 @@ func (b *Betas) filter(h http.Header) (dropped []string) {
 		if flag == "" {
 			continue
 		}
-		if own := b.take(flag); own != "" {
+		if own := b.hostName(flag); own != "" {
 			kept = append(kept, own)
 			continue
 		}
@@ -62,8 +62,8 @@ func (b *Betas) filter(h http.Header) (dropped []string) {
 	return dropped
 }
 
-// take returns the host's name of a flag, empty when it does not take it.
-func (b *Betas) take(flag string) string {
+// hostName returns the host's name of a flag, empty when it does not take it.
+func (b *Betas) hostName(flag string) string {
 	for prefix, own := range b.Rename {
 		if strings.HasPrefix(flag, prefix) {
 			return own

@@ -23,7 +23,7 @@ func TestATargetWithoutAuthenticationSendsItsOwnersHeadersAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if req.Header.Get("Api-Key") != "" || req.Header.Get("Authorization") != "" || target.Auth.By != "" || !target.Key.Empty() || req.Header.Get("X-Tenant") != "one" {
-		t.Errorf("it sends %v and is signed by %q", req.Header, target.Auth.By)
+	if req.Header.Get("Api-Key") != "" || req.Header.Get("Authorization") != "" || target.Auth.Method != "" || !target.Key.Empty() || req.Header.Get("X-Tenant") != "one" {
+		t.Errorf("it sends %v and is signed by %q", req.Header, target.Auth.Method)
 	}
 }

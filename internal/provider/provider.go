@@ -34,8 +34,8 @@ type Spec struct {
 	// it depends on the model: the dialects that the model is reached by, the
 	// preferred one first, of which each has a path. Nil is Dialect, and any
 	// other dialect whose conversation has a path.
-	Dialect api.Dialect
-	Speaks  func(model string) []api.Dialect
+	Dialect  api.Dialect
+	Dialects func(model string) []api.Dialect
 
 	Auth Auth
 
@@ -60,14 +60,14 @@ type Spec struct {
 	// Betas are the beta flags that the host takes.
 	Betas Betas
 
-	// Spell is how the provider itself names a model, in addresses and bodies.
+	// UpstreamModel is how the provider itself names a model, in addresses and bodies.
 	// Nil means as the client does.
-	Spell func(model string) string
+	UpstreamModel func(model string) string
 	// PathModels says that paths of pass-through name the model although Paths
 	// holds no {model} placeholder.
 	PathModels bool
-	// Shapes are what bodies of single operations need besides.
-	Shapes map[api.Operation]Shape
+	// BodyRules are what bodies of single operations need besides.
+	BodyRules map[api.Operation]BodyRule
 
 	// Options are the placeholders of BaseURL and Paths and further settings.
 	Options []Option
@@ -90,9 +90,9 @@ type Spec struct {
 	// stream_options.include_usage, which the gateway adds unless Drop names it.
 	UsageUnasked bool
 
-	// Settle completes a target while it is made, where the address depends on
+	// Complete completes a target while it is made, where the address depends on
 	// options, or a custom host tells what it serves. Nil for most.
-	Settle func(d *Draft) error
+	Complete func(d *TargetDraft) error
 	// URL corrects the address of a call where a path can't say it, such as a
 	// version in the query. Nil for most.
 	URL func(t *Target, c *Call, u *url.URL) error
@@ -107,9 +107,9 @@ type Spec struct {
 	Notes []string
 }
 
-// Draft is a target that is being made. Settle changes it freely: all that it
+// TargetDraft is a target that is being made. Settle changes it freely: all that it
 // holds is the target's own.
-type Draft struct {
+type TargetDraft struct {
 	Spec    Spec              // a copy; its maps are shared, so replace them whole
 	Base    string            // the address, with {option} placeholders unless Custom
 	Custom  bool              // somebody else than the row chose the address
@@ -118,11 +118,11 @@ type Draft struct {
 }
 
 // Option returns a setting of the draft as [Target.Option] will.
-func (d *Draft) Option(name string) string { return d.Spec.option(d.Options, name) }
+func (d *TargetDraft) Option(name string) string { return d.Spec.option(d.Options, name) }
 
-// Shape is what the body of an operation needs where the address or a header
+// BodyRule is what the body of an operation needs where the address or a header
 // says part of it already, or where the host wants more.
-type Shape struct {
+type BodyRule struct {
 	Drop []string          // top-level fields that are left out
 	Set  map[string]string // top-level fields, as JSON, that are added where absent
 	// Betas is the field that takes the beta flags, as a list of strings, in
@@ -131,9 +131,9 @@ type Shape struct {
 	// Refuse are top-level fields that the host does not know and that can't be
 	// left out, with the code of the error by which clients know that.
 	Refuse map[string]string
-	// Anew says that the host takes another form of the body than clients of the
+	// Translate says that the host takes another form of the body than clients of the
 	// dialect send, so that the dialect writes it and bytes are not passed on.
-	Anew bool
+	Translate bool
 }
 
 // Option is a setting that a row takes besides the credential.
@@ -182,14 +182,14 @@ type Auth struct {
 	// Nil for most.
 	Sign func(ctx context.Context, t *Target, req *http.Request) error
 
-	// By names a way of authentication that needs a clock or I/O. NewRequest
+	// Method names a way of authentication that needs a clock or I/O. NewRequest
 	// leaves it to package auth, which is shown the request once it is built.
 	// Empty for most.
-	By Method
+	Method Method
 	// Service is what a signature is for, in the words of the cloud.
 	Service string
-	// Instead are the options of which each stands for a key.
-	Instead []string
+	// KeyAlternatives are the options of which each stands for a key.
+	KeyAlternatives []string
 }
 
 // Method names a way of authentication that package auth knows.
@@ -206,20 +206,20 @@ const (
 
 // NeedsKey reports whether a call can't do without a key, given these options.
 func (s *Spec) NeedsKey(options map[string]string) bool {
-	for _, name := range s.Auth.Instead {
+	for _, name := range s.Auth.KeyAlternatives {
 		if s.option(options, name) != "" {
 			return false
 		}
 	}
-	return s.Auth.Header != "" || s.Auth.Query != "" || s.Auth.By != ""
+	return s.Auth.Header != "" || s.Auth.Query != "" || s.Auth.Method != ""
 }
 
-// Named returns the provider's own spelling of model.
-func (s *Spec) Named(model string) string {
-	if s.Spell == nil {
+// UpstreamModelName returns the provider's own spelling of model.
+func (s *Spec) UpstreamModelName(model string) string {
+	if s.UpstreamModel == nil {
 		return model
 	}
-	return s.Spell(model)
+	return s.UpstreamModel(model)
 }
 
 // Bearer is the authentication of most providers.

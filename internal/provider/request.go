@@ -115,10 +115,10 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 	if c.Operation != api.Proxy {
 		row, ok := t.Path(c.Operation)
 		if !ok {
-			return nil, NotOffered(t, c.Operation)
+			return nil, UnsupportedOperation(t, c.Operation)
 		}
 		if t.PathOf != nil {
-			if own := t.PathOf(c.Operation, t.Basis(c.Model)); own != "" && !(t.Guarded && whole(own)) {
+			if own := t.PathOf(c.Operation, t.BaseModelOf(c.Model)); own != "" && !(t.Guarded && isAbsoluteURL(own)) {
 				row = own
 			}
 		}
@@ -146,7 +146,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 // join appends path to the base address without touching its encoding: the
 // opaque form of a URL is sent as it stands.
 func (t *Target) join(path, query string) (*url.URL, error) {
-	if whole(path) {
+	if isAbsoluteURL(path) {
 		u, err := url.Parse(path)
 		if err != nil {
 			return nil, err
@@ -206,7 +206,7 @@ func (t *Target) header(c *Call) http.Header {
 	}
 	for name, v := range t.Headers {
 		h[name] = []string{v.Reveal()}
-		alone(h, name)
+		dropOtherSpellings(h, name)
 	}
 	return h
 }
@@ -218,7 +218,7 @@ func (t *Target) messagesVersion(op api.Operation) (version string, wanted bool)
 	if !strings.HasPrefix(string(op), string(api.Messages)) {
 		return "", false
 	}
-	_, inBody := t.Shapes[op].Set["anthropic_version"]
+	_, inBody := t.BodyRules[op].Set["anthropic_version"]
 	return "2023-06-01", !inBody
 }
 
@@ -241,16 +241,16 @@ func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
 		if err := a.Sign(ctx, t, req); err != nil {
 			return err
 		}
-		alone(req.Header, "Authorization")
+		dropOtherSpellings(req.Header, "Authorization")
 	}
-	alone(req.Header, a.Header)
+	dropOtherSpellings(req.Header, a.Header)
 	return nil
 }
 
-// alone drops other spellings of a header that is set. A header that a client
+// dropOtherSpellings drops other spellings of a header that is set. A header that a client
 // forwards keeps its spelling, and beside the credential it would leave the
 // provider to choose between two.
-func alone(h http.Header, name string) {
+func dropOtherSpellings(h http.Header, name string) {
 	if _, set := h[name]; !set {
 		return
 	}
@@ -265,7 +265,7 @@ func alone(h http.Header, name string) {
 // JSON object is what tokens are fetched with, and never sent.
 func (a *Auth) value(key secret.String) []string {
 	switch {
-	case a.Header == "" || key.Empty() || a.By != "" && strings.HasPrefix(strings.TrimSpace(key.Reveal()), "{"):
+	case a.Header == "" || key.Empty() || a.Method != "" && strings.HasPrefix(strings.TrimSpace(key.Reveal()), "{"):
 		return nil
 	case a.Scheme != "":
 		return []string{a.Scheme + " " + key.Reveal()}

@@ -32,7 +32,7 @@ type Target struct {
 	// account is true when an option names the account that the address is of.
 	account bool
 
-	Lending Lending // see Settings
+	Lending MachineIdentity // see Settings
 
 	Key     secret.String
 	Options map[string]string
@@ -45,8 +45,8 @@ type Target struct {
 	// dialects, quirks and prices are its. Empty takes each for itself.
 	BaseModel string
 
-	// Terms are what requests cost by agreement. Nil is what the books say.
-	Terms *catalog.Terms
+	// Pricing are what requests cost by agreement. Nil is what the books say.
+	Pricing *catalog.NegotiatedPricing
 
 	// Models are those that requests may name. Nil allows every model.
 	Models *ModelList
@@ -96,19 +96,19 @@ func (t *Target) With(key secret.String, options map[string]string) *Target {
 	return &other
 }
 
-// Lending is how far a provider entry may act in the name of the machine that
+// MachineIdentity is how far a provider entry may act in the name of the machine that
 // the gateway runs on. What has no slug may not at all.
-type Lending uint8
+type MachineIdentity uint8
 
 // The ways. Entries of the settings file are the operator's own and have the
 // first. Those that people keep by the API can't send what is the machine's to a
 // host of their choice, and those of a workspace not to an account of their
 // choice either: that is the organisation's to choose.
 const (
-	LendAll   Lending = iota // everything
-	LendKnown                // to addresses of the cloud only
-	LendOwn                  // to those that name nobody's account, only
-	LendNone                 // nothing
+	MachineIdentityAll        MachineIdentity = iota // everything
+	MachineIdentityCloudHosts                        // to addresses of the cloud only
+	LendOwn                                          // to those that name nobody's account, only
+	MachineIdentityNone                              // nothing
 )
 
 // Settings is what turns a spec into a target. The zero value asks for the
@@ -118,13 +118,13 @@ type Settings struct {
 	Key        secret.String
 	CustomHost string // replaces the base address as a whole: scheme, host, path prefix
 	Options    map[string]string
-	Headers    map[string]secret.String // sent with each request: see Target
-	BaseModel  string                   // see Target
-	Terms      *catalog.Terms           // see Target
+	Headers    map[string]secret.String   // sent with each request: see Target
+	BaseModel  string                     // see Target
+	Terms      *catalog.NegotiatedPricing // see Target
 
 	// Lending is how far the target may act in the name of the machine that the
 	// gateway runs on.
-	Lending Lending
+	Lending MachineIdentity
 
 	// NoAuth sends no credential of any kind, signatures and the machine's own
 	// identity included: the address is not the one that they belong to.
@@ -134,14 +134,14 @@ type Settings struct {
 // NewTarget returns a target of spec. A missing option or an address that is
 // not an http or https URL is an *apierr.Error of kind Invalid.
 func NewTarget(spec *Spec, s Settings) (*Target, error) {
-	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel, Terms: s.Terms, Lending: s.Lending}
+	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel, Pricing: s.Terms, Lending: s.Lending}
 	base := spec.BaseURL
 	if s.CustomHost != "" {
 		base, t.Guarded = s.CustomHost, true
 	}
-	if spec.Settle != nil {
-		d := Draft{Spec: *spec, Base: base, Custom: t.Guarded, Key: s.Key, Options: maps.Clone(s.Options)}
-		if err := spec.Settle(&d); err != nil {
+	if spec.Complete != nil {
+		d := TargetDraft{Spec: *spec, Base: base, Custom: t.Guarded, Key: s.Key, Options: maps.Clone(s.Options)}
+		if err := spec.Complete(&d); err != nil {
 			return nil, err
 		}
 		t.Spec, t.Options, base, t.Guarded = &d.Spec, d.Options, d.Base, d.Custom
@@ -152,7 +152,7 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 			WithParam("custom_host")
 	}
 	if t.Guarded {
-		t.Spec = t.Spec.below()
+		t.Spec = t.Spec.withCustomHost()
 	} else {
 		var err error
 		t.account = t.namesAccount(base)
@@ -199,9 +199,9 @@ func canonical(headers map[string]secret.String) map[string]secret.String {
 	return out
 }
 
-// Basis returns the model whose dialects, quirks and price the one that is
+// BaseModelOf returns the model whose dialects, quirks and price the one that is
 // asked for has: itself, unless it was made of another.
-func (t *Target) Basis(model string) string {
+func (t *Target) BaseModelOf(model string) string {
 	if t.BaseModel != "" {
 		return t.BaseModel
 	}
@@ -211,23 +211,23 @@ func (t *Target) Basis(model string) string {
 // Price returns what requests for model cost at a time, by the prices in b. Where
 // neither it nor what it was made of has one, that of served counts, which is
 // what the provider says has answered; empty where it did not say.
-func (t *Target) Price(b *catalog.Book, model, served string, at time.Time) (*catalog.Price, bool) {
-	return t.Terms.Price(b, t.ID, model, at, t.Basis(model), served)
+func (t *Target) Price(b *catalog.PriceBook, model, served string, at time.Time) (*catalog.Price, bool) {
+	return t.Pricing.Price(b, t.ID, model, at, t.BaseModelOf(model), served)
 }
 
-// Speak is [Spec.Speak] for a model that may have been made of another.
-func (t *Target) Speak(d api.Dialect, model string) api.Dialect {
-	return t.Spec.Speak(d, t.Basis(model))
+// DialectFor is [Spec.DialectFor] for a model that may have been made of another.
+func (t *Target) DialectFor(d api.Dialect, model string) api.Dialect {
+	return t.Spec.DialectFor(d, t.BaseModelOf(model))
 }
 
 // Rule is [Spec.Rule] for a model that may have been made of another.
-func (t *Target) Rule(model string) ModelRule { return t.Spec.Rule(t.Basis(model)) }
+func (t *Target) Rule(model string) ModelRule { return t.Spec.Rule(t.BaseModelOf(model)) }
 
-// below returns the row for a custom host, which takes the place of the
+// withCustomHost returns the row for a custom host, which takes the place of the
 // provider's address as a whole: what the provider offers elsewhere, that host
 // does not, and its credential must not go there.
-func (s *Spec) below() *Spec {
-	elsewhere := func(_ api.Operation, path string) bool { return whole(path) }
+func (s *Spec) withCustomHost() *Spec {
+	elsewhere := func(_ api.Operation, path string) bool { return isAbsoluteURL(path) }
 	paths := maps.Clone(s.Paths)
 	maps.DeleteFunc(paths, elsewhere)
 	if len(paths) == len(s.Paths) {
@@ -235,10 +235,10 @@ func (s *Spec) below() *Spec {
 	}
 	other := *s
 	other.Paths = paths
-	if s.Speaks != nil {
-		other.Speaks = func(model string) []api.Dialect {
-			spoken := slices.DeleteFunc(slices.Clone(s.Speaks(model)), func(d api.Dialect) bool {
-				_, ok := paths[d.Conversation()]
+	if s.Dialects != nil {
+		other.Dialects = func(model string) []api.Dialect {
+			spoken := slices.DeleteFunc(slices.Clone(s.Dialects(model)), func(d api.Dialect) bool {
+				_, ok := paths[d.ConversationOperation()]
 				return !ok
 			})
 			if len(spoken) == 0 {
@@ -250,8 +250,8 @@ func (s *Spec) below() *Spec {
 	return &other
 }
 
-// whole reports whether path is a URL and not one below the base address.
-func whole(path string) bool {
+// isAbsoluteURL reports whether path is a URL and not one below the base address.
+func isAbsoluteURL(path string) bool {
 	return strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://")
 }
 
@@ -319,7 +319,7 @@ func (s *Spec) hostPart(option string) HostPart {
 // they stay in their segment; those in the host of a whole URL are as strict
 // as in a base address.
 func (t *Target) expandPath(s, model string) (string, error) {
-	if whole(s) {
+	if isAbsoluteURL(s) {
 		at := strings.IndexByte(s[len("https://"):], '/') + len("https://")
 		host, err := t.expandBase(s[:at])
 		if err != nil {
@@ -333,7 +333,7 @@ func (t *Target) expandPath(s, model string) (string, error) {
 		if name != "model" {
 			v = t.Option(name)
 		} else if v != "" {
-			v = t.Named(model)
+			v = t.UpstreamModelName(model)
 		}
 		if v == "." || v == ".." {
 			return "", apierr.New(apierr.Invalid, "%q is no %s", v, name).WithParam(name)

@@ -36,10 +36,10 @@ func (s *Spec) takes(v Vendor) bool {
 	return dialectVendor[s.Dialect] == v || slices.Contains(s.Vendors, v)
 }
 
-// DropForeign removes from h the headers of vendors other than the provider's:
+// DropOtherVendorHeaders removes from h the headers of vendors other than the provider's:
 // a fallback from one vendor to another must not show the first one's account
 // or beta flags to the second.
-func (s *Spec) DropForeign(h http.Header) {
+func (s *Spec) DropOtherVendorHeaders(h http.Header) {
 	for name := range h {
 		for _, v := range vendors {
 			if strings.HasPrefix(name, string(v)) && !s.takes(v) {

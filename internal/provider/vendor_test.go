@@ -32,7 +32,7 @@ func TestHeadersOfOtherVendorsStayBehind(t *testing.T) {
 				t.Fatal("no such row")
 			}
 			h := all.Clone()
-			spec.DropForeign(h)
+			spec.DropOtherVendorHeaders(h)
 			if got := slices.Sorted(maps.Keys(h)); !slices.Equal(got, tt.want) {
 				t.Errorf("headers left: %v, want %v", got, tt.want)
 			}

@@ -15,15 +15,15 @@ var fieldMark = mark("field")
 // json appends b, which is JSON or the beginning of it, with the rules applied
 // inside of strings and numbers. What is no JSON is taken as far as it goes.
 func (r *Redactor) json(dst, b []byte) []byte {
-	w := walk{r: r, src: b, dst: dst}
+	w := jsonWalker{r: r, src: b, dst: dst}
 	for w.at < len(b) {
 		w.token()
 	}
 	return w.dst
 }
 
-// walk is a way through JSON that needs nothing to be right.
-type walk struct {
+// jsonWalker is a way through JSON that needs nothing to be right.
+type jsonWalker struct {
 	r    *Redactor
 	src  []byte
 	at   int
@@ -39,7 +39,7 @@ type level struct {
 	value bool   // a value comes next, not a name
 }
 
-func (w *walk) token() {
+func (w *jsonWalker) token() {
 	switch c := w.src[w.at]; c {
 	case ' ', '\t', '\r', '\n':
 		w.pass()
@@ -73,12 +73,12 @@ func (w *walk) token() {
 	}
 }
 
-func (w *walk) pass() {
+func (w *jsonWalker) pass() {
 	w.dst = append(w.dst, w.src[w.at])
 	w.at++
 }
 
-func (w *walk) in() *level {
+func (w *jsonWalker) in() *level {
 	if len(w.open) == 0 {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (w *walk) in() *level {
 }
 
 // text takes a string: a name, or a value.
-func (w *walk) text() {
+func (w *jsonWalker) text() {
 	end, closed := stringEnd(w.src, w.at)
 	raw := w.src[w.at:end]
 	inner := raw[1:]
@@ -117,7 +117,7 @@ func (w *walk) text() {
 
 // word takes a number, a literal, or what does not belong into JSON. A number
 // in which something is found becomes a string.
-func (w *walk) word() {
+func (w *jsonWalker) word() {
 	end := w.at
 	for end < len(w.src) && !strings.ContainsRune(" \t\r\n{}[]:,\"", rune(w.src[end])) {
 		end++
@@ -135,7 +135,7 @@ func (w *walk) word() {
 }
 
 // skip leaves out a value that is an object or an array.
-func (w *walk) skip() {
+func (w *jsonWalker) skip() {
 	depth := 0
 	for w.at < len(w.src) {
 		switch w.src[w.at] {
@@ -156,7 +156,7 @@ func (w *walk) skip() {
 }
 
 // denied reports whether the value that comes next is of a denied field.
-func (w *walk) denied() bool {
+func (w *jsonWalker) denied() bool {
 	l := w.in()
 	if l == nil || !l.value {
 		return false
@@ -172,7 +172,7 @@ func (w *walk) denied() bool {
 	return false
 }
 
-func (w *walk) on(path []string) bool {
+func (w *jsonWalker) on(path []string) bool {
 	for i := len(path) - 1; i >= 0; i-- {
 		l := &w.open[i]
 		name := l.name

@@ -65,8 +65,8 @@ type Settlement struct {
 	Price  string
 }
 
-// Bill sums up the attempts of an exchange. The zero value has none.
-type Bill struct {
+// ExchangeCost sums up the attempts of an exchange. The zero value has none.
+type ExchangeCost struct {
 	sum    catalog.NanoDollars
 	row    string // of the price of the last that has one
 	known  bool   // the cost of one at least
@@ -76,7 +76,7 @@ type Bill struct {
 
 // Add takes in how an attempt has ended. One without an answer is not known to
 // have cost anything, and does not make the others' cost unknown.
-func (b *Bill) Add(s *Settlement) {
+func (b *ExchangeCost) Add(s *Settlement) {
 	if !s.Priced {
 		b.unsure = b.unsure || s.Outcome == Answered || s.Outcome == Estimated
 		return
@@ -87,14 +87,14 @@ func (b *Bill) Add(s *Settlement) {
 }
 
 // Fill writes what the attempts cost together into e.
-func (b *Bill) Fill(e *Entry) {
+func (b *ExchangeCost) Fill(e *Entry) {
 	e.Cost, e.Price, e.Priced = b.Cost()
 	e.CostEstimated = e.Priced && b.guess
 }
 
 // Cost returns what the attempts cost together, and the row of the price book for
 // the last of them.
-func (b *Bill) Cost() (cost catalog.NanoDollars, row string, known bool) {
+func (b *ExchangeCost) Cost() (cost catalog.NanoDollars, row string, known bool) {
 	if !b.known || b.unsure {
 		return 0, "", false
 	}

@@ -30,7 +30,7 @@ func TestABillIsKnownWhereEachAnswersCostIs(t *testing.T) {
 		{"more than there is", []reqlog.Settlement{answered, most}, math.MaxInt64, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var b reqlog.Bill
+			var b reqlog.ExchangeCost
 			for i := range tt.list {
 				b.Add(&tt.list[i])
 			}

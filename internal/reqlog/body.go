@@ -2,20 +2,20 @@ package reqlog
 
 import "fmt"
 
-// Level is how much of an exchange is kept.
-type Level uint8
+// RecordLevel is how much of an exchange is kept.
+type RecordLevel uint8
 
 // Levels. The zero value is LevelMetadata.
 const (
-	LevelMetadata Level = iota // what an Entry holds, without bodies
-	LevelFull                  // with bodies
-	LevelNone                  // what the books need: no text that a client chose
+	LevelMetadata RecordLevel = iota // what an Entry holds, without bodies
+	LevelFull                        // with bodies
+	LevelNone                        // what the books need: no text that a client chose
 )
 
 var levels = [...]string{LevelMetadata: "metadata", LevelFull: "full", LevelNone: "none"}
 
 // String returns the level's name.
-func (l Level) String() string {
+func (l RecordLevel) String() string {
 	if int(l) < len(levels) {
 		return levels[l]
 	}
@@ -23,10 +23,10 @@ func (l Level) String() string {
 }
 
 // ParseLevel reads the name of a level. The empty one is LevelMetadata.
-func ParseLevel(name string) (Level, error) {
+func ParseLevel(name string) (RecordLevel, error) {
 	for l, n := range levels {
 		if n == name {
-			return Level(l), nil
+			return RecordLevel(l), nil
 		}
 	}
 	if name == "" {

@@ -7,7 +7,7 @@ import (
 )
 
 func TestALevelIsReadByItsName(t *testing.T) {
-	for name, want := range map[string]reqlog.Level{"": reqlog.LevelMetadata, "metadata": reqlog.LevelMetadata, "full": reqlog.LevelFull, "none": reqlog.LevelNone} {
+	for name, want := range map[string]reqlog.RecordLevel{"": reqlog.LevelMetadata, "metadata": reqlog.LevelMetadata, "full": reqlog.LevelFull, "none": reqlog.LevelNone} {
 		got, err := reqlog.ParseLevel(name)
 		if err != nil || got != want || name != "" && got.String() != name {
 			t.Errorf("ParseLevel(%q) = %s, %v", name, got, err)

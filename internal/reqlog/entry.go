@@ -101,7 +101,7 @@ type Entry struct {
 	Metadata  map[string]string
 	UserAgent string
 
-	Level  Level
+	Level  RecordLevel
 	Bodies *Bodies // nil unless they are kept; not changed any more
 }
 

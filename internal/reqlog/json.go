@@ -45,9 +45,9 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-// AppendWhole appends e as [Entry.AppendJSON] does, and what is kept of its
+// AppendJSONWithBodies appends e as [Entry.AppendJSON] does, and what is kept of its
 // bodies as request and response: null where nothing is.
-func (e *Entry) AppendWhole(dst []byte) []byte {
+func (e *Entry) AppendJSONWithBodies(dst []byte) []byte {
 	w := jsonWriter{dst: e.AppendJSON(dst)}
 	w.dst = w.dst[:len(w.dst)-1]
 	var b Bodies
@@ -61,7 +61,7 @@ func (e *Entry) AppendWhole(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-// AppendJSON appends b as [Entry.AppendWhole] shows it.
+// AppendJSON appends b as [Entry.AppendJSONWithBodies] shows it.
 func (b *Body) AppendJSON(dst []byte) []byte {
 	w := jsonWriter{dst: dst}
 	b.write(&w)

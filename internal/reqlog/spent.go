@@ -7,18 +7,18 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Owner is who an attempt is counted for. Each name is empty where there is
+// SpendOwner is who an attempt is counted for. Each name is empty where there is
 // none.
-type Owner struct {
+type SpendOwner struct {
 	Organisation string
 	Workspace    string
 	KeyID        string
 	Slug         string // of the managed provider
 }
 
-// Spent is what attempts came to. The zero value is of none. Sums end at the
+// Spend is what attempts came to. The zero value is of none. Sums end at the
 // largest number there is.
-type Spent struct {
+type Spend struct {
 	Attempts int64
 	Cost     catalog.NanoDollars // assumed for attempts without a price, see [AssumedInput]
 	Tokens   int64               // reported or estimated
@@ -26,8 +26,8 @@ type Spent struct {
 	Unpriced int64               // attempts whose tokens are known and whose price is not
 }
 
-// Settle takes in how an attempt has ended.
-func (s *Spent) Settle(t *Settlement) {
+// AddSettlement takes in how an attempt has ended.
+func (s *Spend) AddSettlement(t *Settlement) {
 	s.Attempts++
 	if t.Usage.Known {
 		s.Tokens = saturated(s.Tokens, t.Usage.Total())
@@ -56,7 +56,7 @@ func assumedCost(u llm.Usage) catalog.NanoDollars {
 }
 
 // Add takes in what others came to.
-func (s *Spent) Add(t Spent) {
+func (s *Spend) Add(t Spend) {
 	s.Attempts = saturated(s.Attempts, t.Attempts)
 	s.Cost = saturated(s.Cost, t.Cost)
 	s.Tokens = saturated(s.Tokens, t.Tokens)

@@ -2,11 +2,11 @@ package reqlog
 
 import "slices"
 
-// Strip takes out of e, for [LevelNone], what a client chose as text: metadata
+// StripClientText takes out of e, for [LevelNone], what a client chose as text: metadata
 // and path, in the place of which the given ones stand, the user agent, names of
 // spans, methods that do not exist, what errors, decisions and parameters say.
 // Ids, models, codes and all figures stay, so that sums and budgets are as ever.
-func (e *Entry) Strip(path string, metadata map[string]string) {
+func (e *Entry) StripClientText(path string, metadata map[string]string) {
 	if !slices.Contains([]string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}, e.Method) {
 		e.Method = ""
 	}

@@ -25,7 +25,7 @@ func TestStrippedEntriesKeepWhatTheBooksNeed(t *testing.T) {
 	want.Path, want.Metadata = "/v1/…", map[string]string{"team": "x"}
 	want.Attempts = []reqlog.Attempt{{Target: "config", Provider: "openai", Status: 500, Error: "not kept"}, attempts[1]}
 	want.Decisions = []reqlog.Decision{{Path: "config.strategy"}}
-	e.Strip("/v1/…", map[string]string{"team": "x"})
+	e.StripClientText("/v1/…", map[string]string{"team": "x"})
 	if diff := cmp.Diff(want, e); diff != "" {
 		t.Errorf("stripped (-want +got):\n%s", diff)
 	}
@@ -39,7 +39,7 @@ func TestAnEntryIsWrittenWithItsBodiesWhereTheyAreWanted(t *testing.T) {
 		Request:  reqlog.Body{Type: "application/json", Data: []byte("{\"a\":\"\xff\n\"}"), Size: 99, Cut: true},
 		Response: reqlog.Body{Type: "audio/mpeg", Size: 7, Cut: true},
 	}}
-	list, whole := string(e.AppendJSON(nil)), string(e.AppendWhole(nil))
+	list, whole := string(e.AppendJSON(nil)), string(e.AppendJSONWithBodies(nil))
 	const bodies = `,"request":{"content_type":"application/json","body":"{\"a\":\"�\n\"}","size":99,"truncated":true},` +
 		`"response":{"content_type":"audio/mpeg","body":null,"size":7,"truncated":true}}`
 	if want := list[:len(list)-1] + bodies; whole != want {
@@ -47,11 +47,11 @@ func TestAnEntryIsWrittenWithItsBodiesWhereTheyAreWanted(t *testing.T) {
 	}
 	e.Bodies = &reqlog.Bodies{Request: reqlog.Body{Type: "text/plain"}}
 	none := list[:len(list)-1] + `,"request":null,"response":null}`
-	if got := string(e.AppendWhole(nil)); got != none {
+	if got := string(e.AppendJSONWithBodies(nil)); got != none {
 		t.Errorf("without bodies AppendWhole = %s", got)
 	}
 	e.Bodies = nil
-	if got := string(e.AppendWhole(nil)); got != none {
+	if got := string(e.AppendJSONWithBodies(nil)); got != none {
 		t.Errorf("without anything kept AppendWhole = %s", got)
 	}
 }

@@ -69,19 +69,19 @@ func newCipher(key []byte) (cipher.AEAD, error) {
 // Seal returns s as a text that only a box with the same master key opens.
 func (b *Box) Seal(s String) string { return seal(b.aead, sealedPrefix, s.value, "") }
 
-// SealStably is Seal with the same text each time for the same credential at
+// SealDeterministic is Seal with the same text each time for the same credential at
 // the same place, so that two files of it can be compared. Who sees both texts
 // learns whether the credential there is the same, and nothing else of it. The
 // nonce is a code of what is sealed (as in SIV), so none serves for two.
-func (b *Box) SealStably(place string, s String) string {
+func (b *Box) SealDeterministic(place string, s String) string {
 	code := hmac.New(sha256.New, b.nonces[:])
 	fmt.Fprintf(code, "%d:%s%s", len(place), place, s.value)
 	nonce := code.Sum(nil)[:b.aead.NonceSize():b.aead.NonceSize()]
 	return sealedPrefix + base64.RawStdEncoding.EncodeToString(b.aead.Seal(nonce, nonce, []byte(s.value), nil))
 }
 
-// Sealed reports whether text is in the form that Seal returns.
-func Sealed(text string) bool { return strings.HasPrefix(text, sealedPrefix) }
+// IsSealed reports whether text is in the form that Seal returns.
+func IsSealed(text string) bool { return strings.HasPrefix(text, sealedPrefix) }
 
 // Open returns what was sealed. The error is ErrWrongKey, or says that the
 // text is malformed; it never holds the text.

@@ -18,7 +18,7 @@ func TestADataKeyOpensWhatItSealed(t *testing.T) {
 	wrapped := box.NewDataKey("acme")
 	key := mustDataKey(t, box, "acme", wrapped)
 	sealed := key.Seal(secret.New(canary))
-	if strings.Contains(sealed+wrapped, canary) || !secret.SealedByDataKey(sealed) || secret.Sealed(sealed) {
+	if strings.Contains(sealed+wrapped, canary) || !secret.SealedByDataKey(sealed) || secret.IsSealed(sealed) {
 		t.Fatalf("Seal = %q", sealed)
 	}
 	if again := key.Seal(secret.New(canary)); again == sealed {

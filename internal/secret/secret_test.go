@@ -52,7 +52,7 @@ func TestMissingCredentialPrintsNothing(t *testing.T) {
 func TestBoxOpensWhatItSealed(t *testing.T) {
 	box := mustBox(t, "a master key of some length")
 	sealed := box.Seal(secret.New(canary))
-	if strings.Contains(sealed, canary) || !secret.Sealed(sealed) {
+	if strings.Contains(sealed, canary) || !secret.IsSealed(sealed) {
 		t.Fatalf("Seal = %q", sealed)
 	}
 	if again := box.Seal(secret.New(canary)); again == sealed {
@@ -120,16 +120,16 @@ func TestSealingStablyIsTheSameEachTimeAtOnePlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed := box.SealStably("a", secret.New("sk-canary"))
-	if again := box.SealStably("a", secret.New("sk-canary")); again != sealed {
+	sealed := box.SealDeterministic("a", secret.New("sk-canary"))
+	if again := box.SealDeterministic("a", secret.New("sk-canary")); again != sealed {
 		t.Errorf("a second time it is %q, not %q", again, sealed)
 	}
 	seen := map[string]string{sealed[:30]: "the first"}
 	for name, text := range map[string]string{
-		"another place":      box.SealStably("b", secret.New("sk-canary")),
-		"another secret":     box.SealStably("a", secret.New("sk-canarz")),
-		"another division":   box.SealStably("as", secret.New("k-canary")),
-		"another master key": other.SealStably("a", secret.New("sk-canary")),
+		"another place":      box.SealDeterministic("b", secret.New("sk-canary")),
+		"another secret":     box.SealDeterministic("a", secret.New("sk-canarz")),
+		"another division":   box.SealDeterministic("as", secret.New("k-canary")),
+		"another master key": other.SealDeterministic("a", secret.New("sk-canary")),
 	} {
 		if was := seen[text[:30]]; was != "" {
 			t.Errorf("%s gives the text or the nonce of %s", name, was)

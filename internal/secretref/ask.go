@@ -16,8 +16,8 @@ import (
 // maxAnswer bounds what is read of a manager's answer, in bytes.
 const maxAnswer = 1 << 20
 
-// question is a request to a manager.
-type question struct {
+// managerRequest is a request to a manager.
+type managerRequest struct {
 	client      auth.Doer
 	method, url string
 	header      map[string]string
@@ -27,7 +27,7 @@ type question struct {
 }
 
 // ask returns the status and the body of an answer.
-func (r *Resolver) ask(ctx context.Context, q question) (int, []byte, error) {
+func (r *Resolver) ask(ctx context.Context, q managerRequest) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, q.method, q.url, bytes.NewReader(q.body))
 	if err != nil {
 		return 0, nil, apierr.New(apierr.Invalid, "the manager's address or the secret's path is malformed").WithCode("secret_malformed")

@@ -50,7 +50,7 @@ type entry struct {
 	ref     Reference
 	first   chan struct{} // closed when it was read once, or could not be; never changed
 	landed  bool          // first is closed
-	found   found
+	found   secretPayload
 	read    time.Time // when found was; zero when there is none
 	err     error     // of the last try; nil when it succeeded
 	tries   int       // that failed since then
@@ -92,9 +92,9 @@ func (e *entry) stop() {
 	}
 }
 
-// Use begins to keep these references, beside those that are kept. It waits
+// Add begins to keep these references, beside those that are kept. It waits
 // until each was read once or could not be, or until ctx ends.
-func (c *Cache) Use(ctx context.Context, refs []Reference) {
+func (c *Cache) Add(ctx context.Context, refs []Reference) {
 	for _, e := range c.add(refs) {
 		select {
 		case <-e.first:
@@ -115,13 +115,13 @@ func (c *Cache) add(refs []Reference) (fresh []*entry) {
 		e := &entry{ref: ref, first: make(chan struct{})}
 		c.held[id] = e
 		fresh = append(fresh, e)
-		c.fly(id, e)
+		c.startFetch(id, e)
 	}
 	return fresh
 }
 
-// Only forgets all references but these.
-func (c *Cache) Only(refs []Reference) {
+// Retain forgets all references but these.
+func (c *Cache) Retain(refs []Reference) {
 	kept := make(map[identity]bool, len(refs))
 	for _, ref := range refs {
 		kept[ref.identity()] = true
@@ -146,20 +146,20 @@ func (c *Cache) Value(ref Reference) (secret.String, error) {
 	return f.pick(ref.Key, ref.Format)
 }
 
-func (c *Cache) found(id identity) (found, error) {
+func (c *Cache) found(id identity) (secretPayload, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.held[id]
 	switch {
 	case e == nil:
-		return found{}, apierr.New(apierr.Unavailable, "it was not read yet").WithCode("secret_pending")
+		return secretPayload{}, apierr.New(apierr.Unavailable, "it was not read yet").WithCode("secret_pending")
 	case !e.landed:
 		e.told = true
-		return found{}, apierr.New(apierr.Unavailable, "it is being read; try again in a moment").WithCode("secret_pending")
+		return secretPayload{}, apierr.New(apierr.Unavailable, "it is being read; try again in a moment").WithCode("secret_pending")
 	}
 	e.told = true
 	if e.read.IsZero() {
-		return found{}, e.err
+		return secretPayload{}, e.err
 	}
 	return e.found, nil
 }
@@ -189,21 +189,21 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// fly reads a secret in the background. It is called with the lock.
-func (c *Cache) fly(id identity, e *entry) {
+// startFetch reads a secret in the background. It is called with the lock.
+func (c *Cache) startFetch(id identity, e *entry) {
 	if c.closed || c.held[id] != e {
 		return
 	}
 	c.flights.Go(func() {
 		f, err := c.resolver.fetch(c.base, &e.ref)
-		if c.land(id, e, f, err) {
+		if c.finishFetch(id, e, f, err) {
 			c.Changed()
 		}
 	})
 }
 
-// land takes in what was read and reports whether somebody knows otherwise.
-func (c *Cache) land(id identity, e *entry, f found, err error) (changed bool) {
+// finishFetch takes in what was read and reports whether somebody knows otherwise.
+func (c *Cache) finishFetch(id identity, e *entry, f secretPayload, err error) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.held[id] != e {
@@ -219,7 +219,7 @@ func (c *Cache) land(id identity, e *entry, f found, err error) (changed bool) {
 		e.err = err
 		e.tries++
 		if had && now.Sub(e.read) >= stale {
-			e.found, e.read, changed = found{}, time.Time{}, true
+			e.found, e.read, changed = secretPayload{}, time.Time{}, true
 		}
 		changed = changed || !had && (before == nil || before.Error() != err.Error())
 	}
@@ -227,7 +227,7 @@ func (c *Cache) land(id identity, e *entry, f found, err error) (changed bool) {
 	e.waiting = time.AfterFunc(c.pause(e), func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.fly(id, e)
+		c.startFetch(id, e)
 	})
 	if !e.landed {
 		e.landed = true

@@ -59,7 +59,7 @@ func (k *kept) want(t *testing.T, value, code string) {
 func TestAValueIsReadAgainBeforeItIsTooOld(t *testing.T) {
 	keeping(t, func(t *testing.T, k *kept) {
 		k.want(t, "", "secret_pending")
-		k.Use(t.Context(), []secretref.Reference{k.ref})
+		k.Add(t.Context(), []secretref.Reference{k.ref})
 		k.want(t, canary, "")
 		k.set("APP_KEY", canary+"-2")
 		later(3*time.Minute + 59*time.Second)
@@ -81,8 +81,8 @@ func TestReferencesToOneSecretShareIt(t *testing.T) {
 		k.set("APP_KEY", `{"a":"1","b":"2"}`)
 		a, b := k.ref, k.ref
 		a.Key, b.Key, b.ID = "a", "b", "ref-2"
-		k.Use(t.Context(), []secretref.Reference{a, b, a})
-		k.Use(t.Context(), []secretref.Reference{b})
+		k.Add(t.Context(), []secretref.Reference{a, b, a})
+		k.Add(t.Context(), []secretref.Reference{b})
 		v, err := k.Value(a)
 		w, err2 := k.Value(b)
 		if v.Reveal() != "1" || w.Reveal() != "2" || k.count() != 1 {
@@ -97,7 +97,7 @@ func TestASlowManagerDoesNotHoldUpWhoWaits(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		k.Use(ctx, []secretref.Reference{k.ref})
+		k.Add(ctx, []secretref.Reference{k.ref})
 		if took := time.Since(began); took != 100*time.Millisecond {
 			t.Errorf("waited %v", took)
 		}
@@ -112,7 +112,7 @@ func TestASlowManagerDoesNotHoldUpWhoWaits(t *testing.T) {
 
 func TestTheLastValueStaysForAnHourWhileItsManagerIsAway(t *testing.T) {
 	keeping(t, func(t *testing.T, k *kept) {
-		k.Use(t.Context(), []secretref.Reference{k.ref})
+		k.Add(t.Context(), []secretref.Reference{k.ref})
 		k.want(t, canary, "")
 		k.unset("APP_KEY")
 		later(59 * time.Minute)
@@ -143,7 +143,7 @@ func TestTheLastValueStaysForAnHourWhileItsManagerIsAway(t *testing.T) {
 func TestWhatCannotBeReadIsTriedAgainEverMoreSeldom(t *testing.T) {
 	keeping(t, func(t *testing.T, k *kept) {
 		k.unset("APP_KEY")
-		k.Use(t.Context(), []secretref.Reference{k.ref})
+		k.Add(t.Context(), []secretref.Reference{k.ref})
 		k.want(t, "", "secret_not_found")
 		for _, tt := range []struct {
 			after time.Duration
@@ -174,8 +174,8 @@ func TestWhatIsNotUsedIsForgotten(t *testing.T) {
 		other := k.ref
 		other.Path = "APP_OTHER"
 		k.set("APP_OTHER", canary)
-		k.Use(t.Context(), []secretref.Reference{k.ref, other})
-		k.Only([]secretref.Reference{other})
+		k.Add(t.Context(), []secretref.Reference{k.ref, other})
+		k.Retain([]secretref.Reference{other})
 		k.want(t, "", "secret_pending")
 		later(4 * time.Minute)
 		if s := k.Stats(); s.Kept != 1 || k.count() != 3 {
@@ -186,9 +186,9 @@ func TestWhatIsNotUsedIsForgotten(t *testing.T) {
 
 func TestAClosedCacheReadsNothingMore(t *testing.T) {
 	keeping(t, func(t *testing.T, k *kept) {
-		k.Use(t.Context(), []secretref.Reference{k.ref})
+		k.Add(t.Context(), []secretref.Reference{k.ref})
 		k.Close()
-		k.Use(t.Context(), []secretref.Reference{{Manager: secretref.Environment, Path: "APP_OTHER"}})
+		k.Add(t.Context(), []secretref.Reference{{Manager: secretref.Environment, Path: "APP_OTHER"}})
 		later(time.Hour)
 		if k.count() != 1 {
 			t.Errorf("%d reads", k.count())
@@ -203,7 +203,7 @@ func TestAChangedReferenceIsAnotherSecret(t *testing.T) {
 		a := inVault("https://vault.example.com")
 		b, masked := a, withAuth(a, "token", "another mask")
 		b.Secrets = sealed("token", "canary-other")
-		c.Use(t.Context(), []secretref.Reference{a, b, masked, withAuth(a, "namespace", "x"), inAWS()})
+		c.Add(t.Context(), []secretref.Reference{a, b, masked, withAuth(a, "namespace", "x"), inAWS()})
 		if s := c.Stats(); s.Kept != 4 {
 			t.Errorf("%+v, want that a mask tells nothing apart", s)
 		}

@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/secret"
 )
 
-// lent refuses the machine's own identity unless the operator lends it.
-func (r *Resolver) lent(ref *Reference) error {
+// checkMachineIdentity refuses the machine's own identity unless the operator lends it.
+func (r *Resolver) checkMachineIdentity(ref *Reference) error {
 	if r.OwnIdentity {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (r *Resolver) checkAWS(ref *Reference) error {
 		err = invalid("auth_config.type", "is accessKey, assumedRole or serviceRole")
 	}
 	if err == nil && machine {
-		err = r.lent(ref)
+		err = r.checkMachineIdentity(ref)
 	}
 	if err != nil {
 		return err
@@ -71,8 +71,8 @@ func (r *Resolver) checkAWS(ref *Reference) error {
 
 // aws reads a secret of AWS Secrets Manager.
 // https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
-func (r *Resolver) aws(ctx context.Context, ref *Reference) (found, error) {
-	q := question{client: r.Client, method: http.MethodPost, url: awsAddress(ref), guarded: ref.Auth["endpoint"] != "", header: map[string]string{
+func (r *Resolver) aws(ctx context.Context, ref *Reference) (secretPayload, error) {
+	q := managerRequest{client: r.Client, method: http.MethodPost, url: awsAddress(ref), guarded: ref.Auth["endpoint"] != "", header: map[string]string{
 		"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "secretsmanager.GetSecretValue"}}
 	options := map[string]string{"auth_type": ref.Auth["type"], "region": ref.Auth["region"]}
 	for _, name := range []string{"access_key_id", "role_arn", "external_id"} {
@@ -81,30 +81,30 @@ func (r *Resolver) aws(ctx context.Context, ref *Reference) (found, error) {
 	for _, name := range []string{"secret_access_key", "session_token"} {
 		options[name] = ref.Secrets[name].Reveal()
 	}
-	spec := &provider.Spec{ID: AWS, BaseURL: q.url, Auth: provider.Auth{By: provider.MethodAWS, Service: "secretsmanager"}}
+	spec := &provider.Spec{ID: AWS, BaseURL: q.url, Auth: provider.Auth{Method: provider.MethodAWS, Service: "secretsmanager"}}
 	q.sign = func(req *http.Request, body []byte) error { return r.signAs(ctx, spec, options, req, body) }
 	var err error
 	if q.body, err = json.Marshal(map[string]string{"SecretId": ref.Path}); err != nil {
-		return found{}, err
+		return secretPayload{}, err
 	}
 	status, body, err := r.ask(ctx, q)
 	if err != nil {
-		return found{}, err
+		return secretPayload{}, err
 	}
 	if !success(status) {
-		return found{}, awsError(status, body)
+		return secretPayload{}, awsError(status, body)
 	}
 	var answer struct {
 		String *string `json:"SecretString"`
 		Binary []byte  `json:"SecretBinary"`
 	}
 	if json.Unmarshal(body, &answer) != nil || answer.String == nil && answer.Binary == nil {
-		return found{}, failed("the manager answered without a secret")
+		return secretPayload{}, failed("the manager answered without a secret")
 	}
 	if answer.String == nil {
-		return found{text: secret.New(string(answer.Binary))}, nil
+		return secretPayload{text: secret.New(string(answer.Binary))}, nil
 	}
-	return found{text: secret.New(*answer.String)}, nil
+	return secretPayload{text: secret.New(*answer.String)}, nil
 }
 
 // awsAddress is where the secrets of a region are, or those behind an endpoint.
@@ -191,7 +191,7 @@ func (r *Resolver) checkAzure(ref *Reference) error {
 		err = ref.need("tenant_id", "client_id", "client_secret")
 	case "managed", "default":
 		_, ofCloud := azureScope(u.Hostname())
-		if err = r.lent(ref); err == nil && (!ofCloud || u.Scheme != "https") {
+		if err = r.checkMachineIdentity(ref); err == nil && (!ofCloud || u.Scheme != "https") {
 			err = invalid("auth_config.vault_url", "is not a vault of the cloud, as https://name.vault.azure.net; the identity of the gateway's machine goes nowhere else")
 		}
 	default:
@@ -208,11 +208,11 @@ func (r *Resolver) checkAzure(ref *Reference) error {
 
 // azure reads a secret of Azure Key Vault.
 // https://learn.microsoft.com/rest/api/keyvault/secrets/get-secret/get-secret
-func (r *Resolver) azure(ctx context.Context, ref *Reference) (found, error) {
+func (r *Resolver) azure(ctx context.Context, ref *Reference) (secretPayload, error) {
 	base := strings.TrimRight(ref.Auth["vault_url"], "/")
 	u, err := url.Parse(base)
 	if err != nil {
-		return found{}, err
+		return secretPayload{}, err
 	}
 	scope, _ := azureScope(u.Hostname())
 	options := map[string]string{"auth_mode": ref.Auth["type"], "entra_scope": scope, "entra_tenant_id": ref.Auth["tenant_id"]}
@@ -227,24 +227,24 @@ func (r *Resolver) azure(ctx context.Context, ref *Reference) (found, error) {
 			options["auth_mode"] = "workload"
 		}
 	}
-	spec := &provider.Spec{ID: Azure, BaseURL: base, Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", By: provider.MethodEntra}}
-	status, body, err := r.ask(ctx, question{
+	spec := &provider.Spec{ID: Azure, BaseURL: base, Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Method: provider.MethodEntra}}
+	status, body, err := r.ask(ctx, managerRequest{
 		client: r.Client, method: http.MethodGet, url: base + "/secrets/" + ref.Path + "?api-version=7.4", guarded: true,
 		header: map[string]string{"Accept": "application/json"},
 		sign:   func(req *http.Request, body []byte) error { return r.signAs(ctx, spec, options, req, body) },
 	})
 	if err != nil {
-		return found{}, err
+		return secretPayload{}, err
 	}
 	if status == http.StatusForbidden && bytes.Contains(body, []byte("SecretDisabled")) {
-		return found{}, apierr.New(apierr.UpstreamFailed, "the secret is disabled").WithCode("secret_not_found")
+		return secretPayload{}, apierr.New(apierr.UpstreamFailed, "the secret is disabled").WithCode("secret_not_found")
 	}
 	if !success(status) {
-		return found{}, statusError(status)
+		return secretPayload{}, statusError(status)
 	}
 	var answer struct{ Value *string }
 	if json.Unmarshal(body, &answer) != nil || answer.Value == nil {
-		return found{}, failed("the manager answered without a secret")
+		return secretPayload{}, failed("the manager answered without a secret")
 	}
-	return found{text: secret.New(*answer.Value)}, nil
+	return secretPayload{text: secret.New(*answer.Value)}, nil
 }

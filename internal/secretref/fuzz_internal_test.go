@@ -16,7 +16,7 @@ func FuzzPick(f *testing.F) {
 	f.Add(`sk-canary-value-of-the-test`, "", "string", false)
 	f.Add("{\"a\":\"\\ud800\"}", "", "", true)
 	f.Fuzz(func(t *testing.T, text, key, format string, values bool) {
-		got, err := found{secret.New(text), values}.pick(key, format)
+		got, err := secretPayload{secret.New(text), values}.pick(key, format)
 		if err != nil {
 			if len(text) >= 20 && strings.Contains(err.Error(), text) {
 				t.Errorf("the error quotes the secret: %v", err)

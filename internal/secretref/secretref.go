@@ -53,8 +53,8 @@ type Reference struct {
 	Format string
 }
 
-// Of returns a stored reference. Opened are its secrets, as they were sealed.
-func Of(s store.SecretReference, opened secret.String) (Reference, error) {
+// FromStored returns a stored reference. Opened are its secrets, as they were sealed.
+func FromStored(s store.SecretReference, opened secret.String) (Reference, error) {
 	r := Reference{ID: s.ID, Manager: s.Manager, Auth: s.Auth, Path: s.Path, Key: s.Key}
 	var held map[string]string
 	if !opened.Empty() && json.Unmarshal([]byte(opened.Reveal()), &held) != nil { // the error would quote it
@@ -140,7 +140,7 @@ type Resolver struct {
 // New returns a resolver.
 func New(o Options) *Resolver {
 	if o.Client == nil {
-		o.Client = nobody{}
+		o.Client = noClient{}
 	}
 	if o.LookupEnv == nil {
 		o.LookupEnv = os.LookupEnv
@@ -156,16 +156,16 @@ func New(o Options) *Resolver {
 	return &Resolver{Options: o, signer: signer, logins: logins{now: o.Now}, clients: make(map[string]auth.Doer)}
 }
 
-type nobody struct{}
+type noClient struct{}
 
-func (nobody) Do(*http.Request, bool) (*http.Response, error) {
+func (noClient) Do(*http.Request, bool) (*http.Response, error) {
 	return nil, apierr.New(apierr.Internal, "there is no client for managers of secrets")
 }
 
 // kind is how one kind of manager is checked and asked.
 type kind struct {
 	check func(*Resolver, *Reference) error
-	fetch func(*Resolver, context.Context, *Reference) (found, error)
+	fetch func(*Resolver, context.Context, *Reference) (secretPayload, error)
 }
 
 var kinds = map[string]kind{
@@ -200,8 +200,8 @@ func (r *Resolver) Resolve(ctx context.Context, ref Reference) (secret.String, e
 	return f.pick(ref.Key, ref.Format)
 }
 
-// Reach reads the secret and, if the reference names one of its values, that.
-func (r *Resolver) Reach(ctx context.Context, ref Reference) error {
+// Test reads the secret and, if the reference names one of its values, that.
+func (r *Resolver) Test(ctx context.Context, ref Reference) error {
 	f, err := r.fetch(ctx, &ref)
 	if err == nil && ref.Key != "" {
 		_, err = f.pick(ref.Key, "")
@@ -209,9 +209,9 @@ func (r *Resolver) Reach(ctx context.Context, ref Reference) error {
 	return err
 }
 
-func (r *Resolver) fetch(ctx context.Context, ref *Reference) (found, error) {
+func (r *Resolver) fetch(ctx context.Context, ref *Reference) (secretPayload, error) {
 	if err := r.Check(*ref); err != nil {
-		return found{}, err
+		return secretPayload{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()

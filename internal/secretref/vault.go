@@ -87,10 +87,10 @@ func plainPath(path string) bool {
 
 // vault reads a secret of a key-value engine.
 // https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2
-func (r *Resolver) vault(ctx context.Context, ref *Reference) (found, error) {
+func (r *Resolver) vault(ctx context.Context, ref *Reference) (secretPayload, error) {
 	token, err := r.vaultToken(ctx, ref, secret.String{})
 	if err != nil {
-		return found{}, err
+		return secretPayload{}, err
 	}
 	status, body, err := r.askVault(ctx, ref, http.MethodGet, kvPath(ref), token, nil)
 	if err == nil && status == http.StatusForbidden && ref.Auth["type"] != "token" { // it may have been revoked
@@ -102,7 +102,7 @@ func (r *Resolver) vault(ctx context.Context, ref *Reference) (found, error) {
 		err = vaultError(status, body)
 	}
 	if err != nil {
-		return found{}, err
+		return secretPayload{}, err
 	}
 	var answer struct{ Data json.RawMessage }
 	err = json.Unmarshal(body, &answer)
@@ -110,9 +110,9 @@ func (r *Resolver) vault(ctx context.Context, ref *Reference) (found, error) {
 		err = json.Unmarshal(answer.Data, &answer)
 	}
 	if err != nil || !bytes.HasPrefix(answer.Data, []byte("{")) {
-		return found{}, failed("the Vault answered without a secret; is kv_version the one of the secrets engine, and the address that of a Vault?")
+		return secretPayload{}, failed("the Vault answered without a secret; is kv_version the one of the secrets engine, and the address that of a Vault?")
 	}
-	return found{text: secret.New(string(answer.Data)), values: true}, nil
+	return secretPayload{text: secret.New(string(answer.Data)), values: true}, nil
 }
 
 // kvPath is where the API has a secret.
@@ -147,7 +147,7 @@ func (r *Resolver) askVault(ctx context.Context, ref *Reference, method, path st
 	if !token.Empty() {
 		header["X-Vault-Token"] = token.Reveal()
 	}
-	return r.ask(ctx, question{client: client, method: method, url: strings.TrimRight(ref.Auth["address"], "/") + "/v1/" + path,
+	return r.ask(ctx, managerRequest{client: client, method: method, url: strings.TrimRight(ref.Auth["address"], "/") + "/v1/" + path,
 		header: header, body: body, guarded: true})
 }
 

@@ -8,12 +8,12 @@ import (
 )
 
 // kept is how much is kept of exchanges.
-func (s *Server) kept() snapshot.Logs { return s.holder.Load().Logs }
+func (s *Server) kept() snapshot.LogPolicy { return s.holder.Load().Logs }
 
 // sum sums what was recorded before.
-func (s *Server) sum(ctx context.Context, q logstore.SumQuery) ([]logstore.Sum, error) {
+func (s *Server) sum(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error) {
 	if err := s.flushLog(ctx); err != nil {
 		return nil, err
 	}
-	return s.logs.Sum(ctx, q)
+	return s.logs.Groups(ctx, q)
 }

@@ -184,10 +184,10 @@ func TestRequestsAreServedWhileTheDatabaseDoesNotAnswer(t *testing.T) {
 	slug := slugOf(t, saveConfig(g, "slowly"))
 	eventually(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
 	stop := traffic(t, g)
-	relay.Hold(true)
+	relay.Pause(true)
 	eventually(t, "readiness says degraded", degraded(t, g))
 	mustServeOn(t, stop)
-	relay.Hold(false)
+	relay.Pause(false)
 	relay.Delay(0)
 	eventually(t, "readiness says ready", func() bool { return !degraded(t, g)() })
 }
@@ -213,7 +213,7 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 	pg.Stop()
 
 	text, err := os.ReadFile(filepath.Join(data, "state.sealed"))
-	if err != nil || !secret.Sealed(string(text)) {
+	if err != nil || !secret.IsSealed(string(text)) {
 		t.Fatalf("the copy of the state: %.40q, %v; want it sealed", text, err)
 	}
 	alone := gatewaytest.New(t, o)
@@ -260,11 +260,11 @@ func mustStoreProvider(t *testing.T, db *store.DB, host string) {
 	now := time.Now()
 	integration := store.Integration{ID: "i1", Organisation: store.DefaultOrganisation, Slug: "sim", Name: "Sim", Provider: "openai-compatible",
 		Sealed:        box.Seal(store.Secrets{Key: secret.New(gatewaytest.SimulatorKey)}.Text()),
-		Configuration: store.Configuration{CustomHost: host}, AllowAllModels: true, GlobalEnabled: true,
+		Configuration: store.IntegrationSettings{CustomHost: host}, AllowAllModels: true, GlobalEnabled: true,
 		Status: store.Active, CreatedAt: now, UpdatedAt: now}
 	entry := store.Provider{ID: "p1", Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Integration: "i1",
 		Slug: "stored", Name: "Stored", Status: store.Active, CreatedAt: now, UpdatedAt: now}
-	err = db.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err = db.Update(t.Context(), nil, func(tx *store.Tx) error {
 		if err := tx.CreateIntegration(t.Context(), integration); err != nil {
 			return err
 		}

@@ -13,11 +13,11 @@ import (
 	"modelgate/internal/store"
 )
 
-// spender keeps in the store what the ledger counts, and has budgets act on it.
+// budgetCounter keeps in the store what the ledger counts, and has budgets act on it.
 // It implements ledger.Counter.
-type spender struct {
+type budgetCounter struct {
 	db   *store.DB
-	keep *budgets.Keeper // nil acts on nothing
+	keep *budgets.Enforcer // nil acts on nothing
 
 	mu   sync.Mutex
 	late map[store.BudgetRef]bool // raised, and not acted on yet; guarded by mu
@@ -25,19 +25,19 @@ type spender struct {
 }
 
 // Counted implements ledger.Counter.
-func (p *spender) Counted(ctx context.Context, segments []string) (map[string]int64, error) {
+func (p *budgetCounter) Counted(ctx context.Context, segments []string) (map[string]int64, error) {
 	return p.db.LedgerMarks(ctx, segments)
 }
 
 // Count implements ledger.Counter. What it has counted stays counted when acting
 // on it fails: that is tried again.
-func (p *spender) Count(ctx context.Context, c *ledger.Counts) error {
+func (p *budgetCounter) Count(ctx context.Context, c *ledger.Counts) error {
 	spans := make([]store.LedgerSpan, len(c.Spans))
 	for i, s := range c.Spans {
 		spans[i] = store.LedgerSpan(s)
 	}
 	now := time.Now()
-	raised, err := p.db.Spend(ctx, spans, c.Spent, now, now.Add(-ledger.MarksKept))
+	raised, err := p.db.AddSpend(ctx, spans, c.Spent, now, now.Add(-ledger.MarksKept))
 	if err == nil {
 		p.act(ctx, raised)
 	}
@@ -45,7 +45,7 @@ func (p *spender) Count(ctx context.Context, c *ledger.Counts) error {
 }
 
 // act has budgets act on what was raised now and is late.
-func (p *spender) act(ctx context.Context, raised []store.BudgetRef) {
+func (p *budgetCounter) act(ctx context.Context, raised []store.BudgetRef) {
 	if p.keep == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (p *spender) act(ctx context.Context, raised []store.BudgetRef) {
 	if len(p.late) == 0 {
 		return
 	}
-	if err := p.keep.Spent(ctx, slices.Collect(maps.Keys(p.late))); err != nil {
+	if err := p.keep.ApplySpend(ctx, slices.Collect(maps.Keys(p.late))); err != nil {
 		p.keep.Logger.Warn("what was spent has no effect on budgets yet", "err", err.Error())
 		return
 	}
@@ -65,7 +65,7 @@ func (p *spender) act(ctx context.Context, raised []store.BudgetRef) {
 }
 
 // tick starts counts again whose time has come, and does what failed before.
-func (p *spender) tick(ctx context.Context, now time.Time) {
+func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 	if p.keep == nil || !p.db.Ready() {
 		return
 	}
@@ -74,7 +74,7 @@ func (p *spender) tick(ctx context.Context, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil && !p.all { // an earlier process may have counted and not acted
-		err = p.keep.All(ctx)
+		err = p.keep.CheckAll(ctx)
 		p.all = err == nil
 	}
 	if err != nil && ctx.Err() == nil {
@@ -83,7 +83,7 @@ func (p *spender) tick(ctx context.Context, now time.Time) {
 }
 
 // unlimited returns p with nothing that is exhausted.
-func unlimited(p *store.Published) *store.Published {
+func unlimited(p *store.RuntimeState) *store.RuntimeState {
 	free := *p
 	free.Exhausted = nil
 	free.Identities = slices.Clone(p.Identities)

@@ -29,7 +29,7 @@ const (
 )
 
 // mustSpent returns what was spent with a key.
-func mustSpent(t *testing.T, db *store.DB, key string) reqlog.Spent {
+func mustSpent(t *testing.T, db *store.DB, key string) reqlog.Spend {
 	t.Helper()
 	got, err := db.Spending(t.Context(), store.KeyBudget, key)
 	if err != nil {
@@ -38,8 +38,8 @@ func mustSpent(t *testing.T, db *store.DB, key string) reqlog.Spent {
 	return got[key]
 }
 
-func times(n int64) reqlog.Spent {
-	return reqlog.Spent{Attempts: n, Cost: catalog.NanoDollars(38_000 * n), Tokens: 14 * n}
+func times(n int64) reqlog.Spend {
+	return reqlog.Spend{Attempts: n, Cost: catalog.NanoDollars(38_000 * n), Tokens: 14 * n}
 }
 
 func TestNodesOfOneDatabaseCountTogether(t *testing.T) {
@@ -124,7 +124,7 @@ func TestSpendingWaitsForADatabaseThatIsAway(t *testing.T) {
 		}
 	}
 	eventually(t, "metrics tell what waits", func() bool {
-		list := series(t, g)
+		list := requestLabels(t, g)
 		return list["modelgate_ledger_uncounted_attempts"] == "5" && list["modelgate_ledger_uncounted_seconds"] != "0"
 	})
 	pg.Start(t)
@@ -135,13 +135,13 @@ func TestSpendingWaitsForADatabaseThatIsAway(t *testing.T) {
 func TestFeaturesThatAreOffCountAndRefuseNothing(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: priced, Off: route.Off{route.UsageLimits: true}})
+	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: priced, Off: route.DisabledFeatures{route.UsageLimits: true}})
 	db := storetest.Open(t, "file:"+filepath.Join(data, "modelgate.db"))
 	key, k := mustPoor(t, db, 10)
 	k.Status = store.KeyExhausted // by an earlier start
-	err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 		w, err := tx.Workspace(t.Context(), store.DefaultOrganisation, store.DefaultWorkspace)
-		b := store.Budgeted{BudgetRef: store.BudgetRef{Kind: store.WorkspaceBudget, ID: w.ID}, UsageLimits: []byte("[]"), Exhausted: true}
+		b := store.BudgetHolder{BudgetRef: store.BudgetRef{Kind: store.WorkspaceBudget, ID: w.ID}, UsageLimits: []byte("[]"), Exhausted: true}
 		return errors.Join(err, tx.UpdateKey(t.Context(), k), tx.PutBudget(t.Context(), b))
 	})
 	if err != nil {

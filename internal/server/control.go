@@ -80,7 +80,7 @@ func (s *Server) ensureClaim(ctx context.Context) error {
 		return err
 	}
 	token, now := access.NewLinkToken(), time.Now()
-	err = s.store.Change(ctx, nil, func(tx *store.Tx) error {
+	err = s.store.Update(ctx, nil, func(tx *store.Tx) error {
 		return tx.ReplaceClaim(ctx, o.ID, access.HashKey(token.Reveal()).String(), now, now.Add(claimLife))
 	})
 	s.claim = token

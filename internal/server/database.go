@@ -36,7 +36,7 @@ func MasterBox(master, previous secret.String) (*secret.Box, error) {
 }
 
 // openData opens the databases and reads what is stored.
-func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *store.Published, err error) {
+func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *store.RuntimeState, err error) {
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder can't be made: %w", err)
 	}
@@ -66,7 +66,7 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 
 // sealConfigs seals the credentials of configs that were stored before they were
 // sealed, and returns the state after it.
-func (s *Server) sealConfigs(ctx context.Context, stored *store.Published) (*store.Published, error) {
+func (s *Server) sealConfigs(ctx context.Context, stored *store.RuntimeState) (*store.RuntimeState, error) {
 	if !s.store.Ready() {
 		return stored, nil
 	}
@@ -87,13 +87,13 @@ func (s *Server) sealConfigs(ctx context.Context, stored *store.Published) (*sto
 		if err != nil {
 			return nil, fmt.Errorf("config version %s: %w", v.ID, err)
 		}
-		err = s.store.Change(ctx, nil, func(tx *store.Tx) error { return tx.SealConfigVersion(ctx, v.ID, hidden, sealed) })
+		err = s.store.Update(ctx, nil, func(tx *store.Tx) error { return tx.SealConfigVersion(ctx, v.ID, hidden, sealed) })
 		if err != nil {
 			return nil, fmt.Errorf("config version %s: %w", v.ID, err)
 		}
 	}
 	s.Logger.Info("credentials of saved configs sealed", "versions", len(list))
-	return s.store.Published(ctx, nil)
+	return s.store.LoadRuntimeState(ctx, nil)
 }
 
 // Kept returns how long entries of the log are kept, for people.
@@ -119,11 +119,11 @@ func LogsAddress(said, control secret.String) (secret.String, error) {
 	switch {
 	case said.Reveal() == "file":
 		return secret.String{}, nil
-	case postgres.Address(said.Reveal()):
+	case postgres.IsAddress(said.Reveal()):
 		return said, nil
 	case !said.Empty():
 		return said, errors.New("the log's database (MODELGATE_LOGS_DATABASE_URL) is a postgres:// address, or file")
-	case postgres.Address(control.Reveal()):
+	case postgres.IsAddress(control.Reveal()):
 		return control, nil
 	}
 	return secret.String{}, nil
@@ -146,12 +146,12 @@ func DatabaseAddress(data string, given secret.String) string {
 
 // readStored reads the state of the store at the start: from the database, or
 // from the copy while that is away.
-func (s *Server) readStored(ctx context.Context) (*store.Published, error) {
+func (s *Server) readStored(ctx context.Context) (*store.RuntimeState, error) {
 	reach, cancel := context.WithTimeout(ctx, migrating)
 	defer cancel()
 	_, err := s.store.Migrate(reach)
 	if err == nil {
-		return s.store.Published(ctx, nil)
+		return s.store.LoadRuntimeState(ctx, nil)
 	}
 	if !unavailable(err) || !s.store.Remote() {
 		return nil, err

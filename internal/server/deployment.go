@@ -10,10 +10,10 @@ import (
 	"modelgate/internal/store"
 )
 
-// belongs returns the deployment that the gateway identifies itself as, nil when
+// ownDeployment returns the deployment that the gateway identifies itself as, nil when
 // it does not. At the start it has to be there; who takes it away later leaves a
 // gateway that serves nobody.
-func (s *Server) belongs(p *store.Published) (*store.PublishedDeployment, error) {
+func (s *Server) ownDeployment(p *store.RuntimeState) (*store.PublishedDeployment, error) {
 	if s.DeploymentSecret.Empty() {
 		return nil, nil
 	}
@@ -26,9 +26,9 @@ func (s *Server) belongs(p *store.Published) (*store.PublishedDeployment, error)
 	return nil, errors.New("MODELGATE_DEPLOYMENT_SECRET is the secret of no deployment; give the client_auth that was shown when it was made")
 }
 
-// served is whom the snapshot of a state lets in.
-func (s *Server) served(p *store.Published) *snapshot.Deployment {
-	d, err := s.belongs(p)
+// deploymentLimits is whom the snapshot of a state lets in.
+func (s *Server) deploymentLimits(p *store.RuntimeState) *snapshot.Deployment {
+	d, err := s.ownDeployment(p)
 	switch {
 	case err != nil:
 		return &snapshot.Deployment{Closed: true}
@@ -45,13 +45,13 @@ func (s *Server) served(p *store.Published) *snapshot.Deployment {
 	return out
 }
 
-// beSeen notes that the deployment's gateway is there.
-func (s *Server) beSeen(ctx context.Context, now time.Time) {
-	d, err := s.belongs(s.current().stored)
+// touchDeployment notes that the deployment's gateway is there.
+func (s *Server) touchDeployment(ctx context.Context, now time.Time) {
+	d, err := s.ownDeployment(s.current().stored)
 	if d == nil || err != nil || !s.store.Ready() {
 		return
 	}
-	if err := s.store.SeeDeployment(ctx, d.ID, now); err != nil {
+	if err := s.store.TouchDeployment(ctx, d.ID, now); err != nil {
 		s.Logger.Warn("the deployment was not marked as seen", "err", err.Error())
 	}
 }

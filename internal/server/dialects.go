@@ -15,8 +15,8 @@ import (
 )
 
 // clients are the dialects that clients may speak.
-func clients() map[api.Dialect]dialect.Client {
-	return map[api.Dialect]dialect.Client{
+func clients() map[api.Dialect]dialect.ClientDialect {
+	return map[api.Dialect]dialect.ClientDialect{
 		api.DialectChat:      chat.Dialect{},
 		api.DialectMessages:  messages.Dialect{},
 		api.DialectResponses: responses.Dialect{},

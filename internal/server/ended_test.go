@@ -26,7 +26,7 @@ func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
 		put := func(status string) {
 			t.Helper()
 			k.Status = status
-			if err := storetest.Open(t, dsn).Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateKey(t.Context(), k) }); err != nil {
+			if err := storetest.Open(t, dsn).Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateKey(t.Context(), k) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -82,7 +82,7 @@ func TestAProviderEntryThatIsUsedUpOrOverIsRefused(t *testing.T) {
 			return tx.PutIntegrationWorkspace(t.Context(), store.IntegrationWorkspace{Integration: "i1", Workspace: store.DefaultWorkspace, Enabled: true, Status: store.Exhausted})
 		}},
 	} {
-		err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 			p, err := tx.Provider(t.Context(), store.DefaultOrganisation, store.DefaultWorkspace, "p1")
 			if err != nil {
 				return err

@@ -40,7 +40,7 @@ func (s *Server) maker() route.Exports {
 
 // openFiles returns what keeps files of one kind.
 func openFiles(data string, b *settings.Blob, kind string) (blob.Store, error) {
-	if !b.S3.Given() {
+	if !b.S3.Configured() {
 		return blob.Folder(filepath.Join(data, "blob", kind)), nil
 	}
 	o := b.S3.Options()

@@ -9,7 +9,7 @@ import (
 func TestAReloadWarnsOfWhatIsReadAtTheStart(t *testing.T) {
 	t.Parallel()
 	read := func(text string) *settings.Settings {
-		s, err := settings.Parse("f", []byte(text), settings.Opener{Env: func(string) (string, bool) { return "x", true }})
+		s, err := settings.Parse("f", []byte(text), settings.SecretResolver{Env: func(string) (string, bool) { return "x", true }})
 		if err != nil {
 			t.Fatal(err)
 		}

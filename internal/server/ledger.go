@@ -24,8 +24,8 @@ func LedgerDir(data string) string { return filepath.Join(data, "ledger") }
 // openLedger opens the ledger and has the engine keep account in it.
 func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err error) {
 	o := ledgerOptions(s.Data, &logRows{Store: s.logs})
-	o.Full, o.Sync, o.Max = ledger.Full(set.Ledger.OnFull), ledger.Sync(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
-	o.Queue = set.Log.Queue
+	o.OnFull, o.Sync, o.MaxSize = ledger.FullPolicy(set.Ledger.OnFull), ledger.SyncMode(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
+	o.MaxQueued = set.Log.Queue
 	s.spender = s.newSpender()
 	o.Counter = s.spender
 	o.Logger = s.Logger
@@ -35,16 +35,16 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 	if s.spender.keep != nil {
 		s.spender.keep.Counted = s.ledger.Counted
 	}
-	if !s.Unrecorded {
+	if !s.NoRecording {
 		s.engine.Ledger = s.ledger
 	}
 	return nil
 }
 
-func (s *Server) newSpender() *spender {
-	p := &spender{db: s.store, late: make(map[store.BudgetRef]bool)}
+func (s *Server) newSpender() *budgetCounter {
+	p := &budgetCounter{db: s.store, late: make(map[store.BudgetRef]bool)}
 	if !s.Off[route.UsageLimits] {
-		p.keep = &budgets.Keeper{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Now: time.Now}
+		p.keep = &budgets.Enforcer{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Now: time.Now}
 	}
 	return p
 }
@@ -140,7 +140,7 @@ func ReplayLedger(ctx context.Context, data string, log logstore.Options) (Repla
 	}
 	rows := &logRows{Store: logs}
 	o := ledgerOptions(data, rows)
-	o.Again, o.Keep = true, true // budgets count what is in them: they are a gateway's
+	o.ReplayAll, o.KeepSegments = true, true // budgets count what is in them: they are a gateway's
 	l, err := ledger.Open(ctx, o)
 	if err != nil {
 		return Replayed{}, errors.Join(err, logs.Close(ctx))

@@ -39,7 +39,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watched sync.WaitGroup
 	watched.Go(func() { s.watch(watching) })
-	watched.Go(func() { s.follow(watching) })
+	watched.Go(func() { s.watchStore(watching) })
 	exporting, stopExporting := context.WithCancel(watching)
 	defer stopExporting()
 	if s.exports != nil {
@@ -113,17 +113,17 @@ func (s *Server) endRequests() {
 	s.api.Shutdown(ctx)
 }
 
-// crowd counts the requests that are served.
-type crowd struct {
+// inFlight counts the requests that are served.
+type inFlight struct {
 	n    atomic.Int64
 	none chan struct{} // holds one token after n fell to zero
 }
 
-func newCrowd() *crowd { return &crowd{none: make(chan struct{}, 1)} }
+func newCrowd() *inFlight { return &inFlight{none: make(chan struct{}, 1)} }
 
-func (c *crowd) join() { c.n.Add(1) }
+func (c *inFlight) join() { c.n.Add(1) }
 
-func (c *crowd) leave() {
+func (c *inFlight) leave() {
 	if c.n.Add(-1) > 0 {
 		return
 	}
@@ -134,7 +134,7 @@ func (c *crowd) leave() {
 }
 
 // wait waits until nobody is left, at most for d.
-func (c *crowd) wait(d time.Duration) {
+func (c *inFlight) wait(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for c.n.Load() > 0 {

@@ -22,12 +22,12 @@ import (
 	"modelgate/internal/store"
 )
 
-const patience = time.Minute
+const storeTimeout = time.Minute
 
 // eventually waits until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); {
+	for deadline := time.Now().Add(storeTimeout); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}

@@ -68,7 +68,7 @@ func sealAnew(t *testing.T, db *store.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err = db.Update(t.Context(), nil, func(tx *store.Tx) error {
 		i, err := tx.Integration(t.Context(), store.DefaultOrganisation, "sim")
 		if err != nil {
 			return err

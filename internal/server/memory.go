@@ -31,9 +31,9 @@ const burst = 64 << 20
 // burst has left: half a minute. They take some 35 KB each, and may be a thousand.
 const calm = 60
 
-// tide notices that a burst of large bodies is over. Nothing else would run the
+// gcTrigger notices that a burst of large bodies is over. Nothing else would run the
 // garbage collector in the quiet after it, and the memory would stay taken.
-type tide struct {
+type gcTrigger struct {
 	high  int64 // the most that bodies held since the last ebb
 	still int   // looks to go at which to collect
 	calm  int   // looks to go, without bodies, until idle connections are closed
@@ -42,7 +42,7 @@ type tide struct {
 // look reports whether to collect garbage, and before it to close the connections
 // to providers that no request uses, now that bodies hold used bytes. A pool lets
 // go of its buffers only at the second collection, so it says so twice.
-func (t *tide) look(used int64) (collect, hangUp bool) {
+func (t *gcTrigger) look(used int64) (collect, hangUp bool) {
 	t.high = max(t.high, used)
 	if t.high >= burst && used < t.high/4 {
 		t.high, t.still, t.calm = used, 2, calm

@@ -46,7 +46,7 @@ func TestTideTurnsTwiceAfterABurst(t *testing.T) {
 		{"two bursts", []int64{200 * mb, 0, 0, 0, 200 * mb, 0, 0, 0}, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var tide tide
+			var tide gcTrigger
 			got := 0
 			for _, used := range tt.used {
 				if collect, _ := tide.look(used); collect {
@@ -62,7 +62,7 @@ func TestTideTurnsTwiceAfterABurst(t *testing.T) {
 
 func TestConnectionsGoWhenTheSeaIsCalm(t *testing.T) {
 	const mb = 1 << 20
-	look := func(tide *tide, used int64, times int) (collected, hungUp int) {
+	look := func(tide *gcTrigger, used int64, times int) (collected, hungUp int) {
 		for range times {
 			collect, hangUp := tide.look(used)
 			if collect {
@@ -74,7 +74,7 @@ func TestConnectionsGoWhenTheSeaIsCalm(t *testing.T) {
 		}
 		return collected, hungUp
 	}
-	var idle, after tide
+	var idle, after gcTrigger
 	if _, hungUp := look(&idle, 0, 10*calm); hungUp != 0 {
 		t.Errorf("without a burst connections were closed %d times", hungUp)
 	}

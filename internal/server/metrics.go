@@ -46,9 +46,9 @@ type metrics struct {
 	database prometheus.Gauge
 	taken    prometheus.Gauge
 
-	children known[series, *child]
-	tries    known[try, prometheus.Counter]
-	codes    known[string, prometheus.Counter]
+	children growOnlyMap[requestLabels, *requestMetrics]
+	tries    growOnlyMap[attemptLabels, prometheus.Counter]
+	codes    growOnlyMap[string, prometheus.Counter]
 }
 
 var (
@@ -160,18 +160,18 @@ func (m *metrics) reloaded(err error) {
 // series names the counters of one kind of exchange, and try the counter of one
 // kind of attempt.
 type (
-	series struct {
+	requestLabels struct {
 		operation, provider string
 		status              int
 		outcome             reqlog.ExchangeOutcome
 	}
-	try struct {
+	attemptLabels struct {
 		provider string
 		status   int
 	}
 )
 
-type child struct {
+type requestMetrics struct {
 	requests        prometheus.Counter
 	duration, first prometheus.Observer
 	input, output   prometheus.Counter
@@ -179,8 +179,8 @@ type child struct {
 	estimate        prometheus.Counter
 }
 
-func (m *metrics) newChild(s series) *child {
-	return &child{
+func (m *metrics) newChild(s requestLabels) *requestMetrics {
+	return &requestMetrics{
 		requests: m.requests.WithLabelValues(s.operation, s.provider, strconv.Itoa(s.status), s.outcome.String()),
 		duration: m.duration.WithLabelValues(s.operation, s.provider),
 		first:    m.first.WithLabelValues(s.operation, s.provider),
@@ -191,13 +191,13 @@ func (m *metrics) newChild(s series) *child {
 	}
 }
 
-func (m *metrics) newTry(t try) prometheus.Counter {
+func (m *metrics) newTry(t attemptLabels) prometheus.Counter {
 	return m.attempts.WithLabelValues(t.provider, strconv.Itoa(t.status))
 }
 
 // count takes an ended exchange into the figures.
 func (m *metrics) count(e *reqlog.Entry) {
-	c := m.children.of(series{string(e.Operation), e.Provider, e.Status, e.Outcome()}, m.newChild)
+	c := m.children.of(requestLabels{string(e.Operation), e.Provider, e.Status, e.Outcome()}, m.newChild)
 	c.requests.Inc()
 	c.duration.Observe(e.Total.Seconds())
 	if e.FirstToken > 0 {
@@ -219,7 +219,7 @@ func (m *metrics) count(e *reqlog.Entry) {
 	}
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
-		m.tries.of(try{a.Provider, a.Status}, m.newTry).Inc()
+		m.tries.of(attemptLabels{a.Provider, a.Status}, m.newTry).Inc()
 	}
 }
 
@@ -234,7 +234,7 @@ type recorder struct {
 
 // recorder returns what takes the entries of exchanges.
 func (s *Server) recorder() reqlog.Recorder {
-	if s.Unrecorded {
+	if s.NoRecording {
 		return s.metrics
 	}
 	return recorder{s.metrics, s.ledger, s.telemetry, s.tail}
@@ -253,17 +253,17 @@ func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.ledger.Record(ctx, e)
 }
 
-// posted takes entries of exchanges that others have sent: it is recorder but for
+// importRecorder takes entries of exchanges that others have sent: it is recorder but for
 // what is counted and told of the gateway's own.
-type posted struct {
+type importRecorder struct {
 	ledger *ledger.Ledger
 	tail   *controlplane.Tail
 }
 
 // Record implements reqlog.Recorder.
-func (r posted) Record(ctx context.Context, e *reqlog.Entry) {
+func (r importRecorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.tail.Record(ctx, e)
 	r.ledger.Record(ctx, e)
 }
 
-var _, _ reqlog.Recorder = recorder{}, posted{}
+var _, _ reqlog.Recorder = recorder{}, importRecorder{}

@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/gatewaytest"
 )
 
-// series returns the names and labels of the gateway's own figures.
-func series(t *testing.T, g *gatewaytest.Gateway) map[string]string {
+// requestLabels returns the names and labels of the gateway's own figures.
+func requestLabels(t *testing.T, g *gatewaytest.Gateway) map[string]string {
 	t.Helper()
 	res, err := http.Get(g.AdminURL + "/metrics")
 	if err != nil {
@@ -44,11 +44,11 @@ func TestWhatClientsWriteNeverBecomesALabel(t *testing.T) {
 		g.Do(g.Request("M"+word, "/x", ""))
 	}
 	noise(0)
-	before := series(t, g)
+	before := requestLabels(t, g)
 	for i := range 20 {
 		noise(i)
 	}
-	after := series(t, g)
+	after := requestLabels(t, g)
 	if len(after) != len(before) {
 		t.Errorf("%d series before, %d after: what clients write makes new ones", len(before), len(after))
 	}
@@ -75,7 +75,7 @@ func TestExchangesWithoutAPriceAreCounted(t *testing.T) {
 		g.Post("/chat/completions", strings.Replace(chat, "sim-1", "unpriced+status=500", 1)) // used nothing
 	}
 	const name = `modelgate_price_unknown_total{provider="openai-compatible"}`
-	if got := series(t, g)[name]; got != "3" {
+	if got := requestLabels(t, g)[name]; got != "3" {
 		t.Errorf("%s = %s, want 3", name, got)
 	}
 }

@@ -23,7 +23,7 @@ func CreateOrganisation(ctx context.Context, db *store.DB, name, slug string) (s
 	token := access.NewLinkToken()
 	a := store.OperatorAudit(o.ID, "organisations create", map[string]any{"name": name, "slug": slug})
 	a.ResourceType, a.ResourceID, a.Action = "organisation", o.ID, "create"
-	err := db.Change(ctx, a, func(tx *store.Tx) error {
+	err := db.Update(ctx, a, func(tx *store.Tx) error {
 		if err := tx.CreateOrganisation(ctx, o, w, folder); err != nil {
 			return err
 		}

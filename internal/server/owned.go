@@ -11,9 +11,9 @@ import (
 
 // files returns what the running settings declare of the control plane's
 // objects, as the API shows them.
-func (s *Server) files() route.Files { return owned(s.current().settings) }
+func (s *Server) files() route.Declared { return declaredObjects(s.current().settings) }
 
-func owned(set *settings.Settings) (f route.Files) {
+func declaredObjects(set *settings.Settings) (f route.Declared) {
 	for _, c := range set.Configs {
 		f.Configs = append(f.Configs, store.ConfigText{
 			Config: store.Config{

@@ -21,7 +21,7 @@ func ResetPassword(ctx context.Context, db *store.DB, email string) (secret.Stri
 	now, token := time.Now(), access.NewLinkToken()
 	audit := store.OperatorAudit("", "users reset-password", nil)
 	audit.ResourceType, audit.Action = "user", "password_reset_link"
-	err := db.Change(ctx, audit, func(tx *store.Tx) error {
+	err := db.Update(ctx, audit, func(tx *store.Tx) error {
 		u, organisation, err := tx.UserByEmail(ctx, strings.ToLower(email))
 		switch {
 		case err != nil:

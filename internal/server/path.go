@@ -46,7 +46,7 @@ func originForm(r *http.Request) string {
 // is recorded like every other one.
 func (s *Server) refusePath(w http.ResponseWriter, r *http.Request, err error) {
 	s.metrics.refusedPaths.Inc()
-	if path, _, _ := strings.Cut(originForm(r), "?"); dataplane.Serves(path) {
+	if path, _, _ := strings.Cut(originForm(r), "?"); dataplane.IsModelPath(path) {
 		s.refuse(w, r, err)
 		return
 	}

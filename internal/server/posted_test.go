@@ -15,7 +15,7 @@ func TestWhatIsPostedIsWatchedAndNotCountedAsTheGatewaysOwn(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data})
 	w := watch(t, g, gatewaytest.Key, "operation=logs.insert")
 	g.Post("/chat/completions", chat)
-	before := series(t, g)
+	before := requestLabels(t, g)
 	posted, _ := g.Post("/logs", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"gpt-4o"}},
 		"response":{"status":503,"body":{"usage":{"prompt_tokens":7,"completion_tokens":1000000}}},"metadata":{"trace_id":"t"}}`).JSON(t)["ids"].([]any)
 	if got := w.next(); len(posted) != 1 || !strings.Contains(got, `"id":"`+posted[0].(string)+`"`) {
@@ -24,7 +24,7 @@ func TestWhatIsPostedIsWatchedAndNotCountedAsTheGatewaysOwn(t *testing.T) {
 	if len(before) < 20 {
 		t.Errorf("%d series before, want those of the gateway", len(before))
 	}
-	for name, after := range series(t, g) {
+	for name, after := range requestLabels(t, g) {
 		if after != before[name] && strings.HasPrefix(name, "modelgate_re") || strings.Contains(name, "logs.insert") { // requests, request_seconds, retries
 			t.Errorf("%s = %s, and was %s before anything was posted", name, after, before[name])
 		}

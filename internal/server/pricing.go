@@ -8,9 +8,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// terms returns what is agreed for an integration; nil for nothing.
-func terms(p *store.PublishedProvider) *catalog.Terms {
-	t := &catalog.Terms{Reserved: p.Configuration.Reserved, Factors: factors(p.Pricing)}
+// pricingOf returns what is agreed for an integration; nil for nothing.
+func pricingOf(p *store.PublishedProvider) *catalog.NegotiatedPricing {
+	t := &catalog.NegotiatedPricing{Reserved: p.Configuration.Reserved, Factors: factors(p.Pricing)}
 	for _, m := range p.Models {
 		if price := ownPrice(m); price != nil {
 			if t.Own == nil {
@@ -25,8 +25,8 @@ func terms(p *store.PublishedProvider) *catalog.Terms {
 	return t
 }
 
-// agree sets what is agreed for the integration.
-func (i *integration) agree(t *catalog.Terms) {
+// setPricing sets what is agreed for the integration.
+func (i *integration) setPricing(t *catalog.NegotiatedPricing) {
 	i.settings.Terms = t
 	for model, own := range i.rules.Own {
 		own.Terms = t

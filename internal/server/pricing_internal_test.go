@@ -23,17 +23,17 @@ func TestTermsAreReadFromWhatIsStored(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		in   store.PublishedProvider
-		want *catalog.Terms
+		want *catalog.NegotiatedPricing
 	}{
 		{"nothing", store.PublishedProvider{Pricing: []byte(`null`)}, nil},
 		{"nothing said", store.PublishedProvider{Models: models[:1]}, nil},
-		{"reserved", store.PublishedProvider{Configuration: store.Configuration{Reserved: true}}, &catalog.Terms{Reserved: true}},
-		{"prices of models", store.PublishedProvider{Models: models}, &catalog.Terms{Own: own}},
-		{"a factor", store.PublishedProvider{Pricing: []byte(`{"multiplier":1.25}`)}, &catalog.Terms{Factors: map[string]float64{"": 1.25}}},
-		{"factors", store.PublishedProvider{Pricing: []byte(`{"default":{"multiplier":2},"multiplier":9,"m":{"multiplier":0},"n":{"other":1}}`)}, &catalog.Terms{Factors: map[string]float64{"": 2, "m": 0}}},
+		{"reserved", store.PublishedProvider{Configuration: store.IntegrationSettings{Reserved: true}}, &catalog.NegotiatedPricing{Reserved: true}},
+		{"prices of models", store.PublishedProvider{Models: models}, &catalog.NegotiatedPricing{Own: own}},
+		{"a factor", store.PublishedProvider{Pricing: []byte(`{"multiplier":1.25}`)}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1.25}}},
+		{"factors", store.PublishedProvider{Pricing: []byte(`{"default":{"multiplier":2},"multiplier":9,"m":{"multiplier":0},"n":{"other":1}}`)}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 2, "m": 0}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, terms(&tt.in), cmpopts.IgnoreUnexported(catalog.Price{})); diff != "" {
+			if diff := cmp.Diff(tt.want, pricingOf(&tt.in), cmpopts.IgnoreUnexported(catalog.Price{})); diff != "" {
 				t.Errorf("terms() differs (-want +got):\n%s", diff)
 			}
 		})

@@ -27,20 +27,20 @@ import (
 	"modelgate/internal/store"
 )
 
-// settle is the pause after the last change of the config file: editors write
+// reloadDelay is the pause after the last change of the config file: editors write
 // in several steps.
-const settle = 100 * time.Millisecond
+const reloadDelay = 100 * time.Millisecond
 
 // state is what the current snapshot was built from.
 type state struct {
 	settings *settings.Settings
-	stored   *store.Published
+	stored   *store.RuntimeState
 }
 
 // publish builds a snapshot from the settings and what is stored, and makes it
 // current. Nil takes those of the current one. On an error the last good one
 // stays.
-func (s *Server) publish(set *settings.Settings, stored *store.Published) error {
+func (s *Server) publish(set *settings.Settings, stored *store.RuntimeState) error {
 	var used []secretref.Reference
 	if stored != nil {
 		used = s.referred(stored)
@@ -74,7 +74,7 @@ func (s *Server) publish(set *settings.Settings, stored *store.Published) error 
 	s.lifetimes.Store(&route.Lifetimes{Idle: set.Sessions.Idle.Or(0), Absolute: set.Sessions.Absolute.Or(0)})
 	s.state = state{set, stored}
 	if fresh {
-		s.secrets.Only(used)
+		s.secrets.Retain(used)
 	}
 	s.metrics.published(snap)
 	return nil
@@ -88,9 +88,9 @@ func (s *Server) current() state {
 }
 
 // input is all that a snapshot is built from.
-func (s *Server) input(set *settings.Settings, stored *store.Published) (snapshot.Input, error) {
+func (s *Server) input(set *settings.Settings, stored *store.RuntimeState) (snapshot.Input, error) {
 	in := input(set)
-	for _, m := range s.Managed {
+	for _, m := range s.ManagedProviders {
 		if m.Workspace == "" {
 			m.Workspace = store.DefaultWorkspace
 		}
@@ -103,7 +103,7 @@ func (s *Server) input(set *settings.Settings, stored *store.Published) (snapsho
 	}
 	s.addStored(&in, stored)
 	for _, id := range own {
-		id.Logging = stored.Above(id)
+		id.Logging = stored.LoggingFor(id)
 	}
 	in.Keys = append(in.Keys, own...)
 	return in, nil
@@ -129,7 +129,7 @@ func input(set *settings.Settings) snapshot.Input {
 		HeaderPrefixes: headerPrefixes(set),
 	}
 	rules, _ := redact.New(set.Logs.Redact.Rules()) // settings has judged it
-	in.Logs = snapshot.Logs{Level: access.ParseLogLevel(set.Logs.Level), BodySize: int(set.Logs.BodySize), Redact: rules}
+	in.Logs = snapshot.LogPolicy{Level: access.ParseLogLevel(set.Logs.Level), BodySize: int(set.Logs.BodySize), Redact: rules}
 	for _, c := range set.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: store.DefaultWorkspace, Slug: c.Slug, Text: c.Text()})
 	}
@@ -184,11 +184,11 @@ func scopes(names []string) []access.Scope {
 	return list
 }
 
-func managed(set *settings.Settings) []snapshot.Managed {
-	list := make([]snapshot.Managed, len(set.Providers))
+func managed(set *settings.Settings) []snapshot.ManagedProvider {
+	list := make([]snapshot.ManagedProvider, len(set.Providers))
 	for i := range set.Providers {
 		p := &set.Providers[i]
-		list[i] = snapshot.Managed{
+		list[i] = snapshot.ManagedProvider{
 			Workspace: store.DefaultWorkspace,
 			Slug:      p.Slug,
 			Provider:  p.Provider,
@@ -229,7 +229,7 @@ func CreateKeyAsOperator(ctx context.Context, db *store.DB, k store.Key) (secret
 	a := store.OperatorAudit(cmp.Or(k.Organisation, store.DefaultOrganisation), "keys create",
 		map[string]any{"name": k.Name, "scopes": k.Scopes, "providers": k.Providers, "expires_at": k.ExpiresAt})
 	a.Workspace, a.ResourceType, a.ResourceID, a.Action = k.Workspace, "api_key", k.ID, "create"
-	return key, k, db.Change(ctx, a, func(tx *store.Tx) error { return tx.CreateKey(ctx, k) })
+	return key, k, db.Update(ctx, a, func(tx *store.Tx) error { return tx.CreateKey(ctx, k) })
 }
 
 // newKey makes the secret of a key with k's name and rights.
@@ -289,25 +289,25 @@ func (s *Server) watch(ctx context.Context) {
 	defer tick.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
-	bodies := tide{still: 1} // what the start has taken
+	bodies := gcTrigger{still: 1} // what the start has taken
 	expiry := time.NewTicker(time.Minute)
 	defer expiry.Stop()
-	s.beSeen(ctx, time.Now())
+	s.touchDeployment(ctx, time.Now())
 	s.spender.tick(ctx, time.Now())
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-changed:
-			if concerns(e, s.Config) {
-				quiet.Reset(settle)
+			if affectsConfig(e, s.Config) {
+				quiet.Reset(reloadDelay)
 			}
 		case <-quiet.C:
 			s.Reload(ctx)
 		case <-expiry.C:
 			s.markEnded(ctx, time.Now())
 			s.minute(ctx, false)
-			s.beSeen(ctx, time.Now())
+			s.touchDeployment(ctx, time.Now())
 			s.spender.tick(ctx, time.Now())
 		case <-tick.C:
 			s.renewCertificates()
@@ -374,9 +374,9 @@ func (s *Server) watchFile() *fsnotify.Watcher {
 	return w
 }
 
-// concerns reports whether an event may have changed the file. Kubernetes
+// affectsConfig reports whether an event may have changed the file. Kubernetes
 // swaps a link beside it, named with two dots.
-func concerns(e fsnotify.Event, file string) bool {
+func affectsConfig(e fsnotify.Event, file string) bool {
 	if e.Op == fsnotify.Chmod {
 		return false
 	}

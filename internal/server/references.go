@@ -75,8 +75,8 @@ func (s *Server) renew(ctx context.Context) {
 }
 
 // referred returns the references that a state uses.
-func (s *Server) referred(p *store.Published) (list []secretref.Reference) {
-	open := opener{s.ring, p.DataKeys}
+func (s *Server) referred(p *store.RuntimeState) (list []secretref.Reference) {
+	open := secretOpener{s.ring, p.DataKeys}
 	seen := make(map[string]bool)
 	for i := range p.Providers {
 		for _, m := range p.Providers[i].Mappings {
@@ -94,7 +94,7 @@ func (s *Server) referred(p *store.Published) (list []secretref.Reference) {
 }
 
 // reference opens a reference.
-func (o opener) reference(s store.SecretReference) (secretref.Reference, error) {
+func (o secretOpener) reference(s store.SecretReference) (secretref.Reference, error) {
 	var opened secret.String
 	if s.Sealed != "" {
 		var err error
@@ -102,7 +102,7 @@ func (o opener) reference(s store.SecretReference) (secretref.Reference, error) 
 			return secretref.Reference{}, err
 		}
 	}
-	return secretref.Of(s, opened)
+	return secretref.FromStored(s, opened)
 }
 
 // use begins to read the references that are new in a state. It waits a little
@@ -114,45 +114,45 @@ func (s *Server) use(list []secretref.Reference) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s.secrets.Use(ctx, list)
+	s.secrets.Add(ctx, list)
 }
 
-// mapped are the values of the references of one state.
-type mapped struct {
-	opener
+// secretValues are the values of the references of one state.
+type secretValues struct {
+	secretOpener
 	references map[string]store.SecretReference
 	values     *secretref.Cache
 	uses       *usePass
 }
 
-// gap is a field that a reference fills, and why there is no value for it.
-type gap struct {
+// missingSecret is a field that a reference fills, and why there is no value for it.
+type missingSecret struct {
 	reference string // its slug
 	err       error
 }
 
 // fill puts values into the fields of an entry's integration that references
 // fill. It returns the first gap, or nil.
-func (m mapped) fill(p *store.PublishedProvider, into *store.Secrets) *gap {
+func (m secretValues) fill(p *store.PublishedProvider, into *store.Secrets) *missingSecret {
 	if len(p.Mappings) == 0 {
 		return nil
 	}
 	to, err := credentials.Destination(p.Provider, p.Configuration)
 	if err != nil {
-		return &gap{p.Mappings[0].Reference, err}
+		return &missingSecret{p.Mappings[0].Reference, err}
 	}
 	for _, mapping := range p.Mappings {
 		s, ok := m.references[mapping.Reference]
 		if !ok || s.Organisation != p.Organisation {
-			return &gap{mapping.Reference, apierr.New(apierr.Unavailable, "it is no longer there")}
+			return &missingSecret{mapping.Reference, apierr.New(apierr.Unavailable, "it is no longer there")}
 		}
 		if err := credentials.CheckDestination(s, to); err != nil {
 			m.uses.note(s, p, mapping, to.Base, secret.String{}, err)
-			return &gap{s.Slug, err}
+			return &missingSecret{s.Slug, err}
 		}
 		ref, err := m.reference(s)
 		if err != nil {
-			return &gap{s.Slug, apierr.New(apierr.Unavailable, "its own credential does not open; enter it again").WithCause(err)}
+			return &missingSecret{s.Slug, apierr.New(apierr.Unavailable, "its own credential does not open; enter it again").WithCause(err)}
 		}
 		v, err := m.values.Value(ref.For(mapping))
 		if err == nil {
@@ -160,7 +160,7 @@ func (m mapped) fill(p *store.PublishedProvider, into *store.Secrets) *gap {
 		}
 		m.uses.note(s, p, mapping, to.Base, v, err)
 		if err != nil {
-			return &gap{s.Slug, err}
+			return &missingSecret{s.Slug, err}
 		}
 	}
 	return nil
@@ -168,17 +168,17 @@ func (m mapped) fill(p *store.PublishedProvider, into *store.Secrets) *gap {
 
 // closed returns the gap that there is in an entry since its workspace may not
 // use a reference, or nil. Others with the same integration may.
-func (m mapped) closed(p *store.PublishedProvider) *gap {
+func (m secretValues) closed(p *store.PublishedProvider) *missingSecret {
 	for _, mapping := range p.Mappings {
 		if s, ok := m.references[mapping.Reference]; ok && !s.Allows(p.Workspace) {
-			return &gap{s.Slug, apierr.New(apierr.Forbidden, "it is not for this workspace")}
+			return &missingSecret{s.Slug, apierr.New(apierr.Forbidden, "it is not for this workspace")}
 		}
 	}
 	return nil
 }
 
 // fault is what users of an entry are told of a gap; nil for none.
-func (g *gap) fault(slug string) *apierr.Error {
+func (g *missingSecret) fault(slug string) *apierr.Error {
 	if g == nil {
 		return nil
 	}

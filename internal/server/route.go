@@ -70,7 +70,7 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 		return http.HandlerFunc(route.ServePage)
 	case s.control.Handles(r):
 		return s.control
-	case dataplane.Serves(path):
+	case dataplane.IsModelPath(path):
 		return modelRoutes{s}
 	case path == "/health":
 		return http.HandlerFunc(s.health)

@@ -35,7 +35,7 @@ func BenchmarkALargeInstallation(b *testing.B) {
 func large(b *testing.B, dsn string) {
 	db := storetest.Open(b, dsn)
 	keys := fill(b, db)
-	before, err := db.Published(b.Context(), nil)
+	before, err := db.LoadRuntimeState(b.Context(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func start(b *testing.B, dsn string) {
 func fill(b *testing.B, db *store.DB) (keys []string) {
 	b.Helper()
 	now := time.Now()
-	err := db.Change(context.WithoutCancel(b.Context()), nil, func(tx *store.Tx) error {
+	err := db.Update(context.WithoutCancel(b.Context()), nil, func(tx *store.Tx) error {
 		for i := range manyConfigs {
 			id := fmt.Sprintf("config-%06d", i)
 			c := store.Config{ID: id, Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Slug: fmt.Sprintf("pc-%06d", i),
@@ -109,7 +109,7 @@ func fill(b *testing.B, db *store.DB) (keys []string) {
 		return nil
 	})
 	for from := 0; from < manyKeys && err == nil; from += 10_000 { // a change has its time
-		err = db.Change(b.Context(), nil, func(tx *store.Tx) error {
+		err = db.Update(b.Context(), nil, func(tx *store.Tx) error {
 			for i := from; i < from+10_000; i++ {
 				key := fmt.Sprintf("mg-%040d", i)
 				if i%100 == 0 {
@@ -130,16 +130,16 @@ func fill(b *testing.B, db *store.DB) (keys []string) {
 	return keys
 }
 
-func read(b *testing.B, db *store.DB, before *store.Published) *store.Published {
+func read(b *testing.B, db *store.DB, before *store.RuntimeState) *store.RuntimeState {
 	b.Helper()
-	p, err := db.Published(b.Context(), before)
+	p, err := db.LoadRuntimeState(b.Context(), before)
 	if err != nil || len(p.Identities) < manyKeys || len(p.Configs) < manyConfigs {
 		b.Fatalf("%d keys, %d configs, %v", len(p.Identities), len(p.Configs), err)
 	}
 	return p
 }
 
-func build(b *testing.B, p *store.Published) *snapshot.Snapshot {
+func build(b *testing.B, p *store.RuntimeState) *snapshot.Snapshot {
 	b.Helper()
 	in := snapshot.Input{Specs: table.All(), Keys: p.Identities}
 	for _, c := range p.Configs {

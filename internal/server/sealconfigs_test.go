@@ -19,7 +19,7 @@ func TestStartSealsCredentialsOfConfigsThatWereStoredPlainly(t *testing.T) {
 	db := storetest.Open(t, path)
 	const text = `{"provider":"openai","api_key":"canary-0123456789"}`
 	now := time.Now()
-	err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 		c := store.Config{ID: "c", Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Slug: "pc", Name: "n", VersionID: "v", Status: store.Active, CreatedAt: now, UpdatedAt: now}
 		return tx.CreateConfig(t.Context(), c, store.ConfigVersion{ID: "v", Config: "c", Text: text, CreatedAt: now})
 	})

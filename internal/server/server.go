@@ -84,9 +84,9 @@ type Options struct {
 	TrustedHosts  []string // beside those of the settings
 	TrustLoopback bool     // custom hosts may be on this machine: demo and development
 
-	// Managed are provider entries beside those of the settings. Those without a
+	// ManagedProviders are provider entries beside those of the settings. Those without a
 	// workspace belong to the first one.
-	Managed []snapshot.Managed
+	ManagedProviders []snapshot.ManagedProvider
 	// Specs are rows beside those of the provider table. One with the id of a
 	// row stands in its place.
 	Specs []*provider.Spec
@@ -97,7 +97,7 @@ type Options struct {
 
 	// Off are features that are turned off. Retention is shown to people and
 	// removes nothing.
-	Off       route.Off
+	Off       route.DisabledFeatures
 	Retention route.Retention
 
 	Logger *slog.Logger // nil is silent
@@ -105,9 +105,9 @@ type Options struct {
 	LogLevel *slog.LevelVar
 	Version  string
 
-	// Unrecorded keeps no account of attempts and no entry of any exchange: what
+	// NoRecording keeps no account of attempts and no entry of any exchange: what
 	// recording costs is measured so. There is no setting of it.
-	Unrecorded bool
+	NoRecording bool
 
 	// HeapFloor is the size, in bytes, below which the heap is left to grow
 	// before its garbage is collected. Zero leaves that to Go's own rule.
@@ -121,7 +121,7 @@ type Server struct {
 	store        *store.DB
 	logs         *logstore.Store
 	ledger       *ledger.Ledger
-	spender      *spender
+	spender      *budgetCounter
 	telemetry    *telemetry.Exporter // nil when nothing is sent
 	exports      *exports.Runner     // nil when they are turned off
 	engine       *pipeline.Engine
@@ -142,7 +142,7 @@ type Server struct {
 	control  *route.API
 	ready    atomic.Bool
 	draining atomic.Bool
-	serving  *crowd
+	serving  *inFlight
 	firstKey secret.String
 	claim    secret.String // of the link for the first owner; empty when there is one
 	ballast  []byte
@@ -152,10 +152,10 @@ type Server struct {
 	end context.CancelCauseFunc
 
 	box      *secret.Box // of the master key; nil without one
-	ring     *datakey.Ring
-	issuers  *jwt.Keeper // of the keys of tokens
-	follower *follower
-	copy     copies
+	ring     *datakey.Keyring
+	issuers  *jwt.KeySetCache // of the keys of tokens
+	follower *storeWatcher
+	copy     stateWriter
 	away     atomic.Bool // the database could not be reached when last asked
 
 	mu    sync.Mutex // one reload at a time
@@ -199,7 +199,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.belongs(stored); err != nil {
+	if _, err := s.ownDeployment(stored); err != nil {
 		return err
 	}
 	if set.Listener.TLS.Enabled() {
@@ -257,16 +257,16 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
 
-		ClientStall: set.Timeouts.Client.Or(5 * time.Minute),
-		Budget:      orNone(set.Timeouts.Budget),
+		ClientStall:     set.Timeouts.Client.Or(5 * time.Minute),
+		AttemptsTimeout: orNone(set.Timeouts.Budget),
 	})
 	s.plane, s.refuse = plane, plane.Refuse
-	logs := &controlplane.Logs{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Files: s.files, Logger: s.Logger}
+	logs := &controlplane.LogHandler{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Files: s.files, Logger: s.Logger}
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
 		Counted: s.ledger.Counted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
-		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: posted{s.ledger, s.tail}, Kept: s.kept, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
+		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, Kept: s.kept, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 }
 
@@ -281,7 +281,7 @@ func (s *Server) readSettings() (*settings.Settings, error) {
 }
 
 func loadSettings(file string, box *secret.Box) (*settings.Settings, error) {
-	set, err := settings.Load(file, settings.Opener{Env: os.LookupEnv, Box: box})
+	set, err := settings.Load(file, settings.SecretResolver{Env: os.LookupEnv, Box: box})
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no settings file %s", file)
 	}
@@ -334,10 +334,10 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 		},
 		MaxAttempts: set.Limits.Attempts,
 
-		MaxEvent:   int(set.Limits.Event.Or(16 << 20)),
-		MaxDecoded: set.Limits.Decoded.Or(64 << 20),
-		UserAgent:  "modelgate/" + s.Version,
-		Unguarded:  s.Off[route.Guardrails],
+		MaxEvent:       int(set.Limits.Event.Or(16 << 20)),
+		MaxDecoded:     set.Limits.Decoded.Or(64 << 20),
+		UserAgent:      "modelgate/" + s.Version,
+		SkipGuardrails: s.Off[route.Guardrails],
 	}
 }
 

@@ -55,7 +55,7 @@ func TestAGatewaySendsTracesAndTellsProviders(t *testing.T) {
 			t.Errorf("%s: a span holds what it must not: %q", path, sent)
 		}
 	}
-	if s := series(t, g); s["modelgate_telemetry_ok"] != "1" || s["modelgate_telemetry_spans_lost_total"] != "0" {
+	if s := requestLabels(t, g); s["modelgate_telemetry_ok"] != "1" || s["modelgate_telemetry_spans_lost_total"] != "0" {
 		t.Errorf("modelgate_telemetry_ok = %s, spans_lost = %s", s["modelgate_telemetry_ok"], s["modelgate_telemetry_spans_lost_total"])
 	}
 	if strings.Contains(g.Log.String(), "canary-of-a-credential") {

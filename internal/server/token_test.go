@@ -85,7 +85,7 @@ func mustSay(t *testing.T, data, settings string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err = db.Update(t.Context(), nil, func(tx *store.Tx) error {
 		o, err := tx.Organisation(t.Context(), store.DefaultOrganisation)
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 func TestNothingIsKeptOfExchangesThatAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	for _, unrecorded := range []bool{false, true} {
-		s, err := New(t.Context(), Options{Data: t.TempDir(), Listen: "127.0.0.1:0", Unrecorded: unrecorded})
+		s, err := New(t.Context(), Options{Data: t.TempDir(), Listen: "127.0.0.1:0", NoRecording: unrecorded})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ type AuditSyslog struct {
 	CA       string `json:"ca,omitempty" maxLength:"4096" doc:"File with the authorities that sign the server's certificate; the system's when absent"`
 }
 
-func (s *Settings) checkAudit(o Opener) (f *fault) {
+func (s *Settings) checkAudit(o SecretResolver) (f *fault) {
 	w, y := &s.Audit.Webhook, &s.Audit.Syslog
 	if err := s.Audit.Retention.Check(); err != nil {
 		return at(err, "audit.retention")

@@ -25,8 +25,8 @@ type S3 struct {
 	access, secret secret.String
 }
 
-// Given reports whether files are kept in a bucket.
-func (s *S3) Given() bool { return s.Endpoint != "" }
+// Configured reports whether files are kept in a bucket.
+func (s *S3) Configured() bool { return s.Endpoint != "" }
 
 // Options returns the bucket with its opened keys.
 func (s *S3) Options() blob.S3 {
@@ -42,7 +42,7 @@ type Exports struct {
 	MaxSize  Size `json:"max_size,omitempty"`                             // of one file; default 1 GB
 }
 
-func (s *Settings) checkBlob(o Opener) *fault {
+func (s *Settings) checkBlob(o SecretResolver) *fault {
 	b := &s.Blob.S3
 	if *b == (S3{}) {
 		return nil

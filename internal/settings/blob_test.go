@@ -24,11 +24,11 @@ func TestFilesAreKeptInABucketThatCanBeMeant(t *testing.T) {
 		{"exports: {keep_days: -1}", "exports.keep_days"},
 		{"exports: {max_size: 1 KB}", "exports.max_size"},
 	} {
-		s, err := settings.Parse("modelgate.yaml", []byte(tt.text+"\n"), settings.Opener{Env: env})
+		s, err := settings.Parse("modelgate.yaml", []byte(tt.text+"\n"), settings.SecretResolver{Env: env})
 		if tt.path == "" {
 			if err != nil {
 				t.Errorf("%s: %v", tt.text, err)
-			} else if o := s.Blob.S3.Options(); s.Blob.S3.Given() && (o.SecretKey.Reveal() != "canary-KEY" || o.AccessKey.Reveal() != "canary-ID") {
+			} else if o := s.Blob.S3.Options(); s.Blob.S3.Configured() && (o.SecretKey.Reveal() != "canary-KEY" || o.AccessKey.Reveal() != "canary-ID") {
 				t.Errorf("%s: keys are not opened", tt.text)
 			}
 			continue

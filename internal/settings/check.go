@@ -26,7 +26,7 @@ func at(err error, format string, args ...any) *fault {
 }
 
 // check judges what the types can't say and opens credentials.
-func (s *Settings) check(o Opener) *fault {
+func (s *Settings) check(o SecretResolver) *fault {
 	if s.Version != 0 && s.Version != 1 {
 		return at(fmt.Errorf("this version of modelgate reads version 1, not %d", s.Version), "version")
 	}
@@ -70,7 +70,7 @@ func (known slugs) add(place, slug string) error {
 	return nil
 }
 
-func (s *Settings) checkProviders(o Opener) *fault {
+func (s *Settings) checkProviders(o SecretResolver) *fault {
 	known := slugs{}
 	for i := range s.Providers {
 		p := &s.Providers[i]
@@ -92,7 +92,7 @@ func (s *Settings) checkProviders(o Opener) *fault {
 	return nil
 }
 
-func (s *Settings) checkConfigs(o Opener) *fault {
+func (s *Settings) checkConfigs(o SecretResolver) *fault {
 	known := slugs{}
 	for i := range s.Configs {
 		c := &s.Configs[i]
@@ -114,7 +114,7 @@ func (s *Settings) checkConfigs(o Opener) *fault {
 // openInConfig opens a credential of a config. What only looks like one by its
 // name may be written plainly, as may the mark for a credential that stays as it
 // is stored.
-func (o Opener) openInConfig(c config.Credential) (string, error) {
+func (o SecretResolver) openInConfig(c config.Credential) (string, error) {
 	ref := c.Value.Reveal()
 	if ref == KeptCredential && c.Object {
 		return `{"kept":"` + KeptCredential + `"}`, nil

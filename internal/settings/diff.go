@@ -16,15 +16,15 @@ func Diff(before, after *Settings) (lines []string) {
 	lines = diffList(lines, "config", before.Configs, after.Configs, func(c Config) string { return c.Slug }, differConfigs)
 	lines = diffList(lines, "key", before.Keys, after.Keys, func(k Key) string {
 		return strings.TrimSpace(k.Name + " " + strings.ToLower(k.SHA256[:12]))
-	}, Differ[Key])
-	lines = diffList(lines, "price", before.Prices, after.Prices, func(p Price) string { return strings.TrimSpace(p.Provider + " " + p.Model + " " + p.From) }, Differ[Price])
+	}, ChangedFields[Key])
+	lines = diffList(lines, "price", before.Prices, after.Prices, func(p Price) string { return strings.TrimSpace(p.Provider + " " + p.Model + " " + p.From) }, ChangedFields[Price])
 	b, a := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 	for i := range a.NumField() {
 		f := a.Type().Field(i)
 		if f.Type.Kind() != reflect.Struct || !f.IsExported() {
 			continue
 		}
-		if fields := Differ(b.Field(i).Interface(), a.Field(i).Interface()); len(fields) > 0 {
+		if fields := ChangedFields(b.Field(i).Interface(), a.Field(i).Interface()); len(fields) > 0 {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			lines = append(lines, fmt.Sprintf("~ %s %v", name, fields))
 		}
@@ -33,7 +33,7 @@ func Diff(before, after *Settings) (lines []string) {
 }
 
 func differProviders(a, b Provider) []string {
-	fields := Differ(a, b)
+	fields := ChangedFields(a, b)
 	if a.key != b.key && !slices.Contains(fields, "api_key") { // the same reference to another credential
 		fields = append(fields, "api_key")
 	}
@@ -41,7 +41,7 @@ func differProviders(a, b Provider) []string {
 }
 
 func differConfigs(a, b Config) []string {
-	fields := Differ(a, b)
+	fields := ChangedFields(a, b)
 	if a.text != b.text && !slices.Contains(fields, "config") { // the same references to other credentials
 		fields = append(fields, "config")
 	}
@@ -71,9 +71,9 @@ func diffList[T any](lines []string, kind string, before, after []T, name func(T
 	return lines
 }
 
-// Differ returns the fields in which two values of a type of this package
+// ChangedFields returns the fields in which two values of a type of this package
 // differ, in order. Objects differ by what they mean, not by how it is written.
-func Differ[T any](a, b T) (list []string) {
+func ChangedFields[T any](a, b T) (list []string) {
 	if reflect.DeepEqual(a, b) {
 		return nil
 	}

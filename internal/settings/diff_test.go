@@ -34,7 +34,7 @@ limits: {json_body: 8 MB}
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			parse := func(text, value string) *settings.Settings {
-				s, err := settings.Parse("f", []byte(text), settings.Opener{Env: func(string) (string, bool) { return "canary-" + value, true }})
+				s, err := settings.Parse("f", []byte(text), settings.SecretResolver{Env: func(string) (string, bool) { return "canary-" + value, true }})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -47,16 +47,16 @@ func (e *FileError) Error() string {
 	return b.String()
 }
 
-// Opener turns references into credentials.
-type Opener struct {
+// SecretResolver turns references into credentials.
+type SecretResolver struct {
 	Env func(name string) (string, bool) // os.LookupEnv
 	Box *secret.Box                      // nil when no master key was given
 }
 
 // Load reads the file at path that a gateway runs with. An absent file is an
 // error that errors.Is reports as fs.ErrNotExist.
-func Load(path string, o Opener) (*Settings, error) {
-	b, err := read(path, maxFile)
+func Load(path string, o SecretResolver) (*Settings, error) {
+	b, err := readFile(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -65,17 +65,17 @@ func Load(path string, o Opener) (*Settings, error) {
 
 // LoadState reads the file at path, which may hold any of the control plane's
 // state. Errors are those of Load.
-func LoadState(path string, o Opener) (*Settings, error) {
-	b, err := read(path, maxState)
+func LoadState(path string, o SecretResolver) (*Settings, error) {
+	b, err := readFile(path, maxState)
 	if err != nil {
 		return nil, err
 	}
 	return ParseState(path, b, o)
 }
 
-// read returns the content of a file, and one byte more than the most there may
+// readFile returns the content of a file, and one byte more than the most there may
 // be of one that is larger.
-func read(path string, most int64) ([]byte, error) {
+func readFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func read(path string, most int64) ([]byte, error) {
 
 // Parse reads b, the content of a file that a gateway runs with, and opens the
 // credentials in it. The error is a *FileError.
-func Parse(file string, b []byte, o Opener) (*Settings, error) {
+func Parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if len(b) > maxFile {
 		return nil, tooLarge(file, maxFile)
 	}
@@ -95,14 +95,14 @@ func Parse(file string, b []byte, o Opener) (*Settings, error) {
 		return nil, err
 	}
 	if f := s.checkRun(); f != nil {
-		return nil, s.Fault(f.path, f.err)
+		return nil, s.ErrorAt(f.path, f.err)
 	}
 	return s, nil
 }
 
 // ParseState reads b, the content of a file that may hold any of the control
 // plane's state. The error is a *FileError.
-func ParseState(file string, b []byte, o Opener) (*Settings, error) {
+func ParseState(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if len(b) > maxState {
 		return nil, tooLarge(file, maxState)
 	}
@@ -113,7 +113,7 @@ func tooLarge(file string, most int) error {
 	return &FileError{File: file, Problem: fmt.Sprintf("the file is larger than %d bytes", most)}
 }
 
-func parse(file string, b []byte, o Opener) (*Settings, error) {
+func parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	s := &Settings{file: file, source: b}
 	tree, err := parser.ParseBytes(b, 0)
 	if err != nil {
@@ -131,14 +131,14 @@ func parse(file string, b []byte, o Opener) (*Settings, error) {
 		f = checkSchema(root)
 	}
 	if f != nil {
-		return nil, s.Fault(f.path, f.err)
+		return nil, s.ErrorAt(f.path, f.err)
 	}
 	return s, nil
 }
 
-// Fault returns err as what is wrong at a path of the file, such as
+// ErrorAt returns err as what is wrong at a path of the file, such as
 // providers[2].api_key.
-func (s *Settings) Fault(path string, err error) *FileError {
+func (s *Settings) ErrorAt(path string, err error) *FileError {
 	e := &FileError{File: s.file, Path: path, Problem: err.Error()}
 	e.Line, e.Column = place(s.source, path)
 	return e
@@ -192,7 +192,7 @@ var envForm = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 
 // Open turns a reference into a credential. The reference itself may be a
 // credential that someone wrote plainly, so it is never repeated.
-func (o Opener) Open(ref string) (secret.String, error) {
+func (o SecretResolver) Open(ref string) (secret.String, error) {
 	if ref == "" {
 		return secret.String{}, nil
 	}
@@ -203,7 +203,7 @@ func (o Opener) Open(ref string) (secret.String, error) {
 		}
 		return secret.New(v), nil
 	}
-	if !secret.Sealed(ref) {
+	if !secret.IsSealed(ref) {
 		return secret.String{}, errors.New("a credential does not stand here plainly; write ${NAME} for an environment variable, or what `modelgate seal` prints")
 	}
 	if o.Box == nil {
@@ -213,7 +213,7 @@ func (o Opener) Open(ref string) (secret.String, error) {
 }
 
 // isReference reports whether a text is one that Open turns into a credential.
-func isReference(text string) bool { return envForm.MatchString(text) || secret.Sealed(text) }
+func isReference(text string) bool { return envForm.MatchString(text) || secret.IsSealed(text) }
 
 // KeptCredential stands in a file for a credential of a config that stays as it
 // is stored.

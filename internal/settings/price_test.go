@@ -26,7 +26,7 @@ prices:
     batch: 50
     priority: 180
     long: {above: 200000, input: 6, output: 22.5, cached_input: 0.6, cache_write_1h: 12}
-`), settings.Opener{})
+`), settings.SecretResolver{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,4 +146,4 @@ func (Duration) Schema(huma.Registry) *huma.Schema {
 		Description: "A number with ms, s, m or h, such as 30s"}
 }
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -132,7 +132,7 @@ func (v validator) accepts(t *testing.T, text string) bool {
 const wholeState = "../controlplane/manifest/testdata/whole.yaml"
 
 func parses(text string) bool {
-	_, err := settings.ParseState("f", []byte(text), settings.Opener{Env: func(name string) (string, bool) {
+	_, err := settings.ParseState("f", []byte(text), settings.SecretResolver{Env: func(name string) (string, bool) {
 		if strings.HasSuffix(name, "JSON") {
 			return `{"a":"x"}`, true
 		}

@@ -16,7 +16,7 @@ func TestLifetimesOfSessionsAreChecked(t *testing.T) {
 		"sessions: {absolute: 2161h}\n":          "sessions.absolute",
 		"sessions: {max: 1h}\n":                  "max",
 	} {
-		_, err := settings.Parse("modelgate.yaml", []byte(text), settings.Opener{})
+		_, err := settings.Parse("modelgate.yaml", []byte(text), settings.SecretResolver{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want an error of %q", text, err, want)
 		}

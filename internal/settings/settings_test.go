@@ -44,7 +44,7 @@ func env(name string) (string, bool) {
 }
 
 func TestParseReadsTheWholeFile(t *testing.T) {
-	s, err := settings.Parse("modelgate.yaml", []byte(whole), settings.Opener{Env: env})
+	s, err := settings.Parse("modelgate.yaml", []byte(whole), settings.SecretResolver{Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestParseReadsTheWholeFile(t *testing.T) {
 
 func TestParseTakesAnEmptyFile(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "version: 1\n"} {
-		if _, err := settings.Parse("f", []byte(text), settings.Opener{Env: env}); err != nil {
+		if _, err := settings.Parse("f", []byte(text), settings.SecretResolver{Env: env}); err != nil {
 			t.Errorf("Parse(%q) = %v", text, err)
 		}
 	}
@@ -85,14 +85,14 @@ func TestParseOpensSealedCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := "providers:\n  - slug: a\n    provider: openai\n    api_key: " + box.Seal(secret.New("sk-sealed")) + "\n"
-	s, err := settings.Parse("f", []byte(text), settings.Opener{Env: env, Box: box})
+	s, err := settings.Parse("f", []byte(text), settings.SecretResolver{Env: env, Box: box})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Providers[0].Key().Reveal(); got != "sk-sealed" {
 		t.Errorf("credential = %q", got)
 	}
-	if _, err := settings.Parse("f", []byte(text), settings.Opener{Env: env}); err == nil || !strings.Contains(err.Error(), "MODELGATE_MASTER_KEY") {
+	if _, err := settings.Parse("f", []byte(text), settings.SecretResolver{Env: env}); err == nil || !strings.Contains(err.Error(), "MODELGATE_MASTER_KEY") {
 		t.Errorf("without a master key: %v, want a word about it", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"field to redact", "logs:\n  redact: {fields: [a..b]}\n", "f:2:21: logs.redact.fields[0]: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := settings.Parse("f", []byte(tt.text), settings.Opener{Env: env})
+			_, err := settings.Parse("f", []byte(tt.text), settings.SecretResolver{Env: env})
 			if err == nil {
 				t.Fatal("Parse took it")
 			}

@@ -69,20 +69,20 @@ type Integration struct {
 	CustomHost     string             `json:"custom_host,omitempty" maxLength:"2048"`
 	Options        map[string]string  `json:"options,omitempty" maxProperties:"64" doc:"Settings of the provider; secrets as ${NAME} or sealed"`
 	Headers        map[string]string  `json:"custom_headers,omitempty" maxProperties:"32" doc:"Sent with each request; each as ${NAME} or sealed"`
-	Deployed       []Deployed         `json:"deployment_config,omitempty" maxItems:"100" doc:"Models that the provider serves under names of its own"`
+	Deployed       []ModelDeployment  `json:"deployment_config,omitempty" maxItems:"100" doc:"Models that the provider serves under names of its own"`
 	Reserved       bool               `json:"reserved,omitempty" doc:"Capacity is paid for, so that requests cost nothing"`
 	SecretMappings []SecretMapping    `json:"secret_mappings,omitempty" maxItems:"64"`
 	Pricing        Object             `json:"pricing_adjustments,omitempty"`
 	Tags           map[string]string  `json:"tags,omitempty" maxProperties:"64"`
 	OnlyModels     bool               `json:"only_models,omitempty" doc:"Models that are not listed are refused"`
 	Implicit       bool               `json:"implicit,omitempty" doc:"It was made for one provider, as a virtual key, and goes with it"`
-	Global         *Global            `json:"global,omitempty" doc:"What workspaces get that are not listed"`
+	Global         *DefaultAccess     `json:"global,omitempty" doc:"What workspaces get that are not listed"`
 	Models         []IntegrationModel `json:"models,omitzero"`
 	Workspaces     []Grant            `json:"workspaces,omitzero"`
 }
 
-// Deployed is a model under its provider's own name.
-type Deployed struct {
+// ModelDeployment is a model under its provider's own name.
+type ModelDeployment struct {
 	Alias      string `json:"alias,omitempty" maxLength:"255"`
 	Name       string `json:"deployment_name" minLength:"1" maxLength:"255"`
 	APIVersion string `json:"api_version,omitempty" maxLength:"30"`
@@ -98,8 +98,8 @@ type SecretMapping struct {
 	Format    string `json:"value_format,omitempty" enum:"string,json"`
 }
 
-// Global is what every workspace gets of an integration.
-type Global struct {
+// DefaultAccess is what every workspace gets of an integration.
+type DefaultAccess struct {
 	Enabled     bool    `json:"enabled,omitempty"`
 	UsageLimits []Usage `json:"usage_limits,omitempty" maxItems:"10"`
 	RateLimits  []Rate  `json:"rate_limits,omitempty" maxItems:"10"`

@@ -38,7 +38,7 @@ func (t *Telemetry) given() bool {
 
 var headerForm = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-func (t *Telemetry) check(o Opener) *fault {
+func (t *Telemetry) check(o SecretResolver) *fault {
 	if err := t.checkEndpoint(); err != nil {
 		return at(err, "telemetry.endpoint")
 	}
@@ -73,7 +73,7 @@ func (t *Telemetry) checkEndpoint() error {
 	return nil
 }
 
-func (t *Telemetry) open(o Opener) *fault {
+func (t *Telemetry) open(o SecretResolver) *fault {
 	if t.Headers != nil {
 		t.headers = make(map[string]secret.String, len(t.Headers))
 	}

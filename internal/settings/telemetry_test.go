@@ -24,7 +24,7 @@ func TestTelemetryIsJudged(t *testing.T) {
 		{"{endpoint: http://c, interval: 1ms}", "telemetry.interval"},
 		{"{endpoint: http://c, other: 1}", "other"},
 	} {
-		s, err := settings.Parse("modelgate.yaml", []byte("telemetry: "+tt.text+"\n"), settings.Opener{Env: env})
+		s, err := settings.Parse("modelgate.yaml", []byte("telemetry: "+tt.text+"\n"), settings.SecretResolver{Env: env})
 		if tt.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", tt.text, err)

@@ -41,7 +41,7 @@ func TestWhatIsWrittenIsReadAsTheSame(t *testing.T) {
 		if err := s.WriteState(&first); err != nil {
 			t.Fatal(err)
 		}
-		again, err := settings.ParseState("f", first.Bytes(), settings.Opener{Env: os.LookupEnv})
+		again, err := settings.ParseState("f", first.Bytes(), settings.SecretResolver{Env: os.LookupEnv})
 		if err != nil {
 			t.Fatalf("%v of\n%s", err, first.String())
 		}

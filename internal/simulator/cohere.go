@@ -39,7 +39,7 @@ func answerCohere(x *exchange) {
 		return
 	}
 	a := x.answerTo(q)
-	x.deliver(q.stream, a, func(dst []byte) []byte { return x.appendCohere(dst, a) },
+	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendCohere(dst, a) },
 		func(t *stream) { x.streamCohere(t, a) })
 }
 
@@ -122,7 +122,7 @@ func readCohereTurns(c *checker, q *turn, m map[string]any) {
 		c.wrong = invalid("messages", "invalid request: messages is required")
 		return
 	}
-	var calls ledger
+	var calls toolCallChecker
 	for i, v := range c.needList(m, "messages", "") {
 		path := nth("messages", i)
 		message := c.object(v, path)
@@ -189,7 +189,7 @@ func readCohereContent(c *checker, q *turn, m map[string]any, path string) strin
 	return said.String()
 }
 
-func readCohereCalls(c *checker, q *turn, m map[string]any, path string, calls *ledger) {
+func readCohereCalls(c *checker, q *turn, m map[string]any, path string, calls *toolCallChecker) {
 	list := c.list(m, "tool_calls", path)
 	for i, v := range list {
 		where := nth(at(path, "tool_calls"), i)
@@ -211,7 +211,7 @@ func readCohereCalls(c *checker, q *turn, m map[string]any, path string, calls *
 	}
 }
 
-func readCohereResult(c *checker, q *turn, m map[string]any, path string, calls *ledger) {
+func readCohereResult(c *checker, q *turn, m map[string]any, path string, calls *toolCallChecker) {
 	id := c.filled(m, "tool_call_id", path)
 	if !calls.settle(id) {
 		c.fail(path, "tool call id '%s' not found in previous tool calls", id)

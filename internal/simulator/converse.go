@@ -82,7 +82,7 @@ func answerConverse(x *exchange) {
 		return
 	}
 	a := x.answerTo(q)
-	x.deliver(streamed, a, func(dst []byte) []byte { return x.appendConverse(dst, a) },
+	x.respond(streamed, a, func(dst []byte) []byte { return x.appendConverse(dst, a) },
 		func(t *stream) { x.streamConverse(t, a) })
 }
 

@@ -9,7 +9,7 @@ import (
 
 // readConverseTurns reads the conversation, whose roles must take turns.
 func readConverseTurns(c *checker, q *turn, m map[string]any) {
-	var calls ledger
+	var calls toolCallChecker
 	before := "assistant"
 	for i, v := range c.needList(m, "messages", "") {
 		path := nth("messages", i)
@@ -43,7 +43,7 @@ func readConverseTurns(c *checker, q *turn, m map[string]any) {
 type converseBlocks struct {
 	c         *checker
 	q         *turn
-	calls     *ledger
+	calls     *toolCallChecker
 	role      string
 	said      strings.Builder
 	texts     int

@@ -2,9 +2,9 @@ package simulator
 
 import "net/http"
 
-// deliver sends an answer as one body or as a stream, as asked and as the
+// respond sends an answer as one body or as a stream, as asked and as the
 // faults have it.
-func (x *exchange) deliver(asked bool, a *reply, whole func(dst []byte) []byte, each func(t *stream)) {
+func (x *exchange) respond(asked bool, a *reply, whole func(dst []byte) []byte, each func(t *stream)) {
 	x.asked = asked
 	if x.plan.huge > 0 || x.plan.gzipBomb {
 		x.deliverHuge(whole, each)

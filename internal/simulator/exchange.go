@@ -201,8 +201,8 @@ func (x *exchange) begin(name []byte) bool {
 		return false
 	}
 	x.settle(calls, first)
-	x.faulty = x.plan.harm != harm{}
-	return !x.faulty || x.suffer()
+	x.faulty = x.plan.faultEffect != faultEffect{}
+	return !x.faulty || x.injectFault()
 }
 
 func indexByte(b []byte, c byte) int {

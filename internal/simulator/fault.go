@@ -26,7 +26,7 @@ type Fault struct {
 type plan struct {
 	shape
 	limits
-	harm
+	faultEffect
 }
 
 // shape is how an answer looks; it stays when the faults are over.
@@ -56,8 +56,8 @@ type limits struct {
 	quotaName    string
 }
 
-// harm is what goes wrong. Its zero value is a provider that works.
-type harm struct {
+// faultEffect is what goes wrong. Its zero value is a provider that works.
+type faultEffect struct {
 	status                         int
 	retryAfter, retryAfterMS       string
 	headers, first, stall          time.Duration
@@ -147,11 +147,11 @@ func (p *plan) add(item string) error {
 }
 
 // calm takes the faults away and leaves the shape.
-func (p *plan) calm() { p.harm = harm{} }
+func (p *plan) calm() { p.faultEffect = faultEffect{} }
 
 // streams reports whether an answer is sent as a stream, given what the
 // request asked for.
-func (h *harm) streams(asked bool) bool {
+func (h *faultEffect) streams(asked bool) bool {
 	if h.lies != 0 || h.duplicateLength || h.smuggle || h.jsonForStream {
 		return false
 	}
@@ -178,7 +178,7 @@ func text(field func(p *plan) *string) func(*plan, string) error {
 	}
 }
 
-func whole(low, high int, field func(p *plan) *int) func(*plan, string) error {
+func integerParam(low, high int, field func(p *plan) *int) func(*plan, string) error {
 	return func(p *plan, value string) error {
 		n, err := parseWhole(value, low, high)
 		if err == nil {

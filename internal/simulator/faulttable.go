@@ -5,27 +5,27 @@ import "time"
 // faultTable holds every fault; the order is that of the documentation.
 var faultTable = []faultSpec{
 	// How the answer looks, also when the faults are over.
-	{Fault{"tokens", "tokens=N", "the answer is exactly N tokens of 4 bytes long"}, whole(1, 1<<24, func(p *plan) *int { return &p.tokens })},
-	{Fault{"size", "size=N", "each frame of a stream carries N bytes of text"}, whole(1, 1<<20, func(p *plan) *int { return &p.size })},
+	{Fault{"tokens", "tokens=N", "the answer is exactly N tokens of 4 bytes long"}, integerParam(1, 1<<24, func(p *plan) *int { return &p.tokens })},
+	{Fault{"size", "size=N", "each frame of a stream carries N bytes of text"}, integerParam(1, 1<<20, func(p *plan) *int { return &p.size })},
 	{Fault{"pace", "pace=10ms", "delay before each frame of a stream but the first"}, setPace},
 	{Fault{"report", "report", "the answer is a JSON object that says what the request held"}, flag(func(p *plan) *bool { return &p.report })},
-	{Fault{"thinking", "thinking=N", "the answer begins with N tokens of thinking, signed where the protocol has signatures"}, whole(1, 1<<20, func(p *plan) *int { return &p.thinking })},
+	{Fault{"thinking", "thinking=N", "the answer begins with N tokens of thinking, signed where the protocol has signatures"}, integerParam(1, 1<<20, func(p *plan) *int { return &p.thinking })},
 	{Fault{"refusal", "refusal", "the answer is a refusal in the form of the protocol"}, flag(func(p *plan) *bool { return &p.refusal })},
-	{Fault{"calls", "calls=N", "N tool calls, of the offered tools in turn"}, whole(1, 64, func(p *plan) *int { return &p.calls })},
+	{Fault{"calls", "calls=N", "N tool calls, of the offered tools in turn"}, integerParam(1, 64, func(p *plan) *int { return &p.calls })},
 	{Fault{"preface", "preface", "a text before the tool calls"}, flag(func(p *plan) *bool { return &p.preface })},
 	{Fault{"interleave", "interleave", "the arguments of tool calls come in turns, in streams of chat and responses"}, flag(func(p *plan) *bool { return &p.interleave })},
-	{Fault{"cached", "cached=N", "N further tokens of the prompt were read from the cache"}, whole(0, 1<<30, func(p *plan) *int { return &p.cached })},
-	{Fault{"cache-write", "cache-write=N", "N further tokens of the prompt were written to the cache"}, whole(0, 1<<30, func(p *plan) *int { return &p.written })},
+	{Fault{"cached", "cached=N", "N further tokens of the prompt were read from the cache"}, integerParam(0, 1<<30, func(p *plan) *int { return &p.cached })},
+	{Fault{"cache-write", "cache-write=N", "N further tokens of the prompt were written to the cache"}, integerParam(0, 1<<30, func(p *plan) *int { return &p.written })},
 	{Fault{"image", "image", "an image at the end of the answer (gemini alone)"}, flag(func(p *plan) *bool { return &p.image })},
 
 	// To which calls the faults apply.
-	{Fault{"times", "times=N", "the faults hold for the first N calls of this name, then the plain answer"}, whole(1, 1<<30, func(p *plan) *int { return &p.times })},
-	{Fault{"every", "every=N", "the faults hold for every Nth call of this name"}, whole(1, 1<<30, func(p *plan) *int { return &p.every })},
+	{Fault{"times", "times=N", "the faults hold for the first N calls of this name, then the plain answer"}, integerParam(1, 1<<30, func(p *plan) *int { return &p.times })},
+	{Fault{"every", "every=N", "the faults hold for every Nth call of this name"}, integerParam(1, 1<<30, func(p *plan) *int { return &p.every })},
 	{Fault{"flap", "flap=10s", "the faults come and go: so long on, so long off, from the first call"}, delay(func(p *plan) *time.Duration { return &p.flap })},
 	{Fault{"quota", "quota=N@NAME", "429 after N calls; names with the same NAME share the quota"}, setQuota},
 
 	// Instead of an answer.
-	{Fault{"status", "status=429", "an error of this status (300 to 599) in the provider's shape"}, whole(300, 599, func(p *plan) *int { return &p.status })},
+	{Fault{"status", "status=429", "an error of this status (300 to 599) in the provider's shape"}, integerParam(300, 599, func(p *plan) *int { return &p.status })},
 	{Fault{"retry-after", "retry-after=2", "Retry-After on the answer, seconds or a date"}, text(func(p *plan) *string { return &p.retryAfter })},
 	{Fault{"retry-after-ms", "retry-after-ms=250", "Retry-After-Ms on the answer"}, text(func(p *plan) *string { return &p.retryAfterMS })},
 	{Fault{"context-length", "context-length", "400 context_length_exceeded, or what the protocol says for it"}, flag(func(p *plan) *bool { return &p.contextLength })},
@@ -47,10 +47,10 @@ var faultTable = []faultSpec{
 
 	// Broken streams. Frames are counted from 1, the role frame included.
 	{Fault{"cut", "cut=40", "reset after 40 frames (bytes of a plain answer); cut=40,clean ends cleanly there"}, setCut},
-	{Fault{"malformed", "malformed=5", "frame 5 is broken JSON"}, whole(1, 1<<30, func(p *plan) *int { return &p.malformed })},
-	{Fault{"error-event", "error-event=5", "frame 5 is an error, and the stream ends there"}, whole(1, 1<<30, func(p *plan) *int { return &p.errorEvent })},
-	{Fault{"bad-crc", "bad-crc=5", "frame 5 of a binary stream has a wrong checksum"}, whole(1, 1<<30, func(p *plan) *int { return &p.badCRC })},
-	{Fault{"torn", "torn=5", "frame 5 ends in its middle, and the stream with it, cleanly"}, whole(1, 1<<30, func(p *plan) *int { return &p.torn })},
+	{Fault{"malformed", "malformed=5", "frame 5 is broken JSON"}, integerParam(1, 1<<30, func(p *plan) *int { return &p.malformed })},
+	{Fault{"error-event", "error-event=5", "frame 5 is an error, and the stream ends there"}, integerParam(1, 1<<30, func(p *plan) *int { return &p.errorEvent })},
+	{Fault{"bad-crc", "bad-crc=5", "frame 5 of a binary stream has a wrong checksum"}, integerParam(1, 1<<30, func(p *plan) *int { return &p.badCRC })},
+	{Fault{"torn", "torn=5", "frame 5 ends in its middle, and the stream with it, cleanly"}, integerParam(1, 1<<30, func(p *plan) *int { return &p.torn })},
 	{Fault{"no-done", "no-done", "no end of a stream: [DONE], message_stop, response.completed, message-end, messageStop or the frame with the finish reason"}, flag(func(p *plan) *bool { return &p.noDone })},
 	{Fault{"no-usage", "no-usage", "no usage figures"}, flag(func(p *plan) *bool { return &p.noUsage })},
 	{Fault{"no-blank", "no-blank", "no blank line after the last event, no line end after the last line of JSON"}, flag(func(p *plan) *bool { return &p.noBlank })},

@@ -106,7 +106,7 @@ func answerGemini(x *exchange) {
 	if !g.q.summary && x.plan.thinking == 0 {
 		a.hideThinking()
 	}
-	x.deliver(streamed, a, func(dst []byte) []byte { return x.appendGemini(dst, a) },
+	x.respond(streamed, a, func(dst []byte) []byte { return x.appendGemini(dst, a) },
 		func(t *stream) { x.streamGemini(t, a) })
 }
 

@@ -119,7 +119,7 @@ func (x *exchange) replyMessages(q *turn, c *checker, body map[string]any) {
 		return
 	}
 	a := x.answerTo(q)
-	x.deliver(q.stream, a, func(dst []byte) []byte { return x.appendMessages(dst, a) },
+	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendMessages(dst, a) },
 		func(t *stream) { x.streamMessages(t, a) })
 }
 

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A ledger pairs tool calls with their results.
-type ledger struct {
+// A toolCallChecker pairs tool calls with their results.
+type toolCallChecker struct {
 	open []string // ids of calls that have no result yet
 }
 
-func (l *ledger) call(id string) { l.open = append(l.open, id) }
+func (l *toolCallChecker) call(id string) { l.open = append(l.open, id) }
 
 // settle takes the result of a call off the list, and reports whether there
 // was such a call.
-func (l *ledger) settle(id string) bool {
+func (l *toolCallChecker) settle(id string) bool {
 	i := slices.Index(l.open, id)
 	if i < 0 {
 		return false
@@ -29,7 +29,7 @@ func (l *ledger) settle(id string) bool {
 // one turn.
 func readMessagesTurns(c *checker, q *turn, m map[string]any) {
 	list := c.needList(m, "messages", "")
-	var calls ledger
+	var calls toolCallChecker
 	before := ""
 	for i, v := range list {
 		path := nth("messages", i)
@@ -59,7 +59,7 @@ func readMessagesTurns(c *checker, q *turn, m map[string]any) {
 	}
 }
 
-func readMessagesContent(c *checker, q *turn, message map[string]any, path string, calls *ledger) {
+func readMessagesContent(c *checker, q *turn, message map[string]any, path string, calls *toolCallChecker) {
 	role, _ := message["role"].(string)
 	where := at(path, "content")
 	if text, ok := message["content"].(string); ok {
@@ -91,7 +91,7 @@ func endsInSpace(text string) bool { return text != strings.TrimRight(text, " \t
 type blocks struct {
 	c      *checker
 	q      *turn
-	calls  *ledger
+	calls  *toolCallChecker
 	role   string
 	last   string // type of the block before
 	inside bool   // a result of a tool

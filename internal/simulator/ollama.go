@@ -34,7 +34,7 @@ func answerOllama(x *exchange) {
 		return
 	}
 	a := x.answerTo(q)
-	x.deliver(q.stream, a, func(dst []byte) []byte { return x.appendOllama(dst, a) },
+	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendOllama(dst, a) },
 		func(t *stream) { x.streamOllama(t, a) })
 }
 

@@ -58,7 +58,7 @@ const (
 	shortThinking = 16
 )
 
-// reply decides what to say to a turn.
+// answerTo decides what to say to a turn.
 func (x *exchange) answerTo(q *turn) *reply {
 	a := &reply{}
 	if n := x.thoughts(q); n > 0 {

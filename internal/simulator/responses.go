@@ -41,7 +41,7 @@ func answerResponses(x *exchange) {
 		return
 	}
 	a := x.answerTo(q)
-	x.deliver(q.stream, a, func(dst []byte) []byte { return x.appendResponse(dst, q, a, a.status()) },
+	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendResponse(dst, q, a, a.status()) },
 		func(t *stream) { x.streamResponses(t, q, a) })
 }
 
@@ -197,7 +197,7 @@ func readResponsesInput(c *checker, q *turn, m map[string]any) {
 type responsesItems struct {
 	c     *checker
 	q     *turn
-	calls ledger
+	calls toolCallChecker
 	lone  bool // thinking that nothing followed yet
 }
 

@@ -69,7 +69,7 @@ type Simulator struct {
 	routes routes
 	number atomic.Int64
 	pool   sync.Pool // of *exchange
-	books  books
+	books  callRecords
 	files  fileStore
 }
 

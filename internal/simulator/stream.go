@@ -105,7 +105,7 @@ func (t *stream) send(b []byte) bool {
 	}
 	if t.x.faulty {
 		var ok bool
-		if b, ok = t.spoil(b); !ok {
+		if b, ok = t.corrupt(b); !ok {
 			return false
 		}
 	}
@@ -123,8 +123,8 @@ func (t *stream) send(b []byte) bool {
 	return t.push(b) && !t.over
 }
 
-// spoil does the faults that hang on the number of the frame.
-func (t *stream) spoil(b []byte) ([]byte, bool) {
+// corrupt does the faults that hang on the number of the frame.
+func (t *stream) corrupt(b []byte) ([]byte, bool) {
 	p, number := &t.x.plan, t.n+1
 	if t.reachedCut() {
 		return b, false

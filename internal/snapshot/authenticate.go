@@ -46,9 +46,9 @@ func (s *Snapshot) Credential(h http.Header) (key string, own bool) {
 	return key, own
 }
 
-// Tokens judges the JSON Web Tokens of organisations' own issuers; hash is the
+// TokenVerifier judges the JSON Web Tokens of organisations' own issuers; hash is the
 // token's. An error is an *apierr.Error that does not quote it.
-type Tokens interface {
+type TokenVerifier interface {
 	Verify(token string, hash access.Hash, now time.Time) (*access.Identity, error)
 }
 
@@ -62,7 +62,7 @@ func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
 		return nil, refused("the gateway key has expired; create another").WithCode("expired_api_key")
 	case ok:
 		return id, nil
-	case s.tokens != nil && jwt.Like(key):
+	case s.tokens != nil && jwt.LooksLikeToken(key):
 		return s.tokens.Verify(key, hash, now)
 	}
 	return nil, refused("the gateway key is not known; check the header x-gateway-api-key")
@@ -71,15 +71,15 @@ func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
 // Token returns what a token proves, and an error of kind Unauthenticated for
 // what has not the form of one.
 func (s *Snapshot) Token(text string, now time.Time) (*access.Identity, error) {
-	if s.tokens == nil || !jwt.Like(text) {
+	if s.tokens == nil || !jwt.LooksLikeToken(text) {
 		return nil, refused("this is no token")
 	}
 	return s.tokens.Verify(text, access.HashKey(text), now)
 }
 
-// Opens reports whether text is a gateway key, an ended one too, or a token that
+// IsCredential reports whether text is a gateway key, an ended one too, or a token that
 // counts at now.
-func (s *Snapshot) Opens(text string, now time.Time) bool {
+func (s *Snapshot) IsCredential(text string, now time.Time) bool {
 	if _, ok := s.Identity(text); ok {
 		return true
 	}

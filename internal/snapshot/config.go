@@ -33,7 +33,7 @@ func (c *Config) Ref() string { return cmp.Or(c.ID, c.Slug) }
 // addConfig adds a config, and returns what is wrong with one that is not stored.
 func (s *Snapshot) addConfig(c Config) error {
 	for _, name := range [...]string{c.Slug, c.ID} {
-		at := place{c.Workspace, name}
+		at := scopedName{c.Workspace, name}
 		if _, taken := s.configs[at]; name != "" && !taken {
 			s.configs[at] = &c
 		}
@@ -68,13 +68,13 @@ func (s *Snapshot) checkConfig(saved Config) error {
 
 // Config returns a workspace's saved config with this slug or id. It is shared.
 func (s *Snapshot) Config(workspace, ref string) (*Config, bool) {
-	c, ok := s.configs[place{workspace, ref}]
+	c, ok := s.configs[scopedName{workspace, ref}]
 	return c, ok
 }
 
-// SavedOnly reports whether requests of an organisation may not bring a config
+// RequiresSavedConfig reports whether requests of an organisation may not bring a config
 // of their own.
-func (s *Snapshot) SavedOnly(organisation string) bool { return s.savedOnly[organisation] }
+func (s *Snapshot) RequiresSavedConfig(organisation string) bool { return s.savedOnly[organisation] }
 
 // Exhausted reports whether a workspace has used up its budget.
 func (s *Snapshot) Exhausted(workspace string) bool { return s.exhausted[workspace] }

@@ -12,7 +12,7 @@ import (
 func TestASavedConfigNamesProvidersThatExist(t *testing.T) {
 	in := snapshot.Input{
 		Specs:     []*provider.Spec{{ID: "groq", BaseURL: "https://groq.example/v1", Aliases: []string{"quick"}}},
-		Providers: []snapshot.Managed{{Slug: "fast", Provider: "groq"}},
+		Providers: []snapshot.ManagedProvider{{Slug: "fast", Provider: "groq"}},
 	}
 	for _, tt := range []struct{ name, config, want string }{
 		{"a slug", `{"provider":"@fast"}`, ""},

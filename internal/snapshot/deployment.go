@@ -13,8 +13,8 @@ type Deployment struct {
 	Closed       bool            // it serves nobody: it was removed or set inactive
 }
 
-// Serves returns why the gateway does not serve who sends a request, or nil.
-func (s *Snapshot) Serves(id *access.Identity) error {
+// CheckServed returns why the gateway does not serve who sends a request, or nil.
+func (s *Snapshot) CheckServed(id *access.Identity) error {
 	d := s.deployment
 	switch {
 	case d == nil:

@@ -7,9 +7,9 @@ import (
 	"modelgate/internal/provider"
 )
 
-// Managed is a provider entry with stored credentials, used as @slug in its
+// ManagedProvider is a provider entry with stored credentials, used as @slug in its
 // workspace.
-type Managed struct {
+type ManagedProvider struct {
 	Workspace string // id
 	Slug      string
 	Provider  string // id of a row
@@ -18,7 +18,7 @@ type Managed struct {
 	Models []string
 	// Rules say what holds for single models. Nil says nothing. Entries of one
 	// integration share theirs.
-	Rules *Rules
+	Rules *ModelRules
 
 	// ExpiresAt ends the entry. Zero means never.
 	ExpiresAt time.Time
@@ -31,8 +31,8 @@ type Managed struct {
 	Fault *apierr.Error
 }
 
-// Rules are what entries have for single models, by the name that requests use.
-type Rules struct {
+// ModelRules are what entries have for single models, by the name that requests use.
+type ModelRules struct {
 	// Models are those that requests may name. Nil allows every model.
 	Models *provider.ModelList
 	// Own are settings in the place of the entry's.
@@ -43,10 +43,10 @@ type Rules struct {
 var ErrExpired = apierr.New(apierr.BudgetExhausted, "this provider entry has expired; give it another end or use another").
 	WithParam("x-gateway-provider").WithCode("provider_expired")
 
-// Entry is a managed provider of a snapshot.
-type Entry struct {
-	// Target is nil for an entry that is not [Entry.Usable]. Requests for one
-	// model may have another: see [Entry.For].
+// ProviderEntry is a managed provider of a snapshot.
+type ProviderEntry struct {
+	// Target is nil for an entry that is not [ProviderEntry.CheckUsable]. Requests for one
+	// model may have another: see [ProviderEntry.TargetFor].
 	Target   *provider.Target
 	Provider string // id of its row
 
@@ -57,8 +57,8 @@ type Entry struct {
 	fault   *apierr.Error
 }
 
-// Usable returns why requests can't use the entry at now, or nil.
-func (e *Entry) Usable(now time.Time) error {
+// CheckUsable returns why requests can't use the entry at now, or nil.
+func (e *ProviderEntry) CheckUsable(now time.Time) error {
 	if e.fault != nil {
 		return e.fault
 	}
@@ -70,10 +70,10 @@ func (e *Entry) Usable(now time.Time) error {
 
 // Models returns the models that are listed for the entry, and false where the
 // provider itself is to be asked.
-func (e *Entry) Models() ([]string, bool) { return e.models, e.listed }
+func (e *ProviderEntry) Models() ([]string, bool) { return e.models, e.listed }
 
-// For returns the target of requests for model. The entry has to be usable.
-func (e *Entry) For(model string) (*provider.Target, error) {
+// TargetFor returns the target of requests for model. The entry has to be usable.
+func (e *ProviderEntry) TargetFor(model string) (*provider.Target, error) {
 	v, ok := e.own[model]
 	switch {
 	case !ok:
@@ -93,17 +93,17 @@ type variant struct {
 	err    error
 }
 
-func (s *Snapshot) addManaged(m Managed) error {
-	at := place{m.Workspace, m.Slug}
+func (s *Snapshot) addManaged(m ManagedProvider) error {
+	at := scopedName{m.Workspace, m.Slug}
 	if _, taken := s.entries[at]; taken {
 		if m.Stored {
 			return nil
 		}
 		return apierr.New(apierr.Conflict, "two provider entries have the slug %q", m.Slug).WithParam("slug")
 	}
-	e := &Entry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, expires: m.ExpiresAt, fault: m.Fault}
+	e := &ProviderEntry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, expires: m.ExpiresAt, fault: m.Fault}
 	if e.fault == nil {
-		if err := s.aim(e, m); err != nil && !m.Stored {
+		if err := s.newTarget(e, m); err != nil && !m.Stored {
 			return err
 		} else if err != nil {
 			e.fault = broken(m.Slug, err)
@@ -114,8 +114,8 @@ func (s *Snapshot) addManaged(m Managed) error {
 	return nil
 }
 
-// aim makes the target of an entry.
-func (s *Snapshot) aim(e *Entry, m Managed) error {
+// newTarget makes the target of an entry.
+func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
 	spec, ok := s.specs[m.Provider]
 	if !ok {
 		return apierr.New(apierr.Invalid, "provider %q of entry %q is not in the table; `modelgate providers` lists them", m.Provider, m.Slug).WithParam("provider")
@@ -135,7 +135,7 @@ func (s *Snapshot) aim(e *Entry, m Managed) error {
 }
 
 // variants returns the targets that rules make of a row, which are made once.
-func (s *Snapshot) variants(spec *provider.Spec, r *Rules) map[string]variant {
+func (s *Snapshot) variants(spec *provider.Spec, r *ModelRules) map[string]variant {
 	if r == nil || len(r.Own) == 0 {
 		return nil
 	}
@@ -162,8 +162,8 @@ func broken(slug string, err error) *apierr.Error {
 
 // Managed returns the managed provider of a workspace with this slug, written
 // without @.
-func (s *Snapshot) Managed(workspace, slug string) (*Entry, bool) {
-	e, ok := s.entries[place{workspace, slug}]
+func (s *Snapshot) Managed(workspace, slug string) (*ProviderEntry, bool) {
+	e, ok := s.entries[scopedName{workspace, slug}]
 	return e, ok
 }
 

@@ -3,18 +3,18 @@ package snapshot
 import "modelgate/internal/prompt"
 
 // byName indexes prompts by their slugs and ids.
-func byName(list []*prompt.Saved) map[place]*prompt.Saved {
-	m := make(map[place]*prompt.Saved, 2*len(list))
+func byName(list []*prompt.Saved) map[scopedName]*prompt.Saved {
+	m := make(map[scopedName]*prompt.Saved, 2*len(list))
 	for _, p := range list {
-		m[place{p.Workspace, p.Slug}] = p
-		m[place{p.Workspace, p.ID}] = p
+		m[scopedName{p.Workspace, p.Slug}] = p
+		m[scopedName{p.Workspace, p.ID}] = p
 	}
 	return m
 }
 
 // Prompt returns a workspace's prompt with this slug or id.
 func (s *Snapshot) Prompt(workspace, name string) (*prompt.Saved, bool) {
-	p, ok := s.prompts[place{workspace, name}]
+	p, ok := s.prompts[scopedName{workspace, name}]
 	return p, ok
 }
 
@@ -22,7 +22,7 @@ func (s *Snapshot) Prompt(workspace, name string) (*prompt.Saved, bool) {
 // or id, with the version after an @ unless it is the published one.
 func (s *Snapshot) Partial(workspace, ref string) (text string, ok bool) {
 	name, which := prompt.Cut(ref)
-	p, ok := s.partials[place{workspace, name}]
+	p, ok := s.partials[scopedName{workspace, name}]
 	if !ok {
 		return "", false
 	}

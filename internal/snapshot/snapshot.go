@@ -25,7 +25,7 @@ type Input struct {
 	Revision  int64
 	Keys      []*access.Identity
 	Specs     []*provider.Spec
-	Providers []Managed
+	Providers []ManagedProvider
 	Configs   []Config
 	Prices    []catalog.Price // before those of catalog.Builtin
 	Prompts   []*prompt.Saved
@@ -49,10 +49,10 @@ type Input struct {
 	Exhausted map[string]bool
 
 	// Tokens judges what is no gateway key and looks like a token. Nil takes none.
-	Tokens Tokens
+	Tokens TokenVerifier
 
 	// Logs is what is kept of exchanges.
-	Logs Logs
+	Logs LogPolicy
 
 	// Deployment limits whom the gateway serves. Nil serves everyone.
 	Deployment *Deployment
@@ -62,30 +62,30 @@ type Input struct {
 	HeaderPrefixes []string
 }
 
-// Logs is what is kept of exchanges.
-type Logs struct {
+// LogPolicy is what is kept of exchanges.
+type LogPolicy struct {
 	Level    access.LogLevel  // of those whose keys and the like say nothing
 	BodySize int              // bytes of a body; zero is 128 KB
 	Redact   *redact.Redactor // applied to what is kept; nil changes nothing
 }
 
-// Most is how much is kept of a body, in bytes.
-func (l Logs) Most() int { return cmp.Or(l.BodySize, 128<<10) }
+// MaxBody is how much is kept of a body, in bytes.
+func (l LogPolicy) MaxBody() int { return cmp.Or(l.BodySize, 128<<10) }
 
 // Snapshot is one state of the gateway. It is safe for concurrent use.
 type Snapshot struct {
 	Revision       int64
 	HeaderPrefixes []string
-	Prices         *catalog.Book
-	Logs           Logs
+	Prices         *catalog.PriceBook
+	Logs           LogPolicy
 	Dangling       []error // configs of running settings that name a provider entry which is gone
 
 	keys    map[access.Hash]*access.Identity
-	tokens  Tokens
+	tokens  TokenVerifier
 	specs   map[string]*provider.Spec
 	bare    map[string]*provider.Target
-	entries map[place]*Entry
-	configs map[place]*Config
+	entries map[scopedName]*ProviderEntry
+	configs map[scopedName]*Config
 	slugs   map[string][]string // by workspace, in the order given
 
 	savedOnly  map[string]bool // by id of the organisation
@@ -93,12 +93,12 @@ type Snapshot struct {
 	exhausted  map[string]bool // by id of the workspace
 	deployment *Deployment
 
-	prompts, partials map[place]*prompt.Saved
-	made              map[*Rules]map[string]variant // while it is built
+	prompts, partials map[scopedName]*prompt.Saved
+	made              map[*ModelRules]map[string]variant // while it is built
 }
 
-// place is a name in a workspace.
-type place struct{ workspace, name string }
+// scopedName is a name in a workspace.
+type scopedName struct{ workspace, name string }
 
 // Build checks in and returns the snapshot of it. The error names the entry at fault.
 func Build(in Input) (*Snapshot, error) {
@@ -112,13 +112,13 @@ func Build(in Input) (*Snapshot, error) {
 		tokens:         in.Tokens,
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
 		bare:           make(map[string]*provider.Target, len(in.Specs)),
-		entries:        make(map[place]*Entry, len(in.Providers)),
-		configs:        make(map[place]*Config, 2*len(in.Configs)),
+		entries:        make(map[scopedName]*ProviderEntry, len(in.Providers)),
+		configs:        make(map[scopedName]*Config, 2*len(in.Configs)),
 		slugs:          make(map[string][]string),
 		savedOnly:      in.SavedOnly,
 		egress:         in.Egress,
 		exhausted:      in.Exhausted,
-		made:           make(map[*Rules]map[string]variant),
+		made:           make(map[*ModelRules]map[string]variant),
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
 	for _, id := range access.Bind(in.Keys) {
@@ -184,9 +184,9 @@ func (s *Snapshot) Spec(id string) (*provider.Spec, bool) {
 	return spec, ok
 }
 
-// Bare returns the target of a row without credentials, and false for rows
+// TargetWithoutCredentials returns the target of a row without credentials, and false for rows
 // that need settings.
-func (s *Snapshot) Bare(spec *provider.Spec) (*provider.Target, bool) {
+func (s *Snapshot) TargetWithoutCredentials(spec *provider.Spec) (*provider.Target, bool) {
 	t, ok := s.bare[spec.ID]
 	return t, ok
 }

@@ -120,7 +120,7 @@ func TestAuthenticateJudgesWhatIsNoKeyAndLooksLikeAToken(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]bool{"a.b.c": true, "my.own.key": true, "my.old.key": true, "a.b.d": false, "other": false, "": false} {
-		if got := s.Opens(text, noon); got != want {
+		if got := s.IsCredential(text, noon); got != want {
 			t.Errorf("Opens(%q) = %t, want %t", text, got, want)
 		}
 	}
@@ -140,13 +140,13 @@ func TestAKeyIsFoundWithoutAllocating(t *testing.T) {
 
 func TestBuildNamesTheEntryAtFault(t *testing.T) {
 	for name, tt := range map[string]struct {
-		entries []snapshot.Managed
+		entries []snapshot.ManagedProvider
 		want    string
 	}{
-		"unknown row":    {[]snapshot.Managed{{Slug: "a", Provider: "nobody"}}, `"nobody"`},
-		"slug twice":     {[]snapshot.Managed{{Slug: "a", Provider: "openai"}, {Slug: "a", Provider: "groq"}}, `"a"`},
-		"no address":     {[]snapshot.Managed{{Slug: "a", Provider: "openai-compatible"}}, "openai-compatible"},
-		"address no URL": {[]snapshot.Managed{{Slug: "a", Provider: "openai", Settings: provider.Settings{CustomHost: "ftp://x"}}}, "openai"},
+		"unknown row":    {[]snapshot.ManagedProvider{{Slug: "a", Provider: "nobody"}}, `"nobody"`},
+		"slug twice":     {[]snapshot.ManagedProvider{{Slug: "a", Provider: "openai"}, {Slug: "a", Provider: "groq"}}, `"a"`},
+		"no address":     {[]snapshot.ManagedProvider{{Slug: "a", Provider: "openai-compatible"}}, "openai-compatible"},
+		"address no URL": {[]snapshot.ManagedProvider{{Slug: "a", Provider: "openai", Settings: provider.Settings{CustomHost: "ftp://x"}}}, "openai"},
 	} {
 		_, err := snapshot.Build(snapshot.Input{Specs: table.All(), Providers: tt.entries})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -156,7 +156,7 @@ func TestBuildNamesTheEntryAtFault(t *testing.T) {
 }
 
 func TestASnapshotFindsRowsAndEntries(t *testing.T) {
-	s := mustBuild(t, snapshot.Input{Specs: table.All(), Providers: []snapshot.Managed{
+	s := mustBuild(t, snapshot.Input{Specs: table.All(), Providers: []snapshot.ManagedProvider{
 		{Slug: "b", Provider: "vendora", Settings: provider.Settings{Key: secret.New("k")}, Models: []string{}},
 		{Slug: "a", Provider: "openai"},
 	}})
@@ -194,11 +194,11 @@ func TestAHolderSwapsWhole(t *testing.T) {
 }
 
 func TestNamesOfAWorkspaceStayInIt(t *testing.T) {
-	entry := func(workspace, key string, stored bool) snapshot.Managed {
-		return snapshot.Managed{Workspace: workspace, Slug: "main", Provider: "openai", Settings: provider.Settings{Key: secret.New(key)}, Stored: stored}
+	entry := func(workspace, key string, stored bool) snapshot.ManagedProvider {
+		return snapshot.ManagedProvider{Workspace: workspace, Slug: "main", Provider: "openai", Settings: provider.Settings{Key: secret.New(key)}, Stored: stored}
 	}
 	s := mustBuild(t, snapshot.Input{Specs: table.All(),
-		Providers: []snapshot.Managed{entry("a", "file", false), entry("a", "stored", true), entry("b", "b's", true)},
+		Providers: []snapshot.ManagedProvider{entry("a", "file", false), entry("a", "stored", true), entry("b", "b's", true)},
 		Configs: []snapshot.Config{
 			{Workspace: "a", Slug: "pc", Text: secret.New(`{"provider":"@main"}`)},
 			{Workspace: "a", ID: "1", Slug: "pc", Text: secret.New("stored"), Stored: true},
@@ -228,7 +228,7 @@ func TestNamesOfAWorkspaceStayInIt(t *testing.T) {
 }
 
 func TestAStoredEntryThatIsBrokenHurtsItsUsersAlone(t *testing.T) {
-	s := mustBuild(t, snapshot.Input{Specs: table.All(), Providers: []snapshot.Managed{
+	s := mustBuild(t, snapshot.Input{Specs: table.All(), Providers: []snapshot.ManagedProvider{
 		{Workspace: "a", Slug: "gone", Provider: "nobody", Stored: true},
 		{Workspace: "a", Slug: "nowhere", Provider: "openai-compatible", Stored: true},
 		{Workspace: "a", Slug: "faulty", Provider: "openai", Stored: true, Fault: apierr.New(apierr.Forbidden, "taken away")},
@@ -241,7 +241,7 @@ func TestAStoredEntryThatIsBrokenHurtsItsUsersAlone(t *testing.T) {
 			t.Fatalf("@%s is not there", slug)
 		}
 		got := 0
-		if err := e.Usable(noon); err != nil {
+		if err := e.CheckUsable(noon); err != nil {
 			got = apierr.From(err).Status()
 		}
 		if got != want || want == 0 && e.Target == nil {
@@ -254,7 +254,7 @@ func TestFindingAKeyAllocatesNothing(t *testing.T) {
 	id := identity("mg-0123456789012345678901234567890123456789", time.Time{})
 	id.Workspace = "a"
 	s := mustBuild(t, snapshot.Input{Specs: table.All(), Keys: []*access.Identity{id},
-		Providers: []snapshot.Managed{{Workspace: "a", Slug: "main", Provider: "openai"}},
+		Providers: []snapshot.ManagedProvider{{Workspace: "a", Slug: "main", Provider: "openai"}},
 		Configs:   []snapshot.Config{{Workspace: "a", Slug: "pc", Text: secret.New("{}"), Stored: true}}})
 	header := http.Header{"X-Gateway-Api-Key": {id.KeyID}}
 	n := testing.AllocsPerRun(100, func() {

@@ -23,11 +23,11 @@ func extended(err error) int {
 	return 0
 }
 
-// Busy reports whether another process held the lock for too long.
-func Busy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
+// IsBusy reports whether another process held the lock for too long.
+func IsBusy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
 
-// Full reports whether there was no room: the disk is full.
-func Full(err error) bool { return code(err) == lib.SQLITE_FULL }
+// IsFull reports whether there was no room: the disk is full.
+func IsFull(err error) bool { return code(err) == lib.SQLITE_FULL }
 
 // Conflict reports whether a row is at odds with another: a key that exists, or
 // something that refers to it or that it refers to. A row that is wrong by
@@ -40,9 +40,9 @@ func Conflict(err error) bool {
 	return false
 }
 
-// Broken reports whether the connection that gave err is better replaced: the
+// IsCorrupt reports whether the connection that gave err is better replaced: the
 // file was moved, or the disk under it failed.
-func Broken(err error) bool {
+func IsCorrupt(err error) bool {
 	switch code(err) {
 	case lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_READONLY:
 		return true
@@ -64,7 +64,7 @@ func explain(path string, err error) error {
 		return fmt.Errorf("database %s: not an SQLite database or damaged; move the file away or restore a backup: %w", path, err)
 	case c == lib.SQLITE_FULL, errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("database %s: the disk is full; make room and start again: %w", path, err)
-	case Busy(err):
+	case IsBusy(err):
 		return fmt.Errorf("database %s: another process keeps it locked; stop that process and start again: %w", path, err)
 	}
 	return fmt.Errorf("opening database %s: %w", path, err)

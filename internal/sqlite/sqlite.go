@@ -156,7 +156,7 @@ func probe(ctx context.Context, db *sql.DB) error {
 	const pause = 20 * time.Millisecond
 	for end := time.Now().Add(busyTimeout); ; {
 		err := touch(ctx, db)
-		if err == nil || !Busy(err) || time.Now().After(end) {
+		if err == nil || !IsBusy(err) || time.Now().After(end) {
 			return err
 		}
 		select {

@@ -39,8 +39,8 @@ func TestAKeyThatExistsIsAConflict(t *testing.T) {
 	mustExec(t, db, "CREATE TABLE a (n BIGINT PRIMARY KEY)")
 	mustExec(t, db, "INSERT INTO a (n) VALUES (1)")
 	_, err := db.Write.Exec("INSERT INTO a (n) VALUES (1)")
-	if !sqlite.Conflict(err) || sqlite.Busy(err) || sqlite.Broken(err) {
-		t.Errorf("Conflict, Busy, Broken(%v) = %t, %t, %t; want true, false, false", err, sqlite.Conflict(err), sqlite.Busy(err), sqlite.Broken(err))
+	if !sqlite.Conflict(err) || sqlite.IsBusy(err) || sqlite.IsCorrupt(err) {
+		t.Errorf("Conflict, Busy, Broken(%v) = %t, %t, %t; want true, false, false", err, sqlite.Conflict(err), sqlite.IsBusy(err), sqlite.IsCorrupt(err))
 	}
 }
 

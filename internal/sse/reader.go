@@ -72,11 +72,11 @@ func NewReader(r io.Reader, max int) *Reader {
 func (r *Reader) Reset(src io.Reader) {
 	*r = Reader{
 		src: src, max: r.max, first: true,
-		buf: kept(r.buf), joined: kept(r.joined)[:0], given: kept(r.given)[:0],
+		buf: reuse(r.buf), joined: reuse(r.joined)[:0], given: reuse(r.given)[:0],
 	}
 }
 
-func kept(b []byte) []byte {
+func reuse(b []byte) []byte {
 	if cap(b) > keptBuffer {
 		return nil
 	}

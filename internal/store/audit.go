@@ -40,7 +40,7 @@ func (db *DB) AddAudit(ctx context.Context, a *Audit) error {
 	if db.mute {
 		return nil
 	}
-	return db.Explain(transact(ctx, db.write, func(tx *sql.Tx) error { return Queries{tx}.addAudit(ctx, a) }))
+	return db.ClientError(transact(ctx, db.write, func(tx *sql.Tx) error { return Queries{tx}.addAudit(ctx, a) }))
 }
 
 // Note adds a row to the audit log as part of tx, unless it is off.
@@ -130,7 +130,7 @@ func (q Queries) Audits(ctx context.Context, a AuditQuery, p Page) (list []Audit
 }
 
 func scanAudit(r row) (a Audit, err error) {
-	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, stamp{&a.Time}, &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders, &a.RequestBody,
+	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, nullTime{&a.Time}, &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders, &a.RequestBody,
 		&a.RequestID, &a.UserID, &a.UserType, &a.Status, &a.ResourceType, &a.ResourceID, &a.Action, &a.ClientIP,
 		&a.Host, &a.Sequence, &a.Hash)
 	return a, err

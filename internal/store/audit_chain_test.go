@@ -81,7 +81,7 @@ func TestRowsOfTheAuditLogAreChainedWhoeverWrites(t *testing.T) {
 				if i%4 < 2 {
 					errs[i] = db.AddAudit(context.Background(), a)
 				} else {
-					errs[i] = db.Change(context.Background(), a, func(*store.Tx) error { return nil })
+					errs[i] = db.Update(context.Background(), a, func(*store.Tx) error { return nil })
 				}
 			})
 		}
@@ -95,7 +95,7 @@ func TestRowsOfTheAuditLogAreChainedWhoeverWrites(t *testing.T) {
 		if got := broken(list); got != "" || len(list) != 3 || list[0].Sequence != 8 {
 			t.Errorf("VerifyAudits = %+v, %q", list, got)
 		}
-		if err := nodes[0].Change(t.Context(), auditRow("o0", 100), func(*store.Tx) error { return fmt.Errorf("no") }); err == nil {
+		if err := nodes[0].Update(t.Context(), auditRow("o0", 100), func(*store.Tx) error { return fmt.Errorf("no") }); err == nil {
 			t.Fatal("a change that fails is kept")
 		}
 		if got := broken(mustVerify(t, nodes[1], nil)); got != "" {

@@ -48,7 +48,7 @@ func (db *DB) PruneAudits(ctx context.Context, p AuditPruning) (sum AuditPruned,
 	}
 	sizes, err := db.auditSizes(ctx)
 	if err != nil {
-		return sum, db.Explain(err)
+		return sum, db.ClientError(err)
 	}
 	var failed []string
 	share := auditShare(sizes, p.Bytes)
@@ -110,11 +110,11 @@ func (db *DB) AuditGrowth(ctx context.Context, seen map[string]int64) (grown int
 		}
 		var n int64
 		if err := db.q.QueryRowContext(ctx, size, h.Organisation, seen[h.Organisation]).Scan(&n); err != nil {
-			return grown, db.Explain(fmt.Errorf("reading the size of the audit log: %w", err))
+			return grown, db.ClientError(fmt.Errorf("reading the size of the audit log: %w", err))
 		}
 		grown, seen[h.Organisation] = grown+n, h.Sequence
 	}
-	return grown, db.Explain(err)
+	return grown, db.ClientError(err)
 }
 
 // auditRowBytes is what a row takes on the disk in addition to its text: numbers, three

@@ -45,7 +45,7 @@ func mustPrune(t *testing.T, db *store.DB, p store.AuditPruning) store.AuditPrun
 	return n
 }
 
-func ring(t *testing.T, db *store.DB) *datakey.Ring {
+func ring(t *testing.T, db *store.DB) *datakey.Keyring {
 	t.Helper()
 	box, err := secret.NewBox(secret.New("the master key of a test"))
 	if err != nil {

@@ -175,7 +175,7 @@ func (db *DB) removeAudits(ctx context.Context, first int64, r *AuditRemoval, ro
 	if errors.Is(err, errOvertaken) {
 		return false, nil
 	}
-	return err == nil, db.Explain(err)
+	return err == nil, db.ClientError(err)
 }
 
 var errOvertaken = errors.New("another process has removed rows in the meantime")

@@ -31,7 +31,7 @@ func (db *DB) HoldAuditSender(ctx context.Context, destination, node string, now
 		WHERE audit_senders.node = $2 OR audit_senders.lease_until < $4`
 	result, err := db.write.ExecContext(ctx, text, destination, node, millis(now.Add(lease)), now.UnixMilli())
 	if err != nil {
-		return false, db.Explain(fmt.Errorf("becoming the sender of the audit log: %w", err))
+		return false, db.ClientError(fmt.Errorf("becoming the sender of the audit log: %w", err))
 	}
 	n, err := result.RowsAffected()
 	return n > 0, err
@@ -45,7 +45,7 @@ func (db *DB) MarkAuditsSent(ctx context.Context, destination string, upTo Audit
 		ON CONFLICT (destination, organisation_id) DO UPDATE SET sequence = $3
 		WHERE audit_marks.sequence < $3`
 	if _, err := db.write.ExecContext(ctx, text, destination, upTo.Organisation, upTo.Sequence); err != nil {
-		return db.Explain(fmt.Errorf("noting what of the audit log was sent: %w", err))
+		return db.ClientError(fmt.Errorf("noting what of the audit log was sent: %w", err))
 	}
 	return nil
 }

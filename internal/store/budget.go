@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Budgeted is something with its budgets. Their meaning is the control plane's.
-type Budgeted struct {
+// BudgetHolder is something with its budgets. Their meaning is the control plane's.
+type BudgetHolder struct {
 	BudgetRef
 	Organisation string
 	Workspace    string // id; empty for what is the organisation's
@@ -22,10 +22,10 @@ type Budgeted struct {
 	// ResetAt is when one of the budgets starts again first; zero is never.
 	ResetAt time.Time
 
-	Spent reqlog.Spent // in all
+	Spent reqlog.Spend // in all
 }
 
-// budgetTable is where what has budgets is kept: the columns of a [Budgeted],
+// budgetTable is where what has budgets is kept: the columns of a [BudgetHolder],
 // whether it is exhausted, the condition that it may be used, the name of a row, and what is written of it.
 type budgetTable struct{ columns, exhausted, from, live, id, write string }
 
@@ -68,7 +68,7 @@ var BudgetKinds = []string{KeyBudget, WorkspaceBudget, ProviderBudget, GrantBudg
 
 // Budgets returns those of refs that may be used and have a budget, or are
 // exhausted or wait for a reset.
-func (q Queries) Budgets(ctx context.Context, refs []BudgetRef) (list []Budgeted, err error) {
+func (q Queries) Budgets(ctx context.Context, refs []BudgetRef) (list []BudgetHolder, err error) {
 	for _, kind := range BudgetKinds {
 		var ids []any
 		for _, r := range refs {
@@ -89,7 +89,7 @@ func (q Queries) Budgets(ctx context.Context, refs []BudgetRef) (list []Budgeted
 
 // BudgetsDue returns what has a budget that starts again by now, at most so many
 // of each kind.
-func (q Queries) BudgetsDue(ctx context.Context, now time.Time, most int) (list []Budgeted, err error) {
+func (q Queries) BudgetsDue(ctx context.Context, now time.Time, most int) (list []BudgetHolder, err error) {
 	for _, kind := range BudgetKinds {
 		found, err := q.budgets(ctx, kind, `b.usage_reset_at <= $1 ORDER BY b.usage_reset_at LIMIT $2`, now.UnixMilli(), most)
 		if err != nil {
@@ -102,22 +102,22 @@ func (q Queries) BudgetsDue(ctx context.Context, now time.Time, most int) (list 
 
 // BudgetsAfter returns what of a kind has a budget and an id behind after, in the
 // order of ids, at most so many.
-func (q Queries) BudgetsAfter(ctx context.Context, kind, after string, most int) ([]Budgeted, error) {
+func (q Queries) BudgetsAfter(ctx context.Context, kind, after string, most int) ([]BudgetHolder, error) {
 	id := budgetTables[kind].id
 	return q.budgets(ctx, kind, id+` > $1 ORDER BY `+id+` LIMIT $2`, after, most)
 }
 
 // budgets reads what has a budget, of one kind.
-func (q Queries) budgets(ctx context.Context, kind, where string, args ...any) ([]Budgeted, error) {
+func (q Queries) budgets(ctx context.Context, kind, where string, args ...any) ([]BudgetHolder, error) {
 	t := budgetTables[kind]
 	text := `
 		SELECT ` + t.id + `, ` + t.columns + `, ` + t.exhausted + `, COALESCE(s.attempts, 0), COALESCE(s.cost, 0), COALESCE(s.tokens, 0), COALESCE(s.unknown, 0), COALESCE(s.unpriced, 0)
 		FROM ` + t.from + `
 		LEFT JOIN spending s ON s.kind = '` + kind + `' AND s.id = ` + t.id + `
 		WHERE ` + t.live + ` AND (b.usage_limits NOT IN ('null', '[]') OR b.usage_reset_at IS NOT NULL OR ` + t.exhausted + `) AND ` + where
-	return rows(ctx, q.q, "budgets", text, func(r row) (b Budgeted, err error) {
+	return rows(ctx, q.q, "budgets", text, func(r row) (b BudgetHolder, err error) {
 		b.Kind = kind
-		err = r.Scan(&b.ID, &b.Organisation, &b.Workspace, &b.Name, jsonText{&b.UsageLimits}, stamp{&b.ResetAt}, &b.Exhausted,
+		err = r.Scan(&b.ID, &b.Organisation, &b.Workspace, &b.Name, jsonText{&b.UsageLimits}, nullTime{&b.ResetAt}, &b.Exhausted,
 			&b.Spent.Attempts, &b.Spent.Cost, &b.Spent.Tokens, &b.Spent.Unknown, &b.Spent.Unpriced)
 		return b, err
 	}, args...)
@@ -125,7 +125,7 @@ func (q Queries) budgets(ctx context.Context, kind, where string, args ...any) (
 
 // PutBudget stores what may change of b by itself: its budgets, whether it is
 // exhausted, and when it starts again.
-func (q Queries) PutBudget(ctx context.Context, b Budgeted) error {
+func (q Queries) PutBudget(ctx context.Context, b BudgetHolder) error {
 	return write(ctx, q.q, "budget", budgetTables[b.Kind].write, b.ID, string(b.UsageLimits), b.Exhausted, millis(b.ResetAt))
 }
 
@@ -133,8 +133,8 @@ func (q Queries) PutBudget(ctx context.Context, b Budgeted) error {
 // returns true for, with the rows that it adds to the audit log. It makes no
 // revision when there are none. Of processes that share a database one is first,
 // and the others see what it did.
-func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*Budgeted) (changed bool, notes []*Audit)) error {
-	err := db.Change(ctx, nil, func(tx *Tx) error {
+func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*BudgetHolder) (changed bool, notes []*Audit)) error {
+	err := db.Update(ctx, nil, func(tx *Tx) error {
 		list, err := tx.Budgets(ctx, refs)
 		if err != nil {
 			return err
@@ -169,7 +169,7 @@ func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*B
 // errNothing ends a change that is none.
 var errNothing = errors.New("there is nothing to change")
 
-func (q Queries) publishExhausted(ctx context.Context, _ *news, p, _ *Published) error {
+func (q Queries) publishExhausted(ctx context.Context, _ *changedTables, p, _ *RuntimeState) error {
 	const text = `
 		SELECT id
 		FROM workspaces

@@ -37,7 +37,7 @@ const configColumns = `id, organisation_id, workspace_id, slug, name, is_default
 
 func scanConfig(r row) (c Config, err error) {
 	err = r.Scan(&c.ID, &c.Organisation, &c.Workspace, &c.Slug, &c.Name, &c.IsDefault, &c.VersionID, &c.Status,
-		&c.OwnerID, &c.UpdatedBy, stamp{&c.CreatedAt}, stamp{&c.UpdatedAt})
+		&c.OwnerID, &c.UpdatedBy, nullTime{&c.CreatedAt}, nullTime{&c.UpdatedAt})
 	return c, err
 }
 
@@ -100,7 +100,7 @@ func (q Queries) ConfigVersions(ctx context.Context, config string) ([]ConfigVer
 const versionColumns = `id, config_id, number, text, sealed, created_by, created_at`
 
 func scanConfigVersion(r row) (v ConfigVersion, err error) {
-	err = r.Scan(&v.ID, &v.Config, &v.Number, &v.Text, &v.Sealed, &v.CreatedBy, stamp{&v.CreatedAt})
+	err = r.Scan(&v.ID, &v.Config, &v.Number, &v.Text, &v.Sealed, &v.CreatedBy, nullTime{&v.CreatedAt})
 	return v, err
 }
 

@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Configuration is what of an integration's settings is no secret.
-type Configuration struct {
+// IntegrationSettings is what of an integration's settings is no secret.
+type IntegrationSettings struct {
 	// CustomHost is the base address in the place of the provider's own.
 	CustomHost string `json:"custom_host,omitempty"`
 
@@ -92,7 +92,7 @@ func each[A, B any](m map[string]A, f func(A) B) map[string]B {
 // TargetOptions returns the options of a target: those of c, the secret ones of
 // s, and those of the deployment that serves model, which is the default one for
 // the empty model. The map is the caller's.
-func (c Configuration) TargetOptions(s Secrets, model string) map[string]string {
+func (c IntegrationSettings) TargetOptions(s Secrets, model string) map[string]string {
 	out := maps.Clone(c.Options)
 	if out == nil {
 		out = make(map[string]string)
@@ -110,7 +110,7 @@ func (c Configuration) TargetOptions(s Secrets, model string) map[string]string 
 // Deployment returns the deployment that a request means by its model: by the
 // alias, by the model behind it, else the default one, which is the first where
 // none is marked. It is false where there are none.
-func (c Configuration) Deployment(model string) (Deployment, bool) {
+func (c IntegrationSettings) Deployment(model string) (Deployment, bool) {
 	for _, means := range []func(Deployment) bool{
 		func(d Deployment) bool { return model != "" && d.Alias == model },
 		func(d Deployment) bool { return model != "" && d.Model == model },

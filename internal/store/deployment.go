@@ -35,7 +35,7 @@ const deploymentColumns = `id, organisation_id, slug, name, type, config, allow_
 
 func scanDeployment(r row) (d GatewayDeployment, err error) {
 	err = r.Scan(&d.ID, &d.Organisation, &d.Slug, &d.Name, &d.Type, jsonText{&d.Config}, &d.AllWorkspaces, jsonText{&d.Workspaces},
-		jsonText{&d.AuthSettings}, &d.ClientHash, &d.Status, stamp{&d.LastSeenAt}, stamp{&d.CreatedAt}, stamp{&d.UpdatedAt})
+		jsonText{&d.AuthSettings}, &d.ClientHash, &d.Status, nullTime{&d.LastSeenAt}, nullTime{&d.CreatedAt}, nullTime{&d.UpdatedAt})
 	return d, err
 }
 
@@ -81,14 +81,14 @@ func (q Queries) UpdateDeployment(ctx context.Context, d GatewayDeployment) erro
 	return write(ctx, q.q, "deployment", stmt, d.values()...)
 }
 
-// SeeDeployment notes when a gateway of a deployment was last seen. It is no
+// TouchDeployment notes when a gateway of a deployment was last seen. It is no
 // change of the control plane and makes no revision.
-func (db *DB) SeeDeployment(ctx context.Context, id string, now time.Time) error {
+func (db *DB) TouchDeployment(ctx context.Context, id string, now time.Time) error {
 	const text = `
 		UPDATE deployments
 		SET last_seen_at = $2
 		WHERE id = $1`
-	return db.Explain(exec(ctx, db.write, "deployments", text, id, millis(now)))
+	return db.ClientError(exec(ctx, db.write, "deployments", text, id, millis(now)))
 }
 
 // DeleteDeployment removes a deployment for good.

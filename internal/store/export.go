@@ -53,8 +53,8 @@ const exportColumns = `id, organisation_id, workspace_id, format, filters, reque
 
 func scanExport(r row) (e Export, err error) {
 	err = r.Scan(&e.ID, &e.Organisation, &e.Workspace, &e.Format, jsonText{&e.Filters}, jsonText{&e.Requested}, jsonText{&e.Fields}, jsonText{&e.Keys},
-		&e.Status, &e.Failure, &e.Expected, &e.Rows, &e.Bytes, &e.File, &e.LinkKey, &e.UserID, &e.CreatedBy, stamp{&e.CreatedAt}, stamp{&e.UpdatedAt},
-		stamp{&e.StartedAt}, stamp{&e.EndedAt}, stamp{&e.ExpiresAt})
+		&e.Status, &e.Failure, &e.Expected, &e.Rows, &e.Bytes, &e.File, &e.LinkKey, &e.UserID, &e.CreatedBy, nullTime{&e.CreatedAt}, nullTime{&e.UpdatedAt},
+		nullTime{&e.StartedAt}, nullTime{&e.EndedAt}, nullTime{&e.ExpiresAt})
 	return e, err
 }
 
@@ -122,8 +122,8 @@ func (q Queries) UpdateExport(ctx context.Context, e Export, was string) error {
 // What follows is done by the nodes that make exports. It is no change of the
 // control plane and makes no revision.
 
-// Claim is the hold that a node has of an export that it makes.
-type Claim struct {
+// ExportLease is the hold that a node has of an export that it makes.
+type ExportLease struct {
 	Export
 	Node string
 }
@@ -131,7 +131,7 @@ type Claim struct {
 // ClaimExport gives a node an export to make that is started and that no node
 // holds now, for so long. There is none when ok is false. What an earlier node
 // made of it is void.
-func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease time.Duration) (c Claim, ok bool, err error) {
+func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease time.Duration) (c ExportLease, ok bool, err error) {
 	const text = `
 		UPDATE exports
 		SET claimed_by = $1, lease_until = $2, tries = tries + 1
@@ -146,14 +146,14 @@ func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease
 	if waiting, err := db.exportsWait(ctx, now); err != nil || !waiting {
 		return c, false, err
 	}
-	if err := db.giveUpExports(ctx, now); err != nil {
+	if err := db.failAbandonedExports(ctx, now); err != nil {
 		return c, false, err
 	}
 	list, err := rows(ctx, db.write, "exports", text, scanExport, node, millis(now.Add(lease)), now.UnixMilli())
 	if err != nil || len(list) == 0 {
-		return c, false, db.Explain(err)
+		return c, false, db.ClientError(err)
 	}
-	return Claim{list[0], node}, true, nil
+	return ExportLease{list[0], node}, true, nil
 }
 
 // exportsWait reports whether a node has something to claim, without writing.
@@ -166,27 +166,27 @@ func (db *DB) exportsWait(ctx context.Context, now time.Time) (bool, error) {
 		return false, nil
 	}
 	n, err := count(ctx, db.read, text, now.UnixMilli())
-	return n > 0, db.Explain(err)
+	return n > 0, db.ClientError(err)
 }
 
 const maxExportTries = 5 // of nodes that began one and were not heard of again
 
-// giveUpExports ends what nodes began again and again and did not survive.
-func (db *DB) giveUpExports(ctx context.Context, now time.Time) error {
+// failAbandonedExports ends what nodes began again and again and did not survive.
+func (db *DB) failAbandonedExports(ctx context.Context, now time.Time) error {
 	const text = `
 		UPDATE exports
 		SET status = 'failed', failure = 'it was begun several times and the gateway ended each time', ended_at = $1, updated_at = $1
 		WHERE status = 'in_progress' AND lease_until < $1 AND tries >= $2`
 	if _, err := db.write.ExecContext(ctx, text, now.UnixMilli(), int64(maxExportTries)); err != nil {
-		return db.Explain(fmt.Errorf("giving up exports: %w", err))
+		return db.ClientError(fmt.Errorf("giving up exports: %w", err))
 	}
 	return nil
 }
 
-// HoldExport says that the node goes on with an export, for so long, and how far
+// RenewExportLease says that the node goes on with an export, for so long, and how far
 // it is. It reports false when that is the node's no more: somebody has stopped
 // it, or another node has taken it.
-func (db *DB) HoldExport(ctx context.Context, c Claim, now time.Time, lease time.Duration) (held bool, err error) {
+func (db *DB) RenewExportLease(ctx context.Context, c ExportLease, now time.Time, lease time.Duration) (held bool, err error) {
 	const text = `
 		UPDATE exports
 		SET lease_until = $3, row_count = $4, byte_count = $5, file = $6
@@ -194,8 +194,8 @@ func (db *DB) HoldExport(ctx context.Context, c Claim, now time.Time, lease time
 	return db.touched(ctx, text, c.ID, c.Node, millis(now.Add(lease)), c.Rows, c.Bytes, c.File)
 }
 
-// LeaveExport gives an export back, for another node to begin anew.
-func (db *DB) LeaveExport(ctx context.Context, c Claim) error {
+// ReleaseExport gives an export back, for another node to begin anew.
+func (db *DB) ReleaseExport(ctx context.Context, c ExportLease) error {
 	const text = `
 		UPDATE exports
 		SET claimed_by = '', lease_until = NULL, tries = tries - 1, row_count = 0, byte_count = 0
@@ -204,9 +204,9 @@ func (db *DB) LeaveExport(ctx context.Context, c Claim) error {
 	return err
 }
 
-// EndExport stores how an export that the node holds has ended. It reports false
+// FinishExport stores how an export that the node holds has ended. It reports false
 // when it was the node's no more.
-func (db *DB) EndExport(ctx context.Context, c Claim) (held bool, err error) {
+func (db *DB) FinishExport(ctx context.Context, c ExportLease) (held bool, err error) {
 	const stmt = `
 		UPDATE exports
 		SET status = $3, failure = $4, row_count = $5, byte_count = $6, fields = $7, file = $8, link_key = $9,
@@ -225,7 +225,7 @@ func (db *DB) OldExports(ctx context.Context, now time.Time) ([]Export, error) {
 		ORDER BY expires_at
 		LIMIT 100`
 	list, err := rows(ctx, db.read, "exports", text, scanExport, now.UnixMilli())
-	return list, db.Explain(err)
+	return list, db.ClientError(err)
 }
 
 // ExpireExport notes that the file of an export is gone.
@@ -245,7 +245,7 @@ func (db *DB) touched(ctx context.Context, text string, args ...any) (bool, erro
 	}
 	result, err := db.write.ExecContext(ctx, text, args...)
 	if err != nil {
-		return false, db.Explain(fmt.Errorf("writing an export: %w", err))
+		return false, db.ClientError(fmt.Errorf("writing an export: %w", err))
 	}
 	n, err := result.RowsAffected()
 	return n > 0, err

@@ -25,7 +25,7 @@ func draft(id string) store.Export {
 
 func mustExport(t *testing.T, db *store.DB, e store.Export) {
 	t.Helper()
-	if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.CreateExport(t.Context(), e) }); err != nil {
+	if err := db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.CreateExport(t.Context(), e) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -50,7 +50,7 @@ func TestExportsAreStored(t *testing.T) {
 		e.Status, e.Filters, e.Requested, e.Format, e.Keys, e.Expected = store.ExportRunning, []byte(`{}`), []string{"id"}, "jsonl", []string{}, &n
 		e.StartedAt, e.UpdatedAt = exportTime.Add(time.Second), exportTime.Add(time.Second)
 		change := func() error {
-			return db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateExport(t.Context(), e, store.ExportDraft) })
+			return db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateExport(t.Context(), e, store.ExportDraft) })
 		}
 		if err := change(); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestALeaseThatEndsIsTakenOver(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
 		mustExport(t, db, running("e"))
-		claim := func(node string, now time.Time) (store.Claim, bool) {
+		claim := func(node string, now time.Time) (store.ExportLease, bool) {
 			t.Helper()
 			c, ok, err := db.ClaimExport(t.Context(), node, now, time.Minute)
 			if err != nil {
@@ -135,7 +135,7 @@ func TestALeaseThatEndsIsTakenOver(t *testing.T) {
 			t.Fatalf("ClaimExport = %+v, %t", first, ok)
 		}
 		first.Rows, first.Bytes, first.File = 3, 30, "f"
-		if held, err := db.HoldExport(t.Context(), first, exportTime.Add(50*time.Second), time.Minute); !held || err != nil {
+		if held, err := db.RenewExportLease(t.Context(), first, exportTime.Add(50*time.Second), time.Minute); !held || err != nil {
 			t.Errorf("HoldExport = %t, %v", held, err)
 		}
 		if _, ok := claim("b", exportTime.Add(100*time.Second)); ok {
@@ -145,14 +145,14 @@ func TestALeaseThatEndsIsTakenOver(t *testing.T) {
 		if !ok || second.File != "f" || second.Rows != 3 {
 			t.Fatalf("after the lease: %+v, %t", second, ok)
 		}
-		if held, err := db.HoldExport(t.Context(), first, exportTime, time.Minute); held || err != nil {
+		if held, err := db.RenewExportLease(t.Context(), first, exportTime, time.Minute); held || err != nil {
 			t.Errorf("the first node holds it still: %t, %v", held, err)
 		}
 		first.Status, second.Status = store.ExportFailed, store.ExportDone
-		if held, err := db.EndExport(t.Context(), first); held || err != nil {
+		if held, err := db.FinishExport(t.Context(), first); held || err != nil {
 			t.Errorf("the first node ends it: %t, %v", held, err)
 		}
-		if err := db.LeaveExport(t.Context(), second); err != nil {
+		if err := db.ReleaseExport(t.Context(), second); err != nil {
 			t.Fatal(err)
 		}
 		third, ok := claim("c", exportTime.Add(112*time.Second))
@@ -161,7 +161,7 @@ func TestALeaseThatEndsIsTakenOver(t *testing.T) {
 		}
 		third.Status, third.Rows, third.Bytes, third.File, third.LinkKey, third.Fields = store.ExportDone, 9, 90, "g", "secret", []string{"id"}
 		third.EndedAt, third.UpdatedAt, third.ExpiresAt = exportTime.Add(time.Hour), exportTime.Add(time.Hour), exportTime.Add(2*time.Hour)
-		if held, err := db.EndExport(t.Context(), third); !held || err != nil {
+		if held, err := db.FinishExport(t.Context(), third); !held || err != nil {
 			t.Fatalf("EndExport = %t, %v", held, err)
 		}
 		got, err := db.Export(t.Context(), "e")

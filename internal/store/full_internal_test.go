@@ -30,7 +30,7 @@ func TestAFullDiskRefusesChangesAndKeepsWhatThereIs(t *testing.T) {
 	written := time.UnixMilli(1)
 	big := Config{ID: "c1", Organisation: DefaultOrganisation, Workspace: DefaultWorkspace, Slug: "pc", Name: "n", VersionID: "v1",
 		Status: Active, CreatedAt: written, UpdatedAt: written}
-	err = db.Change(t.Context(), nil, func(tx *Tx) error {
+	err = db.Update(t.Context(), nil, func(tx *Tx) error {
 		return tx.CreateConfig(t.Context(), big, ConfigVersion{ID: "v1", Config: "c1", Text: strings.Repeat("x", 1<<20), CreatedAt: written})
 	})
 	if e := apierr.From(err); e == nil || e.Kind != apierr.Unavailable || e.Code != "database_unavailable" {

@@ -28,7 +28,7 @@ const guardrailColumns = `id, organisation_id, workspace_id, slug, name, version
 
 func scanGuardrail(r row) (g Guardrail, err error) {
 	err = r.Scan(&g.ID, &g.Organisation, &g.Workspace, &g.Slug, &g.Name, &g.VersionID, jsonText{&g.Checks}, jsonText{&g.Actions}, &g.Status,
-		&g.OwnerID, &g.UpdatedBy, stamp{&g.CreatedAt}, stamp{&g.UpdatedAt})
+		&g.OwnerID, &g.UpdatedBy, nullTime{&g.CreatedAt}, nullTime{&g.UpdatedAt})
 	return g, err
 }
 

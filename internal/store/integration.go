@@ -10,7 +10,7 @@ import (
 // or for one workspace of it. Workspaces use it by way of a [Provider].
 //
 // What a request needs of it at run time: Provider names the row, Sealed opened
-// is [Secrets], Configuration has the rest, and [Configuration.TargetOptions]
+// is [Secrets], Configuration has the rest, and [IntegrationSettings.TargetOptions]
 // puts the two together. A model may be asked for when AllowAllModels is true or
 // an [IntegrationModel] enables it, by a workspace that [Queries.HasIntegration].
 type Integration struct {
@@ -23,7 +23,7 @@ type Integration struct {
 	Provider     string // id of a row of the provider table
 	Sealed       string // [Secrets.Text], sealed for the organisation; empty for none
 
-	Configuration  Configuration
+	Configuration  IntegrationSettings
 	SecretMappings json.RawMessage // array: fields that secret references fill at run time
 	Pricing        json.RawMessage // object or null: adjustments of the catalogue's prices
 	Tags           map[string]string
@@ -49,7 +49,7 @@ func scanIntegration(r row) (i Integration, err error) {
 	err = r.Scan(&i.ID, &i.Organisation, &i.Workspace, &i.Slug, &i.Name, &i.Description, &i.Provider, &i.Sealed,
 		jsonText{&i.Configuration}, jsonText{&i.SecretMappings}, jsonText{&i.Pricing}, jsonText{&i.Tags}, &i.AllowAllModels,
 		&i.GlobalEnabled, jsonText{&i.GlobalUsageLimits}, jsonText{&i.GlobalRateLimits}, &i.Implicit, &i.Status,
-		stamp{&i.CreatedAt}, stamp{&i.UpdatedAt})
+		nullTime{&i.CreatedAt}, nullTime{&i.UpdatedAt})
 	return i, err
 }
 

@@ -18,7 +18,7 @@ type IntegrationModel struct {
 
 	// Configuration has an address of its own and masks of the headers that
 	// Sealed, once opened, has: see [Secrets.Headers].
-	Configuration Configuration
+	Configuration IntegrationSettings
 	Sealed        string
 }
 
@@ -162,7 +162,7 @@ func (q Queries) publishedModels(ctx context.Context) (map[string][]PublishedMod
 	_, err := rows(ctx, q.q, "models", text, func(r row) (none struct{}, err error) {
 		var integration string
 		var m PublishedModel
-		var c Configuration
+		var c IntegrationSettings
 		err = r.Scan(&integration, &m.Slug, &m.Enabled, &m.BaseModel, jsonText{&m.Pricing}, jsonText{&c}, &m.Sealed)
 		m.CustomHost = c.CustomHost
 		models[integration] = append(models[integration], m)

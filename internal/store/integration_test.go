@@ -25,7 +25,7 @@ func newIntegration(id, workspace string) store.Integration {
 	return store.Integration{
 		ID: id, Organisation: store.DefaultOrganisation, Workspace: workspace, Slug: "slug-" + id, Name: `n'"\x`, Description: "d",
 		Provider: "openai", Sealed: "sealed-" + id,
-		Configuration: store.Configuration{
+		Configuration: store.IntegrationSettings{
 			CustomHost: "https://models.example.com", Options: map[string]string{"organization": "o"},
 			Deployments: []store.Deployment{{Alias: "a", Name: "d", APIVersion: "v1", Model: "m", Default: true}},
 			Reserved:    true, Masks: store.Masks{Key: "sk***yz", Headers: map[string]string{"X": "***"}},
@@ -46,7 +46,7 @@ func newProvider(id, integration, slug string) store.Provider {
 // mustChange makes a change that has to be kept.
 func mustChange(t *testing.T, db *store.DB, f func(*store.Tx) error) {
 	t.Helper()
-	if err := db.Change(t.Context(), nil, f); err != nil {
+	if err := db.Update(t.Context(), nil, f); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -124,10 +124,10 @@ func TestSlugsOfIntegrationsAndProvidersAreTheirsWhileTheyAreActive(t *testing.T
 		twin := newIntegration("2", "")
 		twin.Slug = "slug-1"
 		create := func() error {
-			return db.Change(ctx, nil, func(tx *store.Tx) error { return tx.CreateIntegration(ctx, twin) })
+			return db.Update(ctx, nil, func(tx *store.Tx) error { return tx.CreateIntegration(ctx, twin) })
 		}
 		provide := func(id string) error {
-			return db.Change(ctx, nil, func(tx *store.Tx) error { return tx.CreateProvider(ctx, newProvider(id, "1", "slug-1")) })
+			return db.Update(ctx, nil, func(tx *store.Tx) error { return tx.CreateProvider(ctx, newProvider(id, "1", "slug-1")) })
 		}
 		if err := create(); kind(err) != apierr.Conflict {
 			t.Errorf("a second integration: %v", err)
@@ -142,7 +142,7 @@ func TestSlugsOfIntegrationsAndProvidersAreTheirsWhileTheyAreActive(t *testing.T
 		if err := provide("p-3"); err != nil {
 			t.Errorf("a provider, after the first was archived: %v", err)
 		}
-		if err := db.Change(ctx, nil, func(tx *store.Tx) error { return tx.ArchiveIntegration(ctx, "1", day) }); kind(err) != apierr.NotFound {
+		if err := db.Update(ctx, nil, func(tx *store.Tx) error { return tx.ArchiveIntegration(ctx, "1", day) }); kind(err) != apierr.NotFound {
 			t.Errorf("archiving twice: %v", err)
 		}
 		for _, q := range []func() error{
@@ -220,7 +220,7 @@ func TestModelsOfAnIntegrationArePutAndOnlyCustomOnesDeleted(t *testing.T) {
 		mustMake(t, db, newIntegration("1", ""))
 		custom := store.IntegrationModel{
 			Integration: "1", Slug: "b", Name: "B", Enabled: true, IsCustom: true, IsFinetune: true, BaseModel: "a", Pricing: raw(`{"type":"static"}`),
-			Configuration: store.Configuration{CustomHost: "https://b.example.com"}, Sealed: "s",
+			Configuration: store.IntegrationSettings{CustomHost: "https://b.example.com"}, Sealed: "s",
 		}
 		known := store.IntegrationModel{Integration: "1", Slug: "a", Name: "a", Enabled: true, Pricing: raw("null")}
 		put := func(m store.IntegrationModel) {
@@ -285,7 +285,7 @@ func TestSecretsComeBackAsTheyWereWritten(t *testing.T) {
 }
 
 func TestADeploymentIsMeantByItsNamesOrElseByDefault(t *testing.T) {
-	c := store.Configuration{
+	c := store.IntegrationSettings{
 		Options:     map[string]string{"resource_name": "r"},
 		Deployments: []store.Deployment{{Alias: "x", Name: "1"}, {Alias: "y", Name: "2", Model: "x", APIVersion: "v", Default: true}, {Name: "3", Model: "z"}},
 	}
@@ -299,7 +299,7 @@ func TestADeploymentIsMeantByItsNamesOrElseByDefault(t *testing.T) {
 	if diff := cmp.Diff(want, c.TargetOptions(s, "")); diff != "" || len(c.Options) != 1 {
 		t.Error(diff)
 	}
-	if _, ok := (store.Configuration{}).Deployment("x"); ok || len((store.Configuration{}).TargetOptions(store.Secrets{}, "")) != 0 {
+	if _, ok := (store.IntegrationSettings{}).Deployment("x"); ok || len((store.IntegrationSettings{}).TargetOptions(store.Secrets{}, "")) != 0 {
 		t.Error("there is a deployment where there are none")
 	}
 }

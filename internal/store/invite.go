@@ -43,7 +43,7 @@ const inviteColumns = `id, organisation_id, email, role, workspaces, key_details
 
 func scanInvite(r row) (i Invite, err error) {
 	err = r.Scan(&i.ID, &i.Organisation, &i.Email, &i.Role, jsonText{&i.Workspaces}, jsonText{&i.KeyDetails}, &i.TokenHash, &i.Status, &i.InvitedBy,
-		stamp{&i.CreatedAt}, stamp{&i.ExpiresAt}, stamp{&i.AcceptedAt})
+		nullTime{&i.CreatedAt}, nullTime{&i.ExpiresAt}, nullTime{&i.AcceptedAt})
 	return i, err
 }
 

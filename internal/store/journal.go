@@ -110,8 +110,8 @@ func (j *journal) write(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// news is what was written since an earlier state.
-type news struct {
+// changedTables is what was written since an earlier state.
+type changedTables struct {
 	mark   string // of the latest change
 	all    bool   // everything may have been
 	tables map[string]bool
@@ -119,7 +119,7 @@ type news struct {
 }
 
 // wrote reports whether one of the tables may have been written to as a whole.
-func (n *news) wrote(tables ...string) bool {
+func (n *changedTables) wrote(tables ...string) bool {
 	for _, t := range tables {
 		if n.tables[t] {
 			return true
@@ -131,7 +131,7 @@ func (n *news) wrote(tables ...string) bool {
 // newsSince reads what was written after the state before, which may be nil,
 // until revision. A journal with a gap, or one that does not know the earlier
 // state, as after a backup was restored, tells that everything was.
-func (q Queries) newsSince(ctx context.Context, before *Published, revision int64) (*news, error) {
+func (q Queries) newsSince(ctx context.Context, before *RuntimeState, revision int64) (*changedTables, error) {
 	const text = `
 		SELECT revision, mark, part, id
 		FROM changes
@@ -152,7 +152,7 @@ func (q Queries) newsSince(ctx context.Context, before *Published, revision int6
 	if err != nil {
 		return nil, err
 	}
-	n := &news{tables: make(map[string]bool)}
+	n := &changedTables{tables: make(map[string]bool)}
 	known, next := false, from
 	for _, l := range lines {
 		if l.revision == revision {

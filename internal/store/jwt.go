@@ -43,7 +43,7 @@ func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL,
 		if err := checkKeyAddress(s.URL, checkHost); err != nil {
 			return s, unfit(field+".jwks_url", "%v", err)
 		}
-	} else if err := jwt.CheckSet(text(s.Set)); err != nil {
+	} else if err := jwt.CheckJWKS(text(s.Set)); err != nil {
 		return s, unfit(field+".jwks", "%v", err)
 	}
 	s.Scopes = slices.Clone(s.Scopes)
@@ -53,7 +53,7 @@ func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL,
 			err = fmt.Errorf("%q is for keys of the installation", word)
 		}
 		if err == nil {
-			err = scope.Suits(access.Token)
+			err = scope.CheckHolder(access.Token)
 		}
 		if err != nil {
 			return s, unfit(fmt.Sprintf("%s.default_scopes[%d]", field, i), "%v", err)
@@ -79,7 +79,7 @@ func unfit(field, format string, args ...any) error {
 }
 
 // publishIssuers reads whose tokens are taken.
-func (q Queries) publishIssuers(ctx context.Context, n *news, p, before *Published) error {
+func (q Queries) publishIssuers(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
 	if !n.wrote("organisations", "workspaces") {
 		p.Issuers = before.Issuers
 		return nil
@@ -111,7 +111,7 @@ func (q Queries) publishIssuers(ctx context.Context, n *news, p, before *Publish
 }
 
 // publishNames reads the workspaces that tokens may name.
-func (q Queries) publishNames(ctx context.Context, p *Published) error {
+func (q Queries) publishNames(ctx context.Context, p *RuntimeState) error {
 	const text = `
 		SELECT organisation_id, id, slug, defaults
 		FROM workspaces

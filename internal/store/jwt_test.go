@@ -38,17 +38,17 @@ func TestIssuersArePublishedWithTheWorkspacesThatAreActive(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		raw := mustRaw(t, dsn)
-		var before *store.Published
+		var before *store.RuntimeState
 		step := func(name string, want []jwt.Issuer, do ...string) {
 			t.Helper()
 			for _, text := range append(do, `UPDATE revision SET value = value + 1`) {
 				mustRun(t, raw, text)
 			}
-			got, err := db.Published(t.Context(), before)
+			got, err := db.LoadRuntimeState(t.Context(), before)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			var copied store.Published
+			var copied store.RuntimeState
 			var text bytes.Buffer
 			if err := errors.Join(gob.NewEncoder(&text).Encode(got), gob.NewDecoder(&text).Decode(&copied)); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -95,11 +95,11 @@ func sorted(t *testing.T, text string) string {
 func TestAChangeOfSettingsIsPublished(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		before, err := db.Published(t.Context(), nil)
+		before, err := db.LoadRuntimeState(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = db.Change(t.Context(), nil, func(tx *store.Tx) error {
+		err = db.Update(t.Context(), nil, func(tx *store.Tx) error {
 			o, err := tx.Organisation(t.Context(), store.DefaultOrganisation)
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ func TestAChangeOfSettingsIsPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := db.Published(t.Context(), before)
+		after, err := db.LoadRuntimeState(t.Context(), before)
 		if err != nil || len(after.Issuers) != 1 || after.Issuers[0].URL == "" || len(after.Issuers[0].Workspaces) != 1 {
 			t.Errorf("Published() = %+v, %v; want the issuer", after.Issuers, err)
 		}

@@ -152,7 +152,7 @@ func (k Key) Identities() []*access.Identity {
 // empty organisation or workspace what there is from the start. Times are kept
 // to the millisecond. A key whose id or secret is stored already is a conflict.
 func (db *DB) CreateKey(ctx context.Context, k Key) error {
-	return db.Change(ctx, nil, func(tx *Tx) error { return tx.CreateKey(ctx, k) })
+	return db.Update(ctx, nil, func(tx *Tx) error { return tx.CreateKey(ctx, k) })
 }
 
 // CreateKey stores k, as [DB.CreateKey] does, in the change under way.
@@ -160,7 +160,7 @@ func (q Queries) CreateKey(ctx context.Context, k Key) error {
 	const text = `
 		INSERT INTO gateway_keys (` + keyColumns + `)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`
-	k = k.filled()
+	k = k.withDefaults()
 	if err := checkKey(k); err != nil {
 		return err
 	}
@@ -176,15 +176,15 @@ func (q Queries) UpdateKey(ctx context.Context, k Key) error {
 			rotation_policy = $16, previous_hash = $17, transition_ends_at = $18, creation_mode = $19, status = $20,
 			created_at = $21, updated_at = $22, expires_at = $23, rotation_due_at = $24, origin = $25
 		WHERE id = $1`
-	k = k.filled()
+	k = k.withDefaults()
 	if err := checkKey(k); err != nil {
 		return err
 	}
 	return write(ctx, q.q, "API key", text, k.values()...)
 }
 
-// filled returns k with what empty fields stand for.
-func (k Key) filled() Key {
+// withDefaults returns k with what empty fields stand for.
+func (k Key) withDefaults() Key {
 	orElse := func(s *string, value string) {
 		if *s == "" {
 			*s = value
@@ -249,8 +249,8 @@ func scanKey(r row) (k Key, err error) {
 	var previous sql.NullString
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &k.Description, &hash, &k.Mask,
 		jsonText{&k.Scopes}, jsonText{&k.Providers}, jsonText{&k.Defaults}, jsonText{&k.UsageLimits}, jsonText{&k.RateLimits},
-		jsonText{&k.AlertEmails}, jsonText{&k.RotationPolicy}, &previous, stamp{&k.TransitionEndsAt},
-		&k.CreationMode, &k.Status, stamp{&k.CreatedAt}, stamp{&k.UpdatedAt}, stamp{&k.ExpiresAt}, stamp{&k.RotationDueAt}, jsonText{&k.Origin})
+		jsonText{&k.AlertEmails}, jsonText{&k.RotationPolicy}, &previous, nullTime{&k.TransitionEndsAt},
+		&k.CreationMode, &k.Status, nullTime{&k.CreatedAt}, nullTime{&k.UpdatedAt}, nullTime{&k.ExpiresAt}, nullTime{&k.RotationDueAt}, jsonText{&k.Origin})
 	if err != nil {
 		return k, err
 	}
@@ -319,7 +319,7 @@ func (q Queries) KeyIDs(ctx context.Context, organisation, workspace, user strin
 // RevokeKey ends a key and raises the revision. A revoked key may be revoked
 // again; one that does not exist is not found.
 func (db *DB) RevokeKey(ctx context.Context, id string) error {
-	return db.Change(ctx, nil, func(tx *Tx) error { return tx.RevokeKey(ctx, id) })
+	return db.Update(ctx, nil, func(tx *Tx) error { return tx.RevokeKey(ctx, id) })
 }
 
 // RevokeKey is [DB.RevokeKey] in the change under way.

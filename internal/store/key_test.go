@@ -134,7 +134,7 @@ func TestOwnersAndAdminsAreAdminsOfEveryWorkspace(t *testing.T) {
 		{"owner", "", "admin"}, {"admin", "member", "admin"}, {"member", "manager", "manager"}, {"member", "", ""}, {"", "admin", ""},
 	} {
 		m := store.Membership{Role: tt.role, Workspaces: map[string]string{"w": tt.inside}}
-		if got := m.In("w"); got != tt.want {
+		if got := m.RoleIn("w"); got != tt.want {
 			t.Errorf("%s of the organisation, %s inside: %q, want %q", tt.role, tt.inside, got, tt.want)
 		}
 	}

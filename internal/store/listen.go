@@ -52,7 +52,7 @@ func pgListen(ctx context.Context, at *postgres.Server, changed func()) error {
 	}
 	changed() // what was told before is lost
 	for {
-		err := waitForWord(ctx, conn)
+		err := waitForNotification(ctx, conn)
 		if err != nil {
 			return fmt.Errorf("listening: %w", err)
 		}
@@ -60,9 +60,9 @@ func pgListen(ctx context.Context, at *postgres.Server, changed func()) error {
 	}
 }
 
-// waitForWord waits for a notification, and looks now and then whether the
+// waitForNotification waits for a notification, and looks now and then whether the
 // connection still stands: a network that went away says nothing.
-func waitForWord(ctx context.Context, conn *pgx.Conn) error {
+func waitForNotification(ctx context.Context, conn *pgx.Conn) error {
 	const quiet = 30 * time.Second
 	for {
 		wait, cancel := context.WithTimeout(ctx, quiet)

@@ -29,7 +29,7 @@ const memberJoins = `
 		JOIN organisation_members o ON o.organisation_id = w.organisation_id AND o.user_id = m.user_id`
 
 func scanMember(r row) (m WorkspaceMember, err error) {
-	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Status, stamp{&m.CreatedAt}, stamp{&m.UpdatedAt})
+	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Status, nullTime{&m.CreatedAt}, nullTime{&m.UpdatedAt})
 	return m, err
 }
 
@@ -102,7 +102,7 @@ const userSelect = `
 		JOIN organisation_members o ON o.user_id = u.id`
 
 func scanUser(r row) (u User, err error) {
-	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, stamp{&u.CreatedAt}, stamp{&u.UpdatedAt})
+	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, nullTime{&u.CreatedAt}, nullTime{&u.UpdatedAt})
 	return u, err
 }
 

@@ -8,10 +8,10 @@ type Membership struct {
 	Workspaces map[string]string // admin, manager or member, by the workspace's id
 }
 
-// In returns what the person is in a workspace: admin, manager, member, or
+// RoleIn returns what the person is in a workspace: admin, manager, member, or
 // empty for who may not enter. Owners and admins of the organisation are admins
 // of each of its workspaces.
-func (m Membership) In(workspace string) string {
+func (m Membership) RoleIn(workspace string) string {
 	switch m.Role {
 	case "":
 		return ""

@@ -28,7 +28,7 @@ type Organisation struct {
 const organisationColumns = `id, slug, name, owner_id, settings, data_key, status, created_at, updated_at`
 
 func scanOrganisation(r row) (o Organisation, err error) {
-	err = r.Scan(&o.ID, &o.Slug, &o.Name, &o.OwnerID, jsonText{&o.Settings}, &o.DataKey, &o.Status, stamp{&o.CreatedAt}, stamp{&o.UpdatedAt})
+	err = r.Scan(&o.ID, &o.Slug, &o.Name, &o.OwnerID, jsonText{&o.Settings}, &o.DataKey, &o.Status, nullTime{&o.CreatedAt}, nullTime{&o.UpdatedAt})
 	return o, err
 }
 

@@ -12,8 +12,8 @@ import (
 type OrganisationSettings struct {
 	// Security is what was said of the rights of roles; the rest stand at their
 	// defaults. Overridable are the sections that workspaces may set themselves.
-	Security    access.Switches  `json:"security_settings,omitempty"`
-	Overridable []access.Section `json:"overridable_sections,omitempty"`
+	Security    access.RolePermissions `json:"security_settings,omitempty"`
+	Overridable []access.Section       `json:"overridable_sections,omitempty"`
 
 	UserKeyPolicy
 
@@ -56,18 +56,18 @@ type UserKeyPolicy struct {
 	Count  *int64 `json:"user_api_key_count,omitempty"`   // keys of one person; -1 is no bound
 }
 
-// Switches returns what roles may do in a workspace: what its organisation says,
+// RolePermissions returns what roles may do in a workspace: what its organisation says,
 // but for the sections that are left to the workspace, and the defaults.
-func (q Queries) Switches(ctx context.Context, organisation, workspace string) (access.Switches, error) {
+func (q Queries) RolePermissions(ctx context.Context, organisation, workspace string) (access.RolePermissions, error) {
 	const text = `
 		SELECT o.settings, w.security_settings
 		FROM workspaces w
 		JOIN organisations o ON o.id = w.organisation_id
 		WHERE w.organisation_id = $1 AND w.id = $2`
-	return one(ctx, q.q, "workspace", text, func(r row) (access.Switches, error) {
+	return one(ctx, q.q, "workspace", text, func(r row) (access.RolePermissions, error) {
 		var above OrganisationSettings
-		var own access.Switches
+		var own access.RolePermissions
 		err := r.Scan(jsonText{&above}, jsonText{&own})
-		return above.Security.With(own, above.Overridable), err
+		return above.Security.WithOverrides(own, above.Overridable), err
 	}, organisation, workspace)
 }

@@ -40,7 +40,7 @@ func (q Queries) ReleaseKeys(ctx context.Context, maker string) error {
 
 // lineages returns the makers of the keys that spent, by the id of the key. Keys
 // that nobody's key made are not in it.
-func (q Queries) lineages(ctx context.Context, spent map[reqlog.Owner]*reqlog.Spent) (map[string][]string, error) {
+func (q Queries) lineages(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend) (map[string][]string, error) {
 	const text = `
 		SELECT id, origin
 		FROM gateway_keys

@@ -20,7 +20,7 @@ func TestAFirstPasswordIsSetForWhoHasNoneAndBelongsHereAlone(t *testing.T) {
 		user := func(id, status, password string) store.User {
 			return store.User{ID: id, Email: id + "@example.com", Status: status, PasswordHash: password, Role: "member", CreatedAt: now, UpdatedAt: now}
 		}
-		err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 			other := store.Organisation{ID: "other", Slug: "other", Name: "Other", Status: store.Active, CreatedAt: now, UpdatedAt: now}
 			home := store.Workspace{ID: "home", Organisation: "other", Slug: "home", Name: "Home", IsDefault: true, Status: store.Active, CreatedAt: now, UpdatedAt: now}
 			err := tx.CreateOrganisation(t.Context(), other, home, store.PromptCollection{ID: "folder", Slug: "co-default", CreatedAt: now})
@@ -37,7 +37,7 @@ func TestAFirstPasswordIsSetForWhoHasNoneAndBelongsHereAlone(t *testing.T) {
 			id   string
 			want bool
 		}{{"new", true}, {"new", false}, {"old", false}, {"off", false}, {"both", false}, {"away", false}, {"nobody", false}} {
-			err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+			err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 				return tx.SetFirstPassword(t.Context(), store.DefaultOrganisation, user(tt.id, "", "mine"))
 			})
 			if tt.want && err != nil || !tt.want && !absent(err) {
@@ -45,15 +45,15 @@ func TestAFirstPasswordIsSetForWhoHasNoneAndBelongsHereAlone(t *testing.T) {
 			}
 		}
 		take := func(hash string, at time.Time) (l store.PasswordLink, err error) {
-			err = db.Change(t.Context(), nil, func(tx *store.Tx) (err error) {
-				l, err = tx.TakePasswordLink(t.Context(), hash, at)
+			err = db.Update(t.Context(), nil, func(tx *store.Tx) (err error) {
+				l, err = tx.ConsumePasswordLink(t.Context(), hash, at)
 				return err
 			})
 			return l, err
 		}
 		for _, hash := range []string{"first", "second"} {
 			l := store.PasswordLink{UserID: "new", Hash: hash, Organisation: store.DefaultOrganisation, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
-			if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.ReplacePasswordLink(t.Context(), l) }); err != nil {
+			if err := db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.ReplacePasswordLink(t.Context(), l) }); err != nil {
 				t.Fatal(err)
 			}
 		}

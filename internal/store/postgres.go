@@ -25,14 +25,14 @@ func (o Options) Postgres() postgres.Options {
 }
 
 func openPostgres(dsn string, o Options) (*DB, error) {
-	at, err := postgres.At(dsn, o.Postgres())
+	at, err := postgres.ParseServer(dsn, o.Postgres())
 	if err != nil {
 		return nil, err
 	}
 	db := &DB{
 		engine: engine{
 			name: at.Name, lock: lockMigrations, notify: notifyChange,
-			conflict: postgres.Conflict, away: postgres.Away, reason: postgres.Reason,
+			conflict: postgres.IsConflict, away: postgres.IsUnavailable, reason: postgres.Reason,
 			listen: func(ctx context.Context, changed func()) error { return pgListen(ctx, at, changed) },
 		},
 		// A process that stopped within a change must not hold up all others.

@@ -88,7 +88,7 @@ func TestLookingForMigrationsChangesNothing(t *testing.T) {
 		if err := mustRaw(t, dsn).QueryRow(`SELECT COUNT(*) FROM schema_migrations`).Scan(&n); err == nil {
 			t.Error("looking has made the table of migrations")
 		}
-		err = db.Change(t.Context(), nil, func(*store.Tx) error { return nil })
+		err = db.Update(t.Context(), nil, func(*store.Tx) error { return nil })
 		if e := apierr.From(err); e == nil || e.Kind != apierr.Unavailable {
 			t.Errorf("a change before the tables are there: %v, want it refused", err)
 		}
@@ -106,7 +106,7 @@ func TestChangesOfSeveralProcessesComeOneAfterTheOther(t *testing.T) {
 			other := open()
 			wg.Go(func() {
 				for i := range each {
-					err := other.Change(t.Context(), nil, func(tx *store.Tx) error {
+					err := other.Update(t.Context(), nil, func(tx *store.Tx) error {
 						c, err := tx.Config(t.Context(), store.DefaultOrganisation, "", "pc")
 						if err != nil {
 							return err
@@ -194,7 +194,7 @@ func TestOtherProcessesAreToldOfAChange(t *testing.T) {
 	word("at the beginning")
 	mustCreate(t, writer, sampleKey("one"))
 	word("of a change")
-	writer.Change(t.Context(), nil, func(*store.Tx) error { return apierr.New(apierr.Invalid, "no") })
+	writer.Update(t.Context(), nil, func(*store.Tx) error { return apierr.New(apierr.Invalid, "no") })
 	relay.Cut()
 	word("after the connection broke")
 	mustCreate(t, writer, sampleKey("two"))
@@ -214,7 +214,7 @@ func TestADatabaseThatIsAwayIsSaidToBe(t *testing.T) {
 	server.Stop()
 	mustBeAway(t, "a change", db.CreateKey(t.Context(), sampleKey("meanwhile")))
 	_, err := db.Keys(t.Context())
-	mustBeAway(t, "reading", db.Explain(err))
+	mustBeAway(t, "reading", db.ClientError(err))
 	if _, err := store.Open(t.Context(), server.DSN(), store.Options{}); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("Open() = %v, want one line", err)
 	} else {
@@ -268,7 +268,7 @@ func TestADatabaseThatDoesNotAnswerEndsWithTheRequest(t *testing.T) {
 	relay.Delay(20 * time.Millisecond)
 	mustCreate(t, db, sampleKey("slowly"))
 	relay.Delay(0)
-	relay.Hold(true)
+	relay.Pause(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -289,7 +289,7 @@ func mustSaveConfig(t *testing.T, db *store.DB) {
 	t.Helper()
 	c := store.Config{ID: "c1", Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Slug: "pc", Name: "n",
 		IsDefault: true, VersionID: "v1", Status: store.Active, CreatedAt: time.Now(), UpdatedAt: time.Now()}
-	err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 		return tx.CreateConfig(t.Context(), c, store.ConfigVersion{ID: "v1", Config: "c1", Text: `{"retry":{"attempts":1}}`, CreatedAt: c.CreatedAt})
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ const promptSelect = `
 
 func scanPrompt(r row) (p Prompt, err error) {
 	err = r.Scan(&p.ID, &p.Kind, &p.Organisation, &p.Workspace, &p.Collection, &p.Slug, &p.Name, &p.Published, &p.Status,
-		&p.OwnerID, &p.UpdatedBy, stamp{&p.CreatedAt}, stamp{&p.UpdatedAt}, &p.Model)
+		&p.OwnerID, &p.UpdatedBy, nullTime{&p.CreatedAt}, nullTime{&p.UpdatedAt}, &p.Model)
 	return p, err
 }
 
@@ -118,7 +118,7 @@ func (q Queries) UpdatePrompt(ctx context.Context, p Prompt) error {
 const promptVersionColumns = `id, prompt_id, number, text, model, description, metadata, label_id, created_by, created_at`
 
 func scanPromptVersion(r row) (v PromptVersion, err error) {
-	err = r.Scan(&v.ID, &v.Prompt, &v.Number, &v.Text, &v.Model, &v.Description, jsonText{&v.Metadata}, &v.Label, &v.CreatedBy, stamp{&v.CreatedAt})
+	err = r.Scan(&v.ID, &v.Prompt, &v.Number, &v.Text, &v.Model, &v.Description, jsonText{&v.Metadata}, &v.Label, &v.CreatedBy, nullTime{&v.CreatedAt})
 	return v, err
 }
 

@@ -30,7 +30,7 @@ const promptCollectionSelect = `
 
 func scanPromptCollection(r row) (c PromptCollection, err error) {
 	err = r.Scan(&c.ID, &c.Organisation, &c.Workspace, &c.Parent, &c.Slug, &c.Name, &c.IsDefault, &c.Status,
-		stamp{&c.CreatedAt}, stamp{&c.UpdatedAt}, &c.Children, &c.Prompts)
+		nullTime{&c.CreatedAt}, nullTime{&c.UpdatedAt}, &c.Children, &c.Prompts)
 	return c, err
 }
 

@@ -21,7 +21,7 @@ type PromptLabel struct {
 const promptLabelColumns = `id, organisation_id, workspace_id, name, description, color_code, created_at, updated_at`
 
 func scanPromptLabel(r row) (l PromptLabel, err error) {
-	err = r.Scan(&l.ID, &l.Organisation, &l.Workspace, &l.Name, &l.Description, &l.Color, stamp{&l.CreatedAt}, stamp{&l.UpdatedAt})
+	err = r.Scan(&l.ID, &l.Organisation, &l.Workspace, &l.Name, &l.Description, &l.Color, nullTime{&l.CreatedAt}, nullTime{&l.UpdatedAt})
 	return l, err
 }
 

@@ -32,7 +32,7 @@ func sampleVersion(prompt string, n int64) store.PromptVersion {
 
 func change(t *testing.T, db *store.DB, f func(*store.Tx) error) {
 	t.Helper()
-	if err := db.Change(t.Context(), nil, f); err != nil {
+	if err := db.Update(t.Context(), nil, f); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -98,7 +98,7 @@ func TestPromptsAreStoredWithTheirVersions(t *testing.T) {
 		if list, err := db.PromptVersions(ctx, "p1", store.Page{Number: 1, Size: 2}); err != nil || len(list) != 1 || list[0].Number != 1 {
 			t.Errorf("the second page of versions: %v, %v", list, err)
 		}
-		if err := db.Change(ctx, nil, func(tx *store.Tx) error { return tx.CreatePrompt(ctx, p, sampleVersion("p1", 9)) }); apierr.From(err).Kind != apierr.Conflict {
+		if err := db.Update(ctx, nil, func(tx *store.Tx) error { return tx.CreatePrompt(ctx, p, sampleVersion("p1", 9)) }); apierr.From(err).Kind != apierr.Conflict {
 			t.Errorf("a prompt twice: %v, want a conflict", err)
 		}
 	})
@@ -113,7 +113,7 @@ func TestVersionsMadeAtOnceAreNumberedWithoutGaps(t *testing.T) {
 		for i, db := range []*store.DB{one, two} {
 			for n := range each {
 				both.Go(func() {
-					err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+					err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 						v := sampleVersion("p", 0)
 						v.ID = fmt.Sprint(i, " ", n)
 						_, err := tx.AddPromptVersion(t.Context(), v)
@@ -227,7 +227,7 @@ func TestCollectionsCountWhatTheyHold(t *testing.T) {
 		}
 		second := c
 		second.ID, second.Slug, second.IsDefault = "e", "co-e", true
-		if err := db.Change(ctx, nil, func(tx *store.Tx) error { return tx.CreatePromptCollection(ctx, second) }); apierr.From(err).Kind != apierr.Conflict {
+		if err := db.Update(ctx, nil, func(tx *store.Tx) error { return tx.CreatePromptCollection(ctx, second) }); apierr.From(err).Kind != apierr.Conflict {
 			t.Errorf("a second default collection: %v, want a conflict", err)
 		}
 	})
@@ -239,7 +239,7 @@ func TestPublishedPromptsFollowEveryChange(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db, ctx := open(), t.Context()
 		p := samplePrompt("p", store.KindPrompt)
-		var before *store.Published
+		var before *store.RuntimeState
 		for _, step := range []struct {
 			name     string
 			do       func()
@@ -266,11 +266,11 @@ func TestPublishedPromptsFollowEveryChange(t *testing.T) {
 			}, nil, 0},
 		} {
 			step.do()
-			got, err := db.Published(ctx, before)
+			got, err := db.LoadRuntimeState(ctx, before)
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			whole, err := db.Published(ctx, nil)
+			whole, err := db.LoadRuntimeState(ctx, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}

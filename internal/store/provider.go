@@ -47,7 +47,7 @@ const providerColumns = `id, organisation_id, workspace_id, integration_id, slug
 
 func scanProvider(r row) (p Provider, err error) {
 	err = r.Scan(&p.ID, &p.Organisation, &p.Workspace, &p.Integration, &p.Slug, &p.Name, &p.Note, jsonText{&p.UsageLimits},
-		jsonText{&p.RateLimits}, jsonText{&p.Tags}, &p.MadeByGrant, &p.Status, stamp{&p.CreatedAt}, stamp{&p.UpdatedAt}, stamp{&p.ExpiresAt})
+		jsonText{&p.RateLimits}, jsonText{&p.Tags}, &p.MadeByGrant, &p.Status, nullTime{&p.CreatedAt}, nullTime{&p.UpdatedAt}, nullTime{&p.ExpiresAt})
 	return p, err
 }
 

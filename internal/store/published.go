@@ -14,9 +14,9 @@ import (
 	"modelgate/internal/prompt"
 )
 
-// Published is everything that a gateway makes its snapshot of, as of one
+// RuntimeState is everything that a gateway makes its snapshot of, as of one
 // revision. Credentials are in it as they are stored: sealed.
-type Published struct {
+type RuntimeState struct {
 	Revision int64
 	Mark     string // of the change that made the revision
 
@@ -82,7 +82,7 @@ type PublishedProvider struct {
 	Organisation, Workspace, Slug string
 	Provider                      string // id of a row
 	Sealed                        string // [Secrets.Text], sealed for the organisation; empty for none
-	Configuration                 Configuration
+	Configuration                 IntegrationSettings
 	Mappings                      []SecretMapping  // of fields that are filled at run time
 	Integration                   string           // id
 	Owner                         string           // id of the workspace whose integration it is; empty for the organisation's
@@ -103,17 +103,17 @@ type PublishedDeployment struct {
 	Status                 string   // active or inactive
 }
 
-// Published reads what a snapshot is made of, all of it at one moment. What has
+// LoadRuntimeState reads what a snapshot is made of, all of it at one moment. What has
 // not changed since before is taken from there; it may be nil. Neither is changed
 // afterwards.
-func (db *DB) Published(ctx context.Context, before *Published) (*Published, error) {
+func (db *DB) LoadRuntimeState(ctx context.Context, before *RuntimeState) (*RuntimeState, error) {
 	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return nil, fmt.Errorf("reading what is published: %w", err)
 	}
 	defer tx.Rollback()
 	q := Queries{tx}
-	p := &Published{DataKeys: make(map[string]string), SavedOnly: make(map[string]bool), Exhausted: make(map[string]bool)}
+	p := &RuntimeState{DataKeys: make(map[string]string), SavedOnly: make(map[string]bool), Exhausted: make(map[string]bool)}
 	if p.Revision, err = q.Revision(ctx); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 		return nil, err
 	}
 	p.Mark = n.mark
-	for _, read := range []func(context.Context, *news, *Published, *Published) error{q.publishOrganisations, q.publishLogging, q.publishExhausted, q.publishDeployments, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
+	for _, read := range []func(context.Context, *changedTables, *RuntimeState, *RuntimeState) error{q.publishOrganisations, q.publishLogging, q.publishExhausted, q.publishDeployments, q.publishIdentities, q.publishProviders, q.publishReferences, q.publishConfigs, q.publishPrompts, q.publishIssuers} {
 		if err := read(ctx, n, p, before); err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (db *DB) Published(ctx context.Context, before *Published) (*Published, err
 	return p, nil
 }
 
-func (q Queries) publishOrganisations(ctx context.Context, _ *news, p, _ *Published) error {
+func (q Queries) publishOrganisations(ctx context.Context, _ *changedTables, p, _ *RuntimeState) error {
 	all, err := q.Organisations(ctx)
 	for _, o := range all {
 		if o.DataKey != "" {
@@ -143,7 +143,7 @@ func (q Queries) publishOrganisations(ctx context.Context, _ *news, p, _ *Publis
 	return err
 }
 
-func (q Queries) publishDeployments(ctx context.Context, _ *news, p, _ *Published) (err error) {
+func (q Queries) publishDeployments(ctx context.Context, _ *changedTables, p, _ *RuntimeState) (err error) {
 	const text = `
 		SELECT organisation_id, id, slug, client_hash, allow_all_workspaces, workspaces, status
 		FROM deployments
@@ -155,7 +155,7 @@ func (q Queries) publishDeployments(ctx context.Context, _ *news, p, _ *Publishe
 	return err
 }
 
-func (q Queries) publishIdentities(ctx context.Context, n *news, p, before *Published) error {
+func (q Queries) publishIdentities(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
 	if n.wrote("gateway_keys", "workspaces", "organisations") {
 		return q.readIdentities(ctx, p, "")
 	}
@@ -182,7 +182,7 @@ func (q Queries) publishIdentities(ctx context.Context, n *news, p, before *Publ
 }
 
 // readIdentities adds what the key with this id proves, or else all keys.
-func (q Queries) readIdentities(ctx context.Context, p *Published, id string) error {
+func (q Queries) readIdentities(ctx context.Context, p *RuntimeState, id string) error {
 	text := `
 		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
 			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, k.origin, COALESCE(w.defaults, '{}')
@@ -194,12 +194,12 @@ func (q Queries) readIdentities(ctx context.Context, p *Published, id string) er
 	if id != "" {
 		text, args = text+` AND k.id = $1`, []any{id}
 	}
-	same := sharing{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]KeyOrigin{}, above: map[string]KeyDefaults{}}
+	same := interner{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]KeyOrigin{}, above: map[string]KeyDefaults{}}
 	_, err := rows(ctx, q.q, "API keys", text, func(r row) (none struct{}, err error) {
 		k, err := same.key(r)
 		if err == nil {
 			for _, id := range k.Identities() {
-				id.Logging = p.Above(id)
+				id.Logging = p.LoggingFor(id)
 				p.Identities = append(p.Identities, id)
 			}
 		}
@@ -208,8 +208,8 @@ func (q Queries) readIdentities(ctx context.Context, p *Published, id string) er
 	return err
 }
 
-// sharing keeps what many keys have in common once.
-type sharing struct {
+// interner keeps what many keys have in common once.
+type interner struct {
 	scopes  map[string][]access.Scope
 	words   map[string][]string
 	texts   map[string]string
@@ -217,7 +217,7 @@ type sharing struct {
 	above   map[string]KeyDefaults // of workspaces; only their metadata is read
 }
 
-func (s *sharing) text(t string) string {
+func (s *interner) text(t string) string {
 	if kept, ok := s.texts[t]; ok {
 		return kept
 	}
@@ -227,11 +227,11 @@ func (s *sharing) text(t string) string {
 
 // key reads the part of a key that requests ask for, with the metadata that its
 // workspace adds.
-func (s *sharing) key(r row) (k Key, err error) {
+func (s *interner) key(r row) (k Key, err error) {
 	var hash, scopes, providers, defaults, origin, workspaceDefaults string
 	var previous sql.NullString
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
-		&previous, stamp{&k.TransitionEndsAt}, &k.Status, stamp{&k.ExpiresAt}, &origin, &workspaceDefaults)
+		&previous, nullTime{&k.TransitionEndsAt}, &k.Status, nullTime{&k.ExpiresAt}, &origin, &workspaceDefaults)
 	if err != nil {
 		return k, err
 	}
@@ -262,7 +262,7 @@ func (s *sharing) key(r row) (k Key, err error) {
 
 // defaults returns a key's defaults with the metadata of its workspace, which
 // wins. Nil stands for none.
-func (s *sharing) defaults(own, workspace string) (json.RawMessage, error) {
+func (s *interner) defaults(own, workspace string) (json.RawMessage, error) {
 	var d KeyDefaults
 	above, err := shared(s.above, workspace)
 	if err != nil || len(above.Metadata) == 0 {
@@ -294,7 +294,7 @@ func shared[T any](known map[string]T, text string) (v T, err error) {
 	return v, nil
 }
 
-func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Published) error {
+func (q Queries) publishProviders(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
 	if !n.wrote("providers", "integrations", "integration_models", "integration_workspaces", "workspaces") {
 		p.Providers = before.Providers
 		return nil
@@ -316,7 +316,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 	p.Providers, err = rows(ctx, q.q, "providers", text, func(r row) (v PublishedProvider, err error) {
 		var status, grant string
 		var enabled bool
-		err = r.Scan(&v.Organisation, &v.Workspace, &v.Slug, &v.Status, stamp{&v.ExpiresAt}, &v.Integration,
+		err = r.Scan(&v.Organisation, &v.Workspace, &v.Slug, &v.Status, nullTime{&v.ExpiresAt}, &v.Integration,
 			&v.Owner, &v.Provider, &v.Sealed, jsonText{&v.Configuration}, jsonText{&v.Mappings}, jsonText{&v.Pricing}, &v.AllModels, &status, &enabled, &grant)
 		v.Models, v.Withdrawn = models[v.Integration], status != Active || !enabled
 		if v.Status == Active && grant == Exhausted {
@@ -327,7 +327,7 @@ func (q Queries) publishProviders(ctx context.Context, n *news, p, before *Publi
 	return err
 }
 
-func (q Queries) publishConfigs(ctx context.Context, n *news, p, before *Published) (err error) {
+func (q Queries) publishConfigs(ctx context.Context, n *changedTables, p, before *RuntimeState) (err error) {
 	if !n.wrote("configs", "config_versions", "workspaces") {
 		p.Configs = before.Configs
 		return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // publishLogging reads how much is kept of exchanges, and where requests may go.
-func (q Queries) publishLogging(ctx context.Context, n *news, p, before *Published) error {
+func (q Queries) publishLogging(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
 	if !n.wrote("organisations", "workspaces") {
 		p.Logging, p.Egress = before.Logging, before.Egress
 		return nil
@@ -52,8 +52,8 @@ func (q Queries) publishLogging(ctx context.Context, n *news, p, before *Publish
 	return err
 }
 
-// Above returns how much is kept of the exchanges of id, whose own word stays.
-func (p *Published) Above(id *access.Identity) access.Logging {
+// LoggingFor returns how much is kept of the exchanges of id, whose own word stays.
+func (p *RuntimeState) LoggingFor(id *access.Identity) access.Logging {
 	l := p.Logging[cmp.Or(id.Workspace, id.Organisation)]
 	l.Key = id.Logging.Key
 	return l

@@ -20,7 +20,7 @@ func TestAKeyIsPublishedWithWhatIsKeptAboveIt(t *testing.T) {
 		wide := sampleKey("wide")
 		wide.Type, wide.Organisation, wide.Workspace = access.OrganisationService, store.DefaultOrganisation, ""
 		mustCreate(t, db, wide)
-		p, err := db.Published(t.Context(), nil)
+		p, err := db.LoadRuntimeState(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestAKeyIsPublishedWithWhatIsKeptAboveIt(t *testing.T) {
 			t.Errorf("tokens of a workspace: %+v", w.Logging)
 		}
 		own := access.Identity{Workspace: store.DefaultWorkspace, Logging: access.Logging{Key: access.LogFull}}
-		if got := p.Above(&own); got.Workspace != access.LogMetadata || got.Key != access.LogFull {
+		if got := p.LoggingFor(&own); got.Workspace != access.LogMetadata || got.Key != access.LogFull {
 			t.Errorf("a key of the file: %+v", got)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 
 // publishPrompts reads the prompts and partials that are active, with all their
 // versions. Texts that were read before are taken from there.
-func (q Queries) publishPrompts(ctx context.Context, n *news, p, before *Published) error {
+func (q Queries) publishPrompts(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
 	const text = `
 		SELECT p.kind, p.workspace_id, p.id, p.slug, p.published
 		FROM prompts p
@@ -62,7 +62,7 @@ func (q Queries) addVersions(ctx context.Context, byID map[string]*prompt.Saved)
 
 // addTexts adds the texts of all versions: those of before, and of the others
 // one by one when they are few, as after a change, or all at once.
-func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, before *Published) error {
+func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, before *RuntimeState) error {
 	const few = 20
 	const all = `
 		SELECT v.id, v.text
@@ -73,7 +73,7 @@ func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, be
 		SELECT id, text
 		FROM prompt_versions
 		WHERE id = $1`
-	texts := known(before)
+	texts := knownTexts(before)
 	scan := func(r row) (none struct{}, err error) {
 		var id, text string
 		err = r.Scan(&id, &text)
@@ -100,8 +100,8 @@ func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, be
 	return nil
 }
 
-// known returns the texts of an earlier state, which may be nil, by version.
-func known(before *Published) map[string]string {
+// knownTexts returns the texts of an earlier state, which may be nil, by version.
+func knownTexts(before *RuntimeState) map[string]string {
 	texts := make(map[string]string)
 	if before == nil {
 		return texts

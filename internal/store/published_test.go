@@ -26,16 +26,16 @@ type after struct {
 func TestWhatIsPublishedFollowsEveryChange(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		var before *store.Published
+		var before *store.RuntimeState
 		for _, step := range history(t, db, func(text string) error { mustRun(t, mustRaw(t, dsn), text); return nil }) {
 			if err := step.do(); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			got, err := db.Published(t.Context(), before)
+			got, err := db.LoadRuntimeState(t.Context(), before)
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			whole, err := db.Published(t.Context(), nil)
+			whole, err := db.LoadRuntimeState(t.Context(), nil)
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
@@ -55,7 +55,7 @@ func TestWhatIsPublishedFollowsEveryChange(t *testing.T) {
 func history(t *testing.T, db *store.DB, raw func(string) error) []after {
 	ctx := t.Context()
 	change := func(f func(*store.Tx) error) func() error {
-		return func() error { return db.Change(ctx, nil, f) }
+		return func() error { return db.Update(ctx, nil, f) }
 	}
 	one, two := inDefault("one"), inDefault("two")
 	previous := access.HashKey("before one")
@@ -180,7 +180,7 @@ func TestAKeyBringsTheMetadataOfItsWorkspace(t *testing.T) {
 		k := inDefault("ci")
 		k.Defaults = []byte(`{"metadata":{"env":"k","app":"x"},"config_id":"pc"}`)
 		mustCreate(t, db, k)
-		p, err := db.Published(t.Context(), nil)
+		p, err := db.LoadRuntimeState(t.Context(), nil)
 		if err != nil || len(p.Identities) != 1 {
 			t.Fatal(p, err)
 		}
@@ -203,7 +203,7 @@ func TestKeysThatChangeBetweenTwoLooksAreAllPublished(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			before, err := db.Published(t.Context(), nil)
+			before, err := db.LoadRuntimeState(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,11 +213,11 @@ func TestKeysThatChangeBetweenTwoLooksAreAllPublished(t *testing.T) {
 			revoked.Status, renamed.Name = store.KeyRevoked, "another name"
 			changes := map[string]store.Key{"revoked": revoked, "renamed": renamed}
 			for _, name := range order { // each a change with a revision of its own
-				if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateKey(t.Context(), changes[name]) }); err != nil {
+				if err := db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateKey(t.Context(), changes[name]) }); err != nil {
 					t.Fatal(err)
 				}
 			}
-			after, err := db.Published(t.Context(), before)
+			after, err := db.LoadRuntimeState(t.Context(), before)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +229,7 @@ func TestKeysThatChangeBetweenTwoLooksAreAllPublished(t *testing.T) {
 }
 
 // namesOf returns the names of the keys that are published, by id.
-func namesOf(p *store.Published) map[string]string {
+func namesOf(p *store.RuntimeState) map[string]string {
 	names := make(map[string]string)
 	for _, id := range p.Identities {
 		names[id.KeyID] = id.Name

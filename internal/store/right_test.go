@@ -23,18 +23,18 @@ func TestSettingsOfAnOrganisationAreReadAsTheyWereWritten(t *testing.T) {
 		}
 		seconds := int64(60)
 		o.Settings = store.OrganisationSettings{
-			Security: access.Switches{"membersViewPrompts": false}, Overridable: []access.Section{"prompts"},
+			Security: access.RolePermissions{"membersViewPrompts": false}, Overridable: []access.Section{"prompts"},
 			UserKeyPolicy: store.UserKeyPolicy{TTL: &seconds}, Logging: store.LoggingNone, BlockInlineConfig: true,
 			DeniedFields: []string{"request"}, InputGuardrails: []string{"g"},
 		}
-		if err := db.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
+		if err := db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
 			t.Fatal(err)
 		}
 		got, err := db.Organisation(t.Context(), o.ID)
 		if diff := cmp.Diff(o, got); diff != "" || err != nil {
 			t.Errorf("Organisation: %v\n%s", err, diff)
 		}
-		p, err := db.Published(t.Context(), nil)
+		p, err := db.LoadRuntimeState(t.Context(), nil)
 		if err != nil || !p.SavedOnly[o.ID] || len(p.SavedOnly) != 1 {
 			t.Errorf("published: %v, %v", p.SavedOnly, err)
 		}
@@ -52,10 +52,10 @@ func TestSwitchesOfAWorkspaceAreItsOwnWhereTheyAreLeftToIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Settings.Security = access.Switches{"membersWriteConfigs": true, "membersViewPrompts": false}
+		o.Settings.Security = access.RolePermissions{"membersWriteConfigs": true, "membersViewPrompts": false}
 		o.Settings.Overridable = []access.Section{"prompts"}
 		w.SecuritySettings = []byte(`{"membersWriteConfigs":false,"membersViewPrompts":true}`)
-		err = db.Change(t.Context(), nil, func(tx *store.Tx) error {
+		err = db.Update(t.Context(), nil, func(tx *store.Tx) error {
 			if err := tx.UpdateOrganisation(t.Context(), o); err != nil {
 				return err
 			}
@@ -64,11 +64,11 @@ func TestSwitchesOfAWorkspaceAreItsOwnWhereTheyAreLeftToIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := db.Switches(t.Context(), o.ID, w.ID)
+		s, err := db.RolePermissions(t.Context(), o.ID, w.ID)
 		if err != nil || !s["membersWriteConfigs"] || !s["membersViewPrompts"] || !s["membersViewLogs"] {
 			t.Errorf("Switches = %v, %v", s, err)
 		}
-		if s, err := db.Switches(t.Context(), "elsewhere", w.ID); err == nil {
+		if s, err := db.RolePermissions(t.Context(), "elsewhere", w.ID); err == nil {
 			t.Errorf("another organisation's Switches = %v, want an error", s)
 		}
 	})
@@ -80,7 +80,7 @@ func TestWhoLeavesAPlaceLosesTheKeysThere(t *testing.T) {
 		now := time.UnixMilli(1_700_000_000_000).UTC()
 		change := func(f func(tx *store.Tx) error) {
 			t.Helper()
-			if err := db.Change(t.Context(), nil, f); err != nil {
+			if err := db.Update(t.Context(), nil, f); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -152,7 +152,7 @@ func TestAnAuditLogThatIsOffIsNotWritten(t *testing.T) {
 			at := time.UnixMilli(1_700_000_000_000)
 			for _, note := range []func(*store.Audit) error{
 				func(a *store.Audit) error { return db.AddAudit(t.Context(), a) },
-				func(a *store.Audit) error { return db.Change(t.Context(), a, func(*store.Tx) error { return nil }) },
+				func(a *store.Audit) error { return db.Update(t.Context(), a, func(*store.Tx) error { return nil }) },
 				func(a *store.Audit) error {
 					k := inDefault(fmt.Sprint("due ", off))
 					k.RotationDueAt = at

@@ -78,11 +78,11 @@ func millis(t time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
 }
 
-// stamp reads a time that may be NULL.
-type stamp struct{ *time.Time }
+// nullTime reads a time that may be NULL.
+type nullTime struct{ *time.Time }
 
 // Scan implements sql.Scanner.
-func (s stamp) Scan(v any) error {
+func (s nullTime) Scan(v any) error {
 	var n sql.NullInt64
 	if err := n.Scan(v); err != nil {
 		return err

@@ -47,7 +47,7 @@ const secretReferenceColumns = `id, organisation_id, slug, name, description, ma
 
 func scanSecretReference(r row) (s SecretReference, err error) {
 	err = r.Scan(&s.ID, &s.Organisation, &s.Slug, &s.Name, &s.Description, &s.Manager, jsonText{&s.Auth}, &s.Sealed, &s.Path, &s.Key,
-		&s.AllWorkspaces, jsonText{&s.Workspaces}, jsonText{&s.Providers}, jsonText{&s.Hosts}, jsonText{&s.Tags}, stamp{&s.CreatedAt}, stamp{&s.UpdatedAt})
+		&s.AllWorkspaces, jsonText{&s.Workspaces}, jsonText{&s.Providers}, jsonText{&s.Hosts}, jsonText{&s.Tags}, nullTime{&s.CreatedAt}, nullTime{&s.UpdatedAt})
 	return s, err
 }
 
@@ -146,7 +146,7 @@ func (q Queries) SecretReferenceUsers(ctx context.Context, organisation, id stri
 	return n, err
 }
 
-func (q Queries) publishReferences(ctx context.Context, n *news, p, before *Published) error {
+func (q Queries) publishReferences(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
 	if !n.wrote("secret_references") {
 		p.References = before.References
 		return nil

@@ -21,7 +21,7 @@ func TestSecretReferencesAreStored(t *testing.T) {
 			Auth: map[string]string{"a": "b"}, Sealed: "sealed", Path: "p", Key: "k", Workspaces: []string{store.DefaultWorkspace},
 			Providers: []string{"openai"}, Hosts: []string{"https://models.example.com"}, Tags: map[string]string{"team": "a"}, CreatedAt: now, UpdatedAt: now,
 		}
-		change := func(f func(tx *store.Tx) error) error { return db.Change(t.Context(), nil, f) }
+		change := func(f func(tx *store.Tx) error) error { return db.Update(t.Context(), nil, f) }
 		if err := change(func(tx *store.Tx) error { return tx.CreateSecretReference(t.Context(), s) }); err != nil {
 			t.Fatal(err)
 		}

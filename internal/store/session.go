@@ -22,7 +22,7 @@ type Session struct {
 const sessionColumns = `s.hash, s.id, s.user_id, s.organisation_id, s.address, s.user_agent, s.created_at, s.last_used_at, s.expires_at`
 
 func scanSession(r row) (s Session, err error) {
-	err = r.Scan(&s.Hash, &s.ID, &s.UserID, &s.Organisation, &s.Address, &s.UserAgent, stamp{&s.CreatedAt}, stamp{&s.LastUsedAt}, stamp{&s.ExpiresAt})
+	err = r.Scan(&s.Hash, &s.ID, &s.UserID, &s.Organisation, &s.Address, &s.UserAgent, nullTime{&s.CreatedAt}, nullTime{&s.LastUsedAt}, nullTime{&s.ExpiresAt})
 	return s, err
 }
 
@@ -123,7 +123,7 @@ func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organis
 		ORDER BY o.created_at
 		LIMIT 1`
 	u, err = one(ctx, q.q, "user", text, func(r row) (u User, err error) {
-		err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, stamp{&u.CreatedAt}, stamp{&u.UpdatedAt}, &organisation)
+		err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, nullTime{&u.CreatedAt}, nullTime{&u.UpdatedAt}, &organisation)
 		return u, err
 	}, email)
 	return u, organisation, err
@@ -157,9 +157,9 @@ func (q Queries) Claim(ctx context.Context, hash string, now time.Time) (organis
 	}, hash, now.UnixMilli())
 }
 
-// TakeClaim takes away the claim with this hash and returns the organisation it
+// ConsumeClaim takes away the claim with this hash and returns the organisation it
 // is for. One that has ended or was taken before is not there.
-func (q Queries) TakeClaim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
+func (q Queries) ConsumeClaim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
 	const text = `
 		DELETE FROM claims
 		WHERE hash = $1 AND expires_at > $2
@@ -185,7 +185,7 @@ type PasswordLink struct {
 const linkColumns = `user_id, hash, organisation_id, resets, by_operator, created_at, expires_at`
 
 func scanLink(r row) (l PasswordLink, err error) {
-	err = r.Scan(&l.UserID, &l.Hash, &l.Organisation, &l.Resets, &l.ByOperator, stamp{&l.CreatedAt}, stamp{&l.ExpiresAt})
+	err = r.Scan(&l.UserID, &l.Hash, &l.Organisation, &l.Resets, &l.ByOperator, nullTime{&l.CreatedAt}, nullTime{&l.ExpiresAt})
 	return l, err
 }
 
@@ -210,9 +210,9 @@ func (q Queries) PasswordLink(ctx context.Context, hash string, now time.Time) (
 	return one(ctx, q.q, "link", text, scanLink, hash, now.UnixMilli())
 }
 
-// TakePasswordLink takes away the link with this hash and returns whose it is.
+// ConsumePasswordLink takes away the link with this hash and returns whose it is.
 // One that has ended or was taken before is not there.
-func (q Queries) TakePasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
+func (q Queries) ConsumePasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
 	const text = `
 		DELETE FROM password_links
 		WHERE hash = $1 AND expires_at > $2

@@ -55,7 +55,7 @@ func (db *DB) ReserveAttempt(ctx context.Context, now time.Time, limits ...Attem
 	now = now.UTC().Truncate(time.Millisecond)
 	// Refusals are read without a lock, so that a flood of them writes nothing.
 	if wait, err = db.attemptWait(ctx, now, limits); wait > 0 || err != nil {
-		return wait, db.Explain(err)
+		return wait, db.ClientError(err)
 	}
 	err = db.attemptChange(ctx, func(tx *sql.Tx) error {
 		wait = 0
@@ -113,7 +113,7 @@ func (db *DB) ForgetAttempts(ctx context.Context, id string) error {
 	const text = `
 		DELETE FROM sign_in_limits
 		WHERE id = $1`
-	return db.Explain(exec(ctx, db.write, "sign-in limit", text, id))
+	return db.ClientError(exec(ctx, db.write, "sign-in limit", text, id))
 }
 
 // attemptChange runs f in a transaction that makes no revision: no gateway reads
@@ -124,7 +124,7 @@ func (db *DB) attemptChange(ctx context.Context, f func(*sql.Tx) error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
-	return db.Explain(transact(ctx, db.write, f))
+	return db.ClientError(transact(ctx, db.write, f))
 }
 
 func (db *DB) attemptWait(ctx context.Context, now time.Time, limits []AttemptLimit) (wait time.Duration, err error) {
@@ -134,7 +134,7 @@ func (db *DB) attemptWait(ctx context.Context, now time.Time, limits []AttemptLi
 		WHERE id = $1 AND open_at > $2`
 	for _, l := range limits {
 		var open time.Time
-		err := db.q.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(stamp{&open})
+		err := db.q.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(nullTime{&open})
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -155,7 +155,7 @@ func lockAttempts(ctx context.Context, tx *sql.Tx, l AttemptLimit, now time.Time
 		ON CONFLICT (id) DO UPDATE
 		SET id = excluded.id
 		RETURNING tries, counted_at, open_at`
-	err = tx.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(&a.tries, stamp{&a.counted}, stamp{&a.open})
+	err = tx.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(&a.tries, nullTime{&a.counted}, nullTime{&a.open})
 	if err != nil {
 		return a, fmt.Errorf("counting an attempt to sign in: %w", err)
 	}
@@ -193,7 +193,7 @@ func (db *DB) TrimAttempts(ctx context.Context, now time.Time, keep int) error {
 	}
 	n, err := db.CountAttempts(ctx)
 	if err != nil || n <= keep {
-		return db.Explain(err)
+		return db.ClientError(err)
 	}
 	return db.deleteAttempts(ctx, first, int64(n-keep))
 }
@@ -223,7 +223,7 @@ func (db *DB) deleteAttempts(ctx context.Context, text string, arg any) error {
 			err = exec(ctx, db.write, "sign-in limits", remove, l.id, l.ends)
 		}
 	}
-	return db.Explain(err)
+	return db.ClientError(err)
 }
 
 // How many addresses of a person are remembered, and for how long after their

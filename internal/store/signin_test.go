@@ -133,7 +133,7 @@ func TestAttemptStateIsBounded(t *testing.T) {
 func TestKnownAddressesAreBoundedAndExpire(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db, now := open(), time.UnixMilli(1_000_000_000_000)
-		err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 			u := store.User{ID: "ann", Email: "ann@example.com", Status: store.Active, Role: "member", CreatedAt: now, UpdatedAt: now}
 			if err := tx.CreateUser(t.Context(), store.DefaultOrganisation, u); err != nil {
 				return err

@@ -40,13 +40,13 @@ type LedgerSpan struct {
 	From, To int64
 }
 
-// ErrMarked is returned for settlements whose segment was not counted up to
+// ErrAlreadyCounted is returned for settlements whose segment was not counted up to
 // where they begin: others counted it meanwhile.
-var ErrMarked = errors.New("the segment was counted by others")
+var ErrAlreadyCounted = errors.New("the segment was counted by others")
 
-// Aside reads by way of the connections that write: for what goes on in the
+// Background reads by way of the connections that write: for what goes on in the
 // background and leaves the others to requests.
-func (db *DB) Aside() Queries { return Queries{db.write} }
+func (db *DB) Background() Queries { return Queries{db.write} }
 
 // LedgerMarks returns up to where segments were counted, of those that are known.
 func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]int64, error) {
@@ -66,16 +66,16 @@ func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]in
 		case err == nil:
 			marks[s] = n
 		case !errors.Is(err, sql.ErrNoRows):
-			return nil, db.Explain(fmt.Errorf("reading the marks of the ledger: %w", err))
+			return nil, db.ClientError(fmt.Errorf("reading the marks of the ledger: %w", err))
 		}
 	}
 	return marks, nil
 }
 
-// Spend adds what was spent and marks the spans as counted, both or neither, and
+// AddSpend adds what was spent and marks the spans as counted, both or neither, and
 // returns whose spending it raised. It is no change of the control plane and
 // makes no revision. Marks that were not touched since keep are forgotten.
-func (db *DB) Spend(ctx context.Context, spans []LedgerSpan, spent map[reqlog.Owner]*reqlog.Spent, now, keep time.Time) (raised []BudgetRef, err error) {
+func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog.SpendOwner]*reqlog.Spend, now, keep time.Time) (raised []BudgetRef, err error) {
 	if !db.ready.Load() {
 		return nil, away(nil)
 	}
@@ -99,7 +99,7 @@ func (db *DB) Spend(ctx context.Context, spans []LedgerSpan, spent map[reqlog.Ow
 		}
 		return nil
 	})
-	return raised, db.Explain(err)
+	return raised, db.ClientError(err)
 }
 
 // mark writes down how far segments are counted.
@@ -118,7 +118,7 @@ func (q Queries) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Ti
 	for _, s := range spans {
 		err := write(ctx, q.q, "mark of the ledger", insert, s.Segment, s.To, now.UnixMilli(), s.From)
 		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
-			return ErrMarked
+			return ErrAlreadyCounted
 		}
 		if err != nil {
 			return err
@@ -128,9 +128,9 @@ func (q Queries) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Ti
 }
 
 // charged returns whom what was spent is counted for.
-func (q Queries) charged(ctx context.Context, spent map[reqlog.Owner]*reqlog.Spent) (map[BudgetRef]reqlog.Spent, error) {
-	sums := make(map[BudgetRef]reqlog.Spent)
-	add := func(kind, id string, s reqlog.Spent) {
+func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
+	sums := make(map[BudgetRef]reqlog.Spend)
+	add := func(kind, id string, s reqlog.Spend) {
 		sum := sums[BudgetRef{kind, id}]
 		sum.Add(s)
 		sums[BudgetRef{kind, id}] = sum
@@ -196,7 +196,7 @@ const spentAtOnce = 100
 
 // raiseSpending adds sums to the counters of refs. A counter ends at the largest
 // number there is.
-func (q Queries) raiseSpending(ctx context.Context, refs []BudgetRef, sums map[BudgetRef]reqlog.Spent) error {
+func (q Queries) raiseSpending(ctx context.Context, refs []BudgetRef, sums map[BudgetRef]reqlog.Spend) error {
 	const (
 		head = `
 		INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced)
@@ -231,12 +231,12 @@ func placeholders(before, n int) string {
 
 // Spending returns what was spent in all, by id. What was never used is not
 // among it.
-func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[string]reqlog.Spent, error) {
+func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[string]reqlog.Spend, error) {
 	const text = `
 		SELECT id, attempts, cost, tokens, unknown, unpriced
 		FROM spending
 		WHERE kind = $1 AND id IN `
-	out := make(map[string]reqlog.Spent, len(ids))
+	out := make(map[string]reqlog.Spend, len(ids))
 	for part := range slices.Chunk(ids, spentAtOnce) {
 		args := []any{kind}
 		for _, id := range part {
@@ -244,7 +244,7 @@ func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[
 		}
 		_, err := rows(ctx, q.q, "what was spent", text+placeholders(1, len(part)), func(r row) (none struct{}, err error) {
 			var id string
-			var s reqlog.Spent
+			var s reqlog.Spend
 			err = r.Scan(&id, &s.Attempts, &s.Cost, &s.Tokens, &s.Unknown, &s.Unpriced)
 			out[id] = s
 			return none, err

@@ -18,18 +18,18 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-func owner(key, slug string) reqlog.Owner {
-	return reqlog.Owner{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: key, Slug: slug}
+func owner(key, slug string) reqlog.SpendOwner {
+	return reqlog.SpendOwner{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: key, Slug: slug}
 }
 
 // spend counts one part of a segment.
-func spend(t testing.TB, db *store.DB, segment string, from, to int64, spent map[reqlog.Owner]*reqlog.Spent) ([]store.BudgetRef, error) {
+func spend(t testing.TB, db *store.DB, segment string, from, to int64, spent map[reqlog.SpendOwner]*reqlog.Spend) ([]store.BudgetRef, error) {
 	t.Helper()
 	now := time.Now()
-	return db.Spend(t.Context(), []store.LedgerSpan{{Segment: segment, From: from, To: to}}, spent, now, now.Add(-time.Hour))
+	return db.AddSpend(t.Context(), []store.LedgerSpan{{Segment: segment, From: from, To: to}}, spent, now, now.Add(-time.Hour))
 }
 
-func mustSpending(t testing.TB, db *store.DB, kind string, ids ...string) map[string]reqlog.Spent {
+func mustSpending(t testing.TB, db *store.DB, kind string, ids ...string) map[string]reqlog.Spend {
 	t.Helper()
 	got, err := db.Spending(t.Context(), kind, ids...)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestWhatWasSpentIsCountedForAllItIsOf(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		long := strings.Repeat("s", 120)
-		err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 			if err := addEntry(t, tx); err != nil {
 				return err
 			}
@@ -60,8 +60,8 @@ func TestWhatWasSpentIsCountedForAllItIsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := reqlog.Spent{Attempts: 1, Cost: 7, Tokens: 3, Unknown: 1, Unpriced: 2}
-		raised, err := spend(t, db, "s1", 64, 100, map[reqlog.Owner]*reqlog.Spent{
+		one := reqlog.Spend{Attempts: 1, Cost: 7, Tokens: 3, Unknown: 1, Unpriced: 2}
+		raised, err := spend(t, db, "s1", 64, 100, map[reqlog.SpendOwner]*reqlog.Spend{
 			owner("k1", "stored"): &one, owner("k2", ""): &one, owner("k2", "of-a-file"): &one, owner("k1", long[:80]): &one,
 		})
 		if err != nil {
@@ -77,7 +77,7 @@ func TestWhatWasSpentIsCountedForAllItIsOf(t *testing.T) {
 		} {
 			got := mustSpending(t, db, kind, "k1", "k2", "k3", store.DefaultWorkspace, "p1", "p2", grant)
 			for id, n := range want {
-				w := reqlog.Spent{Attempts: n, Cost: catalog.NanoDollars(7 * n), Tokens: 3 * n, Unknown: n, Unpriced: 2 * n}
+				w := reqlog.Spend{Attempts: n, Cost: catalog.NanoDollars(7 * n), Tokens: 3 * n, Unknown: n, Unpriced: 2 * n}
 				if got[id] != w {
 					t.Errorf("%s %s spent %+v, want %+v", kind, id, got[id], w)
 				}
@@ -94,11 +94,11 @@ func TestWhatWasSpentIsCountedForAllItIsOf(t *testing.T) {
 func TestAPartOfASegmentIsCountedOnce(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		spent := map[reqlog.Owner]*reqlog.Spent{owner("k", ""): {Attempts: 1, Cost: 5}}
+		spent := map[reqlog.SpendOwner]*reqlog.Spend{owner("k", ""): {Attempts: 1, Cost: 5}}
 		for _, tt := range []struct {
 			from, to int64
 			want     error
-		}{{64, 100, nil}, {64, 100, store.ErrMarked}, {64, 120, store.ErrMarked}, {100, 120, nil}, {100, 120, store.ErrMarked}} {
+		}{{64, 100, nil}, {64, 100, store.ErrAlreadyCounted}, {64, 120, store.ErrAlreadyCounted}, {100, 120, nil}, {100, 120, store.ErrAlreadyCounted}} {
 			if _, err := spend(t, db, "s", tt.from, tt.to, spent); !errors.Is(err, tt.want) {
 				t.Errorf("Spend %d to %d = %v, want %v", tt.from, tt.to, err, tt.want)
 			}
@@ -112,7 +112,7 @@ func TestAPartOfASegmentIsCountedOnce(t *testing.T) {
 		}
 		// Marks are forgotten when they are old.
 		now := time.Now().Add(2 * time.Hour)
-		if _, err := db.Spend(t.Context(), []store.LedgerSpan{{Segment: "t", From: 64, To: 90}}, spent, now, now.Add(-time.Hour)); err != nil {
+		if _, err := db.AddSpend(t.Context(), []store.LedgerSpan{{Segment: "t", From: 64, To: 90}}, spent, now, now.Add(-time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		if marks, err := db.LedgerMarks(t.Context(), []string{"s", "t"}); err != nil || !maps.Equal(marks, map[string]int64{"t": 90}) {
@@ -125,7 +125,7 @@ func TestWhatIsSpentEndsAtTheLargestNumber(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		for i := range int64(3) {
-			if _, err := spend(t, db, "s", i, i+1, map[reqlog.Owner]*reqlog.Spent{owner("k", ""): {Cost: math.MaxInt64 - 1, Tokens: math.MaxInt64 - 1}}); err != nil {
+			if _, err := spend(t, db, "s", i, i+1, map[reqlog.SpendOwner]*reqlog.Spend{owner("k", ""): {Cost: math.MaxInt64 - 1, Tokens: math.MaxInt64 - 1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -149,9 +149,9 @@ func TestNodesThatCountAtOnceLoseNothing(t *testing.T) {
 			db := storetest.Open(t, dsn)
 			wg.Go(func() {
 				for r := range int64(rounds) {
-					spent := make(map[reqlog.Owner]*reqlog.Spent)
+					spent := make(map[reqlog.SpendOwner]*reqlog.Spend)
 					for _, id := range ids {
-						spent[owner(id, "")] = &reqlog.Spent{Attempts: 1, Cost: 3}
+						spent[owner(id, "")] = &reqlog.Spend{Attempts: 1, Cost: 3}
 					}
 					if _, err := spend(t, db, fmt.Sprint("node", n), r, r+1, spent); err != nil {
 						t.Error(err)
@@ -172,11 +172,11 @@ func TestNodesThatCountAtOnceLoseNothing(t *testing.T) {
 func TestManyOwnersAreCountedAtOnce(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		spent := make(map[reqlog.Owner]*reqlog.Spent)
+		spent := make(map[reqlog.SpendOwner]*reqlog.Spend)
 		var ids []string
 		for i := range 2500 {
 			ids = append(ids, fmt.Sprintf("k%04d", i))
-			spent[owner(ids[i], "")] = &reqlog.Spent{Attempts: 1, Cost: 2}
+			spent[owner(ids[i], "")] = &reqlog.Spend{Attempts: 1, Cost: 2}
 		}
 		began := time.Now()
 		raised, err := spend(t, db, "s", 64, 65, spent)
@@ -198,7 +198,7 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 		k.ID, other.ID = "k1", "k2"
 		k.UsageLimits = []byte(`{"type":"cost"}`)
 		grant := store.GrantID("i1", store.DefaultWorkspace)
-		err := db.Change(t.Context(), nil, func(tx *store.Tx) error {
+		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
 			if err := addEntry(t, tx); err != nil {
 				return err
 			}
@@ -215,7 +215,7 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := spend(t, db, "s", 64, 65, map[reqlog.Owner]*reqlog.Spent{owner("k1", "stored"): {Attempts: 1, Cost: 9}, owner("k2", ""): {Attempts: 1}}); err != nil {
+		if _, err := spend(t, db, "s", 64, 65, map[reqlog.SpendOwner]*reqlog.Spend{owner("k1", "stored"): {Attempts: 1, Cost: 9}, owner("k2", ""): {Attempts: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		refs := []store.BudgetRef{{Kind: store.KeyBudget, ID: "k1"}, {Kind: store.KeyBudget, ID: "k2"}, {Kind: store.KeyBudget, ID: "none"},
@@ -229,14 +229,14 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 				t.Errorf("found %+v", b)
 			}
 		}
-		err = db.ChangeBudgets(t.Context(), refs, func(b *store.Budgeted) (bool, []*store.Audit) {
+		err = db.ChangeBudgets(t.Context(), refs, func(b *store.BudgetHolder) (bool, []*store.Audit) {
 			b.Exhausted, b.ResetAt = true, at
 			return true, []*store.Audit{{ID: b.Kind, Organisation: b.Organisation, Workspace: b.Workspace, Time: at, Action: "budget_exhausted"}}
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := db.Published(t.Context(), nil)
+		p, err := db.LoadRuntimeState(t.Context(), nil)
 		if err != nil || !p.Exhausted[store.DefaultWorkspace] || p.Providers[0].Status != store.Exhausted {
 			t.Errorf("published %v and %v, %v; want what is exhausted", p.Exhausted, p.Providers, err)
 		}
@@ -272,7 +272,7 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := db.ChangeBudgets(t.Context(), refs, func(*store.Budgeted) (bool, []*store.Audit) { return false, nil }); err != nil {
+		if err := db.ChangeBudgets(t.Context(), refs, func(*store.BudgetHolder) (bool, []*store.Audit) { return false, nil }); err != nil {
 			t.Fatal(err)
 		}
 		mustRevision(t, db, before)

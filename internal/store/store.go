@@ -155,7 +155,7 @@ func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 // sqliteAway reports a file that is locked for too long, gone, read-only,
 // damaged or on a full disk.
 func sqliteAway(err error) bool {
-	return sqlite.Busy(err) || sqlite.Broken(err) || sqlite.Full(err) || errors.Is(err, context.DeadlineExceeded)
+	return sqlite.IsBusy(err) || sqlite.IsCorrupt(err) || sqlite.IsFull(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Close waits for what runs and closes the database.
@@ -179,28 +179,28 @@ func (q Queries) Revision(ctx context.Context) (int64, error) {
 // answer is told in time.
 const changeTime = 15 * time.Second
 
-// Change runs f, notes audit and raises the revision in one transaction. When
+// Update runs f, notes audit and raises the revision in one transaction. When
 // f fails nothing is kept. A nil audit notes nothing: for what the program does
 // by itself. Changes of all processes come one after the other, so f sees what
 // every earlier one did, and nothing moves under it. A row that is at odds with
 // another is an *apierr.Error of kind Conflict unless f says more, a database
 // that can't be reached one of kind Unavailable.
-func (db *DB) Change(ctx context.Context, audit *Audit, f func(*Tx) error) error {
+func (db *DB) Update(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
-	return db.ChangeMuch(ctx, audit, f)
+	return db.UpdateLong(ctx, audit, f)
 }
 
-// ChangeMuch is [DB.Change] for as long as ctx lasts. Every other change waits
+// UpdateLong is [DB.Update] for as long as ctx lasts. Every other change waits
 // meanwhile.
-func (db *DB) ChangeMuch(ctx context.Context, audit *Audit, f func(*Tx) error) error {
+func (db *DB) UpdateLong(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
 		return away(nil)
 	}
-	return db.Explain(transact(ctx, db.write, func(tx *sql.Tx) error { return db.change(ctx, tx, audit, f) }))
+	return db.ClientError(transact(ctx, db.write, func(tx *sql.Tx) error { return db.change(ctx, tx, audit, f) }))
 }
 
-// TryChange is [DB.ChangeMuch] without its effect: everything is written and
+// TryChange is [DB.UpdateLong] without its effect: everything is written and
 // then rolled back. It returns the error that ChangeMuch would return.
 func (db *DB) TryChange(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
@@ -215,12 +215,12 @@ func (db *DB) TryChange(ctx context.Context, audit *Audit, f func(*Tx) error) er
 	if errors.Is(err, errRolledBack) {
 		return nil
 	}
-	return db.Explain(err)
+	return db.ClientError(err)
 }
 
 var errRolledBack = errors.New("rolled back")
 
-// change does in tx what [DB.Change] does.
+// change does in tx what [DB.Update] does.
 func (db *DB) change(ctx context.Context, tx *sql.Tx, audit *Audit, f func(*Tx) error) error {
 	q := Queries{tx}
 	// Raising comes first: it is the lock that all changes wait for.
@@ -266,10 +266,10 @@ func (db *DB) tell(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// Explain turns what the database said into what a client may see: a row that is
+// ClientError turns what the database said into what a client may see: a row that is
 // at odds with another into an *apierr.Error of kind Conflict, a database that is
 // away into one of kind Unavailable. Other errors stay.
-func (db *DB) Explain(err error) error {
+func (db *DB) ClientError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -294,10 +294,10 @@ func away(err error) error {
 func (db *DB) View(ctx context.Context, f func(Queries) error) error {
 	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
-		return db.Explain(fmt.Errorf("reading the database: %w", err))
+		return db.ClientError(fmt.Errorf("reading the database: %w", err))
 	}
 	defer tx.Rollback()
-	return db.Explain(f(Queries{tx}))
+	return db.ClientError(f(Queries{tx}))
 }
 
 // transact runs f in a transaction that is kept only when f returns nil.

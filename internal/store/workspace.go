@@ -39,7 +39,7 @@ const workspaceColumns = `id, organisation_id, slug, name, icon, description, de
 func scanWorkspace(r row) (w Workspace, err error) {
 	err = r.Scan(&w.ID, &w.Organisation, &w.Slug, &w.Name, &w.Icon, &w.Description, jsonText{&w.Defaults}, jsonText{&w.Settings},
 		jsonText{&w.SecuritySettings}, jsonText{&w.UsageLimits}, jsonText{&w.RateLimits}, &w.IsDefault, &w.Status, &w.CreatedBy,
-		stamp{&w.CreatedAt}, stamp{&w.UpdatedAt})
+		nullTime{&w.CreatedAt}, nullTime{&w.UpdatedAt})
 	return w, err
 }
 

@@ -19,8 +19,8 @@ const maxModels = 200
 // otherModel stands for those beyond.
 const otherModel = "_OTHER"
 
-// measures are the histograms. They are for one goroutine, but for the reader.
-type measures struct {
+// instruments are the histograms. They are for one goroutine, but for the reader.
+type instruments struct {
 	reader   *sdkmetric.ManualReader
 	exporter sdkmetric.Exporter
 	models   map[string]bool
@@ -31,8 +31,8 @@ type measures struct {
 // histogram takes measurements, whole or not.
 type histogram func(value float64, set attribute.Set)
 
-func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*measures, error) {
-	m := &measures{exporter: exporter, models: map[string]bool{}}
+func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*instruments, error) {
+	m := &instruments{exporter: exporter, models: map[string]bool{}}
 	m.reader = sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(exporter.Temporality), sdkmetric.WithAggregationSelector(exporter.Aggregation))
 	meter := sdkmetric.NewMeterProvider(sdkmetric.WithReader(m.reader), sdkmetric.WithResource(r)).Meter(scopeName)
 	var errs []error
@@ -59,9 +59,9 @@ func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*measures, 
 }
 
 // take measures an exchange and its attempts.
-func (m *measures) take(e *reqlog.Entry) {
+func (m *instruments) take(e *reqlog.Entry) {
 	m.overhead(e.Overhead.Seconds(), attribute.NewSet(attribute.String("gen_ai.operation.name", operationName(e.Operation))))
-	answered := answering(e)
+	answered := winningAttempt(e)
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
 		labels := []attribute.KeyValue{
@@ -75,14 +75,14 @@ func (m *measures) take(e *reqlog.Entry) {
 			labels = append(labels, attribute.String("error.type", kind))
 		}
 		set := attribute.NewSet(labels...)
-		m.duration(lasted(e, i, answered).Seconds(), set)
+		m.duration(attemptDuration(e, i, answered).Seconds(), set)
 		if i == answered {
 			m.takeAnswer(e, a, labels, set)
 		}
 	}
 }
 
-func (m *measures) takeAnswer(e *reqlog.Entry, a *reqlog.Attempt, labels []attribute.KeyValue, set attribute.Set) {
+func (m *instruments) takeAnswer(e *reqlog.Entry, a *reqlog.Attempt, labels []attribute.KeyValue, set attribute.Set) {
 	if e.Stream && e.FirstToken > a.Start {
 		m.first((e.FirstToken - a.Start).Seconds(), set)
 	}
@@ -98,7 +98,7 @@ func (m *measures) takeAnswer(e *reqlog.Entry, a *reqlog.Attempt, labels []attri
 
 // model returns the name by which a model is measured. Only models are asked
 // for that a provider answered with: others may have any name.
-func (m *measures) model(name string) string {
+func (m *instruments) model(name string) string {
 	if name == "" || m.models[name] {
 		return name
 	}

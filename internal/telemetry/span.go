@@ -18,7 +18,7 @@ import (
 func spans(e *reqlog.Entry) []*tracepb.Span {
 	out := make([]*tracepb.Span, 0, 1+len(e.Attempts))
 	out = append(out, exchangeSpan(e))
-	answered := answering(e)
+	answered := winningAttempt(e)
 	for i := range e.Attempts {
 		out = append(out, attemptSpan(e, i, answered))
 	}
@@ -81,7 +81,7 @@ func attemptSpan(e *reqlog.Entry, i, answered int) *tracepb.Span {
 	s := &tracepb.Span{
 		TraceId: traceID(e), SpanId: attemptID(e, i), ParentSpanId: spanID(e),
 		Name: attemptName(e), Kind: tracepb.Span_SPAN_KIND_CLIENT,
-		StartTimeUnixNano: uint64(start.UnixNano()), EndTimeUnixNano: uint64(start.Add(lasted(e, i, answered)).UnixNano()),
+		StartTimeUnixNano: uint64(start.UnixNano()), EndTimeUnixNano: uint64(start.Add(attemptDuration(e, i, answered)).UnixNano()),
 	}
 	var a attributes
 	a.text("gen_ai.operation.name", operationName(e.Operation))
@@ -94,7 +94,7 @@ func attemptSpan(e *reqlog.Entry, i, answered int) *tracepb.Span {
 	a.text("modelgate.config.option_index", t.Target)
 	a.text("modelgate.provider.slug", t.Slug)
 	if i == answered {
-		answerAttributes(&a, e)
+		responseAttributes(&a, e)
 	}
 	if kind := errorType(t); kind != "" {
 		a.text("error.type", kind)
@@ -104,7 +104,7 @@ func attemptSpan(e *reqlog.Entry, i, answered int) *tracepb.Span {
 	return s
 }
 
-func answerAttributes(a *attributes, e *reqlog.Entry) {
+func responseAttributes(a *attributes, e *reqlog.Entry) {
 	a.text("gen_ai.response.model", e.ResponseModel)
 	if e.Finish != "" {
 		a.texts("gen_ai.response.finish_reasons", e.Finish)
@@ -120,9 +120,9 @@ func answerAttributes(a *attributes, e *reqlog.Entry) {
 	}
 }
 
-// answering returns the number of the attempt whose answer the client got, -1
+// winningAttempt returns the number of the attempt whose answer the client got, -1
 // for none.
-func answering(e *reqlog.Entry) int {
+func winningAttempt(e *reqlog.Entry) int {
 	for i := len(e.Attempts) - 1; i >= 0; i-- {
 		if a := &e.Attempts[i]; a.Target == e.OptionIndex && a.Status >= 200 && a.Status < 400 && a.Error == "" {
 			return i
@@ -131,9 +131,9 @@ func answering(e *reqlog.Entry) int {
 	return -1
 }
 
-// lasted is how long an attempt took: the one that answered until the last byte
+// attemptDuration is how long an attempt took: the one that answered until the last byte
 // of its answer.
-func lasted(e *reqlog.Entry, i, answered int) time.Duration {
+func attemptDuration(e *reqlog.Entry, i, answered int) time.Duration {
 	if i == answered {
 		return max(e.Total-e.Attempts[i].Start, e.Attempts[i].Took)
 	}

@@ -94,7 +94,7 @@ type Exporter struct {
 	o        Options
 	resource resourceOf
 	upload   func(ctx context.Context, spans []*tracepb.ResourceSpans) error
-	measures *measures
+	measures *instruments
 	closers  []func(context.Context) error
 
 	entries chan *reqlog.Entry
@@ -238,7 +238,7 @@ func (x *Exporter) work() {
 			batch = append(batch, spans(e)...)
 		}
 		if len(batch) >= batchSize {
-			x.hand(batch)
+			x.enqueue(batch)
 			batch = nil
 		}
 	}
@@ -247,20 +247,20 @@ func (x *Exporter) work() {
 		case e := <-x.entries:
 			take(e)
 		case <-tick.C:
-			x.hand(batch)
+			x.enqueue(batch)
 			batch = nil
 		case <-x.stop:
 			for len(x.entries) > 0 {
 				take(<-x.entries)
 			}
-			x.hand(batch)
+			x.enqueue(batch)
 			return
 		}
 	}
 }
 
-// hand gives a batch to the sender, or loses it.
-func (x *Exporter) hand(batch []*tracepb.Span) {
+// enqueue gives a batch to the sender, or loses it.
+func (x *Exporter) enqueue(batch []*tracepb.Span) {
 	if len(batch) == 0 {
 		return
 	}
@@ -288,7 +288,7 @@ func (x *Exporter) deliver(ctx context.Context, batch []*tracepb.Span) bool {
 	began, pause := time.Now(), firstPause
 	for {
 		err := try(ctx, func(ctx context.Context) error { return x.upload(ctx, x.resource.spans(batch)) })
-		x.tell("traces", &x.tracesBad, err)
+		x.logState("traces", &x.tracesBad, err)
 		if err == nil {
 			return true
 		}
@@ -325,7 +325,7 @@ func (x *Exporter) sendMeasures(ctx context.Context) {
 			}
 			return x.measures.exporter.Export(ctx, &all)
 		})
-		x.tell("metrics", &x.metricsBad, err)
+		x.logState("metrics", &x.metricsBad, err)
 	}
 	for {
 		select {
@@ -338,9 +338,9 @@ func (x *Exporter) sendMeasures(ctx context.Context) {
 	}
 }
 
-// tell logs when a collector begins to fail and when it is back. What it
+// logState logs when a collector begins to fail and when it is back. What it
 // answered is not repeated: it may be what it was sent.
-func (x *Exporter) tell(what string, bad *atomic.Bool, err error) {
+func (x *Exporter) logState(what string, bad *atomic.Bool, err error) {
 	if was := bad.Swap(err != nil); was == (err != nil) {
 		return
 	}

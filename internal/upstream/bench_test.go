@@ -32,7 +32,7 @@ func BenchmarkAttempt(b *testing.B) {
 		{"open", func(r *http.Request) (*http.Response, error) { return c.Do(r, false) }},
 		{"guarded", func(r *http.Request) (*http.Response, error) { return c.Do(r, true) }},
 		{"watched", func(r *http.Request) (*http.Response, error) {
-			w := upstream.Watch(r.Context(), limits)
+			w := upstream.NewWatchdog(r.Context(), limits)
 			defer w.Stop()
 			resp, err := c.Do(r.WithContext(w.Context()), false)
 			if err == nil {

@@ -231,7 +231,7 @@ func TestAProviderThatNeverAnswersEndsInTheHeaderTimeout(t *testing.T) {
 	quit := make(chan struct{})
 	defer close(quit)
 	addr := mustServe(t, func(*net.TCPConn, *bufio.Reader) { <-quit })
-	w := upstream.Watch(t.Context(), upstream.Timeouts{Header: 20 * time.Millisecond, Total: time.Minute})
+	w := upstream.NewWatchdog(t.Context(), upstream.Timeouts{Header: 20 * time.Millisecond, Total: time.Minute})
 	defer w.Stop()
 	_, err := upstream.New(upstream.Options{}).Do(mustRequest(t, w.Context(), "POST", "http://"+addr, strings.NewReader("{}")), false)
 	f := mustFail(t, err, upstream.HeaderTimeout)
@@ -250,7 +250,7 @@ func TestAStreamThatStandsStillEndsInTheIdleTimeout(t *testing.T) {
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
 		<-quit
 	})
-	w := upstream.Watch(t.Context(), upstream.Timeouts{Header: time.Minute, FirstEvent: time.Minute, Idle: 20 * time.Millisecond})
+	w := upstream.NewWatchdog(t.Context(), upstream.Timeouts{Header: time.Minute, FirstEvent: time.Minute, Idle: 20 * time.Millisecond})
 	defer w.Stop()
 	req := mustRequest(t, w.Context(), "POST", "http://"+addr+"/?key=pl4nted", strings.NewReader("{}"))
 	resp, err := upstream.New(upstream.Options{}).Do(req, false)
@@ -350,7 +350,7 @@ func TestTheConnectionLimitMakesRequestsWaitWithinTheirTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	w := upstream.Watch(t.Context(), upstream.Timeouts{Header: 20 * time.Millisecond})
+	w := upstream.NewWatchdog(t.Context(), upstream.Timeouts{Header: 20 * time.Millisecond})
 	defer w.Stop()
 	_, err = c.Do(mustRequest(t, w.Context(), "GET", "http://"+addr, nil), false)
 	mustFail(t, err, upstream.HeaderTimeout)

@@ -45,7 +45,7 @@ const (
 	BadRequest
 )
 
-var kindWords = [...]struct{ name, text string }{
+var kindNames = [...]struct{ name, text string }{
 	BadResponse:       {"bad_response", "the provider's answer breaks HTTP"},
 	Dial:              {"dial", "no connection could be made"},
 	DNS:               {"dns", "the name could not be resolved"},
@@ -62,7 +62,7 @@ var kindWords = [...]struct{ name, text string }{
 }
 
 // String returns the kind's stable name, for logs and metrics.
-func (k FailureKind) String() string { return kindWords[k].name }
+func (k FailureKind) String() string { return kindNames[k].name }
 
 // Timeout reports whether the kind is a limit of a Watchdog.
 func (k FailureKind) Timeout() bool { return k >= HeaderTimeout && k <= TotalTimeout }
@@ -86,7 +86,7 @@ func (f *Failure) Error() string { return "calling " + f.Host + ": " + f.Reason(
 // Reason is Error without the host, for those who may not know it: clients of
 // a managed provider.
 func (f *Failure) Reason() string {
-	text := kindWords[f.Kind].text
+	text := kindNames[f.Kind].text
 	if d := f.detail(); d != "" {
 		text += " (" + d + ")"
 	}
@@ -200,7 +200,7 @@ func kindOf(req *http.Request, upload *upload, f *Failure) FailureKind {
 	if tlsDetail(f.Err) != "" {
 		return TLS
 	}
-	if broken(f.Err) {
+	if isConnectionError(f.Err) {
 		return Reset
 	}
 	if !sendable(req) {
@@ -230,9 +230,9 @@ func kindOfConnect(e *phaseError) FailureKind {
 	return e.kind
 }
 
-// broken reports whether err is a connection that ended rather than an answer
+// isConnectionError reports whether err is a connection that ended rather than an answer
 // that was wrong.
-func broken(err error) bool {
+func isConnectionError(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}

@@ -35,7 +35,7 @@ const (
 	maxLabels     = 10
 )
 
-const listIt = "if it is meant to be reached, list it in upstream.trusted_hosts"
+const trustAdvice = "if it is meant to be reached, list it in upstream.trusted_hosts"
 
 // reasons say for each rule what is wrong and what to do.
 var reasons = map[string]string{
@@ -47,25 +47,25 @@ var reasons = map[string]string{
 	RuleUserInfo:      "it holds a user name or password; send credentials in Authorization instead",
 	RuleQuery:         "it has a query or a fragment; give the base address only",
 	RulePort:          "the port must be a number from 1 to 65535",
-	RuleBlockedPort:   "the port belongs to a service that is no model provider; " + listIt,
+	RuleBlockedPort:   "the port belongs to a service that is no model provider; " + trustAdvice,
 	RuleTrailingDot:   "the name ends in a dot; leave the dot away",
 	RuleLabels:        "the name is not well formed: it has an empty label, or more than 10 labels",
-	RulePunycode:      "the name is written in punycode; " + listIt,
+	RulePunycode:      "the name is written in punycode; " + trustAdvice,
 	RuleIPNotation:    "the address must be written as four decimal numbers",
 	RuleOwnHost:       "it is the gateway itself",
-	RuleBlockedName:   "the name belongs to a private network; " + listIt,
-	RuleBlockedSuffix: "names with this ending belong to private networks; " + listIt,
-	RuleDNSHelper:     "names of this domain resolve to any address; " + listIt,
+	RuleBlockedName:   "the name belongs to a private network; " + trustAdvice,
+	RuleBlockedSuffix: "names with this ending belong to private networks; " + trustAdvice,
+	RuleDNSHelper:     "names of this domain resolve to any address; " + trustAdvice,
 
 	RuleMetadata:     "it belongs to the metadata service of a cloud, which is never reached",
-	RuleUnspecified:  "the unspecified network is no address of a host; " + listIt,
-	RuleLoopback:     "the address is the gateway's own machine; " + listIt,
-	RulePrivate:      "the address is of a private network; " + listIt,
-	RuleLinkLocal:    "the address is link-local; " + listIt,
-	RuleShared:       "the address is of a carrier's shared network; " + listIt,
-	RuleMulticast:    "the address is a multicast one; " + listIt,
-	RuleReserved:     "the address is reserved; " + listIt,
-	RuleEmbeddedIPv4: "the address hides an IPv4 address; " + listIt,
+	RuleUnspecified:  "the unspecified network is no address of a host; " + trustAdvice,
+	RuleLoopback:     "the address is the gateway's own machine; " + trustAdvice,
+	RulePrivate:      "the address is of a private network; " + trustAdvice,
+	RuleLinkLocal:    "the address is link-local; " + trustAdvice,
+	RuleShared:       "the address is of a carrier's shared network; " + trustAdvice,
+	RuleMulticast:    "the address is a multicast one; " + trustAdvice,
+	RuleReserved:     "the address is reserved; " + trustAdvice,
+	RuleEmbeddedIPv4: "the address hides an IPv4 address; " + trustAdvice,
 }
 
 // RefusedError says by which rule a custom host is refused.
@@ -89,17 +89,17 @@ func (e *RefusedError) Error() string {
 
 // guard judges custom hosts. It is immutable.
 type guard struct {
-	trusted trustList
-	own     map[string]bool
+	trusted  trustList
+	ownHosts map[string]bool
 }
 
 func newGuard(o Options) *guard {
-	g := &guard{trusted: newTrustList(o.TrustedHosts), own: make(map[string]bool)}
+	g := &guard{trusted: newTrustList(o.TrustedHosts), ownHosts: make(map[string]bool)}
 	if o.TrustLoopback {
 		g.trusted = append(g.trusted, newTrustList(loopback)...)
 	}
 	for _, h := range o.OwnHosts {
-		g.own[strings.ToLower(h)] = true
+		g.ownHosts[strings.ToLower(h)] = true
 	}
 	return g
 }
@@ -113,7 +113,7 @@ func (g *guard) parse(raw string) (*url.URL, error) {
 	if len(raw) > maxHostLength {
 		return nil, refuse(RuleLength, "")
 	}
-	if strings.ContainsFunc(raw, oddInURL) {
+	if strings.ContainsFunc(raw, unsafeURLCharacters) {
 		return nil, refuse(RuleCharacters, "")
 	}
 	if !hasWebScheme(raw) {
@@ -172,7 +172,7 @@ func (g *guard) checkHost(host, port string) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return g.checkLiteral(host, port, addr)
 	}
-	if rule := spelling(host); rule != "" {
+	if rule := nameSyntaxRule(host); rule != "" {
 		return refuse(rule, host)
 	}
 	if metadataNames[host] {
@@ -220,14 +220,14 @@ func (g *guard) checkResolved(host, port string, addr netip.Addr) error {
 }
 
 func (g *guard) isOwn(host, port string) bool {
-	return len(g.own) > 0 && (g.own[host] || g.own[net.JoinHostPort(host, port)])
+	return len(g.ownHosts) > 0 && (g.ownHosts[host] || g.ownHosts[net.JoinHostPort(host, port)])
 }
 
 func refuse(rule, host string) error { return &RefusedError{Rule: rule, Host: host} }
 
-// oddInURL reports characters that have no place in a base address and that
+// unsafeURLCharacters reports characters that have no place in a base address and that
 // readers of URLs disagree on.
-func oddInURL(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }
+func unsafeURLCharacters(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }
 
 func hasWebScheme(raw string) bool {
 	scheme, _, ok := strings.Cut(raw, "://")

@@ -50,7 +50,7 @@ func CopyRequestHeader(dst, src http.Header) {
 	named := src["Connection"]
 	for name, values := range src {
 		key := http.CanonicalHeaderKey(name)
-		if hopByHop(key) || ownFamily(key) || staysHere(key) || namedBy(named, key) {
+		if hopByHop(key) || ownFamily(key) || notForwarded(key) || namedBy(named, key) {
 			continue
 		}
 		dst[name] = values[:len(values):len(values)]
@@ -151,8 +151,8 @@ func steers(key string) bool {
 	return strings.HasPrefix(key, "X-Accel-") && key != api.HeaderAccelBuffers
 }
 
-// staysHere reports the fields of a client's request that do not pass through.
-func staysHere(key string) bool {
+// notForwarded reports the fields of a client's request that do not pass through.
+func notForwarded(key string) bool {
 	switch key {
 	case "Host", "Content-Length", "Expect":
 		return true

@@ -54,9 +54,9 @@ func set(words ...string) map[string]bool {
 	return m
 }
 
-// spelling returns the rule that the way a name is written breaks. These hold
+// nameSyntaxRule returns the rule that the way a name is written breaks. These hold
 // for trusted names too, since none of them is a name.
-func spelling(host string) string {
+func nameSyntaxRule(host string) string {
 	if host == "" {
 		return RuleEmpty
 	}

@@ -55,7 +55,7 @@ func parseTrusted(entry string) (trustEntry, error) {
 		return trustEntry{prefix: netip.PrefixFrom(a, a.BitLen()), port: port}, nil
 	}
 	name, wild := strings.CutPrefix(host, "*.")
-	if spelling(name) != "" {
+	if nameSyntaxRule(name) != "" {
 		return trustEntry{}, fmt.Errorf("trusted host %q: write a host, host:port, *.suffix or an address range such as 10.0.0.0/8", entry)
 	}
 	// Resolvers take every name below localhost for this machine.

@@ -45,7 +45,7 @@ func TestAClientThatStallsItsUploadDoesNotOutlastTheLimit(t *testing.T) {
 	body, client := io.Pipe()
 	defer client.Close()
 	go io.WriteString(client, "half") // and then nothing more
-	w := upstream.Watch(t.Context(), upstream.Timeouts{Header: 20 * time.Millisecond})
+	w := upstream.NewWatchdog(t.Context(), upstream.Timeouts{Header: 20 * time.Millisecond})
 	defer w.Stop()
 	_, err := upstream.New(upstream.Options{}).Do(mustRequest(t, w.Context(), "POST", "http://"+addr, io.NopCloser(body)), false)
 	mustFail(t, err, upstream.HeaderTimeout)

@@ -74,9 +74,9 @@ type Watchdog struct {
 	stopped bool
 }
 
-// Watch derives a context from parent that t limits. The caller calls Stop
+// NewWatchdog derives a context from parent that t limits. The caller calls Stop
 // when the attempt is over, its body read included.
-func Watch(parent context.Context, t Timeouts) *Watchdog {
+func NewWatchdog(parent context.Context, t Timeouts) *Watchdog {
 	ctx, cancel := context.WithCancelCause(parent)
 	w := &Watchdog{ctx: ctx, cancel: cancel, limits: t, start: time.Now(), armed: never}
 	w.due = after(0, t.Header)
@@ -100,8 +100,8 @@ func (w *Watchdog) Phase(p Phase) {
 	w.arm(now)
 }
 
-// Touch starts the clock of the current phase anew: something moved.
-func (w *Watchdog) Touch() {
+// Restart starts the clock of the current phase anew: something moved.
+func (w *Watchdog) Restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Since(w.start)

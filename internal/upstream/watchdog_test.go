@@ -51,7 +51,7 @@ func TestEachPhaseExpiresOnItsOwnLimit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				w := upstream.Watch(context.Background(), limits)
+				w := upstream.NewWatchdog(context.Background(), limits)
 				defer w.Stop()
 				tt.drive(w)
 				<-w.Context().Done()
@@ -63,7 +63,7 @@ func TestEachPhaseExpiresOnItsOwnLimit(t *testing.T) {
 
 func TestLimitsOfZeroNeverExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := upstream.Watch(context.Background(), upstream.Timeouts{})
+		w := upstream.NewWatchdog(context.Background(), upstream.Timeouts{})
 		defer w.Stop()
 		time.Sleep(1000 * time.Hour)
 		w.Phase(upstream.FirstEvent)
@@ -81,7 +81,7 @@ func TestLimitsOfZeroNeverExpire(t *testing.T) {
 func TestAPhaseWithoutLimitEndsTheOneBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		w := upstream.Watch(context.Background(), upstream.Timeouts{Header: time.Second, Total: time.Minute})
+		w := upstream.NewWatchdog(context.Background(), upstream.Timeouts{Header: time.Second, Total: time.Minute})
 		defer w.Stop()
 		w.Phase(upstream.FirstEvent)
 		<-w.Context().Done()
@@ -92,7 +92,7 @@ func TestAPhaseWithoutLimitEndsTheOneBefore(t *testing.T) {
 func TestPauseStopsTheIdleClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		w := upstream.Watch(context.Background(), limits)
+		w := upstream.NewWatchdog(context.Background(), limits)
 		defer w.Stop()
 		w.Phase(upstream.Idle)
 		time.Sleep(4 * time.Second)
@@ -113,7 +113,7 @@ func TestPauseStopsTheIdleClock(t *testing.T) {
 func TestPauseLeavesTheTotalLimitRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		w := upstream.Watch(context.Background(), limits)
+		w := upstream.NewWatchdog(context.Background(), limits)
 		defer w.Stop()
 		w.Phase(upstream.Idle)
 		w.Pause()
@@ -125,7 +125,7 @@ func TestPauseLeavesTheTotalLimitRunning(t *testing.T) {
 func TestANewPhaseEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		w := upstream.Watch(context.Background(), limits)
+		w := upstream.NewWatchdog(context.Background(), limits)
 		defer w.Stop()
 		w.Pause()
 		time.Sleep(time.Minute)
@@ -140,7 +140,7 @@ func TestAClientThatLeftIsNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("client gone")
 		parent, leave := context.WithCancelCause(context.Background())
-		w := upstream.Watch(parent, limits)
+		w := upstream.NewWatchdog(parent, limits)
 		defer w.Stop()
 		leave(gone)
 		time.Sleep(time.Hour)
@@ -156,7 +156,7 @@ func TestAClientThatLeftIsNoTimeout(t *testing.T) {
 
 func TestStopEndsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := upstream.Watch(context.Background(), limits)
+		w := upstream.NewWatchdog(context.Background(), limits)
 		w.Stop()
 		w.Stop()
 		w.Phase(upstream.Idle)
@@ -173,7 +173,7 @@ func TestStopEndsTheWatch(t *testing.T) {
 
 // The timer is not touched per event: entering Idle costs no allocation.
 func TestEnteringAPhaseAllocatesNothing(t *testing.T) {
-	w := upstream.Watch(context.Background(), limits)
+	w := upstream.NewWatchdog(context.Background(), limits)
 	defer w.Stop()
 	if n := testing.AllocsPerRun(1000, func() {
 		w.Pause()
@@ -185,7 +185,7 @@ func TestEnteringAPhaseAllocatesNothing(t *testing.T) {
 }
 
 func TestWatchdogIsSafeForConcurrentUse(t *testing.T) {
-	w := upstream.Watch(context.Background(), upstream.Timeouts{Idle: time.Microsecond, Total: 20 * time.Millisecond})
+	w := upstream.NewWatchdog(context.Background(), upstream.Timeouts{Idle: time.Microsecond, Total: 20 * time.Millisecond})
 	defer w.Stop()
 	done := make(chan struct{})
 	go func() {
@@ -219,7 +219,7 @@ func wantExpired(t *testing.T, w *upstream.Watchdog, phase upstream.Phase, start
 }
 
 func BenchmarkPhaseIdle(b *testing.B) {
-	w := upstream.Watch(context.Background(), limits)
+	w := upstream.NewWatchdog(context.Background(), limits)
 	defer w.Stop()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -230,6 +230,6 @@ func BenchmarkPhaseIdle(b *testing.B) {
 func BenchmarkWatchAndStop(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		upstream.Watch(context.Background(), limits).Stop()
+		upstream.NewWatchdog(context.Background(), limits).Stop()
 	}
 }

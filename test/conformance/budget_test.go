@@ -250,7 +250,7 @@ func (s *spenders) come(t *testing.T, key string, next time.Time) {
 	}
 	defer db.Close()
 	past := time.Now().UTC().Truncate(24 * time.Hour)
-	err = db.ChangeBudgets(t.Context(), []store.BudgetRef{{Kind: store.KeyBudget, ID: key}}, func(b *store.Budgeted) (bool, []*store.Audit) {
+	err = db.ChangeBudgets(t.Context(), []store.BudgetRef{{Kind: store.KeyBudget, ID: key}}, func(b *store.BudgetHolder) (bool, []*store.Audit) {
 		b.UsageLimits = []byte(strings.Replace(string(b.UsageLimits), next.Format(time.RFC3339), past.Format(time.RFC3339), 1))
 		b.ResetAt = past
 		return true, nil

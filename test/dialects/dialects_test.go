@@ -66,15 +66,15 @@ func (t *target) spec() *provider.Spec {
 		panic("there is no row " + t.row)
 	}
 	s := *row
-	s.ID, s.Dialect, s.Speaks, s.Aliases = t.id, t.dialect, nil, nil
-	op := t.dialect.Conversation()
+	s.ID, s.Dialect, s.Dialects, s.Aliases = t.id, t.dialect, nil, nil
+	op := t.dialect.ConversationOperation()
 	s.Paths = maps.Clone(usual(s.Paths, t.dialect))
 	maps.DeleteFunc(s.Paths, func(of api.Operation, _ string) bool { return of != op && of != op.Streamed() })
 	return &s
 }
 
 func usual(paths map[api.Operation]string, d api.Dialect) map[api.Operation]string {
-	if _, ok := paths[d.Conversation()]; !ok {
+	if _, ok := paths[d.ConversationOperation()]; !ok {
 		panic("the row has no path for " + string(d))
 	}
 	return paths

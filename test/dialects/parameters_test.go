@@ -68,7 +68,7 @@ func mustObject(t *testing.T, text string) object {
 }
 
 // encoded is a client's body as a target gets it.
-func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, []dialect.Fate, error) {
+func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, []dialect.ParamChange, error) {
 	t.Helper()
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -79,7 +79,7 @@ func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, [
 		return nil, nil, err
 	}
 	r.Model = to.model
-	return encoders[to.dialect].EncodeRequest(nil, r, dialect.Target{Provider: to.id, Model: to.model})
+	return encoders[to.dialect].EncodeRequest(nil, r, dialect.RequestTarget{Provider: to.id, Model: to.model})
 }
 
 // carried, besides the verdicts of the matrix, says that a parameter reaches the
@@ -107,7 +107,7 @@ func fate(t *testing.T, from api.Dialect, to *target, s *sample) string {
 		}
 		return refusedWord
 	}
-	fates = slices.DeleteFunc(fates, func(f dialect.Fate) bool { return slices.Contains(known, f) })
+	fates = slices.DeleteFunc(fates, func(f dialect.ParamChange) bool { return slices.Contains(known, f) })
 	if len(fates) > 0 {
 		return told(fates)
 	}
@@ -121,7 +121,7 @@ func fate(t *testing.T, from api.Dialect, to *target, s *sample) string {
 }
 
 // told joins fates: the drops say all where there are any.
-func told(fates []dialect.Fate) string {
+func told(fates []dialect.ParamChange) string {
 	var notes []string
 	for _, f := range fates {
 		if f.Outcome == dialect.Dropped {

@@ -226,9 +226,9 @@ func (b *books) checkCounters(t *testing.T, data string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	var want reqlog.Spent
+	var want reqlog.Spend
 	for _, s := range b.settled {
-		want.Settle(&s)
+		want.AddSettlement(&s)
 	}
 	for kind, id := range map[string]string{store.KeyBudget: "bootstrap", store.WorkspaceBudget: store.DefaultWorkspace} {
 		got, err := db.Spending(t.Context(), kind, id)

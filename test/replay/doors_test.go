@@ -51,7 +51,7 @@ func newDoors(t *testing.T, p *player) *gatewaytest.Gateway {
 				continue
 			}
 			seen[id] = true
-			o.Managed = append(o.Managed, snapshot.Managed{Slug: id, Provider: id, Settings: provider.Settings{
+			o.Managed = append(o.Managed, snapshot.ManagedProvider{Slug: id, Provider: id, Settings: provider.Settings{
 				Key: secret.New("recorded-key"), CustomHost: "http://provider.recorded.com",
 				Options: map[string]string{"region": "us-east-1", "project_id": "recorded-project"}}})
 		}

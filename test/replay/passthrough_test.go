@@ -34,7 +34,7 @@ func TestRecordingsPassThroughByteForByte(t *testing.T) {
 	for run, c := range []cut{{"cut at random", 0}, {"byte by byte", 2 << 10}} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlayer(t, tapes, c)
-			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(), Settings: prices(), Managed: []snapshot.Managed{{
+			g := gatewaytest.New(t, gatewaytest.Options{Reach: p.reach(), Settings: prices(), Managed: []snapshot.ManagedProvider{{
 				Slug: "recorded", Provider: "openai-compatible",
 				Settings: provider.Settings{Key: secret.New("recorded-key"), CustomHost: "http://provider.recorded.com"},
 			}}})

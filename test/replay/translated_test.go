@@ -45,7 +45,7 @@ func ownSpecs() []*provider.Spec {
 func newForeign(t *testing.T, p *player) *gatewaytest.Gateway {
 	o := gatewaytest.Options{Reach: p.reach(), Specs: ownSpecs(), Settings: quiet}
 	for _, id := range []string{"anthropic", "bedrock", "google", "vertex-ai", "cohere", "recorded-responses", "recorded-chat"} {
-		o.Managed = append(o.Managed, snapshot.Managed{Slug: id, Provider: id, Settings: provider.Settings{
+		o.Managed = append(o.Managed, snapshot.ManagedProvider{Slug: id, Provider: id, Settings: provider.Settings{
 			Key: secret.New("recorded-key"), CustomHost: "http://provider.recorded.com",
 			Options: map[string]string{"region": "us-east-1", "project_id": "recorded-project"}}})
 	}

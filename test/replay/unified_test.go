@@ -75,8 +75,8 @@ func TestRecordingsGoThroughUnifiedRoutesUnchanged(t *testing.T) {
 
 // managedRows returns an entry for each provider, named as in the recordings,
 // at the row's own address without TLS.
-func managedRows(t *testing.T) []snapshot.Managed {
-	var list []snapshot.Managed
+func managedRows(t *testing.T) []snapshot.ManagedProvider {
+	var list []snapshot.ManagedProvider
 	for name, id := range rows {
 		spec, ok := table.Lookup(id)
 		if !ok {
@@ -89,7 +89,7 @@ func managedRows(t *testing.T) []snapshot.Managed {
 		if base == "" {
 			base = "https://" + name + ".recorded.com/v1"
 		}
-		list = append(list, snapshot.Managed{Slug: name, Provider: id, Settings: provider.Settings{
+		list = append(list, snapshot.ManagedProvider{Slug: name, Provider: id, Settings: provider.Settings{
 			Key: secret.New("recorded-key"), Options: options,
 			CustomHost: "http://" + strings.TrimPrefix(base, "https://")}})
 	}

@@ -124,7 +124,7 @@ func trailer(in *bufio.Reader) string {
 // address.
 func (w *wire) gateway(base string) *gatewaytest.Gateway {
 	return gatewaytest.New(w.t, gatewaytest.Options{Settings: quiet,
-		Managed: []snapshot.Managed{{Slug: "wire", Provider: "openai-compatible",
+		Managed: []snapshot.ManagedProvider{{Slug: "wire", Provider: "openai-compatible",
 			Settings: provider.Settings{Key: secret.New("wire-key"), CustomHost: base}}},
 		Reach: upstream.Options{Resolver: publicAddress{}, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, w.listen.Addr().String())

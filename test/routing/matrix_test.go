@@ -109,13 +109,13 @@ func newMatrix(t *testing.T, hangs bool) *matrix {
 	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
 	tls.StartTLS()
 	t.Cleanup(tls.Close)
-	at := func(slug, host string) snapshot.Managed {
-		return snapshot.Managed{Slug: slug, Provider: "openai-compatible", Settings: provider.Settings{CustomHost: host}}
+	at := func(slug, host string) snapshot.ManagedProvider {
+		return snapshot.ManagedProvider{Slug: slug, Provider: "openai-compatible", Settings: provider.Settings{CustomHost: host}}
 	}
 	return &matrix{gatewaytest.New(t, gatewaytest.Options{
 		Settings:  matrixLimits(hangs),
 		Simulator: simulator.Options{Record: 2000},
-		Managed:   []snapshot.Managed{at("untrusted", tls.URL+"/v1"), at("gone", "https://gone.example.com/v1")},
+		Managed:   []snapshot.ManagedProvider{at("untrusted", tls.URL+"/v1"), at("gone", "https://gone.example.com/v1")},
 		Reach:     upstream.Options{Resolver: noNames{}},
 	})}
 }

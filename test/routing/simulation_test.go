@@ -267,11 +267,11 @@ type at struct {
 func (r *run) exchange(tree *pipeline.Tree, start time.Time) {
 	now := time.Now()
 	x := &pipeline.Exchange{
-		Entry:     &reqlog.Entry{Time: now},
-		Client:    chat.Dialect{},
-		Operation: api.Chat,
-		Header:    http.Header{},
-		Budget:    now.Add(time.Minute),
+		Entry:           &reqlog.Entry{Time: now},
+		Client:          chat.Dialect{},
+		Operation:       api.Chat,
+		Header:          http.Header{},
+		AttemptDeadline: now.Add(time.Minute),
 	}
 	res, err := tree.Handle(context.Background(), x)
 	e := ended{at: now.Sub(start), took: time.Since(now), by: x.Entry.OptionIndex}
@@ -411,7 +411,7 @@ func maxAttempts(c *config.Config) int {
 		return 1
 	}
 	if c.Strategy.Mode == config.Single || c.Strategy.Mode == config.Loadbalance || c.Strategy.Mode == config.Latency {
-		retries, _ := c.Retry.Limited()
+		retries, _ := c.Retry.EffectiveAttempts()
 		return retries + 1
 	}
 	sum := 0

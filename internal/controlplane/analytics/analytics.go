@@ -49,14 +49,14 @@ func Add(a *route.API) {
 type family struct{ api *route.API }
 
 // sum sums what a caller may see and asks for.
-func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logstore.SumQuery) ([]logstore.Sum, error) {
+func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logstore.GroupQuery) ([]logstore.Group, error) {
 	if err := c.CheckFilters(); err != nil {
 		return nil, err
 	}
 	if err := in.apply(&q, c.Now); err != nil {
 		return nil, err
 	}
-	if err := reach(ctx, c, in, &q); err != nil {
+	if err := restrictToVisible(ctx, c, in, &q); err != nil {
 		return nil, err
 	}
 	if err := f.resolve(ctx, c, in, &q); err != nil {
@@ -68,8 +68,8 @@ func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logsto
 	return f.api.Sum(ctx, q)
 }
 
-// reach limits q to what the caller may see.
-func reach(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQuery) (err error) {
+// restrictToVisible limits q to what the caller may see.
+func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) (err error) {
 	q.Scope.Organisation = c.Organisation
 	named := in.WorkspaceID
 	if named == "" {
@@ -90,7 +90,7 @@ func reach(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQue
 		q.Scope.Workspace = w.ID
 		return err
 	}
-	if q.Scope.Workspace, err = c.Sees(ctx, named); err != nil {
+	if q.Scope.Workspace, err = c.VisibleWorkspace(ctx, named); err != nil {
 		return err
 	}
 	if err := c.CheckOwnWorkspace(ctx, "workspace_id", named); err != nil {
@@ -100,7 +100,7 @@ func reach(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQue
 		q.Without, err = archived(ctx, c)
 		return err
 	}
-	if err := c.May(ctx, q.Scope.Workspace, access.ViewAnalytics); err != nil {
+	if err := c.CheckPermission(ctx, q.Scope.Workspace, access.ViewAnalytics); err != nil {
 		return err
 	}
 	q.Scope.Keys, err = route.Visible(ctx, c.DB().Queries, c.Identity, q.Scope.Workspace)
@@ -108,14 +108,14 @@ func reach(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQue
 }
 
 // resolve puts the filters that name providers and configs by id or slug into q.
-func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQuery) error {
+func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) error {
 	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.api.Sum}
 	if len(in.Configs) > 0 {
 		list, err := names.Configs(ctx, in.Configs)
 		if err != nil {
 			return err
 		}
-		is(q, logstore.ByConfig, list)
+		addFilter(q, logstore.ByConfig, list)
 	}
 	if len(in.Slugs) > 0 {
 		list := make([]string, len(in.Slugs))
@@ -125,7 +125,7 @@ func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *l
 				return err
 			}
 		}
-		is(q, logstore.ByProvider, list)
+		addFilter(q, logstore.ByProvider, list)
 	}
 	var err error
 	q.Providers, err = names.Providers(ctx, "provider", in.Providers)

@@ -13,15 +13,15 @@ import (
 	"modelgate/internal/logstore"
 )
 
-// Weighted are the bounds of feedback: of a trace on average where entries are
+// FeedbackRange are the bounds of feedback: of a trace on average where entries are
 // summed, and else of each.
-type Weighted struct {
+type FeedbackRange struct {
 	Min string `query:"weighted_feedback_min" doc:"Value times weight, from -10 to 10"`
 	Max string `query:"weighted_feedback_max"`
 }
 
 // span returns the bounds.
-func (w *Weighted) span() (r logstore.Span, err error) {
+func (w *FeedbackRange) span() (r logstore.FloatRange, err error) {
 	for _, side := range []struct {
 		name, text string
 		end        **float64
@@ -41,8 +41,8 @@ func (w *Weighted) span() (r logstore.Span, err error) {
 	return r, nil
 }
 
-// opinions are the filters of feedback. The time is when it was given.
-type opinions struct {
+// feedbackFilters are the filters of feedback. The time is when it was given.
+type feedbackFilters struct {
 	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; taken to the minute. Without it 7 days before the end"`
 	To          time.Time `query:"time_of_generation_max" doc:"Not in the range itself. Without it now"`
 	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
@@ -50,15 +50,15 @@ type opinions struct {
 	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Of the traces, one of these"`
 	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"Of the traces, as provider__model, one of these"`
 	TraceID     string    `query:"trace_id" maxLength:"255"`
-	Weighted
+	FeedbackRange
 }
 
 // addFeedback adds the graphs of feedback.
 func (f *family) addFeedback() {
-	add := func(path, name, summary string, draw func([]logstore.FeedbackSum, *Filters, time.Duration) *drawn) {
+	add := func(path, name, summary string, draw func([]logstore.FeedbackGroup, *Filters, time.Duration) *graphResponse) {
 		route.Add(f.api, route.Route{
 			Method: "GET", Path: "/analytics/graphs/feedbacks" + path, Name: name, Tag: tag, Summary: summary, Scopes: []access.Scope{"analytics.view"},
-		}, func(ctx context.Context, c *route.Caller, in *opinions) (*drawn, error) {
+		}, func(ctx context.Context, c *route.Caller, in *feedbackFilters) (*graphResponse, error) {
 			sums, of, step, err := f.opinions(ctx, c, in)
 			if err != nil {
 				return nil, err
@@ -68,23 +68,23 @@ func (f *family) addFeedback() {
 	}
 	add("", "graph-feedback", "Count feedback over time", drawSteps(func(n int64, _ float64) figures { return figures{"total": n} }))
 	add("/weighted", "graph-weighted-feedback", "Average feedback over time", drawSteps(func(n int64, weighted float64) figures {
-		return figures{"avg": known(n, weighted/float64(max(n, 1)))}
+		return figures{"avg": nullIfZero(n, weighted/float64(max(n, 1)))}
 	}))
 	add("/scores", "graph-feedback-scores", "Count feedback by its value", drawScores)
 	add("/ai-models", "graph-feedback-models", "Average feedback by model", drawModels)
 }
 
 // opinions sums the feedback that a caller may see and asks for.
-func (f *family) opinions(ctx context.Context, c *route.Caller, in *opinions) ([]logstore.FeedbackSum, *Filters, time.Duration, error) {
+func (f *family) opinions(ctx context.Context, c *route.Caller, in *feedbackFilters) ([]logstore.FeedbackGroup, *Filters, time.Duration, error) {
 	of := &Filters{From: in.From, To: in.To, WorkspaceID: in.WorkspaceID, Workspace: in.Workspace, Keys: in.Keys, Models: in.Models}
-	var q logstore.SumQuery
+	var q logstore.GroupQuery
 	if err := c.CheckFilters(); err != nil {
 		return nil, nil, 0, err
 	}
 	if err := of.apply(&q, c.Now); err != nil {
 		return nil, nil, 0, err
 	}
-	if err := reach(ctx, c, of, &q); err != nil {
+	if err := restrictToVisible(ctx, c, of, &q); err != nil {
 		return nil, nil, 0, err
 	}
 	step := of.step(c.Now)
@@ -96,7 +96,7 @@ func (f *family) opinions(ctx context.Context, c *route.Caller, in *opinions) ([
 		Scope: q.Scope, Without: q.Without, TraceID: in.TraceID, Weighted: weighted,
 		From: of.From.Truncate(time.Minute), To: of.To.Add(time.Minute - 1).Truncate(time.Minute), // as sums of entries are
 	}, step)
-	return slices.DeleteFunc(sums, func(s logstore.FeedbackSum) bool {
+	return slices.DeleteFunc(sums, func(s logstore.FeedbackGroup) bool {
 		return len(in.Keys) > 0 && !slices.Contains(in.Keys, s.About.KeyID) ||
 			len(q.Models) > 0 && !slices.Contains(q.Models, logstore.ServedModel{Service: s.About.Service, Model: s.About.Model})
 	}), of, step, err
@@ -109,7 +109,7 @@ type counts struct {
 }
 
 // by sums what has the same of something.
-func by[K comparable](sums []logstore.FeedbackSum, of func(*logstore.FeedbackSum) K) map[K]counts {
+func by[K comparable](sums []logstore.FeedbackGroup, of func(*logstore.FeedbackGroup) K) map[K]counts {
 	out := make(map[K]counts)
 	for i := range sums {
 		k := of(&sums[i])
@@ -119,14 +119,14 @@ func by[K comparable](sums []logstore.FeedbackSum, of func(*logstore.FeedbackSum
 }
 
 // all sums everything.
-func all(sums []logstore.FeedbackSum) counts {
-	return by(sums, func(*logstore.FeedbackSum) struct{} { return struct{}{} })[struct{}{}]
+func all(sums []logstore.FeedbackGroup) counts {
+	return by(sums, func(*logstore.FeedbackGroup) struct{} { return struct{}{} })[struct{}{}]
 }
 
 // drawSteps draws a point for each step of time.
-func drawSteps(tell func(n int64, weighted float64) figures) func([]logstore.FeedbackSum, *Filters, time.Duration) *drawn {
-	return func(sums []logstore.FeedbackSum, in *Filters, step time.Duration) *drawn {
-		byStep := by(sums, func(s *logstore.FeedbackSum) int64 { return s.Step.UnixMilli() })
+func drawSteps(tell func(n int64, weighted float64) figures) func([]logstore.FeedbackGroup, *Filters, time.Duration) *graphResponse {
+	return func(sums []logstore.FeedbackGroup, in *Filters, step time.Duration) *graphResponse {
+		byStep := by(sums, func(s *logstore.FeedbackGroup) int64 { return s.Step.UnixMilli() })
 		var points []figures
 		for at := range in.points(step) {
 			s := byStep[at.UnixMilli()]
@@ -138,8 +138,8 @@ func drawSteps(tell func(n int64, weighted float64) figures) func([]logstore.Fee
 }
 
 // drawScores draws a point for each value that was given.
-func drawScores(sums []logstore.FeedbackSum, _ *Filters, _ time.Duration) *drawn {
-	scores := by(sums, func(s *logstore.FeedbackSum) int { return s.Value })
+func drawScores(sums []logstore.FeedbackGroup, _ *Filters, _ time.Duration) *graphResponse {
+	scores := by(sums, func(s *logstore.FeedbackGroup) int { return s.Value })
 	var points []figures
 	for _, v := range slices.Sorted(maps.Keys(scores)) {
 		points = append(points, figures{"score": v, "total": scores[v].n})
@@ -148,15 +148,15 @@ func drawScores(sums []logstore.FeedbackSum, _ *Filters, _ time.Duration) *drawn
 }
 
 // drawModels draws a point for each model, that with the most feedback first.
-func drawModels(sums []logstore.FeedbackSum, _ *Filters, _ time.Duration) *drawn {
-	models := by(sums, func(s *logstore.FeedbackSum) string { return s.About.Model })
+func drawModels(sums []logstore.FeedbackGroup, _ *Filters, _ time.Duration) *graphResponse {
+	models := by(sums, func(s *logstore.FeedbackGroup) string { return s.About.Model })
 	names := slices.Sorted(maps.Keys(models))
 	slices.SortStableFunc(names, func(a, b string) int { return int(models[b].n - models[a].n) })
 	var points []figures
 	for _, name := range names {
 		m := models[name]
-		points = append(points, figures{"ai_model": known(int64(len(name)), name), "total": m.n, "avg_weighted_feedback": m.weighted / float64(m.n)})
+		points = append(points, figures{"ai_model": nullIfZero(int64(len(name)), name), "total": m.n, "avg_weighted_feedback": m.weighted / float64(m.n)})
 	}
 	whole := all(sums)
-	return draw(figures{"total": whole.n, "avg_weighted_feedback": known(whole.n, whole.weighted/float64(max(whole.n, 1)))}, points)
+	return draw(figures{"total": whole.n, "avg_weighted_feedback": nullIfZero(whole.n, whole.weighted/float64(max(whole.n, 1)))}, points)
 }

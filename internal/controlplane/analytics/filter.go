@@ -42,7 +42,7 @@ type Filters struct {
 	CostMin       string `query:"cost_min" doc:"US cents of a request"`
 	CostMax       string `query:"cost_max"`
 
-	Weighted
+	FeedbackRange
 }
 
 // Bounds of the range of time.
@@ -52,7 +52,7 @@ const (
 )
 
 // apply puts the filters into q.
-func (f *Filters) apply(q *logstore.SumQuery, now time.Time) error {
+func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 	if err := f.span(now); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (f *Filters) apply(q *logstore.SumQuery, now time.Time) error {
 		logstore.ByModel: f.Requested, logstore.ByUpstreamModel: f.Upstream, logstore.ByResponseModel: f.Response,
 	} {
 		if len(list) > 0 {
-			is(q, field, list)
+			addFilter(q, field, list)
 		}
 	}
 	for _, m := range f.Models {
@@ -84,7 +84,7 @@ func (f *Filters) apply(q *logstore.SumQuery, now time.Time) error {
 		return route.Invalid("metadata", "takes a JSON object of strings")
 	}
 	var err error
-	if q.Weighted, err = f.Weighted.span(); err != nil {
+	if q.Weighted, err = f.FeedbackRange.span(); err != nil {
 		return err
 	}
 	return f.bound(q)
@@ -92,7 +92,7 @@ func (f *Filters) apply(q *logstore.SumQuery, now time.Time) error {
 
 // bound puts the bounds of figures into q. They are checked here and not by their
 // declaration: it would keep eight compiled expressions for each route.
-func (f *Filters) bound(q *logstore.SumQuery) error {
+func (f *Filters) bound(q *logstore.GroupQuery) error {
 	for _, b := range []struct {
 		name, text string
 		decimals   int
@@ -114,7 +114,7 @@ func (f *Filters) bound(q *logstore.SumQuery) error {
 	}
 	for _, r := range []struct {
 		name string
-		logstore.Range
+		logstore.IntRange
 	}{{"total_units", q.Tokens}, {"prompt_token", q.Prompt}, {"completion_token", q.Completion}, {"cost", q.Cost}} {
 		if r.Min != nil && r.Max != nil && *r.Min > *r.Max {
 			return route.Invalid(r.name+"_max", "must not be less than %s_min", r.name)
@@ -123,8 +123,8 @@ func (f *Filters) bound(q *logstore.SumQuery) error {
 	return nil
 }
 
-// is has q ask for one of list, besides what it asked for.
-func is(q *logstore.SumQuery, field logstore.Field, list []string) {
+// addFilter has q ask for one of list, besides what it asked for.
+func addFilter(q *logstore.GroupQuery, field logstore.Field, list []string) {
 	if q.Is == nil {
 		q.Is = make(map[logstore.Field][]string)
 	}

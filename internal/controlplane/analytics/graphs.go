@@ -16,35 +16,35 @@ type figures map[string]any
 type graphOf struct {
 	path, name, summary string
 
-	tell        func(*logstore.Sums) figures
+	tell        func(*logstore.Totals) figures
 	percentiles bool
 	hits        bool // of the cache alone
 }
 
 var graphs = []graphOf{
-	{path: "requests", name: "graph-requests", summary: "Count requests over time", tell: func(s *logstore.Sums) figures { return figures{"total": s.Requests} }},
-	{path: "cost", name: "graph-cost", summary: "Sum costs over time, in US cents", tell: func(s *logstore.Sums) figures {
-		return figures{"total": cost(s), "avg": known(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))), "unpriced_requests": s.Requests - s.Priced, "estimated_requests": s.Estimated}
+	{path: "requests", name: "graph-requests", summary: "Count requests over time", tell: func(s *logstore.Totals) figures { return figures{"total": s.Requests} }},
+	{path: "cost", name: "graph-cost", summary: "Sum costs over time, in US cents", tell: func(s *logstore.Totals) figures {
+		return figures{"total": cost(s), "avg": nullIfZero(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))), "unpriced_requests": s.Requests - s.Priced, "estimated_requests": s.Estimated}
 	}},
-	{path: "latency", name: "graph-latency", summary: "Tell latencies over time, in milliseconds", percentiles: true, tell: func(s *logstore.Sums) figures {
-		at := func(p int) any { return known(s.Requests, milliseconds(s.Latencies.Percentile(p))) }
+	{path: "latency", name: "graph-latency", summary: "Tell latencies over time, in milliseconds", percentiles: true, tell: func(s *logstore.Totals) figures {
+		at := func(p int) any { return nullIfZero(s.Requests, milliseconds(s.Latencies.Percentile(p))) }
 		return figures{"avg": latency(s), "p50": at(50), "p90": at(90), "p99": at(99)}
 	}},
-	{path: "tokens", name: "graph-tokens", summary: "Sum tokens over time", tell: func(s *logstore.Sums) figures {
-		return figures{"total": known(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted), "estimated_requests": s.Estimated}
+	{path: "tokens", name: "graph-tokens", summary: "Sum tokens over time", tell: func(s *logstore.Totals) figures {
+		return figures{"total": nullIfZero(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted), "estimated_requests": s.Estimated}
 	}},
-	{path: "errors", name: "graph-errors", summary: "Count errors over time", tell: func(s *logstore.Sums) figures { return figures{"total": s.Errors} }},
+	{path: "errors", name: "graph-errors", summary: "Count errors over time", tell: func(s *logstore.Totals) figures { return figures{"total": s.Errors} }},
 	{path: "errors/rate", name: "graph-error-rate", summary: "Tell how many of a hundred requests fail over time",
-		tell: func(s *logstore.Sums) figures { return figures{"rate": ratio(100*s.Errors, s.Requests-s.Cancelled)} }},
+		tell: func(s *logstore.Totals) figures { return figures{"rate": ratio(100*s.Errors, s.Requests-s.Cancelled)} }},
 	{path: "requests/rescued", name: "graph-requests-rescued", summary: "Count successes that needed retries or another target over time", tell: rescued},
-	{path: "cache/hit-rate", name: "graph-cache-hit-rate", summary: "Tell how often the cache answers over time", tell: func(s *logstore.Sums) figures {
+	{path: "cache/hit-rate", name: "graph-cache-hit-rate", summary: "Tell how often the cache answers over time", tell: func(s *logstore.Totals) figures {
 		return figures{"total": s.Hits, "simple_hits": s.Hits - s.SemanticHits, "semantic_hits": s.SemanticHits, "rate": ratio(100*s.Hits, s.Requests)}
 	}},
 	{path: "cache/latency", name: "graph-cache-latency", summary: "Tell how quick the cache answers over time, in milliseconds", hits: true,
-		tell: func(s *logstore.Sums) figures { return figures{"avg": latency(s)} }},
+		tell: func(s *logstore.Totals) figures { return figures{"avg": latency(s)} }},
 }
 
-func rescued(s *logstore.Sums) figures {
+func rescued(s *logstore.Totals) figures {
 	retry := []figures{}
 	for i, n := range s.Rescued.Retried {
 		if n > 0 {
@@ -54,43 +54,43 @@ func rescued(s *logstore.Sums) figures {
 	return figures{"retry": retry, "fallback": s.Rescued.FellBack}
 }
 
-func latency(s *logstore.Sums) any { return known(s.Requests, milliseconds(s.AverageLatency())) }
+func latency(s *logstore.Totals) any { return nullIfZero(s.Requests, milliseconds(s.AverageLatency())) }
 
-// drawn is a graph as it is answered.
-type drawn struct {
+// graphResponse is a graph as it is answered.
+type graphResponse struct {
 	Object  string    `json:"object" doc:"Always analytics-graph"`
 	Summary figures   `json:"summary"`
 	Points  []figures `json:"data_points" doc:"One for each step of time, which begins at its timestamp"`
 }
 
-func draw(summary figures, points []figures) *drawn {
+func draw(summary figures, points []figures) *graphResponse {
 	if points == nil {
 		points = []figures{}
 	}
-	return &drawn{"analytics-graph", summary, points}
+	return &graphResponse{"analytics-graph", summary, points}
 }
 
-func (f *family) graph(g *graphOf) func(context.Context, *route.Caller, *Filters) (*drawn, error) {
-	return func(ctx context.Context, c *route.Caller, in *Filters) (*drawn, error) {
-		q := logstore.SumQuery{Percentiles: g.percentiles}
+func (f *family) graph(g *graphOf) func(context.Context, *route.Caller, *Filters) (*graphResponse, error) {
+	return func(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
+		q := logstore.GroupQuery{Percentiles: g.percentiles}
 		if g.hits {
-			is(&q, logstore.ByCache, hits)
+			addFilter(&q, logstore.ByCache, hits)
 		}
 		sums, err := f.steps(ctx, c, in, &q)
 		if err != nil {
 			return nil, err
 		}
-		var all logstore.Sums
-		byStep := make(map[int64]*logstore.Sums)
+		var all logstore.Totals
+		byStep := make(map[int64]*logstore.Totals)
 		for i := range sums {
-			all.Merge(&sums[i].Sums)
-			byStep[sums[i].Step.UnixMilli()] = &sums[i].Sums
+			all.Merge(&sums[i].Totals)
+			byStep[sums[i].Step.UnixMilli()] = &sums[i].Totals
 		}
 		var points []figures
 		for at := range in.points(q.Step) {
 			s := byStep[at.UnixMilli()]
 			if s == nil {
-				s = new(logstore.Sums)
+				s = new(logstore.Totals)
 			}
 			points = append(points, stamped(at, g.tell(s)))
 		}
@@ -99,7 +99,7 @@ func (f *family) graph(g *graphOf) func(context.Context, *route.Caller, *Filters
 }
 
 // steps sums by steps of time, whose length it puts into q.
-func (f *family) steps(ctx context.Context, c *route.Caller, in *Filters, q *logstore.SumQuery) ([]logstore.Sum, error) {
+func (f *family) steps(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) ([]logstore.Group, error) {
 	if err := in.span(c.Now); err != nil {
 		return nil, err
 	}
@@ -138,8 +138,8 @@ func stamped(at time.Time, p figures) figures {
 }
 
 // stacks counts errors by step and status.
-func (f *family) stacks(ctx context.Context, c *route.Caller, in *Filters) (*drawn, error) {
-	q := logstore.SumQuery{By: logstore.ByStatus}
+func (f *family) stacks(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
+	q := logstore.GroupQuery{By: logstore.ByStatus}
 	sums, err := f.steps(ctx, c, in, &q)
 	if err != nil {
 		return nil, err
@@ -165,8 +165,8 @@ func (f *family) stacks(ctx context.Context, c *route.Caller, in *Filters) (*dra
 }
 
 // statusCodes counts errors by status.
-func (f *family) statusCodes(ctx context.Context, c *route.Caller, in *Filters) (*drawn, error) {
-	sums, err := f.sum(ctx, c, in, logstore.SumQuery{By: logstore.ByStatus})
+func (f *family) statusCodes(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
+	sums, err := f.sum(ctx, c, in, logstore.GroupQuery{By: logstore.ByStatus})
 	if err != nil {
 		return nil, err
 	}
@@ -182,15 +182,15 @@ func (f *family) statusCodes(ctx context.Context, c *route.Caller, in *Filters) 
 	return draw(figures{"total_errors": total, "unique_error_codes": len(points)}, points), nil
 }
 
-func status(s *logstore.Sum) int {
+func status(s *logstore.Group) int {
 	n, _ := strconv.Atoi(s.Value) // it is one
 	return n
 }
 
 // userCount counts the users that the metadata of requests names, and how many
 // requests each has.
-func (f *family) userCount(ctx context.Context, c *route.Caller, in *Filters) (*drawn, error) {
-	q := logstore.SumQuery{ByMetadata: userKey}
+func (f *family) userCount(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
+	q := logstore.GroupQuery{ByMetadata: userKey}
 	sums, err := f.steps(ctx, c, in, &q)
 	if err != nil {
 		return nil, err

@@ -30,31 +30,31 @@ var fields = map[string]logstore.Field{
 
 // columns are what is told of a group, besides how many requests it has. Nil is
 // not known.
-var columns = map[string]func(*logstore.Sums) any{
+var columns = map[string]func(*logstore.Totals) any{
 	"cost":               cost,
-	"total_tokens":       func(s *logstore.Sums) any { return known(s.Counted, s.Prompt+s.Completion) },
-	"avg_tokens":         func(s *logstore.Sums) any { return ratio(s.Prompt+s.Completion, s.Counted) },
-	"avg_input_tokens":   func(s *logstore.Sums) any { return ratio(s.Prompt, s.Counted) },
-	"avg_output_tokens":  func(s *logstore.Sums) any { return ratio(s.Completion, s.Counted) },
-	"estimated_requests": func(s *logstore.Sums) any { return s.Estimated },
+	"total_tokens":       func(s *logstore.Totals) any { return nullIfZero(s.Counted, s.Prompt+s.Completion) },
+	"avg_tokens":         func(s *logstore.Totals) any { return ratio(s.Prompt+s.Completion, s.Counted) },
+	"avg_input_tokens":   func(s *logstore.Totals) any { return ratio(s.Prompt, s.Counted) },
+	"avg_output_tokens":  func(s *logstore.Totals) any { return ratio(s.Completion, s.Counted) },
+	"estimated_requests": func(s *logstore.Totals) any { return s.Estimated },
 	"avg_latency":        latency,
-	"p95_latency":        func(s *logstore.Sums) any { return milliseconds(s.Latencies.Percentile(95)) },
-	"p99_latency":        func(s *logstore.Sums) any { return milliseconds(s.Latencies.Percentile(99)) },
-	"success_rate":       func(s *logstore.Sums) any { return ratio(100*s.Successes, s.Requests-s.Cancelled) },
-	"error_count":        func(s *logstore.Sums) any { return s.Errors },
-	"cancelled_count":    func(s *logstore.Sums) any { return s.Cancelled },
-	"cache_hit_rate":     func(s *logstore.Sums) any { return ratio(100*s.Hits, s.Requests) },
-	"last_seen":          func(s *logstore.Sums) any { return route.Time(s.Last()) },
-	"first_seen":         func(s *logstore.Sums) any { return route.Time(s.First()) },
+	"p95_latency":        func(s *logstore.Totals) any { return milliseconds(s.Latencies.Percentile(95)) },
+	"p99_latency":        func(s *logstore.Totals) any { return milliseconds(s.Latencies.Percentile(99)) },
+	"success_rate":       func(s *logstore.Totals) any { return ratio(100*s.Successes, s.Requests-s.Cancelled) },
+	"error_count":        func(s *logstore.Totals) any { return s.Errors },
+	"cancelled_count":    func(s *logstore.Totals) any { return s.Cancelled },
+	"cache_hit_rate":     func(s *logstore.Totals) any { return ratio(100*s.Hits, s.Requests) },
+	"last_seen":          func(s *logstore.Totals) any { return route.Time(s.Last()) },
+	"first_seen":         func(s *logstore.Totals) any { return route.Time(s.First()) },
 
-	"avg_weighted_feedback":  func(s *logstore.Sums) any { return known(s.Rated, s.Weighted/float64(max(s.Rated, 1))) },
-	"requests_with_feedback": func(s *logstore.Sums) any { return s.Rated },
+	"avg_weighted_feedback":  func(s *logstore.Totals) any { return nullIfZero(s.Rated, s.Weighted/float64(max(s.Rated, 1))) },
+	"requests_with_feedback": func(s *logstore.Totals) any { return s.Rated },
 }
 
 // cost is in cents; that of requests without a known one is not in it.
-func cost(s *logstore.Sums) any { return known(s.Priced, float64(s.Cost)/1e7) }
+func cost(s *logstore.Totals) any { return nullIfZero(s.Priced, float64(s.Cost)/1e7) }
 
-func known[T any](n int64, v T) any {
+func nullIfZero[T any](n int64, v T) any {
 	if n == 0 {
 		return nil
 	}
@@ -90,13 +90,13 @@ type group map[string]any
 
 func (f *family) groups(ctx context.Context, c *route.Caller, in *groupsInput) (*route.List[group], error) {
 	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{
-		query: logstore.SumQuery{By: fields[in.GroupBy]}, name: in.GroupBy, columns: in.Columns, number: in.GroupBy == "status_code",
+		query: logstore.GroupQuery{By: fields[in.GroupBy]}, name: in.GroupBy, columns: in.Columns, number: in.GroupBy == "status_code",
 	})
 }
 
 // grouping is how groups are made and shown.
 type grouping struct {
-	query   logstore.SumQuery
+	query   logstore.GroupQuery
 	name    string // of the value
 	number  bool   // the value is one
 	columns []string
@@ -118,10 +118,10 @@ func (f *family) grouped(ctx context.Context, c *route.Caller, in *Filters, p *P
 	return route.ListOf(data, total), nil
 }
 
-func (g *grouping) show(s *logstore.Sum) group {
+func (g *grouping) show(s *logstore.Group) group {
 	out := group{g.name: g.value(s.Value), "requests": s.Requests, "object": "analytics-group"}
 	for _, name := range g.columns {
-		out[name] = columns[name](&s.Sums)
+		out[name] = columns[name](&s.Totals)
 	}
 	return out
 }
@@ -131,21 +131,21 @@ func (g *grouping) value(text string) any {
 	if n, err := strconv.Atoi(text); g.number && err == nil {
 		return n
 	}
-	return known(int64(len(text)), text)
+	return nullIfZero(int64(len(text)), text)
 }
 
 // order puts sums in the order that is asked for. Equals are in that of their
 // values, so that pages fit together.
-func (p *Paging) order(sums []logstore.Sum, number bool) {
+func (p *Paging) order(sums []logstore.Group, number bool) {
 	worth := make(map[string]float64, len(sums))
 	for i := range sums {
-		worth[sums[i].Value] = p.worth(&sums[i].Sums)
+		worth[sums[i].Value] = p.worth(&sums[i].Totals)
 	}
 	down := 1
 	if p.Type == "desc" {
 		down = -1
 	}
-	slices.SortFunc(sums, func(a, b logstore.Sum) int {
+	slices.SortFunc(sums, func(a, b logstore.Group) int {
 		values := cmp.Compare(a.Value, b.Value)
 		if number {
 			values = cmp.Or(cmp.Compare(len(a.Value), len(b.Value)), values)
@@ -164,7 +164,7 @@ func (p *Paging) order(sums []logstore.Sum, number bool) {
 }
 
 // worth is what a sum is ordered by, as a number; NaN when it is not known.
-func (p *Paging) worth(s *logstore.Sums) float64 {
+func (p *Paging) worth(s *logstore.Totals) float64 {
 	show, ok := columns[p.By]
 	if !ok {
 		return float64(s.Requests)

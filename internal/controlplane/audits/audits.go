@@ -73,7 +73,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	if !in.To.After(in.From) {
 		return nil, route.Invalid("end_time", "must be later than start_time")
 	}
-	if err := own(ctx, c, in.Organisation); err != nil {
+	if err := checkOwnOrganisation(ctx, c, in.Organisation); err != nil {
 		return nil, err
 	}
 	found, total, err := c.DB().Audits(ctx, store.AuditQuery{
@@ -86,14 +86,14 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	}
 	out := &listed{Records: make([]record, len(found)), Total: total, Object: "list"}
 	for i := range found {
-		out.Records[i] = shown(&found[i])
+		out.Records[i] = toResponse(&found[i])
 	}
 	return out, nil
 }
 
-// own refuses an organisation that is not the caller's. It may be named by id
+// checkOwnOrganisation refuses an organisation that is not the caller's. It may be named by id
 // or slug.
-func own(ctx context.Context, c *route.Caller, named string) error {
+func checkOwnOrganisation(ctx context.Context, c *route.Caller, named string) error {
 	if named == "" || named == c.Organisation {
 		return nil
 	}
@@ -107,18 +107,18 @@ func own(ctx context.Context, c *route.Caller, named string) error {
 	return nil
 }
 
-func shown(a *store.Audit) record {
+func toResponse(a *store.Audit) record {
 	return record{
 		Timestamp: route.Time(a.Time), Method: a.Method, URI: a.URI, RequestID: a.RequestID,
 		RequestBody: a.RequestBody, QueryParams: a.QueryParams, Headers: a.RequestHeaders,
-		UserID: a.UserID, UserType: a.UserType, Organisation: a.Organisation, Workspace: known(a.Workspace),
-		Status: a.Status, ResourceType: a.ResourceType, ResourceID: known(a.ResourceID), Action: a.Action, ClientIP: a.ClientIP,
-		Host: known(a.Host), Sequence: a.Sequence, Hash: a.Hash,
+		UserID: a.UserID, UserType: a.UserType, Organisation: a.Organisation, Workspace: optionalText(a.Workspace),
+		Status: a.Status, ResourceType: a.ResourceType, ResourceID: optionalText(a.ResourceID), Action: a.Action, ClientIP: a.ClientIP,
+		Host: optionalText(a.Host), Sequence: a.Sequence, Hash: a.Hash,
 	}
 }
 
-// known returns nil for what does not apply.
-func known(s string) *string {
+// optionalText returns nil for what does not apply.
+func optionalText(s string) *string {
 	if s == "" {
 		return nil
 	}

@@ -22,16 +22,16 @@ import (
 	"modelgate/internal/store"
 )
 
-// Judge has the budgets of what a change under way has written agree with what
+// Refresh has the budgets of what a change under way has written agree with what
 // was spent: counts that are new start there, and what is over is exhausted.
-// Warnings, and resets that are due, are left to a [Keeper], which tells of them.
-func Judge(ctx context.Context, tx *store.Tx, kind, id string) error {
+// Warnings, and resets that are due, are left to a [Enforcer], which tells of them.
+func Refresh(ctx context.Context, tx *store.Tx, kind, id string) error {
 	list, err := tx.Budgets(ctx, []store.BudgetRef{{Kind: kind, ID: id}})
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		changed, err := agree(&list[i])
+		changed, err := refresh(&list[i])
 		if err == nil && changed {
 			err = tx.PutBudget(ctx, list[i])
 		}
@@ -58,21 +58,21 @@ type event struct {
 	kind string // dollars or tokens
 }
 
-// agree has b agree with what was spent.
-func agree(b *store.Budgeted) (changed bool, err error) {
-	list, one, err := limits.ReadAny(b.UsageLimits)
+// refresh has b agree with what was spent.
+func refresh(b *store.BudgetHolder) (changed bool, err error) {
+	list, one, err := limits.ParseAny(b.UsageLimits)
 	if err != nil {
 		return false, err
 	}
-	return put(b, list, one), nil
+	return setBudgets(b, list, one), nil
 }
 
-// put gives b its budgets, each of whose counts starts now if it has not yet.
-func put(b *store.Budgeted, list limits.Usages, one bool) (changed bool) {
+// setBudgets gives b its budgets, each of whose counts starts now if it has not yet.
+func setBudgets(b *store.BudgetHolder, list limits.Budgets, one bool) (changed bool) {
 	over, next := false, time.Time{}
 	for i := range list {
 		u := &list[i]
-		u.Begin(b.Spent)
+		u.StartCount(b.Spent)
 		over = over || u.Exhausted(u.Used(b.Spent))
 		if next.IsZero() || !u.NextResetAt.IsZero() && u.NextResetAt.Before(next) {
 			next = u.NextResetAt
@@ -84,14 +84,14 @@ func put(b *store.Budgeted, list limits.Usages, one bool) (changed bool) {
 	return changed
 }
 
-// judge is agree at now, with warnings, and with resets that are due if they are to
+// evaluate is agree at now, with warnings, and with resets that are due if they are to
 // be made.
-func judge(b *store.Budgeted, now time.Time, resets bool) (changed bool, events []event, err error) {
-	list, one, err := limits.ReadAny(b.UsageLimits)
+func evaluate(b *store.BudgetHolder, now time.Time, resets bool) (changed bool, events []event, err error) {
+	list, one, err := limits.ParseAny(b.UsageLimits)
 	if err != nil {
 		return false, nil, err
 	}
-	tell := func(what string, u *limits.Usage, used float64) {
+	tell := func(what string, u *limits.Budget, used float64) {
 		events = append(events, event{what, b.BudgetRef, b.Name, used, u.Type})
 	}
 	for i := range list {
@@ -100,9 +100,9 @@ func judge(b *store.Budgeted, now time.Time, resets bool) (changed bool, events 
 			tell(reset, u, u.Used(b.Spent))
 			u.Reset(now)
 		}
-		u.Begin(b.Spent)
+		u.StartCount(b.Spent)
 		used := u.Used(b.Spent)
-		near, out := u.Judge(b.Spent)
+		near, out := u.DueWarnings(b.Spent)
 		if near {
 			tell(threshold, u, used)
 		}
@@ -110,11 +110,11 @@ func judge(b *store.Budgeted, now time.Time, resets bool) (changed bool, events 
 			tell(exhausted, u, used)
 		}
 	}
-	return put(b, list, one), events, nil
+	return setBudgets(b, list, one), events, nil
 }
 
-// Keeper acts on budgets by itself.
-type Keeper struct {
+// Enforcer acts on budgets by itself.
+type Enforcer struct {
 	DB      *store.DB
 	Logger  *slog.Logger
 	Changed func() // is called after a change, to publish it
@@ -125,11 +125,11 @@ type Keeper struct {
 	Counted func(context.Context) error
 }
 
-// Spent acts on what was raised.
-func (k *Keeper) Spent(ctx context.Context, raised []store.BudgetRef) error {
-	list, err := k.DB.Aside().Budgets(ctx, raised)
+// ApplySpend acts on what was raised.
+func (k *Enforcer) ApplySpend(ctx context.Context, raised []store.BudgetRef) error {
+	list, err := k.DB.Background().Budgets(ctx, raised)
 	if err != nil {
-		return k.DB.Explain(err)
+		return k.DB.ClientError(err)
 	}
 	return k.act(ctx, list)
 }
@@ -138,11 +138,11 @@ func (k *Keeper) Spent(ctx context.Context, raised []store.BudgetRef) error {
 const atOnce = 200
 
 // Reset starts counts again whose time has come.
-func (k *Keeper) Reset(ctx context.Context, now time.Time) error {
+func (k *Enforcer) Reset(ctx context.Context, now time.Time) error {
 	for waited := false; ; waited = true {
-		list, err := k.DB.Aside().BudgetsDue(ctx, now, atOnce)
+		list, err := k.DB.Background().BudgetsDue(ctx, now, atOnce)
 		if err != nil || len(list) == 0 {
-			return k.DB.Explain(err)
+			return k.DB.ClientError(err)
 		}
 		if k.Counted != nil && !waited {
 			short, cancel := context.WithTimeout(ctx, route.SpendingTime)
@@ -155,13 +155,13 @@ func (k *Keeper) Reset(ctx context.Context, now time.Time) error {
 	}
 }
 
-// All looks at every budget: for what a process did not live to act on.
-func (k *Keeper) All(ctx context.Context) error {
+// CheckAll looks at every budget: for what a process did not live to act on.
+func (k *Enforcer) CheckAll(ctx context.Context) error {
 	for _, kind := range store.BudgetKinds {
 		for after := ""; ; {
-			list, err := k.DB.Aside().BudgetsAfter(ctx, kind, after, atOnce)
+			list, err := k.DB.Background().BudgetsAfter(ctx, kind, after, atOnce)
 			if err != nil {
-				return k.DB.Explain(err)
+				return k.DB.ClientError(err)
 			}
 			if len(list) == 0 {
 				break
@@ -176,15 +176,15 @@ func (k *Keeper) All(ctx context.Context) error {
 }
 
 // act changes what of list is to be.
-func (k *Keeper) act(ctx context.Context, list []store.Budgeted) error {
+func (k *Enforcer) act(ctx context.Context, list []store.BudgetHolder) error {
 	now := k.Now()
-	var due []store.Budgeted
+	var due []store.BudgetHolder
 	for _, b := range list {
 		seen := b
 		if len(b.UsageLimits) <= len("null") && b.ResetAt.IsZero() {
 			continue // it has no budget: who took it away has said what it is now
 		}
-		if changed, _, err := judge(&seen, now, false); changed || err != nil && !b.ResetAt.IsZero() {
+		if changed, _, err := evaluate(&seen, now, false); changed || err != nil && !b.ResetAt.IsZero() {
 			due = append(due, b)
 		}
 	}
@@ -195,14 +195,14 @@ func (k *Keeper) act(ctx context.Context, list []store.Budgeted) error {
 }
 
 // change judges list as it is in the database and tells what came of it.
-func (k *Keeper) change(ctx context.Context, list []store.Budgeted, now time.Time, resets bool) error {
+func (k *Enforcer) change(ctx context.Context, list []store.BudgetHolder, now time.Time, resets bool) error {
 	refs := make([]store.BudgetRef, len(list))
 	for i, b := range list {
 		refs[i] = b.BudgetRef
 	}
 	var told []event
-	err := k.DB.ChangeBudgets(ctx, refs, func(b *store.Budgeted) (bool, []*store.Audit) {
-		changed, events, err := judge(b, now, resets)
+	err := k.DB.ChangeBudgets(ctx, refs, func(b *store.BudgetHolder) (bool, []*store.Audit) {
+		changed, events, err := evaluate(b, now, resets)
 		if err != nil { // it is left alone, and does not keep others waiting
 			k.Logger.Error("a budget can't be read", "of", b.Kind, "id", b.ID, "err", err)
 			changed, b.ResetAt = !b.ResetAt.IsZero(), time.Time{}
@@ -233,7 +233,7 @@ var resources = map[string]string{
 }
 
 // note is what the audit log holds of an event.
-func note(b *store.Budgeted, e event, now time.Time) *store.Audit {
+func note(b *store.BudgetHolder, e event, now time.Time) *store.Audit {
 	id := reqlog.NewID(now).String()
 	return &store.Audit{
 		ID: id, RequestID: id, Organisation: b.Organisation, Workspace: b.Workspace, Time: now, UserType: "system", Status: http.StatusOK,

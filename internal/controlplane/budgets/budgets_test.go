@@ -26,7 +26,7 @@ var midnight = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 
 // node is one gateway on a database.
 type node struct {
-	*budgets.Keeper
+	*budgets.Enforcer
 	log      *bytes.Buffer
 	changes  int
 	clock    time.Time
@@ -35,7 +35,7 @@ type node struct {
 
 func newNode(t testing.TB, dsn string) *node {
 	n := &node{log: new(bytes.Buffer), clock: midnight.Add(time.Hour)}
-	n.Keeper = &budgets.Keeper{DB: storetest.Open(t, dsn), Logger: slog.New(slog.NewTextHandler(n.log, nil)), Changed: func() { n.changes++ }, Now: func() time.Time { return n.clock }}
+	n.Enforcer = &budgets.Enforcer{DB: storetest.Open(t, dsn), Logger: slog.New(slog.NewTextHandler(n.log, nil)), Changed: func() { n.changes++ }, Now: func() time.Time { return n.clock }}
 	return n
 }
 
@@ -45,7 +45,7 @@ func (n *node) spend(t testing.TB, dollars int64) {
 	t.Helper()
 	raised, err := n.count(t.Context(), dollars)
 	if err == nil {
-		err = n.Spent(t.Context(), raised)
+		err = n.ApplySpend(t.Context(), raised)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -53,12 +53,12 @@ func (n *node) spend(t testing.TB, dollars int64) {
 }
 
 func (n *node) count(ctx context.Context, dollars int64) ([]store.BudgetRef, error) {
-	o := reqlog.Owner{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: "k", Slug: "main"}
+	o := reqlog.SpendOwner{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: "k", Slug: "main"}
 	n.segments++
 	span := store.LedgerSpan{Segment: fmt.Sprintf("%p", n), From: n.segments - 1, To: n.segments}
 	now := time.Now()
-	s := &reqlog.Spent{Attempts: 1, Cost: catalog.NanoDollars(dollars * 1e9), Tokens: 10 * dollars}
-	return n.DB.Spend(ctx, []store.LedgerSpan{span}, map[reqlog.Owner]*reqlog.Spent{o: s}, now, now.Add(-time.Hour))
+	s := &reqlog.Spend{Attempts: 1, Cost: catalog.NanoDollars(dollars * 1e9), Tokens: 10 * dollars}
+	return n.DB.AddSpend(ctx, []store.LedgerSpan{span}, map[reqlog.SpendOwner]*reqlog.Spend{o: s}, now, now.Add(-time.Hour))
 }
 
 // setUp makes a key, an entry and a grant with budgets, and gives the workspace
@@ -66,7 +66,7 @@ func (n *node) count(ctx context.Context, dollars int64) ([]store.BudgetRef, err
 func setUp(t testing.TB, db *store.DB, key, provider, grant, workspace string) {
 	t.Helper()
 	ctx := t.Context()
-	err := db.Change(ctx, nil, func(tx *store.Tx) error {
+	err := db.Update(ctx, nil, func(tx *store.Tx) error {
 		i := store.Integration{ID: "i", Organisation: store.DefaultOrganisation, Slug: "main", Name: "Main", Provider: "openai", Status: store.Active, CreatedAt: midnight, UpdatedAt: midnight}
 		g := store.IntegrationWorkspace{Integration: "i", Workspace: store.DefaultWorkspace, Enabled: true, UsageLimits: []byte(grant), Status: store.Active}
 		p := store.Provider{ID: "p", Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Integration: "i", Slug: "main", Name: "Main", UsageLimits: []byte(provider), Status: store.Active, CreatedAt: midnight, UpdatedAt: midnight}
@@ -74,8 +74,8 @@ func setUp(t testing.TB, db *store.DB, key, provider, grant, workspace string) {
 		w, err := tx.Workspace(ctx, store.DefaultOrganisation, store.DefaultWorkspace)
 		w.UsageLimits = []byte(workspace)
 		return errors.Join(err, tx.CreateIntegration(ctx, i), tx.PutIntegrationWorkspace(ctx, g), tx.CreateProvider(ctx, p), tx.CreateKey(ctx, k), tx.UpdateWorkspace(ctx, w),
-			budgets.Judge(ctx, tx, store.KeyBudget, "k"), budgets.Judge(ctx, tx, store.ProviderBudget, "p"),
-			budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID), budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID("i", w.ID)))
+			budgets.Refresh(ctx, tx, store.KeyBudget, "k"), budgets.Refresh(ctx, tx, store.ProviderBudget, "p"),
+			budgets.Refresh(ctx, tx, store.WorkspaceBudget, w.ID), budgets.Refresh(ctx, tx, store.GrantBudget, store.GrantID("i", w.ID)))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func setUp(t testing.TB, db *store.DB, key, provider, grant, workspace string) {
 // states are what is exhausted, as text.
 func states(t testing.TB, db *store.DB) string {
 	t.Helper()
-	p, err := db.Published(t.Context(), nil)
+	p, err := db.LoadRuntimeState(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestAResetLosesNothingThatIsSpentMeanwhile(t *testing.T) {
 		var sum float64
 		third := newNode(t, dsn)
 		for range 20 {
-			err := third.DB.ChangeBudgets(t.Context(), []store.BudgetRef{{Kind: store.KeyBudget, ID: "k"}}, func(b *store.Budgeted) (bool, []*store.Audit) {
+			err := third.DB.ChangeBudgets(t.Context(), []store.BudgetRef{{Kind: store.KeyBudget, ID: "k"}}, func(b *store.BudgetHolder) (bool, []*store.Audit) {
 				u, err := limits.ReadUsage(b.UsageLimits)
 				if err != nil {
 					t.Error(err)
@@ -258,7 +258,7 @@ func TestAResetLosesNothingThatIsSpentMeanwhile(t *testing.T) {
 				}
 				sum += u.Used(b.Spent)
 				u.Reset(midnight)
-				u.Begin(b.Spent)
+				u.StartCount(b.Spent)
 				b.UsageLimits = u.JSON()
 				return true, nil
 			})
@@ -282,7 +282,7 @@ func TestWhatAProcessDidNotLiveToActOnIsFoundAtTheNextStart(t *testing.T) {
 	if got := states(t, n.DB); got != "" {
 		t.Errorf("exhausted is %q before anybody acts", got)
 	}
-	if err := n.All(t.Context()); err != nil {
+	if err := n.CheckAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := states(t, n.DB); got != "key workspace" {
@@ -294,8 +294,8 @@ func TestABudgetThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
 	n := newNode(t, "file:"+t.TempDir()+"/test.db")
 	setUp(t, n.DB, `{"type":"cost","credit_limit":5}`, `null`, `[]`, `[]`)
 	at := time.UnixMilli(1)
-	err := n.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
-		return tx.PutBudget(t.Context(), store.Budgeted{BudgetRef: store.BudgetRef{Kind: store.ProviderBudget, ID: "p"}, UsageLimits: []byte(`{"type":7}`), ResetAt: at})
+	err := n.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
+		return tx.PutBudget(t.Context(), store.BudgetHolder{BudgetRef: store.BudgetRef{Kind: store.ProviderBudget, ID: "p"}, UsageLimits: []byte(`{"type":7}`), ResetAt: at})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +322,7 @@ func TestSpendingBeforeAResetStaysBeforeIt(t *testing.T) {
 			for ; len(late) > 0; late = late[1:] {
 				raised, err := n.count(ctx, late[0])
 				if err == nil {
-					err = n.Spent(ctx, raised)
+					err = n.ApplySpend(ctx, raised)
 				}
 				if err != nil {
 					return err

@@ -41,10 +41,10 @@ func Add(a *route.API) {
 }
 
 // service serves the routes that store texts.
-type service struct{ credentials *credentials.Keeper }
+type service struct{ credentials *credentials.Manager }
 
-// done is the shape of this family's answers.
-type done[T any] struct {
+// changeResponse is the shape of this family's answers.
+type changeResponse[T any] struct {
 	Success bool `json:"success"`
 	Data    T    `json:"data"`
 }
@@ -65,7 +65,7 @@ type createInput struct {
 	}
 }
 
-func (s service) create(ctx context.Context, c *route.Caller, in *createInput) (*done[created], error) {
+func (s service) create(ctx context.Context, c *route.Caller, in *createInput) (*changeResponse[created], error) {
 	b := &in.Body
 	w, err := c.InWorkspace(ctx, b.Workspace)
 	if err != nil {
@@ -80,14 +80,14 @@ func (s service) create(ctx context.Context, c *route.Caller, in *createInput) (
 		IsDefault: b.IsDefault == 1, VersionID: c.NewID(), Status: store.Active,
 		OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	c.About(w.ID, row.ID)
+	c.SetAuditSubject(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		return tx.CreateConfig(ctx, row, store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed, CreatedBy: c.Actor(), CreatedAt: c.Now})
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &done[created]{true, created{row.ID, row.VersionID, row.Slug, "config"}}, nil
+	return &changeResponse[created]{true, created{row.ID, row.VersionID, row.Slug, "config"}}, nil
 }
 
 // configText returns the text of a config that is given as an object or as a
@@ -120,7 +120,7 @@ type Item struct {
 // place is where a config of a file stands.
 func place(c store.ConfigText) (id, workspace, slug string) { return c.ID, c.Workspace, c.Slug }
 
-func shown(c store.Config) Item {
+func toResponse(c store.Config) Item {
 	out := Item{
 		ID: c.ID, Name: c.Name, Slug: c.Slug, Organisation: c.Organisation, Workspace: c.Workspace, Status: c.Status,
 		OwnerID: c.OwnerID, UpdatedBy: c.UpdatedBy, CreatedAt: route.Time(c.CreatedAt), UpdatedAt: route.Time(c.UpdatedAt),
@@ -146,7 +146,7 @@ type listed struct {
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) {
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +154,13 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	if err != nil {
 		return nil, err
 	}
-	owned := route.OwnedIn(c.Files().Configs, workspace, place)
+	owned := route.DeclaredIn(c.Files().Configs, workspace, place)
 	out := &listed{Success: true, Object: "list", Total: total + len(owned), Data: []Item{}}
-	for _, row := range route.First(in.Page, owned) {
-		out.Data = append(out.Data, shown(row.Config))
+	for _, row := range route.DeclaredOnPage(in.Page, owned) {
+		out.Data = append(out.Data, toResponse(row.Config))
 	}
 	for _, row := range found {
-		out.Data = append(out.Data, shown(row))
+		out.Data = append(out.Data, toResponse(row))
 	}
 	return out, nil
 }
@@ -185,7 +185,7 @@ type full struct {
 	VersionID string     `json:"version_id"`
 }
 
-func get(ctx context.Context, c *route.Caller, in *getInput) (*done[full], error) {
+func get(ctx context.Context, c *route.Caller, in *getInput) (*changeResponse[full], error) {
 	row, err := find(ctx, c, in.Named)
 	if err != nil {
 		return nil, err
@@ -194,16 +194,16 @@ func get(ctx context.Context, c *route.Caller, in *getInput) (*done[full], error
 	if err != nil {
 		return nil, err
 	}
-	out := full{Item: shown(row), Config: route.JSON(v.Text), Format: "json", Type: "ORG_CONFIG", VersionID: v.ID}
+	out := full{Item: toResponse(row), Config: route.JSON(v.Text), Format: "json", Type: "ORG_CONFIG", VersionID: v.ID}
 	if in.Format == "string" {
 		out.Config, err = json.Marshal(v.Text)
 	}
-	return &done[full]{true, out}, err
+	return &changeResponse[full]{true, out}, err
 }
 
 // text returns the current text of a config, with masks for its credentials.
 func text(ctx context.Context, c *route.Caller, row store.Config) (store.ConfigVersion, error) {
-	if owned, ok := route.Owned(c.Files().Configs, "", row.ID, place); ok {
+	if owned, ok := route.FindDeclared(c.Files().Configs, "", row.ID, place); ok {
 		hidden, _, err := store.HideConfig(owned.Text)
 		return store.ConfigVersion{ID: owned.VersionID, Text: hidden}, err
 	}
@@ -212,28 +212,28 @@ func text(ctx context.Context, c *route.Caller, row store.Config) (store.ConfigV
 
 // find returns the config that a request names, as far as its caller sees.
 func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) {
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return store.Config{}, err
 	}
-	if owned, ok := route.Owned(c.Files().Configs, workspace, in.Config, place); ok {
-		c.About(owned.Workspace, owned.ID)
-		return owned.Config, c.Unowned(owned.ID, "config", owned.Slug)
+	if owned, ok := route.FindDeclared(c.Files().Configs, workspace, in.Config, place); ok {
+		c.SetAuditSubject(owned.Workspace, owned.ID)
+		return owned.Config, c.RefuseFileManaged(owned.ID, "config", owned.Slug)
 	}
 	row, err := c.DB().Config(ctx, c.Organisation, workspace, in.Config)
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
 		return row, apierr.New(apierr.NotFound, "there is no config %.60q", in.Config).WithParam("config")
 	}
-	c.About(row.Workspace, row.ID)
+	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, err
 }
 
 type updateInput struct {
 	Named
 	Body struct {
-		Name   route.Maybe[string]     `json:"name,omitempty"`
-		Config route.Maybe[route.JSON] `json:"config,omitempty"`
-		Status string                  `json:"status,omitempty" enum:"active,archived"`
+		Name   route.Optional[string]     `json:"name,omitempty"`
+		Config route.Optional[route.JSON] `json:"config,omitempty"`
+		Status string                     `json:"status,omitempty" enum:"active,archived"`
 	}
 }
 
@@ -241,7 +241,7 @@ type changed struct {
 	VersionID string `json:"version_id"`
 }
 
-func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (*done[changed], error) {
+func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (*changeResponse[changed], error) {
 	row, err := find(ctx, c, in.Named)
 	if err != nil {
 		return nil, err
@@ -270,18 +270,18 @@ func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	if err := change(ctx, c, row, version); err != nil {
 		return nil, err
 	}
-	return &done[changed]{true, changed{row.VersionID}}, nil
+	return &changeResponse[changed]{true, changed{row.VersionID}}, nil
 }
 
 // change stores what a request makes of a config, unless it was changed since
 // the request read it.
 func change(ctx context.Context, c *route.Caller, row store.Config, version *store.ConfigVersion) error {
 	read := row.UpdatedAt
-	row.UpdatedBy, row.UpdatedAt = c.Actor(), c.After(read)
+	row.UpdatedBy, row.UpdatedAt = c.Actor(), c.NextUpdateTime(read)
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Config(ctx, row.Organisation, row.Workspace, row.ID)
 		if err == nil {
-			err = c.Unchanged(read, now.UpdatedAt)
+			err = c.CheckIfMatch(read, now.UpdatedAt)
 		}
 		if err != nil {
 			return err

@@ -31,8 +31,8 @@ func body(t *testing.T, name, config string, asText bool) string {
 	return string(b)
 }
 
-// shown returns the config as a read shows it.
-func shown(t *testing.T, c *routetest.Caller, slug string) string {
+// toResponse returns the config as a read shows it.
+func toResponse(t *testing.T, c *routetest.Caller, slug string) string {
 	t.Helper()
 	var one struct{ Data struct{ Config string } }
 	c.Must("GET", "/configs/"+slug, "", &one)
@@ -46,7 +46,7 @@ func TestCredentialsOfAConfigAreStoredSealedAndShownAsMasks(t *testing.T) {
 			c := b.Root()
 			var s saved
 			c.Must("POST", "/configs", body(t, "a", holding, asText), &s)
-			before := shown(t, c, s.Data.Slug)
+			before := toResponse(t, c, s.Data.Slug)
 			c.Must("PUT", "/configs/"+s.Data.Slug, body(t, "a", strings.Replace(before, `"us-east-1",`, `"us-east-1","retry":{"attempts":1},`, 1), asText), nil)
 			for _, path := range []string{"/configs", "/configs/" + s.Data.Slug, "/configs/" + s.Data.Slug + "?format=object", "/configs/" + s.Data.Slug + "/versions"} {
 				if a := c.Call("GET", path, ""); a.Status != http.StatusOK || strings.Contains(a.Body, "canary") {
@@ -91,7 +91,7 @@ func TestMaskStandsForTheStoredCredentialOnlyWhereItBelongs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var s saved
 			c.Must("POST", "/configs", body(t, "a", tt.config, false), &s)
-			mask := shown(t, c, s.Data.Slug)
+			mask := toResponse(t, c, s.Data.Slug)
 			next := strings.Replace(mask, tt.change, tt.by, 1)
 			if next == mask {
 				t.Fatalf("%s has no %s", mask, tt.change)
@@ -100,7 +100,7 @@ func TestMaskStandsForTheStoredCredentialOnlyWhereItBelongs(t *testing.T) {
 			if (a.Status == http.StatusOK) != (tt.fault == "") || !strings.Contains(a.Body, tt.fault) || strings.Contains(a.Body, "canary") {
 				t.Errorf("%d %s, want %q", a.Status, a.Body, tt.fault)
 			}
-			if tt.fault == "" && strings.Contains(shown(t, c, s.Data.Slug), "canary") {
+			if tt.fault == "" && strings.Contains(toResponse(t, c, s.Data.Slug), "canary") {
 				t.Error("the credential is shown after a change")
 			}
 		})

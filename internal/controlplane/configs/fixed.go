@@ -15,7 +15,7 @@ import (
 // limits they can't change has fixed a key of theirs: that key would be fixed to
 // nothing. For keys the route refuses every change.
 func checkFixed(ctx context.Context, c *route.Caller, tx *store.Tx, row store.Config) error {
-	if !c.Person() {
+	if !c.IsPerson() {
 		return nil
 	}
 	rank, err := c.Rank(ctx, tx.Queries, row.Workspace)

@@ -25,7 +25,7 @@ type StoredConfig struct {
 // stands for the credential that before has at the same path, as long as
 // everything that decides where it is sent is as before. It must not be called
 // inside a change.
-func (k *Keeper) SealConfig(ctx context.Context, organisation string, text []byte, before StoredConfig) (StoredConfig, error) {
+func (k *Manager) SealConfig(ctx context.Context, organisation string, text []byte, before StoredConfig) (StoredConfig, error) {
 	if len(text) > api.MaxConfigHeader {
 		return StoredConfig{}, route.Invalid("config", "is larger than %d bytes", api.MaxConfigHeader)
 	}
@@ -56,7 +56,7 @@ func (k *Keeper) SealConfig(ctx context.Context, organisation string, text []byt
 }
 
 // OpenConfig returns the text of a stored config with its credentials.
-func (k *Keeper) OpenConfig(ctx context.Context, organisation string, c StoredConfig) (secret.String, error) {
+func (k *Manager) OpenConfig(ctx context.Context, organisation string, c StoredConfig) (secret.String, error) {
 	held, err := k.openConfig(ctx, organisation, c)
 	if err != nil {
 		return secret.String{}, err
@@ -64,7 +64,7 @@ func (k *Keeper) OpenConfig(ctx context.Context, organisation string, c StoredCo
 	return store.FillConfig(c.Text, held)
 }
 
-func (k *Keeper) openConfig(ctx context.Context, organisation string, c StoredConfig) (store.ConfigSecrets, error) {
+func (k *Manager) openConfig(ctx context.Context, organisation string, c StoredConfig) (store.ConfigSecrets, error) {
 	opened, err := k.openText(ctx, organisation, c.Sealed)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (k *Keeper) openConfig(ctx context.Context, organisation string, c StoredCo
 const movedMask = "is the mask of a stored credential, which is not sent to another provider or host; something next to it that decides where it goes has changed, so give the credential itself"
 
 // unmask replaces the masks in a text by the credentials that they stand for.
-func (k *Keeper) unmask(ctx context.Context, organisation string, text []byte, before StoredConfig) ([]byte, error) {
+func (k *Manager) unmask(ctx context.Context, organisation string, text []byte, before StoredConfig) ([]byte, error) {
 	known := make(map[string]config.Credential)
 	if before.Text != "" {
 		list, err := config.Credentials([]byte(before.Text))
@@ -95,9 +95,9 @@ func (k *Keeper) unmask(ctx context.Context, organisation string, text []byte, b
 		kept, err := store.KeepsSecret(given, mask)
 		switch {
 		case err != nil:
-			return "", &config.Errors{Faults: []config.Fault{{Path: c.Path, Message: err.Error()}}}
+			return "", &config.Errors{Faults: []config.FieldError{{Path: c.Path, Message: err.Error()}}}
 		case kept && c.Destination != was.Destination:
-			return "", &config.Errors{Faults: []config.Fault{{Path: c.Path, Message: movedMask}}}
+			return "", &config.Errors{Faults: []config.FieldError{{Path: c.Path, Message: movedMask}}}
 		case !kept:
 			return given, nil
 		}

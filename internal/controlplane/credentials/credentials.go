@@ -35,15 +35,15 @@ const (
 	maxLongValue = 16 << 10
 )
 
-// Keeper checks, seals and masks. It is safe for concurrent use.
-type Keeper struct {
+// Manager checks, seals and masks. It is safe for concurrent use.
+type Manager struct {
 	secrets   route.Sealer
 	checkHost func(string) (*url.URL, error)
 }
 
 // New returns a keeper for the routes of d.
-func New(d route.Deps) *Keeper {
-	k := &Keeper{d.Secrets, d.CheckHost}
+func New(d route.Deps) *Manager {
+	k := &Manager{d.Secrets, d.CheckHost}
 	if k.checkHost == nil {
 		k.checkHost = upstream.New(upstream.Options{}).CheckHost
 	}
@@ -53,13 +53,13 @@ func New(d route.Deps) *Keeper {
 // Fields are settings as a request has them, by any of their names.
 type Fields map[string]json.RawMessage
 
-// Given is what a request says of credentials.
-type Given struct {
+// CredentialInput is what a request says of credentials.
+type CredentialInput struct {
 	// Path is what the request has before the names of Fields, for errors.
 	Path string
 
-	Key    route.Maybe[string]
-	Fields route.Maybe[Fields]
+	Key    route.Optional[string]
+	Fields route.Optional[Fields]
 
 	// Merge leaves the fields as they are that are not given; otherwise those
 	// that are given take the place of all.
@@ -96,7 +96,7 @@ func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
 // Apply puts what is given into i, whose provider is set. Without anything given
 // i stays as it is. It is called outside of any change.
-func (k *Keeper) Apply(ctx context.Context, i *store.Integration, g Given) error {
+func (k *Manager) Apply(ctx context.Context, i *store.Integration, g CredentialInput) error {
 	if !g.Key.Set && !g.Fields.Set {
 		return nil
 	}
@@ -132,13 +132,13 @@ func (k *Keeper) Apply(ctx context.Context, i *store.Integration, g Given) error
 
 // Settings are what a provider is reached by and with.
 type Settings struct {
-	Configuration store.Configuration
+	Configuration store.IntegrationSettings
 	Secrets       store.Secrets
 }
 
 // settings returns what is given over what was there before, and the path of a
 // secret of before that is still in it, empty for none.
-func settings(spec *provider.Spec, g Given, was store.Configuration, before store.Secrets) (next Settings, kept string, err error) {
+func settings(spec *provider.Spec, g CredentialInput, was store.IntegrationSettings, before store.Secrets) (next Settings, kept string, err error) {
 	r := reader{spec: spec, path: g.Path, merge: g.Merge, was: was, before: before}
 	if g.Fields.Set {
 		if err := r.read(g.Fields.Value); err != nil {
@@ -176,7 +176,7 @@ func settings(spec *provider.Spec, g Given, was store.Configuration, before stor
 
 // checkAddress makes a target of the settings, to say now what would stand in
 // the way of requests, and judges an address that the row did not choose.
-func (k *Keeper) checkAddress(spec *provider.Spec, g Given, c *store.Configuration, s store.Secrets) error {
+func (k *Manager) checkAddress(spec *provider.Spec, g CredentialInput, c *store.IntegrationSettings, s store.Secrets) error {
 	if c.CustomHost != "" {
 		u, err := k.checkHost(c.CustomHost)
 		if err != nil {
@@ -201,14 +201,14 @@ func (k *Keeper) checkAddress(spec *provider.Spec, g Given, c *store.Configurati
 	return nil
 }
 
-func target(spec *provider.Spec, c store.Configuration, s store.Secrets) (*provider.Target, error) {
+func target(spec *provider.Spec, c store.IntegrationSettings, s store.Secrets) (*provider.Target, error) {
 	return provider.NewTarget(spec, provider.Settings{Key: s.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(s, "")})
 }
 
 // elsewhere reports whether the settings lead to an address of a tenant's choice,
 // be it a host or an account at the provider, that they did not lead to before: who may change an integration may not read
 // its secrets by having them sent to himself.
-func (k *Keeper) elsewhere(spec *provider.Spec, was store.Configuration, before store.Secrets, next Settings) bool {
+func (k *Manager) elsewhere(spec *provider.Spec, was store.IntegrationSettings, before store.Secrets, next Settings) bool {
 	to, err := target(spec, next.Configuration, next.Secrets)
 	if err != nil || to.OwnAddress() {
 		return false
@@ -218,21 +218,21 @@ func (k *Keeper) elsewhere(spec *provider.Spec, was store.Configuration, before 
 }
 
 // seal returns the secrets sealed, or nothing where there are none.
-func (k *Keeper) seal(ctx context.Context, organisation string, s store.Secrets) (string, error) {
+func (k *Manager) seal(ctx context.Context, organisation string, s store.Secrets) (string, error) {
 	if s.Empty() {
 		return "", nil
 	}
 	return k.sealText(ctx, organisation, s.Text())
 }
 
-func (k *Keeper) sealText(ctx context.Context, organisation string, text secret.String) (string, error) {
+func (k *Manager) sealText(ctx context.Context, organisation string, text secret.String) (string, error) {
 	if k.secrets == nil {
 		return "", apierr.New(apierr.Unavailable, "secrets can't be stored: the gateway was started without a master key").WithCode("no_master_key")
 	}
 	return k.secrets.Seal(ctx, organisation, text)
 }
 
-func (k *Keeper) open(ctx context.Context, organisation, sealed string) (store.Secrets, error) {
+func (k *Manager) open(ctx context.Context, organisation, sealed string) (store.Secrets, error) {
 	opened, err := k.openText(ctx, organisation, sealed)
 	if err != nil {
 		return store.Secrets{}, err
@@ -241,7 +241,7 @@ func (k *Keeper) open(ctx context.Context, organisation, sealed string) (store.S
 }
 
 // openText returns what was sealed; nothing gives nothing.
-func (k *Keeper) openText(ctx context.Context, organisation, sealed string) (secret.String, error) {
+func (k *Manager) openText(ctx context.Context, organisation, sealed string) (secret.String, error) {
 	if sealed == "" {
 		return secret.String{}, nil
 	}
@@ -272,7 +272,7 @@ func masked(secrets map[string]secret.String) map[string]string {
 func checkOwned(path string, spec *provider.Spec, s Settings) error {
 	for name := range s.Secrets.Headers {
 		key := http.CanonicalHeaderKey(name)
-		signed := spec.Auth.By != "" && (key == "Authorization" || key == "Date" || strings.HasPrefix(key, "X-Amz-"))
+		signed := spec.Auth.Method != "" && (key == "Authorization" || key == "Date" || strings.HasPrefix(key, "X-Amz-"))
 		if signed || key == spec.Auth.Header && !s.Secrets.Key.Empty() {
 			return route.Invalid(path, "can't have the header %q, in which the provider's credential stands", name)
 		}

@@ -35,11 +35,11 @@ func (plain) Open(_ context.Context, organisation, sealed string) (secret.String
 	return secret.New(text), nil
 }
 
-func keeper() *credentials.Keeper { return credentials.New(route.Deps{Secrets: plain{}}) }
+func keeper() *credentials.Manager { return credentials.New(route.Deps{Secrets: plain{}}) }
 
-func given(t *testing.T, fields string) credentials.Given {
+func given(t *testing.T, fields string) credentials.CredentialInput {
 	t.Helper()
-	g := credentials.Given{Path: "c."}
+	g := credentials.CredentialInput{Path: "c."}
 	g.Fields.Set = true
 	if err := json.Unmarshal([]byte(fields), &g.Fields.Value); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestSettingsAreTakenByAnyOfTheirNamesAndShownByOne(t *testing.T) {
 			t.Errorf("%s %s: %v", tt.provider, tt.fields, err)
 			continue
 		}
-		shown := text(t, credentials.Shown(tt.provider, i.Configuration, credentials.Wire))
+		shown := text(t, credentials.ResponseFields(tt.provider, i.Configuration, credentials.Wire))
 		if shown != tt.shown || i.Sealed != tt.sealed {
 			t.Errorf("%s %s:\nshown %s\nwant  %s\nsealed %s\nwant   %s", tt.provider, tt.fields, shown, tt.shown, i.Sealed, tt.sealed)
 		}
@@ -191,7 +191,7 @@ func TestWithoutAMasterKeyOnlySecretsAreRefused(t *testing.T) {
 	if err := k.Apply(t.Context(), &i, given(t, `{"organization":"o"}`)); err != nil {
 		t.Error(err)
 	}
-	g := credentials.Given{}
+	g := credentials.CredentialInput{}
 	g.Key.Set, g.Key.Value = true, "k"
 	if err := k.Apply(t.Context(), &i, g); apierr.From(err).Kind != apierr.Unavailable || i.Sealed != "" {
 		t.Errorf("a key: %v, %q", err, i.Sealed)
@@ -224,7 +224,7 @@ func TestFieldsThatAreMergedLeaveTheOthers(t *testing.T) {
 		if err := errors.Join(keeper().Apply(t.Context(), &i, given(t, tt.before)), keeper().Apply(t.Context(), &i, g)); err != nil {
 			t.Errorf("%s: %v", tt.change, err)
 		}
-		if shown := text(t, credentials.Shown(tt.provider, i.Configuration, credentials.Wire)); shown != tt.want || i.Sealed != tt.sealed {
+		if shown := text(t, credentials.ResponseFields(tt.provider, i.Configuration, credentials.Wire)); shown != tt.want || i.Sealed != tt.sealed {
 			t.Errorf("%s: %s, sealed %s\nwant %s, sealed %s", tt.change, shown, i.Sealed, tt.want, tt.sealed)
 		}
 	}

@@ -39,7 +39,7 @@ func CheckDestination(s store.SecretReference, t *provider.Target) error {
 
 // Destination returns the target that settings of a provider lead to, without any
 // credential.
-func Destination(id string, c store.Configuration) (*provider.Target, error) {
+func Destination(id string, c store.IntegrationSettings) (*provider.Target, error) {
 	spec, err := Row("ai_provider_id", id, nil)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func CheckMappings(ctx context.Context, q store.Queries, i *store.Integration) e
 	}
 	for _, m := range list {
 		s, err := q.SecretReference(ctx, i.Organisation, m.Reference)
-		if Absent(err) {
+		if IsNotFound(err) {
 			return route.Missing("secret_mappings", "secret reference", m.Reference)
 		}
 		if err == nil {

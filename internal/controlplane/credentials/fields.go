@@ -32,11 +32,11 @@ func Hidden(option string) bool { return secretOption.MatchString(option) }
 // longOption matches those that are documents.
 var longOption = regexp.MustCompile(`^(service_account_json|private_key)$`)
 
-// word is a value that requests have another word for than the row, and which
+// valueAlias is a value that requests have another word for than the row, and which
 // words a row of the prefix takes for an option.
-type word struct{ prefix, option, said, meant string }
+type valueAlias struct{ prefix, option, said, meant string }
 
-var words = []word{
+var words = []valueAlias{
 	{"cloud_a_", "auth_type", "accessKey", "accessKey"},
 	{"cloud_a_", "auth_type", "assumedRole", "assumedRole"},
 	{"cloud_a_", "auth_type", "serviceRole", "serviceRole"},
@@ -54,7 +54,7 @@ var words = []word{
 }
 
 // wordsOf returns the words that an option takes; nil means any.
-func wordsOf(spec *provider.Spec, option string) (list []word) {
+func wordsOf(spec *provider.Spec, option string) (list []valueAlias) {
 	for _, w := range words {
 		if w.prefix == spec.OptionPrefix && w.option == option {
 			list = append(list, w)
@@ -68,7 +68,7 @@ type reader struct {
 	spec   *provider.Spec
 	path   string
 	merge  bool // what is not given stays
-	was    store.Configuration
+	was    store.IntegrationSettings
 	before store.Secrets
 
 	out  Settings
@@ -219,9 +219,9 @@ func (r *reader) plain(path, name, v string) error {
 		return route.Invalid(path, "is longer than 30 bytes")
 	}
 	if list := wordsOf(r.spec, name); list != nil {
-		at := slices.IndexFunc(list, func(w word) bool { return w.said == v })
+		at := slices.IndexFunc(list, func(w valueAlias) bool { return w.said == v })
 		if at < 0 {
-			return route.Invalid(path, "is one of %s", said(list))
+			return route.Invalid(path, "is one of %s", aliasList(list))
 		}
 		v = list[at].meant
 	}
@@ -229,7 +229,7 @@ func (r *reader) plain(path, name, v string) error {
 	return nil
 }
 
-func said(list []word) string {
+func aliasList(list []valueAlias) string {
 	var all []string
 	for _, w := range list {
 		all = append(all, w.said)

@@ -26,8 +26,8 @@ type Grant struct {
 	fresh bool // the workspace is new: what all have, it was not given yet
 }
 
-// Put stores g in the change under way. A second time it does nothing more.
-func (g Grant) Put(ctx context.Context, tx *store.Tx, c *route.Caller) error {
+// Apply stores g in the change under way. A second time it does nothing more.
+func (g Grant) Apply(ctx context.Context, tx *store.Tx, c *route.Caller) error {
 	had, err := tx.HasIntegration(ctx, g.Integration, g.To.Workspace)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (g Grant) Put(ctx context.Context, tx *store.Tx, c *route.Caller) error {
 	if err := tx.PutIntegrationWorkspace(ctx, g.To); err != nil {
 		return err
 	}
-	err = budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.To.Integration, g.To.Workspace))
+	err = budgets.Refresh(ctx, tx, store.GrantBudget, store.GrantID(g.To.Integration, g.To.Workspace))
 	if err != nil || had || !g.To.Enabled || !g.Default {
 		return err
 	}
@@ -61,7 +61,7 @@ func (g Grant) slug(ctx context.Context, tx *store.Tx, c *route.Caller) (string,
 		slug = g.Integration.Slug
 	}
 	taken, err := tx.ProviderSlugTaken(ctx, g.To.Workspace, slug)
-	_, owned := route.Owned(c.Files().Providers, g.To.Workspace, slug, func(p store.Provider) (string, string, string) { return p.ID, p.Workspace, p.Slug })
+	_, owned := route.FindDeclared(c.Files().Providers, g.To.Workspace, slug, func(p store.Provider) (string, string, string) { return p.ID, p.Workspace, p.Slug })
 	if err != nil || !taken && !owned {
 		return slug, err
 	}
@@ -71,9 +71,9 @@ func (g Grant) slug(ctx context.Context, tx *store.Tx, c *route.Caller) (string,
 	return route.NewSlug(slug[:min(len(slug), 248)], ""), nil
 }
 
-// Welcome gives a workspace that is being made what every workspace of its
+// GrantDefaults gives a workspace that is being made what every workspace of its
 // organisation gets, with a provider of each.
-func Welcome(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspace) error {
+func GrantDefaults(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspace) error {
 	list, err := tx.GlobalIntegrations(ctx, w.Organisation)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func Welcome(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspa
 		to := store.IntegrationWorkspace{
 			Integration: i.ID, Workspace: w.ID, Enabled: true, UsageLimits: i.GlobalUsageLimits, RateLimits: i.GlobalRateLimits, Status: store.Active,
 		}
-		if err := (Grant{Integration: i, To: to, Default: true, fresh: true}).Put(ctx, tx, c); err != nil {
+		if err := (Grant{Integration: i, To: to, Default: true, fresh: true}).Apply(ctx, tx, c); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // ApplyModel puts an address and headers into a model of an integration.
 // Path is what the request calls them.
-func (k *Keeper) ApplyModel(ctx context.Context, organisation, path string, m *store.IntegrationModel, raw json.RawMessage) error {
+func (k *Manager) ApplyModel(ctx context.Context, organisation, path string, m *store.IntegrationModel, raw json.RawMessage) error {
 	var in modelFields
 	if !isNull(raw) && decodeStrictly(raw, &in) != nil {
 		return route.Invalid(path, "has custom_host, a text, and custom_headers, an object of texts, alone")
@@ -70,9 +70,9 @@ func wireName(spec *provider.Spec, name string) string {
 	return spec.OptionPrefix + name
 }
 
-// Shown returns the settings as answers have them: secrets are masks, and sent
+// ResponseFields returns the settings as answers have them: secrets are masks, and sent
 // back as they are they stay what they were.
-func Shown(providerID string, c store.Configuration, named Naming) map[string]any {
+func ResponseFields(providerID string, c store.IntegrationSettings, named Naming) map[string]any {
 	out := make(map[string]any)
 	spec, err := Row("", providerID, nil)
 	if err != nil {

@@ -81,9 +81,9 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 	}
 	secret := access.NewKey()
 	d.ClientHash = access.HashKey(secret.Reveal()).String()
-	c.About("", d.ID)
+	c.SetAuditSubject("", d.ID)
 	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateDeployment(ctx, d) }); err != nil {
-		return nil, taken(err, d.Slug)
+		return nil, slugConflict(err, d.Slug)
 	}
 	return &created{d.ID, d.Slug, secret.Reveal(), "deployment"}, nil
 }
@@ -96,8 +96,8 @@ func firstOf(err error) error {
 	return err
 }
 
-// taken says of a conflict that it is the slug.
-func taken(err error, slug string) error {
+// slugConflict says of a conflict that it is the slug.
+func slugConflict(err error, slug string) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
 		return apierr.New(apierr.Conflict, "there is a deployment with the slug %q; choose another", slug).WithParam("slug")
 	}
@@ -184,7 +184,7 @@ type item struct {
 	Object        string     `json:"object"`
 }
 
-func shown(d store.GatewayDeployment) item {
+func toResponse(d store.GatewayDeployment) item {
 	return item{
 		ID: d.ID, Name: d.Name, Slug: d.Slug, Type: d.Type, Status: d.Status, Config: route.JSON(config.MaskExposed(d.Config)),
 		AllWorkspaces: d.AllWorkspaces, Workspaces: append([]string{}, d.Workspaces...), Auth: route.JSON(d.AuthSettings),
@@ -205,7 +205,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item
 	}
 	var items []item
 	for _, d := range found {
-		items = append(items, shown(d))
+		items = append(items, toResponse(d))
 	}
 	return route.ListOf(items, total), nil
 }
@@ -219,7 +219,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := shown(d)
+	out := toResponse(d)
 	return &out, nil
 }
 
@@ -228,20 +228,20 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.GatewayDeploy
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
 		return d, apierr.New(apierr.NotFound, "there is no deployment %.60q", ref).WithParam("deployment")
 	}
-	c.About("", d.ID)
+	c.SetAuditSubject("", d.ID)
 	return d, err
 }
 
 type updateInput struct {
 	Deployment string `path:"deployment" maxLength:"255" doc:"Id or slug"`
 	Body       struct {
-		Name          route.Maybe[string]     `json:"name,omitempty"`
-		Type          string                  `json:"type,omitempty" enum:"production,non-production"`
-		Status        string                  `json:"status,omitempty" enum:"active,inactive"`
-		Config        route.Maybe[route.JSON] `json:"config,omitempty"`
-		AllWorkspaces *bool                   `json:"allow_all_workspaces,omitempty"`
-		Workspaces    route.Maybe[[]string]   `json:"workspaces,omitempty"`
-		Auth          route.Maybe[Auth]       `json:"auth_settings,omitempty"`
+		Name          route.Optional[string]     `json:"name,omitempty"`
+		Type          string                     `json:"type,omitempty" enum:"production,non-production"`
+		Status        string                     `json:"status,omitempty" enum:"active,inactive"`
+		Config        route.Optional[route.JSON] `json:"config,omitempty"`
+		AllWorkspaces *bool                      `json:"allow_all_workspaces,omitempty"`
+		Workspaces    route.Optional[[]string]   `json:"workspaces,omitempty"`
+		Auth          route.Optional[Auth]       `json:"auth_settings,omitempty"`
 	}
 }
 
@@ -274,7 +274,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		return nil, firstOf(err)
 	}
 	read := d.UpdatedAt
-	d.UpdatedAt = c.After(read)
+	d.UpdatedAt = c.NextUpdateTime(read)
 	return &route.Empty{}, change(ctx, c, d.ID, read, func(tx *store.Tx) error { return tx.UpdateDeployment(ctx, d) })
 }
 
@@ -283,7 +283,7 @@ func change(ctx context.Context, c *route.Caller, id string, read time.Time, f f
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Deployment(ctx, c.Organisation, id)
 		if err == nil {
-			err = c.Unchanged(read, now.UpdatedAt)
+			err = c.CheckIfMatch(read, now.UpdatedAt)
 		}
 		if err != nil {
 			return err

@@ -34,17 +34,17 @@ func newEncoder(format string, w io.Writer, list []field) (encoder, error) {
 	case formatParquet:
 		return newColumns(w, list)
 	}
-	return &lines{w: w, fields: list}, nil
+	return &jsonlEncoder{w: w, fields: list}, nil
 }
 
-// lines writes an object a line.
-type lines struct {
+// jsonlEncoder writes an object a line.
+type jsonlEncoder struct {
 	w      io.Writer
 	fields []field
 	buf    []byte
 }
 
-func (l *lines) row(e *reqlog.Entry) error {
+func (l *jsonlEncoder) row(e *reqlog.Entry) error {
 	l.buf = append(l.buf[:0], '{')
 	for i := range l.fields {
 		if i > 0 {
@@ -64,28 +64,28 @@ func (l *lines) row(e *reqlog.Entry) error {
 	return err
 }
 
-func (l *lines) close() error { return nil }
+func (l *jsonlEncoder) close() error { return nil }
 
-// table writes comma-separated values by RFC 4180, with the names of fields in
+// csvEncoder writes comma-separated values by RFC 4180, with the names of fields in
 // the first line. Null is an empty cell.
-type table struct {
+type csvEncoder struct {
 	w      io.Writer
 	fields []field
 	buf    []byte
 }
 
-func newTable(w io.Writer, list []field) (*table, error) {
-	t := &table{w: w, fields: list}
+func newTable(w io.Writer, list []field) (*csvEncoder, error) {
+	t := &csvEncoder{w: w, fields: list}
 	return t, t.line(func(f *field) string { return f.Name })
 }
 
-func (t *table) row(e *reqlog.Entry) error {
+func (t *csvEncoder) row(e *reqlog.Entry) error {
 	return t.line(func(f *field) string {
 		switch v := f.of(e).(type) {
 		case nil:
 			return ""
 		case string:
-			return harmless(v)
+			return escapeFormula(v)
 		case time.Time:
 			return moment(v)
 		default:
@@ -94,7 +94,7 @@ func (t *table) row(e *reqlog.Entry) error {
 	})
 }
 
-func (t *table) line(cell func(*field) string) error {
+func (t *csvEncoder) line(cell func(*field) string) error {
 	t.buf = t.buf[:0]
 	for i := range t.fields {
 		if i > 0 {
@@ -106,7 +106,7 @@ func (t *table) line(cell func(*field) string) error {
 	return err
 }
 
-func (t *table) close() error { return nil }
+func (t *csvEncoder) close() error { return nil }
 
 // quoted puts a cell in quotes where it needs them.
 func quoted(s string) string {
@@ -116,32 +116,32 @@ func quoted(s string) string {
 	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 }
 
-// harmless keeps spreadsheets from taking a text of a client for a formula.
+// escapeFormula keeps spreadsheets from taking a text of a client for a formula.
 // https://owasp.org/www-community/attacks/CSV_Injection
-func harmless(s string) string {
+func escapeFormula(s string) string {
 	if s != "" && strings.IndexByte("=+-@\t\r", s[0]) >= 0 {
 		return "'" + s
 	}
 	return s
 }
 
-// columnar writes Parquet.
-type columnar struct {
+// parquetEncoder writes Parquet.
+type parquetEncoder struct {
 	w      *parquet.Writer
 	fields []field
 	values []any
 }
 
-func newColumns(w io.Writer, list []field) (*columnar, error) {
+func newColumns(w io.Writer, list []field) (*parquetEncoder, error) {
 	shapes := make([]parquet.Column, len(list))
 	for i := range list {
 		shapes[i] = list[i].Column
 	}
 	p, err := parquet.NewWriter(w, shapes)
-	return &columnar{p, list, make([]any, len(list))}, err
+	return &parquetEncoder{p, list, make([]any, len(list))}, err
 }
 
-func (c *columnar) row(e *reqlog.Entry) error {
+func (c *parquetEncoder) row(e *reqlog.Entry) error {
 	for i := range c.fields {
 		switch v := c.fields[i].of(e).(type) {
 		case cents:
@@ -155,4 +155,4 @@ func (c *columnar) row(e *reqlog.Entry) error {
 	return c.w.Append(c.values)
 }
 
-func (c *columnar) close() error { return c.w.Close() }
+func (c *parquetEncoder) close() error { return c.w.Close() }

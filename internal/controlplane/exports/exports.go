@@ -75,13 +75,13 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Format: cmp.Or(b.Format, formatJSONL), Status: store.ExportDraft,
 		CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	if c.Person() {
+	if c.IsPerson() {
 		row.UserID = c.UserID
 	}
 	if err := f.ask(ctx, c, w, &row, &b.Filters, b.Requested); err != nil {
 		return nil, err
 	}
-	c.About(w.ID, row.ID)
+	c.SetAuditSubject(w.ID, row.ID)
 	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateExport(ctx, row) }); err != nil {
 		return nil, err
 	}
@@ -108,14 +108,14 @@ func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, ro
 	if err != nil {
 		return err
 	}
-	row.Requested = named(requested)
-	if len(left(row.Requested, denied)) == 0 {
+	row.Requested = orderedFields(requested)
+	if len(allowedFields(row.Requested, denied)) == 0 {
 		return route.Invalid("requested_data", "names only fields that exports of this organisation leave out: %v", denied)
 	}
 	if row.Filters, err = json.Marshal(filters); err != nil {
 		return err
 	}
-	if row.Keys, err = seen(ctx, c.DB(), row); err != nil {
+	if row.Keys, err = visibleKeys(ctx, c.DB(), row); err != nil {
 		return err
 	}
 	row.Expected, err = f.expect(ctx, row, want)
@@ -127,7 +127,7 @@ const counting = 3 * time.Second
 
 // expect returns about how many rows an export has, nil when that can't be told
 // soon.
-func (f *family) expect(ctx context.Context, row *store.Export, want *wanted) (*int64, error) {
+func (f *family) expect(ctx context.Context, row *store.Export, want *rowFilter) (*int64, error) {
 	if f.api.Sum == nil {
 		return nil, nil
 	}
@@ -146,8 +146,8 @@ func denied(ctx context.Context, db *store.DB, organisation string) ([]string, e
 	return o.Settings.DeniedFields, err
 }
 
-// left returns the fields that are not denied.
-func left(fields, denied []string) []string {
+// allowedFields returns the fields that are not denied.
+func allowedFields(fields, denied []string) []string {
 	return slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return slices.Contains(denied, name) })
 }
 
@@ -161,9 +161,9 @@ type Named struct {
 type updateInput struct {
 	Named
 	Body struct {
-		Filters   route.Maybe[Filters] `json:"filters,omitempty" doc:"In the place of all filters before"`
-		Requested []string             `json:"requested_data,omitempty" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target"`
-		Format    string               `json:"format,omitempty" enum:"jsonl,csv,parquet"`
+		Filters   route.Optional[Filters] `json:"filters,omitempty" doc:"In the place of all filters before"`
+		Requested []string                `json:"requested_data,omitempty" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target"`
+		Format    string                  `json:"format,omitempty" enum:"jsonl,csv,parquet"`
 	}
 }
 
@@ -199,11 +199,11 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 // the request read it.
 func change(ctx context.Context, c *route.Caller, row store.Export, was string) error {
 	read := row.UpdatedAt
-	row.UpdatedAt = c.After(read)
+	row.UpdatedAt = c.NextUpdateTime(read)
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Export(ctx, row.ID)
 		if err == nil {
-			err = c.Unchanged(read, now.UpdatedAt)
+			err = c.CheckIfMatch(read, now.UpdatedAt)
 		}
 		if err == nil {
 			err = tx.UpdateExport(ctx, row, was)
@@ -215,12 +215,12 @@ func change(ctx context.Context, c *route.Caller, row store.Export, was string) 
 	})
 }
 
-type told struct {
+type messageResponse struct {
 	Message string `json:"message"`
 	Object  string `json:"object"`
 }
 
-func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*told, error) {
+func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*messageResponse, error) {
 	row, _, err := find(ctx, c, *in)
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*told, 
 	if row.Status != store.ExportDraft {
 		return nil, wrongState(&row, "only a draft can be started")
 	}
-	if row.Keys, err = seen(ctx, c.DB(), &row); err != nil {
+	if row.Keys, err = visibleKeys(ctx, c.DB(), &row); err != nil {
 		return nil, err
 	}
 	row.Status, row.StartedAt = store.ExportRunning, c.Now
@@ -236,26 +236,26 @@ func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*told, 
 		return nil, err
 	}
 	if f.api.Exports != nil {
-		f.api.Exports.Wake()
+		f.api.Exports.Notify()
 	}
-	return &told{"the export is being made", "export"}, nil
+	return &messageResponse{"the export is being made", "export"}, nil
 }
 
-// seen returns the keys whose records the maker of an export sees now, nil for
+// visibleKeys returns the keys whose records the maker of an export sees now, nil for
 // all of its workspace. Who is a person and may not read the log any more is
 // refused.
-func seen(ctx context.Context, db *store.DB, row *store.Export) ([]string, error) {
+func visibleKeys(ctx context.Context, db *store.DB, row *store.Export) ([]string, error) {
 	if row.UserID == "" {
 		return nil, nil
 	}
 	maker := &access.Identity{Organisation: row.Organisation, Workspace: row.Workspace, UserID: row.UserID, Type: access.Session}
-	if err := route.May(ctx, db.Queries, maker, row.Workspace, scope.Right()); err != nil {
+	if err := route.May(ctx, db.Queries, maker, row.Workspace, scope.Permission()); err != nil {
 		return nil, err
 	}
 	return route.Visible(ctx, db.Queries, maker, row.Workspace)
 }
 
-func cancel(ctx context.Context, c *route.Caller, in *Named) (*told, error) {
+func cancel(ctx context.Context, c *route.Caller, in *Named) (*messageResponse, error) {
 	row, _, err := find(ctx, c, *in)
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func cancel(ctx context.Context, c *route.Caller, in *Named) (*told, error) {
 		return nil, wrongState(&row, "only one in progress can be stopped")
 	}
 	row.Status, row.EndedAt = store.ExportStopped, c.Now
-	return &told{"the export is stopped", "export"}, change(ctx, c, row, store.ExportRunning)
+	return &messageResponse{"the export is stopped", "export"}, change(ctx, c, row, store.ExportRunning)
 }
 
 func wrongState(row *store.Export, rule string) error {
@@ -292,7 +292,7 @@ func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*lin
 	if err != nil {
 		return nil, err
 	}
-	if len(left(row.Fields, denied)) < len(row.Fields) {
+	if len(allowedFields(row.Fields, denied)) < len(row.Fields) {
 		return nil, apierr.New(apierr.Forbidden, "the file has fields that exports of this organisation leave out since: %v; make another", denied).WithCode("AB03")
 	}
 	address, err := f.api.Exports.Link(ctx, row)

@@ -41,7 +41,7 @@ func newDesk(t *testing.T) *desk {
 	t.Cleanup(func() { logs.Close(context.Background()) })
 	d := &desk{Bench: routetest.New(t, exports.Add), t: t, logs: logs, files: blob.Folder(filepath.Join(t.TempDir(), "files"))}
 	d.runner = d.node(func(*exports.Options) {})
-	d.API.Exports, d.API.Sum = d.runner, logs.Sum
+	d.API.Exports, d.API.Sum = d.runner, logs.Groups
 	d.root = d.Root()
 	return d
 }
@@ -340,7 +340,7 @@ func TestFieldsThatAreDeniedAreLeftOut(t *testing.T) {
 	}
 	waiting := drafted(d.root, "jsonl", "")
 	o.Settings.DeniedFields = []string{"metadata", "trace_id", "unknown"}
-	if err := d.DB.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
+	if err := d.DB.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
 		t.Fatal(err)
 	}
 	if text := d.made(d.root, waiting); strings.Contains(text, "canary") || strings.Contains(text, "metadata") || !strings.Contains(text, `"id"`) {

@@ -57,8 +57,8 @@ var fields = []field{
 	{parquet.Column{Name: "target", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.OptionIndex) }},
 }
 
-// named returns the names of fields in the order of fields, each once.
-func named(names []string) []string {
+// orderedFields returns the names of fields in the order of fields, each once.
+func orderedFields(names []string) []string {
 	var out []string
 	for i := range fields {
 		if slices.Contains(names, fields[i].Name) {

@@ -71,7 +71,7 @@ func (r *Runner) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err == nil {
 		return
 	}
-	said := apierr.From(r.DB.Explain(err))
+	said := apierr.From(r.DB.ClientError(err))
 	if said.Kind == apierr.Internal {
 		r.Logger.Error("giving out the file of an export", "err", err.Error())
 	}

@@ -23,22 +23,22 @@ type Filters struct {
 	Size int       `json:"page_size,omitempty" minimum:"1" maximum:"50000" doc:"Rows of the file; 50000 when absent"`
 	Page int       `json:"current_page,omitempty" minimum:"0" maximum:"1000000" doc:"So many times page_size newer rows are left out"`
 
-	Workspace string   `json:"workspace_slug,omitempty" maxLength:"255" doc:"As workspace_id"`
-	Statuses  Words    `json:"status_code,omitzero" doc:"One of these"`
-	Outcomes  Words    `json:"outcome,omitzero" doc:"success, error, cancelled or other, one of these"`
-	Providers Words    `json:"provider,omitzero" doc:"Provider ids, or slugs or ids of managed providers, one of these; @slug is always a slug"`
-	Slugs     Words    `json:"virtual_keys,omitzero" doc:"Slugs or ids of managed providers, one of these"`
-	Targets   Words    `json:"target,omitzero" doc:"Paths of targets in their config, one of these"`
-	Configs   Words    `json:"configs,omitzero" doc:"Ids or slugs of configs, one of these"`
-	Keys      Words    `json:"api_key_ids,omitzero" doc:"One of these"`
-	Models    Words    `json:"ai_org_model,omitzero" doc:"As provider__model with the requested model, one of these"`
-	Requested Words    `json:"model,omitzero" doc:"Requested models, one of these"`
-	Upstream  Words    `json:"upstream_model,omitzero" doc:"Models that providers were sent, one of these"`
-	Response  Words    `json:"response_model,omitzero" doc:"Models that providers named, one of these"`
-	Prompts   Words    `json:"prompt_slug,omitzero" doc:"One of these"`
-	Metadata  Metadata `json:"metadata,omitzero" doc:"Strings by their keys, all of which have to match"`
-	TraceID   string   `json:"trace_id,omitempty" maxLength:"255"`
-	SpanID    string   `json:"span_id,omitempty" maxLength:"255"`
+	Workspace string     `json:"workspace_slug,omitempty" maxLength:"255" doc:"As workspace_id"`
+	Statuses  StringList `json:"status_code,omitzero" doc:"One of these"`
+	Outcomes  StringList `json:"outcome,omitzero" doc:"success, error, cancelled or other, one of these"`
+	Providers StringList `json:"provider,omitzero" doc:"Provider ids, or slugs or ids of managed providers, one of these; @slug is always a slug"`
+	Slugs     StringList `json:"virtual_keys,omitzero" doc:"Slugs or ids of managed providers, one of these"`
+	Targets   StringList `json:"target,omitzero" doc:"Paths of targets in their config, one of these"`
+	Configs   StringList `json:"configs,omitzero" doc:"Ids or slugs of configs, one of these"`
+	Keys      StringList `json:"api_key_ids,omitzero" doc:"One of these"`
+	Models    StringList `json:"ai_org_model,omitzero" doc:"As provider__model with the requested model, one of these"`
+	Requested StringList `json:"model,omitzero" doc:"Requested models, one of these"`
+	Upstream  StringList `json:"upstream_model,omitzero" doc:"Models that providers were sent, one of these"`
+	Response  StringList `json:"response_model,omitzero" doc:"Models that providers named, one of these"`
+	Prompts   StringList `json:"prompt_slug,omitzero" doc:"One of these"`
+	Metadata  Metadata   `json:"metadata,omitzero" doc:"Strings by their keys, all of which have to match"`
+	TraceID   string     `json:"trace_id,omitempty" maxLength:"255"`
+	SpanID    string     `json:"span_id,omitempty" maxLength:"255"`
 
 	TotalMin      *int64 `json:"total_units_min,omitempty" minimum:"0" doc:"Tokens of a request"`
 	TotalMax      *int64 `json:"total_units_max,omitempty" minimum:"0"`
@@ -53,8 +53,8 @@ type Filters struct {
 	FeedbackMax *float64 `json:"weighted_feedback_max,omitempty" minimum:"-10" maximum:"10"`
 }
 
-// Words are texts, written as a list or as a text with commas.
-type Words struct{ route.JSON }
+// StringList are texts, written as a list or as a text with commas.
+type StringList struct{ route.JSON }
 
 // Metadata is an object of strings, or a text that holds one.
 type Metadata struct{ route.JSON }
@@ -63,7 +63,7 @@ type Metadata struct{ route.JSON }
 type Cents struct{ route.JSON }
 
 // Schema implements huma.SchemaProvider.
-func (Words) Schema(huma.Registry) *huma.Schema {
+func (StringList) Schema(huma.Registry) *huma.Schema {
 	most, long := 100, 255
 	return &huma.Schema{OneOf: []*huma.Schema{
 		{Type: huma.TypeString}, {Type: huma.TypeInteger},
@@ -82,7 +82,7 @@ func (Cents) Schema(huma.Registry) *huma.Schema {
 }
 
 // list returns the texts.
-func (w Words) list(field string) ([]string, error) {
+func (w StringList) list(field string) ([]string, error) {
 	if len(w.JSON) == 0 {
 		return nil, nil
 	}
@@ -146,8 +146,8 @@ const (
 	maxRows      = 50_000
 )
 
-// wanted are filters that were checked, and nil lists filter nothing.
-type wanted struct {
+// rowFilter are filters that were checked, and nil lists filter nothing.
+type rowFilter struct {
 	query      logstore.Query              // what the log filters by itself
 	is         map[logstore.Field][]string // one of these values
 	keys       []string
@@ -158,8 +158,8 @@ type wanted struct {
 }
 
 // compile checks the filters.
-func (f *Filters) compile() (*wanted, error) {
-	w := &wanted{span: f.SpanID, size: f.Size}
+func (f *Filters) compile() (*rowFilter, error) {
+	w := &rowFilter{span: f.SpanID, size: f.Size}
 	if w.size == 0 {
 		w.size = maxRows
 	}
@@ -184,7 +184,7 @@ func (f *Filters) compile() (*wanted, error) {
 }
 
 // bounds reads what lies between two numbers.
-func (f *Filters) bounds(w *wanted) error {
+func (f *Filters) bounds(w *rowFilter) error {
 	least, err := f.CostMin.nano("cost_min")
 	if err != nil {
 		return err
@@ -209,13 +209,13 @@ func (f *Filters) bounds(w *wanted) error {
 	if f.FeedbackMin != nil && f.FeedbackMax != nil && *f.FeedbackMin > *f.FeedbackMax {
 		return route.Invalid("filters.weighted_feedback_max", "must not be less than weighted_feedback_min")
 	}
-	w.query.Weighted = logstore.Span{Min: f.FeedbackMin, Max: f.FeedbackMax}
+	w.query.Weighted = logstore.FloatRange{Min: f.FeedbackMin, Max: f.FeedbackMax}
 	return nil
 }
 
 // within limits the filters to what an export may have: its workspace, and the
 // keys that its maker saw.
-func (w *wanted) within(row *store.Export) logstore.Scope {
+func (w *rowFilter) within(row *store.Export) logstore.Scope {
 	s := logstore.Scope{Organisation: row.Organisation, Workspace: row.Workspace, Keys: row.Keys}
 	if w.keys != nil {
 		s.Keys = slices.DeleteFunc(slices.Clone(w.keys), func(id string) bool { return row.Keys != nil && !slices.Contains(row.Keys, id) })

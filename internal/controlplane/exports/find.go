@@ -33,7 +33,7 @@ type Item struct {
 	Object       string     `json:"object"`
 }
 
-func shown(e *store.Export) Item {
+func toResponse(e *store.Export) Item {
 	out := Item{
 		ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: e.Status, Format: e.Format, Filters: route.JSON(e.Filters),
 		Requested: e.Requested, Fields: append([]string{}, e.Fields...), Total: e.Expected, Rows: e.Rows, Bytes: e.Bytes, CreatedBy: e.CreatedBy,
@@ -64,13 +64,13 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 			return nil, err
 		}
 		q.Workspace = w.ID
-	} else if q.Workspace, err = c.Sees(ctx, in.Workspace); err != nil {
+	} else if q.Workspace, err = c.VisibleWorkspace(ctx, in.Workspace); err != nil {
 		return nil, err
 	}
 	if err := c.CheckOwnWorkspace(ctx, "workspace_id", in.Workspace); err != nil {
 		return nil, err
 	}
-	if c.Person() {
+	if c.IsPerson() {
 		q.UserID = c.UserID
 	}
 	found, total, err := c.DB().Exports(ctx, q, store.Page{Number: in.Page, Size: in.Size})
@@ -79,7 +79,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	}
 	var items []Item
 	for i := range found {
-		items = append(items, shown(&found[i]))
+		items = append(items, toResponse(&found[i]))
 	}
 	return route.ListOf(items, total), nil
 }
@@ -89,7 +89,7 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := shown(&row)
+	out := toResponse(&row)
 	return &out, nil
 }
 
@@ -101,7 +101,7 @@ func find(ctx context.Context, c *route.Caller, in Named) (row store.Export, w s
 	if err != nil && apierr.From(err).Kind != apierr.NotFound {
 		return row, w, err
 	}
-	if err != nil || row.Organisation != c.Organisation || c.Person() && row.UserID != c.UserID {
+	if err != nil || row.Organisation != c.Organisation || c.IsPerson() && row.UserID != c.UserID {
 		return row, w, none
 	}
 	if w, err = c.DB().Workspace(ctx, row.Organisation, row.Workspace); err != nil {
@@ -114,8 +114,8 @@ func find(ctx context.Context, c *route.Caller, in Named) (row store.Export, w s
 	if !there {
 		return row, w, none
 	}
-	c.About(w.ID, row.ID)
-	return row, w, c.Permit(ctx, w.ID)
+	c.SetAuditSubject(w.ID, row.ID)
+	return row, w, c.CheckRoutePermission(ctx, w.ID)
 }
 
 // reaches reports whether a workspace is there for the caller, who may have named
@@ -131,11 +131,11 @@ func reaches(ctx context.Context, c *route.Caller, w *store.Workspace, named str
 		named != "" && named != w.ID && named != w.Slug,
 		!whole && w.Status != store.Active:
 		return false, nil
-	case !c.Person():
+	case !c.IsPerson():
 		return true, nil
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-	return m.In(w.ID) != "", err
+	return m.RoleIn(w.ID) != "", err
 }
 
 // place returns the workspace that an export is of. Archived ones are there for
@@ -159,7 +159,7 @@ func place(ctx context.Context, c *route.Caller, named string) (store.Workspace,
 // administers reports whether the caller sees archived workspaces too: the
 // organisation's owner and admins do, and the installation's own keys.
 func administers(ctx context.Context, c *route.Caller) (bool, error) {
-	if !c.Person() {
+	if !c.IsPerson() {
 		return c.Allows(access.ScopeAll), nil
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)

@@ -140,7 +140,7 @@ func cell(name string, v reader.Value) string {
 func inLog(t *testing.T, e *reqlog.Entry) map[string]string {
 	t.Helper()
 	var shown map[string]json.RawMessage
-	if err := json.Unmarshal(e.AppendWhole(nil), &shown); err != nil {
+	if err := json.Unmarshal(e.AppendJSONWithBodies(nil), &shown); err != nil {
 		t.Fatal(err)
 	}
 	within := func(name, field string) json.RawMessage {

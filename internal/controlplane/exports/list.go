@@ -16,19 +16,19 @@ import (
 // listed are the filters that name values of a field of entries.
 var listed = []struct {
 	name  string
-	words func(f *Filters) Words
+	words func(f *Filters) StringList
 	field logstore.Field
 	of    func(e *reqlog.Entry) string
 }{
-	{"status_code", func(f *Filters) Words { return f.Statuses }, logstore.ByStatus, func(e *reqlog.Entry) string { return strconv.Itoa(e.Status) }},
-	{"outcome", func(f *Filters) Words { return f.Outcomes }, logstore.ByOutcome, func(e *reqlog.Entry) string { return e.Outcome().String() }},
-	{"virtual_keys", func(f *Filters) Words { return f.Slugs }, logstore.ByProvider, func(e *reqlog.Entry) string { return e.Slug }},
-	{"configs", func(f *Filters) Words { return f.Configs }, logstore.ByConfig, func(e *reqlog.Entry) string { return e.Config }},
-	{"prompt_slug", func(f *Filters) Words { return f.Prompts }, logstore.ByPrompt, func(e *reqlog.Entry) string { return e.Prompt.Slug }},
-	{"target", func(f *Filters) Words { return f.Targets }, logstore.ByTarget, func(e *reqlog.Entry) string { return e.OptionIndex }},
-	{"model", func(f *Filters) Words { return f.Requested }, logstore.ByModel, func(e *reqlog.Entry) string { return e.Model }},
-	{"upstream_model", func(f *Filters) Words { return f.Upstream }, logstore.ByUpstreamModel, func(e *reqlog.Entry) string { return e.UpstreamModel }},
-	{"response_model", func(f *Filters) Words { return f.Response }, logstore.ByResponseModel, func(e *reqlog.Entry) string { return e.ResponseModel }},
+	{"status_code", func(f *Filters) StringList { return f.Statuses }, logstore.ByStatus, func(e *reqlog.Entry) string { return strconv.Itoa(e.Status) }},
+	{"outcome", func(f *Filters) StringList { return f.Outcomes }, logstore.ByOutcome, func(e *reqlog.Entry) string { return e.Outcome().String() }},
+	{"virtual_keys", func(f *Filters) StringList { return f.Slugs }, logstore.ByProvider, func(e *reqlog.Entry) string { return e.Slug }},
+	{"configs", func(f *Filters) StringList { return f.Configs }, logstore.ByConfig, func(e *reqlog.Entry) string { return e.Config }},
+	{"prompt_slug", func(f *Filters) StringList { return f.Prompts }, logstore.ByPrompt, func(e *reqlog.Entry) string { return e.Prompt.Slug }},
+	{"target", func(f *Filters) StringList { return f.Targets }, logstore.ByTarget, func(e *reqlog.Entry) string { return e.OptionIndex }},
+	{"model", func(f *Filters) StringList { return f.Requested }, logstore.ByModel, func(e *reqlog.Entry) string { return e.Model }},
+	{"upstream_model", func(f *Filters) StringList { return f.Upstream }, logstore.ByUpstreamModel, func(e *reqlog.Entry) string { return e.UpstreamModel }},
+	{"response_model", func(f *Filters) StringList { return f.Response }, logstore.ByResponseModel, func(e *reqlog.Entry) string { return e.ResponseModel }},
 }
 
 // resolve replaces the names of providers and configs by slugs and ids, as entries
@@ -36,7 +36,7 @@ var listed = []struct {
 func (f *Filters) resolve(ctx context.Context, names route.LogNames) error {
 	for _, r := range []struct {
 		name  string
-		words *Words
+		words *StringList
 		find  func(list []string) ([]string, error)
 	}{
 		{"configs", &f.Configs, func(list []string) ([]string, error) { return names.Configs(ctx, list) }},
@@ -80,7 +80,7 @@ func (f *Filters) resolve(ctx context.Context, names route.LogNames) error {
 }
 
 // lists reads the filters that take one of several. Providers are resolved already.
-func (f *Filters) lists(w *wanted) (err error) {
+func (f *Filters) lists(w *rowFilter) (err error) {
 	w.is = make(map[logstore.Field][]string)
 	for _, l := range listed {
 		list, err := l.words(f).list(l.name)
@@ -130,7 +130,7 @@ func (f *Filters) lists(w *wanted) (err error) {
 }
 
 // matches reports whether an entry is wanted that the log has found.
-func (w *wanted) matches(e *reqlog.Entry) bool {
+func (w *rowFilter) matches(e *reqlog.Entry) bool {
 	for _, l := range listed {
 		if list := w.is[l.field]; list != nil && !slices.Contains(list, l.of(e)) {
 			return false
@@ -142,12 +142,12 @@ func (w *wanted) matches(e *reqlog.Entry) bool {
 }
 
 // count returns how many rows there are, about: times are taken to the minute.
-func (w *wanted) count(ctx context.Context, row *store.Export, sum func(context.Context, logstore.SumQuery) ([]logstore.Sum, error)) (int64, error) {
-	q := logstore.SumQuery{
+func (w *rowFilter) count(ctx context.Context, row *store.Export, sum func(context.Context, logstore.GroupQuery) ([]logstore.Group, error)) (int64, error) {
+	q := logstore.GroupQuery{
 		Scope: w.within(row), From: w.query.From, To: w.query.To, Models: w.models, Providers: w.providers, Is: w.is,
 		TraceID: w.query.TraceID, SpanID: w.span, Metadata: w.query.Metadata,
-		Tokens: logstore.Range(w.query.Tokens), Prompt: logstore.Range(w.query.PromptTokens),
-		Completion: logstore.Range(w.query.CompletionTokens), Cost: logstore.Range(w.query.Cost),
+		Tokens: logstore.IntRange(w.query.Tokens), Prompt: logstore.IntRange(w.query.PromptTokens),
+		Completion: logstore.IntRange(w.query.CompletionTokens), Cost: logstore.IntRange(w.query.Cost),
 		Weighted: w.query.Weighted,
 	}
 	sums, err := sum(ctx, q)

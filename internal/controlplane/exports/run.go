@@ -71,8 +71,8 @@ func New(o Options) *Runner {
 	return &Runner{Options: o.withDefaults(), wake: make(chan struct{}, 1)}
 }
 
-// Wake implements route.Exports. It never waits.
-func (r *Runner) Wake() {
+// Notify implements route.Exports. It never waits.
+func (r *Runner) Notify() {
 	select {
 	case r.wake <- struct{}{}:
 	default: // it looks already
@@ -120,7 +120,7 @@ func (r *Runner) next(ctx context.Context) bool {
 var errNotOurs = errors.New("the export is this node's no more")
 
 // work makes an export that this node has claimed, and stores how it ended.
-func (r *Runner) work(ctx context.Context, c store.Claim) {
+func (r *Runner) work(ctx context.Context, c store.ExportLease) {
 	if c.File != "" { // an earlier node's, which did not end
 		r.Files.Delete(ctx, c.File)
 	}
@@ -128,13 +128,13 @@ func (r *Runner) work(ctx context.Context, c store.Claim) {
 	j := &job{Runner: r, claim: c}
 	working, stop := context.WithCancelCause(ctx)
 	var holding sync.WaitGroup
-	holding.Go(func() { r.hold(working, j, stop) })
+	holding.Go(func() { r.renewLease(working, j, stop) })
 	began := r.Now()
 	err := j.make(working)
 	lost := errors.Is(context.Cause(working), errNotOurs)
 	stop(nil)
 	holding.Wait()
-	j.settle(&c)
+	j.reportProgress(&c)
 	switch {
 	case err == nil:
 		r.succeed(ctx, c, j.names, began)
@@ -150,17 +150,17 @@ func (r *Runner) work(ctx context.Context, c store.Claim) {
 	}
 }
 
-// hold says that the export goes on until ctx ends. It stops the work when the
+// renewLease says that the export goes on until ctx ends. It stops the work when the
 // export is this node's no more, or may be another's by now.
-func (r *Runner) hold(ctx context.Context, j *job, stop context.CancelCauseFunc) {
+func (r *Runner) renewLease(ctx context.Context, j *job, stop context.CancelCauseFunc) {
 	until := r.Now().Add(r.Lease)
 	tick := time.NewTicker(r.Hold)
 	defer tick.Stop()
 	for {
 		c := j.claim
-		j.settle(&c)
+		j.reportProgress(&c)
 		now := r.Now()
-		held, err := r.DB.HoldExport(ctx, c, now, r.Lease)
+		held, err := r.DB.RenewExportLease(ctx, c, now, r.Lease)
 		switch {
 		case err == nil && !held, err != nil && now.After(until):
 			stop(errNotOurs)
@@ -176,7 +176,7 @@ func (r *Runner) hold(ctx context.Context, j *job, stop context.CancelCauseFunc)
 	}
 }
 
-func (r *Runner) succeed(ctx context.Context, c store.Claim, fields []string, began time.Time) {
+func (r *Runner) succeed(ctx context.Context, c store.ExportLease, fields []string, began time.Time) {
 	now := r.Now()
 	c.Status, c.Fields, c.LinkKey = store.ExportDone, fields, newLinkKey()
 	c.EndedAt, c.ExpiresAt = now, now.Add(r.Keep)
@@ -191,20 +191,20 @@ func (r *Runner) succeed(ctx context.Context, c store.Claim, fields []string, be
 const ending = 5 * time.Second
 
 // end stores how an export ended, and reports whether that counts.
-func (r *Runner) end(ctx context.Context, c store.Claim) bool {
+func (r *Runner) end(ctx context.Context, c store.ExportLease) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending)
 	defer cancel()
-	held, err := r.DB.EndExport(ctx, c)
+	held, err := r.DB.FinishExport(ctx, c)
 	if err != nil {
 		r.Logger.Warn("the end of an export was not stored", "export", c.ID, "err", err.Error())
 	}
 	return held && err == nil
 }
 
-func (r *Runner) leave(ctx context.Context, c store.Claim) {
+func (r *Runner) leave(ctx context.Context, c store.ExportLease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending)
 	defer cancel()
-	if err := r.DB.LeaveExport(ctx, c); err != nil { // its lease ends by itself
+	if err := r.DB.ReleaseExport(ctx, c); err != nil { // its lease ends by itself
 		r.Logger.Warn("an export was not given back", "export", c.ID, "err", err.Error())
 	}
 }
@@ -222,7 +222,7 @@ func (r *Runner) sweep(ctx context.Context) {
 		}
 	}
 	if f, ok := r.Files.(blob.Folder); ok && err == nil { // what other nodes told of, and what a crash left behind
-		err = f.Sweep(ctx, now.Add(-r.Keep-time.Hour))
+		err = f.DeleteOlder(ctx, now.Add(-r.Keep-time.Hour))
 	}
 	if err != nil && ctx.Err() == nil {
 		r.Logger.Warn("old files of exports were not taken away", "err", err.Error())

@@ -221,7 +221,7 @@ type full struct{ blob.Folder }
 // Put implements blob.Store.
 func (full) Put(_ context.Context, _ string, r io.Reader) (int64, error) {
 	io.CopyN(io.Discard, r, 1000)
-	return 0, &blob.Fault{Reason: "no room is left on the disk"}
+	return 0, &blob.Error{Reason: "no room is left on the disk"}
 }
 
 func bucket(t *testing.T, endpoint string) *blob.Bucket {

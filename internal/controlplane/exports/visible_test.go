@@ -34,14 +34,14 @@ func (d *desk) own(user, key string) {
 }
 
 // grant sets switches of the organisation.
-func (d *desk) grant(s access.Switches) {
+func (d *desk) grant(s access.RolePermissions) {
 	d.t.Helper()
 	o, err := d.DB.Organisation(d.t.Context(), store.DefaultOrganisation)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	o.Settings.Security = s
-	if err := d.DB.Change(d.t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(d.t.Context(), o) }); err != nil {
+	if err := d.DB.Update(d.t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(d.t.Context(), o) }); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -75,7 +75,7 @@ func TestRowsAreThoseThatTheMakerMaySee(t *testing.T) {
 			t.Errorf("%s sees %q", name, got)
 		}
 	}
-	d.grant(access.Switches{"membersViewAllData": false})
+	d.grant(access.RolePermissions{"membersViewAllData": false})
 	for filters, want := range map[string]string{"": "m", `,"api_key_ids":"m,s"`: "m", `,"api_key_ids":"s"`: ""} {
 		if got := d.keysFor(member, filters); got != want {
 			t.Errorf("with own data alone and %s: %q, want %q", filters, got, want)
@@ -89,7 +89,7 @@ func TestRowsAreThoseThatTheMakerMaySee(t *testing.T) {
 	if got := d.keysFor(boss, ""); len(got) != 3 {
 		t.Errorf("the owner sees %q", got)
 	}
-	d.grant(access.Switches{"membersViewLogs": false})
+	d.grant(access.RolePermissions{"membersViewLogs": false})
 	if a := member.Call("POST", "/logs/exports", `{"workspace_id":"default","requested_data":["id"],"filters":{`+lastDay+`}}`); a.Status != 403 {
 		t.Errorf("without the right: %d %s", a.Status, a.Body)
 	}
@@ -102,7 +102,7 @@ func TestWhatTheMakerMaySeeIsDecidedAtTheStart(t *testing.T) {
 	d.recorded("s", "m")
 	before, after := drafted(member, "csv", ""), drafted(member, "csv", "")
 	member.Must("POST", "/logs/exports/"+before+"/start", "", nil)
-	d.grant(access.Switches{"membersViewAllData": false})
+	d.grant(access.RolePermissions{"membersViewAllData": false})
 	member.Must("POST", "/logs/exports/"+after+"/start", "", nil)
 	for d.runner.Next(t.Context()) {
 	}
@@ -110,7 +110,7 @@ func TestWhatTheMakerMaySeeIsDecidedAtTheStart(t *testing.T) {
 		t.Errorf("%d lines before and %d after, want 3 and 2", n, m)
 	}
 	third := drafted(member, "csv", "")
-	d.grant(access.Switches{"membersViewLogs": false})
+	d.grant(access.RolePermissions{"membersViewLogs": false})
 	for _, call := range [][2]string{{"POST", third + "/start"}, {"GET", before + "/download"}, {"GET", before}} {
 		if a := member.Call(call[0], "/logs/exports/"+call[1], ""); a.Status != 403 {
 			t.Errorf("%v without the right: %d %s", call, a.Status, a.Body)

@@ -97,7 +97,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 	if err := set(&g, b.Checks, b.Actions); err != nil {
 		return nil, err
 	}
-	c.About(workspace, g.ID)
+	c.SetAuditSubject(workspace, g.ID)
 	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateGuardrail(ctx, g) }); err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ type Item struct {
 	UpdatedBy    string     `json:"updated_by"`
 }
 
-func shown(g *store.Guardrail) Item {
+func toResponse(g *store.Guardrail) Item {
 	out := Item{
 		ID: g.ID, Name: g.Name, Slug: g.Slug, Organisation: g.Organisation, Status: g.Status,
 		CreatedAt: route.Time(g.CreatedAt), UpdatedAt: route.Time(g.UpdatedAt), OwnerID: g.OwnerID, UpdatedBy: g.UpdatedBy,
@@ -184,7 +184,7 @@ type listInput struct {
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	}
 	var items []Item
 	for i := range found {
-		items = append(items, shown(&found[i]))
+		items = append(items, toResponse(&found[i]))
 	}
 	return route.ListOf(items, total), nil
 }
@@ -215,11 +215,11 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &full{shown(&g), g.VersionID, route.JSON(config.MaskExposed(g.Checks)), route.JSON(config.MaskExposed(g.Actions))}, nil
+	return &full{toResponse(&g), g.VersionID, route.JSON(config.MaskExposed(g.Checks)), route.JSON(config.MaskExposed(g.Actions))}, nil
 }
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, error) {
-	workspace, err := c.Sees(ctx, "")
+	workspace, err := c.VisibleWorkspace(ctx, "")
 	if err != nil {
 		return store.Guardrail{}, err
 	}
@@ -227,7 +227,7 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, er
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
 		return g, apierr.New(apierr.NotFound, "there is no guardrail %.60q", ref).WithParam("guardrail")
 	}
-	c.About(g.Workspace, g.ID)
+	c.SetAuditSubject(g.Workspace, g.ID)
 	return g, err
 }
 
@@ -286,11 +286,11 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 // the request read it.
 func change(ctx context.Context, c *route.Caller, g store.Guardrail) error {
 	read := g.UpdatedAt
-	g.UpdatedBy, g.UpdatedAt = c.Actor(), c.After(read)
+	g.UpdatedBy, g.UpdatedAt = c.Actor(), c.NextUpdateTime(read)
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Guardrail(ctx, g.Organisation, g.Workspace, g.ID)
 		if err == nil {
-			err = c.Unchanged(read, now.UpdatedAt)
+			err = c.CheckIfMatch(read, now.UpdatedAt)
 		}
 		if err != nil {
 			return err

@@ -41,7 +41,7 @@ func open(t *testing.T, b *routetest.Bench, sealed string) string {
 	if sealed == "" {
 		return ""
 	}
-	if !secret.Sealed(sealed) {
+	if !secret.IsSealed(sealed) {
 		t.Fatalf("%q is not sealed", sealed)
 	}
 	s, err := b.Secrets.Open(t.Context(), store.DefaultOrganisation, sealed)
@@ -64,7 +64,7 @@ func welcoming(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/welcome/{workspace}", Name: "welcome", Resource: "workspace"},
 		func(ctx context.Context, c *route.Caller, in *in) (*route.Empty, error) {
 			return new(route.Empty), c.Change(ctx, func(tx *store.Tx) error {
-				return credentials.Welcome(ctx, tx, c, store.Workspace{ID: in.Workspace, Organisation: c.Organisation})
+				return credentials.GrantDefaults(ctx, tx, c, store.Workspace{ID: in.Workspace, Organisation: c.Organisation})
 			})
 		})
 }

@@ -22,7 +22,7 @@ import (
 const tag = "Integrations"
 
 // family serves the routes.
-type family struct{ keeper *credentials.Keeper }
+type family struct{ keeper *credentials.Manager }
 
 // Add adds the routes of the family.
 func Add(a *route.API) {
@@ -85,12 +85,12 @@ type Named struct {
 // has them, and by the others as if they did not exist.
 func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb string) (store.Integration, error) {
 	none := apierr.New(apierr.NotFound, "there is no integration %.60q", in.Integration).WithParam("integration")
-	limit, err := c.Sees(ctx, in.Workspace)
+	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return store.Integration{}, err
 	}
 	row, err := c.DB().Integration(ctx, c.Organisation, in.Integration)
-	if credentials.Absent(err) {
+	if credentials.IsNotFound(err) {
 		return row, none
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb strin
 	if !may(c, owner, verb) && !readable {
 		return row, forbidden(owner, verb)
 	}
-	c.About(row.Workspace, row.ID)
+	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, nil
 }
 
@@ -133,7 +133,7 @@ type Item struct {
 	Object       string           `json:"object"`
 }
 
-func shown(i store.Integration) Item {
+func toResponse(i store.Integration) Item {
 	out := Item{
 		ID: i.ID, Organisation: i.Organisation, Provider: i.Provider, Name: i.Name, Slug: i.Slug, Description: i.Description,
 		Tags: i.Tags, Status: i.Status, CreatedAt: route.Time(i.CreatedAt), UpdatedAt: route.Time(i.UpdatedAt), Object: "integration",
@@ -153,7 +153,7 @@ type listInput struct {
 }
 
 func (f *family) list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
-	limit, err := c.Sees(ctx, in.Workspace)
+	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (f *family) list(ctx context.Context, c *route.Caller, in *listInput) (*rou
 	}
 	var list []Item
 	for _, i := range found {
-		list = append(list, shown(i))
+		list = append(list, toResponse(i))
 	}
 	return route.ListOf(list, total), nil
 }
@@ -198,10 +198,10 @@ func (f *family) get(ctx context.Context, c *route.Caller, in *Named) (*full, er
 		return nil, err
 	}
 	out := &full{
-		Item: shown(row), MaskedKey: row.Configuration.Masks.Key, Global: global, AllowAllModels: row.AllowAllModels,
+		Item: toResponse(row), MaskedKey: row.Configuration.Masks.Key, Global: global, AllowAllModels: row.AllowAllModels,
 		Mappings: route.JSON(row.SecretMappings), Pricing: route.JSON(row.Pricing),
 	}
-	out.Configurations, err = encode(credentials.Shown(row.Provider, row.Configuration, credentials.Wire))
+	out.Configurations, err = encode(credentials.ResponseFields(row.Provider, row.Configuration, credentials.Wire))
 	if err != nil {
 		return nil, err
 	}
@@ -217,12 +217,12 @@ func (f *family) archive(ctx context.Context, c *route.Caller, in *Named) (*rout
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Integration(ctx, row.Organisation, row.ID)
 		if err == nil {
-			err = c.Unchanged(now.UpdatedAt, now.UpdatedAt)
+			err = c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt)
 		}
 		if err != nil {
 			return err
 		}
-		return tx.ArchiveIntegration(ctx, row.ID, c.After(now.UpdatedAt))
+		return tx.ArchiveIntegration(ctx, row.ID, c.NextUpdateTime(now.UpdatedAt))
 	})
 	return &route.Empty{}, err
 }

@@ -80,7 +80,7 @@ func slugs(t *testing.T, c *routetest.Caller, workspace string) string {
 }
 
 // refused checks that a call is answered with a status and an error code.
-func refused(t *testing.T, name string, a routetest.Answer, status int, code string) {
+func refused(t *testing.T, name string, a routetest.Response, status int, code string) {
 	t.Helper()
 	if a.Status != status || !strings.Contains(a.Body, `"errorCode":"`+code+`"`) || strings.Contains(a.Body, canary) {
 		t.Errorf("%s: %d %s, want %d %s", name, a.Status, a.Body, status, code)
@@ -287,7 +287,7 @@ func TestAnotherStateIsNotChanged(t *testing.T) {
 	c := b.Root()
 	m := create(t, c, "")
 	first := read(t, c, m.ID).UpdatedAt
-	call := func(ifMatch, name string) routetest.Answer {
+	call := func(ifMatch, name string) routetest.Response {
 		return c.CallWith("PUT", "/integrations/"+m.ID, `{"name":"`+name+`"}`, http.Header{"If-Match": {ifMatch}})
 	}
 	if a := call(first, "n1"); a.Status != 200 {

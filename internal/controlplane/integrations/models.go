@@ -43,7 +43,7 @@ func (f *family) models(ctx context.Context, c *route.Caller, in *Named) (*model
 	}
 	out := &modelList{Total: len(found), AllowAllModels: row.AllowAllModels, Models: []model{}}
 	for _, m := range found {
-		settings, err := encode(credentials.Shown(row.Provider, m.Configuration, credentials.Wire))
+		settings, err := encode(credentials.ResponseFields(row.Provider, m.Configuration, credentials.Wire))
 		if err != nil {
 			return nil, err
 		}
@@ -57,14 +57,14 @@ func (f *family) models(ctx context.Context, c *route.Caller, in *Named) (*model
 }
 
 type modelInput struct {
-	Slug           string                  `json:"slug" minLength:"1" maxLength:"255"`
-	Name           route.Maybe[string]     `json:"name,omitempty" maxLength:"255"`
-	Enabled        bool                    `json:"enabled"`
-	IsCustom       route.Maybe[bool]       `json:"is_custom,omitempty"`
-	IsFinetune     route.Maybe[bool]       `json:"is_finetune,omitempty"`
-	BaseModel      route.Maybe[string]     `json:"base_model_slug,omitempty" maxLength:"255"`
-	Pricing        route.Maybe[route.JSON] `json:"pricing_config,omitempty"`
-	Configurations route.Maybe[route.JSON] `json:"configurations,omitempty" doc:"custom_host and custom_headers of this model"`
+	Slug           string                     `json:"slug" minLength:"1" maxLength:"255"`
+	Name           route.Optional[string]     `json:"name,omitempty" maxLength:"255"`
+	Enabled        bool                       `json:"enabled"`
+	IsCustom       route.Optional[bool]       `json:"is_custom,omitempty"`
+	IsFinetune     route.Optional[bool]       `json:"is_finetune,omitempty"`
+	BaseModel      route.Optional[string]     `json:"base_model_slug,omitempty" maxLength:"255"`
+	Pricing        route.Optional[route.JSON] `json:"pricing_config,omitempty"`
+	Configurations route.Optional[route.JSON] `json:"configurations,omitempty" doc:"custom_host and custom_headers of this model"`
 }
 
 type modelsInput struct {
@@ -91,7 +91,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
 		if err == nil {
-			err = c.Unchanged(fresh.UpdatedAt, fresh.UpdatedAt)
+			err = c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt)
 		}
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 				return err
 			}
 		}
-		fresh.UpdatedAt = c.After(fresh.UpdatedAt)
+		fresh.UpdatedAt = c.NextUpdateTime(fresh.UpdatedAt)
 		return tx.UpdateIntegration(ctx, fresh)
 	})
 	return &route.Empty{}, err
@@ -219,7 +219,7 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
 		if err == nil {
-			err = c.Unchanged(fresh.UpdatedAt, fresh.UpdatedAt)
+			err = c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt)
 		}
 		if err != nil {
 			return err
@@ -247,7 +247,7 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 		if err := limits.Change(ctx, c, tx, of); err != nil {
 			return err
 		}
-		fresh.UpdatedAt = c.After(fresh.UpdatedAt)
+		fresh.UpdatedAt = c.NextUpdateTime(fresh.UpdatedAt)
 		return tx.UpdateIntegration(ctx, fresh)
 	})
 	return &route.Empty{}, err

@@ -39,7 +39,7 @@ func mayPrice(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integr
 			return err
 		}
 		by, limited := set["usage_limits"]
-		own := o.Kind == store.KeyBudget && !c.Person()
+		own := o.Kind == store.KeyBudget && !c.IsPerson()
 		if limited && (own || limits.Capped(c, rank, o, map[string]store.LimitSetter{"usage_limits": by})) {
 			return limits.Refused("models", "have prices that count against a budget (of the %s) which you can't change; ask who set it to change pricing_config or base_model_slug", o.Kind)
 		}
@@ -61,7 +61,7 @@ func budgetsOver(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Int
 	for _, id := range providers {
 		out = append(out, at(store.ProviderBudget, id, ""))
 	}
-	if !c.Person() {
+	if !c.IsPerson() {
 		for _, id := range slices.Concat([]string{c.KeyID}, c.Lineage) {
 			out = append(out, at(store.KeyBudget, id, ""))
 		}

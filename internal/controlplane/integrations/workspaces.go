@@ -15,32 +15,32 @@ import (
 
 // globalAccess is what workspaces get that nothing was said of.
 type globalAccess struct {
-	Enabled     bool                 `json:"enabled"`
-	UsageLimits []limits.UsageAnswer `json:"usage_limits"`
-	RateLimits  limits.Rates         `json:"rate_limits"`
+	Enabled     bool                    `json:"enabled"`
+	UsageLimits []limits.BudgetResponse `json:"usage_limits"`
+	RateLimits  limits.Rates            `json:"rate_limits"`
 }
 
 func globalOf(i store.Integration) (g globalAccess, err error) {
 	g.Enabled = i.GlobalEnabled
-	g.UsageLimits, g.RateLimits, err = shownLimits(i.GlobalUsageLimits, i.GlobalRateLimits, reqlog.Spent{})
+	g.UsageLimits, g.RateLimits, err = shownLimits(i.GlobalUsageLimits, i.GlobalRateLimits, reqlog.Spend{})
 	return g, err
 }
 
-func shownLimits(usage, rate json.RawMessage, spent reqlog.Spent) ([]limits.UsageAnswer, limits.Rates, error) {
+func shownLimits(usage, rate json.RawMessage, spent reqlog.Spend) ([]limits.BudgetResponse, limits.Rates, error) {
 	usages, err := limits.ReadUsages(usage)
 	if err != nil {
 		return nil, nil, err
 	}
 	rates, err := limits.ReadRates(rate)
-	return usages.Answer(spent), rates, err
+	return usages.Response(spent), rates, err
 }
 
 type workspaceItem struct {
-	ID          string               `json:"id"`
-	Enabled     bool                 `json:"enabled"`
-	UsageLimits []limits.UsageAnswer `json:"usage_limits"`
-	RateLimits  limits.Rates         `json:"rate_limits"`
-	Status      string               `json:"status" doc:"active or exhausted"`
+	ID          string                  `json:"id"`
+	Enabled     bool                    `json:"enabled"`
+	UsageLimits []limits.BudgetResponse `json:"usage_limits"`
+	RateLimits  limits.Rates            `json:"rate_limits"`
+	Status      string                  `json:"status" doc:"active or exhausted"`
 }
 
 type workspaceList struct {
@@ -66,7 +66,7 @@ func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*w
 	if err != nil {
 		return nil, err
 	}
-	limit, err := c.Sees(ctx, in.Workspace)
+	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +91,8 @@ func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*w
 // Limits are those of a workspace's use. It is exported for the OpenAPI
 // document, which sees no embedded fields otherwise.
 type Limits struct {
-	UsageLimits route.Maybe[[]limits.UsageInput] `json:"usage_limits,omitempty" maxItems:"1"`
-	RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty" maxItems:"1" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+	UsageLimits route.Optional[[]limits.BudgetInput] `json:"usage_limits,omitempty" maxItems:"1"`
+	RateLimits  route.Optional[limits.Rates]         `json:"rate_limits,omitempty" maxItems:"1" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
 }
 
 // DefaultProvider says whether and how a provider is made where the integration
@@ -118,9 +118,9 @@ type globalInput struct {
 type workspacesInput struct {
 	Named
 	Body struct {
-		Workspaces route.Maybe[[]workspaceInput] `json:"workspaces,omitempty" maxItems:"1000" doc:"What is said here wins over the rest"`
-		Global     *globalInput                  `json:"global_workspace_access,omitempty"`
-		Override   bool                          `json:"override_existing_workspace_access,omitempty" doc:"Resets all workspaces that are not listed to the global setting"`
+		Workspaces route.Optional[[]workspaceInput] `json:"workspaces,omitempty" maxItems:"1000" doc:"What is said here wins over the rest"`
+		Global     *globalInput                     `json:"global_workspace_access,omitempty"`
+		Override   bool                             `json:"override_existing_workspace_access,omitempty" doc:"Resets all workspaces that are not listed to the global setting"`
 		DefaultProvider
 	}
 }
@@ -145,7 +145,7 @@ func (f *family) updateWorkspaces(ctx context.Context, c *route.Caller, in *work
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
 		if err == nil {
-			err = c.Unchanged(fresh.UpdatedAt, fresh.UpdatedAt)
+			err = c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt)
 		}
 		if err != nil {
 			return err
@@ -183,7 +183,7 @@ func (p *plan) run(ctx context.Context) error {
 	if err := p.rest(ctx); err != nil {
 		return err
 	}
-	p.after.UpdatedAt = p.c.After(p.before.UpdatedAt)
+	p.after.UpdatedAt = p.c.NextUpdateTime(p.before.UpdatedAt)
 	return p.tx.UpdateIntegration(ctx, p.after)
 }
 
@@ -263,7 +263,7 @@ func (p *plan) named(ctx context.Context) error {
 // workspace returns the id of a workspace that is listed.
 func (p *plan) workspace(ctx context.Context, field, ref string) (string, error) {
 	w, err := p.tx.Workspace(ctx, p.before.Organisation, ref)
-	if err != nil && !credentials.Absent(err) {
+	if err != nil && !credentials.IsNotFound(err) {
 		return "", err
 	}
 	if err != nil || w.Status != store.Active || p.before.Workspace != "" && p.before.Workspace != w.ID {
@@ -347,5 +347,5 @@ func (p *plan) put(ctx context.Context, to store.IntegrationWorkspace, own Defau
 	}
 	return credentials.Grant{
 		Integration: p.before, To: to, Default: own.Create == nil || *own.Create, Slug: own.Slug, Field: field,
-	}.Put(ctx, p.tx, p.c)
+	}.Apply(ctx, p.tx, p.c)
 }

@@ -60,13 +60,13 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if err := credentials.Mappings(ctx, c.DB().Queries, &row, b.Mappings); err != nil {
 		return nil, err
 	}
-	given := credentials.Given{Path: "configurations."}
+	given := credentials.CredentialInput{Path: "configurations."}
 	given.Key.Set, given.Key.Value = true, b.Key
 	given.Fields.Set, given.Fields.Value = true, b.Configurations
 	if err := f.keeper.Apply(ctx, &row, given); err != nil {
 		return nil, err
 	}
-	c.About(row.Workspace, row.ID)
+	c.SetAuditSubject(row.Workspace, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error { return in.store(ctx, tx, c, row) })
 	return &created{row.ID, row.Slug}, err
 }
@@ -92,7 +92,7 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 	switch _, err := tx.Integration(ctx, row.Organisation, row.Slug); {
 	case err == nil:
 		return apierr.New(apierr.Conflict, "there is an integration with the slug %q already", row.Slug).WithParam("slug")
-	case !credentials.Absent(err):
+	case !credentials.IsNotFound(err):
 		return err
 	}
 	if err := credentials.CheckMappings(ctx, tx.Queries, &row); err != nil {
@@ -114,19 +114,19 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 	return credentials.Grant{
 		Integration: row, Default: wanted, Slug: in.Body.DefaultSlug, Field: "default_provider_slug",
 		To: store.IntegrationWorkspace{Integration: row.ID, Workspace: first, Enabled: true, Status: store.Active},
-	}.Put(ctx, tx, c)
+	}.Apply(ctx, tx, c)
 }
 
 type updateInput struct {
 	Named
 	Body struct {
-		Name           route.Maybe[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Key            route.Maybe[string]                `json:"key,omitempty" maxLength:"16384"`
-		Description    route.Maybe[string]                `json:"description,omitempty" maxLength:"1024"`
-		Configurations route.Maybe[credentials.Fields]    `json:"configurations,omitempty" doc:"In the place of all that were there"`
-		Mappings       route.Maybe[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
-		Pricing        route.Maybe[route.JSON]            `json:"pricing_adjustments,omitempty"`
-		Tags           route.Maybe[credentials.Tags]      `json:"tags,omitempty"`
+		Name           route.Optional[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Key            route.Optional[string]                `json:"key,omitempty" maxLength:"16384"`
+		Description    route.Optional[string]                `json:"description,omitempty" maxLength:"1024"`
+		Configurations route.Optional[credentials.Fields]    `json:"configurations,omitempty" doc:"In the place of all that were there"`
+		Mappings       route.Optional[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
+		Pricing        route.Optional[route.JSON]            `json:"pricing_adjustments,omitempty"`
+		Tags           route.Optional[credentials.Tags]      `json:"tags,omitempty"`
 	}
 }
 
@@ -140,7 +140,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		return nil, err
 	}
 	b := &in.Body
-	given := credentials.Given{Path: "configurations.", Key: b.Key, Fields: b.Configurations}
+	given := credentials.CredentialInput{Path: "configurations.", Key: b.Key, Fields: b.Configurations}
 	if err := f.keeper.Apply(ctx, &row, given); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		if err != nil {
 			return err
 		}
-		if err := c.Unchanged(now.UpdatedAt, now.UpdatedAt); err != nil {
+		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt); err != nil {
 			return err
 		}
 		if b.Key.Set || b.Configurations.Set {
@@ -164,7 +164,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 				return err
 			}
 		}
-		now.UpdatedAt = c.After(now.UpdatedAt)
+		now.UpdatedAt = c.NextUpdateTime(now.UpdatedAt)
 		return tx.UpdateIntegration(ctx, now)
 	})
 	return &created{row.ID, row.Slug}, err
@@ -216,7 +216,7 @@ func (in *updateInput) copy(now *store.Integration, row store.Integration) {
 	}
 }
 
-func same(a, b store.Configuration) bool {
+func same(a, b store.IntegrationSettings) bool {
 	x, err := json.Marshal(a)
 	y, err2 := json.Marshal(b)
 	return err == nil && err2 == nil && string(x) == string(y)

@@ -22,12 +22,12 @@ import (
 type bounds struct {
 	maker  *access.Identity // as the makers of that key bound it
 	key    store.Key        // its row; empty for a token or a key of the settings
-	budget *limits.Usage    // of the key, or else of the nearest that made it; nil for none
+	budget *limits.Budget   // of the key, or else of the nearest that made it; nil for none
 }
 
 // boundsOf returns the bounds of a caller for k.
 func boundsOf(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key) (*bounds, error) {
-	if c.Person() {
+	if c.IsPerson() {
 		return personBounds(ctx, c, q, k.Workspace)
 	}
 	b := &bounds{maker: c.Identity}
@@ -332,7 +332,7 @@ func differs(b *bounds, k *store.Key, of func(store.KeyDefaults) map[string]stri
 // commands reports whether the caller may get the secret of k or loosen its budget
 // without regard to the bounds: k is a person's own, the caller itself, or made by it.
 func (b *bounds) commands(c *route.Caller, k *store.Key) bool {
-	own := c.Person() && k.UserID == c.UserID
+	own := c.IsPerson() && k.UserID == c.UserID
 	return own || k.ID == c.KeyID || b.key.ID != "" && slices.Contains(k.Origin.Lineage, b.key.ID)
 }
 

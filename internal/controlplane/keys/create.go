@@ -17,31 +17,31 @@ import (
 
 type createInput struct {
 	Body struct {
-		Name         string             `json:"name" minLength:"1" maxLength:"255"`
-		Description  string             `json:"description,omitempty" maxLength:"1024"`
-		Scopes       []string           `json:"scopes" nullable:"false" minItems:"1" maxItems:"300" maxLength:"100" doc:"As resource.verb; of those that the caller may give"`
-		Organisation string             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own; may be left out"`
-		Workspace    string             `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
-		User         string             `json:"user_id,omitempty" maxLength:"255" doc:"Whose key it is; people may leave out themselves"`
-		RateLimits   limits.Rates       `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
-		UsageLimits  *limits.UsageInput `json:"usage_limits,omitempty"`
-		Defaults     *DefaultsInput     `json:"defaults,omitempty"`
-		AlertEmails  []string           `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
-		ExpiresAt    *string            `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
-		Rotation     *RotationInput     `json:"rotation_policy,omitempty"`
-		Egress       *egress.Policy     `json:"egress_policy,omitempty" doc:"Where its requests may go"`
+		Name         string              `json:"name" minLength:"1" maxLength:"255"`
+		Description  string              `json:"description,omitempty" maxLength:"1024"`
+		Scopes       []string            `json:"scopes" nullable:"false" minItems:"1" maxItems:"300" maxLength:"100" doc:"As resource.verb; of those that the caller may give"`
+		Organisation string              `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own; may be left out"`
+		Workspace    string              `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		User         string              `json:"user_id,omitempty" maxLength:"255" doc:"Whose key it is; people may leave out themselves"`
+		RateLimits   limits.Rates        `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		UsageLimits  *limits.BudgetInput `json:"usage_limits,omitempty"`
+		Defaults     *DefaultsInput      `json:"defaults,omitempty"`
+		AlertEmails  []string            `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
+		ExpiresAt    *string             `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
+		Rotation     *RotationInput      `json:"rotation_policy,omitempty"`
+		Egress       *egress.Policy      `json:"egress_policy,omitempty" doc:"Where its requests may go"`
 
 		AllowedAddresses []string `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; all when absent"`
 	}
 }
 
-type secretAnswer struct {
+type secretResponse struct {
 	ID     string `json:"id"`
 	Key    string `json:"key" doc:"The secret, shown this once"`
 	Object string `json:"object"`
 }
 
-func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createInput) (*secretAnswer, error) {
+func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createInput) (*secretResponse, error) {
 	b := &in.Body
 	secret := access.NewKey()
 	k := store.Key{
@@ -55,7 +55,7 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	if err := place(ctx, c, &k, in); err != nil {
 		return nil, err
 	}
-	c.About(k.Workspace, k.ID)
+	c.SetAuditSubject(k.Workspace, k.ID)
 	rank, err := c.Rank(ctx, c.DB().Queries, k.Workspace)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	if err != nil {
 		return nil, err
 	}
-	return &secretAnswer{k.ID, secret.Reveal(), "api-key"}, nil
+	return &secretResponse{k.ID, secret.Reveal(), "api-key"}, nil
 }
 
 // place says whose the key is: which workspace's, and which person's.
@@ -94,7 +94,7 @@ func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) 
 		return err
 	}
 	if k.Type == access.OrganisationService {
-		return p.may("create", "")
+		return p.checkPermission("create", "")
 	}
 	w, err := c.InWorkspace(ctx, b.Workspace)
 	if err != nil {
@@ -104,7 +104,7 @@ func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) 
 		return route.Missing("workspace_id", "workspace", b.Workspace)
 	}
 	k.Workspace = w.ID
-	if err := p.may("create", w.ID); err != nil {
+	if err := p.checkPermission("create", w.ID); err != nil {
 		return err
 	}
 	if p.role(w.ID) == access.Member && (k.Type != access.WorkspaceUser || b.User != "" && b.User != p.user) {
@@ -135,7 +135,7 @@ func owned(ctx context.Context, c *route.Caller, p *person, k *store.Key, user s
 		return route.Invalid("user_id", "is needed: whose key it is")
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, k.UserID)
-	if err == nil && m.In(k.Workspace) == "" {
+	if err == nil && m.RoleIn(k.Workspace) == "" {
 		err = route.Missing("user_id", "member of the workspace", k.UserID)
 	}
 	return err
@@ -189,7 +189,7 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 	if err := noteLimits(ctx, c, tx, &k, in); err != nil {
 		return err
 	}
-	return budgets.Judge(ctx, tx, store.KeyBudget, k.ID)
+	return budgets.Refresh(ctx, tx, store.KeyBudget, k.ID)
 }
 
 // noteLimits stores who set the limits that a request for a new key names. What

@@ -138,7 +138,7 @@ func expiry(asked *string, rules store.UserKeyPolicy, now time.Time) (time.Time,
 }
 
 // usage returns what is stored of usage_limits.
-func usage(in *limits.UsageInput, old json.RawMessage, now time.Time) (json.RawMessage, error) {
+func usage(in *limits.BudgetInput, old json.RawMessage, now time.Time) (json.RawMessage, error) {
 	if in == nil {
 		return nil, nil
 	}

@@ -60,7 +60,7 @@ func Add(a *route.API) {
 		route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys" + k.path, Name: k.name, Tag: tag,
 			Summary: "Make a key of type " + string(k.keyType) + "; its secret is in this answer alone",
 			Scopes:  []access.Scope{scope(k.keyType, "create")}, Resource: "api_key"},
-			func(ctx context.Context, c *route.Caller, in *createInput) (*secretAnswer, error) {
+			func(ctx context.Context, c *route.Caller, in *createInput) (*secretResponse, error) {
 				return create(ctx, c, k.keyType, in)
 			})
 	}
@@ -83,7 +83,7 @@ func Add(a *route.API) {
 }
 
 // refuse answers the one pair of type and holder that there is not.
-func refuse(context.Context, *route.Caller, *createInput) (*secretAnswer, error) {
+func refuse(context.Context, *route.Caller, *createInput) (*secretResponse, error) {
 	return nil, route.Invalid("type", "organisation/user does not exist: keys of people are workspace/user")
 }
 
@@ -114,8 +114,8 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	}
 	owned := ownedKeys(c, p, f)
 	var items []Item
-	for _, k := range append(route.First(in.Page, owned), found...) {
-		item, err := shown(k, spent[k.ID], c.Now)
+	for _, k := range append(route.DeclaredOnPage(in.Page, owned), found...) {
+		item, err := toResponse(k, spent[k.ID], c.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -149,8 +149,8 @@ func visible(ctx context.Context, c *route.Caller, f *store.KeyFilter, named, ve
 	return p, p.narrow(f, workspace, verb)
 }
 
-// stand is where a key of a file stands. Its name is no slug.
-func stand(k store.Key) (id, workspace, slug string) { return k.ID, k.Workspace, "" }
+// fileKeyPlace is where a key of a file stands. Its name is no slug.
+func fileKeyPlace(k store.Key) (id, workspace, slug string) { return k.ID, k.Workspace, "" }
 
 // ownedKeys returns the keys of the file that a list has.
 func ownedKeys(c *route.Caller, p *person, f store.KeyFilter) (list []store.Key) {
@@ -187,7 +187,7 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := shown(k, spent[k.ID], c.Now)
+	out, err := toResponse(k, spent[k.ID], c.Now)
 	return &out, err
 }
 
@@ -198,7 +198,7 @@ func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb 
 	if err != nil {
 		return store.Key{}, err
 	}
-	k, owned := route.Owned(c.Files().Keys, workspace, in.Key, stand)
+	k, owned := route.FindDeclared(c.Files().Keys, workspace, in.Key, fileKeyPlace)
 	if !owned {
 		k, err = q.Key(ctx, c.Organisation, in.Key)
 	}
@@ -218,14 +218,14 @@ func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb 
 	if !p.sees(k) {
 		return k, none(in)
 	}
-	c.About(k.Workspace, k.ID)
+	c.SetAuditSubject(k.Workspace, k.ID)
 	if s := scope(k.Type, verb); !c.Allows(s) {
 		return k, forbidden("this needs the scope %q, which the key or session does not have", string(s))
 	}
-	if err := p.may(verb, k.Workspace); err != nil {
+	if err := p.checkPermission(verb, k.Workspace); err != nil {
 		return k, err
 	}
-	return k, c.Unowned(k.ID, "API key", k.Name)
+	return k, c.RefuseFileManaged(k.ID, "API key", k.Name)
 }
 
 func none(in Named) error {
@@ -277,7 +277,7 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if err := checkProtected(c, &k); err != nil {
 			return err
 		}
-		if err := c.Unchanged(k.UpdatedAt, k.UpdatedAt); err != nil {
+		if err := c.CheckIfMatch(k.UpdatedAt, k.UpdatedAt); err != nil {
 			return err
 		}
 		before := k
@@ -287,11 +287,11 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if err := checkLimits(ctx, c, tx, &before, &k); err != nil {
 			return err
 		}
-		k.UpdatedAt = c.After(k.UpdatedAt)
+		k.UpdatedAt = c.NextUpdateTime(k.UpdatedAt)
 		if err := tx.UpdateKey(ctx, k); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.KeyBudget, k.ID)
+		return budgets.Refresh(ctx, tx, store.KeyBudget, k.ID)
 	})
 	return &route.Empty{}, err
 }

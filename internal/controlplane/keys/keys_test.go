@@ -53,7 +53,7 @@ func mustGet(c *routetest.Caller, id string) item {
 
 // refused reports an answer that is not an error with this status, code and
 // field. An empty field is any.
-func refused(t *testing.T, what string, a routetest.Answer, status int, code, field string) {
+func refused(t *testing.T, what string, a routetest.Response, status int, code, field string) {
 	t.Helper()
 	var e struct{ Error struct{ Code, Param string } }
 	if err := json.Unmarshal([]byte(a.Body), &e); err != nil || a.Status != status || e.Error.Code != code || field != "" && e.Error.Param != field {
@@ -211,7 +211,7 @@ func TestAKeyThatWasReadBeforeItChangedIsNotOverwritten(t *testing.T) {
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"]}`)
 	read := mustGet(c, k.ID).UpdatedAt
 	b.Clock = b.Clock.Add(time.Millisecond)
-	put := func(tag, name string) routetest.Answer {
+	put := func(tag, name string) routetest.Response {
 		return c.CallWith("PUT", "/api-keys/"+k.ID, `{"name":"`+name+`"}`, http.Header{"If-Match": {tag}})
 	}
 	if a := put(`"`+read+`"`, "first"); a.Status != http.StatusOK {

@@ -28,7 +28,7 @@ func removeMade(ctx context.Context, c *route.Caller, in *removeMadeInput) (*rem
 	if _, err := visible(ctx, c, &f, in.Workspace, "delete"); err != nil {
 		return nil, err
 	}
-	c.About("", in.CreatedBy)
+	c.SetAuditSubject("", in.CreatedBy)
 	out := &removedKeys{Deleted: []string{}, Object: "list"}
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		for {
@@ -41,7 +41,7 @@ func removeMade(ctx context.Context, c *route.Caller, in *removeMadeInput) (*rem
 					return err
 				}
 				revoke(&k)
-				k.UpdatedAt = c.After(k.UpdatedAt)
+				k.UpdatedAt = c.NextUpdateTime(k.UpdatedAt)
 				if err := tx.UpdateKey(ctx, k); err != nil {
 					return err
 				}

@@ -176,5 +176,5 @@ func rotatable(ctx context.Context, c *route.Caller, q store.Queries, k store.Ke
 	if k.StatusAt(c.Now) == store.KeyExpired {
 		return apierr.New(apierr.Conflict, "the key has expired; move expires_at first")
 	}
-	return dominates(ctx, c, q, k)
+	return checkRotation(ctx, c, q, k)
 }

@@ -17,33 +17,33 @@ import (
 
 // Item is a key as answers show it.
 type Item struct {
-	ID           string              `json:"id"`
-	Key          string              `json:"key" doc:"The mask: first and last two characters"`
-	Name         string              `json:"name"`
-	Description  string              `json:"description"`
-	Type         access.KeyType      `json:"type"`
-	Organisation string              `json:"organisation_id"`
-	Workspace    *string             `json:"workspace_id"`
-	User         *string             `json:"user_id"`
-	Status       string              `json:"status" doc:"active, exhausted or expired"`
-	CreationMode string              `json:"creation_mode" doc:"ui, api or auto"`
-	CreatedBy    *string             `json:"created_by" doc:"Id of the user or key that made it; null for the operator"`
-	MadeBy       []string            `json:"made_by_keys" doc:"Ids of the keys that made it, the nearest first: it has their limits, at most their scopes, and ends with them"`
-	CreatedAt    route.Time          `json:"created_at"`
-	UpdatedAt    route.Time          `json:"last_updated_at"`
-	RateLimits   limits.Rates        `json:"rate_limits"`
-	UsageLimits  *limits.UsageAnswer `json:"usage_limits"`
-	ResetUsage   int                 `json:"reset_usage" doc:"Always 0"`
-	Scopes       []access.Scope      `json:"scopes"`
-	Defaults     Defaults            `json:"defaults"`
-	AlertEmails  []string            `json:"alert_emails"`
-	Addresses    []string            `json:"allowed_addresses" doc:"Addresses and CIDRs of clients that may use the key; all when empty"`
-	ExpiresAt    route.Time          `json:"expires_at"`
-	Rotation     *Rotation           `json:"rotation_policy"`
-	TransitionAt route.Time          `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation counts too"`
-	Egress       *egress.Policy      `json:"egress_policy" doc:"Where its requests may go; null for what is above the key"`
-	ManagedBy    string              `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
-	Object       string              `json:"object"`
+	ID           string                 `json:"id"`
+	Key          string                 `json:"key" doc:"The mask: first and last two characters"`
+	Name         string                 `json:"name"`
+	Description  string                 `json:"description"`
+	Type         access.KeyType         `json:"type"`
+	Organisation string                 `json:"organisation_id"`
+	Workspace    *string                `json:"workspace_id"`
+	User         *string                `json:"user_id"`
+	Status       string                 `json:"status" doc:"active, exhausted or expired"`
+	CreationMode string                 `json:"creation_mode" doc:"ui, api or auto"`
+	CreatedBy    *string                `json:"created_by" doc:"Id of the user or key that made it; null for the operator"`
+	MadeBy       []string               `json:"made_by_keys" doc:"Ids of the keys that made it, the nearest first: it has their limits, at most their scopes, and ends with them"`
+	CreatedAt    route.Time             `json:"created_at"`
+	UpdatedAt    route.Time             `json:"last_updated_at"`
+	RateLimits   limits.Rates           `json:"rate_limits"`
+	UsageLimits  *limits.BudgetResponse `json:"usage_limits"`
+	ResetUsage   int                    `json:"reset_usage" doc:"Always 0"`
+	Scopes       []access.Scope         `json:"scopes"`
+	Defaults     Defaults               `json:"defaults"`
+	AlertEmails  []string               `json:"alert_emails"`
+	Addresses    []string               `json:"allowed_addresses" doc:"Addresses and CIDRs of clients that may use the key; all when empty"`
+	ExpiresAt    route.Time             `json:"expires_at"`
+	Rotation     *Rotation              `json:"rotation_policy"`
+	TransitionAt route.Time             `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation counts too"`
+	Egress       *egress.Policy         `json:"egress_policy" doc:"Where its requests may go; null for what is above the key"`
+	ManagedBy    string                 `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
+	Object       string                 `json:"object"`
 }
 
 // Defaults is what a key brings to requests that lack it.
@@ -64,7 +64,7 @@ type Rotation struct {
 }
 
 // spending returns what was spent in all with keys that have a budget.
-func spending(ctx context.Context, c *route.Caller, keys ...store.Key) (map[string]reqlog.Spent, error) {
+func spending(ctx context.Context, c *route.Caller, keys ...store.Key) (map[string]reqlog.Spend, error) {
 	var ids []string
 	for _, k := range keys {
 		if string(k.UsageLimits) != "null" {
@@ -74,8 +74,8 @@ func spending(ctx context.Context, c *route.Caller, keys ...store.Key) (map[stri
 	return c.DB().Spending(ctx, store.KeyBudget, ids...)
 }
 
-// shown returns k as it is at now, when spent is what was spent with it.
-func shown(k store.Key, spent reqlog.Spent, now time.Time) (Item, error) {
+// toResponse returns k as it is at now, when spent is what was spent with it.
+func toResponse(k store.Key, spent reqlog.Spend, now time.Time) (Item, error) {
 	out := Item{
 		ID: k.ID, Key: k.Mask, Name: k.Name, Description: k.Description, Type: k.Type, Organisation: k.Organisation,
 		Workspace: orNull(k.Workspace), User: orNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
@@ -92,7 +92,7 @@ func shown(k store.Key, spent reqlog.Spent, now time.Time) (Item, error) {
 	if err != nil {
 		return out, err
 	}
-	out.UsageLimits = u.Answer(spent, out.Status)
+	out.UsageLimits = u.Response(spent, out.Status)
 	if out.RateLimits, err = limits.ReadRates(k.RateLimits); err != nil {
 		return out, err
 	}
@@ -143,18 +143,18 @@ func (p *policy) shown(now time.Time) *Rotation {
 	return out
 }
 
-// named is an organisation or workspace by its names.
-type named struct {
+// ownerNames is an organisation or workspace by its names.
+type ownerNames struct {
 	ID   string `json:"id"`
 	Slug string `json:"slug"`
 	Name string `json:"name"`
 }
 
-type selfAnswer struct {
+type selfResponse struct {
 	Item
-	OrganisationDetails named  `json:"organisation_details"`
-	WorkspaceDetails    *named `json:"workspace_details"`
-	Token               *token `json:"token" doc:"What a JSON Web Token says besides; null for keys and sessions"`
+	OrganisationDetails ownerNames  `json:"organisation_details"`
+	WorkspaceDetails    *ownerNames `json:"workspace_details"`
+	Token               *token      `json:"token" doc:"What a JSON Web Token says besides; null for keys and sessions"`
 }
 
 // token is what a JSON Web Token says that no key does.
@@ -167,8 +167,8 @@ type token struct {
 
 type selfInput struct{}
 
-func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, error) {
-	k, err := own(ctx, c)
+func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfResponse, error) {
+	k, err := callerKey(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -176,11 +176,11 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	item, err := shown(k, spent[k.ID], c.Now)
+	item, err := toResponse(k, spent[k.ID], c.Now)
 	if err != nil {
 		return nil, err
 	}
-	out := &selfAnswer{Item: item}
+	out := &selfResponse{Item: item}
 	if t := c.Claims; t != nil {
 		out.Token = &token{orNull(t.User), route.Time(t.IssuedAt), nil, nil}
 	}
@@ -188,29 +188,29 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	out.OrganisationDetails = named{o.ID, o.Slug, o.Name}
+	out.OrganisationDetails = ownerNames{o.ID, o.Slug, o.Name}
 	if k.Workspace == "" {
 		return out, nil
 	}
 	w, err := c.DB().Workspace(ctx, c.Organisation, k.Workspace)
-	out.WorkspaceDetails = &named{w.ID, w.Slug, w.Name}
+	out.WorkspaceDetails = &ownerNames{w.ID, w.Slug, w.Name}
 	return out, err
 }
 
-// own returns the caller's key, or what stands for one.
-func own(ctx context.Context, c *route.Caller) (store.Key, error) {
+// callerKey returns the caller's key, or what stands for one.
+func callerKey(ctx context.Context, c *route.Caller) (store.Key, error) {
 	if c.Type == access.Session || c.Type == access.Token {
-		return unstored(c.Identity), nil
+		return syntheticKey(c.Identity), nil
 	}
 	k, err := c.DB().Key(ctx, c.Organisation, c.KeyID)
 	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound { // of the settings or the environment
-		return unstored(c.Identity), nil
+		return syntheticKey(c.Identity), nil
 	}
 	return k, err
 }
 
-// unstored returns a key that no row is kept of.
-func unstored(id *access.Identity) store.Key {
+// syntheticKey returns a key that no row is kept of.
+func syntheticKey(id *access.Identity) store.Key {
 	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String(), AllowedAddresses: addresses(id)}
 	if len(id.Egress) > 0 {
 		defaults.Egress = id.Egress[0]

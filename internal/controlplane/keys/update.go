@@ -16,21 +16,21 @@ type updateInput struct {
 }
 
 type updateBody struct {
-	Name         route.Maybe[string]            `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	Description  route.Maybe[string]            `json:"description,omitempty" maxLength:"1024"`
-	Scopes       []string                       `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
-	Organisation string                         `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own"`
-	Workspace    string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's own, for keys of an organisation"`
-	RateLimits   route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
-	UsageLimits  route.Maybe[limits.UsageInput] `json:"usage_limits,omitempty"`
-	ResetUsage   bool                           `json:"reset_usage,omitempty" doc:"Count usage from now on"`
-	Defaults     route.Maybe[DefaultsInput]     `json:"defaults,omitempty"`
-	AlertEmails  route.Maybe[[]string]          `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
-	ExpiresAt    route.Maybe[string]            `json:"expires_at,omitempty" maxLength:"40" doc:"A time to come in ISO 8601; null never ends"`
-	Rotation     route.Maybe[RotationInput]     `json:"rotation_policy,omitempty"`
-	Egress       route.Maybe[egress.Policy]     `json:"egress_policy,omitempty" doc:"Changed as a whole; null for what is above the key"`
+	Name         route.Optional[string]             `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Description  route.Optional[string]             `json:"description,omitempty" maxLength:"1024"`
+	Scopes       []string                           `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
+	Organisation string                             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own"`
+	Workspace    string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's own, for keys of an organisation"`
+	RateLimits   route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+	UsageLimits  route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
+	ResetUsage   bool                               `json:"reset_usage,omitempty" doc:"Count usage from now on"`
+	Defaults     route.Optional[DefaultsInput]      `json:"defaults,omitempty"`
+	AlertEmails  route.Optional[[]string]           `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
+	ExpiresAt    route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"A time to come in ISO 8601; null never ends"`
+	Rotation     route.Optional[RotationInput]      `json:"rotation_policy,omitempty"`
+	Egress       route.Optional[egress.Policy]      `json:"egress_policy,omitempty" doc:"Changed as a whole; null for what is above the key"`
 
-	AllowedAddresses route.Maybe[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; null or none allows all"`
+	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; null or none allows all"`
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
@@ -113,7 +113,7 @@ func (b *updateBody) bounds(_ context.Context, c *route.Caller, _ *store.Tx, k *
 		return err
 	}
 	if b.UsageLimits.Set {
-		var in *limits.UsageInput
+		var in *limits.BudgetInput
 		if !b.UsageLimits.Null {
 			in = &b.UsageLimits.Value
 		}
@@ -129,7 +129,7 @@ func (b *updateBody) bounds(_ context.Context, c *route.Caller, _ *store.Tx, k *
 		after.Reset(c.Now)
 		k.UsageLimits = after.JSON()
 	}
-	if k.Status == store.KeyExhausted && (b.ResetUsage || after.Frees(before)) {
+	if k.Status == store.KeyExhausted && (b.ResetUsage || after.Relieves(before)) {
 		k.Status = store.KeyActive
 	}
 	return nil

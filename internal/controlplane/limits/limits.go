@@ -17,14 +17,14 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// The kinds of [Usage], and of a [Rate] in the place of Cost.
+// The kinds of [Budget], and of a [Rate] in the place of Cost.
 const (
 	Cost     = "cost" // US dollars
 	Tokens   = "tokens"
 	Requests = "requests"
 )
 
-// The periods after which a [Usage] starts again, beside a number of days.
+// The periods after which a [Budget] starts again, beside a number of days.
 const (
 	Monthly = "monthly"
 	Weekly  = "weekly"
@@ -33,9 +33,9 @@ const (
 // firstWeekday is the day on which weekly budgets start again, at 00:00 UTC.
 const firstWeekday = time.Sunday
 
-// UsageInput is usage_limits as a request has it. Its bounds are checked by the
-// route's wrapper, what they leave open by [UsageInput.Apply].
-type UsageInput struct {
+// BudgetInput is usage_limits as a request has it. Its bounds are checked by the
+// route's wrapper, what they leave open by [BudgetInput.Apply].
+type BudgetInput struct {
 	CreditLimit       *float64 `json:"credit_limit,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"US dollars, or at least 100 tokens; none counts without refusing"`
 	Type              string   `json:"type,omitempty" enum:"cost,tokens" default:"cost"`
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Less than credit_limit"`
@@ -44,8 +44,8 @@ type UsageInput struct {
 	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"The first reset, at 00:00 UTC of the day; a day to come, in ISO 8601"`
 }
 
-// Usage is a budget as it is stored.
-type Usage struct {
+// Budget is a budget as it is stored.
+type Budget struct {
 	Type              string   `json:"type"`                   // Cost or Tokens
 	CreditLimit       *float64 `json:"credit_limit,omitempty"` // nil counts without refusing
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty"`
@@ -59,7 +59,7 @@ type Usage struct {
 	LastResetAt time.Time `json:"last_reset_at,omitzero"`
 
 	// Base is what had been spent in all when the count started, in nano-dollars
-	// or tokens: see [Usage.Begin]. Nil is not known yet.
+	// or tokens: see [Budget.StartCount]. Nil is not known yet.
 	Base *int64 `json:"base,omitempty"`
 
 	// What was told to people since the count started.
@@ -70,11 +70,11 @@ type Usage struct {
 
 // Apply returns the budget that in asks for in the place of old, which is nil
 // for a new one. Field is what the request calls it, for errors.
-func (in *UsageInput) Apply(field string, old *Usage, now time.Time) (*Usage, error) {
+func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget, error) {
 	if err := in.check(field); err != nil {
 		return nil, err
 	}
-	u := &Usage{Type: in.Type, CreditLimit: in.CreditLimit, AlertThreshold: in.AlertThreshold}
+	u := &Budget{Type: in.Type, CreditLimit: in.CreditLimit, AlertThreshold: in.AlertThreshold}
 	if u.Type == "" {
 		u.Type = Cost
 	}
@@ -98,7 +98,7 @@ func (in *UsageInput) Apply(field string, old *Usage, now time.Time) (*Usage, er
 	return u, nil
 }
 
-func (in *UsageInput) check(field string) error {
+func (in *BudgetInput) check(field string) error {
 	switch {
 	case in.CreditLimit == nil && in.AlertThreshold == nil:
 		return route.Invalid(field, "needs a credit_limit or an alert_threshold")
@@ -124,7 +124,7 @@ func parseDay(text string) (time.Time, error) {
 func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 // inherit takes over from old what an edit does not change.
-func (u *Usage) inherit(old *Usage, now time.Time) {
+func (u *Budget) inherit(old *Budget, now time.Time) {
 	if old == nil {
 		return
 	}
@@ -147,13 +147,13 @@ func (u *Usage) inherit(old *Usage, now time.Time) {
 	}
 }
 
-func (u Usage) samePeriod(v Usage) bool {
+func (u Budget) samePeriod(v Budget) bool {
 	return u.PeriodicReset == v.PeriodicReset && u.PeriodicResetDays == v.PeriodicResetDays &&
 		(u.PeriodicReset != "" || u.PeriodicResetDays != 0)
 }
 
 // next returns the first reset after now, zero for a budget without a period.
-func (u Usage) next(now time.Time) time.Time {
+func (u Budget) next(now time.Time) time.Time {
 	today := midnight(now)
 	switch {
 	case u.PeriodicReset == Monthly:
@@ -175,11 +175,13 @@ func (u Usage) next(now time.Time) time.Time {
 }
 
 // Due reports whether the count is to start again at now.
-func (u *Usage) Due(now time.Time) bool { return !u.NextResetAt.IsZero() && !now.Before(u.NextResetAt) }
+func (u *Budget) Due(now time.Time) bool {
+	return !u.NextResetAt.IsZero() && !now.Before(u.NextResetAt)
+}
 
 // Reset starts the count again at now and makes the warnings possible again. Of
-// resets that were missed, one is made. [Usage.Begin] has to follow.
-func (u *Usage) Reset(now time.Time) {
+// resets that were missed, one is made. [Budget.StartCount] has to follow.
+func (u *Budget) Reset(now time.Time) {
 	if u.Due(now) {
 		u.NextResetAt = u.next(now)
 	}
@@ -187,9 +189,9 @@ func (u *Usage) Reset(now time.Time) {
 	u.ThresholdSent, u.ExhaustedSent = false, false
 }
 
-// Begin makes the count start at all, which is what was spent until now, unless
+// StartCount makes the count start at all, which is what was spent until now, unless
 // it has started already. What is spent from then on counts, whenever that is.
-func (u *Usage) Begin(all reqlog.Spent) {
+func (u *Budget) StartCount(all reqlog.Spend) {
 	if u.Base == nil {
 		n := u.of(all)
 		u.Base = &n
@@ -197,7 +199,7 @@ func (u *Usage) Begin(all reqlog.Spent) {
 }
 
 // of returns what u counts of all: nano-dollars or tokens.
-func (u *Usage) of(all reqlog.Spent) int64 {
+func (u *Budget) of(all reqlog.Spend) int64 {
 	if u.Type == Tokens {
 		return all.Tokens
 	}
@@ -206,7 +208,7 @@ func (u *Usage) of(all reqlog.Spent) int64 {
 
 // Used returns what was used of u when all was spent, in dollars or tokens. A
 // count that has not started is at zero.
-func (u *Usage) Used(all reqlog.Spent) float64 {
+func (u *Budget) Used(all reqlog.Spend) float64 {
 	if u.Base == nil {
 		return 0
 	}
@@ -217,9 +219,9 @@ func (u *Usage) Used(all reqlog.Spent) float64 {
 	return n / 1e9
 }
 
-// Judge notes which warnings are due when all was spent, and returns whether
+// DueWarnings notes which warnings are due when all was spent, and returns whether
 // those of the threshold and of the limit are to be sent now.
-func (u *Usage) Judge(all reqlog.Spent) (threshold, exhausted bool) {
+func (u *Budget) DueWarnings(all reqlog.Spend) (threshold, exhausted bool) {
 	used := u.Used(all)
 	threshold = u.AlertThreshold != nil && used >= *u.AlertThreshold && !u.ThresholdSent
 	exhausted = u.Exhausted(used) && !u.ExhaustedSent
@@ -229,11 +231,11 @@ func (u *Usage) Judge(all reqlog.Spent) (threshold, exhausted bool) {
 }
 
 // Exhausted reports whether what was used since the last reset is all there is.
-func (u *Usage) Exhausted(used float64) bool { return u.CreditLimit != nil && used >= *u.CreditLimit }
+func (u *Budget) Exhausted(used float64) bool { return u.CreditLimit != nil && used >= *u.CreditLimit }
 
-// Frees reports whether u leaves more to use than before, so that what was
+// Relieves reports whether u leaves more to use than before, so that what was
 // exhausted is worth another look. Nil, for no budget, leaves everything.
-func (u *Usage) Frees(before *Usage) bool {
+func (u *Budget) Relieves(before *Budget) bool {
 	switch {
 	case before == nil || before.CreditLimit == nil:
 		return false
@@ -245,7 +247,7 @@ func (u *Usage) Frees(before *Usage) bool {
 
 // Exceeds reports whether u lets more be used than bound in the same period. Nil,
 // for no budget, never does: what is used counts against the bound too.
-func (u *Usage) Exceeds(bound *Usage) bool {
+func (u *Budget) Exceeds(bound *Budget) bool {
 	if u == nil || bound == nil || u.CreditLimit == nil || bound.CreditLimit == nil {
 		return false
 	}
@@ -253,8 +255,8 @@ func (u *Usage) Exceeds(bound *Usage) bool {
 	return same && *u.CreditLimit > *bound.CreditLimit
 }
 
-// UsageAnswer is usage_limits as an answer has it.
-type UsageAnswer struct {
+// BudgetResponse is usage_limits as an answer has it.
+type BudgetResponse struct {
 	CreditLimit       *float64   `json:"credit_limit"`
 	Type              string     `json:"type"`
 	AlertThreshold    *float64   `json:"alert_threshold"`
@@ -269,13 +271,13 @@ type UsageAnswer struct {
 	ExpiredSent       bool       `json:"is_expired_alerts_sent"`
 }
 
-// Answer returns u as it is when all was spent, with the state of what it belongs
+// Response returns u as it is when all was spent, with the state of what it belongs
 // to. Nil, for no budget, is answered with nil.
-func (u *Usage) Answer(all reqlog.Spent, status string) *UsageAnswer {
+func (u *Budget) Response(all reqlog.Spend, status string) *BudgetResponse {
 	if u == nil {
 		return nil
 	}
-	a := &UsageAnswer{
+	a := &BudgetResponse{
 		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold,
 		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status, LastResetAt: route.Time(u.LastResetAt),
 		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: u.ExpiredSent,
@@ -290,11 +292,11 @@ func (u *Usage) Answer(all reqlog.Spent, status string) *UsageAnswer {
 }
 
 // JSON returns u as it is stored; nil is null.
-func (u *Usage) JSON() json.RawMessage { return encode(u) }
+func (u *Budget) JSON() json.RawMessage { return encode(u) }
 
-// ReadUsage reads what [Usage.JSON] wrote; null is nil.
-func ReadUsage(raw json.RawMessage) (*Usage, error) {
-	var u *Usage
+// ReadUsage reads what [Budget.JSON] wrote; null is nil.
+func ReadUsage(raw json.RawMessage) (*Budget, error) {
+	var u *Budget
 	if len(raw) == 0 {
 		return nil, nil
 	}

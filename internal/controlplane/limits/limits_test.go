@@ -20,9 +20,9 @@ var now = time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC)
 func day(month time.Month, d int) time.Time { return time.Date(2026, month, d, 0, 0, 0, 0, time.UTC) }
 
 // mustInput reads usage_limits as a route does.
-func mustInput(t *testing.T, text string) *limits.UsageInput {
+func mustInput(t *testing.T, text string) *limits.BudgetInput {
 	t.Helper()
-	var in limits.UsageInput
+	var in limits.BudgetInput
 	if err := json.Unmarshal([]byte(text), &in); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func mustInput(t *testing.T, text string) *limits.UsageInput {
 }
 
 // mustApply returns the budget that text asks for.
-func mustApply(t *testing.T, text string, old *limits.Usage, at time.Time) *limits.Usage {
+func mustApply(t *testing.T, text string, old *limits.Budget, at time.Time) *limits.Budget {
 	t.Helper()
 	u, err := mustInput(t, text).Apply("usage_limits", old, at)
 	if err != nil {
@@ -169,29 +169,29 @@ func TestABudgetComesBackFromItsRow(t *testing.T) {
 	u := mustApply(t, `{"credit_limit":10.5,"alert_threshold":5,"periodic_reset_days":7}`, nil, now)
 	u.Reset(now)
 	u.ExpiredSent = true
-	u.Begin(reqlog.Spent{Cost: 1_000_000_000})
+	u.StartCount(reqlog.Spend{Cost: 1_000_000_000})
 	back, err := limits.ReadUsage(u.JSON())
 	if diff := cmp.Diff(u, back); err != nil || diff != "" {
 		t.Errorf("ReadUsage: %v\n%s", err, diff)
 	}
-	var none *limits.Usage
+	var none *limits.Budget
 	if back, err := limits.ReadUsage(none.JSON()); err != nil || back != nil {
 		t.Errorf("ReadUsage(null) = %v, %v", back, err)
 	}
-	got, _ := json.Marshal(u.Answer(reqlog.Spent{Cost: 3_250_000_000}, "active"))
+	got, _ := json.Marshal(u.Response(reqlog.Spend{Cost: 3_250_000_000}, "active"))
 	want := `{"credit_limit":10.5,"type":"cost","alert_threshold":5,"periodic_reset":null,"periodic_reset_days":7,` +
 		`"next_usage_reset_at":"2026-05-08T00:00:00.000Z","current_usage":2.25,"status":"active","last_reset_at":"2026-05-01T12:30:00.000Z",` +
 		`"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":true}`
 	if string(got) != want {
 		t.Errorf("answered %s\nwant %s", got, want)
 	}
-	if none.Answer(reqlog.Spent{}, "active") != nil {
+	if none.Response(reqlog.Spend{}, "active") != nil {
 		t.Error("no budget is answered with one")
 	}
 }
 
 func TestBudgetsOfAListGoOnInTheirOwnEntry(t *testing.T) {
-	read := func(text string) (list []limits.UsageInput) {
+	read := func(text string) (list []limits.BudgetInput) {
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
 			t.Fatal(err)
 		}
@@ -214,13 +214,13 @@ func TestBudgetsOfAListGoOnInTheirOwnEntry(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "usage_limits[1] ") {
 		t.Errorf("two of a kind: %v", err)
 	}
-	if text := string(limits.Usages(nil).JSON()); text != "[]" {
+	if text := string(limits.Budgets(nil).JSON()); text != "[]" {
 		t.Errorf("no budgets are stored as %s", text)
 	}
 	for i := range got {
-		got[i].Begin(reqlog.Spent{})
+		got[i].StartCount(reqlog.Spend{})
 	}
-	answer := got.Answer(reqlog.Spent{Tokens: 900, Cost: 1_500_000_000})
+	answer := got.Response(reqlog.Spend{Tokens: 900, Cost: 1_500_000_000})
 	if len(answer) != 2 || answer[0].CurrentUsage != 900 || answer[0].Status != "exhausted" || answer[1].CurrentUsage != 1.5 || answer[1].Status != "active" {
 		t.Errorf("answered %+v", answer)
 	}
@@ -258,12 +258,12 @@ func TestABudgetThatLeavesMoreFreesWhatWasExhausted(t *testing.T) {
 		`{"credit_limit":1000}`: false, `{"credit_limit":999}`: false, `{"credit_limit":1001}`: true, `{"alert_threshold":5}`: true,
 		`{"credit_limit":100,"type":"tokens"}`: true,
 	} {
-		if got := mustApply(t, in, before, now).Frees(before); got != want {
+		if got := mustApply(t, in, before, now).Relieves(before); got != want {
 			t.Errorf("%s frees = %t, want %t", in, got, want)
 		}
 	}
-	var none *limits.Usage
-	if !none.Frees(before) || before.Frees(none) {
+	var none *limits.Budget
+	if !none.Relieves(before) || before.Relieves(none) {
 		t.Error("no budget leaves everything, and had nothing to free")
 	}
 }

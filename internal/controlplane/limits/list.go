@@ -10,15 +10,15 @@ import (
 	"modelgate/internal/store"
 )
 
-// Usages are the budgets of what may have several: of a workspace, and of an
+// Budgets are the budgets of what may have several: of a workspace, and of an
 // integration in a workspace.
-type Usages []Usage
+type Budgets []Budget
 
 // ApplyAll returns the budgets that list asks for in the place of old, each of
 // which goes on in the entry of its type and period. No two have the same. How
 // many there may be is the route's bound.
-func ApplyAll(field string, list []UsageInput, old Usages, now time.Time) (Usages, error) {
-	out := make(Usages, 0, len(list))
+func ApplyAll(field string, list []BudgetInput, old Budgets, now time.Time) (Budgets, error) {
+	out := make(Budgets, 0, len(list))
 	for i := range list {
 		name := fmt.Sprintf("%s[%d]", field, i)
 		u, err := list[i].Apply(name, nil, now)
@@ -39,7 +39,7 @@ func ApplyAll(field string, list []UsageInput, old Usages, now time.Time) (Usage
 }
 
 // like returns the budget of the type and period of u, or nil.
-func (list Usages) like(u Usage) *Usage {
+func (list Budgets) like(u Budget) *Budget {
 	for i := range list {
 		v := &list[i]
 		if v.Type == u.Type && v.PeriodicReset == u.PeriodicReset && v.PeriodicResetDays == u.PeriodicResetDays {
@@ -49,55 +49,55 @@ func (list Usages) like(u Usage) *Usage {
 	return nil
 }
 
-// Answer returns every budget as it is when all was spent. Each is exhausted by
+// Response returns every budget as it is when all was spent. Each is exhausted by
 // itself.
-func (list Usages) Answer(all reqlog.Spent) []UsageAnswer {
-	out := make([]UsageAnswer, len(list))
+func (list Budgets) Response(all reqlog.Spend) []BudgetResponse {
+	out := make([]BudgetResponse, len(list))
 	for i := range list {
 		status := store.Active
 		if list[i].Exhausted(list[i].Used(all)) {
 			status = store.Exhausted
 		}
-		out[i] = *list[i].Answer(all, status)
+		out[i] = *list[i].Response(all, status)
 	}
 	return out
 }
 
-// ReadAny reads what [Usage.JSON] or [Usages.JSON] wrote.
-func ReadAny(raw json.RawMessage) (list Usages, one bool, err error) {
+// ParseAny reads what [Budget.JSON] or [Budgets.JSON] wrote.
+func ParseAny(raw json.RawMessage) (list Budgets, one bool, err error) {
 	if len(raw) > 0 && raw[0] == '[' {
 		list, err = ReadUsages(raw)
 		return list, false, err
 	}
 	u, err := ReadUsage(raw)
 	if u != nil {
-		list = Usages{*u}
+		list = Budgets{*u}
 	}
 	return list, true, err
 }
 
-// Raw returns the budgets as [ReadAny] has read them.
-func (list Usages) Raw(one bool) json.RawMessage {
+// Raw returns the budgets as [ParseAny] has read them.
+func (list Budgets) Raw(one bool) json.RawMessage {
 	switch {
 	case !one:
 		return list.JSON()
 	case len(list) == 0:
-		return (*Usage)(nil).JSON()
+		return (*Budget)(nil).JSON()
 	}
 	return list[0].JSON()
 }
 
 // JSON returns the budgets as they are stored: an array.
-func (list Usages) JSON() json.RawMessage {
+func (list Budgets) JSON() json.RawMessage {
 	if list == nil {
-		list = Usages{}
+		list = Budgets{}
 	}
 	return encode(list)
 }
 
-// ReadUsages reads what [Usages.JSON] wrote.
-func ReadUsages(raw json.RawMessage) (Usages, error) {
-	var list Usages
+// ReadUsages reads what [Budgets.JSON] wrote.
+func ReadUsages(raw json.RawMessage) (Budgets, error) {
+	var list Budgets
 	if len(raw) == 0 {
 		return nil, nil
 	}

@@ -117,10 +117,10 @@ func Refused(field, format string, args ...any) error {
 }
 
 // Field returns a budget as one of [Fields]: what it limits and when its count
-// started, without the warnings that were sent. Raw is what [Usage.JSON] or
-// [Usages.JSON] wrote.
+// started, without the warnings that were sent. Raw is what [Budget.JSON] or
+// [Budgets.JSON] wrote.
 func Field(raw json.RawMessage) (string, error) {
-	list, one, err := ReadAny(raw)
+	list, one, err := ParseAny(raw)
 	if err != nil || len(list) == 0 {
 		return "", err
 	}

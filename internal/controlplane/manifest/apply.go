@@ -25,7 +25,7 @@ type Apply struct {
 	// DryRun makes every change in a transaction that is rolled back.
 	DryRun bool
 	// Opener opens the credentials of the file.
-	Opener settings.Opener
+	Opener settings.SecretResolver
 }
 
 // tries is how often a file is applied anew when something else was changed
@@ -50,19 +50,19 @@ func (m *Manifest) Apply(ctx context.Context, file *settings.Settings, a Apply) 
 		if err != nil || len(p.changes) == 0 {
 			return p.changes, err
 		}
-		change := m.DB.ChangeMuch
+		change := m.DB.UpdateLong
 		if a.DryRun {
 			change = m.DB.TryChange
 		}
 		if err = p.execute(ctx, change); !errors.Is(err, errMoved) {
-			return p.changes, told(err)
+			return p.changes, clientMessage(err)
 		}
 	}
 	return nil, fmt.Errorf("%w, %d times; nothing was applied", errMoved, tries)
 }
 
-// told returns the message of an error that has one for clients.
-func told(err error) error {
+// clientMessage returns the message of an error that has one for clients.
+func clientMessage(err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return fmt.Errorf("nothing was applied: %s", e.Message)
 	}
@@ -71,7 +71,7 @@ func told(err error) error {
 
 // resolve opens the file's credentials and puts them sealed in their place, so
 // that they can be compared with those that are stored.
-func (m *Manifest) resolve(file *settings.Settings, o settings.Opener) error {
+func (m *Manifest) resolve(file *settings.Settings, o settings.SecretResolver) error {
 	err := file.Secrets(func(place, ref string) (string, error) {
 		v, err := o.Open(ref)
 		if err == nil && m.Box == nil {
@@ -80,7 +80,7 @@ func (m *Manifest) resolve(file *settings.Settings, o settings.Opener) error {
 		if err != nil {
 			return "", err
 		}
-		return m.Box.SealStably(place, v), nil
+		return m.Box.SealDeterministic(place, v), nil
 	})
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ var errNoBox = errors.New("a credential is stored sealed, which needs the master
 
 // sealer seals with the data key of the organisation.
 type sealer struct {
-	*datakey.Ring
+	*datakey.Keyring
 	pretend bool // for a dry run: the first data key of the organisation is not made
 }
 
@@ -101,7 +101,7 @@ func (s sealer) Seal(ctx context.Context, organisation string, v secret.String) 
 	if s.pretend {
 		return "", nil
 	}
-	return s.Ring.Seal(ctx, organisation, v)
+	return s.Keyring.Seal(ctx, organisation, v)
 }
 
 func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (*plan, error) {
@@ -179,8 +179,8 @@ func (c Change) String() string {
 	return line
 }
 
-// names are what entries of a file may refer to, by slug or address.
-type names struct {
+// references are what entries of a file may refer to, by slug or address.
+type references struct {
 	workspaces, people, guardrails, references, integrations map[string]string // ids
 	configs                                                  map[[2]string]bool
 	labels, collections                                      map[string]string // ids, by workspace and name
@@ -197,9 +197,9 @@ type plan struct {
 	prune    bool
 	now      time.Time
 	sealer   route.Sealer
-	keeper   *credentials.Keeper
-	names    names
-	wanted   wanted
+	keeper   *credentials.Manager
+	names    references
+	wanted   declaredIntegrations
 	paths    []string // in the file, of wanted's integrations
 	granter  *granter
 	changes  []Change
@@ -224,9 +224,9 @@ func (p *plan) make() error {
 	return nil
 }
 
-// wanted are the integrations and providers of the file, of which each provider
+// declaredIntegrations are the integrations and providers of the file, of which each provider
 // names an integration.
-type wanted struct {
+type declaredIntegrations struct {
 	integrations []settings.Integration
 	providers    []settings.Provider
 }

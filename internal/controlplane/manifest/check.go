@@ -25,12 +25,12 @@ import (
 // checkGuardrail judges a guardrail as the route does that makes one.
 func checkGuardrail(g *settings.Guardrail) error {
 	for i, c := range g.Checks {
-		if err := fits[guardrails.Check](c); err != nil {
+		if err := checkShape[guardrails.Check](c); err != nil {
 			return fmt.Errorf("checks[%d]: %w", i, err)
 		}
 	}
 	if g.Actions != nil {
-		if err := fits[guardrails.Actions](g.Actions); err != nil {
+		if err := checkShape[guardrails.Actions](g.Actions); err != nil {
 			return fmt.Errorf("actions: %w", err)
 		}
 	}
@@ -64,7 +64,7 @@ func (p *plan) checkWorkspaces() error {
 // checkWorkspace judges the objects of a workspace.
 func checkWorkspace(w *settings.Workspace) error {
 	if w.Defaults != nil {
-		if err := fits[workspaces.Defaults](w.Defaults); err != nil {
+		if err := checkShape[workspaces.Defaults](w.Defaults); err != nil {
 			return fmt.Errorf("defaults: %w", err)
 		}
 	}
@@ -75,14 +75,14 @@ func checkWorkspace(w *settings.Workspace) error {
 	if _, err := workspaces.Settings(given); err != nil {
 		return err
 	}
-	var switches access.Switches
+	var switches access.RolePermissions
 	if err := json.Unmarshal(orEmpty(w.SecuritySettings, "{}"), &switches); err != nil {
 		return errors.New("security_settings: switches are true or false")
 	}
 	return checkSwitches(switches)
 }
 
-func checkSwitches(switches access.Switches) error {
+func checkSwitches(switches access.RolePermissions) error {
 	for _, name := range slices.Sorted(maps.Keys(switches)) {
 		if _, known := access.SectionOf(name); !known {
 			return fmt.Errorf("security_settings.%.64s is not a setting", name)
@@ -111,7 +111,7 @@ func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSett
 	for _, name := range guardrailFields { // they have a route of their own
 		delete(fields, name)
 	}
-	if err := fits[organisations.SettingsInput](settings.Object(text(fields))); err != nil {
+	if err := checkShape[organisations.SettingsInput](settings.Object(text(fields))); err != nil {
 		return err
 	}
 	for _, section := range said.Overridable {
@@ -148,7 +148,7 @@ func checkMetadata(metadata map[string]string) error {
 func authSettings(o settings.Object) (json.RawMessage, error) {
 	var a deployments.Auth
 	o = orEmpty(o, "{}")
-	if err := fits[deployments.Auth](o); err != nil {
+	if err := checkShape[deployments.Auth](o); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(o, &a); err != nil {
@@ -157,8 +157,8 @@ func authSettings(o settings.Object) (json.RawMessage, error) {
 	return deployments.AuthSettings(a)
 }
 
-// fits reports how a JSON text differs from what a body of the type T takes.
-func fits[T any](raw settings.Object) error {
+// checkShape reports how a JSON text differs from what a body of the type T takes.
+func checkShape[T any](raw settings.Object) error {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err

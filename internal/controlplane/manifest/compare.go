@@ -51,7 +51,7 @@ func compare[T any](p *plan, f family[T]) error {
 			path = p.paths[i]
 		}
 		if seen[id] {
-			return p.file.Fault(path, fmt.Errorf("%s stands twice", f.name(&f.want[i])))
+			return p.file.ErrorAt(path, fmt.Errorf("%s stands twice", f.name(&f.want[i])))
 		}
 		seen[id] = true
 		if err := compareOne(p, f, path, &f.want[i], have[id]); err != nil {
@@ -81,7 +81,7 @@ func compareOne[T any](p *plan, f family[T], path string, want, have *T) (err er
 		if f.keep != nil {
 			f.keep(&whole, have)
 		}
-		if c.Op, c.Fields = "~", settings.Differ(whole, *have); len(c.Fields) == 0 {
+		if c.Op, c.Fields = "~", settings.ChangedFields(whole, *have); len(c.Fields) == 0 {
 			return nil
 		}
 	}
@@ -97,14 +97,14 @@ func (p *plan) fault(path string, err error) error {
 		return e
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
-		return p.file.Fault(path, errors.New(e.Message))
+		return p.file.ErrorAt(path, errors.New(e.Message))
 	}
-	return p.file.Fault(path, err)
+	return p.file.ErrorAt(path, err)
 }
 
 // missing is the fault of a name that nothing has.
 func (p *plan) missing(path, what, name string) error {
-	return p.file.Fault(path, fmt.Errorf("there is no %s %q, neither in the file nor in the database", what, name))
+	return p.file.ErrorAt(path, fmt.Errorf("there is no %s %q, neither in the file nor in the database", what, name))
 }
 
 // workspaceID returns the id of a workspace that an entry names.

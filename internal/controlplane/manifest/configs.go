@@ -61,15 +61,15 @@ func (m *Manifest) resolveConfigs(file *settings.Settings) error {
 		text, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
 			v := found.Value.Reveal()
 			switch {
-			case v == settings.KeptCredential || secret.Sealed(v):
+			case v == settings.KeptCredential || secret.IsSealed(v):
 				return v, nil
 			case m.Box == nil:
 				return "", fmt.Errorf("%s: %w", found.Path, errNoBox)
 			}
-			return m.Box.SealStably(settings.ConfigPlace(c.Slug, found.Path), secret.New(v)), nil
+			return m.Box.SealDeterministic(settings.ConfigPlace(c.Slug, found.Path), secret.New(v)), nil
 		})
 		if err != nil {
-			return file.Fault(fmt.Sprintf("configs[%d].config", i), err)
+			return file.ErrorAt(fmt.Sprintf("configs[%d].config", i), err)
 		}
 		c.Config = text
 	}
@@ -102,7 +102,7 @@ func keepCredentials(want, have *settings.Config) {
 func (p *plan) storedConfig(want *settings.Config, before credentials.StoredConfig) (credentials.StoredConfig, error) {
 	text, err := config.ReplaceCredentials(want.Config, func(c config.Credential) (string, error) {
 		v := c.Value.Reveal()
-		if !secret.Sealed(v) {
+		if !secret.IsSealed(v) {
 			return v, nil
 		}
 		if p.Box == nil {
@@ -123,7 +123,7 @@ func (p *plan) configs() error {
 		rows[[2]string{c.Workspace, c.Slug}] = c
 	}
 	return compare(p, family[settings.Config]{
-		section: "configs", kind: "config", want: p.file.Configs, have: p.have.Configs, spared: p.spares(p.file.Configs != nil),
+		section: "configs", kind: "config", want: p.file.Configs, have: p.have.Configs, spared: p.keepsUnlisted(p.file.Configs != nil),
 		name: func(c *settings.Config) string { return c.Workspace + "/" + c.Slug },
 		keep: keepCredentials,
 		put: func(path string, want *settings.Config, changed []string) (step, error) {

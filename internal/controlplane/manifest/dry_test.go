@@ -75,7 +75,7 @@ func TestDryRunListsTheChangesOfTheRealRunAndKeepsNone(t *testing.T) {
 // mustBeOwnedBy makes the person with an address the owner of the organisation.
 func (p place) mustBeOwnedBy(t *testing.T, email string) {
 	t.Helper()
-	err := p.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := p.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		o, err := tx.Organisation(t.Context(), "default")
 		if err != nil {
 			return err

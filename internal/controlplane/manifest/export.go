@@ -22,7 +22,7 @@ import (
 type reader struct {
 	how    Secrets
 	box    *secret.Box
-	ring   *datakey.Ring
+	ring   *datakey.Keyring
 	render func(place string, s secret.String) string
 
 	state      *state
@@ -34,7 +34,9 @@ type reader struct {
 }
 
 // sealed is the way of writing a credential that is the same each time.
-func (r *reader) sealed(place string, s secret.String) string { return r.box.SealStably(place, s) }
+func (r *reader) sealed(place string, s secret.String) string {
+	return r.box.SealDeterministic(place, s)
+}
 
 func (r *reader) settings(s *state) (*settings.Settings, error) {
 	r.state, r.workspaces = s, s.active()
@@ -66,15 +68,15 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 func (r *reader) organisation(out *settings.Settings) (err error) {
 	o := r.state.organisation
 	out.Organisation = &settings.Organisation{Name: o.Name}
-	out.Organisation.Settings, err = named(settings.Object(text(o.Settings)), r.guardrails)
+	out.Organisation.Settings, err = renameGuardrails(settings.Object(text(o.Settings)), r.guardrails)
 	return err
 }
 
 // guardrailFields are lists of guardrails in settings and defaults.
 var guardrailFields = []string{"input_guardrails", "output_guardrails"}
 
-// named returns an object in which guardrails are called by other names.
-func named(o settings.Object, names map[string]string) (settings.Object, error) {
+// renameGuardrails returns an object in which guardrails are called by other names.
+func renameGuardrails(o settings.Object, names map[string]string) (settings.Object, error) {
 	var fields map[string]json.RawMessage
 	if object(o) == nil {
 		return nil, nil
@@ -125,7 +127,7 @@ func (r *reader) listWorkspaces(out *settings.Settings) error {
 		if w.Status != store.Active {
 			continue
 		}
-		defaults, err := named(settings.Object(w.Defaults), r.guardrails)
+		defaults, err := renameGuardrails(settings.Object(w.Defaults), r.guardrails)
 		if err != nil {
 			return err
 		}
@@ -175,7 +177,7 @@ func usages(raw json.RawMessage) ([]settings.Usage, error) {
 	return out, err
 }
 
-func usage(u *limits.Usage) *settings.Usage {
+func usage(u *limits.Budget) *settings.Usage {
 	if u == nil {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (r *reader) integration(i *store.Integration) (v settings.Integration, err 
 		OnlyModels: !i.AllowAllModels, Implicit: i.Implicit,
 	}
 	for _, d := range c.Deployments {
-		v.Deployed = append(v.Deployed, settings.Deployed{Alias: d.Alias, Name: d.Name, APIVersion: d.APIVersion, Model: d.Model, Default: d.Default})
+		v.Deployed = append(v.Deployed, settings.ModelDeployment{Alias: d.Alias, Name: d.Name, APIVersion: d.APIVersion, Model: d.Model, Default: d.Default})
 	}
 	held, err := r.secrets(i.Sealed)
 	if err != nil {
@@ -97,8 +97,8 @@ func (r *reader) mappings(raw json.RawMessage) (out []settings.SecretMapping, er
 }
 
 // global returns what all workspaces get, nil for nothing.
-func global(i *store.Integration) (g *settings.Global, err error) {
-	g = &settings.Global{Enabled: i.GlobalEnabled}
+func global(i *store.Integration) (g *settings.DefaultAccess, err error) {
+	g = &settings.DefaultAccess{Enabled: i.GlobalEnabled}
 	if g.UsageLimits, err = usages(i.GlobalUsageLimits); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (p *plan) newGranter() *granter {
 		had: make(map[pair][]settings.Provider), has: make(map[pair]bool), taken: make(map[pair]bool), granted: make(map[pair]bool),
 	}
 	for _, w := range p.have.Workspaces {
-		g.workspaces[w.Slug] = p.spares(p.file.Workspaces != nil)
+		g.workspaces[w.Slug] = p.keepsUnlisted(p.file.Workspaces != nil)
 	}
 	for _, w := range p.file.Workspaces {
 		g.workspaces[w.Slug] = true
@@ -42,7 +42,7 @@ func (p *plan) newGranter() *granter {
 	for _, v := range p.have.Providers {
 		of := pair{v.Workspace, v.Integration}
 		g.had[of] = append(g.had[of], v)
-		if p.spares(p.file.Providers != nil) {
+		if p.keepsUnlisted(p.file.Providers != nil) {
 			g.taken[pair{v.Workspace, v.Slug}] = true
 		}
 	}
@@ -85,7 +85,7 @@ func (g *granter) addGlobalIntegrations() {
 		known[w.Slug] = true
 	}
 	isNew := func(w settings.Workspace) bool { return !known[w.Slug] }
-	if !slices.ContainsFunc(g.file.Workspaces, isNew) || !g.spares(g.file.Integrations != nil) {
+	if !slices.ContainsFunc(g.file.Workspaces, isNew) || !g.keepsUnlisted(g.file.Integrations != nil) {
 		return
 	}
 	named := make(map[string]bool)
@@ -136,7 +136,7 @@ func (g *granter) grants(v *settings.Integration) []settings.Grant {
 }
 
 // follows reports whether a workspace has what all have.
-func follows(to settings.Grant, all *settings.Global) bool {
+func follows(to settings.Grant, all *settings.DefaultAccess) bool {
 	return all != nil && all.Enabled && !to.Disabled && reflect.DeepEqual(to.UsageLimits, all.UsageLimits) && reflect.DeepEqual(to.RateLimits, all.RateLimits)
 }
 
@@ -144,7 +144,7 @@ func follows(to settings.Grant, all *settings.Global) bool {
 // would have none otherwise. One that is stored stays as it is.
 func (g *granter) addProvider(v *settings.Integration, workspace string) {
 	of := pair{workspace, v.Slug}
-	if g.has[of] || len(g.had[of]) > 0 && g.spares(g.file.Providers != nil) {
+	if g.has[of] || len(g.had[of]) > 0 && g.keepsUnlisted(g.file.Providers != nil) {
 		return
 	}
 	g.has[of] = true
@@ -174,10 +174,10 @@ func (g *granter) check() error {
 			continue
 		}
 		named := slices.ContainsFunc(g.wanted.integrations, func(o settings.Integration) bool { return o.Slug == v.Integration })
-		if !named && (!known || !g.spares(g.file.Integrations != nil) || g.grantedBefore(stored, v.Workspace)) {
+		if !named && (!known || !g.keepsUnlisted(g.file.Integrations != nil) || g.grantedBefore(stored, v.Workspace)) {
 			continue // what does not exist is refused with the provider
 		}
-		return g.file.Fault(fmt.Sprintf("providers[%d].integration", i),
+		return g.file.ErrorAt(fmt.Sprintf("providers[%d].integration", i),
 			fmt.Errorf("the workspace %q does not have the integration %q; add it to the integration's workspaces", v.Workspace, v.Integration))
 	}
 	return nil

@@ -104,7 +104,7 @@ func whole(t *testing.T) string {
 
 func (p place) apply(t *testing.T, text string, a manifest.Apply) ([]string, error) {
 	t.Helper()
-	a.Opener = settings.Opener{Env: env, Box: p.Box}
+	a.Opener = settings.SecretResolver{Env: env, Box: p.Box}
 	s, err := settings.ParseState("f", []byte(text), a.Opener)
 	if err != nil {
 		return nil, err

@@ -31,12 +31,12 @@ func (p *plan) organisation() error {
 			if err := p.guardrailsOf("organisation.settings", want.Settings); err != nil {
 				return nil, err
 			}
-			stored, err := named(want.Settings, p.names.guardrails)
+			stored, err := renameGuardrails(want.Settings, p.names.guardrails)
 			if err != nil {
 				return nil, err
 			}
 			if row.Settings, err = organisationSettings(stored); err != nil {
-				return nil, p.file.Fault("organisation.settings", err)
+				return nil, p.file.ErrorAt("organisation.settings", err)
 			}
 			row.Name, row.UpdatedAt = want.Name, p.now
 			return func(ctx context.Context, tx *store.Tx) error { return tx.UpdateOrganisation(ctx, row) }, nil
@@ -63,10 +63,10 @@ func (p *plan) guardrailsOf(path string, o settings.Object) error {
 	for _, field := range guardrailFields {
 		var list []string
 		if raw, ok := fields[field]; ok && json.Unmarshal(raw, &list) != nil {
-			return p.file.Fault(path+"."+field, errors.New("this is a list of slugs"))
+			return p.file.ErrorAt(path+"."+field, errors.New("this is a list of slugs"))
 		}
 		if len(list) > 0 {
-			return p.file.Fault(path+"."+field, errors.New("guardrails can't be enforced by this version; leave them out"))
+			return p.file.ErrorAt(path+"."+field, errors.New("guardrails can't be enforced by this version; leave them out"))
 		}
 	}
 	return nil
@@ -81,7 +81,7 @@ func (p *plan) workspaces() error {
 		return err
 	}
 	return compare(p, family[settings.Workspace]{
-		section: "workspaces", kind: "workspace", want: p.file.Workspaces, have: p.have.Workspaces, spared: p.spares(p.file.Workspaces != nil),
+		section: "workspaces", kind: "workspace", want: p.file.Workspaces, have: p.have.Workspaces, spared: p.keepsUnlisted(p.file.Workspaces != nil),
 		name: func(w *settings.Workspace) string { return w.Slug },
 		put: func(path string, want *settings.Workspace, _ []string) (step, error) {
 			return p.workspace(path, want, rows[want.Slug])
@@ -136,7 +136,7 @@ func (p *plan) workspace(path string, want *settings.Workspace, row store.Worksp
 		if err := limits.Note(ctx, tx, of, operator); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.WorkspaceBudget, row.ID)
+		return budgets.Refresh(ctx, tx, store.WorkspaceBudget, row.ID)
 	}, nil
 }
 
@@ -146,7 +146,7 @@ func (p *plan) budgets(want []settings.Usage, old json.RawMessage) (json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	list := make([]limits.UsageInput, len(want))
+	list := make([]limits.BudgetInput, len(want))
 	for i, u := range want {
 		list[i] = input(u)
 	}
@@ -165,8 +165,8 @@ func (p *plan) budget(want *settings.Usage, old json.RawMessage) (json.RawMessag
 	return out.JSON(), err
 }
 
-func input(u settings.Usage) limits.UsageInput {
-	in := limits.UsageInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold}
+func input(u settings.Usage) limits.BudgetInput {
+	in := limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold}
 	if u.PeriodicReset != "" {
 		in.PeriodicReset = &u.PeriodicReset
 	}
@@ -196,7 +196,7 @@ func (p *plan) members() error {
 		rows[u.Email] = u
 	}
 	return compare(p, family[settings.Member]{
-		section: "members", kind: "member", want: p.file.Members, have: p.have.Members, spared: p.spares(p.file.Members != nil),
+		section: "members", kind: "member", want: p.file.Members, have: p.have.Members, spared: p.keepsUnlisted(p.file.Members != nil),
 		name: func(m *settings.Member) string { return m.Email },
 		keep: func(want, have *settings.Member) {
 			if p.prune || want.Workspaces == nil {
@@ -230,7 +230,7 @@ var workspaceRoles = []string{"admin", "manager", "member"}
 func (p *plan) member(path string, want *settings.Member, row store.User, changed []string) (step, error) {
 	known := row.ID != ""
 	if known && row.ID == p.state.organisation.OwnerID && want.Role != row.Role {
-		return nil, p.file.Fault(path+".role", errors.New("the owner of the organisation stays its owner"))
+		return nil, p.file.ErrorAt(path+".role", errors.New("the owner of the organisation stays its owner"))
 	}
 	places, err := p.places(path, want)
 	if err != nil {
@@ -246,10 +246,10 @@ func (p *plan) member(path string, want *settings.Member, row store.User, change
 	}
 	leaves := p.prune && want.Workspaces != nil
 	return func(ctx context.Context, tx *store.Tx) error {
-		if err := p.enter(ctx, tx, row, known); err != nil {
+		if err := p.addPerson(ctx, tx, row, known); err != nil {
 			return err
 		}
-		if err := p.move(ctx, tx, row.ID, had, places, leaves); err != nil {
+		if err := p.setWorkspaceRoles(ctx, tx, row.ID, had, places, leaves); err != nil {
 			return err
 		}
 		if has(changed, "role") { // behind the workspaces: who is in none loses their keys there
@@ -271,15 +271,15 @@ func (p *plan) places(path string, want *settings.Member) (map[string]string, er
 			return nil, err
 		}
 		if !slices.Contains(workspaceRoles, role) {
-			return nil, p.file.Fault(at, fmt.Errorf("a role is one of %v", workspaceRoles))
+			return nil, p.file.ErrorAt(at, fmt.Errorf("a role is one of %v", workspaceRoles))
 		}
 		places[id] = role
 	}
 	return places, nil
 }
 
-// enter makes a person one of the organisation who is not yet.
-func (p *plan) enter(ctx context.Context, tx *store.Tx, row store.User, known bool) error {
+// addPerson makes a person one of the organisation who is not yet.
+func (p *plan) addPerson(ctx context.Context, tx *store.Tx, row store.User, known bool) error {
 	switch organisation := p.state.organisation.ID; {
 	case known:
 		return nil
@@ -290,9 +290,9 @@ func (p *plan) enter(ctx context.Context, tx *store.Tx, row store.User, known bo
 	}
 }
 
-// move gives a person their roles in workspaces. Those that are not among them
+// setWorkspaceRoles gives a person their roles in workspaces. Those that are not among them
 // are left when leaves says so.
-func (p *plan) move(ctx context.Context, tx *store.Tx, user string, had, places map[string]string, leaves bool) error {
+func (p *plan) setWorkspaceRoles(ctx context.Context, tx *store.Tx, user string, had, places map[string]string, leaves bool) error {
 	for id, role := range places {
 		if had[id] == role {
 			continue

@@ -21,7 +21,7 @@ func (p *plan) labels() error {
 		rows[l.ID], placed[[2]string{l.Workspace, l.Name}] = l, l.ID
 	}
 	return compare(p, family[settings.PromptLabel]{
-		section: "prompt_labels", kind: "prompt_label", want: p.file.PromptLabels, have: p.have.PromptLabels, spared: p.spares(p.file.PromptLabels != nil),
+		section: "prompt_labels", kind: "prompt_label", want: p.file.PromptLabels, have: p.have.PromptLabels, spared: p.keepsUnlisted(p.file.PromptLabels != nil),
 		name: func(l *settings.PromptLabel) string { return strings.TrimPrefix(within(l.Workspace, l.Name), "/") },
 		id:   func(l *settings.PromptLabel) string { return within(l.Workspace, l.Name) },
 		put: func(path string, want *settings.PromptLabel, _ []string) (step, error) {
@@ -33,7 +33,7 @@ func (p *plan) labels() error {
 				return nil, err
 			}
 			if p.labelTaken(want) {
-				return nil, p.file.Fault(path+".name", fmt.Errorf("there is a label %q already that is seen from there", want.Name))
+				return nil, p.file.ErrorAt(path+".name", fmt.Errorf("there is a label %q already that is seen from there", want.Name))
 			}
 			id := p.names.labels[within(want.Workspace, want.Name)]
 			row, known := rows[id]
@@ -82,7 +82,7 @@ func (p *plan) collections() error {
 	}
 	return compare(p, family[settings.PromptCollection]{
 		section: "prompt_collections", kind: "prompt_collection", want: p.file.PromptCollections, have: parentsFirst(p.have.PromptCollections),
-		spared: p.spares(p.file.PromptCollections != nil),
+		spared: p.keepsUnlisted(p.file.PromptCollections != nil),
 		name:   func(c *settings.PromptCollection) string { return within(c.Workspace, c.Slug) },
 		id: func(c *settings.PromptCollection) string { // the default one is known by that: its slug is made up in each installation
 			if c.Default {
@@ -91,8 +91,8 @@ func (p *plan) collections() error {
 			return within(c.Workspace, c.Slug)
 		},
 		put: func(path string, want *settings.PromptCollection, _ []string) (step, error) {
-			if circles(want, above) {
-				return nil, p.file.Fault(path+".parent", errors.New("the collection would stand in itself"))
+			if hasCycle(want, above) {
+				return nil, p.file.ErrorAt(path+".parent", errors.New("the collection would stand in itself"))
 			}
 			return p.collection(path, want, rows[p.names.collections[within(want.Workspace, want.Slug)]])
 		},
@@ -121,8 +121,8 @@ func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection 
 	return slices.SortedStableFunc(slices.Values(list), func(a, b settings.PromptCollection) int { return depth(a) - depth(b) })
 }
 
-// circles reports whether a collection is among those that it stands in.
-func circles(of *settings.PromptCollection, above map[string]string) bool {
+// hasCycle reports whether a collection is among those that it stands in.
+func hasCycle(of *settings.PromptCollection, above map[string]string) bool {
 	at := of.Parent
 	for range above {
 		if at == "" || at == of.Slug {
@@ -158,7 +158,7 @@ func (p *plan) collection(path string, want *settings.PromptCollection, row stor
 	}
 	known := row.ID != ""
 	if known && row.Parent != parent {
-		return nil, p.file.Fault(path+".parent", errors.New("a collection does not move into another; give it another slug there"))
+		return nil, p.file.ErrorAt(path+".parent", errors.New("a collection does not move into another; give it another slug there"))
 	}
 	if !known {
 		row = store.PromptCollection{
@@ -188,7 +188,7 @@ func (p *plan) folder(path string, of *settings.Prompt) (func(context.Context, *
 			return id, nil
 		}
 		c, err := tx.DefaultPromptCollection(ctx, w.ID)
-		if credentials.Absent(err) {
+		if credentials.IsNotFound(err) {
 			c = store.PromptCollection{ID: newID(), Slug: route.NewSlug("co", "default"), CreatedAt: p.now}
 			err = tx.CreateDefaultPromptCollection(ctx, w, c)
 		}
@@ -200,12 +200,12 @@ func (p *plan) folder(path string, of *settings.Prompt) (func(context.Context, *
 func (p *plan) registerPrompts() {
 	f, s := p.file, p.state
 	active := s.active()
-	p.names.labels = ids(p.spares(f.PromptLabels != nil), f.PromptLabels, s.labels,
+	p.names.labels = ids(p.keepsUnlisted(f.PromptLabels != nil), f.PromptLabels, s.labels,
 		func(l settings.PromptLabel) string { return within(l.Workspace, l.Name) },
 		func(l store.PromptLabel) (string, string, bool) {
 			return within(s.slugs[l.Workspace], l.Name), l.ID, l.Workspace == "" || active[l.Workspace] != ""
 		})
-	p.names.collections = ids(p.spares(f.PromptCollections != nil), f.PromptCollections, s.collections,
+	p.names.collections = ids(p.keepsUnlisted(f.PromptCollections != nil), f.PromptCollections, s.collections,
 		func(c settings.PromptCollection) string { return within(c.Workspace, c.Slug) },
 		func(c store.PromptCollection) (string, string, bool) {
 			return within(s.slugs[c.Workspace], c.Slug), c.ID, c.Status == store.Active && active[c.Workspace] != ""

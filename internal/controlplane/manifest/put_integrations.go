@@ -27,7 +27,7 @@ func (p *plan) integrations() error {
 	}
 	return compare(p, family[settings.Integration]{
 		section: "integrations", kind: "integration", want: p.wanted.integrations, have: p.have.Integrations,
-		spared: p.spares(p.file.Integrations != nil),
+		spared: p.keepsUnlisted(p.file.Integrations != nil),
 		name:   func(i *settings.Integration) string { return i.Slug },
 		keep:   p.keepIntegration,
 		put: func(path string, want *settings.Integration, changed []string) (step, error) {
@@ -37,7 +37,7 @@ func (p *plan) integrations() error {
 			row := rows[have.Slug]
 			return func(ctx context.Context, tx *store.Tx) error {
 				_, err := tx.Integration(ctx, row.Organisation, row.ID)
-				if credentials.Absent(err) { // it went with its provider
+				if credentials.IsNotFound(err) { // it went with its provider
 					return nil
 				}
 				if err != nil {
@@ -55,15 +55,15 @@ func (p *plan) keepIntegration(want, have *settings.Integration) {
 	if want.APIKey == "" {
 		want.APIKey = have.APIKey
 	}
-	want.Options = kept(want.Options, have.Options, hidden(have.Options))
-	want.Headers = kept(want.Headers, have.Headers, slices.Collect(maps.Keys(have.Headers)))
+	want.Options = withStoredSecrets(want.Options, have.Options, hidden(have.Options))
+	want.Headers = withStoredSecrets(want.Headers, have.Headers, slices.Collect(maps.Keys(have.Headers)))
 	models := make(map[string]settings.IntegrationModel)
 	for _, m := range have.Models {
 		models[m.Slug] = m
 	}
 	given := slices.Clone(want.Models)
 	for i, m := range given {
-		given[i].Headers = kept(m.Headers, models[m.Slug].Headers, slices.Collect(maps.Keys(models[m.Slug].Headers)))
+		given[i].Headers = withStoredSecrets(m.Headers, models[m.Slug].Headers, slices.Collect(maps.Keys(models[m.Slug].Headers)))
 	}
 	want.Models = merged(p.prune && want.Models != nil, given, have.Models, func(m settings.IntegrationModel) string { return m.Slug })
 	want.Workspaces = slices.Clone(want.Workspaces)
@@ -112,7 +112,7 @@ func (p *plan) integration(path string, want *settings.Integration, row store.In
 			return nil, err
 		}
 	} else if has(changed, "workspace", "provider", "implicit") {
-		return nil, p.file.Fault(path, errors.New("an integration does not change its provider or workspace, nor what it was made for; give it another slug"))
+		return nil, p.file.ErrorAt(path, errors.New("an integration does not change its provider or workspace, nor what it was made for; give it another slug"))
 	}
 	if err := p.describe(path, want, &row); err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (p *plan) describe(path string, want *settings.Integration, row *store.Inte
 	}
 	g := want.Global
 	if g == nil {
-		g = new(settings.Global)
+		g = new(settings.DefaultAccess)
 	}
 	row.GlobalEnabled = g.Enabled
 	if row.GlobalUsageLimits, err = p.budgets(g.UsageLimits, row.GlobalUsageLimits); err != nil {
@@ -244,7 +244,7 @@ func (p *plan) credentials(path string, want *settings.Integration, row *store.I
 			fields[name] = v
 		}
 	}
-	given := credentials.Given{Path: "options."}
+	given := credentials.CredentialInput{Path: "options."}
 	given.Fields.Set = true
 	if err := json.Unmarshal(text(fields), &given.Fields.Value); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (p *plan) credentials(path string, want *settings.Integration, row *store.I
 		if err != nil {
 			return err
 		}
-		given.Key = route.Maybe[string]{Set: true, Value: key}
+		given.Key = route.Optional[string]{Set: true, Value: key}
 	}
 	return p.keeper.Apply(p.ctx, row, given)
 }
@@ -280,9 +280,9 @@ func (p *plan) revealed(path string, masks, fields map[string]string, hidden fun
 
 // opened returns a field's value, which is sealed when it is a credential.
 func (p *plan) opened(path, v string, credential bool) (string, error) {
-	sealed := secret.Sealed(v)
+	sealed := secret.IsSealed(v)
 	if credential != sealed {
-		return "", p.file.Fault(path, plainly(sealed))
+		return "", p.file.ErrorAt(path, secretSpellingError(sealed))
 	}
 	if !sealed {
 		return v, nil
@@ -357,7 +357,7 @@ func (p *plan) grants(path string, want *settings.Integration, row store.Integra
 			if err := limits.Note(ctx, tx, of, operator); err != nil {
 				return err
 			}
-			return budgets.Judge(ctx, tx, store.GrantBudget, store.GrantID(g.Integration, g.Workspace))
+			return budgets.Refresh(ctx, tx, store.GrantBudget, store.GrantID(g.Integration, g.Workspace))
 		})
 	}
 	for id := range before {

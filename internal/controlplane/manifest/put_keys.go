@@ -24,7 +24,7 @@ func (p *plan) keys() error {
 		}
 	}
 	return compare(p, family[settings.Key]{
-		section: "keys", kind: "key", want: p.file.Keys, have: p.have.Keys, spared: p.spares(p.file.Keys != nil),
+		section: "keys", kind: "key", want: p.file.Keys, have: p.have.Keys, spared: p.keepsUnlisted(p.file.Keys != nil),
 		name: func(k *settings.Key) string {
 			return strings.TrimPrefix(k.Workspace+"/", "/") + k.Name + " " + k.SHA256[:12]
 		},
@@ -33,9 +33,9 @@ func (p *plan) keys() error {
 			row := rows[want.SHA256]
 			switch {
 			case row != nil && row.Status == store.KeyRevoked:
-				return nil, p.file.Fault(path+".sha256", errors.New("this key was revoked, and a file does not bring it back; take it out"))
+				return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was revoked, and a file does not bring it back; take it out"))
 			case row == nil && former[want.SHA256]:
-				return nil, p.file.Fault(path+".sha256", errors.New("this key got another secret since; export the state again"))
+				return nil, p.file.ErrorAt(path+".sha256", errors.New("this key got another secret since; export the state again"))
 			}
 			return p.key(path, want, row)
 		},
@@ -69,8 +69,8 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 	row.Scopes = nil
 	for _, word := range want.Scopes {
 		s := access.Scope(word)
-		if err := s.Suits(row.Type); err != nil && s != access.ScopeInstallation {
-			return nil, p.file.Fault(path+".scopes", err)
+		if err := s.CheckHolder(row.Type); err != nil && s != access.ScopeInstallation {
+			return nil, p.file.ErrorAt(path+".scopes", err)
 		}
 		row.Scopes = append(row.Scopes, s)
 	}
@@ -96,7 +96,7 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 		if err := limits.Note(ctx, tx, of, operator); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.KeyBudget, row.ID)
+		return budgets.Refresh(ctx, tx, store.KeyBudget, row.ID)
 	}, nil
 }
 
@@ -119,14 +119,14 @@ func limitsOf[T any](kind, id string, before, after *T, read func(*T) (limits.Fi
 // keyPlace says whose a key is.
 func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err error) {
 	if row.Type != "" && string(row.Type) != want.Type {
-		return p.file.Fault(path+".type", errors.New("a key does not change its type"))
+		return p.file.ErrorAt(path+".type", errors.New("a key does not change its type"))
 	}
 	row.Type = access.KeyType(want.Type)
 	if (row.Type == access.OrganisationService) != (want.Workspace == "") {
-		return p.file.Fault(path+".workspace", errors.New("a key of the organisation has no workspace, and any other has one"))
+		return p.file.ErrorAt(path+".workspace", errors.New("a key of the organisation has no workspace, and any other has one"))
 	}
 	if (row.Type == access.WorkspaceUser) != (want.Member != "") {
-		return p.file.Fault(path+".member", errors.New("a key of type workspace-user has a member, and any other has none"))
+		return p.file.ErrorAt(path+".member", errors.New("a key of type workspace-user has a member, and any other has none"))
 	}
 	if row.Workspace, err = p.place(path, want.Workspace); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err er
 		return p.missing(path+".member", "member", want.Member)
 	}
 	if want.ConfigFixed && want.Config == "" {
-		return p.file.Fault(path+".config_fixed", errors.New("a config is fixed only with config, which names it"))
+		return p.file.ErrorAt(path+".config_fixed", errors.New("a config is fixed only with config, which names it"))
 	}
 	if want.Config != "" && !p.names.configs[[2]string{want.Workspace, want.Config}] {
 		return p.missing(path+".config", "config", want.Config)
@@ -155,7 +155,7 @@ func (p *plan) keyLimits(want *settings.Key, row *store.Key) (err error) {
 	if err != nil {
 		return err
 	}
-	if row.Status == store.KeyExhausted && after.Frees(before) {
+	if row.Status == store.KeyExhausted && after.Relieves(before) {
 		row.Status = store.KeyActive
 	}
 	list := listed(want.RateLimits)

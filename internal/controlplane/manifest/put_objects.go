@@ -20,7 +20,7 @@ func (p *plan) guardrails() error {
 		rows[g.Slug] = g
 	}
 	return compare(p, family[settings.Guardrail]{
-		section: "guardrails", kind: "guardrail", want: p.file.Guardrails, have: p.have.Guardrails, spared: p.spares(p.file.Guardrails != nil),
+		section: "guardrails", kind: "guardrail", want: p.file.Guardrails, have: p.have.Guardrails, spared: p.keepsUnlisted(p.file.Guardrails != nil),
 		name: func(g *settings.Guardrail) string { return g.Slug },
 		put: func(path string, want *settings.Guardrail, changed []string) (step, error) {
 			row, known := rows[want.Slug]
@@ -32,10 +32,10 @@ func (p *plan) guardrails() error {
 				return nil, err
 			}
 			if known && row.Workspace != place {
-				return nil, p.file.Fault(path+".workspace", errors.New("a guardrail does not move to another workspace; give it another slug there"))
+				return nil, p.file.ErrorAt(path+".workspace", errors.New("a guardrail does not move to another workspace; give it another slug there"))
 			}
 			if err := checkGuardrail(want); err != nil {
-				return nil, p.file.Fault(path, err)
+				return nil, p.file.ErrorAt(path, err)
 			}
 			if changed == nil || has(changed, "checks", "actions") {
 				row.VersionID = newID()
@@ -72,10 +72,10 @@ func (p *plan) references() error {
 	}
 	return compare(p, family[settings.SecretReference]{
 		section: "secret_references", kind: "secret_reference", want: p.file.SecretReferences, have: p.have.SecretReferences,
-		spared: p.spares(p.file.SecretReferences != nil),
+		spared: p.keepsUnlisted(p.file.SecretReferences != nil),
 		name:   func(r *settings.SecretReference) string { return r.Slug },
 		keep: func(want, have *settings.SecretReference) {
-			want.Auth = kept(want.Auth, have.Auth, secrets.Hidden(have.Manager))
+			want.Auth = withStoredSecrets(want.Auth, have.Auth, secrets.Hidden(have.Manager))
 		},
 		put: func(path string, want *settings.SecretReference, changed []string) (step, error) {
 			return p.reference(path, want, rows[want.Slug], changed)
@@ -96,8 +96,8 @@ func (p *plan) references() error {
 	})
 }
 
-// kept returns fields with those of have that are secrets and not given.
-func kept(given, have map[string]string, hidden []string) map[string]string {
+// withStoredSecrets returns fields with those of have that are secrets and not given.
+func withStoredSecrets(given, have map[string]string, hidden []string) map[string]string {
 	out := make(map[string]string, len(given))
 	for name, v := range given {
 		out[name] = v
@@ -116,7 +116,7 @@ func (p *plan) reference(path string, want *settings.SecretReference, row store.
 		row = store.SecretReference{ID: p.names.references[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedAt: p.now}
 	}
 	if known && row.Manager != want.Manager {
-		return nil, p.file.Fault(path+".manager_type", errors.New("a reference does not change its manager; give it another slug"))
+		return nil, p.file.ErrorAt(path+".manager_type", errors.New("a reference does not change its manager; give it another slug"))
 	}
 	row.Name, row.Description, row.Manager, row.Path, row.Key, row.Tags = want.Name, want.Description, want.Manager, want.Path, want.Key, want.Tags
 	row.UpdatedAt = p.now
@@ -153,9 +153,9 @@ func (p *plan) authFields(path string, want *settings.SecretReference, before ma
 		}
 	}
 	for name, v := range want.Auth {
-		switch sealed := secret.Sealed(v); {
+		switch sealed := secret.IsSealed(v); {
 		case slices.Contains(hidden, name) != sealed:
-			return nil, p.file.Fault(path+".auth_config."+name, plainly(sealed))
+			return nil, p.file.ErrorAt(path+".auth_config."+name, secretSpellingError(sealed))
 		case sealed:
 			opened, err := p.Box.Open(v)
 			if err != nil {
@@ -168,9 +168,9 @@ func (p *plan) authFields(path string, want *settings.SecretReference, before ma
 	return fields, nil
 }
 
-// plainly says that a field is a credential and should not be written plainly, or
+// secretSpellingError says that a field is a credential and should not be written plainly, or
 // the other way round.
-func plainly(sealed bool) error {
+func secretSpellingError(sealed bool) error {
 	if sealed {
 		return errors.New("this is no credential; write it plainly")
 	}
@@ -194,7 +194,7 @@ func (p *plan) deployments() error {
 		rows[d.Slug] = d
 	}
 	return compare(p, family[settings.Deployment]{
-		section: "deployments", kind: "deployment", want: p.file.Deployments, have: p.have.Deployments, spared: p.spares(p.file.Deployments != nil),
+		section: "deployments", kind: "deployment", want: p.file.Deployments, have: p.have.Deployments, spared: p.keepsUnlisted(p.file.Deployments != nil),
 		name: func(d *settings.Deployment) string { return d.Slug },
 		put: func(path string, want *settings.Deployment, _ []string) (step, error) {
 			row, known := rows[want.Slug]
@@ -209,7 +209,7 @@ func (p *plan) deployments() error {
 				return nil, err
 			}
 			if err := route.CheckExposed("config", want.Config); err != nil {
-				return nil, p.file.Fault(path, err)
+				return nil, p.file.ErrorAt(path, err)
 			}
 			if row.Status = store.Active; want.Inactive {
 				row.Status = "inactive"

@@ -15,7 +15,7 @@ import (
 
 func (p *plan) partials() error {
 	return compare(p, family[settings.Partial]{
-		section: "prompt_partials", kind: "prompt_partial", want: p.file.PromptPartials, have: p.have.PromptPartials, spared: p.spares(p.file.PromptPartials != nil),
+		section: "prompt_partials", kind: "prompt_partial", want: p.file.PromptPartials, have: p.have.PromptPartials, spared: p.keepsUnlisted(p.file.PromptPartials != nil),
 		name: func(v *settings.Partial) string { return within(v.Workspace, v.Slug) },
 		keep: func(want, have *settings.Partial) { want.Versions = withRest(want.Versions, have.Versions) },
 		put: func(path string, want *settings.Partial, _ []string) (step, error) {
@@ -31,12 +31,12 @@ func (p *plan) partials() error {
 
 func (p *plan) prompts() error {
 	return compare(p, family[settings.Prompt]{
-		section: "prompts", kind: "prompt", want: p.file.Prompts, have: p.have.Prompts, spared: p.spares(p.file.Prompts != nil),
+		section: "prompts", kind: "prompt", want: p.file.Prompts, have: p.have.Prompts, spared: p.keepsUnlisted(p.file.Prompts != nil),
 		name: func(v *settings.Prompt) string { return within(v.Workspace, v.Slug) },
 		keep: func(want, have *settings.Prompt) { want.Versions = withRest(want.Versions, have.Versions) },
 		put: func(path string, want *settings.Prompt, _ []string) (step, error) {
 			if p.names.partials[within(want.Workspace, want.Slug)] {
-				return nil, p.file.Fault(path+".slug", errors.New("a partial of the file has this slug"))
+				return nil, p.file.ErrorAt(path+".slug", errors.New("a partial of the file has this slug"))
 			}
 			return p.saved(path, store.KindPrompt, want)
 		},
@@ -65,7 +65,7 @@ func (p *plan) saved(path, kind string, want *settings.Prompt) (step, error) {
 	}
 	row, known := p.state.prompts[[2]string{workspace, want.Slug}]
 	if known && row.Kind != kind {
-		return nil, p.file.Fault(path+".slug", fmt.Errorf("a %s has this slug", row.Kind))
+		return nil, p.file.ErrorAt(path+".slug", fmt.Errorf("a %s has this slug", row.Kind))
 	}
 	if !known {
 		row = store.Prompt{ID: newID(), Kind: kind, Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}
@@ -79,7 +79,7 @@ func (p *plan) saved(path, kind string, want *settings.Prompt) (step, error) {
 		return nil, err
 	}
 	if most := int64(max(len(want.Versions), len(p.state.versions[row.ID]))); want.Published > most {
-		return nil, p.file.Fault(path+".published", fmt.Errorf("there are %d versions", most))
+		return nil, p.file.ErrorAt(path+".published", fmt.Errorf("there are %d versions", most))
 	}
 	row.Name, row.Published, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Published, store.Active, actor, p.now
 	return func(ctx context.Context, tx *store.Tx) (err error) {
@@ -128,13 +128,13 @@ func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (f
 			return nil, nil, err
 		}
 		if other := on[label]; label != "" && other > 0 {
-			return nil, nil, p.file.Fault(at+".label", fmt.Errorf("version %d has this label", other))
+			return nil, nil, p.file.ErrorAt(at+".label", fmt.Errorf("version %d has this label", other))
 		}
 		on[label] = i + 1
 		var id, had string
 		if i < len(stored) {
 			if id, had = rows[i].ID, rows[i].Label; !sameVersion(v, stored[i]) {
-				return nil, nil, p.file.Fault(at, fmt.Errorf("version %d is stored and says something else, and versions never change; add one behind the last", i+1))
+				return nil, nil, p.file.ErrorAt(at, fmt.Errorf("version %d is stored and says something else, and versions never change; add one behind the last", i+1))
 			}
 		} else {
 			next, err := p.version(v, row)
@@ -153,7 +153,7 @@ func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (f
 // sameVersion reports whether two versions say the same, whatever their labels.
 func sameVersion(a, b settings.PromptVersion) bool {
 	a.Label, b.Label = "", ""
-	return len(settings.Differ(a, b)) == 0
+	return len(settings.ChangedFields(a, b)) == 0
 }
 
 // version returns the row of a version that is new.
@@ -176,17 +176,17 @@ func (p *plan) version(v settings.PromptVersion, row store.Prompt) (store.Prompt
 
 // fields returns a version as a request has it.
 func fields(v settings.PromptVersion) prompts.Fields {
-	set := func(raw []byte) (m route.Maybe[route.JSON]) {
+	set := func(raw []byte) (m route.Optional[route.JSON]) {
 		m.Set, m.Value = raw != nil, route.JSON(raw)
 		return m
 	}
-	word := func(s string) route.Maybe[string] { return route.Maybe[string]{Set: true, Value: s} }
+	word := func(s string) route.Optional[string] { return route.Optional[string]{Set: true, Value: s} }
 	f := prompts.Fields{
 		String: set(text(v.String)), Parameters: set(v.Parameters), Model: word(v.Model), VirtualKey: word(v.Provider), Functions: set(v.Functions),
 		Tools: set(v.Tools), ToolChoice: set(v.ToolChoice), Description: word(v.Description), Metadata: set(v.Metadata),
 	}
 	if v.Raw {
-		f.Raw = route.Maybe[int]{Set: true, Value: 1}
+		f.Raw = route.Optional[int]{Set: true, Value: 1}
 	}
 	return f
 }

@@ -22,7 +22,7 @@ func (p *plan) providers() error {
 		row := rows[[2]string{p.stored(have.Workspace), have.Slug}]
 		return func(ctx context.Context, tx *store.Tx) error { return p.dropProvider(ctx, tx, row) }
 	}
-	spared := p.spares(p.file.Providers != nil)
+	spared := p.keepsUnlisted(p.file.Providers != nil)
 	if spared {
 		p.removals = append(p.removals, p.granter.dropUngranted(drop)...)
 	}
@@ -71,7 +71,7 @@ func (p *plan) provider(path string, want *settings.Provider, row store.Provider
 	if err != nil {
 		return nil, err
 	}
-	if row.Status == store.Exhausted && after.Frees(before) {
+	if row.Status == store.Exhausted && after.Relieves(before) {
 		row.Status = store.Active
 	}
 	if row.RateLimits, err = limit(want.RateLimits); err != nil {
@@ -92,7 +92,7 @@ func (p *plan) provider(path string, want *settings.Provider, row store.Provider
 		if err := limits.Note(ctx, tx, of, operator); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID)
+		return budgets.Refresh(ctx, tx, store.ProviderBudget, row.ID)
 	}, nil
 }
 
@@ -113,7 +113,7 @@ func (p *plan) dropProvider(ctx context.Context, tx *store.Tx, row store.Provide
 		return err
 	}
 	i, err := tx.Integration(ctx, row.Organisation, row.Integration)
-	if credentials.Absent(err) || err == nil && !i.Implicit {
+	if credentials.IsNotFound(err) || err == nil && !i.Implicit {
 		return nil
 	}
 	if err != nil {

@@ -67,7 +67,7 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 		return nil, err
 	}
 	token := renew(&i, c.Now)
-	c.About("", i.ID)
+	c.SetAuditSubject("", i.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if _, err := tx.User(ctx, c.Organisation, address); err == nil {
 			return apierr.New(apierr.Conflict, "%s belongs to the organisation already", address).WithParam("email")
@@ -125,12 +125,12 @@ func keyDetails(c *route.Caller, k *KeyDetails) (json.RawMessage, error) {
 			err = errors.New("the scope * is for the installation's own keys")
 		}
 		if err == nil {
-			err = scope.Suits(access.WorkspaceUser)
+			err = scope.CheckHolder(access.WorkspaceUser)
 		}
 		if err != nil {
 			return nil, route.Invalid("workspace_api_key_details.scopes", "%v", err)
 		}
-		if scope.Suits(c.Type) == nil && !c.Allows(scope) {
+		if scope.CheckHolder(c.Type) == nil && !c.Allows(scope) {
 			return nil, apierr.New(apierr.Forbidden, "the scope %q is not yours to give", string(scope)).WithParam("workspace_api_key_details.scopes").WithCode("AB03")
 		}
 	}
@@ -196,7 +196,7 @@ func findInvite(ctx context.Context, c *route.Caller, id string) (store.Invite, 
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
 		return i, apierr.New(apierr.NotFound, "there is no invite %.60q", id).WithParam("invite")
 	}
-	c.About("", i.ID)
+	c.SetAuditSubject("", i.ID)
 	return i, err
 }
 

@@ -56,7 +56,7 @@ type item struct {
 	Workspaces []string   `json:"workspace_ids"`
 }
 
-func shown(ctx context.Context, c *route.Caller, u store.User) (item, error) {
+func toResponse(ctx context.Context, c *route.Caller, u store.User) (item, error) {
 	m, err := c.DB().Membership(ctx, c.Organisation, u.ID)
 	out := item{"user", u.ID, u.FirstName, u.LastName, u.Role, u.Email, route.Time(u.CreatedAt), route.Time(u.UpdatedAt), []string{}}
 	for id := range m.Workspaces {
@@ -79,7 +79,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item
 	}
 	var items []item
 	for _, u := range found {
-		one, err := shown(ctx, c, u)
+		one, err := toResponse(ctx, c, u)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := shown(ctx, c, u)
+	out, err := toResponse(ctx, c, u)
 	return &out, err
 }
 
@@ -106,7 +106,7 @@ func find(ctx context.Context, c *route.Caller, id string) (store.User, error) {
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
 		return u, apierr.New(apierr.NotFound, "there is no user %.60q", id).WithParam("user")
 	}
-	c.About("", u.ID)
+	c.SetAuditSubject("", u.ID)
 	return u, err
 }
 
@@ -131,7 +131,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		return nil, err
 	}
 	err = change(ctx, c, u, func(tx *store.Tx) error {
-		return tx.SetUserRole(ctx, c.Organisation, u.ID, in.Body.Role, c.After(u.UpdatedAt))
+		return tx.SetUserRole(ctx, c.Organisation, u.ID, in.Body.Role, c.NextUpdateTime(u.UpdatedAt))
 	})
 	return &route.Empty{}, err
 }
@@ -153,7 +153,7 @@ func change(ctx context.Context, c *route.Caller, read store.User, f func(*store
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.User(ctx, c.Organisation, read.ID)
 		if err == nil {
-			err = c.Unchanged(read.UpdatedAt, now.UpdatedAt)
+			err = c.CheckIfMatch(read.UpdatedAt, now.UpdatedAt)
 		}
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 
 func user(t *testing.T, b *routetest.Bench, id, role string) {
 	t.Helper()
-	err := b.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		return tx.CreateUser(t.Context(), store.DefaultOrganisation, store.User{ID: id, Email: id + "@example.com", FirstName: id, Status: "active", Role: role, CreatedAt: b.Clock, UpdatedAt: b.Clock})
 	})
 	if err != nil {
@@ -27,7 +27,7 @@ func TestPeopleAreListedAndChanged(t *testing.T) {
 	for id, role := range map[string]string{"boss": "owner", "ann": "member"} {
 		user(t, b, id, role)
 	}
-	err := b.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		return tx.SetWorkspaceMember(t.Context(), store.DefaultWorkspace, "ann", "manager", b.Clock)
 	})
 	if err != nil {

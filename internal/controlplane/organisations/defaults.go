@@ -14,17 +14,17 @@ type Reference struct {
 	Slug string `json:"slug"`
 }
 
-type defaultsAnswer struct {
+type defaultsResponse struct {
 	Input  []Reference `json:"input_guardrails"`
 	Output []Reference `json:"output_guardrails"`
 }
 
-func defaults(ctx context.Context, c *route.Caller, _ *struct{}) (*defaultsAnswer, error) {
+func defaults(ctx context.Context, c *route.Caller, _ *struct{}) (*defaultsResponse, error) {
 	o, err := c.DB().Organisation(ctx, c.Organisation)
 	if err != nil {
 		return nil, err
 	}
-	out := new(defaultsAnswer)
+	out := new(defaultsResponse)
 	if out.Input, err = references(ctx, c, o.Settings.InputGuardrails); err != nil {
 		return nil, err
 	}
@@ -55,8 +55,8 @@ func absent(err error) bool {
 
 type defaultsInput struct {
 	Body struct {
-		Input  route.Maybe[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Empty or null. Guardrails can't be enforced yet: any other list is refused with 501"`
-		Output route.Maybe[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"As input_guardrails"`
+		Input  route.Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Empty or null. Guardrails can't be enforced yet: any other list is refused with 501"`
+		Output route.Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"As input_guardrails"`
 	}
 }
 
@@ -64,7 +64,7 @@ func updateDefaults(ctx context.Context, c *route.Caller, in *defaultsInput) (*r
 	return change(ctx, c, func(tx *store.Tx, o *store.Organisation) error {
 		for _, list := range []struct {
 			field string
-			given route.Maybe[[]string]
+			given route.Optional[[]string]
 			to    *[]string
 		}{
 			{"input_guardrails", in.Body.Input, &o.Settings.InputGuardrails},

@@ -43,7 +43,7 @@ func Add(a *route.API) {
 // family is what the installation's operator said at its start.
 type family struct {
 	retention route.Retention
-	off       route.Off
+	off       route.DisabledFeatures
 	checkHost func(raw string) (*url.URL, error)
 }
 
@@ -69,7 +69,7 @@ func (f *family) get(ctx context.Context, c *route.Caller, _ *struct{}) (*Item, 
 		return nil, err
 	}
 	out := &Item{
-		ID: o.ID, Slug: o.Slug, Name: o.Name, Status: o.Status, Settings: shown(&o.Settings), Features: make(map[string]bool),
+		ID: o.ID, Slug: o.Slug, Name: o.Name, Status: o.Status, Settings: toResponse(&o.Settings), Features: make(map[string]bool),
 		Logs: f.retention.Logs, Metrics: f.retention.Metrics,
 		CreatedAt: route.Time(o.CreatedAt), UpdatedAt: route.Time(o.UpdatedAt), Object: "organisation",
 	}
@@ -85,11 +85,11 @@ func (f *family) get(ctx context.Context, c *route.Caller, _ *struct{}) (*Item, 
 // change runs f on the caller's organisation as it is now, and stores what it
 // made of it.
 func change(ctx context.Context, c *route.Caller, f func(*store.Tx, *store.Organisation) error) (*route.Empty, error) {
-	c.About("", c.Organisation)
+	c.SetAuditSubject("", c.Organisation)
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		o, err := tx.Organisation(ctx, c.Organisation)
 		if err == nil {
-			err = c.Unchanged(o.UpdatedAt, o.UpdatedAt)
+			err = c.CheckIfMatch(o.UpdatedAt, o.UpdatedAt)
 		}
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func change(ctx context.Context, c *route.Caller, f func(*store.Tx, *store.Organ
 		if err := f(tx, &o); err != nil {
 			return err
 		}
-		o.UpdatedAt = c.After(o.UpdatedAt)
+		o.UpdatedAt = c.NextUpdateTime(o.UpdatedAt)
 		return tx.UpdateOrganisation(ctx, o)
 	})
 	return &route.Empty{}, err

@@ -39,7 +39,7 @@ func TestAnOrganisationIsReadWithEverySwitchAsItStands(t *testing.T) {
 	if o.ID != store.DefaultOrganisation || o.Slug != "default" || o.Object != "organisation" || o.Owner != nil {
 		t.Errorf("read %+v", o)
 	}
-	if len(o.Settings.Security) != len(access.Switches(nil).Whole()) || !o.Settings.Security["membersViewAllData"] || o.Settings.Security["membersWritePrompts"] {
+	if len(o.Settings.Security) != len(access.RolePermissions(nil).Effective()) || !o.Settings.Security["membersViewAllData"] || o.Settings.Security["membersWritePrompts"] {
 		t.Errorf("switches %v", o.Settings.Security)
 	}
 	if o.Settings.Logging != "" || o.Settings.Overridable == nil || o.Settings.Denied == nil || !o.Features["SCIM_ENABLED"] || len(o.Features) != 7 {

@@ -14,23 +14,23 @@ import (
 
 // Settings are an organisation's settings as answers show them.
 type Settings struct {
-	Security           access.Switches  `json:"security_settings" doc:"What members and managers of workspaces may see and change; the owner and admins always may"`
-	Overridable        []access.Section `json:"overridable_sections" doc:"Sections of security_settings that workspaces may set themselves"`
-	KeyTTL             *int64           `json:"user_api_key_ttl"`
-	KeyMaxTTL          *int64           `json:"user_api_key_max_ttl"`
-	KeyCount           *int64           `json:"user_api_key_count"`
-	Logging            *string          `json:"request_logging" doc:"Null for what the installation says"`
-	LoggingOverridable bool             `json:"request_logging_override"`
-	BlockInlineConfig  bool             `json:"block_inline_config"`
-	DeniedFields       []string         `json:"denied_fields"`
-	Egress             *egress.Policy   `json:"egress_policy" doc:"Where requests may go; null for everywhere"`
+	Security           access.RolePermissions `json:"security_settings" doc:"What members and managers of workspaces may see and change; the owner and admins always may"`
+	Overridable        []access.Section       `json:"overridable_sections" doc:"Sections of security_settings that workspaces may set themselves"`
+	KeyTTL             *int64                 `json:"user_api_key_ttl"`
+	KeyMaxTTL          *int64                 `json:"user_api_key_max_ttl"`
+	KeyCount           *int64                 `json:"user_api_key_count"`
+	Logging            *string                `json:"request_logging" doc:"Null for what the installation says"`
+	LoggingOverridable bool                   `json:"request_logging_override"`
+	BlockInlineConfig  bool                   `json:"block_inline_config"`
+	DeniedFields       []string               `json:"denied_fields"`
+	Egress             *egress.Policy         `json:"egress_policy" doc:"Where requests may go; null for everywhere"`
 
 	JWT *store.JWTSettings `json:"jwt" doc:"Whose JSON Web Tokens are taken in the place of keys; null for nobody's"`
 }
 
-func shown(s *store.OrganisationSettings) Settings {
+func toResponse(s *store.OrganisationSettings) Settings {
 	out := Settings{
-		Security: s.Security.Whole(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
+		Security: s.Security.Effective(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
 		LoggingOverridable: s.LoggingOverridable,
 		BlockInlineConfig:  s.BlockInlineConfig, DeniedFields: []string{}, JWT: s.JWT, Egress: s.Egress,
 	}
@@ -44,24 +44,24 @@ func shown(s *store.OrganisationSettings) Settings {
 
 // SettingsInput is what a change of settings may name.
 type SettingsInput struct {
-	Security           route.Maybe[access.Switches]  `json:"security_settings,omitempty" doc:"Those that are not named stay; null sets all to their defaults"`
-	Overridable        route.Maybe[[]access.Section] `json:"overridable_sections,omitempty" maxItems:"100"`
-	KeyTTL             route.Maybe[int64]            `json:"user_api_key_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds until a person's key ends that says nothing"`
-	KeyMaxTTL          route.Maybe[int64]            `json:"user_api_key_max_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds that a person's key may last"`
-	KeyCount           route.Maybe[int64]            `json:"user_api_key_count,omitempty" minimum:"-1" maximum:"1000000" doc:"Keys that a person may have in a workspace; -1 is no bound"`
-	Logging            route.Maybe[string]           `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"How much is kept of exchanges; null for what the installation says"`
-	LoggingOverridable route.Maybe[bool]             `json:"request_logging_override,omitempty" doc:"Lets workspaces say otherwise, and keys say more"`
-	BlockInlineConfig  route.Maybe[bool]             `json:"block_inline_config,omitempty" doc:"Refuses configs that requests bring themselves"`
-	DeniedFields       route.Maybe[[]string]         `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out"`
-	Egress             route.Maybe[egress.Policy]    `json:"egress_policy,omitempty" doc:"Where requests may go; changed as a whole, null for everywhere"`
+	Security           route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"Those that are not named stay; null sets all to their defaults"`
+	Overridable        route.Optional[[]access.Section]       `json:"overridable_sections,omitempty" maxItems:"100"`
+	KeyTTL             route.Optional[int64]                  `json:"user_api_key_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds until a person's key ends that says nothing"`
+	KeyMaxTTL          route.Optional[int64]                  `json:"user_api_key_max_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds that a person's key may last"`
+	KeyCount           route.Optional[int64]                  `json:"user_api_key_count,omitempty" minimum:"-1" maximum:"1000000" doc:"Keys that a person may have in a workspace; -1 is no bound"`
+	Logging            route.Optional[string]                 `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"How much is kept of exchanges; null for what the installation says"`
+	LoggingOverridable route.Optional[bool]                   `json:"request_logging_override,omitempty" doc:"Lets workspaces say otherwise, and keys say more"`
+	BlockInlineConfig  route.Optional[bool]                   `json:"block_inline_config,omitempty" doc:"Refuses configs that requests bring themselves"`
+	DeniedFields       route.Optional[[]string]               `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out"`
+	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Where requests may go; changed as a whole, null for everywhere"`
 
-	JWT route.Maybe[store.JWTSettings] `json:"jwt,omitempty" doc:"Whose JSON Web Tokens are taken in the place of keys; changed as a whole"`
+	JWT route.Optional[store.JWTSettings] `json:"jwt,omitempty" doc:"Whose JSON Web Tokens are taken in the place of keys; changed as a whole"`
 }
 
 type updateInput struct {
 	Body struct {
-		Name     route.Maybe[string] `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Settings SettingsInput       `json:"settings,omitempty"`
+		Name     route.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Settings SettingsInput          `json:"settings,omitempty"`
 	}
 }
 
@@ -84,7 +84,7 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 		return err
 	}
 	for _, n := range []struct {
-		given route.Maybe[int64]
+		given route.Optional[int64]
 		to    **int64
 	}{{in.KeyTTL, &s.TTL}, {in.KeyMaxTTL, &s.MaxTTL}, {in.KeyCount, &s.Count}} {
 		if n.given.Set {
@@ -125,7 +125,7 @@ func (in *SettingsInput) rights(s *store.OrganisationSettings) error {
 		return nil
 	}
 	before := s.Security
-	s.Security = access.Switches{}
+	s.Security = access.RolePermissions{}
 	if !in.Security.Null {
 		maps.Copy(s.Security, before)
 		maps.Copy(s.Security, in.Security.Value)

@@ -21,7 +21,7 @@ func (in *SettingsInput) trust(c *route.Caller, s *store.OrganisationSettings, c
 		return nil
 	}
 	for _, scope := range access.Scopes(access.Token) {
-		if !c.Allows(scope) && (c.Type != access.OrganisationService || scope.Suits(c.Type) == nil) {
+		if !c.Allows(scope) && (c.Type != access.OrganisationService || scope.CheckHolder(c.Type) == nil) {
 			return apierr.New(apierr.Forbidden, "tokens can hold the scope %q, which is not yours to give", string(scope)).
 				WithParam("settings.jwt").WithCode("AB03")
 		}

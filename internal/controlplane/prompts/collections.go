@@ -64,7 +64,7 @@ func createCollection(ctx context.Context, c *route.Caller, in *createCollection
 	}
 	k := store.PromptCollection{ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("co", b.Name), Name: b.Name,
 		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now}
-	c.About(w.ID, k.ID)
+	c.SetAuditSubject(w.ID, k.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if b.Parent != "" {
 			above, err := tx.PromptCollection(ctx, w.Organisation, w.ID, b.Parent)
@@ -111,7 +111,7 @@ func collectionShown(k store.PromptCollection) Collection {
 }
 
 func listCollections(ctx context.Context, c *route.Caller, in *Searching) (*route.List[Collection], error) {
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ type NamedCollection struct {
 }
 
 func (in *NamedCollection) find(ctx context.Context, c *route.Caller) (store.PromptCollection, error) {
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return store.PromptCollection{}, err
 	}
@@ -141,7 +141,7 @@ func (in *NamedCollection) find(ctx context.Context, c *route.Caller) (store.Pro
 	if notFound(err) {
 		return k, noCollection(in.Collection)
 	}
-	c.About(k.Workspace, k.ID)
+	c.SetAuditSubject(k.Workspace, k.ID)
 	return k, err
 }
 

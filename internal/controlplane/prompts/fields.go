@@ -20,19 +20,19 @@ const (
 
 // Fields are those of a version, as requests give them.
 type Fields struct {
-	String      route.Maybe[route.JSON] `json:"string,omitempty" doc:"The messages as a JSON array, or a text to complete; as a string, messages also as the array itself"`
-	Parameters  route.Maybe[route.JSON] `json:"parameters,omitempty" doc:"An object of members of the request that the prompt makes"`
-	Model       route.Maybe[string]     `json:"model,omitempty"`
-	VirtualKey  route.Maybe[string]     `json:"virtual_key,omitempty" doc:"Slug of a provider entry"`
-	Functions   route.Maybe[route.JSON] `json:"functions,omitempty"`
-	Tools       route.Maybe[route.JSON] `json:"tools,omitempty"`
-	ToolChoice  route.Maybe[route.JSON] `json:"tool_choice,omitempty"`
-	Raw         route.Maybe[int]        `json:"is_raw_template,omitempty" doc:"1 fills the whole string before it is read as JSON"`
-	Description route.Maybe[string]     `json:"version_description,omitempty"`
+	String      route.Optional[route.JSON] `json:"string,omitempty" doc:"The messages as a JSON array, or a text to complete; as a string, messages also as the array itself"`
+	Parameters  route.Optional[route.JSON] `json:"parameters,omitempty" doc:"An object of members of the request that the prompt makes"`
+	Model       route.Optional[string]     `json:"model,omitempty"`
+	VirtualKey  route.Optional[string]     `json:"virtual_key,omitempty" doc:"Slug of a provider entry"`
+	Functions   route.Optional[route.JSON] `json:"functions,omitempty"`
+	Tools       route.Optional[route.JSON] `json:"tools,omitempty"`
+	ToolChoice  route.Optional[route.JSON] `json:"tool_choice,omitempty"`
+	Raw         route.Optional[int]        `json:"is_raw_template,omitempty" doc:"1 fills the whole string before it is read as JSON"`
+	Description route.Optional[string]     `json:"version_description,omitempty"`
 
-	Metadata         route.Maybe[route.JSON] `json:"template_metadata,omitempty" doc:"An object that is kept with the version"`
-	MetadataOfPrompt route.Maybe[route.JSON] `json:"prompt_metadata,omitempty" doc:"Another name of template_metadata"`
-	MetadataPlain    route.Maybe[route.JSON] `json:"metadata,omitempty" doc:"Another name of template_metadata"`
+	Metadata         route.Optional[route.JSON] `json:"template_metadata,omitempty" doc:"An object that is kept with the version"`
+	MetadataOfPrompt route.Optional[route.JSON] `json:"prompt_metadata,omitempty" doc:"Another name of template_metadata"`
+	MetadataPlain    route.Optional[route.JSON] `json:"metadata,omitempty" doc:"Another name of template_metadata"`
 }
 
 // given reports whether the request says anything of a version.
@@ -113,7 +113,7 @@ func (f *Fields) text(s *state) error {
 func (f *Fields) settings(s *state) error {
 	for _, m := range []struct {
 		name  string
-		given route.Maybe[route.JSON]
+		given route.Optional[route.JSON]
 		into  *json.RawMessage
 		plain bool // an object
 	}{

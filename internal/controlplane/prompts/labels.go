@@ -54,7 +54,7 @@ func createLabel(ctx context.Context, c *route.Caller, in *createLabelInput) (*c
 	}
 	l := store.PromptLabel{ID: c.NewID(), Organisation: c.Organisation, Workspace: workspace, Name: b.Name,
 		Description: b.Description, Color: b.Color, CreatedAt: c.Now, UpdatedAt: c.Now}
-	c.About(workspace, l.ID)
+	c.SetAuditSubject(workspace, l.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if err := free(ctx, tx, l); err != nil {
 			return err
@@ -68,7 +68,7 @@ func createLabel(ctx context.Context, c *route.Caller, in *createLabelInput) (*c
 // organisation, for callers who belong to no single workspace of it.
 func place(ctx context.Context, c *route.Caller, named string) (string, error) {
 	if named == "" && c.Workspace == "" {
-		return c.Sees(ctx, "")
+		return c.VisibleWorkspace(ctx, "")
 	}
 	w, err := c.InWorkspace(ctx, named)
 	return w.ID, err
@@ -136,7 +136,7 @@ type Searching struct {
 }
 
 func listLabels(ctx context.Context, c *route.Caller, in *Searching) (*route.List[Label], error) {
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +159,14 @@ type NamedLabel struct {
 
 // find returns the label, and the workspace that the caller's sight is limited to.
 func (in *NamedLabel) find(ctx context.Context, c *route.Caller) (l store.PromptLabel, workspace string, err error) {
-	if workspace, err = c.Sees(ctx, in.Workspace); err != nil {
+	if workspace, err = c.VisibleWorkspace(ctx, in.Workspace); err != nil {
 		return l, "", err
 	}
 	l, err = c.DB().PromptLabel(ctx, c.Organisation, workspace, in.Label)
 	if notFound(err) {
 		return l, "", apierr.New(apierr.NotFound, "there is no label %.60q", in.Label).WithParam("label")
 	}
-	c.About(l.Workspace, l.ID)
+	c.SetAuditSubject(l.Workspace, l.ID)
 	return l, workspace, err
 }
 
@@ -197,9 +197,9 @@ func getLabel(ctx context.Context, c *route.Caller, in *NamedLabel) (*Label, err
 type updateLabelInput struct {
 	NamedLabel
 	Body struct {
-		Name        route.Maybe[string] `json:"name,omitempty"`
-		Description route.Maybe[string] `json:"description,omitempty"`
-		Color       route.Maybe[string] `json:"color_code,omitempty"`
+		Name        route.Optional[string] `json:"name,omitempty"`
+		Description route.Optional[string] `json:"description,omitempty"`
+		Color       route.Optional[string] `json:"color_code,omitempty"`
 	}
 }
 

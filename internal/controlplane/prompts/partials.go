@@ -50,7 +50,7 @@ func createPartial(ctx context.Context, c *route.Caller, in *createPartialInput)
 		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	v := partialVersion(c, row.ID, b.String, b.Description)
-	c.About(w.ID, row.ID)
+	c.SetAuditSubject(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) (err error) {
 		if row.Collection, err = collection(ctx, tx, c, w, b.Collection); err != nil {
 			return err
@@ -117,7 +117,7 @@ type getPartialInput struct {
 }
 
 func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*fullPartial, error) {
-	row, v, err := read(ctx, c, store.KindPartial, in.Partial, in.Version, in.Workspace)
+	row, v, err := findVersion(ctx, c, store.KindPartial, in.Partial, in.Version, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -127,10 +127,10 @@ func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*ful
 type updatePartialInput struct {
 	NamedPartial
 	Body struct {
-		Name        route.Maybe[string] `json:"name,omitempty"`
-		String      route.Maybe[string] `json:"string,omitempty"`
-		Description string              `json:"description,omitempty" maxLength:"255" doc:"Of the version that another string makes"`
-		Status      string              `json:"status,omitempty" enum:"active,archived"`
+		Name        route.Optional[string] `json:"name,omitempty"`
+		String      route.Optional[string] `json:"string,omitempty"`
+		Description string                 `json:"description,omitempty" maxLength:"255" doc:"Of the version that another string makes"`
+		Status      string                 `json:"status,omitempty" enum:"active,archived"`
 	}
 }
 
@@ -182,7 +182,7 @@ func archivePartial(ctx context.Context, c *route.Caller, in *NamedPartial) (*ro
 	if err != nil {
 		return nil, err
 	}
-	return put(ctx, c, row, store.Archived)
+	return setStatus(ctx, c, row, store.Archived)
 }
 
 // PartialVersion is a version of a partial as lists show it.

@@ -81,7 +81,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	v := first.version(c, row.ID)
-	c.About(w.ID, row.ID)
+	c.SetAuditSubject(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) (err error) {
 		if row.Collection, err = collection(ctx, tx, c, w, b.Collection); err != nil {
 			return err
@@ -108,7 +108,7 @@ type Item struct {
 	Object     string     `json:"object"`
 }
 
-func shown(p store.Prompt) Item {
+func toResponse(p store.Prompt) Item {
 	return Item{p.ID, p.Slug, p.Name, p.Collection, p.Workspace, p.Model, p.Status, route.Time(p.CreatedAt), route.Time(p.UpdatedAt), p.Kind}
 }
 
@@ -128,14 +128,14 @@ func list(ctx context.Context, c *route.Caller, in *Listing) (*route.List[Item],
 	}
 	var items []Item
 	for _, row := range found {
-		items = append(items, shown(row))
+		items = append(items, toResponse(row))
 	}
 	return route.ListOf(items, total), nil
 }
 
 // find returns the rows that a listing asks for.
 func (in *Listing) find(ctx context.Context, c *route.Caller, kind string) ([]store.Prompt, int, error) {
-	workspace, err := c.Sees(ctx, in.Workspace)
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -161,7 +161,7 @@ type Named struct {
 
 // find returns the prompt that a request names, as far as its caller sees.
 func find(ctx context.Context, c *route.Caller, kind, ref, named string) (store.Prompt, error) {
-	workspace, err := c.Sees(ctx, named)
+	workspace, err := c.VisibleWorkspace(ctx, named)
 	if err != nil {
 		return store.Prompt{}, err
 	}
@@ -169,7 +169,7 @@ func find(ctx context.Context, c *route.Caller, kind, ref, named string) (store.
 	if notFound(err) {
 		return row, apierr.New(apierr.NotFound, "there is no %s %.60q", kind, ref).WithParam(kind)
 	}
-	c.About(row.Workspace, row.ID)
+	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, err
 }
 
@@ -184,16 +184,16 @@ type getInput struct {
 }
 
 func get(ctx context.Context, c *route.Caller, in *getInput) (*full, error) {
-	row, v, err := read(ctx, c, store.KindPrompt, in.Prompt, in.Version, in.Workspace)
+	row, v, err := findVersion(ctx, c, store.KindPrompt, in.Prompt, in.Version, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	return wholly(row, v)
 }
 
-// read returns a prompt or partial with a version of it: the one that is asked
+// findVersion returns a prompt or partial with a version of it: the one that is asked
 // for, else the one after the @ of ref, else the one that counts.
-func read(ctx context.Context, c *route.Caller, kind, ref, asked, workspace string) (row store.Prompt, v store.PromptVersion, err error) {
+func findVersion(ctx context.Context, c *route.Caller, kind, ref, asked, workspace string) (row store.Prompt, v store.PromptVersion, err error) {
 	name, which := prompt.Cut(ref)
 	if asked != "" {
 		which = asked
@@ -210,11 +210,11 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 	if err != nil {
 		return nil, err
 	}
-	return put(ctx, c, row, store.Archived)
+	return setStatus(ctx, c, row, store.Archived)
 }
 
-// put gives a prompt or a partial another status.
-func put(ctx context.Context, c *route.Caller, row store.Prompt, status string) (*route.Empty, error) {
+// setStatus gives a prompt or a partial another status.
+func setStatus(ctx context.Context, c *route.Caller, row store.Prompt, status string) (*route.Empty, error) {
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
 		if err != nil {

@@ -22,8 +22,8 @@ type made struct {
 	VersionID string `json:"version_id"`
 }
 
-// shown is a version as it is read.
-type shown struct {
+// toResponse is a version as it is read.
+type toResponse struct {
 	ID, Slug, Name, Status, Model, String string
 	Collection                            string          `json:"collection_id"`
 	Parameters                            json.RawMessage `json:"parameters"`
@@ -50,7 +50,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-func read(t *testing.T, c *routetest.Caller, ref string) (s shown) {
+func findVersion(t *testing.T, c *routetest.Caller, ref string) (s toResponse) {
 	t.Helper()
 	c.Must("GET", "/prompts/"+ref, "", &s)
 	return s
@@ -64,7 +64,7 @@ func TestAPromptIsReadAsItWasSaved(t *testing.T) {
 		t.Errorf("made %+v", p)
 	}
 	for _, ref := range []string{p.ID, p.Slug, p.Slug + "@latest", p.Slug + "@1", p.Slug + "?version=default", p.Slug + "@9?version=1", p.Slug + "/versions/1", p.Slug + "/versions/" + p.VersionID} {
-		s := read(t, c, ref)
+		s := findVersion(t, c, ref)
 		if s.ID != p.ID || s.String != chat || s.Model != "m1" || string(s.Parameters) != `{"temperature":0.5}` || string(s.Metadata) != `{"a":1}` || s.VirtualKey != "main" ||
 			s.Number != 1 || s.VersionID != p.VersionID || !s.Published || s.Description != "first" || s.Label != nil || s.Status != "active" || string(s.Tools) != "null" || s.Collection == "" {
 			t.Errorf("%s: %+v", ref, s)
@@ -77,7 +77,7 @@ func TestAPromptIsReadAsItWasSaved(t *testing.T) {
 	}
 	var list struct {
 		Total int
-		Data  []shown
+		Data  []toResponse
 	}
 	for query, want := range map[string]int{"": 1, "?search=Pro": 1, "?search=x": 0, "?collection_id=co-default": 1, "?current_page=1&page_size=1": 0} {
 		if c.Must("GET", "/prompts"+query, "", &list); len(list.Data) != want {
@@ -98,7 +98,7 @@ func TestMessagesMayBeGivenAsAnArray(t *testing.T) {
 	c := routetest.New(t, prompts.Add).Root()
 	var p made
 	c.Must("POST", "/prompts", `{"name":"a","string":`+chat+`}`, &p)
-	if s := read(t, c, p.Slug); s.String != chat {
+	if s := findVersion(t, c, p.Slug); s.String != chat {
 		t.Errorf("string %s", s.String)
 	}
 }
@@ -114,14 +114,14 @@ func TestAVersionIsPublishedByNameAlone(t *testing.T) {
 	if second.ID != p.ID || second.Slug != p.Slug || second.VersionID == "" {
 		t.Errorf("update %+v", second)
 	}
-	if s := read(t, c, p.Slug); s.Number != 1 || s.String != chat {
+	if s := findVersion(t, c, p.Slug); s.Number != 1 || s.String != chat {
 		t.Errorf("published %+v, want the first", s)
 	}
-	if s := read(t, c, p.Slug+"@latest"); s.Number != 2 || s.String != "two {{x}}" || s.Published || s.VirtualKey != "" || string(s.Metadata) != "{}" {
+	if s := findVersion(t, c, p.Slug+"@latest"); s.Number != 2 || s.String != "two {{x}}" || s.Published || s.VirtualKey != "" || string(s.Metadata) != "{}" {
 		t.Errorf("latest %+v", s)
 	}
 	c.Must("PUT", "/prompts/"+p.Slug+"/makeDefault", `{"version":2}`, nil)
-	if s := read(t, c, p.Slug); s.Number != 2 || !s.Published {
+	if s := findVersion(t, c, p.Slug); s.Number != 2 || !s.Published {
 		t.Errorf("published %+v, want the second", s)
 	}
 	for body, status := range map[string]int{`{"version":3}`: 404, `{"version":0}`: 400, `{"version":"2"}`: 400, `{}`: 400} {
@@ -143,10 +143,10 @@ func TestAVersionIsPublishedByNameAlone(t *testing.T) {
 func TestAPatchFillsWhatIsMissingFromTheNewestVersion(t *testing.T) {
 	c := routetest.New(t, prompts.Add).Root()
 	p := save(t, c, "a")
-	put := func(body string) shown {
+	put := func(body string) toResponse {
 		t.Helper()
 		c.Must("PUT", "/prompts/"+p.Slug, body, nil)
-		return read(t, c, p.Slug+"@latest")
+		return findVersion(t, c, p.Slug+"@latest")
 	}
 	put(`{"string":"two","parameters":{"top_p":1},"model":"m2","virtual_key":"vk","metadata":{"b":2},"tools":[],"is_raw_template":1}`)
 	if s := put(`{"patch":true,"parameters":{"temperature":1}}`); s.Number != 3 || s.String != "two" || s.Model != "m2" || string(s.Parameters) != `{"temperature":1}` ||
@@ -157,7 +157,7 @@ func TestAPatchFillsWhatIsMissingFromTheNewestVersion(t *testing.T) {
 		string(s.Parameters) != `{}` || string(s.Tools) != "null" || string(s.Metadata) != "{}" || s.Raw != 0 {
 		t.Errorf("patched with null: %+v", s)
 	}
-	if s := read(t, c, p.Slug); s.Number != 1 {
+	if s := findVersion(t, c, p.Slug); s.Number != 1 {
 		t.Errorf("published %+v, want the first still", s)
 	}
 	for _, tt := range []struct {
@@ -175,13 +175,13 @@ func TestAPatchFillsWhatIsMissingFromTheNewestVersion(t *testing.T) {
 			t.Errorf("%.100s: %d %.300s, want 400 for %s", tt.body, a.Status, a.Body, tt.param)
 		}
 	}
-	if s := read(t, c, p.Slug+"@latest"); s.Number != 4 {
+	if s := findVersion(t, c, p.Slug+"@latest"); s.Number != 4 {
 		t.Errorf("after refusals the newest is %d, want 4", s.Number)
 	}
 	if a := c.Call("PUT", "/prompts/"+p.Slug, `{"name":"New"}`); a.Status != http.StatusOK || strings.TrimSpace(a.Body) != "{}" {
 		t.Errorf("a name alone: %d %s", a.Status, a.Body)
 	}
-	if s := read(t, c, p.Slug+"@latest"); s.Number != 4 || s.Name != "New" {
+	if s := findVersion(t, c, p.Slug+"@latest"); s.Number != 4 || s.Name != "New" {
 		t.Errorf("after a name alone: %+v", s)
 	}
 }
@@ -302,7 +302,7 @@ func TestALabelLeadsToOneVersion(t *testing.T) {
 	}
 	var own struct{ ID string }
 	c.Must("POST", "/labels", `{"name":"release:1","description":"d","color_code":"#abc"}`, &own)
-	label := func(version, id string) routetest.Answer {
+	label := func(version, id string) routetest.Response {
 		return c.Call("PUT", "/prompts/"+p.Slug+"/versions/"+version, `{"label_id":`+id+`}`)
 	}
 	for _, step := range []struct {
@@ -320,7 +320,7 @@ func TestALabelLeadsToOneVersion(t *testing.T) {
 			t.Errorf("%+v: %d %s", step, a.Status, a.Body)
 		}
 	}
-	if s := read(t, c, p.Slug+"@1"); s.Label == nil || *s.Label != own.ID {
+	if s := findVersion(t, c, p.Slug+"@1"); s.Label == nil || *s.Label != own.ID {
 		t.Errorf("the label of the version is %v", s.Label)
 	}
 	for body, want := range map[string]string{`{}`: "AB01", `{"label_id":"none"}`: "AB02", `{"string":"x"}`: "AB01"} {
@@ -329,7 +329,7 @@ func TestALabelLeadsToOneVersion(t *testing.T) {
 		}
 	}
 	c.Must("PUT", "/labels/"+own.ID, `{"name":"stable"}`, nil)
-	if s := read(t, c, p.Slug+"@stable"); s.Number != 1 {
+	if s := findVersion(t, c, p.Slug+"@stable"); s.Number != 1 {
 		t.Errorf("by its new name: %+v", s)
 	}
 	c.Must("DELETE", "/labels/"+own.ID, "", nil)
@@ -385,7 +385,7 @@ func TestACollectionIsPutAwayWhenItIsEmpty(t *testing.T) {
 	c.Must("POST", "/collections", `{"name":"Part","parent_collection_id":"`+above.Slug+`"}`, &below)
 	p := save(t, c, "a")
 	c.Must("PUT", "/prompts/"+p.Slug, `{"collection_id":"`+below.Slug+`"}`, nil)
-	if s := read(t, c, p.Slug); s.Collection != below.ID {
+	if s := findVersion(t, c, p.Slug); s.Collection != below.ID {
 		t.Errorf("collection %s, want %s", s.Collection, below.ID)
 	}
 	var list struct {
@@ -442,7 +442,7 @@ func TestEveryWorkspaceHasADefaultCollection(t *testing.T) {
 	b.Exec(`DELETE FROM prompt_collections`)
 	c := b.Root()
 	one, two := save(t, c, "a"), save(t, c, "b")
-	if x, y := read(t, c, one.Slug).Collection, read(t, c, two.Slug).Collection; x == "" || x != y {
+	if x, y := findVersion(t, c, one.Slug).Collection, findVersion(t, c, two.Slug).Collection; x == "" || x != y {
 		t.Errorf("collections %q and %q", x, y)
 	}
 }

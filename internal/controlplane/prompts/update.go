@@ -11,9 +11,9 @@ import (
 type updateInput struct {
 	Named
 	Body struct {
-		Patch      bool                `json:"patch,omitempty" doc:"Fill version fields that are missing from the newest version"`
-		Name       route.Maybe[string] `json:"name,omitempty"`
-		Collection route.Maybe[string] `json:"collection_id,omitempty" doc:"Id or slug"`
+		Patch      bool                   `json:"patch,omitempty" doc:"Fill version fields that are missing from the newest version"`
+		Name       route.Optional[string] `json:"name,omitempty"`
+		Collection route.Optional[string] `json:"collection_id,omitempty" doc:"Id or slug"`
 		Fields
 	}
 }

@@ -35,7 +35,7 @@ func wholly(p store.Prompt, v store.PromptVersion) (*full, error) {
 		return nil, err
 	}
 	out := &full{
-		Item: shown(p), String: s.String, Parameters: orElse(s.Parameters, "{}"), VirtualKey: s.Provider,
+		Item: toResponse(p), String: s.String, Parameters: orElse(s.Parameters, "{}"), VirtualKey: s.Provider,
 		Functions: orElse(s.Functions, "null"), Tools: orElse(s.Tools, "null"), ToolChoice: orElse(s.ToolChoice, "null"),
 		Metadata: orElse(s.metadata, "{}"), Number: v.Number, VersionID: v.ID, State: store.Active, Description: v.Description,
 		Label: orNull(v.Label), Published: v.Number == p.Published,
@@ -146,7 +146,7 @@ func getVersion(ctx context.Context, c *route.Caller, in *OfVersion) (*full, err
 type labelInput struct {
 	OfVersion
 	Body struct {
-		Label route.Maybe[string] `json:"label_id,omitempty" doc:"Id of a label; null takes the version's own away"`
+		Label route.Optional[string] `json:"label_id,omitempty" doc:"Id of a label; null takes the version's own away"`
 	}
 }
 

@@ -14,17 +14,17 @@ import (
 
 // edit is what a request changes of a provider.
 type edit struct {
-	Name        route.Maybe[string]
-	Note        route.Maybe[string]
-	UsageLimits route.Maybe[limits.UsageInput]
-	RateLimits  route.Maybe[limits.Rates]
-	ExpiresAt   route.Maybe[string]
-	Tags        route.Maybe[credentials.Tags]
+	Name        route.Optional[string]
+	Note        route.Optional[string]
+	UsageLimits route.Optional[limits.BudgetInput]
+	RateLimits  route.Optional[limits.Rates]
+	ExpiresAt   route.Optional[string]
+	Tags        route.Optional[credentials.Tags]
 	Reset       bool
 }
 
-// given is a field that a request has.
-func given[T any](v T) route.Maybe[T] { return route.Maybe[T]{Set: true, Value: v} }
+// setField is a field that a request has.
+func setField[T any](v T) route.Optional[T] { return route.Optional[T]{Set: true, Value: v} }
 
 func (e *edit) apply(row *store.Provider, c *route.Caller) error {
 	row.Name, row.Note, row.Tags = e.Name.Or(row.Name), e.Note.Or(row.Note), e.Tags.Or(row.Tags)
@@ -103,25 +103,25 @@ func (e *edit) budget(row *store.Provider, now time.Time) error {
 }
 
 // lowered reports whether a budget is no larger than it was.
-func lowered(old, next *limits.Usage) bool {
+func lowered(old, next *limits.Budget) bool {
 	return old != nil && next != nil && old.Type == next.Type && old.CreditLimit != nil && next.CreditLimit != nil && *next.CreditLimit <= *old.CreditLimit
 }
 
 type updateInput struct {
 	Named
 	Body struct {
-		Name        route.Maybe[string]            `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Workspace   string                         `json:"workspace_id,omitempty" maxLength:"255" doc:"As in the query"`
-		Note        route.Maybe[string]            `json:"note,omitempty" maxLength:"1024"`
-		UsageLimits route.Maybe[limits.UsageInput] `json:"usage_limits,omitempty"`
-		RateLimits  route.Maybe[limits.Rates]      `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
-		ExpiresAt   route.Maybe[string]            `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never ends"`
-		Tags        route.Maybe[credentials.Tags]  `json:"tags,omitempty"`
-		Reset       *bool                          `json:"reset_usage,omitempty" nullable:"true" doc:"Starts counting again"`
+		Name        route.Optional[string]             `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"As in the query"`
+		Note        route.Optional[string]             `json:"note,omitempty" maxLength:"1024"`
+		UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
+		RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		ExpiresAt   route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never ends"`
+		Tags        route.Optional[credentials.Tags]   `json:"tags,omitempty"`
+		Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true" doc:"Starts counting again"`
 	}
 }
 
-func update(ctx context.Context, c *route.Caller, in *updateInput) (*made, error) {
+func update(ctx context.Context, c *route.Caller, in *updateInput) (*changedResponse, error) {
 	b := &in.Body
 	if in.Workspace == "" {
 		in.Workspace = b.Workspace
@@ -138,7 +138,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*made, error
 		_, err := e.store(ctx, tx, c, row.ID)
 		return err
 	})
-	return &made{row.ID, row.Slug}, err
+	return &changedResponse{row.ID, row.Slug}, err
 }
 
 // awaitSpending waits for what was spent before if e starts the count again.
@@ -155,7 +155,7 @@ func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id stri
 	if err != nil {
 		return row, err
 	}
-	if err := c.Unchanged(row.UpdatedAt, row.UpdatedAt); err != nil {
+	if err := c.CheckIfMatch(row.UpdatedAt, row.UpdatedAt); err != nil {
 		return row, err
 	}
 	before := row
@@ -165,9 +165,9 @@ func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id stri
 	if err := checkLimits(ctx, c, tx, &before, &row); err != nil {
 		return row, err
 	}
-	row.UpdatedAt = c.After(row.UpdatedAt)
+	row.UpdatedAt = c.NextUpdateTime(row.UpdatedAt)
 	if err := tx.UpdateProvider(ctx, row); err != nil {
 		return row, err
 	}
-	return row, budgets.Judge(ctx, tx, store.ProviderBudget, row.ID)
+	return row, budgets.Refresh(ctx, tx, store.ProviderBudget, row.ID)
 }

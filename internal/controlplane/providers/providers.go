@@ -43,46 +43,46 @@ func Add(a *route.API) {
 
 type createInput struct {
 	Body struct {
-		Name        string             `json:"name" minLength:"1" maxLength:"255"`
-		Integration string             `json:"integration_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
-		Workspace   string             `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
-		Slug        string             `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"What requests call it, after @; made of the name when absent"`
-		Note        string             `json:"note,omitempty" maxLength:"1024"`
-		UsageLimits *limits.UsageInput `json:"usage_limits,omitempty"`
-		RateLimits  limits.Rates       `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
-		ExpiresAt   string             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601"`
-		Tags        credentials.Tags   `json:"tags,omitempty"`
+		Name        string              `json:"name" minLength:"1" maxLength:"255"`
+		Integration string              `json:"integration_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
+		Workspace   string              `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Slug        string              `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"What requests call it, after @; made of the name when absent"`
+		Note        string              `json:"note,omitempty" maxLength:"1024"`
+		UsageLimits *limits.BudgetInput `json:"usage_limits,omitempty"`
+		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		ExpiresAt   string              `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601"`
+		Tags        credentials.Tags    `json:"tags,omitempty"`
 	}
 }
 
-// made is the answer to what makes or changes a provider.
-type made struct {
+// changedResponse is the answer to what makes or changes a provider.
+type changedResponse struct {
 	ID   string `json:"id"`
 	Slug string `json:"slug"`
 }
 
-func create(ctx context.Context, c *route.Caller, in *createInput) (*made, error) {
+func create(ctx context.Context, c *route.Caller, in *createInput) (*changedResponse, error) {
 	b := &in.Body
 	w, err := c.InWorkspace(ctx, b.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	if owned, ok := route.Owned(c.Files().Providers, w.ID, b.Slug, place); ok {
-		return nil, c.Unowned(owned.ID, "provider", owned.Slug)
+	if owned, ok := route.FindDeclared(c.Files().Providers, w.ID, b.Slug, place); ok {
+		return nil, c.RefuseFileManaged(owned.ID, "provider", owned.Slug)
 	}
 	row := store.Provider{
 		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: b.Slug, Name: b.Name, Note: b.Note, Tags: b.Tags,
 		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	e := edit{RateLimits: given(b.RateLimits), ExpiresAt: given(b.ExpiresAt), Tags: given(b.Tags)}
+	e := edit{RateLimits: setField(b.RateLimits), ExpiresAt: setField(b.ExpiresAt), Tags: setField(b.Tags)}
 	if b.UsageLimits != nil {
-		e.UsageLimits = given(*b.UsageLimits)
+		e.UsageLimits = setField(*b.UsageLimits)
 	}
 	e.ExpiresAt.Set = b.ExpiresAt != ""
 	if err := e.apply(&row, c); err != nil {
 		return nil, err
 	}
-	c.About(w.ID, row.ID)
+	c.SetAuditSubject(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		i, err := integration(ctx, tx.Queries, w, b.Integration)
 		if err != nil {
@@ -94,14 +94,14 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*made, error
 		}
 		return insert(ctx, tx, c, &row)
 	})
-	return &made{row.ID, row.Slug}, err
+	return &changedResponse{row.ID, row.Slug}, err
 }
 
 // integration returns the integration of a request, if the workspace has it.
 func integration(ctx context.Context, q store.Queries, w store.Workspace, ref string) (store.Integration, error) {
 	missing := route.Missing("integration_id", "integration", ref)
 	i, err := q.Integration(ctx, w.Organisation, ref)
-	if credentials.Absent(err) {
+	if credentials.IsNotFound(err) {
 		return i, missing
 	}
 	if err != nil {
@@ -132,34 +132,34 @@ func insert(ctx context.Context, tx *store.Tx, c *route.Caller, row *store.Provi
 	if err := checkLimits(ctx, c, tx, new(store.Provider), row); err != nil {
 		return err
 	}
-	return budgets.Judge(ctx, tx, store.ProviderBudget, row.ID)
+	return budgets.Refresh(ctx, tx, store.ProviderBudget, row.ID)
 }
 
 // Item is a provider as answers show it.
 type Item struct {
-	ID          string              `json:"id"`
-	Name        string              `json:"name"`
-	Slug        string              `json:"slug"`
-	Workspace   string              `json:"workspace_id"`
-	Integration string              `json:"integration_id"`
-	Note        string              `json:"note"`
-	Status      string              `json:"status" doc:"active, exhausted or expired"`
-	UsageLimits *limits.UsageAnswer `json:"usage_limits"`
-	RateLimits  limits.Rates        `json:"rate_limits"`
-	ResetUsage  *bool               `json:"reset_usage" doc:"Always null: it is for changes"`
-	Tags        credentials.Tags    `json:"tags"`
-	CreatedAt   route.Time          `json:"created_at"`
-	UpdatedAt   route.Time          `json:"last_updated_at"`
-	ExpiresAt   route.Time          `json:"expires_at"`
-	ManagedBy   string              `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
-	Object      string              `json:"object"`
+	ID          string                 `json:"id"`
+	Name        string                 `json:"name"`
+	Slug        string                 `json:"slug"`
+	Workspace   string                 `json:"workspace_id"`
+	Integration string                 `json:"integration_id"`
+	Note        string                 `json:"note"`
+	Status      string                 `json:"status" doc:"active, exhausted or expired"`
+	UsageLimits *limits.BudgetResponse `json:"usage_limits"`
+	RateLimits  limits.Rates           `json:"rate_limits"`
+	ResetUsage  *bool                  `json:"reset_usage" doc:"Always null: it is for changes"`
+	Tags        credentials.Tags       `json:"tags"`
+	CreatedAt   route.Time             `json:"created_at"`
+	UpdatedAt   route.Time             `json:"last_updated_at"`
+	ExpiresAt   route.Time             `json:"expires_at"`
+	ManagedBy   string                 `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
+	Object      string                 `json:"object"`
 }
 
 // place is where a provider of a file stands.
 func place(p store.Provider) (id, workspace, slug string) { return p.ID, p.Workspace, p.Slug }
 
 // spending returns what was spent in all by way of providers that have a budget.
-func spending(ctx context.Context, c *route.Caller, list ...store.Provider) (map[string]reqlog.Spent, error) {
+func spending(ctx context.Context, c *route.Caller, list ...store.Provider) (map[string]reqlog.Spend, error) {
 	var ids []string
 	for _, p := range list {
 		if string(p.UsageLimits) != "null" {
@@ -169,8 +169,8 @@ func spending(ctx context.Context, c *route.Caller, list ...store.Provider) (map
 	return c.DB().Spending(ctx, store.ProviderBudget, ids...)
 }
 
-// shown returns p as it is when spent was spent by way of it.
-func shown(p store.Provider, spent reqlog.Spent, c *route.Caller) (Item, error) {
+// toResponse returns p as it is when spent was spent by way of it.
+func toResponse(p store.Provider, spent reqlog.Spend, c *route.Caller) (Item, error) {
 	status := p.StatusAt(c.Now)
 	budget, err := limits.ReadUsage(p.UsageLimits)
 	if err != nil {
@@ -179,21 +179,21 @@ func shown(p store.Provider, spent reqlog.Spent, c *route.Caller) (Item, error) 
 	rates, err := limits.ReadRates(p.RateLimits)
 	return Item{
 		ID: p.ID, Name: p.Name, Slug: p.Slug, Workspace: p.Workspace, Integration: p.Integration, Note: p.Note, Status: status,
-		UsageLimits: budget.Answer(spent, status), RateLimits: rates, Tags: p.Tags, CreatedAt: route.Time(p.CreatedAt),
+		UsageLimits: budget.Response(spent, status), RateLimits: rates, Tags: p.Tags, CreatedAt: route.Time(p.CreatedAt),
 		UpdatedAt: route.Time(p.UpdatedAt), ExpiresAt: route.Time(p.ExpiresAt), ManagedBy: route.ManagedBy(p.ID), Object: "provider",
 	}, err
 }
 
-// Part is the part of a list that a request asks for. It is exported for the
+// PageQuery is the part of a list that a request asks for. It is exported for the
 // OpenAPI document, which sees no embedded fields otherwise.
-type Part struct {
+type PageQuery struct {
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
 	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"50"`
 }
 
 type listInput struct {
-	Part
+	PageQuery
 	Tags string `query:"tags" maxLength:"8192" doc:"A JSON object; leaves what has all of these tags"`
 }
 
@@ -212,15 +212,15 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	}
 	var owned []store.Provider
 	if len(tags) == 0 {
-		owned = route.OwnedIn(c.Files().Providers, w.ID, place)
+		owned = route.DeclaredIn(c.Files().Providers, w.ID, place)
 	}
 	spent, err := spending(ctx, c, found...)
 	if err != nil {
 		return nil, err
 	}
 	var list []Item
-	for _, p := range append(route.First(in.Page, owned), found...) {
-		item, err := shown(p, spent[p.ID], c)
+	for _, p := range append(route.DeclaredOnPage(in.Page, owned), found...) {
+		item, err := toResponse(p, spent[p.ID], c)
 		if err != nil {
 			return nil, err
 		}
@@ -239,13 +239,13 @@ type Named struct {
 // find returns the provider that a request names, as far as its caller sees.
 func find(ctx context.Context, c *route.Caller, in Named) (store.Provider, error) {
 	row, err := lookup(ctx, c, in)
-	if credentials.Absent(err) {
+	if credentials.IsNotFound(err) {
 		if e := apierr.From(err); e.Param != "" { // the workspace is what is missing
 			return row, err
 		}
 		return row, apierr.New(apierr.NotFound, "there is no provider %.60q", in.Provider).WithParam("provider")
 	}
-	c.About(row.Workspace, row.ID)
+	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, err
 }
 
@@ -254,15 +254,15 @@ var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // lookup finds an id wherever the caller sees, a slug in one workspace.
 func lookup(ctx context.Context, c *route.Caller, in Named) (store.Provider, error) {
-	limit, err := c.Sees(ctx, in.Workspace)
+	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return store.Provider{}, err
 	}
-	if owned, ok := route.Owned(c.Files().Providers, limit, in.Provider, place); ok {
-		return owned, c.Unowned(owned.ID, "provider", owned.Slug)
+	if owned, ok := route.FindDeclared(c.Files().Providers, limit, in.Provider, place); ok {
+		return owned, c.RefuseFileManaged(owned.ID, "provider", owned.Slug)
 	}
 	row, err := c.DB().Provider(ctx, c.Organisation, limit, in.Provider)
-	if limit != "" || !credentials.Absent(err) || c.Workspace == "" && uuid.MatchString(in.Provider) {
+	if limit != "" || !credentials.IsNotFound(err) || c.Workspace == "" && uuid.MatchString(in.Provider) {
 		return row, err
 	}
 	w, err := c.InWorkspace(ctx, in.Workspace)
@@ -281,7 +281,7 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	item, err := shown(row, spent[row.ID], c)
+	item, err := toResponse(row, spent[row.ID], c)
 	return &item, err
 }
 
@@ -300,15 +300,15 @@ func remove(ctx context.Context, tx *store.Tx, c *route.Caller, id string) error
 	if err != nil {
 		return err
 	}
-	if err := c.Unchanged(row.UpdatedAt, row.UpdatedAt); err != nil {
+	if err := c.CheckIfMatch(row.UpdatedAt, row.UpdatedAt); err != nil {
 		return err
 	}
-	row.Status, row.UpdatedAt = store.Archived, c.After(row.UpdatedAt)
+	row.Status, row.UpdatedAt = store.Archived, c.NextUpdateTime(row.UpdatedAt)
 	if err := tx.UpdateProvider(ctx, row); err != nil {
 		return err
 	}
 	i, err := tx.Integration(ctx, c.Organisation, row.Integration)
-	if credentials.Absent(err) || err == nil && !i.Implicit {
+	if credentials.IsNotFound(err) || err == nil && !i.Implicit {
 		return nil
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func bench(t *testing.T) (*routetest.Bench, *routetest.Caller) {
 	return b, c
 }
 
-func refused(t *testing.T, name string, a routetest.Answer, status int, code string) {
+func refused(t *testing.T, name string, a routetest.Response, status int, code string) {
 	t.Helper()
 	if a.Status != status || !strings.Contains(a.Body, `"errorCode":"`+code+`"`) {
 		t.Errorf("%s: %d %s, want %d %s", name, a.Status, a.Body, status, code)
@@ -84,7 +84,7 @@ func TestAProviderIsChangedFieldByField(t *testing.T) {
 	if p = read(t, c, "main"); p.Note != "" || len(p.Tags)+len(p.RateLimits)+len(p.UsageLimits) != 0 || p.ExpiresAt != nil {
 		t.Errorf("after nulls %+v", p)
 	}
-	call := func(ifMatch string) routetest.Answer {
+	call := func(ifMatch string) routetest.Response {
 		return c.CallWith("PUT", "/providers/main", `{"name":"x"}`, http.Header{"If-Match": {ifMatch}})
 	}
 	first := read(t, c, "main").UpdatedAt

@@ -16,7 +16,7 @@ import (
 )
 
 // virtualKeys serves the routes of virtual keys.
-type virtualKeys struct{ keeper *credentials.Keeper }
+type virtualKeys struct{ keeper *credentials.Manager }
 
 func addVirtualKeys(a *route.API) {
 	v := &virtualKeys{credentials.New(a.Deps)}
@@ -38,18 +38,18 @@ func addVirtualKeys(a *route.API) {
 // KeyBody is a virtual key as requests have it. Settings of its provider stand
 // beside its own fields, in camel case.
 type KeyBody struct {
-	_           struct{}                           `json:"-" additionalProperties:"true"`
-	Name        route.Maybe[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	Provider    string                             `json:"provider,omitempty" maxLength:"128" doc:"Id or alias of a provider; can't be changed"`
-	Key         route.Maybe[string]                `json:"key,omitempty" maxLength:"16384"`
-	Note        route.Maybe[string]                `json:"note,omitempty" maxLength:"1024"`
-	Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255"`
-	UsageLimits route.Maybe[limits.UsageInput]     `json:"usage_limits,omitempty"`
-	RateLimits  route.Maybe[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
-	ExpiresAt   route.Maybe[string]                `json:"expires_at,omitempty" maxLength:"40"`
-	Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true"`
-	Mappings    route.Maybe[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
-	Config      route.Maybe[credentials.Fields]    `json:"model_config,omitempty" doc:"Settings of the provider, in the place of those beside it"`
+	_           struct{}                              `json:"-" additionalProperties:"true"`
+	Name        route.Optional[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Provider    string                                `json:"provider,omitempty" maxLength:"128" doc:"Id or alias of a provider; can't be changed"`
+	Key         route.Optional[string]                `json:"key,omitempty" maxLength:"16384"`
+	Note        route.Optional[string]                `json:"note,omitempty" maxLength:"1024"`
+	Workspace   string                                `json:"workspace_id,omitempty" maxLength:"255"`
+	UsageLimits route.Optional[limits.BudgetInput]    `json:"usage_limits,omitempty"`
+	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+	ExpiresAt   route.Optional[string]                `json:"expires_at,omitempty" maxLength:"40"`
+	Reset       *bool                                 `json:"reset_usage,omitempty" nullable:"true"`
+	Mappings    route.Optional[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
+	Config      route.Optional[credentials.Fields]    `json:"model_config,omitempty" doc:"Settings of the provider, in the place of those beside it"`
 
 	rest credentials.Fields // settings beside
 }
@@ -75,13 +75,13 @@ func (b *KeyBody) UnmarshalJSON(raw []byte) error {
 }
 
 // given is what the request says of credentials.
-func (b *KeyBody) given() credentials.Given {
+func (b *KeyBody) given() credentials.CredentialInput {
 	fields := credentials.Fields{}
 	maps.Copy(fields, b.Config.Value)
 	maps.Copy(fields, b.rest)
-	return credentials.Given{
+	return credentials.CredentialInput{
 		Key: b.Key, Merge: true,
-		Fields: route.Maybe[credentials.Fields]{Set: len(fields) > 0 || b.Config.Set, Value: fields},
+		Fields: route.Optional[credentials.Fields]{Set: len(fields) > 0 || b.Config.Set, Value: fields},
 	}
 }
 
@@ -89,8 +89,8 @@ func (b *KeyBody) edit() edit {
 	return edit{Name: b.Name, Note: b.Note, UsageLimits: b.UsageLimits, RateLimits: b.RateLimits, ExpiresAt: b.ExpiresAt, Reset: b.Reset != nil && *b.Reset}
 }
 
-// done is the shape of some of this family's answers.
-type done[T any] struct {
+// statusResponse is the shape of some of this family's answers.
+type statusResponse[T any] struct {
 	Success bool `json:"success"`
 	Data    T    `json:"data"`
 }
@@ -101,7 +101,7 @@ type madeKey struct {
 
 type createKeyInput struct{ Body KeyBody }
 
-func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKeyInput) (*done[madeKey], error) {
+func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKeyInput) (*statusResponse[madeKey], error) {
 	b := &in.Body
 	g := b.given()
 	spec, err := credentials.Row("provider", b.Provider, g.Fields.Value)
@@ -132,7 +132,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 	if err := v.keeper.Apply(ctx, &i, g); err != nil {
 		return nil, err
 	}
-	c.About(w.ID, row.ID)
+	c.SetAuditSubject(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if err := credentials.CheckMappings(ctx, tx.Queries, &i); err != nil {
 			return err
@@ -146,33 +146,33 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		}
 		return insert(ctx, tx, c, &row)
 	})
-	return &done[madeKey]{true, madeKey{row.Slug}}, err
+	return &statusResponse[madeKey]{true, madeKey{row.Slug}}, err
 }
 
 // KeyItem is a virtual key as answers show it.
 type KeyItem struct {
-	ID          string              `json:"id"`
-	Name        string              `json:"name"`
-	Slug        string              `json:"slug"`
-	Provider    string              `json:"provider"`
-	Note        string              `json:"note"`
-	Status      string              `json:"status"`
-	UsageLimits *limits.UsageAnswer `json:"usage_limits"`
-	ResetUsage  *bool               `json:"reset_usage"`
-	RateLimits  limits.Rates        `json:"rate_limits"`
-	Config      route.JSON          `json:"model_config" doc:"Secrets are masks"`
-	MaskedKey   string              `json:"masked_api_key"`
-	Workspace   string              `json:"workspace_id"`
-	CreatedAt   route.Time          `json:"created_at"`
-	UpdatedAt   route.Time          `json:"last_updated_at"`
-	ExpiresAt   route.Time          `json:"expires_at"`
-	ManagedBy   string              `json:"managed_by"`
-	Object      string              `json:"object"`
+	ID          string                 `json:"id"`
+	Name        string                 `json:"name"`
+	Slug        string                 `json:"slug"`
+	Provider    string                 `json:"provider"`
+	Note        string                 `json:"note"`
+	Status      string                 `json:"status"`
+	UsageLimits *limits.BudgetResponse `json:"usage_limits"`
+	ResetUsage  *bool                  `json:"reset_usage"`
+	RateLimits  limits.Rates           `json:"rate_limits"`
+	Config      route.JSON             `json:"model_config" doc:"Secrets are masks"`
+	MaskedKey   string                 `json:"masked_api_key"`
+	Workspace   string                 `json:"workspace_id"`
+	CreatedAt   route.Time             `json:"created_at"`
+	UpdatedAt   route.Time             `json:"last_updated_at"`
+	ExpiresAt   route.Time             `json:"expires_at"`
+	ManagedBy   string                 `json:"managed_by"`
+	Object      string                 `json:"object"`
 }
 
 // shownKey returns p as a virtual key. Its integration is among known, or read.
-func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reqlog.Spent, known map[string]store.Integration) (KeyItem, error) {
-	item, err := shown(p, spent, c)
+func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reqlog.Spend, known map[string]store.Integration) (KeyItem, error) {
+	item, err := toResponse(p, spent, c)
 	if err != nil {
 		return KeyItem{}, err
 	}
@@ -180,10 +180,10 @@ func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reql
 	if !ok {
 		i, err = c.DB().Integration(ctx, p.Organisation, p.Integration)
 	}
-	if err != nil && !credentials.Absent(err) {
+	if err != nil && !credentials.IsNotFound(err) {
 		return KeyItem{}, err
 	}
-	settings, err := json.Marshal(credentials.Shown(i.Provider, i.Configuration, credentials.Camel))
+	settings, err := json.Marshal(credentials.ResponseFields(i.Provider, i.Configuration, credentials.Camel))
 	return KeyItem{
 		ID: item.ID, Name: item.Name, Slug: item.Slug, Provider: i.Provider, Note: item.Note, Status: item.Status,
 		UsageLimits: item.UsageLimits, RateLimits: item.RateLimits, Config: settings, MaskedKey: i.Configuration.Masks.Key,
@@ -191,7 +191,7 @@ func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reql
 	}, err
 }
 
-func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *Part) (*route.List[KeyItem], error) {
+func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *PageQuery) (*route.List[KeyItem], error) {
 	w, err := c.InWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
@@ -208,13 +208,13 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *Part) (*rou
 	for _, i := range has {
 		known[i.ID] = i
 	}
-	owned := route.OwnedIn(c.Files().Providers, w.ID, place)
+	owned := route.DeclaredIn(c.Files().Providers, w.ID, place)
 	spent, err := spending(ctx, c, found...)
 	if err != nil {
 		return nil, err
 	}
 	var list []KeyItem
-	for _, p := range append(route.First(in.Page, owned), found...) {
+	for _, p := range append(route.DeclaredOnPage(in.Page, owned), found...) {
 		item, err := shownKey(ctx, c, p, spent[p.ID], known)
 		if err != nil {
 			return nil, err
@@ -242,7 +242,7 @@ type updateKeyInput struct {
 	Body KeyBody
 }
 
-func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKeyInput) (*done[madeKey], error) {
+func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKeyInput) (*statusResponse[madeKey], error) {
 	b := &in.Body
 	if in.Workspace == "" {
 		in.Workspace = b.Workspace
@@ -265,7 +265,7 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 		}
 		return change(ctx, tx)
 	})
-	return &done[madeKey]{true, madeKey{row.Slug}}, err
+	return &statusResponse[madeKey]{true, madeKey{row.Slug}}, err
 }
 
 // credentials returns the change of a virtual key's credentials, which is made
@@ -307,7 +307,7 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 		if err := credentials.CheckMappings(ctx, tx.Queries, &i); err != nil {
 			return err
 		}
-		i.UpdatedAt = c.After(now.UpdatedAt)
+		i.UpdatedAt = c.NextUpdateTime(now.UpdatedAt)
 		return tx.UpdateIntegration(ctx, i)
 	}, nil
 }

@@ -87,15 +87,15 @@ func (c *Caller) NewID() string { return reqlog.NewID(c.api.Now()).String() }
 // DB returns the store, for reading.
 func (c *Caller) DB() *store.DB { return c.api.DB }
 
-// About says in the audit log what the request is about: the id of the object
+// SetAuditSubject says in the audit log what the request is about: the id of the object
 // and of its workspace, which is empty for what belongs to the organisation.
-func (c *Caller) About(workspace, id string) {
+func (c *Caller) SetAuditSubject(workspace, id string) {
 	c.audit.Workspace, c.audit.ResourceID = workspace, id
 }
 
-// Within says in whose audit log the request belongs, for routes that are open
+// SetAuditOrganisation says in whose audit log the request belongs, for routes that are open
 // to callers who are nobody yet.
-func (c *Caller) Within(organisation string) { c.audit.Organisation = organisation }
+func (c *Caller) SetAuditOrganisation(organisation string) { c.audit.Organisation = organisation }
 
 // maxUserAgent bounds the client's name as it is stored, in bytes.
 const maxUserAgent = 200
@@ -156,7 +156,7 @@ func (a *API) Note(ctx context.Context, row *store.Audit) {
 // Change runs f as one change with its audit row. Nothing is kept when f fails.
 func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 	c.describe()
-	if err := c.api.DB.Change(ctx, &c.audit, f); err != nil {
+	if err := c.api.DB.Update(ctx, &c.audit, f); err != nil {
 		return err
 	}
 	c.noted = true
@@ -228,24 +228,24 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
-	if err != nil || !c.Person() {
+	if err != nil || !c.IsPerson() {
 		return w, err
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
 	switch {
 	case err != nil:
 		return store.Workspace{}, err
-	case c.Type == access.Session && m.In(w.ID) == "":
+	case c.Type == access.Session && m.RoleIn(w.ID) == "":
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
 	return w, may(ctx, c.DB().Queries, c.Identity, m, w.ID, c.route.Right())
 }
 
-// Sees returns the workspace that the caller's reads are limited to: that of a
+// VisibleWorkspace returns the workspace that the caller's reads are limited to: that of a
 // workspace's key, or the one the request names; empty sees all of the
 // organisation. A person who does not administer it has to name one of theirs
 // unless they have but one.
-func (c *Caller) Sees(ctx context.Context, named string) (string, error) {
+func (c *Caller) VisibleWorkspace(ctx context.Context, named string) (string, error) {
 	if named != "" || c.Type != access.Session {
 		return c.Names(ctx, named)
 	}

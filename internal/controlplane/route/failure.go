@@ -35,7 +35,7 @@ var codes = map[apierr.Kind]string{
 // failure puts err into the control plane's shape. What is no *apierr.Error is
 // logged and becomes an internal error, unless the database explains it.
 func (a *API) failure(err error) *failure {
-	e := apierr.From(a.DB.Explain(err))
+	e := apierr.From(a.DB.ClientError(err))
 	if e.Kind == apierr.Internal {
 		a.Logger.Error("control plane", "err", err.Error())
 	}

@@ -41,17 +41,17 @@ var families = map[Feature][]string{
 	Policies:    {"/policies"},
 }
 
-// Off are the features that are turned off. Nil is none.
-type Off map[Feature]bool
+// DisabledFeatures are the features that are turned off. Nil is none.
+type DisabledFeatures map[Feature]bool
 
-// ReadOff returns the features that an environment turns off: those whose
+// ParseDisabledFeatures returns the features that an environment turns off: those whose
 // variable is exactly OFF. Doubts are variables that seem to be meant so.
-func ReadOff(env func(string) string) (off Off, doubts []Feature) {
+func ParseDisabledFeatures(env func(string) string) (off DisabledFeatures, doubts []Feature) {
 	for _, f := range Features {
 		switch v := env(string(f)); {
 		case v == "OFF":
 			if off == nil {
-				off = make(Off)
+				off = make(DisabledFeatures)
 			}
 			off[f] = true
 		case slices.Contains([]string{"off", "false", "no", "0", "disabled"}, strings.ToLower(strings.TrimSpace(v))):
@@ -86,7 +86,7 @@ func ReadRetention(env func(string) string) (r Retention, err error) {
 
 // Refuses returns the error for a path that belongs to a feature which is off,
 // and nil for every other one.
-func (o Off) Refuses(path string) error {
+func (o DisabledFeatures) Refuses(path string) error {
 	if len(o) == 0 {
 		return nil
 	}
@@ -107,7 +107,7 @@ func turnedOff(f Feature) *apierr.Error {
 
 // refuses returns the error for a request whose path is of no feature and that
 // asks for one nevertheless.
-func (o Off) refuses(id *access.Identity, body []byte) error {
+func (o DisabledFeatures) refuses(id *access.Identity, body []byte) error {
 	if o[APIAccess] && id.Type != access.Session {
 		return turnedOff(APIAccess)
 	}

@@ -22,7 +22,7 @@ func TestOnlyTheExactWordTurnsAFeatureOff(t *testing.T) {
 				}
 				return ""
 			}
-			off, doubts := route.ReadOff(env)
+			off, doubts := route.ParseDisabledFeatures(env)
 			if off[f] != want.off || len(off) > 1 || slices.Contains(doubts, f) != want.doubted || len(doubts) > 1 {
 				t.Errorf("%s=%q: off %v, doubts %v", f, value, off, doubts)
 			}
@@ -38,19 +38,19 @@ func TestPathsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 		"/v1/guardrailsx": "", "/v1/logs": "", "/v1/logs/x": "", "/v1/organisation": "", "/v1/chat/completions": "", "/v1": "", "/": "", "": "",
 	} {
 		for _, off := range route.Features {
-			err := route.Off{off: true}.Refuses(path)
+			err := route.DisabledFeatures{off: true}.Refuses(path)
 			if (err != nil) != (of == off) || err != nil && !strings.Contains(err.Error(), string(off)+" to OFF") {
 				t.Errorf("%s with %s off: %v", path, off, err)
 			}
 		}
-		if err := (route.Off)(nil).Refuses(path); err != nil {
+		if err := (route.DisabledFeatures)(nil).Refuses(path); err != nil {
 			t.Errorf("%s with nothing off: %v", path, err)
 		}
 	}
 }
 
 func TestAPathThatIsOffIsAnswered(t *testing.T) {
-	a := route.New(route.Deps{Version: "test", Off: route.Off{route.SCIM: true}})
+	a := route.New(route.Deps{Version: "test", Off: route.DisabledFeatures{route.SCIM: true}})
 	w := httptest.NewRecorder()
 	if !a.ServeOff(w, "/v1/scim/v2/Users") || w.Code != 403 || !strings.Contains(w.Body.String(), `"AB03"`) || !strings.Contains(w.Body.String(), "SCIM_ENABLED") {
 		t.Errorf("off: %d %s", w.Code, w.Body)

@@ -41,7 +41,7 @@ func ignoredFields(path string, body []byte) string {
 			return ""
 		}
 		for _, field := range fields {
-			if given(doc, strings.Split(field, ".")) {
+			if isSet(doc, strings.Split(field, ".")) {
 				items = append(items, strings.ReplaceAll(field, ".[]", "")+";ignored")
 			}
 		}
@@ -50,8 +50,8 @@ func ignoredFields(path string, body []byte) string {
 	return strings.Join(items, ", ")
 }
 
-// given reports whether a field is there with a value that is more than none.
-func given(v any, path []string) bool {
+// isSet reports whether a field is there with a value that is more than none.
+func isSet(v any, path []string) bool {
 	if len(path) == 0 {
 		switch v := v.(type) {
 		case nil:
@@ -65,15 +65,15 @@ func given(v any, path []string) bool {
 	}
 	if path[0] == "[]" {
 		list, _ := v.([]any)
-		return slices.ContainsFunc(list, func(v any) bool { return given(v, path[1:]) })
+		return slices.ContainsFunc(list, func(v any) bool { return isSet(v, path[1:]) })
 	}
 	object, _ := v.(map[string]any)
-	return given(object[path[0]], path[1:])
+	return isSet(object[path[0]], path[1:])
 }
 
 // sign sets the gateway's own headers. A successful response names the fields of
 // the request that have no effect.
-func (c *Caller) sign(out *kept) {
+func (c *Caller) sign(out *bufferedResponse) {
 	out.header.Set("Cache-Control", "no-store") // keys, tokens and credentials are in answers
 	out.header.Set(api.HeaderRequestID, c.RequestID)
 	if ignored := ignoredFields(c.request.URL.Path, c.body); ignored != "" && out.status < http.StatusMultipleChoices {

@@ -8,8 +8,8 @@ import (
 
 // Exports makes files of the log in the background.
 type Exports interface {
-	// Wake has it look for what was started.
-	Wake()
+	// Notify has it look for what was started.
+	Notify()
 	// Link returns an address that the file of an export can be read at for some
 	// time by whoever has it: one that begins with a slash is the gateway's own.
 	Link(ctx context.Context, e store.Export) (string, error)

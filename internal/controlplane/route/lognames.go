@@ -18,11 +18,11 @@ import (
 // providers that were deleted are found as long as the store or the log has them.
 type LogNames struct {
 	DB    *store.DB
-	Files Files
+	Files Declared
 	Scope logstore.Scope
 
 	// Sum sums the log. Nil knows no entries.
-	Sum func(ctx context.Context, q logstore.SumQuery) ([]logstore.Sum, error)
+	Sum func(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error)
 }
 
 // Workspace returns the id of the workspace that ref names by id or slug.
@@ -116,7 +116,7 @@ func (c *Caller) CheckOwnWorkspace(ctx context.Context, field, named string) err
 func (n LogNames) Slug(ctx context.Context, field, ref string) (string, error) {
 	name := strings.TrimPrefix(ref, "@")
 	place := func(p store.Provider) (string, string, string) { return p.ID, p.Workspace, p.Slug }
-	if p, ok := Owned(n.Files.Providers, n.Scope.Workspace, name, place); ok {
+	if p, ok := FindDeclared(n.Files.Providers, n.Scope.Workspace, name, place); ok {
 		return p.Slug, nil
 	}
 	found, err := n.DB.ProviderSlugs(ctx, n.Scope.Organisation, n.Scope.Workspace, name)
@@ -145,7 +145,7 @@ func (n LogNames) logged(ctx context.Context, slug string) (bool, error) {
 		return false, nil
 	}
 	now := time.Now()
-	sums, err := n.Sum(ctx, logstore.SumQuery{
+	sums, err := n.Sum(ctx, logstore.GroupQuery{
 		Scope: n.Scope, From: now.Add(-loggedRange), To: now.Add(time.Minute), Is: map[logstore.Field][]string{logstore.ByProvider: {slug}},
 	})
 	return len(sums) > 0, err
@@ -160,7 +160,7 @@ func (n LogNames) Configs(ctx context.Context, refs []string) (list []string, er
 		if err != nil {
 			return nil, err
 		}
-		if owned, ok := Owned(n.Files.Configs, n.Scope.Workspace, ref, place); ok {
+		if owned, ok := FindDeclared(n.Files.Configs, n.Scope.Workspace, ref, place); ok {
 			ids = append(ids, owned.Slug)
 		}
 		if len(ids) == 0 {

@@ -17,14 +17,14 @@ func (c *Caller) Rank(ctx context.Context, q store.Queries, workspace string) (a
 // empty: a person's by their role, a key's by its type and who made it, and the
 // lower of both for a person's key.
 func Rank(ctx context.Context, q store.Queries, id *access.Identity, workspace string) (access.Rank, error) {
-	if !id.Person() {
+	if !id.IsPerson() {
 		return id.KeyRank(), nil
 	}
 	m, err := q.Membership(ctx, id.Organisation, id.UserID)
 	if err != nil {
 		return access.RankNone, err
 	}
-	rank := access.RoleRank(m.In(workspace))
+	rank := access.RoleRank(m.RoleIn(workspace))
 	if m.Role == "owner" || m.Role == "admin" {
 		rank = access.RankOrganisation
 	}
@@ -38,7 +38,7 @@ func Rank(ctx context.Context, q store.Queries, id *access.Identity, workspace s
 // in workspaces when the caller could not do what that role can: a key whose
 // scopes are few gives no role that has them all.
 func (c *Caller) CheckRole(role string, workspaces ...string) error {
-	if c.Person() {
+	if c.IsPerson() {
 		return nil // roles decide
 	}
 	if role == "owner" || role == "admin" {
@@ -57,7 +57,7 @@ func (c *Caller) CheckRole(role string, workspaces ...string) error {
 
 func (c *Caller) checkScopes(role string, scopes []access.Scope) error {
 	for _, s := range scopes {
-		if s.Suits(c.Type) == nil && !c.Allows(s) {
+		if s.CheckHolder(c.Type) == nil && !c.Allows(s) {
 			return apierr.New(apierr.Forbidden, "the role %q can do more than this key, which lacks the scope %q", role, string(s)).WithParam("role").WithCode("AB03")
 		}
 	}

@@ -18,7 +18,7 @@ func (c *Caller) Token(text string) (*access.Identity, error) {
 		return nil, none
 	}
 	id, err := c.api.Token(text)
-	if refused, ok := errors.AsType[*jwt.Refused](err); ok && refused.Organisation != c.Organisation {
+	if refused, ok := errors.AsType[*jwt.RejectedError](err); ok && refused.Organisation != c.Organisation {
 		return nil, none
 	}
 	if err == nil && id.Organisation != c.Organisation {
@@ -30,7 +30,7 @@ func (c *Caller) Token(text string) (*access.Identity, error) {
 // noteRefusal has the audit log told of a token that was refused, on routes too
 // that change nothing. Strangers can send them, so the log takes some a minute.
 func (c *Caller) noteRefusal(err error) {
-	token, ok := errors.AsType[*jwt.Refused](err)
+	token, ok := errors.AsType[*jwt.RejectedError](err)
 	if !ok || !c.api.refusals.take(c.Now) {
 		return
 	}

@@ -8,22 +8,22 @@ import (
 	"modelgate/internal/store"
 )
 
-// Permit is [Caller.May] for the right of the route, for families that find the
-// workspace by other ways than [Caller.InWorkspace], [Caller.Sees] and
+// CheckRoutePermission is [Caller.CheckPermission] for the right of the route, for families that find the
+// workspace by other ways than [Caller.InWorkspace], [Caller.VisibleWorkspace] and
 // [Caller.Names], which check it themselves.
-func (c *Caller) Permit(ctx context.Context, workspace string) error {
-	return c.May(ctx, workspace, c.route.Right())
+func (c *Caller) CheckRoutePermission(ctx context.Context, workspace string) error {
+	return c.CheckPermission(ctx, workspace, c.route.Right())
 }
 
-// May refuses what the role of a person in a workspace does not let them do.
+// CheckPermission refuses what the role of a person in a workspace does not let them do.
 // Callers that are no person, and rights that are empty, are never refused.
-func (c *Caller) May(ctx context.Context, workspace string, r access.Right) error {
+func (c *Caller) CheckPermission(ctx context.Context, workspace string, r access.Permission) error {
 	return May(ctx, c.DB().Queries, c.Identity, workspace, r)
 }
 
-// May is [Caller.May] for callers that come by other ways than a route.
-func May(ctx context.Context, q store.Queries, id *access.Identity, workspace string, r access.Right) error {
-	if r == "" || !id.Person() {
+// May is [Caller.CheckPermission] for callers that come by other ways than a route.
+func May(ctx context.Context, q store.Queries, id *access.Identity, workspace string, r access.Permission) error {
+	if r == "" || !id.IsPerson() {
 		return nil
 	}
 	m, err := q.Membership(ctx, id.Organisation, id.UserID)
@@ -33,16 +33,16 @@ func May(ctx context.Context, q store.Queries, id *access.Identity, workspace st
 	return may(ctx, q, id, m, workspace, r)
 }
 
-func may(ctx context.Context, q store.Queries, id *access.Identity, m store.Membership, workspace string, r access.Right) error {
-	role := m.In(workspace)
+func may(ctx context.Context, q store.Queries, id *access.Identity, m store.Membership, workspace string, r access.Permission) error {
+	role := m.RoleIn(workspace)
 	switch {
 	case r == "" || role == access.Admin:
 		return nil
 	case role == "":
 		return apierr.New(apierr.Forbidden, "this needs the right %s in the workspace, which is not yours", r).WithCode("AB03")
 	}
-	switches, err := q.Switches(ctx, id.Organisation, workspace)
-	if err != nil || switches.May(role, r) {
+	switches, err := q.RolePermissions(ctx, id.Organisation, workspace)
+	if err != nil || switches.Allows(role, r) {
 		return err
 	}
 	return apierr.New(apierr.Forbidden, "%ss of this workspace do not have the right %s", role, r).WithCode("AB03")

@@ -62,7 +62,7 @@ type Deps struct {
 	Now func() time.Time
 
 	// Sum sums what was recorded before. Nil knows of nothing.
-	Sum func(ctx context.Context, q logstore.SumQuery) ([]logstore.Sum, error)
+	Sum func(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error)
 
 	// Log is what was recorded before, and FlushLog returns when all of it can be
 	// read there. Recorder takes what is recorded by a route. Nil are none.
@@ -85,7 +85,7 @@ type Deps struct {
 	Time time.Duration
 
 	// Kept is how much is kept of what a route records. Nil keeps no bodies.
-	Kept func() snapshot.Logs
+	Kept func() snapshot.LogPolicy
 
 	// Exports makes files of the log. Nil leaves to other nodes what is started.
 	Exports Exports
@@ -109,10 +109,10 @@ type Deps struct {
 
 	// Files returns what the file declares that the gateway runs with. Nil is
 	// nothing.
-	Files func() Files
+	Files func() Declared
 
-	Off       Off       // features that are turned off
-	Retention Retention // as it is shown
+	Off       DisabledFeatures // features that are turned off
+	Retention Retention        // as it is shown
 
 	Version string // of the program, for the OpenAPI document
 }
@@ -146,7 +146,7 @@ type Route struct {
 	// for routes that change nothing.
 	Resource string
 
-	// Versioned routes take If-Match: their handlers call [Caller.Unchanged].
+	// Versioned routes take If-Match: their handlers call [Caller.CheckIfMatch].
 	Versioned bool
 
 	// Data marks a route of the data plane: keys and tokens of a workspace alone
@@ -155,9 +155,9 @@ type Route struct {
 
 	// MaxBody bounds a request, in bytes. Zero is 4 MB, or 64 KB for Open routes.
 	MaxBody int64
-	// Loose leaves it to the handler to refuse a body of another shape than the
+	// UncheckedBody leaves it to the handler to refuse a body of another shape than the
 	// one that the document shows.
-	Loose bool
+	UncheckedBody bool
 }
 
 // Paths are all paths of the route as clients ask for them, its own first.
@@ -175,9 +175,9 @@ func (r *Route) Paths() []string {
 // Right is what people need to have in the workspace that a request is about,
 // besides a scope: what the first scope asks for that asks for any. It is
 // checked wherever [Caller.InWorkspace] finds that workspace.
-func (r *Route) Right() access.Right {
+func (r *Route) Right() access.Permission {
 	for _, s := range r.Scopes {
-		if right := s.Right(); right != "" {
+		if right := s.Permission(); right != "" {
 			return right
 		}
 	}
@@ -259,7 +259,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 func (r *Route) operation(p string) huma.Operation {
 	op := huma.Operation{
 		OperationID: r.Name, Method: r.Method, Path: p, Summary: r.Summary, Tags: []string{r.Tag},
-		DefaultStatus: http.StatusOK, MaxBodyBytes: r.maxBody(), RejectUnknownQueryParameters: true, SkipValidateBody: r.Loose,
+		DefaultStatus: http.StatusOK, MaxBodyBytes: r.maxBody(), RejectUnknownQueryParameters: true, SkipValidateBody: r.UncheckedBody,
 	}
 	if !r.Open {
 		op.Security = []map[string][]string{{"key": {}}, {"token": {}}}
@@ -325,7 +325,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r, cancel := a.inTime(r)
 	defer cancel()
-	out := &kept{header: w.Header(), status: http.StatusOK}
+	out := &bufferedResponse{header: w.Header(), status: http.StatusOK}
 	if err != nil {
 		a.failure(err).write(out)
 	} else {
@@ -362,16 +362,16 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 	return apierr.New(apierr.Forbidden, "this needs the scope %q, which the key or session does not have", string(route.Scopes[0])).WithCode("AB03")
 }
 
-// kept holds an answer until the audit log knows of it.
-type kept struct {
+// bufferedResponse holds an answer until the audit log knows of it.
+type bufferedResponse struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (k *kept) Header() http.Header         { return k.header }
-func (k *kept) WriteHeader(status int)      { k.status = status }
-func (k *kept) Write(b []byte) (int, error) { return k.body.Write(b) }
+func (k *bufferedResponse) Header() http.Header         { return k.header }
+func (k *bufferedResponse) WriteHeader(status int)      { k.status = status }
+func (k *bufferedResponse) Write(b []byte) (int, error) { return k.body.Write(b) }
 
 // shapeErrors gives huma's own errors the control plane's shape. huma keeps the
 // function in a variable of its package, so it is set once.

@@ -16,10 +16,10 @@ import (
 // last_updated_at of the state that it is about to change.
 const ifMatch = "If-Match"
 
-// Unchanged refuses a change of what was last updated at now: when the request
+// CheckIfMatch refuses a change of what was last updated at now: when the request
 // read it, at read, before another change was kept, and when its If-Match names
 // another state. Handlers of versioned routes call it inside of their change.
-func (c *Caller) Unchanged(read, now time.Time) error {
+func (c *Caller) CheckIfMatch(read, now time.Time) error {
 	if read.Equal(now) && c.named(now) {
 		return nil
 	}
@@ -55,11 +55,11 @@ func (c *Caller) AwaitSpending(ctx context.Context) error {
 	return nil
 }
 
-// After returns the time of an update made now to what was last updated before:
+// NextUpdateTime returns the time of an update made now to what was last updated before:
 // no two states have the same.
-func (c *Caller) After(before time.Time) time.Time { return After(before, c.Now) }
+func (c *Caller) NextUpdateTime(before time.Time) time.Time { return After(before, c.Now) }
 
-// After is [Caller.After] for changes that come by other ways than a route.
+// After is [Caller.NextUpdateTime] for changes that come by other ways than a route.
 func After(before, now time.Time) time.Time {
 	if now = now.Truncate(time.Millisecond); now.After(before) {
 		return now

@@ -13,9 +13,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Maybe is a field of an update: absent leaves what is there, null clears it,
+// Optional is a field of an update: absent leaves what is there, null clears it,
 // and a value takes its place.
-type Maybe[T any] struct {
+type Optional[T any] struct {
 	Set   bool // the request has the field
 	Null  bool // and it is null
 	Value T
@@ -23,7 +23,7 @@ type Maybe[T any] struct {
 
 // UnmarshalJSON implements json.Unmarshaler; it is called for fields that are
 // there alone.
-func (m *Maybe[T]) UnmarshalJSON(b []byte) error {
+func (m *Optional[T]) UnmarshalJSON(b []byte) error {
 	m.Set = true
 	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
 		m.Null = true
@@ -33,7 +33,7 @@ func (m *Maybe[T]) UnmarshalJSON(b []byte) error {
 }
 
 // Schema implements huma.SchemaProvider.
-func (Maybe[T]) Schema(r huma.Registry) *huma.Schema {
+func (Optional[T]) Schema(r huma.Registry) *huma.Schema {
 	s := *r.Schema(reflect.TypeFor[T](), true, "")
 	if s.Ref == "" {
 		s.Nullable = true
@@ -43,7 +43,7 @@ func (Maybe[T]) Schema(r huma.Registry) *huma.Schema {
 
 // Or returns the new value, the zero value when the field is null, and old when
 // the request does not have it.
-func (m Maybe[T]) Or(old T) T {
+func (m Optional[T]) Or(old T) T {
 	if !m.Set {
 		return old
 	}

@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// manager is one kind of what keeps secrets.
-type manager struct {
+// managerKind is one kind of what keeps secrets.
+type managerKind struct {
 	types  []string // ways to identify oneself, by auth_config.type; none takes no auth_config
 	needed []string // whatever the type
 	plain  []string // further fields
@@ -24,7 +24,7 @@ type manager struct {
 }
 
 // managers are by manager_type.
-var managers = map[string]manager{
+var managers = map[string]managerKind{
 	"environment": {},
 	"file":        {},
 	"hashicorp_vault": {
@@ -41,15 +41,15 @@ var managers = map[string]manager{
 	},
 }
 
-// keeper seals what identifies the gateway to managers, and asks them.
-type keeper struct {
+// service seals what identifies the gateway to managers, and asks them.
+type service struct {
 	secrets  route.Sealer
 	resolver *secretref.Resolver
 }
 
 // merge puts the fields that a request gives into s, as a change of what it
 // has: null removes a field, and a secret sent as its mask stays.
-func (k keeper) merge(ctx context.Context, s *store.SecretReference, given map[string]*string) error {
+func (k service) merge(ctx context.Context, s *store.SecretReference, given map[string]*string) error {
 	m := managers[s.Manager]
 	held, err := k.open(ctx, s)
 	if err != nil {
@@ -93,7 +93,7 @@ func (k keeper) merge(ctx context.Context, s *store.SecretReference, given map[s
 }
 
 // check judges fields, beside those there were and the secrets kept from then.
-func (m manager) check(auth, before, kept map[string]string) error {
+func (m managerKind) check(auth, before, kept map[string]string) error {
 	if len(m.types) == 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (m manager) check(auth, before, kept map[string]string) error {
 	return nil
 }
 
-func (k keeper) seal(ctx context.Context, s *store.SecretReference, held map[string]string) error {
+func (k service) seal(ctx context.Context, s *store.SecretReference, held map[string]string) error {
 	if s.Sealed = ""; len(held) == 0 {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (k keeper) seal(ctx context.Context, s *store.SecretReference, held map[str
 	return err
 }
 
-func (k keeper) open(ctx context.Context, s *store.SecretReference) (map[string]string, error) {
+func (k service) open(ctx context.Context, s *store.SecretReference) (map[string]string, error) {
 	held := map[string]string{}
 	opened, err := k.opened(ctx, s)
 	if err != nil || opened.Empty() {
@@ -139,7 +139,7 @@ func (k keeper) open(ctx context.Context, s *store.SecretReference) (map[string]
 }
 
 // opened returns the secrets of s as one text, empty where there are none.
-func (k keeper) opened(ctx context.Context, s *store.SecretReference) (secret.String, error) {
+func (k service) opened(ctx context.Context, s *store.SecretReference) (secret.String, error) {
 	if s.Sealed == "" {
 		return secret.String{}, nil
 	}
@@ -162,7 +162,7 @@ func clip(name string) string {
 // secret that is its mask stays. It is for what brings references otherwise than
 // by a route.
 func Apply(ctx context.Context, sealer route.Sealer, s *store.SecretReference, fields map[string]*string) error {
-	return keeper{secrets: sealer}.merge(ctx, s, fields)
+	return service{secrets: sealer}.merge(ctx, s, fields)
 }
 
 // Hidden returns the fields of a kind of manager that are secrets.

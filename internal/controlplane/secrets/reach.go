@@ -10,16 +10,16 @@ import (
 )
 
 // reference returns s as it is read.
-func (k keeper) reference(ctx context.Context, s *store.SecretReference) (secretref.Reference, error) {
+func (k service) reference(ctx context.Context, s *store.SecretReference) (secretref.Reference, error) {
 	opened, err := k.opened(ctx, s)
 	if err != nil {
 		return secretref.Reference{}, err
 	}
-	return secretref.Of(*s, opened)
+	return secretref.FromStored(*s, opened)
 }
 
 // check refuses a reference that could never be read.
-func (k keeper) check(ctx context.Context, s *store.SecretReference) error {
+func (k service) check(ctx context.Context, s *store.SecretReference) error {
 	ref, err := k.reference(ctx, s)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ type reason struct {
 
 // test reads what a reference refers to. That it can't be read is no error of
 // the request.
-func (k keeper) test(ctx context.Context, c *route.Caller, in *oneInput) (*outcome, error) {
+func (k service) test(ctx context.Context, c *route.Caller, in *oneInput) (*outcome, error) {
 	s, err := find(ctx, c, in.Reference)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (k keeper) test(ctx context.Context, c *route.Caller, in *oneInput) (*outco
 		return nil, err
 	}
 	out := &outcome{OK: true, Object: "secret-reference-test"}
-	if err := k.resolver.Reach(ctx, ref); err != nil {
+	if err := k.resolver.Test(ctx, ref); err != nil {
 		e := apierr.From(err)
 		out.OK, out.Error = false, &reason{e.CodeOrDefault(), e.Message, e.Param}
 	}

@@ -25,7 +25,7 @@ const tag = "Secret references"
 
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	k := keeper{a.Secrets, a.References}
+	k := service{a.Secrets, a.References}
 	if k.resolver == nil {
 		k.resolver = secretref.New(secretref.Options{})
 	}
@@ -68,7 +68,7 @@ type created struct {
 	Object string `json:"object"`
 }
 
-func (k keeper) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
+func (k service) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
 	b := &in.Body
 	s := store.SecretReference{
 		ID: c.NewID(), Organisation: c.Organisation, Slug: b.Slug, Name: b.Name, Description: b.Description, Manager: b.Manager,
@@ -77,7 +77,7 @@ func (k keeper) create(ctx context.Context, c *route.Caller, in *createInput) (*
 	if s.Slug == "" {
 		s.Slug = route.NewSlug("sr", b.Name)
 	}
-	c.About("", s.ID)
+	c.SetAuditSubject("", s.ID)
 	if err := b.Tags.Check("tags"); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func setWorkspaces(ctx context.Context, c *route.Caller, s *store.SecretReferenc
 	}
 	for _, ref := range named {
 		w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-		if credentials.Absent(err) || err == nil && w.Status != store.Active {
+		if credentials.IsNotFound(err) || err == nil && w.Status != store.Active {
 			return route.Missing("allowed_workspaces", "workspace", ref)
 		}
 		if err != nil {
@@ -131,20 +131,20 @@ func setWorkspaces(ctx context.Context, c *route.Caller, s *store.SecretReferenc
 type updateInput struct {
 	Reference string `path:"reference" maxLength:"255" doc:"Id or slug"`
 	Body      struct {
-		Name          string                        `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Description   *string                       `json:"description,omitempty" maxLength:"1024"`
-		Auth          map[string]*string            `json:"auth_config,omitempty" maxProperties:"32" doc:"Fields to change; null removes one, and a secret sent as its mask stays"`
-		Path          string                        `json:"secret_path,omitempty" minLength:"1" maxLength:"1024"`
-		Key           *string                       `json:"secret_key,omitempty" maxLength:"255"`
-		AllWorkspaces *bool                         `json:"allow_all_workspaces,omitempty"`
-		Workspaces    []string                      `json:"allowed_workspaces,omitempty" maxItems:"1000"`
-		Providers     route.Maybe[[]string]         `json:"allowed_providers,omitempty" maxItems:"200" doc:"null or an empty list for all"`
-		Hosts         route.Maybe[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty list for the providers' own only"`
-		Tags          route.Maybe[credentials.Tags] `json:"tags,omitempty"`
+		Name          string                           `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Description   *string                          `json:"description,omitempty" maxLength:"1024"`
+		Auth          map[string]*string               `json:"auth_config,omitempty" maxProperties:"32" doc:"Fields to change; null removes one, and a secret sent as its mask stays"`
+		Path          string                           `json:"secret_path,omitempty" minLength:"1" maxLength:"1024"`
+		Key           *string                          `json:"secret_key,omitempty" maxLength:"255"`
+		AllWorkspaces *bool                            `json:"allow_all_workspaces,omitempty"`
+		Workspaces    []string                         `json:"allowed_workspaces,omitempty" maxItems:"1000"`
+		Providers     route.Optional[[]string]         `json:"allowed_providers,omitempty" maxItems:"200" doc:"null or an empty list for all"`
+		Hosts         route.Optional[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty list for the providers' own only"`
+		Tags          route.Optional[credentials.Tags] `json:"tags,omitempty"`
 	}
 }
 
-func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+func (k service) update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
 	s, err := find(ctx, c, in.Reference)
 	if err != nil {
 		return nil, err
@@ -172,11 +172,11 @@ func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 	if err := k.place(ctx, &s, b.Auth, b.Path); err != nil {
 		return nil, err
 	}
-	s.UpdatedAt = c.After(before)
+	s.UpdatedAt = c.NextUpdateTime(before)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.SecretReference(ctx, s.Organisation, s.ID)
 		if err == nil {
-			err = c.Unchanged(before, now.UpdatedAt)
+			err = c.CheckIfMatch(before, now.UpdatedAt)
 		}
 		if err != nil {
 			return err
@@ -188,7 +188,7 @@ func (k keeper) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 
 // place changes how a manager is reached, where a request says so, and judges the
 // reference again if it leads elsewhere now.
-func (k keeper) place(ctx context.Context, s *store.SecretReference, auth map[string]*string, path string) error {
+func (k service) place(ctx context.Context, s *store.SecretReference, auth map[string]*string, path string) error {
 	if len(auth) > 0 {
 		if err := k.merge(ctx, s, auth); err != nil {
 			return err
@@ -215,7 +215,7 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.SecretReference(ctx, s.Organisation, s.ID)
 		if err == nil {
-			err = c.Unchanged(s.UpdatedAt, now.UpdatedAt)
+			err = c.CheckIfMatch(s.UpdatedAt, now.UpdatedAt)
 		}
 		if err != nil {
 			return err

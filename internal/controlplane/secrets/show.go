@@ -28,7 +28,7 @@ type item struct {
 	Object        string            `json:"object"`
 }
 
-func shown(s store.SecretReference) item {
+func toResponse(s store.SecretReference) item {
 	return item{
 		ID: s.ID, Slug: s.Slug, Name: s.Name, Description: s.Description, Manager: s.Manager, Auth: s.Auth, Path: s.Path, Key: s.Key,
 		AllWorkspaces: s.AllWorkspaces, Workspaces: append([]string{}, s.Workspaces...), Tags: s.Tags,
@@ -57,7 +57,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item
 	}
 	var items []item
 	for _, s := range found {
-		items = append(items, shown(s))
+		items = append(items, toResponse(s))
 	}
 	return route.ListOf(items, total), nil
 }
@@ -71,15 +71,15 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := shown(s)
+	out := toResponse(s)
 	return &out, nil
 }
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.SecretReference, error) {
 	s, err := c.DB().SecretReference(ctx, c.Organisation, ref)
-	if credentials.Absent(err) {
+	if credentials.IsNotFound(err) {
 		return s, apierr.New(apierr.NotFound, "there is no secret reference %.60q", ref).WithParam("reference")
 	}
-	c.About("", s.ID)
+	c.SetAuditSubject("", s.ID)
 	return s, err
 }

@@ -18,7 +18,7 @@ import (
 func filed(t *testing.T, b *routetest.Bench, name, role string) {
 	t.Helper()
 	u := store.User{ID: name, Email: name + "@example.com", FirstName: "File", LastName: "Made", Status: store.Active, Role: role, CreatedAt: b.Clock, UpdatedAt: b.Clock}
-	if err := b.DB.Change(t.Context(), nil, func(tx *store.Tx) error { return tx.CreateUser(t.Context(), store.DefaultOrganisation, u) }); err != nil {
+	if err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.CreateUser(t.Context(), store.DefaultOrganisation, u) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -216,7 +216,7 @@ func TestAnInviteAdoptsWhomAFileMadeMeanwhile(t *testing.T) {
 		b.Exec(`INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at) VALUES ($1, 'ann', 'member', 0, 0)`, store.DefaultWorkspace)
 		b.Nobody().Must("POST", "/auth/invites/accept", body, nil)
 		m, err := b.DB.Membership(t.Context(), store.DefaultOrganisation, "ann")
-		if err != nil || m.Role != "member" || m.In(store.DefaultWorkspace) != "member" || !signsIn(b, "ann@example.com", password) {
+		if err != nil || m.Role != "member" || m.RoleIn(store.DefaultWorkspace) != "member" || !signsIn(b, "ann@example.com", password) {
 			t.Errorf("membership %+v, %v", m, err)
 		}
 	})
@@ -224,7 +224,7 @@ func TestAnInviteAdoptsWhomAFileMadeMeanwhile(t *testing.T) {
 		b, body := invited(t)
 		filed(t, b, "ann", "member")
 		b.Nobody().Must("POST", "/auth/invites/accept", body, nil)
-		if m, err := b.DB.Membership(t.Context(), store.DefaultOrganisation, "ann"); err != nil || m.In(store.DefaultWorkspace) != "admin" {
+		if m, err := b.DB.Membership(t.Context(), store.DefaultOrganisation, "ann"); err != nil || m.RoleIn(store.DefaultWorkspace) != "admin" {
 			t.Errorf("membership %+v, %v", m, err)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 // that the invite names, and returns them as they are stored. A workspace that
 // was archived meanwhile is left out. Who is there already keeps their roles.
 func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u store.User) (store.User, error) {
-	u, _, err := enter(ctx, tx, i.Organisation, u)
+	u, _, err := addToOrganisation(ctx, tx, i.Organisation, u)
 	if err != nil {
 		return u, err
 	}
@@ -46,10 +46,10 @@ func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u
 	return u, tx.UpdateInvite(ctx, *i)
 }
 
-// enter makes u one of an organisation. Who was put there without a password, as
+// addToOrganisation makes u one of an organisation. Who was put there without a password, as
 // by a file, gets that of u and stays who they are; adopted is true then. No other
 // account with the address of u is given away: it is a conflict.
-func enter(ctx context.Context, tx *store.Tx, organisation string, u store.User) (entered store.User, adopted bool, err error) {
+func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u store.User) (entered store.User, adopted bool, err error) {
 	there, err := tx.User(ctx, organisation, u.Email)
 	if missing(err) || err == nil && there.PasswordHash != "" {
 		return u, false, tx.CreateUser(ctx, organisation, u)
@@ -70,7 +70,7 @@ func enter(ctx context.Context, tx *store.Tx, organisation string, u store.User)
 
 type passwordInput struct {
 	Body struct {
-		Person
+		Profile
 		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Of the link"`
 	}
 }
@@ -79,24 +79,24 @@ const linkSpent = "this link is not known, was used or has expired; ask for anot
 
 // set gives a person a password, by the link that was made for them: their first
 // one, or another that ends all of their sessions.
-func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*Opened, error) {
+func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*NewSession, error) {
 	b, link := &in.Body, access.HashKey(in.Body.Token).String()
 	hash, err := f.hash(ctx, c, b.Password, func() error {
 		_, err := c.DB().PasswordLink(ctx, link, c.Now)
-		return spent(err, linkSpent)
+		return linkInvalidError(err, linkSpent)
 	})
 	if err != nil {
 		return nil, err
 	}
-	var out *Opened
+	var out *NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		l, err := tx.TakePasswordLink(ctx, link, c.Now)
+		l, err := tx.ConsumePasswordLink(ctx, link, c.Now)
 		if err == nil {
-			c.Within(l.Organisation)
+			c.SetAuditOrganisation(l.Organisation)
 			err = byLink(ctx, tx, l, b.user(c, "", hash, ""))
 		}
 		if err != nil {
-			return spent(err, linkSpent)
+			return linkInvalidError(err, linkSpent)
 		}
 		out, err = begin(ctx, c, tx, l.UserID, l.Organisation)
 		if l.Resets {
@@ -196,8 +196,8 @@ type self struct {
 
 func me(ctx context.Context, c *route.Caller, _ *struct{}) (*self, error) {
 	out := &self{
-		Type: c.Type, UserID: known(c.UserID), KeyID: known(c.KeyID), Name: c.Name, Organisation: c.Organisation,
-		Workspace: known(c.Workspace), Scopes: c.Scopes, ExpiresAt: route.Time(c.ExpiresAt),
+		Type: c.Type, UserID: optionalText(c.UserID), KeyID: optionalText(c.KeyID), Name: c.Name, Organisation: c.Organisation,
+		Workspace: optionalText(c.Workspace), Scopes: c.Scopes, ExpiresAt: route.Time(c.ExpiresAt),
 	}
 	if c.Type == access.Session {
 		out.KeyID = nil
@@ -206,11 +206,11 @@ func me(ctx context.Context, c *route.Caller, _ *struct{}) (*self, error) {
 		return out, nil
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-	out.Role = known(m.Role)
+	out.Role = optionalText(m.Role)
 	return out, err
 }
 
-func known(s string) *string {
+func optionalText(s string) *string {
 	if s == "" {
 		return nil
 	}
@@ -245,7 +245,7 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 		if err != nil || id.Organisation != c.Organisation {
 			return &introspected{}, unless(err)
 		}
-		return tell(ctx, c, id, "session", 0)
+		return describeToken(ctx, c, id, "session", 0)
 	}
 	hash := access.HashKey(in.Body.Token)
 	k, err := c.DB().KeyByHash(ctx, hash.String())
@@ -254,7 +254,7 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 		if err != nil {
 			return &introspected{}, unless(err)
 		}
-		return tell(ctx, c, id, "jwt", 0)
+		return describeToken(ctx, c, id, "jwt", 0)
 	}
 	if err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 		}
 		own = own.Under(maker.Identity())
 	}
-	return tell(ctx, c, own, "api_key", k.CreatedAt.Unix())
+	return describeToken(ctx, c, own, "api_key", k.CreatedAt.Unix())
 }
 
 func missing(err error) bool {
@@ -290,7 +290,7 @@ func unless(err error) error {
 	return err
 }
 
-func tell(ctx context.Context, c *route.Caller, id *access.Identity, kind string, issued int64) (*introspected, error) {
+func describeToken(ctx context.Context, c *route.Caller, id *access.Identity, kind string, issued int64) (*introspected, error) {
 	words := make([]string, len(id.Scopes))
 	for i, s := range id.Scopes {
 		words[i] = string(s)

@@ -212,7 +212,7 @@ func TestAUseIsNotedSeldom(t *testing.T) {
 
 func TestSessionsOfAPersonAreBounded(t *testing.T) {
 	b, first := claimed(t)
-	err := b.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		for i := range 120 {
 			at := b.Clock.Add(time.Duration(i+1) * time.Second)
 			id := access.NewSessionToken().Reveal()
@@ -283,7 +283,7 @@ func TestAStolenSessionDoesNotGuessThePassword(t *testing.T) {
 func TestAdminResetsAPassword(t *testing.T) {
 	b, boss := claimed(t)
 	ann := joined(t, b, "ann", "member")
-	reset := func(user string) routetest.Answer {
+	reset := func(user string) routetest.Response {
 		return b.Root().Call("POST", "/admin/users/"+user+"/password-reset", "")
 	}
 	var made struct{ Link string }

@@ -63,8 +63,8 @@ type family struct {
 	failures *failures
 }
 
-// Opened is a session that began. Its token is shown this once.
-type Opened struct {
+// NewSession is a session that began. Its token is shown this once.
+type NewSession struct {
 	Token     string     `json:"token" doc:"Sent as x-gateway-api-key or as a bearer token; shown this once"`
 	ID        string     `json:"id" doc:"Of the session, in lists and in the audit log"`
 	ExpiresAt route.Time `json:"expires_at" doc:"The latest; it ends earlier when it is not used"`
@@ -73,7 +73,7 @@ type Opened struct {
 }
 
 // begin stores a session for a person, and remembers where they signed in.
-func begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisation string) (*Opened, error) {
+func begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisation string) (*NewSession, error) {
 	token := access.NewSessionToken()
 	s := store.Session{
 		Hash: access.HashKey(token.Reveal()).String(), ID: c.NewID(), UserID: user, Organisation: organisation,
@@ -87,11 +87,11 @@ func begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisatio
 	if err != nil {
 		return nil, err
 	}
-	return &Opened{token.Reveal(), s.ID, route.Time(s.ExpiresAt), user, "session"}, nil
+	return &NewSession{token.Reveal(), s.ID, route.Time(s.ExpiresAt), user, "session"}, nil
 }
 
-// Person is how somebody introduces themselves.
-type Person struct {
+// Profile is how somebody introduces themselves.
+type Profile struct {
 	FirstName string `json:"first_name,omitempty" maxLength:"255"`
 	LastName  string `json:"last_name,omitempty" maxLength:"255"`
 	Password  string `json:"password" minLength:"12" maxLength:"512" doc:"At least 12 characters"`
@@ -99,7 +99,7 @@ type Person struct {
 
 type claimInput struct {
 	Body struct {
-		Person
+		Profile
 		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Of the claim link"`
 		Email string `json:"email" minLength:"3" maxLength:"320"`
 	}
@@ -121,7 +121,7 @@ func (f *family) hash(ctx context.Context, c *route.Caller, password string, loo
 	return f.hasher.hash(ctx, password)
 }
 
-func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*Opened, error) {
+func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*NewSession, error) {
 	b := &in.Body
 	address, err := address(b.Email)
 	if err != nil {
@@ -130,23 +130,23 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*O
 	link := access.HashKey(b.Token).String()
 	hash, err := f.hash(ctx, c, b.Password, func() error {
 		_, err := c.DB().Claim(ctx, link, c.Now)
-		return spent(err, claimSpent)
+		return linkInvalidError(err, claimSpent)
 	})
 	if err != nil {
 		return nil, err
 	}
-	var out *Opened
+	var out *NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		organisation, err := tx.TakeClaim(ctx, link, c.Now)
+		organisation, err := tx.ConsumeClaim(ctx, link, c.Now)
 		if err != nil {
-			return spent(err, claimSpent)
+			return linkInvalidError(err, claimSpent)
 		}
 		o, err := tx.Organisation(ctx, organisation)
 		if err != nil {
 			return err
 		}
-		c.Within(o.ID)
-		u, adopted, err := enter(ctx, tx, o.ID, b.user(c, address, hash, "owner"))
+		c.SetAuditOrganisation(o.ID)
+		u, adopted, err := addToOrganisation(ctx, tx, o.ID, b.user(c, address, hash, "owner"))
 		if err == nil && adopted {
 			err = tx.SetUserRole(ctx, o.ID, u.ID, "owner", c.Now)
 		}
@@ -163,15 +163,15 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*O
 	return out, err
 }
 
-func (p *Person) user(c *route.Caller, email, hash, role string) store.User {
+func (p *Profile) user(c *route.Caller, email, hash, role string) store.User {
 	return store.User{
 		ID: c.NewID(), Email: email, FirstName: p.FirstName, LastName: p.LastName, PasswordHash: hash,
 		Status: store.Active, Role: role, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 }
 
-// spent says of a link that is not there what it may be.
-func spent(err error, message string) error {
+// linkInvalidError says of a link that is not there what it may be.
+func linkInvalidError(err error, message string) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
 		return apierr.New(apierr.NotFound, "%s", message).WithParam("token")
 	}
@@ -188,7 +188,7 @@ func address(text string) (string, error) {
 
 type acceptInput struct {
 	Body struct {
-		Person
+		Profile
 		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Of the invite's link"`
 	}
 }
@@ -199,10 +199,10 @@ func pending(ctx context.Context, c *route.Caller, q store.Queries, token string
 	if err == nil && i.StatusAt(c.Now) != store.InvitePending {
 		err = apierr.New(apierr.NotFound, "the invite is %s", i.StatusAt(c.Now))
 	}
-	return i, spent(err, "this invite is not known, was used, cancelled or has expired; ask for another")
+	return i, linkInvalidError(err, "this invite is not known, was used, cancelled or has expired; ask for another")
 }
 
-func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (*Opened, error) {
+func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (*NewSession, error) {
 	b := &in.Body
 	hash, err := f.hash(ctx, c, b.Password, func() error {
 		_, err := pending(ctx, c, c.DB().Queries, b.Token)
@@ -211,13 +211,13 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 	if err != nil {
 		return nil, err
 	}
-	var out *Opened
+	var out *NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		i, err := pending(ctx, c, tx.Queries, b.Token)
 		if err != nil {
 			return err
 		}
-		c.Within(i.Organisation)
+		c.SetAuditOrganisation(i.Organisation)
 		u := b.user(c, i.Email, hash, i.Role)
 		if u, err = join(ctx, tx, c, &i, u); err != nil {
 			return err
@@ -235,7 +235,7 @@ type loginInput struct {
 	}
 }
 
-func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*Opened, error) {
+func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*NewSession, error) {
 	a, err := find(ctx, c.DB().Queries, in.Body.Email)
 	if err != nil {
 		return nil, err
@@ -243,8 +243,8 @@ func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*O
 	if err := f.prove(ctx, c, &a, in.Body.Password); err != nil {
 		return nil, err
 	}
-	c.Within(a.organisation)
-	var out *Opened
+	c.SetAuditOrganisation(a.organisation)
+	var out *NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		// The password was checked outside of the change: it may be another by now.
 		now, err := find(ctx, tx.Queries, a.email)

@@ -36,7 +36,7 @@ func claimed(t *testing.T) (*routetest.Bench, opened) {
 
 func link(t *testing.T, b *routetest.Bench, token string) {
 	t.Helper()
-	err := b.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		return tx.ReplaceClaim(t.Context(), store.DefaultOrganisation, access.HashKey(token).String(), b.Clock, b.Clock.Add(time.Hour))
 	})
 	if err != nil {
@@ -110,7 +110,7 @@ func TestAPersonSignsInAndOut(t *testing.T) {
 
 func TestWhoGuessesPasswordsIsSlowedDown(t *testing.T) {
 	b, _ := claimed(t)
-	try := func(email, password string) routetest.Answer {
+	try := func(email, password string) routetest.Response {
 		return b.Nobody().Call("POST", "/auth/login", `{"email":"`+email+`","password":"`+password+`"}`)
 	}
 	wrong, unknown := try("boss@example.com", "wrong"), try("nobody@example.com", "wrong")
@@ -143,7 +143,7 @@ func TestAnInviteIsAcceptedOnce(t *testing.T) {
 	if err != nil || id.Allows("workspaces.create") || !id.Allows("configs.read") {
 		t.Errorf("the member's identity %+v, %v", id, err)
 	}
-	if m, err := b.DB.Membership(t.Context(), store.DefaultOrganisation, s.UserID); err != nil || m.Role != "member" || m.In(store.DefaultWorkspace) != "manager" {
+	if m, err := b.DB.Membership(t.Context(), store.DefaultOrganisation, s.UserID); err != nil || m.Role != "member" || m.RoleIn(store.DefaultWorkspace) != "manager" {
 		t.Errorf("membership %+v, %v", m, err)
 	}
 	if a := b.Nobody().Call("POST", "/auth/invites/accept", body); a.Status != http.StatusNotFound {

@@ -11,11 +11,11 @@ import (
 	"modelgate/internal/controlplane/route/routetest"
 )
 
-func try(c *routetest.Caller, email, password string) routetest.Answer {
+func try(c *routetest.Caller, email, password string) routetest.Response {
 	return c.Call("POST", "/auth/login", `{"email":"`+email+`","password":"`+password+`"}`)
 }
 
-func expect(t *testing.T, what string, a routetest.Answer, want int) {
+func expect(t *testing.T, what string, a routetest.Response, want int) {
 	t.Helper()
 	if a.Status != want {
 		t.Fatalf("%s: %d %s, want %d", what, a.Status, a.Body, want)

@@ -17,24 +17,24 @@ import (
 
 // Item is a workspace as lists show it.
 type Item struct {
-	ID           string               `json:"id"`
-	Slug         string               `json:"slug"`
-	Name         string               `json:"name"`
-	Icon         string               `json:"icon"`
-	Description  string               `json:"description"`
-	Organisation string               `json:"organisation_id"`
-	Status       string               `json:"status"`
-	IsDefault    bool                 `json:"is_default"`
-	Defaults     route.JSON           `json:"defaults"`
-	Settings     route.JSON           `json:"settings"`
-	Overridden   []string             `json:"overridden_settings" doc:"Names of settings that have no effect, because the organisation does not leave them to its workspaces"`
-	Security     access.Switches      `json:"security_settings" doc:"As they stand: what the organisation leaves to workspaces is this one's own"`
-	UsageLimits  []limits.UsageAnswer `json:"usage_limits"`
-	RateLimits   limits.Rates         `json:"rate_limits"`
-	CreatedBy    string               `json:"created_by"`
-	CreatedAt    route.Time           `json:"created_at"`
-	UpdatedAt    route.Time           `json:"last_updated_at"`
-	Object       string               `json:"object"`
+	ID           string                  `json:"id"`
+	Slug         string                  `json:"slug"`
+	Name         string                  `json:"name"`
+	Icon         string                  `json:"icon"`
+	Description  string                  `json:"description"`
+	Organisation string                  `json:"organisation_id"`
+	Status       string                  `json:"status"`
+	IsDefault    bool                    `json:"is_default"`
+	Defaults     route.JSON              `json:"defaults"`
+	Settings     route.JSON              `json:"settings"`
+	Overridden   []string                `json:"overridden_settings" doc:"Names of settings that have no effect, because the organisation does not leave them to its workspaces"`
+	Security     access.RolePermissions  `json:"security_settings" doc:"As they stand: what the organisation leaves to workspaces is this one's own"`
+	UsageLimits  []limits.BudgetResponse `json:"usage_limits"`
+	RateLimits   limits.Rates            `json:"rate_limits"`
+	CreatedBy    string                  `json:"created_by"`
+	CreatedAt    route.Time              `json:"created_at"`
+	UpdatedAt    route.Time              `json:"last_updated_at"`
+	Object       string                  `json:"object"`
 }
 
 type full struct {
@@ -42,8 +42,8 @@ type full struct {
 	Users []memberItem `json:"users"`
 }
 
-// shown returns w as it is when spent was spent in it.
-func shown(w *store.Workspace, spent reqlog.Spent, above *store.OrganisationSettings) (Item, error) {
+// toResponse returns w as it is when spent was spent in it.
+func toResponse(w *store.Workspace, spent reqlog.Spend, above *store.OrganisationSettings) (Item, error) {
 	own, err := security(w)
 	if err != nil {
 		return Item{}, err
@@ -68,8 +68,8 @@ func shown(w *store.Workspace, spent reqlog.Spent, above *store.OrganisationSett
 	raw, err := json.Marshal(defaults)
 	return Item{
 		ID: w.ID, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, Organisation: w.Organisation,
-		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Overridden: overridden, Security: above.Security.With(own, above.Overridable),
-		UsageLimits: usages.Answer(spent), RateLimits: rates,
+		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Overridden: overridden, Security: above.Security.WithOverrides(own, above.Overridable),
+		UsageLimits: usages.Response(spent), RateLimits: rates,
 		CreatedBy: w.CreatedBy, CreatedAt: route.Time(w.CreatedAt), UpdatedAt: route.Time(w.UpdatedAt), Object: "workspace",
 	}, err
 }
@@ -81,8 +81,8 @@ func object(raw json.RawMessage) route.JSON {
 	return route.JSON(raw)
 }
 
-// whole returns a workspace with its members.
-func whole(ctx context.Context, c *route.Caller, w store.Workspace) (*full, error) {
+// withMembers returns a workspace with its members.
+func withMembers(ctx context.Context, c *route.Caller, w store.Workspace) (*full, error) {
 	o, err := c.DB().Organisation(ctx, w.Organisation)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func whole(ctx context.Context, c *route.Caller, w store.Workspace) (*full, erro
 	if err != nil {
 		return nil, err
 	}
-	item, err := shown(&w, spent[w.ID], &o.Settings)
+	item, err := toResponse(&w, spent[w.ID], &o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
 	if err != nil {
 		return nil, err
 	}
-	return whole(ctx, c, w)
+	return withMembers(ctx, c, w)
 }
 
 // find returns the workspace that a path names, as far as its caller sees:
@@ -137,8 +137,8 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.Workspace, er
 	if !there {
 		return w, missing
 	}
-	c.About(w.ID, w.ID)
-	return w, c.Permit(ctx, w.ID)
+	c.SetAuditSubject(w.ID, w.ID)
+	return w, c.CheckRoutePermission(ctx, w.ID)
 }
 
 // sees reports whether a workspace is there for the caller.
@@ -150,24 +150,24 @@ func sees(ctx context.Context, c *route.Caller, w store.Workspace) (bool, error)
 	if err != nil || wide || w.Status == store.Archived {
 		return wide, err
 	}
-	if !c.Person() {
+	if !c.IsPerson() {
 		return true, nil
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-	return m.In(w.ID) != "", err
+	return m.RoleIn(w.ID) != "", err
 }
 
 type updateInput struct {
 	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
 	Body      struct {
-		Name        string                           `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Description route.Maybe[string]              `json:"description,omitempty"`
-		Icon        route.Maybe[string]              `json:"icon,omitempty"`
-		Defaults    route.Maybe[Defaults]            `json:"defaults,omitempty"`
-		UsageLimits route.Maybe[[]limits.UsageInput] `json:"usage_limits,omitempty"`
-		RateLimits  route.Maybe[limits.Rates]        `json:"rate_limits,omitempty" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
-		Settings    route.Maybe[map[string]any]      `json:"settings,omitempty"`
-		Security    route.Maybe[access.Switches]     `json:"security_settings,omitempty" doc:"The whole object; null clears it"`
+		Name        string                                 `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Description route.Optional[string]                 `json:"description,omitempty"`
+		Icon        route.Optional[string]                 `json:"icon,omitempty"`
+		Defaults    route.Optional[Defaults]               `json:"defaults,omitempty"`
+		UsageLimits route.Optional[[]limits.BudgetInput]   `json:"usage_limits,omitempty"`
+		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits,omitempty" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		Settings    route.Optional[map[string]any]         `json:"settings,omitempty"`
+		Security    route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"The whole object; null clears it"`
 	}
 }
 
@@ -188,10 +188,10 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		return nil, route.Invalid("description", "has at most 1024 characters, and icon 255")
 	}
 	if err := change(ctx, c, &w, in); err != nil {
-		return nil, seen(err)
+		return nil, clientError(err)
 	}
 	read := w.UpdatedAt
-	w.UpdatedAt = c.After(read)
+	w.UpdatedAt = c.NextUpdateTime(read)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if err := unchanged(ctx, tx, c, w.ID, read); err != nil {
 			return err
@@ -209,14 +209,14 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		if err := tx.UpdateWorkspace(ctx, w); err != nil {
 			return err
 		}
-		return budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID)
+		return budgets.Refresh(ctx, tx, store.WorkspaceBudget, w.ID)
 	})
 	return &route.Empty{}, err
 }
 
 // budget gives w the budgets that are stored now, which start again by
 // themselves, with what a request changes of them.
-func budget(now *store.Workspace, c *route.Caller, w *store.Workspace, in route.Maybe[[]limits.UsageInput]) error {
+func budget(now *store.Workspace, c *route.Caller, w *store.Workspace, in route.Optional[[]limits.BudgetInput]) error {
 	w.UsageLimits = now.UsageLimits
 	if in.Set {
 		return setUsage(w, in.Value, c)
@@ -231,7 +231,7 @@ func unchanged(ctx context.Context, tx *store.Tx, c *route.Caller, id string, re
 	if err != nil {
 		return err
 	}
-	return c.Unchanged(read, now.UpdatedAt)
+	return c.CheckIfMatch(read, now.UpdatedAt)
 }
 
 // change takes over the objects that an update gives.
@@ -282,7 +282,7 @@ func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Emp
 		return nil, route.Invalid("name", "must be the workspace's name, %q, to confirm", w.Name)
 	}
 	read := w.UpdatedAt
-	w.Status, w.UpdatedAt = store.Archived, c.After(read)
+	w.Status, w.UpdatedAt = store.Archived, c.NextUpdateTime(read)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if err := unchanged(ctx, tx, c, w.ID, read); err != nil {
 			return err

@@ -81,7 +81,7 @@ func addUsers(ctx context.Context, c *route.Caller, in *addInput) (*route.Empty,
 		if people[i], err = person(ctx, c, "users", m.ID); err != nil {
 			return nil, err
 		}
-		if err := gives(own, m.Role); err != nil {
+		if err := checkRoleGrant(own, m.Role); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +112,7 @@ func active(ctx context.Context, c *route.Caller, ref string) (store.Workspace, 
 // the place of who made it, and in that of a member when it lacks scopes that the
 // other roles have.
 func rank(ctx context.Context, c *route.Caller, w store.Workspace) (int, error) {
-	if !c.Person() {
+	if !c.IsPerson() {
 		own := min(int(c.KeyRank()-access.RankMember), len(ranks)-1)
 		if c.CheckRole("", access.Admin) != nil {
 			own = 0
@@ -120,11 +120,11 @@ func rank(ctx context.Context, c *route.Caller, w store.Workspace) (int, error) 
 		return own, nil
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-	return slices.Index(ranks, m.In(w.ID)), err
+	return slices.Index(ranks, m.RoleIn(w.ID)), err
 }
 
-// gives refuses to give a role above one's own.
-func gives(own int, role string) error {
+// checkRoleGrant refuses to give a role above one's own.
+func checkRoleGrant(own int, role string) error {
 	if slices.Index(ranks, role) <= own {
 		return nil
 	}
@@ -193,7 +193,7 @@ func memberOf(ctx context.Context, c *route.Caller, w store.Workspace, user stri
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
 		return m, apierr.New(apierr.NotFound, "there is no member %.60q in the workspace %q", user, w.Slug).WithParam("user")
 	}
-	c.About(w.ID, user)
+	c.SetAuditSubject(w.ID, user)
 	return m, err
 }
 
@@ -207,7 +207,7 @@ type roleInput struct {
 
 func updateUser(ctx context.Context, c *route.Caller, in *roleInput) (*route.Empty, error) {
 	err := onMember(ctx, c, in.Workspace, in.User, func(tx *store.Tx, w store.Workspace, own int) error {
-		if err := gives(own, in.Body.Role); err != nil {
+		if err := checkRoleGrant(own, in.Body.Role); err != nil {
 			return err
 		}
 		return tx.SetWorkspaceMember(ctx, w.ID, in.User, in.Body.Role, c.Now)
@@ -241,7 +241,7 @@ func onMember(ctx context.Context, c *route.Caller, workspace, user string, f fu
 		}
 		now, err := tx.WorkspaceMember(ctx, w.ID, user)
 		if err == nil {
-			err = c.Unchanged(now.UpdatedAt, now.UpdatedAt)
+			err = c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt)
 		}
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ var required = []string{
 }
 
 // security returns the switches that a workspace has of its own.
-func security(w *store.Workspace) (own access.Switches, err error) {
+func security(w *store.Workspace) (own access.RolePermissions, err error) {
 	if len(w.SecuritySettings) > 0 {
 		err = json.Unmarshal(w.SecuritySettings, &own)
 	}
@@ -31,17 +31,17 @@ func security(w *store.Workspace) (own access.Switches, err error) {
 // setSecurity takes a whole object of switches, of which those may be new that
 // the organisation leaves to its workspaces; null takes none. What is not left
 // is not kept, so that it follows the organisation.
-func setSecurity(ctx context.Context, c *route.Caller, w *store.Workspace, in route.Maybe[access.Switches]) error {
+func setSecurity(ctx context.Context, c *route.Caller, w *store.Workspace, in route.Optional[access.RolePermissions]) error {
 	if err := ofAdmins(ctx, c, w); err != nil {
 		return err
 	}
-	own := access.Switches{}
+	own := access.RolePermissions{}
 	if !in.Null {
 		o, err := c.DB().Organisation(ctx, w.Organisation)
 		if err != nil {
 			return err
 		}
-		if own, err = left(in.Value, w, &o.Settings); err != nil {
+		if own, err = delegatedPermissions(in.Value, w, &o.Settings); err != nil {
 			return err
 		}
 	}
@@ -59,9 +59,9 @@ func ofAdmins(ctx context.Context, c *route.Caller, w *store.Workspace) error {
 	return err
 }
 
-// left returns the switches of given that are left to the workspace, when all
+// delegatedPermissions returns the switches of given that are left to the workspace, when all
 // others are as they stand.
-func left(given access.Switches, w *store.Workspace, above *store.OrganisationSettings) (access.Switches, error) {
+func delegatedPermissions(given access.RolePermissions, w *store.Workspace, above *store.OrganisationSettings) (access.RolePermissions, error) {
 	for _, name := range required {
 		if _, ok := given[name]; !ok {
 			return nil, route.Invalid("security_settings", "must have all of %s; %s is missing", strings.Join(required, ", "), name)
@@ -77,7 +77,7 @@ func left(given access.Switches, w *store.Workspace, above *store.OrganisationSe
 	if err != nil {
 		return nil, err
 	}
-	stands, own := above.Security.With(before, above.Overridable), access.Switches{}
+	stands, own := above.Security.WithOverrides(before, above.Overridable), access.RolePermissions{}
 	for _, name := range names {
 		section, _ := access.SectionOf(name)
 		switch {

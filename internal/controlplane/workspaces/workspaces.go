@@ -55,14 +55,14 @@ type Defaults struct {
 
 type createInput struct {
 	Body struct {
-		Name        string              `json:"name" minLength:"1" maxLength:"255"`
-		Description string              `json:"description,omitempty" maxLength:"1024"`
-		Icon        string              `json:"icon,omitempty" maxLength:"255"`
-		Defaults    Defaults            `json:"defaults,omitempty"`
-		Users       []string            `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of people of the organisation, who become members"`
-		UsageLimits []limits.UsageInput `json:"usage_limits,omitempty" maxItems:"10"`
-		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
-		Settings    map[string]any      `json:"settings,omitempty"`
+		Name        string               `json:"name" minLength:"1" maxLength:"255"`
+		Description string               `json:"description,omitempty" maxLength:"1024"`
+		Icon        string               `json:"icon,omitempty" maxLength:"255"`
+		Defaults    Defaults             `json:"defaults,omitempty"`
+		Users       []string             `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of people of the organisation, who become members"`
+		UsageLimits []limits.BudgetInput `json:"usage_limits,omitempty" maxItems:"10"`
+		RateLimits  limits.Rates         `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		Settings    map[string]any       `json:"settings,omitempty"`
 	}
 }
 
@@ -74,7 +74,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 	}
 	err := errors.Join(setDefaults(ctx, c, &w, b.Defaults), changeSettings(ctx, c, &w, b.Settings), setUsage(&w, b.UsageLimits, c), setRates(&w, b.RateLimits))
 	if err != nil {
-		return nil, seen(err)
+		return nil, clientError(err)
 	}
 	var people []store.User
 	for _, ref := range b.Users {
@@ -84,7 +84,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 		}
 		people = append(people, u)
 	}
-	c.About(w.ID, w.ID)
+	c.SetAuditSubject(w.ID, w.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if err := tx.CreateWorkspace(ctx, w); err != nil {
 			return err
@@ -92,7 +92,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 		if err := checkLimits(ctx, c, tx, &store.Workspace{}, &w); err != nil {
 			return err
 		}
-		if err := budgets.Judge(ctx, tx, store.WorkspaceBudget, w.ID); err != nil {
+		if err := budgets.Refresh(ctx, tx, store.WorkspaceBudget, w.ID); err != nil {
 			return err
 		}
 		for _, u := range people {
@@ -104,16 +104,16 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 		if err := tx.CreateDefaultPromptCollection(ctx, w, folder); err != nil {
 			return err
 		}
-		return credentials.Welcome(ctx, tx, c, w)
+		return credentials.GrantDefaults(ctx, tx, c, w)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return whole(ctx, c, w)
+	return withMembers(ctx, c, w)
 }
 
-// seen returns the part of joined errors that a client may see.
-func seen(err error) error {
+// clientError returns the part of joined errors that a client may see.
+func clientError(err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return e
 	}
@@ -166,7 +166,7 @@ func isObject(v any) bool { _, ok := v.(map[string]any); return ok }
 
 func isLevel(v any) bool {
 	name, ok := v.(string)
-	return ok && access.ParseLogLevel(name) != access.LogUnsaid
+	return ok && access.ParseLogLevel(name) != access.LogInherit
 }
 
 func setSettings(w *store.Workspace, given map[string]any) error {
@@ -207,7 +207,7 @@ func changeSettings(ctx context.Context, c *route.Caller, w *store.Workspace, gi
 	return CheckOverridden(w.Settings, before, &o.Settings)
 }
 
-func setUsage(w *store.Workspace, in []limits.UsageInput, c *route.Caller) error {
+func setUsage(w *store.Workspace, in []limits.BudgetInput, c *route.Caller) error {
 	old, err := limits.ReadUsages(w.UsageLimits)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	}
 	var items []Item
 	for i := range found {
-		item, err := shown(&found[i], spent[found[i].ID], &o.Settings)
+		item, err := toResponse(&found[i], spent[found[i].ID], &o.Settings)
 		if err != nil {
 			return nil, err
 		}
@@ -272,7 +272,7 @@ func query(ctx context.Context, c *route.Caller, in *listInput) (store.Workspace
 	if err != nil {
 		return q, err
 	}
-	if !wide && c.Person() {
+	if !wide && c.IsPerson() {
 		q.Member = c.UserID
 	}
 	for status := range strings.SplitSeq(in.Status, ",") {
@@ -295,7 +295,7 @@ func administers(ctx context.Context, c *route.Caller) (bool, error) {
 	if c.Type == access.OrganisationService || c.Allows(access.ScopeAll) {
 		return true, nil
 	}
-	if !c.Person() {
+	if !c.IsPerson() {
 		return false, nil
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)

@@ -31,7 +31,7 @@ type item struct {
 
 func user(t *testing.T, b *routetest.Bench, id, role string) {
 	t.Helper()
-	err := b.DB.Change(t.Context(), nil, func(tx *store.Tx) error {
+	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		return tx.CreateUser(t.Context(), store.DefaultOrganisation, store.User{ID: id, Email: id + "@example.com", Status: "active", Role: role, CreatedAt: b.Clock, UpdatedAt: b.Clock})
 	})
 	if err != nil {
@@ -89,7 +89,7 @@ func TestAnUpdateChangesWhatItNamesAlone(t *testing.T) {
 	got = item{}
 	c.Must("PUT", path, `{"description":null,"usage_limits":null,"rate_limits":[]}`, nil)
 	c.Must("GET", path, "", &got)
-	if got.Description != "" || len(got.UsageLimits) != 0 || len(got.RateLimits) != 0 || got.Name != "b" || len(got.Security) != len(access.Switches(nil).Whole()) || got.Security["membersViewAllData"] {
+	if got.Description != "" || len(got.UsageLimits) != 0 || len(got.RateLimits) != 0 || got.Name != "b" || len(got.Security) != len(access.RolePermissions(nil).Effective()) || got.Security["membersViewAllData"] {
 		t.Errorf("after the second change %+v", got)
 	}
 }

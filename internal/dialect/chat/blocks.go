@@ -26,9 +26,9 @@ func blockType(v jsonedit.Value) string {
 	return ""
 }
 
-// blocksSay reports whether content_blocks hold text, and thinking: then the
+// hasContentBlocks reports whether content_blocks hold text, and thinking: then the
 // plainer fields beside them say the same.
-func blocksSay(raw []byte) (texts, thoughts bool) {
+func hasContentBlocks(raw []byte) (texts, thoughts bool) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
 		return false, false
@@ -97,7 +97,7 @@ func (c *choice) block(dst []llm.Event, i int, v jsonedit.Value) []llm.Event {
 
 // openBlock begins the part of an element, whatever is open.
 func (c *choice) openBlock(dst []llm.Event, i int, kind partKind, p llm.Part) []llm.Event {
-	dst = c.shut(dst, i)
+	dst = c.endTextPart(dst, i)
 	c.kind, c.thought = kind, llm.Thinking{}
 	if kind == textPart {
 		c.partAt = c.chars

@@ -176,7 +176,7 @@ func (c *choice) growCall(dst []llm.Event, i int, call *openCall, w *wireCall) [
 		return c.openCall(dst, i, call)
 	}
 	if w.arguments != "" {
-		dst = c.argue(dst, i, call, w.arguments)
+		dst = c.appendArguments(dst, i, call, w.arguments)
 	}
 	if w.sign.Value != "" && w.sign != call.sign {
 		call.sign = w.sign
@@ -187,21 +187,21 @@ func (c *choice) growCall(dst []llm.Event, i int, call *openCall, w *wireCall) [
 
 // openCall begins the part of a call whose name is known.
 func (c *choice) openCall(dst []llm.Event, i int, call *openCall) []llm.Event {
-	dst = c.shut(dst, i)
+	dst = c.endTextPart(dst, i)
 	if call.id == "" {
 		call.id = c.callID(call.name)
 	}
 	call.free = !call.custom && c.d.standsForText(call.name)
 	dst, call.part = c.begin(dst, i, llm.ToolCall{ID: call.id, Name: call.name, Custom: call.custom || call.free, Signature: call.sign})
 	if call.early != "" {
-		dst = c.argue(dst, i, call, call.early)
+		dst = c.appendArguments(dst, i, call, call.early)
 		call.early = ""
 	}
 	return dst
 }
 
-// argue adds to the arguments of a call.
-func (c *choice) argue(dst []llm.Event, i int, call *openCall, piece string) []llm.Event {
+// appendArguments adds to the arguments of a call.
+func (c *choice) appendArguments(dst []llm.Event, i int, call *openCall, piece string) []llm.Event {
 	call.text.add(piece)
 	if call.free {
 		call.gathered = append(call.gathered, piece...)

@@ -18,7 +18,7 @@ import (
 // Dialect is the chat dialect as clients see it.
 type Dialect struct{}
 
-var _ dialect.Client = Dialect{}
+var _ dialect.ClientDialect = Dialect{}
 
 // Error returns the body of e for an answer that has not begun.
 func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }

@@ -80,7 +80,7 @@ type relation struct {
 }
 
 func (r relation) check(d *jsonedit.Doc) *fault {
-	v, ok := sent(d, r.of)
+	v, ok := findParam(d, r.of)
 	if !ok {
 		return nil
 	}
@@ -91,8 +91,8 @@ func (r relation) check(d *jsonedit.Doc) *fault {
 	return f
 }
 
-// sent returns a parameter that is there and not null.
-func sent(d *jsonedit.Doc, name string) (jsonedit.Value, bool) {
+// findParam returns a parameter that is there and not null.
+func findParam(d *jsonedit.Doc, name string) (jsonedit.Value, bool) {
 	v, ok := d.Find(name)
 	return v, ok && !v.IsNull()
 }
@@ -118,7 +118,7 @@ func needStream(_ jsonedit.Value, d *jsonedit.Doc) *fault {
 }
 
 func coverN(bestOf jsonedit.Value, d *jsonedit.Doc) *fault {
-	v, ok := sent(d, "n")
+	v, ok := findParam(d, "n")
 	if !ok {
 		return nil
 	}

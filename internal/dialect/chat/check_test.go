@@ -151,7 +151,7 @@ func TestStrictTargetsTakeFunctionsOnly(t *testing.T) {
 		{`null`, ""},
 	} {
 		d := mustScan(t, with(api.Chat, `"tools":`+tt.tools))
-		if err := chat.FunctionsOnly(api.Chat, d); outcome(err) != tt.want {
+		if err := chat.CheckFunctionTools(api.Chat, d); outcome(err) != tt.want {
 			t.Errorf("FunctionsOnly(%s) = %v, want %q", tt.tools, err, tt.want)
 		}
 	}
@@ -214,7 +214,7 @@ func FuzzCheck(f *testing.F) {
 		if err != nil && (err.Param == "" || err.Code == "" || len(err.Message) > 400) {
 			t.Fatalf("Check(%s, %q) = %+v: no param, no code or a long message", op, body, err)
 		}
-		if strict := chat.FunctionsOnly(api.Operation(op), d); strict != nil && strict.Param == "" {
+		if strict := chat.CheckFunctionTools(api.Operation(op), d); strict != nil && strict.Param == "" {
 			t.Fatalf("FunctionsOnly(%q) = %+v: no param", body, strict)
 		}
 		chat.Dialect{}.Defaults(api.Operation(op), d)

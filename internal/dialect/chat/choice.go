@@ -60,13 +60,13 @@ func (c *choice) begin(dst []llm.Event, i int, p llm.Part) ([]llm.Event, int) {
 
 // piece adds a part that is whole.
 func (c *choice) piece(dst []llm.Event, i int, p llm.Part) []llm.Event {
-	dst = c.shut(dst, i)
+	dst = c.endTextPart(dst, i)
 	dst, n := c.begin(dst, i, p)
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: n})
 }
 
-// shut ends the part of words that is open.
-func (c *choice) shut(dst []llm.Event, i int) []llm.Event {
+// endTextPart ends the part of words that is open.
+func (c *choice) endTextPart(dst []llm.Event, i int) []llm.Event {
 	if c.open == noPart {
 		return dst
 	}
@@ -83,7 +83,7 @@ func (c *choice) ready(dst []llm.Event, i int, kind partKind) []llm.Event {
 	if c.open != noPart && c.kind == kind {
 		return dst
 	}
-	dst = c.shut(dst, i)
+	dst = c.endTextPart(dst, i)
 	var p llm.Part
 	switch kind {
 	case textPart:
@@ -108,7 +108,7 @@ func (c *choice) grow(dst []llm.Event, i int, kind partKind, text string) []llm.
 	}
 	dst = append(dst, e)
 	if kind == textPart && len(c.cites) > 0 {
-		dst = c.tellCites(dst, i, c.chars)
+		dst = c.emitCitations(dst, i, c.chars)
 	}
 	return dst
 }
@@ -152,7 +152,7 @@ func (c *choice) detail(dst []llm.Event, i int, t detail) []llm.Event {
 		return c.piece(dst, i, t.part())
 	}
 	if t.opens(last) {
-		dst = c.shut(dst, i)
+		dst = c.endTextPart(dst, i)
 		c.kind, c.thought = thinkingPart, llm.Thinking{ID: t.id, Summary: t.kind == "summary"}
 		dst, c.open = c.begin(dst, i, c.thought)
 	}
@@ -276,7 +276,7 @@ func (c *choice) complete() bool {
 
 // close ends all that is open.
 func (c *choice) close(dst []llm.Event, i int) []llm.Event {
-	dst = c.shut(dst, i)
+	dst = c.endTextPart(dst, i)
 	if c.audio != nil {
 		dst = c.piece(dst, i, c.sound())
 		c.audio = nil
@@ -294,7 +294,7 @@ func (c *choice) finish(dst []llm.Event, i int) []llm.Event {
 	}
 	dst = c.close(dst, i)
 	c.told = true
-	return append(dst, llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.reason(), Said: c.said, StopText: c.stop, Extra: c.extra})
+	return append(dst, llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.reason(), NativeFinishReason: c.said, StopText: c.stop, Extra: c.extra})
 }
 
 // reason is why the choice ended. Some say stop or nothing when tools were

@@ -26,7 +26,7 @@ func thoughtful() *llm.Response {
 				llm.Text{Text: "Yes."},
 				llm.ToolCall{ID: "toolu_1", Name: "f", Signature: llm.Signature{Vendor: llm.Google, Value: "gs"}},
 			},
-			Stop: llm.StopTool, Said: "tool_use",
+			Stop: llm.StopTool, NativeFinishReason: "tool_use",
 		}},
 		Usage: llm.Usage{Known: true, Input: 1, CachedInput: 2, CacheWrite1h: 4, Output: 8, Reasoning: 16},
 	}
@@ -49,7 +49,7 @@ func TestStrictAnswersHideWhatIsBeyondTheDialect(t *testing.T) {
 			`,"cache_read_input_tokens":2,"cache_creation_input_tokens":4,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":4}}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := chat.Dialect{}.EncodeResponse(nil, thoughtful(), dialect.Reply{Strict: tt.strict, ID: "1", Created: 7})
+			got := chat.Dialect{}.EncodeResponse(nil, thoughtful(), dialect.ResponseTarget{Strict: tt.strict, ID: "1", Created: 7})
 			if diff := cmp.Diff(sorted(t, tt.want), sorted(t, string(got))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -57,7 +57,7 @@ func TestStrictAnswersHideWhatIsBeyondTheDialect(t *testing.T) {
 	}
 }
 
-func streamOf(r *llm.Response, to dialect.Reply) string {
+func streamOf(r *llm.Response, to dialect.ResponseTarget) string {
 	e := chat.Dialect{}.NewEncoder(to)
 	var out []byte
 	for ev := range dialect.Replay(r) {
@@ -80,7 +80,7 @@ func TestUsageComesWhenItIsAskedFor(t *testing.T) {
 		{"not asked, open", nil, false, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			stream := streamOf(thoughtful(), dialect.Reply{Strict: tt.strict, Request: &llm.Request{IncludeUsage: tt.asked}})
+			stream := streamOf(thoughtful(), dialect.ResponseTarget{Strict: tt.strict, Request: &llm.Request{IncludeUsage: tt.asked}})
 			if got := strings.Contains(stream, `"choices":[],"usage":{"prompt_tokens":7`); got != tt.want {
 				t.Errorf("usage comes: %t, want %t\n%s", got, tt.want, stream)
 			}
@@ -98,8 +98,8 @@ func TestStrictStreamsHideWhatIsBeyondTheDialect(t *testing.T) {
 	beyond := []string{"Hm.", "sig", "dark", "server_tool_use", "content_blocks", "reasoning_content", `"gs"`, "tool_use\"", "cache_read_input_tokens"}
 	yes := true
 	asked := &llm.Request{IncludeUsage: &yes}
-	strict := streamOf(thoughtful(), dialect.Reply{Strict: true, Request: asked})
-	open := streamOf(thoughtful(), dialect.Reply{Request: asked})
+	strict := streamOf(thoughtful(), dialect.ResponseTarget{Strict: true, Request: asked})
+	open := streamOf(thoughtful(), dialect.ResponseTarget{Request: asked})
 	for _, word := range beyond {
 		if strings.Contains(strict, word) {
 			t.Errorf("strictly, the stream holds %q:\n%s", word, strict)
@@ -123,7 +123,7 @@ func TestStrictStreamsHideWhatIsBeyondTheDialect(t *testing.T) {
 func TestCallsEndInToolCallsWhateverTheProviderSays(t *testing.T) {
 	r := thoughtful()
 	r.Choices[0].Stop = llm.StopEnd
-	if stream := streamOf(r, dialect.Reply{Strict: true}); !strings.Contains(stream, `"finish_reason":"tool_calls"`) {
+	if stream := streamOf(r, dialect.ResponseTarget{Strict: true}); !strings.Contains(stream, `"finish_reason":"tool_calls"`) {
 		t.Errorf("the stream does not end in tool_calls:\n%s", stream)
 	}
 }
@@ -132,7 +132,7 @@ func TestSignaturesInPiecesAreMarkedOnce(t *testing.T) {
 	piece := func(s string) *llm.Event {
 		return &llm.Event{Kind: llm.EventDelta, Signature: llm.Signature{Vendor: llm.OpenAI, Value: s}}
 	}
-	e := chat.Dialect{}.NewEncoder(dialect.Reply{})
+	e := chat.Dialect{}.NewEncoder(dialect.ResponseTarget{})
 	var stream []byte
 	for _, ev := range []*llm.Event{
 		{Kind: llm.EventStart, ID: "a"}, {Kind: llm.EventPartStart, Opened: llm.Thinking{}}, piece("one"), piece("two"),
@@ -140,7 +140,7 @@ func TestSignaturesInPiecesAreMarkedOnce(t *testing.T) {
 	} {
 		stream = e.Encode(stream, ev)
 	}
-	got, _, _ := decodeStream(t, "pieces", strings.NewReader(string(stream)), nil, dialect.Target{})
+	got, _, _ := decodeStream(t, "pieces", strings.NewReader(string(stream)), nil, dialect.RequestTarget{})
 	want := []llm.Part{llm.Thinking{Signature: llm.Signature{Vendor: llm.OpenAI, Value: "onetwo"}}}
 	if diff := cmp.Diff(want, got.Choices[0].Parts); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%s", diff, stream)
@@ -152,11 +152,11 @@ func TestCitationsApplyToTheirPlaceInTheWhole(t *testing.T) {
 		llm.Text{Text: "é☃", Citations: []llm.Citation{{URL: "u", Start: 0, End: 1}}}, llm.Thinking{Text: "hm"},
 		llm.Text{Text: "abc", Citations: []llm.Citation{{URL: "v", Start: 1, End: 2}}},
 	}, Stop: llm.StopEnd}}}
-	body := chat.Dialect{}.EncodeResponse(nil, r, dialect.Reply{})
+	body := chat.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{})
 	if got := dig(t, body, "choices", 0, "message", "annotations", 1, "url_citation", "start_index"); got != 3.0 {
 		t.Errorf("the second citation begins at %v, want 3: %s", got, body)
 	}
-	back, err := chat.Dialect{}.DecodeResponse(body, nil, dialect.Target{})
+	back, err := chat.Dialect{}.DecodeResponse(body, nil, dialect.RequestTarget{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,18 +167,18 @@ func TestCitationsApplyToTheirPlaceInTheWhole(t *testing.T) {
 
 func TestImagesSurviveStrictness(t *testing.T) {
 	r := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{llm.Media{Kind: llm.Image, Type: "image/png", Data: "AAAA"}}, Stop: llm.StopEnd}}}
-	body := chat.Dialect{}.EncodeResponse(nil, r, dialect.Reply{Strict: true})
+	body := chat.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{Strict: true})
 	if got := dig(t, body, "choices", 0, "message", "content_blocks", 0, "image_url", "url"); got != "data:image/png;base64,AAAA" {
 		t.Errorf("the image is %v in %s", got, body)
 	}
-	if stream := streamOf(r, dialect.Reply{Strict: true}); !strings.Contains(stream, "data:image/png;base64,AAAA") {
+	if stream := streamOf(r, dialect.ResponseTarget{Strict: true}); !strings.Contains(stream, "data:image/png;base64,AAAA") {
 		t.Errorf("the image is not in %s", stream)
 	}
 }
 
 func TestErrorsInStreamsAreOfTheDialect(t *testing.T) {
-	e := chat.Dialect{}.NewEncoder(dialect.Reply{Strict: true, Provider: "anthropic"})
-	got := e.Encode(nil, &llm.Event{Kind: llm.EventError, Fault: &llm.Fault{Type: "overloaded_error", Message: "busy"}})
+	e := chat.Dialect{}.NewEncoder(dialect.ResponseTarget{Strict: true, Provider: "anthropic"})
+	got := e.Encode(nil, &llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Type: "overloaded_error", Message: "busy"}})
 	want := "data: " + `{"error":{"message":"busy","type":"overloaded_error","param":null,"code":null,"source":"provider"},"provider":"anthropic"}` + "\n\n"
 	if string(got) != want {
 		t.Errorf("%s, want %s", got, want)
@@ -197,14 +197,14 @@ func TestFinishReasonsMeanTheSameInBothDirections(t *testing.T) {
 		{"eos", llm.StopEnd, "stop"}, {"refusal", llm.StopRefusal, "content_filter"}, {"pause_turn", llm.StopPause, "stop"},
 		{"model_context_window_exceeded", llm.StopContext, "length"}, {"of the future", llm.StopEnd, "stop"},
 	} {
-		r, err := chat.Dialect{}.DecodeResponse([]byte(`{"id":"a","choices":[{"message":{"content":"x"},"finish_reason":"`+tt.said+`"}]}`), nil, dialect.Target{})
+		r, err := chat.Dialect{}.DecodeResponse([]byte(`{"id":"a","choices":[{"message":{"content":"x"},"finish_reason":"`+tt.said+`"}]}`), nil, dialect.RequestTarget{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := r.Choices[0]; c.Stop != tt.stop || c.Said != tt.said {
-			t.Errorf("%s means %q, said %q; want %q", tt.said, c.Stop, c.Said, tt.stop)
+		if c := r.Choices[0]; c.Stop != tt.stop || c.NativeFinishReason != tt.said {
+			t.Errorf("%s means %q, said %q; want %q", tt.said, c.Stop, c.NativeFinishReason, tt.stop)
 		}
-		if got := dig(t, chat.Dialect{}.EncodeResponse(nil, r, dialect.Reply{Strict: true}), "choices", 0, "finish_reason"); got != tt.want {
+		if got := dig(t, chat.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{Strict: true}), "choices", 0, "finish_reason"); got != tt.want {
 			t.Errorf("%s is %v for clients, want %s", tt.said, got, tt.want)
 		}
 	}
@@ -314,7 +314,7 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, fault, whole := decodeStream(t, tt.name, strings.NewReader(tt.stream), nil, dialect.Target{})
+			got, fault, whole := decodeStream(t, tt.name, strings.NewReader(tt.stream), nil, dialect.RequestTarget{})
 			if fault != nil || whole != tt.whole || len(got.Choices) != 1 || got.ID != "a" {
 				t.Fatalf("fault %v, whole %t, %d choices, id %q", fault, whole, len(got.Choices), got.ID)
 			}
@@ -330,7 +330,7 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 
 func TestNothingIsNoWholeAnswer(t *testing.T) {
 	for _, stream := range []string{"", lines(`{"id":"a","choices":[],"usage":{"prompt_tokens":1}}`), lines(`{"delta":{"content":"a"},"finish_reason":""}`)} {
-		if _, fault, whole := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.Target{}); fault != nil || whole {
+		if _, fault, whole := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.RequestTarget{}); fault != nil || whole {
 			t.Errorf("%q: fault %v, whole %t", stream, fault, whole)
 		}
 	}
@@ -343,7 +343,7 @@ func TestUsageIsReadWhereverItStands(t *testing.T) {
 		lines(`{"delta":{"content":"a"},"finish_reason":"stop","usage":{"prompt_tokens":3,"completion_tokens":2}}`, "[DONE]"),
 		lines(`{"id":"a","usage":{"prompt_tokens":3,"completion_tokens":1},"choices":[{"delta":{"content":"a"}}]}`, `{"id":"a","usage":{"prompt_tokens":3,"completion_tokens":2},"choices":[{"delta":{},"finish_reason":"stop"}]}`, "[DONE]"),
 	} {
-		got, _, _ := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.Target{})
+		got, _, _ := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.RequestTarget{})
 		if want := (llm.Usage{Known: true, Input: 3, Output: 2}); got.Usage != want {
 			t.Errorf("%s: usage %+v, want %+v", stream, got.Usage, want)
 		}
@@ -356,13 +356,13 @@ func TestFaultsInStreamsAreTold(t *testing.T) {
 		lines(`{"object":"error","message":"busy","type":"t","code":503}`),
 		"event: error\ndata: {\"message\":\"busy\",\"type\":\"t\",\"code\":503}\n\n",
 	} {
-		_, fault, whole := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.Target{})
+		_, fault, whole := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.RequestTarget{})
 		if fault == nil || fault.Message != "busy" || fault.Type != "t" || fault.Code != "503" || whole {
 			t.Errorf("%s: fault %+v, whole %t", stream, fault, whole)
 		}
 	}
 	for _, body := range []string{`{"error":{"message":"busy"}}`, `{"id":"x"}`, `[]`, `nonsense`, `{"id":"a","choices":[{"message":{"content":""},"finish_reason":"insufficient_system_resource"}]}`} {
-		if r, err := (chat.Dialect{}).DecodeResponse([]byte(body), nil, dialect.Target{}); err == nil {
+		if r, err := (chat.Dialect{}).DecodeResponse([]byte(body), nil, dialect.RequestTarget{}); err == nil {
 			t.Errorf("%s decodes to %+v, want an error", body, r)
 		}
 	}

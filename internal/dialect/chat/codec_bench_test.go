@@ -23,8 +23,8 @@ func BenchmarkStreamDelta(b *testing.B) {
 		{"arguments", `{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"\"ci"}}]}`, true},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			d := chat.Dialect{}.NewDecoder(nil, dialect.Target{Provider: "openai"})
-			e := chat.Dialect{}.NewEncoder(dialect.Reply{Strict: bm.strict, ID: "1"})
+			d := chat.Dialect{}.NewDecoder(nil, dialect.RequestTarget{Provider: "openai"})
+			e := chat.Dialect{}.NewEncoder(dialect.ResponseTarget{Strict: bm.strict, ID: "1"})
 			chunk := sse.Event{Data: []byte(head + bm.delta + tail)}
 			var events []llm.Event
 			var out []byte

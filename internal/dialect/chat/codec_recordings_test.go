@@ -152,7 +152,7 @@ func plainChoices(t *testing.T, r *recorded) []plainChoice {
 func shown(r *llm.Response, made func(id string) bool) []plainChoice {
 	var choices []plainChoice
 	for _, ch := range r.Choices {
-		c := plainChoice{Finish: ch.Said}
+		c := plainChoice{Finish: ch.NativeFinishReason}
 		for _, p := range ch.Parts {
 			switch part := p.(type) {
 			case llm.Text:
@@ -182,7 +182,7 @@ func shown(r *llm.Response, made func(id string) bool) []plainChoice {
 }
 
 // decodeStream reads a stream to its end.
-func decodeStream(t *testing.T, file string, src io.Reader, asked *llm.Request, to dialect.Target) (*llm.Response, *llm.Fault, bool) {
+func decodeStream(t *testing.T, file string, src io.Reader, asked *llm.Request, to dialect.RequestTarget) (*llm.Response, *llm.ProviderError, bool) {
 	t.Helper()
 	frames, err := dialecttest.ServerSentEvents(src)
 	if err != nil {
@@ -194,7 +194,7 @@ func decodeStream(t *testing.T, file string, src io.Reader, asked *llm.Request, 
 		events = d.Decode(events, frame)
 	}
 	events = d.End(events)
-	if why := dialecttest.Misordered(events); why != "" {
+	if why := dialecttest.CheckEventOrder(events); why != "" {
 		t.Errorf("%s: %s", file, why)
 	}
 	var all dialect.Assembler
@@ -210,7 +210,7 @@ func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {
 		if r.API != "chat-completions" || r.Response.Status != 200 || r.Response.Body == "" {
 			continue
 		}
-		to := dialect.Target{Provider: r.Provider, Model: "m"}
+		to := dialect.RequestTarget{Provider: r.Provider, Model: "m"}
 		want := plainChoices(t, &r)
 		for i := range want { // places that hold no call
 			want[i].Calls = slices.DeleteFunc(want[i].Calls, func(c plainCall) bool { return c.Name == "" })
@@ -221,7 +221,7 @@ func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {
 		var got *llm.Response
 		if r.streamed() {
 			streams++
-			var fault *llm.Fault
+			var fault *llm.ProviderError
 			var whole bool
 			got, fault, whole = decodeStream(t, r.file, strings.NewReader(r.Response.Body), nil, to)
 			if fault != nil || !whole {
@@ -272,7 +272,7 @@ func TestRecordedRequestsAreRead(t *testing.T) {
 			t.Errorf("%s: %v", r.file, err)
 			continue
 		}
-		again, fates, err := chat.Dialect{}.EncodeRequest(nil, req, dialect.Target{Provider: "openai", Model: req.Model})
+		again, fates, err := chat.Dialect{}.EncodeRequest(nil, req, dialect.RequestTarget{Provider: "openai", Model: req.Model})
 		if err != nil || !json.Valid(again) {
 			t.Errorf("%s: EncodeRequest: %v, %s", r.file, err, again)
 			continue

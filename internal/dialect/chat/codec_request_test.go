@@ -56,59 +56,59 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}},{"type":"function","function":{"name":"skip","parameters":{"type":"object"}}}]`
 	const named = `"tool_choice":{"type":"function","function":{"name":"look"}}`
 	const stream = `"max_tokens":100,"stream":true,"stream_options":{"include_usage":true}`
-	moved := dialect.Fate{Name: "content", Outcome: dialect.Adapted, Note: "media of tool results stand in a message of the user"}
-	uncached := dialect.Fate{Name: "cache_control", Outcome: dialect.Dropped}
+	moved := dialect.ParamChange{Name: "content", Outcome: dialect.Adapted, Note: "media of tool results stand in a message of the user"}
+	uncached := dialect.ParamChange{Name: "cache_control", Outcome: dialect.Dropped}
 	for _, tt := range []struct {
 		name  string
-		to    dialect.Target
+		to    dialect.RequestTarget
 		want  string
-		fates []dialect.Fate
+		fates []dialect.ParamChange
 	}{
 		{
-			"the vendor's thinking model takes an effort", dialect.Target{Provider: "openai", Model: "gpt-5.2"},
+			"the vendor's thinking model takes an effort", dialect.RequestTarget{Provider: "openai", Model: "gpt-5.2"},
 			`{"model":"gpt-5.2","messages":[` + head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,` + schema + `,"reasoning_effort":"medium",` + stream + `}`,
-			[]dialect.Fate{uncached, moved, {Name: "thinking", Outcome: dialect.Adapted, Note: "reasoning_effort medium"}},
+			[]dialect.ParamChange{uncached, moved, {Name: "thinking", Outcome: dialect.Adapted, Note: "reasoning_effort medium"}},
 		},
 		{
-			"another model of the vendor does not think", dialect.Target{Provider: "openai", Model: "gpt-4o"},
+			"another model of the vendor does not think", dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"},
 			`{"model":"gpt-4o","messages":[` + head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,` + schema + `,` + stream + `}`,
-			[]dialect.Fate{uncached, moved, {Name: "thinking", Outcome: dialect.Dropped}},
+			[]dialect.ParamChange{uncached, moved, {Name: "thinking", Outcome: dialect.Dropped}},
 		},
 		{
-			"DeepSeek wants its thoughts back", dialect.Target{Provider: "deepseek", Model: "deepseek-chat"},
+			"DeepSeek wants its thoughts back", dialect.RequestTarget{Provider: "deepseek", Model: "deepseek-chat"},
 			`{"model":"deepseek-chat","messages":[{"role":"system","content":"Answer with JSON alone, of this JSON Schema:\n{\"type\":\"object\"}"},` +
 				head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,"response_format":{"type":"json_object"},"thinking":{"type":"enabled"},"reasoning_effort":"medium",` + stream + `}`,
-			[]dialect.Fate{
+			[]dialect.ParamChange{
 				uncached, moved,
 				{Name: "response_format", Outcome: dialect.Adapted, Note: "json_object, with the schema in a system message"},
 				{Name: "thinking", Outcome: dialect.Adapted, Note: "enabled"},
 			},
 		},
 		{
-			"OpenRouter takes the details that the model's vendor signed", dialect.Target{Provider: "openrouter", Model: "anthropic/claude-sonnet-4.5"},
+			"OpenRouter takes the details that the model's vendor signed", dialect.RequestTarget{Provider: "openrouter", Model: "anthropic/claude-sonnet-4.5"},
 			`{"model":"anthropic/claude-sonnet-4.5","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},` +
 				`{"role":"user","content":"What is on this page?"},{"role":"assistant","content":"Looking.",` +
 				`"reasoning_details":[{"type":"reasoning.text","text":"I look.","signature":"sig","format":"anthropic-claude-v1","index":0}],` + calls + `},` + results + `],` +
 				tools + `,` + named + `,` + schema + `,"reasoning":{"max_tokens":4000},` + stream + `}`,
-			[]dialect.Fate{moved},
+			[]dialect.ParamChange{moved},
 		},
 		{
-			"OpenRouter is sent no vendor the signature of another", dialect.Target{Provider: "openrouter", Model: "google/gemini-3-pro"},
+			"OpenRouter is sent no vendor the signature of another", dialect.RequestTarget{Provider: "openrouter", Model: "google/gemini-3-pro"},
 			`{"model":"google/gemini-3-pro","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},` +
 				`{"role":"user","content":"What is on this page?"},{"role":"assistant","content":"Looking.",` +
 				`"reasoning_details":[{"type":"reasoning.text","text":"I look.","format":"google-gemini-v1","index":0}],` + calls + `},` + results + `],` +
 				tools + `,` + named + `,` + schema + `,"reasoning":{"max_tokens":4000},` + stream + `}`,
-			[]dialect.Fate{moved},
+			[]dialect.ParamChange{moved},
 		},
 		{
-			"Z.ai chooses its tools itself", dialect.Target{Provider: "z-ai", Model: "glm-5"},
+			"Z.ai chooses its tools itself", dialect.RequestTarget{Provider: "z-ai", Model: "glm-5"},
 			`{"model":"glm-5","messages":[{"role":"system","content":"Answer with JSON alone, of this JSON Schema:\n{\"type\":\"object\"}"},` +
 				head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,"response_format":{"type":"json_object"},"thinking":{"type":"enabled"},` + stream + `}`,
-			[]dialect.Fate{
+			[]dialect.ParamChange{
 				uncached, moved, {Name: "tool_choice", Outcome: dialect.Dropped},
 				{Name: "response_format", Outcome: dialect.Adapted, Note: "json_object, with the schema in a system message"},
 				{Name: "thinking", Outcome: dialect.Adapted, Note: "enabled"},
@@ -150,15 +150,15 @@ func TestThoughtsOfAToolLoopGoBack(t *testing.T) {
 	last.Parts = last.Parts[:2] // the results alone: the loop goes on
 	r.Format = llm.Format{}
 	for _, tt := range []struct {
-		to   dialect.Target
+		to   dialect.RequestTarget
 		path []any
 		want any
 	}{
-		{dialect.Target{Provider: "deepseek", Model: "deepseek-chat"}, []any{"messages", 2, "reasoning_content"}, "I look."},
-		{dialect.Target{Provider: "mistral-ai", Model: "magistral"}, []any{"messages", 2, "content", 0, "thinking", 0, "text"}, "I look."},
-		{dialect.Target{Provider: "mistral-ai", Model: "magistral"}, []any{"messages", 2, "content", 1, "text"}, "Looking."},
-		{dialect.Target{Provider: "mistral-ai", Model: "magistral"}, []any{"tool_choice"}, "any"},
-		{dialect.Target{Provider: "openai", Model: "gpt-4o"}, []any{"messages", 2, "reasoning_content"}, nil},
+		{dialect.RequestTarget{Provider: "deepseek", Model: "deepseek-chat"}, []any{"messages", 2, "reasoning_content"}, "I look."},
+		{dialect.RequestTarget{Provider: "mistral-ai", Model: "magistral"}, []any{"messages", 2, "content", 0, "thinking", 0, "text"}, "I look."},
+		{dialect.RequestTarget{Provider: "mistral-ai", Model: "magistral"}, []any{"messages", 2, "content", 1, "text"}, "Looking."},
+		{dialect.RequestTarget{Provider: "mistral-ai", Model: "magistral"}, []any{"tool_choice"}, "any"},
+		{dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"}, []any{"messages", 2, "reasoning_content"}, nil},
 	} {
 		body, _, err := chat.Dialect{}.EncodeRequest(nil, r, tt.to)
 		if err != nil {
@@ -196,7 +196,7 @@ func dig(t *testing.T, body []byte, path ...any) any {
 }
 
 func TestMistralGetsIdsOfItsForm(t *testing.T) {
-	body, _, err := chat.Dialect{}.EncodeRequest(nil, agent(), dialect.Target{Provider: "mistral-ai", Model: "mistral-large"})
+	body, _, err := chat.Dialect{}.EncodeRequest(nil, agent(), dialect.RequestTarget{Provider: "mistral-ai", Model: "mistral-large"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestWhatCannotBeSaidIsRefusedByItsPath(t *testing.T) {
 		{"a document by address", media(llm.Media{Kind: llm.Document, URL: "https://a/b.pdf"}), "openai", "messages[0].content[0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, _, err := chat.Dialect{}.EncodeRequest(nil, tt.r, dialect.Target{Provider: tt.provider, Model: "m"})
+			_, _, err := chat.Dialect{}.EncodeRequest(nil, tt.r, dialect.RequestTarget{Provider: tt.provider, Model: "m"})
 			refusal, ok := errors.AsType[*apierr.Error](err)
 			if !ok || refusal.Param != tt.path || refusal.Code != dialect.CodeUnsupported {
 				t.Errorf("EncodeRequest: %v, want a refusal of %s", err, tt.path)
@@ -286,7 +286,7 @@ func TestFunctionsBecomeTools(t *testing.T) {
 	if got := r.NameOf(llm.FieldTools) + " " + r.NameOf(llm.FieldMaxTokens); got != "functions max_completion_tokens" {
 		t.Errorf("the client's words are %q", got)
 	}
-	to := dialect.Reply{Strict: true, Request: r, ID: "1"}
+	to := dialect.ResponseTarget{Strict: true, Request: r, ID: "1"}
 	answer := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{llm.ToolCall{ID: "x", Name: "f", Arguments: `{"a":1}`}}, Stop: llm.StopTool}}}
 	body := chat.Dialect{}.EncodeResponse(nil, answer, to)
 	if dig(t, body, "choices", 0, "message", "function_call", "arguments") != `{"a":1}` ||
@@ -301,15 +301,17 @@ func TestForeignParametersAreTold(t *testing.T) {
 		Stop:  []string{"1", "2", "3", "4", "5"},
 		Extra: []llm.Member{{Name: "prompt_cache_key", Value: json.RawMessage(`"k"`)}, {Name: "truncation", Value: json.RawMessage(`"auto"`)}},
 	}
-	dropped := func(name string) dialect.Fate { return dialect.Fate{Name: name, Outcome: dialect.Dropped} }
+	dropped := func(name string) dialect.ParamChange {
+		return dialect.ParamChange{Name: name, Outcome: dialect.Dropped}
+	}
 	for _, tt := range []struct {
 		provider string
-		want     []dialect.Fate
+		want     []dialect.ParamChange
 	}{
-		{"openai", []dialect.Fate{dropped("top_k"), {Name: "stop", Outcome: dialect.Adapted, Note: "the first four"}, dropped("truncation")}},
-		{"openai-compatible", []dialect.Fate{dropped("verbosity"), dropped("metadata"), dropped("service_tier"), dropped("prompt_cache_key"), dropped("truncation")}},
+		{"openai", []dialect.ParamChange{dropped("top_k"), {Name: "stop", Outcome: dialect.Adapted, Note: "the first four"}, dropped("truncation")}},
+		{"openai-compatible", []dialect.ParamChange{dropped("verbosity"), dropped("metadata"), dropped("service_tier"), dropped("prompt_cache_key"), dropped("truncation")}},
 	} {
-		_, fates, err := chat.Dialect{}.EncodeRequest(nil, r, dialect.Target{Provider: tt.provider, Model: "m"})
+		_, fates, err := chat.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: tt.provider, Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,7 +358,7 @@ func TestDevelopersAreSystemToAllButTheVendor(t *testing.T) {
 		{"openai", "gpt-5.2", "developer", "none"},
 		{"x-ai", "grok-4", "system", "none"},
 	} {
-		body, _, err := chat.Dialect{}.EncodeRequest(nil, r, dialect.Target{Provider: tt.provider, Model: tt.model})
+		body, _, err := chat.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: tt.provider, Model: tt.model})
 		if err != nil {
 			t.Fatal(err)
 		}

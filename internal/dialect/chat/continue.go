@@ -7,12 +7,12 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-var _ dialect.Continuer = Dialect{}
+var _ dialect.StreamContinuer = Dialect{}
 
 // deltaPath is where a chunk adds text.
 var deltaPath = mustPath("choices[0].delta.content")
 
-// Delta implements dialect.Continuer.
+// Delta implements dialect.StreamContinuer.
 func (Dialect) Delta(data []byte) (text []byte, plain bool) {
 	v, err := jsonedit.ParseValue(data)
 	if err != nil {
@@ -49,7 +49,7 @@ func says(v jsonedit.Value, name string) bool {
 	return ok && !m.IsNull() && !bytes.Equal(m.Raw(), []byte("[]"))
 }
 
-// WithDelta implements dialect.Continuer.
+// WithDelta implements dialect.StreamContinuer.
 func (Dialect) WithDelta(data, text []byte) ([]byte, bool) {
 	out, err := jsonedit.Set(nil, data, deltaPath, jsonedit.AppendString(nil, string(text)))
 	return out, err == nil
@@ -59,7 +59,7 @@ func (Dialect) WithDelta(data, text []byte) ([]byte, bool) {
 // models of this dialect start a new answer after an assistant's.
 const goOn = "Your answer above was cut off. Continue it exactly where it stops, in the middle of a word if need be. Repeat nothing of it and say nothing else."
 
-// Continue implements dialect.Continuer.
+// Continue implements dialect.StreamContinuer.
 func (Dialect) Continue(body *jsonedit.Doc, said string) []jsonedit.Edit {
 	messages, ok := body.Find("messages")
 	if !ok || said == "" {

@@ -83,7 +83,7 @@ func (c *choice) readWords(dst []llm.Event, i int, m *deltaFields, logprobs []by
 	}
 	texts, thoughts := false, false
 	if len(m.blocks) > 2 {
-		texts, thoughts = blocksSay(m.blocks)
+		texts, thoughts = hasContentBlocks(m.blocks)
 	}
 	if !thoughts {
 		dst = c.readThought(dst, i, m)
@@ -103,7 +103,7 @@ func (c *choice) readWords(dst []llm.Event, i int, m *deltaFields, logprobs []by
 		dst = c.grow(dst, i, refusalPart, text)
 	}
 	if len(c.cites) > 0 {
-		dst = c.tellCites(dst, i, math.MaxInt)
+		dst = c.emitCitations(dst, i, math.MaxInt)
 	}
 	return dst
 }

@@ -74,9 +74,9 @@ func (c *choice) readAnnotations(raw []byte) {
 	}
 }
 
-// tellCites tells the citations that begin before a place, with the text that
+// emitCitations tells the citations that begin before a place, with the text that
 // is open or one that begins.
-func (c *choice) tellCites(dst []llm.Event, i, before int) []llm.Event {
+func (c *choice) emitCitations(dst []llm.Event, i, before int) []llm.Event {
 	later := c.cites[:0]
 	for _, cite := range c.cites {
 		if cite.Start >= before {
@@ -186,8 +186,8 @@ func (d *decoder) readSources(raw []byte, name string) {
 }
 
 // faultOf reads an error that stands inside an answer.
-func faultOf(raw []byte) *llm.Fault {
-	f := &llm.Fault{Message: failure(raw), Raw: bytes.Clone(raw)}
+func faultOf(raw []byte) *llm.ProviderError {
+	f := &llm.ProviderError{Message: failure(raw), Raw: bytes.Clone(raw)}
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
 		f.Raw = nil

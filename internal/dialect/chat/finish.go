@@ -40,13 +40,13 @@ var stopReasons = map[string]llm.StopReason{
 // https://api-docs.deepseek.com/api/create-chat-completion
 const exhausted = "insufficient_system_resource"
 
-// said is what of an answer its finish reason depends on.
-type said struct{ calls, refusal, legacy bool }
+// finishState is what of an answer its finish reason depends on.
+type finishState struct{ calls, refusal, legacy bool }
 
 // finishReason is the word of the dialect for why a choice ended. A model that
 // called tools waits for them, whatever its provider says; a model that declines
 // in words of its own has said all.
-func finishReason(stop llm.StopReason, s said) string {
+func finishReason(stop llm.StopReason, s finishState) string {
 	switch stop {
 	case llm.StopLength, llm.StopContext:
 		return "length"

@@ -25,7 +25,7 @@ func TestATextToolIsAFunctionOfOneTextElsewhere(t *testing.T) {
 			{Role: llm.User, Parts: []llm.Part{llm.ToolResult{ID: "c1", Custom: true, Parts: []llm.Part{llm.Text{Text: "done"}}}}},
 		},
 	}
-	to := dialect.Target{Provider: "groq", Model: "m"}
+	to := dialect.RequestTarget{Provider: "groq", Model: "m"}
 	body, fates, err := chat.Dialect{}.EncodeRequest(nil, r, to)
 	if err != nil {
 		t.Fatal(err)

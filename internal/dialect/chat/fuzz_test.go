@@ -30,7 +30,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		}
 		for _, from := range []string{"chat", "messages"} {
 			r.Dialect = from
-			to := dialect.Target{Provider: fuzzTargets[int(target)%len(fuzzTargets)], Model: "m"}
+			to := dialect.RequestTarget{Provider: fuzzTargets[int(target)%len(fuzzTargets)], Model: "m"}
 			out, _, err := chat.Dialect{}.EncodeRequest(nil, r, to)
 			if err == nil && !json.Valid(out) {
 				t.Fatalf("%q became %q, which is not JSON", body, out)
@@ -48,12 +48,12 @@ func FuzzDecodeResponse(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		r, err := chat.Dialect{}.DecodeResponse(body, nil, dialect.Target{})
+		r, err := chat.Dialect{}.DecodeResponse(body, nil, dialect.RequestTarget{})
 		if err != nil {
 			return
 		}
 		for _, strict := range []bool{true, false} {
-			out := chat.Dialect{}.EncodeResponse(nil, r, dialect.Reply{Strict: strict})
+			out := chat.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{Strict: strict})
 			if !json.Valid(out) {
 				t.Fatalf("%q became %q, which is not JSON", body, out)
 			}
@@ -71,17 +71,17 @@ func FuzzDecodeStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		frames, _ := dialecttest.ServerSentEvents(bytes.NewReader(stream))
-		d := chat.Dialect{}.NewDecoder(nil, dialect.Target{})
+		d := chat.Dialect{}.NewDecoder(nil, dialect.RequestTarget{})
 		var events []llm.Event
 		for _, frame := range frames {
 			events = d.Decode(events, frame)
 		}
 		events = d.End(events)
-		if why := dialecttest.Misordered(events); why != "" {
+		if why := dialecttest.CheckEventOrder(events); why != "" {
 			t.Fatalf("%s\n%s", why, stream)
 		}
 		for _, strict := range []bool{true, false} {
-			e := chat.Dialect{}.NewEncoder(dialect.Reply{Strict: strict})
+			e := chat.Dialect{}.NewEncoder(dialect.ResponseTarget{Strict: strict})
 			var out []byte
 			for i := range events {
 				out = e.Encode(out, &events[i])

@@ -13,7 +13,7 @@ var (
 	olderImagesRoute = newRoute(images(1000, 10,
 		words{"standard", "auto"},
 		words{"256x256", "512x512", "1024x1024"},
-		leftOut{": only dall-e-3 has styles"}))
+		nullOnly{": only dall-e-3 has styles"}))
 	newerImagesRoute = newRoute(images(4000, 1,
 		words{"standard", "hd", "auto"},
 		words{"1024x1024", "1792x1024", "1024x1792"},

@@ -16,11 +16,11 @@ type inputs struct {
 	bytes    int  // at most so many bytes of text each; zero is no bound
 }
 
-func (inputs) want() string { return inputForms }
+func (inputs) expected() string { return inputForms }
 
 func (r inputs) check(c *cursor) *fault {
 	if !c.enter('[') {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	each := r.each(c)
 	n := 0

@@ -14,7 +14,7 @@ func (p *param) check(c *cursor) *fault {
 	if c.peek() == 'n' {
 		c.skip()
 		if p.required && !p.nullable {
-			return &fault{path: p.name, code: codeMissing, want: p.rule.want()}
+			return &fault{path: p.name, code: codeMissing, want: p.rule.expected()}
 		}
 		return nil
 	}
@@ -39,7 +39,7 @@ func find(params []param, name []byte) int {
 func missing(params []param, seen uint64) *fault {
 	for i := range params {
 		if p := &params[i]; p.required && seen&(1<<i) == 0 {
-			return &fault{path: p.name, code: codeMissing, want: p.rule.want()}
+			return &fault{path: p.name, code: codeMissing, want: p.rule.expected()}
 		}
 	}
 	return nil

@@ -81,14 +81,14 @@ func (r *recorded) streamed() bool {
 }
 
 // readAll runs an answer through a tap as it comes from r.
-func readAll(t testing.TB, op api.Operation, r io.Reader) dialect.Seen {
+func readAll(t testing.TB, op api.Operation, r io.Reader) dialect.ResponseInfo {
 	t.Helper()
 	tap := chat.Dialect{}.NewTap(op)
 	events := sse.NewReader(r, 1<<20)
 	for {
 		e, err := events.Next()
 		if err == io.EOF {
-			return *tap.Seen()
+			return *tap.Info()
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 			bodies++
 			tap := chat.Dialect{}.NewTap(r.op)
 			tap.Body([]byte(r.Response.Body))
-			if diff := cmp.Diff(want, *tap.Seen(), uncounted); diff != "" {
+			if diff := cmp.Diff(want, *tap.Info(), uncounted); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", r.file, diff)
 			}
 			continue
@@ -174,12 +174,12 @@ func TestCheckPassesWhatClientsSent(t *testing.T) {
 }
 
 // plainly reads an answer by decoding it, without regard to speed.
-func plainly(op api.Operation, body string, streamed bool) dialect.Seen {
+func plainly(op api.Operation, body string, streamed bool) dialect.ResponseInfo {
 	p := &plain{conversation: op == api.Chat || op == api.Completions, numbers: map[string]int64{}, reasons: map[int]string{}}
 	if !streamed {
 		var v map[string]any
 		if json.Unmarshal([]byte(body), &v) != nil {
-			return dialect.Seen{Begun: true, Finished: !p.conversation}
+			return dialect.ResponseInfo{Begun: true, Finished: !p.conversation}
 		}
 		p.object(v)
 		if !p.conversation && p.seen.Failed == "" {
@@ -206,7 +206,7 @@ func plainly(op api.Operation, body string, streamed bool) dialect.Seen {
 
 type plain struct {
 	conversation bool
-	seen         dialect.Seen
+	seen         dialect.ResponseInfo
 	numbers      map[string]int64
 	reasons      map[int]string
 }
@@ -307,4 +307,4 @@ func (p *plain) usage() {
 }
 
 // uncounted leaves out the size of the content, which has tests of its own.
-var uncounted = cmpopts.IgnoreFields(dialect.Seen{}, "Written")
+var uncounted = cmpopts.IgnoreFields(dialect.ResponseInfo{}, "Written")

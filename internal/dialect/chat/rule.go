@@ -11,8 +11,8 @@ import (
 // a fault the cursor may be anywhere.
 type rule interface {
 	check(c *cursor) *fault
-	// want completes the sentence "it must be …".
-	want() string
+	// expected completes the sentence "it must be …".
+	expected() string
 }
 
 // kind is what a JSON value is, told by its first byte.
@@ -58,11 +58,11 @@ func wrongType(c *cursor, want string) *fault {
 // number is a number within bounds, both included.
 type number struct{ min, max float64 }
 
-func (r number) want() string { return fmt.Sprintf("a number from %g to %g", r.min, r.max) }
+func (r number) expected() string { return fmt.Sprintf("a number from %g to %g", r.min, r.max) }
 
 func (r number) check(c *cursor) *fault {
 	if kindFrom(c.peek()) != kindNumber {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	raw := c.raw()
 	if len(raw) == 1 { // one digit needs no parser
@@ -71,7 +71,7 @@ func (r number) check(c *cursor) *fault {
 		}
 	}
 	if f, err := strconv.ParseFloat(string(raw), 64); err != nil || f < r.min || f > r.max {
-		return &fault{code: codeValue, want: r.want(), sent: describe(raw)}
+		return &fault{code: codeValue, want: r.expected(), sent: describe(raw)}
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ type integer struct{ min, max int64 }
 
 var anyInteger = integer{math.MinInt64, math.MaxInt64}
 
-func (r integer) want() string {
+func (r integer) expected() string {
 	switch {
 	case r == anyInteger:
 		return "an integer"
@@ -94,18 +94,18 @@ func (r integer) want() string {
 
 func (r integer) check(c *cursor) *fault {
 	if kindFrom(c.peek()) != kindNumber {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	raw := c.raw()
 	if !isInteger(raw) {
-		return &fault{code: codeType, want: r.want(), sent: describe(raw)}
+		return &fault{code: codeType, want: r.expected(), sent: describe(raw)}
 	}
 	if r == anyInteger {
 		return nil
 	}
 	// Of a number beyond int64 this is the nearest that fits.
 	if n, _ := strconv.ParseInt(string(raw), 10, 64); n < r.min || n > r.max {
-		return &fault{code: codeValue, want: r.want(), sent: describe(raw)}
+		return &fault{code: codeValue, want: r.expected(), sent: describe(raw)}
 	}
 	return nil
 }
@@ -124,11 +124,11 @@ func isInteger(raw []byte) bool {
 // boolean is true or false.
 type boolean struct{}
 
-func (boolean) want() string { return "true or false" }
+func (boolean) expected() string { return "true or false" }
 
 func (r boolean) check(c *cursor) *fault {
 	if kindFrom(c.peek()) != kindBool {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	c.skip()
 	return nil
@@ -142,7 +142,7 @@ type text struct {
 	why      string
 }
 
-func (r text) want() string {
+func (r text) expected() string {
 	switch {
 	case r.chars > 0:
 		return fmt.Sprintf("a string of at most %d characters%s", r.chars, r.why)
@@ -156,19 +156,19 @@ func (r text) want() string {
 
 func (r text) check(c *cursor) *fault {
 	if c.peek() != '"' {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	raw := c.text()
 	switch {
 	case r.notEmpty && len(raw) == 0:
-		return &fault{code: codeValue, want: text{notEmpty: true}.want(), sent: "an empty one"}
+		return &fault{code: codeValue, want: text{notEmpty: true}.expected(), sent: "an empty one"}
 	case r.chars > 0 && len(raw) > r.chars:
 		if n, _ := measure(raw); n > r.chars {
-			return &fault{code: codeValue, want: r.want(), sent: fmt.Sprintf("of %d", n)}
+			return &fault{code: codeValue, want: r.expected(), sent: fmt.Sprintf("of %d", n)}
 		}
 	case r.bytes > 0 && len(raw) > r.bytes:
 		if _, n := measure(raw); n > r.bytes {
-			return &fault{code: codeValue, want: r.want(), sent: fmt.Sprintf("of %d", n)}
+			return &fault{code: codeValue, want: r.expected(), sent: fmt.Sprintf("of %d", n)}
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (r text) check(c *cursor) *fault {
 // words is one of a few strings.
 type words []string
 
-func (r words) want() string {
+func (r words) expected() string {
 	if len(r) == 1 {
 		return strconv.Quote(r[0])
 	}
@@ -194,7 +194,7 @@ func (r words) want() string {
 
 func (r words) check(c *cursor) *fault {
 	if c.peek() != '"' {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	raw := c.raw()
 	for _, w := range r {
@@ -202,7 +202,7 @@ func (r words) check(c *cursor) *fault {
 			return nil
 		}
 	}
-	return &fault{code: codeValue, want: r.want(), sent: describeWord(raw)}
+	return &fault{code: codeValue, want: r.expected(), sent: describeWord(raw)}
 }
 
 // list is an array with bounds on its length; a max of zero is none, an each of
@@ -213,7 +213,7 @@ type list struct {
 	what     string // the elements, in the plural
 }
 
-func (r list) want() string {
+func (r list) expected() string {
 	switch {
 	case r.min > 0 && r.max > 0:
 		return fmt.Sprintf("an array of %d to %d %s", r.min, r.max, r.what)
@@ -227,7 +227,7 @@ func (r list) want() string {
 
 func (r list) check(c *cursor) *fault {
 	if !c.enter('[') {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	n := 0
 	for ; c.element(); n++ {
@@ -240,7 +240,7 @@ func (r list) check(c *cursor) *fault {
 		}
 	}
 	if n < r.min || r.max > 0 && n > r.max {
-		return &fault{code: codeValue, want: r.want(), sent: fmt.Sprintf("one of %d", n)}
+		return &fault{code: codeValue, want: r.expected(), sent: fmt.Sprintf("one of %d", n)}
 	}
 	return nil
 }
@@ -251,11 +251,11 @@ type table struct {
 	what string
 }
 
-func (r table) want() string { return r.what }
+func (r table) expected() string { return r.what }
 
 func (r table) check(c *cursor) *fault {
 	if !c.enter('{') {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	for key, ok := c.field(); ok; key, ok = c.field() {
 		if f := r.each.check(c); f != nil {
@@ -279,7 +279,7 @@ type object struct {
 	what    string // "an object" when empty
 }
 
-func (r object) want() string {
+func (r object) expected() string {
 	if r.what == "" {
 		return "an object"
 	}
@@ -288,7 +288,7 @@ func (r object) want() string {
 
 func (r object) check(c *cursor) *fault {
 	if !c.enter('{') {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	var seen uint64
 	for key, ok := c.field(); ok; key, ok = c.field() {
@@ -315,7 +315,7 @@ type byKind struct {
 	what                string
 }
 
-func (r byKind) want() string { return r.what }
+func (r byKind) expected() string { return r.what }
 
 func (r byKind) check(c *cursor) *fault {
 	var of rule
@@ -328,16 +328,16 @@ func (r byKind) check(c *cursor) *fault {
 		of = r.object
 	}
 	if of == nil {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	return of.check(c)
 }
 
-// leftOut refuses every value but null.
-type leftOut struct{ why string }
+// nullOnly refuses every value but null.
+type nullOnly struct{ why string }
 
-func (r leftOut) want() string { return "left out" + r.why }
+func (r nullOnly) expected() string { return "left out" + r.why }
 
-func (r leftOut) check(c *cursor) *fault {
-	return &fault{code: codeValue, want: r.want(), sent: describeWord(c.raw())}
+func (r nullOnly) check(c *cursor) *fault {
+	return &fault{code: codeValue, want: r.expected(), sent: describeWord(c.raw())}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // common is what all of the dialect's providers can be told.
-func common() dialecttest.Can {
-	return dialecttest.Can{
+func common() dialecttest.Capabilities {
+	return dialecttest.Capabilities{
 		Fields: []llm.Field{
 			llm.FieldTools, llm.FieldToolChoice, llm.FieldParallelTools, llm.FieldFormat, llm.FieldMaxTokens, llm.FieldTemperature,
 			llm.FieldTopP, llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldStop, llm.FieldLogitBias,
@@ -64,7 +64,7 @@ func declined(r *llm.Response) {
 func TestChatKeepsConversationsWhole(t *testing.T) {
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "chat", Client: chat.Dialect{}, Provider: chat.Dialect{},
-		Target: dialect.Target{Provider: "openai", Model: "gpt-4o"},
+		Target: dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"},
 		Can:    common(),
 	})
 }
@@ -75,8 +75,8 @@ func TestStrictAnswersKeepAllThatClientsKnow(t *testing.T) {
 	can.Usage.CacheWrite1h = 0
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "chat", Client: chat.Dialect{}, Provider: chat.Dialect{},
-		Target: dialect.Target{Provider: "openai", Model: "gpt-4o"},
-		Reply:  dialect.Reply{Strict: true},
+		Target: dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"},
+		Reply:  dialect.ResponseTarget{Strict: true},
 		Can:    can,
 	})
 }

@@ -14,15 +14,15 @@ import (
 // words of its report.
 type tap struct {
 	op     api.Operation
-	seen   dialect.Seen
+	seen   dialect.ResponseInfo
 	counts counts
 
 	choices, finished choiceSet
 	finishOf          int64 // the choice that seen.Finish is of, plus 1
 }
 
-// Seen returns what was read so far.
-func (t *tap) Seen() *dialect.Seen {
+// Info returns what was read so far.
+func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage(t.hasChoices())
 	return &t.seen
 }

@@ -22,40 +22,40 @@ func chunk(index, delta, reason string) string {
 }
 
 func TestTapFollowsAStream(t *testing.T) {
-	m := func(s dialect.Seen) dialect.Seen { s.Model = "m"; return s }
+	m := func(s dialect.ResponseInfo) dialect.ResponseInfo { s.Model = "m"; return s }
 	for _, tt := range []struct {
 		name   string
 		events []string
-		want   dialect.Seen
+		want   dialect.ResponseInfo
 	}{
-		{"role alone is no content", []string{chunk("0", `{"role":"assistant","content":""}`, "null")}, m(dialect.Seen{})},
-		{"null content is none", []string{chunk("0", `{"content":null,"tool_calls":[ ],"refusal":null}`, "null")}, m(dialect.Seen{})},
-		{"content", []string{chunk("0", `{"content":"x"}`, "null")}, m(dialect.Seen{Begun: true})},
-		{"tool call", []string{chunk("0", `{"tool_calls":[{"index":0}]}`, "null")}, m(dialect.Seen{Begun: true})},
-		{"function call", []string{chunk("0", `{"function_call":{"name":"f"}}`, "null")}, m(dialect.Seen{Begun: true})},
-		{"reasoning_content", []string{chunk("0", `{"reasoning_content":"x"}`, "null")}, m(dialect.Seen{Begun: true})},
-		{"reasoning", []string{chunk("0", `{"reasoning":"x"}`, "null")}, m(dialect.Seen{Begun: true})},
-		{"refusal", []string{chunk("0", `{"refusal":"x"}`, "null")}, m(dialect.Seen{Begun: true})},
-		{"content that speaks of usage and errors", []string{chunk("0", `{"content":"\"usage\":{\"prompt_tokens\":5},\"error\":{} \\"}`, `"stop"`)}, m(dialect.Seen{Begun: true, Finish: "stop", Finished: true})},
-		{"content in parts with brackets", []string{chunk("0", `{"content":["]"]}`, `"stop"`)}, m(dialect.Seen{Begun: true, Finish: "stop", Finished: true})},
-		{"finish", []string{chunk("0", `{}`, `"stop"`)}, m(dialect.Seen{Finish: "stop", Finished: true})},
-		{"empty finish", []string{chunk("0", `{}`, `""`)}, m(dialect.Seen{})},
-		{"finish is kept", []string{chunk("0", `{}`, `"length"`), chunk("0", `{}`, `null`)}, m(dialect.Seen{Finish: "length", Finished: true})},
-		{"one of two finished", []string{chunk("0", `{}`, "null"), chunk("1", `{}`, `"stop"`)}, m(dialect.Seen{Finish: "stop"})},
-		{"both finished, first counts", []string{chunk("1", `{}`, `"length"`), chunk("0", `{}`, `"stop"`)}, m(dialect.Seen{Finish: "stop", Finished: true})},
-		{"choice 64 counts", []string{chunk("0", `{}`, `"stop"`), chunk("64", `{}`, "null")}, m(dialect.Seen{Finish: "stop"})},
-		{"choices without index stand in order", []string{`{"model":"m","choices":[{"finish_reason":"a"},{"finish_reason":null}]}`}, m(dialect.Seen{Finish: "a"})},
-		{"no choices", []string{`{"model":"m","choices":[]}`}, m(dialect.Seen{})},
-		{"terminated", []string{chunk("0", `{}`, `"stop"`), "[DONE]"}, m(dialect.Seen{Finish: "stop", Finished: true, Terminated: true})},
-		{"first model counts", []string{`{"model":""}`, `{"model":"m"}`, `{"model":"other"}`}, m(dialect.Seen{})},
-		{"error", []string{`{"error":{"message":"too\nbad","code":500}}`}, dialect.Seen{Failed: "too bad"}},
-		{"error of null", []string{`{"error":null}`}, dialect.Seen{}},
-		{"error as a string", []string{`{"error":"bad"}`}, dialect.Seen{Failed: "bad"}},
-		{"error without a message", []string{`{"error":{}}`}, dialect.Seen{Failed: "{}"}},
-		{"error object of vLLM", []string{`{"object":"error","message":"bad","code":400}`}, dialect.Seen{Failed: "bad"}},
-		{"cut chunk", []string{`{"model":"m","choices":[{"index":0,"delta":{"content":"abc`}, m(dialect.Seen{})},
-		{"cut number", []string{`{"model":"m","usage":{"prompt_tokens":5,"completion_tokens":12`}, m(dialect.Seen{Usage: llm.Usage{Known: true, Input: 5}})},
-		{"nonsense", []string{`}{`, `[[[`, `"`, `{"choices":[}]}`, `{"usage":[]}`, `{"choices":{}}`, `nul`, ``}, dialect.Seen{}},
+		{"role alone is no content", []string{chunk("0", `{"role":"assistant","content":""}`, "null")}, m(dialect.ResponseInfo{})},
+		{"null content is none", []string{chunk("0", `{"content":null,"tool_calls":[ ],"refusal":null}`, "null")}, m(dialect.ResponseInfo{})},
+		{"content", []string{chunk("0", `{"content":"x"}`, "null")}, m(dialect.ResponseInfo{Begun: true})},
+		{"tool call", []string{chunk("0", `{"tool_calls":[{"index":0}]}`, "null")}, m(dialect.ResponseInfo{Begun: true})},
+		{"function call", []string{chunk("0", `{"function_call":{"name":"f"}}`, "null")}, m(dialect.ResponseInfo{Begun: true})},
+		{"reasoning_content", []string{chunk("0", `{"reasoning_content":"x"}`, "null")}, m(dialect.ResponseInfo{Begun: true})},
+		{"reasoning", []string{chunk("0", `{"reasoning":"x"}`, "null")}, m(dialect.ResponseInfo{Begun: true})},
+		{"refusal", []string{chunk("0", `{"refusal":"x"}`, "null")}, m(dialect.ResponseInfo{Begun: true})},
+		{"content that speaks of usage and errors", []string{chunk("0", `{"content":"\"usage\":{\"prompt_tokens\":5},\"error\":{} \\"}`, `"stop"`)}, m(dialect.ResponseInfo{Begun: true, Finish: "stop", Finished: true})},
+		{"content in parts with brackets", []string{chunk("0", `{"content":["]"]}`, `"stop"`)}, m(dialect.ResponseInfo{Begun: true, Finish: "stop", Finished: true})},
+		{"finish", []string{chunk("0", `{}`, `"stop"`)}, m(dialect.ResponseInfo{Finish: "stop", Finished: true})},
+		{"empty finish", []string{chunk("0", `{}`, `""`)}, m(dialect.ResponseInfo{})},
+		{"finish is kept", []string{chunk("0", `{}`, `"length"`), chunk("0", `{}`, `null`)}, m(dialect.ResponseInfo{Finish: "length", Finished: true})},
+		{"one of two finished", []string{chunk("0", `{}`, "null"), chunk("1", `{}`, `"stop"`)}, m(dialect.ResponseInfo{Finish: "stop"})},
+		{"both finished, first counts", []string{chunk("1", `{}`, `"length"`), chunk("0", `{}`, `"stop"`)}, m(dialect.ResponseInfo{Finish: "stop", Finished: true})},
+		{"choice 64 counts", []string{chunk("0", `{}`, `"stop"`), chunk("64", `{}`, "null")}, m(dialect.ResponseInfo{Finish: "stop"})},
+		{"choices without index stand in order", []string{`{"model":"m","choices":[{"finish_reason":"a"},{"finish_reason":null}]}`}, m(dialect.ResponseInfo{Finish: "a"})},
+		{"no choices", []string{`{"model":"m","choices":[]}`}, m(dialect.ResponseInfo{})},
+		{"terminated", []string{chunk("0", `{}`, `"stop"`), "[DONE]"}, m(dialect.ResponseInfo{Finish: "stop", Finished: true, Terminated: true})},
+		{"first model counts", []string{`{"model":""}`, `{"model":"m"}`, `{"model":"other"}`}, m(dialect.ResponseInfo{})},
+		{"error", []string{`{"error":{"message":"too\nbad","code":500}}`}, dialect.ResponseInfo{Failed: "too bad"}},
+		{"error of null", []string{`{"error":null}`}, dialect.ResponseInfo{}},
+		{"error as a string", []string{`{"error":"bad"}`}, dialect.ResponseInfo{Failed: "bad"}},
+		{"error without a message", []string{`{"error":{}}`}, dialect.ResponseInfo{Failed: "{}"}},
+		{"error object of vLLM", []string{`{"object":"error","message":"bad","code":400}`}, dialect.ResponseInfo{Failed: "bad"}},
+		{"cut chunk", []string{`{"model":"m","choices":[{"index":0,"delta":{"content":"abc`}, m(dialect.ResponseInfo{})},
+		{"cut number", []string{`{"model":"m","usage":{"prompt_tokens":5,"completion_tokens":12`}, m(dialect.ResponseInfo{Usage: llm.Usage{Known: true, Input: 5}})},
+		{"nonsense", []string{`}{`, `[[[`, `"`, `{"choices":[}]}`, `{"usage":[]}`, `{"choices":{}}`, `nul`, ``}, dialect.ResponseInfo{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := readAll(t, api.Chat, strings.NewReader(stream(tt.events...)))
@@ -68,7 +68,7 @@ func TestTapFollowsAStream(t *testing.T) {
 
 func TestTapTakesErrorEventsForFailures(t *testing.T) {
 	got := readAll(t, api.Chat, strings.NewReader("event: error\ndata: {\"message\":\"overloaded\"}\n\n: comment\n\n"))
-	if want := (dialect.Seen{Failed: "overloaded"}); got != want {
+	if want := (dialect.ResponseInfo{Failed: "overloaded"}); got != want {
 		t.Errorf("Seen = %+v, want %+v", got, want)
 	}
 }
@@ -78,15 +78,15 @@ func TestTapFollowsStreamsWithoutChoices(t *testing.T) {
 		name   string
 		op     api.Operation
 		events []string
-		want   dialect.Seen
+		want   dialect.ResponseInfo
 	}{
-		{"image", api.Images, []string{`{"type":"image_generation.partial_image","b64_json":"AA"}`}, dialect.Seen{Begun: true}},
+		{"image", api.Images, []string{`{"type":"image_generation.partial_image","b64_json":"AA"}`}, dialect.ResponseInfo{Begun: true}},
 		{"image done", api.Images, []string{`{"type":"image_generation.completed","b64_json":"AA","usage":{"total_tokens":30,"input_tokens":10,"output_tokens":20,"input_tokens_details":{"text_tokens":10,"image_tokens":0}}}`},
-			dialect.Seen{Begun: true, Finished: true, Usage: llm.Usage{Known: true, Input: 10, Output: 20}}},
+			dialect.ResponseInfo{Begun: true, Finished: true, Usage: llm.Usage{Known: true, Input: 10, Output: 20}}},
 		{"transcript done", api.AudioTranscriptions, []string{`{"type":"transcript.text.delta","delta":"a"}`, `{"type":"transcript.text.done","text":"a","usage":{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":4,"audio_tokens":10},"output_tokens":2,"total_tokens":16}}`},
-			dialect.Seen{Begun: true, Finished: true, Usage: llm.Usage{Known: true, Input: 4, InputAudio: 10, Output: 2}}},
+			dialect.ResponseInfo{Begun: true, Finished: true, Usage: llm.Usage{Known: true, Input: 4, InputAudio: 10, Output: 2}}},
 		{"text chunk", api.Completions, []string{`{"object":"text_completion","choices":[{"text":"a","index":0,"logprobs":null,"finish_reason":"length"}]}`},
-			dialect.Seen{Begun: true, Finished: true, Finish: "length"}},
+			dialect.ResponseInfo{Begun: true, Finished: true, Finish: "length"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, readAll(t, tt.op, strings.NewReader(stream(tt.events...))), uncounted); diff != "" {
@@ -100,23 +100,23 @@ func TestTapReadsBodies(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
 		op         api.Operation
-		want       dialect.Seen
+		want       dialect.ResponseInfo
 	}{
 		{"chat", `{"model":"m","choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`, api.Chat,
-			dialect.Seen{Model: "m", Begun: true, Finished: true, Finish: "stop", Usage: llm.Usage{Known: true, Input: 1, Output: 2}}},
-		{"chat without finish", `{"choices":[{"message":{"content":"x"}}]}`, api.Chat, dialect.Seen{Begun: true}},
-		{"chat that is an error", `{"error":{"message":"no"}}`, api.Chat, dialect.Seen{Failed: "no"}},
+			dialect.ResponseInfo{Model: "m", Begun: true, Finished: true, Finish: "stop", Usage: llm.Usage{Known: true, Input: 1, Output: 2}}},
+		{"chat without finish", `{"choices":[{"message":{"content":"x"}}]}`, api.Chat, dialect.ResponseInfo{Begun: true}},
+		{"chat that is an error", `{"error":{"message":"no"}}`, api.Chat, dialect.ResponseInfo{Failed: "no"}},
 		{"embeddings", `{"data":[{"embedding":[0.1,-2e3]}],"model":"e","usage":{"prompt_tokens":4,"total_tokens":4}}`, api.Embeddings,
-			dialect.Seen{Model: "e", Begun: true, Finished: true, Usage: llm.Usage{Known: true, Input: 4}}},
-		{"embeddings that are an error", `{"error":"no"}`, api.Embeddings, dialect.Seen{Failed: "no"}},
-		{"transcription by duration", `{"text":"a","usage":{"type":"duration","seconds":3}}`, api.AudioTranscriptions, dialect.Seen{Begun: true, Finished: true}},
-		{"speech", "ID3\x04", api.AudioSpeech, dialect.Seen{Begun: true, Finished: true}},
-		{"nothing", "", api.AudioSpeech, dialect.Seen{}},
+			dialect.ResponseInfo{Model: "e", Begun: true, Finished: true, Usage: llm.Usage{Known: true, Input: 4}}},
+		{"embeddings that are an error", `{"error":"no"}`, api.Embeddings, dialect.ResponseInfo{Failed: "no"}},
+		{"transcription by duration", `{"text":"a","usage":{"type":"duration","seconds":3}}`, api.AudioTranscriptions, dialect.ResponseInfo{Begun: true, Finished: true}},
+		{"speech", "ID3\x04", api.AudioSpeech, dialect.ResponseInfo{Begun: true, Finished: true}},
+		{"nothing", "", api.AudioSpeech, dialect.ResponseInfo{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tap := chat.Dialect{}.NewTap(tt.op)
 			tap.Body([]byte(tt.body))
-			if diff := cmp.Diff(tt.want, *tap.Seen(), uncounted); diff != "" {
+			if diff := cmp.Diff(tt.want, *tap.Info(), uncounted); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -222,7 +222,7 @@ func FuzzTap(f *testing.F) {
 			} else {
 				tap.Event(sse.Event{Data: b, Type: []byte("error")})
 			}
-			u := tap.Seen().Usage
+			u := tap.Info().Usage
 			for _, n := range []int64{u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.Reasoning, u.InputAudio, u.OutputAudio} {
 				if n < 0 {
 					t.Fatalf("usage of %q is negative: %+v", b, u)
@@ -246,7 +246,7 @@ func TestTapTellsConversationsThatPassThroughByTheirChoices(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tap := chat.Dialect{}.NewTap(api.Proxy)
 			tap.Body([]byte(tt.body))
-			if diff := cmp.Diff(tt.want, tap.Seen().Usage); diff != "" {
+			if diff := cmp.Diff(tt.want, tap.Info().Usage); diff != "" {
 				t.Errorf("usage of %s (-want +got):\n%s", tt.body, diff)
 			}
 		})

@@ -40,11 +40,11 @@ type tool struct {
 	mustName bool // refuse an object with neither type nor function
 }
 
-func (tool) want() string { return "an object with a type" }
+func (tool) expected() string { return "an object with a type" }
 
 func (r tool) check(c *cursor) *fault {
 	if !c.enter('{') {
-		return wrongType(c, r.want())
+		return wrongType(c, r.expected())
 	}
 	var typ []byte
 	var function *fault
@@ -62,7 +62,7 @@ func (r tool) check(c *cursor) *fault {
 	}
 	switch k := kindOf(typ); {
 	case k != kindText && k != kindNull:
-		return (&fault{code: codeType, want: text{}.want(), sent: describe(typ)}).in("type")
+		return (&fault{code: codeType, want: text{}.expected(), sent: describe(typ)}).in("type")
 	case k == kindText && string(typ) != `"function"`:
 		return nil
 	case !found && k == kindNull && !r.mustName:
@@ -90,10 +90,10 @@ func (tool) function(c *cursor) *fault {
 	return f.in("function")
 }
 
-// FunctionsOnly refuses tools of a type other than function. It is for targets
+// CheckFunctionTools refuses tools of a type other than function. It is for targets
 // that speak the chat dialect and are to be held to it strictly; all others are
 // given every tool as it was sent.
-func FunctionsOnly(op api.Operation, d *jsonedit.Doc) *apierr.Error {
+func CheckFunctionTools(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	v, ok := d.Find("tools")
 	if op != api.Chat || !ok || v.Kind() != jsonedit.Array {
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // streamed reads events written as lines of data.
-func streamed(t testing.TB, r *llm.Request, lines ...string) ([]llm.Event, *llm.Response, *llm.Fault, bool) {
+func streamed(t testing.TB, r *llm.Request, lines ...string) ([]llm.Event, *llm.Response, *llm.ProviderError, bool) {
 	t.Helper()
 	frames, err := dialecttest.ServerSentEvents(strings.NewReader("data: " + strings.Join(lines, "\n\ndata: ") + "\n\n"))
 	if err != nil {
@@ -41,20 +41,20 @@ func TestWholeAnswers(t *testing.T) {
 		usage      llm.Usage
 	}{
 		{"null arguments are none", `{"message":{"tool_calls":[{"id":"c","function":{"name":"clock","arguments":"null"}}]},"finish_reason":"TOOL_CALL"}`,
-			llm.Choice{Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "clock"}}, Stop: llm.StopTool, Said: "TOOL_CALL"}, llm.Usage{}},
+			llm.Choice{Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "clock"}}, Stop: llm.StopTool, NativeFinishReason: "TOOL_CALL"}, llm.Usage{}},
 		{"calls without the word for it", `{"message":{"tool_calls":[{"id":"c","function":{"name":"clock","arguments":"{}"}}]},"finish_reason":"COMPLETE"}`,
-			llm.Choice{Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "clock", Arguments: "{}"}}, Stop: llm.StopTool, Said: "COMPLETE"}, llm.Usage{}},
+			llm.Choice{Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "clock", Arguments: "{}"}}, Stop: llm.StopTool, NativeFinishReason: "COMPLETE"}, llm.Usage{}},
 		{"the tool for the format is the text", `{"message":{"tool_plan":"p","tool_calls":[{"id":"c","function":{"name":"json_response","arguments":"{\"a\":\"b\"}"}}]},"finish_reason":"TOOL_CALL"}`,
-			llm.Choice{Parts: []llm.Part{llm.Thinking{Text: "p"}, words(`{"a":"b"}`)}, Stop: llm.StopEnd, Said: "TOOL_CALL"}, llm.Usage{}},
+			llm.Choice{Parts: []llm.Part{llm.Thinking{Text: "p"}, words(`{"a":"b"}`)}, Stop: llm.StopEnd, NativeFinishReason: "TOOL_CALL"}, llm.Usage{}},
 		{"a custom tool gets its text", `{"message":{"tool_calls":[{"id":"c","function":{"name":"patch","arguments":"{\"input\":\"a\\nb\"}"}}]},"finish_reason":"TOOL_CALL"}`,
-			llm.Choice{Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "patch", Custom: true, Arguments: "a\nb"}}, Stop: llm.StopTool, Said: "TOOL_CALL"}, llm.Usage{}},
+			llm.Choice{Parts: []llm.Part{llm.ToolCall{ID: "c", Name: "patch", Custom: true, Arguments: "a\nb"}}, Stop: llm.StopTool, NativeFinishReason: "TOOL_CALL"}, llm.Usage{}},
 		{"billed units where tokens are missing", `{"message":{"content":"hi"},"finish_reason":"MAX_TOKENS","usage":{"billed_units":{"input_tokens":12.0,"output_tokens":3}}}`,
-			llm.Choice{Parts: []llm.Part{words("hi")}, Stop: llm.StopLength, Said: "MAX_TOKENS"}, llm.Usage{Input: 12, Output: 3, Known: true}},
+			llm.Choice{Parts: []llm.Part{words("hi")}, Stop: llm.StopLength, NativeFinishReason: "MAX_TOKENS"}, llm.Usage{Input: 12, Output: 3, Known: true}},
 		{"cached tokens are part of the input", `{"message":{"content":"hi"},"finish_reason":"STOP_SEQUENCE","usage":{"billed_units":{"input_tokens":1},"tokens":{"input_tokens":9,"output_tokens":3},"cached_tokens":8}}`,
-			llm.Choice{Parts: []llm.Part{words("hi")}, Stop: llm.StopSequence, Said: "STOP_SEQUENCE"}, llm.Usage{Input: 1, CachedInput: 8, Output: 3, Known: true}},
+			llm.Choice{Parts: []llm.Part{words("hi")}, Stop: llm.StopSequence, NativeFinishReason: "STOP_SEQUENCE"}, llm.Usage{Input: 1, CachedInput: 8, Output: 3, Known: true}},
 		{"logprobs of a piece add up", `{"message":{"content":[{"type":"text","text":"hi"}]},"finish_reason":"COMPLETE","logprobs":[{"text":"hi","token_ids":[1,2],"logprobs":[-0.5,-0.25]}]}`,
-			llm.Choice{Parts: []llm.Part{words("hi")}, Stop: llm.StopEnd, Said: "COMPLETE", Logprobs: []llm.Logprob{{Token: "hi", Logprob: -0.75}}}, llm.Usage{}},
-		{"a partial answer that the model gave up", `{"message":{"content":"hi"},"finish_reason":"TIMEOUT"}`, llm.Choice{Parts: []llm.Part{words("hi")}, Stop: llm.StopEnd, Said: "TIMEOUT"}, llm.Usage{}},
+			llm.Choice{Parts: []llm.Part{words("hi")}, Stop: llm.StopEnd, NativeFinishReason: "COMPLETE", Logprobs: []llm.Logprob{{Token: "hi", Logprob: -0.75}}}, llm.Usage{}},
+		{"a partial answer that the model gave up", `{"message":{"content":"hi"},"finish_reason":"TIMEOUT"}`, llm.Choice{Parts: []llm.Part{words("hi")}, Stop: llm.StopEnd, NativeFinishReason: "TIMEOUT"}, llm.Usage{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := cohere.Dialect{}.DecodeResponse([]byte(tt.body), emulating, target)
@@ -109,7 +109,7 @@ func TestStreamedCallsOfEveryKind(t *testing.T) {
 		start("0", "clock"), start("1", "patch"), start("2", "json_response"), start("3", "clock"),
 		add("1", `{\"input\":`), add("0", "null"), add("2", "{"), add("1", `\"x\"}`), add("2", "}"), add("3", "null"), add("3", "able"),
 		`{"type":"tool-call-end","index":1}`, `{"type":"message-end","delta":{"finish_reason":"TOOL_CALL","usage":{"tokens":{"input_tokens":2,"output_tokens":1}}}}`, `[DONE]`)
-	if why := dialecttest.Misordered(events); why != "" || fault != nil || !whole {
+	if why := dialecttest.CheckEventOrder(events); why != "" || fault != nil || !whole {
 		t.Fatalf("%s, fault %v, whole %t, want an answer in order", why, fault, whole)
 	}
 	want := &llm.Response{ID: "m1", Model: target.Model, Usage: llm.Usage{Input: 2, Output: 1, Known: true}, Choices: []llm.Choice{{
@@ -117,7 +117,7 @@ func TestStreamedCallsOfEveryKind(t *testing.T) {
 			llm.Thinking{Text: "I will"}, llm.ToolCall{ID: "c0", Name: "clock"}, llm.ToolCall{ID: "c1", Name: "patch", Custom: true, Arguments: "x"},
 			words("{}"), llm.ToolCall{ID: "c3", Name: "clock", Arguments: "nullable"},
 		},
-		Stop: llm.StopTool, Said: "TOOL_CALL",
+		Stop: llm.StopTool, NativeFinishReason: "TOOL_CALL",
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the stream holds another answer (-want +got):\n%s", diff)
@@ -127,7 +127,7 @@ func TestStreamedCallsOfEveryKind(t *testing.T) {
 func TestACallThatBeginsTwiceIsTwoCalls(t *testing.T) {
 	const start = `{"type":"tool-call-start","index":0,"delta":{"message":{"tool_calls":{"id":"c","function":{"name":"clock","arguments":"{}"}}}}}`
 	events, got, _, whole := streamed(t, nil, start, start, `{"type":"message-end","delta":{"finish_reason":"TOOL_CALL"}}`)
-	if why := dialecttest.Misordered(events); why != "" || !whole || len(got.Choices[0].Parts) != 2 {
+	if why := dialecttest.CheckEventOrder(events); why != "" || !whole || len(got.Choices[0].Parts) != 2 {
 		t.Errorf("order %q, whole %t, parts %v, want two calls in order", why, whole, got.Choices[0].Parts)
 	}
 }
@@ -150,7 +150,7 @@ func TestStreamsThatFail(t *testing.T) {
 			if fault != nil {
 				said = fault.Message
 			}
-			if why := dialecttest.Misordered(events); why != "" || whole || said != tt.fault {
+			if why := dialecttest.CheckEventOrder(events); why != "" || whole || said != tt.fault {
 				t.Errorf("order %q, whole %t, fault %q, want in order, not whole, and %q", why, whole, said, tt.fault)
 			}
 		})

@@ -148,7 +148,7 @@ func decodeContent(raw json.RawMessage) (parts []llm.Part) {
 			parts = append(parts, llm.Thinking{Text: b.Thinking})
 		case "image_url":
 			m := llm.Media{Kind: llm.Image, URL: b.ImageURL.URL, Detail: b.ImageURL.Detail}
-			if mime, data, ok := dialect.DataURL(m.URL); ok {
+			if mime, data, ok := dialect.ParseDataURL(m.URL); ok {
 				m.Type, m.Data, m.URL = mime, data, ""
 			}
 			parts = append(parts, m)
@@ -193,7 +193,7 @@ func citation(c llm.Citation, block int) object {
 	}
 }
 
-func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.Reply) []byte {
+func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.ResponseTarget) []byte {
 	var content, calls, cites []object
 	for _, p := range r.Choices[0].Parts {
 		switch p := p.(type) {
@@ -214,7 +214,7 @@ func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.Reply) []byt
 	})...)
 }
 
-func (client) NewEncoder(dialect.Reply) dialect.StreamEncoder {
+func (client) NewEncoder(dialect.ResponseTarget) dialect.StreamEncoder {
 	return &streamEncoder{parts: map[int]llm.Part{}}
 }
 
@@ -348,8 +348,8 @@ func TestKeepsConversationsWhole(t *testing.T) {
 				Dialect:  "cohere",
 				Client:   client{},
 				Provider: cohere.Dialect{},
-				Target:   dialect.Target{Provider: "cohere", Model: "command-a-03-2025"},
-				Reply: dialect.Reply{Request: &llm.Request{
+				Target:   dialect.RequestTarget{Provider: "cohere", Model: "command-a-03-2025"},
+				Reply: dialect.ResponseTarget{Request: &llm.Request{
 					Stream: true, IncludeUsage: &yes, Tools: []llm.Tool{{Name: "tool_0"}, {Name: "tool_1", Custom: custom}},
 				}},
 				Can: can(custom),
@@ -358,12 +358,12 @@ func TestKeepsConversationsWhole(t *testing.T) {
 	}
 }
 
-func can(custom bool) dialecttest.Can {
+func can(custom bool) dialecttest.Capabilities {
 	fields := []llm.Field{
 		llm.FieldTools, llm.FieldToolChoice, llm.FieldFormat, llm.FieldMaxTokens, llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK,
 		llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldThinking,
 	}
-	return dialecttest.Can{
+	return dialecttest.Capabilities{
 		Fields:  fields,
 		Choices: []llm.ChoiceMode{llm.ChoiceNone, llm.ChoiceRequired},
 		Media: map[llm.MediaKind]dialecttest.Medium{

@@ -15,35 +15,35 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.ProviderCodec = Dialect{}
-	_ dialect.Former        = Dialect{}
+	_ dialect.ProviderCodec       = Dialect{}
+	_ dialect.OperationTranslator = Dialect{}
 )
 
 const name = string(api.DialectCohere)
 
 // EncodeRequest appends the body of a request to /v2/chat.
 // https://docs.cohere.com/reference/chat
-func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	return encodeRequest(dst, r, to)
 }
 
 // DecodeResponse reads a whole answer.
-func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	return decodeResponse(body, r, to)
 }
 
 // NewDecoder returns a decoder for one streamed answer.
-func (Dialect) NewDecoder(r *llm.Request, to dialect.Target) dialect.StreamDecoder {
+func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return newDecoder(r, to)
 }
 
-// Form returns the translation of embeddings and of rerank.
-func (Dialect) Form(op api.Operation, _ dialect.Target) (dialect.Form, bool) {
+// Translator returns the translation of embeddings and of rerank.
+func (Dialect) Translator(op api.Operation, _ dialect.RequestTarget) (dialect.Translator, bool) {
 	switch op {
 	case api.Embeddings:
-		return dialect.Form{Request: embedRequest, Response: embedResponse}, true
+		return dialect.Translator{Request: embedRequest, Response: embedResponse}, true
 	case api.Rerank:
-		return dialect.Form{Request: rerankRequest, Response: rerankResponse}, true
+		return dialect.Translator{Request: rerankRequest, Response: rerankResponse}, true
 	}
-	return dialect.Form{}, false
+	return dialect.Translator{}, false
 }

@@ -16,7 +16,7 @@ import (
 
 // embedRequest translates a request for embeddings to /v2/embed.
 // https://docs.cohere.com/reference/embed
-func embedRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func embedRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	var d jsonedit.Doc
 	if err := d.Scan(body); err != nil {
 		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
@@ -25,7 +25,7 @@ func embedRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 	if err != nil {
 		return dst, nil, err
 	}
-	fates := dialect.FatesOf(&llm.Request{})
+	fates := dialect.NewParamChanges(&llm.Request{})
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("model")
@@ -55,11 +55,11 @@ func embedRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 // writeTypes writes what the vectors are for and their form, which Cohere must
 // be told and clients of the chat dialect don't tell.
 func writeTypes(b *jsonedit.Builder, d *jsonedit.Doc, in *inputs) {
-	if !sent(d, "input_type") {
+	if !hasParam(d, "input_type") {
 		b.Name("input_type")
 		b.String(in.usualType())
 	}
-	if !sent(d, "embedding_types") {
+	if !hasParam(d, "embedding_types") {
 		b.Name("embedding_types")
 		b.Open('[')
 		b.String(encodingOf(d))
@@ -67,8 +67,8 @@ func writeTypes(b *jsonedit.Builder, d *jsonedit.Doc, in *inputs) {
 	}
 }
 
-// sent reports whether a parameter is there and not null.
-func sent(d *jsonedit.Doc, name string) bool {
+// hasParam reports whether a parameter is there and not null.
+func hasParam(d *jsonedit.Doc, name string) bool {
 	v, ok := d.Find(name)
 	return ok && !v.IsNull()
 }
@@ -226,7 +226,7 @@ func (i *input) writeContent(b *jsonedit.Builder) {
 }
 
 // embedResponse translates the answer to the client's list of vectors.
-func embedResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
+func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return dst, fmt.Errorf("reading embeddings of cohere: %w", err)

@@ -12,11 +12,11 @@ import (
 	"modelgate/internal/dialect/cohere"
 )
 
-var embedder = dialect.Target{Provider: "cohere", Model: "embed-v4.0"}
+var embedder = dialect.RequestTarget{Provider: "cohere", Model: "embed-v4.0"}
 
-func form(t testing.TB, op api.Operation) dialect.Form {
+func form(t testing.TB, op api.Operation) dialect.Translator {
 	t.Helper()
-	f, ok := cohere.Dialect{}.Form(op, embedder)
+	f, ok := cohere.Dialect{}.Translator(op, embedder)
 	if !ok {
 		t.Fatalf("no form for %s", op)
 	}
@@ -24,7 +24,7 @@ func form(t testing.TB, op api.Operation) dialect.Form {
 }
 
 func TestOnlyEmbeddingsAndRerankHaveForms(t *testing.T) {
-	if _, ok := (cohere.Dialect{}).Form(api.Images, embedder); ok {
+	if _, ok := (cohere.Dialect{}).Translator(api.Images, embedder); ok {
 		t.Error("Form(images) = true, want false")
 	}
 }
@@ -35,18 +35,18 @@ func TestFormsOfRequests(t *testing.T) {
 		op    api.Operation
 		body  string
 		want  string
-		fates []dialect.Fate
+		fates []dialect.ParamChange
 	}{
 		{"one text", api.Embeddings, `{"model":"m","input":"a"}`, `{"model":"embed-v4.0","texts":["a"],"input_type":"search_document","embedding_types":["float"]}`, nil},
 		{"texts with all that can be said", api.Embeddings, `{"input":["a",{"text":"b"}],"input_type":"search_query","encoding_format":"base64","dimensions":256,"truncate":"END","user":"u","max_tokens":null}`,
-			`{"model":"embed-v4.0","texts":["a","b"],"embedding_types":["base64"],"input_type":"search_query","output_dimension":256,"truncate":"END"}`, []dialect.Fate{dropped("user")}},
+			`{"model":"embed-v4.0","texts":["a","b"],"embedding_types":["base64"],"input_type":"search_query","output_dimension":256,"truncate":"END"}`, []dialect.ParamChange{dropped("user")}},
 		{"an image", api.Embeddings, `{"input":[{"image":{"base64":"/9j/AAAA"}}]}`, `{"model":"embed-v4.0","images":["data:image/jpeg;base64,/9j/AAAA"],"input_type":"image","embedding_types":["float"]}`, nil},
 		{"text and image", api.Embeddings, `{"input":["a",{"image":"data:image/png;base64,AAAA"}]}`,
 			`{"model":"embed-v4.0","inputs":[{"content":[{"type":"text","text":"a"}]},{"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}],"input_type":"search_document","embedding_types":["float"]}`, nil},
 		{"rerank", api.Rerank, `{"model":"m","query":"q","documents":["a",{"text":"b"},{"c":1}],"top_n":2,"return_documents":true,"max_tokens_per_doc":9,"truncation":true}`,
-			`{"model":"embed-v4.0","query":"q","documents":["a","b","{\"c\":1}"],"top_n":2,"max_tokens_per_doc":9}`, []dialect.Fate{dropped("truncation")}},
+			`{"model":"embed-v4.0","query":"q","documents":["a","b","{\"c\":1}"],"top_n":2,"max_tokens_per_doc":9}`, []dialect.ParamChange{dropped("truncation")}},
 		{"rerank by fields", api.Rerank, `{"query":"q","documents":[{"t":"x","n":1,"z":0}],"rank_fields":["t","n"]}`,
-			`{"model":"embed-v4.0","query":"q","documents":["t: x\nn: 1\n"]}`, []dialect.Fate{adapted("rank_fields", "documents as lines of these fields")}},
+			`{"model":"embed-v4.0","query":"q","documents":["t: x\nn: 1\n"]}`, []dialect.ParamChange{adapted("rank_fields", "documents as lines of these fields")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			body, fates, err := form(t, tt.op).Request([]byte("x"), []byte(tt.body), embedder)

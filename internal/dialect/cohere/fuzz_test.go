@@ -38,7 +38,7 @@ func FuzzStream(f *testing.F) {
 		for line := range bytes.Lines(stream) {
 			events = d.Decode(events, sse.Event{Data: line})
 		}
-		if why := dialecttest.Misordered(d.End(events)); why != "" {
+		if why := dialecttest.CheckEventOrder(d.End(events)); why != "" {
 			t.Error(why)
 		}
 	})

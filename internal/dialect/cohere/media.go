@@ -13,7 +13,7 @@ import (
 
 // image writes an image, and refuses what Cohere's models can't see.
 // https://docs.cohere.com/docs/image-inputs
-func (e *encoder) image(m *llm.Media) error {
+func (e *requestEncoder) image(m *llm.Media) error {
 	path := at(m.At, "messages")
 	e.uncached(m.Cache)
 	url := m.URL
@@ -50,7 +50,7 @@ func (e *encoder) image(m *llm.Media) error {
 // document moves a document of text to the list beside the messages. It is
 // false for other parts.
 // https://docs.cohere.com/docs/retrieval-augmented-generation-rag
-func (e *encoder) document(p llm.Part) (bool, error) {
+func (e *requestEncoder) document(p llm.Part) (bool, error) {
 	m, ok := p.(llm.Media)
 	if !ok || m.Kind != llm.Document {
 		return false, nil
@@ -88,7 +88,7 @@ func appendData(b *jsonedit.Builder, m *llm.Media, text string) {
 
 // documentText returns the words of a document, and refuses one that is not
 // text.
-func (e *encoder) documentText(m *llm.Media) (string, error) {
+func (e *requestEncoder) documentText(m *llm.Media) (string, error) {
 	path := at(m.At, "messages")
 	switch {
 	case m.Text != "":
@@ -105,7 +105,7 @@ func (e *encoder) documentText(m *llm.Media) (string, error) {
 	return "", e.notText(path)
 }
 
-func (e *encoder) partsText(m *llm.Media, path string) (string, error) {
+func (e *requestEncoder) partsText(m *llm.Media, path string) (string, error) {
 	var lines []string
 	for _, p := range m.Parts {
 		text, ok := p.(llm.Text)
@@ -117,7 +117,7 @@ func (e *encoder) partsText(m *llm.Media, path string) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-func (e *encoder) notText(path string) *apierr.Error {
+func (e *requestEncoder) notText(path string) *apierr.Error {
 	return dialect.Unsupported(path, e.to, "a document that is not given as text")
 }
 
@@ -134,7 +134,7 @@ func decodeBase64(data string) ([]byte, error) {
 }
 
 // result writes the result of a tool as a message of its own.
-func (e *encoder) result(t *llm.ToolResult) error {
+func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.uncached(t.Cache)
 	e.Open('{')
 	e.Name("role")
@@ -148,7 +148,7 @@ func (e *encoder) result(t *llm.ToolResult) error {
 	}
 	if ok || len(t.Parts) == 0 {
 		e.uncached(text.Cache)
-		e.String(told(t, text.Text))
+		e.String(toolResultText(t, text.Text))
 	} else if err := e.resultBlocks(t); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (e *encoder) result(t *llm.ToolResult) error {
 
 // resultBlocks writes each piece of a result as a document, which the model can
 // cite.
-func (e *encoder) resultBlocks(t *llm.ToolResult) error {
+func (e *requestEncoder) resultBlocks(t *llm.ToolResult) error {
 	e.Open('[')
 	first := true
 	for _, p := range t.Parts {
@@ -189,7 +189,7 @@ func (e *encoder) resultBlocks(t *llm.ToolResult) error {
 }
 
 // piece writes the data of a document that is a piece of a result.
-func (e *encoder) piece(t *llm.ToolResult, p llm.Part, first bool) error {
+func (e *requestEncoder) piece(t *llm.ToolResult, p llm.Part, first bool) error {
 	if m, ok := p.(llm.Media); ok {
 		text, err := e.documentText(&m)
 		if err == nil {
@@ -201,15 +201,15 @@ func (e *encoder) piece(t *llm.ToolResult, p llm.Part, first bool) error {
 	e.uncached(text.Cache)
 	e.Name("data")
 	if first {
-		e.String(told(t, text.Text))
+		e.String(toolResultText(t, text.Text))
 	} else {
 		e.String(text.Text)
 	}
 	return nil
 }
 
-// told is the text of a result; one that tells of an error begins so.
-func told(t *llm.ToolResult, text string) string {
+// toolResultText is the text of a result; one that tells of an error begins so.
+func toolResultText(t *llm.ToolResult, text string) string {
 	if t.Failed {
 		return "Error: " + text
 	}

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func (e *encoder) messages() error {
+func (e *requestEncoder) messages() error {
 	e.Name("messages")
 	e.Open('[')
 	for i := range e.r.Messages {
@@ -16,7 +16,7 @@ func (e *encoder) messages() error {
 		if m.Role == llm.Assistant {
 			err = e.assistant(m)
 		} else {
-			err = e.said(m)
+			err = e.messageText(m)
 		}
 		if err != nil {
 			return err
@@ -26,9 +26,9 @@ func (e *encoder) messages() error {
 	return nil
 }
 
-// said writes a message of the system or of the user. Results of tools are
+// messageText writes a message of the system or of the user. Results of tools are
 // messages of their own and part it where they stand.
-func (e *encoder) said(m *llm.Message) error {
+func (e *requestEncoder) messageText(m *llm.Message) error {
 	role := "user"
 	if m.Role == llm.System || m.Role == llm.Developer {
 		role = "system"
@@ -81,7 +81,7 @@ func carries(p llm.Part) bool {
 }
 
 // plain writes a message of texts and images.
-func (e *encoder) plain(role string, parts []llm.Part) error {
+func (e *requestEncoder) plain(role string, parts []llm.Part) error {
 	e.Open('{')
 	e.Name("role")
 	e.String(role)
@@ -112,7 +112,7 @@ func onlyText(parts []llm.Part) (llm.Text, bool) {
 }
 
 // block writes a part of a message's content.
-func (e *encoder) block(p llm.Part) error {
+func (e *requestEncoder) block(p llm.Part) error {
 	switch p := p.(type) {
 	case llm.Text:
 		e.uncached(p.Cache)
@@ -130,7 +130,7 @@ func (e *encoder) block(p llm.Part) error {
 }
 
 // text writes a block whose type is also the name of its text.
-func (e *encoder) text(kind, text string) {
+func (e *requestEncoder) text(kind, text string) {
 	e.Open('{')
 	e.Name("type")
 	e.String(kind)
@@ -142,7 +142,7 @@ func (e *encoder) text(kind, text string) {
 // assistant writes a turn of the model. Beside calls of tools its words and
 // thoughts are the plan that comes before them, as Cohere's models write it.
 // https://docs.cohere.com/docs/tool-use-overview
-func (e *encoder) assistant(m *llm.Message) error {
+func (e *requestEncoder) assistant(m *llm.Message) error {
 	var content, calls []llm.Part
 	for _, p := range m.Parts {
 		switch p := p.(type) {
@@ -172,7 +172,7 @@ func (e *encoder) assistant(m *llm.Message) error {
 	return e.plain("assistant", content)
 }
 
-func (e *encoder) calling(content, calls []llm.Part) {
+func (e *requestEncoder) calling(content, calls []llm.Part) {
 	e.Open('{')
 	e.Name("role")
 	e.String("assistant")
@@ -191,7 +191,7 @@ func (e *encoder) calling(content, calls []llm.Part) {
 }
 
 // planBefore returns what was thought and said before calls.
-func (e *encoder) planBefore(content []llm.Part) string {
+func (e *requestEncoder) planBefore(content []llm.Part) string {
 	var lines []string
 	for _, p := range content {
 		switch p := p.(type) {

@@ -164,7 +164,7 @@ func plainly(t *testing.T, body string) (h heard) {
 
 func hear(r *llm.Response) heard {
 	c := r.Choices[0]
-	h := heard{ID: r.ID, Finish: c.Said, In: r.Usage.Input, Cached: r.Usage.CachedInput, Out: r.Usage.Output}
+	h := heard{ID: r.ID, Finish: c.NativeFinishReason, In: r.Usage.Input, Cached: r.Usage.CachedInput, Out: r.Usage.Output}
 	for _, p := range c.Parts {
 		switch p := p.(type) {
 		case llm.Text:
@@ -216,7 +216,7 @@ func TestReadsRecordedAnswers(t *testing.T) {
 				a.Add(&events[i])
 			}
 			got, fault, whole := a.Response()
-			if why := dialecttest.Misordered(events); why != "" || fault != nil || !whole {
+			if why := dialecttest.CheckEventOrder(events); why != "" || fault != nil || !whole {
 				t.Errorf("%s, %s: order %q, fault %v, whole %t", r.file, name, why, fault, whole)
 			}
 			if diff := cmp.Diff(want, hear(got)); diff != "" {

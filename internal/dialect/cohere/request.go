@@ -13,19 +13,19 @@ import (
 // send along.
 var supersets = []string{"documents", "citation_options", "safety_mode", "raw_prompting", "priority", "strict_tools", "k"}
 
-// encoder writes one request.
-type encoder struct {
+// requestEncoder writes one request.
+type requestEncoder struct {
 	jsonedit.Builder
 	r     *llm.Request
-	to    dialect.Target
-	fates *dialect.Fates
+	to    dialect.RequestTarget
+	fates *dialect.ParamChanges
 	plan  plan
 
 	documents [][]byte // of the messages, for the list beside them
 }
 
-func encodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
-	e := encoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.FatesOf(r), plan: planOf(r)}
+func encodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r), plan: planOf(r)}
 	e.Open('{')
 	e.Name("model")
 	e.String(to.Model)
@@ -51,7 +51,7 @@ func encodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dia
 // format writes response_format. With tools or documents Cohere refuses it: a
 // schema is a forced tool then.
 // https://docs.cohere.com/docs/structured-outputs
-func (e *encoder) format() {
+func (e *requestEncoder) format() {
 	f := &e.r.Format
 	switch {
 	case e.plan.emulated:
@@ -72,7 +72,7 @@ func (e *encoder) format() {
 	}
 }
 
-func (e *encoder) sampling() {
+func (e *requestEncoder) sampling() {
 	r := e.r
 	e.number("max_tokens", r.MaxTokens)
 	e.float("temperature", r.Temperature)
@@ -103,7 +103,7 @@ func (e *encoder) sampling() {
 // maxStops is how many stop sequences Cohere takes.
 const maxStops = 5
 
-func (e *encoder) stops(list []string) {
+func (e *requestEncoder) stops(list []string) {
 	if len(list) > maxStops {
 		e.fates.Adapt(llm.FieldStop, "the first 5")
 		list = list[:maxStops]
@@ -116,14 +116,14 @@ func (e *encoder) stops(list []string) {
 	e.Close(']')
 }
 
-func (e *encoder) number(name string, n *int64) {
+func (e *requestEncoder) number(name string, n *int64) {
 	if n != nil {
 		e.Name(name)
 		e.Int(*n)
 	}
 }
 
-func (e *encoder) float(name string, f *float64) {
+func (e *requestEncoder) float(name string, f *float64) {
 	if f != nil {
 		e.Name(name)
 		e.Float(*f)
@@ -131,7 +131,7 @@ func (e *encoder) float(name string, f *float64) {
 }
 
 // clamped writes a number within what Cohere takes.
-func (e *encoder) clamped(name string, field llm.Field, f *float64, least, most float64) {
+func (e *requestEncoder) clamped(name string, field llm.Field, f *float64, least, most float64) {
 	if f == nil {
 		return
 	}
@@ -147,7 +147,7 @@ var budgets = map[string]int64{"minimal": 1024, "low": 3276, "medium": 9830, "hi
 
 // thinking writes how much the model is to think.
 // https://docs.cohere.com/docs/reasoning
-func (e *encoder) thinking() {
+func (e *requestEncoder) thinking() {
 	t := &e.r.Reasoning
 	switch {
 	case t.Mode == llm.ThinkingDisabled:
@@ -168,7 +168,7 @@ func (e *encoder) thinking() {
 	}
 }
 
-func (e *encoder) think(kind string, budget *int64) {
+func (e *requestEncoder) think(kind string, budget *int64) {
 	e.Name("thinking")
 	e.Open('{')
 	e.Name("type")
@@ -181,7 +181,7 @@ func (e *encoder) think(kind string, budget *int64) {
 
 // extras writes Cohere's own parameters, and the documents of messages into the
 // list that the client sent.
-func (e *encoder) extras() {
+func (e *requestEncoder) extras() {
 	for _, m := range e.r.Extra {
 		switch m.Name {
 		case "k":
@@ -208,12 +208,12 @@ func (e *encoder) extras() {
 		e.listDocuments(nil)
 	}
 	e.fates.DropExtra(supersets...)
-	e.fates.DropContent(name, dialect.Lost{Names: true})
+	e.fates.DropContent(name, dialect.UnsupportedContent{Names: true})
 }
 
 // joinDocuments writes the client's list with the documents of messages. It is
 // false when there are none or the value is no list.
-func (e *encoder) joinDocuments(sent json.RawMessage) bool {
+func (e *requestEncoder) joinDocuments(sent json.RawMessage) bool {
 	if len(e.documents) == 0 {
 		return false
 	}
@@ -229,7 +229,7 @@ func (e *encoder) joinDocuments(sent json.RawMessage) bool {
 	return true
 }
 
-func (e *encoder) listDocuments(before [][]byte) {
+func (e *requestEncoder) listDocuments(before [][]byte) {
 	e.Name("documents")
 	e.Open('[')
 	for _, d := range before {
@@ -252,7 +252,7 @@ func carried(name string) bool {
 }
 
 // dropRest tells the parameters that have no place.
-func (e *encoder) dropRest() {
+func (e *requestEncoder) dropRest() {
 	r := e.r
 	for _, p := range []struct {
 		field llm.Field

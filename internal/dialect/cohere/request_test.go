@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-var target = dialect.Target{Provider: "cohere", Model: "command-a-03-2025"}
+var target = dialect.RequestTarget{Provider: "cohere", Model: "command-a-03-2025"}
 
 func ptr[T any](v T) *T { return &v }
 
@@ -35,50 +35,52 @@ const weatherTool = `{"type":"function","function":{"name":"weather","descriptio
 
 const clockTool = `{"type":"function","function":{"name":"clock","parameters":{"type":"object","properties":{}}}}`
 
-func adapted(name, note string) dialect.Fate {
-	return dialect.Fate{Name: name, Outcome: dialect.Adapted, Note: note}
+func adapted(name, note string) dialect.ParamChange {
+	return dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note}
 }
 
-func dropped(name string) dialect.Fate { return dialect.Fate{Name: name, Outcome: dialect.Dropped} }
+func dropped(name string) dialect.ParamChange {
+	return dialect.ParamChange{Name: name, Outcome: dialect.Dropped}
+}
 
 func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		r     llm.Request
 		want  string
-		fates []dialect.Fate
+		fates []dialect.ParamChange
 	}{
 		{"max tokens and stream", llm.Request{MaxTokens: ptr(int64(5)), Stream: true}, `"max_tokens":5,"stream":true`, nil},
-		{"top_p of one is the most that Cohere takes", llm.Request{TopP: ptr(1.0)}, `"p":0.99`, []dialect.Fate{adapted("top_p", "0.99")}},
+		{"top_p of one is the most that Cohere takes", llm.Request{TopP: ptr(1.0)}, `"p":0.99`, []dialect.ParamChange{adapted("top_p", "0.99")}},
 		{"top_k", llm.Request{TopK: ptr(int64(40))}, `"k":40`, nil},
-		{"top_k beyond the most", llm.Request{TopK: ptr(int64(900))}, `"k":500`, []dialect.Fate{adapted("top_k", "500")}},
-		{"penalties below zero", llm.Request{FrequencyPenalty: ptr(-1.0), PresencePenalty: ptr(0.5)}, `"frequency_penalty":0,"presence_penalty":0.5`, []dialect.Fate{adapted("frequency_penalty", "0")}},
+		{"top_k beyond the most", llm.Request{TopK: ptr(int64(900))}, `"k":500`, []dialect.ParamChange{adapted("top_k", "500")}},
+		{"penalties below zero", llm.Request{FrequencyPenalty: ptr(-1.0), PresencePenalty: ptr(0.5)}, `"frequency_penalty":0,"presence_penalty":0.5`, []dialect.ParamChange{adapted("frequency_penalty", "0")}},
 		{"seed", llm.Request{Seed: ptr(int64(7))}, `"seed":7`, nil},
-		{"a negative seed", llm.Request{Seed: ptr(int64(-7))}, ``, []dialect.Fate{dropped("seed")}},
-		{"six stop sequences", llm.Request{Stop: []string{"1", "2", "3", "4", "5", "6"}}, `"stop_sequences":["1","2","3","4","5"]`, []dialect.Fate{adapted("stop", "the first 5")}},
-		{"logprobs", llm.Request{Logprobs: ptr(true), TopLogprobs: ptr(int64(3))}, `"logprobs":true`, []dialect.Fate{dropped("top_logprobs")}},
-		{"the effort becomes a budget", llm.Request{Reasoning: llm.Reasoning{Effort: "medium"}}, `"thinking":{"type":"enabled","token_budget":9830}`, []dialect.Fate{adapted("reasoning_effort", "token_budget 9830")}},
+		{"a negative seed", llm.Request{Seed: ptr(int64(-7))}, ``, []dialect.ParamChange{dropped("seed")}},
+		{"six stop sequences", llm.Request{Stop: []string{"1", "2", "3", "4", "5", "6"}}, `"stop_sequences":["1","2","3","4","5"]`, []dialect.ParamChange{adapted("stop", "the first 5")}},
+		{"logprobs", llm.Request{Logprobs: ptr(true), TopLogprobs: ptr(int64(3))}, `"logprobs":true`, []dialect.ParamChange{dropped("top_logprobs")}},
+		{"the effort becomes a budget", llm.Request{Reasoning: llm.Reasoning{Effort: "medium"}}, `"thinking":{"type":"enabled","token_budget":9830}`, []dialect.ParamChange{adapted("reasoning_effort", "token_budget 9830")}},
 		{"no effort is no thinking", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, `"thinking":{"type":"disabled"}`, nil},
-		{"a budget wins over the effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000)), Effort: "low"}}, `"thinking":{"type":"enabled","token_budget":2000}`, []dialect.Fate{dropped("reasoning_effort")}},
+		{"a budget wins over the effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000)), Effort: "low"}}, `"thinking":{"type":"enabled","token_budget":2000}`, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"thinking as the model likes", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive}}, `"thinking":{"type":"enabled"}`, nil},
 		{"what has no place", llm.Request{N: ptr(int64(2)), LogitBias: schema, User: "u", ServiceTier: "auto", ParallelTools: ptr(false), Metadata: schema, Verbosity: "low", Speech: schema, Modalities: []string{"text", "audio"}, Cache: &llm.Cache{}},
-			``, []dialect.Fate{dropped("parallel_tool_calls"), dropped("logit_bias"), dropped("n"), dropped("verbosity"), dropped("modalities"), dropped("audio"), dropped("user"), dropped("metadata"), dropped("service_tier"), dropped("cache_control")}},
+			``, []dialect.ParamChange{dropped("parallel_tool_calls"), dropped("logit_bias"), dropped("n"), dropped("verbosity"), dropped("modalities"), dropped("audio"), dropped("user"), dropped("metadata"), dropped("service_tier"), dropped("cache_control")}},
 		{"what is the usual anyway", llm.Request{N: ptr(int64(1)), ParallelTools: ptr(true), Modalities: []string{"text"}}, ``, nil},
-		{"Cohere's own parameters", llm.Request{Extra: []llm.Member{{Name: "safety_mode", Value: json.RawMessage(`"OFF"`)}, {Name: "store", Value: json.RawMessage(`true`)}, {Name: "k", Value: json.RawMessage(`3`)}}}, `"safety_mode":"OFF","k":3`, []dialect.Fate{dropped("store")}},
+		{"Cohere's own parameters", llm.Request{Extra: []llm.Member{{Name: "safety_mode", Value: json.RawMessage(`"OFF"`)}, {Name: "store", Value: json.RawMessage(`true`)}, {Name: "k", Value: json.RawMessage(`3`)}}}, `"safety_mode":"OFF","k":3`, []dialect.ParamChange{dropped("store")}},
 		{"json", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}}, `"response_format":{"type":"json_object"}`, nil},
 		{"a schema stands bare", llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Name: "x", Schema: schema, Strict: ptr(true)}}, `"response_format":{"type":"json_object","json_schema":` + string(schema) + `}`, nil},
-		{"json beside tools", llm.Request{Tools: []llm.Tool{clock}, Format: llm.Format{Kind: llm.FormatJSON}}, `"tools":[` + clockTool + `]`, []dialect.Fate{dropped("response_format")}},
+		{"json beside tools", llm.Request{Tools: []llm.Tool{clock}, Format: llm.Format{Kind: llm.FormatJSON}}, `"tools":[` + clockTool + `]`, []dialect.ParamChange{dropped("response_format")}},
 		{"a schema beside tools is a tool", llm.Request{Tools: []llm.Tool{clock}, Format: llm.Format{Kind: llm.FormatSchema, Description: "It", Schema: schema}},
-			`"tools":[` + clockTool + `,{"type":"function","function":{"name":"json_response","description":"It","parameters":` + string(schema) + `}}],"tool_choice":"REQUIRED"`, []dialect.Fate{adapted("response_format", "forced tool")}},
+			`"tools":[` + clockTool + `,{"type":"function","function":{"name":"json_response","description":"It","parameters":` + string(schema) + `}}],"tool_choice":"REQUIRED"`, []dialect.ParamChange{adapted("response_format", "forced tool")}},
 		{"a schema beside tools that are not to be called", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceNone}, Format: llm.Format{Kind: llm.FormatSchema, Description: "It", Schema: schema}},
-			`"tools":[{"type":"function","function":{"name":"json_response","description":"It","parameters":` + string(schema) + `}}],"tool_choice":"REQUIRED"`, []dialect.Fate{adapted("response_format", "forced tool")}},
+			`"tools":[{"type":"function","function":{"name":"json_response","description":"It","parameters":` + string(schema) + `}}],"tool_choice":"REQUIRED"`, []dialect.ParamChange{adapted("response_format", "forced tool")}},
 		{"the choice of none", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceNone}}, `"tools":[` + clockTool + `],"tool_choice":"NONE"`, nil},
 		{"auto is left out", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceAuto}}, `"tools":[` + clockTool + `]`, nil},
 		{"the choice of one tool offers it alone", llm.Request{Tools: []llm.Tool{weather, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"weather"}}},
-			`"tools":[` + weatherTool + `],"tool_choice":"REQUIRED"`, []dialect.Fate{adapted("tool_choice", "other tools are not offered")}},
+			`"tools":[` + weatherTool + `],"tool_choice":"REQUIRED"`, []dialect.ParamChange{adapted("tool_choice", "other tools are not offered")}},
 		{"strict for all", llm.Request{Tools: []llm.Tool{{Name: "clock", Strict: ptr(true)}}}, `"tools":[` + clockTool + `],"strict_tools":true`, nil},
-		{"strict for some", llm.Request{Tools: []llm.Tool{clock, {Name: "weather", Description: "Tells it", Schema: weather.Schema, Strict: ptr(true), At: "tools[1]"}}}, `"tools":[` + clockTool + `,` + weatherTool + `]`, []dialect.Fate{dropped("strict")}},
-		{"a tool that runs at another provider", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch, At: "tools[0]"}}}, ``, []dialect.Fate{dropped("web_search")}},
+		{"strict for some", llm.Request{Tools: []llm.Tool{clock, {Name: "weather", Description: "Tells it", Schema: weather.Schema, Strict: ptr(true), At: "tools[1]"}}}, `"tools":[` + clockTool + `,` + weatherTool + `]`, []dialect.ParamChange{dropped("strict")}},
+		{"a tool that runs at another provider", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch, At: "tools[0]"}}}, ``, []dialect.ParamChange{dropped("web_search")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.r.Messages = []llm.Message{user(words("Hello"))}
@@ -147,7 +149,7 @@ func TestDocumentsStandBesideTheMessages(t *testing.T) {
 	if err != nil || string(body) != want {
 		t.Errorf("EncodeRequest =\n%s, %v, want\n%s", body, err, want)
 	}
-	told := []dialect.Fate{adapted("content", "documents beside the messages"), adapted("response_format", "forced tool")}
+	told := []dialect.ParamChange{adapted("content", "documents beside the messages"), adapted("response_format", "forced tool")}
 	if diff := cmp.Diff(told, fates); diff != "" {
 		t.Errorf("fates (-want +got):\n%s", diff)
 	}

@@ -11,17 +11,17 @@ import (
 
 // rerankRequest translates a request for reranking to /v2/rerank.
 // https://docs.cohere.com/reference/rerank
-func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	var d jsonedit.Doc
 	if err := d.Scan(body); err != nil {
 		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
 	}
-	fates := dialect.FatesOf(&llm.Request{})
+	fates := dialect.NewParamChanges(&llm.Request{})
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("model")
 	b.String(to.Model)
-	if err := dialect.AppendQuestion(&b, &d); err != nil {
+	if err := dialect.AppendRerankRequest(&b, &d); err != nil {
 		return dst, nil, err
 	}
 	for key, v := range d.Members() {
@@ -44,7 +44,7 @@ func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 }
 
 // rerankResponse translates the answer to the unified list, the best first.
-func rerankResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
+func rerankResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return dst, fmt.Errorf("reading ranks of cohere: %w", err)
@@ -63,7 +63,7 @@ func rerankResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) 
 	b.String(text(v, "id"))
 	b.Name("object")
 	b.String("list")
-	dialect.AppendRanks(&b, results, &d)
+	dialect.AppendRerankResults(&b, results, &d)
 	b.Name("model")
 	b.String(to.Model)
 	writeUnits(&b, v)

@@ -11,21 +11,21 @@ import (
 	"modelgate/internal/llm"
 )
 
-var errNoAnswer = errors.New("the body holds no message")
+var errNoResponse = errors.New("the body holds no message")
 
-func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+func decodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, fmt.Errorf("reading an answer of cohere: %w", err)
 	}
 	message, _ := v.Get("message")
 	if message.Kind() != jsonedit.Object {
-		if text := dialect.Spoken(body); text != "" {
-			return nil, fmt.Errorf("%w: %s", errNoAnswer, text)
+		if text := dialect.ErrorMessage(body); text != "" {
+			return nil, fmt.Errorf("%w: %s", errNoResponse, text)
 		}
-		return nil, errNoAnswer
+		return nil, errNoResponse
 	}
-	w := whole{plan: planOf(r), first: -1}
+	w := responseAssembler{plan: planOf(r), first: -1}
 	w.content(message)
 	w.calls(message)
 	w.citations(message)
@@ -33,7 +33,7 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Respon
 	if fault := failed(said, text(v, "error"), len(w.parts) > 0); fault != nil {
 		return nil, errors.New(fault.Message)
 	}
-	choice := llm.Choice{Parts: w.parts, Stop: stopOf(said, w.called), Said: said}
+	choice := llm.Choice{Parts: w.parts, Stop: stopOf(said, w.called), NativeFinishReason: said}
 	if logprobs, ok := v.Get("logprobs"); ok {
 		for item := range logprobs.Elements() {
 			choice.Logprobs = appendLogprob(choice.Logprobs, item)
@@ -47,8 +47,8 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Respon
 	return &llm.Response{Dialect: name, ID: id, Model: to.Model, Choices: []llm.Choice{choice}, Usage: usageOf(usage)}, nil
 }
 
-// whole gathers the parts of a whole answer in the order of a streamed one.
-type whole struct {
+// responseAssembler gathers the parts of a whole answer in the order of a streamed one.
+type responseAssembler struct {
 	plan   plan
 	parts  []llm.Part
 	texts  []int // where the text of each block of content is among parts, -1 for others
@@ -56,7 +56,7 @@ type whole struct {
 	called bool
 }
 
-func (w *whole) content(message jsonedit.Value) {
+func (w *responseAssembler) content(message jsonedit.Value) {
 	content, _ := message.Get("content")
 	if words, ok := content.Text(); ok && words != "" {
 		w.text(words)
@@ -78,7 +78,7 @@ func (w *whole) content(message jsonedit.Value) {
 	}
 }
 
-func (w *whole) text(words string) {
+func (w *responseAssembler) text(words string) {
 	if w.first < 0 {
 		w.first = len(w.parts)
 	}
@@ -86,7 +86,7 @@ func (w *whole) text(words string) {
 	w.parts = append(w.parts, llm.Text{Text: words})
 }
 
-func (w *whole) calls(message jsonedit.Value) {
+func (w *responseAssembler) calls(message jsonedit.Value) {
 	list, _ := message.Get("tool_calls")
 	for call := range list.Elements() {
 		function, _ := call.Get("function")
@@ -120,7 +120,7 @@ func argumentsOf(function jsonedit.Value) string {
 }
 
 // citations puts each citation to the text that it is of.
-func (w *whole) citations(message jsonedit.Value) {
+func (w *responseAssembler) citations(message jsonedit.Value) {
 	list, _ := message.Get("citations")
 	for c := range list.Elements() {
 		i := w.cited(c)
@@ -135,7 +135,7 @@ func (w *whole) citations(message jsonedit.Value) {
 
 // cited returns which part a citation is of, below zero when it is of the plan
 // or of thinking.
-func (w *whole) cited(c jsonedit.Value) int {
+func (w *responseAssembler) cited(c jsonedit.Value) int {
 	if !ofText(c) {
 		return -1
 	}
@@ -194,14 +194,14 @@ func stopOf(said string, called bool) llm.StopReason {
 
 // failed returns the fault of an answer that Cohere gave up: it says why, or
 // the answer is empty.
-func failed(said, why string, begun bool) *llm.Fault {
+func failed(said, why string, begun bool) *llm.ProviderError {
 	if why == "" && (begun || said != "ERROR" && said != "TIMEOUT") {
 		return nil
 	}
 	if why == "" {
 		why = "the model gave up before it began to answer (" + said + ")"
 	}
-	return &llm.Fault{Type: said, Message: why}
+	return &llm.ProviderError{Type: said, Message: why}
 }
 
 // usageOf reads the counts of tokens; where those are missing, those that are

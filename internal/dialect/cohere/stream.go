@@ -37,7 +37,7 @@ type call struct {
 	text   []byte // arguments so far of a custom tool
 }
 
-func newDecoder(r *llm.Request, to dialect.Target) *decoder {
+func newDecoder(r *llm.Request, to dialect.RequestTarget) *decoder {
 	return &decoder{plan: planOf(r), model: to.Model, block: -1}
 }
 
@@ -305,7 +305,7 @@ func (d *decoder) finish(dst []llm.Event, v, delta jsonedit.Value) []llm.Event {
 	d.ended = true
 	usage, _ := delta.Get("usage")
 	return append(dst,
-		llm.Event{Kind: llm.EventFinish, Stop: stopOf(said, d.called), Said: said},
+		llm.Event{Kind: llm.EventFinish, Stop: stopOf(said, d.called), NativeFinishReason: said},
 		llm.Event{Kind: llm.EventUsage, Usage: usageOf(usage)},
 		llm.Event{Kind: llm.EventEnd})
 }
@@ -319,7 +319,7 @@ func (d *decoder) fail(dst []llm.Event, v jsonedit.Value) []llm.Event {
 		return dst
 	}
 	d.ended = true
-	fault := &llm.Fault{Type: kind, Message: dialect.Spoken(v.Raw()), Raw: bytes.Clone(v.Raw())}
+	fault := &llm.ProviderError{Type: kind, Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}
 	return append(dst, llm.Event{Kind: llm.EventError, Fault: fault})
 }
 

@@ -13,7 +13,7 @@ var (
 
 // tools writes the tools that are offered and the choice between them.
 // https://docs.cohere.com/docs/tool-use-overview
-func (e *encoder) tools() error {
+func (e *requestEncoder) tools() error {
 	e.tellTools()
 	choice := &e.r.ToolChoice
 	if len(e.plan.tools) == 0 && !e.plan.emulated {
@@ -41,7 +41,7 @@ func (e *encoder) tools() error {
 }
 
 // tellTools tells which tools are left out or changed.
-func (e *encoder) tellTools() {
+func (e *requestEncoder) tellTools() {
 	all := e.plan.strict()
 	for i := range e.r.Tools {
 		t := &e.r.Tools[i]
@@ -59,7 +59,7 @@ func (e *encoder) tellTools() {
 	}
 }
 
-func (e *encoder) tool(t *llm.Tool) {
+func (e *requestEncoder) tool(t *llm.Tool) {
 	schema := t.Schema
 	switch {
 	case t.Custom:
@@ -70,7 +70,7 @@ func (e *encoder) tool(t *llm.Tool) {
 	e.function(t.Name, t.Description, schema)
 }
 
-func (e *encoder) function(name, description string, schema json.RawMessage) {
+func (e *requestEncoder) function(name, description string, schema json.RawMessage) {
 	e.Open('{')
 	e.Name("type")
 	e.String("function")
@@ -88,7 +88,7 @@ func (e *encoder) function(name, description string, schema json.RawMessage) {
 	e.Close('}')
 }
 
-func (e *encoder) formatPurpose() string {
+func (e *requestEncoder) formatPurpose() string {
 	if e.r.Format.Description != "" {
 		return e.r.Format.Description
 	}
@@ -97,7 +97,7 @@ func (e *encoder) formatPurpose() string {
 
 // choice writes tool_choice, which has no word for auto and none for one tool:
 // that one alone is offered then.
-func (e *encoder) choice(c *llm.ToolChoice) {
+func (e *requestEncoder) choice(c *llm.ToolChoice) {
 	if len(c.Names) > 0 && c.Mode != llm.ChoiceNone {
 		e.fates.Adapt(llm.FieldToolChoice, "other tools are not offered")
 	} else if c.Mode == "" && c.Raw != nil {
@@ -117,7 +117,7 @@ func (e *encoder) choice(c *llm.ToolChoice) {
 }
 
 // call writes a call of a tool in an assistant's message.
-func (e *encoder) call(c *llm.ToolCall) {
+func (e *requestEncoder) call(c *llm.ToolCall) {
 	e.uncached(c.Cache)
 	e.Open('{')
 	e.Name("id")
@@ -142,7 +142,7 @@ func (e *encoder) call(c *llm.ToolCall) {
 }
 
 // uncached tells that a mark for caching is left out: Cohere caches by itself.
-func (e *encoder) uncached(c *llm.Cache) {
+func (e *requestEncoder) uncached(c *llm.Cache) {
 	if c != nil {
 		e.fates.Drop(llm.FieldCache)
 	}

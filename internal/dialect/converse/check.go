@@ -41,7 +41,7 @@ func (Dialect) Check(op api.Operation, body *jsonedit.Doc) *apierr.Error {
 func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }
 
 // checker looks at the outline of a request.
-type checker struct{ reading }
+type checker struct{ fieldReader }
 
 func (c *checker) message(path string, v jsonedit.Value) {
 	role, content := false, false

@@ -8,24 +8,24 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-var _ dialect.Cleaner = Dialect{}
+var _ dialect.ForeignContentCleaner = Dialect{}
 
 // markBegins is how the base64 of a marked signature begins.
 var markBegins = []byte(`"` + base64.StdEncoding.EncodeToString([]byte("mg1")))
 
-// Clean implements dialect.Cleaner: clients send back the blocks that they were
+// Clean implements dialect.ForeignContentCleaner: clients send back the blocks that they were
 // given, and a model refuses thinking that it did not sign.
 func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
-	if b := body.Bytes(); !dialect.MaybeMarked(b) && !bytes.Contains(b, markBegins) {
+	if b := body.Bytes(); !dialect.MayContainMarkedSignature(b) && !bytes.Contains(b, markBegins) {
 		return nil
 	}
-	return dialect.Sift(body, "messages", "content", func(block jsonedit.Value) []byte {
+	return dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
 		reasoning, _ := block.Get("reasoningContent")
 		text, _ := reasoning.Get("reasoningText")
-		if dialect.Marked(word(text, "signature")) {
+		if dialect.IsMarkedSignature(word(text, "signature")) {
 			return nil
 		}
-		if data, err := base64.StdEncoding.DecodeString(word(reasoning, "redactedContent")); err == nil && dialect.Marked(string(data)) {
+		if data, err := base64.StdEncoding.DecodeString(word(reasoning, "redactedContent")); err == nil && dialect.IsMarkedSignature(string(data)) {
 			return nil
 		}
 		return block.Raw()

@@ -35,7 +35,7 @@ func TestWhatOtherVendorsSignedLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {
 
 func TestThinkingThatNobodySignedIsMarked(t *testing.T) {
 	r := &llm.Response{Choices: []llm.Choice{{Stop: llm.StopEnd, Parts: []llm.Part{llm.Thinking{Text: "why"}, llm.Text{Text: "so"}}}}}
-	reply := dialect.Reply{Request: &llm.Request{}}
+	reply := dialect.ResponseTarget{Request: &llm.Request{}}
 	const want = `"signature":"mg1.none.-"`
 	if got := string(converse.Dialect{}.EncodeResponse(nil, r, reply)); !strings.Contains(got, want) {
 		t.Errorf("EncodeResponse = %s, want %s in it", got, want)

@@ -85,7 +85,7 @@ func TestContentIsSaidInBlocks(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := llm.Request{Dialect: "chat", Messages: tt.messages, Tools: []llm.Tool{weather}}
-			body, _, err := converse.Dialect{}.EncodeRequest(nil, &r, dialect.Target{Provider: "bedrock", Model: tt.model})
+			body, _, err := converse.Dialect{}.EncodeRequest(nil, &r, dialect.RequestTarget{Provider: "bedrock", Model: tt.model})
 			got := strings.TrimPrefix(string(body), `{"messages":`)
 			got, _, _ = strings.Cut(got, `,"toolConfig"`)
 			if err != nil {
@@ -130,7 +130,7 @@ func TestSignaturesOfOtherVendorsComeThroughTheClient(t *testing.T) {
 		llm.Thinking{Redacted: true, Signature: llm.Signature{Vendor: llm.OpenAI, Value: "cmVk"}},
 		llm.ToolCall{ID: "c1", Name: "f", Arguments: "{}", Signature: llm.Signature{Vendor: llm.Google, Value: "Z29v"}},
 	}}}}
-	body := converse.Dialect{}.EncodeResponse(nil, &answer, dialect.Reply{})
+	body := converse.Dialect{}.EncodeResponse(nil, &answer, dialect.ResponseTarget{})
 	var v struct {
 		Output struct{ Message json.RawMessage }
 	}

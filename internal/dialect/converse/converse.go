@@ -19,10 +19,10 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.Client          = Dialect{}
-	_ dialect.ProviderCodec   = Dialect{}
-	_ dialect.Former          = Dialect{}
-	_ dialect.ProviderCounter = Dialect{}
+	_ dialect.ClientDialect       = Dialect{}
+	_ dialect.ProviderCodec       = Dialect{}
+	_ dialect.OperationTranslator = Dialect{}
+	_ dialect.ProviderCounter     = Dialect{}
 )
 
 const name = string(api.DialectConverse)

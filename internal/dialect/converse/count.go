@@ -10,7 +10,7 @@ import (
 
 // EncodeCountRequest appends the body of a question for the tokens of r.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
-func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	body, fates, err := d.EncodeRequest(nil, r, to)
 	if err != nil {
 		return dst, nil, err

@@ -12,7 +12,7 @@ func TestTokensAreAskedForInsideAConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, fates, err := converse.Dialect{}.EncodeCountRequest([]byte("x"), r, dialect.Target{Provider: "bedrock", Model: "anthropic.claude-sonnet-4-5-v1:0"})
+	body, fates, err := converse.Dialect{}.EncodeCountRequest([]byte("x"), r, dialect.RequestTarget{Provider: "bedrock", Model: "anthropic.claude-sonnet-4-5-v1:0"})
 	const want = `x{"input":{"converse":{"messages":[{"role":"user","content":[{"text":"hi"}]}],"system":[{"text":"s"}],"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}}]},"additionalModelRequestFields":{"top_k":3}}}}`
 	if err != nil || string(body) != want || fates != nil {
 		t.Errorf("EncodeCountRequest =\n%s, %v, %v, want\n%s", body, fates, err, want)

@@ -14,7 +14,7 @@ import (
 )
 
 // NewDecoder returns a decoder for one streamed answer.
-func (Dialect) NewDecoder(r *llm.Request, to dialect.Target) dialect.StreamDecoder {
+func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return &decoder{answer: newAnswer(r, to), blocks: map[int64]*block{}}
 }
 
@@ -307,7 +307,7 @@ func (d *decoder) messageStop(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	dst = d.closeAll(dst)
 	d.stopped = true
 	said := word(v, "stopReason")
-	d.finish = llm.Event{Kind: llm.EventFinish, Stop: d.stop(said), Said: said, StopText: stopText(v), Extra: extraOf(nil, v)}
+	d.finish = llm.Event{Kind: llm.EventFinish, Stop: d.stop(said), NativeFinishReason: said, StopText: stopText(v), Extra: extraOf(nil, v)}
 	return dst
 }
 
@@ -345,7 +345,7 @@ func isFault(t []byte) bool {
 
 func (d *decoder) fault(dst []llm.Event, frame sse.Event) []llm.Event {
 	d.ended = true
-	return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.Fault{
-		Type: string(frame.Type), Message: dialect.Spoken(frame.Data), Raw: bytes.Clone(frame.Data),
+	return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{
+		Type: string(frame.Type), Message: dialect.ErrorMessage(frame.Data), Raw: bytes.Clone(frame.Data),
 	}})
 }

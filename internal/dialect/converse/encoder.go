@@ -8,16 +8,16 @@ import (
 )
 
 // NewEncoder returns an encoder for one streamed answer.
-func (Dialect) NewEncoder(to dialect.Reply) dialect.StreamEncoder {
-	return &encoder{to: to, cites: cites(to.Request), parts: map[int]*written{}}
+func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
+	return &encoder{to: to, cites: cites(to.Request), parts: map[int]*openPart{}}
 }
 
 // encoder writes one streamed answer as binary messages. Parts may be open
 // beside each other, since every message names its block.
 type encoder struct {
-	to      dialect.Reply
+	to      dialect.ResponseTarget
 	cites   bool
-	parts   map[int]*written
+	parts   map[int]*openPart
 	next    int    // the index of the next block
 	payload []byte // of the message being written
 	usage   llm.Usage
@@ -27,9 +27,9 @@ type encoder struct {
 	started, stopped, ended bool
 }
 
-// written is a part that is open. Its index is -1 until there is something to
+// openPart is a part that is open. Its index is -1 until there is something to
 // write.
-type written struct {
+type openPart struct {
 	index  int
 	kind   llm.Part // the part without its content
 	custom bool
@@ -85,7 +85,7 @@ func (w *encoder) at(index int) jsonedit.Builder {
 }
 
 // block gives a part its index with the first thing to write.
-func (w *encoder) block(p *written) int {
+func (w *encoder) block(p *openPart) int {
 	if p.index < 0 {
 		p.index = w.next
 		w.next++
@@ -94,7 +94,7 @@ func (w *encoder) block(p *written) int {
 }
 
 func (w *encoder) open(dst []byte, e *llm.Event) []byte {
-	p := &written{index: -1, kind: e.Opened}
+	p := &openPart{index: -1, kind: e.Opened}
 	w.parts[e.Part] = p
 	switch opened := e.Opened.(type) {
 	case llm.Text:
@@ -123,7 +123,7 @@ func (w *encoder) open(dst []byte, e *llm.Event) []byte {
 }
 
 // raw writes a message that starts a block or adds to it.
-func (w *encoder) raw(dst []byte, p *written, member string, value []byte) []byte {
+func (w *encoder) raw(dst []byte, p *openPart, member string, value []byte) []byte {
 	b := w.at(w.block(p))
 	b.Name(member)
 	b.Raw(value)
@@ -135,7 +135,7 @@ func (w *encoder) raw(dst []byte, p *written, member string, value []byte) []byt
 	return w.message(dst, event, b.Bytes())
 }
 
-func (w *encoder) text(dst []byte, p *written, text string) []byte {
+func (w *encoder) text(dst []byte, p *openPart, text string) []byte {
 	if text == "" {
 		return dst
 	}
@@ -149,7 +149,7 @@ func (w *encoder) text(dst []byte, p *written, text string) []byte {
 	return w.message(dst, "contentBlockDelta", b.Bytes())
 }
 
-func (w *encoder) think(dst []byte, p *written, text string) []byte {
+func (w *encoder) think(dst []byte, p *openPart, text string) []byte {
 	if text == "" {
 		return dst
 	}
@@ -168,7 +168,7 @@ func (w *encoder) think(dst []byte, p *written, text string) []byte {
 
 // sign writes a piece of a signature. The mark of another vendor stands before
 // the first.
-func (w *encoder) sign(dst []byte, p *written, s llm.Signature) []byte {
+func (w *encoder) sign(dst []byte, p *openPart, s llm.Signature) []byte {
 	if s.Value == "" {
 		return dst
 	}
@@ -180,7 +180,7 @@ func (w *encoder) sign(dst []byte, p *written, s llm.Signature) []byte {
 	return w.raw(dst, p, "delta", wrap("reasoningContent", wrap("signature", jsonedit.AppendString(nil, text))))
 }
 
-func (w *encoder) citation(dst []byte, p *written, c *llm.Citation) []byte {
+func (w *encoder) citation(dst []byte, p *openPart, c *llm.Citation) []byte {
 	if !w.cites {
 		return dst
 	}
@@ -189,9 +189,9 @@ func (w *encoder) citation(dst []byte, p *written, c *llm.Citation) []byte {
 	return w.raw(dst, p, "delta", wrap("citation", b.Bytes()))
 }
 
-func (w *encoder) call(dst []byte, p *written, c *llm.ToolCall) []byte {
+func (w *encoder) call(dst []byte, p *openPart, c *llm.ToolCall) []byte {
 	if mark := markCall(c); mark != nil {
-		before := &written{index: -1}
+		before := &openPart{index: -1}
 		dst = w.stop(w.sign(dst, before, mark.Signature), before)
 	}
 	p.custom = c.Custom
@@ -216,7 +216,7 @@ func (w *encoder) call(dst []byte, p *written, c *llm.ToolCall) []byte {
 
 // arguments writes a piece of the arguments of a call. The free text of a custom
 // tool becomes part of a string inside them.
-func (w *encoder) arguments(dst []byte, p *written, text string) []byte {
+func (w *encoder) arguments(dst []byte, p *openPart, text string) []byte {
 	if p.custom {
 		quoted := jsonedit.AppendString(nil, text)
 		text = string(quoted[1 : len(quoted)-1])
@@ -224,7 +224,7 @@ func (w *encoder) arguments(dst []byte, p *written, text string) []byte {
 	return w.input(dst, p, text)
 }
 
-func (w *encoder) input(dst []byte, p *written, text string) []byte {
+func (w *encoder) input(dst []byte, p *openPart, text string) []byte {
 	if text == "" {
 		return dst
 	}
@@ -242,7 +242,7 @@ func (w *encoder) input(dst []byte, p *written, text string) []byte {
 }
 
 // native writes the calls and results of tools that run at the provider.
-func (w *encoder) native(dst []byte, p *written, n *llm.Native) []byte {
+func (w *encoder) native(dst []byte, p *openPart, n *llm.Native) []byte {
 	v, err := jsonedit.ParseValue(n.Raw)
 	if err != nil || n.Dialect != name || n.Type != "toolUse" && n.Type != "toolResult" {
 		return dst
@@ -300,7 +300,7 @@ func (w *encoder) end(dst []byte, part int) []byte {
 	return w.stop(dst, p)
 }
 
-func (w *encoder) stop(dst []byte, p *written) []byte {
+func (w *encoder) stop(dst []byte, p *openPart) []byte {
 	if p.index < 0 {
 		return dst
 	}
@@ -318,7 +318,7 @@ func (w *encoder) finish(dst []byte, e *llm.Event) []byte {
 	b := jsonedit.Append(w.payload[:0])
 	b.Open('{')
 	b.Name("stopReason")
-	b.String(reason(e.Stop, e.Said))
+	b.String(reason(e.Stop, e.NativeFinishReason))
 	appendFields(&b, e.Extra, e.StopText, w.to)
 	b.Close('}')
 	return w.message(dst, "messageStop", b.Bytes())
@@ -341,9 +341,9 @@ func (w *encoder) metadata(dst []byte) []byte {
 	return w.message(dst, "metadata", b.Bytes())
 }
 
-func (w *encoder) fault(dst []byte, f *llm.Fault) []byte {
+func (w *encoder) fault(dst []byte, f *llm.ProviderError) []byte {
 	if f == nil {
-		f = &llm.Fault{}
+		f = &llm.ProviderError{}
 	}
 	return appendException(dst, exceptionFor(f), at(f.Message, "the provider reported an error without a message"))
 }

@@ -78,7 +78,7 @@ func appendException(dst []byte, exception, message string) []byte {
 }
 
 // exceptionFor is the exception for what a provider reported in its own words.
-func exceptionFor(f *llm.Fault) string {
+func exceptionFor(f *llm.ProviderError) string {
 	said := strings.ToLower(f.Type + " " + f.Code)
 	for _, known := range [...]struct{ part, exception string }{
 		{"throttl", "throttlingException"}, {"rate", "throttlingException"}, {"overload", "throttlingException"},
@@ -111,7 +111,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 		}
 	}
 	message := provider + " answered " + strconv.Itoa(status)
-	if text := dialect.Spoken(body); text != "" {
+	if text := dialect.ErrorMessage(body); text != "" {
 		message += ": " + text
 	}
 	b := jsonedit.Append(dst)

@@ -19,8 +19,8 @@ import (
 // body, then the fates, or the refusal alone.
 func asked(t *testing.T, op api.Operation, model, body string) string {
 	t.Helper()
-	to := dialect.Target{Provider: "bedrock", Model: model}
-	form, ok := converse.Dialect{}.Form(op, to)
+	to := dialect.RequestTarget{Provider: "bedrock", Model: model}
+	form, ok := converse.Dialect{}.Translator(op, to)
 	if !ok {
 		return "no form"
 	}
@@ -80,10 +80,10 @@ func TestManyInputsAreSplitForTheModelsThatTakeOne(t *testing.T) {
 		{"amazon.titan-embed-text-v1", `[]`, `refused: body: must be a JSON object`},
 		{"cohere.embed-english-v3", `{"input":["a","b"]}`, `takes many`},
 	} {
-		form, _ := converse.Dialect{}.Form(api.Embeddings, dialect.Target{Provider: "bedrock", Model: tt.model})
+		form, _ := converse.Dialect{}.Translator(api.Embeddings, dialect.RequestTarget{Provider: "bedrock", Model: tt.model})
 		got := "takes many"
 		if form.Split != nil {
-			pieces, err := form.Split([]byte(tt.body), dialect.Target{Provider: "bedrock", Model: tt.model})
+			pieces, err := form.Split([]byte(tt.body), dialect.RequestTarget{Provider: "bedrock", Model: tt.model})
 			if got = string(bytes.Join(pieces, []byte(" "))); err != nil {
 				got = "refused: " + err.Error()
 			}
@@ -140,8 +140,8 @@ func TestImagesAreAskedForInTheFormOfTheFamily(t *testing.T) {
 // told is what the client is told of a provider's answer.
 func told(t *testing.T, op api.Operation, model, body, request string) string {
 	t.Helper()
-	to := dialect.Target{Provider: "bedrock", Model: model}
-	form, ok := converse.Dialect{}.Form(op, to)
+	to := dialect.RequestTarget{Provider: "bedrock", Model: model}
+	form, ok := converse.Dialect{}.Translator(op, to)
 	if !ok {
 		t.Fatalf("no form for %s of %s", op, model)
 	}

@@ -48,8 +48,8 @@ func (r *recorded) model() string {
 	return id
 }
 
-func (r *recorded) target() dialect.Target {
-	return dialect.Target{Provider: "bedrock", Model: r.model()}
+func (r *recorded) target() dialect.RequestTarget {
+	return dialect.RequestTarget{Provider: "bedrock", Model: r.model()}
 }
 
 // mustRecorded returns every exchange of an API.
@@ -202,7 +202,7 @@ func decoded(r *llm.Response) (s said) {
 			s.Calls = append(s.Calls, p.ID+" "+p.Name+" "+compact([]byte(p.Arguments)))
 		}
 	}
-	s.Stop = r.Choices[0].Said
+	s.Stop = r.Choices[0].NativeFinishReason
 	u := r.Usage
 	s.In, s.Out, s.Read, s.Write = int(u.Input), int(u.Output), int(u.CachedInput), int(u.CacheWrite5m+u.CacheWrite1h)
 	return s
@@ -215,7 +215,7 @@ func TestRecordedAnswersAreReadWhole(t *testing.T) {
 		tap := converse.Dialect{}.NewTap(api.Converse)
 		tap.Body([]byte(*r.Response.Body))
 		if r.Response.Status != 200 {
-			if got := tap.Seen().Failed; got != want.Error {
+			if got := tap.Info().Failed; got != want.Error {
 				t.Errorf("%s: the tap saw error %q, want %q", r.file, got, want.Error)
 			}
 			continue
@@ -229,11 +229,11 @@ func TestRecordedAnswersAreReadWhole(t *testing.T) {
 		if diff := cmp.Diff(want, decoded(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", r.file, diff)
 		}
-		seen := tap.Seen()
+		seen := tap.Info()
 		if seen.Usage != got.Usage || seen.Finish != want.Stop || !seen.Finished || !seen.Begun {
 			t.Errorf("%s: the tap saw %+v, want usage %+v and finish %q", r.file, seen, got.Usage, want.Stop)
 		}
-		again, err := converse.Dialect{}.DecodeResponse(converse.Dialect{}.EncodeResponse(nil, got, dialect.Reply{Request: request}), request, r.target())
+		again, err := converse.Dialect{}.DecodeResponse(converse.Dialect{}.EncodeResponse(nil, got, dialect.ResponseTarget{Request: request}), request, r.target())
 		if diff := cmp.Diff(got, again, dialecttest.Same()...); diff != "" || err != nil {
 			t.Errorf("%s: written again it is another (%v) (-want +got):\n%s", r.file, err, diff)
 		}
@@ -259,7 +259,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 }
 
 // assembled decodes a stream and puts its answer together.
-func assembled(t *testing.T, list []sse.Event, request *llm.Request, to dialect.Target) (*llm.Response, *llm.Fault, bool) {
+func assembled(t *testing.T, list []sse.Event, request *llm.Request, to dialect.RequestTarget) (*llm.Response, *llm.ProviderError, bool) {
 	t.Helper()
 	d := converse.Dialect{}.NewDecoder(request, to)
 	var a dialect.Assembler
@@ -268,7 +268,7 @@ func assembled(t *testing.T, list []sse.Event, request *llm.Request, to dialect.
 		events = d.Decode(events, frame)
 	}
 	events = d.End(events)
-	if why := dialecttest.Misordered(events); why != "" {
+	if why := dialecttest.CheckEventOrder(events); why != "" {
 		t.Fatal(why)
 	}
 	for i := range events {
@@ -307,10 +307,10 @@ func TestRecordedStreamsAreReadWhole(t *testing.T) {
 		for _, frame := range list {
 			tap.Event(frame)
 		}
-		if seen := tap.Seen(); seen.Usage != got.Usage || seen.Finish != want.Stop || seen.Failed != "" {
+		if seen := tap.Info(); seen.Usage != got.Usage || seen.Finish != want.Stop || seen.Failed != "" {
 			t.Errorf("%s: the tap saw %+v, want usage %+v and finish %q", r.file, seen, got.Usage, want.Stop)
 		}
-		encoder := converse.Dialect{}.NewEncoder(dialect.Reply{Request: request})
+		encoder := converse.Dialect{}.NewEncoder(dialect.ResponseTarget{Request: request})
 		var stream []byte
 		for e := range dialect.Replay(got) {
 			stream = encoder.Encode(stream, &e)

@@ -68,7 +68,7 @@ func (d *requestDecoder) toolSpec(path string, v jsonedit.Value) (t llm.Tool) {
 	switch {
 	case t.Name == "":
 		d.fail(path+".name", dialect.CodeMissing, "is required")
-	case !fits(t.Name, false):
+	case !isValidName(t.Name, false):
 		d.fail(path+".name", dialect.CodeValue, "must be 1 to %d letters, digits, underscores and hyphens", maxName)
 	}
 	return t
@@ -89,10 +89,10 @@ func (d *requestDecoder) toolChoice(path string, v jsonedit.Value) {
 	}
 }
 
-// fits reports whether s is a name of a tool, or an id of a call as the protocol
+// isValidName reports whether s is a name of a tool, or an id of a call as the protocol
 // takes them.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html
-func fits(s string, id bool) bool {
+func isValidName(s string, id bool) bool {
 	for _, ch := range []byte(s) {
 		if !plain(ch) && (!id || ch != '.' && ch != ':') {
 			return false

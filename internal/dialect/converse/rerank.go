@@ -12,14 +12,14 @@ const rerankVersion = 2
 
 // rerankForm is that of the models that rank documents.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-supported.html
-func rerankForm(m model) (dialect.Form, bool) {
+func rerankForm(m model) (dialect.Translator, bool) {
 	if !m.has("rerank") {
-		return dialect.Form{}, false
+		return dialect.Translator{}, false
 	}
-	return dialect.Form{Request: rerankRequest, Response: ranks}, true
+	return dialect.Translator{Request: rerankRequest, Response: ranks}, true
 }
 
-func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	var d jsonedit.Doc
 	a, err := ask(body, to)
 	if err != nil {
@@ -30,7 +30,7 @@ func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 	}
 	b := jsonedit.Append(dst)
 	b.Open('{')
-	if err := dialect.AppendQuestion(&b, &d); err != nil {
+	if err := dialect.AppendRerankRequest(&b, &d); err != nil {
 		return dst, nil, err
 	}
 	for _, name := range [...]string{"query", "documents", "return_documents"} { // documents are given back by the gateway
@@ -51,7 +51,7 @@ func rerankRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 
 // ranks appends the client's answer to a request for reranking. What it cost is
 // not told here.
-func ranks(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
+func ranks(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return dst, err
@@ -68,7 +68,7 @@ func ranks(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
 	b.Open('{')
 	b.Name("object")
 	b.String("list")
-	dialect.AppendRanks(&b, results, &d)
+	dialect.AppendRerankResults(&b, results, &d)
 	b.Name("model")
 	b.String(to.Model)
 	b.Name("usage")

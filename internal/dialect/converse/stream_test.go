@@ -44,7 +44,7 @@ func TestStreamsEndAsTheProviderSays(t *testing.T) {
 		{"events that are new", stopped + "somethingNew {}\nmetadata {\"usage\":{\"inputTokens\":1,\"outputTokens\":2}}", true, "", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, fault, whole := assembled(t, lines(tt.stream), nil, dialect.Target{Model: nova})
+			r, fault, whole := assembled(t, lines(tt.stream), nil, dialect.RequestTarget{Model: nova})
 			got := ""
 			if fault != nil {
 				got = fault.Type + ": " + fault.Message
@@ -60,7 +60,7 @@ func TestStreamsEndAsTheProviderSays(t *testing.T) {
 				tap.Event(frame)
 			}
 			finished, terminated := strings.Contains(tt.stream, "messageStop"), strings.Contains(tt.stream, "metadata")
-			if seen := tap.Seen(); seen.Finished != finished || seen.Terminated != terminated || (seen.Failed != "") != (tt.fault != "") || !seen.Begun || seen.Usage.Known != tt.usage {
+			if seen := tap.Info(); seen.Finished != finished || seen.Terminated != terminated || (seen.Failed != "") != (tt.fault != "") || !seen.Begun || seen.Usage.Known != tt.usage {
 				t.Errorf("the tap saw %+v", seen)
 			}
 		})
@@ -69,7 +69,7 @@ func TestStreamsEndAsTheProviderSays(t *testing.T) {
 
 func TestAnswersByAForcedToolBecomeText(t *testing.T) {
 	request := &llm.Request{Format: person}
-	to := dialect.Target{Model: nova}
+	to := dialect.RequestTarget{Model: nova}
 	const preface = `contentBlockDelta {"contentBlockIndex":0,"delta":{"text":"Here it is:"}}
 		contentBlockStop {"contentBlockIndex":0}
 		`
@@ -84,7 +84,7 @@ func TestAnswersByAForcedToolBecomeText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []llm.Choice{{Parts: []llm.Part{llm.Text{Text: `{"age":3}`}}, Stop: llm.StopEnd, Said: "tool_use"}}
+	want := []llm.Choice{{Parts: []llm.Part{llm.Text{Text: `{"age":3}`}}, Stop: llm.StopEnd, NativeFinishReason: "tool_use"}}
 	if diff := cmp.Diff(want, whole.Choices); diff != "" {
 		t.Errorf("whole (-want +got):\n%s", diff)
 	}
@@ -93,7 +93,7 @@ func TestAnswersByAForcedToolBecomeText(t *testing.T) {
 		t.Errorf("streamed (-want +got):\n%s", diff)
 	}
 	alone, _, _ := assembled(t, lines(preface+`messageStop {"stopReason":"end_turn"}`), request, to)
-	want = []llm.Choice{{Parts: []llm.Part{llm.Text{Text: "Here it is:"}}, Stop: llm.StopEnd, Said: "end_turn"}}
+	want = []llm.Choice{{Parts: []llm.Part{llm.Text{Text: "Here it is:"}}, Stop: llm.StopEnd, NativeFinishReason: "end_turn"}}
 	if diff := cmp.Diff(want, alone.Choices); diff != "" {
 		t.Errorf("without a call (-want +got):\n%s", diff)
 	}
@@ -101,7 +101,7 @@ func TestAnswersByAForcedToolBecomeText(t *testing.T) {
 
 func TestACallBesideAForcedToolIsWaitedFor(t *testing.T) {
 	const body = `{"output":{"message":{"content":[{"toolUse":{"toolUseId":"t1","name":"weather","input":{}}},{"toolUse":{"toolUseId":"t2","name":"json_response","input":{}}}]}},"stopReason":"tool_use"}`
-	r, err := converse.Dialect{}.DecodeResponse([]byte(body), &llm.Request{Format: person, Tools: []llm.Tool{weather}}, dialect.Target{Model: nova})
+	r, err := converse.Dialect{}.DecodeResponse([]byte(body), &llm.Request{Format: person, Tools: []llm.Tool{weather}}, dialect.RequestTarget{Model: nova})
 	if err != nil || r.Choices[0].Stop != llm.StopTool || len(r.Choices[0].Parts) != 2 {
 		t.Errorf("read %+v, %v", r, err)
 	}
@@ -118,7 +118,7 @@ func TestSignaturesInPiecesAreOne(t *testing.T) {
 		r, _, _ := assembled(t, lines(`contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"t"}}}
 			contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"`+tt.first+`"}}}
 			contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"cd"}}}
-			messageStop {"stopReason":"end_turn"}`), nil, dialect.Target{Model: nova})
+			messageStop {"stopReason":"end_turn"}`), nil, dialect.RequestTarget{Model: nova})
 		if got := r.Choices[0].Parts[0].(llm.Thinking).Signature; got != tt.want {
 			t.Errorf("signature %+v, want %+v", got, tt.want)
 		}
@@ -136,11 +136,11 @@ func TestCallsComeBackUnderTheNamesOfTheClient(t *testing.T) {
 		messageStop {"stopReason":"tool_use"}`
 	const body = `{"output":{"message":{"content":[{"toolUse":{"toolUseId":"a","name":"my_tool_gr__e_8bc3e5514239adad","input":{}}},{"toolUse":{"toolUseId":"b","name":"free","input":{"input":"x\ny"}}}]}},"stopReason":"tool_use"}`
 	want := []llm.Part{llm.ToolCall{ID: "a", Name: "my tool/größe"}, llm.ToolCall{ID: "b", Name: "free", Custom: true, Arguments: "x\ny"}}
-	streamed, _, _ := assembled(t, lines(stream), request, dialect.Target{Model: nova})
+	streamed, _, _ := assembled(t, lines(stream), request, dialect.RequestTarget{Model: nova})
 	if diff := cmp.Diff(want, streamed.Choices[0].Parts); diff != "" {
 		t.Errorf("streamed (-want +got):\n%s", diff)
 	}
-	whole, err := converse.Dialect{}.DecodeResponse([]byte(body), request, dialect.Target{Model: nova})
+	whole, err := converse.Dialect{}.DecodeResponse([]byte(body), request, dialect.RequestTarget{Model: nova})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestCallsComeBackUnderTheNamesOfTheClient(t *testing.T) {
 
 func TestSourcesAreToldToThoseWhoAskForThem(t *testing.T) {
 	const body = `{"output":{"message":{"content":[{"citationsContent":{"content":[{"text":"Blue."}],"citations":[{"title":"Sky","location":{"web":{"url":"https://example.com"}},"sourceContent":[{"text":"is blue"}]}]}}]}},"stopReason":"end_turn"}`
-	r, err := converse.Dialect{}.DecodeResponse([]byte(body), nil, dialect.Target{Model: sonnet45})
+	r, err := converse.Dialect{}.DecodeResponse([]byte(body), nil, dialect.RequestTarget{Model: sonnet45})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,16 +161,16 @@ func TestSourcesAreToldToThoseWhoAskForThem(t *testing.T) {
 		t.Errorf("read %+v", got)
 	}
 	asked := &llm.Request{Messages: []llm.Message{user(llm.Media{Kind: llm.Document, Cite: true})}}
-	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.Reply{Request: asked})); !strings.Contains(out, `{"citationsContent":{"content":[{"text":"Blue."}],"citations":[{"title":"Sky"`) {
+	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{Request: asked})); !strings.Contains(out, `{"citationsContent":{"content":[{"text":"Blue."}],"citations":[{"title":"Sky"`) {
 		t.Errorf("who asked is told %s", out)
 	}
-	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.Reply{})); !strings.Contains(out, `"content":[{"text":"Blue."}]`) {
+	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{})); !strings.Contains(out, `"content":[{"text":"Blue."}]`) {
 		t.Errorf("who did not is told %s", out)
 	}
 }
 
 // streamed is what a client gets for events, a line for each message.
-func streamed(t *testing.T, to dialect.Reply, events ...llm.Event) string {
+func streamed(t *testing.T, to dialect.ResponseTarget, events ...llm.Event) string {
 	t.Helper()
 	encoder := converse.Dialect{}.NewEncoder(to)
 	var stream []byte
@@ -191,7 +191,7 @@ func streamed(t *testing.T, to dialect.Reply, events ...llm.Event) string {
 func TestEveryEventIsWrittenAtOnce(t *testing.T) {
 	stops := &llm.Request{Extra: []llm.Member{{Name: "additionalModelResponseFieldPaths", Value: []byte(`["/delta/stop_sequence"]`)}}}
 	got := streamed(
-		t, dialect.Reply{Request: stops},
+		t, dialect.ResponseTarget{Request: stops},
 		llm.Event{Kind: llm.EventStart},
 		llm.Event{Kind: llm.EventPartStart, Opened: llm.Thinking{}},
 		llm.Event{Kind: llm.EventDelta, Text: "t"},
@@ -237,15 +237,15 @@ metadata {"usage":{"inputTokens":3,"outputTokens":7,"totalTokens":19,"cacheReadI
 
 func TestFaultsOfStreamsAreExceptions(t *testing.T) {
 	for _, tt := range []struct {
-		fault llm.Fault
+		fault llm.ProviderError
 		want  string
 	}{
-		{llm.Fault{Type: "overloaded_error", Message: "Overloaded"}, `throttlingException {"message":"Overloaded"}`},
-		{llm.Fault{Type: "throttlingException", Message: "m"}, `throttlingException {"message":"m"}`},
-		{llm.Fault{Type: "invalid_request_error", Message: "m"}, `validationException {"message":"m"}`},
-		{llm.Fault{Type: "server_error"}, `modelStreamErrorException {"message":"the provider reported an error without a message"}`},
+		{llm.ProviderError{Type: "overloaded_error", Message: "Overloaded"}, `throttlingException {"message":"Overloaded"}`},
+		{llm.ProviderError{Type: "throttlingException", Message: "m"}, `throttlingException {"message":"m"}`},
+		{llm.ProviderError{Type: "invalid_request_error", Message: "m"}, `validationException {"message":"m"}`},
+		{llm.ProviderError{Type: "server_error"}, `modelStreamErrorException {"message":"the provider reported an error without a message"}`},
 	} {
-		if got := streamed(t, dialect.Reply{}, llm.Event{Kind: llm.EventError, Fault: &tt.fault}, llm.Event{Kind: llm.EventEnd}); got != tt.want+"\n" {
+		if got := streamed(t, dialect.ResponseTarget{}, llm.Event{Kind: llm.EventError, Fault: &tt.fault}, llm.Event{Kind: llm.EventEnd}); got != tt.want+"\n" {
 			t.Errorf("%+v is written as %s, want %s", tt.fault, got, tt.want)
 		}
 	}
@@ -285,7 +285,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, _, err := converse.Dialect{}.EncodeRequest(nil, r, dialect.Target{Model: model})
+		out, _, err := converse.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Model: model})
 		if err != nil {
 			return
 		}
@@ -293,7 +293,7 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("%s\nis written as\n%s\nwhich is refused: %v", body, out, err)
 		}
 		r.Dialect = "chat"
-		_, _, _ = converse.Dialect{}.EncodeRequest(nil, r, dialect.Target{Model: model}) // it may refuse, but not panic
+		_, _, _ = converse.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Model: model}) // it may refuse, but not panic
 	})
 }
 
@@ -302,11 +302,11 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		converse.Dialect{}.NewTap(api.Converse).Body(body)
 		request := &llm.Request{Format: person}
-		r, err := converse.Dialect{}.DecodeResponse(body, request, dialect.Target{Model: nova})
+		r, err := converse.Dialect{}.DecodeResponse(body, request, dialect.RequestTarget{Model: nova})
 		if err != nil {
 			return
 		}
-		if _, err := (converse.Dialect{}).DecodeResponse(converse.Dialect{}.EncodeResponse(nil, r, dialect.Reply{Request: request}), request, dialect.Target{Model: nova}); err != nil {
+		if _, err := (converse.Dialect{}).DecodeResponse(converse.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{Request: request}), request, dialect.RequestTarget{Model: nova}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -328,7 +328,7 @@ metadata {"usage":{}}`, false)
 		if form {
 			request.Format = person
 		}
-		d := converse.Dialect{}.NewDecoder(request, dialect.Target{Model: nova})
+		d := converse.Dialect{}.NewDecoder(request, dialect.RequestTarget{Model: nova})
 		tap := converse.Dialect{}.NewTap(api.Converse)
 		var events []llm.Event
 		for _, frame := range lines(stream) {
@@ -336,10 +336,10 @@ metadata {"usage":{}}`, false)
 			events = d.Decode(events, frame)
 		}
 		events = d.End(events)
-		if why := dialecttest.Misordered(events); why != "" {
+		if why := dialecttest.CheckEventOrder(events); why != "" {
 			t.Fatal(why)
 		}
-		streamed(t, dialect.Reply{Request: request}, events...)
+		streamed(t, dialect.ResponseTarget{Request: request}, events...)
 	})
 }
 
@@ -347,7 +347,7 @@ func BenchmarkTextDelta(b *testing.B) {
 	frame := sse.Event{Type: []byte("contentBlockDelta"), Data: []byte(`{"contentBlockIndex":0,"delta":{"text":" word"},"p":"abcdefghijklm"}`)}
 	start := sse.Event{Type: []byte("messageStart"), Data: []byte(`{"role":"assistant"}`)}
 	b.Run("decode", func(b *testing.B) {
-		d := converse.Dialect{}.NewDecoder(&llm.Request{}, dialect.Target{Model: nova})
+		d := converse.Dialect{}.NewDecoder(&llm.Request{}, dialect.RequestTarget{Model: nova})
 		events := d.Decode(d.Decode(nil, start), frame)
 		b.ReportAllocs()
 		for b.Loop() {
@@ -355,7 +355,7 @@ func BenchmarkTextDelta(b *testing.B) {
 		}
 	})
 	b.Run("encode", func(b *testing.B) {
-		e := converse.Dialect{}.NewEncoder(dialect.Reply{})
+		e := converse.Dialect{}.NewEncoder(dialect.ResponseTarget{})
 		dst := e.Encode(nil, &llm.Event{Kind: llm.EventPartStart, Opened: llm.Text{}})
 		delta := &llm.Event{Kind: llm.EventDelta, Text: " word"}
 		b.ReportAllocs()

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-var signed = dialecttest.Can{
+var signed = dialecttest.Capabilities{
 	Fields: []llm.Field{
 		llm.FieldTools, llm.FieldToolChoice, llm.FieldFormat, llm.FieldMaxTokens, llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK,
 		llm.FieldStop, llm.FieldThinking, llm.FieldEffort, llm.FieldUser, llm.FieldMetadata,
@@ -61,7 +61,7 @@ func TestConverseKeepsConversationsWhole(t *testing.T) {
 		Dialect:  "converse",
 		Client:   converse.Dialect{},
 		Provider: converse.Dialect{},
-		Target:   dialect.Target{Provider: "bedrock", Model: "us.anthropic.claude-sonnet-4-6"},
+		Target:   dialect.RequestTarget{Provider: "bedrock", Model: "us.anthropic.claude-sonnet-4-6"},
 		Can:      signed,
 		Frames:   frames,
 	})
@@ -75,7 +75,7 @@ func TestConverseKeepsConversationsOfOtherModelsWhole(t *testing.T) {
 		t.Run(model, func(t *testing.T) {
 			dialecttest.Run(t, dialecttest.Suite{
 				Dialect: "converse", Client: converse.Dialect{}, Provider: converse.Dialect{},
-				Target: dialect.Target{Provider: "bedrock", Model: model}, Can: can, Frames: frames,
+				Target: dialect.RequestTarget{Provider: "bedrock", Model: model}, Can: can, Frames: frames,
 			})
 		})
 	}

@@ -13,10 +13,10 @@ import (
 func (Dialect) NewTap(api.Operation) dialect.Tap { return &tap{} }
 
 // tap reads answers that pass by. The dialect names no model in them.
-type tap struct{ seen dialect.Seen }
+type tap struct{ seen dialect.ResponseInfo }
 
-// Seen returns what was read so far.
-func (t *tap) Seen() *dialect.Seen { return &t.seen }
+// Info returns what was read so far.
+func (t *tap) Info() *dialect.ResponseInfo { return &t.seen }
 
 // Body reads a whole answer.
 func (t *tap) Body(b []byte) {
@@ -74,7 +74,7 @@ func textSize(data []byte) int64 {
 
 func (t *tap) fail(b []byte) {
 	if t.seen.Failed == "" {
-		t.seen.Failed = at(dialect.Spoken(b), "the provider reported an error without a message")
+		t.seen.Failed = at(dialect.ErrorMessage(b), "the provider reported an error without a message")
 	}
 }
 

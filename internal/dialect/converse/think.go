@@ -100,7 +100,7 @@ func (t *thinking) explicit(r *llm.Request, m model) {
 }
 
 func budgetFor(effort string) int64 {
-	if n, ok := dialect.Budget(effort); ok {
+	if n, ok := dialect.ThinkingBudget(effort); ok {
 		return n
 	}
 	return minBudget
@@ -201,7 +201,7 @@ func (t *thinking) other(r *llm.Request, m model) {
 			effort = "none"
 		case effort != "":
 		case r.Reasoning.Budget != nil:
-			effort = dialect.EffortOf(*r.Reasoning.Budget)
+			effort = dialect.EffortForBudget(*r.Reasoning.Budget)
 		default:
 			effort = "medium"
 		}

@@ -8,18 +8,18 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// reading reads the values of a request. The first value that is not what it
+// fieldReader reads the values of a request. The first value that is not what it
 // must be is kept as err, and what is read afterwards does not matter.
-type reading struct{ err *apierr.Error }
+type fieldReader struct{ err *apierr.Error }
 
-func (r *reading) fail(path, code, format string, args ...any) {
+func (r *fieldReader) fail(path, code, format string, args ...any) {
 	if r.err == nil {
 		r.err = dialect.Invalid(path, code, format, args...)
 	}
 }
 
 // text is a string; null and absent are empty.
-func (r *reading) text(path string, v jsonedit.Value) string {
+func (r *fieldReader) text(path string, v jsonedit.Value) string {
 	if v.IsNull() {
 		return ""
 	}
@@ -31,7 +31,7 @@ func (r *reading) text(path string, v jsonedit.Value) string {
 }
 
 // needed is a string that must not be empty.
-func (r *reading) needed(path string, v jsonedit.Value) string {
+func (r *fieldReader) needed(path string, v jsonedit.Value) string {
 	s := r.text(path, v)
 	if s == "" {
 		r.fail(path, dialect.CodeMissing, "is required")
@@ -39,7 +39,7 @@ func (r *reading) needed(path string, v jsonedit.Value) string {
 	return s
 }
 
-func (r *reading) number(path string, v jsonedit.Value) *float64 {
+func (r *fieldReader) number(path string, v jsonedit.Value) *float64 {
 	if v.IsNull() {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (r *reading) number(path string, v jsonedit.Value) *float64 {
 	return &f
 }
 
-func (r *reading) count(path string, v jsonedit.Value) *int64 {
+func (r *fieldReader) count(path string, v jsonedit.Value) *int64 {
 	if v.IsNull() {
 		return nil
 	}
@@ -61,14 +61,14 @@ func (r *reading) count(path string, v jsonedit.Value) *int64 {
 	return &n
 }
 
-func (r *reading) texts(path string, v jsonedit.Value) (list []string) {
+func (r *fieldReader) texts(path string, v jsonedit.Value) (list []string) {
 	r.elements(path, v, func(path string, e jsonedit.Value) { list = append(list, r.text(path, e)) })
 	return list
 }
 
 // object calls visit for each member of an object that is not null. What must
 // be an object and is none fails; null and absent pass.
-func (r *reading) object(path string, v jsonedit.Value, visit func(name, path string, v jsonedit.Value)) {
+func (r *fieldReader) object(path string, v jsonedit.Value, visit func(name, path string, v jsonedit.Value)) {
 	if v.IsNull() {
 		return
 	}
@@ -84,7 +84,7 @@ func (r *reading) object(path string, v jsonedit.Value, visit func(name, path st
 }
 
 // elements calls visit for each element of an array; null and absent pass.
-func (r *reading) elements(path string, v jsonedit.Value, visit func(path string, v jsonedit.Value)) {
+func (r *fieldReader) elements(path string, v jsonedit.Value, visit func(path string, v jsonedit.Value)) {
 	if v.IsNull() {
 		return
 	}

@@ -34,7 +34,7 @@ func hash(s string) []byte {
 }
 
 func fitted(s string, id bool) string {
-	if fits(s, id) {
+	if isValidName(s, id) {
 		return s
 	}
 	clean := strings.Map(func(r rune) rune {

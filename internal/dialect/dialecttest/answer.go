@@ -10,9 +10,9 @@ import (
 )
 
 // Answer makes up whole answers of what can be said.
-func Answer(can Can) *rapid.Generator[*llm.Response] {
+func Answer(can Capabilities) *rapid.Generator[*llm.Response] {
 	return rapid.Custom(func(t *rapid.T) *llm.Response {
-		g := maker{T: t, Can: can}
+		g := generator{T: t, Capabilities: can}
 		if can.says(llm.FieldTools) {
 			g.named = []llm.Tool{{Name: "tool_0"}, {Name: "tool_1", Custom: can.CustomTools}}
 		}
@@ -32,7 +32,7 @@ func Answer(can Can) *rapid.Generator[*llm.Response] {
 	})
 }
 
-func (g *maker) head(r *llm.Response) {
+func (g *generator) head(r *llm.Response) {
 	if g.ID {
 		r.ID = "answer-123"
 	}
@@ -50,7 +50,7 @@ func (g *maker) head(r *llm.Response) {
 	}
 }
 
-func (g *maker) option() llm.Choice {
+func (g *generator) option() llm.Choice {
 	c := llm.Choice{Parts: g.said(true)}
 	calls, speaks := 0, false
 	for _, p := range c.Parts {
@@ -77,7 +77,7 @@ func (g *maker) option() llm.Choice {
 	return c
 }
 
-func (g *maker) usage() llm.Usage {
+func (g *generator) usage() llm.Usage {
 	count := func(can int64) int64 {
 		if can == 0 {
 			return 0
@@ -95,7 +95,7 @@ func (g *maker) usage() llm.Usage {
 // Streamed makes up a stream of r: texts come in pieces, calls of tools beside
 // each other, and choices beside each other.
 func Streamed(t *rapid.T, r *llm.Response) []llm.Event {
-	g := maker{T: t}
+	g := generator{T: t}
 	whole := slices.Collect(dialect.Replay(r))
 	tail := whole[len(whole)-2:]
 	lanes := make([][]llm.Event, len(r.Choices))
@@ -109,7 +109,7 @@ func Streamed(t *rapid.T, r *llm.Response) []llm.Event {
 }
 
 // pieces cuts the text of an event into up to four.
-func (g *maker) pieces(e llm.Event) (list []llm.Event) {
+func (g *generator) pieces(e llm.Event) (list []llm.Event) {
 	text := []rune(e.Text)
 	for len(text) > 1 && len(list) < 3 && g.maybe("cut") {
 		n := 1 + g.upTo(len(text)-2, "place")
@@ -121,7 +121,7 @@ func (g *maker) pieces(e llm.Event) (list []llm.Event) {
 }
 
 // beside makes neighbouring calls of tools begin together and end together.
-func (g *maker) beside(events []llm.Event) (out []llm.Event) {
+func (g *generator) beside(events []llm.Event) (out []llm.Event) {
 	for len(events) > 0 {
 		n := 0
 		if _, ok := events[0].Opened.(llm.ToolCall); ok {
@@ -169,7 +169,7 @@ func roundRobin(parts map[int][]llm.Event, first int) (out []llm.Event) {
 	return out
 }
 
-func (g *maker) merge(lanes [][]llm.Event) (out []llm.Event) {
+func (g *generator) merge(lanes [][]llm.Event) (out []llm.Event) {
 	for {
 		var open []int
 		for i, lane := range lanes {

@@ -6,9 +6,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Can says what a dialect can say, in requests and in answers. The zero value is
+// Capabilities says what a dialect can say, in requests and in answers. The zero value is
 // text alone, in turns of user and assistant.
-type Can struct {
+type Capabilities struct {
 	// Fields are the parameters of requests. FieldTools brings calls and results,
 	// FieldN answers of several choices, FieldLogprobs those of answers.
 	Fields  []llm.Field
@@ -76,7 +76,7 @@ type Medium struct {
 	Details   []string
 }
 
-func (c *Can) says(f llm.Field) bool { return slices.Contains(c.Fields, f) }
+func (c *Capabilities) says(f llm.Field) bool { return slices.Contains(c.Fields, f) }
 
 func or[T any](list []T, usual ...T) []T {
 	if len(list) == 0 {

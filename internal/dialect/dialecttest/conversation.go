@@ -14,9 +14,9 @@ import (
 
 // Conversation makes up plausible requests of what can be said: roles in a valid
 // order, every call with its result, the last word with the user.
-func Conversation(can Can) *rapid.Generator[*llm.Request] {
+func Conversation(can Capabilities) *rapid.Generator[*llm.Request] {
 	return rapid.Custom(func(t *rapid.T) *llm.Request {
-		g := maker{T: t, Can: can}
+		g := generator{T: t, Capabilities: can}
 		r := &llm.Request{}
 		if !can.PathStream {
 			r.Stream = g.maybe("stream")
@@ -32,20 +32,22 @@ func Conversation(can Can) *rapid.Generator[*llm.Request] {
 	})
 }
 
-// maker makes up one request or answer.
-type maker struct {
+// generator makes up one request or answer.
+type generator struct {
 	*rapid.T
-	Can
+	Capabilities
 	calls int
 	named []llm.Tool
 }
 
-func (g *maker) maybe(label string) bool        { return rapid.Bool().Draw(g.T, label) }
-func (g *maker) upTo(n int, label string) int   { return rapid.IntRange(0, n).Draw(g.T, label) }
-func (g *maker) number(from, to int64) int64    { return rapid.Int64Range(from, to).Draw(g.T, "number") }
-func (g *maker) eighths(from, to int64) float64 { return float64(g.number(from*8, to*8)) / 8 }
+func (g *generator) maybe(label string) bool      { return rapid.Bool().Draw(g.T, label) }
+func (g *generator) upTo(n int, label string) int { return rapid.IntRange(0, n).Draw(g.T, label) }
+func (g *generator) number(from, to int64) int64 {
+	return rapid.Int64Range(from, to).Draw(g.T, "number")
+}
+func (g *generator) eighths(from, to int64) float64 { return float64(g.number(from*8, to*8)) / 8 }
 
-func one[T any](g *maker, list []T, label string) T {
+func one[T any](g *generator, list []T, label string) T {
 	return rapid.SampledFrom(list).Draw(g.T, label)
 }
 
@@ -54,9 +56,9 @@ var words = []string{
 	"\u2028tab\t", " leading", "trailing ", "data: x\n\ndata: y", "{\"a\":1}", "0", "null",
 }
 
-func (g *maker) word(label string) string { return one(g, words, label) }
+func (g *generator) word(label string) string { return one(g, words, label) }
 
-func (g *maker) tools(r *llm.Request) {
+func (g *generator) tools(r *llm.Request) {
 	if !g.says(llm.FieldTools) || !g.maybe("tools") {
 		return
 	}
@@ -95,7 +97,7 @@ var schemas = []string{
 
 var arguments = []string{`{}`, `{"city":"Zürich"}`, `{"n":3,"tags":["a\n","\"b\""]}`, `{"unit":"c","in":{"deep":true}}`}
 
-func (g *maker) messages(r *llm.Request) {
+func (g *generator) messages(r *llm.Request) {
 	if !g.NoSystem && g.maybe("system") {
 		r.Messages = append(r.Messages, g.system())
 	}
@@ -119,14 +121,14 @@ func (g *maker) messages(r *llm.Request) {
 	}
 }
 
-func (g *maker) name() string {
+func (g *generator) name() string {
 	if g.Names && g.maybe("name") {
 		return "ada"
 	}
 	return ""
 }
 
-func (g *maker) system() llm.Message {
+func (g *generator) system() llm.Message {
 	m := llm.Message{Role: llm.System, Parts: g.texts(), Name: g.name()}
 	if g.Developer && g.maybe("developer") {
 		m.Role = llm.Developer
@@ -134,7 +136,7 @@ func (g *maker) system() llm.Message {
 	return m
 }
 
-func (g *maker) texts() (parts []llm.Part) {
+func (g *generator) texts() (parts []llm.Part) {
 	n := 1
 	if !g.OneText {
 		n += g.upTo(2, "more texts")
@@ -149,7 +151,7 @@ func (g *maker) texts() (parts []llm.Part) {
 	return parts
 }
 
-func (g *maker) user() llm.Message {
+func (g *generator) user() llm.Message {
 	m := llm.Message{Role: llm.User, Parts: g.texts(), Name: g.name()}
 	if len(g.Media) > 0 {
 		for range g.upTo(2, "media") {
@@ -159,7 +161,7 @@ func (g *maker) user() llm.Message {
 	return m
 }
 
-func (g *maker) medium(kinds map[llm.MediaKind]Medium) llm.Media {
+func (g *generator) medium(kinds map[llm.MediaKind]Medium) llm.Media {
 	kind := one(g, slices.Sorted(maps.Keys(kinds)), "kind of media")
 	how := kinds[kind]
 	m := llm.Media{Kind: kind}
@@ -196,7 +198,7 @@ func (g *maker) medium(kinds map[llm.MediaKind]Medium) llm.Media {
 
 // said makes up what an assistant says: in the order thinking, words or a
 // refusal, media, calls, or in any.
-func (g *maker) said(answer bool) (parts []llm.Part) {
+func (g *generator) said(answer bool) (parts []llm.Part) {
 	if g.Thinking && g.maybe("thinks") {
 		parts = append(parts, g.thinking())
 	}
@@ -222,14 +224,14 @@ func (g *maker) said(answer bool) (parts []llm.Part) {
 }
 
 // more makes up further parts, of which no two neighbours are of one kind.
-func (g *maker) more() (parts []llm.Part) {
+func (g *generator) more() (parts []llm.Part) {
 	if g.Thinking {
 		parts = append(parts, g.thinking(), llm.Text{Text: g.word("more")})
 	}
 	return append(parts, g.toolCalls()...)
 }
 
-func (g *maker) thinking() llm.Thinking {
+func (g *generator) thinking() llm.Thinking {
 	p := llm.Thinking{Text: g.word("thought")}
 	if g.Signed != "" && (!g.Unsigned || g.maybe("signed")) {
 		p.Signature = llm.Signature{Vendor: g.Signed, Value: "c2lnbmVk"}
@@ -240,7 +242,7 @@ func (g *maker) thinking() llm.Thinking {
 	return p
 }
 
-func (g *maker) toolCalls() (parts []llm.Part) {
+func (g *generator) toolCalls() (parts []llm.Part) {
 	if len(g.named) == 0 {
 		return nil
 	}
@@ -265,7 +267,7 @@ func (g *maker) toolCalls() (parts []llm.Part) {
 
 // results makes up the results of all calls of a message, nil when there are
 // none.
-func (g *maker) results(parts []llm.Part) (results []llm.Part) {
+func (g *generator) results(parts []llm.Part) (results []llm.Part) {
 	for _, p := range parts {
 		call, ok := p.(llm.ToolCall)
 		if !ok {
@@ -275,7 +277,7 @@ func (g *maker) results(parts []llm.Part) (results []llm.Part) {
 		if g.ResultNames {
 			result.Name = call.Name
 		}
-		if g.Can.Failed {
+		if g.Capabilities.Failed {
 			result.Failed = g.maybe("failed")
 		}
 		if len(g.ResultMedia) > 0 && g.maybe("result media") {

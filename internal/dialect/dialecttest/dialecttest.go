@@ -6,14 +6,14 @@
 // no bytes make a codec panic. What a wire protocol looks like is left to the
 // dialects' own tests.
 //
-// A dialect says with [Can] what it can say, and calls [Run]:
+// A dialect says with [Capabilities] what it can say, and calls [Run]:
 //
 //	func TestChatKeepsConversationsWhole(t *testing.T) {
 //		dialecttest.Run(t, dialecttest.Suite{
 //			Dialect:  "chat",
 //			Client:   chat.Dialect{},
 //			Provider: chat.Dialect{},
-//			Target:   dialect.Target{Provider: "openai", Model: "gpt-4o"},
+//			Target:   dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"},
 //			Can: dialecttest.Can{
 //				Fields: []llm.Field{llm.FieldTools, llm.FieldTemperature},
 //				Usage:  llm.Usage{Input: 1, Output: 1},
@@ -22,7 +22,7 @@
 //	}
 //
 // Combinations that a dialect can't say, such as a temperature with thinking,
-// are taken out of a made-up request by Can.Fit.
+// are taken out of a made-up request by Capabilities.Fit.
 package dialecttest
 
 import (
@@ -44,10 +44,10 @@ type Suite struct {
 	Dialect  string                // name, which made-up requests and answers carry
 	Client   dialect.ClientCodec   // nil when no client speaks the dialect
 	Provider dialect.ProviderCodec // nil when no provider does
-	Target   dialect.Target
-	Reply    dialect.Reply // Request is filled in when nil: one for a stream with usage
+	Target   dialect.RequestTarget
+	Reply    dialect.ResponseTarget // Request is filled in when nil: one for a stream with usage
 
-	Can Can
+	Can Capabilities
 
 	// Frames reads all frames of a stream; nil reads server-sent events. The
 	// frames hold no views of what r reuses.
@@ -118,7 +118,7 @@ func Same() cmp.Options {
 		cmpopts.EquateEmpty(),
 		cmpopts.IgnoreFields(llm.Request{}, "Dialect", "Names", "IncludeUsage"),
 		cmpopts.IgnoreFields(llm.Response{}, "Dialect"),
-		cmpopts.IgnoreFields(llm.Choice{}, "Said"),
+		cmpopts.IgnoreFields(llm.Choice{}, "NativeFinishReason"),
 		cmpopts.IgnoreFields(llm.Citation{}, "Raw", "Dialect"),
 		cmpopts.IgnoreFields(llm.Message{}, "At"),
 		cmpopts.IgnoreFields(llm.Media{}, "At"),

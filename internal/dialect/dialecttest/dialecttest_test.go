@@ -12,7 +12,7 @@ import (
 )
 
 // all can say everything that the suite makes up.
-var all = dialecttest.Can{
+var all = dialecttest.Capabilities{
 	Fields:    []llm.Field{llm.FieldTools, llm.FieldToolChoice, llm.FieldN, llm.FieldLogprobs, llm.FieldFormat, llm.FieldThinking},
 	Developer: true, LateSystem: true, Names: true, AnyOrder: true, TwoUsers: true, Cache: true,
 	Media:    map[llm.MediaKind]dialecttest.Medium{llm.Image: {URL: true}, llm.Document: {Text: true, NeedsName: true}},
@@ -51,7 +51,7 @@ func TestStreamsMadeUpHoldTheAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := dialecttest.Answer(all).Draw(t, "answer")
 		events := dialecttest.Streamed(t, want)
-		if why := dialecttest.Misordered(events); why != "" {
+		if why := dialecttest.CheckEventOrder(events); why != "" {
 			t.Fatal(why)
 		}
 		var a dialect.Assembler
@@ -92,7 +92,7 @@ func TestMisorderedNoticesEveryBreach(t *testing.T) {
 		{"more after the end", []llm.Event{start, end, finish}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := dialecttest.Misordered(tt.events); (got != "") != tt.wrong {
+			if got := dialecttest.CheckEventOrder(tt.events); (got != "") != tt.wrong {
 				t.Errorf("Misordered = %q, want a breach: %t", got, tt.wrong)
 			}
 		})

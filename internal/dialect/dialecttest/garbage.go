@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/sse"
 )
 
-// Garbage makes up bytes: any, or one of the samples with a few changes.
-func Garbage(samples ...[]byte) *rapid.Generator[[]byte] {
+// MalformedBytes makes up bytes: any, or one of the samples with a few changes.
+func MalformedBytes(samples ...[]byte) *rapid.Generator[[]byte] {
 	return rapid.Custom(func(t *rapid.T) []byte {
 		if len(samples) == 0 || rapid.IntRange(0, 9).Draw(t, "from nothing") == 0 {
 			return rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "bytes")
@@ -78,11 +78,11 @@ func (s Suite) garbage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		requests, answers, frames := s.samples(t)
 		if s.Client != nil {
-			s.tryRequest(t, Garbage(requests...).Draw(t, "request"))
+			s.tryRequest(t, MalformedBytes(requests...).Draw(t, "request"))
 		}
 		if s.Provider != nil {
-			s.tryAnswer(Garbage(answers...).Draw(t, "answer"))
-			list := rapid.SliceOfN(Garbage(frames...), 0, 8).Draw(t, "frames")
+			s.tryAnswer(MalformedBytes(answers...).Draw(t, "answer"))
+			list := rapid.SliceOfN(MalformedBytes(frames...), 0, 8).Draw(t, "frames")
 			s.tryStream(t, list)
 		}
 	})
@@ -133,7 +133,7 @@ func (s Suite) tryStream(t *rapid.T, frames [][]byte) {
 		events = d.Decode(events, sse.Event{Data: data})
 	}
 	events = d.End(events)
-	if why := Misordered(events); why != "" {
+	if why := CheckEventOrder(events); why != "" {
 		t.Fatalf("%s\nframes: %q", why, frames)
 	}
 	if s.Client != nil {

@@ -6,10 +6,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Misordered says what is wrong with the order of the events of a stream, empty
+// CheckEventOrder says what is wrong with the order of the events of a stream, empty
 // when nothing is: it begins with Start, parts of a choice start in order and
 // end once, deltas come between, and nothing follows Error and End.
-func Misordered(events []llm.Event) string {
+func CheckEventOrder(events []llm.Event) string {
 	type place struct{ choice, part int }
 	open, next, finished := map[place]bool{}, map[int]int{}, map[int]bool{}
 	for i, e := range events {

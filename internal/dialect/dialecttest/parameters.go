@@ -7,7 +7,7 @@ import (
 )
 
 // optional draws a parameter when the dialect has it.
-func optional[T any](g *maker, f llm.Field, draw func() T) *T {
+func optional[T any](g *generator, f llm.Field, draw func() T) *T {
 	if !g.says(f) || !g.maybe(string(f)) {
 		return nil
 	}
@@ -15,7 +15,7 @@ func optional[T any](g *maker, f llm.Field, draw func() T) *T {
 	return &v
 }
 
-func (g *maker) sampling(r *llm.Request) {
+func (g *generator) sampling(r *llm.Request) {
 	share := func() float64 { return g.eighths(0, 1) }
 	penalty := func() float64 { return g.eighths(-2, 2) }
 	r.MaxTokens = optional(g, llm.FieldMaxTokens, func() int64 { return g.number(2048, 9000) })
@@ -39,21 +39,21 @@ func (g *maker) sampling(r *llm.Request) {
 	r.LogitBias = g.raw(llm.FieldLogitBias, `{"50256":-100}`)
 }
 
-func (g *maker) raw(f llm.Field, value string) json.RawMessage {
+func (g *generator) raw(f llm.Field, value string) json.RawMessage {
 	if p := optional(g, f, func() json.RawMessage { return json.RawMessage(value) }); p != nil {
 		return *p
 	}
 	return nil
 }
 
-func (g *maker) choice(f llm.Field, values ...string) string {
+func (g *generator) choice(f llm.Field, values ...string) string {
 	if p := optional(g, f, func() string { return one(g, values, string(f)) }); p != nil {
 		return *p
 	}
 	return ""
 }
 
-func (g *maker) rest(r *llm.Request) {
+func (g *generator) rest(r *llm.Request) {
 	if g.says(llm.FieldFormat) && g.maybe("format") {
 		g.format(&r.Format)
 	}
@@ -78,7 +78,7 @@ func (g *maker) rest(r *llm.Request) {
 	r.Cache = optional(g, llm.FieldCache, func() llm.Cache { return llm.Cache{} })
 }
 
-func (g *maker) format(f *llm.Format) {
+func (g *generator) format(f *llm.Format) {
 	f.Kind = one(g, or(g.Formats, llm.FormatText, llm.FormatJSON, llm.FormatSchema), "kind of format")
 	if f.Kind != llm.FormatSchema {
 		return

@@ -103,7 +103,7 @@ func (s Suite) mustAssemble(t *rapid.T, want *llm.Response, stream []byte) {
 		t.Fatalf("reading the frames of %q: %v", stream, err)
 	}
 	events := s.decode(frames)
-	if why := Misordered(events); why != "" {
+	if why := CheckEventOrder(events); why != "" {
 		t.Fatalf("%s\nstream: %s", why, stream)
 	}
 	var a dialect.Assembler

@@ -17,7 +17,7 @@ var candidateFields = map[string]bool{
 var answerFields = map[string]bool{"createTime": true, "promptFeedback": true, "modelStatus": true}
 
 // EncodeResponse appends the body of a whole answer.
-func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.Reply) []byte {
+func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	if !blocked(r) {
@@ -53,14 +53,14 @@ func blocked(r *llm.Response) bool {
 		if v, err := jsonedit.ParseValue(m.Value); m.Name == "promptFeedback" && err == nil {
 			reason, _ := v.Get("blockReason")
 			said, _ := reason.Text()
-			return said == r.Choices[0].Said
+			return said == r.Choices[0].NativeFinishReason
 		}
 	}
 	return false
 }
 
 // appendHead writes whose answer it is.
-func appendHead(b *jsonedit.Builder, id, model string, to dialect.Reply) {
+func appendHead(b *jsonedit.Builder, id, model string, to dialect.ResponseTarget) {
 	if model == "" && to.Request != nil {
 		model = to.Request.Model
 	}
@@ -79,8 +79,8 @@ func appendCandidate(b *jsonedit.Builder, i int, c *llm.Choice, all bool) {
 		p.whole(b, part)
 	}
 	p.close(b)
-	if c.Stop != "" || c.Said != "" {
-		text(b, "finishReason", reasonOf(c.Stop, c.Said))
+	if c.Stop != "" || c.NativeFinishReason != "" {
+		text(b, "finishReason", reasonOf(c.Stop, c.NativeFinishReason))
 	}
 	number(b, "index", int64(i))
 	appendLogprobs(b, c.Logprobs)

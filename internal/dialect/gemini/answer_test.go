@@ -29,7 +29,7 @@ func candidate(parts, rest string) string {
 	return `{"candidates":[{"content":{"role":"model","parts":[` + parts + `]}` + rest + `}],"responseId":"r"}`
 }
 
-func mustStream(t *testing.T, r *llm.Request, to dialect.Target, data ...string) *llm.Response {
+func mustStream(t *testing.T, r *llm.Request, to dialect.RequestTarget, data ...string) *llm.Response {
 	t.Helper()
 	res, fault, whole := streamed(t, strings.NewReader(frames(data...)), r, to)
 	if fault != nil || !whole {
@@ -81,7 +81,7 @@ func TestSeveralChoicesAreKeptApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []llm.Choice{{Parts: []llm.Part{llm.Text{Text: "a"}}, Stop: llm.StopEnd, Said: "STOP"}, {Parts: []llm.Part{llm.Text{Text: "b"}}, Stop: llm.StopLength, Said: "MAX_TOKENS"}}
+	want := []llm.Choice{{Parts: []llm.Part{llm.Text{Text: "a"}}, Stop: llm.StopEnd, NativeFinishReason: "STOP"}, {Parts: []llm.Part{llm.Text{Text: "b"}}, Stop: llm.StopLength, NativeFinishReason: "MAX_TOKENS"}}
 	if diff := cmp.Diff(want, res.Choices); diff != "" {
 		t.Errorf("choices (-want +got):\n%s", diff)
 	}
@@ -93,10 +93,10 @@ func TestARefusedPromptIsAFilteredChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := res.Choices[0]; len(res.Choices) != 1 || c.Stop != llm.StopFilter || c.Said != "SAFETY" || len(c.Parts) > 0 {
+	if c := res.Choices[0]; len(res.Choices) != 1 || c.Stop != llm.StopFilter || c.NativeFinishReason != "SAFETY" || len(c.Parts) > 0 {
 		t.Errorf("choices = %+v, want one that was filtered", res.Choices)
 	}
-	again := gemini.Dialect{}.EncodeResponse(nil, res, dialect.Reply{})
+	again := gemini.Dialect{}.EncodeResponse(nil, res, dialect.ResponseTarget{})
 	if candidates := object(mustJSON(t, string(again)))["candidates"]; candidates != nil {
 		t.Errorf("written again, the answer is %s, want no candidates", again)
 	}
@@ -108,7 +108,7 @@ func TestAForcedFormIsTextAgain(t *testing.T) {
 		Format: llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"object"}`)},
 	}
 	res := mustStream(t, r, flash2, candidate(`{"functionCall":{"name":"json_response","args":{"a":1}}}`, `,"finishReason":"STOP"`))
-	want := []llm.Choice{{Parts: []llm.Part{llm.Text{Text: `{"a":1}`}}, Stop: llm.StopEnd, Said: "STOP"}}
+	want := []llm.Choice{{Parts: []llm.Part{llm.Text{Text: `{"a":1}`}}, Stop: llm.StopEnd, NativeFinishReason: "STOP"}}
 	if diff := cmp.Diff(want, res.Choices); diff != "" {
 		t.Errorf("choices (-want +got):\n%s", diff)
 	}
@@ -152,7 +152,7 @@ func TestSourcesAreCountedInCharacters(t *testing.T) {
 		t.Errorf("citations (-want +got):\n%s", diff)
 	}
 	res.Dialect, res.Choices[0].Extra = "", nil
-	body := gemini.Dialect{}.EncodeResponse(nil, res, dialect.Reply{})
+	body := gemini.Dialect{}.EncodeResponse(nil, res, dialect.ResponseTarget{})
 	if !strings.Contains(string(body), `"segment":{"startIndex":8,"endIndex":11,"text":"ist"}`) {
 		t.Errorf("written again: %s, want the place in bytes", body)
 	}
@@ -165,15 +165,15 @@ func TestErrorsInsideStreams(t *testing.T) {
 		if whole || fault == nil || fault.Message != "too busy" || fault.Type != "UNAVAILABLE" || fault.Code != "503" {
 			t.Errorf("%s: fault %+v, whole %t", name, fault, whole)
 		}
-		out := gemini.Dialect{}.NewEncoder(dialect.Reply{}).Encode(nil, &llm.Event{Kind: llm.EventError, Fault: fault})
+		out := gemini.Dialect{}.NewEncoder(dialect.ResponseTarget{}).Encode(nil, &llm.Event{Kind: llm.EventError, Fault: fault})
 		want := "data: {\"error\":{\"code\":503,\"message\":\"too busy\",\"status\":\"UNAVAILABLE\",\"details\":[],\"source\":\"provider\"}}\r\n\r\n"
 		if string(out) != want {
 			t.Errorf("%s: the client gets %q, want %q", name, out, want)
 		}
 		tap := gemini.Dialect{}.NewTap(api.Generate)
 		tap.Event(sse.Event{Data: []byte(broken)})
-		if tap.Seen().Failed != "too busy" || tap.Seen().Finished {
-			t.Errorf("%s: tap saw %+v", name, tap.Seen())
+		if tap.Info().Failed != "too busy" || tap.Info().Finished {
+			t.Errorf("%s: tap saw %+v", name, tap.Info())
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestReasons(t *testing.T) {
 		llm.StopEnd: "STOP", llm.StopSequence: "STOP", llm.StopTool: "STOP", llm.StopPause: "STOP", llm.StopLength: "MAX_TOKENS",
 		llm.StopContext: "MAX_TOKENS", llm.StopFilter: "SAFETY", llm.StopRefusal: "SAFETY",
 	} {
-		body := gemini.Dialect{}.EncodeResponse(nil, &llm.Response{Choices: []llm.Choice{{Stop: stop, Said: "end_turn"}}}, dialect.Reply{})
+		body := gemini.Dialect{}.EncodeResponse(nil, &llm.Response{Choices: []llm.Choice{{Stop: stop, NativeFinishReason: "end_turn"}}}, dialect.ResponseTarget{})
 		if !strings.Contains(string(body), `"finishReason":"`+want+`"`) {
 			t.Errorf("%s is written as %s, want %s", stop, body, want)
 		}
@@ -231,7 +231,7 @@ func TestAStreamForClients(t *testing.T) {
 		{Kind: llm.EventUsage, Usage: llm.Usage{Known: true, Input: 3, CachedInput: 1, CacheWrite5m: 2, Output: 4, Reasoning: 5}},
 		{Kind: llm.EventEnd},
 	}
-	enc := gemini.Dialect{}.NewEncoder(dialect.Reply{})
+	enc := gemini.Dialect{}.NewEncoder(dialect.ResponseTarget{})
 	var got []byte
 	for i := range events {
 		got = enc.Encode(got, &events[i])
@@ -314,13 +314,13 @@ func TestSignaturesOfMediaAreGivenOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enc := gemini.Dialect{}.NewEncoder(dialect.Reply{})
+	enc := gemini.Dialect{}.NewEncoder(dialect.ResponseTarget{})
 	var stream []byte
 	for e := range dialect.Replay(res) {
 		stream = enc.Encode(stream, &e)
 	}
 	want := list(mustJSON(t, "["+parts+"]"))
-	if diff := cmp.Diff(want, partsOf(t, gemini.Dialect{}.EncodeResponse(nil, res, dialect.Reply{}))); diff != "" {
+	if diff := cmp.Diff(want, partsOf(t, gemini.Dialect{}.EncodeResponse(nil, res, dialect.ResponseTarget{}))); diff != "" {
 		t.Errorf("whole (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(append(want, map[string]any{"text": ""}), streamedParts(t, stream)); diff != "" {
@@ -339,11 +339,11 @@ func TestTapWaitsForEachChoiceAndForContent(t *testing.T) {
 		{`{"candidates":[{"index":1,"finishReason":"MAX_TOKENS"}]}`, true, true},
 	} {
 		tap.Event(sse.Event{Data: []byte(step.data)})
-		if seen := tap.Seen(); seen.Begun != step.begun || seen.Finished != step.finished {
+		if seen := tap.Info(); seen.Begun != step.begun || seen.Finished != step.finished {
 			t.Errorf("after %s: begun %t, finished %t", step.data, seen.Begun, seen.Finished)
 		}
 	}
-	if seen := tap.Seen(); seen.Finish != "STOP" {
+	if seen := tap.Info(); seen.Finish != "STOP" {
 		t.Errorf("finish = %q, want that of the first choice", seen.Finish)
 	}
 }

@@ -22,7 +22,7 @@ func BenchmarkDecodeTextDelta(b *testing.B) {
 }
 
 func BenchmarkEncodeTextDelta(b *testing.B) {
-	enc := gemini.Dialect{}.NewEncoder(dialect.Reply{})
+	enc := gemini.Dialect{}.NewEncoder(dialect.ResponseTarget{})
 	out := enc.Encode(nil, &llm.Event{Kind: llm.EventStart, ID: "dqHOab6xGLzWodAPkPuViA4", Model: "gemini-3-flash-preview"})
 	out = enc.Encode(out, &llm.Event{Kind: llm.EventPartStart, Opened: llm.Text{}})
 	e := &llm.Event{Kind: llm.EventDelta, Text: " a few more words of the answer"}

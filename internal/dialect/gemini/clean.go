@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-var _ dialect.Cleaner = Dialect{}
+var _ dialect.ForeignContentCleaner = Dialect{}
 
 // signatureNames are the spellings of the member that holds a signature.
 var signatureNames = [...]string{"thoughtSignature", "thought_signature"}
@@ -15,23 +15,23 @@ var signatureNames = [...]string{"thoughtSignature", "thought_signature"}
 // quotedMark is how the base64 of a marked signature begins in a body.
 var quotedMark = []byte(`"` + markBegins)
 
-// Clean implements dialect.Cleaner: clients send back the parts that they were
+// Clean implements dialect.ForeignContentCleaner: clients send back the parts that they were
 // given, and Google refuses a signature that is not base64. What another
 // vendor's model thought goes; its calls and words stay, with the signature that
 // Google wants of calls that its models have not made.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
-	if b := body.Bytes(); !bytes.Contains(b, quotedMark) && !dialect.MaybeMarked(b) {
+	if b := body.Bytes(); !bytes.Contains(b, quotedMark) && !dialect.MayContainMarkedSignature(b) {
 		return nil
 	}
-	return dialect.Sift(body, "contents", "parts", cleanPart)
+	return dialect.EditElements(body, "contents", "parts", cleanPart)
 }
 
 func cleanPart(part jsonedit.Value) []byte {
 	name := ""
 	for _, spelling := range signatureNames {
 		if v, ok := part.Get(spelling); ok {
-			if text, _ := v.Text(); dialect.Marked(plain(text)) {
+			if text, _ := v.Text(); dialect.IsMarkedSignature(plain(text)) {
 				name = spelling
 			}
 		}

@@ -12,11 +12,11 @@ import (
 // ClientForm returns the translation of embedContent and batchEmbedContents to
 // the embeddings of the chat dialect.
 // https://ai.google.dev/api/embeddings
-func (Dialect) ClientForm(op api.Operation) (dialect.ClientForm, bool) {
-	form := dialect.ClientForm{
-		Operation: api.Embeddings,
-		Names:     map[string]string{"input": "content", "dimensions": "outputDimensionality", "task_type": "taskType"},
-		Beyond:    []string{"task_type", "title"},
+func (Dialect) ClientForm(op api.Operation) (dialect.ClientTranslator, bool) {
+	form := dialect.ClientTranslator{
+		Operation:   api.Embeddings,
+		Names:       map[string]string{"input": "content", "dimensions": "outputDimensionality", "task_type": "taskType"},
+		ExtraFields: []string{"task_type", "title"},
 	}
 	switch op {
 	case api.GenerateEmbed:
@@ -25,20 +25,20 @@ func (Dialect) ClientForm(op api.Operation) (dialect.ClientForm, bool) {
 		form.Request, form.Response = embedBatchRequest, embedBatchAnswer
 		form.Names["input"] = "requests"
 	default:
-		return dialect.ClientForm{}, false
+		return dialect.ClientTranslator{}, false
 	}
 	return form, true
 }
 
-// wanted is what a request asks of its vectors: members of the chat dialect's
+// embedOptions is what a request asks of its vectors: members of the chat dialect's
 // body, as raw JSON.
-type wanted struct{ dimensions, task, title []byte }
+type embedOptions struct{ dimensions, task, title []byte }
 
-func (w *wanted) equal(o *wanted) bool {
+func (w *embedOptions) equal(o *embedOptions) bool {
 	return bytes.Equal(w.dimensions, o.dimensions) && bytes.Equal(w.task, o.task) && bytes.Equal(w.title, o.title)
 }
 
-func (w *wanted) append(b *jsonedit.Builder) {
+func (w *embedOptions) append(b *jsonedit.Builder) {
 	for _, m := range [...]struct {
 		name  string
 		value []byte
@@ -51,7 +51,7 @@ func (w *wanted) append(b *jsonedit.Builder) {
 }
 
 // embedded reads one content to be embedded, and what is asked of its vector.
-func embedded(v jsonedit.Value, path string) (words string, want wanted, err error) {
+func embedded(v jsonedit.Value, path string) (words string, want embedOptions, err error) {
 	config := field(v, "embedContentConfig")
 	if config.IsNull() {
 		config = v
@@ -111,7 +111,7 @@ func embedBatchRequest(dst, body []byte, model string) ([]byte, error) {
 	text(&b, "model", model)
 	b.Name("input")
 	b.Open('[')
-	var all wanted
+	var all embedOptions
 	n := 0
 	requests, _ := a.get("requests")
 	for e := range requests.Elements() {

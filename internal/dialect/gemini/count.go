@@ -37,7 +37,7 @@ func (Dialect) EncodeCountResponse(dst []byte, tokens int64) []byte {
 // EncodeCountRequest appends the body of a question for the tokens of r. The
 // Gemini API takes a request inside; Vertex AI takes the members that have tokens.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/count-tokens
-func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	body, fates, err := d.EncodeRequest(nil, r, to)
 	if err != nil {
 		return dst, nil, err

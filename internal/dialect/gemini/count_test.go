@@ -13,12 +13,12 @@ func TestTokensAreAskedForInTheFormOfTheHost(t *testing.T) {
 	const request = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"systemInstruction":{"parts":[{"text":"s"}]},"safetySettings":[{"category":"c","threshold":"t"}],"generationConfig":{"temperature":0.5}}`
 	for _, tt := range []struct {
 		name, body string
-		to         dialect.Target
+		to         dialect.RequestTarget
 		want       string
 	}{
-		{"gemini api", request, dialect.Target{Provider: "google", Model: "models/gemini-2.5-flash"},
+		{"gemini api", request, dialect.RequestTarget{Provider: "google", Model: "models/gemini-2.5-flash"},
 			`x{"generateContentRequest":{"model":"models/gemini-2.5-flash","systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"temperature":0.5}}}`},
-		{"vertex", `{"generateContentRequest":` + request + `}`, dialect.Target{Provider: "vertex-ai", Model: "gemini-2.5-flash"},
+		{"vertex", `{"generateContentRequest":` + request + `}`, dialect.RequestTarget{Provider: "vertex-ai", Model: "gemini-2.5-flash"},
 			`x{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"temperature":0.5}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // DecodeResponse reads a whole answer, which is a stream of one frame.
-func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	d := newDecoder(r, to)
 	var all dialect.Assembler
 	events := d.End(d.Decode(nil, sse.Event{Data: body}))
@@ -34,11 +34,11 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*
 }
 
 // NewDecoder returns a decoder for one streamed answer.
-func (Dialect) NewDecoder(r *llm.Request, to dialect.Target) dialect.StreamDecoder {
+func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return newDecoder(r, to)
 }
 
-func newDecoder(r *llm.Request, to dialect.Target) *decoder {
+func newDecoder(r *llm.Request, to dialect.RequestTarget) *decoder {
 	d := &decoder{}
 	if r == nil {
 		return d
@@ -314,7 +314,7 @@ func (d *decoder) End(dst []llm.Event) []llm.Event {
 	}
 	d.failed = true
 	if d.blocked != "" && len(d.choices) == 0 {
-		dst = append(dst, llm.Event{Kind: llm.EventFinish, Stop: llm.StopFilter, Said: d.blocked})
+		dst = append(dst, llm.Event{Kind: llm.EventFinish, Stop: llm.StopFilter, NativeFinishReason: d.blocked})
 		return append(dst, llm.Event{Kind: llm.EventEnd})
 	}
 	whole := len(d.choices) > 0
@@ -328,7 +328,7 @@ func (d *decoder) End(dst []llm.Event) []llm.Event {
 				continue
 			}
 		}
-		e := llm.Event{Kind: llm.EventFinish, Choice: i, Said: c.finish, Extra: c.extra}
+		e := llm.Event{Kind: llm.EventFinish, Choice: i, NativeFinishReason: c.finish, Extra: c.extra}
 		if c.finish != "" {
 			e.Stop = stopOf(c.finish, c.called)
 		}

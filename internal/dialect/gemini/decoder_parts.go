@@ -91,9 +91,9 @@ func mediaOf(p piece) llm.Media {
 			m.Name, _ = v.Text()
 		}
 	}
-	m.Kind = dialect.KindOf(m.Type)
+	m.Kind = dialect.MediaKindOf(m.Type)
 	if m.Type == "" {
-		m.Kind = dialect.KindOf(dialect.TypeByName(m.URL))
+		m.Kind = dialect.MediaKindOf(dialect.TypeByName(m.URL))
 	}
 	if p.thought {
 		m.Extra = append(m.Extra, llm.Member{Name: "thought", Value: json.RawMessage("true")})

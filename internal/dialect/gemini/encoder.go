@@ -7,14 +7,14 @@ import (
 )
 
 // NewEncoder returns an encoder for one streamed answer.
-func (Dialect) NewEncoder(to dialect.Reply) dialect.StreamEncoder {
+func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 	return &encoder{to: to}
 }
 
 // encoder writes the frames of one answer. Each is an answer of its own that
 // holds what was added; the last has the reasons and the usage.
 type encoder struct {
-	to      dialect.Reply
+	to      dialect.ResponseTarget
 	head    []byte // the end of each frame, after the candidates
 	extra   []llm.Member
 	usage   llm.Usage
@@ -141,7 +141,7 @@ func (w *encoder) delta(dst []byte, e *llm.Event) []byte {
 		if g := &c.open[i]; g.part == e.Part {
 			g.args = append(g.args, e.Text...)
 			if e.Signature.Value != "" {
-				g.call.Signature = joined(g.call.Signature, e.Signature)
+				g.call.Signature = joinSignatures(g.call.Signature, e.Signature)
 			}
 			return dst
 		}
@@ -156,7 +156,7 @@ func (w *encoder) delta(dst []byte, e *llm.Event) []byte {
 	return w.piece(dst, c, e.Text, marked(e.Signature, false), e.Logprobs)
 }
 
-func joined(a, b llm.Signature) llm.Signature {
+func joinSignatures(a, b llm.Signature) llm.Signature {
 	return llm.Signature{Vendor: b.Vendor, Value: a.Value + b.Value}
 }
 
@@ -228,8 +228,8 @@ func (w *encoder) finish(b *jsonedit.Builder, c *writing) {
 	c.parts.n = 0
 	c.parts.open(b)
 	c.parts.close(b)
-	if e := c.finish; e != nil && (e.Stop != "" || e.Said != "") {
-		text(b, "finishReason", reasonOf(e.Stop, e.Said))
+	if e := c.finish; e != nil && (e.Stop != "" || e.NativeFinishReason != "") {
+		text(b, "finishReason", reasonOf(e.Stop, e.NativeFinishReason))
 	}
 	number(b, "index", int64(c.index))
 	grounded := false

@@ -111,7 +111,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 		}
 	}
 	message := provider + " answered " + strconv.Itoa(status)
-	if said := dialect.Spoken(body); said != "" {
+	if said := dialect.ErrorMessage(body); said != "" {
 		message += ": " + said
 	} else {
 		message += " with an empty body"
@@ -166,8 +166,8 @@ func withSource(e jsonedit.Value) []byte {
 }
 
 // faultOf reads the error of a frame.
-func faultOf(e jsonedit.Value) *llm.Fault {
-	f := &llm.Fault{Raw: append([]byte(nil), e.Raw()...)}
+func faultOf(e jsonedit.Value) *llm.ProviderError {
+	f := &llm.ProviderError{Raw: append([]byte(nil), e.Raw()...)}
 	for key, v := range e.Fields() {
 		switch string(key.Raw()) {
 		case `"status"`:
@@ -181,13 +181,13 @@ func faultOf(e jsonedit.Value) *llm.Fault {
 		}
 	}
 	if f.Message == "" {
-		f.Message = dialect.Spoken(e.Raw())
+		f.Message = dialect.ErrorMessage(e.Raw())
 	}
 	return f
 }
 
 // appendFault appends what a provider reported inside a stream.
-func appendFault(dst []byte, f *llm.Fault) []byte {
+func appendFault(dst []byte, f *llm.ProviderError) []byte {
 	code, status := faultStatus(f)
 	b := jsonedit.Append(append(dst, "data: "...))
 	message := "the provider reported an error"
@@ -205,7 +205,7 @@ func appendFault(dst []byte, f *llm.Fault) []byte {
 }
 
 // faultStatus gives the number and the word for a fault in any provider's words.
-func faultStatus(f *llm.Fault) (int, string) {
+func faultStatus(f *llm.ProviderError) (int, string) {
 	if code, err := strconv.Atoi(f.Code); err == nil && code >= 400 && code < 600 {
 		return code, statusWord(code)
 	}

@@ -11,7 +11,7 @@ import (
 var embeddingParams = []string{"input", "dimensions", "encoding_format", "task_type", "title"}
 
 // inputs calls f with each input: a string, or an object of several media.
-func (a *asked) inputs(to dialect.Target, f func(jsonedit.Value, string) error) (n int, err error) {
+func (a *operationRequest) inputs(to dialect.RequestTarget, f func(jsonedit.Value, string) error) (n int, err error) {
 	v, ok := a.get("input")
 	if !ok {
 		return 0, dialect.Invalid("input", dialect.CodeMissing, "is required: send a string or an array of strings")
@@ -34,7 +34,7 @@ func (a *asked) inputs(to dialect.Target, f func(jsonedit.Value, string) error) 
 // batchRequest writes a request for :batchEmbedContents: one content for each
 // input.
 // https://ai.google.dev/api/embeddings#method:-models.batchembedcontents
-func batchRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func batchRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	a, err := readAsked(body)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func collected(model string) string { return "models/" + strings.TrimPrefix(mode
 
 // inputsApart splits a request to a model that takes one input at a time. All
 // inputs are looked at first, so that none is sent when one of them is wrong.
-func inputsApart(body []byte, to dialect.Target) ([][]byte, error) {
+func inputsApart(body []byte, to dialect.RequestTarget) ([][]byte, error) {
 	a, err := readAsked(body)
 	if err != nil {
 		return nil, err
@@ -79,14 +79,14 @@ func inputsApart(body []byte, to dialect.Target) ([][]byte, error) {
 }
 
 // embedding writes what is asked of a vector.
-func (a *asked) embedding(b *jsonedit.Builder) {
+func (a *operationRequest) embedding(b *jsonedit.Builder) {
 	a.copy(b, "task_type", "taskType")
 	a.copy(b, "title", "title")
 	a.copy(b, "dimensions", "outputDimensionality")
 }
 
 // appendInput writes an input as a content.
-func appendInput(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.Target) error {
+func appendInput(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.RequestTarget) error {
 	b.Name("content")
 	b.Open('{')
 	b.Name("parts")
@@ -104,7 +104,7 @@ func appendInput(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.
 }
 
 // appendInputParts writes the media of an input, which make one vector.
-func appendInputParts(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.Target) error {
+func appendInputParts(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.RequestTarget) error {
 	n := 0
 	for key, inner := range v.Fields() {
 		name := key.String()
@@ -165,7 +165,7 @@ func sourceOf(v jsonedit.Value, kind string) (mime, data, address string) {
 		}
 	}
 	for _, s := range [...]string{address, data} {
-		if typ, inner, ok := dialect.DataURL(s); ok {
+		if typ, inner, ok := dialect.ParseDataURL(s); ok {
 			return typ, inner, ""
 		}
 	}
@@ -197,7 +197,7 @@ func promptTokens(v jsonedit.Value) int64 {
 
 // contentRequest writes a request for :embedContent, which takes one input.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-multimodal-embeddings
-func contentRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func contentRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	a, err := readAsked(body)
 	if err != nil {
 		return nil, nil, err
@@ -236,7 +236,7 @@ func contentVector(v jsonedit.Value) ([]vector, int64) {
 
 // predictRequest writes a request for :predict: one instance for each input.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api
-func predictRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func predictRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	a, err := readAsked(body)
 	if err != nil {
 		return nil, nil, err
@@ -270,7 +270,7 @@ func predictRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate
 }
 
 // parameters writes what is asked of all vectors.
-func (a *asked) parameters(b *jsonedit.Builder, media bool) {
+func (a *operationRequest) parameters(b *jsonedit.Builder, media bool) {
 	b.Name("parameters")
 	b.Open('{')
 	given, _ := a.get("parameters")
@@ -293,7 +293,7 @@ func (a *asked) parameters(b *jsonedit.Builder, media bool) {
 
 // appendInstance writes the media of one input.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/multimodal-embeddings-api
-func appendInstance(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.Target) error {
+func appendInstance(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.RequestTarget) error {
 	for key, inner := range v.Fields() {
 		name := key.String()
 		switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // prompts returns the texts to paint.
-func (a *asked) prompts() ([]string, error) {
+func (a *operationRequest) prompts() ([]string, error) {
 	v, ok := a.get("prompt")
 	if !ok {
 		return nil, dialect.Invalid("prompt", dialect.CodeMissing, "is required: send what the image is to show")
@@ -35,7 +35,7 @@ var imagenParams = []string{"seed", "negativePrompt", "personGeneration", "safet
 
 // imagenRequest writes a request for :predict.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/imagen-api
-func imagenRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func imagenRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	a, err := readAsked(body)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +78,7 @@ func imagenRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate,
 // mostImages is how many images one request may ask for.
 const mostImages = 8
 
-func (a *asked) sampleCount(b *jsonedit.Builder) {
+func (a *operationRequest) sampleCount(b *jsonedit.Builder) {
 	v, ok := a.get("n")
 	n, isInt := v.Int()
 	if !ok || !isInt {
@@ -93,7 +93,7 @@ func (a *asked) sampleCount(b *jsonedit.Builder) {
 
 // aspect writes the shape of the image, which the provider has instead of a
 // size.
-func (a *asked) aspect(b *jsonedit.Builder) {
+func (a *operationRequest) aspect(b *jsonedit.Builder) {
 	for key, v := range a.v.Fields() {
 		if camel(key) == "aspectRatio" && v.Kind() == jsonedit.String {
 			b.Name("aspectRatio")
@@ -139,7 +139,7 @@ func ratioOf(size string) (string, bool) {
 }
 
 // output writes how the image is encoded.
-func (a *asked) output(b *jsonedit.Builder) {
+func (a *operationRequest) output(b *jsonedit.Builder) {
 	quality, hasQuality := a.get("quality")
 	mime := field(a.v, "mimeType")
 	n, isNumber := quality.Int()
@@ -171,7 +171,7 @@ func (a *asked) output(b *jsonedit.Builder) {
 }
 
 // asData tells that images come as data: the provider has no addresses.
-func (a *asked) asData() {
+func (a *operationRequest) asData() {
 	if v, ok := a.get("response_format"); ok && string(v.Raw()) == `"url"` {
 		a.tell("response_format", dialect.Adapted, "b64_json")
 	}
@@ -180,7 +180,7 @@ func (a *asked) asData() {
 var errNoImages = errors.New("the answer holds no images")
 
 // imagenAnswer reads predictions.
-func imagenAnswer(dst, body, _ []byte, to dialect.Target) ([]byte, error) {
+func imagenAnswer(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, err
@@ -228,9 +228,9 @@ func appendImages(dst []byte, images []string, usage string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// paintRequest writes a request for an image of a model that also speaks.
+// imageRequest writes a request for an image of a model that also speaks.
 // https://ai.google.dev/gemini-api/docs/image-generation
-func paintRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	a, err := readAsked(body)
 	if err != nil {
 		return nil, nil, err
@@ -267,7 +267,7 @@ func paintRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 	return b.Bytes(), a.fates, nil
 }
 
-func (a *asked) paintConfig(b *jsonedit.Builder) {
+func (a *operationRequest) paintConfig(b *jsonedit.Builder) {
 	if v, ok := a.get("n"); ok && string(v.Raw()) != "1" {
 		a.tell("n", dialect.Dropped, "") // one request, one image
 	}
@@ -283,7 +283,7 @@ func (a *asked) paintConfig(b *jsonedit.Builder) {
 }
 
 // paintAnswer takes the images out of an answer.
-func paintAnswer(dst, body, _ []byte, to dialect.Target) ([]byte, error) {
+func paintAnswer(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-var targets = []dialect.Target{flash2, flash3, vertex3, oldest, gemma}
+var targets = []dialect.RequestTarget{flash2, flash3, vertex3, oldest, gemma}
 
 func FuzzDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"systemInstruction":"s","contents":[{"role":"user","parts":[{"text":"a"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"mg1.anthropic.redacted.x"},{"thought":true,"text":"t"}]},{"parts":[{"functionResponse":{"name":"f","response":{"output":"x"},"parts":[{"fileData":{"fileUri":"gs://a"}}]}}]}]}`))
@@ -57,7 +57,7 @@ func FuzzDecodeResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		tap := gemini.Dialect{}.NewTap(api.Generate)
 		tap.Body(body)
-		tap.Seen()
+		tap.Info()
 		out := gemini.Dialect{}.ProviderError(nil, body, "google", 500)
 		if !json.Valid(out) {
 			t.Fatalf("ProviderError = %s", out)
@@ -68,7 +68,7 @@ func FuzzDecodeResponse(f *testing.F) {
 		}
 		for _, name := range []string{"gemini", "chat"} {
 			r.Dialect = name
-			if out := (gemini.Dialect{}).EncodeResponse(nil, r, dialect.Reply{}); !json.Valid(out) {
+			if out := (gemini.Dialect{}).EncodeResponse(nil, r, dialect.ResponseTarget{}); !json.Valid(out) {
 				t.Fatalf("EncodeResponse = %s", out)
 			}
 		}
@@ -85,10 +85,10 @@ func FuzzStream(f *testing.F) {
 			events = dec.Decode(events, sse.Event{Data: []byte(line)})
 		}
 		events = dec.End(events)
-		if why := dialecttest.Misordered(events); why != "" {
+		if why := dialecttest.CheckEventOrder(events); why != "" {
 			t.Fatal(why)
 		}
-		enc := gemini.Dialect{}.NewEncoder(dialect.Reply{})
+		enc := gemini.Dialect{}.NewEncoder(dialect.ResponseTarget{})
 		var out []byte
 		for i := range events {
 			out = enc.Encode(out, &events[i])
@@ -133,7 +133,7 @@ func FuzzForms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, op := range []api.Operation{api.Embeddings, api.Images} {
 			for _, to := range formTargets {
-				form, _ := gemini.Dialect{}.Form(op, to)
+				form, _ := gemini.Dialect{}.Translator(op, to)
 				if out, _, err := form.Request(nil, body, to); err == nil && !json.Valid(out) {
 					t.Fatalf("Request = %s", out)
 				}

@@ -20,12 +20,12 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.Client          = Dialect{}
-	_ dialect.ProviderCodec   = Dialect{}
-	_ dialect.Former          = Dialect{}
-	_ dialect.ClientFormer    = Dialect{}
-	_ dialect.ClientCounter   = Dialect{}
-	_ dialect.ProviderCounter = Dialect{}
+	_ dialect.ClientDialect             = Dialect{}
+	_ dialect.ProviderCodec             = Dialect{}
+	_ dialect.OperationTranslator       = Dialect{}
+	_ dialect.ClientOperationTranslator = Dialect{}
+	_ dialect.ClientCounter             = Dialect{}
+	_ dialect.ProviderCounter           = Dialect{}
 )
 
 const (

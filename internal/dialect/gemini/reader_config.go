@@ -10,7 +10,7 @@ import (
 
 // config reads generationConfig.
 // https://ai.google.dev/api/generate-content#generationconfig
-func (d *reader) config(v jsonedit.Value) {
+func (d *requestDecoder) config(v jsonedit.Value) {
 	if !d.is(v, jsonedit.Object, "generationConfig", "an object") {
 		return
 	}
@@ -43,7 +43,7 @@ func (d *reader) config(v jsonedit.Value) {
 }
 
 // sampling reads a parameter that is one value or a list of words.
-func (d *reader) sampling(name string, v jsonedit.Value) bool {
+func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 	r, path := d.r, config+name
 	switch name {
 	case "temperature":
@@ -80,7 +80,7 @@ func (d *reader) sampling(name string, v jsonedit.Value) bool {
 
 // format reads the form of the answer. A type beside JSON and plain text, which
 // is that of enumerations, stays beside the schema.
-func (d *reader) format(mime string, schema jsonedit.Value, openapi bool) {
+func (d *requestDecoder) format(mime string, schema jsonedit.Value, openapi bool) {
 	f := &d.r.Format
 	if !schema.IsNull() {
 		if !d.is(schema, jsonedit.Object, config+"responseSchema", "a schema") {
@@ -108,7 +108,7 @@ func (d *reader) format(mime string, schema jsonedit.Value, openapi bool) {
 
 // thinking reads thinkingConfig: a budget of zero stops it, one below zero
 // leaves it to the model.
-func (d *reader) thinking(v jsonedit.Value) {
+func (d *requestDecoder) thinking(v jsonedit.Value) {
 	const path = config + "thinkingConfig"
 	if !d.is(v, jsonedit.Object, path, "an object") {
 		return
@@ -137,7 +137,7 @@ func (d *reader) thinking(v jsonedit.Value) {
 	}
 }
 
-func (d *reader) budget(n *int64) {
+func (d *requestDecoder) budget(n *int64) {
 	t := &d.r.Reasoning
 	switch {
 	case n == nil:
@@ -152,7 +152,7 @@ func (d *reader) budget(n *int64) {
 
 // speech reads speechConfig. That of one voice by name is what other dialects
 // know; any other stays as it is.
-func (d *reader) speech(v jsonedit.Value) {
+func (d *requestDecoder) speech(v jsonedit.Value) {
 	voice := field(field(v, "voiceConfig"), "prebuiltVoiceConfig")
 	if name := field(voice, "voiceName"); name.Kind() == jsonedit.String && size(v) == 1 && size(field(v, "voiceConfig")) == 1 && size(voice) == 1 {
 		b := jsonedit.Append(nil)
@@ -176,7 +176,7 @@ func size(v jsonedit.Value) (n int) {
 
 // toolConfig reads what bounds the use of tools.
 // https://ai.google.dev/api/caching#ToolConfig
-func (d *reader) toolConfig(v jsonedit.Value) {
+func (d *requestDecoder) toolConfig(v jsonedit.Value) {
 	if !d.is(v, jsonedit.Object, "toolConfig", "an object") {
 		return
 	}
@@ -191,7 +191,7 @@ func (d *reader) toolConfig(v jsonedit.Value) {
 	}
 }
 
-func (d *reader) choice(v jsonedit.Value) {
+func (d *requestDecoder) choice(v jsonedit.Value) {
 	if !d.is(v, jsonedit.Object, "toolConfig.functionCallingConfig", "an object") {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 const maxName = 128
 
 // system reads systemInstruction: a content, or text in its place.
-func (d *reader) system(v jsonedit.Value) {
+func (d *requestDecoder) system(v jsonedit.Value) {
 	m := llm.Message{Role: llm.System, At: "systemInstruction"}
 	if words, ok := v.Text(); ok {
 		m.Parts = []llm.Part{llm.Text{Text: words}}
@@ -28,7 +28,7 @@ func (d *reader) system(v jsonedit.Value) {
 }
 
 // content reads one turn.
-func (d *reader) content(v jsonedit.Value, path string) {
+func (d *requestDecoder) content(v jsonedit.Value, path string) {
 	if d.err != nil || !d.is(v, jsonedit.Object, path, "a content with role and parts") {
 		return
 	}
@@ -48,7 +48,7 @@ func (d *reader) content(v jsonedit.Value, path string) {
 }
 
 // parts reads the parts of a content, and keeps what stands beside them.
-func (d *reader) parts(m *llm.Message, content jsonedit.Value) {
+func (d *requestDecoder) parts(m *llm.Message, content jsonedit.Value) {
 	for key, v := range content.Fields() {
 		switch name := camel(key); {
 		case v.IsNull() || name == "role":
@@ -60,7 +60,7 @@ func (d *reader) parts(m *llm.Message, content jsonedit.Value) {
 	}
 }
 
-func (d *reader) part(m *llm.Message, v jsonedit.Value, path string) {
+func (d *requestDecoder) part(m *llm.Message, v jsonedit.Value, path string) {
 	if d.err != nil || !d.is(v, jsonedit.Object, path, "a part") {
 		return
 	}
@@ -85,7 +85,7 @@ func (d *reader) part(m *llm.Message, v jsonedit.Value, path string) {
 	}
 }
 
-func (d *reader) words(m *llm.Message, p piece, sign llm.Signature, path string) {
+func (d *requestDecoder) words(m *llm.Message, p piece, sign llm.Signature, path string) {
 	words := ""
 	if p.kind == "text" && !p.value.IsNull() {
 		words = d.text(p.value, path+".text")
@@ -113,7 +113,7 @@ func thought(parts []llm.Part, t llm.Thinking) []llm.Part {
 }
 
 // media reads inlineData or fileData.
-func (d *reader) media(p piece, path string) llm.Media {
+func (d *requestDecoder) media(p piece, path string) llm.Media {
 	path += "." + p.kind
 	if !d.is(p.value, jsonedit.Object, path, "an object") {
 		return llm.Media{}
@@ -160,7 +160,7 @@ func detailOf(raw json.RawMessage) (string, bool) {
 
 // call reads a functionCall of the history. One without an id gets the number of
 // the call in the conversation.
-func (d *reader) call(m *llm.Message, p piece, sign llm.Signature, path string) {
+func (d *requestDecoder) call(m *llm.Message, p piece, sign llm.Signature, path string) {
 	path += ".functionCall"
 	if !d.is(p.value, jsonedit.Object, path, "an object") {
 		return
@@ -201,7 +201,7 @@ func (d *reader) call(m *llm.Message, p piece, sign llm.Signature, path string) 
 func numbered(n int) string { return "call_" + strconv.Itoa(n) }
 
 // name reads the name of a function.
-func (d *reader) name(v jsonedit.Value, path string) string {
+func (d *requestDecoder) name(v jsonedit.Value, path string) string {
 	s := d.text(v, path)
 	if len(s) > maxName {
 		d.fail(path, dialect.CodeValue, "must have at most %d characters, not %d", maxName, len(s))
@@ -211,7 +211,7 @@ func (d *reader) name(v jsonedit.Value, path string) string {
 
 // result reads a functionResponse. It answers the call of its id, or without one
 // the first of its name that waits.
-func (d *reader) result(m *llm.Message, p piece, path string) {
+func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 	path += ".functionResponse"
 	if !d.is(p.value, jsonedit.Object, path, "an object") {
 		return
@@ -240,14 +240,14 @@ func (d *reader) result(m *llm.Message, p piece, path string) {
 		return
 	}
 	if response.Kind() == jsonedit.Object {
-		out.Parts, out.Failed = said(response)
+		out.Parts, out.Failed = functionResult(response)
 	}
 	each(parts, path+".parts", func(v jsonedit.Value, path string) { d.shown(&out, v, path) })
 	m.Parts = append(m.Parts, out)
 }
 
 // answer joins a result to its call.
-func (d *reader) answer(r *llm.ToolResult) bool {
+func (d *requestDecoder) answer(r *llm.ToolResult) bool {
 	n, ok := d.waiting(*r)
 	if !ok {
 		d.fail(r.At, dialect.CodeValue, "answers no functionCall before it: send the call of %.100q with the turn of the model", r.Name)
@@ -263,7 +263,7 @@ func (d *reader) answer(r *llm.ToolResult) bool {
 
 // waiting finds the call that a result answers. Where hosts give no ids, clients
 // make up their own.
-func (d *reader) waiting(r llm.ToolResult) (int, bool) {
+func (d *requestDecoder) waiting(r llm.ToolResult) (int, bool) {
 	if n, ok := d.byID[r.ID]; ok && r.ID != "" {
 		return n, true
 	}
@@ -278,10 +278,10 @@ func (d *reader) waiting(r llm.ToolResult) (int, bool) {
 	return list[0], true
 }
 
-// said reads what a function gave: text where that is all, else the object as
+// functionResult reads what a function gave: text where that is all, else the object as
 // it stands.
 // https://ai.google.dev/api/caching#FunctionResponse
-func said(response jsonedit.Value) (parts []llm.Part, failed bool) {
+func functionResult(response jsonedit.Value) (parts []llm.Part, failed bool) {
 	if size(response) == 1 {
 		for key, v := range response.Fields() {
 			words, ok := v.Text()
@@ -302,7 +302,7 @@ func isObject(text string) bool {
 }
 
 // shown reads a part of a functionResponse, which is media.
-func (d *reader) shown(out *llm.ToolResult, v jsonedit.Value, path string) {
+func (d *requestDecoder) shown(out *llm.ToolResult, v jsonedit.Value, path string) {
 	if d.err != nil || v.IsNull() || !d.is(v, jsonedit.Object, path, "a part") {
 		return
 	}

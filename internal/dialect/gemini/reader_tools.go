@@ -14,7 +14,7 @@ var servers = map[string]llm.ServerTool{
 
 // tool reads an element of tools: functions, and tools that run at the provider.
 // https://ai.google.dev/api/caching#Tool
-func (d *reader) tool(v jsonedit.Value, path string) {
+func (d *requestDecoder) tool(v jsonedit.Value, path string) {
 	if d.err != nil || !d.is(v, jsonedit.Object, path, "an object") {
 		return
 	}
@@ -41,7 +41,7 @@ func (d *reader) tool(v jsonedit.Value, path string) {
 
 // function reads a function. Its parameters are JSON Schema, or the part of
 // OpenAPI's that stays as it is beside the translation.
-func (d *reader) function(v jsonedit.Value, path string) {
+func (d *requestDecoder) function(v jsonedit.Value, path string) {
 	if d.err != nil || !d.is(v, jsonedit.Object, path, "an object") {
 		return
 	}

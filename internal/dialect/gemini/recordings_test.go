@@ -38,8 +38,8 @@ type recorded struct {
 }
 
 // target is where the recorded request went.
-func (r *recorded) target() dialect.Target {
-	to := dialect.Target{Provider: "google"}
+func (r *recorded) target() dialect.RequestTarget {
+	to := dialect.RequestTarget{Provider: "google"}
 	if r.Provider == "vertex" {
 		to.Provider = "vertex-ai"
 	}
@@ -93,7 +93,7 @@ func mustConversations(t *testing.T) []recorded {
 }
 
 // streamed decodes a stream as it comes from src.
-func streamed(t testing.TB, src io.Reader, r *llm.Request, to dialect.Target) (*llm.Response, *llm.Fault, bool) {
+func streamed(t testing.TB, src io.Reader, r *llm.Request, to dialect.RequestTarget) (*llm.Response, *llm.ProviderError, bool) {
 	t.Helper()
 	dec := gemini.Dialect{}.NewDecoder(r, to)
 	reader := sse.NewReader(src, 1<<20)
@@ -139,7 +139,7 @@ func summaryOf(t *testing.T, r *llm.Response) summary {
 	t.Helper()
 	s := summary{ID: r.ID, Model: r.Model, Usage: r.Usage}
 	c := r.Choices[0]
-	s.Finish = c.Said
+	s.Finish = c.NativeFinishReason
 	for _, p := range c.Parts {
 		switch p := p.(type) {
 		case llm.Text:
@@ -230,7 +230,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 		} else {
 			tap.Body([]byte(r.Response.Body))
 		}
-		seen := tap.Seen()
+		seen := tap.Info()
 		begun := want.Text != "" || want.Thoughts != "" || want.Calls != nil || want.Natives != nil
 		if seen.Model != want.Model || seen.Usage != want.Usage || seen.Finish != want.Finish ||
 			seen.Begun != begun || seen.Finished != (want.Finish != "") || seen.Failed != "" {
@@ -255,8 +255,8 @@ func TestRecordedErrorsAreToldAsTheyStand(t *testing.T) {
 		}
 		tap := gemini.Dialect{}.NewTap(api.Generate)
 		tap.Body([]byte(r.Response.Body))
-		if tap.Seen().Failed != text(object(want["error"])["message"]) {
-			t.Errorf("%s: tap saw the failure %q", r.file, tap.Seen().Failed)
+		if tap.Info().Failed != text(object(want["error"])["message"]) {
+			t.Errorf("%s: tap saw the failure %q", r.file, tap.Info().Failed)
 		}
 	}
 	if n < 4 {

@@ -20,7 +20,7 @@ func marked(s llm.Signature, redacted bool) string {
 		s.Value = redactedMark + s.Value
 	}
 	text := dialect.MarkSignature(llm.Google, s)
-	if dialect.Marked(text) {
+	if dialect.IsMarkedSignature(text) {
 		return base64.StdEncoding.EncodeToString([]byte(text))
 	}
 	return text
@@ -36,7 +36,7 @@ func plain(text string) string {
 		return text
 	}
 	standard := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
-	if b, err := base64.RawStdEncoding.DecodeString(standard); err == nil && dialect.Marked(string(b)) {
+	if b, err := base64.RawStdEncoding.DecodeString(standard); err == nil && dialect.IsMarkedSignature(string(b)) {
 		return string(b)
 	}
 	return text

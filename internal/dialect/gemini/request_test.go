@@ -16,26 +16,28 @@ import (
 )
 
 var (
-	flash2    = dialect.Target{Provider: "google", Model: "gemini-2.5-flash"}
-	pro2      = dialect.Target{Provider: "google", Model: "gemini-2.5-pro"}
-	flash3    = dialect.Target{Provider: "google", Model: "gemini-3-flash-preview"}
-	vertex3   = dialect.Target{Provider: "vertex-ai", Model: "google/gemini-3-flash-preview"}
-	oldest    = dialect.Target{Provider: "google", Model: "gemini-1.5-flash"}
-	gemma     = dialect.Target{Provider: "google", Model: "gemma-3-27b-it"}
+	flash2    = dialect.RequestTarget{Provider: "google", Model: "gemini-2.5-flash"}
+	pro2      = dialect.RequestTarget{Provider: "google", Model: "gemini-2.5-pro"}
+	flash3    = dialect.RequestTarget{Provider: "google", Model: "gemini-3-flash-preview"}
+	vertex3   = dialect.RequestTarget{Provider: "vertex-ai", Model: "google/gemini-3-flash-preview"}
+	oldest    = dialect.RequestTarget{Provider: "google", Model: "gemini-1.5-flash"}
+	gemma     = dialect.RequestTarget{Provider: "google", Model: "gemma-3-27b-it"}
 	userSaid  = llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "hi"}}}
 	userWrote = `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`
 )
 
 func ptr[T any](v T) *T { return &v }
 
-func adapted(name, note string) dialect.Fate {
-	return dialect.Fate{Name: name, Outcome: dialect.Adapted, Note: note}
+func adapted(name, note string) dialect.ParamChange {
+	return dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note}
 }
 
-func dropped(name string) dialect.Fate { return dialect.Fate{Name: name, Outcome: dialect.Dropped} }
+func dropped(name string) dialect.ParamChange {
+	return dialect.ParamChange{Name: name, Outcome: dialect.Dropped}
+}
 
 // wrote encodes a request of a client of the chat dialect.
-func wrote(r llm.Request, to dialect.Target) (string, []dialect.Fate, error) {
+func wrote(r llm.Request, to dialect.RequestTarget) (string, []dialect.ParamChange, error) {
 	r.Dialect = "chat"
 	if r.Messages == nil {
 		r.Messages = []llm.Message{userSaid}
@@ -44,7 +46,7 @@ func wrote(r llm.Request, to dialect.Target) (string, []dialect.Fate, error) {
 	return string(body), fates, err
 }
 
-func mustWrite(t *testing.T, r llm.Request, to dialect.Target, want string, fates ...dialect.Fate) {
+func mustWrite(t *testing.T, r llm.Request, to dialect.RequestTarget, want string, fates ...dialect.ParamChange) {
 	t.Helper()
 	body, got, err := wrote(r, to)
 	if err != nil || body != want {
@@ -78,9 +80,9 @@ func TestParametersOfOtherDialects(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		r     llm.Request
-		to    dialect.Target
+		to    dialect.RequestTarget
 		want  string
-		fates []dialect.Fate
+		fates []dialect.ParamChange
 	}{
 		{"sampling", llm.Request{
 			Temperature: ptr(0.5), TopP: ptr(1.), TopK: ptr(int64(3)), N: ptr(int64(2)), MaxTokens: ptr(int64(9)), Stop: []string{"a"}, Seed: ptr(int64(7)),
@@ -89,61 +91,61 @@ func TestParametersOfOtherDialects(t *testing.T) {
 		{"what there is no place for", llm.Request{
 			LogitBias: json.RawMessage(`{}`), User: "u", Verbosity: "low", Cache: &llm.Cache{}, ParallelTools: ptr(false), ServiceTier: "scale",
 			Metadata: json.RawMessage(`{"a":"b"}`), Extra: []llm.Member{{Name: "store", Value: json.RawMessage("true")}},
-		}, flash2, said, []dialect.Fate{dropped("service_tier"), dropped("metadata"), dropped("store"), dropped("logit_bias"), dropped("user"), dropped("verbosity"), dropped("cache_control"), dropped("parallel_tool_calls")}},
+		}, flash2, said, []dialect.ParamChange{dropped("service_tier"), dropped("metadata"), dropped("store"), dropped("logit_bias"), dropped("user"), dropped("verbosity"), dropped("cache_control"), dropped("parallel_tool_calls")}},
 		{"effort of 2.5", llm.Request{Reasoning: llm.Reasoning{Effort: "high"}}, flash2,
-			said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":24576}}`, []dialect.Fate{adapted("reasoning_effort", "thinkingBudget 24576")}},
+			said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":24576}}`, []dialect.ParamChange{adapted("reasoning_effort", "thinkingBudget 24576")}},
 		{"no effort of 2.5", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, flash2, said + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}`, nil},
 		{"no thinking of 2.5 pro", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled}}, pro2,
-			said + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":128}}`, []dialect.Fate{adapted("thinking", "thinkingBudget 128")}},
+			said + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":128}}`, []dialect.ParamChange{adapted("thinking", "thinkingBudget 128")}},
 		{"effort of 3", llm.Request{Reasoning: llm.Reasoning{Effort: "medium"}}, flash3, said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingLevel":"medium"}}`, nil},
 		{"no effort of 3", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, flash3,
-			said + `,"generationConfig":{"thinkingConfig":{"thinkingLevel":"minimal"}}`, []dialect.Fate{adapted("reasoning_effort", "thinkingLevel minimal")}},
+			said + `,"generationConfig":{"thinkingConfig":{"thinkingLevel":"minimal"}}`, []dialect.ParamChange{adapted("reasoning_effort", "thinkingLevel minimal")}},
 		{"a budget beyond the model's", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(99999))}}, flash2,
-			said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":24576}}`, []dialect.Fate{adapted("thinking", "thinkingBudget 24576")}},
+			said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":24576}}`, []dialect.ParamChange{adapted("thinking", "thinkingBudget 24576")}},
 		{"a budget wins over an effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000)), Effort: "high"}}, flash2,
-			said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2000}}`, []dialect.Fate{dropped("reasoning_effort")}},
+			said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2000}}`, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"adaptive", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive, Summary: "omitted"}}, flash2, said + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":-1}}`, nil},
-		{"thinking of a model that does not", llm.Request{Reasoning: llm.Reasoning{Effort: "low"}}, oldest, said, []dialect.Fate{dropped("reasoning_effort")}},
+		{"thinking of a model that does not", llm.Request{Reasoning: llm.Reasoning{Effort: "low"}}, oldest, said, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"JSON", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}}, flash2, said + `,"generationConfig":{"responseMimeType":"application/json"}`, nil},
 		{"a schema", llm.Request{Format: schema}, flash2, said + `,"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object","properties":{}}}`, nil},
 		{"a schema beside tools", llm.Request{Format: schema, Tools: []llm.Tool{tool}}, flash3,
 			said + `,` + declared + `,"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object","properties":{}}}`, nil},
 		{"a schema beside tools, forced", llm.Request{Format: schema, Tools: []llm.Tool{tool}}, flash2,
 			said + `,"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object"}},{"name":"json_response","description":"Answer with this, and nothing else.","parametersJsonSchema":{"type":"object","properties":{}}}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`,
-			[]dialect.Fate{adapted("response_format", "forced tool")}},
-		{"JSON beside tools", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}, Tools: []llm.Tool{tool}}, flash2, said + `,` + declared, []dialect.Fate{dropped("response_format")}},
+			[]dialect.ParamChange{adapted("response_format", "forced tool")}},
+		{"JSON beside tools", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}, Tools: []llm.Tool{tool}}, flash2, said + `,` + declared, []dialect.ParamChange{dropped("response_format")}},
 		{"one of some tools", llm.Request{Tools: []llm.Tool{tool}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"f"}}}, flash2,
 			said + `,` + declared + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}`, nil},
 		{"strict tools", llm.Request{Tools: []llm.Tool{{Name: "f", Schema: tool.Schema, Strict: ptr(true)}}}, flash2, said + `,` + declared + `,"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}`, nil},
-		{"a choice without tools", llm.Request{ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}}, flash2, said, []dialect.Fate{dropped("tool_choice")}},
+		{"a choice without tools", llm.Request{ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}}, flash2, said, []dialect.ParamChange{dropped("tool_choice")}},
 		{"tools of the provider", llm.Request{Tools: []llm.Tool{{Name: "google_search", At: "tools[0]"}, {Server: llm.CodeExecution, Native: &llm.Native{Dialect: "messages", Type: "code_execution_20250522"}, At: "tools[1]"}, tool}}, flash3,
 			said + `,"tools":[{"googleSearch":{}},{"codeExecution":{}},{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object"}}]}],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"},"includeServerSideToolInvocations":true}`,
-			[]dialect.Fate{adapted("tools[0]", "googleSearch"), adapted("tools[1]", "codeExecution")}},
+			[]dialect.ParamChange{adapted("tools[0]", "googleSearch"), adapted("tools[1]", "codeExecution")}},
 		{"tools of the provider on vertex", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch, At: "tools[0]"}, tool}}, vertex3,
-			said + `,"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object"}}]}],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}`, []dialect.Fate{adapted("tools[0]", "googleSearch")}},
+			said + `,"tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object"}}]}],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}`, []dialect.ParamChange{adapted("tools[0]", "googleSearch")}},
 		{"a place for maps, with a choice", llm.Request{Tools: []llm.Tool{{Name: "googleMaps", Schema: json.RawMessage(`{"enable_widget":true,"retrieval_config":{"lat_lng":{"latitude":1}}}`), At: "tools[0]"}}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceAuto}}, vertex3,
-			said + `,"tools":[{"googleMaps":{"enableWidget":true}}],"toolConfig":{"retrievalConfig":{"latLng":{"latitude":1}}}`, []dialect.Fate{adapted("tools[0]", "googleMaps")}},
+			said + `,"tools":[{"googleMaps":{"enableWidget":true}}],"toolConfig":{"retrievalConfig":{"latLng":{"latitude":1}}}`, []dialect.ParamChange{adapted("tools[0]", "googleMaps")}},
 		{"a function that has the name of a tool of the provider", llm.Request{Tools: []llm.Tool{{Name: "google_search", Schema: json.RawMessage(`{"type":"object","properties":{"q":{"type":"string"}}}`)}}}, flash3,
 			said + `,"tools":[{"functionDeclarations":[{"name":"google_search","parametersJsonSchema":{"type":"object","properties":{"q":{"type":"string"}}}}]}]`, nil},
-		{"another vendor's tool", llm.Request{Tools: []llm.Tool{{Native: &llm.Native{Dialect: "messages", Type: "bash_20250124"}, At: "tools[0]"}}}, flash3, said, []dialect.Fate{dropped("tools[0]")}},
+		{"another vendor's tool", llm.Request{Tools: []llm.Tool{{Native: &llm.Native{Dialect: "messages", Type: "bash_20250124"}, At: "tools[0]"}}}, flash3, said, []dialect.ParamChange{dropped("tools[0]")}},
 		{"a custom tool", llm.Request{Tools: []llm.Tool{{Name: "patch", Custom: true, At: "tools[0]"}}}, flash3,
-			said + `,"tools":[{"functionDeclarations":[{"name":"patch","parametersJsonSchema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]}]`, []dialect.Fate{adapted("tools[0]", "function")}},
+			said + `,"tools":[{"functionDeclarations":[{"name":"patch","parametersJsonSchema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]}]`, []dialect.ParamChange{adapted("tools[0]", "function")}},
 		{"a voice", llm.Request{Speech: json.RawMessage(`{"voice":"Kore","format":"wav"}`), Modalities: []string{"text", "audio"}}, flash2,
-			said + `,"generationConfig":{"responseModalities":["AUDIO"],"speechConfig":{"voiceConfig":{"prebuiltVoiceConfig":{"voiceName":"Kore"}}}}`, []dialect.Fate{adapted("modalities", "AUDIO"), adapted("audio", "pcm16")}},
+			said + `,"generationConfig":{"responseModalities":["AUDIO"],"speechConfig":{"voiceConfig":{"prebuiltVoiceConfig":{"voiceName":"Kore"}}}}`, []dialect.ParamChange{adapted("modalities", "AUDIO"), adapted("audio", "pcm16")}},
 		{"the superset", llm.Request{Extra: []llm.Member{
 			{Name: "safety_settings", Value: json.RawMessage(`[{"category":"a_b"}]`)}, {Name: "cached_content", Value: json.RawMessage(`"c"`)}, {Name: "image_config", Value: json.RawMessage(`{"aspect_ratio":"1:1","person_generation":"x"}`)},
 			{Name: "media_resolution", Value: json.RawMessage(`"MEDIA_RESOLUTION_LOW"`)}, {Name: "labels", Value: json.RawMessage(`{"a":"b"}`)},
 		}}, flash2, said + `,"generationConfig":{"imageConfig":{"aspectRatio":"1:1"},"mediaResolution":"MEDIA_RESOLUTION_LOW"},"safetySettings":[{"category":"a_b"}],"cachedContent":"c"`,
-			[]dialect.Fate{dropped("image_config.person_generation"), dropped("labels")}},
-		{"labels", llm.Request{Metadata: json.RawMessage(`{"Team Name":"Blue!","n":""}`)}, vertex3, said + `,"labels":{"client_team_name":"blue_"}`, []dialect.Fate{adapted("metadata", "labels")}},
+			[]dialect.ParamChange{dropped("image_config.person_generation"), dropped("labels")}},
+		{"labels", llm.Request{Metadata: json.RawMessage(`{"Team Name":"Blue!","n":""}`)}, vertex3, said + `,"labels":{"client_team_name":"blue_"}`, []dialect.ParamChange{adapted("metadata", "labels")}},
 		{"streamed arguments", llm.Request{Tools: []llm.Tool{tool}, Extra: []llm.Member{{Name: "stream_function_call_arguments", Value: json.RawMessage("true")}}}, vertex3,
 			said + `,` + declared + `,"toolConfig":{"functionCallingConfig":{"streamFunctionCallArguments":true}}`, nil},
 		{"streamed arguments elsewhere", llm.Request{Tools: []llm.Tool{tool}, Extra: []llm.Member{{Name: "stream_function_call_arguments", Value: json.RawMessage("true")}}}, flash3,
-			said + `,` + declared, []dialect.Fate{dropped("stream_function_call_arguments")}},
+			said + `,` + declared, []dialect.ParamChange{dropped("stream_function_call_arguments")}},
 		{"flex", llm.Request{ServiceTier: "flex"}, flash3, said + `,"serviceTier":"flex"`, nil},
 		{"the usual tier", llm.Request{ServiceTier: "default"}, flash3, said + `,"serviceTier":"standard"`, nil},
-		{"a tier of vertex", llm.Request{ServiceTier: "flex"}, vertex3, said, []dialect.Fate{dropped("service_tier")}},
-		{"many likely tokens", llm.Request{TopLogprobs: ptr(int64(25))}, flash3, said + `,"generationConfig":{"logprobs":20}`, []dialect.Fate{adapted("top_logprobs", "20")}},
+		{"a tier of vertex", llm.Request{ServiceTier: "flex"}, vertex3, said, []dialect.ParamChange{dropped("service_tier")}},
+		{"many likely tokens", llm.Request{TopLogprobs: ptr(int64(25))}, flash3, said + `,"generationConfig":{"logprobs":20}`, []dialect.ParamChange{adapted("top_logprobs", "20")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { mustWrite(t, tt.r, tt.to, "{"+tt.want+"}", tt.fates...) })
 	}
@@ -163,14 +165,14 @@ func TestMessagesOfOtherDialects(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		messages []llm.Message
-		to       dialect.Target
+		to       dialect.RequestTarget
 		want     string
-		fates    []dialect.Fate
+		fates    []dialect.ParamChange
 	}{
 		{"all of several system messages", []llm.Message{{Role: llm.System, Parts: []llm.Part{llm.Text{Text: "a"}, llm.Text{Text: "b"}}}, userSaid, {Role: llm.Developer, At: "messages[2]", Parts: []llm.Part{llm.Text{Text: "c"}}}},
-			flash2, `"systemInstruction":{"parts":[{"text":"a"},{"text":"b"},{"text":"c"}]},` + userWrote, []dialect.Fate{adapted("messages[2]", "systemInstruction")}},
+			flash2, `"systemInstruction":{"parts":[{"text":"a"},{"text":"b"},{"text":"c"}]},` + userWrote, []dialect.ParamChange{adapted("messages[2]", "systemInstruction")}},
 		{"a model without system messages", []llm.Message{{Role: llm.System, Parts: []llm.Part{llm.Text{Text: "a"}}}, userSaid}, gemma,
-			`"contents":[{"role":"user","parts":[{"text":"a"},{"text":"hi"}]}]`, []dialect.Fate{adapted("system", "user text")}},
+			`"contents":[{"role":"user","parts":[{"text":"a"},{"text":"hi"}]}]`, []dialect.ParamChange{adapted("system", "user text")}},
 		{"turns of one role are one", []llm.Message{userSaid, userSaid, assistant(llm.Text{Text: "a"}), assistant(), userSaid}, flash2,
 			`"contents":[{"role":"user","parts":[{"text":"hi"},{"text":"hi"}]},{"role":"model","parts":[{"text":"a"}]},{"role":"user","parts":[{"text":"hi"}]}]`, nil},
 		{"words before calls, and results in the order of calls", []llm.Message{userSaid, assistant(llm.Text{Text: "so"}, call("a"), call("b")), result("b", "2"), result("a", `{"x":1}`), userSaid}, flash2,
@@ -183,7 +185,7 @@ func TestMessagesOfOtherDialects(t *testing.T) {
 			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"functionCall":{"name":"f","args":{"a":1}},"thoughtSignature":"c2ln"},{"functionCall":{"name":"f","args":{"a":1}}}]}]`, nil},
 		{"a stand-in for each call when the first is not signed", []llm.Message{userSaid, assistant(call("b"), signed, call("c"))}, vertex3,
 			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"functionCall":{"name":"f","args":{"a":1}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"f","args":{"a":1}},"thoughtSignature":"c2ln"},{"functionCall":{"name":"f","args":{"a":1}},"thoughtSignature":"skip_thought_signature_validator"}]}]`, nil},
-		{"nothing but a system message", []llm.Message{{Role: llm.System, Parts: []llm.Part{llm.Text{Text: "hi"}}}}, flash2, userWrote, []dialect.Fate{adapted("system", "user text")}},
+		{"nothing but a system message", []llm.Message{{Role: llm.System, Parts: []llm.Part{llm.Text{Text: "hi"}}}}, flash2, userWrote, []dialect.ParamChange{adapted("system", "user text")}},
 		{"no signature of another vendor", []llm.Message{userSaid, assistant(llm.Thinking{Text: "t", Signature: foreign.Signature}, foreign)}, flash2, userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[` + aCall + `]}]`, nil},
 		{"an empty thought lends its signature", []llm.Message{userSaid, assistant(llm.Thinking{Signature: signed.Signature}, call("a"))}, flash2,
 			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[` + aCall[:len(aCall)-1] + `,"thoughtSignature":"c2ln"}]}]`, nil},
@@ -213,7 +215,7 @@ func TestEncodeRequestRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name, param string
 		r           llm.Request
-		to          dialect.Target
+		to          dialect.RequestTarget
 	}{
 		{"a result without a call", "messages[0]", llm.Request{Messages: user(llm.ToolResult{ID: "x", At: "messages[0]"})}, flash2},
 		{"a file of S3", "m", llm.Request{Messages: user(llm.Media{Kind: llm.Image, URL: "s3://a/b", At: "m"})}, flash2},

@@ -8,15 +8,15 @@ import (
 
 // tap reads an answer that passes by.
 type tap struct {
-	seen    dialect.Seen
+	seen    dialect.ResponseInfo
 	counts  counts
 	choices [2]uint64 // the candidates that were seen, by index
 	ended   [2]uint64 // those with a reason
 }
 
-// Seen returns what was read so far. Without a terminator of its own, a stream is
+// Info returns what was read so far. Without a terminator of its own, a stream is
 // whole when each candidate has its reason.
-func (t *tap) Seen() *dialect.Seen {
+func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage()
 	return &t.seen
 }
@@ -94,7 +94,7 @@ func (t *tap) fail(v jsonedit.Value) {
 	if v.IsNull() || t.seen.Failed != "" {
 		return
 	}
-	if t.seen.Failed = dialect.Spoken(v.Raw()); t.seen.Failed == "" {
+	if t.seen.Failed = dialect.ErrorMessage(v.Raw()); t.seen.Failed == "" {
 		t.seen.Failed = "the provider reported an error without a message"
 	}
 }

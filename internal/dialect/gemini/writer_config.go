@@ -9,7 +9,7 @@ import (
 )
 
 // generation writes generationConfig, which is left out when it is empty.
-func (w *writer) generation() {
+func (w *requestEncoder) generation() {
 	outer := w.b
 	w.b = jsonedit.Append(nil)
 	w.b.Open('{')
@@ -27,7 +27,7 @@ func (w *writer) generation() {
 	}
 }
 
-func (w *writer) sampling() {
+func (w *requestEncoder) sampling() {
 	r := w.r
 	w.float("temperature", r.Temperature)
 	w.float("topP", r.TopP)
@@ -54,20 +54,20 @@ func (w *writer) sampling() {
 	w.int("logprobs", r.TopLogprobs)
 }
 
-func (w *writer) float(name string, f *float64) {
+func (w *requestEncoder) float(name string, f *float64) {
 	if f != nil {
 		w.b.Name(name)
 		w.b.Float(*f)
 	}
 }
 
-func (w *writer) int(name string, n *int64) {
+func (w *requestEncoder) int(name string, n *int64) {
 	if n != nil {
 		number(&w.b, name, *n)
 	}
 }
 
-func (w *writer) strings(list []string) {
+func (w *requestEncoder) strings(list []string) {
 	w.b.Open('[')
 	for _, s := range list {
 		w.b.String(s)
@@ -77,7 +77,7 @@ func (w *writer) strings(list []string) {
 
 // format writes the form of the answer.
 // https://ai.google.dev/gemini-api/docs/structured-output
-func (w *writer) format() {
+func (w *requestEncoder) format() {
 	f := w.r.Format
 	switch {
 	case f.Kind == "" || w.forced:
@@ -107,7 +107,7 @@ func (w *writer) format() {
 
 // schema writes a JSON Schema, for older models as far as OpenAPI's says the
 // same.
-func (w *writer) schema(name, older string, schema []byte, path string) {
+func (w *requestEncoder) schema(name, older string, schema []byte, path string) {
 	v, err := jsonedit.ParseValue(schema)
 	if err != nil || v.Kind() != jsonedit.Object {
 		w.fail(path, "a schema that is no JSON object")
@@ -123,7 +123,7 @@ func (w *writer) schema(name, older string, schema []byte, path string) {
 }
 
 // media writes what the answer is to be made of, and how it sounds and looks.
-func (w *writer) media() {
+func (w *requestEncoder) media() {
 	speech := w.known("speechConfig")
 	if modalities := w.modalities(speech != nil); len(modalities) > 0 {
 		upper := make([]string, len(modalities))
@@ -154,7 +154,7 @@ func (w *writer) media() {
 // modalities are what the answer is to be made of. A model that speaks does
 // nothing else.
 // https://ai.google.dev/gemini-api/docs/speech-generation
-func (w *writer) modalities(speech bool) []string {
+func (w *requestEncoder) modalities(speech bool) []string {
 	list := w.r.Modalities
 	alone := len(list) == 1
 	switch {
@@ -182,7 +182,7 @@ func contains(list []string, s string) bool {
 }
 
 // speech writes the voice.
-func (w *writer) speech(explicit []byte) {
+func (w *requestEncoder) speech(explicit []byte) {
 	switch {
 	case explicit != nil && !w.own:
 		if w.r.Speech != nil {
@@ -218,7 +218,7 @@ func (w *writer) speech(explicit []byte) {
 
 // image writes imageConfig, of which the Gemini API refuses what only Vertex AI
 // has.
-func (w *writer) image(raw []byte) {
+func (w *requestEncoder) image(raw []byte) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil || v.Kind() != jsonedit.Object {
 		w.b.Raw(raw)
@@ -239,7 +239,7 @@ func (w *writer) image(raw []byte) {
 
 // thinking writes thinkingConfig.
 // https://ai.google.dev/gemini-api/docs/thinking
-func (w *writer) thinking() {
+func (w *requestEncoder) thinking() {
 	t := w.r.Reasoning
 	if t.Mode == "" && t.Budget == nil && t.Effort == "" && t.Summary == "" && len(t.Extra) == 0 {
 		return
@@ -265,7 +265,7 @@ func (w *writer) thinking() {
 }
 
 // thinkingAsSaid writes what a client of this dialect asked for.
-func (w *writer) thinkingAsSaid() {
+func (w *requestEncoder) thinkingAsSaid() {
 	t := w.r.Reasoning
 	if t.Summary != "" {
 		w.b.Name("includeThoughts")
@@ -289,7 +289,7 @@ func (w *writer) thinkingAsSaid() {
 }
 
 // unthinking tells what a model that does not think leaves out.
-func (w *writer) unthinking() {
+func (w *requestEncoder) unthinking() {
 	t := w.r.Reasoning
 	w.dropped(llm.FieldThinking, t.Mode != "" && t.Mode != llm.ThinkingDisabled || t.Budget != nil)
 	w.dropped(llm.FieldEffort, t.Effort != "" && t.Effort != "none")
@@ -297,11 +297,11 @@ func (w *writer) unthinking() {
 	w.unknownThinking()
 }
 
-func (w *writer) unknownThinking() { w.fates.DropThinking() }
+func (w *requestEncoder) unknownThinking() { w.fates.DropThinking() }
 
 // thinkingFor writes what a client of another dialect asked for, as the model's
 // generation takes it. An explicit mode or budget wins over an effort.
-func (w *writer) thinkingFor() {
+func (w *requestEncoder) thinkingFor() {
 	t := w.r.Reasoning
 	w.unknownThinking()
 	explicit := t.Mode != "" || t.Budget != nil
@@ -338,7 +338,7 @@ func (w *writer) thinkingFor() {
 }
 
 // unthought stops the thinking, or where a model can't, makes it little.
-func (w *writer) unthought(field llm.Field) {
+func (w *requestEncoder) unthought(field llm.Field) {
 	if w.gen.levels() {
 		level := w.gen.lowest()
 		w.fates.Adapt(field, "thinkingLevel "+level)
@@ -354,7 +354,7 @@ func (w *writer) unthought(field llm.Field) {
 }
 
 // budget writes a budget within what the model takes.
-func (w *writer) budget(n int64, field llm.Field) {
+func (w *requestEncoder) budget(n int64, field llm.Field) {
 	if n > 0 && !w.gen.levels() {
 		least, most := w.gen.bounds()
 		if bound := min(max(n, least), most); bound != n {

@@ -33,7 +33,7 @@ type result struct {
 }
 
 // conversation writes systemInstruction and contents.
-func (w *writer) conversation() {
+func (w *requestEncoder) conversation() {
 	system := &turn{role: "system"}
 	var turns []*turn
 	for i := range w.r.Messages {
@@ -81,7 +81,7 @@ func asUser(turns []*turn, system *turn) []*turn {
 
 // turnFor returns the turns with one for m at the end: turns of the same role
 // in a row are one.
-func (w *writer) turnFor(turns []*turn, m *llm.Message) []*turn {
+func (w *requestEncoder) turnFor(turns []*turn, m *llm.Message) []*turn {
 	role := roleUser
 	if m.Role == llm.Assistant {
 		role = roleModel
@@ -92,7 +92,7 @@ func (w *writer) turnFor(turns []*turn, m *llm.Message) []*turn {
 	return append(turns, &turn{role: role})
 }
 
-func (w *writer) turn(t *turn) {
+func (w *requestEncoder) turn(t *turn) {
 	w.b.Open('{')
 	if t.role != "system" {
 		text(&w.b, "role", t.role)
@@ -138,7 +138,7 @@ func (t *turn) sign() {
 	t.parts = append(t.parts, b.Bytes())
 }
 
-func (w *writer) message(t *turn, m *llm.Message) {
+func (w *requestEncoder) message(t *turn, m *llm.Message) {
 	if w.own {
 		t.extra = append(t.extra, m.Extra...)
 	}
@@ -148,7 +148,7 @@ func (w *writer) message(t *turn, m *llm.Message) {
 }
 
 // part writes one part of a turn.
-func (w *writer) part(t *turn, p llm.Part) {
+func (w *requestEncoder) part(t *turn, p llm.Part) {
 	switch p := p.(type) {
 	case llm.Text:
 		w.words(t, p.Text, false, p.Signature, p.Text == "" && !w.own)
@@ -192,7 +192,7 @@ func (t *turn) take(s llm.Signature) string {
 
 // words writes text or thought; what is empty may be left out when it has no
 // signature.
-func (w *writer) words(t *turn, words string, thought bool, s llm.Signature, empty bool) {
+func (w *requestEncoder) words(t *turn, words string, thought bool, s llm.Signature, empty bool) {
 	if empty && google(s) == "" {
 		return
 	}
@@ -214,7 +214,7 @@ func (w *writer) words(t *turn, words string, thought bool, s llm.Signature, emp
 // thought writes thinking that the provider's models signed. An empty one lends
 // its signature to the part that follows. Of a client of this dialect all
 // thinking comes back that is not another vendor's.
-func (w *writer) thought(t *turn, p llm.Thinking) {
+func (w *requestEncoder) thought(t *turn, p llm.Thinking) {
 	switch {
 	case p.Signature.Value != "" && p.Signature.Vendor != llm.Google:
 	case google(p.Signature) == "" && (!w.own || p.Redacted):
@@ -233,10 +233,10 @@ func (w *writer) thought(t *turn, p llm.Thinking) {
 // https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 const dummySignature = "skip_thought_signature_validator"
 
-func (w *writer) call(t *turn, c llm.ToolCall) {
+func (w *requestEncoder) call(t *turn, c llm.ToolCall) {
 	number := w.count
 	w.count++
-	w.calls[c.ID] = sent{c.Name, number}
+	w.calls[c.ID] = sentCall{c.Name, number}
 	signature := t.take(c.Signature)
 	switch {
 	case signature != "":
@@ -269,7 +269,7 @@ func (w *writer) call(t *turn, c llm.ToolCall) {
 
 // id writes the id of a call, which Vertex AI does not know. One that stands for
 // an id that the client did not give is left out.
-func (w *writer) id(b *jsonedit.Builder, id string, number int) {
+func (w *requestEncoder) id(b *jsonedit.Builder, id string, number int) {
 	if id == "" || w.vertex && !w.own || w.own && id == numbered(number) {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 const filesAddress = "https://generativelanguage.googleapis.com/v1beta/"
 
 // mediaPart writes media as a part. Documents of words are text.
-func (w *writer) mediaPart(t *turn, m llm.Media) {
+func (w *requestEncoder) mediaPart(t *turn, m llm.Media) {
 	switch {
 	case t.role == "system" && !w.own:
 		w.fail(m.At, "%s in a system message", m.Kind)
@@ -74,7 +74,7 @@ func document(m llm.Media) string {
 
 // source says where the data of media are, and of which type.
 // https://ai.google.dev/gemini-api/docs/file-input-methods
-func (w *writer) source(m llm.Media) (mime, address string, ok bool) {
+func (w *requestEncoder) source(m llm.Media) (mime, address string, ok bool) {
 	address = m.URL
 	switch {
 	case m.Data != "":
@@ -112,7 +112,7 @@ func youtube(address string) bool {
 
 // typeOf is the MIME type of media, by its name or kind where it is not told:
 // the provider demands one.
-func (w *writer) typeOf(m llm.Media) string {
+func (w *requestEncoder) typeOf(m llm.Media) string {
 	if m.Type != "" {
 		return m.Type
 	}
@@ -136,7 +136,7 @@ func (w *writer) typeOf(m llm.Media) string {
 // mediaExtra writes what is said of media beside their data. The resolution of
 // one image is for later models.
 // https://ai.google.dev/gemini-api/docs/media-resolution
-func (w *writer) mediaExtra(b *jsonedit.Builder, m llm.Media) {
+func (w *requestEncoder) mediaExtra(b *jsonedit.Builder, m llm.Media) {
 	levelled := false
 	for _, e := range m.Extra {
 		switch name := camelText(e.Name); {
@@ -165,7 +165,7 @@ func (w *writer) mediaExtra(b *jsonedit.Builder, m llm.Media) {
 }
 
 // level writes the resolution of one image, from a word or an object.
-func (w *writer) level(b *jsonedit.Builder, raw []byte) {
+func (w *requestEncoder) level(b *jsonedit.Builder, raw []byte) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
 		return

@@ -9,7 +9,7 @@ import (
 )
 
 // result writes what a tool gave.
-func (w *writer) result(t *turn, r llm.ToolResult) {
+func (w *requestEncoder) result(t *turn, r llm.ToolResult) {
 	call, ok := w.answered(r)
 	if !ok {
 		return
@@ -51,7 +51,7 @@ func (w *writer) result(t *turn, r llm.ToolResult) {
 
 // answered returns the call that a result answers, whose name the provider wants
 // again.
-func (w *writer) answered(r llm.ToolResult) (sent, bool) {
+func (w *requestEncoder) answered(r llm.ToolResult) (sentCall, bool) {
 	call, ok := w.calls[r.ID]
 	if r.Name != "" {
 		call.name, ok = r.Name, true
@@ -72,7 +72,7 @@ type outcome struct {
 // outcome sorts the parts of a result: words are the response; what later models
 // take inside it is inlineData, and everything else stands beside it.
 // https://ai.google.dev/gemini-api/docs/function-calling#multimodal
-func (w *writer) outcome(r llm.ToolResult) (o outcome) {
+func (w *requestEncoder) outcome(r llm.ToolResult) (o outcome) {
 	var words []string
 	for _, p := range r.Parts {
 		switch p := p.(type) {

@@ -11,7 +11,7 @@ import (
 // declared returns the tools as they are sent: functions of another dialect that
 // are named like a tool of the provider stand for it, and the form of the answer
 // may be one more.
-func (w *writer) declared() []llm.Tool {
+func (w *requestEncoder) declared() []llm.Tool {
 	if w.own {
 		return w.r.Tools
 	}
@@ -21,7 +21,7 @@ func (w *writer) declared() []llm.Tool {
 			list = append(list, t)
 			continue
 		}
-		if name, ok := w.stands(t); ok {
+		if name, ok := w.nativeTool(t); ok {
 			w.fates.AdaptNamed(t.At, name)
 			t.Native = builtin(name, t.Schema)
 		} else if isBuiltin(t) {
@@ -46,7 +46,7 @@ const searchOptions = "web_search_options"
 
 // searches reports whether a client of the chat dialect asks for answers from the
 // web and the tool for that may stand beside those in list.
-func (w *writer) searches(list []llm.Tool) bool {
+func (w *requestEncoder) searches(list []llm.Tool) bool {
 	raw := w.known("webSearchOptions")
 	if raw == nil {
 		return false
@@ -76,8 +76,8 @@ var named = map[string]bool{
 	"enterpriseWebSearch": true, "urlContext": true, "codeExecution": true,
 }
 
-// stands returns the tool of the provider that t stands for.
-func (w *writer) stands(t llm.Tool) (string, bool) {
+// nativeTool returns the tool of the provider that t stands for.
+func (w *requestEncoder) nativeTool(t llm.Tool) (string, bool) {
 	switch t.Server {
 	case llm.WebSearch:
 		return "googleSearch", true
@@ -123,7 +123,7 @@ func builtin(name string, parameters []byte) *llm.Native {
 }
 
 // toolList writes the tools: those of the provider, then all functions in one.
-func (w *writer) toolList() {
+func (w *requestEncoder) toolList() {
 	if len(w.tools) == 0 {
 		return
 	}
@@ -147,7 +147,7 @@ func (w *writer) toolList() {
 	w.b.Close(']')
 }
 
-func (w *writer) function(t *llm.Tool) {
+func (w *requestEncoder) function(t *llm.Tool) {
 	if len(t.Name) > maxName {
 		w.fail(t.At, "a name of more than %d characters", maxName)
 	}
@@ -176,7 +176,7 @@ func (w *writer) function(t *llm.Tool) {
 }
 
 // choice writes toolConfig, which is left out when it is empty.
-func (w *writer) choice() {
+func (w *requestEncoder) choice() {
 	outer := w.b
 	w.b = jsonedit.Append(nil)
 	w.b.Open('{')
@@ -195,7 +195,7 @@ func (w *writer) choice() {
 }
 
 // placed writes what is beside functionCallingConfig for other dialects.
-func (w *writer) placed() {
+func (w *requestEncoder) placed() {
 	place := w.known("retrievalConfig")
 	for _, t := range w.r.Tools {
 		if place == nil && camelText(t.Name) == "googleMaps" {
@@ -216,13 +216,13 @@ func (w *writer) placed() {
 
 // mixed reports whether functions stand beside tools of the provider, for a
 // model that takes both.
-func (w *writer) mixed() bool {
+func (w *requestEncoder) mixed() bool {
 	n := len(functions(w.tools))
 	return w.gen.mixes() && n > 0 && n < len(w.tools)
 }
 
 // calling writes functionCallingConfig.
-func (w *writer) calling() {
+func (w *requestEncoder) calling() {
 	mode, allowed := w.mode()
 	streamed := w.known("streamFunctionCallArguments")
 	streams := !w.own && w.vertex && w.gen.levels() && string(streamed) == "true" && len(functions(w.tools)) > 0
@@ -250,7 +250,7 @@ func (w *writer) calling() {
 	w.b.Close('}')
 }
 
-func (w *writer) hasNested(prefix string) bool {
+func (w *requestEncoder) hasNested(prefix string) bool {
 	for _, m := range w.r.Extra {
 		if strings.HasPrefix(m.Name, prefix) {
 			return true
@@ -261,7 +261,7 @@ func (w *writer) hasNested(prefix string) bool {
 
 // mode is how the model may call functions.
 // https://ai.google.dev/gemini-api/docs/function-calling#function_calling_modes
-func (w *writer) mode() (mode string, allowed []string) {
+func (w *requestEncoder) mode() (mode string, allowed []string) {
 	c := w.r.ToolChoice
 	allowed = c.Names
 	switch c.Mode {
@@ -297,7 +297,7 @@ func (w *writer) mode() (mode string, allowed []string) {
 }
 
 // strict reports whether the arguments of a tool must match its schema.
-func (w *writer) strict() bool {
+func (w *requestEncoder) strict() bool {
 	for i := range w.tools {
 		if s := w.tools[i].Strict; s != nil && *s {
 			return true

@@ -199,7 +199,7 @@ func TestProviderErrorsStayOrAreMade(t *testing.T) {
 	}
 }
 
-var forClient = dialect.Reply{Request: &llm.Request{Model: "asked"}, Provider: "openai", ID: "0123456789abcdef0123456789abcdef"}
+var forClient = dialect.ResponseTarget{Request: &llm.Request{Model: "asked"}, Provider: "openai", ID: "0123456789abcdef0123456789abcdef"}
 
 // outline encodes events and returns the types of what comes out, with what
 // tells the blocks apart.
@@ -290,7 +290,7 @@ func TestStreamsAreWrittenInTheOrderOfTheProtocol(t *testing.T) {
 		{"its own come whole", []llm.Event{start, opens(0, llm.Native{Dialect: "messages", Raw: json.RawMessage(`{"type":"server_tool_use","id":"s","name":"n","input":{"q":1}}`)}), ends(0)},
 			`message_start ping start0:server_tool_use:s:n delta0:input_json_delta:{"q":1} stop0`},
 		{"one answer alone", []llm.Event{start, {Kind: llm.EventPartStart, Choice: 1, Opened: llm.Text{}}, {Kind: llm.EventDelta, Choice: 1, Text: "x"}, opens(0, llm.Text{}), ends(0)}, "message_start ping start0:text stop0"},
-		{"an error closes the block", []llm.Event{start, opens(0, llm.Text{}), adds(0, "a"), {Kind: llm.EventError, Fault: &llm.Fault{Type: "RESOURCE_EXHAUSTED", Message: "slow down"}}, end},
+		{"an error closes the block", []llm.Event{start, opens(0, llm.Text{}), adds(0, "a"), {Kind: llm.EventError, Fault: &llm.ProviderError{Type: "RESOURCE_EXHAUSTED", Message: "slow down"}}, end},
 			"message_start ping start0:text delta0:text_delta:a stop0 error:rate_limit_error:slow down"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -322,12 +322,12 @@ func emulated() *llm.Request {
 }
 
 func TestForcedAnswersAndFreeTextComeBack(t *testing.T) {
-	to := dialect.Target{Provider: "anthropic", Model: "claude-sonnet-4-0"}
+	to := dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-4-0"}
 	body := `{"type":"message","content":[{"type":"tool_use","id":"a","name":"json_response","input":{"a":1}}],"stop_reason":"tool_use","usage":{}}`
 	frames := []string{`{"type":"message_start","message":{}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"json_response","input":{}}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"1}"}}`,
 		`{"type":"content_block_stop","index":0}`, `{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`, `{"type":"message_stop"}`}
-	want := []llm.Choice{{Parts: []llm.Part{llm.Text{Text: `{"a":1}`}}, Stop: llm.StopEnd, Said: "tool_use"}}
+	want := []llm.Choice{{Parts: []llm.Part{llm.Text{Text: `{"a":1}`}}, Stop: llm.StopEnd, NativeFinishReason: "tool_use"}}
 	for range 2 {
 		whole, err := messages.Dialect{}.DecodeResponse([]byte(body), emulated(), to)
 		if err != nil {
@@ -352,13 +352,13 @@ func TestForcedAnswersAndFreeTextComeBack(t *testing.T) {
 		for i := range frames {
 			frames[i] = free.Replace(frames[i])
 		}
-		want = []llm.Choice{{Parts: []llm.Part{llm.ToolCall{ID: "a", Name: "free", Custom: true, Arguments: "x"}}, Stop: llm.StopTool, Said: "tool_use"}}
+		want = []llm.Choice{{Parts: []llm.Part{llm.ToolCall{ID: "a", Name: "free", Custom: true, Arguments: "x"}}, Stop: llm.StopTool, NativeFinishReason: "tool_use"}}
 	}
 }
 
 func TestAForcedAnswerBesideACallWaitsForIt(t *testing.T) {
 	body := `{"content":[{"type":"tool_use","id":"a","name":"json_response","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}],"stop_reason":"tool_use"}`
-	got, err := messages.Dialect{}.DecodeResponse([]byte(body), emulated(), dialect.Target{Model: "claude-sonnet-4-0"})
+	got, err := messages.Dialect{}.DecodeResponse([]byte(body), emulated(), dialect.RequestTarget{Model: "claude-sonnet-4-0"})
 	if err != nil || got.Choices[0].Stop != llm.StopTool || len(got.Choices[0].Parts) != 2 {
 		t.Errorf("DecodeResponse = %+v, %v, want text and a call that is waited for", got, err)
 	}
@@ -371,7 +371,7 @@ func TestFaultsInsideStreamsEndThem(t *testing.T) {
 	}
 	tap := messages.Dialect{}.NewTap(api.Messages)
 	tap.Event(sse.Event{Type: []byte("error"), Data: []byte(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)})
-	if tap.Seen().Failed != "Overloaded" {
-		t.Errorf("Failed = %q, want Overloaded", tap.Seen().Failed)
+	if tap.Info().Failed != "Overloaded" {
+		t.Errorf("Failed = %q, want Overloaded", tap.Info().Failed)
 	}
 }

@@ -32,7 +32,7 @@ var counted = []string{
 // EncodeCountRequest appends the body of a question for the tokens of r. Bedrock
 // takes the body that InvokeModel would get, inside another.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModelTokensRequest.html
-func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	body, fates, err := d.EncodeRequest(nil, r, to)
 	if err != nil {
 		return dst, nil, err

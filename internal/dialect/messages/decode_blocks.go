@@ -82,7 +82,7 @@ func (d *requestDecoder) content(path string, v jsonedit.Value, in place) []llm.
 
 func (d *requestDecoder) blocks(path string, v jsonedit.Value, in place) []llm.Part {
 	var parts []llm.Part
-	held := held{texts: true}
+	held := heldSignatures{texts: true}
 	i := 0
 	for e := range v.Elements() {
 		if d.err != nil {
@@ -208,16 +208,16 @@ func (d *requestDecoder) toolResult(path string, f fields) llm.Part {
 	return r
 }
 
-// held holds back signatures that stand in blocks of thinking of their own,
+// heldSignatures holds back signatures that stand in blocks of thinking of their own,
 // because the protocol has no other place for them.
-type held struct {
+type heldSignatures struct {
 	part  *llm.Thinking
 	texts bool // signatures of texts too
 }
 
 // join appends p. A signature of a tool call stands in thinking without text
 // before it, and one of text in redacted thinking after it.
-func (h *held) join(parts []llm.Part, p llm.Part) []llm.Part {
+func (h *heldSignatures) join(parts []llm.Part, p llm.Part) []llm.Part {
 	if call, ok := p.(llm.ToolCall); ok && h.part != nil {
 		call.Signature, h.part = h.part.Signature, nil
 		return append(parts, call)
@@ -246,7 +246,7 @@ func (h *held) join(parts []llm.Part, p llm.Part) []llm.Part {
 }
 
 // flush appends a signature that no tool call followed.
-func (h *held) flush(parts []llm.Part) []llm.Part {
+func (h *heldSignatures) flush(parts []llm.Part) []llm.Part {
 	if h.part != nil {
 		parts = append(parts, *h.part)
 		h.part = nil

@@ -63,7 +63,7 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 		}
 	case "url":
 		m.URL = d.needed(path, "url", f)
-		if mime, data, ok := dialect.DataURL(m.URL); ok {
+		if mime, data, ok := dialect.ParseDataURL(m.URL); ok {
 			m.URL, m.Type, m.Data = "", mime, data
 		}
 	case "file":

@@ -12,7 +12,7 @@ import (
 var errNoMessage = errors.New("the body is not a message of the messages dialect")
 
 // DecodeResponse reads a whole answer to r.
-func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, err
@@ -23,13 +23,13 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*
 		return nil, errNoMessage
 	}
 	reply := replyTo(r, to)
-	choice := llm.Choice{Said: f.word("stop_reason"), StopText: f.word("stop_sequence")}
-	var held held
+	choice := llm.Choice{NativeFinishReason: f.word("stop_reason"), StopText: f.word("stop_sequence")}
+	var held heldSignatures
 	for e := range content.Elements() {
 		choice.Parts = held.join(choice.Parts, reply.block(e))
 	}
 	choice.Parts = held.flush(choice.Parts)
-	choice.Stop = reply.stop(stopOf(choice.Said))
+	choice.Stop = reply.stop(stopOf(choice.NativeFinishReason))
 	choice.Extra = usageExtra(f.rest(messageNames...), f.get("usage"))
 	var c counts
 	c.read(f.get("usage"))
@@ -51,7 +51,7 @@ type reply struct {
 	answered bool     // the forced tool was called
 }
 
-func replyTo(r *llm.Request, to dialect.Target) reply {
+func replyTo(r *llm.Request, to dialect.RequestTarget) reply {
 	p := reply{emulated: emulates(r, to)}
 	if r == nil {
 		return p

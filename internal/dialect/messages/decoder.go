@@ -10,7 +10,7 @@ import (
 )
 
 // NewDecoder returns a decoder for one streamed answer to r.
-func (Dialect) NewDecoder(r *llm.Request, to dialect.Target) dialect.StreamDecoder {
+func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return &decoder{reply: replyTo(r, to)}
 }
 
@@ -150,7 +150,7 @@ func (d *decoder) finish(dst []llm.Event, said, text string) []llm.Event {
 	dst = d.closeAll(dst)
 	d.finished = true
 	return append(dst, llm.Event{
-		Kind: llm.EventFinish, Stop: d.reply.stop(stopOf(said)), Said: said, StopText: text, Extra: d.extra,
+		Kind: llm.EventFinish, Stop: d.reply.stop(stopOf(said)), NativeFinishReason: said, StopText: text, Extra: d.extra,
 	})
 }
 
@@ -165,7 +165,7 @@ func (d *decoder) stopped(dst []llm.Event) []llm.Event {
 func (d *decoder) failed(dst []llm.Event, err jsonedit.Value) []llm.Event {
 	d.ended = true
 	f := fieldsOf(err)
-	return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.Fault{
+	return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{
 		Type: f.word("type"), Message: f.word("message"), Raw: slices.Clone(err.Raw()),
 	}})
 }

@@ -19,7 +19,7 @@ func (e *requestEncoder) media(m *llm.Media) {
 	switch {
 	case kind == llm.Audio || kind == llm.Video:
 		e.fail(dialect.Unsupported(m.At, e.to, "it takes no %s", kind))
-	case dialect.KindOf(m.Type) == llm.Image:
+	case dialect.MediaKindOf(m.Type) == llm.Image:
 		kind = llm.Image
 	}
 	e.Open('{')

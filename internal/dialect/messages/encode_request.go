@@ -14,10 +14,10 @@ import (
 // stand in the member anthropic_beta as an array; the caller moves them to where
 // the host reads them, which for most is the header Anthropic-Beta. The protocol demands max_tokens: a request
 // without gets the longest answer that the model can give.
-func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	e := requestEncoder{
 		Builder: jsonedit.Append(dst), r: r, to: to, own: r.Dialect == own,
-		model: modelOf(to.Model), host: hosts[to.Provider], fates: dialect.FatesOf(r),
+		model: modelOf(to.Model), host: hosts[to.Provider], fates: dialect.NewParamChanges(r),
 	}
 	e.formats = e.model.formats && !e.host.noFormats && (!e.host.noNewFormats || !e.model.fixed)
 	e.plan()
@@ -42,11 +42,11 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]b
 type requestEncoder struct {
 	jsonedit.Builder
 	r     *llm.Request
-	to    dialect.Target
+	to    dialect.RequestTarget
 	own   bool // the client speaks this dialect
 	model model
-	host  host
-	fates *dialect.Fates
+	host  hostProfile
+	fates *dialect.ParamChanges
 	err   error
 
 	formats   bool // model and host give answers in the form of a schema
@@ -112,7 +112,7 @@ func (e *requestEncoder) sampling() {
 		e.Int(*k)
 	}
 	e.stops()
-	e.untold()
+	e.reportDropped()
 }
 
 // tempered keeps a temperature within what the protocol takes, 0 to 1.
@@ -140,9 +140,9 @@ func (e *requestEncoder) stops() {
 	}
 }
 
-// untold tells of the parameters that the protocol lacks. Values that ask for
+// reportDropped tells of the parameters that the protocol lacks. Values that ask for
 // nothing are no loss.
-func (e *requestEncoder) untold() {
+func (e *requestEncoder) reportDropped() {
 	r := e.r
 	for _, p := range []struct {
 		field llm.Field
@@ -248,7 +248,7 @@ func (e *requestEncoder) extras() {
 	}
 	if !e.own {
 		e.fates.DropExtra(carried...)
-		e.fates.DropContent(own, dialect.Lost{Names: true, Details: true})
+		e.fates.DropContent(own, dialect.UnsupportedContent{Names: true, Details: true})
 	}
 	e.betas = merge(e.betas, betasIn(valueOf(e.r.Parameter("anthropic_beta"))))
 	if len(e.betas) > 0 {

@@ -12,7 +12,7 @@ import (
 
 // EncodeResponse appends the body of a whole answer: its first choice, for the
 // protocol knows one.
-func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.Reply) []byte {
+func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	var choice llm.Choice
 	if len(r.Choices) > 0 {
 		choice = r.Choices[0]
@@ -27,7 +27,7 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.Reply) []b
 	}
 	e.Close(']')
 	end := e.ending
-	end.stop, end.said, end.text = choice.Stop, choice.Said, choice.StopText
+	end.stop, end.said, end.text = choice.Stop, choice.NativeFinishReason, choice.StopText
 	writeEnding(&e.Builder, &end)
 	extra := choice.Extra
 	if r.Dialect != own {
@@ -60,7 +60,7 @@ func ownExtra(list []llm.Member) (extra []llm.Member) {
 }
 
 // messageID is the id of an answer in the form that the protocol has.
-func messageID(id string, isOwn bool, to dialect.Reply) string {
+func messageID(id string, isOwn bool, to dialect.ResponseTarget) string {
 	switch {
 	case id == "":
 		return messagePrefix + to.ID
@@ -77,7 +77,7 @@ func messageID(id string, isOwn bool, to dialect.Reply) string {
 
 const messagePrefix = "msg_"
 
-func modelName(name string, to dialect.Reply) string {
+func modelName(name string, to dialect.ResponseTarget) string {
 	if to.Request == nil {
 		return name
 	}
@@ -87,7 +87,7 @@ func modelName(name string, to dialect.Reply) string {
 // answerEncoder writes the parts of a whole answer.
 type answerEncoder struct {
 	jsonedit.Builder
-	to     dialect.Reply
+	to     dialect.ResponseTarget
 	ending ending
 	calls  int
 }
@@ -141,7 +141,7 @@ func (e *answerEncoder) part(p llm.Part) {
 	case llm.ToolCall:
 		e.call(&part)
 	case llm.Media:
-		if shown(&part, e.to) {
+		if writesMedia(&part, e.to) {
 			writeMedia(&e.Builder, &part)
 		}
 	case llm.Native:
@@ -176,7 +176,7 @@ func (e *answerEncoder) call(c *llm.ToolCall) {
 }
 
 // callID is the id of a call. One without gets a name of its own.
-func callID(id string, n int, to dialect.Reply) string {
+func callID(id string, n int, to dialect.ResponseTarget) string {
 	if id != "" {
 		return id
 	}
@@ -247,9 +247,9 @@ func writeCitation(b *jsonedit.Builder, c *llm.Citation) {
 	b.Close('}')
 }
 
-// shown reports whether media of an answer are written: the protocol has none,
+// writesMedia reports whether media of an answer are written: the protocol has none,
 // so they go beyond it.
-func shown(m *llm.Media, to dialect.Reply) bool {
+func writesMedia(m *llm.Media, to dialect.ResponseTarget) bool {
 	return !to.Strict && (m.Kind == llm.Image || m.Kind == llm.Document) && (m.Data != "" || m.URL != "")
 }
 

@@ -7,13 +7,13 @@ import (
 )
 
 // NewEncoder returns an encoder for one streamed answer.
-func (Dialect) NewEncoder(to dialect.Reply) dialect.StreamEncoder { return &encoder{to: to} }
+func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder { return &encoder{to: to} }
 
 // encoder writes one stream. The protocol has one block open at a time, so parts
 // beside each other are written one after the other: the first as it comes, the
 // others once those before them have ended.
 type encoder struct {
-	to    dialect.Reply
+	to    dialect.ResponseTarget
 	parts []*pending // in order; the first is the one that is written
 	first int        // number of parts[0]
 	index int        // of the next block
@@ -41,7 +41,7 @@ func (e *encoder) Encode(dst []byte, ev *llm.Event) []byte {
 	case llm.EventPartEnd:
 		return e.partEnd(dst, ev.Part)
 	case llm.EventFinish:
-		e.ending.stop, e.ending.said, e.ending.text = ev.Stop, ev.Said, ev.StopText
+		e.ending.stop, e.ending.said, e.ending.text = ev.Stop, ev.NativeFinishReason, ev.StopText
 		e.extra = append(e.extra, ownExtra(ev.Extra)...)
 	case llm.EventUsage:
 		e.usage = ev.Usage
@@ -118,13 +118,13 @@ func (e *encoder) end(dst []byte) []byte {
 
 // failed writes an error of the provider, after the end of the block that is
 // open.
-func (e *encoder) failed(dst []byte, f *llm.Fault) []byte {
+func (e *encoder) failed(dst []byte, f *llm.ProviderError) []byte {
 	e.ended = true
 	if len(e.parts) > 0 && e.parts[0].open {
 		dst = e.blockStop(dst)
 	}
 	if f == nil {
-		f = &llm.Fault{}
+		f = &llm.ProviderError{}
 	}
 	message := f.Message
 	if message == "" {
@@ -144,7 +144,7 @@ func (e *encoder) failed(dst []byte, f *llm.Fault) []byte {
 
 // faultWord is the protocol's word for an error that a provider reports inside a
 // stream, in its own words.
-func faultWord(f *llm.Fault) string {
+func faultWord(f *llm.ProviderError) string {
 	for _, said := range [...]string{f.Type, f.Code} {
 		if word, ok := faultWords[said]; ok {
 			return word

@@ -133,7 +133,7 @@ func (e *encoder) openBlock(dst []byte, p *pending) []byte {
 	case llm.ToolCall:
 		dst = e.openCall(dst, p, &part)
 	case llm.Media:
-		if !shown(&part, e.to) {
+		if !writesMedia(&part, e.to) {
 			return dst
 		}
 		b := e.openStart(dst)

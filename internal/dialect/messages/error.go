@@ -118,7 +118,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 		}
 	}
 	message := provider + " answered " + strconv.Itoa(status)
-	if text := dialect.Spoken(body); text != "" {
+	if text := dialect.ErrorMessage(body); text != "" {
 		message += ": " + text
 	} else {
 		message += " with an empty body"

@@ -34,7 +34,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			return
 		}
 		for _, from := range []string{"messages", "chat"} {
-			for _, to := range []dialect.Target{anthropic, {Provider: "bedrock", Model: "claude-opus-5"}, {Provider: "vertex-ai", Model: "claude-3"}} {
+			for _, to := range []dialect.RequestTarget{anthropic, {Provider: "bedrock", Model: "claude-opus-5"}, {Provider: "vertex-ai", Model: "claude-3"}} {
 				r.Dialect = from
 				encoded, _, err := d.EncodeRequest(nil, r, to)
 				if err == nil && !json.Valid(encoded) {
@@ -54,7 +54,7 @@ func FuzzDecodeResponse(f *testing.F) {
 			t.Fatalf("ProviderError wrote what is not JSON: %s", out)
 		}
 		for _, r := range []*llm.Request{nil, emulated()} {
-			answer, err := d.DecodeResponse(body, r, dialect.Target{Model: "claude-3"})
+			answer, err := d.DecodeResponse(body, r, dialect.RequestTarget{Model: "claude-3"})
 			if err != nil {
 				continue
 			}
@@ -79,14 +79,14 @@ func FuzzDecodeStream(f *testing.F) {
 		}
 		tap := messages.Dialect{}.NewTap(api.Messages)
 		for _, r := range []*llm.Request{nil, emulated()} {
-			d := messages.Dialect{}.NewDecoder(r, dialect.Target{Model: "claude-3"})
+			d := messages.Dialect{}.NewDecoder(r, dialect.RequestTarget{Model: "claude-3"})
 			var events []llm.Event
 			for _, frame := range frames {
 				tap.Event(frame)
 				events = d.Decode(events, frame)
 			}
 			events = d.End(events)
-			if why := dialecttest.Misordered(events); why != "" {
+			if why := dialecttest.CheckEventOrder(events); why != "" {
 				t.Fatalf("%s", why)
 			}
 			encode(t, events)

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-var anthropic = dialect.Target{Provider: "anthropic", Model: "claude-sonnet-4-5"}
+var anthropic = dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-4-5"}
 
 // decodeAll runs frames through one decoder.
 func decodeAll(frames ...sse.Event) (events []llm.Event) {

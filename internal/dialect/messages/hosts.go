@@ -7,9 +7,9 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// host is how a host's envelope and abilities differ from those of the vendor's
+// hostProfile is how a host's envelope and abilities differ from those of the vendor's
 // own API. The zero value is the vendor's own.
-type host struct {
+type hostProfile struct {
 	version   string // anthropic_version in the body, where model has no place then
 	noStream  bool   // the path says whether to stream
 	noEager   bool   // eager streams of arguments are a beta feature, no member of a tool
@@ -32,7 +32,7 @@ type beta struct{ prefix, feature string }
 // hosts are those that serve the vendor's models in an envelope of their own.
 // https://docs.claude.com/en/api/claude-on-vertex-ai
 // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html
-var hosts = map[string]host{
+var hosts = map[string]hostProfile{
 	"vertex-ai": {
 		version: "vertex-2023-10-16", inline: true, noFormats: true,
 		tools: []string{"bash_", "text_editor_", "computer_20241022", "web_search_20250305", "memory_", "tool_search_"},
@@ -62,12 +62,12 @@ var toolBetas = []beta{
 }
 
 // knows reports whether the host knows tools of a type.
-func (h *host) knows(kind string) bool {
+func (h *hostProfile) knows(kind string) bool {
 	return h.tools == nil || slices.ContainsFunc(h.tools, func(prefix string) bool { return strings.HasPrefix(kind, prefix) })
 }
 
 // betaOf returns the feature that a tool needs, empty when it needs none.
-func (h *host) betaOf(kind string) string {
+func (h *hostProfile) betaOf(kind string) string {
 	list := toolBetas
 	if h.betas != nil {
 		list = h.betas

@@ -21,10 +21,10 @@ import (
 type Invoke struct {
 	Dialect
 	// Outer is the dialect of Bedrock's other operations: errors are its.
-	Outer dialect.Client
+	Outer dialect.ClientDialect
 }
 
-var _ dialect.Client = Invoke{}
+var _ dialect.ClientDialect = Invoke{}
 
 // Headers are none: beta features stand in the body.
 func (Invoke) Headers() []string { return nil }
@@ -102,24 +102,24 @@ func (t *chunkTap) Event(e sse.Event) {
 	t.Tap.Event(sse.Event{Type: typ, Data: t.data})
 }
 
-// Seen returns what was read so far.
-func (t *chunkTap) Seen() *dialect.Seen {
-	seen := t.Tap.Seen()
+// Info returns what was read so far.
+func (t *chunkTap) Info() *dialect.ResponseInfo {
+	seen := t.Tap.Info()
 	if seen.Failed == "" {
-		seen.Failed = t.outer.Seen().Failed
+		seen.Failed = t.outer.Info().Failed
 	}
 	return seen
 }
 
 // NewEncoder returns an encoder for one streamed answer.
-func (i Invoke) NewEncoder(to dialect.Reply) dialect.StreamEncoder {
+func (i Invoke) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 	return &chunkEncoder{inner: encoder{to: to}, outer: i.Outer}
 }
 
 // chunkEncoder puts the events of the dialect into binary messages.
 type chunkEncoder struct {
 	inner  encoder
-	outer  dialect.Client
+	outer  dialect.ClientDialect
 	frames []byte // reused
 	failed bool
 }

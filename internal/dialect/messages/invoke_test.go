@@ -49,9 +49,9 @@ func chunks(r io.Reader) (list []sse.Event, err error) {
 func TestInvokeModelKeepsConversationsWhole(t *testing.T) {
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "messages", Client: invoke, Provider: messages.Dialect{}, Frames: chunks,
-		Target: dialect.Target{Provider: "anthropic", Model: "claude-sonnet-4-5"},
+		Target: dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-4-5"},
 		Ignore: cmp.Options{cmpopts.IgnoreFields(llm.Response{}, "ID", "Model"), cmpopts.IgnoreFields(llm.Citation{}, "Start", "End")},
-		Can: dialecttest.Can{
+		Can: dialecttest.Capabilities{
 			Fields:   []llm.Field{llm.FieldTools, llm.FieldMaxTokens, llm.FieldTemperature, llm.FieldStop},
 			AnyOrder: true, TwoUsers: true, Fit: fit, Thinking: true, Signed: llm.Anthropic, Redacted: true, Failed: true,
 			Usage: llm.Usage{Input: 1, CachedInput: 1, Output: 1},
@@ -60,7 +60,7 @@ func TestInvokeModelKeepsConversationsWhole(t *testing.T) {
 }
 
 func TestTheLastEventOfInvokeModelTellsTheUsage(t *testing.T) {
-	enc := invoke.NewEncoder(dialect.Reply{Request: &llm.Request{}})
+	enc := invoke.NewEncoder(dialect.ResponseTarget{Request: &llm.Request{}})
 	var out []byte
 	for _, e := range []llm.Event{{Kind: llm.EventStart}, {Kind: llm.EventUsage, Usage: llm.Usage{Known: true, Input: 3, Output: 4}}, {Kind: llm.EventFinish, Stop: llm.StopEnd}, {Kind: llm.EventEnd}} {
 		out = enc.Encode(out, &e)
@@ -84,8 +84,8 @@ func TestInvokeModelLeavesErrorsToItsOuterDialect(t *testing.T) {
 	if got := invoke.ProviderError(nil, []byte(`x`), "p", 500); !bytes.Equal(got, outer.ProviderError(nil, []byte(`x`), "p", 500)) {
 		t.Errorf("ProviderError = %s", got)
 	}
-	enc := invoke.NewEncoder(dialect.Reply{Request: &llm.Request{}})
-	first := enc.Encode(nil, &llm.Event{Kind: llm.EventError, Fault: &llm.Fault{Message: "broke"}})
+	enc := invoke.NewEncoder(dialect.ResponseTarget{Request: &llm.Request{}})
+	first := enc.Encode(nil, &llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Message: "broke"}})
 	if !bytes.Contains(first, []byte("broke")) || enc.Encode(nil, &llm.Event{Kind: llm.EventEnd}) != nil {
 		t.Errorf("a fault is told as %q, and something follows it", first)
 	}
@@ -123,12 +123,12 @@ func TestATapReadsInsideTheMessagesOfInvokeModel(t *testing.T) {
 	} {
 		tap.Event(e)
 	}
-	s := tap.Seen()
+	s := tap.Info()
 	if s.Model != "served" || !s.Begun || s.Finish != "end_turn" || !s.Terminated || s.Usage.Input != 3 || s.Usage.Output != 4 || s.Failed != "" {
 		t.Errorf("Seen = %+v", s)
 	}
 	tap.Event(sse.Event{Type: []byte("error"), Data: []byte(`{"type":"error","error":{"message":"broke"}}`)})
-	if s := tap.Seen(); s.Failed != "broke" {
+	if s := tap.Info(); s.Failed != "broke" {
 		t.Errorf("Failed = %q, want what the outer dialect reads of an exception", s.Failed)
 	}
 }

@@ -21,11 +21,11 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.Client          = Dialect{}
-	_ dialect.ProviderCodec   = Dialect{}
-	_ dialect.Cleaner         = Dialect{}
-	_ dialect.ClientCounter   = Dialect{}
-	_ dialect.ProviderCounter = Dialect{}
+	_ dialect.ClientDialect         = Dialect{}
+	_ dialect.ProviderCodec         = Dialect{}
+	_ dialect.ForeignContentCleaner = Dialect{}
+	_ dialect.ClientCounter         = Dialect{}
+	_ dialect.ProviderCounter       = Dialect{}
 )
 
 const (

@@ -13,7 +13,7 @@ const outputPrefix = "output_config."
 
 // emulates reports whether the answer to r comes as the arguments of a forced
 // tool, because the target can't answer in the form of a schema.
-func emulates(r *llm.Request, to dialect.Target) bool {
+func emulates(r *llm.Request, to dialect.RequestTarget) bool {
 	if r == nil || r.Format.Kind != llm.FormatSchema {
 		return false
 	}

@@ -116,7 +116,7 @@ func (e *requestEncoder) fitBudget() {
 	}
 	if e.model.fixed {
 		if r.Effort == "" && r.Budget != nil {
-			e.effort = dialect.EffortOf(e.thinking.budget)
+			e.effort = dialect.EffortForBudget(e.thinking.budget)
 		}
 		e.thinking = thinking{mode: llm.ThinkingAdaptive}
 		e.adapt(llm.FieldThinking, "adaptive")
@@ -129,10 +129,10 @@ func (e *requestEncoder) fitBudget() {
 }
 
 func budgetFor(effort string) int64 {
-	if tokens, ok := dialect.Budget(effort); ok {
+	if tokens, ok := dialect.ThinkingBudget(effort); ok {
 		return tokens
 	}
-	tokens, _ := dialect.Budget("medium")
+	tokens, _ := dialect.ThinkingBudget("medium")
 	return tokens
 }
 
@@ -143,7 +143,7 @@ func (e *requestEncoder) fitEffort() {
 	if r.Effort == "" {
 		return
 	}
-	_, known := dialect.Budget(r.Effort)
+	_, known := dialect.ThinkingBudget(r.Effort)
 	switch {
 	case r.Effort == "none":
 		if r.Mode == "" && r.Budget == nil && e.model.thinks {

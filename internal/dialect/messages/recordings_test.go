@@ -152,7 +152,7 @@ func read(t *testing.T, r *recorded) *llm.Response {
 	t.Helper()
 	d := messages.Dialect{}
 	if !r.streamed() {
-		res, err := d.DecodeResponse([]byte(r.Response.Body), nil, dialect.Target{Provider: "anthropic"})
+		res, err := d.DecodeResponse([]byte(r.Response.Body), nil, dialect.RequestTarget{Provider: "anthropic"})
 		if err != nil {
 			t.Fatalf("%s: %v", r.file, err)
 		}
@@ -163,7 +163,7 @@ func read(t *testing.T, r *recorded) *llm.Response {
 		t.Fatal(err)
 	}
 	events := decodeAll(frames...)
-	if why := dialecttest.Misordered(events); why != "" {
+	if why := dialecttest.CheckEventOrder(events); why != "" {
 		t.Errorf("%s: %s", r.file, why)
 	}
 	var a dialect.Assembler
@@ -235,7 +235,7 @@ func TestRecordedAnswersAreReadAsTheySay(t *testing.T) {
 		}
 		said, _ := want["stop_reason"].(string)
 		if diff := cmp.Diff([]any{want["id"], want["model"], said, append([]any{}, list(want["content"])...)},
-			[]any{got.ID, got.Model, got.Choices[0].Said, blocks}); diff != "" {
+			[]any{got.ID, got.Model, got.Choices[0].NativeFinishReason, blocks}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", r.file, diff)
 		}
 		if diff := cmp.Diff(plainUsage(want["usage"].(map[string]any)), got.Usage); diff != "" {
@@ -285,7 +285,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 		if !r.streamed() {
 			tap.Body([]byte(r.Response.Body))
 			body := mustMap(t, r.Response.Body)
-			want := dialect.Seen{}
+			want := dialect.ResponseInfo{}
 			switch failure, failed := body["error"].(map[string]any); {
 			case failed:
 				want.Failed = failure["message"].(string)
@@ -294,7 +294,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 			default:
 				want = wholeSeen(body)
 			}
-			if diff := cmp.Diff(&want, tap.Seen(), uncounted); diff != "" {
+			if diff := cmp.Diff(&want, tap.Info(), uncounted); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", r.file, diff)
 			}
 			continue
@@ -311,14 +311,14 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 		if strings.Contains(r.Response.Body, `"fallback_message"`) {
 			want.Model = "claude-opus-4-8" // which went on
 		}
-		if diff := cmp.Diff(&want, tap.Seen(), uncounted); diff != "" {
+		if diff := cmp.Diff(&want, tap.Info(), uncounted); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", r.file, diff)
 		}
 	}
 }
 
-func wholeSeen(m map[string]any) dialect.Seen {
-	s := dialect.Seen{Model: m["model"].(string), Usage: plainUsage(m["usage"].(map[string]any)), Begun: len(list(m["content"])) > 0}
+func wholeSeen(m map[string]any) dialect.ResponseInfo {
+	s := dialect.ResponseInfo{Model: m["model"].(string), Usage: plainUsage(m["usage"].(map[string]any)), Begun: len(list(m["content"])) > 0}
 	s.Finish, _ = m["stop_reason"].(string)
 	s.Finished = s.Finish != ""
 	return s
@@ -384,7 +384,7 @@ func roundTrip(t *testing.T, name string, body []byte) (first, again *llm.Reques
 
 func encoded(t *testing.T, r *llm.Request) []byte {
 	t.Helper()
-	body, fates, err := messages.Dialect{}.EncodeRequest(nil, r, dialect.Target{Provider: "anthropic", Model: r.Model})
+	body, fates, err := messages.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: "anthropic", Model: r.Model})
 	if err != nil || len(fates) > 0 {
 		t.Fatalf("EncodeRequest: %v, fates %v", err, fates)
 	}
@@ -392,4 +392,4 @@ func encoded(t *testing.T, r *llm.Request) []byte {
 }
 
 // uncounted leaves out the size of the content, which has tests of its own.
-var uncounted = cmpopts.IgnoreFields(dialect.Seen{}, "Written")
+var uncounted = cmpopts.IgnoreFields(dialect.ResponseInfo{}, "Written")

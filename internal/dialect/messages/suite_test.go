@@ -19,9 +19,9 @@ func TestMessagesKeepsConversationsWhole(t *testing.T) {
 		Dialect:  "messages",
 		Client:   messages.Dialect{},
 		Provider: messages.Dialect{},
-		Target:   dialect.Target{Provider: "anthropic", Model: "claude-sonnet-5"},
+		Target:   dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-5"},
 		Ignore:   cmp.Options{cmpopts.IgnoreFields(llm.Response{}, "ID", "Model"), cmpopts.IgnoreFields(llm.Citation{}, "Start", "End")},
-		Can: dialecttest.Can{
+		Can: dialecttest.Capabilities{
 			Fields: []llm.Field{
 				llm.FieldTools, llm.FieldToolChoice, llm.FieldParallelTools, llm.FieldFormat, llm.FieldMaxTokens,
 				llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK, llm.FieldStop, llm.FieldThinking, llm.FieldEffort,
@@ -70,9 +70,9 @@ func TestAnswersCarryTheSignaturesOfOtherVendors(t *testing.T) {
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "messages",
 		Client:  messages.Dialect{}, Provider: messages.Dialect{},
-		Target: dialect.Target{Provider: "anthropic", Model: "claude-sonnet-5"},
+		Target: dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-5"},
 		Ignore: cmp.Options{cmpopts.IgnoreFields(llm.Response{}, "ID", "Model")},
-		Can: dialecttest.Can{
+		Can: dialecttest.Capabilities{
 			Fields: []llm.Field{llm.FieldTools, llm.FieldMaxTokens}, Fit: unsigned, Thinking: true, Signed: llm.Anthropic, CallSigned: llm.Google, Usage: llm.Usage{Input: 1}, AnyOrder: true,
 		},
 	})

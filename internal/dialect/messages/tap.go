@@ -14,12 +14,12 @@ func (Dialect) NewTap(op api.Operation) dialect.Tap { return &tap{op: op} }
 // bring more of it are told by their name and not read at all.
 type tap struct {
 	op     api.Operation
-	seen   dialect.Seen
+	seen   dialect.ResponseInfo
 	counts counts
 }
 
-// Seen returns what was read so far.
-func (t *tap) Seen() *dialect.Seen {
+// Info returns what was read so far.
+func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage()
 	return &t.seen
 }
@@ -82,7 +82,7 @@ func (t *tap) fail(v jsonedit.Value) {
 	if v.IsNull() || t.seen.Failed != "" {
 		return
 	}
-	if t.seen.Failed = dialect.Spoken(v.Raw()); t.seen.Failed == "" {
+	if t.seen.Failed = dialect.ErrorMessage(v.Raw()); t.seen.Failed == "" {
 		t.seen.Failed = "the provider reported an error without a message"
 	}
 }

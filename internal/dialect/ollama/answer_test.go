@@ -16,7 +16,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func streamed(t testing.TB, r *llm.Request, stream string) ([]llm.Event, *llm.Response, *llm.Fault, bool) {
+func streamed(t testing.TB, r *llm.Request, stream string) ([]llm.Event, *llm.Response, *llm.ProviderError, bool) {
 	t.Helper()
 	frames, err := lines(iotest.HalfReader(strings.NewReader(stream)))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestCallsWithoutIDsGetTheSameWholeAndStreamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	events, inStream, _, whole := streamed(t, r, `{"model":"m","created_at":"2024-05-24T20:57:43.3Z","message":{"tool_calls":`+calls+`},"done":false}`+"\n"+`{"message":{},`+tail)
-	if why := dialecttest.Misordered(events); why != "" || !whole {
+	if why := dialecttest.CheckEventOrder(events); why != "" || !whole {
 		t.Errorf("order %q, whole %t", why, whole)
 	}
 	inStream.Dialect = "ollama"
@@ -56,7 +56,7 @@ func TestCallsWithoutIDsGetTheSameWholeAndStreamed(t *testing.T) {
 		Parts: []llm.Part{
 			llm.ToolCall{ID: "call_1", Name: "clock", Arguments: `{"a":1}`}, llm.ToolCall{ID: "call_2", Name: "clock", Arguments: `{"a":1}`},
 			llm.ToolCall{ID: "own", Name: "patch", Custom: true, Arguments: "x"},
-		}, Stop: llm.StopTool, Said: "stop"}}}
+		}, Stop: llm.StopTool, NativeFinishReason: "stop"}}}
 	ids := map[string]bool{}
 	for i, p := range got.Choices[0].Parts {
 		call, expected := p.(llm.ToolCall), want.Choices[0].Parts[i].(llm.ToolCall)
@@ -102,7 +102,7 @@ func TestStreamsThatFail(t *testing.T) {
 			if fault != nil {
 				said = fault.Message
 			}
-			if why := dialecttest.Misordered(events); why != "" || whole || said != tt.fault {
+			if why := dialecttest.CheckEventOrder(events); why != "" || whole || said != tt.fault {
 				t.Errorf("order %q, whole %t, fault %q, want in order, not whole, and %q", why, whole, said, tt.fault)
 			}
 		})
@@ -179,7 +179,7 @@ func TestReadsRecordedAnswers(t *testing.T) {
 func mustSay(t *testing.T, file string, want plainLine, r *llm.Response) {
 	t.Helper()
 	c := r.Choices[0]
-	got := plainLine{Model: r.Model, Done: true, Reason: c.Said, In: r.Usage.Input, Out: r.Usage.Output}
+	got := plainLine{Model: r.Model, Done: true, Reason: c.NativeFinishReason, In: r.Usage.Input, Out: r.Usage.Output}
 	got.Message.Content = c.Parts[0].(llm.Text).Text
 	if diff := cmp.Diff(want, got); diff != "" || c.Stop != llm.StopEnd {
 		t.Errorf("%s: stop %s (-want +got):\n%s", file, c.Stop, diff)

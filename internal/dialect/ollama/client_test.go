@@ -181,7 +181,7 @@ func wireCallOf(p llm.ToolCall, n int) (c wireCall) {
 	return c
 }
 
-func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.Reply) []byte {
+func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.ResponseTarget) []byte {
 	c := r.Choices[0]
 	a := wireAnswer{Model: r.Model, CreatedAt: time.Unix(r.Created, 5e8).UTC(), Logprobs: logprobs(c.Logprobs)}
 	a.Message.Role = "assistant"
@@ -199,7 +199,7 @@ func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.Reply) []byt
 	return a.append(dst)
 }
 
-func (client) NewEncoder(dialect.Reply) dialect.StreamEncoder {
+func (client) NewEncoder(dialect.ResponseTarget) dialect.StreamEncoder {
 	return &streamEncoder{parts: map[int]llm.Part{}}
 }
 
@@ -269,7 +269,7 @@ func TestKeepsConversationsWhole(t *testing.T) {
 				Client:   client{},
 				Provider: ollama.Dialect{},
 				Target:   target,
-				Reply: dialect.Reply{Request: &llm.Request{
+				Reply: dialect.ResponseTarget{Request: &llm.Request{
 					Stream: true, IncludeUsage: &yes, Tools: []llm.Tool{{Name: "tool_0"}, {Name: "tool_1", Custom: custom}},
 				}},
 				Can:    can(custom),
@@ -279,9 +279,9 @@ func TestKeepsConversationsWhole(t *testing.T) {
 	}
 }
 
-func can(custom bool) dialecttest.Can {
+func can(custom bool) dialecttest.Capabilities {
 	images := map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}}}
-	return dialecttest.Can{
+	return dialecttest.Capabilities{
 		Fields: []llm.Field{
 			llm.FieldTools, llm.FieldFormat, llm.FieldMaxTokens, llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK, llm.FieldStop,
 			llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking, llm.FieldEffort,

@@ -15,12 +15,12 @@ import (
 
 // embedRequest translates a request for embeddings to /api/embed.
 // https://docs.ollama.com/api/embed
-func embedRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func embedRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	var d jsonedit.Doc
 	if err := d.Scan(body); err != nil {
 		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
 	}
-	fates := dialect.FatesOf(&llm.Request{})
+	fates := dialect.NewParamChanges(&llm.Request{})
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("model")
@@ -87,7 +87,7 @@ func inputText(v jsonedit.Value, path string) ([]byte, error) {
 }
 
 // embedResponse translates the answer to the client's list of vectors.
-func embedResponse(dst, body, asked []byte, to dialect.Target) ([]byte, error) {
+func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return dst, fmt.Errorf("reading embeddings of ollama: %w", err)

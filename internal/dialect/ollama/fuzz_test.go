@@ -32,7 +32,7 @@ func FuzzStream(f *testing.F) {
 		for line := range bytes.Lines(stream) {
 			events = d.Decode(events, sse.Event{Data: line})
 		}
-		if why := dialecttest.Misordered(d.End(events)); why != "" {
+		if why := dialecttest.CheckEventOrder(d.End(events)); why != "" {
 			t.Error(why)
 		}
 	})
@@ -41,7 +41,7 @@ func FuzzStream(f *testing.F) {
 func FuzzEmbeddings(f *testing.F) {
 	f.Add([]byte(`{"input":["a",{"text":"b"}],"dimensions":1,"encoding_format":"base64"}`), []byte(`{"embeddings":[[1]]}`))
 	f.Fuzz(func(t *testing.T, request, answer []byte) {
-		form, _ := ollama.Dialect{}.Form(api.Embeddings, target)
+		form, _ := ollama.Dialect{}.Translator(api.Embeddings, target)
 		if body, _, err := form.Request(nil, request, target); err == nil && !json.Valid(body) {
 			t.Errorf("Request of %s = %s", request, body)
 		}

@@ -15,33 +15,33 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.ProviderCodec = Dialect{}
-	_ dialect.Former        = Dialect{}
+	_ dialect.ProviderCodec       = Dialect{}
+	_ dialect.OperationTranslator = Dialect{}
 )
 
 const name = string(api.DialectOllama)
 
 // EncodeRequest appends the body of a request to /api/chat.
 // https://docs.ollama.com/api/chat
-func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	return encodeRequest(dst, r, to)
 }
 
 // DecodeResponse reads a whole answer.
-func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	return decodeResponse(body, r, to)
 }
 
 // NewDecoder returns a decoder for one streamed answer, of which each line of
 // JSON is a frame.
-func (Dialect) NewDecoder(r *llm.Request, _ dialect.Target) dialect.StreamDecoder {
+func (Dialect) NewDecoder(r *llm.Request, _ dialect.RequestTarget) dialect.StreamDecoder {
 	return newDecoder(r)
 }
 
-// Form returns the translation of embeddings.
-func (Dialect) Form(op api.Operation, _ dialect.Target) (dialect.Form, bool) {
+// Translator returns the translation of embeddings.
+func (Dialect) Translator(op api.Operation, _ dialect.RequestTarget) (dialect.Translator, bool) {
 	if op != api.Embeddings {
-		return dialect.Form{}, false
+		return dialect.Translator{}, false
 	}
-	return dialect.Form{Request: embedRequest, Response: embedResponse}, true
+	return dialect.Translator{Request: embedRequest, Response: embedResponse}, true
 }

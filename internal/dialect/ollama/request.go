@@ -21,13 +21,13 @@ var (
 type encoder struct {
 	jsonedit.Builder
 	r     *llm.Request
-	to    dialect.Target
-	fates *dialect.Fates
+	to    dialect.RequestTarget
+	fates *dialect.ParamChanges
 	names map[string]string // of the tools that were called, by the call's id
 }
 
-func encodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
-	e := encoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.FatesOf(r), names: map[string]string{}}
+func encodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	e := encoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r), names: map[string]string{}}
 	e.Open('{')
 	e.Name("model")
 	e.String(to.Model)

@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-var target = dialect.Target{Provider: "ollama", Model: "qwen3:8b"}
+var target = dialect.RequestTarget{Provider: "ollama", Model: "qwen3:8b"}
 
 func ptr[T any](v T) *T { return &v }
 
@@ -22,11 +22,13 @@ func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Pa
 
 func words(s string) llm.Text { return llm.Text{Text: s} }
 
-func adapted(name, note string) dialect.Fate {
-	return dialect.Fate{Name: name, Outcome: dialect.Adapted, Note: note}
+func adapted(name, note string) dialect.ParamChange {
+	return dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note}
 }
 
-func dropped(name string) dialect.Fate { return dialect.Fate{Name: name, Outcome: dialect.Dropped} }
+func dropped(name string) dialect.ParamChange {
+	return dialect.ParamChange{Name: name, Outcome: dialect.Dropped}
+}
 
 var (
 	clock  = llm.Tool{Name: "clock"}
@@ -48,29 +50,29 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		name  string
 		r     llm.Request
 		want  string
-		fates []dialect.Fate
+		fates []dialect.ParamChange
 	}{
 		{"options", llm.Request{MaxTokens: ptr(int64(5)), Temperature: ptr(0.5), Stop: []string{"x"}}, `,"options":{"num_predict":5,"temperature":0.5,"stop":["x"]}`, nil},
 		{"options in Ollama's words, of which the request's win", llm.Request{TopK: ptr(int64(1)), Extra: []llm.Member{
 			extra("num_ctx", `8192`), extra("options", `{"num_ctx":1,"top_k":2,"mirostat":1}`), extra("keep_alive", `"5m"`), extra("store", `true`)}},
-			`,"options":{"top_k":1,"num_ctx":8192,"mirostat":1},"keep_alive":"5m"`, []dialect.Fate{dropped("store")}},
+			`,"options":{"top_k":1,"num_ctx":8192,"mirostat":1},"keep_alive":"5m"`, []dialect.ParamChange{dropped("store")}},
 		{"json", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}}, `,"format":"json"`, nil},
 		{"a schema", llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: schema}}, `,"format":{"type":"object"}`, nil},
 		{"text is the usual", llm.Request{Format: llm.Format{Kind: llm.FormatText}}, ``, nil},
-		{"no thinking", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled, Effort: "high"}}, `,"think":false`, []dialect.Fate{dropped("reasoning_effort")}},
-		{"a budget", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000))}}, `,"think":true`, []dialect.Fate{adapted("thinking", "without a budget")}},
+		{"no thinking", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled, Effort: "high"}}, `,"think":false`, []dialect.ParamChange{dropped("reasoning_effort")}},
+		{"a budget", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000))}}, `,"think":true`, []dialect.ParamChange{adapted("thinking", "without a budget")}},
 		{"an effort", llm.Request{Reasoning: llm.Reasoning{Effort: "medium"}}, `,"think":"medium"`, nil},
-		{"an effort beyond", llm.Request{Reasoning: llm.Reasoning{Effort: "xhigh"}}, `,"think":"high"`, []dialect.Fate{adapted("reasoning_effort", "high")}},
+		{"an effort beyond", llm.Request{Reasoning: llm.Reasoning{Effort: "xhigh"}}, `,"think":"high"`, []dialect.ParamChange{adapted("reasoning_effort", "high")}},
 		{"an effort of none", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, `,"think":false`, nil},
-		{"an effort that nobody knows", llm.Request{Reasoning: llm.Reasoning{Effort: "huge"}}, ``, []dialect.Fate{dropped("reasoning_effort")}},
-		{"tools", llm.Request{Tools: []llm.Tool{clock, patch}}, `,"tools":[` + clockTool + `,` + patchTool + `]`, []dialect.Fate{adapted("custom tools", "functions of one text")}},
-		{"the choice of none", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceNone}}, ``, []dialect.Fate{adapted("tool_choice", "no tools are offered")}},
-		{"the choice of any", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}}, `,"tools":[` + clockTool + `]`, []dialect.Fate{dropped("tool_choice")}},
-		{"the choice of one", llm.Request{Tools: []llm.Tool{{Name: "other"}, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"clock"}}}, `,"tools":[` + clockTool + `]`, []dialect.Fate{adapted("tool_choice", "other tools are not offered")}},
-		{"tools that run elsewhere", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch}, {Native: &llm.Native{}}}}, ``, []dialect.Fate{dropped("web_search"), dropped("tools")}},
+		{"an effort that nobody knows", llm.Request{Reasoning: llm.Reasoning{Effort: "huge"}}, ``, []dialect.ParamChange{dropped("reasoning_effort")}},
+		{"tools", llm.Request{Tools: []llm.Tool{clock, patch}}, `,"tools":[` + clockTool + `,` + patchTool + `]`, []dialect.ParamChange{adapted("custom tools", "functions of one text")}},
+		{"the choice of none", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceNone}}, ``, []dialect.ParamChange{adapted("tool_choice", "no tools are offered")}},
+		{"the choice of any", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}}, `,"tools":[` + clockTool + `]`, []dialect.ParamChange{dropped("tool_choice")}},
+		{"the choice of one", llm.Request{Tools: []llm.Tool{{Name: "other"}, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"clock"}}}, `,"tools":[` + clockTool + `]`, []dialect.ParamChange{adapted("tool_choice", "other tools are not offered")}},
+		{"tools that run elsewhere", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch}, {Native: &llm.Native{}}}}, ``, []dialect.ParamChange{dropped("web_search"), dropped("tools")}},
 		{"logprobs", llm.Request{Logprobs: ptr(true), TopLogprobs: ptr(int64(2))}, `,"logprobs":true,"top_logprobs":2`, nil},
 		{"what has no place", llm.Request{N: ptr(int64(2)), User: "u", LogitBias: schema, ParallelTools: ptr(false), Cache: &llm.Cache{}}, ``,
-			[]dialect.Fate{dropped("parallel_tool_calls"), dropped("logit_bias"), dropped("n"), dropped("user"), dropped("cache_control")}},
+			[]dialect.ParamChange{dropped("parallel_tool_calls"), dropped("logit_bias"), dropped("n"), dropped("user"), dropped("cache_control")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.r.Messages = []llm.Message{user(words("Hello"))}
@@ -147,13 +149,13 @@ func mustRefuse(t *testing.T, r *llm.Request, param, code string) {
 }
 
 func TestEmbeddings(t *testing.T) {
-	form, ok := ollama.Dialect{}.Form(api.Embeddings, target)
-	if _, more := (ollama.Dialect{}).Form(api.Rerank, target); !ok || more {
+	form, ok := ollama.Dialect{}.Translator(api.Embeddings, target)
+	if _, more := (ollama.Dialect{}).Translator(api.Rerank, target); !ok || more {
 		t.Fatalf("Form gives embeddings %t and rerank %t, want true and false", ok, more)
 	}
 	body, fates, err := form.Request(nil, []byte(`{"model":"m","input":["a",{"text":"b"}],"dimensions":8,"encoding_format":"base64","user":"u","truncate":null}`), target)
 	want := `{"model":"qwen3:8b","input":["a","b"],"dimensions":8}`
-	if err != nil || string(body) != want || !cmp.Equal(fates, []dialect.Fate{dropped("user")}) {
+	if err != nil || string(body) != want || !cmp.Equal(fates, []dialect.ParamChange{dropped("user")}) {
 		t.Errorf("Request = %s, %v, %v, want %s", body, fates, err, want)
 	}
 	for asked, want := range map[string]string{

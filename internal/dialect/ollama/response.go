@@ -14,19 +14,19 @@ import (
 	"modelgate/internal/llm"
 )
 
-var errNoAnswer = errors.New("the body holds no message")
+var errNoResponse = errors.New("the body holds no message")
 
-func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+func decodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, fmt.Errorf("reading an answer of ollama: %w", err)
 	}
 	message, _ := v.Get("message")
 	if message.Kind() != jsonedit.Object {
-		if words := dialect.Spoken(body); words != "" {
-			return nil, fmt.Errorf("%w: %s", errNoAnswer, words)
+		if words := dialect.ErrorMessage(body); words != "" {
+			return nil, fmt.Errorf("%w: %s", errNoResponse, words)
 		}
-		return nil, errNoAnswer
+		return nil, errNoResponse
 	}
 	var choice llm.Choice
 	if s := text(message, "thinking"); s != "" {
@@ -42,8 +42,8 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Respon
 	}
 	logprobs, _ := v.Get("logprobs")
 	choice.Logprobs = logprobsOf(logprobs)
-	choice.Said = text(v, "done_reason")
-	choice.Stop = stopOf(choice.Said, caller.calls > 0)
+	choice.NativeFinishReason = text(v, "done_reason")
+	choice.Stop = stopOf(choice.NativeFinishReason, caller.calls > 0)
 	return &llm.Response{
 		Dialect: name, Model: at(text(v, "model"), to.Model), Created: created(v), Choices: []llm.Choice{choice}, Usage: usageOf(v),
 	}, nil

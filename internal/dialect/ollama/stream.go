@@ -36,7 +36,7 @@ func (d *decoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	l := lineOf(v)
 	if l.failed {
 		d.ended = true
-		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.Fault{Message: dialect.Spoken(v.Raw()), Raw: bytes.Clone(v.Raw())}})
+		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}})
 	}
 	if !l.done && l.message.Kind() != jsonedit.Object {
 		return dst
@@ -155,7 +155,7 @@ func (d *decoder) finish(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	d.ended = true
 	said := text(v, "done_reason")
 	return append(dst,
-		llm.Event{Kind: llm.EventFinish, Stop: stopOf(said, d.calls > 0), Said: said},
+		llm.Event{Kind: llm.EventFinish, Stop: stopOf(said, d.calls > 0), NativeFinishReason: said},
 		llm.Event{Kind: llm.EventUsage, Usage: usageOf(v)},
 		llm.Event{Kind: llm.EventEnd})
 }

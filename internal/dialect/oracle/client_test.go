@@ -147,7 +147,7 @@ func partOf(b wireBlock) llm.Part {
 			continue
 		}
 		m.URL, m.Detail = u.URL, strings.ToLower(u.Detail)
-		if mime, data, ok := dialect.DataURL(u.URL); ok {
+		if mime, data, ok := dialect.ParseDataURL(u.URL); ok {
 			m.Type, m.Data, m.URL = mime, data, ""
 		}
 		return m
@@ -200,7 +200,7 @@ func logprobs(list []llm.Logprob) any {
 	return object{"tokens": tokens, "tokenLogprobs": numbers, "topLogprobs": top}
 }
 
-func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.Reply) []byte {
+func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.ResponseTarget) []byte {
 	var choices []object
 	for i, c := range r.Choices {
 		message := object{"role": "ASSISTANT"}
@@ -224,7 +224,7 @@ func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.Reply) []byt
 	return append(dst, marshal(object{"modelId": r.Model, "chatResponse": chat})...)
 }
 
-func (client) NewEncoder(dialect.Reply) dialect.StreamEncoder {
+func (client) NewEncoder(dialect.ResponseTarget) dialect.StreamEncoder {
 	return &streamEncoder{parts: map[[2]int]llm.Part{}}
 }
 
@@ -287,7 +287,7 @@ func TestKeepsConversationsWhole(t *testing.T) {
 				Client:   client{},
 				Provider: oracle.Dialect{},
 				Target:   target,
-				Reply: dialect.Reply{Request: &llm.Request{
+				Reply: dialect.ResponseTarget{Request: &llm.Request{
 					Stream: true, IncludeUsage: &yes, Tools: []llm.Tool{{Name: "tool_0"}, {Name: "tool_1", Custom: custom}},
 				}},
 				Can: can(custom),
@@ -296,8 +296,8 @@ func TestKeepsConversationsWhole(t *testing.T) {
 	}
 }
 
-func can(custom bool) dialecttest.Can {
-	return dialecttest.Can{
+func can(custom bool) dialecttest.Capabilities {
+	return dialecttest.Capabilities{
 		Fields: []llm.Field{
 			llm.FieldTools, llm.FieldToolChoice, llm.FieldParallelTools, llm.FieldFormat, llm.FieldMaxTokens, llm.FieldTemperature, llm.FieldTopP,
 			llm.FieldTopK, llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldStop, llm.FieldLogitBias, llm.FieldLogprobs,

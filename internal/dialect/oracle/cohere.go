@@ -10,7 +10,7 @@ import (
 
 // isCohere reports whether a model is asked in the COHERE format: Cohere's own
 // models, and endpoints for which the client says so.
-func isCohere(r *llm.Request, to dialect.Target) bool {
+func isCohere(r *llm.Request, to dialect.RequestTarget) bool {
 	if r != nil {
 		for _, m := range r.Extra {
 			if (m.Name == "api_format" || m.Name == "apiFormat") && string(m.Value) != "null" {

@@ -16,14 +16,14 @@ import (
 	"modelgate/internal/sse"
 )
 
-var commandR = dialect.Target{Provider: "oracle", Model: "cohere.command-r-plus-08-2024"}
+var commandR = dialect.RequestTarget{Provider: "oracle", Model: "cohere.command-r-plus-08-2024"}
 
 func said(role llm.Role, parts ...llm.Part) llm.Message { return llm.Message{Role: role, Parts: parts} }
 
 func txt(s string) llm.Text { return llm.Text{Text: s} }
 
 // cohereBody is the chatRequest and the fates of a request.
-func cohereBody(t *testing.T, r llm.Request, to dialect.Target) string {
+func cohereBody(t *testing.T, r llm.Request, to dialect.RequestTarget) string {
 	t.Helper()
 	r.Dialect = "chat"
 	body, fates, err := oracle.Dialect{}.EncodeRequest(nil, &r, to)
@@ -91,7 +91,7 @@ func TestModelsOfCohereAreAskedInTheirFormat(t *testing.T) {
 func ptrTo[T any](v T) *T { return &v }
 
 func TestTheFormatOfAnEndpointIsSaidByTheClient(t *testing.T) {
-	endpoint := dialect.Target{Provider: "oracle", Model: "ocid1.generativeaiendpoint.oc1.x"}
+	endpoint := dialect.RequestTarget{Provider: "oracle", Model: "ocid1.generativeaiendpoint.oc1.x"}
 	for value, want := range map[string]string{`"COHERE"`: "COHERE", `"GENERIC"`: "GENERIC", `null`: "GENERIC"} {
 		got := cohereBody(t, llm.Request{Messages: []llm.Message{said(llm.User, txt("hi"))}, Extra: []llm.Member{{Name: "api_format", Value: json.RawMessage(value)}}}, endpoint)
 		if !strings.HasPrefix(got, `{"apiFormat":"`+want+`"`) || strings.Contains(got, "dropped") {
@@ -101,7 +101,7 @@ func TestTheFormatOfAnEndpointIsSaidByTheClient(t *testing.T) {
 }
 
 // streamed decodes events as a stream.
-func streamed(r *llm.Request, events ...string) (*llm.Response, *llm.Fault, bool) {
+func streamed(r *llm.Request, events ...string) (*llm.Response, *llm.ProviderError, bool) {
 	var all dialect.Assembler
 	dec := oracle.Dialect{}.NewDecoder(r, commandR)
 	var out []llm.Event
@@ -127,14 +127,14 @@ func TestAnswersInTheFormatOfCohereAreTheSameWholeAndStreamed(t *testing.T) {
 	}{
 		{"words", `{"apiFormat":"COHERE","text":"Hello you","finishReason":"COMPLETE",` + usage + `}`,
 			[]string{`{"apiFormat":"COHERE","text":"Hello"}`, `{"apiFormat":"COHERE","text":" you"}`, `{"apiFormat":"COHERE","text":"Hello you","chatHistory":[],"finishReason":"COMPLETE",` + usage + `}`},
-			llm.Choice{Parts: []llm.Part{txt("Hello you")}, Stop: llm.StopEnd, Said: "COMPLETE"}},
+			llm.Choice{Parts: []llm.Part{txt("Hello you")}, Stop: llm.StopEnd, NativeFinishReason: "COMPLETE"}},
 		{"words at once", `{"text":"Hello","finishReason":"MAX_TOKENS",` + usage + `}`, []string{`{"text":"Hello","finishReason":"MAX_TOKENS",` + usage + `}`},
-			llm.Choice{Parts: []llm.Part{txt("Hello")}, Stop: llm.StopLength, Said: "MAX_TOKENS"}},
+			llm.Choice{Parts: []llm.Part{txt("Hello")}, Stop: llm.StopLength, NativeFinishReason: "MAX_TOKENS"}},
 		{"calls", `{"text":"I look","finishReason":"COMPLETE","toolCalls":[{"name":"f","parameters":{"a":1}},{"name":"c","parameters":{"input":"x"}},{"name":"f"}],` + usage + `}`,
 			[]string{`{"text":"I look"}`, `{"toolCalls":[{"name":"f","parameters":{"a":1}},{"name":"c","parameters":{"input":"x"}},{"name":"f"}]}`, `{"text":"I look","finishReason":"COMPLETE","toolCalls":[{"name":"f","parameters":{"a":1}}],` + usage + `}`},
-			llm.Choice{Parts: []llm.Part{txt("I look"), llm.ToolCall{ID: "call_2", Name: "f", Arguments: `{"a":1}`}, llm.ToolCall{ID: "call_3", Name: "c", Arguments: "x", Custom: true}, llm.ToolCall{ID: "call_4", Name: "f", Arguments: `{}`}}, Stop: llm.StopTool, Said: "COMPLETE"}},
-		{"toxic", `{"text":"","finishReason":"ERROR_TOXIC",` + usage + `}`, []string{`{"finishReason":"ERROR_TOXIC",` + usage + `}`}, llm.Choice{Stop: llm.StopFilter, Said: "ERROR_TOXIC"}},
-		{"too long", `{"finishReason":"ERROR_LIMIT",` + usage + `}`, []string{`{"finishReason":"ERROR_LIMIT",` + usage + `}`}, llm.Choice{Stop: llm.StopContext, Said: "ERROR_LIMIT"}},
+			llm.Choice{Parts: []llm.Part{txt("I look"), llm.ToolCall{ID: "call_2", Name: "f", Arguments: `{"a":1}`}, llm.ToolCall{ID: "call_3", Name: "c", Arguments: "x", Custom: true}, llm.ToolCall{ID: "call_4", Name: "f", Arguments: `{}`}}, Stop: llm.StopTool, NativeFinishReason: "COMPLETE"}},
+		{"toxic", `{"text":"","finishReason":"ERROR_TOXIC",` + usage + `}`, []string{`{"finishReason":"ERROR_TOXIC",` + usage + `}`}, llm.Choice{Stop: llm.StopFilter, NativeFinishReason: "ERROR_TOXIC"}},
+		{"too long", `{"finishReason":"ERROR_LIMIT",` + usage + `}`, []string{`{"finishReason":"ERROR_LIMIT",` + usage + `}`}, llm.Choice{Stop: llm.StopContext, NativeFinishReason: "ERROR_LIMIT"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want := &llm.Response{Model: commandR.Model, Choices: []llm.Choice{tt.want}, Usage: llm.Usage{Known: true, Input: 3, Output: 4}}

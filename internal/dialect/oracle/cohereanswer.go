@@ -12,7 +12,7 @@ import (
 // cohereAnswer reads a whole answer in the COHERE format.
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/CohereChatResponse
 func cohereAnswer(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage) {
-	out := llm.Choice{Said: text(chat, "finishReason")}
+	out := llm.Choice{NativeFinishReason: text(chat, "finishReason")}
 	if s := text(chat, "text"); s != "" {
 		out.Parts = append(out.Parts, llm.Text{Text: s})
 	}
@@ -20,7 +20,7 @@ func cohereAnswer(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage) {
 	for _, c := range calls {
 		out.Parts = append(out.Parts, c)
 	}
-	out.Stop = cohereStop(out.Said, len(calls) > 0)
+	out.Stop = cohereStop(out.NativeFinishReason, len(calls) > 0)
 	usage, _ := chat.Get("usage")
 	return out, usageOf(usage)
 }
@@ -101,7 +101,7 @@ func (d *cohereDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if message := text(v, "message"); message != "" || said == "ERROR" {
 		d.ended = true
 		words := or(message, or(text(v, "errorMessage"), "the model failed"))
-		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.Fault{Code: text(v, "code"), Message: words, Raw: bytes.Clone(v.Raw())}})
+		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Code: text(v, "code"), Message: words, Raw: bytes.Clone(v.Raw())}})
 	}
 	if !d.begun {
 		d.begun = true
@@ -120,7 +120,7 @@ func (d *cohereDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	}
 	if said != "" && !d.whole {
 		d.whole = true
-		dst = append(d.close(dst), llm.Event{Kind: llm.EventFinish, Stop: cohereStop(said, d.calls > 0), Said: said})
+		dst = append(d.close(dst), llm.Event{Kind: llm.EventFinish, Stop: cohereStop(said, d.calls > 0), NativeFinishReason: said})
 	}
 	return dst
 }

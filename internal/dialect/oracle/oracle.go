@@ -21,17 +21,17 @@ const name = string(api.DialectOracle)
 
 // EncodeRequest appends the body of a request to /20231130/actions/chat.
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat
-func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	return encodeRequest(dst, r, to)
 }
 
 // DecodeResponse reads a whole answer.
-func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	return decodeResponse(body, r, to)
 }
 
 // NewDecoder returns a decoder for one streamed answer.
-func (Dialect) NewDecoder(r *llm.Request, to dialect.Target) dialect.StreamDecoder {
+func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	if isCohere(r, to) {
 		return &cohereDecoder{r: r, model: to.Model}
 	}

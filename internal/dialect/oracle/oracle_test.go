@@ -17,7 +17,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-var target = dialect.Target{Provider: "oracle", Model: "xai.grok-4"}
+var target = dialect.RequestTarget{Provider: "oracle", Model: "xai.grok-4"}
 
 func ptr[T any](v T) *T { return &v }
 
@@ -25,11 +25,13 @@ func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Pa
 
 func words(s string) llm.Text { return llm.Text{Text: s} }
 
-func adapted(name, note string) dialect.Fate {
-	return dialect.Fate{Name: name, Outcome: dialect.Adapted, Note: note}
+func adapted(name, note string) dialect.ParamChange {
+	return dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note}
 }
 
-func dropped(name string) dialect.Fate { return dialect.Fate{Name: name, Outcome: dialect.Dropped} }
+func dropped(name string) dialect.ParamChange {
+	return dialect.ParamChange{Name: name, Outcome: dialect.Dropped}
+}
 
 var schema = json.RawMessage(`{"type":"object"}`)
 
@@ -41,28 +43,28 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		name  string
 		r     llm.Request
 		want  string
-		fates []dialect.Fate
+		fates []dialect.ParamChange
 	}{
 		{"a stream tells usage", llm.Request{Stream: true}, `,"isStream":true,"streamOptions":{"isIncludeUsage":true}`, nil},
 		{"the limit of models that think", llm.Request{MaxTokens: ptr(int64(5)), Names: map[llm.Field]string{llm.FieldMaxTokens: "max_completion_tokens"}}, `,"maxCompletionTokens":5`, nil},
 		{"logprobs alone are one", llm.Request{Logprobs: ptr(true)}, `,"logProbs":1`, nil},
 		{"no logprobs", llm.Request{Logprobs: ptr(false)}, ``, nil},
-		{"a budget is an effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000))}}, `,"reasoningEffort":"MEDIUM"`, []dialect.Fate{adapted("thinking", "reasoningEffort MEDIUM")}},
-		{"no thinking", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled}}, `,"reasoningEffort":"NONE"`, []dialect.Fate{adapted("thinking", "reasoningEffort NONE")}},
+		{"a budget is an effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000))}}, `,"reasoningEffort":"MEDIUM"`, []dialect.ParamChange{adapted("thinking", "reasoningEffort MEDIUM")}},
+		{"no thinking", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled}}, `,"reasoningEffort":"NONE"`, []dialect.ParamChange{adapted("thinking", "reasoningEffort NONE")}},
 		{"thinking as the model likes", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive}}, ``, nil},
-		{"an effort beyond", llm.Request{Reasoning: llm.Reasoning{Effort: "max"}}, `,"reasoningEffort":"HIGH"`, []dialect.Fate{adapted("reasoning_effort", "high")}},
-		{"an effort that nobody knows", llm.Request{Reasoning: llm.Reasoning{Effort: "huge"}}, ``, []dialect.Fate{dropped("reasoning_effort")}},
-		{"a tier that Oracle has not", llm.Request{ServiceTier: "flex"}, ``, []dialect.Fate{dropped("service_tier")}},
+		{"an effort beyond", llm.Request{Reasoning: llm.Reasoning{Effort: "max"}}, `,"reasoningEffort":"HIGH"`, []dialect.ParamChange{adapted("reasoning_effort", "high")}},
+		{"an effort that nobody knows", llm.Request{Reasoning: llm.Reasoning{Effort: "huge"}}, ``, []dialect.ParamChange{dropped("reasoning_effort")}},
+		{"a tier that Oracle has not", llm.Request{ServiceTier: "flex"}, ``, []dialect.ParamChange{dropped("service_tier")}},
 		{"a schema", llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: schema, Description: "d", Strict: ptr(true)}},
 			`,"responseFormat":{"type":"JSON_SCHEMA","jsonSchema":{"name":"answer","description":"d","schema":{"type":"object"},"isStrict":true}}`, nil},
 		{"the choice of one tool", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"clock"}}}, `,"tools":[` + clockTool + `],"toolChoice":{"type":"FUNCTION","name":"clock"}`, nil},
 		{"the choice among few", llm.Request{Tools: []llm.Tool{{Name: "other"}, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired, Names: []string{"clock"}}},
-			`,"tools":[` + clockTool + `],"toolChoice":{"type":"REQUIRED"}`, []dialect.Fate{adapted("tool_choice", "other tools are not offered")}},
+			`,"tools":[` + clockTool + `],"toolChoice":{"type":"REQUIRED"}`, []dialect.ParamChange{adapted("tool_choice", "other tools are not offered")}},
 		{"tools of other kinds", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch}, {Name: "patch", Custom: true, Strict: ptr(true)}}},
 			`,"tools":[{"type":"FUNCTION","name":"patch","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]`,
-			[]dialect.Fate{dropped("web_search"), adapted("custom tools", "functions of one text"), dropped("strict")}},
-		{"Oracle's own", llm.Request{Extra: []llm.Member{{Name: "is_echo", Value: json.RawMessage(`true`)}, {Name: "store", Value: json.RawMessage(`true`)}}}, `,"isEcho":true`, []dialect.Fate{dropped("store")}},
-		{"what has no place", llm.Request{User: "u", Cache: &llm.Cache{}, Modalities: []string{"audio"}, Speech: schema}, ``, []dialect.Fate{dropped("modalities"), dropped("audio"), dropped("user"), dropped("cache_control")}},
+			[]dialect.ParamChange{dropped("web_search"), adapted("custom tools", "functions of one text"), dropped("strict")}},
+		{"Oracle's own", llm.Request{Extra: []llm.Member{{Name: "is_echo", Value: json.RawMessage(`true`)}, {Name: "store", Value: json.RawMessage(`true`)}}}, `,"isEcho":true`, []dialect.ParamChange{dropped("store")}},
+		{"what has no place", llm.Request{User: "u", Cache: &llm.Cache{}, Modalities: []string{"audio"}, Speech: schema}, ``, []dialect.ParamChange{dropped("modalities"), dropped("audio"), dropped("user"), dropped("cache_control")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.r.Messages = []llm.Message{user(words("Hello"))}
@@ -79,7 +81,7 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 }
 
 func TestEndpointsAndCompartmentsAreNamed(t *testing.T) {
-	to := dialect.Target{Model: "ocid1.generativeaiendpoint.oc1.a"}
+	to := dialect.RequestTarget{Model: "ocid1.generativeaiendpoint.oc1.a"}
 	r := &llm.Request{Messages: []llm.Message{user()}, Extra: []llm.Member{{Name: "compartment_id", Value: json.RawMessage(`"ocid1.compartment"`)}}}
 	body, fates, err := oracle.Dialect{}.EncodeRequest(nil, r, to)
 	want := `{"compartmentId":"ocid1.compartment","servingMode":{"servingType":"DEDICATED","endpointId":"ocid1.generativeaiendpoint.oc1.a"},"chatRequest":{"apiFormat":"GENERIC","messages":[{"role":"USER","content":[{"type":"TEXT","text":""}]}]}}`
@@ -123,14 +125,14 @@ func TestResultsAndDocumentsAreTold(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(body), want) {
 		t.Errorf("EncodeRequest = %s, %v, want it to end in %s", body, err, want)
 	}
-	if diff := cmp.Diff([]dialect.Fate{adapted("failed tool results", "told in words"), adapted("content", "documents as text")}, fates); diff != "" {
+	if diff := cmp.Diff([]dialect.ParamChange{adapted("failed tool results", "told in words"), adapted("content", "documents as text")}, fates); diff != "" {
 		t.Errorf("fates (-want +got):\n%s", diff)
 	}
 }
 
 func TestWholeAnswers(t *testing.T) {
 	body := `{"modelId":"m","chatResponse":{"timeCreated":"2025-01-02T03:04:05.6Z","choices":[{"index":0,"message":{"content":[{"type":"TEXT","text":"a"},{"type":"TEXT","text":"b"},{"type":"TEXT","text":"c"}]},"finishReason":"MAX_TOKENS"}]}}`
-	want := &llm.Response{Dialect: "oracle", Model: "m", Created: 1735787045, Choices: []llm.Choice{{Parts: []llm.Part{words("abc")}, Stop: llm.StopLength, Said: "MAX_TOKENS"}}}
+	want := &llm.Response{Dialect: "oracle", Model: "m", Created: 1735787045, Choices: []llm.Choice{{Parts: []llm.Part{words("abc")}, Stop: llm.StopLength, NativeFinishReason: "MAX_TOKENS"}}}
 	got, err := oracle.Dialect{}.DecodeResponse([]byte(body), nil, target)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("DecodeResponse fails with %v or differs (-want +got):\n%s", err, diff)
@@ -171,7 +173,7 @@ func TestStreams(t *testing.T) {
 			if fault != nil {
 				said = fault.Message
 			}
-			if why := dialecttest.Misordered(events); why != "" || whole != tt.whole || said != tt.fault {
+			if why := dialecttest.CheckEventOrder(events); why != "" || whole != tt.whole || said != tt.fault {
 				t.Errorf("order %q, whole %t, fault %q, want in order, %t and %q", why, whole, said, tt.whole, tt.fault)
 			}
 			if call, ok := r.Choices[0].Parts[0].(llm.ToolCall); ok && call.Arguments != "{}" {
@@ -201,7 +203,7 @@ func FuzzStream(f *testing.F) {
 		for line := range bytes.Lines(stream) {
 			events = d.Decode(events, sse.Event{Data: line})
 		}
-		if why := dialecttest.Misordered(d.End(events)); why != "" {
+		if why := dialecttest.CheckEventOrder(d.End(events)); why != "" {
 			t.Error(why)
 		}
 	})

@@ -16,12 +16,12 @@ var supersets = map[string]string{"compartment_id": "compartmentId", "compartmen
 type encoder struct {
 	jsonedit.Builder
 	r     *llm.Request
-	to    dialect.Target
-	fates *dialect.Fates
+	to    dialect.RequestTarget
+	fates *dialect.ParamChanges
 }
 
-func encodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
-	e := encoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.FatesOf(r)}
+func encodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	e := encoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r)}
 	e.Open('{')
 	e.extra("compartmentId")
 	e.serving()
@@ -183,7 +183,7 @@ func (e *encoder) reasoning() {
 	case t.Mode == llm.ThinkingDisabled:
 		effort = "none"
 	case t.Budget != nil:
-		effort = dialect.EffortOf(*t.Budget)
+		effort = dialect.EffortForBudget(*t.Budget)
 	}
 	if t.Mode != "" || t.Budget != nil {
 		if effort == "" { // thinking as the model likes is the usual

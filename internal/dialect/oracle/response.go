@@ -12,9 +12,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-var errNoAnswer = errors.New("the body holds no choices")
+var errNoResponse = errors.New("the body holds no choices")
 
-func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Response, error) {
+func decodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, fmt.Errorf("reading an answer of oracle: %w", err)
@@ -23,25 +23,25 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Respon
 	out := &llm.Response{Dialect: name, Model: or(text(v, "modelId"), to.Model), Created: created(chat)}
 	if isCohere(r, to) && text(chat, "finishReason") != "" {
 		choice, usage := cohereAnswer(chat, r)
-		if choice.Said == "ERROR" {
-			return nil, fmt.Errorf("%w: %s", errNoAnswer, or(text(chat, "errorMessage"), "the model failed"))
+		if choice.NativeFinishReason == "ERROR" {
+			return nil, fmt.Errorf("%w: %s", errNoResponse, or(text(chat, "errorMessage"), "the model failed"))
 		}
 		out.Choices, out.Usage = []llm.Choice{choice}, usage
 		return out, nil
 	}
 	choices, _ := chat.Get("choices")
 	if choices.Kind() != jsonedit.Array {
-		if words := dialect.Spoken(body); words != "" {
-			return nil, fmt.Errorf("%w: %s", errNoAnswer, words)
+		if words := dialect.ErrorMessage(body); words != "" {
+			return nil, fmt.Errorf("%w: %s", errNoResponse, words)
 		}
-		return nil, errNoAnswer
+		return nil, errNoResponse
 	}
 	custom := customOf(r)
 	for c := range choices.Elements() {
 		out.Choices = append(out.Choices, choiceOf(c, custom))
 	}
 	if len(out.Choices) == 0 {
-		return nil, errNoAnswer
+		return nil, errNoResponse
 	}
 	usage, _ := chat.Get("usage")
 	out.Usage = usageOf(usage)
@@ -50,7 +50,7 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.Target) (*llm.Respon
 
 func choiceOf(v jsonedit.Value, custom map[string]bool) llm.Choice {
 	message, _ := v.Get("message")
-	out := llm.Choice{Said: text(v, "finishReason")}
+	out := llm.Choice{NativeFinishReason: text(v, "finishReason")}
 	if s := text(message, "reasoningContent"); s != "" {
 		out.Parts = append(out.Parts, llm.Thinking{Text: s})
 	}
@@ -73,7 +73,7 @@ func choiceOf(v jsonedit.Value, custom map[string]bool) llm.Choice {
 	}
 	logprobs, _ := v.Get("logprobs")
 	out.Logprobs = logprobsOf(logprobs)
-	out.Stop = stopOf(out.Said, called)
+	out.Stop = stopOf(out.NativeFinishReason, called)
 	return out
 }
 
@@ -136,15 +136,15 @@ func usageOf(v jsonedit.Value) llm.Usage {
 	u := llm.Usage{Known: true, Input: count(v, "promptTokens"), Output: count(v, "completionTokens")}
 	in, _ := v.Get("promptTokensDetails")
 	out, _ := v.Get("completionTokensDetails")
-	u.CachedInput = take(&u.Input, count(in, "cachedTokens"))
-	u.InputAudio = take(&u.Input, count(in, "audioTokens"))
-	u.Reasoning = take(&u.Output, count(out, "reasoningTokens"))
-	u.OutputAudio = take(&u.Output, count(out, "audioTokens"))
+	u.CachedInput = takeUpTo(&u.Input, count(in, "cachedTokens"))
+	u.InputAudio = takeUpTo(&u.Input, count(in, "audioTokens"))
+	u.Reasoning = takeUpTo(&u.Output, count(out, "reasoningTokens"))
+	u.OutputAudio = takeUpTo(&u.Output, count(out, "audioTokens"))
 	return u
 }
 
-// take takes up to n out of what is left of a whole.
-func take(whole *int64, n int64) int64 {
+// takeUpTo takes up to n out of what is left of a whole.
+func takeUpTo(whole *int64, n int64) int64 {
 	n = min(n, *whole)
 	*whole -= n
 	return n

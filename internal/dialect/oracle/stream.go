@@ -52,7 +52,7 @@ func (d *decoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	p := pieceOf(v)
 	if p.message.Kind() == jsonedit.String || string(frame.Type) == "error" {
 		d.ended = true
-		fault := &llm.Fault{Code: text(v, "code"), Message: dialect.Spoken(v.Raw()), Raw: bytes.Clone(v.Raw())}
+		fault := &llm.ProviderError{Code: text(v, "code"), Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}
 		return append(dst, llm.Event{Kind: llm.EventError, Fault: fault})
 	}
 	isMessage, isUsage := p.message.Kind() == jsonedit.Object, p.usage.Kind() == jsonedit.Object
@@ -114,7 +114,7 @@ func (d *decoder) add(dst []llm.Event, index int, p *piece) []llm.Event {
 	dst = c.message(dst, p, d.custom)
 	if p.said != "" {
 		c.finished = true
-		dst = append(c.close(dst), llm.Event{Kind: llm.EventFinish, Stop: stopOf(p.said, c.called), Said: p.said})
+		dst = append(c.close(dst), llm.Event{Kind: llm.EventFinish, Stop: stopOf(p.said, c.called), NativeFinishReason: p.said})
 	}
 	for i := from; i < len(dst); i++ {
 		dst[i].Choice = index

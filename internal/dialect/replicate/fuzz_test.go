@@ -16,10 +16,10 @@ func FuzzPrediction(f *testing.F) {
 	f.Add([]byte(`{"id":"p1","status":"failed","error":"no"}`))
 	f.Add([]byte(`{"status":"starting","output":null,"urls":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if r, err := (replicate.Dialect{}).DecodeResponse(body, nil, dialect.Target{}); err == nil && (r.Usage.Input < 0 || r.Usage.Output < 0) {
+		if r, err := (replicate.Dialect{}).DecodeResponse(body, nil, dialect.RequestTarget{}); err == nil && (r.Usage.Input < 0 || r.Usage.Output < 0) {
 			t.Errorf("DecodeResponse(%s): usage %+v", body, r.Usage)
 		}
-		if j, err := (replicate.Dialect{}).Job(body); err != nil && j != (dialect.Job{}) {
+		if j, err := (replicate.Dialect{}).ReadJob(body); err != nil && j != (dialect.Job{}) {
 			t.Errorf("Job(%s) = %+v and an error", body, j)
 		}
 	})
@@ -31,12 +31,12 @@ func FuzzStream(f *testing.F) {
 	f.Add("error", []byte(`{"detail":"x"}`), "output", []byte("\xff"))
 	f.Add("logs", []byte(""), "done", []byte(`{"reason":"canceled"}`))
 	f.Fuzz(func(t *testing.T, first string, data []byte, second string, more []byte) {
-		d := replicate.Dialect{}.NewDecoder(nil, dialect.Target{})
+		d := replicate.Dialect{}.NewDecoder(nil, dialect.RequestTarget{})
 		var events []llm.Event
 		for _, e := range []sse.Event{{Type: []byte(first), Data: data}, {Type: []byte(second), Data: more}} {
 			events = d.Decode(events, e)
 		}
-		if why := dialecttest.Misordered(d.End(events)); why != "" {
+		if why := dialecttest.CheckEventOrder(d.End(events)); why != "" {
 			t.Error(why)
 		}
 	})

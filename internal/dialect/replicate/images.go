@@ -19,8 +19,8 @@ var ratios = map[string]string{
 	"256x256": "1:1", "512x512": "1:1", "1024x1024": "1:1", "1792x1024": "16:9", "1024x1792": "9:16", "1536x1024": "3:2", "1024x1536": "2:3",
 }
 
-// paintRequest writes the input of a model of images.
-func paintRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, error) {
+// imageRequest writes the input of a model of images.
+func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	var d jsonedit.Doc
 	if err := d.Scan(body); err != nil {
 		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
@@ -28,7 +28,7 @@ func paintRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 	if prompt, _ := d.Find("prompt"); prompt.Kind() != jsonedit.String {
 		return dst, nil, dialect.Invalid("prompt", dialect.CodeMissing, "must be a string")
 	}
-	e := &encoder{Builder: jsonedit.Append(dst), to: to, fates: dialect.FatesOf(&llm.Request{})}
+	e := &encoder{Builder: jsonedit.Append(dst), to: to, fates: dialect.NewParamChanges(&llm.Request{})}
 	e.begin(to)
 	for key, v := range d.Members() {
 		name := key.String()
@@ -55,8 +55,8 @@ func paintRequest(dst, body []byte, to dialect.Target) ([]byte, []dialect.Fate, 
 
 var errNoImages = errors.New("the prediction holds no images")
 
-// paintAnswer writes the addresses of the images.
-func paintAnswer(dst, body, _ []byte, _ dialect.Target) ([]byte, error) {
+// imageResponse writes the addresses of the images.
+func imageResponse(dst, body, _ []byte, _ dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return dst, err

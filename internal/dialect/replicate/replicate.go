@@ -25,27 +25,27 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.ProviderCodec = Dialect{}
-	_ dialect.Former        = Dialect{}
-	_ dialect.Jobber        = Dialect{}
+	_ dialect.ProviderCodec       = Dialect{}
+	_ dialect.OperationTranslator = Dialect{}
+	_ dialect.JobReader           = Dialect{}
 )
 
 const name = string(api.DialectReplicate)
 
 // EncodeRequest appends the body that makes a prediction.
-func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	return encodeRequest(dst, r, to)
 }
 
 // DecodeResponse reads a prediction that has succeeded.
-func (Dialect) DecodeResponse(body []byte, _ *llm.Request, to dialect.Target) (*llm.Response, error) {
+func (Dialect) DecodeResponse(body []byte, _ *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, err
 	}
 	out := &llm.Response{Dialect: name, ID: text(v, "id"), Model: to.Model, Usage: usageOf(v)}
 	output, _ := v.Get("output")
-	choice := llm.Choice{Stop: llm.StopEnd, Said: text(v, "status")}
+	choice := llm.Choice{Stop: llm.StopEnd, NativeFinishReason: text(v, "status")}
 	if words := strings.Join(texts(output), ""); words != "" {
 		choice.Parts = []llm.Part{llm.Text{Text: words}}
 	}
@@ -54,16 +54,16 @@ func (Dialect) DecodeResponse(body []byte, _ *llm.Request, to dialect.Target) (*
 }
 
 // NewDecoder returns a decoder for the events of one prediction.
-func (Dialect) NewDecoder(_ *llm.Request, to dialect.Target) dialect.StreamDecoder {
+func (Dialect) NewDecoder(_ *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return &decoder{model: to.Model}
 }
 
-// Form returns the translation of images.
-func (Dialect) Form(op api.Operation, _ dialect.Target) (dialect.Form, bool) {
+// Translator returns the translation of images.
+func (Dialect) Translator(op api.Operation, _ dialect.RequestTarget) (dialect.Translator, bool) {
 	if op != api.Images {
-		return dialect.Form{}, false
+		return dialect.Translator{}, false
 	}
-	return dialect.Form{Request: paintRequest, Response: paintAnswer}, true
+	return dialect.Translator{Request: imageRequest, Response: imageResponse}, true
 }
 
 var errNoJob = errors.New("the body is no prediction")
@@ -71,8 +71,8 @@ var errNoJob = errors.New("the body is no prediction")
 // ended are the states in which nothing more happens.
 var ended = map[string]bool{"succeeded": true, "failed": true, "canceled": true, "aborted": true}
 
-// Job reads the state of a prediction.
-func (Dialect) Job(body []byte) (dialect.Job, error) {
+// ReadJob reads the state of a prediction.
+func (Dialect) ReadJob(body []byte) (dialect.Job, error) {
 	v, err := jsonedit.ParseValue(body)
 	id, status := text(v, "id"), text(v, "status")
 	if err != nil || id == "" || status == "" {

@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	llama   = dialect.Target{Provider: "replicate", Model: "meta/meta-llama-3-8b-instruct"}
+	llama   = dialect.RequestTarget{Provider: "replicate", Model: "meta/meta-llama-3-8b-instruct"}
 	id      = strings.Repeat("0a", 32)
-	pinned  = dialect.Target{Provider: "replicate", Model: "a/b:" + id}
+	pinned  = dialect.RequestTarget{Provider: "replicate", Model: "a/b:" + id}
 	hello   = []llm.Message{said(llm.User, llm.Text{Text: "hi"})}
 	anImage = llm.Media{Kind: llm.Image, Type: "image/png", Data: "AAAA"}
 )
@@ -27,7 +27,7 @@ func said(role llm.Role, parts ...llm.Part) llm.Message { return llm.Message{Rol
 
 func ptr[T any](v T) *T { return &v }
 
-func withFates(body []byte, fates []dialect.Fate, err error) string {
+func withFates(body []byte, fates []dialect.ParamChange, err error) string {
 	if err != nil {
 		return "refused: " + err.Error()
 	}
@@ -41,7 +41,7 @@ func withFates(body []byte, fates []dialect.Fate, err error) string {
 func TestPredictionsAreAskedForWithWhatModelsHaveInCommon(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		to   dialect.Target
+		to   dialect.RequestTarget
 		r    llm.Request
 		want string
 	}{
@@ -66,7 +66,7 @@ func TestPredictionsAreAskedForWithWhatModelsHaveInCommon(t *testing.T) {
 }
 
 func TestImagesAreAskedForAndTold(t *testing.T) {
-	form, ok := replicate.Dialect{}.Form(api.Images, llama)
+	form, ok := replicate.Dialect{}.Translator(api.Images, llama)
 	if !ok {
 		t.Fatal("no form of images")
 	}
@@ -93,7 +93,7 @@ func TestImagesAreAskedForAndTold(t *testing.T) {
 	if got, err := form.Response(nil, []byte(`{"output":null}`), nil, llama); err == nil {
 		t.Errorf("no images gave %s", got)
 	}
-	if _, ok := (replicate.Dialect{}).Form(api.Embeddings, llama); ok {
+	if _, ok := (replicate.Dialect{}).Translator(api.Embeddings, llama); ok {
 		t.Error("embeddings have a form")
 	}
 }
@@ -106,12 +106,12 @@ func TestAPredictionTellsItsState(t *testing.T) {
 		`{"id":"a","status":"failed","error":"broke"}`:                   {Path: "/predictions/a", Cancel: "/predictions/a/cancel", Done: true, Failed: "failed: broke"},
 		`{"id":"a","status":"canceled"}`:                                 {Path: "/predictions/a", Cancel: "/predictions/a/cancel", Done: true, Failed: "canceled"},
 	} {
-		if got, err := (replicate.Dialect{}).Job([]byte(body)); err != nil || got != want {
+		if got, err := (replicate.Dialect{}).ReadJob([]byte(body)); err != nil || got != want {
 			t.Errorf("Job(%s) = %+v, %v, want %+v", body, got, err, want)
 		}
 	}
 	for _, body := range []string{`{}`, `{"id":"a"}`, `{"status":"failed"}`, `[`} {
-		if got, err := (replicate.Dialect{}).Job([]byte(body)); err == nil {
+		if got, err := (replicate.Dialect{}).ReadJob([]byte(body)); err == nil {
 			t.Errorf("Job(%s) = %+v, want an error", body, got)
 		}
 	}
@@ -124,7 +124,7 @@ func TestAPredictionTellsItsState(t *testing.T) {
 
 func TestAnswersAreTheSameWholeAndStreamed(t *testing.T) {
 	want := &llm.Response{Dialect: "replicate", Model: llama.Model, Usage: llm.Usage{Known: true, Input: 3, Output: 4},
-		Choices: []llm.Choice{{Parts: []llm.Part{llm.Text{Text: "Hello {you"}}, Stop: llm.StopEnd, Said: "succeeded"}}}
+		Choices: []llm.Choice{{Parts: []llm.Part{llm.Text{Text: "Hello {you"}}, Stop: llm.StopEnd, NativeFinishReason: "succeeded"}}}
 	const metrics = `"metrics":{"input_token_count":3,"output_token_count":4}`
 	for _, output := range []string{`["Hello"," {you"]`, `"Hello {you"`} {
 		got, err := replicate.Dialect{}.DecodeResponse([]byte(`{"status":"succeeded","output":`+output+`,`+metrics+`}`), nil, llama)
@@ -133,7 +133,7 @@ func TestAnswersAreTheSameWholeAndStreamed(t *testing.T) {
 		}
 	}
 	event := func(typ, data string) sse.Event { return sse.Event{Type: []byte(typ), Data: []byte(data)} }
-	hear := func(events ...sse.Event) (*llm.Response, *llm.Fault, bool) {
+	hear := func(events ...sse.Event) (*llm.Response, *llm.ProviderError, bool) {
 		var all dialect.Assembler
 		var list []llm.Event
 		dec := replicate.Dialect{}.NewDecoder(nil, llama)

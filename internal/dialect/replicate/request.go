@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-func encodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dialect.Fate, error) {
-	e := &encoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.FatesOf(r)}
+func encodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	e := &encoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r)}
 	e.begin(to)
 	if err := e.conversation(); err != nil {
 		return dst, nil, err
@@ -29,12 +29,12 @@ func encodeRequest(dst []byte, r *llm.Request, to dialect.Target) ([]byte, []dia
 type encoder struct {
 	jsonedit.Builder
 	r     *llm.Request
-	to    dialect.Target
-	fates *dialect.Fates
+	to    dialect.RequestTarget
+	fates *dialect.ParamChanges
 }
 
 // begin opens the body and its input.
-func (e *encoder) begin(to dialect.Target) {
+func (e *encoder) begin(to dialect.RequestTarget) {
 	e.Open('{')
 	if id := Version(to.Model); id != "" {
 		e.Name("version")
@@ -187,5 +187,5 @@ func (e *encoder) dropRest() {
 	}
 	e.fates.DropThinking()
 	e.fates.DropExtra()
-	e.fates.DropContent(name, dialect.Lost{Names: true, Details: true, Cites: true})
+	e.fates.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Cites: true})
 }

@@ -24,13 +24,13 @@ func (d *decoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 		dst = d.begin(dst)
 		return append(dst, llm.Event{Kind: llm.EventDelta, Text: string(frame.Data)})
 	case "error":
-		return d.fail(dst, dialect.Spoken(frame.Data))
+		return d.fail(dst, dialect.ErrorMessage(frame.Data))
 	case "done":
 		v, _ := jsonedit.ParseValue(frame.Data)
 		if reason := text(v, "reason"); reason != "" {
 			return d.fail(dst, reason)
 		}
-		dst = append(d.begin(dst), llm.Event{Kind: llm.EventPartEnd}, llm.Event{Kind: llm.EventFinish, Stop: llm.StopEnd, Said: "succeeded"})
+		dst = append(d.begin(dst), llm.Event{Kind: llm.EventPartEnd}, llm.Event{Kind: llm.EventFinish, Stop: llm.StopEnd, NativeFinishReason: "succeeded"})
 		if u := usageOf(v); u.Known {
 			dst = append(dst, llm.Event{Kind: llm.EventUsage, Usage: u})
 		}
@@ -53,7 +53,7 @@ func (d *decoder) fail(dst []llm.Event, words string) []llm.Event {
 	if words == "" {
 		words = "the prediction failed"
 	}
-	return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.Fault{Message: words}})
+	return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Message: words}})
 }
 
 // End ends what is open: without done the answer is not whole.

@@ -12,7 +12,7 @@ import (
 var textDelta = []byte(`{"type":"response.output_text.delta","sequence_number":10,"item_id":"msg_0123456789abcdef0123456789abcdef0000","output_index":0,"content_index":0,"delta":" and so on","logprobs":[],"obfuscation":"aBcDeFgH"}`)
 
 func BenchmarkDecodeTextDelta(b *testing.B) {
-	d := responses.Dialect{}.NewDecoder(nil, dialect.Target{})
+	d := responses.Dialect{}.NewDecoder(nil, dialect.RequestTarget{})
 	frame := sse.Event{Type: []byte("response.output_text.delta"), Data: textDelta}
 	var events []llm.Event
 	b.ReportAllocs()
@@ -22,7 +22,7 @@ func BenchmarkDecodeTextDelta(b *testing.B) {
 }
 
 func BenchmarkEncodeTextDelta(b *testing.B) {
-	e := responses.Dialect{}.NewEncoder(dialect.Reply{ID: "0123456789abcdef0123456789abcdef", Request: &llm.Request{}})
+	e := responses.Dialect{}.NewEncoder(dialect.ResponseTarget{ID: "0123456789abcdef0123456789abcdef", Request: &llm.Request{}})
 	var dst []byte
 	dst = e.Encode(dst, &llm.Event{Kind: llm.EventStart, ID: "x"})
 	dst = e.Encode(dst, &llm.Event{Kind: llm.EventPartStart, Opened: llm.Text{}})

@@ -88,23 +88,23 @@ func TestTapSeesEachStep(t *testing.T) {
 	usage := llm.Usage{Known: true, Input: 2, CachedInput: 1, Output: 3, Reasoning: 1}
 	for _, step := range []struct {
 		data string
-		want dialect.Seen
+		want dialect.ResponseInfo
 	}{
-		{`{"type":"response.created","response":{"model":"m","status":"in_progress","usage":null}}`, dialect.Seen{Model: "m"}},
-		{`not JSON`, dialect.Seen{Model: "m"}},
-		{`{"type":"response.in_progress","response":{"model":"m"}}`, dialect.Seen{Model: "m"}},
-		{`{"type":"response.output_item.added"}`, dialect.Seen{Model: "m", Begun: true}},
+		{`{"type":"response.created","response":{"model":"m","status":"in_progress","usage":null}}`, dialect.ResponseInfo{Model: "m"}},
+		{`not JSON`, dialect.ResponseInfo{Model: "m"}},
+		{`{"type":"response.in_progress","response":{"model":"m"}}`, dialect.ResponseInfo{Model: "m"}},
+		{`{"type":"response.output_item.added"}`, dialect.ResponseInfo{Model: "m", Begun: true}},
 		{
 			`{"type":"response.incomplete","response":{"model":"m","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1},"output_tokens":4,"output_tokens_details":{"reasoning_tokens":1}}}}`,
-			dialect.Seen{Model: "m", Begun: true, Finish: "max_output_tokens", Finished: true, Terminated: true, Usage: usage},
+			dialect.ResponseInfo{Model: "m", Begun: true, Finish: "max_output_tokens", Finished: true, Terminated: true, Usage: usage},
 		},
 		{
 			`{"type":"error","code":"c","message":"late"}`,
-			dialect.Seen{Model: "m", Begun: true, Finish: "max_output_tokens", Finished: true, Terminated: true, Usage: usage, Failed: "late"},
+			dialect.ResponseInfo{Model: "m", Begun: true, Finish: "max_output_tokens", Finished: true, Terminated: true, Usage: usage, Failed: "late"},
 		},
 	} {
 		tap.Event(sse.Event{Data: []byte(step.data)})
-		if got := *tap.Seen(); got != step.want {
+		if got := *tap.Info(); got != step.want {
 			t.Errorf("after %s Seen = %+v, want %+v", step.data, got, step.want)
 		}
 	}

@@ -15,7 +15,7 @@ const partMark = "part:"
 
 // content reads the content of a message or the output of a tool, which is a
 // string or an array of parts, in the member of the item at at.
-func (q *question) content(v jsonedit.Value, at string) []llm.Part {
+func (q *requestDecoder) content(v jsonedit.Value, at string) []llm.Part {
 	switch v.Kind() {
 	case jsonedit.String:
 		text, _ := v.Text()
@@ -38,7 +38,7 @@ func (q *question) content(v jsonedit.Value, at string) []llm.Part {
 	return parts
 }
 
-func (q *question) part(v jsonedit.Value, at string) llm.Part {
+func (q *requestDecoder) part(v jsonedit.Value, at string) llm.Part {
 	if v.Kind() != jsonedit.Object {
 		q.fail(at, dialect.CodeType, "must be an object, not %s", describe(v))
 		return nil
@@ -70,7 +70,7 @@ func cacheOf(v jsonedit.Value) *llm.Cache {
 	return nil
 }
 
-func (q *question) inputImage(v jsonedit.Value, at string) llm.Part {
+func (q *requestDecoder) inputImage(v jsonedit.Value, at string) llm.Part {
 	m := llm.Media{
 		Kind: llm.Image, FileID: q.member(v, at, "file_id"), Detail: q.member(v, at, "detail"),
 		Cache: cacheOf(v), At: at,
@@ -88,8 +88,8 @@ func (q *question) inputImage(v jsonedit.Value, at string) llm.Part {
 }
 
 // data takes a data: URL apart into m.
-func (q *question) data(m *llm.Media, address, at string) {
-	mime, data, ok := dialect.DataURL(address)
+func (q *requestDecoder) data(m *llm.Media, address, at string) {
+	mime, data, ok := dialect.ParseDataURL(address)
 	if !ok {
 		q.fail(at, dialect.CodeValue, "is not a data: URL")
 		return
@@ -100,7 +100,7 @@ func (q *question) data(m *llm.Media, address, at string) {
 	m.Type, m.Data = mime, data
 }
 
-func (q *question) inputFile(v jsonedit.Value, at string) llm.Part {
+func (q *requestDecoder) inputFile(v jsonedit.Value, at string) llm.Part {
 	m := llm.Media{
 		Kind: llm.Document, FileID: q.member(v, at, "file_id"), URL: q.member(v, at, "file_url"),
 		Name: q.member(v, at, "filename"), Detail: q.member(v, at, "detail"), Cache: cacheOf(v), At: at,
@@ -123,12 +123,12 @@ func (q *question) inputFile(v jsonedit.Value, at string) llm.Part {
 		m.Type = dialect.TypeByName(m.Name + m.URL)
 	}
 	if m.Type != "" {
-		m.Kind = dialect.KindOf(m.Type)
+		m.Kind = dialect.MediaKindOf(m.Type)
 	}
 	return m
 }
 
-func (q *question) inputAudio(v jsonedit.Value, at string) llm.Part {
+func (q *requestDecoder) inputAudio(v jsonedit.Value, at string) llm.Part {
 	inner, _ := v.Get("input_audio")
 	format := q.needed(inner, at+".input_audio", "format")
 	data := q.member(inner, at+".input_audio", "data")
@@ -173,7 +173,7 @@ const redactedMark = "redacted."
 // each, both with the id of the item; one of them is mostly empty. Whose
 // signature it is when nothing says otherwise is given.
 func thoughts(v jsonedit.Value, vendor llm.Vendor) []llm.Part {
-	summary, own := joined(v, "summary"), joined(v, "content")
+	summary, own := joinText(v, "summary"), joinText(v, "content")
 	t := llm.Thinking{Text: summary, Summary: true, ID: textOf(v, "id")}
 	var parts []llm.Part
 	if own != "" {
@@ -199,8 +199,8 @@ func signature(text string, vendor llm.Vendor) (s llm.Signature, redacted bool) 
 // between stands between the parts of a summary.
 const between = "\n\n"
 
-// joined joins the texts of an array of parts.
-func joined(v jsonedit.Value, name string) string {
+// joinText joins the texts of an array of parts.
+func joinText(v jsonedit.Value, name string) string {
 	list, _ := v.Get(name)
 	var out strings.Builder
 	n := 0
@@ -213,8 +213,8 @@ func joined(v jsonedit.Value, name string) string {
 	return out.String()
 }
 
-// drawn reads an image that the model drew. Without a result it stays as it is.
-func drawn(v jsonedit.Value) llm.Part {
+// imagePart reads an image that the model drew. Without a result it stays as it is.
+func imagePart(v jsonedit.Value) llm.Part {
 	result := textOf(v, "result")
 	if result == "" {
 		return llm.Native{Dialect: own, Type: "image_generation_call", Raw: v.Raw()}

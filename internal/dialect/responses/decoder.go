@@ -10,7 +10,7 @@ import (
 )
 
 // NewDecoder returns a decoder for one streamed answer.
-func (Dialect) NewDecoder(asked *llm.Request, to dialect.Target) dialect.StreamDecoder {
+func (Dialect) NewDecoder(asked *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return &decoder{asked: asked, vendor: vendorOf(to.Provider)}
 }
 

@@ -17,13 +17,13 @@ import (
 // streamOf decodes the data of events.
 func streamOf(t *testing.T, data ...string) *llm.Response {
 	t.Helper()
-	d := responses.Dialect{}.NewDecoder(nil, dialect.Target{})
+	d := responses.Dialect{}.NewDecoder(nil, dialect.RequestTarget{})
 	var events []llm.Event
 	for _, line := range data {
 		events = d.Decode(events, sse.Event{Data: []byte(line)})
 	}
 	events = d.End(events)
-	if why := dialecttest.Misordered(events); why != "" {
+	if why := dialecttest.CheckEventOrder(events); why != "" {
 		t.Fatal(why)
 	}
 	var a dialect.Assembler
@@ -79,7 +79,7 @@ func TestStreamsThatSayThingsTwiceOrLate(t *testing.T) {
 }
 
 func TestAMessageThatIsOpenBesideACallEndsWithItsText(t *testing.T) {
-	stream := encoded(dialect.Reply{ID: id},
+	stream := encoded(dialect.ResponseTarget{ID: id},
 		llm.Event{Kind: llm.EventStart},
 		llm.Event{Kind: llm.EventPartStart, Part: 0, Opened: llm.Text{}},
 		llm.Event{Kind: llm.EventPartStart, Part: 1, Opened: llm.ToolCall{ID: "c", Name: "f"}},
@@ -94,7 +94,7 @@ func TestAMessageThatIsOpenBesideACallEndsWithItsText(t *testing.T) {
 func TestRedactedThinkingComesBackAsSuch(t *testing.T) {
 	want := llm.Thinking{Redacted: true, Signature: llm.Signature{Vendor: llm.Anthropic, Value: "R"}}
 	answer := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{want}}}}
-	body := responses.Dialect{}.EncodeResponse(nil, answer, dialect.Reply{ID: id})
+	body := responses.Dialect{}.EncodeResponse(nil, answer, dialect.ResponseTarget{ID: id})
 	if !strings.Contains(string(body), `"encrypted_content":"mg1.anthropic.redacted.R"`) {
 		t.Fatalf("EncodeResponse = %s", body)
 	}
@@ -140,7 +140,7 @@ func TestTheFirstNameOfTheModelCounts(t *testing.T) {
 	tap := responses.Dialect{}.NewTap(api.Responses)
 	tap.Event(sse.Event{Data: []byte(`{"type":"response.created","response":{"model":"a"}}`)})
 	tap.Event(sse.Event{Data: []byte(`{"type":"response.completed","response":{"model":"b","status":"completed"}}`)})
-	if got := tap.Seen().Model; got != "a" {
+	if got := tap.Info().Model; got != "a" {
 		t.Errorf("Model = %q, want a", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // NewEncoder returns an encoder for one streamed answer.
-func (Dialect) NewEncoder(to dialect.Reply) dialect.StreamEncoder {
+func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 	return &encoder{answer: answer{to: to}}
 }
 

@@ -33,7 +33,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		for _, to := range []dialect.Target{{Provider: "openai", Model: "gpt-5"}, {Provider: "groq", Model: "x"}} {
+		for _, to := range []dialect.RequestTarget{{Provider: "openai", Model: "gpt-5"}, {Provider: "groq", Model: "x"}} {
 			out, _, err := responses.Dialect{}.EncodeRequest(nil, r, to)
 			if err != nil {
 				continue
@@ -55,11 +55,11 @@ func FuzzResponse(f *testing.F) {
 		if out := (responses.Dialect{}).ProviderError(nil, body, "p", 500); !json.Valid(out) {
 			t.Fatalf("ProviderError wrote %s", out)
 		}
-		r, err := responses.Dialect{}.DecodeResponse(body, nil, dialect.Target{})
+		r, err := responses.Dialect{}.DecodeResponse(body, nil, dialect.RequestTarget{})
 		if err != nil {
 			return
 		}
-		if out := (responses.Dialect{}).EncodeResponse(nil, r, dialect.Reply{ID: id}); !json.Valid(out) {
+		if out := (responses.Dialect{}).EncodeResponse(nil, r, dialect.ResponseTarget{ID: id}); !json.Valid(out) {
 			t.Fatalf("EncodeResponse of %s wrote %s", body, out)
 		}
 	})
@@ -70,7 +70,7 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(strings.Join(events, "\n")))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		d := responses.Dialect{}.NewDecoder(nil, dialect.Target{})
+		d := responses.Dialect{}.NewDecoder(nil, dialect.RequestTarget{})
 		tap := responses.Dialect{}.NewTap(api.Responses)
 		var events []llm.Event
 		for line := range strings.SplitSeq(string(body), "\n") {
@@ -78,10 +78,10 @@ func FuzzStream(f *testing.F) {
 			tap.Event(sse.Event{Data: []byte(line)})
 		}
 		events = d.End(events)
-		if why := dialecttest.Misordered(events); why != "" {
+		if why := dialecttest.CheckEventOrder(events); why != "" {
 			t.Fatal(why)
 		}
-		enc := responses.Dialect{}.NewEncoder(dialect.Reply{ID: id})
+		enc := responses.Dialect{}.NewEncoder(dialect.ResponseTarget{ID: id})
 		var stream []byte
 		for i := range events {
 			stream = enc.Encode(stream, &events[i])

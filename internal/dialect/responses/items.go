@@ -11,7 +11,7 @@ import (
 
 // answer is an answer as items of the protocol, while it grows.
 type answer struct {
-	to    dialect.Reply
+	to    dialect.ResponseTarget
 	items []*item
 	// joins is the message item that further content joins, nil when there is
 	// none.

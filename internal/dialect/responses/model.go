@@ -64,7 +64,7 @@ func familyOf(model string) family {
 }
 
 // reasons reports whether the answer will hold thinking, as far as is known.
-func (s *sender) reasons() bool {
+func (s *requestEncoder) reasons() bool {
 	switch familyOf(s.to.Model) {
 	case plain:
 		return false
@@ -76,7 +76,7 @@ func (s *sender) reasons() bool {
 }
 
 // writeReasoning writes how much the model is to think and what of it is told.
-func (s *sender) writeReasoning() {
+func (s *requestEncoder) writeReasoning() {
 	effort, summary := s.effort(), s.summary()
 	var extra []llm.Member
 	if s.same {
@@ -110,7 +110,7 @@ func without(list []llm.Member, name string) []llm.Member {
 }
 
 // effort returns the word for how much the model is to think.
-func (s *sender) effort() string {
+func (s *requestEncoder) effort() string {
 	r := &s.r.Reasoning
 	switch {
 	case s.same:
@@ -121,7 +121,7 @@ func (s *sender) effort() string {
 	case r.Mode == llm.ThinkingDisabled:
 		return s.least()
 	case r.Mode == llm.ThinkingEnabled && r.Budget != nil:
-		effort := dialect.EffortOf(*r.Budget)
+		effort := dialect.EffortForBudget(*r.Budget)
 		s.fates.Adapt(llm.FieldThinking, "reasoning.effort "+effort)
 		return effort
 	}
@@ -129,7 +129,7 @@ func (s *sender) effort() string {
 }
 
 // dropThinking tells what a model that does not think is not asked for.
-func (s *sender) dropThinking() {
+func (s *requestEncoder) dropThinking() {
 	r := &s.r.Reasoning
 	if r.Mode == llm.ThinkingEnabled || r.Mode == llm.ThinkingAdaptive {
 		s.fates.Drop(llm.FieldThinking)
@@ -143,7 +143,7 @@ func (s *sender) dropThinking() {
 }
 
 // least returns the effort that comes nearest to none.
-func (s *sender) least() string {
+func (s *requestEncoder) least() string {
 	word := ""
 	switch familyOf(s.to.Model) {
 	case thinking:
@@ -160,7 +160,7 @@ func (s *sender) least() string {
 	return word
 }
 
-func (s *sender) summary() string {
+func (s *requestEncoder) summary() string {
 	word := s.r.Reasoning.Summary
 	switch {
 	case s.same:

@@ -56,7 +56,7 @@ func markSource(e jsonedit.Value, status int) []byte {
 
 func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, status int) []byte {
 	message := provider + " answered " + strconv.Itoa(status)
-	if text := dialect.Spoken(body); text != "" {
+	if text := dialect.ErrorMessage(body); text != "" {
 		message += ": " + text
 	} else {
 		message += " with an empty body"

@@ -203,7 +203,9 @@ func told(r *llm.Response) said {
 	return s
 }
 
-func target(r *recorded) dialect.Target { return dialect.Target{Provider: r.Provider, Model: "m"} }
+func target(r *recorded) dialect.RequestTarget {
+	return dialect.RequestTarget{Provider: r.Provider, Model: "m"}
+}
 
 func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {
 	n := 0
@@ -296,7 +298,7 @@ func edited(stream string) bool {
 	return false
 }
 
-func assembled(t *testing.T, r *recorded, from io.Reader) (*llm.Response, *llm.Fault, bool) {
+func assembled(t *testing.T, r *recorded, from io.Reader) (*llm.Response, *llm.ProviderError, bool) {
 	t.Helper()
 	frames, err := dialecttest.ServerSentEvents(from)
 	if err != nil {
@@ -308,7 +310,7 @@ func assembled(t *testing.T, r *recorded, from io.Reader) (*llm.Response, *llm.F
 		events = d.Decode(events, frame)
 	}
 	events = d.End(events)
-	if why := dialecttest.Misordered(events); why != "" {
+	if why := dialecttest.CheckEventOrder(events); why != "" {
 		t.Errorf("%s: %s", r.file, why)
 	}
 	var a dialect.Assembler
@@ -397,7 +399,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 		tap := responses.Dialect{}.NewTap(api.Responses)
 		if !r.Stream {
 			tap.Body([]byte(r.Response.Body))
-			seen := tap.Seen()
+			seen := tap.Info()
 			if r.Response.Status != 200 {
 				if seen.Failed == "" || seen.Finished {
 					t.Errorf("%s: Seen = %+v, want a failure", r.file, *seen)
@@ -414,7 +416,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 		for e, err := events.Next(); err == nil; e, err = events.Next() {
 			tap.Event(e)
 		}
-		seen := tap.Seen()
+		seen := tap.Info()
 		body, fault := lastResponse(t, r.Response.Body)
 		if seen.Terminated != (body != nil) || seen.Failed != fault {
 			t.Errorf("%s: Seen = %+v, want the end %t and the failure %q", r.file, *seen, body != nil, fault)
@@ -450,7 +452,7 @@ func TestRecordedRequestsPassAndComeBack(t *testing.T) {
 			}
 			continue
 		}
-		body, fates, err := responses.Dialect{}.EncodeRequest(nil, req, dialect.Target{Model: req.Model})
+		body, fates, err := responses.Dialect{}.EncodeRequest(nil, req, dialect.RequestTarget{Model: req.Model})
 		if err != nil || len(fates) > 0 {
 			t.Errorf("%s: EncodeRequest told %v, %v", r.file, fates, err)
 		}

@@ -19,7 +19,7 @@ import (
 type Dialect struct{}
 
 var (
-	_ dialect.Client        = Dialect{}
+	_ dialect.ClientDialect = Dialect{}
 	_ dialect.ProviderCodec = Dialect{}
 )
 

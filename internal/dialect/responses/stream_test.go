@@ -15,12 +15,12 @@ import (
 	"modelgate/internal/llm"
 )
 
-func reply(t testing.TB, request string) dialect.Reply {
+func reply(t testing.TB, request string) dialect.ResponseTarget {
 	t.Helper()
-	return dialect.Reply{Request: mustDecode(t, request), Provider: "anthropic", ID: id, Created: 1700000000}
+	return dialect.ResponseTarget{Request: mustDecode(t, request), Provider: "anthropic", ID: id, Created: 1700000000}
 }
 
-func encoded(to dialect.Reply, events ...llm.Event) string {
+func encoded(to dialect.ResponseTarget, events ...llm.Event) string {
 	enc := responses.Dialect{}.NewEncoder(to)
 	var stream []byte
 	for i := range events {
@@ -171,7 +171,7 @@ func lastOf(t *testing.T, stream string) (typ string, data map[string]any) {
 }
 
 func TestWhatBrokeOffEndsInAFailedResponse(t *testing.T) {
-	fault := llm.Event{Kind: llm.EventError, Fault: &llm.Fault{Type: "overloaded_error", Message: "too much"}}
+	fault := llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Type: "overloaded_error", Message: "too much"}}
 	typ, data := lastOf(t, encoded(reply(t, withNamespace), append(manyParts[:7:7], fault, llm.Event{Kind: llm.EventEnd})...))
 	if typ != "response.failed" {
 		t.Fatalf("the last event is %s, want response.failed", typ)
@@ -215,7 +215,7 @@ func TestEndingsSayWhy(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.stop, len(tt.parts)), func(t *testing.T) {
 			r := &llm.Response{Choices: []llm.Choice{{Parts: tt.parts, Stop: tt.stop}}}
-			stream := encoded(dialect.Reply{ID: id}, slices.Collect(dialect.Replay(r))...)
+			stream := encoded(dialect.ResponseTarget{ID: id}, slices.Collect(dialect.Replay(r))...)
 			last := stream[strings.LastIndex(stream, "event: "):]
 			if !strings.HasPrefix(last, "event: "+tt.typ+"\n") || !strings.Contains(last, `"incomplete_details":`+tt.details) {
 				t.Errorf("the last event is %s, want %s with %s", last, tt.typ, tt.details)
@@ -225,7 +225,7 @@ func TestEndingsSayWhy(t *testing.T) {
 }
 
 func TestAnErrorBeforeAllElseStillBeginsTheStream(t *testing.T) {
-	stream := encoded(dialect.Reply{ID: id}, llm.Event{Kind: llm.EventError, Fault: &llm.Fault{Code: "rate_limit_error", Message: "m"}}, llm.Event{Kind: llm.EventEnd})
+	stream := encoded(dialect.ResponseTarget{ID: id}, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Code: "rate_limit_error", Message: "m"}}, llm.Event{Kind: llm.EventEnd})
 	if n := strings.Count(stream, "event: "); n != 3 || !strings.Contains(stream, `"error":{"code":"rate_limit_exceeded","message":"m"}`) {
 		t.Errorf("%d events, want 3: %s", n, stream)
 	}

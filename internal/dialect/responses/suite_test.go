@@ -18,7 +18,7 @@ func TestResponsesKeepConversationsWhole(t *testing.T) {
 		Dialect:  "responses",
 		Client:   responses.Dialect{},
 		Provider: responses.Dialect{},
-		Target:   dialect.Target{Provider: "openai", Model: "gpt-5.2"},
+		Target:   dialect.RequestTarget{Provider: "openai", Model: "gpt-5.2"},
 		// The ids of items, and whether text is a summary, are not made up. The
 		// bytes of a token are demanded by the protocol, and written when not told.
 		Ignore: cmp.Options{
@@ -26,7 +26,7 @@ func TestResponsesKeepConversationsWhole(t *testing.T) {
 			cmpopts.IgnoreFields(llm.Media{}, "Extra"),
 			cmpopts.IgnoreFields(llm.Logprob{}, "Bytes"),
 		},
-		Can: dialecttest.Can{
+		Can: dialecttest.Capabilities{
 			Fields: []llm.Field{
 				llm.FieldTools, llm.FieldToolChoice, llm.FieldParallelTools, llm.FieldFormat, llm.FieldMaxTokens,
 				llm.FieldTemperature, llm.FieldTopP, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking,

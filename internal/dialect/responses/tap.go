@@ -11,12 +11,12 @@ import (
 
 // tap reads answers of this dialect. Of most events it reads the type alone.
 type tap struct {
-	seen dialect.Seen
+	seen dialect.ResponseInfo
 	doc  jsonedit.Doc
 }
 
-// Seen returns what was read so far.
-func (t *tap) Seen() *dialect.Seen { return &t.seen }
+// Info returns what was read so far.
+func (t *tap) Info() *dialect.ResponseInfo { return &t.seen }
 
 // Body reads a whole answer.
 func (t *tap) Body(b []byte) {
@@ -121,7 +121,7 @@ func (t *tap) fail(e jsonedit.Value) {
 
 // failure is the message of an error value or of an event that is one.
 func failure(b []byte) string {
-	if text := dialect.Spoken(b); text != "" {
+	if text := dialect.ErrorMessage(b); text != "" {
 		return text
 	}
 	return "the provider reported an error without a message"

@@ -15,7 +15,7 @@ const maxName = 128
 
 // readTools reads the tools. Those inside a namespace stand beside the others,
 // under names that hold both.
-func (q *question) readTools(v jsonedit.Value) {
+func (q *requestDecoder) readTools(v jsonedit.Value) {
 	n := 0
 	for e := range v.Elements() {
 		q.readTool(e, "tools["+strconv.Itoa(n)+"]", nil)
@@ -24,7 +24,7 @@ func (q *question) readTools(v jsonedit.Value) {
 }
 
 // readTool reads one tool, of a namespace when space is not nil.
-func (q *question) readTool(v jsonedit.Value, at string, space *namespace) {
+func (q *requestDecoder) readTool(v jsonedit.Value, at string, space *namespace) {
 	if v.Kind() != jsonedit.Object {
 		q.fail(at, dialect.CodeType, "must be an object, not %s", describe(v))
 		return
@@ -59,7 +59,7 @@ var serverTools = map[string]llm.ServerTool{
 	"code_interpreter":              llm.CodeExecution,
 }
 
-func (q *question) readFunction(v jsonedit.Value, at string, space *namespace) {
+func (q *requestDecoder) readFunction(v jsonedit.Value, at string, space *namespace) {
 	t := llm.Tool{At: at}
 	for key, m := range v.Fields() {
 		switch name := key.String(); {
@@ -84,7 +84,7 @@ func (q *question) readFunction(v jsonedit.Value, at string, space *namespace) {
 	q.addTool(t, space)
 }
 
-func (q *question) readCustom(v jsonedit.Value, at string, space *namespace) {
+func (q *requestDecoder) readCustom(v jsonedit.Value, at string, space *namespace) {
 	t := llm.Tool{At: at, Custom: true}
 	for key, m := range v.Fields() {
 		switch name := key.String(); {
@@ -104,7 +104,7 @@ func (q *question) readCustom(v jsonedit.Value, at string, space *namespace) {
 	q.addTool(t, space)
 }
 
-func (q *question) toolName(v jsonedit.Value, at string) string {
+func (q *requestDecoder) toolName(v jsonedit.Value, at string) string {
 	name := q.text(v, at+".name")
 	if len(name) > maxName {
 		q.fail(at+".name", dialect.CodeValue, "must be at most %d characters, not %d", maxName, len(name))
@@ -112,7 +112,7 @@ func (q *question) toolName(v jsonedit.Value, at string) string {
 	return name
 }
 
-func (q *question) addTool(t llm.Tool, space *namespace) {
+func (q *requestDecoder) addTool(t llm.Tool, space *namespace) {
 	if t.Name == "" {
 		q.fail(t.At+".name", dialect.CodeMissing, "is required: send a string")
 	}
@@ -133,7 +133,7 @@ type namespace struct {
 	tool              string // of one tool in it
 }
 
-func (q *question) readNamespace(v jsonedit.Value, at string) {
+func (q *requestDecoder) readNamespace(v jsonedit.Value, at string) {
 	space := &namespace{name: q.needed(v, at, "name"), description: q.member(v, at, "description")}
 	tools, _ := v.Get("tools")
 	n := 0
@@ -240,7 +240,7 @@ func textOf(v jsonedit.Value, name string) string {
 
 // readChoice reads tool_choice. A choice of a tool that runs at the provider is
 // kept as it stands.
-func (q *question) readChoice(v jsonedit.Value) {
+func (q *requestDecoder) readChoice(v jsonedit.Value) {
 	const at = "tool_choice"
 	c := &q.r.ToolChoice
 	if word, ok := v.Text(); ok {
@@ -263,7 +263,7 @@ func (q *question) readChoice(v jsonedit.Value) {
 	}
 }
 
-func (q *question) choiceName(v jsonedit.Value, at string) string {
+func (q *requestDecoder) choiceName(v jsonedit.Value, at string) string {
 	name := q.needed(v, at, "name")
 	if space := q.member(v, at, "namespace"); space != "" {
 		return nameIn(q.r, space, name)
@@ -273,7 +273,7 @@ func (q *question) choiceName(v jsonedit.Value, at string) string {
 
 // readAllowed reads a choice that narrows the tools. One that names others than
 // functions is kept as it stands.
-func (q *question) readAllowed(v jsonedit.Value) {
+func (q *requestDecoder) readAllowed(v jsonedit.Value) {
 	c := &q.r.ToolChoice
 	tools, _ := v.Get("tools")
 	n := 0

@@ -52,7 +52,7 @@ type Signer struct {
 // New returns a signer with empty caches.
 func New(o Options) *Signer {
 	if o.Client == nil {
-		o.Client = nobody{}
+		o.Client = noClient{}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -66,9 +66,9 @@ func New(o Options) *Signer {
 	return &Signer{Options: o, tokens: cache[secret.String]{now: o.Now}, keys: cache[awsKeys]{now: o.Now}}
 }
 
-type nobody struct{}
+type noClient struct{}
 
-func (nobody) Do(*http.Request, bool) (*http.Response, error) {
+func (noClient) Do(*http.Request, bool) (*http.Response, error) {
 	return nil, errors.New("there is no client for token endpoints")
 }
 
@@ -81,7 +81,7 @@ func (nobody) Do(*http.Request, bool) (*http.Response, error) {
 // Errors are *apierr.Error without any credential, but for those of a context
 // that ended.
 func (s *Signer) Sign(ctx context.Context, t *provider.Target, req *http.Request, body []byte) error {
-	switch t.Auth.By {
+	switch t.Auth.Method {
 	case provider.MethodAWS:
 		return s.aws(ctx, t, req, body)
 	case provider.MethodGCP:
@@ -106,26 +106,26 @@ func keyAlone(t *provider.Target) error {
 }
 
 func optionNames(t *provider.Target) string {
-	names := make([]string, len(t.Auth.Instead))
-	for i, n := range t.Auth.Instead {
+	names := make([]string, len(t.Auth.KeyAlternatives))
+	for i, n := range t.Auth.KeyAlternatives {
 		names[i] = t.OptionPrefix + n
 	}
 	return strings.Join(names, ", ")
 }
 
-// lent says whether t may act in the name of the machine that the gateway runs
+// checkMachineIdentity says whether t may act in the name of the machine that the gateway runs
 // on. Where it goes to an address that people chose it may not, unless they are
 // the machine's operator.
-func lent(t *provider.Target) error {
+func checkMachineIdentity(t *provider.Target) error {
 	why := ""
 	switch {
 	case t.Slug == "":
 		why = "is for provider entries; send a credential of your own, or name an entry @slug"
-	case t.Lending == provider.LendNone:
+	case t.Lending == provider.MachineIdentityNone:
 		why = "is for entries of modelgate.yaml; secrets.own_identity there lends it to those that are kept by the API"
 	case t.Lending == provider.LendOwn && !t.OwnAddress():
 		why = "is not sent to an account or a host that an integration of a workspace names; make it an integration of the organisation, or use another credential"
-	case t.Lending != provider.LendAll && t.Guarded:
+	case t.Lending != provider.MachineIdentityAll && t.Guarded:
 		why = "is not sent to an address that an entry chooses; keep the entry in modelgate.yaml, or use another credential"
 	default:
 		return nil
@@ -137,7 +137,7 @@ func lent(t *provider.Target) error {
 // is not the one of the cloud, unless t is the operator's own: within the cloud's
 // domain there are hosts that keep what they are sent for anybody.
 func checkTokenAddress(t *provider.Target, address, field string, form *regexp.Regexp) error {
-	if t.Lending != provider.LendAll && !form.MatchString(address) {
+	if t.Lending != provider.MachineIdentityAll && !form.MatchString(address) {
 		return malformed(t, "has a "+field+" other than that of Google Cloud, where the machine's identity is not sent")
 	}
 	return nil

@@ -18,8 +18,8 @@ import (
 
 var (
 	awsRegion = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
-	awsID     = bounded{regexp.MustCompile(`^[A-Za-z0-9_]+$`), 16, 128}
-	awsARN    = bounded{regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`), 1, 600}
+	awsID     = boundedText{regexp.MustCompile(`^[A-Za-z0-9_]+$`), 16, 128}
+	awsARN    = boundedText{regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`), 1, 600}
 )
 
 // aws signs with the keys of the options, or with those of a role that they
@@ -58,7 +58,7 @@ func (s *Signer) awsKeys(ctx context.Context, t *provider.Target) (keys awsKeys,
 		return keys, false, invalid(t, "auth_type", "takes accessKey, assumedRole, apiKey or serviceRole")
 	case given && way != "serviceRole":
 	case way == "serviceRole", way == "assumedRole", role != "":
-		if err := lent(t); err != nil {
+		if err := checkMachineIdentity(t); err != nil {
 			return keys, false, err
 		}
 		if keys, err = s.machineKeys(ctx, t); err != nil {
@@ -137,7 +137,7 @@ func (s *Signer) sts(ctx context.Context, region string, values url.Values, from
 			return signV4(req, *from, scope{region, "sts"}, hex.EncodeToString(hash[:]), s.Now())
 		}
 	}
-	body, err := s.ask(ctx, q)
+	body, err := s.do(ctx, q)
 	if err != nil {
 		return awsKeys{}, time.Time{}, err
 	}
@@ -173,7 +173,7 @@ type stsKeys struct {
 }
 
 // lasting returns found as keys, with the moment they end.
-func (s *Signer) lasting(q question, found stsKeys) (awsKeys, time.Time, error) {
+func (s *Signer) lasting(q tokenRequest, found stsKeys) (awsKeys, time.Time, error) {
 	if !awsID.MatchString(found.ID) || found.Secret == "" || !sendable(found.Session) || found.Expiration.IsZero() {
 		return awsKeys{}, time.Time{}, noToken(q)
 	}

@@ -60,7 +60,7 @@ func (s *Signer) containerAddress() string {
 }
 
 func (s *Signer) containerKeys(ctx context.Context, t *provider.Target, address string) (awsKeys, time.Time, error) {
-	q := question{method: http.MethodGet, url: address, header: map[string]string{}}
+	q := tokenRequest{method: http.MethodGet, url: address, header: map[string]string{}}
 	token := s.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")
 	if file := s.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
 		text, err := s.ReadFile(file)
@@ -78,14 +78,14 @@ func (s *Signer) containerKeys(ctx context.Context, t *provider.Target, address 
 // instanceKeys asks the metadata service in its second version.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 func (s *Signer) instanceKeys(ctx context.Context) (awsKeys, time.Time, error) {
-	pass, err := s.ask(ctx, question{method: http.MethodPut, url: awsMetadata + "/api/token",
+	pass, err := s.do(ctx, tokenRequest{method: http.MethodPut, url: awsMetadata + "/api/token",
 		header: map[string]string{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": "300"}})
 	if err != nil {
 		return awsKeys{}, time.Time{}, err
 	}
-	q := question{method: http.MethodGet, url: awsMetadata + "/meta-data/iam/security-credentials/",
+	q := tokenRequest{method: http.MethodGet, url: awsMetadata + "/meta-data/iam/security-credentials/",
 		header: map[string]string{"X-Aws-Ec2-Metadata-Token": strings.TrimSpace(string(pass))}}
-	roles, err := s.ask(ctx, q)
+	roles, err := s.do(ctx, q)
 	if err != nil {
 		return awsKeys{}, time.Time{}, err
 	}
@@ -94,8 +94,8 @@ func (s *Signer) instanceKeys(ctx context.Context) (awsKeys, time.Time, error) {
 	return s.metadataKeys(ctx, q)
 }
 
-func (s *Signer) metadataKeys(ctx context.Context, q question) (awsKeys, time.Time, error) {
-	body, err := s.ask(ctx, q)
+func (s *Signer) metadataKeys(ctx context.Context, q tokenRequest) (awsKeys, time.Time, error) {
+	body, err := s.do(ctx, q)
 	if err != nil {
 		return awsKeys{}, time.Time{}, err
 	}

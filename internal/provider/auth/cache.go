@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// early is how long before its end a token is renewed.
-	early = 5 * time.Minute
+	// renewBefore is how long before its end a token is renewed.
+	renewBefore = 5 * time.Minute
 	// maxHeld bounds the tokens that are kept: clients may bring any number.
 	maxHeld = 4096
-	// patience is how long a token that could not be renewed is used before
+	// retryAfterFailure is how long a token that could not be renewed is used before
 	// the next try, as long as it lasts.
-	patience = 30 * time.Second
+	retryAfterFailure = 30 * time.Second
 )
 
 // key stands for everything a token depends on.
@@ -45,12 +45,12 @@ type cache[V any] struct {
 type entry[V any] struct {
 	value      V
 	renew, end time.Time
-	flight     *flight[V] // the fetch under way; nil when there is none
+	flight     *fetchCall[V] // the fetch under way; nil when there is none
 }
 
-// flight is a fetch that several may wait for. Its fields may be read once
+// fetchCall is a fetch that several may wait for. Its fields may be read once
 // done is closed.
-type flight[V any] struct {
+type fetchCall[V any] struct {
 	done  chan struct{}
 	value V
 	err   error
@@ -65,12 +65,12 @@ type fetcher[V any] func(context.Context) (V, time.Time, error)
 // being renewed serves while it lasts.
 func (c *cache[V]) get(ctx context.Context, k key, fetch fetcher[V]) (V, error) {
 	for {
-		v, f, leads := c.board(k)
+		v, f, leads := c.joinFetch(k)
 		switch {
 		case f == nil:
 			return v, nil
 		case leads:
-			c.fly(ctx, k, f, fetch)
+			c.fetch(ctx, k, f, fetch)
 			return f.value, f.err
 		}
 		select {
@@ -84,9 +84,9 @@ func (c *cache[V]) get(ctx context.Context, k key, fetch fetcher[V]) (V, error) 
 	}
 }
 
-// board returns the token, or the flight that will bring it and whether the
+// joinFetch returns the token, or the flight that will bring it and whether the
 // caller is to fly it.
-func (c *cache[V]) board(k key) (v V, f *flight[V], leads bool) {
+func (c *cache[V]) joinFetch(k key) (v V, f *fetchCall[V], leads bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, now := c.entry(k), c.now()
@@ -96,7 +96,7 @@ func (c *cache[V]) board(k key) (v V, f *flight[V], leads bool) {
 	case e.flight != nil:
 		return v, e.flight, false
 	}
-	e.flight = &flight[V]{done: make(chan struct{}), left: true}
+	e.flight = &fetchCall[V]{done: make(chan struct{}), left: true}
 	return v, e.flight, true
 }
 
@@ -135,8 +135,8 @@ func (c *cache[V]) makeRoom() {
 	}
 }
 
-// fly fetches and lands, also when fetch panics.
-func (c *cache[V]) fly(ctx context.Context, k key, f *flight[V], fetch fetcher[V]) {
+// fetch fetches and lands, also when fetch panics.
+func (c *cache[V]) fetch(ctx context.Context, k key, f *fetchCall[V], fetch fetcher[V]) {
 	var end time.Time
 	defer func() {
 		c.mu.Lock()
@@ -147,10 +147,10 @@ func (c *cache[V]) fly(ctx context.Context, k key, f *flight[V], fetch fetcher[V
 		now := c.now()
 		switch {
 		case !f.left && f.err == nil:
-			e.value, e.renew, e.end = f.value, end.Add(-min(early, end.Sub(now)/2)), end
+			e.value, e.renew, e.end = f.value, end.Add(-min(renewBefore, end.Sub(now)/2)), end
 		case now.Before(e.end):
 			f.value, f.err, f.left = e.value, nil, false
-			e.renew = now.Add(patience)
+			e.renew = now.Add(retryAfterFailure)
 		default:
 			delete(c.held, k)
 		}

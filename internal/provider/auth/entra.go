@@ -20,7 +20,7 @@ const (
 )
 
 // entraTenant is the id or the domain of a directory.
-var entraTenant = bounded{regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`), 1, 254}
+var entraTenant = boundedText{regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`), 1, 254}
 
 // entra sends an access token of Microsoft Entra where the options ask for
 // one. A ready-made token or a key is in its place already.
@@ -98,10 +98,10 @@ func entraScope(t *provider.Target) string {
 // the API gets one for the services of models only: one for the management of the
 // cloud, say, would let its receiver act there as the machine.
 func lentScope(t *provider.Target) error {
-	if err := lent(t); err != nil {
+	if err := checkMachineIdentity(t); err != nil {
 		return err
 	}
-	if t.Lending != provider.LendAll && t.Option("entra_scope") != "" {
+	if t.Lending != provider.MachineIdentityAll && t.Option("entra_scope") != "" {
 		return invalid(t, "entra_scope", "can't be given beside the identity of the gateway's machine; leave it out, or keep the entry in modelgate.yaml")
 	}
 	return nil
@@ -119,7 +119,7 @@ func (s *Signer) entraManaged(ctx context.Context, t *provider.Target) (secret.S
 	if client != "" {
 		values.Set("client_id", client)
 	}
-	q := question{method: http.MethodGet, url: azureMetadata, header: map[string]string{"Metadata": "true"}}
+	q := tokenRequest{method: http.MethodGet, url: azureMetadata, header: map[string]string{"Metadata": "true"}}
 	values.Set("api-version", "2018-02-01")
 	if endpoint := s.Getenv("IDENTITY_ENDPOINT"); endpoint != "" {
 		q.url, q.header = endpoint, map[string]string{"X-Identity-Header": s.Getenv("IDENTITY_HEADER")}

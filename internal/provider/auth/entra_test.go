@@ -153,18 +153,18 @@ func TestMachinesEntraTokenIsForModelsAndKnownReceiversOnly(t *testing.T) {
 	spec.BaseURL, spec.Options = "https://{resource_name}.openai.azure.com", append(spec.Options, provider.Option{Name: "resource_name", Host: provider.HostAccount})
 	for _, tt := range []struct {
 		name    string
-		lending provider.Lending
+		lending provider.MachineIdentity
 		host    string
 		o       options
 		lent    bool
 	}{
-		{"of the operator, with a scope", provider.LendAll, "", azure(t, "entra_scope", "https://management.azure.com/.default"), true},
-		{"of an organisation", provider.LendKnown, "", azure(t), true},
-		{"of an organisation, with a scope", provider.LendKnown, "", azure(t, "entra_scope", "https://management.azure.com/.default"), false},
-		{"of an organisation, at a custom host", provider.LendKnown, "https://theirs.example.com", azure(t), false},
+		{"of the operator, with a scope", provider.MachineIdentityAll, "", azure(t, "entra_scope", "https://management.azure.com/.default"), true},
+		{"of an organisation", provider.MachineIdentityCloudHosts, "", azure(t), true},
+		{"of an organisation, with a scope", provider.MachineIdentityCloudHosts, "", azure(t, "entra_scope", "https://management.azure.com/.default"), false},
+		{"of an organisation, at a custom host", provider.MachineIdentityCloudHosts, "https://theirs.example.com", azure(t), false},
 		{"of a workspace, at a resource that it names", provider.LendOwn, "", azure(t), false},
 		{"of a workspace, at a custom host", provider.LendOwn, "https://theirs.example.com", azure(t), false},
-		{"not lent", provider.LendNone, "", azure(t), false},
+		{"not lent", provider.MachineIdentityNone, "", azure(t), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()

@@ -48,7 +48,7 @@ func unlisted(t *provider.Target) error {
 // https://cloud.google.com/iam/docs/reference/sts/rest/v1/TopLevel/token
 func (s *Signer) federated(ctx context.Context, t *provider.Target, f *federation) (secret.String, time.Time, error) {
 	var zero secret.String
-	if err := lent(t); err != nil { // it names a file or an address of this machine
+	if err := checkMachineIdentity(t); err != nil { // it names a file or an address of this machine
 		return zero, time.Time{}, err
 	}
 	guarded, err := reachable(t, "token_url", f.TokenURL)
@@ -85,7 +85,7 @@ func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation)
 	var err error
 	source := &f.CredentialSource
 	switch {
-	case source.File != "" && t.Lending != provider.LendAll:
+	case source.File != "" && t.Lending != provider.MachineIdentityAll:
 		if s.ReadListed == nil {
 			return "", unlisted(t)
 		}
@@ -96,10 +96,10 @@ func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation)
 		if text, err = s.ReadFile(source.File); err != nil {
 			return "", noIdentity(t)
 		}
-	case t.Lending != provider.LendAll:
+	case t.Lending != provider.MachineIdentityAll:
 		return "", malformed(t, "has a credential_source without a file; an address is for entries of modelgate.yaml")
 	case strings.HasPrefix(source.URL, "http://"), strings.HasPrefix(source.URL, "https://"):
-		if text, err = s.ask(ctx, question{method: http.MethodGet, url: source.URL, header: source.Headers}); err != nil {
+		if text, err = s.do(ctx, tokenRequest{method: http.MethodGet, url: source.URL, header: source.Headers}); err != nil {
 			return "", err
 		}
 	default:
@@ -129,9 +129,9 @@ func (s *Signer) impersonate(ctx context.Context, t *provider.Target, address st
 	if err != nil {
 		return secret.String{}, time.Time{}, err
 	}
-	q := question{method: http.MethodPost, url: address, guarded: guarded, body: `{"scope":["` + gcpScope + `"],"lifetime":"3600s"}`,
+	q := tokenRequest{method: http.MethodPost, url: address, guarded: guarded, body: `{"scope":["` + gcpScope + `"],"lifetime":"3600s"}`,
 		header: map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + token.Reveal()}}
-	body, err := s.ask(ctx, q)
+	body, err := s.do(ctx, q)
 	if err != nil {
 		return secret.String{}, time.Time{}, err
 	}

@@ -24,8 +24,8 @@ const (
 	longest = 30 * time.Second
 )
 
-// question is a request to a token endpoint.
-type question struct {
+// tokenRequest is a request to a token endpoint.
+type tokenRequest struct {
 	method, url string
 	header      map[string]string
 	body        string
@@ -34,14 +34,14 @@ type question struct {
 }
 
 // form asks with a form as the body.
-func form(address string, values url.Values) question {
-	return question{method: http.MethodPost, url: address, body: values.Encode(),
+func form(address string, values url.Values) tokenRequest {
+	return tokenRequest{method: http.MethodPost, url: address, body: values.Encode(),
 		header: map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}}
 }
 
-// ask returns the body of a success. The text of an error is the gateway's
+// do returns the body of a success. The text of an error is the gateway's
 // own: what an endpoint answers may hold what it was sent.
-func (s *Signer) ask(ctx context.Context, q question) ([]byte, error) {
+func (s *Signer) do(ctx context.Context, q tokenRequest) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	req, err := http.NewRequestWithContext(limited, q.method, q.url, strings.NewReader(q.body))
@@ -68,7 +68,7 @@ func (s *Signer) ask(ctx context.Context, q question) ([]byte, error) {
 	if err != nil {
 		return nil, unreached(ctx, req, err)
 	}
-	return body, judge(req, res.StatusCode, body)
+	return body, responseError(req, res.StatusCode, body)
 }
 
 func unreached(ctx context.Context, req *http.Request, err error) error {
@@ -83,8 +83,8 @@ func unreached(ctx context.Context, req *http.Request, err error) error {
 		WithCode("token_endpoint_failed").WithCause(err)
 }
 
-// judge returns the error that an answer stands for.
-func judge(req *http.Request, status int, body []byte) error {
+// responseError returns the error that an answer stands for.
+func responseError(req *http.Request, status int, body []byte) error {
 	switch {
 	case len(body) > maxAnswer:
 		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered with more than %d bytes", req.URL.Host, maxAnswer).
@@ -144,8 +144,8 @@ func (n *seconds) UnmarshalJSON(b []byte) error {
 }
 
 // token asks for an access token and tells when it ends.
-func (s *Signer) token(ctx context.Context, q question) (secret.String, time.Time, error) {
-	body, err := s.ask(ctx, q)
+func (s *Signer) token(ctx context.Context, q tokenRequest) (secret.String, time.Time, error) {
+	body, err := s.do(ctx, q)
 	if err != nil {
 		return secret.String{}, time.Time{}, err
 	}
@@ -160,7 +160,7 @@ func (s *Signer) token(ctx context.Context, q question) (secret.String, time.Tim
 	return secret.New(g.Token), s.within(end), nil
 }
 
-func noToken(q question) error {
+func noToken(q tokenRequest) error {
 	host := ""
 	if u, err := url.Parse(q.url); err == nil {
 		host = u.Host

@@ -84,13 +84,13 @@ func (s *Signer) gcp(ctx context.Context, t *provider.Target, req *http.Request)
 // gcpMachine uses what the machine was given: the file that its environment
 // names, else its metadata service.
 func (s *Signer) gcpMachine(ctx context.Context, t *provider.Target, req *http.Request) error {
-	if err := lent(t); err != nil {
+	if err := checkMachineIdentity(t); err != nil {
 		return err
 	}
 	name := s.Getenv("GOOGLE_APPLICATION_CREDENTIALS")
 	return s.gcpFetched(ctx, t, req, keyOf("gcp-machine", name), func(ctx context.Context) (secret.String, time.Time, error) {
 		if name == "" {
-			return s.token(ctx, question{method: http.MethodGet, url: gcpMetadata, header: map[string]string{"Metadata-Flavor": "Google"}})
+			return s.token(ctx, tokenRequest{method: http.MethodGet, url: gcpMetadata, header: map[string]string{"Metadata-Flavor": "Google"}})
 		}
 		text, err := s.ReadFile(name)
 		if err != nil {

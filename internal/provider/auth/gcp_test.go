@@ -297,23 +297,23 @@ func TestWhatPeopleKeepIsLentTheMachinesIdentityAsFarAsToldAlone(t *testing.T) {
 	const google, theirs, bucket = "https://sts.googleapis.com/v1/token", "https://tokens.example.com/v1/token", "https://storage.googleapis.com/upload/storage/v1/b/theirs/o"
 	for _, tt := range []struct {
 		name    string
-		lending provider.Lending
+		lending provider.MachineIdentity
 		host    string
 		o       options
 		asked   bool // whether anything is asked, and so the machine's token read
 	}{
-		{"the operator's own", provider.LendAll, "", pool(google, ""), true},
-		{"the operator's own, at another address", provider.LendAll, "https://vertex.example.com", pool(theirs, ""), true},
-		{"lent", provider.LendKnown, "", pool(google, ""), true},
+		{"the operator's own", provider.MachineIdentityAll, "", pool(google, ""), true},
+		{"the operator's own, at another address", provider.MachineIdentityAll, "https://vertex.example.com", pool(theirs, ""), true},
+		{"lent", provider.MachineIdentityCloudHosts, "", pool(google, ""), true},
 		{"lent to a workspace", provider.LendOwn, "", pool(google, ""), true},
-		{"lent, of a file that is not listed", provider.LendKnown, "", source(`{"file":"/unlisted"}`), false},
-		{"lent, of an address", provider.LendKnown, "", source(`{"url":"http://169.254.169.254/latest/user-data"}`), false},
-		{"lent, to a bucket of theirs", provider.LendKnown, "", pool(bucket, ""), false},
-		{"lent, to a query of theirs", provider.LendKnown, "", pool(google+"?x=1", ""), false},
-		{"lent, for tokens of another address", provider.LendKnown, "", pool(theirs, ""), false},
-		{"lent, at an address of theirs", provider.LendKnown, "https://vertex.example.com", pool(google, ""), false},
-		{"not lent", provider.LendNone, "", pool(google, ""), false},
-		{"not lent, of the machine itself", provider.LendNone, "", options{"auth_type": "workload", "project_id": "p", "region": "r"}, false},
+		{"lent, of a file that is not listed", provider.MachineIdentityCloudHosts, "", source(`{"file":"/unlisted"}`), false},
+		{"lent, of an address", provider.MachineIdentityCloudHosts, "", source(`{"url":"http://169.254.169.254/latest/user-data"}`), false},
+		{"lent, to a bucket of theirs", provider.MachineIdentityCloudHosts, "", pool(bucket, ""), false},
+		{"lent, to a query of theirs", provider.MachineIdentityCloudHosts, "", pool(google+"?x=1", ""), false},
+		{"lent, for tokens of another address", provider.MachineIdentityCloudHosts, "", pool(theirs, ""), false},
+		{"lent, at an address of theirs", provider.MachineIdentityCloudHosts, "https://vertex.example.com", pool(google, ""), false},
+		{"not lent", provider.MachineIdentityNone, "", pool(google, ""), false},
+		{"not lent, of the machine itself", provider.MachineIdentityNone, "", options{"auth_type": "workload", "project_id": "p", "region": "r"}, false},
 	} {
 		w := newWorld()
 		w.files["/t"], w.files["/unlisted"], w.listed = "the machine's own", "the machine's own", []string{"/t"}
@@ -331,7 +331,7 @@ func TestWhatPeopleKeepIsLentTheMachinesIdentityAsFarAsToldAlone(t *testing.T) {
 	shared.says(google, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
 	s := shared.signer()
 	mustSign(t, s, row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", Options: pool(google, "")})
-	for _, lending := range []provider.Lending{provider.LendKnown, provider.LendOwn, provider.LendNone} {
+	for _, lending := range []provider.MachineIdentity{provider.MachineIdentityCloudHosts, provider.LendOwn, provider.MachineIdentityNone} {
 		_, err := sign(t, s, row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", CustomHost: "https://theirs.example.com", Options: pool(google, ""), Lending: lending})
 		mustRefuse(t, err, apierr.Forbidden, "machine_identity_refused")
 	}
@@ -340,7 +340,7 @@ func TestWhatPeopleKeepIsLentTheMachinesIdentityAsFarAsToldAlone(t *testing.T) {
 	w.files["/t"], w.listed = "the machine's own", []string{"/t"}
 	w.says(google, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
 	o := pool(google, `,"service_account_impersonation_url":"`+bucket+`"`)
-	_, err := sign(t, w.signer(), row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", Options: o, Lending: provider.LendKnown})
+	_, err := sign(t, w.signer(), row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", Options: o, Lending: provider.MachineIdentityCloudHosts})
 	if mustRefuse(t, err, apierr.Invalid, "credential_malformed"); len(w.asked) != 1 {
 		t.Errorf("asked %v", w.asked)
 	}

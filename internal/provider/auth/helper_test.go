@@ -127,7 +127,7 @@ type options = map[string]string
 func row(by provider.Method, prefix string) *provider.Spec {
 	return &provider.Spec{
 		ID: "test-" + string(by), BaseURL: "https://service.example.com", OptionPrefix: prefix,
-		Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", By: by, Service: "bedrock", Instead: []string{"one_option"}},
+		Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Method: by, Service: "bedrock", KeyAlternatives: []string{"one_option"}},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // ociID is a tenancy, a user or a fingerprint.
-var ociID = bounded{regexp.MustCompile(`^[A-Za-z0-9._:-]+$`), 1, 255}
+var ociID = boundedText{regexp.MustCompile(`^[A-Za-z0-9._:-]+$`), 1, 255}
 
 // oci signs a request with the key of a user.
 // https://docs.oracle.com/iaas/Content/API/Concepts/signingrequests.htm

@@ -16,8 +16,8 @@ import (
 
 // signedBy returns an authentication that also signs for a service of AWS.
 func signedBy(a provider.Auth, service string) provider.Auth {
-	a.By, a.Service = provider.MethodAWS, service
-	a.Instead = []string{"access_key_id", "secret_access_key", "role_arn", "auth_type"}
+	a.Method, a.Service = provider.MethodAWS, service
+	a.KeyAlternatives = []string{"access_key_id", "secret_access_key", "role_arn", "auth_type"}
 	return a
 }
 
@@ -48,7 +48,7 @@ func sagemakerOptions() []provider.Option {
 // googleToken returns the authentication by an access token of Google Cloud.
 func googleToken() provider.Auth {
 	a := provider.Bearer()
-	a.By, a.Instead = provider.MethodGCP, []string{"service_account_json", "auth_type"}
+	a.Method, a.KeyAlternatives = provider.MethodGCP, []string{"service_account_json", "auth_type"}
 	return a
 }
 
@@ -93,8 +93,8 @@ func unescaped(model string) string {
 
 // bedrockShapes is the body of the messages API as InvokeModel takes it.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html
-func bedrockShapes() map[api.Operation]provider.Shape {
-	shape := provider.Shape{
+func bedrockShapes() map[api.Operation]provider.BodyRule {
+	shape := provider.BodyRule{
 		Drop:  []string{"model", "stream"},
 		Set:   map[string]string{"anthropic_version": `"bedrock-2023-05-31"`},
 		Betas: "anthropic_beta",
@@ -102,7 +102,7 @@ func bedrockShapes() map[api.Operation]provider.Shape {
 		// and send whole ones from then on.
 		Refuse: map[string]string{"thread": "thread_unsupported_request"},
 	}
-	return map[api.Operation]provider.Shape{api.Messages: shape, api.Messages.Streamed(): shape, api.CountTokens: {Anew: true}}
+	return map[api.Operation]provider.BodyRule{api.Messages: shape, api.Messages.Streamed(): shape, api.CountTokens: {Translate: true}}
 }
 
 // bedrockPath asks the model itself for a count of tokens: profiles don't count.
@@ -130,13 +130,13 @@ func databricksSpeaks(model string) []api.Dialect {
 
 // azureModel sends what the version wants to read as the model: the deployment
 // where the path does not say it, else the model behind it where it is told.
-func azureModel(d *provider.Draft) error {
+func azureModel(d *provider.TargetDraft) error {
 	name := d.Option("model_name")
 	if version := d.Option("api_version"); version == "v1" || version == "preview" {
 		name = d.Option("deployment_id")
 	}
 	if name != "" {
-		d.Spec.Spell = func(string) string { return name }
+		d.Spec.UpstreamModel = func(string) string { return name }
 	}
 	return nil
 }
@@ -167,16 +167,16 @@ func azureAISpeaks(model string) []api.Dialect {
 // azureAIAddress chooses the address by the kind of deployment, and what a
 // custom host serves by its path.
 // https://learn.microsoft.com/azure/ai-foundry/foundry-models/concepts/endpoints
-func azureAIAddress(d *provider.Draft) error {
+func azureAIAddress(d *provider.TargetDraft) error {
 	if address := d.Option("foundry_url"); address != "" && !d.Custom {
 		d.Base, d.Custom = address, true
 	}
 	if d.Custom {
-		d.Spec.Speaks = nil
+		d.Spec.Dialects = nil
 		path := strings.TrimRight(d.Base, "/")
 		switch {
 		case strings.HasSuffix(path, "/anthropic"):
-			d.Spec.Dialect, d.Spec.Paths = api.DialectMessages, own{api.Messages: "/v1/messages"}
+			d.Spec.Dialect, d.Spec.Paths = api.DialectMessages, nativePaths{api.Messages: "/v1/messages"}
 		case strings.HasSuffix(path, "/openai/v1"):
 			d.Spec.Paths = join(d.Spec.Paths, paths(api.Responses))
 		}
@@ -197,13 +197,13 @@ func azureAIAddress(d *provider.Draft) error {
 		return apierr.New(apierr.Invalid, "the option %q of provider %q takes serverless or managed", d.Spec.OptionPrefix+"deployment_type", d.Spec.ID).
 			WithParam("deployment_type")
 	}
-	d.Spec.Speaks, d.Spec.Paths = nil, maps.Clone(d.Spec.Paths)
+	d.Spec.Dialects, d.Spec.Paths = nil, maps.Clone(d.Spec.Paths)
 	delete(d.Spec.Paths, api.Messages)
 	return nil
 }
 
 // azureAIKind is what the names that are given are names of.
-func azureAIKind(d *provider.Draft) string {
+func azureAIKind(d *provider.TargetDraft) string {
 	switch {
 	case d.Option("resource_name") != "":
 		return ""
@@ -232,9 +232,9 @@ const vertexBase = "/projects/{project_id}/locations/{region}"
 
 // vertexPaths are the paths of the models of google and anthropic, and of those
 // that share one endpoint. https://cloud.google.com/vertex-ai/docs/reference/rest
-func vertexPaths() own {
+func vertexPaths() nativePaths {
 	const google, anthropic = "/v1" + vertexBase + "/publishers/google/models/", "/v1" + vertexBase + "/publishers/anthropic/models/"
-	return own{
+	return nativePaths{
 		api.Generate:            google + "{model}:generateContent",
 		api.Generate.Streamed(): google + "{model}:streamGenerateContent?alt=sse",
 		api.GenerateCount:       google + "{model}:countTokens",
@@ -291,8 +291,8 @@ func vertexSpeaks(model string) []api.Dialect {
 	return []api.Dialect{api.DialectChat}
 }
 
-// vertexSpell leaves the publisher where the path does not say it.
-func vertexSpell(model string) string {
+// vertexUpstreamModel leaves the publisher where the path does not say it.
+func vertexUpstreamModel(model string) string {
 	switch publisher, name := vertexModel(model); publisher {
 	case "google", "anthropic", "mistralai", "endpoints":
 		return name
@@ -328,7 +328,7 @@ func vertexModel(model string) (publisher, name string) {
 
 // vertexProject takes the project from the service account where no option
 // names one, and refuses an account that is no object.
-func vertexProject(d *provider.Draft) error {
+func vertexProject(d *provider.TargetDraft) error {
 	text := d.Option("service_account_json")
 	if text == "" {
 		if text = strings.TrimSpace(d.Key.Reveal()); !strings.HasPrefix(text, "{") {
@@ -354,12 +354,12 @@ func vertexProject(d *provider.Draft) error {
 
 // vertexShapes is the body of the messages API as Vertex takes it.
 // https://docs.anthropic.com/en/api/claude-on-vertex-ai
-func vertexShapes() map[api.Operation]provider.Shape {
+func vertexShapes() map[api.Operation]provider.BodyRule {
 	version := map[string]string{"anthropic_version": `"vertex-2023-10-16"`}
-	shape := provider.Shape{Drop: []string{"model"}, Set: version}
-	return map[api.Operation]provider.Shape{
+	shape := provider.BodyRule{Drop: []string{"model"}, Set: version}
+	return map[api.Operation]provider.BodyRule{
 		api.Messages: shape, api.Messages.Streamed(): shape,
 		api.CountTokens:   {Set: version}, // the model stays: the path does not say it
-		api.GenerateCount: {Anew: true},
+		api.GenerateCount: {Translate: true},
 	}
 }

@@ -159,7 +159,7 @@ func TestTheDialectDependsOnTheModel(t *testing.T) {
 			}
 			var got []api.Dialect
 			for _, d := range clients {
-				got = append(got, target.Speak(d, tt.model))
+				got = append(got, target.DialectFor(d, tt.model))
 			}
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("speaks %v to clients of %v, want %v", got, clients, tt.want)
@@ -183,7 +183,7 @@ func TestModelsAreSpelledAsTheHostDoes(t *testing.T) {
 		{"bedrock", "50%", "50%"},
 	} {
 		spec, _ := table.Lookup(tt.id)
-		if got := spec.Named(tt.model); got != tt.want {
+		if got := spec.UpstreamModelName(tt.model); got != tt.want {
 			t.Errorf("%s: %q is spelled %q, want %q", tt.id, tt.model, got, tt.want)
 		}
 	}
@@ -207,10 +207,10 @@ func TestAzureIsSentTheModelThatItsVersionReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := target.Named("m"); got != tt.want {
+			if got := target.UpstreamModelName("m"); got != tt.want {
 				t.Errorf("sends the model %q, want %q", got, tt.want)
 			}
-			if spec.Named("m") != "m" {
+			if spec.UpstreamModelName("m") != "m" {
 				t.Error("the row was changed for all")
 			}
 		})
@@ -223,18 +223,18 @@ func TestTheVersionOfTheMessagesProtocolIsSaidOnce(t *testing.T) {
 		op        api.Operation
 		options   options
 		header    []string
-		shape     provider.Shape
+		shape     provider.BodyRule
 	}{
-		{"anthropic", "m", api.Messages, nil, []string{"2023-06-01"}, provider.Shape{}},
-		{"deepseek", "m", api.Messages, nil, []string{"2023-06-01"}, provider.Shape{}},
-		{"deepseek", "m", api.Chat, nil, nil, provider.Shape{}},
-		{"bedrock-mantle", "anthropic.m", api.Messages, nil, []string{"2023-06-01"}, provider.Shape{}},
-		{"bedrock", "anthropic.claude-m", messages, nil, nil, provider.Shape{
+		{"anthropic", "m", api.Messages, nil, []string{"2023-06-01"}, provider.BodyRule{}},
+		{"deepseek", "m", api.Messages, nil, []string{"2023-06-01"}, provider.BodyRule{}},
+		{"deepseek", "m", api.Chat, nil, nil, provider.BodyRule{}},
+		{"bedrock-mantle", "anthropic.m", api.Messages, nil, []string{"2023-06-01"}, provider.BodyRule{}},
+		{"bedrock", "anthropic.claude-m", messages, nil, nil, provider.BodyRule{
 			Drop: []string{"model", "stream"}, Set: map[string]string{"anthropic_version": `"bedrock-2023-05-31"`}, Betas: "anthropic_beta",
 			Refuse: map[string]string{"thread": "thread_unsupported_request"}}},
-		{"vertex-ai", "claude-m", api.Messages, vertexAt, nil, provider.Shape{
+		{"vertex-ai", "claude-m", api.Messages, vertexAt, nil, provider.BodyRule{
 			Drop: []string{"model"}, Set: map[string]string{"anthropic_version": `"vertex-2023-10-16"`}}},
-		{"vertex-ai", "claude-m", api.CountTokens, vertexAt, nil, provider.Shape{Set: map[string]string{"anthropic_version": `"vertex-2023-10-16"`}}},
+		{"vertex-ai", "claude-m", api.CountTokens, vertexAt, nil, provider.BodyRule{Set: map[string]string{"anthropic_version": `"vertex-2023-10-16"`}}},
 	} {
 		t.Run(tt.id+" "+string(tt.op), func(t *testing.T) {
 			req := mustRequest(t, tt.id, provider.Settings{Options: tt.options}, &provider.Call{Operation: tt.op, Model: tt.model})
@@ -242,7 +242,7 @@ func TestTheVersionOfTheMessagesProtocolIsSaidOnce(t *testing.T) {
 				t.Errorf("header (-want +got):\n%s", diff)
 			}
 			spec, _ := table.Lookup(tt.id)
-			if diff := cmp.Diff(tt.shape, spec.Shapes[tt.op]); diff != "" {
+			if diff := cmp.Diff(tt.shape, spec.BodyRules[tt.op]); diff != "" {
 				t.Errorf("shape (-want +got):\n%s", diff)
 			}
 		})
@@ -251,20 +251,20 @@ func TestTheVersionOfTheMessagesProtocolIsSaidOnce(t *testing.T) {
 
 func TestCloudsAreAskedInTheirOwnWay(t *testing.T) {
 	for id, want := range map[string]provider.Auth{
-		"bedrock":             {By: provider.MethodAWS, Service: "bedrock"},
-		"bedrock-mantle":      {By: provider.MethodAWS, Service: "bedrock-mantle"},
-		"claude-platform-aws": {By: provider.MethodAWS, Service: "aws-external-anthropic"},
-		"sagemaker":           {By: provider.MethodAWS, Service: "sagemaker"},
-		"vertex-ai":           {By: provider.MethodGCP},
-		"claude-platform-gcp": {By: provider.MethodGCP},
-		"azure-openai":        {By: provider.MethodEntra},
-		"azure-ai":            {By: provider.MethodEntra},
-		"oracle":              {By: provider.MethodOCI},
+		"bedrock":             {Method: provider.MethodAWS, Service: "bedrock"},
+		"bedrock-mantle":      {Method: provider.MethodAWS, Service: "bedrock-mantle"},
+		"claude-platform-aws": {Method: provider.MethodAWS, Service: "aws-external-anthropic"},
+		"sagemaker":           {Method: provider.MethodAWS, Service: "sagemaker"},
+		"vertex-ai":           {Method: provider.MethodGCP},
+		"claude-platform-gcp": {Method: provider.MethodGCP},
+		"azure-openai":        {Method: provider.MethodEntra},
+		"azure-ai":            {Method: provider.MethodEntra},
+		"oracle":              {Method: provider.MethodOCI},
 		"google":              {},
 	} {
 		spec, _ := table.Lookup(id)
-		if got := spec.Auth; got.By != want.By || got.Service != want.Service {
-			t.Errorf("%s: by %q for %q, want %+v", id, got.By, got.Service, want)
+		if got := spec.Auth; got.Method != want.Method || got.Service != want.Service {
+			t.Errorf("%s: by %q for %q, want %+v", id, got.Method, got.Service, want)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func describe(s *provider.Spec) description {
 // Credential says where the credential of s goes, such as "Authorization:
 // Bearer", and which other ways there are.
 func Credential(s *provider.Spec) string {
-	place, way := place(s.Auth), ways[s.Auth.By]
+	place, way := place(s.Auth), ways[s.Auth.Method]
 	switch {
 	case place == "" && way == "":
 		return "none"

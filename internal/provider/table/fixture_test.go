@@ -144,7 +144,7 @@ func TestRowsBuildTheRequestsOfTheirFixtures(t *testing.T) {
 			spec, _ := table.Lookup(f.config.Provider)
 			op := operations[f.request.first]
 			if _, ok := spec.Path(op); !ok {
-				op = spec.Speak(api.DialectChat, model).Conversation()
+				op = spec.DialectFor(api.DialectChat, model).ConversationOperation()
 			}
 			req := mustRequest(t, f.config.Provider, settings, &provider.Call{
 				Operation: op, Model: model,
@@ -170,7 +170,7 @@ func TestRowsBuildTheRequestsOfTheirFixtures(t *testing.T) {
 
 // translated reports whether requests for s are encoded anew in its dialect.
 func translated(s *provider.Spec) bool {
-	return s.Dialect != api.DialectChat && s.Speaks == nil
+	return s.Dialect != api.DialectChat && s.Dialects == nil
 }
 
 // applyQuirks changes body as the fields of s say that the gateway does.
@@ -200,7 +200,7 @@ func applyShape(t *testing.T, s *provider.Spec, settings provider.Settings, op a
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape := target.Shapes[op]
+	shape := target.BodyRules[op]
 	for _, field := range shape.Drop {
 		delete(body, field)
 	}
@@ -241,7 +241,7 @@ func TestFixturesAnnounceWhatTheyChange(t *testing.T) {
 		}
 		asked := decode(t, f.request.body)
 		if ok {
-			for _, name := range spec.Shapes[api.Chat].Drop {
+			for _, name := range spec.BodyRules[api.Chat].Drop {
 				delete(asked, name)
 			}
 		}

@@ -9,16 +9,16 @@ import (
 
 // Short names that keep a row on few lines.
 type (
-	own    = map[api.Operation]string // paths of a provider's own
-	rename = map[string]string
-	limits = map[string]provider.Range
+	nativePaths = map[api.Operation]string // paths of a provider's own
+	rename      = map[string]string
+	limits      = map[string]provider.Range
 )
 
 // maxTokens is for providers that know the limit by its older name only.
 var maxTokens = rename{"max_completion_tokens": "max_tokens"}
 
 // usual has the path that most providers give an operation.
-var usual = own{
+var usual = nativePaths{
 	api.Chat:                "/chat/completions",
 	api.Completions:         "/completions",
 	api.Embeddings:          "/embeddings",
@@ -41,11 +41,11 @@ var usual = own{
 }
 
 // paths offers ops at their usual paths.
-func paths(ops ...api.Operation) own { return under("", ops...) }
+func paths(ops ...api.Operation) nativePaths { return under("", ops...) }
 
 // under offers ops at their usual paths below prefix.
-func under(prefix string, ops ...api.Operation) own {
-	m := make(own, len(ops))
+func under(prefix string, ops ...api.Operation) nativePaths {
+	m := make(nativePaths, len(ops))
 	for _, op := range ops {
 		path, ok := usual[op]
 		if !ok {
@@ -58,11 +58,13 @@ func under(prefix string, ops ...api.Operation) own {
 
 // claudePaths offers what each host of the messages API does, below prefix.
 // https://docs.anthropic.com/en/api
-func claudePaths(prefix string) own { return under(prefix, api.Messages, api.CountTokens, api.Models) }
+func claudePaths(prefix string) nativePaths {
+	return under(prefix, api.Messages, api.CountTokens, api.Models)
+}
 
 // join offers what each of sets offers; the last word wins.
-func join(sets ...own) own {
-	m := own{}
+func join(sets ...nativePaths) nativePaths {
+	m := nativePaths{}
 	for _, s := range sets {
 		maps.Copy(m, s)
 	}

@@ -43,7 +43,7 @@ func anthropicAuth() provider.Auth {
 // azureAuth sends keys in api-key and Entra tokens as Bearer.
 // https://learn.microsoft.com/azure/ai-foundry/openai/reference#authentication
 func azureAuth() provider.Auth {
-	return provider.Auth{Header: "Api-Key", Sign: entraToken, By: provider.MethodEntra, Instead: entraInstead}
+	return provider.Auth{Header: "Api-Key", Sign: entraToken, Method: provider.MethodEntra, KeyAlternatives: entraInstead}
 }
 
 // entraToken sends the option ad_token, or a key that is a JWT, as Bearer.
@@ -144,19 +144,19 @@ func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
 }
 
 // oracleCompartment puts the compartment where requests name it.
-func oracleCompartment(d *provider.Draft) error {
-	d.Spec.Shapes = map[api.Operation]provider.Shape{api.OracleChat: {Set: named(d, map[string]string{"compartment_id": "compartmentId"})}}
+func oracleCompartment(d *provider.TargetDraft) error {
+	d.Spec.BodyRules = map[api.Operation]provider.BodyRule{api.OracleChat: {Set: bodyFields(d, map[string]string{"compartment_id": "compartmentId"})}}
 	return nil
 }
 
 // watsonxProject puts the project or space where requests name it. Whether an
 // answer streams is said by the path alone.
-func watsonxProject(d *provider.Draft) error {
-	shape := provider.Shape{
+func watsonxProject(d *provider.TargetDraft) error {
+	shape := provider.BodyRule{
 		Drop: []string{"stream", "stream_options"},
-		Set:  named(d, map[string]string{"project_id": "project_id", "space_id": "space_id"}),
+		Set:  bodyFields(d, map[string]string{"project_id": "project_id", "space_id": "space_id"}),
 	}
-	d.Spec.Shapes = map[api.Operation]provider.Shape{api.Chat: shape, api.Chat.Streamed(): shape}
+	d.Spec.BodyRules = map[api.Operation]provider.BodyRule{api.Chat: shape, api.Chat.Streamed(): shape}
 	return nil
 }
 
@@ -168,9 +168,9 @@ func watsonxVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
 	return nil
 }
 
-// named returns the members that bodies get out of options: fields have the
+// bodyFields returns the members that bodies get out of options: fields have the
 // name of an option and that of its member.
-func named(d *provider.Draft, fields map[string]string) map[string]string {
+func bodyFields(d *provider.TargetDraft, fields map[string]string) map[string]string {
 	set := map[string]string{}
 	for option, field := range fields {
 		if v := d.Option(option); v != "" {

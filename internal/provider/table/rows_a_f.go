@@ -84,11 +84,11 @@ func rowsAToF() []*provider.Spec {
 			Aliases:      []string{"azure-foundry", "azure-inference"},
 			BaseURL:      "https://{resource_name}.services.ai.azure.com/models",
 			Dialect:      api.DialectChat, Env: "AZURE_AI_API_KEY",
-			Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: azureAIKey, By: provider.MethodEntra, Instead: entraInstead},
+			Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: azureAIKey, Method: provider.MethodEntra, KeyAlternatives: entraInstead},
 			Paths: join(paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations),
-				own{api.Messages: "https://{resource_name}.services.ai.azure.com/anthropic/v1/messages"}),
-			Speaks: azureAISpeaks, Settle: azureAIAddress,
+				nativePaths{api.Messages: "https://{resource_name}.services.ai.azure.com/anthropic/v1/messages"}),
+			Dialects: azureAISpeaks, Complete: azureAIAddress,
 			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Foundry resource"},
 				{Name: "api_version", Doc: "api-version of the query; 2024-05-01-preview when the address ends in /models and none is given"},
@@ -123,8 +123,8 @@ func rowsAToF() []*provider.Spec {
 				{Name: "api_version", Default: "2024-10-21", Doc: "a date, or v1 or preview for the form without dates"},
 				{Name: "model_name", Doc: "model behind the deployment, sent as the model"},
 			}, entraOptions()),
-			Settle: azureModel,
-			URL:    azureVersion,
+			Complete: azureModel,
+			URL:      azureVersion,
 			// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning
 			Models: reasoningLimit,
 			Docs:   "https://learn.microsoft.com/azure/ai-foundry/openai/reference",
@@ -170,7 +170,7 @@ func rowsAToF() []*provider.Spec {
 			BaseURL:      "https://bedrock-runtime.{region}.amazonaws.com",
 			Dialect:      api.DialectConverse, Auth: signedBy(provider.Bearer(), "bedrock"), Env: "AWS_BEARER_TOKEN_BEDROCK",
 			// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html
-			Paths: own{
+			Paths: nativePaths{
 				api.Converse:            "/model/{model}/converse",
 				api.Converse.Streamed(): "/model/{model}/converse-stream",
 				api.Messages:            "/model/{model}/invoke",
@@ -183,8 +183,8 @@ func rowsAToF() []*provider.Spec {
 				api.Images:              "/model/{model}/invoke",
 				api.Rerank:              "/model/{model}/invoke",
 			},
-			PathOf: bedrockPath,
-			Speaks: bedrockSpeaks, Spell: unescaped, Shapes: bedrockShapes(),
+			PathOf:   bedrockPath,
+			Dialects: bedrockSpeaks, UpstreamModel: unescaped, BodyRules: bedrockShapes(),
 			Options: awsOptions(),
 			Docs:    "https://docs.aws.amazon.com/bedrock/latest/APIReference",
 			Notes: []string{
@@ -201,15 +201,15 @@ func rowsAToF() []*provider.Spec {
 			BaseURL:      "https://bedrock-mantle.{region}.api.aws/v1",
 			Dialect:      api.DialectChat, Auth: signedBy(provider.Bearer(), "bedrock-mantle"), Env: "AWS_BEARER_TOKEN_BEDROCK",
 			Paths: join(paths(api.Chat, api.Responses, api.Models),
-				own{api.Messages: "https://bedrock-mantle.{region}.api.aws/anthropic/v1/messages"}),
-			Speaks:  mantleSpeaks,
-			Options: awsOptions(),
-			Notes:   []string{"The key is a Bedrock API key; with an access key, requests are signed instead. Models named anthropic.* answer at /anthropic/v1 in the messages protocol."},
+				nativePaths{api.Messages: "https://bedrock-mantle.{region}.api.aws/anthropic/v1/messages"}),
+			Dialects: mantleSpeaks,
+			Options:  awsOptions(),
+			Notes:    []string{"The key is a Bedrock API key; with an access key, requests are signed instead. Models named anthropic.* answer at /anthropic/v1 in the messages protocol."},
 		},
 		{
 			PathModels: true, ID: "black-forest-labs", Name: "Black Forest Labs",
 			BaseURL: "https://api.bfl.ai/v1",
-			Dialect: api.DialectOwn, Auth: provider.Header("x-key"), Env: "BFL_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Header("x-key"), Env: "BFL_API_KEY",
 			Notes: []string{"Answers name a polling_url."},
 		},
 		{
@@ -225,14 +225,14 @@ func rowsAToF() []*provider.Spec {
 		{
 			PathModels: true, ID: "bytez", Name: "Bytez",
 			BaseURL: "https://api.bytez.com",
-			Dialect: api.DialectOwn, Env: "BYTEZ_API_KEY",
+			Dialect: api.DialectNative, Env: "BYTEZ_API_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Key"},
 			Notes: []string{"Streams are raw text."},
 		},
 		{
 			ID: "cartesia", Name: "Cartesia",
 			BaseURL: "https://api.cartesia.ai",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "CARTESIA_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "CARTESIA_API_KEY",
 			Options: []provider.Option{
 				{Name: "version", Header: "Cartesia-Version", Doc: "API version, a date; needed unless the client sends the header"},
 			},
@@ -299,7 +299,7 @@ func rowsAToF() []*provider.Spec {
 			ID: "cohere", Name: "Cohere",
 			BaseURL: "https://api.cohere.com",
 			Dialect: api.DialectCohere, Auth: provider.Bearer(), Env: "COHERE_API_KEY",
-			Paths: own{api.CohereChat: "/v2/chat", api.Embeddings: "/v2/embed", api.Rerank: "/v2/rerank"},
+			Paths: nativePaths{api.CohereChat: "/v2/chat", api.Embeddings: "/v2/embed", api.Rerank: "/v2/rerank"},
 			Docs:  "https://docs.cohere.com/reference",
 			Notes: []string{"There is a chat-protocol twin at /compatibility/v1, reached by pass-through."},
 		},
@@ -350,8 +350,8 @@ func rowsAToF() []*provider.Spec {
 			BaseURL: "https://{workspace}.cloud.databricks.com",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DATABRICKS_TOKEN",
 			Paths: join(under("/serving-endpoints", api.Chat, api.Completions, api.Embeddings, api.Responses),
-				own{api.Messages: "/serving-endpoints/anthropic/v1/messages"}),
-			Speaks: databricksSpeaks,
+				nativePaths{api.Messages: "/serving-endpoints/anthropic/v1/messages"}),
+			Dialects: databricksSpeaks,
 			Options: []provider.Option{
 				{Name: "workspace", Host: provider.HostAccount, Doc: "first label of the workspace host"},
 			},
@@ -370,7 +370,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "deepgram", Name: "Deepgram",
 			BaseURL: "https://api.deepgram.com/v1",
-			Dialect: api.DialectOwn, Env: "DEEPGRAM_API_KEY",
+			Dialect: api.DialectNative, Env: "DEEPGRAM_API_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Token"},
 			Notes: []string{"Options of a transcription are in the query."},
 		},
@@ -387,7 +387,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DEEPSEEK_API_KEY",
 			UsageUnasked: true,
 			// https://api-docs.deepseek.com/guides/anthropic_api
-			Paths: join(paths(api.Chat, api.Models), own{api.Messages: "https://api.deepseek.com/anthropic/v1/messages"}),
+			Paths: join(paths(api.Chat, api.Models), nativePaths{api.Messages: "https://api.deepseek.com/anthropic/v1/messages"}),
 			// https://api-docs.deepseek.com/api/create-chat-completion
 			Drop:   []string{"logit_bias", "seed", "user"},
 			Rename: maxTokens,
@@ -408,7 +408,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "elevenlabs", Name: "ElevenLabs",
 			BaseURL: "https://api.elevenlabs.io/v1",
-			Dialect: api.DialectOwn, Auth: provider.Header("xi-api-key"), Env: "ELEVENLABS_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Header("xi-api-key"), Env: "ELEVENLABS_API_KEY",
 			Notes: []string{"The voice is in the path."},
 		},
 		{
@@ -441,7 +441,7 @@ func rowsAToF() []*provider.Spec {
 		{
 			ID: "fish-audio", Name: "Fish Audio",
 			BaseURL: "https://api.fish.audio",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "FISH_AUDIO_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "FISH_AUDIO_API_KEY",
 			Notes: []string{"The model is named in a header."},
 		},
 		{

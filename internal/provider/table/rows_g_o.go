@@ -35,7 +35,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "gladia", Name: "Gladia",
 			BaseURL: "https://api.gladia.io",
-			Dialect: api.DialectOwn, Auth: provider.Header("x-gladia-key"), Env: "GLADIA_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Header("x-gladia-key"), Env: "GLADIA_API_KEY",
 			Notes: []string{"Transcriptions are polled."},
 		},
 		{
@@ -49,7 +49,7 @@ func rowsGToO() []*provider.Spec {
 			Aliases: []string{"gemini", "google-ai-studio"},
 			BaseURL: "https://generativelanguage.googleapis.com",
 			Dialect: api.DialectGemini, Auth: provider.Header("x-goog-api-key"), Env: "GEMINI_API_KEY",
-			Paths: own{
+			Paths: nativePaths{
 				api.Generate:            "/v1beta/models/{model}:generateContent",
 				api.Generate.Streamed(): "/v1beta/models/{model}:streamGenerateContent?alt=sse",
 				api.GenerateCount:       "/v1beta/models/{model}:countTokens",
@@ -59,7 +59,7 @@ func rowsGToO() []*provider.Spec {
 				api.Images:              "/v1beta/models/{model}:generateContent",
 				api.Models:              "/v1beta/models",
 			},
-			PathOf: googlePath, Spell: googleModel,
+			PathOf: googlePath, UpstreamModel: googleModel,
 			Docs: "https://ai.google.dev/api",
 			Notes: []string{
 				"The key goes in a header and not in the query, where logs would keep it.",
@@ -102,7 +102,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "hume", Name: "Hume AI",
 			BaseURL: "https://api.hume.ai",
-			Dialect: api.DialectOwn, Auth: provider.Header("X-Hume-Api-Key"), Env: "HUME_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Header("X-Hume-Api-Key"), Env: "HUME_API_KEY",
 		},
 		{
 			ID: "hunyuan", Name: "Tencent Hunyuan",
@@ -150,7 +150,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "klingai", Name: "Kling AI",
 			BaseURL: "https://api-singapore.klingai.com",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(),
+			Dialect: api.DialectNative, Auth: provider.Bearer(),
 			Notes: []string{"The key is a ready-made HS256 token; making one from an access key is not offered."},
 		},
 		{
@@ -223,7 +223,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "lmnt", Name: "LMNT",
 			BaseURL: "https://api.lmnt.com",
-			Dialect: api.DialectOwn, Auth: provider.Header("x-api-key"), Env: "LMNT_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Header("x-api-key"), Env: "LMNT_API_KEY",
 		},
 		{
 			ID: "localai", Name: "LocalAI",
@@ -236,7 +236,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "luma", Name: "Luma AI",
 			BaseURL: "https://api.lumalabs.ai",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "LUMA_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "LUMA_API_KEY",
 			Notes: []string{"Generations are polled."},
 		},
 		{
@@ -248,7 +248,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "meshy", Name: "Meshy",
 			BaseURL: "https://api.meshy.ai/openapi",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "MESHY_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "MESHY_API_KEY",
 			Notes: []string{"Reached by pass-through; /v2 for text to 3D, /v1 otherwise."},
 		},
 		{
@@ -259,7 +259,7 @@ func rowsGToO() []*provider.Spec {
 		},
 		{
 			ID: "milvus", Name: "Milvus / Zilliz",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "MILVUS_TOKEN",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "MILVUS_TOKEN",
 			Notes: []string{"A vector store, reached by pass-through."},
 		},
 		{
@@ -268,7 +268,7 @@ func rowsGToO() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MINIMAX_API_KEY",
 			UsageUnasked: true,
 			// https://platform.minimax.io/docs/api-reference/text-anthropic-api
-			Paths: join(paths(api.Chat, api.Models), own{api.Messages: "https://api.minimax.io/anthropic/v1/messages"}),
+			Paths: join(paths(api.Chat, api.Models), nativePaths{api.Messages: "https://api.minimax.io/anthropic/v1/messages"}),
 			Notes: []string{
 				"China's host: https://api.minimaxi.com/v1. Errors may come with status 200 and base_resp.",
 				"Speech, images and embeddings have forms of their own.",
@@ -314,7 +314,7 @@ func rowsGToO() []*provider.Spec {
 			BaseURL: "https://api.moonshot.cn/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MOONSHOT_API_KEY",
 			UsageUnasked: true,
-			Paths:        join(paths(api.Chat, api.Models, api.Files), own{api.Messages: "https://api.moonshot.cn/anthropic/v1/messages"}),
+			Paths:        join(paths(api.Chat, api.Models, api.Files), nativePaths{api.Messages: "https://api.moonshot.cn/anthropic/v1/messages"}),
 			// https://platform.moonshot.ai/docs/api/chat
 			Limits: limits{"temperature": {Min: 0, Max: 1}},
 			Notes:  []string{"China's host; international: https://api.moonshot.ai/v1 as custom host."},
@@ -354,7 +354,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "nomic", Name: "Nomic",
 			BaseURL: "https://api-atlas.nomic.ai/v1",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "NOMIC_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "NOMIC_API_KEY",
 			Notes: []string{"Embeddings have a form of their own."},
 		},
 		{
@@ -380,7 +380,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "ollama", Name: "Ollama",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "OLLAMA_API_KEY",
-			Paths:  join(under("/v1", api.Chat, api.Completions, api.Embeddings, api.Models), own{api.OllamaChat: "/api/chat"}),
+			Paths:  join(under("/v1", api.Chat, api.Completions, api.Embeddings, api.Models), nativePaths{api.OllamaChat: "/api/chat"}),
 			Rename: maxTokens,
 			Docs:   "https://docs.ollama.com/api/openai-compatibility",
 			Notes: []string{
@@ -436,9 +436,9 @@ func rowsGToO() []*provider.Spec {
 			OptionPrefix: "oracle_",
 			Name:         "Oracle OCI Generative AI",
 			BaseURL:      "https://inference.generativeai.{region}.oci.oraclecloud.com",
-			Dialect:      api.DialectOracle, Auth: provider.Auth{By: provider.MethodOCI, Instead: []string{"private_key"}},
-			Paths:  own{api.OracleChat: "/20231130/actions/chat"},
-			Settle: oracleCompartment,
+			Dialect:      api.DialectOracle, Auth: provider.Auth{Method: provider.MethodOCI, KeyAlternatives: []string{"private_key"}},
+			Paths:    nativePaths{api.OracleChat: "/20231130/actions/chat"},
+			Complete: oracleCompartment,
 			Options: []provider.Option{
 				{Name: "region", Host: provider.HostRegion, Doc: "OCI region, such as eu-frankfurt-1"},
 				{Name: "compartment_id", Doc: "OCID of the compartment that is billed; a request may name another in its field of that name"},

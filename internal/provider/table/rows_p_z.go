@@ -13,7 +13,7 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "palm", Name: "Google PaLM (retired)",
 			BaseURL: "https://generativelanguage.googleapis.com/v1beta3",
-			Dialect: api.DialectOwn, Auth: provider.Query("key"), Env: "PALM_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Query("key"), Env: "PALM_API_KEY",
 			Notes: []string{"Retired by Google; the id stays so that old configs keep their meaning."},
 		},
 		{
@@ -69,7 +69,7 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "prodia", Name: "Prodia",
 			BaseURL: "https://inference.prodia.com/v2",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "PRODIA_TOKEN",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "PRODIA_TOKEN",
 		},
 		{
 			ID: "publicai", Name: "PublicAI",
@@ -81,7 +81,7 @@ func rowsPToZ() []*provider.Spec {
 		},
 		{
 			ID: "qdrant", Name: "Qdrant",
-			Dialect: api.DialectOwn, Auth: provider.Header("api-key"), Env: "QDRANT_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Header("api-key"), Env: "QDRANT_API_KEY",
 			Notes: []string{"A vector store, reached by pass-through."},
 		},
 		{
@@ -102,7 +102,7 @@ func rowsPToZ() []*provider.Spec {
 			PathModels: true, ID: "replicate", Name: "Replicate",
 			BaseURL: "https://api.replicate.com/v1",
 			Dialect: api.DialectReplicate, Auth: provider.Bearer(), Env: "REPLICATE_API_TOKEN",
-			Paths: own{
+			Paths: nativePaths{
 				api.Prediction:            "/predictions",
 				api.Prediction.Streamed(): "/predictions",
 				api.Images:                "/predictions",
@@ -118,13 +118,13 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "rev-ai", Name: "Rev AI",
 			BaseURL: "https://api.rev.ai",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "REVAI_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "REVAI_API_KEY",
 			Notes: []string{"Transcriptions are jobs that are polled."},
 		},
 		{
 			ID: "runway", Name: "Runway",
 			BaseURL: "https://api.dev.runwayml.com/v1",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "RUNWAYML_API_SECRET",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "RUNWAYML_API_SECRET",
 			Header: map[string]string{"X-Runway-Version": "2024-11-06"},
 			Notes:  []string{"Tasks are polled."},
 		},
@@ -135,12 +135,12 @@ func rowsPToZ() []*provider.Spec {
 			Name:         "AWS SageMaker",
 			BaseURL:      "https://runtime.sagemaker.{region}.amazonaws.com",
 			Dialect:      api.DialectChat, Auth: signedBy(provider.Auth{}, "sagemaker"),
-			Paths: own{
+			Paths: nativePaths{
 				api.Chat:            "/endpoints/{model}/invocations",
 				api.Chat.Streamed(): "/endpoints/{model}/invocations-response-stream",
 			},
 			// The path names the endpoint; its container knows its model.
-			Shapes:      map[api.Operation]provider.Shape{api.Chat: {Drop: []string{"model"}}, api.Chat.Streamed(): {Drop: []string{"model"}}},
+			BodyRules:   map[api.Operation]provider.BodyRule{api.Chat: {Drop: []string{"model"}}, api.Chat.Streamed(): {Drop: []string{"model"}}},
 			ErrorStatus: containerStatus,
 			Options:     append(awsOptions(), sagemakerOptions()...),
 			Docs:        "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
@@ -169,14 +169,14 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "scenario-ai", Name: "Scenario",
 			BaseURL: "https://api.cloud.scenario.com/v1",
-			Dialect: api.DialectOwn, Env: "SCENARIO_API_KEY",
+			Dialect: api.DialectNative, Env: "SCENARIO_API_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Basic", Sign: basicPair},
 			Notes: []string{"The credential is key:secret, sent as Basic."},
 		},
 		{
 			ID: "segmind", Name: "Segmind",
 			BaseURL: "https://api.segmind.com/v1",
-			Dialect: api.DialectOwn, Auth: provider.Header("x-api-key"), Env: "SEGMIND_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Header("x-api-key"), Env: "SEGMIND_API_KEY",
 		},
 		{
 			ID: "sglang", Name: "SGLang",
@@ -201,7 +201,7 @@ func rowsPToZ() []*provider.Spec {
 			OptionPrefix: "stability_",
 			Name:         "Stability AI",
 			BaseURL:      "https://api.stability.ai",
-			Dialect:      api.DialectOwn, Auth: provider.Bearer(), Env: "STABILITY_API_KEY",
+			Dialect:      api.DialectNative, Auth: provider.Bearer(), Env: "STABILITY_API_KEY",
 			Options: []provider.Option{
 				{Name: "client_id", Header: "Stability-Client-Id", Doc: "name of the application"},
 				{Name: "client_user_id", Header: "Stability-Client-User-Id", Doc: "user of the application"},
@@ -252,12 +252,12 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "tripo3d", Name: "Tripo3D",
 			BaseURL: "https://api.tripo3d.ai/v2/openapi",
-			Dialect: api.DialectOwn, Auth: provider.Bearer(), Env: "TRIPO_API_KEY",
+			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "TRIPO_API_KEY",
 			Notes: []string{"Reached by pass-through."},
 		},
 		{
 			ID: "triton", Name: "NVIDIA Triton",
-			Dialect: api.DialectOwn, Auth: provider.Auth{},
+			Dialect: api.DialectNative, Auth: provider.Auth{},
 			Notes: []string{"No credential is sent."},
 		},
 		{
@@ -290,7 +290,7 @@ func rowsPToZ() []*provider.Spec {
 			Aliases:      []string{"google-vertex-ai", "vertex", "cloud_b"},
 			BaseURL:      "https://{region}-aiplatform.googleapis.com",
 			Dialect:      api.DialectGemini, Auth: googleToken(),
-			Paths: vertexPaths(), PathOf: vertexPath, Speaks: vertexSpeaks, Spell: vertexSpell, Settle: vertexProject, Shapes: vertexShapes(),
+			Paths: vertexPaths(), PathOf: vertexPath, Dialects: vertexSpeaks, UpstreamModel: vertexUpstreamModel, Complete: vertexProject, BodyRules: vertexShapes(),
 			Options: slices.Concat([]provider.Option{
 				{Name: "region", Host: provider.HostRegion, Doc: "location, such as europe-west4; global, us and eu choose the hosts of those names"},
 				{Name: "project_id", Doc: "project; the one of the service account where none is given"},
@@ -334,10 +334,10 @@ func rowsPToZ() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(),
 			UsageUnasked: true,
 			// https://cloud.ibm.com/apidocs/watsonx-ai#text-chat
-			Paths:  own{api.Chat: "/ml/v1/text/chat", api.Chat.Streamed(): "/ml/v1/text/chat_stream"},
-			Rename: rename{"model": "model_id"},
-			Settle: watsonxProject,
-			URL:    watsonxVersion,
+			Paths:    nativePaths{api.Chat: "/ml/v1/text/chat", api.Chat.Streamed(): "/ml/v1/text/chat_stream"},
+			Rename:   rename{"model": "model_id"},
+			Complete: watsonxProject,
+			URL:      watsonxVersion,
 			Options: []provider.Option{
 				{Name: "region", Default: "us-south", Host: provider.HostRegion, Doc: "IBM Cloud region"},
 				{Name: "version", Default: "2024-10-08", Doc: "day of the API's version"},
@@ -367,7 +367,7 @@ func rowsPToZ() []*provider.Spec {
 			ID: "writer", Name: "Writer",
 			BaseURL: "https://api.writer.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "WRITER_API_KEY",
-			Paths: join(own{api.Chat: "/chat"}, paths(api.Completions, api.Models)),
+			Paths: join(nativePaths{api.Chat: "/chat"}, paths(api.Completions, api.Models)),
 			Notes: []string{"Chunks of a stream hold the whole message so far beside the delta."},
 		},
 		{
@@ -410,7 +410,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://api.z.ai/api/paas/v4",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "ZAI_API_KEY",
 			UsageUnasked: true,
-			Paths:        join(paths(api.Chat, api.Embeddings, api.Images, api.Models), own{api.Messages: "https://api.z.ai/api/anthropic/v1/messages"}),
+			Paths:        join(paths(api.Chat, api.Embeddings, api.Images, api.Models), nativePaths{api.Messages: "https://api.z.ai/api/anthropic/v1/messages"}),
 			// https://docs.z.ai/api-reference/llm/chat-completion
 			Drop:   []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
 			Rename: rename{"max_completion_tokens": "max_tokens", "user": "user_id"},

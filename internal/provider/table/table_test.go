@@ -198,7 +198,7 @@ func mustStayAway(t *testing.T, s *provider.Spec, op api.Operation) {
 		t.Errorf("%s behind a custom host goes to %s", op, path)
 	}
 	for d, other := range map[api.Dialect]api.Operation{api.DialectMessages: api.Messages, api.DialectChat: api.Chat} {
-		if other == op && target.Speak(d, "anthropic.claude") == d {
+		if other == op && target.DialectFor(d, "anthropic.claude") == d {
 			t.Errorf("a custom host is told to speak %s", d)
 		}
 	}
@@ -209,20 +209,20 @@ func mustStayAway(t *testing.T, s *provider.Spec, op api.Operation) {
 func TestWhatARowSpeaksHasAPath(t *testing.T) {
 	eachRow(t, func(t *testing.T, s *provider.Spec) {
 		for _, model := range []string{"gpt-5", "claude-x", "anthropic.claude-x", "gemini-x", "meta/llama", "mistral-x", "endpoints.1", "", "a/b"} {
-			if s.Speaks == nil {
+			if s.Dialects == nil {
 				break
 			}
-			spoken := s.Speaks(model)
+			spoken := s.Dialects(model)
 			if len(spoken) == 0 {
 				t.Errorf("speaks nothing to %q", model)
 			}
 			for _, d := range spoken {
-				if _, ok := s.Path(d.Conversation()); !ok {
+				if _, ok := s.Path(d.ConversationOperation()); !ok {
 					t.Errorf("speaks %s to %q and has no path for it", d, model)
 				}
 			}
 		}
-		if _, ok := s.Path(s.Dialect.Conversation()); !ok && len(s.Paths) > 0 && s.Dialect.Conversation() != "" && !slices.Contains([]string{"jina", "voyage", "recraft-ai"}, s.ID) {
+		if _, ok := s.Path(s.Dialect.ConversationOperation()); !ok && len(s.Paths) > 0 && s.Dialect.ConversationOperation() != "" && !slices.Contains([]string{"jina", "voyage", "recraft-ai"}, s.ID) {
 			t.Errorf("dialect %s has no path", s.Dialect)
 		}
 	})
@@ -249,7 +249,7 @@ func TestEveryOptionIsExplainedAndUsed(t *testing.T) {
 				t.Errorf("option %+v: wants a name of its own and a doc", o)
 			}
 			seen[o.Name] = true
-			used := o.Header != "" || s.URL != nil || s.Auth.Sign != nil || s.Auth.By != "" || s.Settle != nil || strings.Contains(texts, "{"+o.Name+"}")
+			used := o.Header != "" || s.URL != nil || s.Auth.Sign != nil || s.Auth.Method != "" || s.Complete != nil || strings.Contains(texts, "{"+o.Name+"}")
 			if !used {
 				t.Errorf("option %q is used by nothing", o.Name)
 			}
@@ -266,15 +266,15 @@ func TestEveryRowSaysWhereTheCredentialGoes(t *testing.T) {
 			}
 			return
 		}
-		if a.Header == "" && a.Query == "" && a.By == "" {
+		if a.Header == "" && a.Query == "" && a.Method == "" {
 			t.Error("Auth is not set")
 		}
-		for _, name := range a.Instead {
+		for _, name := range a.KeyAlternatives {
 			if !slices.ContainsFunc(s.Options, func(o provider.Option) bool { return o.Name == name }) {
 				t.Errorf("the option %q would stand for the key and is none", name)
 			}
 		}
-		if a.By == provider.MethodAWS && a.Service == "" {
+		if a.Method == provider.MethodAWS && a.Service == "" {
 			t.Error("signs for no service")
 		}
 		if a.Header != http.CanonicalHeaderKey(a.Header) {
@@ -285,14 +285,14 @@ func TestEveryRowSaysWhereTheCredentialGoes(t *testing.T) {
 
 func TestOnlyTheChatDialectOffersChatToAllModels(t *testing.T) {
 	known := []api.Dialect{api.DialectChat, api.DialectMessages, api.DialectGemini,
-		api.DialectConverse, api.DialectCohere, api.DialectOracle, api.DialectReplicate, api.DialectOwn}
+		api.DialectConverse, api.DialectCohere, api.DialectOracle, api.DialectReplicate, api.DialectNative}
 	offering := 0
 	for _, s := range table.All() {
 		_, chat := s.Path(api.Chat)
 		if chat {
 			offering++
 		}
-		if !slices.Contains(known, s.Dialect) || chat && s.Dialect != api.DialectChat && s.Speaks == nil {
+		if !slices.Contains(known, s.Dialect) || chat && s.Dialect != api.DialectChat && s.Dialects == nil {
 			t.Errorf("%s: dialect %q, offers chat: %t", s.ID, s.Dialect, chat)
 		}
 	}
@@ -337,7 +337,7 @@ func TestQuirksDoNotContradictEachOther(t *testing.T) {
 func TestOperationsThatCodecsTranslateHaveAPath(t *testing.T) {
 	models := []string{"m", "amazon.titan-embed-text-v2:0", "cohere.embed-v4:0", "amazon.nova-canvas-v1:0", "stability.stable-image-core-v1:1",
 		"gemini-embedding-001", "gemini-embedding-2-preview", "text-embedding-005", "imagen-4.0-generate-001", "gemini-2.5-flash-image"}
-	formers := map[api.Dialect]dialect.Former{
+	formers := map[api.Dialect]dialect.OperationTranslator{
 		api.DialectCohere: cohere.Dialect{}, api.DialectConverse: converse.Dialect{}, api.DialectGemini: gemini.Dialect{},
 	}
 	seen := 0
@@ -348,7 +348,7 @@ func TestOperationsThatCodecsTranslateHaveAPath(t *testing.T) {
 		}
 		for _, op := range []api.Operation{api.Embeddings, api.Images, api.Rerank} {
 			for _, model := range models {
-				if _, ok := codec.Form(op, dialect.Target{Provider: s.ID, Model: model}); !ok {
+				if _, ok := codec.Translator(op, dialect.RequestTarget{Provider: s.ID, Model: model}); !ok {
 					continue
 				}
 				seen++

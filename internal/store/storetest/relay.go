@@ -38,7 +38,7 @@ func NewRelay(t testing.TB, dsn string) (r *Relay, through string) {
 	serving.Go(func() { r.serve(&serving) })
 	t.Cleanup(func() {
 		l.Close()
-		r.Hold(false)
+		r.Pause(false)
 		r.Cut()
 		serving.Wait()
 	})
@@ -53,8 +53,8 @@ func (r *Relay) Delay(d time.Duration) {
 	r.delay = d
 }
 
-// Hold lets nothing pass while on, as a network that swallows everything.
-func (r *Relay) Hold(on bool) {
+// Pause lets nothing pass while on, as a network that swallows everything.
+func (r *Relay) Pause(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

@@ -213,18 +213,18 @@ func (b *Bench) Nobody() *Caller { return &Caller{b: b} }
 // At returns the caller at another address.
 func (c *Caller) At(ip string) *Caller { return &Caller{c.b, c.key, net.JoinHostPort(ip, "4000")} }
 
-// Answer is what came back.
-type Answer struct {
+// Response is what came back.
+type Response struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
 // Call sends a request; a body other than "" is JSON.
-func (c *Caller) Call(method, path, body string) Answer { return c.CallWith(method, path, body, nil) }
+func (c *Caller) Call(method, path, body string) Response { return c.CallWith(method, path, body, nil) }
 
 // CallWith is Call with further headers.
-func (c *Caller) CallWith(method, path, body string, h http.Header) Answer {
+func (c *Caller) CallWith(method, path, body string, h http.Header) Response {
 	if !strings.HasPrefix(path, "/v2/") {
 		path = "/v1" + path
 	}
@@ -238,11 +238,11 @@ func (c *Caller) CallWith(method, path, body string, h http.Header) Answer {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if !c.b.Handles(r) {
-		return Answer{Status: http.StatusNotFound, Body: "no route"}
+		return Response{Status: http.StatusNotFound, Body: "no route"}
 	}
 	w := httptest.NewRecorder()
 	c.b.ServeHTTP(w, r)
-	return Answer{w.Code, w.Header(), w.Body.String()}
+	return Response{w.Code, w.Header(), w.Body.String()}
 }
 
 // Must calls and ends the test unless the status is 200. The answer is read

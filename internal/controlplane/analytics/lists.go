@@ -1,0 +1,86 @@
+package analytics
+
+import (
+	"context"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/logstore"
+)
+
+// userKey is the key of metadata that names the user of a request.
+const userKey = "_user"
+
+type plainInput struct {
+	Filters
+	Paging
+}
+
+type metadataInput struct {
+	Filters
+	Paging
+	Key string `path:"key" maxLength:"128"`
+}
+
+func (f *family) users(ctx context.Context, c *route.Caller, in *plainInput) (*route.List[group], error) {
+	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{
+		query: logstore.GroupQuery{ByMetadata: userKey}, name: "user", columns: []string{"cost"},
+	})
+}
+
+func (f *family) models(ctx context.Context, c *route.Caller, in *plainInput) (*route.List[group], error) {
+	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{query: logstore.GroupQuery{By: logstore.ByModel}, name: "ai_model"})
+}
+
+func (f *family) metadata(ctx context.Context, c *route.Caller, in *metadataInput) (*route.List[group], error) {
+	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{
+		query: logstore.GroupQuery{ByMetadata: in.Key, Feedback: true}, name: "metadata_value",
+		columns: []string{"cost", "avg_tokens", "last_seen", "avg_weighted_feedback", "requests_with_feedback"},
+	})
+}
+
+type summary struct {
+	Object  string  `json:"object" doc:"Always analytics-summary"`
+	Summary savings `json:"summary"`
+}
+
+type savings struct {
+	Hits     int64    `json:"hits"`
+	Latency  *float64 `json:"avg_latency" doc:"Of hits, in milliseconds"`
+	Requests int64    `json:"total_requests"`
+	Speedup  *float64 `json:"cache_speedup" doc:"How many times quicker hits are than misses"`
+}
+
+// hits and misses of the cache. Requests that do not ask it are neither.
+var (
+	hits   = []string{"HIT", "SEMANTIC HIT"}
+	misses = []string{"MISS", "SEMANTIC MISS", "REFRESH"}
+)
+
+func (f *family) cache(ctx context.Context, c *route.Caller, in *Filters) (*summary, error) {
+	sums, err := f.sum(ctx, c, in, logstore.GroupQuery{By: logstore.ByCache})
+	if err != nil {
+		return nil, err
+	}
+	var hit, miss logstore.Totals
+	out := &summary{Object: "analytics-summary"}
+	for i := range sums {
+		s := &sums[i]
+		out.Summary.Requests += s.Requests
+		switch s.Value {
+		case hits[0], hits[1]:
+			hit.Merge(&s.Totals)
+		case misses[0], misses[1], misses[2]:
+			miss.Merge(&s.Totals)
+		}
+	}
+	out.Summary.Hits = hit.Requests
+	if hit.Requests > 0 {
+		ms := milliseconds(hit.AverageLatency())
+		out.Summary.Latency = &ms
+		if miss.Requests > 0 && ms > 0 {
+			speedup := milliseconds(miss.AverageLatency()) / ms
+			out.Summary.Speedup = &speedup
+		}
+	}
+	return out, nil
+}

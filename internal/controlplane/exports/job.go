@@ -1,0 +1,191 @@
+package exports
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/blob"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/store"
+)
+
+// job is an export that is being made.
+type job struct {
+	*Runner
+	claim store.ExportLease
+	names []string // of the fields that the file has
+	rows  atomic.Int64
+	bytes atomic.Int64
+}
+
+// reportProgress puts into c how far the job is.
+func (j *job) reportProgress(c *store.ExportLease) { c.Rows, c.Bytes = j.rows.Load(), j.bytes.Load() }
+
+// How much is read at a time: entries without their bodies, entries with them,
+// and bodies, which may be large.
+const (
+	pageOfEntries = 1000
+	pageOfWhole   = 200
+	bodiesAtOnce  = 8
+)
+
+// make writes the file. When it fails nothing is left of it.
+func (j *job) make(ctx context.Context) error {
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := j.write(ctx, w)
+		w.CloseWithError(err) // nil is the end of the file
+		done <- err
+	}()
+	_, err := j.Files.Put(ctx, j.claim.File, r)
+	r.CloseWithError(err) // lets go of who writes to a file that can't be written
+	if made := <-done; made != nil && err == nil {
+		err = made
+	}
+	return err
+}
+
+// write writes every row of the export to w.
+func (j *job) write(ctx context.Context, w io.Writer) error {
+	var filters Filters
+	if err := json.Unmarshal(j.claim.Filters, &filters); err != nil {
+		return fmt.Errorf("reading filters: %w", err)
+	}
+	want, err := filters.compile()
+	if err != nil {
+		return err
+	}
+	denied, err := denied(ctx, j.DB, j.claim.Organisation)
+	if err != nil {
+		return err
+	}
+	if j.names = allowedFields(j.claim.Requested, denied); len(j.names) == 0 {
+		return apierr.New(apierr.Forbidden, "every field that was requested is denied by the organisation")
+	}
+	if err := j.Flush(ctx); err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(&limitedWriter{w, j}, 64<<10)
+	enc, err := newEncoder(j.claim.Format, out, columns(j.names))
+	if err != nil {
+		return err
+	}
+	if err := j.pages(ctx, want, enc); err != nil {
+		return err
+	}
+	if err := enc.close(); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// pages writes what is wanted, page by page.
+func (j *job) pages(ctx context.Context, want *rowFilter, enc encoder) error {
+	q := want.query
+	q.Scope, q.Limit = want.within(&j.claim.Export), pageOfEntries
+	whole := withBodies(j.names) && j.Bodies != nil
+	if whole {
+		q.Limit = pageOfWhole
+	}
+	skip, room := want.skip, want.size
+	for {
+		began := time.Now()
+		page, err := j.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		found := page.Entries[:0]
+		for _, e := range page.Entries {
+			if !want.matches(e) {
+				continue
+			}
+			if skip > 0 {
+				skip--
+				continue
+			}
+			found = append(found, e)
+		}
+		found = found[:min(len(found), room)]
+		if err := j.page(ctx, found, whole, enc); err != nil {
+			return err
+		}
+		if room -= len(found); room == 0 || page.Next == "" {
+			return nil
+		}
+		q.Cursor = page.Next
+		if err := throttle(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+}
+
+// page writes entries, and lets go of their bodies as it goes.
+func (j *job) page(ctx context.Context, entries []*reqlog.Entry, whole bool, enc encoder) error {
+	for len(entries) > 0 {
+		some := entries[:min(len(entries), bodiesAtOnce)]
+		entries = entries[len(some):]
+		if whole {
+			if err := j.Bodies(ctx, some); err != nil {
+				return err
+			}
+		}
+		for i, e := range some {
+			if err := enc.row(e); err != nil {
+				return err
+			}
+			j.rows.Add(1)
+			some[i] = nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// throttle leaves as much time to others as a page took.
+func throttle(ctx context.Context, took time.Duration) error {
+	t := time.NewTimer(min(max(took, time.Millisecond), time.Second))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// limitedWriter counts what is written, and bounds it.
+type limitedWriter struct {
+	w io.Writer
+	j *job
+}
+
+// Write implements io.Writer.
+func (c *limitedWriter) Write(b []byte) (int, error) {
+	if n := c.j.bytes.Load() + int64(len(b)); n > c.j.MaxSize {
+		return 0, apierr.New(apierr.TooLarge, "the file would be larger than %d bytes (exports.max_size); ask for less time, fewer rows or no bodies", c.j.MaxSize)
+	}
+	n, err := c.w.Write(b)
+	c.j.bytes.Add(int64(n))
+	return n, err
+}
+
+// reason says why an export failed, in words that hold no secret.
+func reason(err error) string {
+	if f, ok := errors.AsType[*blob.Error](err); ok {
+		return "the file can't be written: " + f.Reason
+	}
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind != apierr.Internal {
+		return e.Message
+	}
+	return "it could not be made; the log of the gateway says why"
+}

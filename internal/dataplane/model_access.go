@@ -1,0 +1,160 @@
+package dataplane
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/modelnames"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
+)
+
+// requestedModels are the models that a request names outside of a JSON document that is
+// held, as far as they are known before it is sent.
+type requestedModels struct {
+	models []string
+	err    error // why those of the body cannot be known
+	form   bool  // the body is a form, whose later fields are checked as they pass
+}
+
+// checkModels refuses a request for models that the list of t does not allow.
+// model is the one that the request is routed by, empty for none. Models in a
+// JSON document are checked by the pipeline once more, as the config leaves it.
+func (x *exchange) checkModels(t *provider.Target, model string) error {
+	if x.upload != nil {
+		x.upload.watch(nil)
+	}
+	if t.Models == nil {
+		return nil
+	}
+	if model != "" && !t.Models.Allows(model) {
+		return notEnabled(t, model)
+	}
+	n := x.named()
+	for _, m := range n.models {
+		if !t.Models.Allows(m) {
+			return notEnabled(t, m)
+		}
+	}
+	inPath, err := x.checkPath(t)
+	if err != nil {
+		return err
+	}
+	if n.err != nil && !x.runsNoModel() {
+		return unknownModel(t, n.err.Error())
+	}
+	if !inPath && !x.namesModel(model, n) {
+		return unknownModel(t, "it names none")
+	}
+	if n.form {
+		x.upload.watch(func(m string) error {
+			if t.Models.Allows(m) {
+				return nil
+			}
+			return notEnabled(t, m)
+		})
+	}
+	return nil
+}
+
+func notEnabled(t *provider.Target, model string) error {
+	return pipeline.ModelRefused("the model %.100q is not enabled for the provider entry @%s; GET /v1/models lists those that are", model, t.Slug)
+}
+
+func unknownModel(t *provider.Target, why string) error {
+	return pipeline.ModelRefused("the provider entry @%s has a list of models, and the model of this request cannot be known: %s; "+
+		"send JSON or a form that names its model early, not compressed; GET /v1/models lists the models", t.Slug, why)
+}
+
+// named returns the models of the query, the headers and the body. It is found
+// out once, for the first target that asks.
+func (x *exchange) named() *requestedModels {
+	if x.models != nil {
+		return x.models
+	}
+	n := new(requestedModels)
+	x.models = n
+	n.models, n.err = x.bodyModels(n)
+	query, err := modelnames.Query(x.Query)
+	n.models = slices.Concat(n.models, query, modelnames.Header(x.otherHeaders()))
+	if err != nil {
+		n.err = err
+	}
+	return n
+}
+
+// otherHeaders returns the headers that may reach the provider. Those of the
+// gateway's own family never do.
+func (x *exchange) otherHeaders() http.Header {
+	h := make(http.Header)
+	for name, values := range x.Header {
+		if _, foreign := x.cutHeaderPrefix(name); !foreign && !strings.HasPrefix(name, api.HeaderPrefix) {
+			h[name] = values
+		}
+	}
+	return h
+}
+
+// namesModel reports whether the request names a model, or needs none.
+func (x *exchange) namesModel(model string, n *requestedModels) bool {
+	switch {
+	case x.route.body == bodyNone, x.noModel != nil: // others judge what lacks one
+		return true
+	case x.Operation != api.Proxy && x.Upload == nil:
+		return model != ""
+	case len(n.models) > 0, x.Doc != nil && model != "":
+		return true
+	case x.Method == http.MethodGet || x.Method == http.MethodDelete, x.runsNoModel():
+		return true
+	case x.Doc != nil:
+		models, err := modelnames.JSON(x.Doc.Bytes())
+		return err != nil || len(models) > 0 // the pipeline says what can't be read
+	}
+	return false
+}
+
+// checkPath reports whether a pass-through path names a model that is allowed. It
+// refuses one that names another, or none where the provider reads it there.
+func (x *exchange) checkPath(t *provider.Target) (named bool, err error) {
+	if x.Operation != api.Proxy || x.Method == http.MethodGet {
+		return false, nil
+	}
+	names := modelnames.Path(x.Path)
+	if names == nil && t.PathsNameModels() && !x.runsNoModel() && !readsBody(x.Path) {
+		names = modelnames.WholePath(x.Path)
+	}
+	if i := slices.IndexFunc(names, t.Models.Disables); i >= 0 {
+		return false, notEnabled(t, names[i])
+	}
+	if names != nil && !slices.ContainsFunc(names, t.Models.Allows) {
+		return false, unknownModel(t, "its path names none that is enabled")
+	}
+	return names != nil, nil
+}
+
+// readsBody reports whether a path is one at which every provider reads the model
+// from the body.
+func readsBody(path string) bool {
+	for _, end := range [...]string{"/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/images/generations", "/rerank"} {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// modelFree are the resources of which requests run no model, by the first
+// segment of their path.
+var modelFree = map[string]bool{"files": true, "uploads": true, "vector_stores": true, "containers": true, "conversations": true, "threads": true}
+
+// runsNoModel reports whether a pass-through request only keeps or manages what
+// later requests, which name their model, refer to.
+func (x *exchange) runsNoModel() bool {
+	if x.Operation != api.Proxy {
+		return false
+	}
+	first, rest, _ := strings.Cut(strings.TrimPrefix(x.Path, "/"), "/")
+	return modelFree[first] && !slices.Contains(strings.Split(rest, "/"), "runs") || strings.HasSuffix(x.Path, "/cancel")
+}

@@ -1,0 +1,288 @@
+package dataplane
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/provider"
+)
+
+// requestOptions is what the headers of the gateway's own family ask for.
+type requestOptions struct {
+	provider   string // as sent: an id, an alias or @slug
+	virtualKey string
+	config     string
+	customHost string
+	timeout    time.Duration
+	forward    []string
+	options    map[string]string // provider options by their config names
+	headers    map[string]string // option headers of the gateway's family that no target takes yet, with their options
+	strict     *bool             // strict_vendora_compliance; nil leaves it to the config
+	prefix     string            // the header family used, when it is not the gateway's own
+}
+
+// namesTarget reports whether a provider was named.
+func (w *requestOptions) namesTarget() bool {
+	return w.provider != "" || w.virtualKey != "" || w.config != "" || w.customHost != ""
+}
+
+// namesProvider reports whether the headers name who is called.
+func (w *requestOptions) namesProvider() bool { return w.provider != "" || w.virtualKey != "" }
+
+// readOptionHeaders reads the gateway's headers. A header that may stand once and
+// stands twice is refused: readers disagree on which one counts.
+func (x *exchange) readOptionHeaders() error {
+	for name, values := range x.Header {
+		if !strings.HasPrefix(name, api.HeaderPrefix) {
+			if option, ok := unprefixedOptionHeaders[name]; ok && len(values) == 1 {
+				x.opts.set(option, values[0])
+				continue
+			}
+			suffix, ok := x.cutHeaderPrefix(name)
+			if !ok {
+				continue
+			}
+			name = api.HeaderPrefix + suffix
+			if _, own := x.Header[name]; own { // the gateway's own family wins
+				continue
+			}
+		}
+		if len(values) > 1 {
+			return duplicate(name, len(values))
+		}
+		if err := x.readOptionHeader(name, values[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutHeaderPrefix recognises a header of a family that the settings list beside the
+// gateway's own.
+func (x *exchange) cutHeaderPrefix(name string) (suffix string, ok bool) {
+	for _, prefix := range x.snap.HeaderPrefixes {
+		if suffix, ok = strings.CutPrefix(name, prefix); ok {
+			x.opts.prefix = prefix
+			return suffix, true
+		}
+	}
+	return "", false
+}
+
+func (x *exchange) readOptionHeader(name, value string) (err error) {
+	w, e := &x.opts, &x.entry
+	switch name {
+	case api.HeaderProvider:
+		w.provider = value
+	case api.HeaderVirtualKey:
+		w.virtualKey = value
+	case api.HeaderConfig:
+		w.config = value
+	case api.HeaderCustomHost:
+		w.customHost = value
+	case api.HeaderTraceID:
+		e.TraceID, err = visibleASCII(name, value)
+	case api.HeaderSpanID:
+		e.SpanID, err = visibleASCII(name, value)
+	case api.HeaderParentSpanID:
+		e.ParentSpanID, err = visibleASCII(name, value)
+	case api.HeaderSpanName:
+		e.SpanName, err = visibleASCII(name, value)
+	case api.HeaderMetadata:
+		e.Metadata, err = metadata(value)
+	case api.HeaderRequestTimeout:
+		w.timeout, err = milliseconds(name, value)
+	case api.HeaderForwardHeaders:
+		w.forward, err = nameList(name, value)
+	case api.HeaderStrict:
+		w.strict, err = boolHeader(name, value)
+	case api.HeaderDebug:
+		debug, err := boolHeader(name, value)
+		x.skipBodies = debug != nil && !*debug
+		return err
+	case api.HeaderCacheRefresh, api.HeaderCacheNamespace:
+		x.Notes = append(x.Notes, strings.ToLower(name)+";ignored") // there is no cache yet
+	case api.HeaderKey: // read elsewhere
+	default:
+		w.option(name, value)
+	}
+	return err
+}
+
+// optionNames are the option headers whose config property is spelled otherwise.
+var optionNames = map[string]string{
+	"X-Gateway-Cloud-C-Resource-Name": "resource_name",
+	"X-Gateway-Cloud-C-Deployment-Id": "deployment_id",
+	"X-Gateway-Cloud-C-Api-Version":   "api_version",
+}
+
+// option keeps a header that configures a single provider, under the name that
+// config objects and rows of the table use for the same setting.
+func (w *requestOptions) option(name, value string) {
+	option, ok := optionNames[name]
+	if !ok {
+		option = strings.ReplaceAll(strings.ToLower(name[len(api.HeaderPrefix):]), "-", "_")
+	}
+	w.set(option, value)
+	if w.headers == nil {
+		w.headers = make(map[string]string, 4)
+	}
+	w.headers[name] = option
+}
+
+// markTaken removes the option headers that t takes from those without effect. A
+// managed provider has its own options and takes none.
+func (w *requestOptions) markTaken(t *provider.Target) {
+	if t.Slug != "" {
+		return
+	}
+	maps.DeleteFunc(w.headers, func(_, option string) bool { return t.Spec.Takes(option) })
+}
+
+// reportIgnored reports the headers of the gateway's family that have no effect.
+// They are not refused: client libraries and other header families send headers
+// that this gateway does not know.
+func (x *exchange) reportIgnored() {
+	if len(x.opts.headers) == 0 { // almost all requests: nothing to sort
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.opts.headers)) {
+		x.Notes = append(x.Notes, strings.ToLower(name)+";ignored")
+	}
+}
+
+func (w *requestOptions) set(option, value string) {
+	if w.options == nil {
+		w.options = make(map[string]string, 4)
+	}
+	w.options[option] = value
+}
+
+// unprefixedOptionHeaders are headers outside the gateway's family that choose an option:
+// the capacity of vertex-ai, in the words of the specification and its own.
+var unprefixedOptionHeaders = map[string]string{
+	"X-Cloud-B-Llm-Request-Type":          "cloud_b_llm_request_type",
+	"X-Vertex-Ai-Llm-Request-Type":        "cloud_b_llm_request_type",
+	"X-Vertex-Ai-Llm-Shared-Request-Type": "cloud_b_llm_shared_request_type",
+}
+
+const maxWord = 256
+
+// visibleASCII checks a value that is stored and echoed: visible ASCII, at most 256
+// characters.
+func visibleASCII(name, value string) (string, error) {
+	bad := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
+	if bad >= 0 || len(value) > maxWord {
+		return "", apierr.New(apierr.Invalid, "the header %s takes at most %d visible ASCII characters", strings.ToLower(name), maxWord).
+			WithParam(strings.ToLower(name))
+	}
+	return value, nil
+}
+
+func milliseconds(name, value string) (time.Duration, error) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || n > int64(24*time.Hour/time.Millisecond) {
+		return 0, apierr.New(apierr.Invalid, "the header %s takes whole milliseconds from 0 (no limit) to one day, not %.40q", strings.ToLower(name), value).
+			WithParam(strings.ToLower(name))
+	}
+	return time.Duration(n) * time.Millisecond, nil
+}
+
+// nameList reads a list of header names: a JSON array or separated by commas.
+func nameList(name, value string) ([]string, error) {
+	var list []string
+	if strings.HasPrefix(strings.TrimSpace(value), "[") {
+		if err := json.Unmarshal([]byte(value), &list); err != nil {
+			return nil, apierr.New(apierr.Invalid, "the header %s takes header names as a JSON array of strings or separated by commas", strings.ToLower(name)).
+				WithParam(strings.ToLower(name))
+		}
+		return list, nil
+	}
+	for n := range strings.SplitSeq(value, ",") {
+		if n = strings.TrimSpace(n); n != "" {
+			list = append(list, n)
+		}
+	}
+	return list, nil
+}
+
+// metadata reads a JSON object of strings. Numbers and booleans are kept as
+// they are written.
+func metadata(value string) (map[string]string, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(value), &raw); err != nil || raw == nil {
+		return nil, metadataError("x-gateway-metadata takes a JSON object of strings")
+	}
+	out := make(map[string]string, len(raw))
+	for k, v := range raw {
+		var s string
+		switch v[0] {
+		case '{', '[', 'n':
+			return nil, metadataError("x-gateway-metadata: the value of " + strconv.Quote(k) + " must be a string")
+		case '"':
+			if err := json.Unmarshal(v, &s); err != nil {
+				return nil, metadataError("x-gateway-metadata takes a JSON object of strings")
+			}
+		default:
+			s = string(v)
+		}
+		if utf8.RuneCountInString(s) > api.MaxMetadataValue {
+			return nil, metadataError("x-gateway-metadata: the value of " + strconv.Quote(k) + " has more than " + strconv.Itoa(api.MaxMetadataValue) + " characters")
+		}
+		out[k] = s
+	}
+	return out, nil
+}
+
+func metadataError(text string) error {
+	return apierr.New(apierr.Invalid, "%s", text).WithParam("x-gateway-metadata")
+}
+
+// trace completes the trace: the gateway's own headers first, then W3C
+// traceparent, then a fresh id, which is the request's own.
+func (x *exchange) trace() {
+	e := &x.entry
+	if trace, parent, flags, ok := traceParent(x.Header); ok {
+		e.TraceID = cmp.Or(e.TraceID, trace)
+		e.ParentSpanID = cmp.Or(e.ParentSpanID, parent)
+		e.SpanID = cmp.Or(e.SpanID, e.ID.Span())
+		e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+e.Path))
+		e.TraceFlags = flags
+	}
+	if e.TraceID == "" {
+		e.TraceID = x.id
+	}
+}
+
+// traceParent reads a W3C traceparent header (Trace Context, section 3.2). One
+// that is malformed or all zero is ignored, as the standard asks.
+func traceParent(h http.Header) (trace, parent, flags string, ok bool) {
+	v := h[api.HeaderTraceParent]
+	if len(v) != 1 || len(v[0]) < 55 {
+		return "", "", "", false
+	}
+	s := v[0]
+	if s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" || len(s) > 55 && (s[:2] == "00" || s[55] != '-') {
+		return "", "", "", false
+	}
+	trace, parent, flags = s[3:35], s[36:52], s[53:55]
+	if !lowerHex(s[:2]) || !lowerHex(flags) || !lowerHex(trace) || !lowerHex(parent) || strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
+		return "", "", "", false
+	}
+	return trace, parent, flags, true
+}
+
+func lowerHex(s string) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && strings.ToLower(s) == s
+}

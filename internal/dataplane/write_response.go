@@ -1,0 +1,321 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/upstream"
+)
+
+// write sends the provider's answer to the client. An error means that nothing
+// was written.
+func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) error {
+	if x.Operation != api.Proxy && res.Status < 300 {
+		res.Status = http.StatusOK // the specification's one success status
+	}
+	x.recordStatus(res)
+	defer x.recordUsage(res)
+	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
+	x.setGatewayHeaders(w.Header())
+	p.envelop(w.Header(), x, res)
+	switch {
+	case res.Events != nil:
+		p.writeEvents(w, r, x, res)
+	case res.Bytes != nil:
+		x.writeBytes(w, res)
+	default:
+		p.writeBody(w, r, x, res)
+	}
+	return nil
+}
+
+// recordStatus takes into the record what the head of the answer says.
+func (x *exchange) recordStatus(res *pipeline.Response) {
+	e := &x.entry
+	e.Status = res.Status
+	if res.Status >= 400 {
+		e.ErrorSource = "provider"
+		e.ErrorCode = "status_" + strconv.Itoa(res.Status)
+	}
+}
+
+// recordUsage takes into the record what the tap has read.
+func (x *exchange) recordUsage(res *pipeline.Response) {
+	s, e := res.Tap.Info(), &x.entry
+	e.ResponseModel, e.Usage, e.Finish = truncate(s.Model), res.Usage(), truncate(s.Finish)
+	if s.Failed != "" && e.ErrorMessage == "" && e.ErrorSource != "client" {
+		e.ErrorSource, e.ErrorMessage = "provider", truncate(s.Failed)
+		if e.ErrorCode == "" {
+			e.ErrorCode = "provider_error"
+		}
+	}
+}
+
+// truncate keeps what a client or a provider wrote from filling the log.
+func truncate(s string) string {
+	const most = 500
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// setGatewayHeaders sets the gateway's own headers.
+func (x *exchange) setGatewayHeaders(h http.Header) {
+	e := &x.entry
+	e.Overhead = time.Since(e.Time) - x.UpstreamTime
+	retries := "0"
+	if x.Retries != 0 {
+		retries = strconv.Itoa(x.Retries)
+	}
+	x.headerValues = [...]string{x.id, e.TraceID, e.Provider, truncate(x.UpstreamModel), e.OptionIndex, retries, e.CacheStatus,
+		strconv.FormatInt(max(e.Overhead.Microseconds(), 0), 10)}
+	for i, name := range [...]string{api.HeaderRequestID, api.HeaderTraceID, api.HeaderProvider, api.HeaderModel,
+		api.HeaderOptionIndex, api.HeaderRetryCount, api.HeaderCacheStatus, api.HeaderOverhead} {
+		if x.headerValues[i] != "" {
+			h[name] = x.headerValues[i : i+1 : i+1]
+		}
+	}
+	if len(x.Params)+len(x.Notes) > 0 {
+		h[api.HeaderParams] = []string{x.ParamsHeader()}
+	}
+	x.mirror(h)
+}
+
+// mirror repeats the gateway's headers in the family that the request used.
+func (x *exchange) mirror(h http.Header) {
+	if x.opts.prefix == "" {
+		return
+	}
+	for name, v := range h {
+		if suffix, ok := strings.CutPrefix(name, api.HeaderPrefix); ok {
+			h[x.opts.prefix+suffix] = v
+		}
+	}
+}
+
+// writeBytes sends an answer that is whole.
+func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
+	h := w.Header()
+	if res.Length != int64(len(res.Bytes)) { // else the provider's own is right
+		h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
+	}
+	if _, said := h["Content-Type"]; !said || res.Status >= 400 {
+		h["Content-Type"] = jsonType
+	}
+	x.begin(w, res.Status)
+	x.entry.FirstToken = time.Since(x.entry.Time)
+	n, err := w.Write(res.Bytes)
+	x.responseCapture().add(res.Bytes[:n])
+	x.entry.ResponseBytes += int64(n)
+	if f, ok := w.(http.Flusher); ok && err == nil {
+		f.Flush() // now, and not after recording: the log may be slow
+	}
+	x.finish(err)
+}
+
+var jsonType = []string{"application/json"}
+
+func (x *exchange) begin(w http.ResponseWriter, status int) {
+	x.headWritten = true
+	x.entry.Status = status
+	x.responseCapture().setMediaType(w.Header())
+	w.WriteHeader(status)
+}
+
+// finish ends the answer. err is what the client's connection said.
+func (x *exchange) finish(err error) {
+	if err != nil {
+		x.clientLeft()
+		return
+	}
+	x.complete = true
+}
+
+// clientLeft records that the client did not wait for its whole answer. What
+// went wrong before stays the reason.
+func (x *exchange) clientLeft() {
+	e := &x.entry
+	if e.ErrorCode == "" {
+		e.Status, e.ErrorSource, e.ErrorCode = 499, "client", "client_closed_request"
+	}
+}
+
+// copyBuffers lends the buffers of bodies that stream through.
+var copyBuffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
+
+// writeBody sends a body as it arrives, byte for byte. When the provider
+// breaks it off, so does the gateway: no clean end may hide a missing part.
+func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) {
+	if res.Length >= 0 {
+		w.Header()["Content-Length"] = []string{strconv.FormatInt(res.Length, 10)}
+	} else {
+		// Else net/http gives a short body a length that the provider did not send.
+		w.Header()["Transfer-Encoding"] = chunked
+		announceTrailer(w.Header(), res)
+	}
+	if _, ok := w.Header()["Content-Type"]; !ok {
+		w.Header()["Content-Type"] = nil // else net/http guesses one
+	}
+	x.begin(w, res.Status)
+	err := x.copy(w, res, newPatience(w, r, p.ClientStall), &p.decoding)
+	if err == nil {
+		x.trailer(w.Header(), res)
+		x.finish(nil)
+		return
+	}
+	if !errors.Is(err, errClient) {
+		x.fail(reason(r, err))
+	}
+	panic(http.ErrAbortHandler)
+}
+
+var chunked = []string{"chunked"}
+
+var errClient = errors.New("the client does not take the answer")
+
+// copy sends the body on after each read, so that nothing waits for more.
+func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient stallTimer, decoding *atomic.Int32) error {
+	buf := copyBuffers.Get().(*[16 << 10]byte)
+	defer copyBuffers.Put(buf)
+	rc := patient.rc
+	defer patient.end()
+	sniff := newSniffer(res, decoding)
+	defer sniff.close()
+	live := res.Length < 0
+	for {
+		n, err := res.Body.Read(buf[:])
+		if n > 0 {
+			if x.entry.FirstToken == 0 {
+				x.entry.FirstToken = time.Since(x.entry.Time)
+			}
+			sniff.write(buf[:n])
+			res.Pause()
+			patient.extend(time.Now())
+			m, werr := w.Write(buf[:n])
+			x.responseCapture().add(buf[:m])
+			x.entry.ResponseBytes += int64(m)
+			if werr == nil && live && err == nil {
+				werr = rc.Flush()
+				x.upload.responseBegun()
+			}
+			patient.written()
+			res.Resume()
+			if werr != nil {
+				x.finish(werr)
+				return errClient
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			rc.Flush() // what came goes out before the break
+			return err
+		}
+	}
+}
+
+// announceTrailer names the fields that the provider says will follow the body.
+// One that stands in the head as well would be sent twice, so it comes unsaid.
+func announceTrailer(h http.Header, res *pipeline.Response) {
+	if res.Raw == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(res.Raw.Trailer)) {
+		if _, inHead := h[name]; !inHead && !strings.HasPrefix(name, api.HeaderPrefix) {
+			h["Trailer"] = append(h["Trailer"], name)
+		}
+	}
+}
+
+// trailer repeats the provider's trailer.
+func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
+	if res.Raw == nil || len(res.Raw.Trailer) == 0 {
+		return
+	}
+	passing := make(http.Header, len(res.Raw.Trailer))
+	upstream.CopyResponseHeader(passing, res.Raw.Trailer, x.Operation != api.Proxy)
+	for name, v := range passing {
+		h[http.TrailerPrefix+name] = v
+	}
+}
+
+// writeError answers with an error of the gateway. Nothing was written before.
+func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, err error) {
+	e := reason(r, err)
+	if late := x.upload.late(); late != nil {
+		e = late
+	}
+	x.fail(e)
+	if e.Kind == apierr.Internal {
+		p.Logger.Error("internal error", "exchange", x.id, "err", errText(e))
+	}
+	body := x.Client.Error(e)
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if e.Kind == apierr.MethodNotAllowed {
+		h.Set("Allow", "DELETE, GET, POST, PUT")
+	}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
+	}
+	if x.entry.TraceID == "" {
+		x.entry.TraceID = x.id
+	}
+	x.setGatewayHeaders(h)
+	x.begin(w, e.Status())
+	n, werr := w.Write(body)
+	x.responseCapture().add(body[:n])
+	x.entry.ResponseBytes += int64(n)
+	x.finish(werr)
+}
+
+// reason says why the exchange of r ended in err: ending it for a shutdown
+// looks like a client that left.
+func reason(r *http.Request, err error) *apierr.Error {
+	if context.Cause(r.Context()) == ErrShutdown {
+		return shutdownError()
+	}
+	return apierr.From(err)
+}
+
+func shutdownError() *apierr.Error {
+	e := apierr.New(apierr.Unavailable, "the gateway is shutting down; send the request again").WithCode("shutting_down")
+	e.RetryAfter = time.Second
+	return e
+}
+
+// fail records an error of the gateway.
+func (x *exchange) fail(e *apierr.Error) {
+	if e.Kind == apierr.ClientGone {
+		x.clientLeft()
+		return
+	}
+	rec := &x.entry
+	rec.ErrorSource, rec.ErrorCode, rec.ErrorMessage = "gateway", e.CodeOrDefault(), truncate(e.Message)
+	if !x.headWritten {
+		rec.Status = e.Status()
+	}
+}
+
+// errText is what the log may hold of an internal error.
+func errText(e *apierr.Error) string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return e.Err.Error()
+}

@@ -1,0 +1,196 @@
+package chat
+
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+var _ dialect.ProviderCodec = Dialect{}
+
+// own is the name of the dialect in what only it knows.
+const own = string(api.DialectChat)
+
+// Headers are none: what clients of the dialect may send along they name in
+// x-gateway-forward-headers.
+func (Dialect) Headers() []string { return nil }
+
+// ContentType is that of server-sent events.
+func (Dialect) ContentType() string { return "text/event-stream" }
+
+// DecodeRequest reads a client's request. Results of tools that follow each
+// other become one message; functions and function_call become tools.
+func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, dialect.Invalid("body", dialect.CodeType, "must be JSON: %v", err)
+	}
+	d := requestDecoder{r: &llm.Request{Dialect: own}}
+	for key, value := range d.fields("body", v) {
+		d.member(key.String(), value)
+	}
+	d.messages()
+	if d.err != nil {
+		return nil, d.err
+	}
+	d.r.Names = fieldNames(d.legacy, d.completion)
+	return d.r, nil
+}
+
+// requestDecoder reads one request.
+type requestDecoder struct {
+	reader
+	r          *llm.Request
+	list       jsonedit.Value // messages, read when all else is known
+	legacy     bool           // functions or function_call were sent
+	completion bool           // the limit was sent as max_completion_tokens
+
+	// calls are those of all assistants so far, by id, and functionsCalled the
+	// last of each name: results refer to them.
+	calls, functionsCalled map[string]llm.ToolCall
+
+	results bool // the last message holds results of tools
+}
+
+func (d *requestDecoder) member(name string, v jsonedit.Value) {
+	if v.IsNull() {
+		return // official clients send null for what was not set
+	}
+	if d.sampling(name, v) {
+		return
+	}
+	r := d.r
+	switch name {
+	case "messages":
+		d.list = v
+	case "model":
+		r.Model = d.text(name, v)
+	case "stream":
+		r.Stream = d.flag(name, v)
+	case "stream_options":
+		if usage, ok := v.Get("include_usage"); ok && !usage.IsNull() {
+			r.IncludeUsage = ptr(d.flag(name+".include_usage", usage))
+		}
+	case "tools":
+		d.tools(v)
+	case "functions":
+		d.functions(v)
+	case "tool_choice":
+		d.toolChoice(v)
+	case "function_call":
+		d.functionCall(v)
+	case "parallel_tool_calls":
+		r.ParallelTools = ptr(d.flag(name, v))
+	case "response_format":
+		d.format(v)
+	case "thinking":
+		d.thinking(v)
+	default:
+		if !d.bookkeeping(name, v) {
+			r.Extra = append(r.Extra, llm.Member{Name: name, Value: v.Raw()})
+		}
+	}
+}
+
+// sampling reads a parameter that tunes the answer; it is false for others.
+func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
+	r := d.r
+	switch name {
+	case "max_tokens":
+		if !d.completion {
+			r.MaxTokens = ptr(d.whole(name, v))
+		}
+	case "max_completion_tokens":
+		r.MaxTokens, d.completion = ptr(d.whole(name, v)), true
+	case "temperature":
+		r.Temperature = ptr(d.number(name, v))
+	case "top_p":
+		r.TopP = ptr(d.number(name, v))
+	case "top_k":
+		r.TopK = ptr(d.whole(name, v))
+	case "frequency_penalty":
+		r.FrequencyPenalty = ptr(d.number(name, v))
+	case "presence_penalty":
+		r.PresencePenalty = ptr(d.number(name, v))
+	case "seed":
+		r.Seed = ptr(d.whole(name, v))
+	case "n":
+		r.N = ptr(d.whole(name, v))
+	case "stop":
+		r.Stop = d.texts(name, v)
+	case "logit_bias":
+		r.LogitBias = d.object(name, v)
+	case "logprobs":
+		r.Logprobs = ptr(d.flag(name, v))
+	case "top_logprobs":
+		r.TopLogprobs = ptr(d.whole(name, v))
+	default:
+		return false
+	}
+	return true
+}
+
+// bookkeeping reads the other parameters that many dialects have.
+func (d *requestDecoder) bookkeeping(name string, v jsonedit.Value) bool {
+	r := d.r
+	switch name {
+	case "reasoning_effort":
+		r.Reasoning.Effort = d.text(name, v)
+	case "verbosity":
+		r.Verbosity = d.text(name, v)
+	case "modalities":
+		r.Modalities = d.texts(name, v)
+	case "audio":
+		r.Speech = d.object(name, v)
+	case "user":
+		r.User = d.text(name, v)
+	case "metadata":
+		r.Metadata = d.object(name, v)
+	case "service_tier":
+		r.ServiceTier = d.text(name, v)
+	case "cache_control":
+		r.Cache = d.cache(name, v)
+	default:
+		return false
+	}
+	return true
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// fieldNames are what clients call the fields of a request. The maps are shared.
+func fieldNames(legacy, completion bool) map[llm.Field]string {
+	switch {
+	case legacy && completion:
+		return legacyCompletionNames
+	case legacy:
+		return legacyNames
+	case completion:
+		return completionNames
+	}
+	return plainNames
+}
+
+var (
+	plainNames = map[llm.Field]string{
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages",
+	}
+	completionNames = map[llm.Field]string{
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldMaxTokens: "max_completion_tokens",
+	}
+	legacyNames = map[llm.Field]string{
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages",
+		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
+	}
+	legacyCompletionNames = map[llm.Field]string{
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldMaxTokens: "max_completion_tokens",
+		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
+	}
+)
+
+// legacy reports whether the client sent functions rather than tools, and so
+// expects a function_call.
+func legacy(r *llm.Request) bool {
+	return r != nil && r.Dialect == own && r.Names[llm.FieldTools] == "functions"
+}

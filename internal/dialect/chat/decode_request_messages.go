@@ -1,0 +1,270 @@
+package chat
+
+import (
+	"strconv"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// rawMessage is one message as it stands; members that are null are left out.
+type rawMessage struct {
+	path, role, name, callID string
+
+	content, blocks, calls, call, refusal, audio jsonedit.Value
+	thought, details, cache                      jsonedit.Value
+
+	extra []llm.Member
+}
+
+func (d *requestDecoder) messages() {
+	for path, v := range d.elements("messages", d.list) {
+		m := d.message(path, v)
+		switch m.role {
+		case "system", "developer":
+			d.plain(llm.Role(m.role), &m)
+		case "user":
+			d.plain(llm.User, &m)
+		case "assistant":
+			d.assistant(&m)
+		case "tool", "function":
+			d.result(&m)
+		default:
+			d.refuse(dialect.Invalid(path+".role", dialect.CodeValue, "must be system, developer, user, assistant, tool or function"))
+		}
+		if d.err != nil {
+			return
+		}
+	}
+}
+
+func (d *requestDecoder) message(path string, v jsonedit.Value) rawMessage {
+	m := rawMessage{path: path}
+	for key, value := range d.fields(path, v) {
+		if value.IsNull() {
+			continue
+		}
+		switch name := key.String(); name {
+		case "role":
+			m.role = d.text(path+".role", value)
+		case "name":
+			m.name = d.text(path+".name", value)
+		case "tool_call_id":
+			m.callID = d.text(path+".tool_call_id", value)
+		case "content":
+			m.content = value
+		case "content_blocks":
+			m.blocks = value
+		case "tool_calls":
+			m.calls = value
+		case "function_call":
+			m.call = value
+		case "refusal":
+			m.refusal = value
+		case "audio":
+			m.audio = value
+		case "reasoning_content", "reasoning":
+			m.thought = value
+		case "reasoning_details":
+			m.details = value
+		case "cache_control":
+			m.cache = value
+		default:
+			m.extra = append(m.extra, llm.Member{Name: name, Value: value.Raw()})
+		}
+	}
+	return m
+}
+
+func (d *requestDecoder) add(m llm.Message, results bool) {
+	d.r.Messages = append(d.r.Messages, m)
+	d.results = results
+}
+
+func (d *requestDecoder) plain(role llm.Role, m *rawMessage) {
+	parts := d.content(m.path+".content", m.content)
+	d.markLast(parts, m)
+	d.add(llm.Message{Role: role, Name: m.name, Parts: parts, Extra: m.extra, At: m.path}, false)
+}
+
+// markLast applies a mark of the message to its last part.
+func (d *requestDecoder) markLast(parts []llm.Part, m *rawMessage) {
+	if m.cache.IsNull() || len(parts) == 0 {
+		return
+	}
+	if text, ok := parts[len(parts)-1].(llm.Text); ok && text.Cache == nil {
+		text.Cache = d.cache(m.path+".cache_control", m.cache)
+		parts[len(parts)-1] = text
+	}
+}
+
+// assistant reads what a model said. Blocks win over content: they say more.
+func (d *requestDecoder) assistant(m *rawMessage) {
+	var parts []llm.Part
+	if m.blocks.Kind() == jsonedit.Array {
+		parts = d.content(m.path+".content_blocks", m.blocks)
+	} else {
+		parts = d.thoughts(m)
+		parts = append(parts, d.content(m.path+".content", m.content)...)
+	}
+	if text := d.text(m.path+".refusal", m.refusal); text != "" {
+		parts = append(parts, llm.Refusal{Text: text})
+	}
+	if id, ok := m.audio.Get("id"); ok {
+		parts = append(parts, llm.Media{Kind: llm.Audio, FileID: d.text(m.path+".audio.id", id), At: m.path + ".audio"})
+	}
+	d.markLast(parts, m)
+	if !m.calls.IsNull() {
+		for path, v := range d.elements(m.path+".tool_calls", m.calls) {
+			parts = append(parts, d.call(path, v))
+		}
+	}
+	if !m.call.IsNull() {
+		parts = append(parts, d.legacyCall(m.path+".function_call", m.call))
+	}
+	for _, p := range parts {
+		if call, ok := p.(llm.ToolCall); ok {
+			d.remember(call)
+		}
+	}
+	d.add(llm.Message{Role: llm.Assistant, Name: m.name, Parts: parts, Extra: m.extra, At: m.path}, false)
+}
+
+// remember keeps a call for its result.
+func (d *requestDecoder) remember(call llm.ToolCall) {
+	if d.calls == nil {
+		d.calls, d.functionsCalled = map[string]llm.ToolCall{}, map[string]llm.ToolCall{}
+	}
+	d.calls[call.ID] = call
+	d.functionsCalled[call.Name] = call
+}
+
+func (d *requestDecoder) thoughts(m *rawMessage) []llm.Part {
+	if m.details.Kind() == jsonedit.Array {
+		if parts := readDetails(m.details); len(parts) > 0 {
+			return parts
+		}
+	}
+	if text, _ := m.thought.Text(); text != "" {
+		return []llm.Part{llm.Thinking{Text: text}}
+	}
+	return nil
+}
+
+func (d *requestDecoder) call(path string, v jsonedit.Value) llm.ToolCall {
+	call := llm.ToolCall{At: path}
+	for key, m := range d.fields(path, v) {
+		switch name := key.String(); name {
+		case "id":
+			call.ID = d.given(path+".id", m)
+		case "function":
+			d.called(&call, path+".function", m)
+		case "custom":
+			if !m.IsNull() {
+				call.Custom = true
+				d.called(&call, path+".custom", m)
+			}
+		case "extra_content":
+			call.Signature = googleSignature(m)
+		case "cache_control":
+			call.Cache = d.cache(path+".cache_control", m)
+		case "type", "index":
+		default:
+			call.Extra = append(call.Extra, llm.Member{Name: name, Value: m.Raw()})
+		}
+	}
+	if call.ID == "" || call.Name == "" {
+		d.refuse(dialect.Invalid(path, dialect.CodeMissing, "needs an id and the name of a function"))
+	}
+	return call
+}
+
+// called reads the function or the custom tool of a call.
+func (d *requestDecoder) called(call *llm.ToolCall, path string, v jsonedit.Value) {
+	for key, m := range d.fields(path, v) {
+		switch key.String() {
+		case "name":
+			call.Name = d.toolName(path+".name", m)
+		case "arguments":
+			call.Arguments = argumentsOf(m)
+		case "input":
+			call.Arguments = d.text(path+".input", m)
+		case "thought_signature":
+			call.Signature = dialect.ReadSignature(llm.Google, d.text(path+".thought_signature", m))
+		}
+	}
+}
+
+// argumentsOf returns arguments as text; some senders write the object itself.
+func argumentsOf(v jsonedit.Value) string {
+	if text, ok := v.Text(); ok {
+		return text
+	}
+	if v.IsNull() {
+		return ""
+	}
+	return string(v.Raw())
+}
+
+// googleSignature reads what Google's endpoint for clients of this dialect puts
+// on calls. https://ai.google.dev/gemini-api/docs/thought-signatures
+func googleSignature(v jsonedit.Value) llm.Signature {
+	google, _ := v.Get("google")
+	sign, _ := google.Get("thought_signature")
+	text, _ := sign.Text()
+	return dialect.ReadSignature(llm.Google, text)
+}
+
+// legacyCall reads a function_call, which has no id of its own.
+func (d *requestDecoder) legacyCall(path string, v jsonedit.Value) llm.ToolCall {
+	call := llm.ToolCall{ID: "call_function_" + strconv.Itoa(len(d.calls)), At: path}
+	d.called(&call, path, v)
+	return call
+}
+
+// result reads what a tool gave. It goes with the results before it.
+func (d *requestDecoder) result(m *rawMessage) {
+	result := llm.ToolResult{ID: m.callID, Name: m.name, At: m.path, Extra: m.extra}
+	if call := d.callOf(m); call != nil {
+		result.ID, result.Custom = call.ID, call.Custom
+	} else {
+		d.orphan(m)
+	}
+	if !m.content.IsNull() {
+		result.Parts = d.content(m.path+".content", m.content)
+	}
+	if !m.cache.IsNull() {
+		result.Cache = d.cache(m.path+".cache_control", m.cache)
+	}
+	if d.results {
+		last := &d.r.Messages[len(d.r.Messages)-1]
+		last.Parts = append(last.Parts, result)
+		return
+	}
+	d.add(llm.Message{Role: llm.User, Parts: []llm.Part{result}, At: m.path}, true)
+}
+
+// callOf returns the call that m answers: the one with its id, and for a
+// function, which has none, the last of its name.
+func (d *requestDecoder) callOf(m *rawMessage) *llm.ToolCall {
+	call, ok := d.calls[m.callID]
+	if m.role == "function" {
+		call, ok = d.functionsCalled[m.name]
+	}
+	if !ok {
+		return nil
+	}
+	return &call
+}
+
+func (d *requestDecoder) orphan(m *rawMessage) {
+	switch {
+	case m.role == "function":
+		d.refuse(dialect.Invalid(m.path+".name", dialect.CodeValue, "no function of this name was called before"))
+	case m.callID == "":
+		d.refuse(dialect.Invalid(m.path+".tool_call_id", dialect.CodeMissing, "is required in a message with the role tool"))
+	default:
+		d.refuse(dialect.Invalid(m.path+".tool_call_id", dialect.CodeValue, "no tool call before has this id"))
+	}
+}

@@ -1,0 +1,298 @@
+package chat
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// content reads a string or an array of parts.
+func (d *reader) content(path string, v jsonedit.Value) []llm.Part {
+	switch v.Kind() {
+	case jsonedit.Null:
+		return nil
+	case jsonedit.String:
+		if text := d.text(path, v); text != "" {
+			return []llm.Part{llm.Text{Text: text}}
+		}
+		return nil
+	}
+	var parts []llm.Part
+	for path, e := range d.elements(path, v) {
+		parts = append(parts, d.part(path, e))
+	}
+	return parts
+}
+
+// part reads one part of content, or of the blocks that say more.
+func (d *reader) part(path string, v jsonedit.Value) llm.Part {
+	if text, ok := v.Text(); ok {
+		return llm.Text{Text: text}
+	}
+	d.object(path, v)
+	typ, _ := v.Get("type")
+	inner := func(name string) jsonedit.Value { m, _ := v.Get(name); return m }
+	switch word := d.text(path+".type", typ); word {
+	case "text", "":
+		return d.words(path, v)
+	case "image_url":
+		return d.byURL(path, word, llm.Image, v)
+	case "video_url":
+		return d.byURL(path, word, llm.Video, v)
+	case "audio_url":
+		return d.byURL(path, word, llm.Audio, v)
+	case "file_url", "document_url":
+		return d.byURL(path, word, llm.Document, v)
+	case "input_audio":
+		return d.audio(path, inner("input_audio"))
+	case "file":
+		return d.file(path, inner("file"), inner("cache_control"))
+	case "refusal":
+		return llm.Refusal{Text: d.text(path+".refusal", inner("refusal"))}
+	case "thinking":
+		return d.thinkingBlock(path, v)
+	case "redacted_thinking":
+		data := d.text(path+".data", inner("data"))
+		return llm.Thinking{Redacted: true, Signature: dialect.ReadSignature(llm.Anthropic, data)}
+	default:
+		return native(path, word, v)
+	}
+}
+
+// native keeps what no other dialect has. Blocks of the messages dialect go to
+// targets that speak it.
+func native(path, word string, v jsonedit.Value) llm.Native {
+	whose := own
+	if messagesBlock(word) {
+		whose = "messages"
+	}
+	return llm.Native{Dialect: whose, Type: word, Raw: v.Raw(), At: path}
+}
+
+// messagesBlock reports whether word is a type of block of the messages dialect
+// that clients of this one may send.
+func messagesBlock(word string) bool {
+	switch word {
+	case "server_tool_use", "document", "search_result", "image", "tool_use", "tool_result",
+		"mcp_tool_use", "container_upload", "compaction", "tool_reference":
+		return true
+	}
+	return strings.HasSuffix(word, "_tool_result")
+}
+
+func (d *reader) words(path string, v jsonedit.Value) llm.Text {
+	var text llm.Text
+	for key, m := range v.Fields() {
+		switch key.String() {
+		case "text":
+			text.Text = d.text(path+".text", m)
+		case "cache_control":
+			text.Cache = d.cache(path+".cache_control", m)
+		case "thought_signature":
+			text.Signature = dialect.ReadSignature(llm.Google, d.text(path+".thought_signature", m))
+		case "citations":
+			for c := range m.Elements() {
+				text.Citations = append(text.Citations, messagesCitation(c))
+			}
+		}
+	}
+	return text
+}
+
+// messagesCitation reads a citation as the messages dialect has it.
+func messagesCitation(v jsonedit.Value) llm.Citation {
+	word := func(name string) string { m, _ := v.Get(name); text, _ := m.Text(); return text }
+	return llm.Citation{URL: word("url"), Title: word("title"), Text: word("cited_text"), Raw: v.Raw(), Dialect: "messages"}
+}
+
+// thinkingBlock reads thinking, whose text Mistral puts into parts.
+// https://docs.mistral.ai/capabilities/reasoning
+func (d *reader) thinkingBlock(path string, v jsonedit.Value) llm.Thinking {
+	inner, _ := v.Get("thinking")
+	sign, _ := v.Get("signature")
+	return llm.Thinking{
+		Text:      textOf(inner),
+		Signature: dialect.ReadSignature(llm.Anthropic, d.text(path+".signature", sign)),
+	}
+}
+
+// textOf joins the text of a string or of parts that have some.
+func textOf(v jsonedit.Value) string {
+	if text, ok := v.Text(); ok {
+		return text
+	}
+	var all strings.Builder
+	for e := range v.Elements() {
+		text, _ := e.Text()
+		if m, ok := e.Get("text"); ok {
+			text, _ = m.Text()
+		}
+		all.WriteString(text)
+	}
+	return all.String()
+}
+
+// byURL reads media that stand at an address, or in it. The address is a string
+// or has an object around it.
+func (d *reader) byURL(path, word string, kind llm.MediaKind, v jsonedit.Value) llm.Media {
+	m := llm.Media{Kind: kind, At: path}
+	inner, _ := v.Get(word)
+	url := inner
+	if inner.Kind() == jsonedit.Object {
+		url = jsonedit.Value{}
+		for key, value := range inner.Fields() {
+			switch name := key.String(); name {
+			case "url":
+				url = value
+			case "detail":
+				m.Detail = d.text(path+"."+word+".detail", value)
+			case "mime_type":
+				m.Type = d.text(path+"."+word+".mime_type", value)
+			default:
+				m.Extra = append(m.Extra, llm.Member{Name: name, Value: value.Raw()})
+			}
+		}
+	}
+	for _, name := range [...]string{"file_name", "document_name", "filename"} {
+		if value, ok := v.Get(name); ok {
+			m.Name = d.text(path+"."+name, value)
+		}
+	}
+	if c, ok := v.Get("cache_control"); ok {
+		m.Cache = d.cache(path+".cache_control", c)
+	}
+	d.place(path+"."+word+".url", &m, d.given(path+"."+word+".url", url))
+	return m
+}
+
+// place puts an address, or the data in it, into m.
+func (d *reader) place(path string, m *llm.Media, url string) {
+	if len(url) >= 5 && strings.EqualFold(url[:5], "data:") {
+		mime, data, ok := dialect.ParseDataURL(url)
+		if !ok {
+			d.refuse(dialect.Invalid(path, dialect.CodeValue, "must be a data: URL with base64"))
+			return
+		}
+		d.base64(path, data)
+		m.Type, m.Data, m.Kind = mime, data, dialect.MediaKindOf(mime)
+		return
+	}
+	scheme, _, ok := strings.Cut(url, "://")
+	switch strings.ToLower(scheme) {
+	case "http", "https", "gs", "s3":
+	default:
+		ok = false
+	}
+	if !ok {
+		d.refuse(dialect.Invalid(path, dialect.CodeValue, "must be an address that begins with https:, http:, gs:, s3: or data:"))
+		return
+	}
+	m.URL = url
+	mime := m.Type
+	if mime == "" {
+		mime = dialect.TypeByName(url)
+	}
+	if mime != "" {
+		m.Kind = dialect.MediaKindOf(mime)
+	}
+}
+
+// audio reads input_audio, which Mistral has as a string.
+func (d *reader) audio(path string, v jsonedit.Value) llm.Media {
+	m := llm.Media{Kind: llm.Audio, At: path}
+	path += ".input_audio"
+	data, format := v, jsonedit.Value{}
+	if v.Kind() != jsonedit.String {
+		d.object(path, v)
+		data, _ = v.Get("data")
+		format, _ = v.Get("format")
+	}
+	m.Data = d.given(path+".data", data)
+	if mime, inner, ok := dialect.ParseDataURL(m.Data); ok {
+		m.Type, m.Data = mime, inner
+	}
+	d.base64(path+".data", m.Data)
+	if word := d.text(path+".format", format); word != "" {
+		m.Type = audioType(word)
+	}
+	return m
+}
+
+func audioType(format string) string {
+	switch format {
+	case "pcm16":
+		return "audio/pcm"
+	case "x-aac":
+		return "audio/aac"
+	case "x-m4a":
+		return "audio/m4a"
+	case "opus":
+		return "audio/ogg"
+	}
+	return "audio/" + format
+}
+
+// audioFormat undoes audioType, and knows the other names that types have.
+func audioFormat(mime string) string {
+	switch mime {
+	case "audio/mpeg", "audio/mpga":
+		return "mp3"
+	case "audio/x-wav", "audio/wave", "audio/vnd.wave":
+		return "wav"
+	case "audio/pcm":
+		return "pcm16"
+	case "audio/ogg":
+		return "opus"
+	}
+	return strings.TrimPrefix(mime, "audio/")
+}
+
+// file reads a file, whose data is a data: URL or base64 alone.
+func (d *reader) file(path string, v, cache jsonedit.Value) llm.Media {
+	m := llm.Media{Kind: llm.Document, At: path, Cache: d.cache(path+".cache_control", cache)}
+	path += ".file"
+	var data, url jsonedit.Value
+	for key, value := range d.fields(path, v) {
+		switch name := key.String(); {
+		case value.IsNull():
+		case name == "file_data":
+			data = value
+		case name == "file_url":
+			url = value
+		case name == "file_id":
+			m.FileID = d.text(path+".file_id", value)
+		case name == "filename" || name == "file_name":
+			m.Name = d.text(path+"."+name, value)
+		case name == "mime_type":
+			m.Type = d.text(path+".mime_type", value)
+		default:
+			m.Extra = append(m.Extra, llm.Member{Name: name, Value: value.Raw()})
+		}
+	}
+	switch {
+	case !data.IsNull():
+		d.fileData(path+".file_data", &m, d.text(path+".file_data", data))
+	case !url.IsNull():
+		d.place(path+".file_url", &m, d.text(path+".file_url", url))
+	case m.FileID == "":
+		d.refuse(dialect.Invalid(path, dialect.CodeMissing, "needs file_data, file_id or file_url"))
+	}
+	return m
+}
+
+func (d *reader) fileData(path string, m *llm.Media, data string) {
+	if strings.Contains(data[:min(len(data), 9)], ":") {
+		d.place(path, m, data)
+		return
+	}
+	d.base64(path, data)
+	if m.Type == "" {
+		m.Type = dialect.TypeByName(m.Name)
+	}
+	if m.Type == "" {
+		m.Type = "application/pdf"
+	}
+	m.Data, m.Kind = data, dialect.MediaKindOf(m.Type)
+}

@@ -1,0 +1,276 @@
+package chat
+
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// maxToolName is the longest name of a tool that any vendor takes.
+const maxToolName = 128
+
+func (d *requestDecoder) tools(v jsonedit.Value) {
+	for path, e := range d.elements("tools", v) {
+		d.r.Tools = append(d.r.Tools, d.tool(path, e))
+	}
+}
+
+func (d *requestDecoder) functions(v jsonedit.Value) {
+	d.legacy = true
+	for path, e := range d.elements("functions", v) {
+		tool := llm.Tool{At: path}
+		d.function(&tool, path, e)
+		d.r.Tools = append(d.r.Tools, tool)
+	}
+}
+
+// tool reads a function, a custom tool, or one that only the dialect knows.
+func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
+	tool := llm.Tool{At: path}
+	d.object(path, v)
+	typ, _ := v.Get("type")
+	switch word := d.text(path+".type", typ); word {
+	case "function", "":
+		f, _ := v.Get("function")
+		d.function(&tool, path+".function", f)
+		if c, ok := v.Get("cache_control"); ok {
+			tool.Cache = d.cache(path+".cache_control", c)
+		}
+	case "custom":
+		c, _ := v.Get("custom")
+		d.custom(&tool, path+".custom", c)
+	default:
+		tool.Native = &llm.Native{Dialect: own, Type: word, Raw: v.Raw(), At: path}
+		tool.Server = serverTool(word)
+	}
+	return tool
+}
+
+// serverTool returns what a type of tool means in neutral words, for those that
+// clients of the dialect send for other vendors' models.
+func serverTool(word string) llm.ServerTool {
+	switch word {
+	case "web_search", "google_search", "googleSearch", "web_search_preview":
+		return llm.WebSearch
+	case "web_fetch", "url_context":
+		return llm.WebFetch
+	case "code_execution", "code_interpreter":
+		return llm.CodeExecution
+	}
+	return ""
+}
+
+func (d *requestDecoder) function(tool *llm.Tool, path string, v jsonedit.Value) {
+	for key, m := range d.fields(path, v) {
+		name := key.String()
+		switch name {
+		case "name":
+			tool.Name = d.toolName(path+".name", m)
+		case "description":
+			tool.Description = d.text(path+".description", m)
+		case "parameters":
+			if !m.IsNull() {
+				d.schema(path+".parameters", m)
+				tool.Schema = m.Raw()
+			}
+		case "strict":
+			if !m.IsNull() {
+				tool.Strict = ptr(d.flag(path+".strict", m))
+			}
+		default:
+			tool.Extra = append(tool.Extra, llm.Member{Name: name, Value: m.Raw()})
+		}
+	}
+	if tool.Name == "" {
+		d.refuse(dialect.Invalid(path+".name", dialect.CodeMissing, "is required"))
+	}
+}
+
+func (d *requestDecoder) custom(tool *llm.Tool, path string, v jsonedit.Value) {
+	tool.Custom = true
+	for key, m := range d.fields(path, v) {
+		switch key.String() {
+		case "name":
+			tool.Name = d.toolName(path+".name", m)
+		case "description":
+			tool.Description = d.text(path+".description", m)
+		case "format":
+			if !m.IsNull() {
+				tool.Grammar = d.object(path+".format", m)
+			}
+		}
+	}
+	if tool.Name == "" {
+		d.refuse(dialect.Invalid(path+".name", dialect.CodeMissing, "is required"))
+	}
+}
+
+func (d *requestDecoder) toolName(path string, v jsonedit.Value) string {
+	name := d.given(path, v)
+	if len(name) > maxToolName {
+		d.refuse(dialect.Invalid(path, dialect.CodeValue, "has %d characters; the longest that any provider takes is %d", len(name), maxToolName))
+	}
+	return name
+}
+
+// schema refuses what is no schema of arguments.
+func (d *requestDecoder) schema(path string, v jsonedit.Value) {
+	for key, m := range d.fields(path, v) {
+		switch name := key.String(); name {
+		case "properties":
+			d.object(path+".properties", m)
+		case "required":
+			if m.Kind() != jsonedit.Array {
+				d.wrong(path+".required", "an array of strings", m)
+			}
+		case "type":
+			if m.Kind() != jsonedit.String && m.Kind() != jsonedit.Array {
+				d.wrong(path+".type", "a string", m)
+			}
+		}
+	}
+}
+
+func (d *requestDecoder) toolChoice(v jsonedit.Value) {
+	c := &d.r.ToolChoice
+	if word, ok := v.Text(); ok {
+		c.Mode = choiceMode(word)
+		if c.Mode == "" {
+			d.refuse(dialect.Invalid("tool_choice", dialect.CodeValue, "must be none, auto, required or name a tool"))
+		}
+		return
+	}
+	d.object("tool_choice", v)
+	typ, _ := v.Get("type")
+	switch word := d.text("tool_choice.type", typ); word {
+	case "function", "custom", "":
+		if word == "" {
+			word = "function"
+		}
+		d.chosen(word, v)
+	case "allowed_tools":
+		d.allowed(v)
+	default:
+		c.Raw = v.Raw()
+	}
+}
+
+func choiceMode(word string) llm.ChoiceMode {
+	switch word {
+	case "none", "auto", "required":
+		return llm.ChoiceMode(word)
+	case "any":
+		return llm.ChoiceRequired
+	}
+	return ""
+}
+
+func (d *requestDecoder) chosen(word string, v jsonedit.Value) {
+	inner, _ := v.Get(word)
+	name, _ := inner.Get("name")
+	d.r.ToolChoice = llm.ToolChoice{
+		Mode: llm.ChoiceTool, Custom: word == "custom",
+		Names: []string{d.given("tool_choice."+word+".name", name)},
+	}
+}
+
+// allowed reads the choice that narrows the tools.
+// https://platform.openai.com/docs/guides/function-calling#allowed-tools
+func (d *requestDecoder) allowed(v jsonedit.Value) {
+	const path = "tool_choice.allowed_tools"
+	inner, _ := v.Get("allowed_tools")
+	mode, _ := inner.Get("mode")
+	c := llm.ToolChoice{Mode: choiceMode(d.text(path+".mode", mode))}
+	list, _ := inner.Get("tools")
+	for at, e := range d.elements(path+".tools", list) {
+		for _, word := range [...]string{"function", "custom"} {
+			if tool, ok := e.Get(word); ok {
+				name, _ := tool.Get("name")
+				c.Names = append(c.Names, d.given(at+"."+word+".name", name))
+			}
+		}
+	}
+	d.r.ToolChoice = c
+}
+
+func (d *requestDecoder) functionCall(v jsonedit.Value) {
+	d.legacy = true
+	if word, ok := v.Text(); ok {
+		d.r.ToolChoice.Mode = choiceMode(word)
+		return
+	}
+	name, _ := v.Get("name")
+	d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.given("function_call.name", name)}}
+}
+
+// format reads response_format. Some callers put the schema where its wrapper
+// belongs.
+func (d *requestDecoder) format(v jsonedit.Value) {
+	const path = "response_format"
+	d.object(path, v)
+	f := &d.r.Format
+	typ, _ := v.Get("type")
+	f.Kind = llm.FormatKind(d.text(path+".type", typ))
+	if f.Kind != llm.FormatSchema {
+		if f.Kind != llm.FormatText && f.Kind != llm.FormatJSON {
+			*f = llm.Format{}
+			d.r.Extra = append(d.r.Extra, llm.Member{Name: path, Value: v.Raw()})
+		}
+		return
+	}
+	inner, _ := v.Get("json_schema")
+	if _, wrapped := inner.Get("schema"); !wrapped && isSchema(inner) {
+		f.Schema = inner.Raw()
+		return
+	}
+	for key, m := range d.fields(path+".json_schema", inner) {
+		switch key.String() {
+		case "name":
+			f.Name = d.text(path+".json_schema.name", m)
+		case "description":
+			f.Description = d.text(path+".json_schema.description", m)
+		case "schema":
+			if !m.IsNull() {
+				d.schema(path+".json_schema.schema", m)
+				f.Schema = m.Raw()
+			}
+		case "strict":
+			if !m.IsNull() {
+				f.Strict = ptr(d.flag(path+".json_schema.strict", m))
+			}
+		}
+	}
+}
+
+func isSchema(v jsonedit.Value) bool {
+	for _, name := range [...]string{"type", "properties", "$ref", "anyOf"} {
+		if _, ok := v.Get(name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *requestDecoder) thinking(v jsonedit.Value) {
+	r := &d.r.Reasoning
+	for key, m := range d.fields("thinking", v) {
+		name := key.String()
+		switch {
+		case m.IsNull():
+		case name == "type":
+			r.Mode = llm.ThinkingMode(d.text("thinking.type", m))
+			if r.Mode == "auto" { // of BytePlus and Volcengine
+				r.Mode = llm.ThinkingAdaptive
+			}
+		case name == "budget_tokens":
+			r.Budget = ptr(d.whole("thinking.budget_tokens", m))
+		case name == "display":
+			r.Summary = d.text("thinking.display", m)
+		default:
+			r.Extra = append(r.Extra, llm.Member{Name: name, Value: m.Raw()})
+		}
+	}
+	if r.Mode == "" {
+		r.Mode = llm.ThinkingEnabled
+	}
+}

@@ -1,0 +1,256 @@
+package chat
+
+import (
+	"crypto/sha256"
+	"math/big"
+	"regexp"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+func (e *requestEncoder) messages() {
+	e.Open('[')
+	if text := e.formatInstruction(); text != "" {
+		e.Open('{')
+		e.textMember("role", "system")
+		e.textMember("content", text)
+		e.Close('}')
+	}
+	loop := e.loop()
+	for i := range e.r.Messages {
+		m := &e.r.Messages[i]
+		switch m.Role {
+		case llm.Assistant:
+			e.assistant(m, i > loop)
+		case llm.User:
+			e.user(m)
+		default:
+			e.head(e.role(m.Role), m)
+			e.content(m.Parts)
+			e.Close('}')
+		}
+	}
+	e.Close(']')
+}
+
+// loop returns the number of the last message in which a user speaks. What an
+// assistant thought is told again after it, while tools are called.
+func (e *requestEncoder) loop() int {
+	for i := len(e.r.Messages) - 1; i >= 0; i-- {
+		m := &e.r.Messages[i]
+		if m.Role != llm.User {
+			continue
+		}
+		for _, p := range m.Parts {
+			if _, ok := p.(llm.ToolResult); !ok {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// role is that of system messages. Only the vendor knows developers.
+func (e *requestEncoder) role(r llm.Role) string {
+	if r == llm.Developer && !e.m.vendor && e.r.Dialect != own {
+		return string(llm.System)
+	}
+	return string(r)
+}
+
+// head begins a message.
+func (e *requestEncoder) head(role string, m *llm.Message) {
+	e.Open('{')
+	e.textMember("role", role)
+	if !e.m.unnamed {
+		e.optionalText("name", m.Name)
+	}
+	if e.r.Dialect == own {
+		e.extra(m.Extra, "role", "name", "content")
+	}
+}
+
+// user writes what a user says, after the results of tools, which are messages
+// of their own. Media that tools gave stand in the user's message, since results
+// are words in this dialect.
+func (e *requestEncoder) user(m *llm.Message) {
+	var rest []llm.Part
+	for _, p := range m.Parts {
+		if result, ok := p.(llm.ToolResult); ok {
+			rest = append(rest, e.result(&result)...)
+		}
+	}
+	results := len(rest) > 0
+	for _, p := range m.Parts {
+		if _, ok := p.(llm.ToolResult); ok {
+			results = true
+			continue
+		}
+		rest = append(rest, p)
+	}
+	if results && len(rest) == 0 {
+		return
+	}
+	e.head("user", m)
+	e.content(rest)
+	e.Close('}')
+}
+
+// result writes a result and returns what it holds besides words.
+func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
+	var words []llm.Part
+	for _, p := range r.Parts {
+		if _, ok := p.(llm.Text); ok {
+			words = append(words, p)
+		} else {
+			media = append(media, p)
+		}
+	}
+	if r.Failed {
+		words = append([]llm.Part{llm.Text{Text: "Error: "}}, words...)
+	}
+	e.Open('{')
+	e.textMember("role", "tool")
+	e.textMember("tool_call_id", e.callID(r.ID))
+	if e.r.Dialect == own || e.m.shortIDs {
+		e.optionalText("name", r.Name)
+	}
+	if r.Failed || e.m.plainText {
+		e.textMember("content", joinText(words))
+	} else {
+		e.content(words)
+	}
+	e.mark(r.Cache)
+	e.Close('}')
+	if len(media) == 0 {
+		return nil
+	}
+	e.fates.Adapt(llm.FieldParts, "media of tool results stand in a message of the user")
+	return append([]llm.Part{llm.Text{Text: "What the tool call " + e.callID(r.ID) + " gave:"}}, media...)
+}
+
+func joinText(parts []llm.Part) string {
+	var all strings.Builder
+	for i, p := range parts {
+		text := p.(llm.Text).Text
+		if i > 0 && !strings.HasSuffix(all.String(), "Error: ") {
+			all.WriteByte('\n')
+		}
+		all.WriteString(text)
+	}
+	return all.String()
+}
+
+// callID returns the id of a call as the provider takes it: Mistral wants nine
+// letters and digits, so another id is hashed. https://docs.mistral.ai/capabilities/function_calling
+func (e *requestEncoder) callID(id string) string {
+	if !e.m.shortIDs || shortID.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	text := new(big.Int).SetBytes(sum[:]).Text(62)
+	return ("000000000" + text)[len(text):]
+}
+
+var shortID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
+
+// assistantParts are the parts of an assistant's message by their place.
+type assistantParts struct {
+	words   []llm.Part // Text and what stands among it
+	refusal string
+	thought []llm.Thinking
+	calls   []llm.ToolCall
+	audio   string
+}
+
+func (e *requestEncoder) sort(m *llm.Message) (s assistantParts) {
+	for _, p := range m.Parts {
+		switch part := p.(type) {
+		case llm.Text:
+			part.Citations = nil
+			s.words = append(s.words, part)
+		case llm.Refusal:
+			s.refusal += part.Text
+		case llm.Thinking:
+			s.thought = append(s.thought, part)
+		case llm.ToolCall:
+			s.calls = append(s.calls, part)
+		case llm.Media:
+			if part.Kind == llm.Audio && part.FileID != "" && e.m.vendor {
+				s.audio = part.FileID
+			}
+		case llm.Native:
+			if part.Dialect == own {
+				s.words = append(s.words, part)
+			}
+		}
+	}
+	if s.refusal != "" && !e.m.vendor && e.r.Dialect != own {
+		s.words = append(s.words, llm.Text{Text: s.refusal})
+		s.refusal = ""
+	}
+	return s
+}
+
+// assistant writes what a model said. What was thought is told only where the
+// provider wants it back: within a loop of tool calls.
+func (e *requestEncoder) assistant(m *llm.Message, loop bool) {
+	s := e.sort(m)
+	e.head("assistant", m)
+	e.thought(&s, loop)
+	switch parted := e.m.thought == thoughtParts && len(s.thought) > 0; {
+	case parted:
+		e.partedThought(&s)
+	case len(s.words) > 0 && (e.m.plainText || len(s.words) == 1) && allText(s.words):
+		e.content([]llm.Part{llm.Text{Text: joinText(s.words), Cache: lastCache(s.words)}})
+	case len(s.words) > 0:
+		e.content(s.words)
+	case len(s.calls) == 0 && s.refusal == "" && s.audio == "" || e.m.shortIDs:
+		e.textMember("content", "")
+	default:
+		e.Name("content")
+		e.Null()
+	}
+	e.optionalText("refusal", s.refusal)
+	if s.audio != "" {
+		e.Name("audio")
+		e.Open('{')
+		e.textMember("id", s.audio)
+		e.Close('}')
+	}
+	e.toolCalls(s.calls)
+	e.Close('}')
+}
+
+func allText(parts []llm.Part) bool {
+	for _, p := range parts {
+		if _, ok := p.(llm.Text); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func lastCache(parts []llm.Part) *llm.Cache {
+	return parts[len(parts)-1].(llm.Text).Cache
+}
+
+func (e *requestEncoder) toolCalls(calls []llm.ToolCall) {
+	if len(calls) == 0 {
+		return
+	}
+	e.Name("tool_calls")
+	e.Open('[')
+	for i := range calls {
+		call := calls[i]
+		call.ID, call.Arguments = e.callID(call.ID), argumentsText(&call)
+		if e.wraps(call.Custom) {
+			call.Custom, call.Arguments = false, dialect.WrapText(call.Arguments)
+		}
+		signed := e.r.Dialect == own || e.m.google && call.Signature.Vendor == llm.Google
+		e.call(&call, -1, signed)
+	}
+	e.Close(']')
+}

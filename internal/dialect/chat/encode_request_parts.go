@@ -1,0 +1,141 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+
+	"modelgate/internal/llm"
+)
+
+// content writes the parts of a message: a string where it is one text.
+func (e *requestEncoder) content(parts []llm.Part) {
+	parts = representable(parts)
+	e.Name("content")
+	if len(parts) == 0 {
+		e.String("")
+		return
+	}
+	if text, ok := parts[0].(llm.Text); ok && len(parts) == 1 && (text.Cache == nil || !e.m.cache && e.r.Dialect != own) {
+		if text.Cache != nil {
+			e.fates.Drop(llm.FieldCache)
+		}
+		e.String(text.Text)
+		return
+	}
+	e.parts(parts)
+}
+
+// representable leaves out what only other dialects know.
+func representable(parts []llm.Part) []llm.Part {
+	foreign := func(p llm.Part) bool {
+		n, ok := p.(llm.Native)
+		return ok && n.Dialect != own
+	}
+	if !slices.ContainsFunc(parts, foreign) {
+		return parts
+	}
+	return slices.DeleteFunc(slices.Clone(parts), foreign)
+}
+
+func (e *requestEncoder) parts(parts []llm.Part) {
+	e.Open('[')
+	for _, p := range parts {
+		e.part(p)
+	}
+	e.Close(']')
+}
+
+func (e *requestEncoder) part(p llm.Part) {
+	switch part := p.(type) {
+	case llm.Text:
+		e.Open('{')
+		e.textMember("type", "text")
+		e.textMember("text", part.Text)
+		e.mark(part.Cache)
+		e.Close('}')
+	case llm.Media:
+		e.mediaPart(&part)
+	case llm.Refusal:
+		e.Open('{')
+		e.textMember("type", "refusal")
+		e.textMember("refusal", part.Text)
+		e.Close('}')
+	case llm.Native:
+		if part.Dialect == own {
+			e.Raw(part.Raw)
+		}
+	}
+}
+
+// mediaPart writes media, and refuses those that the provider can't be given.
+func (e *requestEncoder) mediaPart(m *llm.Media) {
+	switch {
+	case m.Text != "":
+		e.part(llm.Text{Text: titled(m, m.Text), Cache: m.Cache})
+		return
+	case m.Parts != nil:
+		e.flat(m)
+		return
+	}
+	if why := e.mediaProblem(m); why != "" {
+		e.refuse(orElse(m.At, e.r.NameOf(llm.FieldParts)), "%s", why)
+	}
+	e.Open('{')
+	word := e.m.addresses[m.Kind]
+	switch {
+	case word != "" && e.m.data: // Mistral has no object around it
+		e.textMember("type", word)
+		e.textMember(word, mediaURL(m))
+		e.optionalText("document_name", m.Name)
+	case word != "" && m.URL != "":
+		e.address(m, word)
+	case m.Kind == llm.Document && m.URL != "" && e.m.data: // OpenRouter takes addresses as data
+		e.file(&llm.Media{Name: orElse(m.Name, "document"), URL: m.URL}, "file_data")
+	case m.Kind == llm.Document && m.Data != "" && m.Name == "" && e.r.Dialect != own: // the vendor wants a name
+		named := *m
+		named.Name = "document"
+		e.media(&named)
+	default:
+		e.media(m)
+	}
+	e.mark(m.Cache)
+	e.Close('}')
+}
+
+// mediaProblem says why the provider can't be given m, empty when it can.
+func (e *requestEncoder) mediaProblem(m *llm.Media) string {
+	same := e.r.Dialect == own
+	switch {
+	case strings.HasPrefix(m.URL, "gs:") || strings.HasPrefix(m.URL, "s3:"):
+		return "media in a cloud's storage; send an https: address or base64"
+	case m.FileID != "" && !same && !e.m.vendor:
+		return "a file of another provider; send its content"
+	case m.Kind == llm.Audio && m.URL != "" && !same:
+		return "audio by address; send base64"
+	case m.Kind == llm.Video && e.m.vendor && !same:
+		return "video"
+	case m.Kind == llm.Document && m.URL != "" && e.m.addresses[m.Kind] == "" && !e.m.data && !same:
+		return "a document by address; send base64"
+	}
+	return ""
+}
+
+func titled(m *llm.Media, text string) string {
+	if m.Name == "" {
+		return text
+	}
+	return m.Name + "\n\n" + text
+}
+
+// flat writes the parts of a document one after another.
+func (e *requestEncoder) flat(m *llm.Media) {
+	if m.Name != "" {
+		e.part(llm.Text{Text: m.Name})
+	}
+	for _, p := range m.Parts {
+		if inner, ok := p.(llm.Media); ok && inner.Parts != nil {
+			continue // documents hold no documents
+		}
+		e.part(p)
+	}
+}

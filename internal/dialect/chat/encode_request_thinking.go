@@ -1,0 +1,100 @@
+package chat
+
+import (
+	"strings"
+
+	"modelgate/internal/llm"
+)
+
+// thought writes what was thought beside the content.
+func (e *requestEncoder) thought(s *assistantParts, loop bool) {
+	switch e.m.thought {
+	case thoughtText:
+		always := strings.Contains(e.to.Model, "deepseek-v4") // wants it on every turn
+		var all strings.Builder
+		for _, t := range s.thought {
+			all.WriteString(t.Text)
+		}
+		if always || loop && all.Len() > 0 {
+			e.textMember("reasoning_content", all.String())
+		}
+	case thoughtDetails:
+		e.details(s.thought)
+	}
+}
+
+// details writes thinking as OpenRouter wants it back, of which only what the
+// vendor of the model signed counts.
+func (e *requestEncoder) details(list []llm.Thinking) {
+	vendor, open, index := vendorOf(e.to.Model), false, int64(0)
+	for i := range list {
+		t := &list[i]
+		usable := t.Signature.Value != "" && t.Signature.Vendor == vendor
+		if !usable && (t.Redacted || t.Text == "" || vendor == llm.Anthropic) {
+			continue
+		}
+		if !open {
+			e.Name("reasoning_details")
+			e.Open('[')
+			open = true
+		}
+		e.detail(t, usable, vendor, index)
+		index++
+	}
+	if open {
+		e.Close(']')
+	}
+}
+
+func (e *requestEncoder) detail(t *llm.Thinking, usable bool, vendor llm.Vendor, index int64) {
+	write := func(kind, name, text, signature string) {
+		e.Open('{')
+		e.textMember("type", "reasoning."+kind)
+		e.textMember(name, text)
+		e.optionalText("signature", signature)
+		e.optionalText("id", t.ID)
+		e.textMember("format", vendorFormat(vendor))
+		e.intMember("index", index)
+		e.Close('}')
+	}
+	value := ""
+	if usable {
+		value = t.Signature.Value
+	}
+	switch {
+	case t.Redacted:
+		write("encrypted", "data", value, "")
+	case t.Summary || vendor == llm.OpenAI:
+		if t.Text != "" {
+			write("summary", "summary", t.Text, "")
+		}
+		if value != "" {
+			write("encrypted", "data", value, "")
+		}
+	default:
+		write("text", "text", t.Text, value)
+	}
+}
+
+// partedThought writes thinking and words as parts, as Mistral has them.
+// https://docs.mistral.ai/capabilities/reasoning
+func (e *requestEncoder) partedThought(s *assistantParts) {
+	e.Name("content")
+	e.Open('[')
+	for _, t := range s.thought {
+		if t.Text == "" {
+			continue
+		}
+		e.Open('{')
+		e.textMember("type", "thinking")
+		e.Name("thinking")
+		e.parts([]llm.Part{llm.Text{Text: t.Text}})
+		e.Name("closed")
+		e.Bool(true)
+		e.Close('}')
+	}
+	for _, p := range s.words {
+		e.part(p)
+	}
+	e.Close(']')
+}

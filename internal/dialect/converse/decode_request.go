@@ -1,0 +1,181 @@
+package converse
+
+import (
+	"encoding/json"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// names are what clients of the dialect call parameters.
+var names = map[llm.Field]string{
+	llm.FieldTools:         "toolConfig.tools",
+	llm.FieldToolChoice:    "toolConfig.toolChoice",
+	llm.FieldFormat:        "outputConfig.textFormat",
+	llm.FieldMaxTokens:     "inferenceConfig.maxTokens",
+	llm.FieldTemperature:   "inferenceConfig.temperature",
+	llm.FieldTopP:          "inferenceConfig.topP",
+	llm.FieldStop:          "inferenceConfig.stopSequences",
+	llm.FieldTopK:          "additionalModelRequestFields.top_k",
+	llm.FieldThinking:      "additionalModelRequestFields.thinking",
+	llm.FieldSummary:       "additionalModelRequestFields.thinking.display",
+	llm.FieldEffort:        "additionalModelRequestFields.output_config.effort",
+	llm.FieldUser:          "additionalModelRequestFields.metadata.user_id",
+	llm.FieldMetadata:      "requestMetadata",
+	llm.FieldServiceTier:   "serviceTier",
+	llm.FieldCache:         "cachePoint",
+	llm.FieldParts:         "content",
+	llm.FieldParallelTools: "additionalModelRequestFields.tool_choice",
+}
+
+// DecodeRequest reads a client's request. The model and whether to stream stand
+// in the path.
+func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return nil, dialect.Invalid("body", dialect.CodeType, "must be a JSON object")
+	}
+	d := &requestDecoder{r: &llm.Request{Dialect: name, Names: names}}
+	d.decode(v)
+	if d.err == nil {
+		d.order()
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.r, nil
+}
+
+// requestDecoder builds a request.
+type requestDecoder struct {
+	fieldReader
+	r     *llm.Request
+	calls map[string]bool // ids of the calls so far
+}
+
+func (d *requestDecoder) decode(v jsonedit.Value) {
+	if system, ok := v.Get("system"); ok {
+		d.system(system)
+	}
+	d.object("", v, func(key, _ string, v jsonedit.Value) {
+		switch key {
+		case "messages":
+			d.elements(key, v, d.message)
+		case "system":
+		case "inferenceConfig":
+			d.object(key, v, d.inference)
+		case "toolConfig":
+			d.object(key, v, d.toolConfig)
+		case "outputConfig":
+			d.output(v)
+		case "additionalModelRequestFields":
+			d.additional(v)
+		case "requestMetadata":
+			d.r.Metadata = v.Raw()
+		case "serviceTier":
+			d.tier(v)
+		default:
+			d.r.Extra = append(d.r.Extra, llm.Member{Name: key, Value: v.Raw()})
+		}
+	})
+}
+
+func (d *requestDecoder) inference(key, path string, v jsonedit.Value) {
+	switch key {
+	case "maxTokens":
+		d.r.MaxTokens = d.count(path, v)
+	case "temperature":
+		d.r.Temperature = d.number(path, v)
+	case "topP":
+		d.r.TopP = d.number(path, v)
+	case "stopSequences":
+		d.r.Stop = d.texts(path, v)
+	}
+}
+
+// tier takes {type}; a tier of another form stays as it stands.
+func (d *requestDecoder) tier(v jsonedit.Value) {
+	if key, t := only(v); key == "type" {
+		d.r.ServiceTier = d.text("serviceTier.type", t)
+		return
+	}
+	d.r.Extra = append(d.r.Extra, llm.Member{Name: "serviceTier", Value: v.Raw()})
+}
+
+func (d *requestDecoder) system(v jsonedit.Value) {
+	m := llm.Message{Role: llm.System, At: "system"}
+	d.elements("system", v, func(path string, block jsonedit.Value) { m.Parts = d.block(m.Parts, path, block) })
+	if len(m.Parts) > 0 {
+		d.r.Messages = append(d.r.Messages, m)
+	}
+}
+
+func (d *requestDecoder) message(path string, v jsonedit.Value) {
+	m := llm.Message{At: path}
+	d.object(path, v, func(key, path string, v jsonedit.Value) {
+		switch key {
+		case "role":
+			m.Role = llm.Role(d.text(path, v))
+		case "content":
+			d.elements(path, v, func(path string, block jsonedit.Value) { m.Parts = d.block(m.Parts, path, block) })
+		}
+	})
+	if m.Role != llm.User && m.Role != llm.Assistant {
+		d.fail(path+".role", dialect.CodeValue, "must be user or assistant")
+	}
+	m.Parts = unsign(m.Parts)
+	d.r.Messages = append(d.r.Messages, m)
+}
+
+// order refuses conversations that the protocol forbids: those that do not begin
+// with the user. Turns of one role may follow each other.
+func (d *requestDecoder) order() {
+	for i := range d.r.Messages {
+		switch m := &d.r.Messages[i]; m.Role {
+		case llm.System:
+			continue
+		case llm.Assistant:
+			d.fail(m.At+".role", dialect.CodeValue, "must be user: a conversation begins with the user")
+		}
+		return
+	}
+}
+
+// output takes the form of the answer; what else it may hold stays as it stands.
+// https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
+func (d *requestDecoder) output(v jsonedit.Value) {
+	format, _ := v.Get("textFormat")
+	structure, _ := format.Get("structure")
+	schema, ok := structure.Get("jsonSchema")
+	if key, _ := only(v); key != "textFormat" || !ok {
+		d.r.Extra = append(d.r.Extra, llm.Member{Name: "outputConfig", Value: v.Raw()})
+		return
+	}
+	const path = "outputConfig.textFormat.structure.jsonSchema"
+	f := llm.Format{Kind: llm.FormatSchema}
+	d.object(path, schema, func(key, path string, v jsonedit.Value) {
+		switch key {
+		case "schema":
+			f.Schema = json.RawMessage(d.needed(path, v))
+			d.schema(path, f.Schema)
+		case "name":
+			f.Name = d.text(path, v)
+		case "description":
+			f.Description = d.text(path, v)
+		}
+	})
+	d.r.Format = f
+}
+
+// schema refuses what is no JSON Schema of an object at first sight.
+func (d *requestDecoder) schema(path string, raw []byte) {
+	v, err := jsonedit.ParseValue(raw)
+	if err != nil || v.Kind() != jsonedit.Object {
+		d.fail(path, dialect.CodeType, "must be a JSON Schema, which is an object")
+		return
+	}
+	if t, ok := v.Get("type"); ok && word(v, "type") != "object" && t.Kind() != jsonedit.Array {
+		d.fail(path+".type", dialect.CodeValue, `must be "object"`)
+	}
+}

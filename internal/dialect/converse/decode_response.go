@@ -1,0 +1,234 @@
+package converse
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// serverToolUse marks calls of tools that run at the provider.
+const serverToolUse = "server_tool_use"
+
+var errNoResponse = errors.New("converse: the body is not an answer: it has no output")
+
+// DecodeResponse reads a whole answer.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, errNoResponse
+	}
+	output, ok := v.Get("output")
+	if !ok {
+		return nil, errNoResponse
+	}
+	message, _ := output.Get("message")
+	content, _ := message.Get("content")
+	d := newAnswer(r, to)
+	var parts []llm.Part
+	for block := range content.Elements() {
+		parts = d.block(parts, block)
+	}
+	c := llm.Choice{Parts: d.withoutPreface(parts)}
+	c.NativeFinishReason = word(v, "stopReason")
+	c.Stop = d.stop(c.NativeFinishReason)
+	c.StopText = stopText(v)
+	c.Extra = extraOf(nil, v)
+	usage, _ := v.Get("usage")
+	tier, _ := v.Get("serviceTier")
+	return &llm.Response{Dialect: name, Choices: []llm.Choice{c}, Usage: usageOf(usage), ServiceTier: word(tier, "type")}, nil
+}
+
+// answer is what is known of an answer before it comes, and what of it matters
+// to what follows.
+type answer struct {
+	r      *llm.Request
+	vendor llm.Vendor
+	plan   plan
+
+	json   bool  // the tool that stands for the form of the answer was called
+	jsonAt []int // the parts of a whole answer that it gave
+	calls  bool  // another tool was called
+}
+
+func newAnswer(r *llm.Request, to dialect.RequestTarget) answer {
+	a := answer{r: r, vendor: modelOf(to.Model).signs()}
+	if r != nil {
+		a.plan = planOf(r, modelOf(to.Model), thinkingOf(r, modelOf(to.Model)))
+	}
+	return a
+}
+
+// block appends the part that a content block stands for.
+func (a *answer) block(parts []llm.Part, v jsonedit.Value) []llm.Part {
+	kind, inner := blockKind(v)
+	switch kind {
+	case "":
+		return parts
+	case "text":
+		if text, _ := inner.Text(); text != "" {
+			parts = append(parts, llm.Text{Text: text})
+		}
+		return parts
+	case "toolUse":
+		if word(inner, "type") != serverToolUse {
+			return append(parts, a.call(inner, len(parts)))
+		}
+	case "reasoningContent":
+		if p, ok := reasoning(inner, a.vendor); ok {
+			if p, ok := p.(llm.Thinking); ok && p.Text == "" && p.Signature.Value == "" {
+				return parts
+			}
+			return append(parts, p)
+		}
+	case "citationsContent":
+		if p, ok := cited(inner); ok {
+			return append(parts, p)
+		}
+	case "image":
+		if p, ok := image(inner); ok {
+			return append(parts, p)
+		}
+	}
+	return append(parts, llm.Native{Dialect: name, Type: kind, Raw: wrap(kind, inner.Raw())})
+}
+
+// blockKind is the member that says what a block is; some models put their own
+// type beside it.
+func blockKind(v jsonedit.Value) (string, jsonedit.Value) {
+	for k, m := range v.Fields() {
+		if !k.Is("type") && !m.IsNull() {
+			return k.String(), m
+		}
+	}
+	return "", jsonedit.Value{}
+}
+
+func (a *answer) call(v jsonedit.Value, part int) llm.Part {
+	input, _ := v.Get("input")
+	arguments := string(input.Raw())
+	called := word(v, "name")
+	if a.standsForText(called) {
+		a.json, a.jsonAt = true, append(a.jsonAt, part)
+		return llm.Text{Text: arguments}
+	}
+	a.calls = true
+	c := a.opened(called, word(v, "toolUseId"))
+	c.Arguments = arguments
+	if c.Custom {
+		c.Arguments = dialect.UnwrapText(arguments)
+	}
+	return c
+}
+
+// standsForText reports whether a tool is the one that was forced for the form
+// of the answer.
+func (a *answer) standsForText(called string) bool { return a.plan.tool && called == jsonTool }
+
+// opened is a call without its arguments, under the name that the client gave.
+func (a *answer) opened(called, id string) llm.ToolCall {
+	c := llm.ToolCall{ID: id, Name: called}
+	if t := calledTool(a.r, called); t != nil {
+		c.Name, c.Custom = t.Name, t.Custom
+	}
+	return c
+}
+
+// withoutPreface leaves out the words beside an answer that a forced tool gave:
+// they would not be of the form that was asked for.
+func (a *answer) withoutPreface(parts []llm.Part) []llm.Part {
+	if !a.plan.alone || !a.json {
+		return parts
+	}
+	var out []llm.Part
+	for i, p := range parts {
+		if _, ok := p.(llm.Text); !ok || slices.Contains(a.jsonAt, i) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// stop is the neutral word for a reason.
+func (a *answer) stop(said string) llm.StopReason {
+	reason := stops[said]
+	switch {
+	case reason == llm.StopTool && a.json && !a.calls:
+		return llm.StopEnd
+	case reason == "" && said != "":
+		return llm.StopEnd
+	}
+	return reason
+}
+
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+var stops = map[string]llm.StopReason{
+	"end_turn": llm.StopEnd, "stop_sequence": llm.StopSequence, "tool_use": llm.StopTool, "max_tokens": llm.StopLength,
+	"model_context_window_exceeded": llm.StopContext, "guardrail_intervened": llm.StopFilter, "content_filtered": llm.StopFilter,
+	"malformed_model_output": llm.StopEnd, "malformed_tool_use": llm.StopEnd,
+	"refusal": llm.StopRefusal, "pause_turn": llm.StopPause,
+}
+
+// stopText is the stop sequence that came, where the request asked for it.
+func stopText(v jsonedit.Value) string {
+	fields, _ := v.Get("additionalModelResponseFields")
+	if delta, ok := fields.Get("delta"); ok {
+		fields = delta
+	}
+	return word(fields, "stop_sequence")
+}
+
+// extraOf appends what only the dialect knows of an answer. A latency of zero is
+// none.
+func extraOf(list []llm.Member, v jsonedit.Value) []llm.Member {
+	for _, member := range [...]string{"additionalModelResponseFields", "trace", "performanceConfig", "metrics"} {
+		m, ok := v.Get(member)
+		if !ok || m.IsNull() {
+			continue
+		}
+		if latency, _ := m.Get("latencyMs"); member == "metrics" && string(latency.Raw()) == "0" {
+			continue
+		}
+		list = append(list, llm.Member{Name: member, Value: bytes.Clone(m.Raw())})
+	}
+	return list
+}
+
+// usageOf reads counters. The input leaves the caches out.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html
+func usageOf(v jsonedit.Value) (u llm.Usage) {
+	if v.Kind() != jsonedit.Object {
+		return u
+	}
+	u.Known = true
+	u.Input, u.Output = counter(v, "inputTokens"), counter(v, "outputTokens")
+	u.CachedInput = counter(v, "cacheReadInputTokens")
+	u.CacheWrite5m = counter(v, "cacheWriteInputTokens")
+	details, _ := v.Get("cacheDetails")
+	for e := range details.Elements() {
+		if word(e, "ttl") == "1h" {
+			n := min(counter(e, "inputTokens"), u.CacheWrite5m)
+			u.CacheWrite1h += n
+			u.CacheWrite5m -= n
+		}
+	}
+	return u
+}
+
+// maxCount is the largest count that is believed.
+const maxCount = 1 << 47
+
+func counter(v jsonedit.Value, member string) int64 {
+	m, _ := v.Get(member)
+	n, _ := m.Int()
+	return min(max(n, 0), maxCount)
+}
+
+func image(v jsonedit.Value) (llm.Media, bool) {
+	source, _ := v.Get("source")
+	m := llm.Media{Kind: llm.Image, Type: typeOf(llm.Image, word(v, "format")), Data: word(source, "bytes")}
+	return m, m.Data != ""
+}

@@ -1,0 +1,136 @@
+package converse
+
+import (
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// EncodeRequest appends the body of a request.
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	e := newRequestEncoder(dst, r, to)
+	e.encode()
+	if e.err != nil {
+		return dst, nil, e.err
+	}
+	return e.b.Bytes(), e.fates.List(), nil
+}
+
+// requestEncoder writes a request.
+type requestEncoder struct {
+	b     jsonedit.Builder
+	r     *llm.Request
+	to    dialect.RequestTarget
+	model model
+	fates *dialect.ParamChanges
+	err   *apierr.Error
+
+	plan     plan
+	thinks   thinking
+	tools    []llm.Tool // those that are sent, but for the forced one
+	docs     documents
+	carried  []string // parameters of r.Extra that were written
+	own      bool     // the client speaks the dialect
+	history  bool     // the conversation holds calls or results
+	messages []*llm.Message
+	system   []*llm.Message
+}
+
+func newRequestEncoder(dst []byte, r *llm.Request, to dialect.RequestTarget) *requestEncoder {
+	e := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modelOf(to.Model), fates: dialect.NewParamChanges(r), own: r.Dialect == name}
+	e.thinks = thinkingOf(r, e.model)
+	e.plan = planOf(r, e.model, e.thinks)
+	return e
+}
+
+func (e *requestEncoder) refuse(err *apierr.Error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+func (e *requestEncoder) encode() {
+	e.sort()
+	e.tools = e.sentTools()
+	e.refuseUnsayable()
+	e.b.Open('{')
+	e.encodeMessages()
+	e.encodeSystem()
+	e.encodeInference()
+	e.encodeTools()
+	e.encodeFormat()
+	e.encodeAdditional()
+	e.encodeExtra()
+	e.b.Close('}')
+	e.dropRest()
+}
+
+// sort parts the conversation from the system prompt. Where there is nothing but
+// a system prompt it becomes the user's words, since a conversation must begin
+// with the user.
+func (e *requestEncoder) sort() {
+	for i := range e.r.Messages {
+		m := &e.r.Messages[i]
+		if m.Role == llm.System || m.Role == llm.Developer {
+			e.system = append(e.system, m)
+			continue
+		}
+		e.messages = append(e.messages, m)
+		for _, p := range m.Parts {
+			switch p.(type) {
+			case llm.ToolCall, llm.ToolResult:
+				e.history = true
+			}
+		}
+	}
+	if len(e.messages) > 0 && !e.model.noSystem() {
+		return
+	}
+	for _, m := range e.system {
+		e.fates.AdaptNamed(at(m.At, "messages"), "sent as a message of the user")
+	}
+	if e.plan.instruct && e.model.noSystem() {
+		text := llm.Text{Text: instruction(&e.r.Format)}
+		e.system = append(e.system, &llm.Message{Role: llm.System, Parts: []llm.Part{text}})
+	}
+	e.messages, e.system = append(e.system, e.messages...), nil
+}
+
+// refuseUnsayable refuses what the answer would lack.
+func (e *requestEncoder) refuseUnsayable() {
+	if e.r.N != nil && *e.r.N > 1 {
+		e.refuse(dialect.Unsupported(e.r.NameOf(llm.FieldN), e.to, "it gives one answer to a request"))
+	}
+	if len(e.messages) == 0 && e.r.Parameter("promptVariables") == nil && !e.own {
+		e.refuse(dialect.Invalid("messages", dialect.CodeMissing, "must hold a message"))
+	}
+}
+
+// dropRest tells of the parameters that the protocol does not have.
+func (e *requestEncoder) dropRest() {
+	r := e.r
+	drop := func(set bool, field llm.Field) {
+		if set {
+			e.fates.Drop(field)
+		}
+	}
+	cohere, ai21 := e.model.vendor == "cohere", e.model.vendor == "ai21"
+	drop(r.FrequencyPenalty != nil && !cohere && !ai21, llm.FieldFrequencyPenalty)
+	drop(r.PresencePenalty != nil && !cohere && !ai21, llm.FieldPresencePenalty)
+	drop(r.LogitBias != nil && !cohere, llm.FieldLogitBias)
+	drop(r.Seed != nil, llm.FieldSeed)
+	drop(r.Logprobs != nil && *r.Logprobs, llm.FieldLogprobs)
+	drop(r.TopLogprobs != nil, llm.FieldTopLogprobs)
+	drop(r.ParallelTools != nil && !*r.ParallelTools && len(e.tools) > 0, llm.FieldParallelTools)
+	drop(r.Verbosity != "", llm.FieldVerbosity)
+	drop(r.Speech != nil, llm.FieldSpeech)
+	drop(r.User != "" && !e.model.claude(), llm.FieldUser)
+	for _, m := range r.Modalities {
+		drop(m != "text", llm.FieldModalities)
+	}
+	e.fates.DropExtra(e.carried...)
+	if !e.own {
+		e.fates.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Taken: []string{"guardContent", "guard_content"}})
+	}
+}

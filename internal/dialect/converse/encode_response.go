@@ -1,0 +1,294 @@
+package converse
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// EncodeResponse appends the body of a whole answer: the first choice, since the
+// protocol has no more.
+func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
+	var c llm.Choice
+	if len(r.Choices) > 0 {
+		c = r.Choices[0]
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("output")
+	b.Open('{')
+	b.Name("message")
+	b.Open('{')
+	b.Name("role")
+	b.String("assistant")
+	b.Name("content")
+	b.Open('[')
+	for _, p := range c.Parts {
+		replyPart(&b, p, to)
+	}
+	b.Close(']')
+	b.Close('}')
+	b.Close('}')
+	b.Name("stopReason")
+	b.String(reason(c.Stop, c.NativeFinishReason))
+	appendUsage(&b, r.Usage)
+	appendMetrics(&b, c.Extra)
+	appendExtra(&b, c.Extra, "trace", "performanceConfig")
+	appendFields(&b, c.Extra, c.StopText, to)
+	if r.ServiceTier != "" {
+		b.Name("serviceTier")
+		b.Raw(wrap("type", jsonedit.AppendString(nil, r.ServiceTier)))
+	}
+	b.Close('}')
+	return b.Bytes()
+}
+
+// replyPart writes a part of an answer as a content block.
+func replyPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
+	switch p := p.(type) {
+	case llm.Text:
+		if len(p.Citations) > 0 && cites(to.Request) {
+			appendCited(b, &p)
+			return
+		}
+		b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
+	case llm.Refusal:
+		b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
+	case llm.Thinking:
+		if p.Signature.Value == "" {
+			p.Signature = llm.Signature{Vendor: own, Value: dialect.Unsigned}
+		}
+		b.Raw(reasoningBlock(&p, own))
+	case llm.ToolCall:
+		if mark := markCall(&p); mark != nil {
+			b.Raw(reasoningBlock(mark, own))
+		}
+		b.Open('{')
+		b.Name("toolUse")
+		b.Open('{')
+		b.Name("toolUseId")
+		b.String(p.ID)
+		b.Name("name")
+		b.String(p.Name)
+		b.Name("input")
+		b.Raw(inputOf(&p))
+		b.Close('}')
+		b.Close('}')
+	case llm.Media:
+		if word := wordOf(llm.Image, p.Type); p.Kind == llm.Image && p.Data != "" && word != "" {
+			b.Raw(wrap("image", imageBlock(word, p.Data)))
+		}
+	case llm.Native:
+		if p.Dialect == name {
+			b.Raw(p.Raw)
+		}
+	}
+}
+
+// imageBlock is {"format":…,"source":{"bytes":…}}.
+func imageBlock(format, data string) []byte {
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("format")
+	b.String(format)
+	b.Name("source")
+	b.Raw(wrap("bytes", jsonedit.AppendString(nil, data)))
+	b.Close('}')
+	return b.Bytes()
+}
+
+// markCall is empty thinking that carries the signature of the call after it,
+// for which the protocol has no place; nil when the call has none. [unsign] reads
+// it.
+func markCall(p *llm.ToolCall) *llm.Thinking {
+	if p.Signature.Value == "" {
+		return nil
+	}
+	return &llm.Thinking{Signature: p.Signature}
+}
+
+// cites reports whether the client asked for sources: only then does it look
+// for words inside them.
+func cites(r *llm.Request) bool {
+	if r == nil {
+		return false
+	}
+	for i := range r.Tools {
+		if r.Tools[i].Server == llm.WebSearch {
+			return true
+		}
+	}
+	for i := range r.Messages {
+		for _, p := range r.Messages[i].Parts {
+			switch p := p.(type) {
+			case llm.Media:
+				if p.Cite {
+					return true
+				}
+			case llm.Native:
+				if p.Type == "searchResult" {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func appendCited(b *jsonedit.Builder, p *llm.Text) {
+	b.Open('{')
+	b.Name("citationsContent")
+	b.Open('{')
+	b.Name("content")
+	b.Open('[')
+	b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
+	b.Close(']')
+	b.Name("citations")
+	b.Open('[')
+	for i := range p.Citations {
+		appendCitation(b, &p.Citations[i])
+	}
+	b.Close(']')
+	b.Close('}')
+	b.Close('}')
+}
+
+func appendCitation(b *jsonedit.Builder, c *llm.Citation) {
+	if c.Dialect == name && c.Raw != nil {
+		b.Raw(c.Raw)
+		return
+	}
+	b.Open('{')
+	if c.Title != "" {
+		b.Name("title")
+		b.String(c.Title)
+	}
+	if c.Text != "" {
+		b.Name("sourceContent")
+		b.Open('[')
+		b.Raw(wrap("text", jsonedit.AppendString(nil, c.Text)))
+		b.Close(']')
+	}
+	if c.URL != "" {
+		b.Name("location")
+		b.Raw(wrap("web", wrap("url", jsonedit.AppendString(nil, c.URL))))
+	}
+	b.Close('}')
+}
+
+// reason is the protocol's word for why an answer stopped; the provider's own
+// word where it is one of the protocol's.
+func reason(stop llm.StopReason, said string) string {
+	if stops[said] == stop && said != "refusal" && said != "pause_turn" && said != "" {
+		return said
+	}
+	switch stop {
+	case llm.StopSequence:
+		return "stop_sequence"
+	case llm.StopLength:
+		return "max_tokens"
+	case llm.StopContext:
+		return "model_context_window_exceeded"
+	case llm.StopTool:
+		return "tool_use"
+	case llm.StopFilter, llm.StopRefusal:
+		return "content_filtered"
+	}
+	return "end_turn"
+}
+
+// appendUsage writes counters. Input leaves the caches out, the total holds
+// them.
+func appendUsage(b *jsonedit.Builder, u llm.Usage) {
+	if !u.Known {
+		return
+	}
+	b.Name("usage")
+	b.Open('{')
+	b.Name("inputTokens")
+	b.Int(u.Input + u.InputAudio)
+	b.Name("outputTokens")
+	b.Int(u.Completion())
+	b.Name("totalTokens")
+	b.Int(u.Total())
+	if u.CachedInput > 0 {
+		b.Name("cacheReadInputTokens")
+		b.Int(u.CachedInput)
+	}
+	if writes := u.CacheWrite5m + u.CacheWrite1h; writes > 0 {
+		b.Name("cacheWriteInputTokens")
+		b.Int(writes)
+		appendWrites(b, u)
+	}
+	b.Close('}')
+}
+
+func appendWrites(b *jsonedit.Builder, u llm.Usage) {
+	b.Name("cacheDetails")
+	b.Open('[')
+	for _, w := range [...]struct {
+		ttl string
+		n   int64
+	}{{"1h", u.CacheWrite1h}, {"5m", u.CacheWrite5m}} {
+		if w.n > 0 {
+			b.Open('{')
+			b.Name("ttl")
+			b.String(w.ttl)
+			b.Name("inputTokens")
+			b.Int(w.n)
+			b.Close('}')
+		}
+	}
+	b.Close(']')
+}
+
+// appendMetrics writes how long the provider took. The member is required; where
+// nobody measured it says zero.
+func appendMetrics(b *jsonedit.Builder, extra []llm.Member) {
+	for _, m := range extra {
+		if m.Name == "metrics" {
+			appendExtra(b, extra, "metrics")
+			return
+		}
+	}
+	b.Name("metrics")
+	b.Raw([]byte(`{"latencyMs":0}`))
+}
+
+func appendExtra(b *jsonedit.Builder, extra []llm.Member, names ...string) {
+	for _, name := range names {
+		for _, m := range extra {
+			if m.Name == name {
+				b.Name(name)
+				b.Raw(m.Value)
+				break
+			}
+		}
+	}
+}
+
+// appendFields writes what the client asked to see of the model's own answer:
+// the provider's words, or the stop sequence at the place that it named.
+func appendFields(b *jsonedit.Builder, extra []llm.Member, stopText string, to dialect.ResponseTarget) {
+	const name = "additionalModelResponseFields"
+	for _, m := range extra {
+		if m.Name == name {
+			appendExtra(b, extra, name)
+			return
+		}
+	}
+	if to.Request == nil || stopText == "" {
+		return
+	}
+	value := wrap("stop_sequence", jsonedit.AppendString(nil, stopText))
+	switch paths := string(to.Request.Parameter(responsePaths)); {
+	case strings.Contains(paths, `"/delta/stop_sequence"`):
+		value = wrap("delta", value)
+	case !strings.Contains(paths, `"/stop_sequence"`):
+		return
+	}
+	b.Name(name)
+	b.Raw(value)
+}

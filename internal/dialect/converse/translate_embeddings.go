@@ -1,0 +1,328 @@
+package converse
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+// embeddingForm is that of the model's family.
+// https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html
+func embeddingForm(m model) (dialect.Translator, bool) {
+	var write func(a *translationInput, b *jsonedit.Builder)
+	form := dialect.Translator{Response: embeddings, Split: inputsApart, Join: dialect.JoinEmbeddings}
+	switch {
+	case m.vendor == "amazon" && m.has("titan-embed-text-v2"):
+		write = titanV2
+	case m.vendor == "amazon" && m.has("titan-embed-text", "titan-embed-g1"):
+		write = titanV1
+	case m.vendor == "amazon" && m.has("titan-embed-image"):
+		write = titanImage
+	case m.nova() && m.has("embed"):
+		write = novaEmbed
+	case m.vendor == "cohere" && m.has("embed"):
+		write = func(a *translationInput, b *jsonedit.Builder) { cohereEmbed(a, b, m.has("embed-v4")) }
+		form = dialect.Translator{Response: embeddings} // takes many
+	default:
+		return dialect.Translator{}, false
+	}
+	form.Request = func(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+		a, err := ask(body, to)
+		if err != nil {
+			return dst, nil, err
+		}
+		b := jsonedit.Append(dst)
+		b.Open('{')
+		write(a, &b)
+		a.encodingFormat()
+		b.Close('}')
+		return a.done(dst, &b)
+	}
+	return form, true
+}
+
+// inputsApart splits a request to a model that takes one input at a time. All
+// inputs are read first, so that none is sent when one of them is wrong.
+func inputsApart(body []byte, to dialect.RequestTarget) ([][]byte, error) {
+	a, err := ask(body, to)
+	if err != nil {
+		return nil, err
+	}
+	if a.inputs(); a.err != nil {
+		return nil, a.err
+	}
+	return dialect.SplitInput(body), nil
+}
+
+// encodingFormat is for the gateway: vectors come as numbers, and the answer has
+// them as the client wants.
+func (a *translationInput) encodingFormat() {
+	if f := a.word("encoding_format"); f != "" && f != "float" && f != "base64" {
+		a.fail("encoding_format", dialect.CodeValue, "must be float or base64")
+	}
+}
+
+// input is one thing to be embedded: words, or an image as base64.
+type input struct{ text, image string }
+
+// inputs reads what is to be embedded: a string, an object of text or image, or
+// an array of these. Tokens mean nothing to these models.
+func (a *translationInput) inputs() (list []input) {
+	v, ok := a.take("input")
+	switch {
+	case !ok:
+		a.fail("input", dialect.CodeMissing, "is required")
+	case v.Kind() == jsonedit.Array:
+		a.elements("input", v, func(path string, e jsonedit.Value) { list = append(list, a.input(path, e)) })
+	default:
+		list = append(list, a.input("input", v))
+	}
+	if len(list) == 0 {
+		a.fail("input", dialect.CodeValue, "must not be empty")
+		list = append(list, input{})
+	}
+	return list
+}
+
+func (a *translationInput) input(path string, v jsonedit.Value) (in input) {
+	switch v.Kind() {
+	case jsonedit.String:
+		in.text = a.text(path, v)
+	case jsonedit.Object:
+		in.text = word(v, "text")
+		image, _ := v.Get("image")
+		if in.image = word(image, "base64"); in.image == "" {
+			in.image, _ = image.Text()
+		}
+		if _, data, ok := dialect.ParseDataURL(in.image); ok {
+			in.image = data
+		}
+	default:
+		a.refuse(path, "tokens and arrays inside arrays; send strings")
+		return in
+	}
+	switch {
+	case in.text == "" && in.image == "":
+		a.fail(path, dialect.CodeValue, "must not be empty")
+	case in.image != "":
+		if err := dialect.CheckBase64(path, in.image); err != nil && a.err == nil {
+			a.err = err
+		}
+	}
+	return in
+}
+
+func (a *translationInput) refuse(path, why string) {
+	if a.err == nil {
+		a.err = dialect.Unsupported(path, a.to, "%s", why)
+	}
+}
+
+// single is the input of models that take one at a time, to whom requests are
+// split.
+func (a *translationInput) single() input {
+	list := a.inputs()
+	if len(list) > 1 {
+		a.refuse("input", "more than one input in a request; send each in a request of its own")
+	}
+	return list[0]
+}
+
+// words is the text of an input to a model that sees no images.
+func (a *translationInput) words(in input) string {
+	if in.image != "" {
+		a.refuse("input", "images; the model embeds text")
+	}
+	return in.text
+}
+
+func titanV1(a *translationInput, b *jsonedit.Builder) {
+	b.Name("inputText")
+	b.String(a.words(a.single()))
+}
+
+func titanV2(a *translationInput, b *jsonedit.Builder) {
+	titanV1(a, b)
+	a.copy(b, "dimensions", "dimensions")
+	a.copy(b, "normalize", "normalize")
+}
+
+func titanImage(a *translationInput, b *jsonedit.Builder) {
+	in := a.single()
+	if in.text != "" {
+		b.Name("inputText")
+		b.String(in.text)
+	}
+	if in.image != "" {
+		b.Name("inputImage")
+		b.String(in.image)
+	}
+	if v, ok := a.take("dimensions"); ok {
+		b.Name("embeddingConfig")
+		b.Raw(wrap("outputEmbeddingLength", v.Raw()))
+	}
+}
+
+func novaEmbed(a *translationInput, b *jsonedit.Builder) {
+	in := a.single()
+	b.Name("taskType")
+	b.String("SINGLE_EMBEDDING")
+	b.Name("singleEmbeddingParams")
+	b.Open('{')
+	b.Name("embeddingPurpose")
+	b.String(at(strings.ToUpper(a.word("input_type")), "GENERIC_INDEX"))
+	a.copy(b, "dimensions", "embeddingDimension")
+	truncate := at(strings.ToUpper(a.word("truncate")), "END")
+	if in.image != "" {
+		if in.text != "" {
+			a.refuse("input", "text and image in one input")
+		}
+		b.Name("image")
+		b.Raw(imageBlock(imageWord(in.image), in.image))
+	} else {
+		b.Name("text")
+		b.Open('{')
+		b.Name("truncationMode")
+		b.String(truncate)
+		b.Name("value")
+		b.String(in.text)
+		b.Close('}')
+	}
+	b.Close('}')
+}
+
+// imageWord tells the format of an image by how its base64 begins.
+func imageWord(data string) string {
+	for _, known := range [...]struct{ head, word string }{{"/9j/", "jpeg"}, {"R0lGOD", "gif"}, {"UklGR", "webp"}} {
+		if strings.HasPrefix(data, known.head) {
+			return known.word
+		}
+	}
+	return "png"
+}
+
+func cohereEmbed(a *translationInput, b *jsonedit.Builder, v4 bool) {
+	list := a.inputs()
+	kind := "search_document"
+	if list[0].image != "" {
+		kind = "image"
+		b.Name("images")
+		b.Open('[')
+		for _, in := range list {
+			if in.image == "" || in.text != "" {
+				a.refuse("input", "texts and images in one request")
+			}
+			b.String("data:image/" + imageWord(in.image) + ";base64," + in.image)
+		}
+	} else {
+		b.Name("texts")
+		b.Open('[')
+		for _, in := range list {
+			if in.image != "" {
+				a.refuse("input", "texts and images in one request")
+			}
+			b.String(in.text)
+		}
+	}
+	b.Close(']')
+	b.Name("input_type")
+	b.String(at(a.word("input_type"), kind))
+	if v, ok := a.take("truncate"); ok {
+		b.Name("truncate")
+		b.Raw(v.Raw())
+	}
+	if v4 {
+		a.copy(b, "dimensions", "output_dimension")
+	}
+}
+
+var errNoVectors = errors.New("converse: the body holds no embeddings")
+
+// embeddings appends the client's answer to a request for embeddings.
+func embeddings(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return dst, errNoVectors
+	}
+	vectors := vectorsOf(v)
+	if len(vectors) == 0 {
+		return dst, errNoVectors
+	}
+	request, _ := jsonedit.ParseValue(asked) // Request has read it
+	packed := word(request, "encoding_format") == "base64"
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("object")
+	b.String("list")
+	b.Name("data")
+	b.Open('[')
+	for i, vector := range vectors {
+		b.Open('{')
+		b.Name("object")
+		b.String("embedding")
+		b.Name("index")
+		b.Int(int64(i))
+		b.Name("embedding")
+		if packed {
+			b.String(pack(vector))
+		} else {
+			b.Raw(vector.Raw())
+		}
+		b.Close('}')
+	}
+	b.Close(']')
+	b.Name("model")
+	b.String(to.Model)
+	embeddingUsage(&b, max(counter(v, "inputTextTokenCount"), counter(v, "inputTokenCount")))
+	b.Close('}')
+	return b.Bytes(), nil
+}
+
+// embeddingUsage writes the tokens of the input. Some families tell them in a
+// header alone.
+func embeddingUsage(b *jsonedit.Builder, tokens int64) {
+	b.Name("usage")
+	b.Open('{')
+	b.Name("prompt_tokens")
+	b.Int(tokens)
+	b.Name("total_tokens")
+	b.Int(tokens)
+	b.Close('}')
+}
+
+// vectorsOf finds the vectors of an answer: one under embedding, or several under
+// embeddings, as they are, by type, or in objects.
+func vectorsOf(v jsonedit.Value) (list []jsonedit.Value) {
+	if one, ok := v.Get("embedding"); ok && one.Kind() == jsonedit.Array {
+		return append(list, one)
+	}
+	many, _ := v.Get("embeddings")
+	if byType, ok := many.Get("float"); ok {
+		many = byType
+	}
+	for e := range many.Elements() {
+		if inner, ok := e.Get("embedding"); ok {
+			e = inner
+		}
+		if e.Kind() == jsonedit.Array {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// pack is a vector as clients of the chat dialect unpack it: 32-bit floats,
+// little end first, in base64.
+func pack(vector jsonedit.Value) string {
+	var raw []byte
+	for e := range vector.Elements() {
+		f, _ := e.Float()
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(f)))
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}

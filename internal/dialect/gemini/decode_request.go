@@ -1,0 +1,174 @@
+package gemini
+
+import (
+	"math"
+	"strconv"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// requestDecoder reads one request of a client. After the first error it is of no use.
+type requestDecoder struct {
+	r   *llm.Request
+	err *apierr.Error
+
+	calls  []called         // of the conversation so far
+	byID   map[string]int   // the last call of an id
+	byName map[string][]int // the calls of a name that have no result yet
+}
+
+// called is a call that a result may answer.
+type called struct {
+	id, name string
+	answered bool
+}
+
+// DecodeRequest reads a client's request. The model and whether to stream stand
+// in its path.
+func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, apierr.New(apierr.Invalid, "the body must be a JSON object: %v", err).WithCode(dialect.CodeType)
+	}
+	d := &requestDecoder{r: &llm.Request{Dialect: own, Names: names}, byID: map[string]int{}, byName: map[string][]int{}}
+	d.body(v)
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.r, nil
+}
+
+func (d *requestDecoder) body(v jsonedit.Value) {
+	if !d.is(v, jsonedit.Object, "body", "an object") {
+		return
+	}
+	// The system instruction comes first in the conversation, wherever it stands.
+	if system := field(v, "systemInstruction"); !system.IsNull() {
+		d.system(system)
+	}
+	for key, v := range v.Fields() {
+		if v.IsNull() {
+			continue
+		}
+		switch name := camel(key); name {
+		case "systemInstruction":
+		case "model":
+			d.r.Model = d.text(v, "model")
+		case "contents":
+			each(v, "contents", d.content)
+		case "generationConfig":
+			d.config(v)
+		case "tools":
+			each(v, "tools", d.tool)
+		case "toolConfig":
+			d.toolConfig(v)
+		case "labels":
+			if d.is(v, jsonedit.Object, "labels", "an object of strings") {
+				d.r.Metadata = v.Raw()
+			}
+		case "serviceTier":
+			d.r.ServiceTier = neutralTier(d.text(v, "serviceTier"))
+		default:
+			d.extra(key.String(), v)
+		}
+		if d.err != nil {
+			return
+		}
+	}
+}
+
+// extra keeps a parameter that only this dialect knows.
+func (d *requestDecoder) extra(name string, v jsonedit.Value) {
+	d.r.Extra = append(d.r.Extra, llm.Member{Name: name, Value: v.Raw()})
+}
+
+// fail keeps the first error.
+func (d *requestDecoder) fail(path, code, format string, args ...any) {
+	if d.err == nil {
+		d.err = dialect.Invalid(path, code, format, args...)
+	}
+}
+
+// is reports whether v is of a kind, and fails where it is not.
+func (d *requestDecoder) is(v jsonedit.Value, kind jsonedit.Kind, path, want string) bool {
+	if v.Kind() != kind {
+		d.fail(path, dialect.CodeType, "must be %s", want)
+	}
+	return v.Kind() == kind
+}
+
+// each calls f with the elements of a list, or with the one thing in its place:
+// readers of protobuf's JSON are lenient here, and clients use it.
+func each(v jsonedit.Value, path string, f func(jsonedit.Value, string)) {
+	if v.Kind() != jsonedit.Array {
+		f(v, path)
+		return
+	}
+	n := 0
+	for e := range v.Elements() {
+		f(e, path+"["+strconv.Itoa(n)+"]")
+		n++
+	}
+}
+
+// text reads a string.
+func (d *requestDecoder) text(v jsonedit.Value, path string) string {
+	s, ok := v.Text()
+	if !ok {
+		d.fail(path, dialect.CodeType, "must be a string")
+	}
+	return s
+}
+
+// float reads a number, which may be written as a string.
+func (d *requestDecoder) float(v jsonedit.Value, path string) *float64 {
+	f, ok := v.Float()
+	if s, isText := v.Text(); isText {
+		n, err := strconv.ParseFloat(s, 64)
+		f, ok = n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+	}
+	if !ok {
+		d.fail(path, dialect.CodeType, "must be a number")
+		return nil
+	}
+	return &f
+}
+
+// int reads a whole number, which may be written as a string or with a fraction
+// of zero.
+func (d *requestDecoder) int(v jsonedit.Value, path string) *int64 {
+	n, ok := v.Int()
+	if s, isText := v.Text(); isText {
+		parsed, err := strconv.ParseInt(s, 10, 64)
+		n, ok = parsed, err == nil
+	}
+	if f, isNumber := v.Float(); !ok && isNumber && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		n, ok = int64(f), true
+	}
+	if !ok {
+		d.fail(path, dialect.CodeType, "must be a whole number")
+		return nil
+	}
+	return &n
+}
+
+// bool reads true or false.
+func (d *requestDecoder) bool(v jsonedit.Value, path string) *bool {
+	is, ok := v.Bool()
+	if !ok {
+		d.fail(path, dialect.CodeType, "must be true or false")
+		return nil
+	}
+	return &is
+}
+
+// neutralTier is the word of a service tier that the other dialects share.
+func neutralTier(tier string) string {
+	if tier == "standard" {
+		return "default"
+	}
+	return tier
+}

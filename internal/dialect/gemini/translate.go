@@ -1,0 +1,166 @@
+package gemini
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+// Translator returns the translation of embeddings and images. Its choice follows the
+// model, as the path must: embeddings of the Gemini API go to
+// :batchEmbedContents; on Vertex AI to :predict, those of gemini-embedding-2 to
+// :embedContent. Images of imagen models go to :predict, those of others to
+// :generateContent.
+func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.Translator, bool) {
+	name := generationOf(to.Model).name
+	switch op {
+	case api.Embeddings:
+		switch {
+		case to.Provider != vertex:
+			return dialect.Translator{Request: batchRequest, Response: vectorsOf(batchVectors)}, true
+		case strings.HasPrefix(name, "gemini-embedding-2"):
+			return dialect.Translator{Request: contentRequest, Response: vectorsOf(contentVector), Split: inputsApart, Join: dialect.JoinEmbeddings}, true
+		case strings.HasPrefix(name, "gemini-embedding"): // takes one instance
+			return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors), Split: inputsApart, Join: dialect.JoinEmbeddings}, true
+		}
+		return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors)}, true
+	case api.Images:
+		if strings.HasPrefix(name, "imagen") {
+			return dialect.Translator{Request: imagenRequest, Response: imagenAnswer}, true
+		}
+		return dialect.Translator{Request: imageRequest, Response: paintAnswer}, true
+	}
+	return dialect.Translator{}, false
+}
+
+// operationRequest is a client's request for another operation.
+type operationRequest struct {
+	v     jsonedit.Value
+	fates []dialect.ParamChange
+}
+
+func readAsked(body []byte) (*operationRequest, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return nil, dialect.Invalid("body", dialect.CodeType, "must be a JSON object")
+	}
+	return &operationRequest{v: v}, nil
+}
+
+// get returns a parameter that was sent.
+func (a *operationRequest) get(name string) (jsonedit.Value, bool) {
+	v, ok := a.v.Get(name)
+	return v, ok && !v.IsNull()
+}
+
+// drop tells of the parameters that are not among those carried.
+func (a *operationRequest) drop(carried ...string) {
+	for key, v := range a.v.Fields() {
+		if name := key.String(); !v.IsNull() && name != "model" && !contains(carried, name) {
+			a.tell(name, dialect.Dropped, "")
+		}
+	}
+}
+
+func (a *operationRequest) tell(name string, o dialect.ChangeKind, note string) {
+	a.fates = append(a.fates, dialect.ParamChange{Name: name, Outcome: o, Note: note})
+}
+
+// copy writes a parameter under the provider's name.
+func (a *operationRequest) copy(b *jsonedit.Builder, name, as string) {
+	if v, ok := a.get(name); ok {
+		b.Name(as)
+		b.Raw(v.Raw())
+	}
+}
+
+var errNoVectors = errors.New("the answer holds no vectors")
+
+// vector is one embedding: a list of numbers.
+type vector struct {
+	values jsonedit.Value
+	name   string // of the member of the answer; embedding when empty
+}
+
+// vectorsOf makes the answer of the chat dialect from what read finds.
+func vectorsOf(read func(jsonedit.Value) ([]vector, int64)) func(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
+	return func(dst, body, request []byte, to dialect.RequestTarget) ([]byte, error) {
+		v, err := jsonedit.ParseValue(body)
+		if err != nil {
+			return nil, err
+		}
+		vectors, tokens := read(v)
+		if len(vectors) == 0 {
+			return nil, errNoVectors
+		}
+		b := jsonedit.Append(dst)
+		b.Open('{')
+		text(&b, "object", "list")
+		b.Name("data")
+		b.Open('[')
+		packed := wantsBase64(request)
+		for i, vec := range vectors {
+			if vec.values.Kind() != jsonedit.Array {
+				return nil, errNoVectors
+			}
+			vec.append(&b, i, packed)
+		}
+		b.Close(']')
+		text(&b, "model", to.Model)
+		b.Name("usage")
+		b.Open('{')
+		number(&b, "prompt_tokens", tokens)
+		number(&b, "total_tokens", tokens)
+		b.Close('}')
+		b.Close('}')
+		return b.Bytes(), nil
+	}
+}
+
+func (v vector) append(b *jsonedit.Builder, i int, packed bool) {
+	b.Open('{')
+	text(b, "object", "embedding")
+	number(b, "index", int64(i))
+	name := "embedding"
+	if v.name != "" {
+		name = v.name
+	}
+	b.Name(name)
+	appendVector(b, v.values, packed)
+	b.Close('}')
+}
+
+func wantsBase64(request []byte) bool {
+	a, err := readAsked(request)
+	if err != nil {
+		return false
+	}
+	format, _ := a.get("encoding_format")
+	return string(format.Raw()) == `"base64"`
+}
+
+// appendVector writes numbers, as base64 of 32-bit floats where that was asked
+// for: the providers have no such form, and official clients ask for it.
+func appendVector(b *jsonedit.Builder, values jsonedit.Value, packed bool) {
+	if !packed {
+		b.Raw(compact(values.Raw()))
+		return
+	}
+	var bytes []byte
+	for v := range values.Elements() {
+		f, _ := v.Float()
+		bytes = binary.LittleEndian.AppendUint32(bytes, math.Float32bits(float32(f)))
+	}
+	b.String(base64.StdEncoding.EncodeToString(bytes))
+}
+
+func unsupported(path string, to dialect.RequestTarget, format string, args ...any) *apierr.Error {
+	return dialect.Unsupported(path, to, format, args...)
+}

@@ -1,0 +1,251 @@
+package responses
+
+import (
+	"strconv"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// inputDecoder gathers the items of an input into messages.
+//
+// Items of the model (a message, thinking, calls of tools) that follow each
+// other are one message of the assistant, so that results stand right behind the
+// calls they answer. A message right behind another begins a new one, and so does
+// a further one with members of its own, unless calls are still open.
+type inputDecoder struct {
+	*requestDecoder
+	list  []llm.Message
+	calls map[string]bool // ids of the calls so far; true while unanswered
+	open  int             // how many are unanswered
+	said  bool            // the last message holds a message item
+	sign  llm.Signature   // of the call that follows
+}
+
+func (q *requestDecoder) readInput() {
+	in := &inputDecoder{requestDecoder: q, calls: map[string]bool{}}
+	if q.instructions != nil {
+		in.list = append(in.list, *q.instructions)
+	}
+	if text, ok := q.input.Text(); ok {
+		in.list = append(in.list, llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text{Text: text}}, At: "input"})
+	}
+	n := 0
+	for e := range q.input.Elements() {
+		if q.err != nil {
+			return
+		}
+		in.item(e, "input["+strconv.Itoa(n)+"]")
+		n++
+	}
+	q.r.Messages = in.list
+}
+
+func (in *inputDecoder) item(v jsonedit.Value, at string) {
+	if v.Kind() != jsonedit.Object {
+		in.fail(at, dialect.CodeType, "must be an object, not %s", describe(v))
+		return
+	}
+	typ := in.member(v, at, "type")
+	if _, ok := v.Get("role"); ok && typ == "" {
+		typ = "message"
+	}
+	switch typ {
+	case "message":
+		in.message(v, at)
+	case "reasoning":
+		in.reasoning(v, at)
+	case "function_call":
+		in.call(v, at, "arguments")
+	case "custom_tool_call":
+		in.call(v, at, "input")
+	case "function_call_output", "custom_tool_call_output":
+		in.result(v, at, typ == "custom_tool_call_output")
+	case "image_generation_call":
+		in.image(v, at)
+	case "item_reference":
+		in.fail(at, dialect.CodeUnsupported, "refers to an item that the provider keeps, which can't be translated for another: send the item itself")
+	case "":
+		in.fail(at+".type", dialect.CodeMissing, "is required: send a string")
+	default:
+		in.native(typ, textOf(v, "call_id"))
+		in.assistant(at).add(llm.Native{Dialect: own, Type: typ, Raw: v.Raw(), At: at})
+	}
+}
+
+// native takes note of a call that only this protocol knows, and of its answer.
+func (in *inputDecoder) native(typ, id string) {
+	switch {
+	case id == "":
+	case strings.HasSuffix(typ, "_call"):
+		in.called(id)
+	default:
+		in.answered(id)
+	}
+}
+
+// message is the message that is built last.
+type message struct{ m *llm.Message }
+
+func (m message) add(parts ...llm.Part) { m.m.Parts = append(m.m.Parts, parts...) }
+
+// assistant returns the message of the assistant that items join.
+func (in *inputDecoder) assistant(at string) message {
+	if n := len(in.list); n > 0 && in.list[n-1].Role == llm.Assistant {
+		return message{&in.list[n-1]}
+	}
+	return in.begin(llm.Message{Role: llm.Assistant, At: at})
+}
+
+func (in *inputDecoder) begin(m llm.Message) message {
+	in.said = false
+	in.list = append(in.list, m)
+	return message{&in.list[len(in.list)-1]}
+}
+
+func (in *inputDecoder) message(v jsonedit.Value, at string) {
+	role := llm.Role(in.needed(v, at, "role"))
+	content, _ := v.Get("content")
+	parts := in.content(content, at)
+	extra := extraOf(v, "type", "role", "content")
+	switch role {
+	case llm.Assistant:
+		if in.said && in.open == 0 && (in.saying() || len(extra) > 0) {
+			in.begin(llm.Message{Role: role, At: at})
+		}
+		m := in.assistant(at)
+		m.add(parts...)
+		if !in.said {
+			m.m.Extra = extra
+		}
+		in.said = true
+	case llm.User, llm.System, llm.Developer:
+		in.begin(llm.Message{Role: role, Parts: parts, Extra: extra, At: at})
+	default:
+		in.fail(at+".role", dialect.CodeValue, "must be user, assistant, system or developer")
+	}
+}
+
+// saying reports whether the last part is content of a message.
+func (in *inputDecoder) saying() bool {
+	parts := in.list[len(in.list)-1].Parts
+	return len(parts) == 0 || isContent(parts[len(parts)-1])
+}
+
+// extraOf returns the members of an object that are not null and not named.
+func extraOf(v jsonedit.Value, known ...string) []llm.Member {
+	var extra []llm.Member
+	for key, m := range v.Fields() {
+		if name := key.String(); !m.IsNull() && !hasName(known, name) {
+			extra = append(extra, llm.Member{Name: name, Value: m.Raw()})
+		}
+	}
+	return extra
+}
+
+func hasName(list []string, name string) bool {
+	for _, s := range list {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+// reasoning reads thinking. An empty one that is signed for google belongs to
+// the call that follows, which has no place for it here.
+func (in *inputDecoder) reasoning(v jsonedit.Value, at string) {
+	parts := thoughts(v, llm.OpenAI)
+	if len(parts) == 1 {
+		if t := parts[0].(llm.Thinking); t.Text == "" && t.Signature.Vendor == llm.Google {
+			in.sign = t.Signature
+			return
+		}
+	}
+	in.assistant(at).add(parts...)
+}
+
+// call reads a call of a tool, whose arguments are the member of that name.
+func (in *inputDecoder) call(v jsonedit.Value, at, arguments string) {
+	c := llm.ToolCall{
+		ID: in.needed(v, at, "call_id"), Name: in.needed(v, at, "name"), Arguments: in.member(v, at, arguments),
+		Custom: arguments == "input", At: at, Signature: in.sign,
+	}
+	in.sign = llm.Signature{}
+	if len(c.Name) > maxName {
+		in.fail(at+".name", dialect.CodeValue, "must be at most %d characters, not %d", maxName, len(c.Name))
+	}
+	if !c.Custom && c.Arguments != "" && !isObject(c.Arguments) {
+		in.fail(at+".arguments", dialect.CodeValue, "must be JSON text of an object")
+	}
+	c.Extra = extraOf(v, "type", "call_id", "name", arguments, spaceMember)
+	if space := in.member(v, at, spaceMember); space != "" {
+		s := &namespace{name: space}
+		c.Extra = append(c.Extra, llm.Member{Name: spaceMember, Value: s.member(c.Name)})
+		c.Name = nameIn(in.r, space, c.Name)
+	}
+	in.called(c.ID)
+	in.assistant(at).add(c)
+}
+
+func isObject(text string) bool {
+	v, err := jsonedit.ParseValue([]byte(text))
+	return err == nil && v.Kind() == jsonedit.Object
+}
+
+func (in *inputDecoder) called(id string) {
+	if !in.calls[id] {
+		in.calls[id] = true
+		in.open++
+	}
+}
+
+// answered notes that a call has its answer, and reports whether there is such a
+// call.
+func (in *inputDecoder) answered(id string) bool {
+	open, known := in.calls[id]
+	if open {
+		in.calls[id] = false
+		in.open--
+	}
+	return known
+}
+
+// result reads what a tool gave. Those that follow each other are one message.
+func (in *inputDecoder) result(v jsonedit.Value, at string, custom bool) {
+	r := llm.ToolResult{ID: in.needed(v, at, "call_id"), Custom: custom, At: at}
+	if !in.answered(r.ID) {
+		in.fail(at+".call_id", dialect.CodeValue, "answers a call that no item before it makes")
+	}
+	output, _ := v.Get("output")
+	r.Parts = in.content(output, at)
+	r.Extra = extraOf(v, "type", "call_id", "output")
+	if n := len(in.list); n > 0 && onlyResults(&in.list[n-1]) {
+		message{&in.list[n-1]}.add(r)
+		return
+	}
+	in.begin(llm.Message{Role: llm.User, Parts: []llm.Part{r}, At: at})
+}
+
+func onlyResults(m *llm.Message) bool {
+	if m.Role != llm.User || len(m.Parts) == 0 {
+		return false
+	}
+	_, ok := m.Parts[len(m.Parts)-1].(llm.ToolResult)
+	return ok
+}
+
+// image reads an image that the model drew.
+func (in *inputDecoder) image(v jsonedit.Value, at string) {
+	part := imagePart(v)
+	if media, ok := part.(llm.Media); ok {
+		if err := dialect.CheckBase64(at+".result", media.Data); err != nil && in.err == nil {
+			in.err = err
+		}
+		media.At = at
+		part = media
+	}
+	in.assistant(at).add(part)
+}

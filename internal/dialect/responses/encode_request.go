@@ -1,0 +1,259 @@
+package responses
+
+import (
+	"encoding/json"
+
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// requestEncoder writes a request for a provider.
+type requestEncoder struct {
+	b     jsonedit.Builder
+	r     *llm.Request
+	to    dialect.RequestTarget
+	fates *dialect.ParamChanges
+	// same is true when the client speaks this dialect: what only it knows is
+	// written back as it stood.
+	same bool
+	err  error // the first
+}
+
+// EncodeRequest appends the body of a request for a provider that speaks the
+// protocol.
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r), same: r.Dialect == own}
+	s.b.Open('{')
+	s.b.Name("model")
+	s.b.String(to.Model)
+	s.writeMessages()
+	s.writeTools()
+	s.writeText()
+	s.writeReasoning()
+	s.writeSampling()
+	s.writeInclude()
+	s.writeRest()
+	s.writeExtra()
+	if r.Stream {
+		s.b.Name("stream")
+		s.b.Bool(true)
+	}
+	s.b.Close('}')
+	if s.err != nil {
+		return dst, nil, s.err
+	}
+	return s.b.Bytes(), s.fates.List(), nil
+}
+
+// fail keeps the first error.
+func (s *requestEncoder) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *requestEncoder) name(name, value string) {
+	if value != "" {
+		s.b.Name(name)
+		s.b.String(value)
+	}
+}
+
+func (s *requestEncoder) raw(name string, value json.RawMessage) {
+	if value != nil {
+		s.b.Name(name)
+		s.b.Raw(value)
+	}
+}
+
+func (s *requestEncoder) float(name string, f *float64) {
+	if f != nil {
+		s.b.Name(name)
+		s.b.Float(*f)
+	}
+}
+
+func (s *requestEncoder) int(name string, n *int64) {
+	if n != nil {
+		s.b.Name(name)
+		s.b.Int(*n)
+	}
+}
+
+func (s *requestEncoder) bool(name string, v *bool) {
+	if v != nil {
+		s.b.Name(name)
+		s.b.Bool(*v)
+	}
+}
+
+// writeText writes the form of the answer and how long it should be.
+func (s *requestEncoder) writeText() {
+	if s.r.Format.Kind == "" && s.r.Verbosity == "" {
+		return
+	}
+	s.b.Name("text")
+	writeText(&s.b, &s.r.Format, s.r.Verbosity)
+}
+
+func writeText(b *jsonedit.Builder, f *llm.Format, verbosity string) {
+	b.Open('{')
+	if f.Kind != "" {
+		b.Name("format")
+		writeFormat(b, f)
+	}
+	if verbosity != "" {
+		b.Name("verbosity")
+		b.String(verbosity)
+	}
+	b.Close('}')
+}
+
+func writeFormat(b *jsonedit.Builder, f *llm.Format) {
+	b.Open('{')
+	b.Name("type")
+	b.String(string(f.Kind))
+	if f.Kind == llm.FormatSchema {
+		b.Name("name")
+		if f.Name == "" {
+			b.String("response") // the protocol demands one
+		} else {
+			b.String(f.Name)
+		}
+		if f.Description != "" {
+			b.Name("description")
+			b.String(f.Description)
+		}
+		b.Name("schema")
+		b.Raw(f.Schema)
+		if f.Strict != nil {
+			b.Name("strict")
+			b.Bool(*f.Strict)
+		}
+	}
+	b.Close('}')
+}
+
+// leastTokens is the smallest limit that the protocol's own provider takes.
+// https://platform.openai.com/docs/api-reference/responses/create
+const leastTokens = 16
+
+func (s *requestEncoder) writeSampling() {
+	r := s.r
+	if n := r.MaxTokens; n != nil && *n < leastTokens && !s.same && vendorOf(s.to.Provider) == llm.OpenAI {
+		least := int64(leastTokens)
+		s.int("max_output_tokens", &least)
+		s.fates.Adapt(llm.FieldMaxTokens, "raised to 16, the least the provider takes")
+	} else {
+		s.int("max_output_tokens", n)
+	}
+	s.float("temperature", r.Temperature)
+	s.float("top_p", r.TopP)
+	for _, lack := range [...]struct {
+		field llm.Field
+		sent  bool
+	}{
+		{llm.FieldTopK, r.TopK != nil},
+		{llm.FieldFrequencyPenalty, r.FrequencyPenalty != nil && *r.FrequencyPenalty != 0},
+		{llm.FieldPresencePenalty, r.PresencePenalty != nil && *r.PresencePenalty != 0},
+		{llm.FieldSeed, r.Seed != nil},
+		{llm.FieldStop, len(r.Stop) > 0},
+		{llm.FieldLogitBias, r.LogitBias != nil},
+		{llm.FieldN, r.N != nil && *r.N > 1},
+		{llm.FieldModalities, len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text"},
+		{llm.FieldSpeech, r.Speech != nil},
+		{llm.FieldCache, r.Cache != nil},
+	} {
+		if lack.sent {
+			s.fates.Drop(lack.field)
+		}
+	}
+}
+
+// writeInclude asks for what a translated answer needs beside the usual.
+func (s *requestEncoder) writeInclude() {
+	logprobs := s.r.Logprobs != nil && *s.r.Logprobs
+	encrypted := memberOf(s.r.Reasoning.Extra, withEncrypted) != nil
+	if !s.same {
+		encrypted = encrypts(s.to.Provider) && s.reasons()
+	}
+	var rest jsonedit.Value
+	if s.same {
+		rest, _ = jsonedit.ParseValue(s.r.Parameter("include"))
+	}
+	if logprobs || encrypted || rest.Kind() == jsonedit.Array {
+		s.b.Name("include")
+		s.b.Open('[')
+		for e := range rest.Elements() {
+			s.b.Raw(e.Raw())
+		}
+		if logprobs {
+			s.b.String("message.output_text.logprobs")
+		}
+		if encrypted {
+			s.b.String(encryptedContent)
+		}
+		s.b.Close(']')
+	}
+	if logprobs || s.same {
+		s.int("top_logprobs", s.r.TopLogprobs)
+	}
+}
+
+func memberOf(list []llm.Member, name string) json.RawMessage {
+	for _, m := range list {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+func (s *requestEncoder) writeRest() {
+	r := s.r
+	s.bool("parallel_tool_calls", r.ParallelTools)
+	s.name("user", r.User)
+	s.raw("metadata", r.Metadata)
+	s.name("service_tier", r.ServiceTier)
+	if s.same && r.Reasoning.Mode != "" {
+		s.b.Name("thinking")
+		s.b.Open('{')
+		s.name("type", string(r.Reasoning.Mode))
+		s.int("budget_tokens", r.Reasoning.Budget)
+		s.b.Close('}')
+	}
+}
+
+// shared are the parameters that the chat dialect has under the same names with
+// the same meaning.
+var shared = []string{"store", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "safety_identifier", "moderation"}
+
+// writeExtra writes the parameters that only the client's dialect knows, where
+// this one has them too. Nothing of a translated answer is kept at the provider
+// unless the client asked for that.
+func (s *requestEncoder) writeExtra() {
+	var carried []string
+	if s.r.Dialect == string(api.DialectChat) {
+		carried = shared
+	}
+	stored := false
+	for _, m := range s.r.Extra {
+		if s.same && m.Name == "include" || !s.same && !hasName(carried, m.Name) {
+			continue
+		}
+		stored = stored || m.Name == "store"
+		s.b.Key(m.Name)
+		s.b.Raw(m.Value)
+	}
+	if s.same {
+		return
+	}
+	if !stored {
+		s.b.Name("store")
+		s.b.Bool(false)
+	}
+	s.fates.DropExtra(carried...)
+	s.fates.DropContent(own, dialect.UnsupportedContent{Names: true, Cites: true})
+}

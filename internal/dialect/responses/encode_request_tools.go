@@ -1,0 +1,362 @@
+package responses
+
+import (
+	"slices"
+
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// writeTools writes the tools and how they may be chosen.
+func (s *requestEncoder) writeTools() {
+	carried := 0
+	for i := range s.r.Tools {
+		if s.carries(&s.r.Tools[i]) {
+			carried++
+		}
+	}
+	tools := s.searching()
+	carried += len(tools) - len(s.r.Tools)
+	if carried > 0 || s.same && s.r.Tools != nil {
+		s.b.Name("tools")
+		writeTools(&s.b, tools, s.same, s.word)
+	}
+	if choice := &s.r.ToolChoice; choice.Mode == "" && choice.Raw == nil {
+		return
+	} else if carried == 0 && !s.same || choice.Raw != nil && !s.same {
+		s.fates.Drop(llm.FieldToolChoice)
+		return
+	}
+	s.b.Name("tool_choice")
+	writeChoice(&s.b, s.r)
+}
+
+// searchOptions asks for answers from the web in the chat dialect.
+const searchOptions = "web_search_options"
+
+// searching returns the tools with the search of the web as it is asked for here:
+// one that another dialect's tool or a parameter of the chat dialect stands for.
+func (s *requestEncoder) searching() []llm.Tool {
+	word := s.word(llm.WebSearch)
+	if s.same || word == "" {
+		return s.r.Tools
+	}
+	list := slices.Clone(s.r.Tools)
+	for i := range list {
+		if t := &list[i]; t.Server == llm.WebSearch && t.Native != nil && t.Native.Dialect != own {
+			t.Native = s.search(word, t.Native.Raw)
+		}
+	}
+	if raw := s.r.Parameter(searchOptions); raw != nil && string(raw) != "null" {
+		s.fates.AdaptNamed(searchOptions, word)
+		list = append(list, llm.Tool{Server: llm.WebSearch, Native: s.search(word, raw)})
+	}
+	return list
+}
+
+// search is a search of the web with what options say of it, in the words of the
+// chat or the messages dialect.
+// https://platform.openai.com/docs/guides/tools-web-search
+func (s *requestEncoder) search(word string, options []byte) *llm.Native {
+	v, _ := jsonedit.ParseValue(options)
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	b.Name("type")
+	b.String(word)
+	if domains, _ := v.Get("allowed_domains"); domains.Kind() == jsonedit.Array {
+		b.Name("filters")
+		b.Open('{')
+		b.Name("allowed_domains")
+		b.Raw(domains.Raw())
+		b.Close('}')
+	}
+	if vendorOf(s.to.Provider) == llm.OpenAI { // others know no more
+		if size, _ := v.Get("search_context_size"); size.Kind() == jsonedit.String {
+			b.Name("search_context_size")
+			b.Raw(size.Raw())
+		}
+		place, _ := v.Get("user_location")
+		writePlace(&b, place)
+	}
+	b.Close('}')
+	return &llm.Native{Dialect: own, Type: word, Raw: b.Bytes()}
+}
+
+// writePlace writes where the user is, which the chat dialect says one object
+// deeper.
+func writePlace(b *jsonedit.Builder, place jsonedit.Value) {
+	if inner, ok := place.Get("approximate"); ok {
+		place = inner
+	}
+	if place.Kind() != jsonedit.Object {
+		return
+	}
+	b.Name("user_location")
+	b.Open('{')
+	b.Name("type")
+	b.String("approximate")
+	for _, name := range [...]string{"city", "region", "country", "timezone"} {
+		if word := textOf(place, name); word != "" {
+			b.Name(name)
+			b.String(word)
+		}
+	}
+	b.Close('}')
+}
+
+// carries reports whether a tool can be written, and tells when it can't or is
+// another one there.
+func (s *requestEncoder) carries(t *llm.Tool) bool {
+	if t.Cache != nil && !s.same {
+		s.fates.Drop(llm.FieldCache)
+	}
+	if t.Native == nil && t.Server == "" || t.Native != nil && t.Native.Dialect == own {
+		return true
+	}
+	name := t.At
+	if name == "" {
+		name = s.r.NameOf(llm.FieldTools)
+	}
+	if t.Native != nil && t.Native.Type != "" {
+		name += "." + t.Native.Type
+	}
+	if word := s.word(t.Server); word != "" {
+		s.fates.AdaptNamed(name, word)
+		return true
+	}
+	s.fates.DropNamed(name)
+	return false
+}
+
+// word is what the provider calls a tool that it runs, empty when it has none
+// such.
+func (s *requestEncoder) word(t llm.ServerTool) string {
+	if v := vendorOf(s.to.Provider); v != llm.OpenAI && v != "x-ai" {
+		return ""
+	}
+	switch t {
+	case llm.WebSearch:
+		return "web_search"
+	case llm.CodeExecution:
+		return "code_interpreter"
+	}
+	return ""
+}
+
+// writeTools writes a list of tools. same says that what only this dialect knows
+// is of the client, word what a tool of the provider's is called there.
+func writeTools(b *jsonedit.Builder, tools []llm.Tool, same bool, word func(llm.ServerTool) string) {
+	b.Open('[')
+	inside := ""
+	for i := range tools {
+		t := &tools[i]
+		space := (*namespace)(nil)
+		if same {
+			space = spaceOf(t.Extra)
+		}
+		if inside != "" && (space == nil || space.name != inside) {
+			b.Close(']')
+			b.Close('}')
+			inside = ""
+		}
+		name := t.Name
+		if space != nil {
+			name = space.tool
+			if inside == "" {
+				openNamespace(b, space)
+				inside = space.name
+			}
+		}
+		writeTool(b, t, name, same, word)
+	}
+	if inside != "" {
+		b.Close(']')
+		b.Close('}')
+	}
+	b.Close(']')
+}
+
+func openNamespace(b *jsonedit.Builder, space *namespace) {
+	b.Open('{')
+	b.Name("type")
+	b.String("namespace")
+	b.Name("name")
+	b.String(space.name)
+	b.Name("description")
+	b.String(space.description)
+	b.Name("tools")
+	b.Open('[')
+}
+
+func writeTool(b *jsonedit.Builder, t *llm.Tool, name string, same bool, word func(llm.ServerTool) string) {
+	switch {
+	case t.Native != nil && t.Native.Dialect == own:
+		b.Raw(t.Native.Raw)
+		return
+	case t.Native != nil || t.Server != "":
+		writeServerTool(b, word(t.Server))
+		return
+	}
+	b.Open('{')
+	b.Name("type")
+	if t.Custom {
+		b.String("custom")
+	} else {
+		b.String("function")
+	}
+	b.Name("name")
+	b.String(name)
+	if t.Description != "" {
+		b.Name("description")
+		b.String(t.Description)
+	}
+	if t.Custom {
+		writeGrammar(b, t.Grammar)
+	} else {
+		writeSchema(b, t, same)
+	}
+	if same {
+		writeToolExtra(b, t)
+	}
+	b.Close('}')
+}
+
+func writeToolExtra(b *jsonedit.Builder, t *llm.Tool) {
+	if t.Cache != nil {
+		writeCacheControl(b, t.Cache)
+	}
+	for _, m := range t.Extra {
+		if m.Name != spaceMember {
+			b.Key(m.Name)
+			b.Raw(m.Value)
+		}
+	}
+}
+
+func writeServerTool(b *jsonedit.Builder, word string) {
+	if word == "" {
+		return
+	}
+	b.Open('{')
+	b.Name("type")
+	b.String(word)
+	if word == "code_interpreter" {
+		b.Name("container")
+		b.Open('{')
+		b.Name("type")
+		b.String("auto")
+		b.Close('}')
+	}
+	b.Close('}')
+}
+
+var noArguments = []byte(`{"type":"object","properties":{}}`)
+
+// writeSchema writes the arguments of a function. Strict is true here when it is
+// left out, and false in other dialects.
+func writeSchema(b *jsonedit.Builder, t *llm.Tool, same bool) {
+	b.Name("parameters")
+	if t.Schema == nil {
+		b.Raw(noArguments)
+	} else {
+		b.Raw(t.Schema)
+	}
+	if t.Strict != nil {
+		b.Name("strict")
+		b.Bool(*t.Strict)
+	} else if !same {
+		b.Name("strict")
+		b.Bool(false)
+	}
+}
+
+// writeGrammar writes the format of a custom tool, whose grammar the chat
+// dialect holds one object deeper.
+func writeGrammar(b *jsonedit.Builder, grammar []byte) {
+	v, err := jsonedit.ParseValue(grammar)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return
+	}
+	b.Name("format")
+	inner, ok := v.Get("grammar")
+	if !ok || textOf(v, "type") != "grammar" || inner.Kind() != jsonedit.Object {
+		b.Raw(v.Raw())
+		return
+	}
+	b.Open('{')
+	b.Name("type")
+	b.String("grammar")
+	for key, m := range inner.Fields() {
+		b.Key(key.String())
+		b.Raw(m.Raw())
+	}
+	b.Close('}')
+}
+
+// writeChoice writes tool_choice, which is not empty.
+func writeChoice(b *jsonedit.Builder, r *llm.Request) {
+	c := &r.ToolChoice
+	switch {
+	case c.Raw != nil:
+		b.Raw(c.Raw)
+	case c.Mode == llm.ChoiceTool && len(c.Names) > 0:
+		writeChosen(b, r, c.Names[0], c.Custom)
+	case len(c.Names) > 0 && c.Mode != llm.ChoiceNone:
+		b.Open('{')
+		b.Name("type")
+		b.String("allowed_tools")
+		b.Name("mode")
+		b.String(string(c.Mode))
+		b.Name("tools")
+		b.Open('[')
+		for _, name := range c.Names {
+			writeChosen(b, r, name, isCustom(r.Tools, name))
+		}
+		b.Close(']')
+		b.Close('}')
+	default:
+		b.String(string(c.Mode))
+	}
+}
+
+func writeChosen(b *jsonedit.Builder, r *llm.Request, name string, custom bool) {
+	b.Open('{')
+	b.Name("type")
+	if custom {
+		b.String("custom")
+	} else {
+		b.String("function")
+	}
+	b.Name("name")
+	if space := spaceOfTool(r, name); space != nil {
+		b.String(space.tool)
+		b.Name("namespace")
+		b.String(space.name)
+	} else {
+		b.String(name)
+	}
+	b.Close('}')
+}
+
+func isCustom(tools []llm.Tool, name string) bool {
+	for i := range tools {
+		if tools[i].Name == name {
+			return tools[i].Custom
+		}
+	}
+	return false
+}
+
+// spaceOfTool returns the namespace of a tool that a client of this dialect
+// offers, nil when it is in none.
+func spaceOfTool(r *llm.Request, name string) *namespace {
+	if r == nil || r.Dialect != own {
+		return nil
+	}
+	for i := range r.Tools {
+		if r.Tools[i].Name == name {
+			return spaceOf(r.Tools[i].Extra)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package pipeline
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/contentcoding"
+	"modelgate/internal/eventstream"
+	"modelgate/internal/sse"
+	"modelgate/internal/upstream"
+)
+
+// maxBufferedJSON is the size up to which a JSON answer is held whole, so that it can be
+// judged before the client sees any of it. Longer ones stream through.
+const maxBufferedJSON = 8 << 20
+
+// maxError bounds what is kept of a provider's error, in bytes.
+const maxError = 1 << 20
+
+// maxTranslated bounds a whole answer that is decoded, in bytes.
+const maxTranslated = 64 << 20
+
+// maxHeld bounds the comments kept while waiting for a stream's first event.
+const maxHeld = 4 << 10
+
+// handleResponse turns a provider's response into one that may be handed on. On an
+// error the caller closes the body and stops the watch.
+func (l *TargetHandler) handleResponse(w attemptTimers, x *Exchange, spoken *wirePlan, res *http.Response) (*Response, error) {
+	out := &Response{
+		Status: res.StatusCode,
+		Header: res.Header,
+		Target: l.Target,
+		Tap:    x.Client.NewTap(x.Operation),
+		Length: res.ContentLength,
+		Raw:    res,
+		watch:  w,
+	}
+	if out.Status < 200 { // 101 would hand the client the bare connection
+		return nil, l.unreadable("status " + strconv.Itoa(out.Status))
+	}
+	if x.Operation == api.Proxy {
+		return l.passThrough(w, out)
+	}
+	return l.unified(w, x, spoken, out)
+}
+
+// passThrough hands the body on as it arrives; the idle limit holds between reads.
+func (l *TargetHandler) passThrough(w attemptTimers, out *Response) (*Response, error) {
+	w.eventReceived()
+	out.arriving = upstreamBody{l: l, w: w, res: out.Raw, src: out.Raw.Body}
+	out.Body = &out.arriving
+	return out, nil
+}
+
+// unified judges the answer by its status and content type.
+func (l *TargetHandler) unified(w attemptTimers, x *Exchange, spoken *wirePlan, out *Response) (*Response, error) {
+	src, err := l.gunzip(out)
+	if err != nil {
+		return nil, err
+	}
+	out.arriving = upstreamBody{l: l, w: w, res: out.Raw, src: src}
+	body := &out.arriving
+	kind := mediaType(out.Header.Get("Content-Type"))
+	switch {
+	case out.Status >= 300 && out.Status <= 399:
+		// A client that followed it would take its gateway key along.
+		return nil, l.unreadable("a redirect, which is not followed")
+	case out.Status > 299:
+		return l.providerError(x, out, body)
+	}
+	if read := l.jobber(spoken); read != nil {
+		return l.followJob(w, x, spoken, out, read, body)
+	}
+	switch {
+	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && spoken.codec != nil:
+		m := l.streamMemory(spoken, src)
+		m.frames = l.frames(kind, spoken, m)
+		return l.stream(w, x, spoken, out, m)
+	case kind == "text/html":
+		return nil, l.unreadable("an HTML page")
+	case isJSON(kind), spoken.translates(), spoken.dialect != "": // a conversation is JSON, whatever it claims to be
+		return l.readJSON(x, spoken, out, body)
+	}
+	w.eventReceived()
+	out.Body = body
+	return out, nil
+}
+
+// gunzip undoes the content coding, which some providers use unasked. Codings
+// that are unknown are handed on as they are, with their header.
+func (l *TargetHandler) gunzip(out *Response) (io.Reader, error) {
+	coding := out.Header.Get("Content-Encoding")
+	if contentcoding.IsIdentity(coding) {
+		return out.Raw.Body, nil
+	}
+	plain, err := contentcoding.NewReader(coding, out.Raw.Body, l.MaxDecoded)
+	switch {
+	case errors.Is(err, contentcoding.ErrUnknown):
+		return out.Raw.Body, nil
+	case errors.Is(err, contentcoding.ErrCorrupt):
+		return nil, l.unreadable("a body that is not the " + headerText(coding) + " it says it is")
+	case err != nil:
+		return nil, l.failure(out.watch, out.Raw.Request, err)
+	}
+	out.after = append(out.after, func() { plain.Close() })
+	out.Header = out.Header.Clone()
+	out.Header.Del("Content-Encoding")
+	out.Header.Del("Content-Length")
+	out.Length = -1
+	return plain, nil
+}
+
+// readJSON reads a JSON answer to its end, so that a broken one becomes a clean
+// error. One longer than spill streams through.
+func (l *TargetHandler) readJSON(x *Exchange, spoken *wirePlan, out *Response, body *upstreamBody) (*Response, error) {
+	if out.Length > maxBufferedJSON && !spoken.translates() {
+		out.Body = body
+		return out, nil
+	}
+	buf, err := l.read(x, spoken, out, body)
+	if err != nil {
+		return nil, err
+	}
+	out.held = buf
+	if spoken.translates() {
+		if err := l.translateResponse(x, spoken, out, buf.Bytes()); err != nil {
+			buf.Release()
+			return nil, err
+		}
+		return out, nil
+	}
+	if buf.Len() > maxBufferedJSON {
+		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
+		return out, nil
+	}
+	if !wholeJSON(buf.Bytes()) {
+		buf.Release()
+		return nil, l.incomplete()
+	}
+	out.Bytes = buf.Bytes()
+	out.Tap.Body(out.Bytes)
+	return out, nil
+}
+
+// read reads a JSON answer, or as much of it as shows that it is longer than spill.
+func (l *TargetHandler) read(x *Exchange, spoken *wirePlan, out *Response, body io.Reader) (*bytepool.Buffer, error) {
+	if spoken.translates() {
+		return l.readTranslated(body, out.Length, x.Stream)
+	}
+	if out.Length < 0 {
+		body = io.LimitReader(body, maxBufferedJSON+1)
+	}
+	buf, err := l.Pool.ReadAll(body, out.Length, maxBufferedJSON+1)
+	if errors.Is(err, bytepool.ErrBudget) {
+		err = outOfMemory(err)
+	}
+	return buf, err
+}
+
+// readTranslated reads a JSON answer that is decoded, and counts what it will take
+// then. length is what was announced, or negative; streamed says that the client
+// gets a stream.
+func (l *TargetHandler) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
+	buf, err := l.Pool.ReadAll(body, length, maxTranslated)
+	if err == nil && !wholeJSON(buf.Bytes()) {
+		buf.Release()
+		return nil, l.incomplete()
+	}
+	if err == nil {
+		size := translationSize
+		if streamed {
+			size = streamedSize
+		}
+		if err = buf.Reserve(size(buf.Bytes())); err != nil {
+			buf.Release()
+		}
+	}
+	switch {
+	case errors.Is(err, bytepool.ErrBudget):
+		return nil, outOfMemory(err)
+	case errors.Is(err, bytepool.ErrTooLarge):
+		return nil, l.unreadable("a body that is too large to be translated")
+	case err != nil:
+		return nil, err
+	}
+	return buf, nil
+}
+
+// frames returns the frames of a stream of the media type kind.
+func (l *TargetHandler) frames(kind string, spoken *wirePlan, src io.Reader) frames {
+	switch kind {
+	case mediaLines:
+		return &lines{r: bufio.NewReader(src), max: l.MaxEvent}
+	case mediaBinary:
+		r := eventstream.NewReader(src, l.MaxEvent)
+		switch spoken.dialect {
+		case api.DialectMessages:
+			return &wrapped{binary: binary{r}}
+		case api.DialectChat:
+			return unpacked{sse.NewReader(&payloads{Reader: r}, l.MaxEvent)}
+		}
+		return binary{r}
+	}
+	return sse.NewReader(src, l.MaxEvent)
+}
+
+// stream puts a stream into the client's dialect where it is in another, and
+// begins it. It releases src with the response, or on an error.
+func (l *TargetHandler) stream(w attemptTimers, x *Exchange, spoken *wirePlan, out *Response, src *streamMemory) (_ *Response, err error) {
+	defer func() {
+		if err != nil {
+			src.release()
+			return
+		}
+		out.after = append(out.after, src.release)
+	}()
+	kind := mediaType(out.Header.Get("Content-Type"))
+	switch src.frames.(type) {
+	case *wrapped, unpacked:
+		kind = mediaEvents
+		out.asStream(mediaEvents)
+	}
+	switch {
+	case spoken.translatesOperation(), spoken.counter != nil, spoken.codec == nil && kind != x.Client.ContentType():
+		return nil, l.unreadable("a stream that is not of the protocol")
+	case spoken.codec == nil:
+		var hider *usageHider
+		if spoken.usageAsked {
+			hider = new(usageHider)
+		}
+		return l.primeStream(w, out, src, hider)
+	}
+	if !x.Stream {
+		if err := l.collectStream(x, spoken, out, src); err != nil {
+			return nil, err
+		}
+		return out, nil
+	}
+	t := &translation{
+		src: src,
+		dec: spoken.codec.NewDecoder(spoken.request, spoken.target),
+		enc: x.Client.NewEncoder(l.reply(x, spoken)),
+	}
+	out.Tap, out.translation = t, t
+	out.asStream(x.Client.ContentType())
+	return l.primeStream(w, out, t, nil)
+}
+
+// primeStream begins a stream: it waits for the first event that holds data. hider is
+// nil where the client sees all of it.
+func (l *TargetHandler) primeStream(w attemptTimers, out *Response, src frames, hider *usageHider) (*Response, error) {
+	w.dog.Phase(upstream.FirstEvent)
+	s := &Events{
+		reader: src,
+		tap:    out.Tap,
+		hider:  hider,
+		watch:  w,
+		fail:   func(err error) error { return l.failure(w, out.Raw.Request, err) },
+	}
+	for {
+		e, err := s.reader.Next()
+		if err == io.EOF {
+			return nil, l.unreadable("a stream without a single event")
+		}
+		if err != nil {
+			return nil, s.fail(err)
+		}
+		s.tap.Event(e)
+		if e.Data == nil && len(s.held)+len(e.Raw) <= maxHeld {
+			s.held = append(s.held, e.Raw...)
+			continue
+		}
+		s.first, s.primed = s.visible(e), true
+		break
+	}
+	if msg := s.tap.Info().Failed; msg != "" {
+		return nil, apierr.New(apierr.UpstreamFailed, "%s failed before its first event: %s", l.Target.ID, msg)
+	}
+	w.eventReceived()
+	out.Events = s
+	return out, nil
+}
+
+// providerError keeps a provider's error with its status, marked as such.
+func (l *TargetHandler) providerError(x *Exchange, out *Response, body *upstreamBody) (*Response, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, maxError))
+	if err != nil && len(raw) == 0 {
+		return nil, err
+	}
+	out.Tap.Body(raw)
+	out.head("application/json")
+	out.Length = -1
+	if l.Target.ErrorStatus != nil {
+		out.Status = l.Target.ErrorStatus(out.Status, raw)
+	}
+	out.Bytes = x.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, l.Target.ID, out.Status)
+	return out, nil
+}
+
+func (l *TargetHandler) incomplete() *apierr.Error {
+	return l.unreadable("a body that is not whole JSON")
+}
+
+func (l *TargetHandler) unreadable(what string) *apierr.Error {
+	return apierr.New(apierr.UpstreamFailed, "%s answered with %s", l.Target.ID, what).WithCode("upstream_unreadable")
+}
+
+// upstreamBody is a body whose errors are put into words and whose reads keep the
+// idle clock going.
+type upstreamBody struct {
+	l     *TargetHandler
+	w     attemptTimers
+	res   *http.Response
+	src   io.Reader
+	read  int64 // bytes so far
+	ended bool  // after the last byte
+}
+
+func (a *upstreamBody) Read(p []byte) (int, error) {
+	n, err := a.src.Read(p)
+	a.read += int64(n)
+	a.ended = a.ended || err == io.EOF
+	if n > 0 {
+		a.w.eventReceived()
+	}
+	if err != nil && err != io.EOF {
+		err = a.l.failure(a.w, a.res.Request, err)
+	}
+	return n, err
+}
+
+func mediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+func isJSON(media string) bool {
+	return media == "application/json" || media == "" || strings.HasSuffix(media, "+json")
+}

@@ -1,0 +1,78 @@
+package pipeline
+
+import (
+	"context"
+
+	"modelgate/config"
+	"modelgate/internal/apierr"
+)
+
+// ignoredProperties returns the properties of an effective config that this version
+// reads and does not carry out, by their names. They are announced with every
+// answer, so that nobody relies on them.
+func ignoredProperties(n *config.Config) []string {
+	var names []string
+	for _, p := range [...]struct {
+		name  string
+		given bool
+	}{
+		{"cache", n.Cache != nil},
+		{"before_request_hooks", len(n.BeforeHooks) > 0},
+		{"after_request_hooks", len(n.AfterHooks) > 0},
+		{"input_guardrails", len(n.InputGuardrails) > 0},
+		{"output_guardrails", len(n.OutputGuardrails) > 0},
+		{"input_mutators", len(n.InputMutators) > 0},
+		{"output_mutators", len(n.OutputMutators) > 0},
+		{"fetch_integrated_models", n.FetchModels},
+	} {
+		if p.given {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// hasDenyingChecks reports whether the config has a check that is to stop an exchange.
+// To let such an exchange pass unchecked would be the opposite of what was
+// asked for.
+func hasDenyingChecks(n *config.Config) bool {
+	for _, hooks := range [...][]config.Hook{n.BeforeHooks, n.AfterHooks} {
+		for _, h := range hooks {
+			if h.Denies() {
+				return true
+			}
+		}
+	}
+	for _, list := range [...][]config.Guardrail{n.InputGuardrails, n.OutputGuardrails} {
+		for _, g := range list {
+			if g.Denies() || g.Saved != "" { // a saved guardrail may deny
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// guardrailsUnsupported stands for a leaf whose config wants exchanges denied by checks.
+type guardrailsUnsupported struct{ path string }
+
+// Handle refuses: nothing is sent unchecked.
+func (u guardrailsUnsupported) Handle(context.Context, *Exchange) (*Response, error) {
+	return nil, apierr.New(apierr.Unsupported,
+		"%s: hooks and guardrails that deny, and saved guardrails, can't be enforced by this version, and the request was not sent unchecked; leave them out or set deny to false", u.path).
+		WithParam("x-gateway-config")
+}
+
+// noticeHandler is a leaf that says what of its config has no effect.
+type noticeHandler struct {
+	names []string
+	next  Handler
+}
+
+// Handle notes the names and goes on.
+func (a noticeHandler) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+	for _, name := range a.names {
+		x.note(name + ";ignored")
+	}
+	return a.next.Handle(ctx, x)
+}

@@ -1,0 +1,138 @@
+package secretref
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/secret"
+)
+
+// What the machine keeps is its operator's, and references are tenants': they
+// reach what the operator listed and nothing else.
+
+var variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
+
+// isGatewayVariable reports whether a variable belongs to the gateway itself.
+func isGatewayVariable(name string) bool {
+	return strings.HasPrefix(name, "MODELGATE_") || name == "DATABASE_URL"
+}
+
+// CheckVariable reports what is wrong with an entry of Options.Environment: it is
+// a name, or the beginning of names with a star.
+func CheckVariable(entry string) error {
+	if !variableForm.MatchString(entry) {
+		return errors.New("write the name of a variable, or how names begin and a star, as APP_*")
+	}
+	if isGatewayVariable(strings.TrimSuffix(entry, "*")) {
+		return errors.New("the gateway's own variables can't be referred to")
+	}
+	return nil
+}
+
+// CheckFolder reports what is wrong with an entry of Options.Files.
+func CheckFolder(entry string) error {
+	if !filepath.IsAbs(entry) || filepath.Clean(entry) != entry || filepath.Dir(entry) == entry {
+		return errors.New("write the absolute path of a folder, as /run/secrets")
+	}
+	return nil
+}
+
+func (r *Resolver) checkVariable(ref *Reference) error {
+	for _, entry := range r.Environment {
+		prefix, many := strings.CutSuffix(entry, "*")
+		if (ref.Path == entry || many && strings.HasPrefix(ref.Path, prefix)) && variableForm.MatchString(ref.Path) && !isGatewayVariable(ref.Path) {
+			return nil
+		}
+	}
+	return notAllowed("secret_path names an environment variable that the operator does not allow; list it in secrets.environment of modelgate.yaml")
+}
+
+func notAllowed(what string) error {
+	return apierr.New(apierr.Invalid, "%s", what).WithParam("secret_path").WithCode("secret_not_allowed")
+}
+
+func (r *Resolver) variable(_ context.Context, ref *Reference) (secretPayload, error) {
+	v, ok := r.LookupEnv(ref.Path)
+	if !ok {
+		return secretPayload{}, missing("the environment variable is not set")
+	}
+	return secretPayload{text: secret.New(v)}, nil
+}
+
+func missing(what string) error {
+	return apierr.New(apierr.Unavailable, "%s", what).WithCode("secret_not_found")
+}
+
+func (r *Resolver) checkFile(ref *Reference) error {
+	_, _, err := r.within(ref.Path)
+	return err
+}
+
+// within returns the allowed folder that a path lies in, and its name there.
+func (r *Resolver) within(path string) (folder, name string, err error) {
+	if filepath.IsAbs(path) && filepath.Clean(path) == path {
+		for _, folder := range r.Files {
+			if name, ok := strings.CutPrefix(path, folder+string(filepath.Separator)); ok {
+				return folder, name, nil
+			}
+		}
+	}
+	return "", "", notAllowed("secret_path is not the absolute path of a file in a folder that the operator allows; list the folder in secrets.files of modelgate.yaml")
+}
+
+// file reads a file. Links that lead out of the folder are not followed; those
+// within it are, since Kubernetes mounts secrets so.
+func (r *Resolver) file(_ context.Context, ref *Reference) (secretPayload, error) {
+	folder, name, err := r.within(ref.Path)
+	if err != nil {
+		return secretPayload{}, err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return secretPayload{}, unreadable(err)
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would wait
+	if err != nil {
+		return secretPayload{}, unreadable(err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return secretPayload{}, unreadable(err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxValue+3))
+	if err != nil {
+		return secretPayload{}, unreadable(err)
+	}
+	// Editors and echo end a file with a line end that is not part of the secret.
+	return secretPayload{text: secret.New(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"))}, nil
+}
+
+// ReadListed reads a file that a tenant names otherwise than by a reference, if it is
+// one that references may name. A nil resolver reads none.
+func (r *Resolver) ReadListed(path string) ([]byte, error) {
+	if r == nil {
+		return nil, notAllowed("there are no files that tenants may read")
+	}
+	f, err := r.file(context.Background(), &Reference{Path: path})
+	return []byte(f.text.Reveal()), err
+}
+
+// unreadable does not repeat err, which names paths of the machine.
+func unreadable(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing("the file is not there")
+	case errors.Is(err, fs.ErrPermission):
+		return missing("the gateway may not read the file")
+	}
+	return missing("the file can't be read: it is no plain file within the folder")
+}

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// growOnlyMap is a map that soon stops growing. Reading it takes no lock and
+// allocates nothing. The zero value is empty.
+type growOnlyMap[K comparable, V any] struct {
+	all     atomic.Pointer[map[K]V] // replaced, never changed
+	growing sync.Mutex              // held while all is replaced
+}
+
+// of returns the value of key, made by first where there is none.
+func (k *growOnlyMap[K, V]) of(key K, first func(K) V) V {
+	if all := k.all.Load(); all != nil {
+		if v, ok := (*all)[key]; ok {
+			return v
+		}
+	}
+	return k.add(key, first)
+}
+
+func (k *growOnlyMap[K, V]) add(key K, first func(K) V) V {
+	k.growing.Lock()
+	defer k.growing.Unlock()
+	next := map[K]V{}
+	if all := k.all.Load(); all != nil {
+		if v, ok := (*all)[key]; ok {
+			return v
+		}
+		next = maps.Clone(*all)
+	}
+	v := first(key)
+	next[key] = v
+	k.all.Store(&next)
+	return v
+}

@@ -1,0 +1,253 @@
+package server
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/datakey"
+	"modelgate/internal/provider"
+	"modelgate/internal/provider/table"
+	"modelgate/internal/secret"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
+)
+
+// addStored adds what is stored to what a snapshot is built from. An entry that
+// can't be used is added with its fault, so that it is told to who uses it and
+// does not keep the rest from being published.
+func (s *Server) addStored(in *snapshot.Input, p *store.RuntimeState) {
+	if s.Off[route.UsageLimits] {
+		p = unlimited(p)
+	}
+	in.Revision, in.Deployment = p.Revision, s.deploymentLimits(p)
+	in.Keys = append(in.Keys, p.Identities...)
+	in.Prompts, in.Partials, in.SavedOnly, in.Egress, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Egress, p.Exhausted
+	in.Tokens = s.issuers.Tokens(p.Issuers)
+	opens := secretOpener{s.ring, p.DataKeys}
+	for i := range p.Configs {
+		in.Configs = append(in.Configs, opens.config(&p.Configs[i]))
+	}
+	known := integrations{secretValues: secretValues{opens, p.References, s.secrets, s.uses.begin()}, byID: make(map[string]*integration), lending: provider.MachineIdentityNone}
+	if s.first.References.OwnIdentity {
+		known.lending = provider.MachineIdentityCloudHosts
+	}
+	for i := range p.Providers {
+		in.Providers = append(in.Providers, known.entry(&p.Providers[i]))
+	}
+	known.uses.end()
+}
+
+// integrations are those of one state that entries were made of so far.
+type integrations struct {
+	secretValues
+	byID    map[string]*integration
+	lending provider.MachineIdentity
+}
+
+// integration is what its entries have in common.
+type integration struct {
+	settings provider.Settings
+	rules    *snapshot.ModelRules
+	err      error          // that it does not open
+	gap      *missingSecret // a field without a value; nil when there is none
+}
+
+// entry returns a stored entry, with its fault when it can't be used.
+func (k integrations) entry(p *store.PublishedProvider) snapshot.ManagedProvider {
+	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Stored: true}
+	if m.Fault = unfit(p); m.Fault != nil {
+		return m
+	}
+	if m.Fault = k.closed(p).fault(p.Slug); m.Fault != nil {
+		return m
+	}
+	i := k.of(p)
+	if i.err != nil {
+		m.Fault = apierr.New(apierr.Invalid, "the provider entry @%s can't be used: its credential does not open; enter it again in its integration", p.Slug).
+			WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(i.err)
+		return m
+	}
+	if m.Fault = i.gap.fault(p.Slug); m.Fault != nil {
+		return m
+	}
+	m.Settings, m.Rules = i.settings, i.rules
+	if !p.AllModels {
+		m.Models = listed(p.Models, true)
+	}
+	return m
+}
+
+// listed returns the models that are enabled, or those that are not.
+func listed(models []store.PublishedModel, enabled bool) []string {
+	list := []string{}
+	for _, m := range models {
+		if m.Enabled == enabled {
+			list = append(list, m.Slug)
+		}
+	}
+	return list
+}
+
+// of returns the integration of an entry, which is opened once.
+func (k integrations) of(p *store.PublishedProvider) *integration {
+	i, ok := k.byID[p.Integration]
+	if ok {
+		return i
+	}
+	i = new(integration)
+	k.byID[p.Integration] = i
+	if k.lending == provider.MachineIdentityCloudHosts && p.Owner != "" {
+		k.lending = provider.LendOwn
+	}
+	opened, err := k.secrets(p.Organisation, p.Sealed)
+	if err != nil {
+		i.err = err
+		return i
+	}
+	if i.gap = k.fill(p, &opened); i.gap != nil {
+		return i
+	}
+	c := &p.Configuration
+	i.settings = k.settingsFor(c, opened, "")
+	i.rules = &snapshot.ModelRules{Own: make(map[string]provider.Settings)}
+	for _, d := range c.Deployments {
+		for _, name := range [...]string{d.Alias, d.Model} {
+			if name != "" {
+				i.rules.Own[name] = k.settingsFor(c, opened, name)
+			}
+		}
+	}
+	for _, model := range p.Models {
+		if err := k.model(p, i, opened, model); err != nil {
+			i.err = err
+			return i
+		}
+	}
+	i.rules.Models = provider.NewModelList(p.AllModels, modelNames(p, true), modelNames(p, false))
+	i.setPricing(pricingOf(p))
+	return i
+}
+
+// settingsFor are what an integration has for requests for model; the empty one
+// is any that has nothing of its own.
+func (k integrations) settingsFor(c *store.IntegrationSettings, opened store.Secrets, model string) provider.Settings {
+	s := provider.Settings{Key: opened.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(opened, model), Headers: opened.Headers, Lending: k.lending}
+	if d, ok := c.Deployment(model); ok {
+		s.BaseModel = d.Model
+	}
+	return s
+}
+
+// model adds what an integration says of one model.
+func (k integrations) model(p *store.PublishedProvider, i *integration, opened store.Secrets, m store.PublishedModel) error {
+	if m.BaseModel == "" && m.CustomHost == "" && m.Sealed == "" {
+		return nil
+	}
+	own, err := k.secrets(p.Organisation, m.Sealed)
+	if err != nil {
+		return err
+	}
+	s := k.settingsFor(&p.Configuration, opened, m.Slug)
+	s.BaseModel = cmp.Or(m.BaseModel, s.BaseModel)
+	if m.CustomHost != "" && elsewhere(p.Provider, s, m.CustomHost) {
+		// What is stored for the integration belongs to its own address.
+		s = provider.Settings{Options: p.Configuration.TargetOptions(store.Secrets{}, m.Slug), BaseModel: s.BaseModel, NoAuth: true}
+	}
+	s.CustomHost = cmp.Or(m.CustomHost, s.CustomHost)
+	if len(own.Headers) > 0 {
+		s.Headers = maps.Clone(s.Headers)
+		if s.Headers == nil {
+			s.Headers = make(map[string]secret.String, len(own.Headers))
+		}
+		for name, v := range own.Headers {
+			maps.DeleteFunc(s.Headers, func(other string, _ secret.String) bool { return strings.EqualFold(other, name) })
+			s.Headers[name] = v
+		}
+	}
+	i.rules.Own[m.Slug] = s
+	return nil
+}
+
+// elsewhere reports whether an address is of another host than the settings
+// lead to.
+func elsewhere(id string, s provider.Settings, address string) bool {
+	spec, ok := table.Lookup(id)
+	if !ok {
+		return true
+	}
+	from, err := provider.NewTarget(spec, s)
+	to, err2 := url.Parse(address)
+	return err != nil || err2 != nil || from.Base.Scheme != to.Scheme || from.Base.Host != to.Host
+}
+
+// modelNames returns the names by which requests ask for models that are enabled, or
+// for those that are not: the models', and the aliases of deployments of theirs.
+func modelNames(p *store.PublishedProvider, enabled bool) []string {
+	models := listed(p.Models, enabled)
+	list := slices.Clip(models)
+	for _, d := range p.Configuration.Deployments {
+		if d.Alias != "" && slices.Contains(models, d.Model) {
+			list = append(list, d.Alias)
+		}
+	}
+	return list
+}
+
+// unfit returns why an entry can't be used by what its row says.
+func unfit(p *store.PublishedProvider) *apierr.Error {
+	switch {
+	case p.Withdrawn:
+		return apierr.New(apierr.Forbidden, "the integration of the provider entry @%s was taken from this workspace", p.Slug).
+			WithParam("x-gateway-provider").WithCode("provider_withdrawn")
+	case p.Status == store.Exhausted:
+		return apierr.New(apierr.BudgetExhausted, "the provider entry @%s has used up its budget", p.Slug).
+			WithParam("x-gateway-provider").WithCode("provider_exhausted")
+	case p.Status == store.Expired:
+		return snapshot.ErrExpired
+	}
+	return nil
+}
+
+// secretOpener opens the stored credentials of one state.
+type secretOpener struct {
+	ring *datakey.Keyring
+	keys map[string]string // wrapped, by organisation
+}
+
+// config returns a saved config with its credentials, or with the reason why
+// they can't be read.
+func (o secretOpener) config(c *store.PublishedConfig) snapshot.Config {
+	out := snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: secret.New(c.Text), Stored: true}
+	if c.Sealed == "" {
+		return out
+	}
+	opened, err := o.ring.OpenWith(c.Organisation, o.keys[c.Organisation], c.Sealed)
+	var held store.ConfigSecrets
+	if err == nil {
+		held, err = store.ParseConfigSecrets(opened)
+	}
+	if err == nil {
+		out.Text, err = store.FillConfig(c.Text, held)
+	}
+	if err != nil {
+		out.Err = apierr.New(apierr.Unavailable, "the credentials of the saved config %s can't be read", out.Ref()).
+			WithParam("x-gateway-config").WithCode("unreadable_config").WithCause(err)
+	}
+	return out
+}
+
+func (o secretOpener) secrets(organisation, sealed string) (store.Secrets, error) {
+	if sealed == "" {
+		return store.Secrets{}, nil
+	}
+	opened, err := o.ring.OpenWith(organisation, o.keys[organisation], sealed)
+	if err != nil {
+		return store.Secrets{}, err
+	}
+	return store.ParseSecrets(opened)
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"modelgate/internal/secret"
+	"modelgate/internal/store"
+)
+
+// copyName is the file in the data folder that holds the last good state of a
+// database that is elsewhere.
+const copyName = "state.sealed"
+
+// stateCopy is what the file holds.
+type stateCopy struct {
+	Database string // name of the database it is of
+	State    store.RuntimeState
+}
+
+// stateWriter hands the latest state to who writes the copy.
+type stateWriter struct{ latest chan *store.RuntimeState } // holds one
+
+func newCopies() stateWriter { return stateWriter{make(chan *store.RuntimeState, 1)} }
+
+// put takes a state in the place of one that was not written yet. It is for one
+// goroutine.
+func (c stateWriter) put(p *store.RuntimeState) {
+	select {
+	case <-c.latest:
+	default:
+	}
+	c.latest <- p
+}
+
+// keepsCopy reports whether the last good state is kept on disk: of a database
+// elsewhere, and only sealed, since configs and the marks of keys are in it.
+// The file of an SQLite database lies on the same disk itself.
+func (s *Server) keepsCopy() bool { return s.box != nil && !s.Database.Empty() && s.store.Remote() }
+
+// writeStateCopies writes the last good state to disk until ctx ends. Writing takes no more
+// than a tenth of the time.
+func (s *Server) writeStateCopies(ctx context.Context) {
+	if !s.keepsCopy() {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			select {
+			case p := <-s.copy.latest:
+				s.writeCopy(p)
+			default:
+			}
+			return
+		case p := <-s.copy.latest:
+			began := time.Now()
+			s.writeCopy(p)
+			pause(ctx, 9*time.Since(began))
+		}
+	}
+}
+
+func (s *Server) writeCopy(p *store.RuntimeState) {
+	if err := writeCopy(filepath.Join(s.Data, copyName), s.box, stateCopy{s.store.Name(), *p}); err != nil {
+		s.Logger.Error("the copy of the database's state was not written; without it a start needs the database", "err", err.Error())
+	}
+}
+
+// writeCopy replaces the file as a whole, or leaves it.
+func writeCopy(path string, box *secret.Box, k stateCopy) error {
+	var text bytes.Buffer
+	packed, err := gzip.NewWriterLevel(&text, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if err := gob.NewEncoder(packed).Encode(k); err != nil {
+		return err
+	}
+	if err := packed.Close(); err != nil {
+		return err
+	}
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, []byte(box.Seal(secret.New(text.String()))), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+// readCopy returns the state that was kept of a database.
+func readCopy(path string, box *secret.Box, database string) (*store.RuntimeState, error) {
+	sealed, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no copy of its state yet")
+	}
+	if err != nil {
+		return nil, err
+	}
+	opened, err := box.Open(string(sealed))
+	if err != nil {
+		return nil, fmt.Errorf("the copy of its state in %s: %w", path, err)
+	}
+	packed, err := gzip.NewReader(bytes.NewReader([]byte(opened.Reveal())))
+	if err != nil {
+		return nil, fmt.Errorf("the copy of its state in %s is damaged: %w", path, err)
+	}
+	var k stateCopy
+	if err := gob.NewDecoder(packed).Decode(&k); err != nil {
+		return nil, fmt.Errorf("the copy of its state in %s is damaged: %w", path, err)
+	}
+	if k.Database != database {
+		return nil, fmt.Errorf("the copy in %s is of another database", path)
+	}
+	return &k.State, nil
+}

@@ -1,0 +1,317 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+
+	"modelgate/config"
+)
+
+// checkState judges the sections of the control plane's state.
+func (s *Settings) checkState() *fault {
+	for _, section := range s.slugged() {
+		known := slugs{}
+		for i := range section.count {
+			place, slug := section.at(i)
+			if err := known.add(place, slug); err != nil {
+				return at(err, "%s[%d].slug", section.name, i)
+			}
+		}
+	}
+	people := make(map[string]bool, len(s.Members))
+	for i, m := range s.Members {
+		email := strings.ToLower(m.Email)
+		if a, err := mail.ParseAddress(m.Email); err != nil || a.Address != m.Email {
+			return at(errors.New("this is no e-mail address"), "members[%d].email", i)
+		}
+		if people[email] {
+			return at(errors.New("this person stands twice"), "members[%d].email", i)
+		}
+		people[email] = true
+	}
+	if f := s.checkRates(); f != nil {
+		return f
+	}
+	return s.checkTimes()
+}
+
+// checkRates refuses rate limits, which no gateway enforces yet.
+func (s *Settings) checkRates() *fault {
+	path := ""
+	find := func(list []Rate, format string, args ...any) {
+		if len(list) > 0 && path == "" {
+			path = fmt.Sprintf(format, args...)
+		}
+	}
+	for i := range s.Workspaces {
+		find(s.Workspaces[i].RateLimits, "workspaces[%d].rate_limits", i)
+	}
+	for i := range s.Integrations {
+		if g := s.Integrations[i].Global; g != nil {
+			find(g.RateLimits, "integrations[%d].global.rate_limits", i)
+		}
+		for j := range s.Integrations[i].Workspaces {
+			find(s.Integrations[i].Workspaces[j].RateLimits, "integrations[%d].workspaces[%d].rate_limits", i, j)
+		}
+	}
+	for i := range s.Providers {
+		find(s.Providers[i].RateLimits, "providers[%d].rate_limits", i)
+	}
+	for i := range s.Keys {
+		find(s.Keys[i].RateLimits, "keys[%d].rate_limits", i)
+	}
+	if path == "" {
+		return nil
+	}
+	return at(errors.New("rate limits can't be enforced by this version; leave them out"), "%s", path)
+}
+
+// section is a list of objects with slugs.
+type section struct {
+	name  string
+	count int
+	at    func(i int) (place, slug string)
+}
+
+// slugged are the sections whose slugs are judged here. Those of integrations
+// and guardrails are unique in the organisation, whichever workspace has them.
+func (s *Settings) slugged() []section {
+	return []section{
+		{"workspaces", len(s.Workspaces), func(i int) (string, string) { return "", s.Workspaces[i].Slug }},
+		{"guardrails", len(s.Guardrails), func(i int) (string, string) { return "", s.Guardrails[i].Slug }},
+		{"secret_references", len(s.SecretReferences), func(i int) (string, string) { return "", s.SecretReferences[i].Slug }},
+		{"integrations", len(s.Integrations), func(i int) (string, string) { return "", s.Integrations[i].Slug }},
+		{"prompt_collections", len(s.PromptCollections), func(i int) (string, string) { return s.PromptCollections[i].Workspace, s.PromptCollections[i].Slug }},
+		{"prompt_partials", len(s.PromptPartials), func(i int) (string, string) { return s.PromptPartials[i].Workspace, s.PromptPartials[i].Slug }},
+		{"prompts", len(s.Prompts), func(i int) (string, string) { return s.Prompts[i].Workspace, s.Prompts[i].Slug }},
+		{"deployments", len(s.Deployments), func(i int) (string, string) { return "", s.Deployments[i].Slug }},
+	}
+}
+
+func (s *Settings) checkTimes() *fault {
+	wrong := errors.New("a time has the form 2026-01-31T12:00:00Z")
+	for i := range s.Providers {
+		if !isTime(s.Providers[i].ExpiresAt) {
+			return at(wrong, "providers[%d].expires_at", i)
+		}
+	}
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		if !isTime(k.ExpiresAt) {
+			return at(wrong, "keys[%d].expires_at", i)
+		}
+		if k.RotationPolicy != nil && !isTime(k.RotationPolicy.NextAt) {
+			return at(wrong, "keys[%d].rotation_policy.next_rotation_at", i)
+		}
+	}
+	return nil
+}
+
+func isTime(text string) bool {
+	at, err := time.Parse(time.RFC3339, text)
+	return text == "" || err == nil && at.Year() <= 9999 && at.Year() > 0
+}
+
+// checkRun judges what a gateway takes only from its database, and what has to
+// be whole because it takes it from nowhere else.
+func (s *Settings) checkRun() *fault {
+	elsewhere := errors.New("a gateway takes this from its database; write it there with `modelgate apply`")
+	for _, section := range [...]struct {
+		name  string
+		given bool
+	}{
+		{"organisation", s.Organisation != nil}, {"workspaces", s.Workspaces != nil}, {"members", s.Members != nil},
+		{"guardrails", s.Guardrails != nil}, {"secret_references", s.SecretReferences != nil},
+		{"integrations", s.Integrations != nil}, {"prompt_labels", s.PromptLabels != nil},
+		{"prompt_collections", s.PromptCollections != nil}, {"prompt_partials", s.PromptPartials != nil}, {"prompts", s.Prompts != nil},
+		{"deployments", s.Deployments != nil},
+	} {
+		if section.given {
+			return at(elsewhere, "%s", section.name)
+		}
+	}
+	for i, p := range s.Providers {
+		switch {
+		case p.Integration != "":
+			return at(elsewhere, "providers[%d].integration", i)
+		case p.Workspace != "":
+			return at(elsewhere, "providers[%d].workspace", i)
+		case p.Name+p.Note+p.ExpiresAt != "" || p.UsageLimits != nil || p.RateLimits != nil || p.Tags != nil || p.MadeByGrant:
+			return at(elsewhere, "providers[%d]", i)
+		}
+	}
+	for i, c := range s.Configs {
+		switch {
+		case c.Workspace != "":
+			return at(elsewhere, "configs[%d].workspace", i)
+		case c.Name != "" || c.Default:
+			return at(elsewhere, "configs[%d]", i)
+		}
+		_, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
+			if found.Declared && found.Value.Reveal() == KeptCredential {
+				return "", fmt.Errorf("%s: the credential is left out; write ${NAME} for an environment variable, or what `modelgate seal` prints", found.Path)
+			}
+			return "", nil
+		})
+		if err != nil {
+			return at(err, "configs[%d].config", i)
+		}
+	}
+	return s.checkRunningKeys(elsewhere)
+}
+
+func (s *Settings) checkRunningKeys(elsewhere error) *fault {
+	for i, k := range s.Keys {
+		switch {
+		case k.Workspace != "":
+			return at(elsewhere, "keys[%d].workspace", i)
+		case k.Type+k.Member+k.Description+k.Mask+k.ExpiresAt != "" || k.ConfigFixed || k.Metadata != nil || k.UsageLimits != nil ||
+			k.RateLimits != nil || k.AlertEmails != nil || k.RotationPolicy != nil:
+			return at(elsewhere, "keys[%d]", i)
+		case k.Config != "" && !s.hasConfig(k.Config):
+			return at(fmt.Errorf("there is no config with the slug %q", k.Config), "keys[%d].config", i)
+		}
+	}
+	return nil
+}
+
+func (s *Settings) hasConfig(slug string) bool {
+	for _, c := range s.Configs {
+		if c.Slug == slug {
+			return true
+		}
+	}
+	return false
+}
+
+// FileOnlySections returns the sections that the file has for the gateway that runs with
+// it alone.
+func (s *Settings) FileOnlySections() (names []string) {
+	for _, section := range [...]struct {
+		name  string
+		given bool
+	}{
+		{"prices", s.Prices != nil}, {"limits", s.Limits != Limits{}}, {"timeouts", s.Timeouts != Timeouts{}}, {"drain", s.Drain != Drain{}},
+		{"compat", s.Compat.HeaderPrefixes != nil}, {"log", s.Log != Log{}},
+		{"telemetry", s.Telemetry.given()},
+	} {
+		if section.given {
+			names = append(names, section.name)
+		}
+	}
+	return names
+}
+
+// Secrets calls f for every credential of the file that stands as a reference or
+// sealed, and puts what f returns in its place. Path is where it stands; place
+// is the same in words that do not change when entries are moved. An error is a
+// *FileError.
+func (s *Settings) Secrets(f func(place, ref string) (string, error)) error {
+	for i := range s.Integrations {
+		v := &s.Integrations[i]
+		w := credentialWalk{s, f, fmt.Sprintf("integrations[%d]", i), "integration " + v.Slug, nil}
+		w.one("api_key", &v.APIKey)
+		w.some("options", v.Options)
+		w.all("custom_headers", "custom_headers", v.Headers)
+		for j := range v.Models {
+			m := &v.Models[j]
+			w.all(fmt.Sprintf("models[%d].custom_headers", j), "models "+m.Slug+" custom_headers", m.Headers)
+		}
+		if w.err != nil {
+			return w.err
+		}
+	}
+	for i := range s.SecretReferences {
+		v := &s.SecretReferences[i]
+		w := credentialWalk{s, f, fmt.Sprintf("secret_references[%d]", i), "secret_reference " + v.Slug, nil}
+		if w.some("auth_config", v.Auth); w.err != nil {
+			return w.err
+		}
+	}
+	for i := range s.Providers {
+		v := &s.Providers[i]
+		w := credentialWalk{s, f, fmt.Sprintf("providers[%d]", i), "integration " + v.Slug, nil}
+		w.one("api_key", &v.APIKey)
+		if w.some("options", v.Options); w.err != nil {
+			return w.err
+		}
+	}
+	for i := range s.Configs {
+		c := &s.Configs[i]
+		w := credentialWalk{s, f, fmt.Sprintf("configs[%d].config", i), "", nil}
+		if w.config(c); w.err != nil {
+			return w.err
+		}
+	}
+	return nil
+}
+
+// credentialWalk goes through the credentials of one entry.
+type credentialWalk struct {
+	s           *Settings
+	f           func(place, ref string) (string, error)
+	path, place string
+	err         error
+}
+
+func (w *credentialWalk) one(field string, ref *string) {
+	if *ref == "" || w.err != nil {
+		return
+	}
+	v, err := w.f(w.place+" "+field, *ref)
+	if err != nil {
+		w.err = w.s.ErrorAt(w.path+"."+field, err)
+		return
+	}
+	*ref = v
+}
+
+// ConfigPlace returns the name of the place of a credential in a config, for
+// [Settings.Secrets].
+func ConfigPlace(slug, path string) string {
+	return "config " + slug + " " + strings.TrimPrefix(path, "$.")
+}
+
+// config is one for the credentials of a config that are references or sealed.
+func (w *credentialWalk) config(c *Config) {
+	text, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
+		ref := found.Value.Reveal()
+		if !isReference(ref) {
+			return ref, nil
+		}
+		return w.f(ConfigPlace(c.Slug, found.Path), ref)
+	})
+	if err != nil {
+		w.err = w.s.ErrorAt(w.path, err)
+		return
+	}
+	c.Config = text
+}
+
+// some is one for the values of a map that are references or sealed.
+func (w *credentialWalk) some(field string, refs map[string]string) {
+	for _, name := range sortedKeys(refs) {
+		if isReference(refs[name]) {
+			w.in(field, field, refs, name)
+		}
+	}
+}
+
+// all is one for every value of a map. Called is the field's name in the place.
+func (w *credentialWalk) all(field, called string, refs map[string]string) {
+	for _, name := range sortedKeys(refs) {
+		w.in(field, called, refs, name)
+	}
+}
+
+func (w *credentialWalk) in(field, called string, refs map[string]string, name string) {
+	if w.err != nil {
+		return
+	}
+	v, inner := refs[name], credentialWalk{w.s, w.f, w.path + "." + field, w.place + " " + called, nil}
+	inner.one(name, &v)
+	refs[name], w.err = v, inner.err
+}

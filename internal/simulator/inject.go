@@ -1,0 +1,77 @@
+package simulator
+
+import (
+	"net/http"
+)
+
+const page = `<!DOCTYPE html>
+<html><head><title>Gateway</title></head><body><h1>Something is in the way</h1></body></html>
+`
+
+// injectFault does the faults that come before or instead of an answer. It reports
+// false when the request is over.
+func (x *exchange) injectFault() bool {
+	p := &x.plan
+	if p.headers > 0 && !x.sleep(p.headers) {
+		return false
+	}
+	if p.hang {
+		<-x.r.Context().Done()
+		x.lost()
+		return false
+	}
+	if p.reset {
+		x.resetConn()
+		return false
+	}
+	x.decorate()
+	return !x.answerError() && !x.answerBulk()
+}
+
+// decorate sets the headers of faults that leave the answer as it is.
+func (x *exchange) decorate() {
+	p, h := &x.plan, x.w.Header()
+	if p.earlyHints {
+		h.Set("Link", "</style.css>; rel=preload; as=style")
+		x.w.WriteHeader(http.StatusEarlyHints)
+		h.Del("Link")
+	}
+	if p.retryAfter != "" {
+		h.Set("Retry-After", p.retryAfter)
+	}
+	if p.retryAfterMS != "" {
+		h.Set("Retry-After-Ms", p.retryAfterMS)
+	}
+	if p.cookie != "" {
+		h.Set("Set-Cookie", p.cookie)
+	}
+	if p.extraName != "" {
+		h.Set(p.extraName, p.extraValue)
+	}
+}
+
+// answerError answers with the error that was asked for, if one was.
+func (x *exchange) answerError() bool {
+	p, h := &x.plan, x.w.Header()
+	switch {
+	case p.html:
+		x.reply(max(p.status, http.StatusOK), []string{"text/html; charset=utf-8"}, []byte(page))
+	case p.redirect != "":
+		h.Set("Location", p.redirect)
+		x.reply(http.StatusFound, []string{"text/plain"}, nil)
+	case p.contextLength:
+		x.refuse(http.StatusBadRequest, tooLong)
+	case p.contentFilter:
+		x.refuse(http.StatusBadRequest, filtered)
+	case p.modelNotFound:
+		x.refuse(http.StatusNotFound, unknownModel)
+	case p.status == http.StatusTooManyRequests:
+		h.Set("X-Ratelimit-Remaining-Requests", "0")
+		x.refuse(p.status, statusError(p.status))
+	case p.status != 0:
+		x.refuse(p.status, statusError(p.status))
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// ends are the rows besides keys whose time comes: a condition on them, and what
+// is done when it holds. $1 is now.
+var ends = []struct{ what, table, where, do string }{
+	{"provider entries", "providers", `status IN ('active', 'exhausted') AND expires_at <= $1`, `UPDATE providers SET status = 'expired'`},
+	{"invites", "invites", `status = 'pending' AND expires_at <= $1`, `UPDATE invites SET status = 'expired'`},
+	{"sessions", "sessions", `expires_at <= $1`, `DELETE FROM sessions`},
+	{"claims", "claims", `expires_at <= $1`, `DELETE FROM claims`},
+	{"links", "password_links", `expires_at <= $1`, `DELETE FROM password_links`},
+}
+
+// MarkEnded writes down which provider entries and invites have ended by now,
+// and forgets the sessions, claims and links that have. It makes no revision when there
+// are none: whoever uses them looks at the times themselves.
+func (db *DB) MarkEnded(ctx context.Context, now time.Time) error {
+	for _, e := range ends {
+		n, err := count(ctx, db.q, `SELECT COUNT(*) FROM `+e.table+` WHERE `+e.where, now.UnixMilli())
+		if err == nil && n > 0 {
+			err = db.Update(ctx, nil, func(tx *Tx) error { return exec(ctx, tx.q, e.what, e.do+` WHERE `+e.where, now.UnixMilli()) })
+		}
+		if err != nil {
+			return fmt.Errorf("marking %s that have ended: %w", e.what, err)
+		}
+	}
+	return nil
+}
+
+// MarkExpired writes down which keys have ended by now, forgets secrets whose
+// transition is over, and returns how many keys it marked. It makes no revision
+// when there are none of either: requests look at the times themselves.
+func (db *DB) MarkExpired(ctx context.Context, now time.Time) (marked int64, err error) {
+	const (
+		due = `
+		SELECT COUNT(*)
+		FROM gateway_keys
+		WHERE status IN ('active', 'exhausted') AND expires_at <= $1 OR transition_ends_at <= $1`
+		mark = `
+		UPDATE gateway_keys
+		SET status = 'expired'
+		WHERE status IN ('active', 'exhausted') AND expires_at <= $1`
+		forget = `
+		UPDATE gateway_keys
+		SET previous_hash = NULL, transition_ends_at = NULL
+		WHERE transition_ends_at <= $1`
+	)
+	if n, err := count(ctx, db.q, due, now.UnixMilli()); n == 0 || err != nil {
+		return 0, err
+	}
+	err = db.Update(ctx, nil, func(tx *Tx) error {
+		result, err := tx.q.ExecContext(ctx, mark, now.UnixMilli())
+		if err == nil {
+			marked, err = result.RowsAffected()
+		}
+		if err == nil {
+			_, err = tx.q.ExecContext(ctx, forget, now.UnixMilli())
+		}
+		if err != nil {
+			return fmt.Errorf("marking expired API keys: %w", err)
+		}
+		return nil
+	})
+	return marked, err
+}
+
+// toldAtOnce bounds the keys of one call of MarkRotationsDue.
+const toldAtOnce = 100
+
+// MarkRotationsDue returns keys whose rotation is due by now and of which it was
+// not said yet, at most 100, and adds the row that note makes of each to the
+// audit log. Of processes that share a database one is told of each key.
+func (db *DB) MarkRotationsDue(ctx context.Context, now time.Time, note func(Key) *Audit) (due []Key, err error) {
+	const (
+		where = `
+		FROM gateway_keys
+		WHERE status IN ('active', 'exhausted') AND rotation_due_at <= $1
+			AND (rotation_told_at IS NULL OR rotation_told_at < rotation_due_at)`
+		mark = `
+		UPDATE gateway_keys
+		SET rotation_told_at = $2
+		WHERE id = $1`
+	)
+	if n, err := count(ctx, db.q, `SELECT COUNT(*)`+where, now.UnixMilli()); n == 0 || err != nil {
+		return nil, err
+	}
+	err = db.Update(ctx, nil, func(tx *Tx) error {
+		due, err = rows(ctx, tx.q, "API keys", `SELECT `+keyColumns+where+` ORDER BY id LIMIT $2`, scanKey, now.UnixMilli(), toldAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, k := range due {
+			if err := exec(ctx, tx.q, "API keys", mark, k.ID, now.UnixMilli()); err != nil {
+				return err
+			}
+			if err := tx.Note(ctx, note(k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return due, err
+}

@@ -1,0 +1,211 @@
+package store
+
+import "context"
+
+// What follows reads everything of one kind that an organisation has, for
+// writing it down as a whole. What is archived is among it where its slug is
+// taken still.
+
+// ConfigText is a config with its current text.
+type ConfigText struct {
+	Config
+	Text   string // as that of a [ConfigVersion], as is Sealed
+	Sealed string
+}
+
+// AllConfigs returns every config of an organisation, archived ones too.
+func (q Queries) AllConfigs(ctx context.Context, organisation string) ([]ConfigText, error) {
+	const text = `
+		SELECT c.id, c.organisation_id, c.workspace_id, c.slug, c.name, c.is_default, c.version_id, c.status, c.owner_id, c.updated_by,
+			c.created_at, c.updated_at, v.text, v.sealed
+		FROM configs c
+		JOIN config_versions v ON v.id = c.version_id
+		WHERE c.organisation_id = $1
+		ORDER BY c.id`
+	return rows(ctx, q.q, "configs", text, func(r row) (c ConfigText, err error) {
+		err = r.Scan(&c.ID, &c.Organisation, &c.Workspace, &c.Slug, &c.Name, &c.IsDefault, &c.VersionID, &c.Status,
+			&c.OwnerID, &c.UpdatedBy, nullTime{&c.CreatedAt}, nullTime{&c.UpdatedAt}, &c.Text, &c.Sealed)
+		return c, err
+	}, organisation)
+}
+
+// AllGuardrails returns every guardrail of an organisation, archived ones too.
+func (q Queries) AllGuardrails(ctx context.Context, organisation string) ([]Guardrail, error) {
+	const text = `
+		SELECT ` + guardrailColumns + `
+		FROM guardrails
+		WHERE organisation_id = $1
+		ORDER BY id`
+	return rows(ctx, q.q, "guardrails", text, scanGuardrail, organisation)
+}
+
+// AllIntegrationModels returns what the active integrations of an organisation
+// say of models.
+func (q Queries) AllIntegrationModels(ctx context.Context, organisation string) ([]IntegrationModel, error) {
+	const text = `
+		SELECT ` + modelColumns + `
+		FROM integration_models
+		WHERE integration_id IN (
+			SELECT id
+			FROM integrations
+			WHERE organisation_id = $1 AND status = 'active')
+		ORDER BY integration_id, slug`
+	return rows(ctx, q.q, "models", text, scanIntegrationModel, organisation)
+}
+
+// AllIntegrationWorkspaces returns what was said of active workspaces for the
+// active integrations of an organisation.
+func (q Queries) AllIntegrationWorkspaces(ctx context.Context, organisation string) ([]IntegrationWorkspace, error) {
+	const text = `
+		SELECT ` + grantColumns + `
+		FROM integration_workspaces
+		WHERE integration_id IN (
+			SELECT id
+			FROM integrations
+			WHERE organisation_id = $1 AND status = 'active')
+		AND workspace_id IN (
+			SELECT id
+			FROM workspaces
+			WHERE status = 'active')
+		ORDER BY integration_id, workspace_id`
+	return rows(ctx, q.q, "workspaces of integrations", text, scanIntegrationWorkspace, organisation)
+}
+
+// AllPrompts returns every prompt and partial of an organisation, archived ones
+// too.
+func (q Queries) AllPrompts(ctx context.Context, organisation string) ([]Prompt, error) {
+	const text = promptSelect + `
+		WHERE p.organisation_id = $1
+		ORDER BY p.id`
+	return rows(ctx, q.q, "prompts", text, scanPrompt, organisation)
+}
+
+// AllPromptVersions returns every version of the prompts of an organisation by
+// the prompt's id, in the order of their numbers.
+func (q Queries) AllPromptVersions(ctx context.Context, organisation string) (map[string][]PromptVersion, error) {
+	const text = `
+		SELECT ` + promptVersionColumns + `
+		FROM prompt_versions
+		WHERE prompt_id IN (
+			SELECT id
+			FROM prompts
+			WHERE organisation_id = $1)
+		ORDER BY prompt_id, number`
+	list, err := rows(ctx, q.q, "versions of prompts", text, scanPromptVersion, organisation)
+	versions := make(map[string][]PromptVersion)
+	for _, v := range list {
+		versions[v.Prompt] = append(versions[v.Prompt], v)
+	}
+	return versions, err
+}
+
+// AllPromptCollections returns every collection of an organisation, archived ones
+// too.
+func (q Queries) AllPromptCollections(ctx context.Context, organisation string) ([]PromptCollection, error) {
+	const text = promptCollectionSelect + `
+		FROM prompt_collections c
+		WHERE c.organisation_id = $1
+		ORDER BY c.id`
+	return rows(ctx, q.q, "collections", text, scanPromptCollection, organisation)
+}
+
+// AllKeys returns every key of an organisation, revoked ones too.
+func (q Queries) AllKeys(ctx context.Context, organisation string) ([]Key, error) {
+	const text = `
+		SELECT ` + keyColumns + `
+		FROM gateway_keys
+		WHERE organisation_id = $1
+		ORDER BY id`
+	return rows(ctx, q.q, "API keys", text, scanKey, organisation)
+}
+
+// AllWorkspaceMembers returns what people are in the workspaces of an
+// organisation: by the id of the user, the role by the id of the workspace.
+func (q Queries) AllWorkspaceMembers(ctx context.Context, organisation string) (map[string]map[string]string, error) {
+	const text = `
+		SELECT m.user_id, m.workspace_id, m.role
+		FROM workspace_members m
+		JOIN workspaces w ON w.id = m.workspace_id
+		WHERE w.organisation_id = $1 AND w.status = 'active'`
+	roles := make(map[string]map[string]string)
+	_, err := rows(ctx, q.q, "members", text, func(r row) (none struct{}, err error) {
+		var user, workspace, role string
+		err = r.Scan(&user, &workspace, &role)
+		if roles[user] == nil {
+			roles[user] = make(map[string]string)
+		}
+		roles[user][workspace] = role
+		return none, err
+	}, organisation)
+	return roles, err
+}
+
+// UserIDs returns the ids of people by their addresses, of whichever organisation
+// they are or were.
+func (q Queries) UserIDs(ctx context.Context) (map[string]string, error) {
+	const text = `
+		SELECT email, id
+		FROM users`
+	ids := make(map[string]string)
+	_, err := rows(ctx, q.q, "users", text, func(r row) (none struct{}, err error) {
+		var email, id string
+		err = r.Scan(&email, &id)
+		ids[email] = id
+		return none, err
+	})
+	return ids, err
+}
+
+// JoinOrganisation makes a person one of an organisation who was of none, or of
+// another.
+func (q Queries) JoinOrganisation(ctx context.Context, organisation string, u User) error {
+	const text = `
+		INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $4)`
+	return write(ctx, q.q, "membership", text, organisation, u.ID, u.Role, millis(u.UpdatedAt))
+}
+
+// UpdateUser stores the name and the state of a person. Somebody who is not
+// active loses their sessions and links, and their keys are out of use until they
+// are active again.
+func (q Queries) UpdateUser(ctx context.Context, u User) error {
+	const text = `
+		UPDATE users
+		SET first_name = $2, last_name = $3, status = $4, updated_at = $5
+		WHERE id = $1`
+	const keys = `
+		UPDATE gateway_keys
+		SET user_id = user_id
+		WHERE user_id = $1`
+	const links = `
+		DELETE FROM password_links
+		WHERE user_id = $1`
+	if err := write(ctx, q.q, "user", text, u.ID, u.FirstName, u.LastName, u.Status, millis(u.UpdatedAt)); err != nil {
+		return err
+	}
+	// Writing to the table of keys has every gateway read them again.
+	if err := exec(ctx, q.q, "keys", keys, u.ID); err != nil || u.Status == Active {
+		return err
+	}
+	if err := exec(ctx, q.q, "links", links, u.ID); err != nil {
+		return err
+	}
+	return q.EndSessions(ctx, "", u.ID, "")
+}
+
+// DeleteIntegrationModel forgets what an integration says of a model.
+func (q Queries) DeleteIntegrationModel(ctx context.Context, integration, slug string) error {
+	const text = `
+		DELETE FROM integration_models
+		WHERE integration_id = $1 AND slug = $2`
+	return write(ctx, q.q, "model", text, integration, slug)
+}
+
+// DeleteIntegrationWorkspace forgets what was said of a workspace, which then
+// gets what all get.
+func (q Queries) DeleteIntegrationWorkspace(ctx context.Context, integration, workspace string) error {
+	const text = `
+		DELETE FROM integration_workspaces
+		WHERE integration_id = $1 AND workspace_id = $2`
+	return write(ctx, q.q, "workspace of an integration", text, integration, workspace)
+}
