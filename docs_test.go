@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -27,14 +28,58 @@ func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 			continue
 		}
 		for _, found := range link.FindAllSubmatch(data, -1) {
-			target, _, _ := strings.Cut(string(found[1]), "#")
-			if target == "" || strings.Contains(target, ":") {
+			target, anchor, _ := strings.Cut(string(found[1]), "#")
+			if strings.Contains(target, ":") {
 				continue
 			}
-			if _, err := os.Stat(path.Join(path.Dir(name), target)); err != nil {
+			file := name
+			if target != "" {
+				file = path.Join(path.Dir(name), target)
+			}
+			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s: the link to %s leads nowhere", name, target)
+				continue
+			}
+			if anchor != "" && strings.HasSuffix(file, ".md") && !anchors(mustRead(t, file))[anchor] {
+				t.Errorf("%s: %s has no heading for #%s", name, file, anchor)
 			}
 		}
+	}
+}
+
+// anchors returns the names by which links reach the headings of a page.
+func anchors(page []byte) map[string]bool {
+	all := map[string]bool{}
+	code := false
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		if code || !strings.HasPrefix(line, "#") {
+			continue
+		}
+		name := strings.ToLower(strings.TrimSpace(strings.TrimLeft(line, "#")))
+		name = notInAnchors.ReplaceAllString(name, "")
+		name = strings.ReplaceAll(name, " ", "-")
+		for base, n := name, 1; all[name]; n++ {
+			name = base + "-" + strconv.Itoa(n)
+		}
+		all[name] = true
+	}
+	return all
+}
+
+var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+
+func TestAnchorsAreThoseOfHeadings(t *testing.T) {
+	got := anchors([]byte("# The `keys` of a, b\n\n```sh\n# no heading\n```\n## Notes\n## Notes\n"))
+	for _, want := range []string{"the-keys-of-a-b", "notes", "notes-1"} {
+		if !got[want] {
+			t.Errorf("anchors = %v, want %s", got, want)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("anchors = %v, want 3", got)
 	}
 }
 

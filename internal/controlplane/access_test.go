@@ -110,7 +110,7 @@ func changed(a, b string) string {
 	return out.String()
 }
 
-const accessHead = `# Who may do what
+const accessHead = `# Access matrix
 
 <!-- Generated from the routes by go test ./internal/controlplane -run Page -update. Do not edit. -->
 

@@ -28,7 +28,7 @@ the answer. A provider that speaks several dialects is spoken to in the client's
 Clients of Bedrock's InvokeModel reach Claude at Bedrock so. Elsewhere, and with a
 model that is not Claude, the body is read as one of messages and translated.
 
-## Beside conversations
+## Other operations
 
 | what | path | where |
 |---|---|---|
@@ -42,7 +42,7 @@ gemini-embedding at Vertex AI) get a request for each input, eight at a time; th
 vectors come in the order of the inputs, with the sum of the tokens, and when one
 request fails, so does the whole. Of clients of gemini other providers embed texts.
 
-## What became of a parameter
+## Parameter handling
 
 The response header ` + "`x-gateway-params`" + ` names every parameter that is not carried as
 it is, in the client's words:
