@@ -92,8 +92,8 @@ func (o outcome) triggersFallback(codes []int) bool {
 	return slices.Contains(codes, o.status)
 }
 
-// longestAsked bounds how long a provider may ask to be left alone, since a header
-// may hold any number. It is longer than anyone waits.
+// longestAsked bounds how long a provider may ask the gateway to wait: a header may
+// hold any number or date, and sums of waits must not overflow.
 const longestAsked = 1000 * time.Hour
 
 // retryAfter reads when a provider wants to be asked again: milliseconds as
@@ -109,7 +109,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 		return waitOf(sec, time.Second), true
 	}
 	if t, err := http.ParseTime(v); err == nil {
-		return max(t.Sub(now), 0), true
+		return min(max(t.Sub(now), 0), longestAsked), true
 	}
 	return 0, false
 }

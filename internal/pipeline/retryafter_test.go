@@ -39,6 +39,17 @@ func TestAWaitBeyondAllBoundsIsNotIgnored(t *testing.T) {
 	}
 }
 
+// A date may be further away than a duration holds, and the wait before adds to it.
+func TestRetryAfterOfTheLastYearIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).
+			on("", rtStatus(429, "Retry-After", "1"), rtStatus(429, "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"))
+		if got := r.send(); got.status != 429 || got.x.Retries != -1 || got.took != time.Second {
+			t.Errorf("status %d, count %d in %v; want the second 429 after a second, and -1 since more was asked for", got.status, got.x.Retries, got.took)
+		}
+	})
+}
+
 func TestTheShorterFormsOfRetryAfterComeFirst(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
