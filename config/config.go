@@ -73,7 +73,7 @@ type Config struct {
 	// StreamContinuation lets the next target go on with a stream that broke.
 	StreamContinuation *bool
 	Hedge              *Hedge
-	// OnUnsupported says what becomes of a parameter that the target can't
+	// OnUnsupported says what happens to a parameter that the target can't
 	// honour; empty means not set here.
 	OnUnsupported UnsupportedPolicy
 	// Passthrough marks a target whose provider is named by the request itself,
@@ -190,7 +190,7 @@ type Hedge struct {
 	Max   int           // further targets started at most; zero means 1
 }
 
-// UnsupportedPolicy is what becomes of a parameter that a target can't honour.
+// UnsupportedPolicy is what happens to a parameter that a target can't honour.
 type UnsupportedPolicy string
 
 // The choices of on_unsupported.

@@ -45,7 +45,7 @@ type Guardrail struct {
 	Saved string
 
 	ID   string
-	Type string // empty means by the list it stands in
+	Type string // empty means by the list it is in
 	// Checks are the additional keys in the order in which they are written:
 	// the key as ID, its whole object as Parameters.
 	Checks     []Check

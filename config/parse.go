@@ -9,7 +9,7 @@ const (
 	MaxTargets = 100
 	// MaxConditionalTargets is how many it may have in conditional mode.
 	MaxConditionalTargets = 1000
-	// MaxNestedTargets is how many targets may stand below one target of the
+	// MaxNestedTargets is how many targets may be below one target of the
 	// root, at all depths together.
 	MaxNestedTargets = 50
 )

@@ -240,7 +240,7 @@ func decimal(f float64) value { return value{kind: isNumber, text: plain(f)} }
 
 func plain(f float64) string { return canonicalNumber(strconv.FormatFloat(f, 'g', -1, 64)) }
 
-// integer is a whole number between least and most. 5.0 and 5e0 are whole.
+// integer is an integer between least and most. 5.0 and 5e0 are whole.
 func integer(least, most int) rule[int] {
 	low, high := float64(least), float64(most)
 	d := &schema{Type: "integer", Minimum: &low}
@@ -282,7 +282,7 @@ func isIntegerLiteral(literal string) bool {
 	return !strings.Contains(s, ".") && !strings.Contains(s, "e-")
 }
 
-// span is a duration written as a whole number of unit.
+// span is a duration written as an integer of unit.
 func span(unit time.Duration, least int) rule[time.Duration] {
 	n := integer(least, int(math.MaxInt64/int64(unit)))
 	return rule[time.Duration]{

@@ -46,7 +46,7 @@ var nodes = newShape(append([]field[Config]{
 
 	extension(prop("stream_continuation", optional(truth, boolean), func(c *Config) **bool { return &c.StreamContinuation }, "let the next target go on with a stream that broke")),
 	extension(prop("hedge", maybe(hedges), func(c *Config) **Hedge { return &c.Hedge }, "start a second target when the first is slow")),
-	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *UnsupportedPolicy { return &c.OnUnsupported }, "what becomes of parameters that a target can't honour")),
+	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *UnsupportedPolicy { return &c.OnUnsupported }, "what happens to parameters that a target can't honour")),
 	extension(prop("passthrough", truth, func(c *Config) *bool { return &c.Passthrough }, "the request itself names the provider of this target")),
 	extension(prop("fetch_integrated_models", truth, func(c *Config) *bool { return &c.FetchModels }, "list the models of managed providers")),
 }, optionFields()...)...).refined(strategyWithTargets).

@@ -39,7 +39,7 @@ type routeCase struct {
 	} `json:"expect"`
 }
 
-// checkConfig judges a config object and runs the cases beside it.
+// checkConfig checks a config object and runs the cases beside it.
 func checkConfig(ctx context.Context, p *program, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -136,7 +136,7 @@ func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 	return plane, &access.Identity{Name: "check", Scopes: []access.Scope{access.ScopeAll}}, nil
 }
 
-// judge compares what would happen with what the case expects.
+// check compares what would happen with what the case expects.
 func (rc *routeCase) judge(got dataplane.ExplainResponse) []string {
 	want := rc.Expect
 	var problems []string

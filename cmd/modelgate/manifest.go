@@ -156,7 +156,7 @@ func (m manifestFlags) target(ctx context.Context, dry bool) (*store.DB, error) 
 	return m.database.open(ctx)
 }
 
-// hosts returns what judges addresses of the file's choice.
+// hosts returns what checks addresses of the file's choice.
 func (m manifestFlags) hosts(file *settings.Settings) (check func(string) (*url.URL, error), err error) {
 	trusted := append(words(*m.trusted), file.Upstream.TrustedHosts...)
 	for _, h := range trusted {

@@ -19,7 +19,7 @@ import (
 	"modelgate/internal/simulator"
 )
 
-// check judges a settings file, or a config object when the name ends in .json.
+// check checks a settings file, or a config object when the name ends in .json.
 func check(ctx context.Context, p *program, args []string) error {
 	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml) or a config object (a file ending in .json) without starting anything.\nBeside a config NAME.json, the cases in NAME.cases.json are run: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
 	m := newMasterFlags(f)

@@ -133,7 +133,7 @@ func (id *Identity) IsPerson() bool {
 }
 
 // RolePermissions say by name which roles have which rights: a role's plural and a
-// right, as in membersViewPrompts. One that is missing stands at its default.
+// right, as in membersViewPrompts. One that is missing is at its default.
 type RolePermissions map[string]bool
 
 // place is where a switch belongs and how it stands by default.
@@ -197,7 +197,7 @@ func (s RolePermissions) WithOverrides(own RolePermissions, left []Section) Role
 	return out
 }
 
-// Effective returns every switch as it stands.
+// Effective returns every switch as it is in effect.
 func (s RolePermissions) Effective() RolePermissions {
 	out := make(RolePermissions, len(switches))
 	for name, p := range switches {

@@ -116,7 +116,7 @@ const (
 	FullBodies = "modelgate with bodies"
 )
 
-// forwarders are the targets that stand in front of the simulator.
+// forwarders are the targets that are in front of the simulator.
 var forwarders = []string{ReverseProxy, Handler, Modelgate}
 
 // gatewayKey is what requests show, and temporary in every respect.

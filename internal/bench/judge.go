@@ -14,7 +14,7 @@ type Ratio struct {
 	Met   bool    `json:"met"`
 }
 
-// judge compares what was measured with the goals. Figures whose scale was not
+// check compares what was measured with the goals. Figures whose scale was not
 // run are left out.
 func (r *Report) judge() {
 	r.judgeThroughput()

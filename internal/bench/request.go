@@ -47,9 +47,9 @@ func chatRequest(model string, size int, members string) []byte {
 // clientAPI is how clients of one dialect ask.
 type clientAPI struct {
 	path         string
-	before, ask  string // what stands before the long text of a body, and behind it
-	whole        string // what stands before the text of a whole answer
-	delta, piece string // what the events with text hold, and what stands before each text
+	before, ask  string // what is before the long text of a body, and behind it
+	whole        string // what is before the text of a complete response
+	delta, piece string // what the events with text hold, and what is before each text
 	end          string // what the end of a stream holds
 }
 

@@ -21,7 +21,7 @@ type frames struct {
 var dataPrefix = []byte("data:")
 
 // add takes bytes that came at a time. Lines end in "\n", as both the simulator
-// and what stands in front of it write them.
+// and what is in front of it write them.
 func (f *frames) add(b []byte, at time.Time) {
 	for len(b) > 0 {
 		i := bytes.IndexByte(b, '\n')

@@ -54,8 +54,8 @@ const (
 // expectedAnswer is what an answer has to say.
 type expectedAnswer struct {
 	text         string
-	delta, piece []byte // what the lines with text hold, and what stands before each text
-	end          []byte // what stands in the last line but empty ones; empty for whole answers
+	delta, piece []byte // what the lines with text hold, and what is before each text
+	end          []byte // what is in the last line but empty ones; empty for complete responses
 	events       int    // how many lines with text there are
 }
 
@@ -116,7 +116,7 @@ func (r *run) translation(ctx context.Context) error {
 	return nil
 }
 
-// translated returns what is asked of each pair: for a whole answer, or for a
+// translated returns what is asked of each pair: for a complete response, or for a
 // stream of so many events with text. The simulator itself says what the text is.
 func (r *run) translated(ctx context.Context, events int) ([]sample, error) {
 	model, members := "sim-1", ""

@@ -19,7 +19,7 @@ import (
 // Store keeps files. It is safe for concurrent use. What it can't do for reasons
 // that lie outside is a *[Error].
 type Store interface {
-	// Put writes what r has to a file in the place of one of this name, and
+	// Put writes what r has to a file instead of one of this name, and
 	// returns its size. Nothing is left of it when r or the store fails.
 	Put(ctx context.Context, name string, r io.Reader) (size int64, err error)
 
@@ -51,7 +51,7 @@ func fault(cause error, format string, args ...any) *Error {
 	return &Error{fmt.Sprintf(format, args...), cause}
 }
 
-// nameForm keeps to what stands in an address and in a folder as it is.
+// nameForm keeps to what is in an address and in a folder as it is.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,900}$`)
 
 // check refuses names that are no plain relative paths.

@@ -32,7 +32,7 @@ type S3 struct {
 	Prefix    string // of the names in the bucket; empty is none
 	AccessKey secret.String
 	SecretKey secret.String
-	PathStyle bool // the bucket stands in the path and not in the host
+	PathStyle bool // the bucket is in the path and not in the host
 }
 
 var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)

@@ -90,7 +90,7 @@ type Price struct {
 	// Request is what each request costs besides.
 	Request NanoDollars
 	// Batch and Priority are what requests of these tiers pay of all this, in
-	// percent. Zero means that it is not known.
+	// percent. Zero means that it is unknown.
 	Batch    int
 	Priority int
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// NegotiatedPricing are what someone has agreed with a provider, in the place of the prices
+// NegotiatedPricing are what someone has agreed with a provider, instead of the prices
 // of books. Nil and the zero value agree to nothing. They are immutable.
 type NegotiatedPricing struct {
 	// Reserved says that capacity is paid for already: requests cost nothing.

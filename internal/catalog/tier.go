@@ -27,7 +27,7 @@ func (t Tier) String() string { return tiers[t] }
 var flexible = map[string]bool{"openai": true, "azure-openai": true, "google": true, "vertex-ai": true, "bedrock": true}
 
 // TierOf returns the tier behind a provider's word for it. A word that says nothing
-// of a price is Standard, and one that is not known is Unpriced.
+// of a price is Standard, and one that is unknown is Unpriced.
 func TierOf(provider, word string) Tier {
 	switch strings.ToLower(word) {
 	case "", "default", "standard", "auto", "on_demand", "unspecified":

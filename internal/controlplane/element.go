@@ -67,7 +67,7 @@ func (e jsonElement) bad(format string, args ...any) error {
 	return apierr.New(apierr.Invalid, "%s "+format, append([]any{at}, args...)...).WithParam(at)
 }
 
-// there reports whether the element stands in the request and is not null.
+// there reports whether the element is in the request and is not null.
 func (e jsonElement) there() bool { return len(e.raw) > 0 && first(e.raw) != 'n' }
 
 // members returns those of an object by name. Without a list of names that are

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// spanNode is a span of a trace: an exchange, or an attempt of one. What is not known is null.
+// spanNode is a span of a trace: an exchange, or an attempt of one. What is unknown is null.
 type spanNode struct {
 	Object   string     `json:"object" doc:"Always span"`
 	Kind     string     `json:"kind" enum:"exchange,attempt"`
@@ -42,7 +42,7 @@ type spanUsage struct {
 	Total      int64 `json:"total_tokens"`
 }
 
-// maxDepth bounds how deep spans stand below one another, so that readers of
+// maxDepth bounds how deep spans are below one another, so that readers of
 // JSON can read them.
 const maxDepth = 200
 
@@ -97,7 +97,7 @@ func parentsOf(entries []*reqlog.Entry, bySpan map[string]int) []int {
 	return parents
 }
 
-// upward returns i and what it is below, as far as their depths are not known
+// upward returns i and what it is below, as far as their depths are unknown
 // yet. A ring is cut above the first of its entries that is met.
 func upward(i int, parents, depths []int) (path []int) {
 	on := make(map[int]bool)

@@ -27,7 +27,7 @@ func count(v string) (int, error) {
 	return n, nil
 }
 
-// figure reads a whole number that bounds a figure.
+// figure reads an integer that bounds a figure.
 func figure(v string) (*int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 {

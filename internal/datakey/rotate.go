@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Rotation says what became of the data key of an organisation.
+// Rotation says what happened to the data key of an organisation.
 type Rotation struct {
 	Organisation store.Organisation
 	Rewrapped    bool // it was wrapped by a previous master key

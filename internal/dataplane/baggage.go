@@ -17,7 +17,7 @@ const (
 
 // baggage takes the members of the client's W3C baggage into the metadata, below
 // all that is there already. One that is malformed, or longer than metadata may
-// be, is passed over: baggage is addressed to everybody on the way.
+// be, is skipped: baggage is addressed to everybody on the way.
 func (x *exchange) baggage() {
 	bytes, members := 0, 0
 	for _, line := range x.Header["Baggage"] {

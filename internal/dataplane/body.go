@@ -121,7 +121,7 @@ func (x *exchange) readRoutingFields() {
 }
 
 // fromPath takes from the path what the bodies of some dialects leave to it.
-// The query is the client's own protocol; what a provider needs of it stands in
+// The query is the client's own protocol; what a provider needs of it is in
 // the provider's row.
 func (x *exchange) fromPath() {
 	if !x.Dialect.ModelInPath() {
@@ -175,7 +175,7 @@ func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 	if err := p.bufferBody(r, x, maxBufferedRaw); err != nil {
 		return err
 	}
-	if x.doc.Scan(x.Body.Bytes()) == nil { // pass-through judges nothing
+	if x.doc.Scan(x.Body.Bytes()) == nil { // pass-through checks nothing
 		x.Doc = &x.doc
 		x.readRoutingFields()
 	}

@@ -139,7 +139,7 @@ func (x *exchange) responseCapture() *capture {
 }
 
 // finishCapture puts into the record what is kept, or takes out of it what is not. The
-// client has its whole answer by then.
+// client has its complete response by then.
 func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
 	e, rules := &x.entry, x.snap.Logs.Redact
 	if x.bodies != nil && x.complete {

@@ -64,7 +64,7 @@ type Attempt struct {
 
 // Estimate is rough: a token of text is taken to be four bytes, and an answer
 // as long as the request allows. The price is in dollars, null where the
-// model's is not known.
+// model's is unknown.
 type Estimate struct {
 	PromptTokens     int64    `json:"prompt_tokens"`
 	CompletionTokens int64    `json:"completion_tokens"`

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/provider"
 )
 
-// checkBody judges the body of a unified route. A model that is missing is
+// checkBody checks the body of a unified route. A model that is missing is
 // kept for later: the config or a deployment may give it.
 func (x *exchange) checkBody() error {
 	err := x.Client.Check(x.Operation, &x.doc)
@@ -27,7 +27,7 @@ func (x *exchange) checkBody() error {
 	return nil
 }
 
-// checkBodyWithoutModel judges a body without a model as if it had one.
+// checkBodyWithoutModel checks a body without a model as if it had one.
 func (x *exchange) checkBodyWithoutModel() *apierr.Error {
 	var doc jsonedit.Doc
 	if err := doc.Scan(x.doc.Apply(nil, jsonedit.Edit{Name: "model", Value: []byte(`""`)})); err != nil {
@@ -36,7 +36,7 @@ func (x *exchange) checkBodyWithoutModel() *apierr.Error {
 	return x.Client.Check(x.Operation, &doc)
 }
 
-// checkTarget judges what only the target decides. given is true when the config
+// checkTarget checks what only the target decides. given is true when the config
 // gives the model.
 func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
 	if x.noModel != nil && !given && t.Option("deployment_id") == "" {

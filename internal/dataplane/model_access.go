@@ -21,7 +21,7 @@ type requestedModels struct {
 
 // checkModels refuses a request for models that the list of t does not allow.
 // model is the one that the request is routed by, empty for none. Models in a
-// JSON document are checked by the pipeline once more, as the config leaves it.
+// JSON document are checked by the pipeline again, as the config leaves it.
 func (x *exchange) checkModels(t *provider.Target, model string) error {
 	if x.upload != nil {
 		x.upload.watch(nil)

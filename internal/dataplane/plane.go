@@ -58,11 +58,11 @@ type Options struct {
 	ClientStall time.Duration
 
 	// AttemptsTimeout bounds all attempts of an exchange with a config, until its answer
-	// can be judged. Default 10 minutes; negative is no bound.
+	// can be checked. Default 10 minutes; negative is no bound.
 	AttemptsTimeout time.Duration
 
 	// PromptEnvelopeOnly leaves out of the envelope around the answer to a saved
-	// prompt what stands in its body already.
+	// prompt what is in its body already.
 	PromptEnvelopeOnly bool
 
 	// Clients are the dialects that clients may speak. Default: chat alone.
@@ -131,12 +131,12 @@ type exchange struct {
 	remote       string    // host:port of the client
 	headerValues [8]string // values of the gateway's own headers
 	headWritten  bool      // the answer's head was sent
-	complete     bool      // the client took the whole answer
+	complete     bool      // the client took the complete response
 	// ownKey is true when the gateway key came in its own header, so that other
 	// credential headers are meant for the provider.
 	ownKey     bool
 	skipBodies bool             // the request wants its bodies left out of the log
-	reach      *upstream.Client // judges custom hosts
+	reach      *upstream.Client // checks custom hosts
 	upload     *upload          // nil unless the body streams through
 	bodies     *bodies          // what is kept of them; nil unless they are
 	// noModel is the refusal of a body without model, should nothing else give one.

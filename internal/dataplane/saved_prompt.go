@@ -89,8 +89,7 @@ func badVariable(param, text string) error {
 	return apierr.New(apierr.Invalid, "%s", text).WithParam(param).WithCode("invalid_variable")
 }
 
-// fillBody puts what the saved prompt of the path makes in the place of the
-// request's body.
+// fillBody replaces the request's body with what the saved prompt of the path makes.
 func (p *Plane) fillBody(x *exchange) error {
 	if x.route.prompt == "" {
 		return nil
@@ -148,7 +147,7 @@ func (x *exchange) overrides() ([]jsonedit.Edit, error) {
 	return list, nil
 }
 
-// replaceBody holds b in the place of the request's own body.
+// replaceBody holds b instead of the request's own body.
 func (p *Plane) replaceBody(x *exchange, b []byte) error {
 	buf, err := p.Engine.Pool.Get(len(b))
 	if err != nil {
@@ -328,7 +327,7 @@ func holding(out *prompt.Rendered) string {
 	return "messages"
 }
 
-// checkEdited judges the body as a prompt leaves it.
+// checkEdited checks the body as a prompt leaves it.
 func (x *exchange) checkEdited(list []jsonedit.Edit) error {
 	var doc jsonedit.Doc
 	if err := doc.Scan(x.Doc.Apply(nil, list...)); err != nil {

@@ -144,7 +144,7 @@ func (x *exchange) finish(err error) {
 	x.complete = true
 }
 
-// clientLeft records that the client did not wait for its whole answer. What
+// clientLeft records that the client did not wait for its complete response. What
 // went wrong before stays the reason.
 func (x *exchange) clientLeft() {
 	e := &x.entry
@@ -229,7 +229,7 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient s
 }
 
 // announceTrailer names the fields that the provider says will follow the body.
-// One that stands in the head as well would be sent twice, so it comes unsaid.
+// One that is in the head as well would be sent twice, so it comes unsaid.
 func announceTrailer(h http.Header, res *pipeline.Response) {
 	if res.Raw == nil {
 		return

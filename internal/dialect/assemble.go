@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Assembler builds the whole answer from the events of a streamed one. The zero
+// Assembler builds the complete response from the events of a streamed one. The zero
 // value is ready for use by one goroutine.
 type Assembler struct {
 	res   llm.Response

@@ -12,14 +12,14 @@ func MayContainMarkedSignature(body []byte) bool {
 	return bytes.Contains(body, []byte(`"`+signatureMark))
 }
 
-// IsMarkedSignature reports whether a text is a signature that stands in the place of
+// IsMarkedSignature reports whether a text is a signature that stands instead of
 // another vendor's.
 func IsMarkedSignature(text string) bool {
 	return len(text) > len(signatureMark) && text[:len(signatureMark)] == signatureMark
 }
 
-// EditElements returns the edit of a list of the body that puts in the place of each of
-// its elements what place returns: the element's own bytes, others, or nil to
+// EditElements returns the edit of a list of the body that replaces each of
+// its elements with what place returns: the element's own bytes, others, or nil to
 // leave it out. Where within is not empty the elements are those of the list of
 // that name in each element, and what is left with none goes too. There is no
 // edit when nothing changes. It is for Cleaners.

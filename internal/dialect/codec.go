@@ -16,7 +16,7 @@ type ClientCodec interface {
 	// where the path of the request says them.
 	DecodeRequest(body []byte) (*llm.Request, error)
 
-	// EncodeResponse appends the body of a whole answer.
+	// EncodeResponse appends the body of a complete response.
 	EncodeResponse(dst []byte, r *llm.Response, to ResponseTarget) []byte
 
 	// NewEncoder returns an encoder for one streamed answer.
@@ -26,14 +26,14 @@ type ClientCodec interface {
 // ProviderCodec translates for providers that speak a dialect. It is pure and
 // safe for concurrent use.
 type ProviderCodec interface {
-	// EncodeRequest appends the body of a request, and tells what became of
+	// EncodeRequest appends the body of a request, and tells what happened to
 	// the parameters that are not carried as they are. What cannot be carried
 	// and would change the meaning of the request is an *apierr.Error of kind
 	// Invalid that names the element, as [Unsupported] makes it. r is not
 	// changed.
 	EncodeRequest(dst []byte, r *llm.Request, to RequestTarget) ([]byte, []ParamChange, error)
 
-	// DecodeResponse reads a whole answer to r. The result may hold views of
+	// DecodeResponse reads a complete response to r. The result may hold views of
 	// body. An error says that the body is not an answer of the dialect.
 	DecodeResponse(body []byte, r *llm.Request, to RequestTarget) (*llm.Response, error)
 
@@ -66,7 +66,7 @@ type StreamDecoder interface {
 	// Decode appends to dst the events that a frame holds: an event of an event
 	// stream, a message of a binary one (Type is its event or exception type,
 	// Data its payload), or a line of JSON. The events hold no views of the
-	// frame. What a decoder can't read it passes over.
+	// frame. What a decoder can't read it skips.
 	Decode(dst []llm.Event, frame sse.Event) []llm.Event
 
 	// End appends what is missing when the bytes have ended cleanly: the ends of
@@ -84,7 +84,7 @@ type StreamEncoder interface {
 	Encode(dst []byte, e *llm.Event) []byte
 }
 
-// ChangeKind is what became of a parameter.
+// ChangeKind is what happened to a parameter.
 type ChangeKind string
 
 // The outcomes of parameters that are not carried as they are.
@@ -93,14 +93,14 @@ const (
 	Dropped ChangeKind = "dropped" // not carried
 )
 
-// ParamChange is what became of a parameter on the way to a target.
+// ParamChange is what happened to a parameter on the way to a target.
 type ParamChange struct {
 	Name    string // in the client's words
 	Outcome ChangeKind
 	Note    string // how it was adapted; may be empty
 }
 
-// ParamChanges gathers what becomes of the parameters of a request.
+// ParamChanges gathers what happens to the parameters of a request.
 type ParamChanges struct {
 	r    *llm.Request
 	list []ParamChange

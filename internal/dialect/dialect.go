@@ -65,7 +65,7 @@ type StreamContinuer interface {
 	// another choice than the first.
 	Delta(data []byte) (text []byte, plain bool)
 
-	// WithDelta returns data with text in the place of what it adds.
+	// WithDelta returns data with text instead of what it adds.
 	WithDelta(data, text []byte) ([]byte, bool)
 
 	// Continue returns the edits that make the request one for the rest of an
@@ -77,7 +77,7 @@ type StreamContinuer interface {
 // shown, and it never fails: what it can't read it does not report. A tap is
 // for one answer and one goroutine.
 type Tap interface {
-	// Body reads a whole answer.
+	// Body reads a complete response.
 	Body(b []byte)
 	// Event reads one event of a streamed answer.
 	Event(e sse.Event)

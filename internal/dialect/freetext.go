@@ -2,7 +2,7 @@ package dialect
 
 import "modelgate/internal/jsonedit"
 
-// freeTextInput is the one argument of a function in the place of a custom tool.
+// freeTextInput is the one argument of a function instead of a custom tool.
 const freeTextInput = "input"
 
 // FreeText is the schema of a function that stands for a custom tool, which

@@ -52,7 +52,7 @@ func MediaKindOf(mime string) llm.MediaKind {
 }
 
 // TypeByName returns the MIME type that the extension of a file name or an
-// address stands for, empty when it is not known.
+// address stands for, empty when it is unknown.
 func TypeByName(name string) string {
 	if u, err := url.Parse(name); err == nil && u.Path != "" {
 		name = u.Path

@@ -11,7 +11,7 @@ import (
 
 // AppendRerankRequest writes the query and the documents of a unified request for
 // reranking, each document as text: an object as the lines of rank_fields where
-// these are asked for, else as its text, else as it stands.
+// these are asked for, else as its text, else unchanged.
 func AppendRerankRequest(b *jsonedit.Builder, d *jsonedit.Doc) error {
 	query, _ := d.Find("query")
 	documents, _ := d.Find("documents")

@@ -6,10 +6,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// signatureMark begins a signature that stands in the place of another vendor's.
+// signatureMark begins a signature that stands instead of another vendor's.
 const signatureMark = "mg1."
 
-// Unsigned stands in answers where a dialect's own vendor signs and another
+// Unsigned is in answers where a dialect's own vendor signs and another
 // didn't. Clients send back what they were given: what bears it is known as not
 // that vendor's, which refuses its own words without a signature.
 const Unsigned = signatureMark + "none.-"

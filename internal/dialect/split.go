@@ -39,7 +39,7 @@ func CountInputs(body []byte) (n, size int) {
 }
 
 // JoinEmbeddings appends one answer of the chat dialect for several: all their
-// vectors, numbered anew, and the sum of their tokens.
+// vectors, numbered again, and the sum of their tokens.
 func JoinEmbeddings(dst []byte, answers [][]byte) ([]byte, error) {
 	b := jsonedit.Append(dst)
 	b.Open('{')

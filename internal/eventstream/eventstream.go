@@ -136,10 +136,10 @@ const (
 	wireUUID
 )
 
-// sizes are those of values by their type; 0 says that a length stands before.
+// sizes are those of values by their type; 0 says that a length is before.
 var sizes = [...]int{wireByte: 1, wireShort: 2, wireInt: 4, wireLong: 8, wireBytes: 0, wireString: 0, wireTimestamp: 8, wireUUID: 16}
 
-// field is a header as it stands.
+// field is a header unchanged.
 type field struct {
 	name, value []byte
 	wire        byte

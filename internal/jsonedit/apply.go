@@ -129,14 +129,14 @@ func (s *splice) drop(from, to int) {
 	s.cut = to
 }
 
-// upTo copies up to from and passes over src[from:to].
+// upTo copies up to from and skips src[from:to].
 func (s *splice) upTo(dst []byte, from, to int) []byte {
 	dst = append(dst, s.src[s.at:from]...)
 	s.at = to
 	return dst
 }
 
-// close copies up to the end of the last item that stays and passes over those
+// close copies up to the end of the last item that stays and skips those
 // dropped after it.
 func (s *splice) close(dst []byte) []byte {
 	if s.gap > 0 {

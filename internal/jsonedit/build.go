@@ -10,7 +10,7 @@ import (
 // the caller. A Builder is used by one goroutine.
 type Builder struct {
 	buf  []byte
-	next bool // something of the same level stands before
+	next bool // something of the same level is before
 }
 
 // Append returns a builder that appends to dst.
@@ -56,7 +56,7 @@ func (b *Builder) String(s string) {
 	b.buf = AppendString(b.buf, s)
 }
 
-// Int writes a whole number.
+// Int writes an integer.
 func (b *Builder) Int(n int64) {
 	b.comma()
 	b.buf = strconv.AppendInt(b.buf, n, 10)

@@ -12,7 +12,7 @@ type index struct {
 	slots []int32 // number of a member plus 1, 0 when free
 }
 
-// reset fills the table anew with the members of d, leaving room for as many
+// reset fills the table again with the members of d, leaving room for as many
 // again.
 func (x *index) reset(d *Doc) {
 	if x.seed == (maphash.Seed{}) {

@@ -22,7 +22,7 @@ func skip(b []byte, i int) int {
 	return i
 }
 
-// skipNested passes over an object or array by counting brackets.
+// skipNested skips an object or array by counting brackets.
 func skipNested(b []byte, i int) int {
 	for depth := 0; ; {
 		c := b[i]
@@ -65,7 +65,7 @@ func skipString(b []byte, i int) int {
 	return i + 1
 }
 
-// comma passes over the comma after an item, and the white space around it.
+// comma skips the comma after an item, and the white space around it.
 func comma(b []byte, i int) int {
 	if i = space(b, i); b[i] == ',' {
 		return space(b, i+1)
@@ -73,5 +73,5 @@ func comma(b []byte, i int) int {
 	return i
 }
 
-// colon passes over the colon after a key, and the white space around it.
+// colon skips the colon after a key, and the white space around it.
 func colon(b []byte, i int) int { return space(b, space(b, i)+1) }

@@ -26,7 +26,7 @@ type Value struct{ raw []byte }
 // Key is a view of a member's key.
 type Key struct{ raw []byte }
 
-// Raw returns the key as it stands in the document, with its quotes.
+// Raw returns the key as it is in the document, with its quotes.
 func (k Key) Raw() []byte { return k.raw }
 
 // Is reports whether the key, unescaped, is name. It does not allocate.
@@ -56,7 +56,7 @@ func ParseValue(b []byte) (Value, error) {
 	return Value{b[from:to]}, nil
 }
 
-// Raw returns the value as it stands in the document, without the white space
+// Raw returns the value as it is in the document, without the white space
 // around it.
 func (v Value) Raw() []byte { return v.raw }
 

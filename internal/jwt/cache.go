@@ -6,7 +6,7 @@ import (
 	"modelgate/internal/access"
 )
 
-// The bounds of what is kept: judged tokens of a state, at a kilobyte or so
+// The bounds of what is kept: checked tokens of a state, at a kilobyte or so
 // each.
 const (
 	shards   = 32

@@ -102,7 +102,7 @@ func (c *claims) readDefaults(raw json.RawMessage) error {
 // names reports whether the token is for somebody of this name.
 func (c *claims) names(audience string) bool { return slices.Contains(c.audience, audience) }
 
-// list reads a member that is an array of texts or one text, which split takes
+// list reads a member that is an array of strings or one text, which split takes
 // apart.
 func (m members) list(name string, split func(string) []string) ([]string, error) {
 	raw := m[name]
@@ -136,7 +136,7 @@ func (m members) moment(name string) (time.Time, error) {
 	return time.Unix(int64(seconds), 0).UTC(), nil
 }
 
-// array returns a member that is an array as it stands, nil for none and for an
+// array returns a member that is an array unchanged, nil for none and for an
 // empty one.
 func (m members) array(name string) (json.RawMessage, error) {
 	var list []json.RawMessage
@@ -165,7 +165,7 @@ func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Id
 	}
 }
 
-// keyID is what tokens of a person have in the place of a key's id. It is no id
+// keyID is what tokens of a person have instead of a key's id. It is no id
 // of a key, nor of a person that the store knows.
 func keyID(user string) string {
 	if user == "" {

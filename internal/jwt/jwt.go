@@ -1,12 +1,12 @@
-// Package jwt judges the JSON Web Tokens of organisations' own issuers.
+// Package jwt checks the JSON Web Tokens of organisations' own issuers.
 //
 // A [Verifier] holds one state: which organisations take tokens, whose keys sign
 // them and which workspaces they may name. A [KeySetCache] keeps the keys of issuers
 // through all states and asks an issuer for them again when they are old or when a
 // token names one that is not among them. It promises that a token counts only if
 // it is signed by RS256 with a key of its organisation's issuer, that it acts as a
-// key of one workspace and never as more, that a token which was judged is not
-// judged again until something about it changes, and that no error quotes a token.
+// key of one workspace and never as more, that a token which was checked is not
+// checked again until something about it changes, and that no error quotes a token.
 // What scopes allow is left to access, where keys may be fetched from to the [Doer].
 package jwt
 
@@ -25,7 +25,7 @@ import (
 type Issuer struct {
 	Organisation string // id
 
-	// Either URL is where a JSON Web Key Set is to be had, or Set is one.
+	// Either URL is where a JSON Web Key Set is available, or Set is one.
 	URL string
 	Set string
 
@@ -54,7 +54,7 @@ func (r *RejectedError) Error() string { return "a token for the organisation " 
 // leeway is how far the clocks of an issuer and of the gateway may differ.
 const leeway = 5 * time.Second
 
-// Verifier judges the tokens of one state. It is safe for concurrent use.
+// Verifier checks the tokens of one state. It is safe for concurrent use.
 type Verifier struct {
 	issuers map[string]*issuer // by organisation
 	judged  cache
@@ -72,7 +72,7 @@ type issuer struct {
 func LooksLikeToken(text string) bool { return strings.Count(text, ".") == 2 }
 
 // Verify returns what a token proves at now; hash is its own. For a token that
-// was judged before it costs one look into a map. Otherwise it may wait a short
+// was checked before it costs one look into a map. Otherwise it may wait a short
 // while for the keys of an issuer. Errors are *apierr.Error: Unauthenticated for
 // what is no valid token, Forbidden for a workspace that is not there, Unavailable
 // while the issuer's keys were never to be had.
@@ -101,7 +101,7 @@ type verifiedToken struct {
 	identity *access.Identity
 	ends     time.Time
 	source   *source
-	keys     *keys // that it was judged by
+	keys     *keys // that it was checked by
 }
 
 // counts reports whether the judgement holds at now: the token has not ended and
@@ -134,7 +134,7 @@ func (by *issuer) judge(p *parsed, hash access.Hash, now time.Time) (*verifiedTo
 	return &verifiedToken{by.identity(c, w, hash), c.expires.Add(leeway), by.source, set}, nil
 }
 
-// check judges what a token says of itself: when it counts, who made it and for
+// check checks what a token says of itself: when it counts, who made it and for
 // whom.
 func (by *issuer) check(c *claims, now time.Time) error {
 	switch {

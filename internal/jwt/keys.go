@@ -11,7 +11,7 @@ import (
 )
 
 // The bounds of a JSON Web Key Set and its keys. What is shorter can be forged,
-// what is longer takes too long to judge by.
+// what is longer takes too long to check by.
 const (
 	maxKeys    = 100
 	minModulus = 2048 // bits
@@ -38,7 +38,7 @@ func CheckJWKS(text string) error {
 }
 
 // parseKeys reads the keys for RS256 of a JSON Web Key Set (RFC 7517). Keys for
-// something else are passed over; those that can't be used are told in unused. A
+// something else are skipped; those that can't be used are told in unused. A
 // set without any key is an error.
 func parseKeys(text []byte) (k *keys, unused []error, err error) {
 	var doc struct {
@@ -109,7 +109,7 @@ func parseKey(raw []byte) (kid string, key *rsa.PublicKey, err error) {
 	return j.ID, key, err
 }
 
-// verifies reports whether signatures may be judged by the key.
+// verifies reports whether signatures may be checked by the key.
 func (j *jwk) verifies() bool {
 	for _, use := range j.Uses {
 		if use == "verify" {

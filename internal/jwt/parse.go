@@ -28,7 +28,7 @@ type parsed struct {
 // members are the members of a JSON object by their exact names.
 type members map[string]json.RawMessage
 
-// parse takes a token apart and judges its header (RFC 7515, section 4.1).
+// parse takes a token apart and checks its header (RFC 7515, section 4.1).
 func parse(token string) (*parsed, error) {
 	if len(token) > maxToken {
 		return nil, rejected("is longer than 8192 bytes")

@@ -65,7 +65,7 @@ func New(o Options) *KeySetCache {
 }
 
 // Close gives up what is being fetched and waits for its end. Tokens that need no
-// further keys are judged on.
+// further keys are checked on.
 func (k *KeySetCache) Close() {
 	k.life.Lock()
 	k.closed = true
@@ -84,7 +84,7 @@ func (k *KeySetCache) start(f func()) bool {
 	return !k.closed
 }
 
-// Tokens returns what judges the tokens of these issuers: what it returned before
+// Tokens returns what checks the tokens of these issuers: what it returned before
 // when they are the same. Issuers that are new are asked for their keys at once,
 // which is not waited for. The slice must not change any more.
 func (k *KeySetCache) Tokens(issuers []Issuer) *Verifier {
@@ -152,7 +152,7 @@ func (s *source) current(now time.Time) *keys {
 }
 
 // find returns the key with this id, and the keys it is one of. The issuer is
-// asked for one that is not known.
+// asked for one that is unknown.
 func (s *source) find(kid string, now time.Time) (*rsa.PublicKey, *keys, error) {
 	set := s.current(now)
 	if key := set.key(kid); key != nil {
@@ -216,7 +216,7 @@ func (s *source) ask(now time.Time) <-chan struct{} {
 	return answer
 }
 
-// fetch takes the issuer's keys in the place of those before. Without an answer
+// fetch takes the issuer's keys instead of those before. Without an answer
 // those count on.
 func (s *source) fetch() {
 	log := s.keeper.Logger.With("issuer", host(s.url))

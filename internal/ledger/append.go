@@ -329,7 +329,7 @@ func (l *Ledger) wrote(g group, err error) {
 	l.changed.Broadcast()
 }
 
-// rotateSegment begins the next segment where the present one is large enough.
+// rotateSegment begins the next segment where the current one is large enough.
 // Nothing is pending.
 func (l *Ledger) rotateSegment() {
 	if l.next == nil || l.cur.end < l.o.SegmentSize {

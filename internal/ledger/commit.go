@@ -197,7 +197,7 @@ func (l *Ledger) keepMarks() {
 	l.mu.Lock()
 	for _, s := range l.all {
 		if l.rows.depth() == 0 {
-			s.applied = s.end // what stands behind the last row is none
+			s.applied = s.end // what is behind the last row is none
 		}
 		if s.marked < s.applied {
 			list = append(list, work{s, s.applied})
@@ -212,7 +212,7 @@ func (l *Ledger) keepMarks() {
 	}
 	for _, w := range list {
 		if err := w.seg.writeMark(w.to); err != nil {
-			return // rows are then looked for once more at the next start
+			return // rows are then looked for again at the next start
 		}
 		l.mu.Lock()
 		w.seg.marked = w.to
@@ -222,7 +222,7 @@ func (l *Ledger) keepMarks() {
 
 // compact removes the oldest segments as long as all in them is settled, applied
 // and counted. An attempt that goes on for long does not keep its segment: its
-// intent is noted anew.
+// intent is noted again.
 func (l *Ledger) compact() {
 	for !l.o.KeepSegments {
 		l.mu.Lock()
@@ -260,7 +260,7 @@ func (l *Ledger) rewritesDurable(s *segment) bool {
 	return s.left.seg == nil || s.left.seg.synced >= s.left.at
 }
 
-// rewriteOpenIntents notes the open intents of s anew, in the present segment. They are read
+// rewriteOpenIntents notes the open intents of s again, in the current segment. They are read
 // from memory that the system holds, so that it is done under the lock.
 func (l *Ledger) rewriteOpenIntents(s *segment) {
 	for key, p := range l.open {

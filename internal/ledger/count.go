@@ -46,9 +46,9 @@ const (
 	mostOwners      = 2_000
 )
 
-// settlementCounter reads the segments once more and counts the settlements in them. How
+// settlementCounter reads the segments again and counts the settlements in them. How
 // far it came is known to the Counter alone: after a failure, and at a start,
-// all is read anew, and what was counted before is passed over. Only what no
+// all is read again, and what was counted before is skipped. Only what no
 // power cut takes away is counted.
 type settlementCounter struct {
 	l      *Ledger
@@ -78,7 +78,7 @@ type countStats struct {
 
 // part is how far a segment was read.
 type part struct {
-	mark int64 // what stands before it was counted; the Counter knows
+	mark int64 // what is before it was counted; the Counter knows
 	read int64
 	open int // intents in it whose settlement was not counted
 }
@@ -179,7 +179,7 @@ func (c *settlementCounter) pass(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		if more = c.full(); more || !s.whole {
-			break // an intent stands before its settlement
+			break // an intent is before its settlement
 		}
 	}
 	if c.settled > 0 {
@@ -191,7 +191,7 @@ func (c *settlementCounter) pass(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// forget makes it read everything anew.
+// forget makes it read everything again.
 func (c *settlementCounter) forget() {
 	c.parts, c.open, c.known = map[*segment]*part{}, map[attempt]openIntent{}, map[string]reqlog.SpendOwner{}
 	c.clear()

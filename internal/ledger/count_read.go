@@ -42,7 +42,7 @@ func (c *settlementCounter) take(s *segment, p *part, b []byte) {
 	switch {
 	case b[12] == kindIntent && len(b) == intentSize:
 		key := attemptOf(b)
-		if before, ok := c.open[key]; ok { // it was noted anew
+		if before, ok := c.open[key]; ok { // it was noted again
 			c.paid[before.seg]++
 		}
 		c.open[key] = openIntent{c.owner(b), s}

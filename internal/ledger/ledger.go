@@ -24,7 +24,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// FullPolicy says what becomes of exchanges while nothing can be written: the disk is
+// FullPolicy says what happens to exchanges while nothing can be written: the disk is
 // full, read-only, or too slow for what comes.
 type FullPolicy string
 

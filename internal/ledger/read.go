@@ -33,7 +33,7 @@ func newReader(f io.ReaderAt, seed uint32, from, end int64) *reader {
 const readAhead = 256 << 10
 
 // next returns the next record, valid until the following call, and io.EOF
-// after the last. What is damaged is passed over and noted.
+// after the last. What is damaged is skipped and noted.
 func (r *reader) next() (Record, error) {
 	raw, err := r.raw()
 	if err != nil {

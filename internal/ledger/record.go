@@ -19,7 +19,7 @@ import (
 //	13  1  version of the kind's form
 //	14  2  number of the attempt; zero for rows
 //
-// What stands at another place than it says, or in another segment, does not
+// What is at another place than it says, or in another segment, does not
 // hold: what a disk kept of a file that is gone is not taken for a record.
 const headSize = 16
 
@@ -148,7 +148,7 @@ type Record struct {
 	Exchange reqlog.ID
 }
 
-// completeRecord returns the record that b begins with, which stands at offset in a
+// completeRecord returns the record that b begins with, which is at offset in a
 // segment with this seed; nil when there is none.
 func completeRecord(b []byte, offset int64, seed uint32) []byte {
 	if len(b) < headSize || binary.LittleEndian.Uint32(b[8:]) != uint32(offset) {

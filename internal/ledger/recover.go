@@ -205,7 +205,7 @@ func newRemains() *recovery {
 	return &recovery{map[attempt]*reqlog.Intent{}, map[attempt]*reqlog.Settlement{}, map[reqlog.ID]bool{}}
 }
 
-// read takes in a segment and returns how many rows stand behind applied.
+// read takes in a segment and returns how many rows are behind applied.
 func (m *recovery) read(r *reader, applied int64) (rows int, err error) {
 	for {
 		at := r.at

@@ -28,7 +28,7 @@ import (
 //	44  16 id, like no other segment's anywhere
 //	60  4  CRC-32C of the id, begun with the seed
 //
-// What was applied is written anew now and then; all else is written once.
+// What was applied is written again now and then; all else is written once.
 const (
 	segmentHead    = 64
 	segmentMagic   = "mgledger"
@@ -59,20 +59,20 @@ type segment struct {
 	path   string
 	number uint64
 	seed   uint32
-	id     string    // empty when it is not known
+	id     string    // empty when it is unknown
 	made   time.Time // as the id says
 
 	end       int64 // of the records that were accepted
 	written   int64 // end of those that were written
 	synced    int64 // end of those that no power cut takes away
 	applied   int64 // end of those that were applied
-	marked    int64 // what of applied stands in the file
+	marked    int64 // what of applied is in the file
 	counted   int64 // end of those that were counted
 	uncounted int   // intents in it whose settlement was not counted
 	open      int   // intents in it without a settlement
 	foreign   bool  // another process began it
 	corrupt   bool  // it was put aside and is kept
-	left      place // where the last intent went that was noted anew elsewhere
+	left      place // where the last intent went that was noted again elsewhere
 }
 
 // create makes a segment with the next number that no other process has taken.
@@ -140,7 +140,7 @@ func (s *segment) head() []byte {
 }
 
 // readID takes the id from a segment's head. Of one that was made before there
-// were ids, or whose id is damaged, it is not known.
+// were ids, or whose id is damaged, it is unknown.
 func (s *segment) readID(head []byte) {
 	id := reqlog.ID(head[idAt : idAt+16])
 	if crc32.Update(s.seed, castagnoli, id[:]) == binary.LittleEndian.Uint32(head[idAt+16:]) && id != (reqlog.ID{}) {

@@ -177,7 +177,7 @@ func (c *verifier) sum(s *reqlog.Settlement) {
 }
 
 // Each calls visit with every record of a folder's segments, those that were put
-// aside too, in their order. What can't be read is passed over. A row is valid
+// aside too, in their order. What can't be read is skipped. A row is valid
 // until visit returns.
 func Each(dir string, visit func(Record)) error {
 	names, err := list(dir)

@@ -41,7 +41,7 @@ const (
 // FileID, Text and Parts holds it.
 type Media struct {
 	Kind MediaKind
-	Type string // MIME type, empty when not known
+	Type string // MIME type, empty when unknown
 
 	Data   string // base64 as it stood, checked by the dialect that read it
 	URL    string // https:, gs: or s3:, never data:

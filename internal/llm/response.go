@@ -2,7 +2,7 @@ package llm
 
 import "encoding/json"
 
-// Response is a whole answer.
+// Response is a complete response.
 type Response struct {
 	Dialect string // of the provider (an api.Dialect), which Extra belongs to
 

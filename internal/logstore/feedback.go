@@ -29,7 +29,7 @@ type Feedback struct {
 }
 
 // RatedEntry is the newest entry of a trace, as it stood when feedback was given of
-// it. What was not known then is empty.
+// it. What was unknown then is empty.
 type RatedEntry struct{ KeyID, Service, Model string }
 
 // FeedbackQuery says which feedback is wanted. All that is given has to match.

@@ -28,7 +28,7 @@ type Options struct {
 	// folder has to exist.
 	Path string
 
-	// URL is the "postgres://" address of a database in the place of Path's, and
+	// URL is the "postgres://" address of a database instead of Path's, and
 	// Postgres how it is reached. Several processes may share it. It may be away:
 	// entries wait until it is there.
 	URL      string
@@ -103,7 +103,7 @@ type Stats struct {
 	Lost      uint64 // entries given up
 	Batches   uint64 // transactions that wrote them
 	Pruned    uint64 // entries removed because of their age or the log's size
-	Damaged   int    // blocks of entries found damaged, and passed over
+	Damaged   int    // blocks of entries found damaged, and skipped
 	LastError string // why writing fails now; empty when it works
 }
 

@@ -107,7 +107,7 @@ const blocksByDay = `
 		PRIMARY KEY (last_id, serial)
 	) PARTITION BY RANGE (last_id)`
 
-// bodiesByDay: what is compressed already is not compressed once more.
+// bodiesByDay: what is compressed already is not compressed again.
 const bodiesByDay = `
 	DO $$ BEGIN
 		IF to_regclass('bodies') IS NULL THEN

@@ -57,7 +57,7 @@ type Query struct {
 	// its case. It has 3 to 256 characters.
 	Text string
 
-	// Bounds of what an exchange came to. One whose figure is not known is in no
+	// Bounds of what an exchange came to. One whose figure is unknown is in no
 	// bounds. Cost is in nano-dollars.
 	Cost, Tokens, PromptTokens, CompletionTokens Bounds
 

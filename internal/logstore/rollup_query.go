@@ -202,7 +202,7 @@ func (q *GroupQuery) wants(k *groupKey) bool {
 func (q *GroupQuery) valueOf(k *groupKey) string { return k.text(q.By) }
 
 // How much is read at most where entries are: so many pages, of which one that
-// is not full has passed over many entries and counts as pageCost of them.
+// is not full has skipped many entries and counts as pageCost of them.
 const (
 	mostPages = 200
 	pageCost  = 20

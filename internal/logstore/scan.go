@@ -18,7 +18,7 @@ type scanLimits struct {
 	bytes   int
 }
 
-// What is looked at is passed over in well under a second.
+// What is looked at is skipped in well under a second.
 const (
 	scanEntries = 200_000
 	scanBytes   = 64 << 20

@@ -18,7 +18,7 @@ type tables struct {
 	read, write *sql.DB
 
 	prepare func(ctx context.Context) error                 // makes the tables, or looks at those there are
-	lost    func(error) bool                                // what was prepared is to be prepared anew
+	lost    func(error) bool                                // what was prepared is to be prepared again
 	cut     func(error) bool                                // the connection has ended, and another may be had; nil where there is none
 	room    func(ctx context.Context, w *batchWriter) error // makes room for a batch; nil where there always is
 
@@ -135,7 +135,7 @@ func (t *tables) blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[b
 	}
 }
 
-// fresh gives what read does, and begins anew where read fails before it gave
+// fresh gives what read does, and begins again where read fails before it gave
 // anything, since its connection was cut: after a restart of a server a pool has as
 // many such as it keeps.
 func fresh[T any](cut func(error) bool, read iter.Seq2[T, error]) iter.Seq2[T, error] {

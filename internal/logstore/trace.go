@@ -74,7 +74,7 @@ type TracePage struct {
 }
 
 // How much is read at most of the entries that match, and of those that do not.
-// A page that is not full has passed over many of these.
+// A page that is not full has skipped many of these.
 const (
 	traceEntries = 50_000
 	thinPages    = 10

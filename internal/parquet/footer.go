@@ -29,7 +29,7 @@ var forms = [...]form{
 // precision of decimals: the most that 64 bits hold whatever the digits are.
 const precision = 18
 
-// footer returns what stands at the end of the file: columns and groups.
+// footer returns what is at the end of the file: columns and groups.
 func (w *Writer) footer() []byte {
 	var t thrift
 	t.i32(1, 1)

@@ -59,7 +59,7 @@ type Writer struct {
 	zip     *gzip.Writer
 }
 
-// chunk gathers a column of the present group.
+// chunk gathers a column of the current group.
 type chunk struct {
 	values  bytes.Buffer
 	bits    uint // of booleans, which are packed
@@ -135,7 +135,7 @@ func (w *Writer) write(b []byte) {
 	w.err = err
 }
 
-// flush writes the present group.
+// flush writes the current group.
 func (w *Writer) flush() {
 	g := group{rows: w.rows}
 	for i := range w.columns {
@@ -149,7 +149,7 @@ func (w *Writer) flush() {
 	w.rows = 0
 }
 
-// page writes a column of the present group as one page.
+// page writes a column of the current group as one page.
 func (w *Writer) page(i int) place {
 	c, col := &w.chunks[i], &w.columns[i]
 	var body bytes.Buffer

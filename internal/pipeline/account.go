@@ -138,7 +138,7 @@ func tierOf(r *Response) string {
 }
 
 // cost returns what was used costs, and the row of the book that says so. It is
-// not known where the price is not, or else the usage is not: where capacity is
+// unknown where the price is not, or else the usage is not: where capacity is
 // paid for already, that is no matter.
 func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
 	p, ok := a.target.Price(a.prices, a.model, served, a.began)

@@ -164,7 +164,7 @@ func edits(o config.Object) []jsonedit.Edit {
 func paths(list []string) []jsonedit.Path {
 	out := make([]jsonedit.Path, 0, len(list))
 	for _, s := range list {
-		if p, err := jsonedit.ParsePath(s); err == nil { // config.Parse has judged them
+		if p, err := jsonedit.ParsePath(s); err == nil { // config.Parse has checked them
 			out = append(out, p)
 		}
 	}

@@ -4,7 +4,7 @@ import "bytes"
 
 // wholeJSON reports whether b holds an object or array that ends where its
 // brackets say, with nothing after it: a body cut short does not pass, nor one
-// with another behind it. What is inside is not judged, since reading it would
+// with another behind it. What is inside is not checked, since reading it would
 // cost as much as the rest of the way.
 func wholeJSON(b []byte) bool {
 	b = bytes.TrimSpace(b)

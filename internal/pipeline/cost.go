@@ -15,7 +15,7 @@ import (
 const assumedOutput = 500
 
 // costStrategy sends an exchange to the branch with the lowest estimated cost
-// among those that are fit and offer the operation. A price that is not known
+// among those that are fit and offer the operation. A price that is unknown
 // comes after all that are. It is an extension of the specification.
 type costStrategy struct {
 	picker

@@ -20,7 +20,7 @@ import (
 // prepareBody returns the body that the target takes, held once: what the config
 // asks for first, then the target's dialect, then the quirks of the provider's
 // row, each announced in x.Params. It returns the exchange's own body, held
-// once more, when nothing is to change. h gets what the target wants in
+// again, when nothing is to change. h gets what the target wants in
 // headers.
 func (l *TargetHandler) prepareBody(x *Exchange, w *wirePlan, h http.Header) (*bytepool.Buffer, error) {
 	x.Params = x.Params[:0]
@@ -70,7 +70,7 @@ func (l *TargetHandler) prepareBody(x *Exchange, w *wirePlan, h http.Header) (*b
 func (l *TargetHandler) editsBody() bool { return len(l.Defaults)+len(l.Override)+len(l.Drop) > 0 }
 
 // applyConfigParams returns the body as the config wants it, in the order defaults,
-// overrides, drops. It is scanned anew, so that quirks see what is really sent.
+// overrides, drops. It is scanned again, so that quirks see what is really sent.
 func (l *TargetHandler) applyConfigParams(x *Exchange) (*jsonedit.Doc, error) {
 	list := slices.Clip(x.Edits)
 	for _, e := range l.Defaults {
@@ -328,15 +328,15 @@ func (l *TargetHandler) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytep
 	return buf, nil
 }
 
-// maxParams is how much of what became of parameters is told, in bytes: clients
+// maxParams is how much of what happened to parameters is told, in bytes: clients
 // and proxies refuse long headers, and a request may have any number of them.
 const maxParams = 4 << 10
 
-// ParamsHeader joins what became of settings and parameters for
+// ParamsHeader joins what happened to settings and parameters for
 // x-gateway-params.
 func (x *Exchange) ParamsHeader() string { return strings.Join(x.ParamItems(), ", ") }
 
-// ParamItems returns what became of settings and parameters, each as an item of a
+// ParamItems returns what happened to settings and parameters, each as an item of a
 // structured header field. What does not fit is counted in the last.
 func (x *Exchange) ParamItems() []string {
 	list := slices.Concat(x.Notes, x.Params)

@@ -1,7 +1,7 @@
 // Package pipeline carries one exchange to a provider and back.
 //
 // A [Handler] answers an exchange; a [TargetHandler] is the handler that calls one
-// target. It promises that an answer is handed on only when it can be judged: a
+// target. It promises that an answer is handed on only when it can be checked: a
 // JSON answer is whole, a stream has had its first event, so that whoever asked
 // may still go elsewhere. Reading the client's request and writing its answer
 // are left to dataplane, connections and timeouts to upstream.
@@ -77,8 +77,8 @@ type Exchange struct {
 	Edits         []jsonedit.Edit
 	Stream        bool
 
-	// Params tells what became of request parameters in the last attempt, and
-	// Notes what became of settings, as x-gateway-params says it.
+	// Params tells what happened to request parameters in the last attempt, and
+	// Notes what happened to settings, as x-gateway-params says it.
 	Params []string
 	Notes  []string
 
@@ -91,7 +91,7 @@ type Exchange struct {
 	Resolve func(leaf *config.Config) (*provider.Target, error)
 
 	// Ineligible are leaves that can't serve the exchange, whatever their state.
-	// Strategies pass over them. Nil for most.
+	// Strategies skip them. Nil for most.
 	Ineligible []*config.Config
 
 	// Prompt is the saved prompt that made the request, zero for none. Fill

@@ -81,7 +81,7 @@ type TargetHandler struct {
 	Target *provider.Target
 	Path   string // JSON path of the target in its config
 
-	// Timeout bounds an attempt until its answer can be judged: a JSON answer
+	// Timeout bounds an attempt until its answer can be checked: a JSON answer
 	// is whole, a stream has its first event. Zero leaves the engine's limits.
 	Timeout time.Duration
 
@@ -96,7 +96,7 @@ type TargetHandler struct {
 	Drop     []jsonedit.Path
 	Model    string
 	// Lenient lets answers hold what goes beyond the client's dialect, as
-	// strict_vendora_compliance false asks. OnUnsupported says what becomes of
+	// strict_vendora_compliance false asks. OnUnsupported says what happens to
 	// parameters that the target can't honour; empty announces them.
 	Lenient       bool
 	OnUnsupported config.UnsupportedPolicy

@@ -25,7 +25,7 @@ type DryRunRequest struct {
 	URL      string // of a managed provider: its path alone, the address is not the caller's business
 	Header   http.Header
 	Body     []byte
-	Params   []string // what becomes of parameters, as x-gateway-params says it
+	Params   []string // what happens to parameters, as x-gateway-params says it
 	Timeout  int64    // milliseconds; zero means the engine's limits alone
 }
 

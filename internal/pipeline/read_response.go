@@ -19,13 +19,13 @@ import (
 )
 
 // maxBufferedJSON is the size up to which a JSON answer is held whole, so that it can be
-// judged before the client sees any of it. Longer ones stream through.
+// checked before the client sees any of it. Longer ones stream through.
 const maxBufferedJSON = 8 << 20
 
 // maxError bounds what is kept of a provider's error, in bytes.
 const maxError = 1 << 20
 
-// maxTranslated bounds a whole answer that is decoded, in bytes.
+// maxTranslated bounds a complete response that is decoded, in bytes.
 const maxTranslated = 64 << 20
 
 // maxHeld bounds the comments kept while waiting for a stream's first event.
@@ -60,7 +60,7 @@ func (l *TargetHandler) passThrough(w attemptTimers, out *Response) (*Response, 
 	return out, nil
 }
 
-// unified judges the answer by its status and content type.
+// unified checks the answer by its status and content type.
 func (l *TargetHandler) unified(w attemptTimers, x *Exchange, spoken *wirePlan, out *Response) (*Response, error) {
 	src, err := l.gunzip(out)
 	if err != nil {

@@ -131,7 +131,7 @@ func (l *TargetHandler) sendSplit(ctx context.Context, x *Exchange, spoken *wire
 	return b.merge(x)
 }
 
-// splitRun is what becomes of the pieces of an exchange.
+// splitRun is what happens to the pieces of an exchange.
 type splitRun struct {
 	spoken  *wirePlan
 	pieces  []*Exchange

@@ -105,7 +105,7 @@ func (r *streamContinuation) open(b *branch, c dialect.StreamContinuer) (next *R
 	return next, child, err
 }
 
-// take puts the streams of next in the place of those of s. Closing the answer
+// take puts the streams of next instead of those of s. Closing the answer
 // closes both.
 func (r *streamContinuation) take(s *Events, next *Response, child *Exchange) {
 	n := next.Events
@@ -155,7 +155,7 @@ func (r *streamContinuation) trimOverlap(s *Events, c dialect.StreamContinuer) [
 	return held
 }
 
-// repeats returns how many bytes at the begin of text stand at the end of
+// repeats returns how many bytes at the begin of text are at the end of
 // said. Short matches are chance.
 func repeats(said, text []byte) int {
 	const chance = 8

@@ -30,7 +30,7 @@ func (t *translationTap) Event(sse.Event) {}
 // Info returns what was seen so far.
 func (t *translationTap) Info() *dialect.ResponseInfo { return &t.seen }
 
-// whole takes in a whole answer.
+// whole takes in a complete response.
 func (t *translationTap) whole(r *llm.Response) {
 	t.seen.Model, t.seen.Usage = r.Model, r.Usage
 	t.seen.Begun, t.seen.Finished, t.seen.Terminated = true, true, true
@@ -189,7 +189,7 @@ func (t *translation) write(out []byte, events []llm.Event) []byte {
 	return out
 }
 
-// reasons ends the choices of a whole answer for which the provider gave no
+// reasons ends the choices of a complete response for which the provider gave no
 // reason: clients of most protocols wait for one.
 func (t *translation) reasons(out []byte) []byte {
 	choices := slices.Sorted(maps.Keys(t.open))
@@ -233,7 +233,7 @@ func (l *TargetHandler) reply(x *Exchange, w *wirePlan) dialect.ResponseTarget {
 	}
 }
 
-// translateResponse reads a whole answer into the client's dialect. One that was to be
+// translateResponse reads a complete response into the client's dialect. One that was to be
 // streamed is replayed as a stream.
 func (l *TargetHandler) translateResponse(x *Exchange, w *wirePlan, out *Response, body []byte) error {
 	if w.translatesOperation() {
@@ -326,7 +326,7 @@ func (r *replay) Next() (sse.Event, error) {
 // More implements frames.
 func (r *replay) More() bool { return len(*r) > 0 }
 
-// setBytes puts b in the place of the provider's body.
+// setBytes puts b instead of the provider's body.
 func (r *Response) setBytes(b []byte) {
 	r.jsonHead()
 	r.Bytes, r.Length = b, -1

@@ -10,7 +10,7 @@ import (
 )
 
 // attemptTimers is the clockwork of one attempt: the limits of its phases, and the
-// request's own timeout, which ends once the answer can be judged.
+// request's own timeout, which ends once the answer can be checked.
 type attemptTimers struct {
 	dog    *upstream.Watchdog
 	limit  time.Duration           // the request's own timeout; zero without one
@@ -32,7 +32,7 @@ func (l *TargetHandler) startTimers(ctx context.Context, x *Exchange) attemptTim
 	return w
 }
 
-// responseTimeout is how long the attempt may take until its answer can be judged: its
+// responseTimeout is how long the attempt may take until its answer can be checked: its
 // own timeout, or what is left of the exchange's budget. Zero means no limit.
 func (l *TargetHandler) responseTimeout(x *Exchange) time.Duration {
 	if x.AttemptDeadline.IsZero() {
@@ -73,7 +73,7 @@ func (w attemptTimers) stop() {
 }
 
 // uploads opens a body that streams through. Each read starts the wait for the
-// answer's head anew: a long upload is not a slow provider.
+// answer's head again: a long upload is not a slow provider.
 type uploads struct {
 	x   *Exchange
 	dog *upstream.Watchdog

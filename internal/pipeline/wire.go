@@ -138,7 +138,7 @@ func (l *TargetHandler) findClientTranslator(x *Exchange, out *wirePlan) bool {
 	return ok
 }
 
-// encode returns the body for the target and tells what became of the client's
+// encode returns the body for the target and tells what happened to the client's
 // parameters. body is the client's, with the config's edits.
 func (l *TargetHandler) encode(x *Exchange, w *wirePlan, body []byte) ([]byte, error) {
 	var fates []dialect.ParamChange

@@ -112,7 +112,7 @@ func (c *Content) read(d *jsonedit.Doc) {
 	}
 }
 
-// Check judges a content before it is stored, so that a slip is told to who
+// Check checks a content before it is stored, so that a slip is told to who
 // makes it. What variables will hold, it can't know. An error is an
 // *apierr.Error that names the field.
 func (c *Content) Check() error {
@@ -227,7 +227,7 @@ func checkStrings(v jsonedit.Value) error {
 	return nil
 }
 
-// CheckPartial judges the template of a partial.
+// CheckPartial checks the template of a partial.
 func CheckPartial(text string) error {
 	_, err := parse(text)
 	if err != nil {

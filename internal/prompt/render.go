@@ -91,7 +91,7 @@ func (r *run) template(b *jsonedit.Builder, c *Content) (completes bool, err err
 	return true, nil
 }
 
-// settings writes the further members. Those that stand in a field of their own
+// settings writes the further members. Those that are in a field of their own
 // win over parameters of their name.
 func (r *run) settings(b *jsonedit.Builder, c *Content, out *Rendered) error {
 	skip := slices.Clip(fixed)
@@ -118,7 +118,7 @@ func (r *run) settings(b *jsonedit.Builder, c *Content, out *Rendered) error {
 	return r.parameters(b, c, out, skip)
 }
 
-// parameters writes the members that stand in no field of their own, but for
+// parameters writes the members that are in no field of their own, but for
 // those to skip.
 func (r *run) parameters(b *jsonedit.Builder, c *Content, out *Rendered, skip []string) error {
 	v, err := jsonedit.ParseValue(c.Parameters)

@@ -10,7 +10,7 @@ type sink struct {
 	dst []byte
 
 	// json is true for a template whose result is a JSON document as a whole.
-	// What variables hold then stays inside the strings that they stand in.
+	// What variables hold then stays inside the strings that they are in.
 	json     bool
 	inString bool
 	escaped  bool // the last literal ended in the backslash of an escape

@@ -47,7 +47,7 @@ type Call struct {
 type Body struct {
 	// Source gives the body. Nil means there is none.
 	Source Source
-	// Length is the number of bytes, or -1 when it is not known.
+	// Length is the number of bytes, or -1 when it is unknown.
 	Length int64
 	// Replayable is true when Open may be called again.
 	Replayable bool
@@ -144,7 +144,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 }
 
 // join appends path to the base address without touching its encoding: the
-// opaque form of a URL is sent as it stands.
+// opaque form of a URL is sent unchanged.
 func (t *Target) join(path, query string) (*url.URL, error) {
 	if isAbsoluteURL(path) {
 		u, err := url.Parse(path)

@@ -38,7 +38,7 @@ type Target struct {
 	Options map[string]string
 
 	// Headers are sent with each request, whatever the client sends under their
-	// names, but for what the credential stands in. Names are in canonical form.
+	// names, but for what the credential is in. Names are in canonical form.
 	Headers map[string]secret.String
 
 	// BaseModel is what the models that are asked for were made of: their
@@ -256,7 +256,7 @@ func isAbsoluteURL(path string) bool {
 }
 
 // Option returns the value of a setting, or the row's default for it. A
-// setting may also stand under its name in config objects, which begins with
+// setting may also be under its name in config objects, which begins with
 // the row's OptionPrefix.
 func (t *Target) Option(name string) string { return t.option(t.Options, name) }
 
@@ -284,7 +284,7 @@ func (s *Spec) option(given map[string]string, name string) string {
 	return ""
 }
 
-// hostOption is what an option may be that stands in an address: nothing that
+// hostOption is what an option may be that is in an address: nothing that
 // could end the host name or begin another. A region is one label of it, so that
 // it can't name a host of somebody else in the provider's domain.
 var (

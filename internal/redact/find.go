@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The finders tell of what they find in one pass over a text. What stands in the
+// The finders tell of what they find in one pass over a text. What is in the
 // middle of a word is not looked for.
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
@@ -45,7 +45,7 @@ func after(s string, past int) int {
 }
 
 // latin reports whether r may be part of an address besides its signs. Letters
-// of scripts that need no spaces would draw in what stands before.
+// of scripts that need no spaces would draw in what is before.
 func latin(r rune) bool { return r < 0x250 && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
 
 func localPart(s string, past, at int) int {

@@ -34,7 +34,7 @@ type jsonWalker struct {
 // level is an object or array that the walk is in.
 type level struct {
 	array bool
-	name  string // of the present member
+	name  string // of the current member
 	index int    // of the present element
 	value bool   // a value comes next, not a name
 }

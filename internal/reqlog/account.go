@@ -21,7 +21,7 @@ type Intent struct {
 	Slug         string
 	Model        string // as asked of the provider
 
-	// RequestBytes is the size of the client's body, -1 when it is not known.
+	// RequestBytes is the size of the client's body, -1 when it is unknown.
 	RequestBytes int64
 }
 
@@ -34,7 +34,7 @@ const (
 	Refused                      // with an error status
 	Failed                       // no answer, or none that could be used
 	Abandoned                    // the client left, or another target was quicker
-	Estimated                    // not known: the gateway ended before the attempt did
+	Estimated                    // unknown: the gateway ended before the attempt did
 )
 
 var outcomes = [...]string{"", "answered", "refused", "failed", "abandoned", "estimated"}
@@ -59,7 +59,7 @@ type Settlement struct {
 	Usage llm.Usage
 
 	// Cost is what Usage costs by the price row that Price names. Priced is
-	// false, and both are empty, where either is not known.
+	// false, and both are empty, where either is unknown.
 	Cost   catalog.NanoDollars
 	Priced bool
 	Price  string
@@ -70,7 +70,7 @@ type ExchangeCost struct {
 	sum    catalog.NanoDollars
 	row    string // of the price of the last that has one
 	known  bool   // the cost of one at least
-	unsure bool   // one has answered, or may have, whose cost is not known
+	unsure bool   // one has answered, or may have, whose cost is unknown
 	guess  bool   // the cost of one is that of estimated usage
 }
 

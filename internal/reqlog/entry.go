@@ -71,7 +71,7 @@ type Entry struct {
 	// Decisions tells why the exchange went where it went. Only exchanges whose
 	// config chooses have any.
 	Decisions []Decision
-	// Params tells what became of settings and parameters that were not carried
+	// Params tells what happened to settings and parameters that were not carried
 	// as they are, in the form of x-gateway-params.
 	Params []string
 	Usage  llm.Usage
@@ -79,7 +79,7 @@ type Entry struct {
 
 	// Cost is what all attempts cost together, as far as it is known, and Price
 	// the row of the price book for the last of them. Priced is false, and both
-	// are empty, where the cost of the answer is not known.
+	// are empty, where the cost of the answer is unknown.
 	Cost   catalog.NanoDollars
 	Priced bool
 	// CostEstimated is true where Cost is that of estimated usage, in part at least.

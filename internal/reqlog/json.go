@@ -268,7 +268,7 @@ func (w *jsonWriter) ms(d time.Duration) {
 }
 
 // cents writes an amount in cents, to the nano-dollar: whole cents and what is
-// left, so that no float stands in between.
+// left, so that no float is in between.
 func (w *jsonWriter) cents(n catalog.NanoDollars) {
 	const cent = 10_000_000
 	w.int(int64(n / cent))

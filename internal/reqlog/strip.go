@@ -3,7 +3,7 @@ package reqlog
 import "slices"
 
 // StripClientText takes out of e, for [LevelNone], what a client chose as text: metadata
-// and path, in the place of which the given ones stand, the user agent, names of
+// and path, which the given ones replace, the user agent, names of
 // spans, methods that do not exist, what errors, decisions and parameters say.
 // Ids, models, codes and all figures stay, so that sums and budgets are as ever.
 func (e *Entry) StripClientText(path string, metadata map[string]string) {

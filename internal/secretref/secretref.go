@@ -1,4 +1,4 @@
-// Package secretref reads secrets that are kept elsewhere: in the environment, in
+// Package secretref reads external secrets: in the environment, in
 // files, in Vault, in the secret managers of clouds.
 //
 // A [Resolver] reads one secret, a [Cache] keeps those in use fresh. It promises
@@ -119,7 +119,7 @@ type Options struct {
 	// ClientWith returns a client that trusts these authorities alone. Nil refuses
 	// references that bring their own.
 	ClientWith func(*x509.CertPool) auth.Doer
-	// CheckHost judges an address that a tenant chose, before it is stored.
+	// CheckHost checks an address that a tenant chose, before it is stored.
 	CheckHost func(raw string) (*url.URL, error)
 
 	LookupEnv func(name string) (string, bool)

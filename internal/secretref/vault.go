@@ -64,7 +64,7 @@ func (r *Resolver) lendsTo(address string) bool {
 	})
 }
 
-// checkAddress judges an address that a tenant chose.
+// checkAddress checks an address that a tenant chose.
 func (r *Resolver) checkAddress(field string, ref *Reference) error {
 	if r.CheckHost == nil {
 		return nil

@@ -70,7 +70,7 @@ func (s *Server) token(text string) (*access.Identity, error) {
 const claimLife = 24 * time.Hour
 
 // ensureClaim makes a link for the first owner of an installation that has none.
-// Each start makes another in the place of the one before.
+// Each start makes another instead of the one before.
 func (s *Server) ensureClaim(ctx context.Context) error {
 	if !s.store.Ready() || !s.BootstrapKey.Empty() {
 		return nil

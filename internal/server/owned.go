@@ -34,7 +34,7 @@ func declaredObjects(set *settings.Settings) (f route.Declared) {
 }
 
 func fileKey(k settings.Key) store.Key {
-	hash, _ := access.ParseHash(k.SHA256) // settings has judged it
+	hash, _ := access.ParseHash(k.SHA256) // settings has checked it
 	defaults, err := json.Marshal(store.KeyDefaults{Config: k.Config})
 	if err != nil {
 		panic(err) // texts are always written

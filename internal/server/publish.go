@@ -109,7 +109,7 @@ func (s *Server) input(set *settings.Settings, stored *store.RuntimeState) (snap
 	return in, nil
 }
 
-// setLogLevel takes the level of the settings, which have judged it.
+// setLogLevel takes the level of the settings, which have checked it.
 func (s *Server) setLogLevel(name string) {
 	if s.LogLevel == nil {
 		return
@@ -128,13 +128,13 @@ func input(set *settings.Settings) snapshot.Input {
 		Providers:      managed(set),
 		HeaderPrefixes: headerPrefixes(set),
 	}
-	rules, _ := redact.New(set.Logs.Redact.Rules()) // settings has judged it
+	rules, _ := redact.New(set.Logs.Redact.Rules()) // settings has checked it
 	in.Logs = snapshot.LogPolicy{Level: access.ParseLogLevel(set.Logs.Level), BodySize: int(set.Logs.BodySize), Redact: rules}
 	for _, c := range set.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: store.DefaultWorkspace, Slug: c.Slug, Text: c.Text()})
 	}
 	for i := range set.Prices {
-		row, _ := set.Prices[i].Row() // settings has judged it
+		row, _ := set.Prices[i].Row() // settings has checked it
 		in.Prices = append(in.Prices, row)
 	}
 	return in

@@ -16,14 +16,14 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// How long the first reading of secrets that are kept elsewhere may hold up a
+// How long the first reading of external secrets may hold up a
 // start, and the publication of a change. What comes later is published then.
 const (
 	startPatience  = 3 * time.Second
 	changePatience = 100 * time.Millisecond
 )
 
-// openReferences makes what reads secrets that are kept elsewhere.
+// openReferences makes what reads external secrets.
 func (s *Server) openReferences(set *settings.Settings) {
 	reach := s.reach(set)
 	s.references = secretref.New(secretref.Options{
@@ -48,7 +48,7 @@ func (s *Server) openReferences(set *settings.Settings) {
 	s.metrics.registerSecrets(s.secrets)
 }
 
-// registerSecrets adds figures about secrets that are kept elsewhere.
+// registerSecrets adds figures about external secrets.
 func (m *metrics) registerSecrets(c *secretref.Cache) {
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_secrets_stale", "Secrets kept elsewhere whose last value is used, since they can't be read.",

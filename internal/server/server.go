@@ -88,7 +88,7 @@ type Options struct {
 	// workspace belong to the first one.
 	ManagedProviders []snapshot.ManagedProvider
 	// Specs are rows beside those of the provider table. One with the id of a
-	// row stands in its place.
+	// row is in its place.
 	Specs []*provider.Spec
 
 	// Upstream is how providers are reached, below what the settings and the
@@ -291,7 +291,7 @@ func loadSettings(file string, box *secret.Box) (*settings.Settings, error) {
 	return set, trusted(file, set.Upstream.TrustedHosts)
 }
 
-// trusted judges a list of trusted hosts that stands in place.
+// trusted checks a list of trusted hosts that is in place.
 func trusted(place string, hosts []string) error {
 	for _, h := range hosts {
 		if err := upstream.CheckTrusted(h); err != nil {
@@ -301,7 +301,7 @@ func trusted(place string, hosts []string) error {
 	return nil
 }
 
-// CheckSettings judges a settings file as a start or a reload would, without
+// CheckSettings checks a settings file as a start or a reload would, without
 // starting anything.
 func CheckSettings(file string, master, previous secret.String) error {
 	box, err := MasterBox(master, previous)

@@ -31,7 +31,7 @@ type stateWriter struct{ latest chan *store.RuntimeState } // holds one
 
 func newCopies() stateWriter { return stateWriter{make(chan *store.RuntimeState, 1)} }
 
-// put takes a state in the place of one that was not written yet. It is for one
+// put takes a state instead of one that was not written yet. It is for one
 // goroutine.
 func (c stateWriter) put(p *store.RuntimeState) {
 	select {

@@ -34,7 +34,7 @@ func loadCertificates(files settings.TLS) (*certificates, error) {
 	return c, nil
 }
 
-// server returns the configuration of a listener, which asks for the present one
+// server returns the configuration of a listener, which asks for the current one
 // at each handshake.
 func (c *certificates) server() *tls.Config {
 	return &tls.Config{

@@ -25,7 +25,7 @@ func at(err error, format string, args ...any) *fault {
 	return &fault{fmt.Sprintf(format, args...), err}
 }
 
-// check judges what the types can't say and opens credentials.
+// check checks what the types can't say and opens credentials.
 func (s *Settings) check(o SecretResolver) *fault {
 	if s.Version != 0 && s.Version != 1 {
 		return at(fmt.Errorf("this version of modelgate reads version 1, not %d", s.Version), "version")

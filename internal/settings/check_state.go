@@ -10,7 +10,7 @@ import (
 	"modelgate/config"
 )
 
-// checkState judges the sections of the control plane's state.
+// checkState checks the sections of the control plane's state.
 func (s *Settings) checkState() *fault {
 	for _, section := range s.slugged() {
 		known := slugs{}
@@ -76,7 +76,7 @@ type section struct {
 	at    func(i int) (place, slug string)
 }
 
-// slugged are the sections whose slugs are judged here. Those of integrations
+// slugged are the sections whose slugs are checked here. Those of integrations
 // and guardrails are unique in the organisation, whichever workspace has them.
 func (s *Settings) slugged() []section {
 	return []section{
@@ -115,7 +115,7 @@ func isTime(text string) bool {
 	return text == "" || err == nil && at.Year() <= 9999 && at.Year() > 0
 }
 
-// checkRun judges what a gateway takes only from its database, and what has to
+// checkRun checks what a gateway takes only from its database, and what has to
 // be whole because it takes it from nowhere else.
 func (s *Settings) checkRun() *fault {
 	elsewhere := errors.New("a gateway takes this from its database; write it there with `modelgate apply`")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Diff returns what a gateway has otherwise that runs with after in the place of
+// Diff returns what a gateway has otherwise that runs with after instead of
 // before, a line for each: + and the kind and name of what is new, - of what is
 // gone, ~ with the fields of what is another. No line holds a value.
 func Diff(before, after *Settings) (lines []string) {

@@ -28,8 +28,8 @@ const (
 // FileError says where a file is wrong, in one line.
 type FileError struct {
 	File         string
-	Line, Column int    // 1-based; zero when the place is not known
-	Path         string // such as providers[2].api_key; empty when not known
+	Line, Column int    // 1-based; zero when the place is unknown
+	Path         string // such as providers[2].api_key; empty when unknown
 	Problem      string
 }
 

@@ -86,7 +86,7 @@ func orNull(object map[string]any) {
 	}
 }
 
-// checkSchema judges the file by its schema, for bounds and forms of fields.
+// checkSchema checks the file by its schema, for bounds and forms of fields.
 func checkSchema(root ast.Node) *fault {
 	var doc any
 	if err := yaml.NodeToValue(root, &doc); err != nil {

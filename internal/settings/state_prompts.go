@@ -67,7 +67,7 @@ type PartialVersion struct {
 // Value is anything of the file as JSON text. Null is nil.
 type Value []byte
 
-// MarshalJSON implements json.Marshaler: the value as it stands.
+// MarshalJSON implements json.Marshaler: the value unchanged.
 func (v Value) MarshalJSON() ([]byte, error) { return Object(v).MarshalJSON() }
 
 // UnmarshalJSON implements json.Unmarshaler.

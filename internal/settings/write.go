@@ -61,7 +61,7 @@ func (s *Settings) WriteState(w io.Writer) error {
 	return err
 }
 
-// MarshalJSON implements json.Marshaler: the object as it stands.
+// MarshalJSON implements json.Marshaler: the object unchanged.
 func (o Object) MarshalJSON() ([]byte, error) {
 	if len(o) == 0 {
 		return []byte("null"), nil
@@ -174,7 +174,7 @@ func plain(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// write writes what stands behind the colon of a key at this depth, and the end
+// write writes what is behind the colon of a key at this depth, and the end
 // of its line.
 func (n node) write(b *bytes.Buffer, depth int) {
 	switch {

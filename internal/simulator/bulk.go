@@ -60,7 +60,7 @@ func (x *exchange) sendHuge() {
 
 // sendBomb writes gzip that is small on the wire: a head and a tail, and between
 // them one compressed block of blanks, again and again. Each block is compressed alone, so that it does not
-// refer to what stands before it.
+// refer to what is before it.
 func (x *exchange) sendBomb(head, tail string) {
 	const step = 1 << 20
 	x.w.Header()["Content-Type"] = typeJSON

@@ -15,7 +15,7 @@ const maxNames = 4096
 // Request is what the simulator saw of one request.
 type Request struct {
 	Method string
-	URI    string // as it stood in the request line
+	URI    string // as it was in the request line
 	Header http.Header
 	Body   []byte // the first MiB
 	Size   int64  // of the body, as far as it was read

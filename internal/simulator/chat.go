@@ -204,7 +204,7 @@ func (s *scanner) boolOf(param string, wrong *providerError) bool {
 	return c == 't'
 }
 
-// wholeOf reads a whole number; null and mistakes are the value otherwise.
+// wholeOf reads an integer; null and mistakes are the value otherwise.
 func (s *scanner) wholeOf(param string, otherwise int, wrong *providerError) int {
 	raw := s.raw()
 	if len(raw) == 0 || string(raw) == "null" {

@@ -132,7 +132,7 @@ func (x *exchange) appendUsage(dst []byte, completion, reasoning int) []byte {
 	return append(dst, `,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
 }
 
-// appendChat appends the whole answer as one object.
+// appendChat appends the complete response as one object.
 func (x *exchange) appendChat(dst []byte, q *chatRequest, a *chatAnswer) []byte {
 	dst = x.appendHead(dst, "chatcmpl", "chat.completion")
 	for i := range q.n {

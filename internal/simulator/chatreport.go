@@ -25,12 +25,12 @@ func stopsOf(raw []byte) (list []string) {
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}
 	}
-	json.Unmarshal(raw, &list) // what is no list of texts stops nothing
+	json.Unmarshal(raw, &list) // what is no list of strings stops nothing
 	return list
 }
 
-// chatReport reads the body once more, to say what it held. What is not as it
-// should be is passed over.
+// chatReport reads the body again, to say what it held. What is not as it
+// should be is skipped.
 func (x *exchange) chatReport(q *chatRequest) *Report {
 	var m map[string]any
 	json.Unmarshal(x.in, &m) // it was read before

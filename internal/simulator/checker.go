@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A checker judges a decoded body and keeps the first mistake. Where a value
+// A checker checks a decoded body and keeps the first mistake. Where a value
 // is not what it must be its methods note that and return nothing; null counts
 // as absent.
 type checker struct {
@@ -154,7 +154,7 @@ func (c *checker) number(m map[string]any, name, path string, low, high float64)
 	return &f
 }
 
-// whole returns a whole number from low on, or 0 where there is none.
+// whole returns an integer from low on, or 0 where there is none.
 func (c *checker) whole(m map[string]any, name, path string, low float64) int {
 	if m[name] == nil {
 		return 0

@@ -16,7 +16,7 @@ func (x *exchange) appendConverseUsage(dst []byte, a *reply) []byte {
 	return append(dst, `},"metrics":{"latencyMs":12}`...)
 }
 
-// appendConverse appends the whole answer.
+// appendConverse appends the complete response.
 func (x *exchange) appendConverse(dst []byte, a *reply) []byte {
 	dst = append(dst, `{"output":{"message":{"role":"assistant","content":[`...)
 	for i := range a.parts {

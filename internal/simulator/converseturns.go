@@ -55,7 +55,7 @@ var (
 	documentName = regexp.MustCompile(`^[a-zA-Z0-9()\[\]-]+( [a-zA-Z0-9()\[\]-]+)*$`)
 )
 
-// end judges the message as a whole.
+// end checks the message as a whole.
 func (b *converseBlocks) end(path string) {
 	if len(b.documents) > 0 && b.texts == 0 {
 		b.c.fail(path, "A text block must be provided when a document is in the message")

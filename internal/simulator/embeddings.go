@@ -78,7 +78,7 @@ func (x *exchange) replyVectors(inputs []input, dimensions int, packed bool) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-// Vector returns the embedding of an input as it stands in the request's JSON
+// Vector returns the embedding of an input as it is in the request's JSON
 // (a text without its quotes): a vector of length one, the same every time.
 func Vector(raw string, dimensions int) []float32 {
 	h := fnv.New64a()

@@ -153,7 +153,7 @@ func (x *exchange) readBody() bool {
 	}
 }
 
-// judged asks the judge about a request that was read. It reports false when
+// checked asks the check about a request that was read. It reports false when
 // it has answered.
 func (x *exchange) judged() bool {
 	judge := x.sim.opts.Judge

@@ -71,7 +71,7 @@ func (t *stream) seal(b []byte) []byte {
 	return b
 }
 
-// preludeSize is what stands before the headers of a message: two lengths and
+// preludeSize is what is before the headers of a message: two lengths and
 // their checksum.
 const preludeSize = 12
 

@@ -79,7 +79,7 @@ func (a *reply) appendGeminiFinish(dst []byte) []byte {
 	return dst
 }
 
-// appendGemini appends the whole answer. A refusal has no content.
+// appendGemini appends the complete response. A refusal has no content.
 func (x *exchange) appendGemini(dst []byte, a *reply) []byte {
 	dst = append(dst, `{"candidates":[{`...)
 	if a.stop != stopRefusal {

@@ -13,7 +13,7 @@ func textInput(raw []byte) input {
 	return input{raw: raw, tokens: tokensOf(textLen(raw)), text: true}
 }
 
-// inputsOf reads a text, an array of texts, of tokens, of arrays of tokens, or
+// inputsOf reads a text, an array of strings, of tokens, of arrays of tokens, or
 // of parts that hold a text. Anything else is noted in wrong.
 func (s *scanner) inputsOf(param string, wrong *providerError) (list []input) {
 	refuse := func() {

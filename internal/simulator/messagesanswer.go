@@ -35,7 +35,7 @@ func (a *reply) appendMessagesStop(dst []byte) []byte {
 	return dst
 }
 
-// appendMessages appends the whole answer.
+// appendMessages appends the complete response.
 func (x *exchange) appendMessages(dst []byte, a *reply) []byte {
 	dst = x.appendMessagesHead(dst)
 	n := 0

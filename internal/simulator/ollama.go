@@ -38,7 +38,7 @@ func answerOllama(x *exchange) {
 		func(t *stream) { x.streamOllama(t, a) })
 }
 
-// readOllama reads a request. Members that it does not know are passed over,
+// readOllama reads a request. Members that it does not know are skipped,
 // as the provider does.
 func readOllama(c *checker, q *turn, m map[string]any) {
 	q.model = c.text(m, "model", "")
@@ -144,7 +144,7 @@ func (x *exchange) appendOllamaTail(dst []byte, a *reply) []byte {
 	return append(dst, '}')
 }
 
-// appendOllama appends the whole answer.
+// appendOllama appends the complete response.
 func (x *exchange) appendOllama(dst []byte, a *reply) []byte {
 	dst = x.appendOllamaHead(dst)
 	var calls, thoughts []byte

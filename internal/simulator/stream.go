@@ -59,7 +59,7 @@ func (x *exchange) openStream() (*stream, bool) {
 	return t, x.pauseFirst()
 }
 
-// frame begins the next frame: what stands before its payload.
+// frame begins the next frame: what is before its payload.
 func (t *stream) frame() []byte {
 	b := t.x.out[:0]
 	if t.x.faulty {

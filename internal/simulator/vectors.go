@@ -40,7 +40,7 @@ func appendTyped(dst []byte, inputs []input, size int, kind string) []byte {
 	return append(dst, ']')
 }
 
-// appendWhole appends a vector in whole numbers, of which the binary types
+// appendWhole appends a vector in integers, of which the binary types
 // pack eight dimensions each.
 func appendWhole(dst []byte, v []float32, kind string) []byte {
 	low := map[string]int{"uint8": 128, "binary": -128}[kind]

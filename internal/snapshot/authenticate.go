@@ -16,7 +16,7 @@ import (
 var clientKeys = [...]string{"X-Api-Key", "X-Goog-Api-Key"}
 
 // Authenticate finds the owner of the gateway key or token in h. own is true when the
-// key stood in its own header; otherwise a bearer token or the key header of
+// key was in its own header; otherwise a bearer token or the key header of
 // an official client was taken, so that a standard client needs no more than a
 // base URL and a key, and must then not be taken for a provider's credential.
 func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identity, own bool, err error) {
@@ -46,7 +46,7 @@ func (s *Snapshot) Credential(h http.Header) (key string, own bool) {
 	return key, own
 }
 
-// TokenVerifier judges the JSON Web Tokens of organisations' own issuers; hash is the
+// TokenVerifier checks the JSON Web Tokens of organisations' own issuers; hash is the
 // token's. An error is an *apierr.Error that does not quote it.
 type TokenVerifier interface {
 	Verify(token string, hash access.Hash, now time.Time) (*access.Identity, error)

@@ -21,8 +21,8 @@ type Config struct {
 	// Err is why the config can't be used, an *apierr.Error; nil when it can.
 	Err error
 
-	// Stored configs are the database's. They were judged when they were saved
-	// and are not judged again. Where a slug is given twice, the config that is
+	// Stored configs are the database's. They were checked when they were saved
+	// and are not checked again. Where a slug is given twice, the config that is
 	// not stored counts.
 	Stored bool
 }
@@ -44,7 +44,7 @@ func (s *Snapshot) addConfig(c Config) error {
 	return s.checkConfig(c)
 }
 
-// checkConfig judges the providers that a saved config names, so that a slip
+// checkConfig checks the providers that a saved config names, so that a slip
 // is told when it is saved and not by the first request.
 func (s *Snapshot) checkConfig(saved Config) error {
 	c, err := config.Parse([]byte(saved.Text.Reveal()))

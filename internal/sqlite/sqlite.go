@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 func (db *DB) Close() error { return errors.Join(db.Read.Close(), db.Write.Close()) }
 
 // Redial closes the writing connection, and the next use of Write opens another.
-// It makes the file anew when it is gone.
+// It makes the file again when it is gone.
 func (db *DB) Redial() error {
 	db.Write.SetMaxIdleConns(0)
 	db.Write.SetMaxIdleConns(1)

@@ -17,7 +17,7 @@ import "errors"
 // the reader was allowed to hold. The stream cannot be read any further.
 var ErrTooLarge = errors.New("sse: the event is larger than the reader may hold")
 
-// Event is one event as it stood on the wire: everything up to and including a
+// Event is one event as it was on the wire: everything up to and including a
 // blank line. Its slices belong to the [Reader] that gave it out.
 type Event struct {
 	// Raw is exactly the bytes received for the event, including its blank line

@@ -45,7 +45,7 @@ func AppendEvent(dst []byte, typ string, data []byte) []byte {
 	return AppendData(dst, data)
 }
 
-// AppendComment appends a comment and a blank line, which readers pass over: a
+// AppendComment appends a comment and a blank line, which readers skip: a
 // sign of life between two events. Line ends within text become spaces.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ": "...)

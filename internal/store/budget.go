@@ -129,7 +129,7 @@ func (q Queries) PutBudget(ctx context.Context, b BudgetHolder) error {
 	return write(ctx, q.q, "budget", budgetTables[b.Kind].write, b.ID, string(b.UsageLimits), b.Exhausted, millis(b.ResetAt))
 }
 
-// ChangeBudgets runs judge on what refs name, as it is now, and stores what that
+// ChangeBudgets runs check on what refs name, as it is now, and stores what that
 // returns true for, with the rows that it adds to the audit log. It makes no
 // revision when there are none. Of processes that share a database one is first,
 // and the others see what it did.

@@ -11,7 +11,7 @@ import (
 
 // IntegrationSettings is what of an integration's settings is no secret.
 type IntegrationSettings struct {
-	// CustomHost is the base address in the place of the provider's own.
+	// CustomHost is the base address instead of the provider's own.
 	CustomHost string `json:"custom_host,omitempty"`
 
 	// Options are settings of the row, by the names that the row has for them.

@@ -71,7 +71,7 @@ func (q Queries) CreateDeployment(ctx context.Context, d GatewayDeployment) erro
 	return write(ctx, q.q, "deployment", text, d.values()...)
 }
 
-// UpdateDeployment stores d in the place of the deployment with its id.
+// UpdateDeployment stores d instead of the deployment with its id.
 func (q Queries) UpdateDeployment(ctx context.Context, d GatewayDeployment) error {
 	const stmt = `
 		UPDATE deployments

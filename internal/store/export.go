@@ -106,7 +106,7 @@ func (q Queries) CreateExport(ctx context.Context, e Export) error {
 	return write(ctx, q.q, "export", text, e.values()...)
 }
 
-// UpdateExport stores what people change of an export, in the place of the one
+// UpdateExport stores what people change of an export, instead of the one
 // with its id: what is asked for and its state, with what a start finds out. One
 // that is not in the state was any more is not found.
 func (q Queries) UpdateExport(ctx context.Context, e Export, was string) error {
@@ -194,7 +194,7 @@ func (db *DB) RenewExportLease(ctx context.Context, c ExportLease, now time.Time
 	return db.touched(ctx, text, c.ID, c.Node, millis(now.Add(lease)), c.Rows, c.Bytes, c.File)
 }
 
-// ReleaseExport gives an export back, for another node to begin anew.
+// ReleaseExport gives an export back, for another node to begin again.
 func (db *DB) ReleaseExport(ctx context.Context, c ExportLease) error {
 	const text = `
 		UPDATE exports

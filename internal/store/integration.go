@@ -7,7 +7,7 @@ import (
 )
 
 // Integration is someone's credentials at a provider, for the whole organisation
-// or for one workspace of it. Workspaces use it by way of a [Provider].
+// or for one workspace of it. Workspaces use it through a [Provider].
 //
 // What a request needs of it at run time: Provider names the row, Sealed opened
 // is [Secrets], Configuration has the rest, and [IntegrationSettings.TargetOptions]
@@ -139,7 +139,7 @@ func (q Queries) CreateIntegration(ctx context.Context, i Integration) error {
 	return write(ctx, q.q, "integration", text, i.values()...)
 }
 
-// UpdateIntegration stores i in the place of the active integration with its id.
+// UpdateIntegration stores i instead of the active integration with its id.
 func (q Queries) UpdateIntegration(ctx context.Context, i Integration) error {
 	const text = `
 		UPDATE integrations

@@ -14,7 +14,7 @@ type IntegrationModel struct {
 	IsCustom    bool // the provider's catalogue does not have it
 	IsFinetune  bool
 	BaseModel   string          // slug of the model it was made of; empty for none
-	Pricing     json.RawMessage // object or null, in the place of the catalogue's price
+	Pricing     json.RawMessage // object or null, instead of the catalogue's price
 
 	// Configuration has an address of its own and masks of the headers that
 	// Sealed, once opened, has: see [Secrets.Headers].
@@ -40,7 +40,7 @@ func (q Queries) IntegrationModels(ctx context.Context, integration string) ([]I
 	return rows(ctx, q.q, "models", text, scanIntegrationModel, integration)
 }
 
-// PutIntegrationModel stores m, in the place of what was said of the model before.
+// PutIntegrationModel stores m, instead of what was said of the model before.
 func (q Queries) PutIntegrationModel(ctx context.Context, m IntegrationModel) error {
 	const insert = `
 		INSERT INTO integration_models (` + modelColumns + `)
@@ -92,7 +92,7 @@ func (q Queries) IntegrationWorkspaces(ctx context.Context, integration string) 
 	return rows(ctx, q.q, "workspaces of an integration", text, scanIntegrationWorkspace, integration)
 }
 
-// PutIntegrationWorkspace stores w, in the place of what was said before.
+// PutIntegrationWorkspace stores w, instead of what was said before.
 func (q Queries) PutIntegrationWorkspace(ctx context.Context, w IntegrationWorkspace) error {
 	const insert = `
 		INSERT INTO integration_workspaces (` + grantColumns + `)
@@ -147,7 +147,7 @@ type PublishedModel struct {
 	Slug       string
 	Enabled    bool
 	BaseModel  string          // it was made of; empty for none
-	Pricing    json.RawMessage // in the place of the catalogue's price
+	Pricing    json.RawMessage // instead of the catalogue's price
 	CustomHost string
 	Sealed     string // [Secrets.Text] with headers alone, sealed for the organisation; empty for none
 }

@@ -34,7 +34,7 @@ type JWKS struct {
 func (s JWKS) IsZero() bool { return s.Keys == nil }
 
 // Checked returns s as it is to be stored, or an *apierr.Error that names the
-// field below field. CheckHost judges the host of an address.
+// field below field. CheckHost checks the host of an address.
 func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL, error)) (JWTSettings, error) {
 	if (s.URL == "") == s.Set.IsZero() {
 		return s, unfit(field, "needs either jwks_url or jwks")
@@ -63,7 +63,7 @@ func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL,
 	return s, nil
 }
 
-// checkKeyAddress judges where keys are to be had. Who can change them on their
+// checkKeyAddress checks where keys are available. Who can change them on their
 // way can make tokens, so the way has to be encrypted.
 func checkKeyAddress(address string, checkHost func(raw string) (*url.URL, error)) error {
 	u, err := url.Parse(address)

@@ -133,7 +133,7 @@ func (k Key) Identity() *access.Identity {
 	}
 }
 
-// Identities returns what the secrets of k prove: the present one, and the one
+// Identities returns what the secrets of k prove: the current one, and the one
 // before it, which ends with the transition. Both have the key's own id.
 func (k Key) Identities() []*access.Identity {
 	list := []*access.Identity{k.Identity()}
@@ -167,7 +167,7 @@ func (q Queries) CreateKey(ctx context.Context, k Key) error {
 	return write(ctx, q.q, "API key", text, k.values()...)
 }
 
-// UpdateKey stores k in the place of the key with its id.
+// UpdateKey stores k instead of the key with its id.
 func (q Queries) UpdateKey(ctx context.Context, k Key) error {
 	const text = `
 		UPDATE gateway_keys

@@ -10,7 +10,7 @@ import (
 // OrganisationSettings is what an organisation says of all that is in it. The
 // zero value is what one has that said nothing.
 type OrganisationSettings struct {
-	// Security is what was said of the rights of roles; the rest stand at their
+	// Security is what was said of the rights of roles; the rest are at their
 	// defaults. Overridable are the sections that workspaces may set themselves.
 	Security    access.RolePermissions `json:"security_settings,omitempty"`
 	Overridable []access.Section       `json:"overridable_sections,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PromptCollection is a folder of prompts, which may stand in another.
+// PromptCollection is a folder of prompts, which may be in another.
 type PromptCollection struct {
 	ID           string
 	Organisation string

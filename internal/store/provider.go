@@ -145,7 +145,7 @@ func (q Queries) CreateProvider(ctx context.Context, p Provider) error {
 	return write(ctx, q.q, "provider", text, p.values()...)
 }
 
-// UpdateProvider stores p in the place of the provider with its id.
+// UpdateProvider stores p instead of the provider with its id.
 func (q Queries) UpdateProvider(ctx context.Context, p Provider) error {
 	const text = `
 		UPDATE providers

@@ -116,7 +116,7 @@ func knownTexts(before *RuntimeState) map[string]string {
 	return texts
 }
 
-// without returns the versions whose text is not known.
+// without returns the versions whose text is unknown.
 func without(byID map[string]*prompt.Saved, texts map[string]string) (missing []string) {
 	for _, s := range byID {
 		for _, v := range s.Versions {

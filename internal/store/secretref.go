@@ -108,7 +108,7 @@ func (q Queries) CreateSecretReference(ctx context.Context, s SecretReference) e
 	return write(ctx, q.q, "secret reference", text, s.values()...)
 }
 
-// UpdateSecretReference stores s in the place of the reference with its id.
+// UpdateSecretReference stores s instead of the reference with its id.
 func (q Queries) UpdateSecretReference(ctx context.Context, s SecretReference) error {
 	const text = `
 		UPDATE secret_references

@@ -130,7 +130,7 @@ func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organis
 }
 
 // ReplaceClaim stores the hash of a link by which an organisation without an
-// owner is claimed, in the place of any before.
+// owner is claimed, instead of any before.
 func (q Queries) ReplaceClaim(ctx context.Context, organisation, hash string, now, ends time.Time) error {
 	const clear = `
 		DELETE FROM claims

@@ -44,7 +44,7 @@ type LedgerSpan struct {
 // where they begin: others counted it meanwhile.
 var ErrAlreadyCounted = errors.New("the segment was counted by others")
 
-// Background reads by way of the connections that write: for what goes on in the
+// Background reads through the connections that write: for what goes on in the
 // background and leaves the others to requests.
 func (db *DB) Background() Queries { return Queries{db.write} }
 

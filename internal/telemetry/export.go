@@ -64,7 +64,7 @@ func (c *Collector) metricExporter(ctx context.Context) (sdkmetric.Exporter, err
 // path returns the address of a signal below the collector's.
 func (c *Collector) path(name string) string {
 	joined, err := url.JoinPath(c.Endpoint, name)
-	if err != nil { // settings have judged it
+	if err != nil { // settings have checked it
 		return c.Endpoint
 	}
 	return joined

@@ -13,7 +13,7 @@ import (
 )
 
 // spans returns the span of an exchange, and below it one of each attempt. The
-// tokens stand on the attempt that was answered alone, so that nobody who adds
+// tokens are on the attempt that was answered alone, so that nobody who adds
 // up spans counts them twice.
 func spans(e *reqlog.Entry) []*tracepb.Span {
 	out := make([]*tracepb.Span, 0, 1+len(e.Attempts))

@@ -80,7 +80,7 @@ const (
 	metricEvery = time.Minute
 )
 
-// Stats counts what became of spans and measures.
+// Stats counts what happened to spans and measures.
 type Stats struct {
 	Sent    int64 // spans that the collector took
 	Lost    int64 // spans that it did not take in time, and that found no room

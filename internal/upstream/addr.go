@@ -16,7 +16,7 @@ const (
 )
 
 // metadataRanges are refused even when they are trusted: credentials of the
-// machine itself are to be had there.
+// machine itself are available there.
 var metadataRanges = prefixes(
 	"169.254.169.0/24",   // all large clouds
 	"169.254.170.2/32",   // task roles of containers
@@ -90,7 +90,7 @@ func prefixes(texts ...string) []netip.Prefix {
 
 // addrRule returns the rule that an untrusted address breaks, or nothing for a
 // public one. A mapped address and one of the well-known NAT64 prefix, which
-// networks without IPv4 use for every public host, are judged by the IPv4
+// networks without IPv4 use for every public host, are checked by the IPv4
 // address inside. The other forms that hold one are out of use and refused.
 func addrRule(addr netip.Addr) string {
 	if addr.Is4In6() || nat64.Contains(addr) {

@@ -60,8 +60,8 @@ func (h *handshaker) DialContext(ctx context.Context, network, addr string) (net
 	return conn, nil
 }
 
-// pinnedDialer resolves a name itself, judges every address and connects only
-// to one it judged. A name that changes its answer afterwards gains nothing.
+// pinnedDialer resolves a name itself, checks every address and connects only
+// to one it checked. A name that changes its answer afterwards gains nothing.
 type pinnedDialer struct {
 	guard    *guard
 	dial     dialFunc

@@ -87,7 +87,7 @@ func (e *RefusedError) Error() string {
 	return "custom host" + host + " is refused by rule " + e.Rule + ": " + reasons[e.Rule]
 }
 
-// guard judges custom hosts. It is immutable.
+// guard checks custom hosts. It is immutable.
 type guard struct {
 	trusted  trustList
 	ownHosts map[string]bool
@@ -104,7 +104,7 @@ func newGuard(o Options) *guard {
 	return g
 }
 
-// parse reads and judges a custom host as a client wrote it.
+// parse reads and checks a custom host as a client wrote it.
 func (g *guard) parse(raw string) (*url.URL, error) {
 	raw = strings.Trim(raw, " \t")
 	if raw == "" {
@@ -139,7 +139,7 @@ func (g *guard) parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// check judges an address that is a URL already.
+// check checks an address that is a URL already.
 func (g *guard) check(u *url.URL) error {
 	if u == nil || u.Host == "" {
 		return refuse(RuleEmpty, "")
@@ -167,7 +167,7 @@ func (g *guard) checkAuthority(u *url.URL) error {
 	return g.checkHost(host, strings.TrimLeft(port, "0"))
 }
 
-// checkHost judges a lower-case host, which is a name or an address.
+// checkHost checks a lower-case host, which is a name or an address.
 func (g *guard) checkHost(host, port string) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return g.checkLiteral(host, port, addr)
@@ -206,7 +206,7 @@ func (g *guard) checkLiteral(host, port string, addr netip.Addr) error {
 	return nil
 }
 
-// checkResolved judges one address that host stands for.
+// checkResolved checks one address that host stands for.
 func (g *guard) checkResolved(host, port string, addr netip.Addr) error {
 	addr = addr.WithZone("")
 	if isMetadata(addr) {

@@ -71,7 +71,7 @@ func DropFamilies(h http.Header, prefixes []string) {
 
 // Forward copies the fields of names from src to dst, byte for byte, in the
 // spelling that names has them, over what dst has under any spelling. Names
-// match in any case; one that src lacks is passed over. (User-Agent keeps its
+// match in any case; one that src lacks is skipped. (User-Agent keeps its
 // usual spelling, since net/http would send its own beside another.) The error,
 // an *apierr.Error, names a field that may not be forwarded; dst is then
 // unchanged.
@@ -113,7 +113,7 @@ func lookup(h http.Header, name string) ([]string, bool) {
 	return nil, false
 }
 
-// Replace sets a field of dst in the spelling of name, in the place of what dst
+// Replace sets a field of dst in the spelling of name, instead of what dst
 // has under any spelling. The slice is shared and clipped.
 func Replace(dst http.Header, name string, values []string) {
 	if strings.EqualFold(name, "User-Agent") {
@@ -216,7 +216,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isFieldValue reports whether s may stand in a header: no control character
+// isFieldValue reports whether s may be in a header: no control character
 // but the tab. RFC 9110, section 5.5.
 func isFieldValue(s string) bool {
 	for _, c := range []byte(s) {

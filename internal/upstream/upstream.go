@@ -3,8 +3,8 @@
 // A [Client] makes one attempt at a time: it follows no redirect, undoes no
 // compression, adds no header but a User-Agent, and answers every error with a
 // [*Failure] whose text never holds a credential. Guarded requests, those whose
-// host a client chose, are judged by static rules and again after name
-// resolution, and are dialled at an address that was judged. A [Watchdog] ends
+// host a client chose, are checked by static rules and again after name
+// resolution, and are dialled at an address that was checked. A [Watchdog] ends
 // an attempt whose current phase lasts too long. The Copy functions and
 // [Forward] are the one place that says which headers cross an origin.
 //
@@ -61,7 +61,7 @@ type Options struct {
 	// Resolver resolves the names of guarded requests. Nil means net.DefaultResolver.
 	Resolver Resolver
 	// Dial connects to a "host:port", of a guarded request to an address that
-	// was judged. Nil means a net.Dialer with the times above.
+	// was checked. Nil means a net.Dialer with the times above.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// RootCAs are the authorities trusted for TLS. Nil means the system's.
 	RootCAs *x509.CertPool
@@ -135,7 +135,7 @@ func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 
 // CheckHost applies the static rules to a custom host, before anything is
 // sent, and returns it as the base address to use. The error is a
-// *RefusedError. What the name resolves to is judged when Do connects.
+// *RefusedError. What the name resolves to is checked when Do connects.
 func (c *Client) CheckHost(raw string) (*url.URL, error) { return c.guard.parse(raw) }
 
 // Close closes the connections that no request uses. The Client stays usable.

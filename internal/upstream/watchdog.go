@@ -100,7 +100,7 @@ func (w *Watchdog) Phase(p Phase) {
 	w.arm(now)
 }
 
-// Restart starts the clock of the current phase anew: something moved.
+// Restart starts the clock of the current phase again: something moved.
 func (w *Watchdog) Restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -4,7 +4,7 @@
 // It promises that nobody is shown sums of what they may not see one by one:
 // entries of other organisations and workspaces, of archived workspaces unless
 // they administer the organisation, and of others' keys where their role sees
-// its own alone. What is not known, such as the cost of a model without a price,
+// its own alone. What is unknown, such as the cost of a model without a price,
 // is null and never zero. Summing itself is left to logstore.
 package analytics
 

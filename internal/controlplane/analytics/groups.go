@@ -29,7 +29,7 @@ var fields = map[string]logstore.Field{
 }
 
 // columns are what is told of a group, besides how many requests it has. Nil is
-// not known.
+// unknown.
 var columns = map[string]func(*logstore.Totals) any{
 	"cost":               cost,
 	"total_tokens":       func(s *logstore.Totals) any { return nullIfZero(s.Counted, s.Prompt+s.Completion) },
@@ -154,7 +154,7 @@ func (p *Paging) order(sums []logstore.Group, number bool) {
 			return down * values
 		}
 		x, y := worth[a.Value], worth[b.Value]
-		switch { // what is not known is less than itself
+		switch { // what is unknown is less than itself
 		case x != x || y != y:
 			return cmp.Or(-cmp.Compare(x, y), values)
 		default:
@@ -163,7 +163,7 @@ func (p *Paging) order(sums []logstore.Group, number bool) {
 	})
 }
 
-// worth is what a sum is ordered by, as a number; NaN when it is not known.
+// worth is what a sum is ordered by, as a number; NaN when it is unknown.
 func (p *Paging) worth(s *logstore.Totals) float64 {
 	show, ok := columns[p.By]
 	if !ok {

@@ -174,8 +174,8 @@ func settings(spec *provider.Spec, g CredentialInput, was store.IntegrationSetti
 	return next, kept, nil
 }
 
-// checkAddress makes a target of the settings, to say now what would stand in
-// the way of requests, and judges an address that the row did not choose.
+// checkAddress makes a target of the settings, to say now what would be in
+// the way of requests, and checks an address that the row did not choose.
 func (k *Manager) checkAddress(spec *provider.Spec, g CredentialInput, c *store.IntegrationSettings, s store.Secrets) error {
 	if c.CustomHost != "" {
 		u, err := k.checkHost(c.CustomHost)

@@ -26,7 +26,7 @@ type Mapping struct {
 
 // Mappings puts mappings into i, with the ids of the references. Those have to
 // be there, and for its workspace if it belongs to one: an integration of the
-// whole organisation is judged where it is used.
+// whole organisation is checked where it is used.
 func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list []Mapping) error {
 	spec, err := Row("ai_provider_id", i.Provider, nil)
 	if err != nil {

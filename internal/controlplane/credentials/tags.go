@@ -41,7 +41,7 @@ func (t Tags) Check(field string) error {
 	return nil
 }
 
-// ParseTags reads the tags that a query asks for: a JSON object of texts.
+// ParseTags reads the tags that a query asks for: a JSON object of strings.
 func ParseTags(query string) (t Tags, err error) {
 	if query != "" && json.Unmarshal([]byte(query), &t) != nil {
 		return nil, route.Invalid("tags", "is a JSON object of texts")

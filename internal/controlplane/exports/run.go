@@ -80,7 +80,7 @@ func (r *Runner) Notify() {
 }
 
 // Run makes exports until ctx ends. What is being made then is left to other
-// nodes, or to the next start, which begin it anew.
+// nodes, or to the next start, which begin it again.
 func (r *Runner) Run(ctx context.Context) {
 	poll, sweep := time.NewTicker(r.Poll), time.NewTicker(r.Sweep)
 	defer poll.Stop()
@@ -180,7 +180,7 @@ func (r *Runner) succeed(ctx context.Context, c store.ExportLease, fields []stri
 	now := r.Now()
 	c.Status, c.Fields, c.LinkKey = store.ExportDone, fields, newLinkKey()
 	c.EndedAt, c.ExpiresAt = now, now.Add(r.Keep)
-	if !r.end(ctx, c) { // it was stopped meanwhile, or the database is away and it is begun anew
+	if !r.end(ctx, c) { // it was stopped meanwhile, or the database is away and it is begun again
 		r.Files.Delete(context.WithoutCancel(ctx), c.File)
 		return
 	}

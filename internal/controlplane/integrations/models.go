@@ -164,7 +164,7 @@ func modelsOf(ctx context.Context, q store.Queries, integration string) (map[str
 	return out, err
 }
 
-// newModels returns the models that a request asks for in the place of before.
+// newModels returns the models that a request asks for, which replace before.
 func (f *family) newModels(ctx context.Context, row store.Integration, list []modelInput, before map[string]store.IntegrationModel) ([]store.IntegrationModel, error) {
 	seen := make(map[string]bool)
 	var out []store.IntegrationModel

@@ -199,7 +199,7 @@ func (p *plan) global() (err error) {
 	return err
 }
 
-// apply returns the limits that are asked for in the place of usage and rate.
+// apply returns the limits that are asked for instead of usage and rate.
 func (in *Limits) apply(path string, usage, rate json.RawMessage, c *route.Caller) (json.RawMessage, json.RawMessage, error) {
 	if in.UsageLimits.Set {
 		old, err := limits.ReadUsages(usage)

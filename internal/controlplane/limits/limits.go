@@ -17,7 +17,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// The kinds of [Budget], and of a [Rate] in the place of Cost.
+// The kinds of [Budget], and of a [Rate] instead of Cost.
 const (
 	Cost     = "cost" // US dollars
 	Tokens   = "tokens"
@@ -59,7 +59,7 @@ type Budget struct {
 	LastResetAt time.Time `json:"last_reset_at,omitzero"`
 
 	// Base is what had been spent in all when the count started, in nano-dollars
-	// or tokens: see [Budget.StartCount]. Nil is not known yet.
+	// or tokens: see [Budget.StartCount]. Nil is unknown yet.
 	Base *int64 `json:"base,omitempty"`
 
 	// What was told to people since the count started.
@@ -68,7 +68,7 @@ type Budget struct {
 	ExpiredSent   bool `json:"is_expired_alerts_sent,omitempty"`
 }
 
-// Apply returns the budget that in asks for in the place of old, which is nil
+// Apply returns the budget that in asks for instead of old, which is nil
 // for a new one. Field is what the request calls it, for errors.
 func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget, error) {
 	if err := in.check(field); err != nil {

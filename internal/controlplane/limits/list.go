@@ -14,7 +14,7 @@ import (
 // integration in a workspace.
 type Budgets []Budget
 
-// ApplyAll returns the budgets that list asks for in the place of old, each of
+// ApplyAll returns the budgets that list asks for instead of old, each of
 // which goes on in the entry of its type and period. No two have the same. How
 // many there may be is the route's bound.
 func ApplyAll(field string, list []BudgetInput, old Budgets, now time.Time) (Budgets, error) {

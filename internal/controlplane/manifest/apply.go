@@ -28,7 +28,7 @@ type Apply struct {
 	Opener settings.SecretResolver
 }
 
-// tries is how often a file is applied anew when something else was changed
+// tries is how often a file is applied again when something else was changed
 // meanwhile.
 const tries = 5
 

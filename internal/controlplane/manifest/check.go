@@ -22,7 +22,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// checkGuardrail judges a guardrail as the route does that makes one.
+// checkGuardrail checks a guardrail as the route does that makes one.
 func checkGuardrail(g *settings.Guardrail) error {
 	for i, c := range g.Checks {
 		if err := checkShape[guardrails.Check](c); err != nil {
@@ -61,7 +61,7 @@ func (p *plan) checkWorkspaces() error {
 	return nil
 }
 
-// checkWorkspace judges the objects of a workspace.
+// checkWorkspace checks the objects of a workspace.
 func checkWorkspace(w *settings.Workspace) error {
 	if w.Defaults != nil {
 		if err := checkShape[workspaces.Defaults](w.Defaults); err != nil {
@@ -101,7 +101,7 @@ func organisationSettings(o settings.Object) (out store.OrganisationSettings, er
 	return out, checkSwitches(out.Security)
 }
 
-// checkOrganisation judges settings of the organisation as the route does that
+// checkOrganisation checks settings of the organisation as the route does that
 // changes them.
 func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSettings) error {
 	var fields map[string]json.RawMessage
@@ -133,7 +133,7 @@ func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSett
 	return err
 }
 
-// checkMetadata judges what a key adds to requests.
+// checkMetadata checks what a key adds to requests.
 func checkMetadata(metadata map[string]string) error {
 	const most = 128
 	for name, value := range metadata {

@@ -27,7 +27,7 @@ type family[T any] struct {
 	// keep puts into want what it leaves as it is stored. Nil keeps nothing.
 	keep func(want *T, have *T)
 
-	// put returns what stores want, which stands at path. Of what is new changed
+	// put returns what stores want, which is at path. Of what is new changed
 	// is nil.
 	put func(path string, want *T, changed []string) (step, error)
 

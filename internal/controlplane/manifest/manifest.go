@@ -31,7 +31,7 @@ type Manifest struct {
 	// Box is that of the master key. Nil neither opens nor stores secrets.
 	Box *secret.Box
 
-	// CheckHost judges an address that a file chose for a provider.
+	// CheckHost checks an address that a file chose for a provider.
 	CheckHost func(raw string) (*url.URL, error)
 }
 

@@ -140,7 +140,7 @@ func (p *plan) workspace(path string, want *settings.Workspace, row store.Worksp
 	}, nil
 }
 
-// budgets returns what is stored of budgets in the place of old.
+// budgets returns what is stored of budgets instead of old.
 func (p *plan) budgets(want []settings.Usage, old json.RawMessage) (json.RawMessage, error) {
 	before, err := limits.ReadUsages(old)
 	if err != nil {

@@ -106,7 +106,7 @@ func (p *plan) collections() error {
 }
 
 // parentsFirst returns collections in an order in which each comes behind the one
-// that it stands in.
+// that it is in.
 func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection {
 	above := make(map[string]string)
 	for _, c := range list {
@@ -121,7 +121,7 @@ func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection 
 	return slices.SortedStableFunc(slices.Values(list), func(a, b settings.PromptCollection) int { return depth(a) - depth(b) })
 }
 
-// hasCycle reports whether a collection is among those that it stands in.
+// hasCycle reports whether a collection is among those that it is in.
 func hasCycle(of *settings.PromptCollection, above map[string]string) bool {
 	at := of.Parent
 	for range above {
@@ -175,7 +175,7 @@ func (p *plan) collection(path string, want *settings.PromptCollection, row stor
 	}, nil
 }
 
-// folder returns what finds the collection that a prompt stands in. The default
+// folder returns what finds the collection that a prompt is in. The default
 // one is made where there is none yet.
 func (p *plan) folder(path string, of *settings.Prompt) (func(context.Context, *store.Tx) (string, error), error) {
 	id := p.names.collections[within(of.Workspace, of.Collection)]

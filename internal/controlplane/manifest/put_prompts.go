@@ -204,7 +204,7 @@ func (p *plan) label(path, workspace, name string) (string, error) {
 	return "", p.missing(path+".label", "label", name)
 }
 
-// within is a name with the workspace that it stands in, by which it is known.
+// within is a name with the workspace that it is in, by which it is known.
 func within(workspace, name string) string { return workspace + "/" + name }
 
 // normalisePrompts writes out what the file leaves to be understood of prompts

@@ -84,7 +84,7 @@ func createCollection(ctx context.Context, c *route.Caller, in *createCollection
 	return &createdCollection{k.ID, k.Slug}, nil
 }
 
-// Details is what stands in a collection.
+// Details is what is in a collection.
 type Details struct {
 	Children int64 `json:"child_collections_count"`
 	Prompts  int64 `json:"prompts_count"`

@@ -158,7 +158,7 @@ type Item struct {
 // place is where a provider of a file stands.
 func place(p store.Provider) (id, workspace, slug string) { return p.ID, p.Workspace, p.Slug }
 
-// spending returns what was spent in all by way of providers that have a budget.
+// spending returns what was spent in all through providers that have a budget.
 func spending(ctx context.Context, c *route.Caller, list ...store.Provider) (map[string]reqlog.Spend, error) {
 	var ids []string
 	for _, p := range list {
@@ -169,7 +169,7 @@ func spending(ctx context.Context, c *route.Caller, list ...store.Provider) (map
 	return c.DB().Spending(ctx, store.ProviderBudget, ids...)
 }
 
-// toResponse returns p as it is when spent was spent by way of it.
+// toResponse returns p as it is when spent was spent through it.
 func toResponse(p store.Provider, spent reqlog.Spend, c *route.Caller) (Item, error) {
 	status := p.StatusAt(c.Now)
 	budget, err := limits.ReadUsage(p.UsageLimits)

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// shapesRequests are the resources that say what becomes of requests for models.
+// shapesRequests are the resources that say what happens to requests for models.
 var shapesRequests = []string{"config", "prompt", "prompt_partial", "prompt_label"}
 
 // checkFixed refuses a key whose config is fixed a change of what that config

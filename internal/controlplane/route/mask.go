@@ -99,7 +99,7 @@ func maskGivenConfig(v any) any {
 }
 
 // maskConfig returns v, the value of a JSON text, without what is a credential
-// where the text is a config. Names are judged more closely there.
+// where the text is a config. Names are checked more closely there.
 func maskConfig(text []byte, v any) any {
 	hidden, err := config.ReplaceCredentials(text, func(config.Credential) (string, error) { return masked, nil })
 	if err != nil {

@@ -38,7 +38,7 @@ func (c *Caller) noteRefusal(err error) {
 	c.audit.Organisation, c.audit.ResourceType = token.Organisation, "token"
 }
 
-// refusals counts what was noted in the present minute. The zero value is ready;
+// refusals counts what was noted in the current minute. The zero value is ready;
 // it is safe for concurrent use.
 type refusals struct {
 	mu     sync.Mutex

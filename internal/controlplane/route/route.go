@@ -93,11 +93,11 @@ type Deps struct {
 	// Secrets seals what is stored and never shown. Nil refuses what has secrets.
 	Secrets Sealer
 
-	// References reads secrets that are kept elsewhere. Nil reads none of the
+	// References reads external secrets. Nil reads none of the
 	// machine's own.
 	References *secretref.Resolver
 
-	// CheckHost judges an address that a request chose for a provider and returns
+	// CheckHost checks an address that a request chose for a provider and returns
 	// it as the base address to use. Nil takes public addresses alone.
 	CheckHost func(raw string) (*url.URL, error)
 

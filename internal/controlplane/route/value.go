@@ -84,7 +84,7 @@ func (Time) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Nullable: true}
 }
 
-// JSON is a value of the request or a row as it stands.
+// JSON is a value of the request or a row unchanged.
 type JSON json.RawMessage
 
 // MarshalJSON implements json.Marshaler.

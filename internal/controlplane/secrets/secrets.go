@@ -186,7 +186,7 @@ func (k service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	return &route.Empty{}, err
 }
 
-// place changes how a manager is reached, where a request says so, and judges the
+// place changes how a manager is reached, where a request says so, and checks the
 // reference again if it leads elsewhere now.
 func (k service) place(ctx context.Context, s *store.SecretReference, auth map[string]*string, path string) error {
 	if len(auth) > 0 {

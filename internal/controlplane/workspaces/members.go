@@ -131,7 +131,7 @@ func checkRoleGrant(own int, role string) error {
 	return apierr.New(apierr.Forbidden, "the role %q is above your own", role).WithParam("role").WithCode("AB03")
 }
 
-// outranks refuses to change somebody who stands above.
+// outranks refuses to change somebody who is above.
 func outranks(ctx context.Context, q store.Queries, own int, workspace, user string) error {
 	m, err := q.WorkspaceMember(ctx, workspace, user)
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
@@ -222,7 +222,7 @@ func removeUser(ctx context.Context, c *route.Caller, in *userInput) (*route.Emp
 	return &route.Empty{}, err
 }
 
-// onMember runs f as a change of a member who does not stand above the caller.
+// onMember runs f as a change of a member who is not above the caller.
 func onMember(ctx context.Context, c *route.Caller, workspace, user string, f func(tx *store.Tx, w store.Workspace, own int) error) error {
 	w, err := active(ctx, c, workspace)
 	if err != nil {

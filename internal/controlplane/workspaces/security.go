@@ -60,7 +60,7 @@ func ofAdmins(ctx context.Context, c *route.Caller, w *store.Workspace) error {
 }
 
 // delegatedPermissions returns the switches of given that are left to the workspace, when all
-// others are as they stand.
+// others are unchanged.
 func delegatedPermissions(given access.RolePermissions, w *store.Workspace, above *store.OrganisationSettings) (access.RolePermissions, error) {
 	for _, name := range required {
 		if _, ok := given[name]; !ok {

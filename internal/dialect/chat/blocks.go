@@ -107,7 +107,7 @@ func (c *choice) openBlock(dst []llm.Event, i int, kind partKind, p llm.Part) []
 }
 
 // blockDelta takes what is added to the element of that index. One that another
-// part has come after begins anew.
+// part has come after begins again.
 func (c *choice) blockDelta(dst []llm.Event, i int, index int64, v jsonedit.Value) []llm.Event {
 	if c.open != noPart && c.numbered && c.index == index {
 		return c.growBlock(dst, i, v)

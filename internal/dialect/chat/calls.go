@@ -20,7 +20,7 @@ type openCall struct {
 
 	part  int // noPart until the name is known
 	ended bool
-	// free is a call of the function in the place of a custom tool, whose
+	// free is a call of the function instead of a custom tool, whose
 	// arguments are gathered until they can be read.
 	free     bool
 	gathered []byte
@@ -58,7 +58,7 @@ func (b *balance) add(s string) {
 // whole reports whether nothing can follow.
 func (b *balance) whole() bool { return b.ended }
 
-// wireCall is a piece of a call as it stands.
+// wireCall is a piece of a call unchanged.
 type wireCall struct {
 	index     int64 // below zero when it has none
 	id, name  string
@@ -210,7 +210,7 @@ func (c *choice) appendArguments(dst []llm.Event, i int, call *openCall, piece s
 	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: piece})
 }
 
-// standsForText reports whether a function was offered in the place of a custom
+// standsForText reports whether a function was offered instead of a custom
 // tool.
 func (d *decoder) standsForText(name string) bool {
 	if d.asked == nil {

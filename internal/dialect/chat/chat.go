@@ -5,7 +5,7 @@
 // It promises that Check refuses what the specification forbids and nothing that
 // an official client sends, that a tap reads an answer in one pass without
 // decoding or keeping it, and that a provider's own error object survives byte
-// for byte. Which provider answers, and what becomes of a parameter on the way
+// for byte. Which provider answers, and what happens to a parameter on the way
 // to it, is left to the provider table and the pipeline.
 package chat
 

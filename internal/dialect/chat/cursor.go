@@ -15,7 +15,7 @@ func (c *cursor) fail() {
 	c.i, c.bad = len(c.b), true
 }
 
-// peek passes over white space and returns the byte that begins the next token,
+// peek skips white space and returns the byte that begins the next token,
 // or 0 at the end.
 func (c *cursor) peek() byte {
 	for c.i < len(c.b) {
@@ -37,7 +37,7 @@ func (c *cursor) enter(bracket byte) bool {
 }
 
 // field takes the next key of the object the cursor is in and returns its text
-// as it stands between the quotes; the value is next. It is false after the
+// unchanged between the quotes; the value is next. It is false after the
 // last, with the closing brace taken.
 func (c *cursor) field() ([]byte, bool) {
 	ch := c.peek()
@@ -81,7 +81,7 @@ func (c *cursor) element() bool {
 	return true
 }
 
-// text takes a string, which must be next, and returns it as it stands between
+// text takes a string, which must be next, and returns it unchanged between
 // the quotes.
 func (c *cursor) text() []byte {
 	from := c.i + 1
@@ -99,7 +99,7 @@ func (c *cursor) text() []byte {
 	}
 }
 
-// escapedAt reports whether an odd number of backslashes stands before b[i].
+// escapedAt reports whether an odd number of backslashes is before b[i].
 func escapedAt(b []byte, i int) bool {
 	n := i
 	for n > 0 && b[n-1] == '\\' {
@@ -108,7 +108,7 @@ func escapedAt(b []byte, i int) bool {
 	return (i-n)%2 == 1
 }
 
-// raw takes the next value and returns it as it stands.
+// raw takes the next value and returns it unchanged.
 func (c *cursor) raw() []byte {
 	c.peek()
 	from := c.i

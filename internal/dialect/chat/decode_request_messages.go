@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// rawMessage is one message as it stands; members that are null are left out.
+// rawMessage is one message unchanged; members that are null are left out.
 type rawMessage struct {
 	path, role, name, callID string
 

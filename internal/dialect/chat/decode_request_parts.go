@@ -134,7 +134,7 @@ func textOf(v jsonedit.Value) string {
 	return all.String()
 }
 
-// byURL reads media that stand at an address, or in it. The address is a string
+// byURL reads media that are at an address, or in it. The address is a string
 // or has an object around it.
 func (d *reader) byURL(path, word string, kind llm.MediaKind, v jsonedit.Value) llm.Media {
 	m := llm.Media{Kind: kind, At: path}

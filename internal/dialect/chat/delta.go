@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// deltaFields are those of a delta or a message, as they stand.
+// deltaFields are those of a delta or a message, unchanged.
 type deltaFields struct {
 	content, blocks, details, thought, refusal, annotations []byte
 	calls, call, audio, images, google                      []byte

@@ -73,7 +73,7 @@ func (e *requestEncoder) head(role string, m *llm.Message) {
 }
 
 // user writes what a user says, after the results of tools, which are messages
-// of their own. Media that tools gave stand in the user's message, since results
+// of their own. Media that tools gave are in the user's message, since results
 // are words in this dialect.
 func (e *requestEncoder) user(m *llm.Message) {
 	var rest []llm.Part

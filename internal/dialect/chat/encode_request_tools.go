@@ -231,7 +231,7 @@ func (e *requestEncoder) isCustom(name string) bool {
 }
 
 // format writes the form that the answer must have. A schema that the provider
-// can't be held to stands in a system message, which asks for it.
+// can't be held to is in a system message, which asks for it.
 func (e *requestEncoder) format() {
 	f := &e.r.Format
 	kind := f.Kind

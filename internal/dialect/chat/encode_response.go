@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeResponse appends the body of a whole answer. Strictly, it holds what the
+// EncodeResponse appends the body of a complete response. Strictly, it holds what the
 // vendor's clients know, and content_blocks only for media, which have no other
 // place; else also what the model thought, and what the provider adds.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
@@ -38,7 +38,7 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	return w.Bytes()
 }
 
-// head is what stands at the top of every answer and chunk.
+// head is what is at the top of every answer and chunk.
 type head struct {
 	id, model string
 	created   int64
@@ -226,7 +226,7 @@ func (w *writer) blocks(parts []llm.Part, g *gathered, strict bool) {
 	}
 }
 
-// blocked reports whether a part stands in content_blocks.
+// blocked reports whether a part is in content_blocks.
 func blocked(p llm.Part, strict bool) bool {
 	switch p.(type) {
 	case llm.Text, llm.Thinking, llm.Native:

@@ -97,7 +97,7 @@ func (c *choice) cite(dst []llm.Event, i int, cite *llm.Citation) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: c.open, Citation: cite})
 }
 
-// source tells the sources of the whole answer with the first text that has
+// source tells the sources of the complete response with the first text that has
 // none of its own.
 func (c *choice) source(dst []llm.Event, i int) []llm.Event {
 	if c.cited {
@@ -208,7 +208,7 @@ func faultOf(raw []byte) *llm.ProviderError {
 	return f
 }
 
-// unquoted returns the text of a string as it stands.
+// unquoted returns the text of a string unchanged.
 func unquoted(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false

@@ -91,7 +91,7 @@ func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, stat
 	return append(dst, '}')
 }
 
-// appendWord appends a string of the provider's body as it stands there, or
+// appendWord appends a string of the provider's body as it is there, or
 // fallback, or null.
 func appendWord(dst []byte, d *jsonedit.Doc, name, fallback string) []byte {
 	if v, ok := d.Find(name); ok && v.Kind() == jsonedit.String && len(v.Raw()) < 100 {

@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-// DecodeResponse reads a whole answer, as a stream of one chunk.
+// DecodeResponse reads a complete response, as a stream of one chunk.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -64,7 +64,7 @@ type decoder struct {
 	counts    counts
 	usage     llm.Usage // as last told
 	choices   []*choice
-	sources   []llm.Citation // of the whole answer, as Perplexity has them
+	sources   []llm.Citation // of the complete response, as Perplexity has them
 
 	found []chunkChoice // of the chunk being read
 	few   [2]chunkChoice
@@ -138,14 +138,14 @@ func (d *decoder) begin(dst []llm.Event) []llm.Event {
 	return append(dst, d.start)
 }
 
-// chunkChoice is a choice of one chunk, as it stands.
+// chunkChoice is a choice of one chunk, unchanged.
 type chunkChoice struct {
 	index                          int64
 	delta, logprobs, reason, usage []byte
 	extra                          []llm.Member
 }
 
-// read takes one JSON object: a chunk, or a whole answer.
+// read takes one JSON object: a chunk, or a complete response.
 func (d *decoder) read(dst []llm.Event, b []byte) []llm.Event {
 	c := cursor{b: b}
 	if !c.enter('{') {

@@ -45,7 +45,7 @@ func (t *tap) Event(e sse.Event) {
 	}
 }
 
-// Body reads a whole answer. What is not an object, such as speech, counts as
+// Body reads a complete response. What is not an object, such as speech, counts as
 // content of which nothing is known.
 func (t *tap) Body(b []byte) {
 	c := cursor{b: b}
@@ -181,7 +181,7 @@ func (t *tap) readChoices(c *cursor) {
 	t.seen.Finished = t.choices != choiceSet{} && t.choices == t.finished
 }
 
-// readChoice takes one choice, which stands at n unless it has an index.
+// readChoice takes one choice, which is at n unless it has an index.
 func (t *tap) readChoice(c *cursor, n int64) {
 	c.i++
 	var reason []byte

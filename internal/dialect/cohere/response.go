@@ -47,7 +47,7 @@ func decodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm
 	return &llm.Response{Dialect: name, ID: id, Model: to.Model, Choices: []llm.Choice{choice}, Usage: usageOf(usage)}, nil
 }
 
-// responseAssembler gathers the parts of a whole answer in the order of a streamed one.
+// responseAssembler gathers the parts of a complete response in the order of a streamed one.
 type responseAssembler struct {
 	plan   plan
 	parts  []llm.Part

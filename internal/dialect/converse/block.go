@@ -40,7 +40,7 @@ func (b *block) add(raw []byte) {
 	b.body = append(b.body, raw...)
 }
 
-// raw is the block as a whole answer would hold it.
+// raw is the block as a complete response would hold it.
 func (b *block) raw() []byte {
 	member, value := "content", append(append([]byte{'['}, b.body...), ']')
 	if b.native == "toolUse" {

@@ -182,7 +182,7 @@ func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 }
 
 // reasoning reads a reasoningContent of a request or an answer. The older key
-// redactedReasoning stands in some answers.
+// redactedReasoning is in some answers.
 func reasoning(v jsonedit.Value, vendor llm.Vendor) (llm.Part, bool) {
 	if text, ok := v.Get("reasoningText"); ok {
 		return llm.Thinking{Text: word(text, "text"), Signature: dialect.ReadSignature(vendor, word(text, "signature"))}, true
@@ -196,7 +196,7 @@ func reasoning(v jsonedit.Value, vendor llm.Vendor) (llm.Part, bool) {
 }
 
 // readRedacted reads redacted content, which is base64 on the wire: a marked
-// signature stands there encoded once more.
+// signature stands there encoded again.
 func readRedacted(vendor llm.Vendor, data string) llm.Signature {
 	if plain, err := base64.StdEncoding.DecodeString(data); err == nil {
 		if s := dialect.ReadSignature(vendor, string(plain)); s.Value != string(plain) {

@@ -29,7 +29,7 @@ const name = string(api.DialectConverse)
 
 // own is whose signatures the protocol carries raw between a client and the
 // gateway: clients replay reasoning of Claude far more than of others, and a
-// request's model is not known where it is read.
+// request's model is unknown where it is read.
 const own = llm.Anthropic
 
 // Headers are none: the protocol has all in the body and the path.

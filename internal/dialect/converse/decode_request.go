@@ -94,7 +94,7 @@ func (d *requestDecoder) inference(key, path string, v jsonedit.Value) {
 	}
 }
 
-// tier takes {type}; a tier of another form stays as it stands.
+// tier takes {type}; a tier of another form stays unchanged.
 func (d *requestDecoder) tier(v jsonedit.Value) {
 	if key, t := only(v); key == "type" {
 		d.r.ServiceTier = d.text("serviceTier.type", t)
@@ -142,7 +142,7 @@ func (d *requestDecoder) order() {
 	}
 }
 
-// output takes the form of the answer; what else it may hold stays as it stands.
+// output takes the form of the answer; what else it may hold stays unchanged.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
 func (d *requestDecoder) output(v jsonedit.Value) {
 	format, _ := v.Get("textFormat")

@@ -15,7 +15,7 @@ const serverToolUse = "server_tool_use"
 
 var errNoResponse = errors.New("converse: the body is not an answer: it has no output")
 
-// DecodeResponse reads a whole answer.
+// DecodeResponse reads a complete response.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -50,7 +50,7 @@ type answer struct {
 	plan   plan
 
 	json   bool  // the tool that stands for the form of the answer was called
-	jsonAt []int // the parts of a whole answer that it gave
+	jsonAt []int // the parts of a complete response that it gave
 	calls  bool  // another tool was called
 }
 

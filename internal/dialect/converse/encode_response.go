@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeResponse appends the body of a whole answer: the first choice, since the
+// EncodeResponse appends the body of a complete response: the first choice, since the
 // protocol has no more.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	var c llm.Choice

@@ -166,7 +166,7 @@ func (w *encoder) think(dst []byte, p *openPart, text string) []byte {
 	return w.message(dst, "contentBlockDelta", b.Bytes())
 }
 
-// sign writes a piece of a signature. The mark of another vendor stands before
+// sign writes a piece of a signature. The mark of another vendor is before
 // the first.
 func (w *encoder) sign(dst []byte, p *openPart, s llm.Signature) []byte {
 	if s.Value == "" {

@@ -103,7 +103,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 		for _, member := range [...]string{"message", "Message"} {
 			if v, ok := d.Find(member); ok && v.Kind() == jsonedit.String {
 				edits := []jsonedit.Edit{{Name: "source", Value: []byte(`"provider"`)}, {Name: "provider", Value: id}}
-				if _, typed := d.Find("__type"); !typed { // it stood in a header, or is of another protocol
+				if _, typed := d.Find("__type"); !typed { // it was in a header, or is of another protocol
 					edits = append(edits, jsonedit.Edit{Name: "__type", Value: jsonedit.AppendString(nil, typeFor(status))})
 				}
 				return d.Apply(dst, edits...)

@@ -10,7 +10,7 @@ import (
 // additionalFields is the parameter for what only some models know.
 const additionalFields = "additionalModelRequestFields"
 
-// additional takes what other dialects know too; the rest stays as it stands.
+// additional takes what other dialects know too; the rest stays unchanged.
 func (d *requestDecoder) additional(v jsonedit.Value) {
 	var rest jsonedit.Builder
 	n := 0

@@ -12,7 +12,7 @@ type model struct {
 	id     string // what follows
 }
 
-// regions are those of the inference profiles that stand before an id.
+// regions are those of the inference profiles that are before an id.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-support.html
 var regions = []string{"us-gov.", "us.", "eu.", "apac.", "au.", "ca.", "jp.", "global.", "sa.", "me.", "af.", "uk.", "in."}
 
@@ -73,7 +73,7 @@ const (
 	claude47        // no sampling parameters, xhigh
 )
 
-// generation places a Claude. An id that is not known counts as the newest.
+// generation places a Claude. An id that is unknown counts as the newest.
 func (m model) generation() int {
 	switch {
 	case m.has("claude-3-7"), m.has("claude-opus-4-1"), m.has("claude-opus-4-2025", "claude-sonnet-4-2025"), m.has("claude-opus-4-0", "claude-sonnet-4-0"):

@@ -18,7 +18,7 @@ type tap struct{ seen dialect.ResponseInfo }
 // Info returns what was read so far.
 func (t *tap) Info() *dialect.ResponseInfo { return &t.seen }
 
-// Body reads a whole answer.
+// Body reads a complete response.
 func (t *tap) Body(b []byte) {
 	v, err := jsonedit.ParseValue(b)
 	if err != nil {

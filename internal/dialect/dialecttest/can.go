@@ -26,7 +26,7 @@ type Capabilities struct {
 	NoSystem   bool // none at all
 	Names      bool // of participants
 	OneText    bool // a message of user or system has one text
-	AnyOrder   bool // parts of an assistant stand in any order, several of a kind too
+	AnyOrder   bool // parts of an assistant are in any order, several of a kind too
 	TwoUsers   bool // a user's message may follow another, one with results too
 	Cache      bool // marks on texts of users
 

@@ -138,7 +138,7 @@ func Same() cmp.Options {
 	}
 }
 
-// jsonValue is the canonical text of a JSON value, or the text as it stands when
+// jsonValue is the canonical text of a JSON value, or the text unchanged when
 // it is none.
 type jsonValue string
 

@@ -31,7 +31,7 @@ var tokens = []string{
 	"null", "true", "[]", "{}", `""`, "-1", "1e999", "99999999999999999999", "0.5", `"\ud800"`, `[[[[]]]]`, `{"type":null}`, `"x"`, "[null]", `{"":{}}`, ",", `"`, "}", "]", "\x00", "\xff",
 }
 
-// changed puts a token in the place of a value, or cuts, or repeats.
+// changed puts a token instead of a value, or cuts, or repeats.
 func changed(t *rapid.T, b []byte) []byte {
 	from := rapid.IntRange(0, len(b)).Draw(t, "from")
 	to := rapid.IntRange(from, min(len(b), from+40)).Draw(t, "to")

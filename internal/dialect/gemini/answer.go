@@ -16,7 +16,7 @@ var candidateFields = map[string]bool{
 // answerFields are the further fields of an answer.
 var answerFields = map[string]bool{"createTime": true, "promptFeedback": true, "modelStatus": true}
 
-// EncodeResponse appends the body of a whole answer.
+// EncodeResponse appends the body of a complete response.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	b := jsonedit.Append(dst)
 	b.Open('{')

@@ -137,7 +137,7 @@ func (d *requestDecoder) float(v jsonedit.Value, path string) *float64 {
 	return &f
 }
 
-// int reads a whole number, which may be written as a string or with a fraction
+// int reads an integer, which may be written as a string or with a fraction
 // of zero.
 func (d *requestDecoder) int(v jsonedit.Value, path string) *int64 {
 	n, ok := v.Int()

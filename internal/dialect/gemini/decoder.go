@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-// DecodeResponse reads a whole answer, which is a stream of one frame.
+// DecodeResponse reads a complete response, which is a stream of one frame.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	d := newDecoder(r, to)
 	var all dialect.Assembler
@@ -199,7 +199,7 @@ func (d *decoder) usage(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	return dst
 }
 
-// candidate takes what a frame adds to the choice that stands at n unless it
+// candidate takes what a frame adds to the choice that is at n unless it
 // says its index.
 func (d *decoder) candidate(dst []llm.Event, v jsonedit.Value, n int64) []llm.Event {
 	var content jsonedit.Value

@@ -42,7 +42,7 @@ type sentCall struct {
 	number int
 }
 
-// EncodeRequest appends the body of a request. The model stands in the path.
+// EncodeRequest appends the body of a request. The model is in the path.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	w := &requestEncoder{
 		b: jsonedit.Append(dst), r: r, to: to, gen: generationOf(to.Model), fates: dialect.NewParamChanges(r),

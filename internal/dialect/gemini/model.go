@@ -15,7 +15,7 @@ type generation struct {
 	minor int
 }
 
-// generationOf reads a model's name. A gemini whose number is not known counts
+// generationOf reads a model's name. A gemini whose number is unknown counts
 // as new, and any other model as one of the second generation.
 func generationOf(model string) generation {
 	g := generation{name: strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]), major: 2}
@@ -62,7 +62,7 @@ func (g generation) thinks() bool { return g.major >= 3 || g.major == 2 && g.min
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 func (g generation) signs() bool { return g.major >= 3 }
 
-// mixes reports whether functions may stand beside the tools of the provider, and
+// mixes reports whether functions may be beside the tools of the provider, and
 // beside a form of the answer.
 func (g generation) mixes() bool { return g.major >= 3 }
 

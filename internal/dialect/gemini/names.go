@@ -32,7 +32,7 @@ var names = map[llm.Field]string{
 	llm.FieldParts:            "parts",
 }
 
-// The objects whose members stand in Request.Extra under their path.
+// The objects whose members are in Request.Extra under their path.
 const (
 	config     = "generationConfig."
 	toolConfig = "toolConfig."

@@ -196,7 +196,7 @@ func (d *requestDecoder) call(m *llm.Message, p piece, sign llm.Signature, path 
 	m.Parts = append(m.Parts, call)
 }
 
-// numbered is the id of the call that stands at n among those of a conversation
+// numbered is the id of the call that is at n among those of a conversation
 // and has none of its own.
 func numbered(n int) string { return "call_" + strconv.Itoa(n) }
 

@@ -26,7 +26,7 @@ func marked(s llm.Signature, redacted bool) string {
 	return text
 }
 
-// unsigned stands on calls of other models, which Google refuses as they are.
+// unsigned is on calls of other models, which Google refuses as they are.
 var unsigned = base64.StdEncoding.EncodeToString([]byte(dialect.Unsigned))
 
 // plain returns the text that a signature of another vendor was before it became

@@ -79,7 +79,7 @@ func (s *sanitiser) find(ref string) (jsonedit.Value, bool) {
 	return v, true
 }
 
-// keywords are those of one schema, after what stands in allOf is taken in.
+// keywords are those of one schema, after what is in allOf is taken in.
 type keywords struct {
 	plain      map[string]jsonedit.Value
 	properties []property

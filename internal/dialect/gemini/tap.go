@@ -28,7 +28,7 @@ func (t *tap) Event(e sse.Event) {
 	}
 }
 
-// Body reads a whole answer, which is also what a frame of a stream is. A list
+// Body reads a complete response, which is also what a frame of a stream is. A list
 // holds several.
 func (t *tap) Body(body []byte) {
 	v, err := jsonedit.ParseValue(body)
@@ -108,7 +108,7 @@ func (t *tap) candidates(v jsonedit.Value) {
 	t.seen.Finished = t.choices != [2]uint64{} && t.choices == t.ended
 }
 
-// candidate reads what stands at n unless it says its index.
+// candidate reads what is at n unless it says its index.
 func (t *tap) candidate(v jsonedit.Value, n int64) {
 	var reason string
 	for key, v := range v.Fields() {

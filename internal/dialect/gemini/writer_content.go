@@ -229,7 +229,7 @@ func (w *requestEncoder) thought(t *turn, p llm.Thinking) {
 }
 
 // dummySignature is what the provider takes for a call of which the signature
-// is not known, because another model made it.
+// is unknown, because another model made it.
 // https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 const dummySignature = "skip_thought_signature_validator"
 

@@ -45,7 +45,7 @@ func (w *requestEncoder) declared() []llm.Tool {
 const searchOptions = "web_search_options"
 
 // searches reports whether a client of the chat dialect asks for answers from the
-// web and the tool for that may stand beside those in list.
+// web and the tool for that may be beside those in list.
 func (w *requestEncoder) searches(list []llm.Tool) bool {
 	raw := w.known("webSearchOptions")
 	if raw == nil {
@@ -97,7 +97,7 @@ func (w *requestEncoder) nativeTool(t llm.Tool) (string, bool) {
 }
 
 // settings are the members that each tool of the provider takes from what a
-// client put in the place of parameters.
+// client put instead of parameters.
 var settings = map[string][]string{
 	"googleSearch":          {"timeRangeFilter"},
 	"googleSearchRetrieval": {"dynamicRetrievalConfig"},

@@ -208,14 +208,14 @@ func (d *requestDecoder) toolResult(path string, f fields) llm.Part {
 	return r
 }
 
-// heldSignatures holds back signatures that stand in blocks of thinking of their own,
+// heldSignatures holds back signatures that are in blocks of thinking of their own,
 // because the protocol has no other place for them.
 type heldSignatures struct {
 	part  *llm.Thinking
 	texts bool // signatures of texts too
 }
 
-// join appends p. A signature of a tool call stands in thinking without text
+// join appends p. A signature of a tool call is in thinking without text
 // before it, and one of text in redacted thinking after it.
 func (h *heldSignatures) join(parts []llm.Part, p llm.Part) []llm.Part {
 	if call, ok := p.(llm.ToolCall); ok && h.part != nil {

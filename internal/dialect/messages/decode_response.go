@@ -11,7 +11,7 @@ import (
 
 var errNoMessage = errors.New("the body is not a message of the messages dialect")
 
-// DecodeResponse reads a whole answer to r.
+// DecodeResponse reads a complete response to r.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *reply) stop(stop llm.StopReason) llm.StopReason {
 	return stop
 }
 
-// block reads a whole block. What can't be read is kept as it stands.
+// block reads a whole block. What can't be read is kept unchanged.
 func (p *reply) block(v jsonedit.Value) llm.Part {
 	f := fieldsOf(v)
 	switch kind := f.word("type"); kind {

@@ -210,7 +210,7 @@ func (s *streamed) grown(name string) *grown {
 	return &s.more[len(s.more)-1]
 }
 
-// native returns the whole block as it would have stood in an answer that is not
+// native returns the whole block as it would have been in an answer that is not
 // streamed.
 func (s *streamed) native() llm.Native {
 	kind, _ := inside(s.start, "type").Text()

@@ -11,7 +11,7 @@ import (
 
 // EncodeRequest appends the body of a request, in the envelope of the target's
 // host. Beta features that parts of the request need, or that the client named,
-// stand in the member anthropic_beta as an array; the caller moves them to where
+// are in the member anthropic_beta as an array; the caller moves them to where
 // the host reads them, which for most is the header Anthropic-Beta. The protocol demands max_tokens: a request
 // without gets the longest answer that the model can give.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeResponse appends the body of a whole answer: its first choice, for the
+// EncodeResponse appends the body of a complete response: its first choice, for the
 // protocol knows one.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	var choice llm.Choice
@@ -84,7 +84,7 @@ func modelName(name string, to dialect.ResponseTarget) string {
 	return cmp.Or(name, to.Request.Model)
 }
 
-// answerEncoder writes the parts of a whole answer.
+// answerEncoder writes the parts of a complete response.
 type answerEncoder struct {
 	jsonedit.Builder
 	to     dialect.ResponseTarget
@@ -151,7 +151,7 @@ func (e *answerEncoder) part(p llm.Part) {
 	}
 }
 
-// call writes a call of a tool. Its signature stands in thinking before it.
+// call writes a call of a tool. Its signature is in thinking before it.
 func (e *answerEncoder) call(c *llm.ToolCall) {
 	e.ending.called = true
 	if c.Signature.Value != "" {

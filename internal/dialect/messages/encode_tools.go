@@ -68,7 +68,7 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	}
 }
 
-// nativeTool writes a tool of a versioned type as it stands, unless the host
+// nativeTool writes a tool of a versioned type unchanged, unless the host
 // does not know it.
 func (e *requestEncoder) nativeTool(t *llm.Tool, kind string, raw []byte) {
 	if !e.host.knows(kind) {

@@ -152,7 +152,7 @@ func (e *encoder) openBlock(dst []byte, p *pending) []byte {
 	return dst
 }
 
-// openCall begins a call. Its signature stands in thinking before it.
+// openCall begins a call. Its signature is in thinking before it.
 func (e *encoder) openCall(dst []byte, p *pending, c *llm.ToolCall) []byte {
 	e.ending.called = true
 	if p.sign.Value != "" {
@@ -199,7 +199,7 @@ func (e *encoder) openNative(dst []byte, p *pending, n *llm.Native) []byte {
 	return dst
 }
 
-// closeBlock writes the end of a part's block, with what stands at the end.
+// closeBlock writes the end of a part's block, with what is at the end.
 func (e *encoder) closeBlock(dst []byte, p *pending) []byte {
 	if !p.open {
 		return dst

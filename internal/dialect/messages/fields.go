@@ -27,7 +27,7 @@ func fieldsOf(v jsonedit.Value) fields {
 	return f
 }
 
-// nameOf returns the text of a key. The usual ones are not made anew.
+// nameOf returns the text of a key. The usual ones are not made again.
 func nameOf(k jsonedit.Key) string {
 	raw := k.Raw()
 	if name, ok := usual[string(raw[1:len(raw)-1])]; ok {
@@ -205,7 +205,7 @@ func (r *reader) needed(path, name string, f fields) string {
 	return wordOf(v)
 }
 
-// wordOf returns the text of a string. The usual words are not made anew.
+// wordOf returns the text of a string. The usual words are not made again.
 func wordOf(v jsonedit.Value) string {
 	if raw := v.Raw(); len(raw) <= longestUsual {
 		if word, ok := usual[string(raw[1:len(raw)-1])]; ok {

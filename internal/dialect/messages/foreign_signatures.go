@@ -60,7 +60,7 @@ var (
 	signatureKey, emptyText = []byte(`"signature"`), []byte(`""`)
 )
 
-// withoutForeign returns a message without thinking of others: as it stands when
+// withoutForeign returns a message without thinking of others: unchanged when
 // it holds none, nil when it holds nothing else.
 func withoutForeign(m jsonedit.Value) []byte {
 	content, _ := m.Get("content")

@@ -15,7 +15,7 @@ import (
 )
 
 // Invoke is the dialect as clients of Bedrock's InvokeModel speak it: the path
-// says the model and whether to stream, and each event of a stream stands in a
+// says the model and whether to stream, and each event of a stream is in a
 // binary message.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModelWithResponseStream.html
 type Invoke struct {
@@ -26,7 +26,7 @@ type Invoke struct {
 
 var _ dialect.ClientDialect = Invoke{}
 
-// Headers are none: beta features stand in the body.
+// Headers are none: beta features are in the body.
 func (Invoke) Headers() []string { return nil }
 
 // ContentType is that of binary event streams.

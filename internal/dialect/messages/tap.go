@@ -24,7 +24,7 @@ func (t *tap) Info() *dialect.ResponseInfo {
 	return &t.seen
 }
 
-// Body reads a whole answer: a message, or a count of tokens.
+// Body reads a complete response: a message, or a count of tokens.
 func (t *tap) Body(b []byte) {
 	v, err := jsonedit.ParseValue(b)
 	if err != nil || v.Kind() != jsonedit.Object {

@@ -72,7 +72,7 @@ func writeInput(b *jsonedit.Builder, d *jsonedit.Doc) error {
 	return nil
 }
 
-// inputText returns a text as it stands, or that of an object with one.
+// inputText returns a text unchanged, or that of an object with one.
 func inputText(v jsonedit.Value, path string) ([]byte, error) {
 	words, _ := v.Get("text")
 	switch {

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-// cohereAnswer reads a whole answer in the COHERE format.
+// cohereAnswer reads a complete response in the COHERE format.
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/CohereChatResponse
 func cohereAnswer(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage) {
 	out := llm.Choice{NativeFinishReason: text(chat, "finishReason")}

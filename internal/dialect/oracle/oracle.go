@@ -25,7 +25,7 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	return encodeRequest(dst, r, to)
 }
 
-// DecodeResponse reads a whole answer.
+// DecodeResponse reads a complete response.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	return decodeResponse(body, r, to)
 }

@@ -13,7 +13,7 @@ import (
 
 var errNoResponse = errors.New("the body is not a response object")
 
-// DecodeResponse reads a whole answer. One that the provider calls failed is an
+// DecodeResponse reads a complete response. One that the provider calls failed is an
 // error with the provider's words.
 func (Dialect) DecodeResponse(body []byte, asked *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)

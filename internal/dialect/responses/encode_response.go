@@ -43,7 +43,7 @@ func newHead(id, model, tier string, created int64, to dialect.ResponseTarget) h
 	return h
 }
 
-// ending is the status of a whole answer, and why it is incomplete.
+// ending is the status of a complete response, and why it is incomplete.
 func ending(stop llm.StopReason, items []*item) (status, reason string) {
 	switch stop {
 	case llm.StopLength, llm.StopContext:
@@ -262,7 +262,7 @@ func writeFloat(b *jsonedit.Builder, f *float64) {
 	b.Float(*f)
 }
 
-// EncodeResponse appends the body of a whole answer: the first choice, since the
+// EncodeResponse appends the body of a complete response: the first choice, since the
 // protocol has no others.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	a := answer{to: to}

@@ -147,7 +147,7 @@ func (a *answer) signed(s llm.Signature) *item {
 	return it
 }
 
-// write writes the item as it stands: in progress without status of an end.
+// write writes the item unchanged: in progress without status of an end.
 func (it *item) write(b *jsonedit.Builder, status string) {
 	if it.raw != nil {
 		b.Raw(it.raw)

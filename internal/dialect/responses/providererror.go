@@ -82,7 +82,7 @@ func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, stat
 	return b.Bytes()
 }
 
-// writeWord writes a string of the provider's body as it stands there, or
+// writeWord writes a string of the provider's body as it is there, or
 // fallback, or null.
 func writeWord(b *jsonedit.Builder, d *jsonedit.Doc, name, fallback string) {
 	v, ok := d.Find(name)

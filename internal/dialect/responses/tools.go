@@ -239,7 +239,7 @@ func textOf(v jsonedit.Value, name string) string {
 }
 
 // readChoice reads tool_choice. A choice of a tool that runs at the provider is
-// kept as it stands.
+// kept unchanged.
 func (q *requestDecoder) readChoice(v jsonedit.Value) {
 	const at = "tool_choice"
 	c := &q.r.ToolChoice
@@ -272,7 +272,7 @@ func (q *requestDecoder) choiceName(v jsonedit.Value, at string) string {
 }
 
 // readAllowed reads a choice that narrows the tools. One that names others than
-// functions is kept as it stands.
+// functions is kept unchanged.
 func (q *requestDecoder) readAllowed(v jsonedit.Value) {
 	c := &q.r.ToolChoice
 	tools, _ := v.Get("tools")

@@ -6,7 +6,7 @@
 // The identity of the machine (metadata services, token files, environment) is
 // lent to managed providers alone and never to a client that asks for it in its
 // own options. Which provider wants which is data of the provider table; where
-// a token endpoint may be is judged by the [Doer].
+// a token endpoint may be is checked by the [Doer].
 package auth
 
 import (
@@ -75,7 +75,7 @@ func (noClient) Do(*http.Request, bool) (*http.Response, error) {
 // Sign authenticates req, which provider.NewRequest built for t, in the way
 // that the row names in Auth.By; it does nothing where that is empty. Body is
 // what the request sends; nil stands for no body, or for one that
-// req.GetBody opens again. A request is signed anew for each attempt, and
+// req.GetBody opens again. A request is signed again for each attempt, and
 // nothing of it may change afterwards.
 //
 // Errors are *apierr.Error without any credential, but for those of a context

@@ -132,7 +132,7 @@ func (s *Signer) entraManaged(ctx context.Context, t *provider.Target) (secret.S
 }
 
 // entraWorkload exchanges the token that the cluster writes into a file. The
-// file is read anew each time, since the cluster replaces it.
+// file is read again each time, since the cluster replaces it.
 // https://azure.github.io/azure-workload-identity/docs/
 func (s *Signer) entraWorkload(ctx context.Context, t *provider.Target) (secret.String, error) {
 	if err := lentScope(t); err != nil {

@@ -78,7 +78,7 @@ func (s *Signer) federated(ctx context.Context, t *provider.Target, f *federatio
 	return s.impersonate(ctx, t, f.ImpersonationURL, token)
 }
 
-// subject reads the token of elsewhere, anew each time: it is replaced while
+// subject reads the token of elsewhere, again each time: it is replaced while
 // the gateway runs.
 func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation) (string, error) {
 	var text []byte

@@ -125,7 +125,7 @@ func reason(body []byte) string {
 }
 
 // grant is an answer with an access token, as OAuth has it. Some services
-// write numbers as strings, and some a moment in the place of a span.
+// write numbers as strings, and some a moment instead of a span.
 type grant struct {
 	Token     string  `json:"access_token"`
 	ExpiresIn seconds `json:"expires_in"`

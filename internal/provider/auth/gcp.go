@@ -161,7 +161,7 @@ func (s *Signer) exchange(ctx context.Context, t *provider.Target, text string) 
 	return s.token(ctx, q)
 }
 
-// reachable judges an address that a credential names. Google's own hosts are
+// reachable checks an address that a credential names. Google's own hosts are
 // asked freely, others only if clients may send requests there.
 func reachable(t *provider.Target, field, address string) (guarded bool, err error) {
 	u, err := url.Parse(address)

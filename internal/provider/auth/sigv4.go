@@ -51,7 +51,7 @@ func signV4(req *http.Request, k awsKeys, to scope, bodyHash string, now time.Ti
 		req.URL = &own
 	}
 	names, headers := canonicalHeaders(req)
-	// The path is escaped as it is sent, and escaped once more: all services
+	// The path is escaped as it is sent, and escaped again: all services
 	// but S3 want that.
 	canonical := strings.Join([]string{req.Method, escapeBytes(sentPath(req.URL)), query, headers, names, bodyHash}, "\n")
 	reach := stamp[:8] + "/" + to.region + "/" + to.service + "/aws4_request"

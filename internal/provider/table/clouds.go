@@ -83,7 +83,7 @@ func bedrockSpeaks(model string) []api.Dialect {
 	return []api.Dialect{api.DialectConverse}
 }
 
-// unescaped undoes one escaping: ARNs are often given as they stand in a path.
+// unescaped undoes one escaping: ARNs are often given as they are in a path.
 func unescaped(model string) string {
 	if plain, err := url.PathUnescape(model); err == nil {
 		return plain

@@ -25,7 +25,7 @@ import (
 )
 
 // Run runs f as a subtest on each database; with -short on SQLite only. Every call of open opens the same
-// database once more, as another process would; it is closed with the test.
+// database again, as another process would; it is closed with the test.
 func Run(t *testing.T, f func(t *testing.T, open func() *store.DB)) {
 	t.Helper()
 	Addresses(t, func(t *testing.T, dsn string) {

@@ -1,7 +1,7 @@
 // Package routetest lets a test call routes of the control plane.
 //
 // It promises a real database, in a temporary file, and a caller whose type,
-// place and scopes the test chooses; nothing else is in the place of the real
+// place and scopes the test chooses; nothing else replaces the real
 // thing. The whole gateway with its listeners is gatewaytest's.
 package routetest
 
