@@ -44,9 +44,9 @@ var nodes = newShape(append([]field[Config]{
 	prop("strategy", maybe(strategies), func(c *Config) **Strategy { return &c.Strategy }, "how to choose among the targets"),
 	targets(),
 
-	extension(prop("stream_continuation", optional(truth, boolean), func(c *Config) **bool { return &c.StreamContinuation }, "let the next target go on with a stream that broke")),
+	extension(prop("stream_continuation", optional(truth, boolean), func(c *Config) **bool { return &c.StreamContinuation }, "continue a broken stream on the next target")),
 	extension(prop("hedge", maybe(hedges), func(c *Config) **Hedge { return &c.Hedge }, "start a second target when the first is slow")),
-	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *UnsupportedPolicy { return &c.OnUnsupported }, "what happens to parameters that a target can't honour")),
+	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *UnsupportedPolicy { return &c.OnUnsupported }, "how to handle parameters that a target does not support")),
 	extension(prop("passthrough", truth, func(c *Config) *bool { return &c.Passthrough }, "the request itself names the provider of this target")),
 	extension(prop("fetch_integrated_models", truth, func(c *Config) *bool { return &c.FetchModels }, "list the models of managed providers")),
 }, optionFields()...)...).refined(strategyWithTargets).

@@ -21,7 +21,7 @@ func runBench(ctx context.Context, p *program, args []string) error {
 	}
 	f := p.flags("bench", "", "Measures, side by side in one run: a simulated provider directly, the same behind a plain\nhttputil.ReverseProxy, behind a handler that only forwards, and behind the gateway with key\ncheck and recording on; and the gateway without records and with bodies. The full run takes about five minutes.")
 	file := f.String("json", "", "`file` for every figure as JSON")
-	quick := f.Bool("quick", false, "a look in passing, about half a minute")
+	quick := f.Bool("quick", false, "short run, about 30 seconds")
 	profile := f.String("profile", "", "`folder` for CPU and allocation profiles of the gateway at 64 connections")
 	if err := f.parse(args, 0); err != nil {
 		return err

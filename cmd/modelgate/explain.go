@@ -141,7 +141,7 @@ func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]
 	req.Header.Set("x-gateway-api-key", a.key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("the gateway does not answer: %w", err)
+		return nil, fmt.Errorf("cannot reach the gateway: %w", err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))

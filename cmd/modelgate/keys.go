@@ -16,7 +16,7 @@ import (
 
 func keys(ctx context.Context, p *program, args []string) error {
 	if len(args) == 0 {
-		return usage("say what to do: create, list, revoke or rotate-master")
+		return usage("missing subcommand: create, list, revoke or rotate-master")
 	}
 	switch args[0] {
 	case "create":
@@ -45,7 +45,7 @@ type createdKey struct {
 }
 
 func createKey(ctx context.Context, p *program, args []string) error {
-	f := p.flags("keys create", "", "Creates a gateway key and prints it this once. A running gateway takes it within a second.")
+	f := p.flags("keys create", "", "Creates a gateway key and prints it once. A running gateway accepts it within a second.")
 	d := newDatabaseFlags(f)
 	name := f.String("name", "", "`name` of the key, for people")
 	scopes := f.String("scopes", "", "comma `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")

@@ -15,7 +15,7 @@ import (
 )
 
 func runLedger(ctx context.Context, p *program, args []string) error {
-	f := p.flags("ledger", "verify|replay", "Looks after the ledger, which holds what every attempt came to.\n\n"+
+	f := p.flags("ledger", "verify|replay", "Verifies or replays the usage ledger, which records the outcome and cost of every attempt.\n\n"+
 		"verify  counts what the segments hold, adds up requests, tokens and cost, and ends\n"+
 		"        with 1 where an attempt has no end or a segment is damaged. It changes\n"+
 		"        nothing, and a gateway may run meanwhile.\n"+
@@ -62,7 +62,7 @@ func verifyLedger(p *program, data string) error {
 		fmt.Fprintf(p.out, "no end: exchange %s, attempt %d at %s, %s %s\n", i.ID, i.Attempt, i.Time.UTC().Format(time.RFC3339), i.Provider, i.Model)
 	}
 	if !r.OK() {
-		return errors.New("the ledger has attempts without an end, or damage; `modelgate ledger replay`, or a start, settles the former and puts the latter aside")
+		return errors.New("the ledger has unsettled attempts or damaged segments; run `modelgate ledger replay` or restart the gateway to recover")
 	}
 	return nil
 }

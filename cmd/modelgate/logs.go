@@ -35,7 +35,7 @@ func logs(ctx context.Context, p *program, args []string) error {
 	d := newDatabaseFlags(f)
 	url := logsFlag(f)
 	days := f.Int("days", 0, "keep entries of the last N days")
-	size := f.text("bytes", "", "", "keep about so much, as 20GB")
+	size := f.text("bytes", "", "", "remove the oldest entries until the log is at most this `size`, for example 20GB")
 	bodies := f.Int("bodies-days", 0, "keep bodies of the last N days")
 	sums := f.Int("sums-days", 0, "keep sums of the last N days")
 	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
@@ -90,7 +90,7 @@ func retention(r settings.Retention, size string) (logstore.Retention, error) {
 		return logstore.Retention{}, usage("%v", err)
 	}
 	if r == (settings.Retention{}) {
-		return logstore.Retention{}, usage("say what to keep with --days, --bytes, --bodies-days or --sums-days")
+		return logstore.Retention{}, usage("set at least one of --days, --bytes, --bodies-days or --sums-days")
 	}
 	return server.Retention(r), nil
 }

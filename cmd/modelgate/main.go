@@ -35,19 +35,19 @@ var commands = []command{
 	{"tail", "print exchanges as they end", tail},
 	{"explain", "print where a request would go, or went, and why", explain},
 	{"keys", "create, list and revoke gateway keys; change the master key", keys},
-	{"organisations", "create and list organisations, which see nothing of each other", organisations},
+	{"organisations", "create and list isolated organisations", organisations},
 	{"users", "make a link by which a person replaces their password", users},
-	{"apply", "bring the control plane to what a file says", apply},
-	{"export", "write the state of the control plane as such a file", export},
+	{"apply", "apply a file to the control plane", apply},
+	{"export", "export the control plane to a file", export},
 	{"audit", "verify the chain of the audit log, or remove old rows", audit},
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},
-	{"ledger", "verify the ledger of attempts, or apply what it holds to the log", runLedger},
+	{"ledger", "verify the usage ledger or replay it into the log", runLedger},
 	{"logs", "remove old records of exchanges, or write a part of them to a file", logs},
 	{"migrate", "bring the tables of the database up to date", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},
 	{"simulate", "run the simulator: a provider that needs no account", simulate},
-	{"bench", "measure the gateway beside plain forwarding, in one run", runBench},
+	{"bench", "benchmark the gateway against a plain reverse proxy", runBench},
 	{"healthcheck", "ask a running gateway whether it is ready", healthcheck},
 	{"version", "print the version", printVersion},
 }
@@ -119,7 +119,7 @@ func (p *program) help(w io.Writer) {
 		fmt.Fprintf(t, "  %s\t%s\n", c.name, c.about)
 	}
 	t.Flush()
-	fmt.Fprint(w, "\n`modelgate <command> --help` lists a command's flags and their environment twins.\n")
+	fmt.Fprint(w, "\nRun `modelgate <command> --help` for its flags and environment variables.\n")
 }
 
 // flags is a flag set whose flags may also be set by the environment.
@@ -165,7 +165,7 @@ func (f *flags) parse(args []string, want int) error {
 	case len(f.args) < want:
 		return usage("%s is missing", f.names)
 	case len(f.args) > want:
-		return usage("there is no use for %q", f.args[want])
+		return usage("unexpected argument %q", f.args[want])
 	}
 	given := map[string]bool{}
 	f.Visit(func(fl *flag.Flag) { given[fl.Name] = true })

@@ -78,7 +78,7 @@ func TestExitCodes(t *testing.T) {
 		{"help", []string{"help"}, nil, 0, "healthcheck", ""},
 		{"unknown command", []string{"dance"}, nil, 2, "", `"dance"`},
 		{"unknown flag", []string{"serve", "--nonsense"}, nil, 2, "", "nonsense"},
-		{"an argument too many", []string{"version", "x"}, nil, 2, "", "no use for"},
+		{"an argument too many", []string{"version", "x"}, nil, 2, "", "unexpected argument"},
 		{"help of a command", []string{"serve", "--help"}, nil, 0, "MODELGATE_LISTEN", ""},
 		{"version", []string{"version"}, nil, 0, "modelgate", ""},
 		{"bad log level", append(serve, "--log-level", "loud"), nil, 2, "", "loud"},
@@ -96,7 +96,7 @@ func TestExitCodes(t *testing.T) {
 		{"keys without a name", []string{"keys", "create", "--data", dir}, nil, 2, "", "--name"},
 		{"revoke nobody", []string{"keys", "revoke", "--data", dir, "nobody"}, nil, 1, "", "nobody"},
 		{"seal without a master key", []string{"seal"}, nil, 1, "", "MODELGATE_MASTER_KEY"},
-		{"nobody is healthy", []string{"healthcheck", "--listen", "127.0.0.1:1"}, nil, 1, "", "does not answer"},
+		{"nobody is healthy", []string{"healthcheck", "--listen", "127.0.0.1:1"}, nil, 1, "", "cannot reach the gateway"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, out, errs := invoke(t, tt.env, "", tt.args...)

@@ -100,11 +100,11 @@ func (p *program) writeState(state *settings.Settings, file string) error {
 }
 
 func apply(ctx context.Context, p *program, args []string) error {
-	f := p.flags("apply", "FILE", "Brings the control plane to what a file says: all of it in one change, or nothing. Gateways that run take it within a second.\n\n"+
+	f := p.flags("apply", "FILE", "Applies a file to the control plane in one transaction. Running gateways pick it up within a second.\n\n"+
 		"Prints a line for each object: + for what is new, ~ with its fields for what is another, - for what goes.\nWithout --prune nothing goes. A second time there is nothing to change.")
 	m := newManifestFlags(f)
-	dry := f.Bool("dry-run", false, "change nothing and print what would be changed")
-	prune := f.Bool("prune", false, "remove what the file does not have, of the sections that it has")
+	dry := f.Bool("dry-run", false, "print the changes without applying them")
+	prune := f.Bool("prune", false, "delete objects missing from the file, in the sections the file contains")
 	if err := f.parse(args, 1); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func migrate(ctx context.Context, p *program, args []string) error {
 	dsn, o := d.address()
 	if path, ok := strings.CutPrefix(dsn, "file:"); *dry && ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no database %s yet; without --dry-run it is made", path)
+			return fmt.Errorf("database %s does not exist yet; run without --dry-run to create it", path)
 		}
 	}
 	if err := os.MkdirAll(*d.data, 0o700); err != nil {

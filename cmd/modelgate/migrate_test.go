@@ -29,7 +29,7 @@ func TestMigrateSaysWhatItDoes(t *testing.T) {
 			{"applying again", "", 0, "up to date", ""},
 		} {
 			if file && tt.name == "looking first" {
-				tt.code, tt.out, tt.errs = 1, "", "there is no database"
+				tt.code, tt.out, tt.errs = 1, "", "does not exist yet"
 			}
 			line := args
 			if tt.more != "" {

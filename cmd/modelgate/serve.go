@@ -197,7 +197,7 @@ func (p *program) printStartup(s *server.Server, more string) {
 	fmt.Fprintf(p.out, "the log keeps %s; logs.retention in the settings changes it\n", s.Kept())
 	fmt.Fprintf(p.out, "the audit log keeps %s; audit.retention in the settings changes it\n", s.AuditKept())
 	if s.Providers() == 0 {
-		fmt.Fprint(p.out, "no managed provider yet: send a provider's own key along, or list providers in a file given with --config; docs/settings.md shows how\n")
+		fmt.Fprint(p.out, "no managed providers configured; send provider keys with requests, or add providers to modelgate.yaml and pass --config (docs/settings.md)\n")
 	}
 	if key := s.FirstKey(); !key.Empty() {
 		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown this once:\n\n  %s\n\n%s", key.Reveal(), more)

@@ -106,7 +106,7 @@ func (t *tailer) watch(ctx context.Context) (io.ReadCloser, error) {
 	req.Header.Set("x-gateway-api-key", t.ask.key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("the gateway does not answer: %w", err)
+		return nil, fmt.Errorf("cannot reach the gateway: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
@@ -158,7 +158,7 @@ func (t *tailer) follow(stream io.Reader) error {
 		}
 		switch {
 		case e.Dropped > 0:
-			fmt.Fprintf(t.p.out, "… %d exchanges are not shown: they came too fast\n", e.Dropped)
+			fmt.Fprintf(t.p.out, "… %d requests skipped: output too slow\n", e.Dropped)
 		case !t.shown[e.ID]:
 			t.print(&e.tailEntry)
 		}

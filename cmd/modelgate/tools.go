@@ -62,7 +62,7 @@ func (p *program) diff(running, file string, master, previous secret.String) err
 		fmt.Fprintln(p.out, line)
 	}
 	if len(lines) == 0 {
-		fmt.Fprintln(p.out, "nothing is otherwise")
+		fmt.Fprintln(p.out, "no differences")
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func healthcheck(ctx context.Context, p *program, args []string) error {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("the gateway does not answer: %w", err)
+		return fmt.Errorf("cannot reach the gateway: %w", err)
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 200))

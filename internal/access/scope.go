@@ -149,7 +149,7 @@ func (s Scope) Check() error {
 	if s == ScopeAll || s == ScopeInstallation || scopes[s] != 0 {
 		return nil
 	}
-	return fmt.Errorf("there is no scope %q; scopes have the form resource.verb, such as %s, %s and %s, and %s stands for all",
+	return fmt.Errorf("unknown scope %q; scopes look like %s, %s or %s, and %s means all",
 		string(s), ScopeCompletions, ScopeModels, ScopeLogsList, ScopeAll)
 }
 

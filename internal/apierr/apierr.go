@@ -121,7 +121,7 @@ func (e *Error) CodeOrDefault() string {
 // BodyMemoryFull returns the error for a body that limits.body_memory has no room
 // for.
 func BodyMemoryFull() *Error {
-	e := New(Unavailable, "the gateway has too many large bodies open; try again shortly (limits.body_memory)").WithCode("body_memory_full")
+	e := New(Unavailable, "the gateway is out of body memory; try again shortly (limits.body_memory)").WithCode("body_memory_full")
 	e.RetryAfter = time.Second
 	return e
 }
@@ -135,5 +135,5 @@ func From(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return &Error{Kind: Internal, Message: "the gateway hit an internal error; the request id finds it in the gateway's log", Err: err}
+	return &Error{Kind: Internal, Message: "internal error; look up the request id in the gateway's process log", Err: err}
 }

@@ -122,7 +122,7 @@ func (e jsonElement) text(most int) (s string, err error) {
 func (e jsonElement) word() (string, error) {
 	s, err := e.text(maxWord)
 	if err == nil && strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", e.bad("takes visible ASCII characters")
+		return "", e.bad("must contain only visible ASCII characters")
 	}
 	return s, err
 }
@@ -136,7 +136,7 @@ func (e jsonElement) number(low, high, other float64) (n float64, err error) {
 		return other, nil
 	}
 	if json.Unmarshal(e.raw, &n) != nil || n < low || n > high {
-		return 0, e.bad("takes a number from %v to %v", low, high)
+		return 0, e.bad("must be a number from %v to %v", low, high)
 	}
 	return n, nil
 }

@@ -19,7 +19,7 @@ func addFeedback(a *route.API) {
 	writers := []access.Scope{access.ScopeLogsWrite, access.ScopeCompletions}
 	const tag = "Feedback"
 	route.Add(a, route.Route{
-		Method: http.MethodPost, Path: "/feedback", Name: "add-feedback", Tag: tag, Summary: "Say what a trace is worth", Scopes: writers, Data: true, UncheckedBody: true,
+		Method: http.MethodPost, Path: "/feedback", Name: "add-feedback", Tag: tag, Summary: "Add feedback to a trace", Scopes: writers, Data: true, UncheckedBody: true,
 	}, f.add)
 	route.Add(a, route.Route{
 		Method: http.MethodPut, Path: "/feedback/{feedback}", Name: "update-feedback", Tag: tag, Summary: "Change feedback", Scopes: writers, Data: true,

@@ -23,7 +23,7 @@ const (
 func addInsert(a *route.API) {
 	route.Add(a, route.Route{
 		Method: http.MethodPost, Path: "/logs", Name: "insert-logs", Tag: "Logs", Scopes: []access.Scope{access.ScopeLogsWrite},
-		Summary: "Record exchanges that did not go through the gateway",
+		Summary: "Import log entries of requests made outside the gateway",
 		Data:    true, MaxBody: maxPostedBytes, UncheckedBody: true,
 	}, logImporter{a}.insert)
 }
@@ -47,13 +47,13 @@ func (i logImporter) insert(ctx context.Context, c *route.Caller, in *insertInpu
 		return nil, err
 	}
 	if i.api.Recorder == nil {
-		return nil, apierr.New(apierr.Unavailable, "this gateway records nothing")
+		return nil, apierr.New(apierr.Unavailable, "request logging is disabled on this gateway")
 	}
 	out := &inserted{Status: "success"}
 	for n, e := range entries {
 		i.api.Recorder.Record(ctx, e)
 		if ctx.Err() != nil {
-			return nil, apierr.New(apierr.Unavailable, "the log could not be written in time; %d of %d exchanges are recorded, and the rest may be", n, len(entries)).
+			return nil, apierr.New(apierr.Unavailable, "timed out writing the log: %d of %d entries are recorded, the others may be; check before you send them again", n, len(entries)).
 				WithCode("log_unavailable").WithCause(ctx.Err())
 		}
 		out.IDs = append(out.IDs, e.ID.String())

@@ -75,7 +75,7 @@ func (l *LogHandler) answer(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	if r.Method != http.MethodGet {
-		return nil, apierr.New(apierr.MethodNotAllowed, "the log is read with GET, and POST %s adds to it", LogPath)
+		return nil, apierr.New(apierr.MethodNotAllowed, "use GET to read the log, or POST %s to add entries", LogPath)
 	}
 	if past, ok := strings.CutPrefix(r.URL.Path, ExplainPath+"/"); ok {
 		return l.one(r, id, past)

@@ -101,7 +101,7 @@ func (t *Tail) join(who *access.Identity, first *logstore.Matcher) (*subscriber,
 		all = *old
 	}
 	if t.closed || len(all) >= maxWatchers {
-		e := apierr.New(apierr.Unavailable, "as many watch the log as may, or the gateway stops; try again shortly").WithCode("too_many_watchers")
+		e := apierr.New(apierr.Unavailable, "the limit of concurrent log tails is reached, or the gateway is shutting down; try again shortly").WithCode("too_many_watchers")
 		e.RetryAfter = tailHeartbeat
 		return nil, e
 	}

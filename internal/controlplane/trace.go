@@ -50,7 +50,7 @@ func (t traces) seen(ctx context.Context, c *route.Caller, q *logstore.Query, sc
 // logFilters are the filters of a listing of the log, which reads them itself.
 type logFilters struct {
 	From          string `query:"from" maxLength:"64" doc:"A time as 2006-01-02T15:04:05Z or in Unix seconds. Without it 30 days before the end"`
-	To            string `query:"to" maxLength:"64" doc:"Not in the range itself. Without it now"`
+	To            string `query:"to" maxLength:"64" doc:"End of the range, exclusive. Defaults to now."`
 	Workspace     string `query:"workspace" maxLength:"255" doc:"Id or slug"`
 	Status        string `query:"status" maxLength:"16" doc:"A status as 429, or a class as 5xx"`
 	Outcome       string `query:"outcome" enum:"success,error,cancelled,other"`

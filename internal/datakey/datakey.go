@@ -180,6 +180,6 @@ func noMasterKey(what string) error {
 }
 
 func foreign(err error) error {
-	return apierr.New(apierr.Unavailable, "secrets can't be stored or read: the gateway was started with another master key than they were sealed with").
+	return apierr.New(apierr.Unavailable, "secrets cannot be read: they were sealed with a different master key; start the gateway with that key").
 		WithCode("wrong_master_key").WithCause(err)
 }

@@ -123,7 +123,7 @@ func (x *exchange) checkConfigFixed(asked string) error {
 	if same, found := x.snap.Config(id.Workspace, asked); ok && found && same.Text == own.Text { // by its id
 		return nil
 	}
-	return apierr.New(apierr.Invalid, "this gateway key has the config %s, which requests can't replace; send none", id.Config).
+	return apierr.New(apierr.Invalid, "this gateway key always uses the config %s; remove the x-gateway-config header", id.Config).
 		WithParam("x-gateway-config").WithCode("config_fixed")
 }
 

@@ -23,7 +23,7 @@ func (p *Plane) readBody(r *http.Request, x *exchange, route route) error {
 		return p.readJSON(r, x)
 	case bodyForm:
 		if m := mediaType(r); m != "multipart/form-data" {
-			return apierr.New(apierr.Invalid, "this route takes multipart/form-data, not %.60q", m).WithParam("content-type")
+			return apierr.New(apierr.Invalid, "unsupported content type %.60q; send multipart/form-data", m).WithParam("content-type")
 		}
 		return p.stream(r, x)
 	case bodyRaw:
@@ -50,7 +50,7 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 		return apierr.New(apierr.Invalid, "this route takes application/json, not %.60q; send the header content-type: application/json", mediaType(r)).WithParam("content-type")
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return apierr.New(apierr.Invalid, "this route takes bodies as they are, not with the content encoding %.40q", encoding).WithParam("content-encoding")
+		return apierr.New(apierr.Invalid, "content encoding %.40q is not supported; send the body uncompressed", encoding).WithParam("content-encoding")
 	}
 	if err := p.bufferBody(r, x, p.MaxJSON); err != nil {
 		return err

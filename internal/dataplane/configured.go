@@ -23,13 +23,13 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 	}
 	saved := !strings.HasPrefix(text, "{")
 	if !saved && x.snap.RequiresSavedConfig(x.Identity.Organisation) {
-		return nil, apierr.New(apierr.Forbidden, "the organisation takes saved configs alone; save this one and send its id").
+		return nil, apierr.New(apierr.Forbidden, "this organisation does not allow inline configs; save the config and send its id").
 			WithParam("x-gateway-config").WithCode("inline_config_blocked")
 	}
 	if saved {
 		stored, ok := x.snap.Config(x.Identity.Workspace, text)
 		if !ok {
-			return nil, apierr.New(apierr.NotFound, "there is no saved config %.60q; save it first, or send the config itself as a JSON object", text).
+			return nil, apierr.New(apierr.NotFound, "config %.60q not found; save it first, or send the config as a JSON object", text).
 				WithParam("x-gateway-config").WithCode("unknown_config")
 		}
 		if stored.Err != nil {
@@ -93,7 +93,7 @@ func (x *exchange) checkTargets(leaves []*config.Config, saved bool) error {
 // credential first of all, to a host that a request names.
 func errSavedConfigHost(leaf *config.Config) error {
 	return apierr.New(apierr.Invalid,
-		"%s of the saved config keeps its own address, since its credential belongs there; send a config of your own to use a custom host", leaf.Path).
+		"x-gateway-custom-host cannot be combined with %s of a saved config, whose credential is bound to its own host; send an inline config with your own credential instead", leaf.Path).
 		WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 }
 

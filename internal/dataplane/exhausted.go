@@ -15,8 +15,8 @@ func (x *exchange) exhausted() error {
 }
 
 var (
-	errExhausted = apierr.New(apierr.BudgetExhausted, "this gateway key has used up its budget; raise it, or wait until it starts again").
+	errExhausted = apierr.New(apierr.BudgetExhausted, "the budget of this gateway key is exhausted; raise it or wait for the next reset").
 			WithParam("x-gateway-api-key")
-	errWorkspaceExhausted = apierr.New(apierr.BudgetExhausted, "the workspace of this gateway key has used up its budget; raise it, or wait until it starts again").
+	errWorkspaceExhausted = apierr.New(apierr.BudgetExhausted, "the budget of this key's workspace is exhausted; raise it or wait for the next reset").
 				WithParam("x-gateway-api-key")
 )

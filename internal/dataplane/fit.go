@@ -103,7 +103,7 @@ func givesModel(leaf *config.Config) bool {
 func boolHeader(name, value string) (*bool, error) {
 	yes := strings.EqualFold(value, "true")
 	if !yes && !strings.EqualFold(value, "false") {
-		return nil, apierr.New(apierr.Invalid, "the header %s takes true or false, not %.40q", strings.ToLower(name), value).
+		return nil, apierr.New(apierr.Invalid, "the header %s must be true or false, not %.40q", strings.ToLower(name), value).
 			WithParam(strings.ToLower(name))
 	}
 	return &yes, nil

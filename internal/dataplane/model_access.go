@@ -60,7 +60,7 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 }
 
 func notEnabled(t *provider.Target, model string) error {
-	return pipeline.ModelRefused("the model %.100q is not enabled for the provider entry @%s; GET /v1/models lists those that are", model, t.Slug)
+	return pipeline.ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, t.Slug)
 }
 
 func unknownModel(t *provider.Target, why string) error {

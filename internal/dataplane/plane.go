@@ -332,5 +332,5 @@ func bodyError(err error, limit int64) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok { // of a time limit
 		return e
 	}
-	return apierr.New(apierr.Invalid, "the request body ended before its announced length").WithCode("body_incomplete").WithCause(err)
+	return apierr.New(apierr.Invalid, "the request body is shorter than its Content-Length; send it again").WithCode("body_incomplete").WithCause(err)
 }

@@ -192,7 +192,7 @@ func visibleASCII(name, value string) (string, error) {
 func milliseconds(name, value string) (time.Duration, error) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || n > int64(24*time.Hour/time.Millisecond) {
-		return 0, apierr.New(apierr.Invalid, "the header %s takes whole milliseconds from 0 (no limit) to one day, not %.40q", strings.ToLower(name), value).
+		return 0, apierr.New(apierr.Invalid, "the header %s must be milliseconds from 0 (no limit) to 86400000, not %.40q", strings.ToLower(name), value).
 			WithParam(strings.ToLower(name))
 	}
 	return time.Duration(n) * time.Millisecond, nil
@@ -203,7 +203,7 @@ func nameList(name, value string) ([]string, error) {
 	var list []string
 	if strings.HasPrefix(strings.TrimSpace(value), "[") {
 		if err := json.Unmarshal([]byte(value), &list); err != nil {
-			return nil, apierr.New(apierr.Invalid, "the header %s takes header names as a JSON array of strings or separated by commas", strings.ToLower(name)).
+			return nil, apierr.New(apierr.Invalid, "the header %s must list header names, comma-separated or as a JSON array", strings.ToLower(name)).
 				WithParam(strings.ToLower(name))
 		}
 		return list, nil
@@ -221,7 +221,7 @@ func nameList(name, value string) ([]string, error) {
 func metadata(value string) (map[string]string, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(value), &raw); err != nil || raw == nil {
-		return nil, metadataError("x-gateway-metadata takes a JSON object of strings")
+		return nil, metadataError("x-gateway-metadata must be a JSON object with string values")
 	}
 	out := make(map[string]string, len(raw))
 	for k, v := range raw {
@@ -231,7 +231,7 @@ func metadata(value string) (map[string]string, error) {
 			return nil, metadataError("x-gateway-metadata: the value of " + strconv.Quote(k) + " must be a string")
 		case '"':
 			if err := json.Unmarshal(v, &s); err != nil {
-				return nil, metadataError("x-gateway-metadata takes a JSON object of strings")
+				return nil, metadataError("x-gateway-metadata must be a JSON object with string values")
 			}
 		default:
 			s = string(v)

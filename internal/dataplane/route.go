@@ -106,7 +106,7 @@ func findRoute(method, path string) (route, error) {
 	}
 	refused := route{dialect: dialectOf(path)}
 	if !strings.HasPrefix(path, api.BasePath+"/") {
-		return refused, apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with %s/", api.BasePath)
+		return refused, apierr.New(apierr.NotFound, "no route at this path; model routes start with %s/", api.BasePath)
 	}
 	for _, other := range [...]string{lenient(path), lenient(withoutParams(path))} {
 		if _, ok, _ := findUnifiedRoute(method, other); ok {
@@ -118,7 +118,7 @@ func findRoute(method, path string) (route, error) {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete:
 		return passThrough, nil
 	}
-	return refused, apierr.New(apierr.MethodNotAllowed, "the method %.20q is not offered; use POST, GET, PUT or DELETE", method)
+	return refused, apierr.New(apierr.MethodNotAllowed, "method %.20q is not allowed; use GET, POST, PUT or DELETE", method)
 }
 
 // findUnifiedRoute returns the route of a path that the gateway understands.

@@ -47,7 +47,7 @@ func (x *exchange) savedPrompt(ref, param string) (*prompt.Version, reqlog.Promp
 	}
 	v, ok := saved.Version(which)
 	if !ok {
-		return nil, reqlog.Prompt{}, apierr.New(apierr.NotFound, "the saved prompt %.60q has no version %.60q; there are numbers, labels, latest, and the published one without a word", name, which).
+		return nil, reqlog.Prompt{}, apierr.New(apierr.NotFound, "prompt %.60q has no version %.60q; use a number, a label or latest, or omit the version for the published one", name, which).
 			WithParam(param).WithCode("unknown_prompt_version")
 	}
 	return v, reqlog.Prompt{ID: saved.ID, Slug: saved.Slug, Version: v.Number}, nil
@@ -135,9 +135,9 @@ func (x *exchange) overrides() ([]jsonedit.Edit, error) {
 		switch name := key.String(); name {
 		case "variables", "prompt_id", "promptID": // the last two repeat the path
 		case "messages", "prompt":
-			return nil, apierr.New(apierr.Invalid, "%s come from the saved prompt; send what changes as variables", name).WithParam(name).WithCode("invalid_parameter")
+			return nil, apierr.New(apierr.Invalid, "%s cannot be sent with a saved prompt; pass variables instead", name).WithParam(name).WithCode("invalid_parameter")
 		case "parameters", "hyperparameters":
-			return nil, apierr.New(apierr.Invalid, "parameters stand at the root of the body, each by itself, and not in %s", name).WithParam(name).WithCode("invalid_parameter")
+			return nil, apierr.New(apierr.Invalid, "%s is not accepted; put each parameter at the top level of the body", name).WithParam(name).WithCode("invalid_parameter")
 		default:
 			if !v.IsNull() {
 				list = append(list, jsonedit.Edit{Name: name, Value: slices.Clone(v.Raw())})
@@ -331,7 +331,7 @@ func holding(out *prompt.Rendered) string {
 func (x *exchange) checkEdited(list []jsonedit.Edit) error {
 	var doc jsonedit.Doc
 	if err := doc.Scan(x.Doc.Apply(nil, list...)); err != nil {
-		return apierr.New(apierr.Invalid, "the saved prompt makes the body unreadable: %v", err).WithParam("x-gateway-config")
+		return apierr.New(apierr.Invalid, "the rendered prompt is not a valid request body: %v", err).WithParam("x-gateway-config")
 	}
 	err := x.Client.Check(x.Operation, &doc)
 	if err != nil && err.Param != "model" { // whether that is missing is told elsewhere

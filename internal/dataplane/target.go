@@ -102,13 +102,13 @@ func (x *exchange) find(c providerChoice) (*provider.Target, error) {
 	}
 	if c.provider == "" {
 		return nil, apierr.New(apierr.Invalid,
-			"no provider named; send x-gateway-provider with a provider id or @slug, or x-gateway-config with a config that names one").
+			"no provider selected; set x-gateway-provider to a provider id or @slug, or send a config that names one").
 			WithParam("x-gateway-provider").WithCode("missing_provider")
 	}
 	spec, ok := x.snap.Spec(c.id())
 	if !ok {
 		return nil, apierr.New(apierr.Invalid,
-			"the provider %.60q is not known; `modelgate providers` lists all, and openai-compatible with a custom host serves any other", c.provider).
+			"unknown provider %.60q; run `modelgate providers` for the list, or use openai-compatible with a custom host", c.provider).
 			WithParam("x-gateway-provider").WithCode("unknown_provider")
 	}
 	if !x.Identity.AllowsProvider(spec.ID) {
@@ -118,7 +118,7 @@ func (x *exchange) find(c providerChoice) (*provider.Target, error) {
 }
 
 func forbidden(name string) error {
-	return apierr.New(apierr.Forbidden, "this gateway key may not use the provider %q", name).WithCode("provider_not_allowed")
+	return apierr.New(apierr.Forbidden, "this gateway key is not allowed to use the provider %q", name).WithCode("provider_not_allowed")
 }
 
 // managed returns the managed provider with this slug. Its stored credential
@@ -126,7 +126,7 @@ func forbidden(name string) error {
 func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, error) {
 	entry, ok := x.snap.Managed(x.Identity.Workspace, slug)
 	if !ok {
-		return nil, apierr.New(apierr.NotFound, "there is no provider entry with the slug %.60q; GET /v1/models shows those of this key", slug).
+		return nil, apierr.New(apierr.NotFound, "managed provider %.60q not found; GET /v1/models lists the providers of this key", slug).
 			WithParam("x-gateway-provider").WithCode("unknown_slug")
 	}
 	if !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(entry.Provider) {
@@ -137,7 +137,7 @@ func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, err
 	}
 	if c.customHost != "" {
 		return nil, apierr.New(apierr.Invalid,
-			"the provider entry @%s keeps its own address, since its stored credential belongs there; name a provider id with your own credential to use a custom host", slug).
+			"the stored credential of @%s is bound to its own host; to use a custom host, send a provider id and your own credential", slug).
 			WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 	}
 	t, err := entry.TargetFor(c.model)
@@ -157,7 +157,7 @@ func (x *exchange) own(spec *provider.Spec, c providerChoice) (*provider.Target,
 	}
 	if spec.NeedsKey(c.options) && c.key.Empty() && c.customHost == "" {
 		return nil, apierr.New(apierr.Invalid,
-			"no credential for the provider %q; send it as `Authorization: Bearer <key>`, or use a managed provider @slug", spec.ID).
+			"missing credential for provider %q; send `Authorization: Bearer <key>` or use a managed provider (@slug)", spec.ID).
 			WithParam("authorization").WithCode("missing_credential")
 	}
 	// The address of a row without placeholders is the same for everyone.

@@ -24,7 +24,7 @@ func Invalid(path, code, format string, args ...any) *apierr.Error {
 // Unsupported refuses the element at path because the target can't take it.
 func Unsupported(path string, to RequestTarget, format string, args ...any) *apierr.Error {
 	args = append([]any{to.Provider, to.Model}, args...)
-	return Invalid(path, CodeUnsupported, "provider %q with model %.100q can't take this: "+format, args...)
+	return Invalid(path, CodeUnsupported, "provider %q does not support this with model %.100q: "+format, args...)
 }
 
 // CheckBase64 returns an error for data that is not base64, at path.

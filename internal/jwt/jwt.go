@@ -141,11 +141,11 @@ func (by *issuer) check(c *claims, now time.Time) error {
 	case !now.Before(c.expires.Add(leeway)):
 		return rejected("has expired (exp)").WithCode("expired_token")
 	case now.Add(leeway).Before(c.notBefore):
-		return rejected("does not count yet (nbf)")
+		return rejected("is not valid yet (nbf)")
 	case by.Name != "" && c.issuer != by.Name:
-		return rejected("is of another issuer (iss) than its organisation takes tokens of")
+		return rejected("has an issuer (iss) that the organisation does not trust")
 	case by.Audience != "" && !c.names(by.Audience):
-		return rejected("is made for somebody else (aud)")
+		return rejected("has the wrong audience (aud)")
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func (s *source) find(kid string, now time.Time) (*rsa.PublicKey, *keys, error) 
 		return key, set, nil
 	}
 	if set == nil {
-		return nil, nil, apierr.New(apierr.Unavailable, "the keys of the token's issuer can't be had now; try again later").
+		return nil, nil, apierr.New(apierr.Unavailable, "the token issuer's keys are unavailable; try again later").
 			WithParam("x-gateway-api-key").WithCode("token_keys_unavailable")
 	}
 	return nil, nil, rejected("is signed with a key that its issuer does not have (kid)")
@@ -223,7 +223,7 @@ func (s *source) fetch() {
 	set, unused, err := s.get()
 	switch {
 	case err != nil && !s.failed:
-		log.Warn("the keys of a token issuer can't be had; those from before count on", "err", err.Error())
+		log.Warn("fetching issuer keys failed; using cached keys", "err", err.Error())
 	case err == nil && s.failed:
 		log.Info("the keys of a token issuer are to be had again")
 	}

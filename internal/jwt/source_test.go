@@ -236,7 +236,7 @@ func TestKeysCountOnWhileTheirPlaceIsAway(t *testing.T) {
 	token := signed(second(), header.but(values{"kid": "two"}), claims)
 	_, err := verify(judge, token, later.Add(30*time.Minute))
 	refused(t, "an unknown key meanwhile", token, err, "invalid_token", "kid")
-	if n := strings.Count(log.String(), "can't be had"); n != 1 || !strings.Contains(log.String(), "502") {
+	if n := strings.Count(log.String(), "fetching issuer keys failed"); n != 1 || !strings.Contains(log.String(), "502") {
 		t.Errorf("the log tells of it %d times, want once:\n%s", n, log)
 	}
 	p.serve(set(public("two", second())))

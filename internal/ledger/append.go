@@ -313,7 +313,7 @@ func (l *Ledger) writePending() {
 func (l *Ledger) wrote(g group, err error) {
 	if err != nil {
 		if l.failedWrite == nil {
-			l.o.Logger.Error("writing the ledger fails", "err", err, "on_full", string(l.o.OnFull))
+			l.o.Logger.Error("ledger write failed; retrying", "err", err, "on_full", string(l.o.OnFull))
 		}
 		stuck := g // g itself would be allocated for every group
 		l.failedWrite, l.failure = &stuck, err

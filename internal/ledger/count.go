@@ -140,7 +140,7 @@ func (c *settlementCounter) all(ctx context.Context) {
 func (c *settlementCounter) tell(err error, more bool, began time.Time) {
 	switch {
 	case err != nil && !c.failing:
-		c.l.o.Logger.Error("counting what the ledger holds for budgets; it waits", "err", err)
+		c.l.o.Logger.Error("counting settlements for budgets failed; retrying", "err", err)
 	case err == nil && c.failing:
 		c.l.o.Logger.Info("counting for budgets works again")
 	}

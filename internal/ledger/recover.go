@@ -37,7 +37,7 @@ func (l *Ledger) recover() error {
 		return err
 	}
 	if found.any() || l.rows.depth() > 0 || l.stats.Quarantined > 0 {
-		l.o.Logger.Warn("the ledger was taken over from a process that did not end properly",
+		l.o.Logger.Warn("recovered ledger of a crashed process",
 			"estimated", l.stats.Estimated, "rows_made", l.stats.Recovered, "rows_to_apply", l.rows.depth(), "quarantined", l.stats.Quarantined)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (l *Ledger) takeOver(n name, found *recovery) {
 	case err != nil || len(r.faults) > 0:
 		l.quarantine(s, r, err)
 	case r.torn > 0:
-		l.o.Logger.Warn("the end of a segment of the ledger was not written whole and is cut", "segment", s.path, "bytes", r.torn)
+		l.o.Logger.Warn("ledger segment truncated at a torn write", "segment", s.path, "bytes", r.torn)
 		if err := os.Truncate(s.path, s.end); err != nil {
 			l.o.Logger.Warn("cutting a segment of the ledger", "err", err)
 		}
@@ -146,7 +146,7 @@ func (l *Ledger) quarantine(s *segment, r *reader, cause error) {
 	} else {
 		s.path = aside
 	}
-	l.o.Logger.Error("a segment of the ledger is damaged and was put aside; what can be read of it counts", "segment", s.path, "bytes", where, "err", cause)
+	l.o.Logger.Error("ledger segment damaged and quarantined; readable records are kept", "segment", s.path, "bytes", where, "err", cause)
 }
 
 // complete notes an estimate for each attempt without an end, and a row for

@@ -287,7 +287,7 @@ func (l *Ledger) store(entries []*reqlog.Entry, again bool) bool {
 		if l.stop.Err() != nil {
 			return false
 		}
-		l.o.Logger.Error("applying rows of the ledger; they wait", "rows", len(entries), "err", err)
+		l.o.Logger.Error("applying ledger entries failed; retrying", "rows", len(entries), "err", err)
 		again = true
 		select {
 		case <-time.After(pause):

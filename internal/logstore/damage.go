@@ -45,7 +45,7 @@ func (d *damage) count() int {
 // damaged notes that not all of b can be read, which is skipped.
 func (s *Store) damaged(b block, err error) {
 	if s.damage.first(b) {
-		s.log.Error("log entries are damaged and passed over", "newest", b.last.String(), "serial", b.serial, "entries", b.entries, "err", err)
+		s.log.Error("skipping damaged log entries", "newest", b.last.String(), "serial", b.serial, "entries", b.entries, "err", err)
 	}
 }
 

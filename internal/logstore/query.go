@@ -265,5 +265,5 @@ func (p *plan) checksum(before reqlog.ID) uint32 {
 }
 
 func badCursor() error {
-	return apierr.New(apierr.Invalid, "cursor was altered or belongs to a listing with other filters; begin again without it").WithParam("cursor")
+	return apierr.New(apierr.Invalid, "invalid cursor: it was altered or belongs to other filters; start again without it").WithParam("cursor")
 }

@@ -32,7 +32,7 @@ func (s *Store) compactRollups(f *rollupCompactor) {
 	}
 	more, err := s.keeper.fold(s.giveUp, now)
 	if err != nil {
-		s.log.Warn("sums of the log can't be folded", "err", err)
+		s.log.Warn("log rollup compaction failed", "err", err)
 	}
 	if err != nil || !more {
 		f.next = now.Add(time.Minute)

@@ -56,7 +56,7 @@ func (s *Store) reading(err error) error {
 	if !s.keeper.away(err) {
 		return err
 	}
-	return apierr.New(apierr.Unavailable, "the log's database can't be reached now; try again later; nothing is lost meanwhile").
+	return apierr.New(apierr.Unavailable, "the log database is unavailable; try again later (no entries are lost)").
 		WithCode("log_unavailable").WithCause(err)
 }
 

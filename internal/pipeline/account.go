@@ -83,7 +83,7 @@ func errAttempts(limit int) *apierr.Error {
 
 // intentError says why an attempt is not sent that could not be accounted for.
 func intentError(err error) *apierr.Error {
-	e := apierr.New(apierr.Unavailable, "the gateway can't keep account of the request now, so it was not sent; try again shortly").
+	e := apierr.New(apierr.Unavailable, "the request was not sent because the usage ledger is unavailable; try again shortly").
 		WithCode("ledger_full").WithCause(err)
 	e.RetryAfter = time.Second
 	return e

@@ -202,7 +202,7 @@ func (h *breakerHandler) Handle(ctx context.Context, x *Exchange) (*Response, er
 	probe, ok := h.breaker.allow()
 	if !ok {
 		x.recordDecision(h.path, "circuit open, a probe is under way")
-		return nil, apierr.New(apierr.Unavailable, "%s: the circuit breaker is open; another request is probing the target", h.path).
+		return nil, apierr.New(apierr.Unavailable, "%s: the circuit breaker is open and a probe is in progress; try again shortly", h.path).
 			WithCode("circuit_open").WithCause(errProbeInFlight)
 	}
 	if probe {

@@ -89,7 +89,7 @@ func (l *TargetHandler) applyConfigParams(x *Exchange) (*jsonedit.Doc, error) {
 	}
 	doc := new(jsonedit.Doc)
 	if err := doc.Scan(body); err != nil {
-		return nil, apierr.New(apierr.Invalid, "%s: the config's parameters make the body unreadable: %v", l.Path, err)
+		return nil, apierr.New(apierr.Invalid, "%s: override_params, default_params or drop_params produce an invalid body: %v", l.Path, err)
 	}
 	return doc, nil
 }
@@ -119,7 +119,7 @@ func (l *TargetHandler) translateBody(x *Exchange, w *wirePlan, doc *jsonedit.Do
 func (l *TargetHandler) checkRefusedFields(w *wirePlan, doc *jsonedit.Doc) error {
 	for name, code := range l.Target.BodyRules[w.op].Refuse {
 		if v, ok := doc.Find(name); ok && !v.IsNull() {
-			return dialect.Unsupported(name, w.target, "its host does not know it").WithCode(code)
+			return dialect.Unsupported(name, w.target, "the host does not support this field").WithCode(code)
 		}
 	}
 	return nil

@@ -77,6 +77,6 @@ func (x *Exchange) parameterHoldsKey(parameter string) bool {
 }
 
 func notForwarded(name, why string) error {
-	return apierr.New(apierr.Invalid, "the header %q %s and cannot be forwarded; take it off the list", name, why).
+	return apierr.New(apierr.Invalid, "the header %q %s and cannot be forwarded; remove it from the list", name, why).
 		WithParam("x-gateway-forward-headers")
 }

@@ -345,6 +345,6 @@ func (l *TargetHandler) body(w attemptTimers, x *Exchange, spoken *wirePlan, cal
 }
 
 func outOfMemory(err error) error {
-	return apierr.New(apierr.Unavailable, "the gateway has too many large bodies open; try again shortly").
+	return apierr.New(apierr.Unavailable, "the gateway is out of body memory; try again shortly").
 		WithCode("body_memory_full").WithCause(err)
 }

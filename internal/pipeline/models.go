@@ -21,7 +21,7 @@ func (l *TargetHandler) checkModel(model string) error {
 	if l.Target.Models.Allows(model) {
 		return nil
 	}
-	return ModelRefused("the model %.100q is not enabled for the provider entry @%s; GET /v1/models lists those that are", model, l.Target.Slug)
+	return ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, l.Target.Slug)
 }
 
 // checkModels compares every model in the body with the allow-list of the

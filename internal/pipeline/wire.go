@@ -262,6 +262,6 @@ func headerText(s string) string {
 // unsupported refuses an attempt that would leave out a parameter, where the
 // config asks for that.
 func (l *TargetHandler) unsupported(names []string) error {
-	return apierr.New(apierr.Invalid, "%s can't honour %s, and the config asks to refuse then (on_unsupported); leave it out or choose another target",
+	return apierr.New(apierr.Invalid, "%s does not support %s and on_unsupported is refuse; remove the parameter or choose another target",
 		l.Target.ID, strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
 }

@@ -160,5 +160,5 @@ func Reason(err error) string {
 	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok { // names hosts, a line for each
 		return strings.Join(strings.Fields(e.Unwrap().Error()), " ")
 	}
-	return "no connection could be made; check the address, DB_SSL and that the server runs"
+	return "connection failed; check the address, DB_SSL and that the server runs"
 }

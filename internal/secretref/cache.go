@@ -259,7 +259,7 @@ func (c *Cache) log(e *entry, had bool, before error) {
 		log.Error("the secret of a reference can't be read; its last value is too old and no longer used", "err", e.err.Error())
 	case before != nil && before.Error() == e.err.Error():
 	case had:
-		log.Warn("the secret of a reference can't be read; its last value stays in use", "err", e.err.Error())
+		log.Warn("reading a secret failed; using the last value", "err", e.err.Error())
 	default:
 		log.Warn("the secret of a reference can't be read", "err", e.err.Error())
 	}

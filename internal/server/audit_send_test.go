@@ -171,7 +171,7 @@ func TestSyslogReceivesTheAuditLog(t *testing.T) {
 func TestDestinationsOfTheAuditLogAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		`webhook: {url: "https://a.example"}`:                              "audit.webhook.secret: is required",
-		`webhook: {url: "https://a.example", secret: plain-secret}`:        "does not stand here plainly",
+		`webhook: {url: "https://a.example", secret: plain-secret}`:        "plaintext credentials are not allowed",
 		`webhook: {url: "ftp://a.example", secret: "${AUDIT_KEY}"}`:        "audit.webhook.url",
 		`webhook: {url: "https://u:p@a.example", secret: "${AUDIT_KEY}"}`:  "audit.webhook.url",
 		`syslog: {protocol: tcp}`:                                          "audit.syslog.address",

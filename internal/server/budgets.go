@@ -58,7 +58,7 @@ func (p *budgetCounter) act(ctx context.Context, raised []store.BudgetRef) {
 		return
 	}
 	if err := p.keep.ApplySpend(ctx, slices.Collect(maps.Keys(p.late))); err != nil {
-		p.keep.Logger.Warn("what was spent has no effect on budgets yet", "err", err.Error())
+		p.keep.Logger.Warn("budget update delayed", "err", err.Error())
 		return
 	}
 	clear(p.late)
@@ -78,7 +78,7 @@ func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 		p.all = err == nil
 	}
 	if err != nil && ctx.Err() == nil {
-		p.keep.Logger.Warn("budgets were not started again", "err", err.Error())
+		p.keep.Logger.Warn("budget reset failed", "err", err.Error())
 	}
 }
 

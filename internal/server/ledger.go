@@ -173,7 +173,7 @@ func ledgerMetrics(s *Server) []prometheus.Collector {
 			stat(func(st ledger.Stats) float64 { return float64(st.Open) })),
 		gaugeFunc("modelgate_ledger_uncounted_attempts", "Attempts of this process that ended and do not count for budgets yet.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Uncounted) })),
-		gaugeFunc("modelgate_ledger_uncounted_seconds", "For how long something has waited to be counted for budgets.",
+		gaugeFunc("modelgate_ledger_uncounted_seconds", "Age of the oldest settlement not yet counted for budgets, in seconds.",
 			stat(func(st ledger.Stats) float64 { return age(st.CountedAt) })),
 		gaugeFunc("modelgate_ledger_bytes", "Size of the ledger's segments.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Bytes) })),
@@ -187,7 +187,7 @@ func ledgerMetrics(s *Server) []prometheus.Collector {
 			stat(func(st ledger.Stats) float64 { return one(st.LastError == "") })),
 		gaugeFunc("modelgate_ledger_quarantined_segments", "Damaged segments that this start put aside.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Quarantined) })),
-		gaugeFunc("modelgate_ledger_estimated_attempts", "Attempts without an end that this start settled by an estimate.",
+		gaugeFunc("modelgate_ledger_estimated_attempts", "Attempts of a crashed process settled with an estimate at startup.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Estimated) })),
 	}
 }

@@ -106,7 +106,7 @@ func (s *Server) drainMax() time.Duration { return s.first.Drain.Max.Or(30 * tim
 
 // endRequests gives what is still open an in-band error.
 func (s *Server) endRequests() {
-	s.Logger.Warn("ending requests that outlasted the drain")
+	s.Logger.Warn("drain timeout; aborting open requests")
 	s.end(dataplane.ErrShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()

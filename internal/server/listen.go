@@ -56,7 +56,7 @@ func (s *Server) refusedProxy(peer net.Addr, err error) {
 func Bind(name, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the %s address %s is taken; stop what listens there or choose another (--help names the flag)", name, addr)
+		return nil, fmt.Errorf("%s address %s is already in use; stop the other process or choose another address (see --help)", name, addr)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the %s address %s can't be listened on: %w", name, addr, cause(err))

@@ -63,11 +63,11 @@ func newMetrics(s *Server) *metrics {
 	m.duration = histograms("modelgate_request_duration_seconds", "Time from acceptance to the last byte sent.", seconds, labels...)
 	m.first = histograms("modelgate_first_token_seconds", "Time from acceptance to the first content of the answer.", seconds, labels...)
 	m.overhead = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "modelgate_overhead_seconds", Help: "The gateway's own part of the time until the answer's head.", Buckets: overhead})
+		Name: "modelgate_overhead_seconds", Help: "Gateway overhead until the response headers are sent, in seconds.", Buckets: overhead})
 	m.tokens = counters("modelgate_tokens_total", "Tokens that providers reported.", "provider", "kind")
 	m.estimate = counters("modelgate_usage_estimated_total", "Requests whose usage is estimated because the provider reported none, or not all of it.", "provider")
-	m.unknown = counters("modelgate_price_unknown_total", "Exchanges whose usage is known and whose cost is not, for want of a price.", "provider")
-	m.attempts = counters("modelgate_attempts_total", "Attempts at providers; status 0 is no answer.", "provider", "status")
+	m.unknown = counters("modelgate_price_unknown_total", "Requests with known usage but no price for the model.", "provider")
+	m.attempts = counters("modelgate_attempts_total", "Attempts by provider and response status; 0 means no response.", "provider", "status")
 	m.errors = counters("modelgate_gateway_errors_total", "Requests that the gateway itself refused or failed, by the code of the error.", "code")
 	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
 	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests refused because their path has no canonical form."})
@@ -104,7 +104,7 @@ func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(ledgerMetrics(s)...)
 	m.registry.MustRegister(telemetryMetrics(s)...)
 	m.registry.MustRegister(
-		gaugeFunc("modelgate_body_memory_bytes", "Memory lent to bodies.",
+		gaugeFunc("modelgate_body_memory_bytes", "Bytes in use by request and response body buffers.",
 			func() float64 { return float64(s.engine.Pool.Used()) }),
 	)
 }

@@ -256,7 +256,7 @@ func (s *Server) Reload(context.Context) error {
 	}
 	s.metrics.reloaded(err)
 	if err != nil {
-		s.Logger.Error("reload refused; the running settings stay", "err", err.Error())
+		s.Logger.Error("settings reload failed; keeping the running settings", "err", err.Error())
 		return err
 	}
 	changes := settings.Diff(before, set)
@@ -339,10 +339,10 @@ func (s *Server) markEnded(ctx context.Context, now time.Time) {
 	_, err := s.store.MarkExpired(ctx, now)
 	due, err2 := s.store.MarkRotationsDue(ctx, now, func(k store.Key) *store.Audit { return rotationDue(k, now) })
 	if err = errors.Join(err, err2, s.store.MarkEnded(ctx, now)); err != nil {
-		s.Logger.Warn("what has ended was not marked", "err", err.Error())
+		s.Logger.Warn("expiry sweep failed", "err", err.Error())
 	}
 	for _, k := range due {
-		s.Logger.Warn("the rotation of a gateway key is due", "key", k.ID, "name", k.Name, "due", k.RotationDueAt.Format(time.RFC3339))
+		s.Logger.Warn("gateway key rotation due", "key", k.ID, "name", k.Name, "due", k.RotationDueAt.Format(time.RFC3339))
 	}
 }
 

@@ -53,7 +53,7 @@ func (m *metrics) registerSecrets(c *secretref.Cache) {
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_secrets_stale", "Secrets kept elsewhere whose last value is used, since they can't be read.",
 			func() float64 { return float64(c.Stats().Stale) }),
-		gaugeFunc("modelgate_secrets_unresolved", "Secrets kept elsewhere without a value: what uses them can't be used.",
+		gaugeFunc("modelgate_secrets_unresolved", "External secrets without a value; providers that use them are unavailable.",
 			func() float64 { return float64(c.Stats().Failed) }),
 		counterFunc("modelgate_secret_failures_total", "Tries to read a secret kept elsewhere that failed.",
 			func() float64 { return float64(c.Stats().Failures) }),
@@ -69,7 +69,7 @@ func (s *Server) renew(ctx context.Context) {
 		case <-s.renewed:
 		}
 		if err := s.publish(nil, nil); err != nil {
-			s.Logger.Error("a secret that changed was not taken; what was published before stays", "err", err.Error())
+			s.Logger.Error("rotated secret not applied; keeping the previous snapshot", "err", err.Error())
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestAKeyComesFromAFileAndFollowsIt(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the file is missed", func() bool { return strings.Contains(g.Log.String(), "its last value stays in use") })
+	eventually(t, "the file is missed", func() bool { return strings.Contains(g.Log.String(), "using the last value") })
 	if res := ask(g, "@filed"); res.Status != 200 {
 		t.Errorf("with the last value: %d %s", res.Status, res.Body)
 	}

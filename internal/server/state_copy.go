@@ -71,7 +71,7 @@ func (s *Server) writeStateCopies(ctx context.Context) {
 
 func (s *Server) writeCopy(p *store.RuntimeState) {
 	if err := writeCopy(filepath.Join(s.Data, copyName), s.box, stateCopy{s.store.Name(), *p}); err != nil {
-		s.Logger.Error("the copy of the database's state was not written; without it a start needs the database", "err", err.Error())
+		s.Logger.Error("state copy not written; the next start needs the database", "err", err.Error())
 	}
 }
 

@@ -76,7 +76,7 @@ func telemetryMetrics(s *Server) []prometheus.Collector {
 			stat(func(st telemetry.Stats) float64 { return float64(st.Sent) })),
 		counterFunc("modelgate_telemetry_spans_lost_total", "Spans that the collector did not take in time.",
 			stat(func(st telemetry.Stats) float64 { return float64(st.Lost) })),
-		counterFunc("modelgate_telemetry_entries_skipped_total", "Exchanges that no spans and metrics were made of.",
+		counterFunc("modelgate_telemetry_entries_skipped_total", "Requests not exported because the queue was full.",
 			stat(func(st telemetry.Stats) float64 { return float64(st.Skipped) })),
 		gaugeFunc("modelgate_telemetry_ok", "1 while the collector takes what it is sent, or none is set, else 0.",
 			stat(func(st telemetry.Stats) float64 { return one(!st.Failing) })),

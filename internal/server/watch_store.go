@@ -149,13 +149,13 @@ func (s *Server) catchUp(ctx context.Context) {
 	away := unavailable(s.store.ClientError(err))
 	switch was := s.away.Swap(away); {
 	case away && !was:
-		s.Logger.Warn("the database can't be reached; requests are served from its last state, and nothing can be changed", "err", err.Error())
+		s.Logger.Warn("database unreachable; serving the last known state read-only", "err", err.Error())
 	case was && err == nil:
 		s.Logger.Info("the database can be reached again")
 	}
 	s.metrics.followed(err, away)
 	if err != nil && !away {
-		s.Logger.Error("the store's change was not taken; what was published before stays", "err", err.Error())
+		s.Logger.Error("snapshot rebuild failed; keeping the previous snapshot", "err", err.Error())
 	}
 }
 

@@ -64,7 +64,7 @@ func (known slugs) add(place, slug string) error {
 		return errors.New("a slug has 1 to 255 letters, digits, dots, dashes and underscores, and does not begin with a dot")
 	}
 	if known[[2]string{place, slug}] {
-		return fmt.Errorf("the slug %q stands twice", slug)
+		return fmt.Errorf("duplicate slug %q", slug)
 	}
 	known[[2]string{place, slug}] = true
 	return nil

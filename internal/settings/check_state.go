@@ -25,7 +25,7 @@ func (s *Settings) checkState() *fault {
 	for i, m := range s.Members {
 		email := strings.ToLower(m.Email)
 		if a, err := mail.ParseAddress(m.Email); err != nil || a.Address != m.Email {
-			return at(errors.New("this is no e-mail address"), "members[%d].email", i)
+			return at(errors.New("not a valid e-mail address"), "members[%d].email", i)
 		}
 		if people[email] {
 			return at(errors.New("this person stands twice"), "members[%d].email", i)
@@ -118,7 +118,7 @@ func isTime(text string) bool {
 // checkRun checks what a gateway takes only from its database, and what has to
 // be whole because it takes it from nowhere else.
 func (s *Settings) checkRun() *fault {
-	elsewhere := errors.New("a gateway takes this from its database; write it there with `modelgate apply`")
+	elsewhere := errors.New("this section is not read from modelgate.yaml; load it into the database with `modelgate apply`")
 	for _, section := range [...]struct {
 		name  string
 		given bool

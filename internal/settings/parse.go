@@ -204,7 +204,7 @@ func (o SecretResolver) Open(ref string) (secret.String, error) {
 		return secret.New(v), nil
 	}
 	if !secret.IsSealed(ref) {
-		return secret.String{}, errors.New("a credential does not stand here plainly; write ${NAME} for an environment variable, or what `modelgate seal` prints")
+		return secret.String{}, errors.New("plaintext credentials are not allowed; use ${NAME} for an environment variable or the output of `modelgate seal`")
 	}
 	if o.Box == nil {
 		return secret.String{}, errors.New("a sealed value needs the master key; set MODELGATE_MASTER_KEY or --master-key-file")

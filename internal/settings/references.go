@@ -10,7 +10,7 @@ import (
 // References says what of this machine secret references may name. The zero value
 // lets them name nothing.
 type References struct {
-	Environment []string `json:"environment,omitempty" doc:"Variables that may be read, or how their names begin and a star"`
+	Environment []string `json:"environment,omitempty" doc:"Environment variables that may be read; a trailing * matches a prefix"`
 	Files       []string `json:"files,omitempty" doc:"Folders that files may be read from"`
 	OwnIdentity bool     `json:"own_identity,omitempty" doc:"Lends the identity that the machine has in its cloud"`
 	Vaults      []string `json:"vaults,omitempty" doc:"Addresses of Vaults that the identity which the machine has in its cluster may be shown to"`

@@ -73,7 +73,7 @@ type Settings struct {
 type Provider struct {
 	Slug        string `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
 	Workspace   string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
-	Name        string `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name        string `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Integration string `json:"integration,omitempty" maxLength:"255" doc:"Slug of the integration whose credentials it uses"`
 	Provider    string `json:"provider,omitempty" maxLength:"128" doc:"Id of a row of the provider table, for credentials of its own"`
 
@@ -128,7 +128,7 @@ type Key struct {
 type Config struct {
 	Slug      string `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
 	Workspace string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
-	Name      string `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name      string `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Default   bool   `json:"default,omitempty" doc:"It is its workspace's default, which is not archived"`
 	Config    Object `json:"config" doc:"As GET /v1/schema/config describes it, credentials as ${NAME} or sealed"`
 

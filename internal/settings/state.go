@@ -13,7 +13,7 @@ type Organisation struct {
 // Workspace is a part of the organisation.
 type Workspace struct {
 	Slug             string  `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
-	Name             string  `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name             string  `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Icon             string  `json:"icon,omitempty" maxLength:"255"`
 	Description      string  `json:"description,omitempty" maxLength:"1024"`
 	Defaults         Object  `json:"defaults,omitempty" doc:"metadata, input_guardrails and output_guardrails of requests that bring none"`
@@ -37,7 +37,7 @@ type Member struct {
 type Guardrail struct {
 	Slug      string   `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
 	Workspace string   `json:"workspace,omitempty" maxLength:"255" doc:"Slug; absent for one of the organisation"`
-	Name      string   `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name      string   `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Checks    []Object `json:"checks" minItems:"1" maxItems:"100" doc:"As POST /v1/guardrails takes them"`
 	Actions   Object   `json:"actions,omitempty"`
 }
@@ -45,7 +45,7 @@ type Guardrail struct {
 // SecretReference says where a secret is kept that is not stored here.
 type SecretReference struct {
 	Slug        string            `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
-	Name        string            `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name        string            `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Description string            `json:"description,omitempty" maxLength:"1024"`
 	Manager     string            `json:"manager_type" enum:"environment,file,hashicorp_vault,cloud_a_secrets,cloud_c_vault"`
 	Auth        map[string]string `json:"auth_config,omitempty" maxProperties:"32" doc:"How the manager is reached; secrets as ${NAME} or sealed"`
@@ -62,7 +62,7 @@ type SecretReference struct {
 type Integration struct {
 	Slug           string             `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
 	Workspace      string             `json:"workspace,omitempty" maxLength:"255" doc:"Slug of the only workspace that has it; absent for the organisation's"`
-	Name           string             `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name           string             `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Description    string             `json:"description,omitempty" maxLength:"1024"`
 	Provider       string             `json:"provider" minLength:"1" maxLength:"128" doc:"Id of a row of the provider table"`
 	APIKey         string             `json:"api_key,omitempty" doc:"${NAME} for an environment variable, or a sealed value"`
@@ -108,7 +108,7 @@ type DefaultAccess struct {
 // IntegrationModel is what an integration says of one model.
 type IntegrationModel struct {
 	Slug       string            `json:"slug" minLength:"1" maxLength:"255" doc:"As requests have it"`
-	Name       string            `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name       string            `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Disabled   bool              `json:"disabled,omitempty"`
 	Custom     bool              `json:"is_custom,omitempty" doc:"The provider's catalogue does not have it"`
 	Finetune   bool              `json:"is_finetune,omitempty"`
@@ -131,7 +131,7 @@ type Grant struct {
 // Deployment is a gateway of the organisation, or several that act as one.
 type Deployment struct {
 	Slug         string   `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
-	Name         string   `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name         string   `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Type         string   `json:"type,omitempty" enum:"production,non-production" doc:"production when absent"`
 	Inactive     bool     `json:"inactive,omitempty"`
 	Config       Object   `json:"config,omitempty"`

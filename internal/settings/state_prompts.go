@@ -17,7 +17,7 @@ type PromptLabel struct {
 type PromptCollection struct {
 	Slug      string `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
 	Workspace string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
-	Name      string `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name      string `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Parent    string `json:"parent,omitempty" maxLength:"255" doc:"Slug of the collection that it stands in"`
 	Default   bool   `json:"default,omitempty" doc:"Prompts of the workspace stand in it that name none"`
 }
@@ -27,7 +27,7 @@ type PromptCollection struct {
 type Prompt struct {
 	Slug       string          `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
 	Workspace  string          `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
-	Name       string          `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name       string          `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Collection string          `json:"collection,omitempty" maxLength:"255" doc:"Slug; the workspace's default when absent"`
 	Published  int64           `json:"published,omitempty" minimum:"1" doc:"Number of the version that counts where none is named; the last of the file when absent"`
 	Versions   []PromptVersion `json:"versions" minItems:"1" maxItems:"10000"`
@@ -52,7 +52,7 @@ type PromptVersion struct {
 type Partial struct {
 	Slug       string           `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
 	Workspace  string           `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
-	Name       string           `json:"name,omitempty" maxLength:"255" doc:"For people; the slug when absent"`
+	Name       string           `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Collection string           `json:"collection,omitempty" maxLength:"255" doc:"Slug; the workspace's default when absent"`
 	Published  int64            `json:"published,omitempty" minimum:"1" doc:"Number of the version that counts where none is named; the last of the file when absent"`
 	Versions   []PartialVersion `json:"versions" minItems:"1" maxItems:"10000"`

@@ -20,10 +20,10 @@ type Telemetry struct {
 	Traces  *bool `json:"traces,omitempty"`  // default true
 	Metrics *bool `json:"metrics,omitempty"` // default true
 
-	Sample   *float64 `json:"sample,omitempty" minimum:"0" maximum:"1" doc:"Part of the traces that is sent where the client does not decide; 1 when absent"`
+	Sample   *float64 `json:"sample,omitempty" minimum:"0" maximum:"1" doc:"Fraction of traces to sample when the client's traceparent does not decide, 0 to 1. Default 1."`
 	Interval Duration `json:"interval,omitempty"` // between metrics; default 1m
 
-	Propagate bool `json:"propagate,omitempty" doc:"Tells providers of their attempts' spans by traceparent"`
+	Propagate bool `json:"propagate,omitempty" doc:"Send a traceparent header to providers"`
 
 	headers map[string]secret.String
 }

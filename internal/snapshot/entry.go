@@ -40,7 +40,7 @@ type ModelRules struct {
 }
 
 // ErrExpired is the fault of an entry whose time is over.
-var ErrExpired = apierr.New(apierr.BudgetExhausted, "this provider entry has expired; give it another end or use another").
+var ErrExpired = apierr.New(apierr.BudgetExhausted, "this provider has expired; set a later expires_at or use another provider").
 	WithParam("x-gateway-provider").WithCode("provider_expired")
 
 // ProviderEntry is a managed provider of a snapshot.

@@ -349,5 +349,5 @@ func (x *Exporter) logState(what string, bad *atomic.Bool, err error) {
 		return
 	}
 	text, _, _ := strings.Cut(err.Error(), "body:")
-	x.o.Logger.Warn("telemetry is not taken", "signal", what, "err", strings.TrimRight(text, " ("))
+	x.o.Logger.Warn("telemetry export failed", "signal", what, "err", strings.TrimRight(text, " ("))
 }

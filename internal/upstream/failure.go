@@ -46,15 +46,15 @@ const (
 )
 
 var kindNames = [...]struct{ name, text string }{
-	BadResponse:       {"bad_response", "the provider's answer breaks HTTP"},
-	Dial:              {"dial", "no connection could be made"},
+	BadResponse:       {"bad_response", "the provider's response is not valid HTTP"},
+	Dial:              {"dial", "connection failed"},
 	DNS:               {"dns", "the name could not be resolved"},
 	TLS:               {"tls", "the TLS handshake did not succeed"},
 	Refused:           {"refused", "the host is refused"},
 	Reset:             {"reset", "the connection ended early"},
 	HeaderTimeout:     {"header_timeout", "no response header came in time"},
 	FirstEventTimeout: {"first_event_timeout", "no first event came in time"},
-	IdleTimeout:       {"idle_timeout", "the stream stood still for too long"},
+	IdleTimeout:       {"idle_timeout", "the stream was idle for too long"},
 	TotalTimeout:      {"total_timeout", "the attempt took too long"},
 	Canceled:          {"canceled", "the request was given up"},
 	Upload:            {"upload", "the request's body ended early"},

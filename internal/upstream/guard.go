@@ -57,7 +57,7 @@ var reasons = map[string]string{
 	RuleBlockedSuffix: "names with this ending belong to private networks; " + trustAdvice,
 	RuleDNSHelper:     "names of this domain resolve to any address; " + trustAdvice,
 
-	RuleMetadata:     "it belongs to the metadata service of a cloud, which is never reached",
+	RuleMetadata:     "cloud metadata services are always blocked",
 	RuleUnspecified:  "the unspecified network is no address of a host; " + trustAdvice,
 	RuleLoopback:     "the address is the gateway's own machine; " + trustAdvice,
 	RulePrivate:      "the address is of a private network; " + trustAdvice,

@@ -281,7 +281,7 @@ func TestSettingsFileHoldsNoPlainCredentialOfAConfig(t *testing.T) {
 			if err := os.WriteFile(file, []byte("configs: [{slug: pc, config: "+text+"}]\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, errText, code := command(t, "check", file); code != 1 || !strings.Contains(errText, "does not stand here plainly") || strings.Contains(out+errText, canary) {
+			if out, errText, code := command(t, "check", file); code != 1 || !strings.Contains(errText, "plaintext credentials are not allowed") || strings.Contains(out+errText, canary) {
 				t.Errorf("exit %d: %s%s", code, out, errText)
 			}
 		})

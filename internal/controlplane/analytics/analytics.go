@@ -42,7 +42,7 @@ func Add(a *route.API) {
 	route.Add(a, get("/analytics/graphs/errors/status-codes", "graph-status-codes", "Count errors by status", scope), f.statusCodes)
 	route.Add(a, get("/analytics/graphs/users", "graph-users", "Count users over time", scope), f.userCount)
 	f.addFeedback()
-	route.Add(a, get("/analytics/summary/cache", "summarise-cache", "Tell what the cache has saved", scope), f.cache)
+	route.Add(a, get("/analytics/summary/cache", "summarise-cache", "Cache savings", scope), f.cache)
 }
 
 // family is what the routes share.

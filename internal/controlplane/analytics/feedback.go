@@ -44,7 +44,7 @@ func (w *FeedbackRange) span() (r logstore.FloatRange, err error) {
 // feedbackFilters are the filters of feedback. The time is when it was given.
 type feedbackFilters struct {
 	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; taken to the minute. Without it 7 days before the end"`
-	To          time.Time `query:"time_of_generation_max" doc:"Not in the range itself. Without it now"`
+	To          time.Time `query:"time_of_generation_max" doc:"End of the range, exclusive. Defaults to now."`
 	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
 	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same"`
 	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Of the traces, one of these"`

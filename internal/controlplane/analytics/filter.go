@@ -14,7 +14,7 @@ import (
 // tokens and cost are answered from the entries themselves.
 type Filters struct {
 	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; taken to the minute, or to the hour for what is older than two days. Without it 7 days before the end"`
-	To          time.Time `query:"time_of_generation_max" doc:"Not in the range itself. Without it now"`
+	To          time.Time `query:"time_of_generation_max" doc:"End of the range, exclusive. Defaults to now."`
 	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
 	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same"`
 	Statuses    []int     `query:"status_code" maxItems:"100" minimum:"100" maximum:"999" doc:"One of these"`

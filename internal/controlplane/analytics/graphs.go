@@ -34,9 +34,9 @@ var graphs = []graphOf{
 		return figures{"total": nullIfZero(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted), "estimated_requests": s.Estimated}
 	}},
 	{path: "errors", name: "graph-errors", summary: "Count errors over time", tell: func(s *logstore.Totals) figures { return figures{"total": s.Errors} }},
-	{path: "errors/rate", name: "graph-error-rate", summary: "Tell how many of a hundred requests fail over time",
+	{path: "errors/rate", name: "graph-error-rate", summary: "Error rate over time, in percent",
 		tell: func(s *logstore.Totals) figures { return figures{"rate": ratio(100*s.Errors, s.Requests-s.Cancelled)} }},
-	{path: "requests/rescued", name: "graph-requests-rescued", summary: "Count successes that needed retries or another target over time", tell: rescued},
+	{path: "requests/rescued", name: "graph-requests-rescued", summary: "Requests rescued by retry or fallback over time", tell: rescued},
 	{path: "cache/hit-rate", name: "graph-cache-hit-rate", summary: "Tell how often the cache answers over time", tell: func(s *logstore.Totals) figures {
 		return figures{"total": s.Hits, "simple_hits": s.Hits - s.SemanticHits, "semantic_hits": s.SemanticHits, "rate": ratio(100*s.Hits, s.Requests)}
 	}},

@@ -19,7 +19,7 @@ import (
 // Add adds the route of the family.
 func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/audit-logs", Name: "list-audit-logs", Tag: "Audit log",
-		Summary: "List what was done and tried", Scopes: []access.Scope{"audit_logs.list"}}, list)
+		Summary: "List audit events", Scopes: []access.Scope{"audit_logs.list"}}, list)
 }
 
 type listInput struct {

@@ -225,7 +225,7 @@ func (k *Enforcer) change(ctx context.Context, list []store.BudgetHolder, now ti
 }
 
 // words say what happened in the log of the process.
-var words = map[string]string{reset: "starts again", threshold: "has reached its threshold", exhausted: "is used up"}
+var words = map[string]string{reset: "was reset", threshold: "has reached its threshold", exhausted: "is exhausted"}
 
 // resources are what the audit log calls what has budgets.
 var resources = map[string]string{

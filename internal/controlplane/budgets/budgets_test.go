@@ -148,7 +148,7 @@ func TestWhatHasUsedUpItsBudgetIsExhausted(t *testing.T) {
 				setUp(t, n.DB, tt.key, tt.provider, tt.grant, tt.workspace)
 				n.spend(t, 4)
 				if got := states(t, n.DB); got != "" {
-					t.Errorf("before its budget is used up: %q", got)
+					t.Errorf("before its budget is exhausted: %q", got)
 				}
 				n.spend(t, 1)
 				n.spend(t, 1)
@@ -158,7 +158,7 @@ func TestWhatHasUsedUpItsBudgetIsExhausted(t *testing.T) {
 				if got := states(t, n.DB); got != tt.want {
 					t.Errorf("exhausted is %q, want %q", got, tt.want)
 				}
-				if a := audits(t, n.DB, "budget_exhausted"); a != 1 || n.changes != 1 || strings.Count(n.log.String(), "is used up") != 1 {
+				if a := audits(t, n.DB, "budget_exhausted"); a != 1 || n.changes != 1 || strings.Count(n.log.String(), "is exhausted") != 1 {
 					t.Errorf("%d rows in the audit log, %d changes; want one each: %s", a, n.changes, n.log)
 				}
 			})

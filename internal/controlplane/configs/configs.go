@@ -33,11 +33,11 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}", Name: "get-config", Tag: tag,
 		Summary: "Read a config with its text", Scopes: scope("read")}, get)
 	route.Add(a, route.Route{Method: http.MethodPut, Path: "/configs/{config}", Name: "update-config", Tag: tag,
-		Summary: "Change a config; another text makes another version", Scopes: scope("update"), Resource: "config", Versioned: true}, s.update)
+		Summary: "Update a config; a changed body creates a new version", Scopes: scope("update"), Resource: "config", Versioned: true}, s.update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/configs/{config}", Name: "delete-config", Tag: tag,
 		Summary: "Archive a config", Scopes: scope("delete"), Resource: "config", Versioned: true}, archive)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}/versions", Name: "list-config-versions", Tag: tag,
-		Summary: "List every text that a config had", Scopes: scope("read")}, versions)
+		Summary: "List config versions", Scopes: scope("read")}, versions)
 }
 
 // service serves the routes that store texts.
@@ -222,7 +222,7 @@ func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) 
 	}
 	row, err := c.DB().Config(ctx, c.Organisation, workspace, in.Config)
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
-		return row, apierr.New(apierr.NotFound, "there is no config %.60q", in.Config).WithParam("config")
+		return row, apierr.New(apierr.NotFound, "config %.60q not found", in.Config).WithParam("config")
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, err
@@ -301,7 +301,7 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 		return nil, err
 	}
 	if row.IsDefault {
-		return nil, apierr.New(apierr.Conflict, "the config %q is its workspace's default; choose another default first", row.Slug)
+		return nil, apierr.New(apierr.Conflict, "config %q is the default of its workspace; set another default first", row.Slug)
 	}
 	row.Status = store.Archived
 	return &route.Empty{}, change(ctx, c, row, nil)

@@ -82,7 +82,7 @@ func Row(field, id string, fields Fields) (*provider.Spec, error) {
 		spec, ok = table.Lookup(strings.ToLower(id))
 	}
 	if !ok {
-		return nil, route.Invalid(field, "is no provider that is known; openai-compatible with a custom host serves any other")
+		return nil, route.Invalid(field, "is not a known provider; use openai-compatible with a custom host")
 	}
 	return spec, nil
 }
@@ -119,7 +119,7 @@ func (k *Manager) Apply(ctx context.Context, i *store.Integration, g CredentialI
 		return err
 	}
 	if kept != "" && k.elsewhere(spec, i.Configuration, before, next) {
-		return route.Invalid(kept, "must be given again, as must every other secret: those that are stored do not go to another address")
+		return route.Invalid(kept, "must be sent again with every other secret: stored secrets are not sent to a new address")
 	}
 	next.Configuration.Masks = masksOf(next.Secrets)
 	sealed, err := k.seal(ctx, i.Organisation, next.Secrets)
@@ -274,7 +274,7 @@ func checkOwned(path string, spec *provider.Spec, s Settings) error {
 		key := http.CanonicalHeaderKey(name)
 		signed := spec.Auth.Method != "" && (key == "Authorization" || key == "Date" || strings.HasPrefix(key, "X-Amz-"))
 		if signed || key == spec.Auth.Header && !s.Secrets.Key.Empty() {
-			return route.Invalid(path, "can't have the header %q, in which the provider's credential stands", name)
+			return route.Invalid(path, "must not contain the header %q, which carries the provider's credential", name)
 		}
 	}
 	return nil
@@ -287,7 +287,7 @@ func checkHeader(path, name, value string) error {
 	}
 	switch http.CanonicalHeaderKey(name) {
 	case "Content-Type", "Content-Encoding", "Accept-Encoding", "Expect", "Cookie":
-		return route.Invalid(path, "can't have the header %q: the gateway says it of each request", name)
+		return route.Invalid(path, "must not contain the header %q, which the gateway sets itself", name)
 	}
 	if len(value) > maxHeader || strings.ContainsFunc(value, unicode.IsControl) {
 		return route.Invalid(path+"."+name, "has at most %d bytes and no control characters", maxHeader)

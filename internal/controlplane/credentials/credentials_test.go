@@ -274,7 +274,7 @@ func TestHeadersThatTheCredentialStandsInAreRefused(t *testing.T) {
 	g := given(t, `{"custom_headers":{"authorization":"Basic mine"}}`)
 	g.Key.Set, g.Key.Value = true, "sk-of-some-length"
 	i := integration("openai")
-	if err := k.Apply(t.Context(), &i, g); err == nil || !strings.Contains(err.Error(), "credential stands") {
+	if err := k.Apply(t.Context(), &i, g); err == nil || !strings.Contains(err.Error(), "which carries the provider's credential") {
 		t.Errorf("beside a key: %v", err)
 	}
 	v := given(t, `{"custom_headers":{"X":"a\r\nb"}}`)

@@ -69,7 +69,7 @@ func readDeployment(path, prefix string, fields Fields) (d store.Deployment, err
 		}
 	}
 	if d.Name == "" {
-		return d, route.Invalid(path+"."+prefix+"deployment_name", "is needed")
+		return d, route.Invalid(path+"."+prefix+"deployment_name", "is required")
 	}
 	return d, nil
 }

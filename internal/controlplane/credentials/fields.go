@@ -83,10 +83,10 @@ func (r *reader) read(fields Fields) error {
 	for _, given := range slices.Sorted(maps.Keys(fields)) {
 		name, ok := r.option(given)
 		if !ok {
-			return route.Invalid(r.path+clip(given), "is no setting of the provider %q", r.spec.ID)
+			return route.Invalid(r.path+clip(given), "is not a setting of provider %q", r.spec.ID)
 		}
 		if slices.Contains(r.seen, name) {
-			return route.Invalid(r.path+clip(given), "is there twice")
+			return route.Invalid(r.path+clip(given), "is set twice")
 		}
 		r.seen = append(r.seen, name)
 		if isNull(fields[given]) {

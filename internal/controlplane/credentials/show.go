@@ -15,7 +15,7 @@ import (
 func (k *Manager) ApplyModel(ctx context.Context, organisation, path string, m *store.IntegrationModel, raw json.RawMessage) error {
 	var in modelFields
 	if !isNull(raw) && decodeStrictly(raw, &in) != nil {
-		return route.Invalid(path, "has custom_host, a text, and custom_headers, an object of texts, alone")
+		return route.Invalid(path, "may contain only custom_host (string) and custom_headers (object of strings)")
 	}
 	before, err := k.open(ctx, organisation, m.Sealed)
 	if err != nil {

@@ -44,7 +44,7 @@ func (t Tags) Check(field string) error {
 // ParseTags reads the tags that a query asks for: a JSON object of strings.
 func ParseTags(query string) (t Tags, err error) {
 	if query != "" && json.Unmarshal([]byte(query), &t) != nil {
-		return nil, route.Invalid("tags", "is a JSON object of texts")
+		return nil, route.Invalid("tags", "must be a JSON object with string values")
 	}
 	return t, nil
 }

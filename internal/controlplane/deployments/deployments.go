@@ -99,7 +99,7 @@ func firstOf(err error) error {
 // slugConflict says of a conflict that it is the slug.
 func slugConflict(err error, slug string) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
-		return apierr.New(apierr.Conflict, "there is a deployment with the slug %q; choose another", slug).WithParam("slug")
+		return apierr.New(apierr.Conflict, "deployment slug %q already exists; choose another", slug).WithParam("slug")
 	}
 	return err
 }

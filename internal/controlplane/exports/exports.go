@@ -261,7 +261,7 @@ func cancel(ctx context.Context, c *route.Caller, in *Named) (*messageResponse, 
 		return nil, err
 	}
 	if row.Status != store.ExportRunning {
-		return nil, wrongState(&row, "only one in progress can be stopped")
+		return nil, wrongState(&row, "only an export in progress can be stopped")
 	}
 	row.Status, row.EndedAt = store.ExportStopped, c.Now
 	return &messageResponse{"the export is stopped", "export"}, change(ctx, c, row, store.ExportRunning)
@@ -293,7 +293,7 @@ func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*lin
 		return nil, err
 	}
 	if len(allowedFields(row.Fields, denied)) < len(row.Fields) {
-		return nil, apierr.New(apierr.Forbidden, "the file has fields that exports of this organisation leave out since: %v; make another", denied).WithCode("AB03")
+		return nil, apierr.New(apierr.Forbidden, "the file contains fields that this organisation now restricts: %v; create a new export", denied).WithCode("AB03")
 	}
 	address, err := f.api.Exports.Link(ctx, row)
 	if err != nil {

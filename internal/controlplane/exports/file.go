@@ -73,7 +73,7 @@ func (r *Runner) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	said := apierr.From(r.DB.ClientError(err))
 	if said.Kind == apierr.Internal {
-		r.Logger.Error("giving out the file of an export", "err", err.Error())
+		r.Logger.Error("serving an export file failed", "err", err.Error())
 	}
 	if said.Kind == apierr.MethodNotAllowed {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -89,7 +89,7 @@ func (r *Runner) linked(req *http.Request) (*store.Export, error) {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		return nil, apierr.New(apierr.MethodNotAllowed, "files are read with GET")
 	}
-	wrong := apierr.New(apierr.Forbidden, "the link is not one of this gateway's, or has run out; ask for another at /v1/logs/exports/{id}/download").WithCode("AB03")
+	wrong := apierr.New(apierr.Forbidden, "the link is invalid or expired; request a new one from GET /v1/logs/exports/{id}/download").WithCode("AB03")
 	q := req.URL.Query()
 	until, err := strconv.ParseInt(q.Get("expires"), 10, 64)
 	if err != nil || r.Now().Unix() >= until || len(q) != 2 || len(q["expires"]) != 1 || len(q["signature"]) != 1 {

@@ -21,7 +21,7 @@ type Filters struct {
 	From time.Time `json:"time_of_generation_min" doc:"ISO 8601 with an offset"`
 	To   time.Time `json:"time_of_generation_max" doc:"Later, by at most 366 days; not in the range itself"`
 	Size int       `json:"page_size,omitempty" minimum:"1" maximum:"50000" doc:"Rows of the file; 50000 when absent"`
-	Page int       `json:"current_page,omitempty" minimum:"0" maximum:"1000000" doc:"So many times page_size newer rows are left out"`
+	Page int       `json:"current_page,omitempty" minimum:"0" maximum:"1000000" doc:"Page to export; skips page × page_size newer rows"`
 
 	Workspace string     `json:"workspace_slug,omitempty" maxLength:"255" doc:"As workspace_id"`
 	Statuses  StringList `json:"status_code,omitzero" doc:"One of these"`

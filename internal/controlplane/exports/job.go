@@ -172,7 +172,7 @@ type limitedWriter struct {
 // Write implements io.Writer.
 func (c *limitedWriter) Write(b []byte) (int, error) {
 	if n := c.j.bytes.Load() + int64(len(b)); n > c.j.MaxSize {
-		return 0, apierr.New(apierr.TooLarge, "the file would be larger than %d bytes (exports.max_size); ask for less time, fewer rows or no bodies", c.j.MaxSize)
+		return 0, apierr.New(apierr.TooLarge, "the file exceeds exports.max_size (%d bytes); narrow the time range, reduce the rows or drop the body fields", c.j.MaxSize)
 	}
 	n, err := c.w.Write(b)
 	c.j.bytes.Add(int64(n))

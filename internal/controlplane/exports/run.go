@@ -205,7 +205,7 @@ func (r *Runner) leave(ctx context.Context, c store.ExportLease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending)
 	defer cancel()
 	if err := r.DB.ReleaseExport(ctx, c); err != nil { // its lease ends by itself
-		r.Logger.Warn("an export was not given back", "export", c.ID, "err", err.Error())
+		r.Logger.Warn("releasing an export lease failed", "export", c.ID, "err", err.Error())
 	}
 }
 
@@ -225,7 +225,7 @@ func (r *Runner) sweep(ctx context.Context) {
 		err = f.DeleteOlder(ctx, now.Add(-r.Keep-time.Hour))
 	}
 	if err != nil && ctx.Err() == nil {
-		r.Logger.Warn("old files of exports were not taken away", "err", err.Error())
+		r.Logger.Warn("deleting expired export files failed", "err", err.Error())
 	}
 }
 

@@ -175,12 +175,12 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 		}, "the file can't be written: the disk can't be read or written"},
 		"a bucket that is away": {func(d *desk, o *exports.Options) { o.Files = bucket(d.t, "http://127.0.0.1:1") }, "the file can't be written: the bucket can't be reached"},
 		"a file that is too large": {func(_ *desk, o *exports.Options) { o.MaxSize = 100_000 },
-			"the file would be larger than 100000 bytes (exports.max_size); ask for less time, fewer rows or no bodies"},
+			"the file exceeds exports.max_size (100000 bytes); narrow the time range, reduce the rows or drop the body fields"},
 		"a log that is away": {func(_ *desk, o *exports.Options) {
 			o.List = func(context.Context, logstore.Query) (logstore.Page, error) {
-				return logstore.Page{}, apierr.New(apierr.Unavailable, "the log's database can't be reached now").WithCause(canary)
+				return logstore.Page{}, apierr.New(apierr.Unavailable, "the log database is unavailable").WithCause(canary)
 			}
-		}, "the log's database can't be reached now"},
+		}, "the log database is unavailable"},
 		"a log that fails in the middle": {func(_ *desk, o *exports.Options) {
 			list, n := o.List, 0
 			o.List = func(ctx context.Context, q logstore.Query) (logstore.Page, error) {

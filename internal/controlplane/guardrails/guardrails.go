@@ -43,7 +43,7 @@ type Check struct {
 	ID         string         `json:"id" minLength:"3" maxLength:"128" pattern:"^[a-z0-9-]+\\.[A-Za-z0-9]+(\\.[A-Za-z0-9]+)?$" doc:"family.check, such as default.regexMatch"`
 	Parameters map[string]any `json:"parameters,omitempty"`
 	Name       string         `json:"name,omitempty" maxLength:"255"`
-	Enabled    *bool          `json:"is_enabled,omitempty" doc:"true unless it is said"`
+	Enabled    *bool          `json:"is_enabled,omitempty" doc:"Defaults to true"`
 }
 
 // Feedback is what a verdict adds to a request's feedback.

@@ -39,11 +39,11 @@ func Add(a *route.API) {
 	route.Add(a, declare(http.MethodGet, "/{integration}", "get-integration", "read", "Read an integration; secrets are masked"), f.get)
 	route.Add(a, declare(http.MethodPut, "/{integration}", "update-integration", "update", "Change an integration; a masked secret sent back stays"), f.update)
 	route.Add(a, declare(http.MethodDelete, "/{integration}", "delete-integration", "delete", "Archive an integration with the providers made from it"), f.archive)
-	route.Add(a, declare(http.MethodGet, "/{integration}/models", "list-integration-models", "read", "List what an integration says of models"), f.models)
+	route.Add(a, declare(http.MethodGet, "/{integration}/models", "list-integration-models", "read", "List the models of an integration"), f.models)
 	route.Add(a, declare(http.MethodPut, "/{integration}/models", "update-integration-models", "update", "Enable, disable and add models"), f.updateModels)
 	route.Add(a, declare(http.MethodDelete, "/{integration}/models", "delete-integration-models", "update", "Remove models that were added; others stay"), f.deleteModels)
 	route.Add(a, declare(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces", "read", "List who may use an integration"), f.workspaces)
-	route.Add(a, declare(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces", "update", "Give an integration to workspaces, or take it"), f.updateWorkspaces)
+	route.Add(a, declare(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces", "update", "Grant or revoke workspace access to an integration"), f.updateWorkspaces)
 }
 
 // The owners of integrations, as scopes name them.
@@ -61,7 +61,7 @@ func scopes(verb string) []access.Scope {
 func may(c *route.Caller, owner, verb string) bool { return c.Allows(access.Scope(owner + verb)) }
 
 func forbidden(owner, verb string) error {
-	return apierr.New(apierr.Forbidden, "this needs the scope %q, which the key or session does not have", owner+verb).WithCode("AB03")
+	return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", owner+verb).WithCode("AB03")
 }
 
 // bound returns the workspace that the caller can't leave; empty for callers of
@@ -84,7 +84,7 @@ type Named struct {
 // what verb says. Those of the organisation are read by every workspace that
 // has them, and by the others as if they did not exist.
 func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb string) (store.Integration, error) {
-	none := apierr.New(apierr.NotFound, "there is no integration %.60q", in.Integration).WithParam("integration")
+	none := apierr.New(apierr.NotFound, "integration %.60q not found", in.Integration).WithParam("integration")
 	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return store.Integration{}, err
@@ -147,7 +147,7 @@ func toResponse(i store.Integration) Item {
 type listInput struct {
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Leaves what this workspace has"`
 	Type      string `query:"type" enum:"workspace,organisation,all" default:"all"`
-	Tags      string `query:"tags" maxLength:"8192" doc:"A JSON object; leaves what has all of these tags"`
+	Tags      string `query:"tags" maxLength:"8192" doc:"JSON object; returns only items with all of these tags"`
 	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }

@@ -154,7 +154,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		}
 		if b.Key.Set || b.Configurations.Set {
 			if now.Sealed != read.Sealed || !same(now.Configuration, read.Configuration) {
-				return apierr.New(apierr.Conflict, "its credentials were changed meanwhile; read it again")
+				return apierr.New(apierr.Conflict, "the credentials were changed by another request; read the integration again and retry")
 			}
 			now.Sealed, now.Configuration = row.Sealed, row.Configuration
 		}

@@ -108,7 +108,7 @@ func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) 
 		return err
 	}
 	if p.role(w.ID) == access.Member && (k.Type != access.WorkspaceUser || b.User != "" && b.User != p.user) {
-		return forbidden("members make keys for themselves alone")
+		return forbidden("members can create keys only for themselves")
 	}
 	if k.Type == access.WorkspaceUser {
 		return owned(ctx, c, p, k, b.User)
@@ -132,7 +132,7 @@ func ownOrganisation(ctx context.Context, c *route.Caller, ref string) error {
 func owned(ctx context.Context, c *route.Caller, p *person, k *store.Key, user string) error {
 	k.UserID = orElse(user, p.user)
 	if k.UserID == "" {
-		return route.Invalid("user_id", "is needed: whose key it is")
+		return route.Invalid("user_id", "is required: the user the key belongs to")
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, k.UserID)
 	if err == nil && m.RoleIn(k.Workspace) == "" {
@@ -180,7 +180,7 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 			return err
 		}
 		if int64(n) >= *rules.Count {
-			return apierr.New(apierr.Forbidden, "a person may have %d keys in this workspace", *rules.Count).WithParam("user_id").WithCode("AB03")
+			return apierr.New(apierr.Forbidden, "the limit of %d keys per person in this workspace is reached; delete a key first", *rules.Count).WithParam("user_id").WithCode("AB03")
 		}
 	}
 	if err := tx.CreateKey(ctx, k); err != nil {

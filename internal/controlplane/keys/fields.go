@@ -117,7 +117,7 @@ func expiry(asked *string, rules store.UserKeyPolicy, now time.Time) (time.Time,
 	if asked != nil {
 		at, err := time.Parse(time.RFC3339, *asked)
 		if err != nil || !at.After(now) || at.Year() > 9999 {
-			return end, route.Invalid("expires_at", "is not a time to come in ISO 8601")
+			return end, route.Invalid("expires_at", "must be a future time in ISO 8601 format")
 		}
 		end = at.UTC().Truncate(time.Millisecond)
 	}
@@ -132,7 +132,7 @@ func expiry(asked *string, rules store.UserKeyPolicy, now time.Time) (time.Time,
 	case asked == nil && (end.IsZero() || end.After(latest)):
 		return latest, nil
 	case end.After(latest):
-		return end, route.Invalid("expires_at", "is at most %d seconds away in this workspace", *rules.MaxTTL)
+		return end, route.Invalid("expires_at", "must be at most %d seconds from now in this workspace", *rules.MaxTTL)
 	}
 	return end, nil
 }

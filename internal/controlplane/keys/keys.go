@@ -73,7 +73,7 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodPut, Path: "/api-keys/{key}", Name: "update-key", Tag: tag,
 		Summary: "Change a key; its type and user stay", Scopes: scopes("update"), Resource: "api_key", Versioned: true}, update)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys/{key}", Name: "delete-key", Tag: tag,
-		Summary: "End a key at once", Scopes: scopes("delete"), Resource: "api_key", Versioned: true}, remove)
+		Summary: "Delete a key, effective immediately", Scopes: scopes("delete"), Resource: "api_key", Versioned: true}, remove)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys", Name: "delete-keys", Tag: tag,
 		Summary: "End all keys that a person or key made, at once", Scopes: scopes("delete"), Resource: "api_key"}, removeMade)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
@@ -84,7 +84,7 @@ func Add(a *route.API) {
 
 // refuse answers the one pair of type and holder that there is not.
 func refuse(context.Context, *route.Caller, *createInput) (*secretResponse, error) {
-	return nil, route.Invalid("type", "organisation/user does not exist: keys of people are workspace/user")
+	return nil, route.Invalid("type", "organisation/user is not a key type; use workspace/user for personal keys")
 }
 
 type listInput struct {
@@ -220,7 +220,7 @@ func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb 
 	}
 	c.SetAuditSubject(k.Workspace, k.ID)
 	if s := scope(k.Type, verb); !c.Allows(s) {
-		return k, forbidden("this needs the scope %q, which the key or session does not have", string(s))
+		return k, forbidden("this key or session lacks the scope %q", string(s))
 	}
 	if err := p.checkPermission(verb, k.Workspace); err != nil {
 		return k, err

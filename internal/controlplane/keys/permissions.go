@@ -58,7 +58,7 @@ func (p *person) checkPermission(verb, workspace string) error {
 	if p.switches[workspace].Allows(role, scope(access.WorkspaceUser, verb).Permission()) {
 		return nil
 	}
-	return forbidden("%ss of this workspace may not %s API keys", orElse(role, "stranger"), verb)
+	return forbidden("your workspace role (%s) does not allow you to %s API keys", orElse(role, "stranger"), verb)
 }
 
 func orElse(s, other string) string {
@@ -151,7 +151,7 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 			added = append(added, s)
 		}
 		if !slices.Contains(k.Scopes, s) && !(c.CanGive(s) && p.canGrant(k, s)) {
-			return nil, apierr.New(apierr.Forbidden, "the scope %q is not yours to give", string(s)).WithParam(field).WithCode("AB03")
+			return nil, apierr.New(apierr.Forbidden, "you cannot grant the scope %q because you do not have it", string(s)).WithParam(field).WithCode("AB03")
 		}
 		if !slices.Contains(list, s) {
 			list = append(list, s)
@@ -194,7 +194,7 @@ func checkRotation(ctx context.Context, c *route.Caller, q store.Queries, k stor
 	}
 	for _, s := range k.Scopes {
 		if !c.CanGive(s) || !p.canGrant(&k, s) {
-			return forbidden("this key holds the scope %q, which is not the caller's", string(s))
+			return forbidden("this key has the scope %q, which you do not have", string(s))
 		}
 	}
 	if err := checkRank(ctx, c, q, &k, k.Scopes); err != nil {

@@ -52,7 +52,7 @@ func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
 	if in.NextAt != nil {
 		at, err := time.Parse(time.RFC3339, *in.NextAt)
 		if err != nil || !at.After(now) {
-			return nil, route.Invalid("rotation_policy.next_rotation_at", "is not a time to come in ISO 8601")
+			return nil, route.Invalid("rotation_policy.next_rotation_at", "must be a future time in ISO 8601 format")
 		}
 		p.NextAt = at.UTC().Truncate(time.Millisecond)
 		said++
@@ -174,7 +174,7 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 // rotatable reports why a key does not get another secret now.
 func rotatable(ctx context.Context, c *route.Caller, q store.Queries, k store.Key) error {
 	if k.StatusAt(c.Now) == store.KeyExpired {
-		return apierr.New(apierr.Conflict, "the key has expired; move expires_at first")
+		return apierr.New(apierr.Conflict, "the key has expired; set a later expires_at first")
 	}
 	return checkRotation(ctx, c, q, k)
 }

@@ -36,7 +36,7 @@ const firstWeekday = time.Sunday
 // BudgetInput is usage_limits as a request has it. Its bounds are checked by the
 // route's wrapper, what they leave open by [BudgetInput.Apply].
 type BudgetInput struct {
-	CreditLimit       *float64 `json:"credit_limit,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"US dollars, or at least 100 tokens; none counts without refusing"`
+	CreditLimit       *float64 `json:"credit_limit,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Limit in US dollars, or in tokens (minimum 100). Omit to track usage without a limit."`
 	Type              string   `json:"type,omitempty" enum:"cost,tokens" default:"cost"`
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Less than credit_limit"`
 	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 UTC"`
@@ -103,11 +103,11 @@ func (in *BudgetInput) check(field string) error {
 	case in.CreditLimit == nil && in.AlertThreshold == nil:
 		return route.Invalid(field, "needs a credit_limit or an alert_threshold")
 	case in.CreditLimit != nil && in.Type == Tokens && *in.CreditLimit < 100:
-		return route.Invalid(field+".credit_limit", "is 100 or more for tokens")
+		return route.Invalid(field+".credit_limit", "must be at least 100 when type is tokens")
 	case in.CreditLimit != nil && in.AlertThreshold != nil && *in.AlertThreshold >= *in.CreditLimit:
 		return route.Invalid(field+".alert_threshold", "must be less than credit_limit")
 	case in.PeriodicReset != nil && in.PeriodicResetDays != nil:
-		return route.Invalid(field+".periodic_reset_days", "and periodic_reset exclude each other")
+		return route.Invalid(field+".periodic_reset_days", "cannot be combined with periodic_reset; send one of them")
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
 		t.Errorf("secrets did not stay:\n%s", diff)
 	}
 	moved := strings.Replace(bare, "    provider: openai\n", "    provider: openai\n    custom_host: \"https://elsewhere.example.com/v1\"\n", 1)
-	if _, err := w.apply(t, moved, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "do not go to another address") {
+	if _, err := w.apply(t, moved, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "are not sent to a new address") {
 		t.Errorf("a stored secret to another address: %v", err)
 	}
 	for _, change := range [][2]string{
@@ -148,20 +148,20 @@ func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 
 func TestWhatIsWrongIsToldByLineAndPathAndNothingIsDone(t *testing.T) {
 	w := file(t)
-	other, err := secret.NewBox(secret.New("another master key of some length"))
+	other, err := secret.NewBox(secret.New("a different master key of some length"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, text, want string }{
 		{"an unknown kind", "version: 1\nrobots: []\n", `f:2:1: unknown field "robots"`},
 		{"a newer version", "version: 2\n", "f:1:10: version: this version of modelgate reads version 1, not 2"},
-		{"a slug twice", "workspaces:\n  - slug: a\n  - slug: a\n", `f:3:11: workspaces[1].slug: the slug "a" stands twice`},
+		{"a slug twice", "workspaces:\n  - slug: a\n  - slug: a\n", `f:3:11: workspaces[1].slug: duplicate slug "a"`},
 		{"a config twice", "configs:\n  - {slug: a, config: {provider: \"@x\"}}\n  - {slug: a, workspace: default, config: {provider: \"@x\"}}\n", "configs[1]: default/a stands twice"},
 		{"a person twice", "members: [{email: a@b.example}, {email: A@b.example}]\n", "members[1].email: "},
 		{"no address", "members: [{email: nobody}]\n", "members[0].email: "},
 		{"a key twice", "keys:\n  - sha256: " + hash + "\n  - sha256: " + hash + "\n", "f:3:13: keys[1].sha256: this key stands twice"},
 		{"a missing workspace", "configs:\n  - {slug: a, workspace: ws-9, config: {provider: \"@x\"}}\n", `f:2:26: configs[0].workspace: there is no workspace "ws-9"`},
-		{"a missing integration", "providers: [{slug: a, integration: none}]\n", `providers[0].integration: there is no integration "none"`},
+		{"a missing integration", "providers: [{slug: a, integration: none}]\n", `providers[0].integration: integration "none" not found`},
 		{"a secret for a host that its reference does not name", "secret_references: [{slug: s, manager_type: environment, secret_path: APP}]\nintegrations: [{slug: a, provider: openai, custom_host: \"https://models.example.com\", secret_mappings: [{target_field: key, secret_reference: s}]}]\n", "integrations[0].secret_mappings[0]: the secret reference \"s\" may not be sent to https://models.example.com"},
 		{"a secret for a provider that its reference does not name", "secret_references: [{slug: s, manager_type: environment, secret_path: APP, allowed_providers: [groq]}]\nintegrations: [{slug: a, provider: openai, secret_mappings: [{target_field: key, secret_reference: s}]}]\n", "integrations[0].secret_mappings[0]: the secret reference \"s\" may not be sent to the provider"},
 		{"a reference for every host", "secret_references: [{slug: s, manager_type: environment, secret_path: APP, allowed_hosts: [\"*\"]}]\n", "allowed_hosts[0]"},
@@ -172,28 +172,28 @@ func TestWhatIsWrongIsToldByLineAndPathAndNothingIsDone(t *testing.T) {
 		{"guardrails of an organisation", "organisation: {settings: {input_guardrails: [none]}}\n", "organisation.settings.input_guardrails: guardrails can't be enforced"},
 		{"guardrails of a workspace", "workspaces: [{slug: a, defaults: {output_guardrails: [none]}}]\n", "workspaces[0].defaults.output_guardrails: guardrails can't be enforced"},
 		{"a missing member", "keys: [{sha256: " + hash + ", type: workspace-user, member: a@b.example, scopes: [models.list]}]\n", "keys[0].member: there is no member"},
-		{"a missing config", "keys: [{sha256: " + hash + ", config: none}]\n", `keys[0].config: there is no config "none"`},
+		{"a missing config", "keys: [{sha256: " + hash + ", config: none}]\n", `keys[0].config: config "none" not found`},
 		{"a place that is missing", "members: [{email: a@b.example, workspaces: {none: admin}}]\n", "members[0].workspaces.none: there is no workspace"},
 		{"a role", "members: [{email: a@b.example, workspaces: {default: king}}]\n", "members[0].workspaces.default: a role is one of"},
 		{"a provider that nobody knows", "integrations: [{slug: a, provider: nobody}]\n", "integrations[0]: "},
-		{"a setting that nobody knows", "integrations: [{slug: a, provider: openai, options: {colour: red}}]\n", "options.colour is no setting"},
-		{"a plain credential", "integrations:\n  - {slug: a, provider: openai, api_key: sk-plain}\n", "f:2:42: integrations[0].api_key: a credential does not stand here plainly"},
-		{"a plain option", "integrations: [{slug: a, provider: bedrock, options: {secret_access_key: sk-plain}}]\n", "integrations[0].options.secret_access_key: a credential does not"},
-		{"a plain header", "integrations: [{slug: a, provider: openai, custom_headers: {X-A: sk-plain}}]\n", "custom_headers.X-A: a credential does not"},
-		{"a plain credential of a config", "configs:\n  - {slug: a, config: {provider: openai, apiKey: sk-plain}}\n", "configs[0].config: $.api_key: a credential does not stand here plainly"},
-		{"a plain service account", "configs:\n  - {slug: a, config: {provider: vertex-ai, cloud_b_region: r, cloud_b_service_account_json: {private_key: sk-plain}}}\n", "$.cloud_b_service_account_json: a credential does not"},
+		{"a setting that nobody knows", "integrations: [{slug: a, provider: openai, options: {colour: red}}]\n", "options.colour is not a setting"},
+		{"a plain credential", "integrations:\n  - {slug: a, provider: openai, api_key: sk-plain}\n", "f:2:42: integrations[0].api_key: plaintext credentials are not allowed"},
+		{"a plain option", "integrations: [{slug: a, provider: bedrock, options: {secret_access_key: sk-plain}}]\n", "integrations[0].options.secret_access_key: plaintext credentials are not allowed"},
+		{"a plain header", "integrations: [{slug: a, provider: openai, custom_headers: {X-A: sk-plain}}]\n", "custom_headers.X-A: plaintext credentials are not allowed"},
+		{"a plain credential of a config", "configs:\n  - {slug: a, config: {provider: openai, apiKey: sk-plain}}\n", "configs[0].config: $.api_key: plaintext credentials are not allowed"},
+		{"a plain service account", "configs:\n  - {slug: a, config: {provider: vertex-ai, cloud_b_region: r, cloud_b_service_account_json: {private_key: sk-plain}}}\n", "$.cloud_b_service_account_json: plaintext credentials are not allowed"},
 		{"a credential of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, api_key: \"${KEY}\"}}\n", "$.api_key is a credential and there is no provider"},
 		{"a token of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, override_params: {token: sk-plain}}}\n", "$.override_params.token is a credential and there is no provider"},
-		{"a plain token", "secret_references: [{slug: a, manager_type: hashicorp_vault, secret_path: x, auth_config: {type: token, address: \"https://v.example\", token: sk-plain}}]\n", "auth_config.token: a credential does not"},
+		{"a plain token", "secret_references: [{slug: a, manager_type: hashicorp_vault, secret_path: x, auth_config: {type: token, address: \"https://v.example\", token: sk-plain}}]\n", "auth_config.token: plaintext credentials are not allowed"},
 		{"a sealed region", "integrations: [{slug: a, provider: bedrock, options: {region: \"${REGION}\"}}]\n", "options.region: this is no credential"},
-		{"another master key", "integrations: [{slug: a, provider: openai, api_key: \"" + other.Seal(secret.New("sk-plain")) + "\"}]\n", "integrations[0].api_key: the sealed value does not open with this master key"},
+		{"a different master key", "integrations: [{slug: a, provider: openai, api_key: \"" + other.Seal(secret.New("sk-plain")) + "\"}]\n", "integrations[0].api_key: the sealed value does not open with this master key"},
 		{"a private host", "integrations: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7/v1\"}]\n", "custom_host is refused"},
 		{"a check", "guardrails: [{slug: a, checks: [{id: nonsense}]}]\n", "guardrails[0]: checks[0]: "},
 		{"a workspace's setting", "workspaces: [{slug: a, settings: {colour: red}}]\n", "workspaces[0]: settings.colour is not a setting"},
 		{"a workspace's logging level that its organisation sets", "workspaces: [{slug: a, settings: {request_logging: full}}]\n", "workspaces[0]: settings.request_logging of a workspace has no effect"},
 		{"a workspace's switch", "workspaces: [{slug: a, security_settings: {kings: true}}]\n", "workspaces[0]: security_settings.kings"},
 		{"an organisation's setting", "organisation: {settings: {colour: red}}\n", `organisation.settings: unknown field "colour"`},
-		{"a budget", "workspaces: [{slug: a, usage_limits: [{type: tokens, credit_limit: 5}]}]\n", "usage_limits[0].credit_limit is 100 or more"},
+		{"a budget", "workspaces: [{slug: a, usage_limits: [{type: tokens, credit_limit: 5}]}]\n", "usage_limits[0].credit_limit must be at least 100"},
 		{"a rate", "workspaces: [{slug: a, rate_limits: [{type: requests, unit: rpm, value: 5}]}]\n", "workspaces[0].rate_limits: rate limits can't be enforced"},
 		{"a rate of an integration", "integrations: [{slug: a, provider: openai, global: {rate_limits: [{type: requests, unit: rpm, value: 5}]}}]\n", "integrations[0].global.rate_limits: rate limits can't be enforced"},
 		{"a rate of a workspace's integration", "integrations: [{slug: a, provider: openai, workspaces: [{workspace: default, rate_limits: [{type: requests, unit: rpm, value: 5}]}]}]\n", "integrations[0].workspaces[0].rate_limits: rate limits can't be enforced"},

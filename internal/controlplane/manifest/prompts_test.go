@@ -127,7 +127,7 @@ func TestPruningArchivesPromptsAndLeavesDefaultCollections(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		w := world(t, open(), master)
 		w.mustApply(t, whole(t), manifest.Apply{})
-		if _, err := w.apply(t, "prompt_collections: []\n", manifest.Apply{Prune: true}); err == nil || !strings.Contains(err.Error(), "still holds") {
+		if _, err := w.apply(t, "prompt_collections: []\n", manifest.Apply{Prune: true}); err == nil || !strings.Contains(err.Error(), "is not empty") {
 			t.Errorf("a collection that holds prompts is pruned: %v", err)
 		}
 		const none = "prompts: []\nprompt_partials: []\nprompt_collections: []\nprompt_labels: []\n"
@@ -163,7 +163,7 @@ func TestWhatIsWrongWithPromptsIsToldByLineAndPath(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no versions", "prompts: [{slug: a, versions: []}]\n", "prompts[0].versions: "},
 		{"no text", "prompts: [{slug: a, versions: [{model: m}]}]\n", "prompts[0].versions[0]"},
-		{"a slug twice", "prompts: [{slug: a, " + ok + "}, {slug: a, " + ok + "}]\n", `prompts[1].slug: the slug "a" stands twice`},
+		{"a slug twice", "prompts: [{slug: a, " + ok + "}, {slug: a, " + ok + "}]\n", `prompts[1].slug: duplicate slug "a"`},
 		{"a slug twice, once with its workspace", "prompts: [{slug: a, " + ok + "}, {slug: a, workspace: default, " + ok + "}]\n", "prompts[1]: default/a stands twice"},
 		{"a stored partial's slug", "prompts: [{slug: taken, " + ok + "}]\n", "prompts[0].slug: a partial has this slug"},
 		{"a partial's slug", "prompt_partials: [{slug: b, " + ok + "}]\nprompts: [{slug: b, " + ok + "}]\n", "prompts[0].slug: a partial of the file has this slug"},

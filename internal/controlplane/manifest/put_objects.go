@@ -174,7 +174,7 @@ func secretSpellingError(sealed bool) error {
 	if sealed {
 		return errors.New("this is no credential; write it plainly")
 	}
-	return errors.New("a credential does not stand here plainly; write ${NAME} for an environment variable, or what `modelgate seal` prints")
+	return errors.New("plaintext credentials are not allowed; use ${NAME} for an environment variable or the output of `modelgate seal`")
 }
 
 // stored returns the id of an active workspace that is stored, whether it stays

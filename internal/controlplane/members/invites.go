@@ -131,7 +131,7 @@ func keyDetails(c *route.Caller, k *KeyDetails) (json.RawMessage, error) {
 			return nil, route.Invalid("workspace_api_key_details.scopes", "%v", err)
 		}
 		if scope.CheckHolder(c.Type) == nil && !c.Allows(scope) {
-			return nil, apierr.New(apierr.Forbidden, "the scope %q is not yours to give", string(scope)).WithParam("workspace_api_key_details.scopes").WithCode("AB03")
+			return nil, apierr.New(apierr.Forbidden, "you cannot grant the scope %q because you do not have it", string(scope)).WithParam("workspace_api_key_details.scopes").WithCode("AB03")
 		}
 	}
 	return json.Marshal(k)

@@ -41,7 +41,7 @@ func Add(a *route.API) {
 	route.Add(a, add(http.MethodPut, "/{user}", "update-user", "Give a person another role", "update"), update)
 	route.Add(a, add(http.MethodPost, "/{user}/link", "create-password-link", "Make a link by which somebody who has no password sets one", "create"), link)
 	route.Add(a, add(http.MethodPost, "/{user}/password-reset", "reset-password", "Make a link by which somebody replaces their password", "update"), reset)
-	route.Add(a, add(http.MethodDelete, "/{user}", "remove-user", "Take a person out of the organisation", "delete"), remove)
+	route.Add(a, add(http.MethodDelete, "/{user}", "remove-user", "Remove a user from the organisation", "delete"), remove)
 }
 
 type item struct {
@@ -142,7 +142,7 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	case err != nil:
 		return nil, err
 	case u.Role == "owner":
-		return nil, apierr.New(apierr.Invalid, "the owner can't be taken out of the organisation").WithParam("user")
+		return nil, apierr.New(apierr.Invalid, "the owner of the organisation cannot be removed").WithParam("user")
 	}
 	err = change(ctx, c, u, func(tx *store.Tx) error { return tx.RemoveUser(ctx, c.Organisation, u.ID, c.Now) })
 	return &route.Empty{}, err

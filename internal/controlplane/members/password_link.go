@@ -32,7 +32,7 @@ func link(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) {
 		case u.Role == "owner":
 			return apierr.New(apierr.Forbidden, "the owner claims the installation by the link that its start prints").WithParam("user").WithCode("AB03")
 		case u.PasswordHash != "":
-			return apierr.New(apierr.Conflict, "%s has a password already", u.Email).WithParam("user")
+			return apierr.New(apierr.Conflict, "%s already has a password", u.Email).WithParam("user")
 		}
 		return nil
 	})

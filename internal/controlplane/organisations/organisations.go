@@ -36,7 +36,7 @@ func Add(a *route.API) {
 	}
 	route.Add(a, add(http.MethodGet, "", "get-organisation", "Read the organisation with its settings", "read"), f.get)
 	route.Add(a, add(http.MethodPut, "", "update-organisation", "Change the organisation and its settings", "update"), f.update)
-	route.Add(a, add(http.MethodGet, "/defaults", "get-organisation-defaults", "Read what every request of the organisation gets", "read"), defaults)
+	route.Add(a, add(http.MethodGet, "/defaults", "get-organisation-defaults", "Get the organisation's request defaults", "read"), defaults)
 	route.Add(a, add(http.MethodPut, "/defaults", "update-organisation-defaults", "Change what every request of the organisation gets", "update"), updateDefaults)
 }
 

@@ -130,7 +130,7 @@ func labelShown(l store.PromptLabel) Label {
 // Searching is what lists of labels and collections take.
 type Searching struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
-	Search    string `query:"search" maxLength:"255" doc:"Part of the name, by case"`
+	Search    string `query:"search" maxLength:"255" doc:"Case-sensitive substring of the name"`
 	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }
@@ -178,7 +178,7 @@ func (in *NamedLabel) own(ctx context.Context, c *route.Caller) (store.PromptLab
 	case err != nil:
 		return l, err
 	case l.Organisation == "":
-		return l, apierr.New(apierr.Forbidden, "the label %q is everybody's and stays as it is", l.Name).WithCode("AB03")
+		return l, apierr.New(apierr.Forbidden, "the label %q is built in and cannot be changed", l.Name).WithCode("AB03")
 	case l.Workspace == "" && workspace != "":
 		return l, apierr.New(apierr.Forbidden, "the label %q is the organisation's; its own keys and admins change it", l.Name).WithCode("AB03")
 	}

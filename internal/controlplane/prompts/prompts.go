@@ -116,7 +116,7 @@ func toResponse(p store.Prompt) Item {
 type Listing struct {
 	Workspace  string `query:"workspace_id" maxLength:"255"`
 	Collection string `query:"collection_id" maxLength:"255" doc:"Id or slug"`
-	Search     string `query:"search" maxLength:"255" doc:"Part of the name, by case"`
+	Search     string `query:"search" maxLength:"255" doc:"Case-sensitive substring of the name"`
 	Page       int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size       int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }

@@ -27,7 +27,7 @@ type updated struct {
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*updated, error) {
 	b := &in.Body
 	if names := b.missing(); b.given() && !b.Patch && len(names) > 0 {
-		return nil, route.Invalid(names[0], "is needed for a version, as are string, parameters and model; %s missing. Send patch true to fill what is missing from the newest version",
+		return nil, route.Invalid(names[0], "is required for a new version, with string, parameters and model; missing: %s. Send \"patch\": true to copy missing fields from the latest version",
 			strings.Join(names, ", "))
 	}
 	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)

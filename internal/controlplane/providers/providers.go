@@ -33,7 +33,7 @@ func Add(a *route.API) {
 		}
 		return r
 	}
-	route.Add(a, declare(http.MethodPost, "", "create-provider", "create", "Use an integration under a name of the workspace"), create)
+	route.Add(a, declare(http.MethodPost, "", "create-provider", "create", "Create a provider from an integration"), create)
 	route.Add(a, declare(http.MethodGet, "", "list-providers", "list", "List a workspace's providers"), list)
 	route.Add(a, declare(http.MethodGet, "/{provider}", "get-provider", "read", "Read a provider"), get)
 	route.Add(a, declare(http.MethodPut, "/{provider}", "update-provider", "update", "Change a provider"), update)
@@ -194,7 +194,7 @@ type PageQuery struct {
 
 type listInput struct {
 	PageQuery
-	Tags string `query:"tags" maxLength:"8192" doc:"A JSON object; leaves what has all of these tags"`
+	Tags string `query:"tags" maxLength:"8192" doc:"JSON object; returns only items with all of these tags"`
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {

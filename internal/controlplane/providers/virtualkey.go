@@ -302,7 +302,7 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 			return err
 		}
 		if !now.UpdatedAt.Equal(before.UpdatedAt) {
-			return apierr.New(apierr.Conflict, "its credentials were changed meanwhile; read it again")
+			return apierr.New(apierr.Conflict, "the credentials were changed by another request; read the integration again and retry")
 		}
 		if err := credentials.CheckMappings(ctx, tx.Queries, &i); err != nil {
 			return err

@@ -222,7 +222,7 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 		ref = c.Workspace
 	}
 	if ref == "" {
-		return store.Workspace{}, Invalid("workspace_id", "is needed: this key or session belongs to no single workspace")
+		return store.Workspace{}, Invalid("workspace_id", "is required: this key or session is not bound to one workspace")
 	}
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
 	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {

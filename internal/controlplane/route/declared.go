@@ -45,7 +45,7 @@ func (c *Caller) RefuseFileManaged(id, what, name string) error {
 	if ManagedBy(id) != "file" || c.route.Resource == "" {
 		return nil
 	}
-	return apierr.New(apierr.Conflict, "the %s %q is owned by the settings file (modelgate.yaml) that the gateway runs with; change it there", what, name)
+	return apierr.New(apierr.Conflict, "%s %q is managed by modelgate.yaml; change it there", what, name)
 }
 
 // FindDeclared returns the entry of a file's list that ref names by its id or slug,

@@ -102,7 +102,7 @@ func (o DisabledFeatures) Refuses(path string) error {
 }
 
 func turnedOff(f Feature) *apierr.Error {
-	return apierr.New(apierr.Forbidden, "this is turned off in this installation: its environment sets %s to OFF", f).WithCode("AB03")
+	return apierr.New(apierr.Forbidden, "this feature is disabled: the operator set %s=OFF", f).WithCode("AB03")
 }
 
 // refuses returns the error for a request whose path is of no feature and that

@@ -39,7 +39,7 @@ func TestPathsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 	} {
 		for _, off := range route.Features {
 			err := route.DisabledFeatures{off: true}.Refuses(path)
-			if (err != nil) != (of == off) || err != nil && !strings.Contains(err.Error(), string(off)+" to OFF") {
+			if (err != nil) != (of == off) || err != nil && !strings.Contains(err.Error(), string(off)+"=OFF") {
 				t.Errorf("%s with %s off: %v", path, off, err)
 			}
 		}

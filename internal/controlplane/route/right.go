@@ -39,7 +39,7 @@ func may(ctx context.Context, q store.Queries, id *access.Identity, m store.Memb
 	case r == "" || role == access.Admin:
 		return nil
 	case role == "":
-		return apierr.New(apierr.Forbidden, "this needs the right %s in the workspace, which is not yours", r).WithCode("AB03")
+		return apierr.New(apierr.Forbidden, "missing permission %s in this workspace", r).WithCode("AB03")
 	}
 	switches, err := q.RolePermissions(ctx, id.Organisation, workspace)
 	if err != nil || switches.Allows(role, r) {

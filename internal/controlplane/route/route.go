@@ -349,7 +349,7 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 	}
 	c.identify(id)
 	if route.Data && (id.Workspace == "" || id.Type == access.Session) {
-		return apierr.New(apierr.Forbidden, "this takes a key of a workspace; keys of an organisation and sessions are for administration").WithCode("AB03")
+		return apierr.New(apierr.Forbidden, "use a workspace key; organisation keys and sessions are for administration only").WithCode("AB03")
 	}
 	if len(route.Scopes) == 0 {
 		return nil
@@ -359,7 +359,7 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 			return route.checkFixed(id)
 		}
 	}
-	return apierr.New(apierr.Forbidden, "this needs the scope %q, which the key or session does not have", string(route.Scopes[0])).WithCode("AB03")
+	return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", string(route.Scopes[0])).WithCode("AB03")
 }
 
 // bufferedResponse holds an answer until the audit log knows of it.

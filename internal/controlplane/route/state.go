@@ -23,7 +23,7 @@ func (c *Caller) CheckIfMatch(read, now time.Time) error {
 	if read.Equal(now) && c.named(now) {
 		return nil
 	}
-	return apierr.New(apierr.Conflict, "it was changed meanwhile; read it again").WithParam(ifMatch)
+	return apierr.New(apierr.Conflict, "it was changed by another request (If-Match does not match); read it again and retry").WithParam(ifMatch)
 }
 
 // named reports whether the request's If-Match is for the state of a time, which

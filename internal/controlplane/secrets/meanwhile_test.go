@@ -31,7 +31,7 @@ func TestChangesOfAReferenceDoNotMix(t *testing.T) {
 	c.Must("POST", "/secret-references", vault, nil)
 	do = func() { c.Must("PUT", "/secret-references/v", `{"name":"theirs"}`, nil) }
 	a := c.Call("PUT", "/secret-references/v", `{"name":"mine","auth_config":{"token":"another-token-4711"}}`)
-	if a.Status != 409 || !strings.Contains(a.Body, "changed meanwhile") {
+	if a.Status != 409 || !strings.Contains(a.Body, "changed by another request") {
 		t.Errorf("a change beside another: %d %s", a.Status, a.Body)
 	}
 	var got item

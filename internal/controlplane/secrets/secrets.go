@@ -42,7 +42,7 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: one, Name: "delete-secret-reference", Tag: tag,
 		Summary: "Remove a secret reference that nothing uses", Scopes: scope("delete"), Resource: "secret_reference", Versioned: true}, remove)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: one + "/test", Name: "test-secret-reference", Tag: tag,
-		Summary: "Read what a secret reference refers to, and tell whether that can be done", Scopes: scope("read"), Resource: "secret_reference"}, k.test)
+		Summary: "Test whether the secret of a reference can be read", Scopes: scope("read"), Resource: "secret_reference"}, k.test)
 }
 
 type createInput struct {
@@ -225,7 +225,7 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 			return err
 		}
 		if n > 0 {
-			return apierr.New(apierr.Invalid, "the secret reference is used by the secret_mappings of %d integrations; take it out there first", n).WithParam("reference")
+			return apierr.New(apierr.Invalid, "secret reference is in use by %d integrations; remove it from their secret_mappings first", n).WithParam("reference")
 		}
 		return tx.DeleteSecretReference(ctx, s.ID)
 	})

@@ -160,7 +160,7 @@ type Use struct {
 }
 
 func identify(ctx context.Context, db *store.DB, use Use) (store.Session, *access.Identity, error) {
-	ended := apierr.New(apierr.Unauthenticated, "the session is not known or has ended; sign in again")
+	ended := apierr.New(apierr.Unauthenticated, "the session is invalid or expired; sign in again")
 	hash := access.HashKey(use.Token)
 	s, err := db.Session(ctx, hash.String())
 	if missing(err) || err == nil && !use.Now.Before(ends(&s, use.Lifetimes)) {

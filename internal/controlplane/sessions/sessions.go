@@ -46,9 +46,9 @@ func Add(a *route.API) {
 	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List the own sessions"), listOwn)
 	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all own sessions"), endAllOwn)
 	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of the own sessions"), endOwn)
-	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Tell what the key or session stands for"), me)
+	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Return the caller of this key or session"), me)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
-		Summary: "Tell what a token stands for (RFC 7662)"}, introspect)
+		Summary: "Introspect a token (RFC 7662)"}, introspect)
 	a.EachMinute(func(ctx context.Context, now time.Time, last bool) error {
 		for _, row := range f.failures.sums(now, last) {
 			a.Note(ctx, row)
@@ -262,7 +262,7 @@ func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*N
 
 func logout(ctx context.Context, c *route.Caller, _ *struct{}) (*route.Empty, error) {
 	if c.Type != access.Session {
-		return nil, apierr.New(apierr.Invalid, "a key is no session; revoke it instead")
+		return nil, apierr.New(apierr.Invalid, "keys have no session to end; delete the key instead")
 	}
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		s, err := tx.Session(ctx, c.Hash.String())

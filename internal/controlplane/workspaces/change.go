@@ -292,7 +292,7 @@ func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Emp
 			return err
 		}
 		if held > 0 && !in.Body.Force {
-			return apierr.New(apierr.Conflict, "the workspace %q still holds %d configs, prompts, keys and providers; remove them or send force_delete", w.Slug, held)
+			return apierr.New(apierr.Conflict, "workspace %q is not empty: %d configs, prompts, keys or providers; remove them or set force_delete", w.Slug, held)
 		}
 		if err := tx.ArchiveWorkspaceIntegrations(ctx, w.ID, c.Now); err != nil {
 			return err

@@ -128,7 +128,7 @@ func checkRoleGrant(own int, role string) error {
 	if slices.Index(ranks, role) <= own {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "the role %q is above your own", role).WithParam("role").WithCode("AB03")
+	return apierr.New(apierr.Forbidden, "you cannot assign the role %q, which is above your own", role).WithParam("role").WithCode("AB03")
 }
 
 // outranks refuses to change somebody who is above.

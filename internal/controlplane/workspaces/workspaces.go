@@ -225,7 +225,7 @@ func setRates(w *store.Workspace, list limits.Rates) error {
 type listInput struct {
 	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
-	Name      string `query:"name" maxLength:"255" doc:"Part of the name, by case"`
+	Name      string `query:"name" maxLength:"255" doc:"Case-sensitive substring of the name"`
 	ExactName string `query:"exact_name" maxLength:"255"`
 	Status    string `query:"status" maxLength:"64" default:"active" doc:"active, archived, or both with a comma; archived ones are for the organisation's owner and admins"`
 }
