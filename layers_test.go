@@ -28,11 +28,12 @@ const floors = `
 6a  internal/controlplane/route
 5   internal/settings internal/snapshot
 4   internal/pipeline
-3b  internal/datakey internal/secretref internal/store/storetest
+3b  internal/datakey internal/dialect/dialecttest internal/secretref internal/store/storetest
 3a  internal/ledger internal/logstore internal/provider/table internal/store internal/telemetry
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
-2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/dialecttest internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
-1c  internal/dialect internal/jwt internal/provider internal/reqlog
+2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
+1d  internal/provider
+1c  internal/dialect internal/jwt internal/reqlog
 1b  internal/catalog internal/modelnames
 1a  internal/access internal/blob internal/inbound internal/llm internal/prompt internal/redact internal/urlpath
 0   api config internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse

@@ -57,6 +57,7 @@ type ResponseTarget struct {
 type RequestTarget struct {
 	Provider string // id of its row
 	Model    string // as it is sent
+	Profile         // of its row
 }
 
 // StreamDecoder reads one streamed answer. It is for one goroutine. However the

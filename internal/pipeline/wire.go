@@ -54,7 +54,7 @@ func (w *wirePlan) translatesOperation() bool { return w.client != nil || w.form
 
 // planWire chooses how the exchange's target is spoken to.
 func (l *TargetHandler) planWire(x *Exchange) (wirePlan, error) {
-	out := wirePlan{op: x.Operation, target: dialect.RequestTarget{Provider: l.Target.ID, Model: x.UpstreamModel}}
+	out := wirePlan{op: x.Operation, target: l.Target.RequestTarget(x.UpstreamModel)}
 	switch {
 	case x.Operation == api.Proxy:
 		return out, nil

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 )
 
 // DialectFor returns the dialect in which a client of dialect d reaches model: d
@@ -38,6 +39,12 @@ func (s *Spec) converses(d api.Dialect) bool {
 	}
 	_, ok := s.Paths[op]
 	return ok
+}
+
+// RequestTarget returns what a codec needs to know to translate for model, which is
+// spelled as it is sent.
+func (s *Spec) RequestTarget(model string) dialect.RequestTarget {
+	return dialect.RequestTarget{Provider: s.ID, Model: model, Profile: s.Profile}
 }
 
 // UnsupportedOperation is the error for an operation that t does not offer, not even in

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/dialect"
 	"modelgate/internal/secret"
 )
 
@@ -84,6 +85,9 @@ type Spec struct {
 	Limits map[string]Range
 	// Models are quirks of single models; the first rule that matches applies.
 	Models []ModelRule
+
+	// Profile is what translated requests need besides, for each dialect.
+	Profile dialect.Profile
 
 	// UsageUnasked is true for providers of the chat dialect that report the usage
 	// of every stream. Others report it where the request has

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
@@ -23,7 +24,7 @@ func BenchmarkStreamDelta(b *testing.B) {
 		{"arguments", `{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"\"ci"}}]}`, true},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			d := chat.Dialect{}.NewDecoder(nil, dialect.RequestTarget{Provider: "openai"})
+			d := chat.Dialect{}.NewDecoder(nil, dialecttest.TargetOf("openai", ""))
 			e := chat.Dialect{}.NewEncoder(dialect.ResponseTarget{Strict: bm.strict, ID: "1"})
 			chunk := sse.Event{Data: []byte(head + bm.delta + tail)}
 			var events []llm.Event

@@ -210,7 +210,7 @@ func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {
 		if r.API != "chat-completions" || r.Response.Status != 200 || r.Response.Body == "" {
 			continue
 		}
-		to := dialect.RequestTarget{Provider: r.Provider, Model: "m"}
+		to := dialecttest.TargetOf(r.Provider, "m")
 		want := plainChoices(t, &r)
 		for i := range want { // places that hold no call
 			want[i].Calls = slices.DeleteFunc(want[i].Calls, func(c plainCall) bool { return c.Name == "" })
@@ -272,7 +272,7 @@ func TestRecordedRequestsAreRead(t *testing.T) {
 			t.Errorf("%s: %v", r.file, err)
 			continue
 		}
-		again, fates, err := chat.Dialect{}.EncodeRequest(nil, req, dialect.RequestTarget{Provider: "openai", Model: req.Model})
+		again, fates, err := chat.Dialect{}.EncodeRequest(nil, req, dialecttest.TargetOf("openai", req.Model))
 		if err != nil || !json.Valid(again) {
 			t.Errorf("%s: EncodeRequest: %v, %s", r.file, err, again)
 			continue

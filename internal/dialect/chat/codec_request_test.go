@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/llm"
 )
 
@@ -65,19 +66,19 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 		fates []dialect.ParamChange
 	}{
 		{
-			"the vendor's thinking model takes an effort", dialect.RequestTarget{Provider: "openai", Model: "gpt-5.2"},
+			"the vendor's thinking model takes an effort", dialecttest.TargetOf("openai", "gpt-5.2"),
 			`{"model":"gpt-5.2","messages":[` + head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,` + schema + `,"reasoning_effort":"medium",` + stream + `}`,
 			[]dialect.ParamChange{uncached, moved, {Name: "thinking", Outcome: dialect.Adapted, Note: "reasoning_effort medium"}},
 		},
 		{
-			"another model of the vendor does not think", dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"},
+			"another model of the vendor does not think", dialecttest.TargetOf("openai", "gpt-4o"),
 			`{"model":"gpt-4o","messages":[` + head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,` + schema + `,` + stream + `}`,
 			[]dialect.ParamChange{uncached, moved, {Name: "thinking", Outcome: dialect.Dropped}},
 		},
 		{
-			"DeepSeek wants its thoughts back", dialect.RequestTarget{Provider: "deepseek", Model: "deepseek-chat"},
+			"DeepSeek wants its thoughts back", dialecttest.TargetOf("deepseek", "deepseek-chat"),
 			`{"model":"deepseek-chat","messages":[{"role":"system","content":"Answer with JSON alone, of this JSON Schema:\n{\"type\":\"object\"}"},` +
 				head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,"response_format":{"type":"json_object"},"thinking":{"type":"enabled"},"reasoning_effort":"medium",` + stream + `}`,
@@ -88,7 +89,7 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 			},
 		},
 		{
-			"OpenRouter takes the details that the model's vendor signed", dialect.RequestTarget{Provider: "openrouter", Model: "anthropic/claude-sonnet-4.5"},
+			"OpenRouter takes the details that the model's vendor signed", dialecttest.TargetOf("openrouter", "anthropic/claude-sonnet-4.5"),
 			`{"model":"anthropic/claude-sonnet-4.5","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},` +
 				`{"role":"user","content":"What is on this page?"},{"role":"assistant","content":"Looking.",` +
 				`"reasoning_details":[{"type":"reasoning.text","text":"I look.","signature":"sig","format":"anthropic-claude-v1","index":0}],` + calls + `},` + results + `],` +
@@ -96,7 +97,7 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 			[]dialect.ParamChange{moved},
 		},
 		{
-			"OpenRouter is sent no vendor the signature of another", dialect.RequestTarget{Provider: "openrouter", Model: "google/gemini-3-pro"},
+			"OpenRouter is sent no vendor the signature of another", dialecttest.TargetOf("openrouter", "google/gemini-3-pro"),
 			`{"model":"google/gemini-3-pro","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},` +
 				`{"role":"user","content":"What is on this page?"},{"role":"assistant","content":"Looking.",` +
 				`"reasoning_details":[{"type":"reasoning.text","text":"I look.","format":"google-gemini-v1","index":0}],` + calls + `},` + results + `],` +
@@ -104,7 +105,7 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 			[]dialect.ParamChange{moved},
 		},
 		{
-			"Z.ai chooses its tools itself", dialect.RequestTarget{Provider: "z-ai", Model: "glm-5"},
+			"Z.ai chooses its tools itself", dialecttest.TargetOf("z-ai", "glm-5"),
 			`{"model":"glm-5","messages":[{"role":"system","content":"Answer with JSON alone, of this JSON Schema:\n{\"type\":\"object\"}"},` +
 				head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,"response_format":{"type":"json_object"},"thinking":{"type":"enabled"},` + stream + `}`,
@@ -154,11 +155,11 @@ func TestThoughtsOfAToolLoopGoBack(t *testing.T) {
 		path []any
 		want any
 	}{
-		{dialect.RequestTarget{Provider: "deepseek", Model: "deepseek-chat"}, []any{"messages", 2, "reasoning_content"}, "I look."},
-		{dialect.RequestTarget{Provider: "mistral-ai", Model: "magistral"}, []any{"messages", 2, "content", 0, "thinking", 0, "text"}, "I look."},
-		{dialect.RequestTarget{Provider: "mistral-ai", Model: "magistral"}, []any{"messages", 2, "content", 1, "text"}, "Looking."},
-		{dialect.RequestTarget{Provider: "mistral-ai", Model: "magistral"}, []any{"tool_choice"}, "any"},
-		{dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"}, []any{"messages", 2, "reasoning_content"}, nil},
+		{dialecttest.TargetOf("deepseek", "deepseek-chat"), []any{"messages", 2, "reasoning_content"}, "I look."},
+		{dialecttest.TargetOf("mistral-ai", "magistral"), []any{"messages", 2, "content", 0, "thinking", 0, "text"}, "I look."},
+		{dialecttest.TargetOf("mistral-ai", "magistral"), []any{"messages", 2, "content", 1, "text"}, "Looking."},
+		{dialecttest.TargetOf("mistral-ai", "magistral"), []any{"tool_choice"}, "any"},
+		{dialecttest.TargetOf("openai", "gpt-4o"), []any{"messages", 2, "reasoning_content"}, nil},
 	} {
 		body, _, err := chat.Dialect{}.EncodeRequest(nil, r, tt.to)
 		if err != nil {
@@ -196,7 +197,7 @@ func dig(t *testing.T, body []byte, path ...any) any {
 }
 
 func TestMistralGetsIdsOfItsForm(t *testing.T) {
-	body, _, err := chat.Dialect{}.EncodeRequest(nil, agent(), dialect.RequestTarget{Provider: "mistral-ai", Model: "mistral-large"})
+	body, _, err := chat.Dialect{}.EncodeRequest(nil, agent(), dialecttest.TargetOf("mistral-ai", "mistral-large"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestWhatCannotBeSaidIsRefusedByItsPath(t *testing.T) {
 		{"a document by address", media(llm.Media{Kind: llm.Document, URL: "https://a/b.pdf"}), "openai", "messages[0].content[0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, _, err := chat.Dialect{}.EncodeRequest(nil, tt.r, dialect.RequestTarget{Provider: tt.provider, Model: "m"})
+			_, _, err := chat.Dialect{}.EncodeRequest(nil, tt.r, dialecttest.TargetOf(tt.provider, "m"))
 			refusal, ok := errors.AsType[*apierr.Error](err)
 			if !ok || refusal.Param != tt.path || refusal.Code != dialect.CodeUnsupported {
 				t.Errorf("EncodeRequest: %v, want a refusal of %s", err, tt.path)
@@ -311,7 +312,7 @@ func TestForeignParametersAreTold(t *testing.T) {
 		{"openai", []dialect.ParamChange{dropped("top_k"), {Name: "stop", Outcome: dialect.Adapted, Note: "the first four"}, dropped("truncation")}},
 		{"openai-compatible", []dialect.ParamChange{dropped("verbosity"), dropped("metadata"), dropped("service_tier"), dropped("prompt_cache_key"), dropped("truncation")}},
 	} {
-		_, fates, err := chat.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: tt.provider, Model: "m"})
+		_, fates, err := chat.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf(tt.provider, "m"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +359,7 @@ func TestDevelopersAreSystemToAllButTheVendor(t *testing.T) {
 		{"openai", "gpt-5.2", "developer", "none"},
 		{"x-ai", "grok-4", "system", "none"},
 	} {
-		body, _, err := chat.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: tt.provider, Model: tt.model})
+		body, _, err := chat.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf(tt.provider, tt.model))
 		if err != nil {
 			t.Fatal(err)
 		}

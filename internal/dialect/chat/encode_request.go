@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -16,7 +17,7 @@ import (
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	e := requestEncoder{
 		writer: writer{jsonedit.Append(dst)},
-		r:      r, to: to, m: profileFor(to.Provider), fates: dialect.NewParamChanges(r),
+		r:      r, to: to, profile: cmp.Or(to.Chat, &usual), fates: dialect.NewParamChanges(r),
 	}
 	e.Open('{')
 	e.textMember("model", to.Model)
@@ -38,11 +39,11 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 // requestEncoder writes one request.
 type requestEncoder struct {
 	writer
-	r     *llm.Request
-	to    dialect.RequestTarget
-	m     *providerProfile
-	fates *dialect.ParamChanges
-	err   *apierr.Error
+	r       *llm.Request
+	to      dialect.RequestTarget
+	profile *dialect.ChatProfile
+	fates   *dialect.ParamChanges
+	err     *apierr.Error
 }
 
 func (e *requestEncoder) refuse(path, format string, args ...any) {
@@ -88,7 +89,7 @@ func (e *requestEncoder) sampling() {
 		e.optionalFloat("frequency_penalty", r.FrequencyPenalty)
 		e.optionalFloat("presence_penalty", r.PresencePenalty)
 	}
-	if e.m.topK && r.TopK != nil {
+	if e.profile.NoTopK && r.TopK != nil {
 		e.fates.Drop(llm.FieldTopK)
 	} else {
 		e.optionalInt("top_k", r.TopK)
@@ -108,7 +109,7 @@ func (e *requestEncoder) sampling() {
 // vendor that think take none unless told not to think.
 // https://platform.openai.com/docs/guides/latest-model#gpt-5-parameter-compatibility
 func (e *requestEncoder) tuned() bool {
-	if !e.m.vendor || !reasons(e.to.Model) || e.r.Reasoning.Effort == "none" || e.r.Dialect == own {
+	if !e.profile.Vendor || !reasons(e.to.Model) || e.r.Reasoning.Effort == "none" || e.r.Dialect == own {
 		return true
 	}
 	for _, p := range []struct {
@@ -130,7 +131,7 @@ func (e *requestEncoder) stop() {
 	if len(stops) == 0 {
 		return
 	}
-	if e.m.vendor && len(stops) > maxVendorStops {
+	if e.profile.Vendor && len(stops) > maxVendorStops {
 		stops = stops[:maxVendorStops]
 		e.fates.Adapt(llm.FieldStop, "the first four")
 	}
@@ -148,7 +149,7 @@ func (e *requestEncoder) stop() {
 func (e *requestEncoder) rest() {
 	r := e.r
 	same := r.Dialect == own
-	if known := e.m.vendor || same || e.to.Provider == "openrouter"; known || r.Verbosity == "" {
+	if known := e.profile.Vendor || same || e.profile.Verbosity; known || r.Verbosity == "" {
 		e.optionalText("verbosity", r.Verbosity)
 	} else {
 		e.fates.Drop(llm.FieldVerbosity)
@@ -163,14 +164,14 @@ func (e *requestEncoder) rest() {
 	}
 	e.optionalRaw("audio", r.Speech)
 	e.optionalText("user", r.User)
-	if e.m.vendor || same || len(r.Metadata) == 0 {
+	if e.profile.Vendor || same || len(r.Metadata) == 0 {
 		e.optionalRaw("metadata", r.Metadata)
 	} else {
 		e.fates.Drop(llm.FieldMetadata)
 	}
 	e.tier(same)
 	if r.Cache != nil {
-		if e.m.cache || same {
+		if e.profile.Cache || same {
 			e.Name("cache_control")
 			e.cacheControl(r.Cache)
 		} else {
@@ -185,7 +186,7 @@ func (e *requestEncoder) tier(same bool) {
 	switch {
 	case tier == "":
 		return
-	case !e.m.tier && !same:
+	case !e.profile.Tier && !same:
 		e.fates.Drop(llm.FieldServiceTier)
 		return
 	case tier == "standard_only" || tier == "standard": // the messages dialect's word
@@ -205,7 +206,7 @@ func (e *requestEncoder) parameters(same bool) {
 		return
 	}
 	e.fates.DropContent(own, dialect.UnsupportedContent{Cites: true})
-	if !e.m.vendor {
+	if !e.profile.Vendor {
 		e.fates.DropExtra()
 		return
 	}

@@ -54,7 +54,7 @@ func (e *requestEncoder) loop() int {
 
 // role is that of system messages. Only the vendor knows developers.
 func (e *requestEncoder) role(r llm.Role) string {
-	if r == llm.Developer && !e.m.vendor && e.r.Dialect != own {
+	if r == llm.Developer && !e.profile.Vendor && e.r.Dialect != own {
 		return string(llm.System)
 	}
 	return string(r)
@@ -64,7 +64,7 @@ func (e *requestEncoder) role(r llm.Role) string {
 func (e *requestEncoder) head(role string, m *llm.Message) {
 	e.Open('{')
 	e.textMember("role", role)
-	if !e.m.unnamed {
+	if !e.profile.NoNames {
 		e.optionalText("name", m.Name)
 	}
 	if e.r.Dialect == own {
@@ -114,10 +114,10 @@ func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
 	e.Open('{')
 	e.textMember("role", "tool")
 	e.textMember("tool_call_id", e.callID(r.ID))
-	if e.r.Dialect == own || e.m.shortIDs {
+	if e.r.Dialect == own || e.profile.ShortIDs {
 		e.optionalText("name", r.Name)
 	}
-	if r.Failed || e.m.plainText {
+	if r.Failed || !e.profile.ContentParts {
 		e.textMember("content", joinText(words))
 	} else {
 		e.content(words)
@@ -146,7 +146,7 @@ func joinText(parts []llm.Part) string {
 // callID returns the id of a call as the provider takes it: Mistral wants nine
 // letters and digits, so another id is hashed. https://docs.mistral.ai/capabilities/function_calling
 func (e *requestEncoder) callID(id string) string {
-	if !e.m.shortIDs || shortID.MatchString(id) {
+	if !e.profile.ShortIDs || shortID.MatchString(id) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))
@@ -178,7 +178,7 @@ func (e *requestEncoder) sort(m *llm.Message) (s assistantParts) {
 		case llm.ToolCall:
 			s.calls = append(s.calls, part)
 		case llm.Media:
-			if part.Kind == llm.Audio && part.FileID != "" && e.m.vendor {
+			if part.Kind == llm.Audio && part.FileID != "" && e.profile.Vendor {
 				s.audio = part.FileID
 			}
 		case llm.Native:
@@ -187,7 +187,7 @@ func (e *requestEncoder) sort(m *llm.Message) (s assistantParts) {
 			}
 		}
 	}
-	if s.refusal != "" && !e.m.vendor && e.r.Dialect != own {
+	if s.refusal != "" && !e.profile.Vendor && e.r.Dialect != own {
 		s.words = append(s.words, llm.Text{Text: s.refusal})
 		s.refusal = ""
 	}
@@ -200,14 +200,14 @@ func (e *requestEncoder) assistant(m *llm.Message, loop bool) {
 	s := e.sort(m)
 	e.head("assistant", m)
 	e.thought(&s, loop)
-	switch parted := e.m.thought == thoughtParts && len(s.thought) > 0; {
+	switch parted := e.profile.History == dialect.ThinkingParts && len(s.thought) > 0; {
 	case parted:
 		e.partedThought(&s)
-	case len(s.words) > 0 && (e.m.plainText || len(s.words) == 1) && allText(s.words):
+	case len(s.words) > 0 && (!e.profile.ContentParts || len(s.words) == 1) && allText(s.words):
 		e.content([]llm.Part{llm.Text{Text: joinText(s.words), Cache: lastCache(s.words)}})
 	case len(s.words) > 0:
 		e.content(s.words)
-	case len(s.calls) == 0 && s.refusal == "" && s.audio == "" || e.m.shortIDs:
+	case len(s.calls) == 0 && s.refusal == "" && s.audio == "" || e.profile.ShortIDs:
 		e.textMember("content", "")
 	default:
 		e.Name("content")
@@ -249,7 +249,7 @@ func (e *requestEncoder) toolCalls(calls []llm.ToolCall) {
 		if e.wraps(call.Custom) {
 			call.Custom, call.Arguments = false, dialect.WrapText(call.Arguments)
 		}
-		signed := e.r.Dialect == own || e.m.google && call.Signature.Vendor == llm.Google
+		signed := e.r.Dialect == own || e.profile.GoogleSigned && call.Signature.Vendor == llm.Google
 		e.call(&call, -1, signed)
 	}
 	e.Close(']')

@@ -15,7 +15,7 @@ func (e *requestEncoder) content(parts []llm.Part) {
 		e.String("")
 		return
 	}
-	if text, ok := parts[0].(llm.Text); ok && len(parts) == 1 && (text.Cache == nil || !e.m.cache && e.r.Dialect != own) {
+	if text, ok := parts[0].(llm.Text); ok && len(parts) == 1 && (text.Cache == nil || !e.profile.Cache && e.r.Dialect != own) {
 		if text.Cache != nil {
 			e.fates.Drop(llm.FieldCache)
 		}
@@ -81,15 +81,15 @@ func (e *requestEncoder) mediaPart(m *llm.Media) {
 		e.refuse(orElse(m.At, e.r.NameOf(llm.FieldParts)), "%s", why)
 	}
 	e.Open('{')
-	word := e.m.addresses[m.Kind]
+	word := e.profile.URLParts[m.Kind]
 	switch {
-	case word != "" && e.m.data: // Mistral has no object around it
+	case word != "" && e.profile.DataAsURL: // Mistral has no object around it
 		e.textMember("type", word)
 		e.textMember(word, mediaURL(m))
 		e.optionalText("document_name", m.Name)
 	case word != "" && m.URL != "":
 		e.address(m, word)
-	case m.Kind == llm.Document && m.URL != "" && e.m.data: // OpenRouter takes addresses as data
+	case m.Kind == llm.Document && m.URL != "" && e.profile.DataAsURL: // OpenRouter takes addresses as data
 		e.file(&llm.Media{Name: orElse(m.Name, "document"), URL: m.URL}, "file_data")
 	case m.Kind == llm.Document && m.Data != "" && m.Name == "" && e.r.Dialect != own: // the vendor wants a name
 		named := *m
@@ -108,13 +108,13 @@ func (e *requestEncoder) mediaProblem(m *llm.Media) string {
 	switch {
 	case strings.HasPrefix(m.URL, "gs:") || strings.HasPrefix(m.URL, "s3:"):
 		return "media in a cloud's storage; send an https: address or base64"
-	case m.FileID != "" && !same && !e.m.vendor:
+	case m.FileID != "" && !same && !e.profile.Vendor:
 		return "a file of another provider; send its content"
 	case m.Kind == llm.Audio && m.URL != "" && !same:
 		return "audio by address; send base64"
-	case m.Kind == llm.Video && e.m.vendor && !same:
+	case m.Kind == llm.Video && e.profile.Vendor && !same:
 		return "video"
-	case m.Kind == llm.Document && m.URL != "" && e.m.addresses[m.Kind] == "" && !e.m.data && !same:
+	case m.Kind == llm.Document && m.URL != "" && e.profile.URLParts[m.Kind] == "" && !e.profile.DataAsURL && !same:
 		return "a document by address; send base64"
 	}
 	return ""

@@ -11,21 +11,21 @@ func (e *requestEncoder) thinking() {
 	if r.Summary != "" && e.r.Dialect != own {
 		e.fates.Drop(llm.FieldSummary)
 	}
-	if e.r.Dialect == own && e.m.effort != effortObject {
+	if e.r.Dialect == own && e.profile.Effort != dialect.EffortObject {
 		e.asSent()
 		return
 	}
 	if r.Mode == "" && r.Effort == "" {
 		return
 	}
-	if !e.m.takesEffort(e.to.Provider, e.to.Model) && e.m.effort == effortWord {
+	if !e.takesEffort() && e.profile.Effort == dialect.EffortWord {
 		e.nonReasoningModel()
 		return
 	}
-	switch e.m.effort {
-	case effortWord:
+	switch e.profile.Effort {
+	case dialect.EffortWord:
 		e.effortWord()
-	case effortObject:
+	case dialect.EffortObject:
 		e.effortObject()
 	default:
 		e.thinkingObject()
@@ -59,7 +59,7 @@ func (e *requestEncoder) nonReasoningModel() {
 		if r.Effort != "" {
 			e.fates.Drop(llm.FieldEffort)
 		}
-	case e.m.vendor:
+	case e.profile.Vendor:
 		e.textMember("reasoning_effort", r.Effort)
 	default:
 		e.fates.Drop(llm.FieldEffort)
@@ -81,7 +81,7 @@ func (e *requestEncoder) wanted() string {
 
 // word returns the provider's word for an effort, empty when it has none.
 func (e *requestEncoder) word(effort string) string {
-	if word, ok := e.m.efforts[effort]; ok {
+	if word, ok := e.profile.Efforts[effort]; ok {
 		return word
 	}
 	return effort
@@ -119,19 +119,19 @@ func (e *requestEncoder) thinkingObject() {
 	e.Name("thinking")
 	e.Open('{')
 	e.textMember("type", mode)
-	if r.Budget != nil && mode == "enabled" && e.to.Provider == "fireworks-ai" {
+	if r.Budget != nil && mode == "enabled" && e.profile.Budget {
 		e.optionalInt("budget_tokens", r.Budget)
 	}
 	e.Close('}')
 	word := ""
-	if mode == "enabled" && e.m.effort == effortThinking {
+	if mode == "enabled" && e.profile.Effort == dialect.EffortThinking {
 		word = e.word(e.wanted())
 		e.optionalText("reasoning_effort", word)
 	}
 	switch {
 	case r.Mode == "" && word != r.Effort:
 		e.fates.Adapt(llm.FieldEffort, "thinking "+mode)
-	case r.Mode == llm.ThinkingAdaptive, r.Budget != nil && e.to.Provider != "fireworks-ai":
+	case r.Mode == llm.ThinkingAdaptive, r.Budget != nil && !e.profile.Budget:
 		e.fates.Adapt(llm.FieldThinking, mode)
 	}
 }

@@ -3,13 +3,14 @@ package chat
 import (
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
 
 // thought writes what was thought beside the content.
 func (e *requestEncoder) thought(s *assistantParts, loop bool) {
-	switch e.m.thought {
-	case thoughtText:
+	switch e.profile.History {
+	case dialect.ThinkingText:
 		always := strings.Contains(e.to.Model, "deepseek-v4") // wants it on every turn
 		var all strings.Builder
 		for _, t := range s.thought {
@@ -18,7 +19,7 @@ func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 		if always || loop && all.Len() > 0 {
 			e.textMember("reasoning_content", all.String())
 		}
-	case thoughtDetails:
+	case dialect.ThinkingDetails:
 		e.details(s.thought)
 	}
 }

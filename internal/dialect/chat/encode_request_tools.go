@@ -61,9 +61,9 @@ func (e *requestEncoder) narrowed() bool {
 	case len(c.Names) == 0:
 		return false
 	case c.Mode == llm.ChoiceTool:
-		return e.m.required != ""
+		return e.profile.Required != ""
 	}
-	return !e.m.vendor
+	return !e.profile.Vendor
 }
 
 // offers reports whether a tool can be sent, and tells when it can't. Tools that
@@ -83,7 +83,7 @@ func (e *requestEncoder) offers(tool *llm.Tool) bool {
 	if e.wraps(tool.Custom) {
 		e.fates.AdaptNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)), "a function of one text")
 	}
-	if e.m.vendor && len(tool.Name) > maxVendorName {
+	if e.profile.Vendor && len(tool.Name) > maxVendorName {
 		e.refuse(orElse(tool.At, "tools"), "a name of more than %d characters", maxVendorName)
 	}
 	return true
@@ -91,7 +91,7 @@ func (e *requestEncoder) offers(tool *llm.Tool) bool {
 
 // wraps reports whether a custom tool is put as a function of one text: the
 // vendor's own models alone take text.
-func (e *requestEncoder) wraps(custom bool) bool { return custom && !e.m.vendor }
+func (e *requestEncoder) wraps(custom bool) bool { return custom && !e.profile.Vendor }
 
 func (e *requestEncoder) tool(tool *llm.Tool) {
 	if tool.Native != nil {
@@ -137,7 +137,7 @@ func (e *requestEncoder) mark(c *llm.Cache) {
 	if c == nil {
 		return
 	}
-	if !e.m.cache && e.r.Dialect != own {
+	if !e.profile.Cache && e.r.Dialect != own {
 		e.fates.Drop(llm.FieldCache)
 		return
 	}
@@ -162,7 +162,7 @@ func (e *requestEncoder) choice(narrowed bool) {
 	if mode == "" {
 		return
 	}
-	if e.m.modes != nil && !slices.Contains(e.m.modes, mode) {
+	if e.profile.Modes != nil && !slices.Contains(e.profile.Modes, mode) {
 		e.fates.Drop(llm.FieldToolChoice)
 		return
 	}
@@ -171,8 +171,8 @@ func (e *requestEncoder) choice(narrowed bool) {
 	case mode == llm.ChoiceTool && !narrowed:
 		e.named(c.Names[0], c.Custom)
 	case mode == llm.ChoiceTool:
-		e.fates.Adapt(llm.FieldToolChoice, "the one tool, "+e.m.required)
-		e.String(e.m.required)
+		e.fates.Adapt(llm.FieldToolChoice, "the one tool, "+e.profile.Required)
+		e.String(e.profile.Required)
 	case len(c.Names) > 0 && !narrowed:
 		e.allowed(mode)
 	default:
@@ -184,8 +184,8 @@ func (e *requestEncoder) choiceWord(mode llm.ChoiceMode, narrowed bool) {
 	if narrowed {
 		e.fates.Adapt(llm.FieldToolChoice, "only the allowed tools")
 	}
-	if mode == llm.ChoiceRequired && e.m.required != "" {
-		e.String(e.m.required)
+	if mode == llm.ChoiceRequired && e.profile.Required != "" {
+		e.String(e.profile.Required)
 		return
 	}
 	e.String(string(mode))
@@ -238,8 +238,8 @@ func (e *requestEncoder) format() {
 	if kind == "" {
 		return
 	}
-	if e.m.formats != nil && !slices.Contains(e.m.formats, kind) {
-		if !slices.Contains(e.m.formats, llm.FormatJSON) {
+	if e.profile.Formats != nil && !slices.Contains(e.profile.Formats, kind) {
+		if !slices.Contains(e.profile.Formats, llm.FormatJSON) {
 			e.fates.Drop(llm.FieldFormat)
 			return
 		}
@@ -268,14 +268,14 @@ func (e *requestEncoder) format() {
 // when the provider is told otherwise. JSON has to be asked for in words too.
 func (e *requestEncoder) formatInstruction() string {
 	f := &e.r.Format
-	known := e.m.formats == nil || slices.Contains(e.m.formats, f.Kind)
+	known := e.profile.Formats == nil || slices.Contains(e.profile.Formats, f.Kind)
 	switch {
-	case f.Kind == llm.FormatSchema && !known && slices.Contains(e.m.formats, llm.FormatJSON):
+	case f.Kind == llm.FormatSchema && !known && slices.Contains(e.profile.Formats, llm.FormatJSON):
 		var schema bytes.Buffer
 		schema.WriteString("Answer with JSON alone, of this JSON Schema:\n")
 		schema.Write(f.Schema)
 		return schema.String()
-	case f.Kind == llm.FormatJSON && e.to.Provider == "mistral-ai" && e.r.Dialect != own:
+	case f.Kind == llm.FormatJSON && e.profile.AskForJSON && e.r.Dialect != own:
 		return "Answer with a JSON object alone."
 	}
 	return ""

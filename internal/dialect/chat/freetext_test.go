@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
@@ -25,7 +26,7 @@ func TestATextToolIsAFunctionOfOneTextElsewhere(t *testing.T) {
 			{Role: llm.User, Parts: []llm.Part{llm.ToolResult{ID: "c1", Custom: true, Parts: []llm.Part{llm.Text{Text: "done"}}}}},
 		},
 	}
-	to := dialect.RequestTarget{Provider: "groq", Model: "m"}
+	to := dialecttest.TargetOf("groq", "m")
 	body, fates, err := chat.Dialect{}.EncodeRequest(nil, r, to)
 	if err != nil {
 		t.Fatal(err)

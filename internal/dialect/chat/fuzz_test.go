@@ -30,7 +30,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		}
 		for _, from := range []string{"chat", "messages"} {
 			r.Dialect = from
-			to := dialect.RequestTarget{Provider: fuzzTargets[int(target)%len(fuzzTargets)], Model: "m"}
+			to := dialecttest.TargetOf(fuzzTargets[int(target)%len(fuzzTargets)], "m")
 			out, _, err := chat.Dialect{}.EncodeRequest(nil, r, to)
 			if err == nil && !json.Valid(out) {
 				t.Fatalf("%q became %q, which is not JSON", body, out)

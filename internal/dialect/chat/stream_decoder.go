@@ -24,7 +24,7 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	if !ok || choices.Kind() != jsonedit.Array {
 		return nil, errors.New("an answer of the chat dialect has choices")
 	}
-	d := newDecoder(r, to)
+	d := newDecoder(r)
 	events := d.terminate(d.read(nil, body))
 	var all dialect.Assembler
 	for i := range events {
@@ -41,12 +41,12 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 // NewDecoder returns a decoder for one streamed answer. Many providers leave out
 // the terminator: the answer is whole as well when every choice has ended and
 // then the bytes.
-func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
-	return newDecoder(r, to)
+func (Dialect) NewDecoder(r *llm.Request, _ dialect.RequestTarget) dialect.StreamDecoder {
+	return newDecoder(r)
 }
 
-func newDecoder(r *llm.Request, to dialect.RequestTarget) *decoder {
-	d := &decoder{asked: r, provider: to.Provider, keepExtra: true}
+func newDecoder(r *llm.Request) *decoder {
+	d := &decoder{asked: r, keepExtra: true}
 	d.found = d.few[:0]
 	return d
 }
@@ -54,8 +54,7 @@ func newDecoder(r *llm.Request, to dialect.RequestTarget) *decoder {
 // decoder reads chunks. It takes what the many providers of the dialect really
 // send: fields that are missing, empty, null or of another name.
 type decoder struct {
-	asked    *llm.Request
-	provider string
+	asked *llm.Request
 
 	start     llm.Event
 	keepExtra bool // until the first chunk with content was seen

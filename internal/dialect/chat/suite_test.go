@@ -64,7 +64,7 @@ func declined(r *llm.Response) {
 func TestChatKeepsConversationsWhole(t *testing.T) {
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "chat", Client: chat.Dialect{}, Provider: chat.Dialect{},
-		Target: dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"},
+		Target: dialecttest.TargetOf("openai", "gpt-4o"),
 		Can:    common(),
 	})
 }
@@ -75,7 +75,7 @@ func TestStrictAnswersKeepAllThatClientsKnow(t *testing.T) {
 	can.Usage.CacheWrite1h = 0
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "chat", Client: chat.Dialect{}, Provider: chat.Dialect{},
-		Target: dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"},
+		Target: dialecttest.TargetOf("openai", "gpt-4o"),
 		Reply:  dialect.ResponseTarget{Strict: true},
 		Can:    can,
 	})

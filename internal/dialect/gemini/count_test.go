@@ -5,6 +5,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/jsonedit"
 )
@@ -16,9 +17,9 @@ func TestTokensAreAskedForInTheFormOfTheHost(t *testing.T) {
 		to         dialect.RequestTarget
 		want       string
 	}{
-		{"gemini api", request, dialect.RequestTarget{Provider: "google", Model: "models/gemini-2.5-flash"},
+		{"gemini api", request, dialecttest.TargetOf("google", "models/gemini-2.5-flash"),
 			`x{"generateContentRequest":{"model":"models/gemini-2.5-flash","systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"temperature":0.5}}}`},
-		{"vertex", `{"generateContentRequest":` + request + `}`, dialect.RequestTarget{Provider: "vertex-ai", Model: "gemini-2.5-flash"},
+		{"vertex", `{"generateContentRequest":` + request + `}`, dialecttest.TargetOf("vertex-ai", "gemini-2.5-flash"),
 			`x{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"temperature":0.5}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
@@ -39,7 +40,7 @@ type recorded struct {
 
 // target is where the recorded request went.
 func (r *recorded) target() dialect.RequestTarget {
-	to := dialect.RequestTarget{Provider: "google"}
+	to := dialecttest.TargetOf("google", "")
 	if r.Provider == "vertex" {
 		to.Provider = "vertex-ai"
 	}

@@ -11,17 +11,18 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/llm"
 )
 
 var (
-	flash2    = dialect.RequestTarget{Provider: "google", Model: "gemini-2.5-flash"}
-	pro2      = dialect.RequestTarget{Provider: "google", Model: "gemini-2.5-pro"}
-	flash3    = dialect.RequestTarget{Provider: "google", Model: "gemini-3-flash-preview"}
-	vertex3   = dialect.RequestTarget{Provider: "vertex-ai", Model: "google/gemini-3-flash-preview"}
-	oldest    = dialect.RequestTarget{Provider: "google", Model: "gemini-1.5-flash"}
-	gemma     = dialect.RequestTarget{Provider: "google", Model: "gemma-3-27b-it"}
+	flash2    = dialecttest.TargetOf("google", "gemini-2.5-flash")
+	pro2      = dialecttest.TargetOf("google", "gemini-2.5-pro")
+	flash3    = dialecttest.TargetOf("google", "gemini-3-flash-preview")
+	vertex3   = dialecttest.TargetOf("vertex-ai", "google/gemini-3-flash-preview")
+	oldest    = dialecttest.TargetOf("google", "gemini-1.5-flash")
+	gemma     = dialecttest.TargetOf("google", "gemma-3-27b-it")
 	userSaid  = llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "hi"}}}
 	userWrote = `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`
 )

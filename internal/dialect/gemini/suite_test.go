@@ -61,7 +61,7 @@ func citeAlone(r *llm.Response) {
 var unsaid = cmp.Options{cmpopts.IgnoreFields(llm.Logprob{}, "Bytes"), cmpopts.IgnoreFields(llm.Choice{}, "Extra")}
 
 func TestGeminiKeepsConversationsWhole(t *testing.T) {
-	for _, to := range []dialect.RequestTarget{{Provider: "google", Model: "gemini-3-flash-preview"}, {Provider: "vertex-ai", Model: "gemini-2.5-pro"}} {
+	for _, to := range []dialect.RequestTarget{dialecttest.TargetOf("google", "gemini-3-flash-preview"), dialecttest.TargetOf("vertex-ai", "gemini-2.5-pro")} {
 		t.Run(to.Provider, func(t *testing.T) {
 			dialecttest.Run(t, dialecttest.Suite{
 				Dialect: "gemini", Client: gemini.Dialect{}, Provider: gemini.Dialect{}, Target: to, Can: can, Ignore: unsaid,
@@ -97,7 +97,7 @@ func TestAnswersCarryTheSignaturesOfOtherVendors(t *testing.T) {
 		if diff := cmp.Diff(response.Choices[0].Parts, r.Messages[0].Parts, dialecttest.Same()); diff != "" {
 			t.Errorf("%s: given back by a client, the parts are (-want +got):\n%s", name, diff)
 		}
-		out, _, err := gemini.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: "google", Model: "gemini-2.5-pro"})
+		out, _, err := gemini.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf("google", "gemini-2.5-pro"))
 		if err != nil || len(object(list(object(mustJSON(t, string(out)))["contents"])[0])["parts"].([]any)) != 2 {
 			t.Errorf("%s: the provider is sent %s, %v, want text and call alone", name, out, err)
 		}

@@ -14,15 +14,16 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/gemini"
 )
 
 var (
-	embedding1  = dialect.RequestTarget{Provider: "google", Model: "gemini-embedding-001"}
-	vertexText  = dialect.RequestTarget{Provider: "vertex-ai", Model: "text-embedding-005"}
-	vertexNew   = dialect.RequestTarget{Provider: "vertex-ai", Model: "gemini-embedding-2"}
-	imagen      = dialect.RequestTarget{Provider: "vertex-ai", Model: "imagen-4.0-generate-001"}
-	nano        = dialect.RequestTarget{Provider: "google", Model: "gemini-2.5-flash-image"}
+	embedding1  = dialecttest.TargetOf("google", "gemini-embedding-001")
+	vertexText  = dialecttest.TargetOf("vertex-ai", "text-embedding-005")
+	vertexNew   = dialecttest.TargetOf("vertex-ai", "gemini-embedding-2")
+	imagen      = dialecttest.TargetOf("vertex-ai", "imagen-4.0-generate-001")
+	nano        = dialecttest.TargetOf("google", "gemini-2.5-flash-image")
 	formTargets = []dialect.RequestTarget{embedding1, vertexText, vertexNew, imagen, nano}
 )
 

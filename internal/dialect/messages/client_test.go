@@ -322,7 +322,7 @@ func emulated() *llm.Request {
 }
 
 func TestForcedAnswersAndFreeTextComeBack(t *testing.T) {
-	to := dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-4-0"}
+	to := dialecttest.TargetOf("anthropic", "claude-sonnet-4-0")
 	body := `{"type":"message","content":[{"type":"tool_use","id":"a","name":"json_response","input":{"a":1}}],"stop_reason":"tool_use","usage":{}}`
 	frames := []string{`{"type":"message_start","message":{}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"json_response","input":{}}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"1}"}}`,

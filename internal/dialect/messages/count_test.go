@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"testing"
 
-	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/messages"
 )
 
@@ -24,7 +24,7 @@ func TestTokensAreAskedForInTheFormOfTheHost(t *testing.T) {
 			`{"anthropic_version":"bedrock-2023-05-31","max_tokens":64000,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"stop_sequences":["x"],"tools":[{"name":"f","input_schema":{"type":"object","properties":{}}}],"thinking":{"type":"enabled","budget_tokens":2048}}`)) + `"}}}`},
 	} {
 		t.Run(tt.provider, func(t *testing.T) {
-			body, fates, err := messages.Dialect{}.EncodeCountRequest([]byte("x"), r, dialect.RequestTarget{Provider: tt.provider, Model: tt.model})
+			body, fates, err := messages.Dialect{}.EncodeCountRequest([]byte("x"), r, dialecttest.TargetOf(tt.provider, tt.model))
 			if err != nil || string(body) != tt.want || fates != nil {
 				t.Errorf("EncodeCountRequest =\n%s, %v, %v, want\n%s", body, fates, err, tt.want)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/llm"
 )
@@ -97,7 +98,7 @@ func TestThinkingIsFittedToTheModel(t *testing.T) {
 		{"claude-sonnet-5", llm.Reasoning{Effort: "enormous"}, `max_tokens 2000`, "reasoning_effort"},
 	} {
 		t.Run(fmt.Sprint(tt.model, tt.r.Mode, tt.r.Effort), func(t *testing.T) {
-			got, told := members(t, asked(func(r *llm.Request) { r.Reasoning = tt.r }), dialect.RequestTarget{Provider: "anthropic", Model: tt.model},
+			got, told := members(t, asked(func(r *llm.Request) { r.Reasoning = tt.r }), dialecttest.TargetOf("anthropic", tt.model),
 				"max_tokens", "thinking", "output_config", "anthropic_beta")
 			if got != tt.want || told != tt.fates {
 				t.Errorf("wrote %s, told %q\nwant  %s, told %q", got, told, tt.want, tt.fates)
@@ -109,8 +110,8 @@ func TestThinkingIsFittedToTheModel(t *testing.T) {
 var aTool = llm.Tool{Name: "f", Schema: json.RawMessage(`{"type":"object","properties":{}}`), At: "tools[0]"}
 
 func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
-	sonnet := dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-4-5"}
-	newest := dialect.RequestTarget{Provider: "anthropic", Model: "claude-opus-4-7"}
+	sonnet := dialecttest.TargetOf("anthropic", "claude-sonnet-4-5")
+	newest := dialecttest.TargetOf("anthropic", "claude-opus-4-7")
 	for _, tt := range []struct {
 		name   string
 		to     dialect.RequestTarget
@@ -121,7 +122,7 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 	}{
 		{"no limit is the longest answer", sonnet, func(r *llm.Request) { r.MaxTokens = nil }, "max_tokens", "max_tokens 64000", ""},
 		{"a limit is clamped", sonnet, func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 64000", "max_tokens=64000"},
-		{"a limit of an unknown model is kept", dialect.RequestTarget{Provider: "minimax", Model: "m2"}, func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 1048576", ""},
+		{"a limit of an unknown model is kept", dialecttest.TargetOf("minimax", "m2"), func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 1048576", ""},
 		{"temperature is at most 1", sonnet, func(r *llm.Request) { r.Temperature = ptr(1.5) }, "temperature", "temperature 1", "temperature=1, the most there is"},
 		{"top_p goes beside temperature", sonnet, func(r *llm.Request) { r.Temperature, r.TopP = ptr(0.5), ptr(0.5) }, "temperature top_p", "temperature 0.5", "top_p"},
 		{"new models choose themselves", newest, func(r *llm.Request) { r.Temperature, r.TopP, r.TopK = ptr(0.5), ptr(0.5), ptr(int64(3)) }, "temperature top_p top_k", "", "temperature; top_p; top_k"},
@@ -157,13 +158,13 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 			r.Format = llm.Format{Kind: llm.FormatSchema, Name: "x", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"d"},"o":{"oneOf":[{"type":"string","format":"email"},{"$ref":"#/$defs/a","title":"t"}]}},"$defs":{"a":{"enum":[null]}}}`)}
 		}, "output_config tool_choice", `output_config {"format":{"type":"json_schema","schema":{"type":"object","properties":{"n":{"type":"integer","description":"d\nminimum: 1"},"o":{"anyOf":[{"type":"string","format":"email"},{"$ref":"#/$defs/a"}]}},"$defs":{"a":{"enum":[null]}},"additionalProperties":false}}}`,
 			"response_format=limits of values are said in descriptions"},
-		{"a schema by a forced tool", dialect.RequestTarget{Provider: "vertex-ai", Model: "claude-sonnet-4-5"}, func(r *llm.Request) {
+		{"a schema by a forced tool", dialecttest.TargetOf("vertex-ai", "claude-sonnet-4-5"), func(r *llm.Request) {
 			r.Format = llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
 			r.Reasoning.Effort = "high"
 		}, "output_config tools tool_choice thinking", `tools [{"name":"json_response","description":"Give your answer with this tool.","input_schema":{"type":"object","properties":{}}}] ` +
 			`tool_choice {"type":"tool","name":"json_response","disable_parallel_tool_use":true}`,
 			"reasoning_effort; response_format=forced tool"},
-		{"a schema by a forced tool among others", dialect.RequestTarget{Provider: "bedrock", Model: "anthropic.claude-sonnet-5-v1:0"}, func(r *llm.Request) {
+		{"a schema by a forced tool among others", dialecttest.TargetOf("bedrock", "anthropic.claude-sonnet-5-v1:0"), func(r *llm.Request) {
 			r.Format = llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
 			r.Tools = []llm.Tool{aTool}
 		}, "tool_choice", `tool_choice {"type":"any"}`, "response_format=forced tool"},
@@ -176,7 +177,7 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 			r.Tools, r.ToolChoice.Mode, r.ParallelTools = []llm.Tool{aTool}, llm.ChoiceNone, ptr(false)
 		}, "tool_choice", `tool_choice {"type":"none"}`, ""},
 		{"one at a time", sonnet, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(false) }, "tool_choice", `tool_choice {"type":"auto","disable_parallel_tool_use":true}`, ""},
-		{"one at a time on a host that can't", dialect.RequestTarget{Provider: "bedrock", Model: "claude-sonnet-4-5"}, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(false) }, "tool_choice", `tool_choice {"type":"auto"}`, "parallel_tool_calls"},
+		{"one at a time on a host that can't", dialecttest.TargetOf("bedrock", "claude-sonnet-4-5"), func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(false) }, "tool_choice", `tool_choice {"type":"auto"}`, "parallel_tool_calls"},
 		{"several at a time", sonnet, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(true) }, "tool_choice", "", ""},
 		{"a forced tool while thinking", sonnet, func(r *llm.Request) {
 			r.Tools, r.ToolChoice.Mode, r.Reasoning.Mode = []llm.Tool{aTool}, llm.ChoiceRequired, llm.ThinkingEnabled
@@ -197,7 +198,7 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		}, "tools", `tools [{"type":"web_search_20250305","name":"web_search","allowed_domains":["a.example"],"user_location":{"type":"approximate","city":"Bern"}}]`, "tools[0]=web_search_20250305"},
 		{"a server tool that needs a feature", sonnet, func(r *llm.Request) { r.Tools = []llm.Tool{{Server: llm.CodeExecution, At: "tools[0]"}} }, "tools anthropic_beta",
 			`tools [{"type":"code_execution_20250825","name":"code_execution"}] anthropic_beta ["code-execution-2025-08-25"]`, "tools[0]=code_execution_20250825"},
-		{"a server tool that the host lacks", dialect.RequestTarget{Provider: "vertex-ai", Model: "claude-sonnet-4-5"}, func(r *llm.Request) { r.Tools = []llm.Tool{{Server: llm.CodeExecution, At: "tools[0]"}} }, "tools", "", "tools[0]"},
+		{"a server tool that the host lacks", dialecttest.TargetOf("vertex-ai", "claude-sonnet-4-5"), func(r *llm.Request) { r.Tools = []llm.Tool{{Server: llm.CodeExecution, At: "tools[0]"}} }, "tools", "", "tools[0]"},
 		{"web search options", sonnet, func(r *llm.Request) {
 			r.Extra = []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"user_location":{"approximate":{"country":"CH"}}}`)}}
 		}, "tools", `tools [{"type":"web_search_20250305","name":"web_search","user_location":{"type":"approximate","country":"CH"}}]`, "web_search_options=web_search_20250305"},
@@ -208,9 +209,9 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 				{At: "tools[2]", Native: &llm.Native{Dialect: "chat", Type: "retrieval", Raw: json.RawMessage(`{"type":"retrieval"}`)}},
 			}
 		}, "tools anthropic_beta", `tools [{"type":"computer_20250124","name":"computer","display_width_px":9},{"type":"bash_20250124","name":"bash"}] anthropic_beta ["computer-use-2025-01-24"]`, "tools[2]"},
-		{"the envelope of a cloud", dialect.RequestTarget{Provider: "bedrock", Model: "anthropic.claude-sonnet-4-5-v1:0"}, func(r *llm.Request) { r.Stream = true },
+		{"the envelope of a cloud", dialecttest.TargetOf("bedrock", "anthropic.claude-sonnet-4-5-v1:0"), func(r *llm.Request) { r.Stream = true },
 			"model stream anthropic_version", `anthropic_version "bedrock-2023-05-31"`, ""},
-		{"the envelope of another", dialect.RequestTarget{Provider: "vertex-ai", Model: "claude-sonnet-4-5"}, func(r *llm.Request) { r.Stream = true },
+		{"the envelope of another", dialecttest.TargetOf("vertex-ai", "claude-sonnet-4-5"), func(r *llm.Request) { r.Stream = true },
 			"model stream anthropic_version", `stream true anthropic_version "vertex-2023-10-16"`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -269,7 +270,7 @@ func TestThinkingStopsWhereHistoryHasLostIt(t *testing.T) {
 func TestALaterVersionIsNotAnEarlierOne(t *testing.T) {
 	for model, want := range map[string]string{"claude-sonnet-50": "max_tokens 128000", "claude-haiku-4-50": "max_tokens 128000", "claude-sonnet-4-5@20250929": "max_tokens 64000", "us.anthropic.claude-3-haiku-20240307-v1:0": "max_tokens 4096", "kimi-k2": "max_tokens 8192"} {
 		r := asked(func(r *llm.Request) { r.MaxTokens = nil })
-		if got, _ := members(t, r, dialect.RequestTarget{Provider: "anthropic", Model: model}, "max_tokens"); got != want {
+		if got, _ := members(t, r, dialecttest.TargetOf("anthropic", model), "max_tokens"); got != want {
 			t.Errorf("%s gets %s, want %s", model, got, want)
 		}
 	}
@@ -279,7 +280,7 @@ func TestWhatCannotBeCarriedIsRefused(t *testing.T) {
 	user := func(p llm.Part) func(r *llm.Request) {
 		return func(r *llm.Request) { r.Messages[0].Parts = []llm.Part{p} }
 	}
-	vertex := dialect.RequestTarget{Provider: "vertex-ai", Model: "claude-sonnet-4-5"}
+	vertex := dialecttest.TargetOf("vertex-ai", "claude-sonnet-4-5")
 	for _, tt := range []struct {
 		name   string
 		to     dialect.RequestTarget

@@ -34,7 +34,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			return
 		}
 		for _, from := range []string{"messages", "chat"} {
-			for _, to := range []dialect.RequestTarget{anthropic, {Provider: "bedrock", Model: "claude-opus-5"}, {Provider: "vertex-ai", Model: "claude-3"}} {
+			for _, to := range []dialect.RequestTarget{anthropic, dialecttest.TargetOf("bedrock", "claude-opus-5"), dialecttest.TargetOf("vertex-ai", "claude-3")} {
 				r.Dialect = from
 				encoded, _, err := d.EncodeRequest(nil, r, to)
 				if err == nil && !json.Valid(encoded) {

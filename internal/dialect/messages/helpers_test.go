@@ -1,13 +1,13 @@
 package messages_test
 
 import (
-	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
 
-var anthropic = dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-4-5"}
+var anthropic = dialecttest.TargetOf("anthropic", "claude-sonnet-4-5")
 
 // decodeAll runs frames through one decoder.
 func decodeAll(frames ...sse.Event) (events []llm.Event) {

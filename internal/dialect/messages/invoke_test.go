@@ -49,7 +49,7 @@ func chunks(r io.Reader) (list []sse.Event, err error) {
 func TestInvokeModelKeepsConversationsWhole(t *testing.T) {
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "messages", Client: invoke, Provider: messages.Dialect{}, Frames: chunks,
-		Target: dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-4-5"},
+		Target: dialecttest.TargetOf("anthropic", "claude-sonnet-4-5"),
 		Ignore: cmp.Options{cmpopts.IgnoreFields(llm.Response{}, "ID", "Model"), cmpopts.IgnoreFields(llm.Citation{}, "Start", "End")},
 		Can: dialecttest.Capabilities{
 			Fields:   []llm.Field{llm.FieldTools, llm.FieldMaxTokens, llm.FieldTemperature, llm.FieldStop},

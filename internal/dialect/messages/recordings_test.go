@@ -152,7 +152,7 @@ func read(t *testing.T, r *recorded) *llm.Response {
 	t.Helper()
 	d := messages.Dialect{}
 	if !r.streamed() {
-		res, err := d.DecodeResponse([]byte(r.Response.Body), nil, dialect.RequestTarget{Provider: "anthropic"})
+		res, err := d.DecodeResponse([]byte(r.Response.Body), nil, dialecttest.TargetOf("anthropic", ""))
 		if err != nil {
 			t.Fatalf("%s: %v", r.file, err)
 		}
@@ -384,7 +384,7 @@ func roundTrip(t *testing.T, name string, body []byte) (first, again *llm.Reques
 
 func encoded(t *testing.T, r *llm.Request) []byte {
 	t.Helper()
-	body, fates, err := messages.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: "anthropic", Model: r.Model})
+	body, fates, err := messages.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf("anthropic", r.Model))
 	if err != nil || len(fates) > 0 {
 		t.Fatalf("EncodeRequest: %v, fates %v", err, fates)
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/llm"
@@ -19,7 +18,7 @@ func TestMessagesKeepsConversationsWhole(t *testing.T) {
 		Dialect:  "messages",
 		Client:   messages.Dialect{},
 		Provider: messages.Dialect{},
-		Target:   dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-5"},
+		Target:   dialecttest.TargetOf("anthropic", "claude-sonnet-5"),
 		Ignore:   cmp.Options{cmpopts.IgnoreFields(llm.Response{}, "ID", "Model"), cmpopts.IgnoreFields(llm.Citation{}, "Start", "End")},
 		Can: dialecttest.Capabilities{
 			Fields: []llm.Field{
@@ -70,7 +69,7 @@ func TestAnswersCarryTheSignaturesOfOtherVendors(t *testing.T) {
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "messages",
 		Client:  messages.Dialect{}, Provider: messages.Dialect{},
-		Target: dialect.RequestTarget{Provider: "anthropic", Model: "claude-sonnet-5"},
+		Target: dialecttest.TargetOf("anthropic", "claude-sonnet-5"),
 		Ignore: cmp.Options{cmpopts.IgnoreFields(llm.Response{}, "ID", "Model")},
 		Can: dialecttest.Capabilities{
 			Fields: []llm.Field{llm.FieldTools, llm.FieldMaxTokens}, Fit: unsigned, Thinking: true, Signed: llm.Anthropic, CallSigned: llm.Google, Usage: llm.Usage{Input: 1}, AnyOrder: true,

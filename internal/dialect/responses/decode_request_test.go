@@ -61,7 +61,7 @@ func mustDecode(t testing.TB, body string) *llm.Request {
 
 func TestWhatCodexSendsComesBack(t *testing.T) {
 	r := mustDecode(t, codexRequest)
-	body, fates, err := responses.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: "openai", Model: r.Model})
+	body, fates, err := responses.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf("openai", r.Model))
 	if err != nil || len(fates) > 0 {
 		t.Fatalf("EncodeRequest told %v, %v", fates, err)
 	}

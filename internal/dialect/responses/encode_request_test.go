@@ -9,6 +9,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/responses"
 	"modelgate/internal/llm"
 )
@@ -72,7 +73,7 @@ func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &llm.Request{Dialect: tt.dialect, Tools: tt.tools, Extra: tt.extra, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "hi"}}}}}
-			body, fates, err := responses.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: tt.provider, Model: "m"})
+			body, fates, err := responses.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf(tt.provider, "m"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +89,7 @@ func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
 }
 
 func TestRequestsOfOtherDialectsAreWrittenWithTheirFates(t *testing.T) {
-	body, fates, err := responses.Dialect{}.EncodeRequest(nil, fromMessages(), dialect.RequestTarget{Provider: "openai", Model: "gpt-5.1"})
+	body, fates, err := responses.Dialect{}.EncodeRequest(nil, fromMessages(), dialecttest.TargetOf("openai", "gpt-5.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestThinkingIsAskedForAsTheModelTakesIt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &llm.Request{Dialect: "chat", Reasoning: tt.reasoning, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "x"}}}}}
-			body, _, err := responses.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: tt.provider, Model: tt.model})
+			body, _, err := responses.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf(tt.provider, tt.model))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +181,7 @@ func TestWhatTheProtocolHasNoInputForIsRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.media.At = "messages[0].content[1]"
 			r := &llm.Request{Dialect: "chat", Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "x"}, tt.media}}}}
-			_, _, err := responses.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: "openai", Model: "gpt-5"})
+			_, _, err := responses.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf("openai", "gpt-5"))
 			e, ok := errors.AsType[*apierr.Error](err)
 			if !ok || e.Param != tt.media.At || e.Code != dialect.CodeUnsupported {
 				t.Errorf("EncodeRequest = %v, want %s refused", err, tt.media.At)
@@ -195,7 +196,7 @@ func TestChatKeepsWhatBothDialectsHave(t *testing.T) {
 		{Name: "store", Value: json.RawMessage(`true`)},
 		{Name: "prediction", Value: json.RawMessage(`{}`)},
 	}}
-	body, fates, err := responses.Dialect{}.EncodeRequest(nil, r, dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"})
+	body, fates, err := responses.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf("openai", "gpt-4o"))
 	if want := `{"model":"gpt-4o","input":"x","prompt_cache_key":"k","store":true}`; err != nil || string(body) != want {
 		t.Errorf("EncodeRequest = %s, %v; want %s", body, err, want)
 	}

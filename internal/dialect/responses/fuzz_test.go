@@ -33,7 +33,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		for _, to := range []dialect.RequestTarget{{Provider: "openai", Model: "gpt-5"}, {Provider: "groq", Model: "x"}} {
+		for _, to := range []dialect.RequestTarget{dialecttest.TargetOf("openai", "gpt-5"), dialecttest.TargetOf("groq", "x")} {
 			out, _, err := responses.Dialect{}.EncodeRequest(nil, r, to)
 			if err != nil {
 				continue

@@ -204,7 +204,7 @@ func told(r *llm.Response) said {
 }
 
 func target(r *recorded) dialect.RequestTarget {
-	return dialect.RequestTarget{Provider: r.Provider, Model: "m"}
+	return dialecttest.TargetOf(r.Provider, "m")
 }
 
 func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {

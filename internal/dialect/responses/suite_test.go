@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/responses"
 	"modelgate/internal/llm"
@@ -18,7 +17,7 @@ func TestResponsesKeepConversationsWhole(t *testing.T) {
 		Dialect:  "responses",
 		Client:   responses.Dialect{},
 		Provider: responses.Dialect{},
-		Target:   dialect.RequestTarget{Provider: "openai", Model: "gpt-5.2"},
+		Target:   dialecttest.TargetOf("openai", "gpt-5.2"),
 		// The ids of items, and whether text is a summary, are not made up. The
 		// bytes of a token are demanded by the protocol, and written when not told.
 		Ignore: cmp.Options{

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"modelgate/api"
+	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
 
@@ -12,6 +13,7 @@ type (
 	nativePaths = map[api.Operation]string // paths of a provider's own
 	rename      = map[string]string
 	limits      = map[string]provider.Range
+	mediaParts  = map[llm.MediaKind]string // types of content parts
 )
 
 // maxTokens is for providers that know the limit by its older name only.

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
 
@@ -99,7 +101,8 @@ func rowsAToF() []*provider.Spec {
 				{Name: "region", Host: provider.HostRegion, Doc: "region of a serverless deployment or a managed endpoint"},
 				{Name: "foundry_url", Doc: "address instead of all these, judged like a custom host"},
 			}, entraOptions()),
-			URL: azureModelsVersion,
+			URL:     azureModelsVersion,
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{NoTopK: true, ContentParts: true}},
 			Notes: []string{
 				"A serverless deployment is at https://{deployment_name}.{region}.models.ai.azure.com, a managed endpoint at https://{endpoint_name}.{region}.inference.ml.azure.com/score.",
 				"Models whose names begin with claude are reached in the messages protocol at /anthropic of the resource, with the key in x-api-key; so is all behind a custom host whose path ends in /anthropic.",
@@ -126,8 +129,9 @@ func rowsAToF() []*provider.Spec {
 			Complete: azureModel,
 			URL:      azureVersion,
 			// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning
-			Models: reasoningLimit,
-			Docs:   "https://learn.microsoft.com/azure/ai-foundry/openai/reference",
+			Models:  reasoningLimit,
+			Profile: dialect.Profile{Chat: openaiChat},
+			Docs:    "https://learn.microsoft.com/azure/ai-foundry/openai/reference",
 			Notes: []string{
 				"With a date in api_version the path is /deployments/{deployment_id}/… and api-version is added to the query; with v1 or preview it is /v1/… and the model that is sent names the deployment: deployment_id, or the model of the request.",
 				"A key that is a JWT is taken as an Entra token and sent as Bearer.",
@@ -220,7 +224,8 @@ func rowsAToF() []*provider.Spec {
 			Options: []provider.Option{
 				{Name: "region", Default: "ap-southeast-1", Host: provider.HostRegion, Doc: "ap-southeast-1 or eu-west-1"},
 			},
-			Notes: []string{"The model is an endpoint id (ep-…) or a model id. Embeddings have a form of their own."},
+			Profile: dialect.Profile{Chat: arkChat},
+			Notes:   []string{"The model is an endpoint id (ep-…) or a model id. Embeddings have a form of their own."},
 		},
 		{
 			PathModels: true, ID: "bytez", Name: "Bytez",
@@ -339,7 +344,8 @@ func rowsAToF() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "DASHSCOPE_API_KEY",
 			Paths: paths(api.Chat, api.Embeddings, api.Models, api.Files, api.Batches),
 			// https://help.aliyun.com/zh/model-studio/compatibility-of-openai-with-dashscope
-			Drop: []string{"frequency_penalty"},
+			Drop:    []string{"frequency_penalty"},
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText}},
 			Notes: []string{
 				"Singapore's host. China: https://dashscope.aliyuncs.com/compatible-mode/v1, United States: https://dashscope-us.aliyuncs.com/compatible-mode/v1.",
 				"Images and reranking have forms of their own.",
@@ -393,7 +399,13 @@ func rowsAToF() []*provider.Spec {
 			Rename: maxTokens,
 			// https://api-docs.deepseek.com/guides/reasoning_model
 			Models: []provider.ModelRule{{Prefixes: []string{"deepseek-reasoner"}, Drop: []string{"logprobs", "top_logprobs"}}},
-			Docs:   "https://api-docs.deepseek.com",
+			// https://api-docs.deepseek.com
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+				NoTopK: true, History: dialect.ThinkingText, Effort: dialect.EffortThinking,
+				Efforts: rename{"none": "", "minimal": "low", "xhigh": "max"},
+				Formats: []llm.FormatKind{llm.FormatText, llm.FormatJSON},
+			}},
+			Docs: "https://api-docs.deepseek.com",
 			Notes: []string{
 				"Reasoning is in reasoning_content.",
 				"Under load, answers begin with blank lines or comments.",
@@ -435,8 +447,10 @@ func rowsAToF() []*provider.Spec {
 			UsageUnasked: true,
 			Paths:        paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Responses, api.Models),
 			Rename:       maxTokens,
-			Docs:         "https://docs.fireworks.ai/api-reference",
-			Notes:        []string{"Image generation and fine-tuning have forms of their own."},
+			// https://docs.fireworks.ai/api-reference/post-chatcompletions
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText, Effort: dialect.EffortThinking, Budget: true, Tier: true}},
+			Docs:    "https://docs.fireworks.ai/api-reference",
+			Notes:   []string{"Image generation and fine-tuning have forms of their own."},
 		},
 		{
 			ID: "fish-audio", Name: "Fish Audio",

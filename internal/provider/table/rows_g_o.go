@@ -2,6 +2,8 @@ package table
 
 import (
 	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
 
@@ -18,8 +20,9 @@ func rowsGToO() []*provider.Spec {
 			ID: "github", Name: "GitHub Models",
 			BaseURL: "https://models.inference.ai.azure.com",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "GITHUB_TOKEN",
-			Paths: paths(api.Chat, api.Completions, api.Embeddings),
-			Notes: []string{"The successor of this host is https://models.github.ai/inference, with publisher/name as model; give it as custom host to use it."},
+			Paths:   paths(api.Chat, api.Completions, api.Embeddings),
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{NoTopK: true, ContentParts: true}},
+			Notes:   []string{"The successor of this host is https://models.github.ai/inference, with publisher/name as model; give it as custom host to use it."},
 		},
 		{
 			ID: "github-copilot", Name: "GitHub Copilot",
@@ -60,7 +63,8 @@ func rowsGToO() []*provider.Spec {
 				api.Models:              "/v1beta/models",
 			},
 			PathOf: googlePath, UpstreamModel: googleModel,
-			Docs: "https://ai.google.dev/api",
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{GoogleSigned: true}},
+			Docs:    "https://ai.google.dev/api",
 			Notes: []string{
 				"The key goes in a header and not in the query, where logs would keep it.",
 				"There is a chat-protocol twin at /v1beta/openai, reached by pass-through; the unified route takes the native protocol, which carries thought signatures.",
@@ -77,7 +81,12 @@ func rowsGToO() []*provider.Spec {
 			// https://console.groq.com/docs/openai
 			Drop:   []string{"logprobs", "logit_bias", "top_logprobs"},
 			Limits: limits{"n": {Min: 1, Max: 1}},
-			Docs:   "https://console.groq.com/docs/openai",
+			// https://console.groq.com/docs/reasoning
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+				NoTopK: true, Tier: true, NoNames: true, EffortModels: groqEfforts,
+				Efforts: rename{"none": "", "minimal": "low", "xhigh": "high", "max": "high"},
+			}},
+			Docs: "https://console.groq.com/docs/openai",
 			Notes: []string{
 				"messages[].name is refused too.",
 				"Usage of a stream is also in x_groq.usage of the last chunk.",
@@ -286,7 +295,16 @@ func rowsGToO() []*provider.Spec {
 			Drop:   []string{"logit_bias", "logprobs", "service_tier", "store", "stream_options", "top_logprobs", "user"},
 			Rename: rename{"max_completion_tokens": "max_tokens", "seed": "random_seed", "dimensions": "output_dimension"},
 			Limits: limits{"temperature": {Min: 0, Max: 1.5}},
-			Docs:   "https://docs.mistral.ai/api/",
+			// https://docs.mistral.ai/api
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+				NoTopK: true, History: dialect.ThinkingParts, ShortIDs: true, NoNames: true, Required: "any", AskForJSON: true, ContentParts: true,
+				EffortModels: mistralEfforts,
+				Efforts: rename{
+					"minimal": "high", "low": "high", "medium": "high", "high": "high", "xhigh": "high", "max": "high", "none": "none",
+				},
+				URLParts: mediaParts{llm.Document: "document_url"}, DataAsURL: true,
+			}},
+			Docs: "https://docs.mistral.ai/api/",
 			Notes: []string{
 				"Tool call ids must be nine letters or digits.",
 				"Reasoning models answer with a list of thinking and text parts.",
@@ -317,7 +335,13 @@ func rowsGToO() []*provider.Spec {
 			Paths:        join(paths(api.Chat, api.Models, api.Files), nativePaths{api.Messages: "https://api.moonshot.cn/anthropic/v1/messages"}),
 			// https://platform.moonshot.ai/docs/api/chat
 			Limits: limits{"temperature": {Min: 0, Max: 1}},
-			Notes:  []string{"China's host; international: https://api.moonshot.ai/v1 as custom host."},
+			// https://platform.moonshot.ai/docs/api/chat
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+				NoTopK: true, History: dialect.ThinkingText, Effort: dialect.EffortThinking,
+				Efforts: rename{"none": "", "minimal": "low", "medium": "high", "xhigh": "max"},
+				Modes:   []llm.ChoiceMode{llm.ChoiceAuto, llm.ChoiceNone},
+			}},
+			Notes: []string{"China's host; international: https://api.moonshot.ai/v1 as custom host."},
 		},
 		{
 			ID: "morph", Name: "Morph",
@@ -405,9 +429,10 @@ func rowsGToO() []*provider.Spec {
 			},
 			// max_tokens is refused by reasoning models in favour of max_completion_tokens.
 			// https://platform.openai.com/docs/api-reference/chat/create
-			Models: reasoningLimit,
-			Docs:   "https://platform.openai.com/docs/api-reference",
-			Notes:  []string{"Uploads, transcriptions, translations and image edits are multipart."},
+			Models:  reasoningLimit,
+			Profile: dialect.Profile{Chat: openaiChat},
+			Docs:    "https://platform.openai.com/docs/api-reference",
+			Notes:   []string{"Uploads, transcriptions, translations and image edits are multipart."},
 		},
 		{
 			ID: "openai-compatible", Name: "Generic OpenAI-compatible host",
@@ -428,6 +453,10 @@ func rowsGToO() []*provider.Spec {
 				{Name: "referer", Header: "HTTP-Referer", Doc: "address of the application, for the rankings"},
 				{Name: "title", Header: "X-Title", Doc: "name of the application, for the rankings"},
 			},
+			// https://openrouter.ai/docs/api-reference/overview
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+				History: dialect.ThinkingDetails, Effort: dialect.EffortObject, Cache: true, Tier: true, Verbosity: true, DataAsURL: true, ContentParts: true,
+			}},
 			Docs:  "https://openrouter.ai/docs",
 			Notes: []string{"Streams hold comments while a provider is chosen; errors may come inside a stream."},
 		},

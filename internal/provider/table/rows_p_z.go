@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
 
@@ -40,7 +42,13 @@ func rowsPToZ() []*provider.Spec {
 			// https://docs.perplexity.ai/api-reference/chat-completions-post
 			Drop:   []string{"logprobs", "n", "seed", "stop", "top_logprobs"},
 			Rename: maxTokens,
-			Docs:   "https://docs.perplexity.ai",
+			// https://docs.perplexity.ai/api-reference
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+				NoTopK:   true,
+				Formats:  []llm.FormatKind{llm.FormatText, llm.FormatSchema},
+				URLParts: mediaParts{llm.Document: "file_url"},
+			}},
+			Docs: "https://docs.perplexity.ai",
 			Notes: []string{
 				"Roles must alternate after the system message.",
 				"Tools are not known by the sonar models; a request with tools is sent as it is.",
@@ -191,6 +199,7 @@ func rowsPToZ() []*provider.Spec {
 			UsageUnasked: true,
 			Paths: paths(api.Chat, api.Embeddings, api.Images, api.AudioSpeech, api.AudioTranscriptions, api.Rerank,
 				api.Models),
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText}},
 			Notes: []string{
 				"China's host; international: https://api.siliconflow.com/v1 as custom host.",
 				"Images take image_size and batch_size instead of size and n.",
@@ -297,8 +306,9 @@ func rowsPToZ() []*provider.Spec {
 				{Name: "llm_request_type", Header: "X-Vertex-Ai-Llm-Request-Type", Doc: "capacity that is used: shared or dedicated"},
 				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type", Doc: "tier of shared capacity: priority, flex or standard"},
 			}, googleOptions()),
-			URL:  vertexHost,
-			Docs: "https://cloud.google.com/vertex-ai/docs/reference/rest",
+			URL:     vertexHost,
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{GoogleSigned: true}},
+			Docs:    "https://cloud.google.com/vertex-ai/docs/reference/rest",
 			Notes: []string{
 				"The key is a Google access token or a service account as JSON.",
 				"The publisher of a model decides the protocol: google the native one, anthropic messages, others chat. It may stand before the model (anthropic.claude-…, publishers/x/models/y, meta/llama-…); without it, claude-… is anthropic's, mistral-… and codestral-… mistralai's, and the rest google's. endpoints.{id} is an endpoint of one's own.",
@@ -315,8 +325,9 @@ func rowsPToZ() []*provider.Spec {
 			ID: "volcengine", Name: "Volcengine Ark (Doubao)",
 			BaseURL: "https://ark.cn-beijing.volces.com/api/v3",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "ARK_API_KEY",
-			Paths: paths(api.Chat, api.Embeddings, api.Images, api.Responses, api.Models),
-			Notes: []string{"The model is an endpoint id or a model id."},
+			Paths:   paths(api.Chat, api.Embeddings, api.Images, api.Responses, api.Models),
+			Profile: dialect.Profile{Chat: arkChat},
+			Notes:   []string{"The model is an endpoint id or a model id."},
 		},
 		{
 			ID: "voyage", Name: "Voyage AI",
@@ -384,7 +395,11 @@ func rowsPToZ() []*provider.Spec {
 			Limits: limits{"top_logprobs": {Min: 0, Max: 8}},
 			// https://docs.x.ai/docs/guides/reasoning
 			Models: []provider.ModelRule{{Prefixes: []string{"grok-3-mini", "grok-4", "grok-code"}, Drop: []string{"stop"}}},
-			Docs:   "https://docs.x.ai/docs/api-reference",
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+				NoTopK: true, Tier: true, ContentParts: true,
+				Efforts: rename{"minimal": "low", "xhigh": "high", "max": "high"},
+			}},
+			Docs: "https://docs.x.ai/docs/api-reference",
 			Notes: []string{
 				"Reasoning tokens are not counted in completion_tokens.",
 				"Tool schemas must not hold additionalProperties: false.",
@@ -412,9 +427,10 @@ func rowsPToZ() []*provider.Spec {
 			UsageUnasked: true,
 			Paths:        join(paths(api.Chat, api.Embeddings, api.Images, api.Models), nativePaths{api.Messages: "https://api.z.ai/api/anthropic/v1/messages"}),
 			// https://docs.z.ai/api-reference/llm/chat-completion
-			Drop:   []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
-			Rename: rename{"max_completion_tokens": "max_tokens", "user": "user_id"},
-			Notes:  []string{"Same protocol as zhipu. Coding plan: https://api.z.ai/api/coding/paas/v4 as custom host."},
+			Drop:    []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
+			Rename:  rename{"max_completion_tokens": "max_tokens", "user": "user_id"},
+			Profile: dialect.Profile{Chat: zhipuChat},
+			Notes:   []string{"Same protocol as zhipu. Coding plan: https://api.z.ai/api/coding/paas/v4 as custom host."},
 		},
 		{
 			ID: "zhipu", Name: "Zhipu AI (BigModel)",
@@ -423,9 +439,10 @@ func rowsPToZ() []*provider.Spec {
 			UsageUnasked: true,
 			Paths:        paths(api.Chat, api.Embeddings, api.Images, api.Rerank, api.Models),
 			// https://docs.bigmodel.cn/api-reference
-			Drop:   []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
-			Rename: rename{"max_completion_tokens": "max_tokens", "user": "user_id"},
-			Notes:  []string{"temperature must be above 0. response_format knows text and json_object."},
+			Drop:    []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
+			Rename:  rename{"max_completion_tokens": "max_tokens", "user": "user_id"},
+			Profile: dialect.Profile{Chat: zhipuChat},
+			Notes:   []string{"temperature must be above 0. response_format knows text and json_object."},
 		},
 	}
 }

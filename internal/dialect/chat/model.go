@@ -1,0 +1,44 @@
+package chat
+
+import (
+	"regexp"
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// usual is the profile of most providers.
+var usual dialect.ChatProfile
+
+// reasons reports whether a model of the dialect's own vendor thinks, and so
+// takes efforts but no sampling.
+// https://platform.openai.com/docs/guides/reasoning
+func reasons(model string) bool {
+	model = model[strings.LastIndexByte(model, '/')+1:]
+	return thinkers.MatchString(model) && !strings.Contains(model, "-chat")
+}
+
+var thinkers = regexp.MustCompile(`^(o[1-9]|gpt-([5-9]|[1-9]\d)|codex)`)
+
+// takesEffort reports whether the target's model can be asked how much to think.
+func (e *requestEncoder) takesEffort() bool {
+	switch {
+	case e.profile.Vendor:
+		return reasons(e.to.Model)
+	case e.profile.EffortModels != nil:
+		return e.profile.EffortModels(e.to.Model)
+	}
+	return true
+}
+
+// vendorOf returns whose signatures the models behind OpenRouter understand,
+// which their names begin with.
+func vendorOf(model string) llm.Vendor {
+	head, _, _ := strings.Cut(strings.TrimPrefix(model, "~"), "/")
+	switch head {
+	case "x-ai":
+		return "xai"
+	}
+	return llm.Vendor(head)
+}
