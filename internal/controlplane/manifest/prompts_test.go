@@ -127,7 +127,7 @@ func TestPruningArchivesPromptsAndLeavesDefaultCollections(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		w := world(t, open(), master)
 		w.mustApply(t, whole(t), manifest.Apply{})
-		if _, err := w.apply(t, "prompt_collections: []\n", manifest.Apply{Prune: true}); err == nil || !strings.Contains(err.Error(), "is not empty") {
+		if _, err := w.apply(t, "prompt_collections: []\n", manifest.Apply{Prune: true}); err == nil || !strings.Contains(err.Error(), "still holds") {
 			t.Errorf("a collection that holds prompts is pruned: %v", err)
 		}
 		const none = "prompts: []\nprompt_partials: []\nprompt_collections: []\nprompt_labels: []\n"
