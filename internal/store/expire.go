@@ -78,7 +78,6 @@ const toldAtOnce = 100
 func (db *DB) MarkRotationsDue(ctx context.Context, now time.Time, note func(Key) *Audit) (due []Key, err error) {
 	const (
 		where = `
-		FROM gateway_keys
 		WHERE status IN ('active', 'exhausted') AND rotation_due_at <= $1
 			AND (rotation_told_at IS NULL OR rotation_told_at < rotation_due_at)`
 		mark = `
@@ -86,11 +85,11 @@ func (db *DB) MarkRotationsDue(ctx context.Context, now time.Time, note func(Key
 		SET rotation_told_at = $2
 		WHERE id = $1`
 	)
-	if n, err := count(ctx, db.q, `SELECT COUNT(*)`+where, now.UnixMilli()); n == 0 || err != nil {
+	if n, err := count(ctx, db.q, `SELECT COUNT(*) FROM gateway_keys`+where, now.UnixMilli()); n == 0 || err != nil {
 		return nil, err
 	}
 	err = db.Update(ctx, nil, func(tx *Tx) error {
-		due, err = rows(ctx, tx.q, "API keys", `SELECT `+keyColumns+where+` ORDER BY id LIMIT $2`, scanKey, now.UnixMilli(), toldAtOnce)
+		due, err = keyTable.list(ctx, tx.q, where+` ORDER BY id LIMIT $2`, now.UnixMilli(), toldAtOnce)
 		if err != nil {
 			return err
 		}

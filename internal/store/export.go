@@ -48,20 +48,18 @@ type Export struct {
 	ExpiresAt time.Time // when the file goes
 }
 
-const exportColumns = `id, organisation_id, workspace_id, format, filters, requested, fields, visible_keys, status, failure, expected,
-			row_count, byte_count, file, link_key, user_id, created_by, created_at, updated_at, started_at, ended_at, expires_at`
-
-func scanExport(r row) (e Export, err error) {
-	err = r.Scan(&e.ID, &e.Organisation, &e.Workspace, &e.Format, jsonText{&e.Filters}, jsonText{&e.Requested}, jsonText{&e.Fields}, jsonText{&e.Keys},
-		&e.Status, &e.Failure, &e.Expected, &e.Rows, &e.Bytes, &e.File, &e.LinkKey, &e.UserID, &e.CreatedBy, nullTime{&e.CreatedAt}, nullTime{&e.UpdatedAt},
-		nullTime{&e.StartedAt}, nullTime{&e.EndedAt}, nullTime{&e.ExpiresAt})
-	return e, err
-}
-
-func (e *Export) values() []any {
-	return []any{e.ID, e.Organisation, e.Workspace, e.Format, text(e.Filters), text(e.Requested), text(e.Fields), text(e.Keys),
-		e.Status, e.Failure, e.Expected, e.Rows, e.Bytes, e.File, e.LinkKey, e.UserID, e.CreatedBy, millis(e.CreatedAt), millis(e.UpdatedAt),
-		millis(e.StartedAt), millis(e.EndedAt), millis(e.ExpiresAt)}
+var exportTable = table[Export]{
+	name: "exports", row: "export", order: "id DESC",
+	columns: func(e *Export) []column {
+		return []column{
+			{"id", &e.ID}, {"organisation_id", &e.Organisation}, {"workspace_id", &e.Workspace}, {"format", &e.Format},
+			{"filters", nullable(&e.Filters)}, {"requested", nullable(&e.Requested)}, {"fields", nullable(&e.Fields)}, {"visible_keys", nullable(&e.Keys)},
+			{"status", &e.Status}, {"failure", &e.Failure}, {"expected", &e.Expected}, {"row_count", &e.Rows}, {"byte_count", &e.Bytes},
+			{"file", &e.File}, {"link_key", &e.LinkKey}, {"user_id", &e.UserID}, {"created_by", &e.CreatedBy}, {"created_at", &e.CreatedAt},
+			{"updated_at", &e.UpdatedAt}, {"started_at", &e.StartedAt}, {"ended_at", &e.EndedAt}, {"expires_at", &e.ExpiresAt},
+			{"claimed_by", new(string)}, {"tries", new(int64)}, // begin empty; the nodes that make exports change them
+		}
+	},
 }
 
 // ExportQuery says which exports to list. Empty fields filter nothing, but for
@@ -75,35 +73,21 @@ type ExportQuery struct {
 
 // Exports returns a page of exports, the newest first, and how many match.
 func (q Queries) Exports(ctx context.Context, x ExportQuery, p Page) (list []Export, total int, err error) {
-	const where = `
-		FROM exports
+	return exportTable.page(ctx, q.q, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND ($3 = '' OR user_id = $3)
-			AND ($4 OR workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1 AND status = 'active'))`
-	args := []any{x.Organisation, x.Workspace, x.UserID, x.Archived}
-	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...); err != nil {
-		return nil, 0, err
-	}
-	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "exports", `SELECT `+exportColumns+where+` ORDER BY id DESC LIMIT $5 OFFSET $6`,
-		scanExport, append(args, limit, offset)...)
-	return list, total, err
+			AND ($4 OR workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1 AND status = 'active'))`,
+		x.Organisation, x.Workspace, x.UserID, x.Archived)
 }
 
 // Export returns the export with this id.
 func (q Queries) Export(ctx context.Context, id string) (Export, error) {
-	const text = `
-		SELECT ` + exportColumns + `
-		FROM exports
-		WHERE id = $1`
-	return one(ctx, q.q, "export", text, scanExport, id)
+	return exportTable.one(ctx, q.q, `
+		WHERE id = $1`, id)
 }
 
 // CreateExport stores an export.
 func (q Queries) CreateExport(ctx context.Context, e Export) error {
-	const text = `
-		INSERT INTO exports (` + exportColumns + `, claimed_by, tries)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, '', 0)`
-	return write(ctx, q.q, "export", text, e.values()...)
+	return exportTable.insert(ctx, q.q, e)
 }
 
 // UpdateExport stores what people change of an export, instead of the one
@@ -142,14 +126,14 @@ func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease
 				WHERE status = 'in_progress' AND (lease_until IS NULL OR lease_until < $3)
 				ORDER BY started_at, id
 				LIMIT 1)
-		RETURNING ` + exportColumns
+		RETURNING `
 	if waiting, err := db.exportsWait(ctx, now); err != nil || !waiting {
 		return c, false, err
 	}
 	if err := db.failAbandonedExports(ctx, now); err != nil {
 		return c, false, err
 	}
-	list, err := rows(ctx, db.write, "exports", text, scanExport, node, millis(now.Add(lease)), now.UnixMilli())
+	list, err := rows(ctx, db.write, "exports", text+exportTable.names(), exportTable.scan, node, millis(now.Add(lease)), now.UnixMilli())
 	if err != nil || len(list) == 0 {
 		return c, false, db.ClientError(err)
 	}
@@ -218,13 +202,10 @@ func (db *DB) FinishExport(ctx context.Context, c ExportLease) (held bool, err e
 
 // OldExports returns some exports whose file is to go.
 func (db *DB) OldExports(ctx context.Context, now time.Time) ([]Export, error) {
-	const text = `
-		SELECT ` + exportColumns + `
-		FROM exports
+	list, err := exportTable.list(ctx, db.read, `
 		WHERE status = 'success' AND expires_at < $1
 		ORDER BY expires_at
-		LIMIT 100`
-	list, err := rows(ctx, db.read, "exports", text, scanExport, now.UnixMilli())
+		LIMIT 100`, now.UnixMilli())
 	return list, db.ClientError(err)
 }
 

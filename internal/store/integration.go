@@ -42,25 +42,18 @@ type Integration struct {
 	UpdatedAt time.Time
 }
 
-const integrationColumns = `id, organisation_id, workspace_id, slug, name, description, provider, sealed, configurations, secret_mappings,
-			pricing, tags, allow_all_models, global_enabled, global_usage_limits, global_rate_limits, implicit, status, created_at, updated_at`
-
-func scanIntegration(r row) (i Integration, err error) {
-	err = r.Scan(&i.ID, &i.Organisation, &i.Workspace, &i.Slug, &i.Name, &i.Description, &i.Provider, &i.Sealed,
-		jsonText{&i.Configuration}, jsonText{&i.SecretMappings}, jsonText{&i.Pricing}, jsonText{&i.Tags}, &i.AllowAllModels,
-		&i.GlobalEnabled, jsonText{&i.GlobalUsageLimits}, jsonText{&i.GlobalRateLimits}, &i.Implicit, &i.Status,
-		nullTime{&i.CreatedAt}, nullTime{&i.UpdatedAt})
-	return i, err
-}
-
-// values are those of integrationColumns, in their order.
-func (i Integration) values() []any {
-	return []any{
-		i.ID, i.Organisation, i.Workspace, i.Slug, i.Name, i.Description, i.Provider, i.Sealed,
-		text(i.Configuration), orEmpty(i.SecretMappings, "[]"), orEmpty(i.Pricing, "null"), text(tagged(i.Tags)), i.AllowAllModels,
-		i.GlobalEnabled, orEmpty(i.GlobalUsageLimits, "[]"), orEmpty(i.GlobalRateLimits, "[]"), i.Implicit, i.Status,
-		millis(i.CreatedAt), millis(i.UpdatedAt),
-	}
+var integrationTable = table[Integration]{
+	name: "integrations", row: "integration", order: "id DESC", fixed: "id", live: "status = 'active'",
+	columns: func(i *Integration) []column {
+		return []column{
+			{"id", &i.ID}, {"organisation_id", &i.Organisation}, {"workspace_id", &i.Workspace}, {"slug", &i.Slug}, {"name", &i.Name},
+			{"description", &i.Description}, {"provider", &i.Provider}, {"sealed", &i.Sealed}, {"configurations", object(&i.Configuration)},
+			{"secret_mappings", array(&i.SecretMappings)}, {"pricing", nullable(&i.Pricing)}, {"tags", object(&i.Tags)},
+			{"allow_all_models", &i.AllowAllModels}, {"global_enabled", &i.GlobalEnabled}, {"global_usage_limits", array(&i.GlobalUsageLimits)},
+			{"global_rate_limits", array(&i.GlobalRateLimits)}, {"implicit", &i.Implicit}, {"status", &i.Status},
+			{"created_at", &i.CreatedAt}, {"updated_at", &i.UpdatedAt},
+		}
+	},
 }
 
 // IntegrationFilter says which active integrations of an organisation are meant.
@@ -80,25 +73,15 @@ type IntegrationFilter struct {
 // there are.
 func (q Queries) Integrations(ctx context.Context, f IntegrationFilter, p Page) (list []Integration, total int, err error) {
 	const where = `
-		FROM integrations
 		WHERE organisation_id = $1 AND status = 'active'
 			AND ($2 AND workspace_id = '' AND ($4 = '' OR ` + granted + `)
 				OR $3 AND workspace_id <> '' AND ($4 = '' OR workspace_id = $4))`
-	const columns = `SELECT ` + integrationColumns + where + ` ORDER BY id DESC LIMIT $5 OFFSET $6`
 	args := []any{f.Organisation, f.Shared, f.Own, f.Workspace}
-	limit, offset := p.limit()
-	if len(f.Tags) > 0 {
-		limit, offset = Page{}.limit()
+	if len(f.Tags) == 0 {
+		return integrationTable.page(ctx, q.q, p, where, args...)
 	}
-	list, err = rows(ctx, q.q, "integrations", columns, scanIntegration, append(args, limit, offset)...)
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(f.Tags) > 0 {
-		list, total = withTags(list, func(i Integration) map[string]string { return i.Tags }, f.Tags, p)
-		return list, total, nil
-	}
-	total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...)
+	list, err = integrationTable.list(ctx, q.q, where+` ORDER BY id DESC`, args...)
+	list, total = withTags(list, func(i Integration) map[string]string { return i.Tags }, f.Tags, p)
 	return list, total, err
 }
 
@@ -111,43 +94,28 @@ const granted = `COALESCE((
 // Integration returns the active integration of an organisation with this id or
 // slug.
 func (q Queries) Integration(ctx context.Context, organisation, ref string) (Integration, error) {
-	const text = `
-		SELECT ` + integrationColumns + `
-		FROM integrations
+	return integrationTable.one(ctx, q.q, `
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2) AND status = 'active'
 		ORDER BY CASE WHEN id = $2 THEN 0 ELSE 1 END
-		LIMIT 1`
-	return one(ctx, q.q, "integration", text, scanIntegration, organisation, ref)
+		LIMIT 1`, organisation, ref)
 }
 
 // GlobalIntegrations returns the integrations that every new workspace of an
 // organisation gets, the oldest first.
 func (q Queries) GlobalIntegrations(ctx context.Context, organisation string) ([]Integration, error) {
-	const text = `
-		SELECT ` + integrationColumns + `
-		FROM integrations
+	return integrationTable.list(ctx, q.q, `
 		WHERE organisation_id = $1 AND workspace_id = '' AND global_enabled AND status = 'active'
-		ORDER BY id`
-	return rows(ctx, q.q, "integrations", text, scanIntegration, organisation)
+		ORDER BY id`, organisation)
 }
 
 // CreateIntegration stores i.
 func (q Queries) CreateIntegration(ctx context.Context, i Integration) error {
-	const text = `
-		INSERT INTO integrations (` + integrationColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
-	return write(ctx, q.q, "integration", text, i.values()...)
+	return integrationTable.insert(ctx, q.q, i)
 }
 
 // UpdateIntegration stores i instead of the active integration with its id.
 func (q Queries) UpdateIntegration(ctx context.Context, i Integration) error {
-	const text = `
-		UPDATE integrations
-		SET organisation_id = $2, workspace_id = $3, slug = $4, name = $5, description = $6, provider = $7, sealed = $8,
-			configurations = $9, secret_mappings = $10, pricing = $11, tags = $12, allow_all_models = $13, global_enabled = $14,
-			global_usage_limits = $15, global_rate_limits = $16, implicit = $17, status = $18, created_at = $19, updated_at = $20
-		WHERE id = $1 AND status = 'active'`
-	return write(ctx, q.q, "integration", text, i.values()...)
+	return integrationTable.update(ctx, q.q, i)
 }
 
 // ArchiveIntegration puts an integration away with the providers made from it.
@@ -177,15 +145,12 @@ func (q Queries) ArchiveIntegration(ctx context.Context, id string, now time.Tim
 // ArchiveWorkspaceIntegrations puts away the integrations of one workspace and
 // every provider in it: what happens when the workspace is.
 func (q Queries) ArchiveWorkspaceIntegrations(ctx context.Context, workspace string, now time.Time) error {
-	const own = `
-		SELECT ` + integrationColumns + `
-		FROM integrations
-		WHERE workspace_id = $1 AND status = 'active'`
 	const providers = `
 		UPDATE providers
 		SET status = 'archived', updated_at = $2
 		WHERE workspace_id = $1 AND status <> 'archived'`
-	list, err := rows(ctx, q.q, "integrations", own, scanIntegration, workspace)
+	list, err := integrationTable.list(ctx, q.q, `
+		WHERE workspace_id = $1 AND status = 'active'`, workspace)
 	if err != nil {
 		return err
 	}

@@ -22,35 +22,27 @@ type IntegrationModel struct {
 	Sealed        string
 }
 
-const modelColumns = `integration_id, slug, name, enabled, is_custom, is_finetune, base_model_slug, pricing, configurations, sealed`
-
-func scanIntegrationModel(r row) (m IntegrationModel, err error) {
-	err = r.Scan(&m.Integration, &m.Slug, &m.Name, &m.Enabled, &m.IsCustom, &m.IsFinetune, &m.BaseModel,
-		jsonText{&m.Pricing}, jsonText{&m.Configuration}, &m.Sealed)
-	return m, err
+var modelTable = table[IntegrationModel]{
+	name: "integration_models", row: "model", fixed: "integration_id slug",
+	columns: func(m *IntegrationModel) []column {
+		return []column{
+			{"integration_id", &m.Integration}, {"slug", &m.Slug}, {"name", &m.Name}, {"enabled", &m.Enabled}, {"is_custom", &m.IsCustom},
+			{"is_finetune", &m.IsFinetune}, {"base_model_slug", &m.BaseModel}, {"pricing", nullable(&m.Pricing)},
+			{"configurations", object(&m.Configuration)}, {"sealed", &m.Sealed},
+		}
+	},
 }
 
 // IntegrationModels returns what an integration says of models, by slug.
 func (q Queries) IntegrationModels(ctx context.Context, integration string) ([]IntegrationModel, error) {
-	const text = `
-		SELECT ` + modelColumns + `
-		FROM integration_models
+	return modelTable.list(ctx, q.q, `
 		WHERE integration_id = $1
-		ORDER BY slug`
-	return rows(ctx, q.q, "models", text, scanIntegrationModel, integration)
+		ORDER BY slug`, integration)
 }
 
 // PutIntegrationModel stores m, instead of what was said of the model before.
 func (q Queries) PutIntegrationModel(ctx context.Context, m IntegrationModel) error {
-	const insert = `
-		INSERT INTO integration_models (` + modelColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-		ON CONFLICT (integration_id, slug) DO UPDATE
-		SET name = excluded.name, enabled = excluded.enabled, is_custom = excluded.is_custom, is_finetune = excluded.is_finetune,
-			base_model_slug = excluded.base_model_slug, pricing = excluded.pricing, configurations = excluded.configurations,
-			sealed = excluded.sealed`
-	return write(ctx, q.q, "model", insert, m.Integration, m.Slug, m.Name, m.Enabled, m.IsCustom, m.IsFinetune, m.BaseModel,
-		orEmpty(m.Pricing, "null"), text(m.Configuration), m.Sealed)
+	return modelTable.put(ctx, q.q, m)
 }
 
 // DeleteCustomModel forgets a model that was added by hand. Any other stays.
@@ -71,36 +63,27 @@ type IntegrationWorkspace struct {
 	Status      string          // Active or Exhausted
 }
 
-const grantColumns = `integration_id, workspace_id, enabled, usage_limits, rate_limits, status`
-
-func scanIntegrationWorkspace(r row) (w IntegrationWorkspace, err error) {
-	err = r.Scan(&w.Integration, &w.Workspace, &w.Enabled, jsonText{&w.UsageLimits}, jsonText{&w.RateLimits}, &w.Status)
-	return w, err
+var grantTable = table[IntegrationWorkspace]{
+	name: "integration_workspaces", row: "grant", fixed: "integration_id workspace_id",
+	columns: func(w *IntegrationWorkspace) []column {
+		return []column{
+			{"integration_id", &w.Integration}, {"workspace_id", &w.Workspace}, {"enabled", &w.Enabled},
+			{"usage_limits", array(&w.UsageLimits)}, {"rate_limits", array(&w.RateLimits)}, {"status", &w.Status},
+		}
+	},
 }
 
 // IntegrationWorkspaces returns what was said of active workspaces, the oldest
 // first.
 func (q Queries) IntegrationWorkspaces(ctx context.Context, integration string) ([]IntegrationWorkspace, error) {
-	const text = `
-		SELECT ` + grantColumns + `
-		FROM integration_workspaces
-		WHERE integration_id = $1 AND workspace_id IN (
-			SELECT id
-			FROM workspaces
-			WHERE status = 'active')
-		ORDER BY workspace_id`
-	return rows(ctx, q.q, "workspaces of an integration", text, scanIntegrationWorkspace, integration)
+	return grantTable.list(ctx, q.q, `
+		WHERE integration_id = $1 AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
+		ORDER BY workspace_id`, integration)
 }
 
 // PutIntegrationWorkspace stores w, instead of what was said before.
 func (q Queries) PutIntegrationWorkspace(ctx context.Context, w IntegrationWorkspace) error {
-	const insert = `
-		INSERT INTO integration_workspaces (` + grantColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (integration_id, workspace_id) DO UPDATE
-		SET enabled = excluded.enabled, usage_limits = excluded.usage_limits, rate_limits = excluded.rate_limits, status = excluded.status`
-	return write(ctx, q.q, "workspace of an integration", insert, w.Integration, w.Workspace, w.Enabled,
-		orEmpty(w.UsageLimits, "[]"), orEmpty(w.RateLimits, "[]"), w.Status)
+	return grantTable.put(ctx, q.q, w)
 }
 
 // HasIntegration reports whether a workspace may use an active integration of

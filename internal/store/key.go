@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -157,30 +158,20 @@ func (db *DB) CreateKey(ctx context.Context, k Key) error {
 
 // CreateKey stores k, as [DB.CreateKey] does, in the change under way.
 func (q Queries) CreateKey(ctx context.Context, k Key) error {
-	const text = `
-		INSERT INTO gateway_keys (` + keyColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`
 	k = k.withDefaults()
 	if err := checkKey(k); err != nil {
 		return err
 	}
-	return write(ctx, q.q, "API key", text, k.values()...)
+	return keyTable.insert(ctx, q.q, k)
 }
 
 // UpdateKey stores k instead of the key with its id.
 func (q Queries) UpdateKey(ctx context.Context, k Key) error {
-	const text = `
-		UPDATE gateway_keys
-		SET type = $2, organisation_id = $3, workspace_id = $4, user_id = $5, name = $6, description = $7, hash = $8, mask = $9,
-			scopes = $10, providers = $11, defaults = $12, usage_limits = $13, rate_limits = $14, alert_emails = $15,
-			rotation_policy = $16, previous_hash = $17, transition_ends_at = $18, creation_mode = $19, status = $20,
-			created_at = $21, updated_at = $22, expires_at = $23, rotation_due_at = $24, origin = $25
-		WHERE id = $1`
 	k = k.withDefaults()
 	if err := checkKey(k); err != nil {
 		return err
 	}
-	return write(ctx, q.q, "API key", text, k.values()...)
+	return keyTable.update(ctx, q.q, k)
 }
 
 // withDefaults returns k with what empty fields stand for.
@@ -219,22 +210,55 @@ func checkKey(k Key) error {
 	return nil
 }
 
-const keyColumns = `id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers,
-			defaults, usage_limits, rate_limits, alert_emails, rotation_policy, previous_hash, transition_ends_at,
-			creation_mode, status, created_at, updated_at, expires_at, rotation_due_at, origin`
+var keyTable = table[Key]{
+	name: "gateway_keys", row: "API key", order: "id DESC", fixed: "id",
+	columns: func(k *Key) []column {
+		return []column{
+			{"id", &k.ID}, {"type", &k.Type}, {"organisation_id", &k.Organisation}, {"workspace_id", &k.Workspace}, {"user_id", &k.UserID},
+			{"name", &k.Name}, {"description", &k.Description}, {"hash", hashText{&k.Hash}}, {"mask", &k.Mask}, {"scopes", nullable(&k.Scopes)},
+			{"providers", nullable(&k.Providers)}, {"defaults", object(&k.Defaults)}, {"usage_limits", nullable(&k.UsageLimits)},
+			{"rate_limits", array(&k.RateLimits)}, {"alert_emails", array(&k.AlertEmails)}, {"rotation_policy", nullable(&k.RotationPolicy)},
+			{"previous_hash", previousHash{&k.PreviousHash}}, {"transition_ends_at", &k.TransitionEndsAt}, {"creation_mode", &k.CreationMode},
+			{"status", &k.Status}, {"created_at", &k.CreatedAt}, {"updated_at", &k.UpdatedAt}, {"expires_at", &k.ExpiresAt},
+			{"rotation_due_at", &k.RotationDueAt}, {"origin", object(&k.Origin)},
+		}
+	},
+}
 
-// values are those of keyColumns, in their order.
-func (k Key) values() []any {
-	var previous sql.NullString
-	if k.PreviousHash != nil {
-		previous = sql.NullString{String: k.PreviousHash.String(), Valid: true}
+// hashText stores a hash as text.
+type hashText struct{ *access.Hash }
+
+// Scan implements sql.Scanner.
+func (h hashText) Scan(v any) (err error) {
+	var s sql.NullString
+	if err := s.Scan(v); err != nil {
+		return err
 	}
-	return []any{
-		k.ID, string(k.Type), k.Organisation, k.Workspace, k.UserID, k.Name, k.Description, k.Hash.String(), k.Mask, text(k.Scopes), text(k.Providers),
-		orEmpty(k.Defaults, "{}"), orEmpty(k.UsageLimits, "null"), orEmpty(k.RateLimits, "[]"), orEmpty(k.AlertEmails, "[]"),
-		orEmpty(k.RotationPolicy, "null"), previous, millis(k.TransitionEndsAt),
-		k.CreationMode, k.Status, millis(k.CreatedAt), millis(k.UpdatedAt), millis(k.ExpiresAt), millis(k.RotationDueAt), text(k.Origin),
+	*h.Hash, err = access.ParseHash(s.String)
+	return err
+}
+
+// Value implements driver.Valuer.
+func (h hashText) Value() (driver.Value, error) { return h.String(), nil }
+
+// previousHash stores a hash that may be missing.
+type previousHash struct{ into **access.Hash }
+
+// Scan implements sql.Scanner.
+func (p previousHash) Scan(v any) error {
+	if *p.into = nil; v == nil {
+		return nil
 	}
+	*p.into = new(access.Hash)
+	return hashText{*p.into}.Scan(v)
+}
+
+// Value implements driver.Valuer.
+func (p previousHash) Value() (driver.Value, error) {
+	if *p.into == nil {
+		return nil, nil
+	}
+	return hashText{*p.into}.Value()
 }
 
 func orEmpty(raw json.RawMessage, empty string) string {
@@ -244,43 +268,16 @@ func orEmpty(raw json.RawMessage, empty string) string {
 	return string(raw)
 }
 
-func scanKey(r row) (k Key, err error) {
-	var hash string
-	var previous sql.NullString
-	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &k.Description, &hash, &k.Mask,
-		jsonText{&k.Scopes}, jsonText{&k.Providers}, jsonText{&k.Defaults}, jsonText{&k.UsageLimits}, jsonText{&k.RateLimits},
-		jsonText{&k.AlertEmails}, jsonText{&k.RotationPolicy}, &previous, nullTime{&k.TransitionEndsAt},
-		&k.CreationMode, &k.Status, nullTime{&k.CreatedAt}, nullTime{&k.UpdatedAt}, nullTime{&k.ExpiresAt}, nullTime{&k.RotationDueAt}, jsonText{&k.Origin})
-	if err != nil {
-		return k, err
-	}
-	if previous.Valid {
-		h, err := access.ParseHash(previous.String)
-		if err != nil {
-			return k, err
-		}
-		k.PreviousHash = &h
-	}
-	k.Hash, err = access.ParseHash(hash)
-	return k, err
-}
-
 // Keys returns all keys, the oldest first.
 func (q Queries) Keys(ctx context.Context) ([]Key, error) {
-	const text = `
-		SELECT ` + keyColumns + `
-		FROM gateway_keys
-		ORDER BY id`
-	return rows(ctx, q.q, "API keys", text, scanKey)
+	return keyTable.list(ctx, q.q, `
+		ORDER BY id`)
 }
 
 // Key returns the key of an organisation with this id.
 func (q Queries) Key(ctx context.Context, organisation, id string) (Key, error) {
-	const text = `
-		SELECT ` + keyColumns + `
-		FROM gateway_keys
-		WHERE organisation_id = $1 AND id = $2`
-	return one(ctx, q.q, "API key", text, scanKey, organisation, id)
+	return keyTable.one(ctx, q.q, `
+		WHERE organisation_id = $1 AND id = $2`, organisation, id)
 }
 
 // UserKeys returns how many keys of a workspace a user has that count still.
@@ -295,12 +292,9 @@ func (q Queries) UserKeys(ctx context.Context, workspace, user string, now time.
 
 // KeysOfUser returns all keys that a user ever had in a workspace, the newest first.
 func (q Queries) KeysOfUser(ctx context.Context, organisation, workspace, user string) ([]Key, error) {
-	const text = `
-		SELECT ` + keyColumns + `
-		FROM gateway_keys
+	return keyTable.list(ctx, q.q, `
 		WHERE organisation_id = $1 AND workspace_id = $2 AND user_id = $3
-		ORDER BY id DESC`
-	return rows(ctx, q.q, "API keys", text, scanKey, organisation, workspace, user)
+		ORDER BY id DESC`, organisation, workspace, user)
 }
 
 // KeyIDs returns the ids of all keys that a user ever had in a workspace.
@@ -310,10 +304,7 @@ func (q Queries) KeyIDs(ctx context.Context, organisation, workspace, user strin
 		FROM gateway_keys
 		WHERE organisation_id = $1 AND workspace_id = $2 AND user_id = $3
 		ORDER BY id`
-	return rows(ctx, q.q, "API keys", text, func(r row) (id string, err error) {
-		err = r.Scan(&id)
-		return id, err
-	}, organisation, workspace, user)
+	return rows(ctx, q.q, "API keys", text, scanID, organisation, workspace, user)
 }
 
 // RevokeKey ends a key and raises the revision. A revoked key may be revoked

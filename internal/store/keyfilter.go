@@ -30,13 +30,6 @@ type KeyFilter struct {
 
 // KeysOf returns a page of keys, the newest first, and how many there are.
 func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, total int, err error) {
-	const where = `
-		FROM gateway_keys
-		WHERE organisation_id = $1 AND status <> 'revoked'
-			AND $2 LIKE '%,' || type || ',%'
-			AND ($3 = '*' OR $3 LIKE '%,' || workspace_id || ',%' OR user_id = $4 AND $5 LIKE '%,' || workspace_id || ',%')
-			AND (rotation_due_at <= $6 OR $6 IS NULL)
-			AND origin LIKE $7 ESCAPE '!'`
 	types := make([]string, len(f.Types))
 	for i, t := range f.Types {
 		types[i] = string(t)
@@ -45,15 +38,13 @@ func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, t
 	if f.Workspaces != nil {
 		workspaces = listed(f.Workspaces)
 	}
-	args := []any{f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn), millis(f.RotationDue), f.origin()}
-	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "API keys", `SELECT `+keyColumns+where+` ORDER BY id DESC LIMIT $8 OFFSET $9`,
-		scanKey, append(args, limit, offset)...)
-	if err != nil {
-		return nil, 0, err
-	}
-	total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...)
-	return list, total, err
+	return keyTable.page(ctx, q.q, p, `
+		WHERE organisation_id = $1 AND status <> 'revoked'
+			AND $2 LIKE '%,' || type || ',%'
+			AND ($3 = '*' OR $3 LIKE '%,' || workspace_id || ',%' OR user_id = $4 AND $5 LIKE '%,' || workspace_id || ',%')
+			AND (rotation_due_at <= $6 OR $6 IS NULL)
+			AND origin LIKE $7 ESCAPE '!'`,
+		f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn), millis(f.RotationDue), f.origin())
 }
 
 // origin returns the pattern of the origins of the keys that f leaves, with ! as its

@@ -15,83 +15,55 @@ type ConfigText struct {
 
 // AllConfigs returns every config of an organisation, archived ones too.
 func (q Queries) AllConfigs(ctx context.Context, organisation string) ([]ConfigText, error) {
-	const text = `
-		SELECT c.id, c.organisation_id, c.workspace_id, c.slug, c.name, c.is_default, c.version_id, c.status, c.owner_id, c.updated_by,
-			c.created_at, c.updated_at, v.text, v.sealed
-		FROM configs c
-		JOIN config_versions v ON v.id = c.version_id
-		WHERE c.organisation_id = $1
-		ORDER BY c.id`
-	return rows(ctx, q.q, "configs", text, func(r row) (c ConfigText, err error) {
-		err = r.Scan(&c.ID, &c.Organisation, &c.Workspace, &c.Slug, &c.Name, &c.IsDefault, &c.VersionID, &c.Status,
-			&c.OwnerID, &c.UpdatedBy, nullTime{&c.CreatedAt}, nullTime{&c.UpdatedAt}, &c.Text, &c.Sealed)
-		return c, err
-	}, organisation)
+	configTexts := table[ConfigText]{
+		name: "configs", row: "config", columns: func(c *ConfigText) []column { return configTable.columns(&c.Config) },
+		derived: func(c *ConfigText) []column {
+			return []column{{`(SELECT v.text FROM config_versions v WHERE v.id = version_id)`, &c.Text}, {`(SELECT v.sealed FROM config_versions v WHERE v.id = version_id)`, &c.Sealed}}
+		},
+	}
+	return configTexts.list(ctx, q.q, `
+		WHERE organisation_id = $1
+		ORDER BY id`, organisation)
 }
 
 // AllGuardrails returns every guardrail of an organisation, archived ones too.
 func (q Queries) AllGuardrails(ctx context.Context, organisation string) ([]Guardrail, error) {
-	const text = `
-		SELECT ` + guardrailColumns + `
-		FROM guardrails
+	return guardrailTable.list(ctx, q.q, `
 		WHERE organisation_id = $1
-		ORDER BY id`
-	return rows(ctx, q.q, "guardrails", text, scanGuardrail, organisation)
+		ORDER BY id`, organisation)
 }
 
 // AllIntegrationModels returns what the active integrations of an organisation
 // say of models.
 func (q Queries) AllIntegrationModels(ctx context.Context, organisation string) ([]IntegrationModel, error) {
-	const text = `
-		SELECT ` + modelColumns + `
-		FROM integration_models
-		WHERE integration_id IN (
-			SELECT id
-			FROM integrations
-			WHERE organisation_id = $1 AND status = 'active')
-		ORDER BY integration_id, slug`
-	return rows(ctx, q.q, "models", text, scanIntegrationModel, organisation)
+	return modelTable.list(ctx, q.q, `
+		WHERE integration_id IN (SELECT id FROM integrations WHERE organisation_id = $1 AND status = 'active')
+		ORDER BY integration_id, slug`, organisation)
 }
 
 // AllIntegrationWorkspaces returns what was said of active workspaces for the
 // active integrations of an organisation.
 func (q Queries) AllIntegrationWorkspaces(ctx context.Context, organisation string) ([]IntegrationWorkspace, error) {
-	const text = `
-		SELECT ` + grantColumns + `
-		FROM integration_workspaces
-		WHERE integration_id IN (
-			SELECT id
-			FROM integrations
-			WHERE organisation_id = $1 AND status = 'active')
-		AND workspace_id IN (
-			SELECT id
-			FROM workspaces
-			WHERE status = 'active')
-		ORDER BY integration_id, workspace_id`
-	return rows(ctx, q.q, "workspaces of integrations", text, scanIntegrationWorkspace, organisation)
+	return grantTable.list(ctx, q.q, `
+		WHERE integration_id IN (SELECT id FROM integrations WHERE organisation_id = $1 AND status = 'active')
+			AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
+		ORDER BY integration_id, workspace_id`, organisation)
 }
 
 // AllPrompts returns every prompt and partial of an organisation, archived ones
 // too.
 func (q Queries) AllPrompts(ctx context.Context, organisation string) ([]Prompt, error) {
-	const text = promptSelect + `
-		WHERE p.organisation_id = $1
-		ORDER BY p.id`
-	return rows(ctx, q.q, "prompts", text, scanPrompt, organisation)
+	return promptTable.list(ctx, q.q, `
+		WHERE organisation_id = $1
+		ORDER BY id`, organisation)
 }
 
 // AllPromptVersions returns every version of the prompts of an organisation by
 // the prompt's id, in the order of their numbers.
 func (q Queries) AllPromptVersions(ctx context.Context, organisation string) (map[string][]PromptVersion, error) {
-	const text = `
-		SELECT ` + promptVersionColumns + `
-		FROM prompt_versions
-		WHERE prompt_id IN (
-			SELECT id
-			FROM prompts
-			WHERE organisation_id = $1)
-		ORDER BY prompt_id, number`
-	list, err := rows(ctx, q.q, "versions of prompts", text, scanPromptVersion, organisation)
+	list, err := promptVersionTable.list(ctx, q.q, `
+		WHERE prompt_id IN (SELECT id FROM prompts WHERE organisation_id = $1)
+		ORDER BY prompt_id, number`, organisation)
 	versions := make(map[string][]PromptVersion)
 	for _, v := range list {
 		versions[v.Prompt] = append(versions[v.Prompt], v)
@@ -102,21 +74,16 @@ func (q Queries) AllPromptVersions(ctx context.Context, organisation string) (ma
 // AllPromptCollections returns every collection of an organisation, archived ones
 // too.
 func (q Queries) AllPromptCollections(ctx context.Context, organisation string) ([]PromptCollection, error) {
-	const text = promptCollectionSelect + `
-		FROM prompt_collections c
-		WHERE c.organisation_id = $1
-		ORDER BY c.id`
-	return rows(ctx, q.q, "collections", text, scanPromptCollection, organisation)
+	return promptCollectionTable.list(ctx, q.q, `
+		WHERE organisation_id = $1
+		ORDER BY id`, organisation)
 }
 
 // AllKeys returns every key of an organisation, revoked ones too.
 func (q Queries) AllKeys(ctx context.Context, organisation string) ([]Key, error) {
-	const text = `
-		SELECT ` + keyColumns + `
-		FROM gateway_keys
+	return keyTable.list(ctx, q.q, `
 		WHERE organisation_id = $1
-		ORDER BY id`
-	return rows(ctx, q.q, "API keys", text, scanKey, organisation)
+		ORDER BY id`, organisation)
 }
 
 // AllWorkspaceMembers returns what people are in the workspaces of an

@@ -25,40 +25,33 @@ type Organisation struct {
 	UpdatedAt time.Time
 }
 
-const organisationColumns = `id, slug, name, owner_id, settings, data_key, status, created_at, updated_at`
-
-func scanOrganisation(r row) (o Organisation, err error) {
-	err = r.Scan(&o.ID, &o.Slug, &o.Name, &o.OwnerID, jsonText{&o.Settings}, &o.DataKey, &o.Status, nullTime{&o.CreatedAt}, nullTime{&o.UpdatedAt})
-	return o, err
+var organisationTable = table[Organisation]{
+	name: "organisations", row: "organisation", fixed: "id slug status created_at",
+	columns: func(o *Organisation) []column {
+		return []column{
+			{"id", &o.ID}, {"slug", &o.Slug}, {"name", &o.Name}, {"owner_id", &o.OwnerID}, {"settings", object(&o.Settings)},
+			{"data_key", &o.DataKey}, {"status", &o.Status}, {"created_at", &o.CreatedAt}, {"updated_at", &o.UpdatedAt},
+		}
+	},
 }
 
 // Organisation returns the organisation with this id or slug.
 func (q Queries) Organisation(ctx context.Context, ref string) (Organisation, error) {
-	const text = `
-		SELECT ` + organisationColumns + `
-		FROM organisations
-		WHERE id = $1 OR slug = $1`
-	return one(ctx, q.q, "organisation", text, scanOrganisation, ref)
+	return organisationTable.one(ctx, q.q, `
+		WHERE id = $1 OR slug = $1`, ref)
 }
 
 // Organisations returns all organisations, the oldest first.
 func (q Queries) Organisations(ctx context.Context) ([]Organisation, error) {
-	const text = `
-		SELECT ` + organisationColumns + `
-		FROM organisations
-		ORDER BY id`
-	return rows(ctx, q.q, "organisations", text, scanOrganisation)
+	return organisationTable.list(ctx, q.q, `
+		ORDER BY id`)
 }
 
 // CreateOrganisation stores an organisation with its first workspace, which has
 // the same name for everybody, and a collection for prompts in it. A slug that is
 // taken is a conflict.
 func (q Queries) CreateOrganisation(ctx context.Context, o Organisation, w Workspace, c PromptCollection) error {
-	const query = `
-		INSERT INTO organisations (` + organisationColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
-	err := write(ctx, q.q, "organisation", query, o.ID, o.Slug, o.Name, o.OwnerID, text(o.Settings), o.DataKey, o.Status, millis(o.CreatedAt), millis(o.UpdatedAt))
-	if err != nil {
+	if err := organisationTable.insert(ctx, q.q, o); err != nil {
 		return err
 	}
 	w.Organisation, w.IsDefault = o.ID, true
@@ -71,9 +64,5 @@ func (q Queries) CreateOrganisation(ctx context.Context, o Organisation, w Works
 // UpdateOrganisation stores what may change of an organisation: its name, owner,
 // settings and data key.
 func (q Queries) UpdateOrganisation(ctx context.Context, o Organisation) error {
-	const query = `
-		UPDATE organisations
-		SET name = $2, owner_id = $3, settings = $4, data_key = $5, updated_at = $6
-		WHERE id = $1`
-	return write(ctx, q.q, "organisation", query, o.ID, o.Name, o.OwnerID, text(o.Settings), o.DataKey, millis(o.UpdatedAt))
+	return organisationTable.update(ctx, q.q, o)
 }

@@ -21,11 +21,8 @@ type KeyOrigin struct {
 
 // ReleaseKeys takes a key out of the lineages of those that it made.
 func (q Queries) ReleaseKeys(ctx context.Context, maker string) error {
-	const text = `
-		SELECT ` + keyColumns + `
-		FROM gateway_keys
-		WHERE origin LIKE '%"' || $1 || '"%'`
-	list, err := rows(ctx, q.q, "API keys", text, scanKey, maker)
+	list, err := keyTable.list(ctx, q.q, `
+		WHERE origin LIKE '%"' || $1 || '"%'`, maker)
 	for _, k := range list {
 		if !slices.Contains(k.Origin.Lineage, maker) {
 			continue

@@ -46,18 +46,18 @@ type PromptVersion struct {
 	CreatedAt   time.Time
 }
 
-const promptColumns = `id, kind, organisation_id, workspace_id, collection_id, slug, name, published, status, owner_id, updated_by, created_at, updated_at`
-
-const promptSelect = `
-		SELECT p.id, p.kind, p.organisation_id, p.workspace_id, p.collection_id, p.slug, p.name, p.published, p.status,
-			p.owner_id, p.updated_by, p.created_at, p.updated_at, COALESCE(v.model, '')
-		FROM prompts p
-		LEFT JOIN prompt_versions v ON v.prompt_id = p.id AND v.number = p.published`
-
-func scanPrompt(r row) (p Prompt, err error) {
-	err = r.Scan(&p.ID, &p.Kind, &p.Organisation, &p.Workspace, &p.Collection, &p.Slug, &p.Name, &p.Published, &p.Status,
-		&p.OwnerID, &p.UpdatedBy, nullTime{&p.CreatedAt}, nullTime{&p.UpdatedAt}, &p.Model)
-	return p, err
+var promptTable = table[Prompt]{
+	name: "prompts", row: "prompt", order: "id DESC", fixed: "id kind organisation_id workspace_id slug owner_id created_at",
+	columns: func(p *Prompt) []column {
+		return []column{
+			{"id", &p.ID}, {"kind", &p.Kind}, {"organisation_id", &p.Organisation}, {"workspace_id", &p.Workspace}, {"collection_id", &p.Collection},
+			{"slug", &p.Slug}, {"name", &p.Name}, {"published", &p.Published}, {"status", &p.Status}, {"owner_id", &p.OwnerID},
+			{"updated_by", &p.UpdatedBy}, {"created_at", &p.CreatedAt}, {"updated_at", &p.UpdatedAt},
+		}
+	},
+	derived: func(p *Prompt) []column {
+		return []column{{`COALESCE((SELECT v.model FROM prompt_versions v WHERE v.prompt_id = prompts.id AND v.number = prompts.published), '')`, &p.Model}}
+	},
 }
 
 // PromptQuery says which active prompts to list. The zero value of a field
@@ -72,60 +72,50 @@ type PromptQuery struct {
 
 // Prompts returns a page of prompts, the newest first, and how many match.
 func (q Queries) Prompts(ctx context.Context, f PromptQuery, p Page) (list []Prompt, total int, err error) {
-	const where = `
-		WHERE p.organisation_id = $1 AND p.kind = $2 AND p.status = 'active' AND ($3 = '' OR p.workspace_id = $3)
-			AND ($4 = '' OR p.collection_id = $4) AND ($5 = '' OR REPLACE(p.name, $5, '') <> p.name)`
-	args := []any{f.Organisation, f.Kind, f.Workspace, f.Collection, f.Search}
-	if total, err = count(ctx, q.q, `SELECT COUNT(*) FROM prompts p`+where, args...); err != nil {
-		return nil, 0, err
-	}
-	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "prompts", promptSelect+where+` ORDER BY p.id DESC LIMIT $6 OFFSET $7`, scanPrompt, append(args, limit, offset)...)
-	return list, total, err
+	return promptTable.page(ctx, q.q, p, `
+		WHERE organisation_id = $1 AND kind = $2 AND status = 'active' AND ($3 = '' OR workspace_id = $3)
+			AND ($4 = '' OR collection_id = $4) AND ($5 = '' OR REPLACE(name, $5, '') <> name)`,
+		f.Organisation, f.Kind, f.Workspace, f.Collection, f.Search)
 }
 
 // Prompt returns the active prompt or partial with this id or slug. An empty
 // workspace means any of the organisation.
 func (q Queries) Prompt(ctx context.Context, kind, organisation, workspace, ref string) (Prompt, error) {
-	const text = promptSelect + `
-		WHERE p.kind = $1 AND p.organisation_id = $2 AND ($3 = '' OR p.workspace_id = $3) AND (p.id = $4 OR p.slug = $4) AND p.status = 'active'`
-	return one(ctx, q.q, kind, text, scanPrompt, kind, organisation, workspace, ref)
+	return promptTable.of(kind).one(ctx, q.q, `
+		WHERE kind = $1 AND organisation_id = $2 AND ($3 = '' OR workspace_id = $3) AND (id = $4 OR slug = $4) AND status = 'active'`,
+		kind, organisation, workspace, ref)
 }
 
 // CreatePrompt stores a prompt and its first version, which is published.
 func (q Queries) CreatePrompt(ctx context.Context, p Prompt, v PromptVersion) error {
-	const text = `
-		INSERT INTO prompts (` + promptColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8, $9, $10, $11, $12)`
-	err := write(ctx, q.q, p.Kind, text, p.ID, p.Kind, p.Organisation, p.Workspace, p.Collection, p.Slug, p.Name, p.Status,
-		p.OwnerID, p.UpdatedBy, millis(p.CreatedAt), millis(p.UpdatedAt))
-	if err != nil {
+	p.Published = 1
+	if err := promptTable.of(p.Kind).insert(ctx, q.q, p); err != nil {
 		return err
 	}
-	_, err = q.AddPromptVersion(ctx, v)
+	_, err := q.AddPromptVersion(ctx, v)
 	return err
 }
 
 // UpdatePrompt stores what may change of a prompt beside its versions.
 func (q Queries) UpdatePrompt(ctx context.Context, p Prompt) error {
-	const text = `
-		UPDATE prompts
-		SET collection_id = $2, name = $3, published = $4, status = $5, updated_by = $6, updated_at = $7
-		WHERE id = $1`
-	return write(ctx, q.q, p.Kind, text, p.ID, p.Collection, p.Name, p.Published, p.Status, p.UpdatedBy, millis(p.UpdatedAt))
+	return promptTable.of(p.Kind).update(ctx, q.q, p)
 }
 
-const promptVersionColumns = `id, prompt_id, number, text, model, description, metadata, label_id, created_by, created_at`
-
-func scanPromptVersion(r row) (v PromptVersion, err error) {
-	err = r.Scan(&v.ID, &v.Prompt, &v.Number, &v.Text, &v.Model, &v.Description, jsonText{&v.Metadata}, &v.Label, &v.CreatedBy, nullTime{&v.CreatedAt})
-	return v, err
+var promptVersionTable = table[PromptVersion]{
+	name: "prompt_versions", row: "version",
+	columns: func(v *PromptVersion) []column {
+		return []column{
+			{"id", &v.ID}, {"prompt_id", &v.Prompt}, {"number", &v.Number}, {"text", &v.Text}, {"model", &v.Model},
+			{"description", &v.Description}, {"metadata", object(&v.Metadata)}, {"label_id", &v.Label},
+			{"created_by", &v.CreatedBy}, {"created_at", &v.CreatedAt},
+		}
+	},
 }
 
 // AddPromptVersion stores the next version of a prompt and returns its number.
 func (q Queries) AddPromptVersion(ctx context.Context, v PromptVersion) (number int64, err error) {
 	const text = `
-		INSERT INTO prompt_versions (` + promptVersionColumns + `)
+		INSERT INTO prompt_versions (id, prompt_id, number, text, model, description, metadata, label_id, created_by, created_at)
 		SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6, $7, $8, $9
 		FROM prompt_versions
 		WHERE prompt_id = $2
@@ -141,53 +131,37 @@ func scanNumber(r row) (n int64, err error) {
 
 // PromptVersions returns a page of a prompt's versions, the newest first.
 func (q Queries) PromptVersions(ctx context.Context, prompt string, p Page) ([]PromptVersion, error) {
-	const text = `
-		SELECT ` + promptVersionColumns + `
-		FROM prompt_versions
+	limit, offset := p.limit()
+	return promptVersionTable.list(ctx, q.q, `
 		WHERE prompt_id = $1
 		ORDER BY number DESC
-		LIMIT $2 OFFSET $3`
-	limit, offset := p.limit()
-	return rows(ctx, q.q, "versions", text, scanPromptVersion, prompt, limit, offset)
+		LIMIT $2 OFFSET $3`, prompt, limit, offset)
 }
 
 // PromptVersion returns a prompt's version with this number.
 func (q Queries) PromptVersion(ctx context.Context, prompt string, number int64) (PromptVersion, error) {
-	const text = `
-		SELECT ` + promptVersionColumns + `
-		FROM prompt_versions
-		WHERE prompt_id = $1 AND number = $2`
-	return one(ctx, q.q, "version", text, scanPromptVersion, prompt, number)
+	return promptVersionTable.one(ctx, q.q, `
+		WHERE prompt_id = $1 AND number = $2`, prompt, number)
 }
 
 // PromptVersionByID returns a prompt's version with this id.
 func (q Queries) PromptVersionByID(ctx context.Context, prompt, id string) (PromptVersion, error) {
-	const text = `
-		SELECT ` + promptVersionColumns + `
-		FROM prompt_versions
-		WHERE prompt_id = $1 AND id = $2`
-	return one(ctx, q.q, "version", text, scanPromptVersion, prompt, id)
+	return promptVersionTable.one(ctx, q.q, `
+		WHERE prompt_id = $1 AND id = $2`, prompt, id)
 }
 
 // LatestPromptVersion returns a prompt's version with the highest number.
 func (q Queries) LatestPromptVersion(ctx context.Context, prompt string) (PromptVersion, error) {
-	const text = `
-		SELECT ` + promptVersionColumns + `
-		FROM prompt_versions
+	return promptVersionTable.one(ctx, q.q, `
 		WHERE prompt_id = $1
 		ORDER BY number DESC
-		LIMIT 1`
-	return one(ctx, q.q, "version", text, scanPromptVersion, prompt)
+		LIMIT 1`, prompt)
 }
 
 // LabelledPromptVersion returns a prompt's version with the label of this name.
 func (q Queries) LabelledPromptVersion(ctx context.Context, prompt, label string) (PromptVersion, error) {
-	const text = `
-		SELECT v.id, v.prompt_id, v.number, v.text, v.model, v.description, v.metadata, v.label_id, v.created_by, v.created_at
-		FROM prompt_versions v
-		JOIN prompt_labels l ON l.id = v.label_id
-		WHERE v.prompt_id = $1 AND l.name = $2`
-	return one(ctx, q.q, "version", text, scanPromptVersion, prompt, label)
+	return promptVersionTable.one(ctx, q.q, `
+		WHERE prompt_id = $1 AND label_id IN (SELECT id FROM prompt_labels WHERE name = $2)`, prompt, label)
 }
 
 // LabelPromptVersion gives a version of a prompt a label, and takes it from the

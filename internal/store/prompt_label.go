@@ -18,60 +18,48 @@ type PromptLabel struct {
 	UpdatedAt    time.Time
 }
 
-const promptLabelColumns = `id, organisation_id, workspace_id, name, description, color_code, created_at, updated_at`
-
-func scanPromptLabel(r row) (l PromptLabel, err error) {
-	err = r.Scan(&l.ID, &l.Organisation, &l.Workspace, &l.Name, &l.Description, &l.Color, nullTime{&l.CreatedAt}, nullTime{&l.UpdatedAt})
-	return l, err
+var promptLabelTable = table[PromptLabel]{
+	name: "prompt_labels", row: "label", order: "name, id", fixed: "id organisation_id workspace_id created_at",
+	columns: func(l *PromptLabel) []column {
+		return []column{
+			{"id", &l.ID}, {"organisation_id", &l.Organisation}, {"workspace_id", &l.Workspace}, {"name", &l.Name},
+			{"description", &l.Description}, {"color_code", &l.Color}, {"created_at", &l.CreatedAt}, {"updated_at", &l.UpdatedAt},
+		}
+	},
 }
 
 // seenLabels are the labels that are seen from a workspace: its own, the
 // organisation's and everybody's. An empty workspace sees all of the
 // organisation.
 const seenLabels = `
-		FROM prompt_labels
 		WHERE organisation_id IN ('', $1) AND ($2 = '' OR workspace_id IN ('', $2))`
 
 // PromptLabels returns a page of the labels that are seen from a workspace, by
 // name, and how many there are. Search is a part of the name.
 func (q Queries) PromptLabels(ctx context.Context, organisation, workspace, search string, p Page) (list []PromptLabel, total int, err error) {
-	const where = seenLabels + ` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`
-	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, organisation, workspace, search); err != nil {
-		return nil, 0, err
-	}
-	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "labels", `SELECT `+promptLabelColumns+where+` ORDER BY name, id LIMIT $4 OFFSET $5`,
-		scanPromptLabel, organisation, workspace, search, limit, offset)
-	return list, total, err
+	return promptLabelTable.page(ctx, q.q, p, seenLabels+` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`, organisation, workspace, search)
 }
 
 // PromptLabel returns the label with this id that is seen from a workspace.
 func (q Queries) PromptLabel(ctx context.Context, organisation, workspace, id string) (PromptLabel, error) {
-	return one(ctx, q.q, "label", `SELECT `+promptLabelColumns+seenLabels+` AND id = $3`, scanPromptLabel, organisation, workspace, id)
+	return promptLabelTable.one(ctx, q.q, seenLabels+` AND id = $3`, organisation, workspace, id)
 }
 
 // PromptLabelTaken reports whether another label than id that is seen from a
 // workspace, or from any of the organisation's when it is empty, has this name.
 func (q Queries) PromptLabelTaken(ctx context.Context, organisation, workspace, name, id string) (bool, error) {
-	n, err := count(ctx, q.q, `SELECT COUNT(*)`+seenLabels+` AND name = $3 AND id <> $4`, organisation, workspace, name, id)
+	n, err := count(ctx, q.q, `SELECT COUNT(*) FROM prompt_labels`+seenLabels+` AND name = $3 AND id <> $4`, organisation, workspace, name, id)
 	return n > 0, err
 }
 
 // CreatePromptLabel stores a label.
 func (q Queries) CreatePromptLabel(ctx context.Context, l PromptLabel) error {
-	const text = `
-		INSERT INTO prompt_labels (` + promptLabelColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
-	return write(ctx, q.q, "label", text, l.ID, l.Organisation, l.Workspace, l.Name, l.Description, l.Color, millis(l.CreatedAt), millis(l.UpdatedAt))
+	return promptLabelTable.insert(ctx, q.q, l)
 }
 
 // UpdatePromptLabel stores what may change of a label.
 func (q Queries) UpdatePromptLabel(ctx context.Context, l PromptLabel) error {
-	const text = `
-		UPDATE prompt_labels
-		SET name = $2, description = $3, color_code = $4, updated_at = $5
-		WHERE id = $1`
-	return write(ctx, q.q, "label", text, l.ID, l.Name, l.Description, l.Color, millis(l.UpdatedAt))
+	return promptLabelTable.update(ctx, q.q, l)
 }
 
 // DeletePromptLabel removes a label, and takes it from the versions that have it.

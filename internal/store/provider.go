@@ -42,20 +42,16 @@ func (p Provider) StatusAt(now time.Time) string {
 	return p.Status
 }
 
-const providerColumns = `id, organisation_id, workspace_id, integration_id, slug, name, note, usage_limits, rate_limits, tags,
-			made_by_grant, status, created_at, updated_at, expires_at`
-
-func scanProvider(r row) (p Provider, err error) {
-	err = r.Scan(&p.ID, &p.Organisation, &p.Workspace, &p.Integration, &p.Slug, &p.Name, &p.Note, jsonText{&p.UsageLimits},
-		jsonText{&p.RateLimits}, jsonText{&p.Tags}, &p.MadeByGrant, &p.Status, nullTime{&p.CreatedAt}, nullTime{&p.UpdatedAt}, nullTime{&p.ExpiresAt})
-	return p, err
-}
-
-func (p Provider) values() []any {
-	return []any{
-		p.ID, p.Organisation, p.Workspace, p.Integration, p.Slug, p.Name, p.Note, orEmpty(p.UsageLimits, "null"),
-		orEmpty(p.RateLimits, "[]"), text(tagged(p.Tags)), p.MadeByGrant, p.Status, millis(p.CreatedAt), millis(p.UpdatedAt), millis(p.ExpiresAt),
-	}
+var providerTable = table[Provider]{
+	name: "providers", row: "provider", order: "id DESC", fixed: "id", live: "status <> 'archived'",
+	columns: func(p *Provider) []column {
+		return []column{
+			{"id", &p.ID}, {"organisation_id", &p.Organisation}, {"workspace_id", &p.Workspace}, {"integration_id", &p.Integration},
+			{"slug", &p.Slug}, {"name", &p.Name}, {"note", &p.Note}, {"usage_limits", nullable(&p.UsageLimits)}, {"rate_limits", array(&p.RateLimits)},
+			{"tags", object(&p.Tags)}, {"made_by_grant", &p.MadeByGrant}, {"status", &p.Status}, {"created_at", &p.CreatedAt},
+			{"updated_at", &p.UpdatedAt}, {"expires_at", &p.ExpiresAt},
+		}
+	},
 }
 
 // Providers returns a page of a workspace's providers that have all of tags, the
@@ -63,22 +59,12 @@ func (p Provider) values() []any {
 // organisation.
 func (q Queries) Providers(ctx context.Context, organisation, workspace string, tags map[string]string, p Page) (list []Provider, total int, err error) {
 	const where = `
-		FROM providers
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status <> 'archived'`
-	limit, offset := p.limit()
-	if len(tags) > 0 {
-		limit, offset = Page{}.limit()
+	if len(tags) == 0 {
+		return providerTable.page(ctx, q.q, p, where, organisation, workspace)
 	}
-	list, err = rows(ctx, q.q, "providers", `SELECT `+providerColumns+where+` ORDER BY id DESC LIMIT $3 OFFSET $4`,
-		scanProvider, organisation, workspace, limit, offset)
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(tags) > 0 {
-		list, total = withTags(list, func(p Provider) map[string]string { return p.Tags }, tags, p)
-		return list, total, nil
-	}
-	total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, organisation, workspace)
+	list, err = providerTable.list(ctx, q.q, where+` ORDER BY id DESC`, organisation, workspace)
+	list, total = withTags(list, func(p Provider) map[string]string { return p.Tags }, tags, p)
 	return list, total, err
 }
 
@@ -86,14 +72,11 @@ func (q Queries) Providers(ctx context.Context, organisation, workspace string, 
 // that is not archived. An empty workspace means any of the organisation, and
 // slugs then name none.
 func (q Queries) Provider(ctx context.Context, organisation, workspace, ref string) (Provider, error) {
-	const text = `
-		SELECT ` + providerColumns + `
-		FROM providers
+	return providerTable.one(ctx, q.q, `
 		WHERE organisation_id = $1 AND status <> 'archived'
 			AND ($2 = '' AND id = $3 OR workspace_id = $2 AND (id = $3 OR slug = $3))
 		ORDER BY CASE WHEN id = $3 THEN 0 ELSE 1 END
-		LIMIT 1`
-	return one(ctx, q.q, "provider", text, scanProvider, organisation, workspace, ref)
+		LIMIT 1`, organisation, workspace, ref)
 }
 
 // ProviderSlugs returns the slug of the managed provider with this id or slug, empty
@@ -139,20 +122,12 @@ func (q Queries) ProviderSlugTaken(ctx context.Context, workspace, slug string) 
 
 // CreateProvider stores p.
 func (q Queries) CreateProvider(ctx context.Context, p Provider) error {
-	const text = `
-		INSERT INTO providers (` + providerColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
-	return write(ctx, q.q, "provider", text, p.values()...)
+	return providerTable.insert(ctx, q.q, p)
 }
 
 // UpdateProvider stores p instead of the provider with its id.
 func (q Queries) UpdateProvider(ctx context.Context, p Provider) error {
-	const text = `
-		UPDATE providers
-		SET organisation_id = $2, workspace_id = $3, integration_id = $4, slug = $5, name = $6, note = $7, usage_limits = $8,
-			rate_limits = $9, tags = $10, made_by_grant = $11, status = $12, created_at = $13, updated_at = $14, expires_at = $15
-		WHERE id = $1 AND status <> 'archived'`
-	return write(ctx, q.q, "provider", text, p.values()...)
+	return providerTable.update(ctx, q.q, p)
 }
 
 // DefaultWorkspaceID returns the id of an organisation's default workspace, or

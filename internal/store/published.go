@@ -365,11 +365,6 @@ func (q Queries) publishConfigs(ctx context.Context, n *changedTables, p, before
 // are few, as after a change, or all at once.
 func (q Queries) readVersions(ctx context.Context, configs []PublishedConfig, texts map[string]ConfigVersion) error {
 	const few = 20
-	const all = `
-		SELECT v.id, v.config_id, v.number, v.text, v.sealed, v.created_by, v.created_at
-		FROM config_versions v
-		JOIN configs c ON c.version_id = v.id
-		WHERE c.status = 'active'`
 	var missing []string
 	for _, c := range configs {
 		if _, ok := texts[c.Version]; !ok {
@@ -377,7 +372,8 @@ func (q Queries) readVersions(ctx context.Context, configs []PublishedConfig, te
 		}
 	}
 	if len(missing) > few {
-		versions, err := rows(ctx, q.q, "config texts", all, scanConfigVersion)
+		versions, err := configVersionTable.list(ctx, q.q, `
+		WHERE id IN (SELECT version_id FROM configs WHERE status = 'active')`)
 		for _, v := range versions {
 			texts[v.ID] = v
 		}

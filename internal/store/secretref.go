@@ -42,20 +42,16 @@ type SecretMapping struct {
 	Format    string `json:"value_format,omitempty"` // json or string; empty is string
 }
 
-const secretReferenceColumns = `id, organisation_id, slug, name, description, manager_type, auth_config, sealed, secret_path, secret_key,
-			allow_all_workspaces, allowed_workspaces, allowed_providers, allowed_hosts, tags, created_at, updated_at`
-
-func scanSecretReference(r row) (s SecretReference, err error) {
-	err = r.Scan(&s.ID, &s.Organisation, &s.Slug, &s.Name, &s.Description, &s.Manager, jsonText{&s.Auth}, &s.Sealed, &s.Path, &s.Key,
-		&s.AllWorkspaces, jsonText{&s.Workspaces}, jsonText{&s.Providers}, jsonText{&s.Hosts}, jsonText{&s.Tags}, nullTime{&s.CreatedAt}, nullTime{&s.UpdatedAt})
-	return s, err
-}
-
-// values are those of secretReferenceColumns, in their order.
-func (s SecretReference) values() []any {
-	return []any{s.ID, s.Organisation, s.Slug, s.Name, s.Description, s.Manager, text(tagged(s.Auth)), s.Sealed, s.Path, s.Key,
-		s.AllWorkspaces, text(append([]string{}, s.Workspaces...)), text(append([]string{}, s.Providers...)), text(append([]string{}, s.Hosts...)),
-		text(tagged(s.Tags)), millis(s.CreatedAt), millis(s.UpdatedAt)}
+var secretReferenceTable = table[SecretReference]{
+	name: "secret_references", row: "secret reference", fixed: "id",
+	columns: func(s *SecretReference) []column {
+		return []column{
+			{"id", &s.ID}, {"organisation_id", &s.Organisation}, {"slug", &s.Slug}, {"name", &s.Name}, {"description", &s.Description},
+			{"manager_type", &s.Manager}, {"auth_config", object(&s.Auth)}, {"sealed", &s.Sealed}, {"secret_path", &s.Path}, {"secret_key", &s.Key},
+			{"allow_all_workspaces", &s.AllWorkspaces}, {"allowed_workspaces", array(&s.Workspaces)}, {"allowed_providers", array(&s.Providers)},
+			{"allowed_hosts", array(&s.Hosts)}, {"tags", object(&s.Tags)}, {"created_at", &s.CreatedAt}, {"updated_at", &s.UpdatedAt},
+		}
+	},
 }
 
 // SecretReferenceFilter says which secret references of an organisation are
@@ -70,13 +66,9 @@ type SecretReferenceFilter struct {
 // SecretReferences returns a page of secret references, the newest first, and
 // how many there are.
 func (q Queries) SecretReferences(ctx context.Context, f SecretReferenceFilter, p Page) ([]SecretReference, int, error) {
-	const text = `
-		SELECT ` + secretReferenceColumns + `
-		FROM secret_references
-		WHERE organisation_id = $1
-			AND ($2 = '' OR manager_type = $2)
-		ORDER BY id DESC`
-	list, err := rows(ctx, q.q, "secret references", text, scanSecretReference, f.Organisation, f.Manager)
+	list, err := secretReferenceTable.list(ctx, q.q, `
+		WHERE organisation_id = $1 AND ($2 = '' OR manager_type = $2)
+		ORDER BY id DESC`, f.Organisation, f.Manager)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -92,31 +84,19 @@ func (q Queries) SecretReferences(ctx context.Context, f SecretReferenceFilter, 
 
 // SecretReference returns the secret reference with this id or slug.
 func (q Queries) SecretReference(ctx context.Context, organisation, ref string) (SecretReference, error) {
-	const text = `
-		SELECT ` + secretReferenceColumns + `
-		FROM secret_references
-		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`
-	return one(ctx, q.q, "secret reference", text, scanSecretReference, organisation, ref)
+	return secretReferenceTable.one(ctx, q.q, `
+		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`, organisation, ref)
 }
 
 // CreateSecretReference stores a secret reference. A slug that is taken is a
 // conflict.
 func (q Queries) CreateSecretReference(ctx context.Context, s SecretReference) error {
-	const text = `
-		INSERT INTO secret_references (` + secretReferenceColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
-	return write(ctx, q.q, "secret reference", text, s.values()...)
+	return secretReferenceTable.insert(ctx, q.q, s)
 }
 
 // UpdateSecretReference stores s instead of the reference with its id.
 func (q Queries) UpdateSecretReference(ctx context.Context, s SecretReference) error {
-	const text = `
-		UPDATE secret_references
-		SET organisation_id = $2, slug = $3, name = $4, description = $5, manager_type = $6, auth_config = $7, sealed = $8,
-			secret_path = $9, secret_key = $10, allow_all_workspaces = $11, allowed_workspaces = $12, allowed_providers = $13,
-			allowed_hosts = $14, tags = $15, created_at = $16, updated_at = $17
-		WHERE id = $1`
-	return write(ctx, q.q, "secret reference", text, s.values()...)
+	return secretReferenceTable.update(ctx, q.q, s)
 }
 
 // DeleteSecretReference removes a secret reference for good.
@@ -151,10 +131,7 @@ func (q Queries) publishReferences(ctx context.Context, n *changedTables, p, bef
 		p.References = before.References
 		return nil
 	}
-	const text = `
-		SELECT ` + secretReferenceColumns + `
-		FROM secret_references`
-	list, err := rows(ctx, q.q, "secret references", text, scanSecretReference)
+	list, err := secretReferenceTable.list(ctx, q.q, "")
 	p.References = make(map[string]SecretReference, len(list))
 	for _, s := range list {
 		p.References[s.ID] = s

@@ -19,33 +19,29 @@ type Session struct {
 	ExpiresAt    time.Time
 }
 
-const sessionColumns = `s.hash, s.id, s.user_id, s.organisation_id, s.address, s.user_agent, s.created_at, s.last_used_at, s.expires_at`
-
-func scanSession(r row) (s Session, err error) {
-	err = r.Scan(&s.Hash, &s.ID, &s.UserID, &s.Organisation, &s.Address, &s.UserAgent, nullTime{&s.CreatedAt}, nullTime{&s.LastUsedAt}, nullTime{&s.ExpiresAt})
-	return s, err
+var sessionTable = table[Session]{
+	name: "sessions", row: "session",
+	columns: func(s *Session) []column {
+		return []column{
+			{"hash", &s.Hash}, {"id", &s.ID}, {"user_id", &s.UserID}, {"organisation_id", &s.Organisation}, {"address", &s.Address},
+			{"user_agent", &s.UserAgent}, {"created_at", &s.CreatedAt}, {"last_used_at", &s.LastUsedAt}, {"expires_at", &s.ExpiresAt},
+		}
+	},
 }
 
 // Session returns the session with this hash, whether it has expired or not. The
 // session of a user who is not active does not exist.
 func (q Queries) Session(ctx context.Context, hash string) (Session, error) {
-	const text = `
-		SELECT ` + sessionColumns + `
-		FROM sessions s
-		JOIN users u ON u.id = s.user_id
-		WHERE s.hash = $1 AND u.status = 'active'`
-	return one(ctx, q.q, "session", text, scanSession, hash)
+	return sessionTable.one(ctx, q.q, `
+		WHERE hash = $1 AND EXISTS (SELECT 1 FROM users u WHERE u.id = sessions.user_id AND u.status = 'active')`, hash)
 }
 
 // Sessions returns the sessions of a user in an organisation, whether they have
 // expired or not, those used last first.
 func (q Queries) Sessions(ctx context.Context, organisation, user string) ([]Session, error) {
-	const text = `
-		SELECT ` + sessionColumns + `
-		FROM sessions s
-		WHERE s.organisation_id = $1 AND s.user_id = $2
-		ORDER BY s.last_used_at DESC, s.id DESC`
-	return rows(ctx, q.q, "sessions", text, scanSession, organisation, user)
+	return sessionTable.list(ctx, q.q, `
+		WHERE organisation_id = $1 AND user_id = $2
+		ORDER BY last_used_at DESC, id DESC`, organisation, user)
 }
 
 // userSessions is how many sessions a user may have in an organisation.
@@ -71,10 +67,8 @@ func (q Queries) CreateSession(ctx context.Context, s Session) error {
 	if err := exec(ctx, q.q, "sessions", oldest, s.UserID, s.Organisation, int64(userSessions-1)); err != nil {
 		return err
 	}
-	const text = `
-		INSERT INTO sessions (hash, id, user_id, organisation_id, address, user_agent, created_at, last_used_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)`
-	return write(ctx, q.q, "session", text, s.Hash, s.ID, s.UserID, s.Organisation, s.Address, s.UserAgent, millis(s.CreatedAt), millis(s.ExpiresAt))
+	s.LastUsedAt = s.CreatedAt
+	return sessionTable.insert(ctx, q.q, s)
 }
 
 // TouchSession notes that a session was used at now from an address. It makes no
@@ -151,10 +145,7 @@ func (q Queries) Claim(ctx context.Context, hash string, now time.Time) (organis
 		SELECT organisation_id
 		FROM claims
 		WHERE hash = $1 AND expires_at > $2`
-	return one(ctx, q.q, "claim", text, func(r row) (s string, err error) {
-		err = r.Scan(&s)
-		return s, err
-	}, hash, now.UnixMilli())
+	return one(ctx, q.q, "claim", text, scanID, hash, now.UnixMilli())
 }
 
 // ConsumeClaim takes away the claim with this hash and returns the organisation it
@@ -164,10 +155,7 @@ func (q Queries) ConsumeClaim(ctx context.Context, hash string, now time.Time) (
 		DELETE FROM claims
 		WHERE hash = $1 AND expires_at > $2
 		RETURNING organisation_id`
-	return one(ctx, q.q, "claim", text, func(r row) (s string, err error) {
-		err = r.Scan(&s)
-		return s, err
-	}, hash, now.UnixMilli())
+	return one(ctx, q.q, "claim", text, scanID, hash, now.UnixMilli())
 }
 
 // PasswordLink is a link by which a user sets a password. It is known by the hash
@@ -182,32 +170,26 @@ type PasswordLink struct {
 	ExpiresAt    time.Time
 }
 
-const linkColumns = `user_id, hash, organisation_id, resets, by_operator, created_at, expires_at`
-
-func scanLink(r row) (l PasswordLink, err error) {
-	err = r.Scan(&l.UserID, &l.Hash, &l.Organisation, &l.Resets, &l.ByOperator, nullTime{&l.CreatedAt}, nullTime{&l.ExpiresAt})
-	return l, err
+var linkTable = table[PasswordLink]{
+	name: "password_links", row: "link", fixed: "user_id",
+	columns: func(l *PasswordLink) []column {
+		return []column{
+			{"user_id", &l.UserID}, {"hash", &l.Hash}, {"organisation_id", &l.Organisation}, {"resets", &l.Resets},
+			{"by_operator", &l.ByOperator}, {"created_at", &l.CreatedAt}, {"expires_at", &l.ExpiresAt},
+		}
+	},
 }
 
 // ReplacePasswordLink stores a user's link in place of any before.
 func (q Queries) ReplacePasswordLink(ctx context.Context, l PasswordLink) error {
-	const text = `
-		INSERT INTO password_links (` + linkColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (user_id) DO UPDATE
-		SET hash = excluded.hash, organisation_id = excluded.organisation_id, resets = excluded.resets,
-			by_operator = excluded.by_operator, created_at = excluded.created_at, expires_at = excluded.expires_at`
-	return write(ctx, q.q, "link", text, l.UserID, l.Hash, l.Organisation, l.Resets, l.ByOperator, millis(l.CreatedAt), millis(l.ExpiresAt))
+	return linkTable.put(ctx, q.q, l)
 }
 
 // PasswordLink returns the link with this hash and leaves it. One that has
 // expired is not found.
 func (q Queries) PasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
-	const text = `
-		SELECT ` + linkColumns + `
-		FROM password_links
-		WHERE hash = $1 AND expires_at > $2`
-	return one(ctx, q.q, "link", text, scanLink, hash, now.UnixMilli())
+	return linkTable.one(ctx, q.q, `
+		WHERE hash = $1 AND expires_at > $2`, hash, now.UnixMilli())
 }
 
 // ConsumePasswordLink takes away the link with this hash and returns whose it is.
@@ -216,8 +198,8 @@ func (q Queries) ConsumePasswordLink(ctx context.Context, hash string, now time.
 	const text = `
 		DELETE FROM password_links
 		WHERE hash = $1 AND expires_at > $2
-		RETURNING ` + linkColumns
-	return one(ctx, q.q, "link", text, scanLink, hash, now.UnixMilli())
+		RETURNING `
+	return one(ctx, q.q, linkTable.row, text+linkTable.names(), linkTable.scan, hash, now.UnixMilli())
 }
 
 // SetFirstPassword stores the password and the name of a person who has no
@@ -277,9 +259,6 @@ func (q Queries) Shared(ctx context.Context, organisation, user string) (bool, e
 // KeyByHash returns the key with this hash, or with this hash before its last
 // rotation.
 func (q Queries) KeyByHash(ctx context.Context, hash string) (Key, error) {
-	const text = `
-		SELECT ` + keyColumns + `
-		FROM gateway_keys
-		WHERE hash = $1 OR previous_hash = $1`
-	return one(ctx, q.q, "API key", text, scanKey, hash)
+	return keyTable.one(ctx, q.q, `
+		WHERE hash = $1 OR previous_hash = $1`, hash)
 }

@@ -33,32 +33,28 @@ type Workspace struct {
 	UpdatedAt        time.Time
 }
 
-const workspaceColumns = `id, organisation_id, slug, name, icon, description, defaults, settings, security_settings,
-			usage_limits, rate_limits, is_default, status, created_by, created_at, updated_at`
-
-func scanWorkspace(r row) (w Workspace, err error) {
-	err = r.Scan(&w.ID, &w.Organisation, &w.Slug, &w.Name, &w.Icon, &w.Description, jsonText{&w.Defaults}, jsonText{&w.Settings},
-		jsonText{&w.SecuritySettings}, jsonText{&w.UsageLimits}, jsonText{&w.RateLimits}, &w.IsDefault, &w.Status, &w.CreatedBy,
-		nullTime{&w.CreatedAt}, nullTime{&w.UpdatedAt})
-	return w, err
+var workspaceTable = table[Workspace]{
+	name: "workspaces", row: "workspace", order: "id", fixed: "id organisation_id slug is_default created_by created_at",
+	columns: func(w *Workspace) []column {
+		return []column{
+			{"id", &w.ID}, {"organisation_id", &w.Organisation}, {"slug", &w.Slug}, {"name", &w.Name}, {"icon", &w.Icon},
+			{"description", &w.Description}, {"defaults", object(&w.Defaults)}, {"settings", object(&w.Settings)},
+			{"security_settings", object(&w.SecuritySettings)}, {"usage_limits", array(&w.UsageLimits)}, {"rate_limits", array(&w.RateLimits)},
+			{"is_default", &w.IsDefault}, {"status", &w.Status}, {"created_by", &w.CreatedBy}, {"created_at", &w.CreatedAt}, {"updated_at", &w.UpdatedAt},
+		}
+	},
 }
 
 // Workspace returns the workspace of an organisation with this id or slug.
 func (q Queries) Workspace(ctx context.Context, organisation, ref string) (Workspace, error) {
-	const text = `
-		SELECT ` + workspaceColumns + `
-		FROM workspaces
-		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`
-	return one(ctx, q.q, "workspace", text, scanWorkspace, organisation, ref)
+	return workspaceTable.one(ctx, q.q, `
+		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`, organisation, ref)
 }
 
 // WorkspaceByID returns the workspace with this id, of whatever organisation.
 func (q Queries) WorkspaceByID(ctx context.Context, id string) (Workspace, error) {
-	const text = `
-		SELECT ` + workspaceColumns + `
-		FROM workspaces
-		WHERE id = $1`
-	return one(ctx, q.q, "workspace", text, scanWorkspace, id)
+	return workspaceTable.one(ctx, q.q, `
+		WHERE id = $1`, id)
 }
 
 // WorkspaceQuery says which workspaces of an organisation to list. The zero
@@ -74,49 +70,25 @@ type WorkspaceQuery struct {
 
 // Workspaces returns a page of workspaces, the oldest first, and how many match.
 func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list []Workspace, total int, err error) {
-	const where = `
-		FROM workspaces
-		WHERE organisation_id = $1 AND ($2 = '' OR id = $2) AND ($3 = 0 OR status = 'active') AND ($4 = 0 OR status = 'archived')
-			AND ($5 = '' OR REPLACE(name, $5, '') <> name) AND ($6 = '' OR name = $6)
-			AND ($7 = '' OR id IN (SELECT workspace_id FROM workspace_members WHERE user_id = $7))`
-	activeAlone := int64(0)
-	archivedAlone := int64(0)
+	only := ""
 	if len(w.Statuses) == 1 {
-		if w.Statuses[0] == Active {
-			activeAlone = 1
-		} else {
-			archivedAlone = 1
-		}
+		only = w.Statuses[0]
 	}
-	args := []any{w.Organisation, w.ID, activeAlone, archivedAlone, w.Name, w.ExactName, w.Member}
-	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...); err != nil {
-		return nil, 0, err
-	}
-	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "workspaces", `SELECT `+workspaceColumns+where+` ORDER BY id LIMIT $8 OFFSET $9`,
-		scanWorkspace, append(args, limit, offset)...)
-	return list, total, err
+	return workspaceTable.page(ctx, q.q, p, `
+		WHERE organisation_id = $1 AND ($2 = '' OR id = $2) AND ($3 = '' OR status = $3)
+			AND ($4 = '' OR REPLACE(name, $4, '') <> name) AND ($5 = '' OR name = $5)
+			AND ($6 = '' OR id IN (SELECT workspace_id FROM workspace_members WHERE user_id = $6))`,
+		w.Organisation, w.ID, only, w.Name, w.ExactName, w.Member)
 }
 
 // CreateWorkspace stores a workspace. A slug that is taken is a conflict.
 func (q Queries) CreateWorkspace(ctx context.Context, w Workspace) error {
-	const text = `
-		INSERT INTO workspaces (` + workspaceColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
-	return write(ctx, q.q, "workspace", text, w.ID, w.Organisation, w.Slug, w.Name, w.Icon, w.Description,
-		orEmpty(w.Defaults, "{}"), orEmpty(w.Settings, "{}"), orEmpty(w.SecuritySettings, "{}"),
-		orEmpty(w.UsageLimits, "[]"), orEmpty(w.RateLimits, "[]"), w.IsDefault, w.Status, w.CreatedBy, millis(w.CreatedAt), millis(w.UpdatedAt))
+	return workspaceTable.insert(ctx, q.q, w)
 }
 
 // UpdateWorkspace stores what may change of a workspace.
 func (q Queries) UpdateWorkspace(ctx context.Context, w Workspace) error {
-	const text = `
-		UPDATE workspaces
-		SET name = $2, icon = $3, description = $4, defaults = $5, settings = $6, security_settings = $7,
-			usage_limits = $8, rate_limits = $9, status = $10, updated_at = $11
-		WHERE id = $1`
-	return write(ctx, q.q, "workspace", text, w.ID, w.Name, w.Icon, w.Description, orEmpty(w.Defaults, "{}"), orEmpty(w.Settings, "{}"),
-		orEmpty(w.SecuritySettings, "{}"), orEmpty(w.UsageLimits, "[]"), orEmpty(w.RateLimits, "[]"), w.Status, millis(w.UpdatedAt))
+	return workspaceTable.update(ctx, q.q, w)
 }
 
 // WorkspaceHolds returns how many configs, prompts, keys and providers are active in a

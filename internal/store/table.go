@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// table declares how values of a type are stored, each column once. Reading,
+// inserting and updating are made from the declaration; conditions are SQL.
+type table[T any] struct {
+	name    string              // in SQL
+	row     string              // one row, in errors
+	order   string              // of a page
+	fixed   string              // columns that an update leaves, separated by spaces; the first is the key
+	columns func(v *T) []column // with the fields of v
+
+	// derived are read with each row and never written: expressions instead of
+	// names. Nil is none.
+	derived func(v *T) []column
+
+	live string // the condition on rows that may be updated; empty is none
+}
+
+// column is a column with a pointer to its field. A [time.Time] is stored in
+// milliseconds, zero as NULL.
+type column struct {
+	name  string
+	field any
+}
+
+// object, array and nullable are fields that are stored as JSON, with the text
+// that stands for nil.
+func object(into any) document   { return document{jsonText{into}, "{}"} }
+func array(into any) document    { return document{jsonText{into}, "[]"} }
+func nullable(into any) document { return document{jsonText{into}, "null"} }
+
+type document struct {
+	jsonText
+	empty string
+}
+
+// Value implements driver.Valuer. A [json.RawMessage] is stored as it is.
+func (d document) Value() (driver.Value, error) {
+	if raw, ok := d.into.(*json.RawMessage); ok {
+		return orEmpty(*raw, d.empty), nil
+	}
+	if s := text(d.into); s != "null" {
+		return s, nil
+	}
+	return d.empty, nil
+}
+
+// of returns t for rows that errors call by another name.
+func (t table[T]) of(row string) *table[T] {
+	t.row = row
+	return &t
+}
+
+// read returns the columns that are read, as fields of v.
+func (t *table[T]) read(v *T) []column {
+	if t.derived == nil {
+		return t.columns(v)
+	}
+	return append(t.columns(v), t.derived(v)...)
+}
+
+// names returns the columns that are written, separated by commas.
+func (t *table[T]) names() string { return names(t.columns(new(T))) }
+
+func names(list []column) string {
+	words := make([]string, len(list))
+	for i, c := range list {
+		words[i] = c.name
+	}
+	return strings.Join(words, `, `)
+}
+
+// selection returns the beginning of a query for rows.
+func (t *table[T]) selection() string { return `SELECT ` + names(t.read(new(T))) + ` FROM ` + t.name }
+
+func (t *table[T]) scan(r row) (v T, err error) {
+	list := t.read(&v)
+	fields := make([]any, len(list))
+	for i, c := range list {
+		fields[i] = c.field
+		if at, ok := c.field.(*time.Time); ok {
+			fields[i] = nullTime{at}
+		}
+	}
+	err = r.Scan(fields...)
+	return v, err
+}
+
+// one reads the one row that the end of a query describes. What is not there is
+// an *apierr.Error of kind NotFound.
+func (t *table[T]) one(ctx context.Context, q querier, end string, args ...any) (T, error) {
+	return one(ctx, q, t.row, t.selection()+end, t.scan, args...)
+}
+
+// list reads every row that the end of a query describes.
+func (t *table[T]) list(ctx context.Context, q querier, end string, args ...any) ([]T, error) {
+	return rows(ctx, q, t.row+"s", t.selection()+end, t.scan, args...)
+}
+
+// page reads a page of the rows that a condition selects, and counts them all.
+func (t *table[T]) page(ctx context.Context, q querier, p Page, where string, args ...any) (list []T, total int, err error) {
+	if total, err = count(ctx, q, `SELECT COUNT(*) FROM `+t.name+where, args...); err != nil {
+		return nil, 0, err
+	}
+	limit, offset := p.limit()
+	list, err = t.list(ctx, q, fmt.Sprintf(`%s ORDER BY %s LIMIT $%d OFFSET $%d`, where, t.order, len(args)+1, len(args)+2), append(args, limit, offset)...)
+	return list, total, err
+}
+
+// insert stores v as a new row.
+func (t *table[T]) insert(ctx context.Context, q querier, v T) error {
+	return write(ctx, q, t.row, t.insertion(), values(t.columns(&v))...)
+}
+
+// put stores v as a new row, or instead of what may change of the row that has
+// its fixed columns.
+func (t *table[T]) put(ctx context.Context, q querier, v T) error {
+	list := t.changing(&v)
+	set := make([]string, len(list))
+	for i, c := range list {
+		set[i] = c.name + ` = excluded.` + c.name
+	}
+	text := t.insertion() + ` ON CONFLICT (` + strings.ReplaceAll(t.fixed, ` `, `, `) + `) DO UPDATE SET ` + strings.Join(set, `, `)
+	return write(ctx, q, t.row, text, values(t.columns(&v))...)
+}
+
+func (t *table[T]) insertion() string {
+	return `INSERT INTO ` + t.name + ` (` + t.names() + `) VALUES ` + placeholders(0, len(t.columns(new(T))))
+}
+
+// update stores what may change of v in the row with its key, if it is live. No
+// such row is an *apierr.Error of kind NotFound.
+func (t *table[T]) update(ctx context.Context, q querier, v T) error {
+	key, list := t.columns(&v)[0], t.changing(&v)
+	set := make([]string, len(list))
+	for i, c := range list {
+		set[i] = fmt.Sprintf(`%s = $%d`, c.name, i+2)
+	}
+	text := `UPDATE ` + t.name + ` SET ` + strings.Join(set, `, `) + ` WHERE ` + key.name + ` = $1`
+	if t.live != "" {
+		text += ` AND ` + t.live
+	}
+	return write(ctx, q, t.row, text, append(values([]column{key}), values(list)...)...)
+}
+
+// changing returns the columns that an update writes.
+func (t *table[T]) changing(v *T) []column {
+	fixed := strings.Fields(t.fixed)
+	return slices.DeleteFunc(t.columns(v), func(c column) bool { return slices.Contains(fixed, c.name) })
+}
+
+func values(list []column) []any {
+	out := make([]any, len(list))
+	for i, c := range list {
+		switch f := c.field.(type) {
+		case *time.Time:
+			out[i] = millis(*f)
+		case driver.Valuer:
+			out[i] = f
+		default:
+			out[i] = reflect.ValueOf(f).Elem().Interface()
+		}
+	}
+	return out
+}
