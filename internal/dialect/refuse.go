@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/grammar"
 )
 
 // Codes of refusals before anything is sent.
 const (
-	CodeMissing     = "missing_required_parameter"
-	CodeType        = "invalid_type"
-	CodeValue       = "invalid_value"
+	CodeMissing     = grammar.CodeMissing
+	CodeType        = grammar.CodeType
+	CodeValue       = grammar.CodeValue
 	CodeUnsupported = "unsupported_parameter"
 )
 

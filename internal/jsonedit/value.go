@@ -61,12 +61,20 @@ func ParseValue(b []byte) (Value, error) {
 func (v Value) Raw() []byte { return v.raw }
 
 // Kind returns what the value is.
-func (v Value) Kind() Kind {
-	if len(v.raw) == 0 {
+func (v Value) Kind() Kind { return KindOf(v.raw) }
+
+// KindOf returns the kind of the value that raw begins with, [Null] when raw is
+// empty.
+func KindOf(raw []byte) Kind {
+	if len(raw) == 0 {
 		return Null
 	}
-	switch v.raw[0] {
-	case 'n':
+	return kindFrom(raw[0])
+}
+
+func kindFrom(first byte) Kind {
+	switch first {
+	case 'n', 0:
 		return Null
 	case 't', 'f':
 		return Bool

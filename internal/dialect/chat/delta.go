@@ -14,13 +14,13 @@ type deltaFields struct {
 }
 
 func readDelta(raw []byte) (f deltaFields) {
-	c := cursor{b: raw}
-	if !c.enter('{') {
+	c := jsonedit.NewCursor(raw)
+	if !c.Enter('{') {
 		return f
 	}
-	for key, ok := c.field(); ok; key, ok = c.field() {
-		value := c.raw()
-		if c.bad || len(value) == 0 || value[0] == 'n' {
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
+		value := c.Raw()
+		if c.Failed() || len(value) == 0 || value[0] == 'n' {
 			continue
 		}
 		switch string(key) {

@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 )
 
@@ -10,68 +11,55 @@ import (
 // model means the older. Later models have other sizes, qualities and lengths,
 // and of theirs only what all share is checked.
 var (
-	olderImagesRoute = newRoute(images(1000, 10,
-		words{"standard", "auto"},
-		words{"256x256", "512x512", "1024x1024"},
-		nullOnly{": only dall-e-3 has styles"}))
-	newerImagesRoute = newRoute(images(4000, 1,
-		words{"standard", "hd", "auto"},
-		words{"1024x1024", "1792x1024", "1024x1792"},
-		words{"vivid", "natural"}))
-	imagesRoute = newRoute([]param{
-		{name: "model", rule: text{}},
-		{name: "prompt", rule: text{}, required: true},
-		{name: "n", rule: integer{1, 10}},
-		{name: "quality", rule: text{}},
-		{name: "response_format", rule: words{"url", "b64_json", "base64"}},
-		{name: "size", rule: text{}},
-		{name: "style", rule: text{}},
+	olderImagesBody = grammar.NewBody(images(1000, 10,
+		grammar.Words{"standard", "auto"},
+		grammar.Words{"256x256", "512x512", "1024x1024"},
+		grammar.NullOnly{Why: ": only dall-e-3 has styles"}))
+	newerImagesBody = grammar.NewBody(images(4000, 1,
+		grammar.Words{"standard", "hd", "auto"},
+		grammar.Words{"1024x1024", "1792x1024", "1024x1792"},
+		grammar.Words{"vivid", "natural"}))
+	imagesBody = grammar.NewBody([]grammar.Member{
+		{Name: "model", Rule: grammar.Text{}},
+		{Name: "prompt", Rule: grammar.Text{}, Required: true},
+		{Name: "n", Rule: grammar.Integer{Min: 1, Max: 10}},
+		{Name: "quality", Rule: grammar.Text{}},
+		{Name: "response_format", Rule: grammar.Words{"url", "b64_json", "base64"}},
+		{Name: "size", Rule: grammar.Text{}},
+		{Name: "style", Rule: grammar.Text{}},
 		user,
 	})
 )
 
-func images(chars int, n int64, quality, size words, style rule) []param {
-	return []param{
-		{name: "model", rule: text{}},
-		{name: "prompt", rule: text{chars: chars, why: " for this model"}, required: true},
-		{name: "n", rule: integer{1, n}},
-		{name: "quality", rule: quality},
-		{name: "response_format", rule: words{"url", "b64_json"}},
-		{name: "size", rule: size},
-		{name: "style", rule: style},
+func images(chars int, n int64, quality, size grammar.Words, style grammar.Rule) []grammar.Member {
+	return []grammar.Member{
+		{Name: "model", Rule: grammar.Text{}},
+		{Name: "prompt", Rule: grammar.Text{Chars: chars, Why: " for this model"}, Required: true},
+		{Name: "n", Rule: grammar.Integer{Min: 1, Max: n}},
+		{Name: "quality", Rule: quality},
+		{Name: "response_format", Rule: grammar.Words{"url", "b64_json"}},
+		{Name: "size", Rule: size},
+		{Name: "style", Rule: style},
 		user,
 	}
 }
 
-// forModel returns the route that the model of the body asks for, which is r
-// unless the specification has rules for that model.
-func (r *route) forModel(d *jsonedit.Doc) *route {
-	switch r {
-	case imagesRoute:
-		return imagesRouteFor(d)
-	case embeddingsRoute:
-		if string(modelName(d)) == "text-embedding-ada-002" {
-			return referenceEmbeddingsRoute
-		}
-	}
-	return r
-}
-
-func imagesRouteFor(d *jsonedit.Doc) *route {
+// imagesBodyFor returns the rules for the model that the body names.
+func imagesBodyFor(d *jsonedit.Doc) *grammar.Body {
 	v, ok := d.Find("model")
 	if !ok || v.IsNull() {
 		if asksLaterImageModel(d) {
-			return imagesRoute
+			return imagesBody
 		}
-		return olderImagesRoute
+		return olderImagesBody
 	}
 	switch string(modelName(d)) {
 	case "dall-e-2":
-		return olderImagesRoute
+		return olderImagesBody
 	case "dall-e-3":
-		return newerImagesRoute
+		return newerImagesBody
 	}
-	return imagesRoute
+	return imagesBody
 }
 
 // asksLaterImageModel reports whether a body without model uses what only the

@@ -1,11 +1,16 @@
 package chat
 
-import "fmt"
+import (
+	"fmt"
+
+	"modelgate/internal/grammar"
+	"modelgate/internal/jsonedit"
+)
 
 const inputForms = "a string, an array of strings, an array of tokens or an array of token arrays"
 
 // prompt is the text of a completion in any of its four forms.
-var prompt = byKind{text: text{}, array: inputs{any: true}, what: inputForms}
+var prompt = grammar.ByKind{Text: grammar.Text{}, Array: inputs{any: true}, What: inputForms}
 
 // inputs is an array of strings, of tokens, or of token arrays: the first
 // element says of which.
@@ -16,50 +21,50 @@ type inputs struct {
 	bytes    int  // at most so many bytes of text each; zero is no bound
 }
 
-func (inputs) expected() string { return inputForms }
+func (inputs) Expected() string { return inputForms }
 
-func (r inputs) check(c *cursor) *fault {
-	if !c.enter('[') {
-		return wrongType(c, r.expected())
+func (r inputs) Check(c *jsonedit.Cursor) *grammar.Fault {
+	if !c.Enter('[') {
+		return grammar.WrongType(c, r.Expected())
 	}
 	each := r.each(c)
 	n := 0
-	for ; c.element(); n++ {
+	for ; c.Element(); n++ {
 		if !r.any && n >= maxInputs {
-			c.skip()
+			c.Skip()
 			continue
 		}
-		if f := each.check(c); f != nil {
-			return f.at(n)
+		if f := each.Check(c); f != nil {
+			return f.At(n)
 		}
 	}
 	if !r.any && (n == 0 || n > maxInputs) {
-		return &fault{code: codeValue, want: fmt.Sprintf("a string or an array of 1 to %d elements", maxInputs), sent: fmt.Sprintf("one of %d", n)}
+		return &grammar.Fault{Code: grammar.CodeValue, Want: fmt.Sprintf("a string or an array of 1 to %d elements", maxInputs), Sent: fmt.Sprintf("one of %d", n)}
 	}
 	return nil
 }
 
 // each is the rule that the first element sets for all.
-func (r inputs) each(c *cursor) rule {
-	switch kindFrom(c.peek()) {
-	case kindNumber:
+func (r inputs) each(c *jsonedit.Cursor) grammar.Rule {
+	switch c.Kind() {
+	case jsonedit.Number:
 		return token
-	case kindArray:
+	case jsonedit.Array:
 		return r.tokenArray()
 	}
-	return text{notEmpty: r.notEmpty, bytes: r.bytes, why: ", which is more than 8192 tokens hold"}
+	return grammar.Text{NotEmpty: r.notEmpty, Bytes: r.bytes, Why: ", which is more than 8192 tokens hold"}
 }
 
 var (
-	token      = integer{0, 1<<32 - 1}
-	tokenArray = list{each: token, what: "tokens"}
-	fullArray  = list{min: 1, each: token, what: "tokens"}
+	token      = grammar.Integer{Min: 0, Max: 1<<32 - 1}
+	tokenArray = grammar.List{Each: token, What: "tokens"}
+	fullArray  = grammar.List{Min: 1, Each: token, What: "tokens"}
 )
 
-func (r inputs) tokenArray() rule {
+func (r inputs) tokenArray() grammar.Rule {
 	switch {
 	case r.tokens > 0:
-		return list{min: 1, max: r.tokens, each: token, what: "tokens"}
+		return grammar.List{Min: 1, Max: r.tokens, Each: token, What: "tokens"}
 	case r.notEmpty:
 		return fullArray
 	}

@@ -7,6 +7,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -22,7 +23,7 @@ func (d *reader) refuse(err *apierr.Error) {
 }
 
 func (d *reader) wrong(path, want string, v jsonedit.Value) {
-	d.refuse(dialect.Invalid(path, dialect.CodeType, "must be %s, not %s", want, describe(v.Raw())))
+	d.refuse(dialect.Invalid(path, dialect.CodeType, "must be %s, not %s", want, grammar.Describe(v.Raw())))
 }
 
 func (d *reader) text(path string, v jsonedit.Value) string {

@@ -146,13 +146,13 @@ type chunkChoice struct {
 
 // read takes one JSON object: a chunk, or a complete response.
 func (d *decoder) read(dst []llm.Event, b []byte) []llm.Event {
-	c := cursor{b: b}
-	if !c.enter('{') {
+	c := jsonedit.NewCursor(b)
+	if !c.Enter('{') {
 		return dst
 	}
 	d.found = d.found[:0]
-	for key, ok := c.field(); ok; key, ok = c.field() {
-		d.member(&c, key)
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
+		d.member(c, key)
 	}
 	if d.fault != nil {
 		return d.fail(dst)
@@ -174,7 +174,7 @@ func (d *decoder) read(dst []llm.Event, b []byte) []llm.Event {
 	return dst
 }
 
-func (d *decoder) member(c *cursor, name []byte) {
+func (d *decoder) member(c *jsonedit.Cursor, name []byte) {
 	switch string(name) {
 	case "choices":
 		d.readChoices(c)
@@ -187,30 +187,30 @@ func (d *decoder) member(c *cursor, name []byte) {
 	case "system_fingerprint":
 		d.head(&d.start.Fingerprint, c)
 	case "created":
-		if n, ok := c.count(); ok && d.start.Created == 0 {
+		if n, ok := readCount(c); ok && d.start.Created == 0 {
 			d.start.Created = seconds(n)
 		}
 	case "usage":
-		d.readUsage(c.raw())
+		d.readUsage(c.Raw())
 	case "x_groq": // has the usage of streams
-		inner := cursor{b: c.raw()}
-		if inner.enter('{') {
-			for key, ok := inner.field(); ok; key, ok = inner.field() {
-				d.inner(&inner, key)
+		inner := jsonedit.NewCursor(c.Raw())
+		if inner.Enter('{') {
+			for key, ok := inner.Field(); ok; key, ok = inner.Field() {
+				d.inner(inner, key)
 			}
 		}
 	case "error":
-		if raw := c.raw(); kindOf(raw) != kindNull && d.fault == nil {
+		if raw := c.Raw(); jsonedit.KindOf(raw) != jsonedit.Null && d.fault == nil {
 			d.fault = faultOf(raw)
 		}
 	case "citations":
-		d.readSources(c.raw(), "citations")
+		d.readSources(c.Raw(), "citations")
 	case "object":
-		if string(c.raw()) == `"error"` && d.fault == nil { // vLLM, inside streams
-			d.fault = faultOf(c.b)
+		if string(c.Raw()) == `"error"` && d.fault == nil { // vLLM, inside streams
+			d.fault = faultOf(c.Bytes())
 		}
 	case "obfuscation", "p":
-		c.skip() // padding
+		c.Skip() // padding
 	default:
 		d.other(c, string(name))
 	}
@@ -224,31 +224,31 @@ func seconds(n int64) int64 {
 	return n
 }
 
-func (d *decoder) inner(c *cursor, name []byte) {
+func (d *decoder) inner(c *jsonedit.Cursor, name []byte) {
 	switch string(name) {
 	case "usage":
-		d.readUsage(c.raw())
+		d.readUsage(c.Raw())
 	case "error":
-		if raw := c.raw(); kindOf(raw) != kindNull && d.fault == nil {
+		if raw := c.Raw(); jsonedit.KindOf(raw) != jsonedit.Null && d.fault == nil {
 			d.fault = faultOf(raw)
 		}
 	default:
-		c.skip()
+		c.Skip()
 	}
 }
 
 // head takes a string of the head until the start was told.
-func (d *decoder) head(into *string, c *cursor) {
-	raw := c.raw()
+func (d *decoder) head(into *string, c *jsonedit.Cursor) {
+	raw := c.Raw()
 	if !d.started && *into == "" {
 		*into, _ = unquoted(raw)
 	}
 }
 
 // other keeps what only the dialect knows.
-func (d *decoder) other(c *cursor, name string) {
-	raw := c.raw()
-	if d.keepExtra && kindOf(raw) != kindNull && valid(raw) {
+func (d *decoder) other(c *jsonedit.Cursor, name string) {
+	raw := c.Raw()
+	if d.keepExtra && jsonedit.KindOf(raw) != jsonedit.Null && valid(raw) {
 		d.start.Extra = append(d.start.Extra, llm.Member{Name: name, Value: bytes.Clone(raw)})
 	}
 	if name == "search_results" {
@@ -262,52 +262,49 @@ func valid(raw []byte) bool {
 }
 
 func (d *decoder) readUsage(raw []byte) {
-	if kindOf(raw) == kindObject {
-		d.counts.read(&cursor{b: raw})
-	}
+	d.counts.read(jsonedit.NewCursor(raw))
 }
 
-func (d *decoder) readChoices(c *cursor) {
-	if !c.enter('[') {
-		c.skip()
+func (d *decoder) readChoices(c *jsonedit.Cursor) {
+	if !c.Enter('[') {
+		c.Skip()
 		return
 	}
-	for n := int64(0); c.element(); n++ {
-		if c.peek() != '{' {
-			c.skip()
+	for n := int64(0); c.Element(); n++ {
+		if !c.Enter('{') {
+			c.Skip()
 			continue
 		}
 		found := chunkChoice{index: n}
-		c.i++
-		for key, ok := c.field(); ok; key, ok = c.field() {
+		for key, ok := c.Field(); ok; key, ok = c.Field() {
 			found.member(c, key)
 		}
-		if !c.bad && found.index < maxChoices && len(d.found) < maxChoices {
+		if !c.Failed() && found.index < maxChoices && len(d.found) < maxChoices {
 			d.found = append(d.found, found)
 		}
 	}
 }
 
-func (f *chunkChoice) member(c *cursor, name []byte) {
+func (f *chunkChoice) member(c *jsonedit.Cursor, name []byte) {
 	switch string(name) {
 	case "index":
-		if n, ok := c.count(); ok {
+		if n, ok := readCount(c); ok {
 			f.index = n
 		}
 	case "delta":
-		f.delta = c.raw()
+		f.delta = c.Raw()
 	case "message":
-		if raw := c.raw(); f.delta == nil { // Perplexity repeats the whole beside the delta
+		if raw := c.Raw(); f.delta == nil { // Perplexity repeats the whole beside the delta
 			f.delta = raw
 		}
 	case "finish_reason":
-		f.reason = c.raw()
+		f.reason = c.Raw()
 	case "logprobs":
-		f.logprobs = c.raw()
+		f.logprobs = c.Raw()
 	case "usage": // Moonshot
-		f.usage = c.raw()
+		f.usage = c.Raw()
 	default:
-		if raw := c.raw(); !c.bad && kindOf(raw) != kindNull {
+		if raw := c.Raw(); !c.Failed() && jsonedit.KindOf(raw) != jsonedit.Null {
 			f.extra = append(f.extra, llm.Member{Name: string(name), Value: raw})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/sse"
 )
 
@@ -48,8 +49,8 @@ func (t *tap) Event(e sse.Event) {
 // Body reads a complete response. What is not an object, such as speech, counts as
 // content of which nothing is known.
 func (t *tap) Body(b []byte) {
-	c := cursor{b: b}
-	if c.peek() != '{' {
+	c := jsonedit.NewCursor(b)
+	if c.Peek() != '{' {
 		t.seen.Begun = t.seen.Begun || len(b) > 0
 		t.seen.Finished = t.seen.Begun && !t.hasChoices()
 		return
@@ -68,84 +69,75 @@ func (t *tap) hasChoices() bool {
 
 // read takes one JSON object: a body, or the data of an event.
 func (t *tap) read(b []byte) {
-	c := cursor{b: b}
-	if !c.enter('{') {
+	c := jsonedit.NewCursor(b)
+	if !c.Enter('{') {
 		return
 	}
-	for key, ok := c.field(); ok; key, ok = c.field() {
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
 		case "choices":
-			t.readChoices(&c)
+			t.readChoices(c)
 		case "model":
-			t.readModel(&c)
+			t.readModel(c)
 		case "usage":
-			t.readUsage(&c)
+			t.counts.read(c)
 		case "service_tier":
-			t.readTier(&c)
+			t.readTier(c)
 		case "x_groq": // usage of streams, before usage came to stand outside too
-			t.readInner(&c)
+			t.readInner(c)
 		case "error":
-			t.readError(&c)
+			t.readError(c)
 		case "object":
-			if string(c.raw()) == `"error"` && t.seen.Failed == "" { // vLLM, inside streams
+			if string(c.Raw()) == `"error"` && t.seen.Failed == "" { // vLLM, inside streams
 				t.seen.Failed = failure(b)
 			}
 		case "type":
-			t.readType(&c)
+			t.readType(c)
 		default:
-			c.skip()
+			c.Skip()
 		}
 	}
 }
 
-func (t *tap) readModel(c *cursor) {
-	if t.seen.Model == "" && c.peek() == '"' {
-		t.seen.Model = string(c.text())
+func (t *tap) readModel(c *jsonedit.Cursor) {
+	if t.seen.Model == "" && c.Peek() == '"' {
+		t.seen.Model = string(c.Text())
 		return
 	}
-	c.skip()
+	c.Skip()
 }
 
-func (t *tap) readTier(c *cursor) {
-	if c.peek() != '"' {
-		c.skip()
+func (t *tap) readTier(c *jsonedit.Cursor) {
+	if c.Peek() != '"' {
+		c.Skip()
 		return
 	}
-	t.seen.SetTier(c.text())
+	t.seen.SetTier(c.Text())
 }
 
-func (t *tap) readInner(c *cursor) {
-	if c.peek() != '{' {
-		c.skip()
+func (t *tap) readInner(c *jsonedit.Cursor) {
+	if !c.Enter('{') {
+		c.Skip()
 		return
 	}
-	c.i++
-	for key, ok := c.field(); ok; key, ok = c.field() {
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
 		case "usage":
-			t.readUsage(c)
+			t.counts.read(c)
 		case "error":
 			t.readError(c)
 		default:
-			c.skip()
+			c.Skip()
 		}
 	}
 }
 
-func (t *tap) readUsage(c *cursor) {
-	if c.peek() != '{' {
-		c.skip()
+func (t *tap) readError(c *jsonedit.Cursor) {
+	if c.Peek() == 'n' {
+		c.Skip()
 		return
 	}
-	t.counts.read(c)
-}
-
-func (t *tap) readError(c *cursor) {
-	if c.peek() == 'n' {
-		c.skip()
-		return
-	}
-	if raw := c.raw(); t.seen.Failed == "" {
+	if raw := c.Raw(); t.seen.Failed == "" {
 		t.seen.Failed = failure(raw)
 	}
 }
@@ -153,8 +145,8 @@ func (t *tap) readError(c *cursor) {
 // readType reads the type of an event of a stream without choices, as those of
 // images, speech and transcriptions.
 // https://platform.openai.com/docs/api-reference/images-streaming
-func (t *tap) readType(c *cursor) {
-	word := c.raw()
+func (t *tap) readType(c *jsonedit.Cursor) {
+	word := c.Raw()
 	if t.hasChoices() || len(word) < 2 || word[0] != '"' {
 		return
 	}
@@ -166,43 +158,42 @@ func (t *tap) readType(c *cursor) {
 	t.seen.Begun = true
 }
 
-func (t *tap) readChoices(c *cursor) {
-	if !c.enter('[') {
-		c.skip()
+func (t *tap) readChoices(c *jsonedit.Cursor) {
+	if !c.Enter('[') {
+		c.Skip()
 		return
 	}
-	for n := int64(0); c.element(); n++ {
-		if c.peek() != '{' {
-			c.skip()
-			continue
-		}
+	for n := int64(0); c.Element(); n++ {
 		t.readChoice(c, n)
 	}
 	t.seen.Finished = t.choices != choiceSet{} && t.choices == t.finished
 }
 
 // readChoice takes one choice, which is at n unless it has an index.
-func (t *tap) readChoice(c *cursor, n int64) {
-	c.i++
+func (t *tap) readChoice(c *jsonedit.Cursor, n int64) {
+	if !c.Enter('{') {
+		c.Skip()
+		return
+	}
 	var reason []byte
-	for key, ok := c.field(); ok; key, ok = c.field() {
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
 		case "index":
-			if i, ok := c.count(); ok {
+			if i, ok := readCount(c); ok {
 				n = i
 			}
 		case "finish_reason":
-			if c.peek() == '"' {
-				reason = c.text()
+			if c.Peek() == '"' {
+				reason = c.Text()
 			} else {
-				c.skip()
+				c.Skip()
 			}
 		case "delta", "message":
 			t.readDelta(c)
 		case "text":
 			t.begin(c)
 		default:
-			c.skip()
+			c.Skip()
 		}
 	}
 	t.choices.add(n)
@@ -216,45 +207,44 @@ func (t *tap) readChoice(c *cursor, n int64) {
 }
 
 // readDelta counts the content of a delta or a message.
-func (t *tap) readDelta(c *cursor) {
-	if c.peek() != '{' {
-		c.skip()
+func (t *tap) readDelta(c *jsonedit.Cursor) {
+	if !c.Enter('{') {
+		c.Skip()
 		return
 	}
-	c.i++
-	for key, ok := c.field(); ok; key, ok = c.field() {
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
 		case "content", "tool_calls", "function_call", "refusal", "audio", "images",
 			"reasoning_content", "reasoning", "reasoning_details", "content_blocks", "executed_tools":
 			t.begin(c)
 		default:
-			c.skip()
+			c.Skip()
 		}
 	}
 }
 
 // begin takes a value and counts it as content unless it is null or empty.
-func (t *tap) begin(c *cursor) {
-	raw := c.raw()
-	if c.bad {
+func (t *tap) begin(c *jsonedit.Cursor) {
+	raw := c.Raw()
+	if c.Failed() {
 		return
 	}
-	switch kindOf(raw) {
-	case kindText:
+	switch jsonedit.KindOf(raw) {
+	case jsonedit.String:
 		t.seen.Written += int64(len(raw) - 2)
 		t.seen.Begun = t.seen.Begun || len(raw) > 2
-	case kindArray, kindObject:
+	case jsonedit.Array, jsonedit.Object:
 		inner := bytes.TrimSpace(raw[1:max(1, len(raw)-1)])
 		t.seen.Written += int64(len(inner))
 		t.seen.Begun = t.seen.Begun || len(inner) > 0
 	}
 }
 
-// count takes a value and returns it when it is a number that counts: not
+// readCount takes a value and returns it when it is a number that counts: not
 // negative, and small enough to be believed. A fraction is left out.
-func (c *cursor) count() (int64, bool) {
-	raw := c.raw()
-	if c.bad {
+func readCount(c *jsonedit.Cursor) (int64, bool) {
+	raw := c.Raw()
+	if c.Failed() {
 		return 0, false
 	}
 	n := int64(0)

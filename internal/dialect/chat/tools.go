@@ -3,34 +3,35 @@ package chat
 import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 )
 
 var (
 	// message is what every message has, whatever its role: content and the rest
 	// differ between roles, models and providers.
-	message = object{members: []param{{name: "role", rule: text{}, required: true}}, what: "a message object"}
+	message = grammar.Object{Members: []grammar.Member{{Name: "role", Rule: grammar.Text{}, Required: true}}, What: "a message object"}
 
-	named = object{members: []param{{name: "name", rule: text{}, required: true}}}
+	named = grammar.Object{Members: []grammar.Member{{Name: "name", Rule: grammar.Text{}, Required: true}}}
 
 	// thinking takes a type that is left out, for some providers have a default,
 	// and auto, which is a value of BytePlus and Volcengine.
-	thinking = object{members: []param{
-		{name: "type", rule: words{"enabled", "adaptive", "disabled", "auto"}},
-		{name: "budget_tokens", rule: anyInteger},
+	thinking = grammar.Object{Members: []grammar.Member{
+		{Name: "type", Rule: grammar.Words{"enabled", "adaptive", "disabled", "auto"}},
+		{Name: "budget_tokens", Rule: grammar.AnyInteger},
 	}}
 
-	functionCall = byKind{
-		what:   `"none", "auto" or an object with the name of a function`,
-		text:   words{"none", "auto"},
-		object: named,
+	functionCall = grammar.ByKind{
+		What:   `"none", "auto" or an object with the name of a function`,
+		Text:   grammar.Words{"none", "auto"},
+		Object: named,
 	}
 
 	// toolChoice takes "any" too, which a vendor's clients send for "required".
-	toolChoice = byKind{
-		what:   `"none", "auto", "required" or an object that names a function`,
-		text:   words{"none", "auto", "required", "any"},
-		object: tool{mustName: true},
+	toolChoice = grammar.ByKind{
+		What:   `"none", "auto", "required" or an object that names a function`,
+		Text:   grammar.Words{"none", "auto", "required", "any"},
+		Object: tool{mustName: true},
 	}
 )
 
@@ -40,54 +41,53 @@ type tool struct {
 	mustName bool // refuse an object with neither type nor function
 }
 
-func (tool) expected() string { return "an object with a type" }
+func (tool) Expected() string { return "an object with a type" }
 
-func (r tool) check(c *cursor) *fault {
-	if !c.enter('{') {
-		return wrongType(c, r.expected())
+func (r tool) Check(c *jsonedit.Cursor) *grammar.Fault {
+	if !c.Enter('{') {
+		return grammar.WrongType(c, r.Expected())
 	}
 	var typ []byte
-	var function *fault
+	var function *grammar.Fault
 	found := false
-	for key, ok := c.field(); ok; key, ok = c.field() {
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
 		case "type":
-			typ = c.raw()
+			typ = c.Raw()
 		case "function":
-			found = c.peek() != 'n'
+			found = c.Peek() != 'n'
 			function = r.function(c)
 		default:
-			c.skip()
+			c.Skip()
 		}
 	}
-	switch k := kindOf(typ); {
-	case k != kindText && k != kindNull:
-		return (&fault{code: codeType, want: text{}.expected(), sent: describe(typ)}).in("type")
-	case k == kindText && string(typ) != `"function"`:
+	switch k := jsonedit.KindOf(typ); {
+	case k != jsonedit.String && k != jsonedit.Null:
+		return (&grammar.Fault{Code: grammar.CodeType, Want: grammar.Text{}.Expected(), Sent: grammar.Describe(typ)}).In("type")
+	case k == jsonedit.String && string(typ) != `"function"`:
 		return nil
-	case !found && k == kindNull && !r.mustName:
+	case !found && k == jsonedit.Null && !r.mustName:
 		return nil
 	case !found:
-		return &fault{path: "function", code: codeMissing, want: "an object with the function's name"}
+		return &grammar.Fault{Path: "function", Code: grammar.CodeMissing, Want: "an object with the function's name"}
 	}
 	return function
 }
 
 // function checks the function of a tool and takes it, even after a fault.
-func (tool) function(c *cursor) *fault {
-	c.peek()
-	from := c.i
-	if c.b[from] == 'n' {
-		c.skip()
+func (tool) function(c *jsonedit.Cursor) *grammar.Fault {
+	before := *c
+	if c.Peek() == 'n' {
+		c.Skip()
 		return nil
 	}
-	f := named.check(c)
+	f := named.Check(c)
 	if f == nil {
 		return nil
 	}
-	c.i, c.bad = from, false
-	c.skip()
-	return f.in("function")
+	*c = before
+	c.Skip()
+	return f.In("function")
 }
 
 // CheckFunctionTools refuses tools of a type other than function. It is for targets
@@ -102,11 +102,11 @@ func CheckFunctionTools(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	for t := range v.Elements() {
 		typ, ok := t.Get("type")
 		if word, isText := typ.TextBytes(); isText && string(word) != "function" || !ok && !has(t, "function") {
-			f := &fault{path: "type", code: codeValue, want: `"function" for this target`, sent: describeWord(typ.Raw())}
+			f := &grammar.Fault{Path: "type", Code: grammar.CodeValue, Want: `"function" for this target`, Sent: grammar.DescribeWord(typ.Raw())}
 			if !ok {
-				f.sent = "left out"
+				f.Sent = "left out"
 			}
-			return f.at(i).in("tools").error()
+			return f.At(i).In("tools").Error(" ")
 		}
 		i++
 	}

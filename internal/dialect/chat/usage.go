@@ -1,6 +1,9 @@
 package chat
 
-import "modelgate/internal/llm"
+import (
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
 
 // counts are the token counters of an answer as providers of the chat dialect
 // name them. Each is the largest seen: those that send usage with every chunk
@@ -18,9 +21,12 @@ type counts struct {
 }
 
 // read takes a usage object.
-func (u *counts) read(c *cursor) {
-	c.i++
-	for key, ok := c.field(); ok; key, ok = c.field() {
+func (u *counts) read(c *jsonedit.Cursor) {
+	if !c.Enter('{') {
+		c.Skip()
+		return
+	}
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
 		case "prompt_tokens", "input_tokens":
 			u.take(c, &u.prompt)
@@ -45,18 +51,18 @@ func (u *counts) read(c *cursor) {
 		case "cache_creation":
 			u.readDetails(c, new(int64))
 		default:
-			c.skip()
+			c.Skip()
 		}
 	}
 }
 
 // readDetails takes the parts of one of the counters.
-func (u *counts) readDetails(c *cursor, audio *int64) {
-	if !c.enter('{') {
-		c.skip()
+func (u *counts) readDetails(c *jsonedit.Cursor, audio *int64) {
+	if !c.Enter('{') {
+		c.Skip()
 		return
 	}
-	for key, ok := c.field(); ok; key, ok = c.field() {
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
 		case "cached_tokens":
 			u.take(c, &u.cached)
@@ -69,14 +75,14 @@ func (u *counts) readDetails(c *cursor, audio *int64) {
 		case "audio_tokens":
 			u.take(c, audio)
 		default:
-			c.skip()
+			c.Skip()
 		}
 	}
 }
 
 // take takes a counter and keeps the larger.
-func (u *counts) take(c *cursor, into *int64) {
-	if n, ok := c.count(); ok {
+func (u *counts) take(c *jsonedit.Cursor, into *int64) {
+	if n, ok := readCount(c); ok {
 		*into = max(*into, n)
 		u.known = true
 	}

@@ -1,4 +1,4 @@
-package chat
+package grammar
 
 import "unicode/utf8"
 

@@ -1,0 +1,107 @@
+package grammar
+
+import (
+	"bytes"
+	"sync"
+
+	"modelgate/internal/jsonedit"
+)
+
+// Body is what an operation requires of a request body. Only [NewBody] makes one.
+type Body struct {
+	members   []Member
+	byLen     [maxName + 1][]int8 // indexes into members of the names of each length
+	relations []Relation
+}
+
+const maxName = 31 // bytes of the longest name of a member
+
+// NewBody returns a body with these members, 64 at most. Relations are checked
+// once every member follows its own rule.
+func NewBody(members []Member, relations ...Relation) *Body {
+	b := &Body{members: members, relations: relations}
+	for i, m := range members {
+		b.byLen[len(m.Name)] = append(b.byLen[len(m.Name)], int8(i))
+	}
+	return b
+}
+
+// Relation is a rule between a member that is sent and not null, and others.
+type Relation struct {
+	Of string
+	// Check returns a fault without path and code.
+	Check func(of jsonedit.Value, d *jsonedit.Doc) *Fault
+}
+
+// Check returns what is wrong with a document, in its order: the first member that
+// breaks its rule, else the first that is missing, else the first relation.
+func (b *Body) Check(d *jsonedit.Doc) *Fault {
+	c := cursors.Get().(*jsonedit.Cursor)
+	f := b.check(c, d)
+	c.Reset(nil)
+	cursors.Put(c)
+	return f
+}
+
+// cursors are lent for a check: behind an interface a cursor can't live on the
+// stack, and one is needed for every request.
+var cursors = sync.Pool{New: func() any { return new(jsonedit.Cursor) }}
+
+func (b *Body) check(c *jsonedit.Cursor, d *jsonedit.Doc) *Fault {
+	var seen uint64
+	for key, v := range d.Members() {
+		i := b.find(name(key))
+		if i < 0 {
+			continue
+		}
+		seen |= 1 << i
+		c.Reset(v.Raw())
+		if f := b.members[i].check(c); f != nil {
+			return f
+		}
+	}
+	if f := missing(b.members, seen); f != nil {
+		return f
+	}
+	for _, r := range b.relations {
+		if f := r.check(d); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// find returns the index of the member of that name, or -1.
+func (b *Body) find(name []byte) int {
+	if len(name) > maxName {
+		return -1
+	}
+	for _, i := range b.byLen[len(name)] {
+		if b.members[i].Name == string(name) {
+			return int(i)
+		}
+	}
+	return -1
+}
+
+// name returns the text of a key, unescaped.
+func name(k jsonedit.Key) []byte {
+	raw := k.Raw()
+	text := raw[1 : len(raw)-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		return []byte(k.String())
+	}
+	return text
+}
+
+func (r Relation) check(d *jsonedit.Doc) *Fault {
+	v, ok := d.Find(r.Of)
+	if !ok || v.IsNull() {
+		return nil
+	}
+	f := r.Check(v, d)
+	if f != nil {
+		f.Path, f.Code = r.Of, CodeValue
+	}
+	return f
+}

@@ -1,0 +1,188 @@
+package grammar
+
+import (
+	"fmt"
+
+	"modelgate/internal/jsonedit"
+)
+
+// List is an array with bounds on its length; a Max of zero is none, an Each of
+// nil allows any elements.
+type List struct {
+	Min, Max int
+	Each     Rule
+	What     string // the elements, in the plural
+}
+
+// Expected completes the sentence "it must be …".
+func (r List) Expected() string {
+	switch {
+	case r.Min > 0 && r.Max > 0:
+		return fmt.Sprintf("an array of %d to %d %s", r.Min, r.Max, r.What)
+	case r.Max > 0:
+		return fmt.Sprintf("an array of at most %d %s", r.Max, r.What)
+	case r.Min > 0:
+		return fmt.Sprintf("an array of %d or more %s", r.Min, r.What)
+	case r.What == "":
+		return "an array"
+	}
+	return "an array of " + r.What
+}
+
+// Check implements [Rule].
+func (r List) Check(c *jsonedit.Cursor) *Fault {
+	if !c.Enter('[') {
+		return WrongType(c, r.Expected())
+	}
+	n := 0
+	for ; c.Element(); n++ {
+		if r.Each == nil || r.Max > 0 && n >= r.Max {
+			c.Skip()
+			continue
+		}
+		if f := r.Each.Check(c); f != nil {
+			return f.At(n)
+		}
+	}
+	if n < r.Min || r.Max > 0 && n > r.Max {
+		return &Fault{Code: CodeValue, Want: r.Expected(), Sent: fmt.Sprintf("one of %d", n)}
+	}
+	return nil
+}
+
+// Map is an object whose members all follow one rule.
+type Map struct {
+	Each Rule
+	What string
+}
+
+// Expected completes the sentence "it must be …".
+func (r Map) Expected() string { return r.What }
+
+// Check implements [Rule].
+func (r Map) Check(c *jsonedit.Cursor) *Fault {
+	if !c.Enter('{') {
+		return WrongType(c, r.Expected())
+	}
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
+		if f := r.Each.Check(c); f != nil {
+			return f.In(shorten(key))
+		}
+	}
+	return nil
+}
+
+// Object is an object with rules for some of its members, 64 at most. Others pass.
+type Object struct {
+	Members []Member
+	What    string // "an object" if empty
+}
+
+// Expected completes the sentence "it must be …".
+func (r Object) Expected() string {
+	if r.What == "" {
+		return "an object"
+	}
+	return r.What
+}
+
+// Check implements [Rule].
+func (r Object) Check(c *jsonedit.Cursor) *Fault {
+	if !c.Enter('{') {
+		return WrongType(c, r.Expected())
+	}
+	var seen uint64
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
+		i := find(r.Members, key)
+		if i < 0 {
+			c.Skip()
+			continue
+		}
+		seen |= 1 << i
+		if f := r.Members[i].check(c); f != nil {
+			return f
+		}
+		if seen == 1<<len(r.Members)-1 { // nothing more to look for
+			c.Leave()
+			return nil
+		}
+	}
+	return missing(r.Members, seen)
+}
+
+// ByKind has a rule for each kind of value; nil refuses the kind.
+type ByKind struct {
+	Text, Number, Array, Object Rule
+	What                        string
+}
+
+// Expected completes the sentence "it must be …".
+func (r ByKind) Expected() string { return r.What }
+
+// Check implements [Rule].
+func (r ByKind) Check(c *jsonedit.Cursor) *Fault {
+	var of Rule
+	switch c.Kind() {
+	case jsonedit.String:
+		of = r.Text
+	case jsonedit.Number:
+		of = r.Number
+	case jsonedit.Array:
+		of = r.Array
+	case jsonedit.Object:
+		of = r.Object
+	}
+	if of == nil {
+		return WrongType(c, r.Expected())
+	}
+	return of.Check(c)
+}
+
+// Member is a member of an object by name.
+type Member struct {
+	Name     string
+	Rule     Rule
+	Required bool
+	// Nullable lets a required member be null. One that is not required may always
+	// be null: official clients send null for what was not set.
+	Nullable bool
+}
+
+func (m *Member) check(c *jsonedit.Cursor) *Fault {
+	if c.Kind() == jsonedit.Null {
+		c.Skip()
+		if m.Required && !m.Nullable {
+			return m.missing()
+		}
+		return nil
+	}
+	if f := m.Rule.Check(c); f != nil {
+		return f.In(m.Name)
+	}
+	return nil
+}
+
+func (m *Member) missing() *Fault {
+	return &Fault{Path: m.Name, Code: CodeMissing, Want: m.Rule.Expected()}
+}
+
+// find returns the index of the member of that name, or -1.
+func find(members []Member, name []byte) int {
+	for i := range members {
+		if members[i].Name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// missing refuses the first required member that was not seen; seen has the bit
+// of every member that was.
+func missing(members []Member, seen uint64) *Fault {
+	for i := range members {
+		if m := &members[i]; m.Required && seen&(1<<i) == 0 {
+			return m.missing()
+		}
+	}
+	return nil
+}
