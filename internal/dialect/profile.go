@@ -9,7 +9,10 @@ import "modelgate/internal/llm"
 // They concern translated requests only; Drop, Rename and Limits of the row also
 // apply to requests that pass through.
 type Profile struct {
-	Chat *ChatProfile
+	Chat      *ChatProfile
+	Messages  *MessagesProfile
+	Responses *ResponsesProfile
+	Vertex    bool // the gemini dialect is spoken as by Vertex AI, not as by the Gemini API
 }
 
 // ChatProfile holds how a provider of the chat dialect deviates.
@@ -61,3 +64,32 @@ const (
 	EffortObject                       // reasoning, an object
 	EffortSwitch                       // thinking only
 )
+
+// MessagesProfile holds how a host of the messages dialect deviates from the
+// vendor's own API, in its envelope and in what it offers.
+type MessagesProfile struct {
+	Version       string // anthropic_version of the body, which then holds no model
+	StreamsByPath bool   // the path says whether to stream, and the body does not
+	CountsInvoke  bool   // a question for tokens holds the body of an InvokeModel request
+	NoEagerInput  bool   // eager streams of arguments are a beta feature, not a member of a tool
+	DataOnly      bool   // media are sent as data: URLs and uploaded files are refused
+	NoFormats     bool   // no answers in the form of a schema, no strict tools
+	NoNewFormats  bool   // NoFormats for the models that take no sampling parameters
+	NoParallel    bool   // tool_choice has no disable_parallel_tool_use
+
+	// Tools are the prefixes of the types of server tools, and of the tools that the
+	// vendor defines, which the host knows; nil is all.
+	Tools []string
+	// Betas replaces the features that tools need at the vendor; nil keeps them.
+	Betas []ToolBeta
+}
+
+// ToolBeta is a beta feature that tools need whose type has a prefix.
+type ToolBeta struct{ Prefix, Feature string }
+
+// ResponsesProfile holds how a provider of the responses dialect deviates.
+type ResponsesProfile struct {
+	Vendor      bool // the dialect's own vendor, or its models at a host: its signatures, its options, its limits
+	Encrypted   bool // thinking is sent in encrypted form on request; others refuse the request
+	ServerTools bool // the provider runs web search and code execution
+}

@@ -45,7 +45,7 @@ type object = map[string]any
 type target struct {
 	dialect api.Dialect
 	row     string // of the table, which lends its address and credential
-	id      string // of the row made of it; a known vendor's, since codecs ask for it
+	id      string // of the row made of it
 	model   string // unless the case names another
 	vendor  string // whose models are behind it, as far as signatures go
 }

@@ -15,7 +15,6 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/dialect/cohere"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/responses"
@@ -80,7 +79,7 @@ func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, [
 		return nil, nil, err
 	}
 	r.Model = to.model
-	return encoders[to.dialect].EncodeRequest(nil, r, dialecttest.TargetOf(to.id, to.model))
+	return encoders[to.dialect].EncodeRequest(nil, r, to.spec().RequestTarget(to.model))
 }
 
 // carried, besides the verdicts of the matrix, says that a parameter reaches the

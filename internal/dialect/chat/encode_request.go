@@ -17,7 +17,7 @@ import (
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	e := requestEncoder{
 		writer: writer{jsonedit.Append(dst)},
-		r:      r, to: to, profile: cmp.Or(to.Chat, &usual), fates: dialect.NewParamChanges(r),
+		r:      r, to: to, profile: cmp.Or(to.Chat, &usualProfile), fates: dialect.NewParamChanges(r),
 	}
 	e.Open('{')
 	e.textMember("model", to.Model)

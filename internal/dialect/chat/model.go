@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// usual is the profile of most providers.
-var usual dialect.ChatProfile
+// usualProfile is the profile of most providers.
+var usualProfile dialect.ChatProfile
 
 // reasons reports whether a model of the dialect's own vendor thinks, and so
 // takes efforts but no sampling.

@@ -45,7 +45,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	counted := []string{"contents", "systemInstruction", "tools", "generationConfig"}
-	if to.Provider != vertex {
+	if !to.Vertex {
 		b.Name(wholeRequest)
 		b.Open('{')
 		text(&b, "model", collected(to.Model))
@@ -54,7 +54,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 	if err := dialect.AppendMembers(&b, body, counted...); err != nil {
 		return dst, nil, err
 	}
-	if to.Provider != vertex {
+	if !to.Vertex {
 		b.Close('}')
 	}
 	b.Close('}')

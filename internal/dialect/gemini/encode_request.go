@@ -46,7 +46,7 @@ type sentCall struct {
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	w := &requestEncoder{
 		b: jsonedit.Append(dst), r: r, to: to, gen: generationOf(to.Model), fates: dialect.NewParamChanges(r),
-		own: r.Dialect == own, vertex: to.Provider == vertex, calls: map[string]sentCall{},
+		own: r.Dialect == own, vertex: to.Vertex, calls: map[string]sentCall{},
 	}
 	w.forced = emulated(r, w.gen)
 	w.tools = w.declared()

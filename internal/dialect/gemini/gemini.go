@@ -28,10 +28,7 @@ var (
 	_ dialect.ProviderCounter           = Dialect{}
 )
 
-const (
-	own    = string(api.DialectGemini)
-	vertex = "vertex-ai" // the provider that is not the Gemini API
-)
+const own = string(api.DialectGemini)
 
 // Headers are those that tell of the client or tune how Vertex AI serves it.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/provisioned-throughput/use-provisioned-throughput

@@ -40,13 +40,12 @@ type recorded struct {
 
 // target is where the recorded request went.
 func (r *recorded) target() dialect.RequestTarget {
-	to := dialecttest.TargetOf("google", "")
-	if r.Provider == "vertex" {
-		to.Provider = "vertex-ai"
-	}
 	_, last, _ := strings.Cut(r.Request.URL, "/models/")
-	to.Model, _, _ = strings.Cut(last, ":")
-	return to
+	model, _, _ := strings.Cut(last, ":")
+	if r.Provider == "vertex" {
+		return dialecttest.TargetOf("vertex-ai", model)
+	}
+	return dialecttest.TargetOf("google", model)
 }
 
 // mustRecorded returns every exchange of the APIs.

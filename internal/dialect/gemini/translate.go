@@ -23,7 +23,7 @@ func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.T
 	switch op {
 	case api.Embeddings:
 		switch {
-		case to.Provider != vertex:
+		case !to.Vertex:
 			return dialect.Translator{Request: batchRequest, Response: vectorsOf(batchVectors)}, true
 		case strings.HasPrefix(name, "gemini-embedding-2"):
 			return dialect.Translator{Request: contentRequest, Response: vectorsOf(contentVector), Split: inputsApart, Join: dialect.JoinEmbeddings}, true

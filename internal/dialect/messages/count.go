@@ -39,7 +39,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 	}
 	b := jsonedit.Append(dst)
 	b.Open('{')
-	if h := hosts[to.Provider]; h.noStream {
+	if profileOf(to).CountsInvoke {
 		b.Name("input")
 		b.Open('{')
 		b.Name("invokeModel")

@@ -88,7 +88,7 @@ func (e *requestEncoder) source(m *llm.Media, kind llm.MediaKind) {
 }
 
 func (e *requestEncoder) file(m *llm.Media) {
-	if e.host.inline {
+	if e.profile.DataOnly {
 		e.fail(dialect.Unsupported(m.At, e.to, "it takes no uploaded files: send the data"))
 	}
 	e.text("type", "file")
@@ -98,7 +98,7 @@ func (e *requestEncoder) file(m *llm.Media) {
 
 func (e *requestEncoder) address(m *llm.Media) {
 	web := strings.HasPrefix(m.URL, "https:") || strings.HasPrefix(m.URL, "http:")
-	if e.host.inline || !web && !e.own {
+	if e.profile.DataOnly || !web && !e.own {
 		e.fail(dialect.Unsupported(m.At, e.to, "it takes no address of this kind: send the data"))
 	}
 	e.text("type", "url")

@@ -17,9 +17,9 @@ import (
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	e := requestEncoder{
 		Builder: jsonedit.Append(dst), r: r, to: to, own: r.Dialect == own,
-		model: modelOf(to.Model), host: hosts[to.Provider], fates: dialect.NewParamChanges(r),
+		model: modelOf(to.Model), profile: profileOf(to), fates: dialect.NewParamChanges(r),
 	}
-	e.formats = e.model.formats && !e.host.noFormats && (!e.host.noNewFormats || !e.model.fixed)
+	e.formats = e.model.formats && !e.profile.NoFormats && (!e.profile.NoNewFormats || !e.model.fixed)
 	e.plan()
 	e.Open('{')
 	e.head()
@@ -41,13 +41,13 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 // decided before the first byte.
 type requestEncoder struct {
 	jsonedit.Builder
-	r     *llm.Request
-	to    dialect.RequestTarget
-	own   bool // the client speaks this dialect
-	model model
-	host  hostProfile
-	fates *dialect.ParamChanges
-	err   error
+	r       *llm.Request
+	to      dialect.RequestTarget
+	own     bool // the client speaks this dialect
+	model   model
+	profile *dialect.MessagesProfile
+	fates   *dialect.ParamChanges
+	err     error
 
 	formats   bool // model and host give answers in the form of a schema
 	maxTokens int64
@@ -66,14 +66,14 @@ func (e *requestEncoder) fail(err error) {
 }
 
 func (e *requestEncoder) head() {
-	if e.host.version == "" {
+	if e.profile.Version == "" {
 		e.text("model", cmp.Or(e.to.Model, e.r.Model))
 	} else {
-		e.text("anthropic_version", e.host.version)
+		e.text("anthropic_version", e.profile.Version)
 	}
 	e.Name("max_tokens")
 	e.Int(e.maxTokens)
-	if e.r.Stream && !e.host.noStream {
+	if e.r.Stream && !e.profile.StreamsByPath {
 		e.Name("stream")
 		e.Bool(true)
 	}

@@ -71,7 +71,7 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 // nativeTool writes a tool of a versioned type unchanged, unless the host
 // does not know it.
 func (e *requestEncoder) nativeTool(t *llm.Tool, kind string, raw []byte) {
-	if !e.host.knows(kind) {
+	if !e.knows(kind) {
 		e.fates.DropNamed(t.At)
 		return
 	}
@@ -80,7 +80,7 @@ func (e *requestEncoder) nativeTool(t *llm.Tool, kind string, raw []byte) {
 }
 
 func (e *requestEncoder) toolBeta(kind string) {
-	if feature := e.host.betaOf(kind); e.host.betas != nil && feature != "" {
+	if feature := e.betaOf(kind); e.profile.Betas != nil && feature != "" {
 		e.betas = merge(e.betas, []string{feature})
 	} else {
 		e.need(feature)
@@ -95,7 +95,7 @@ var serverTools = map[llm.ServerTool]string{
 // serverTool writes this vendor's tool for another's, with what both know.
 func (e *requestEncoder) serverTool(t *llm.Tool) {
 	kind := serverTools[t.Server]
-	if kind == "" || !e.host.knows(kind) {
+	if kind == "" || !e.knows(kind) {
 		e.fates.DropNamed(t.At)
 		return
 	}
@@ -151,7 +151,7 @@ func (e *requestEncoder) searchOptions() {
 		return
 	}
 	kind := serverTools[llm.WebSearch]
-	if !e.host.knows(kind) {
+	if !e.knows(kind) {
 		e.fates.DropNamed("web_search_options")
 		return
 	}
@@ -170,7 +170,7 @@ func (e *requestEncoder) namedTool(t *llm.Tool) {
 	inner, _ := valueOf(n.Raw).Get(n.Type)
 	f := fieldsOf(inner)
 	kind := f.word("name")
-	if !versioned(kind) || !e.host.knows(kind) {
+	if !versioned(kind) || !e.knows(kind) {
 		e.fates.DropNamed(t.At)
 		return
 	}
@@ -278,7 +278,7 @@ func (e *requestEncoder) toolExtra(t *llm.Tool) {
 	for _, m := range t.Extra {
 		known := contains(toolExtras, m.Name)
 		switch {
-		case m.Name == "eager_input_streaming" && e.host.noEager:
+		case m.Name == "eager_input_streaming" && e.profile.NoEagerInput:
 			e.betas = merge(e.betas, []string{"fine-grained-tool-streaming-2025-05-14"})
 			continue
 		case !e.own && !known:
@@ -313,7 +313,7 @@ func (e *requestEncoder) choose() {
 	e.text("name", name)
 	switch {
 	case kind == "none" || !single && (!e.own || e.r.ParallelTools == nil):
-	case !e.host.oneChoice:
+	case !e.profile.NoParallel:
 		e.Name("disable_parallel_tool_use")
 		e.Bool(single)
 	case single && e.r.ParallelTools != nil:

@@ -1,6 +1,18 @@
 package messages
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+
+	"modelgate/internal/dialect"
+)
+
+// usualProfile is the profile of the vendor's own API.
+var usualProfile dialect.MessagesProfile
+
+func profileOf(to dialect.RequestTarget) *dialect.MessagesProfile {
+	return cmp.Or(to.Messages, &usualProfile)
+}
 
 // model is what a family of models can do.
 type model struct {

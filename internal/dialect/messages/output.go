@@ -17,8 +17,8 @@ func emulates(r *llm.Request, to dialect.RequestTarget) bool {
 	if r == nil || r.Format.Kind != llm.FormatSchema {
 		return false
 	}
-	m, h := modelOf(to.Model), hosts[to.Provider]
-	return !m.formats || h.noFormats || h.noNewFormats && m.fixed
+	m, h := modelOf(to.Model), profileOf(to)
+	return !m.formats || h.NoFormats || h.NoNewFormats && m.fixed
 }
 
 func (e *requestEncoder) emulated() bool { return e.r.Format.Kind == llm.FormatSchema && !e.formats }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/responses"
 	"modelgate/internal/llm"
 	"modelgate/internal/sse"
@@ -12,7 +13,7 @@ import (
 var textDelta = []byte(`{"type":"response.output_text.delta","sequence_number":10,"item_id":"msg_0123456789abcdef0123456789abcdef0000","output_index":0,"content_index":0,"delta":" and so on","logprobs":[],"obfuscation":"aBcDeFgH"}`)
 
 func BenchmarkDecodeTextDelta(b *testing.B) {
-	d := responses.Dialect{}.NewDecoder(nil, dialect.RequestTarget{})
+	d := responses.Dialect{}.NewDecoder(nil, dialecttest.TargetOf("openai", ""))
 	frame := sse.Event{Type: []byte("response.output_text.delta"), Data: textDelta}
 	var events []llm.Event
 	b.ReportAllocs()

@@ -36,7 +36,7 @@ func (Dialect) DecodeResponse(body []byte, asked *llm.Request, to dialect.Reques
 	}
 	c := &r.Choices[0]
 	for item := range a.output.Elements() {
-		c.Parts = append(c.Parts, partsOf(item, vendorOf(to.Provider), asked)...)
+		c.Parts = append(c.Parts, partsOf(item, vendorOf(to), asked)...)
 		c.Logprobs = append(c.Logprobs, itemLogprobs(item)...)
 	}
 	c.Stop, c.NativeFinishReason = a.stop(c.Parts)

@@ -11,7 +11,7 @@ import (
 
 // NewDecoder returns a decoder for one streamed answer.
 func (Dialect) NewDecoder(asked *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
-	return &decoder{asked: asked, vendor: vendorOf(to.Provider)}
+	return &decoder{asked: asked, vendor: vendorOf(to)}
 }
 
 // decoder reads a stream. Items are told apart by their output_index: some

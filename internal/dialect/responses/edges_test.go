@@ -17,7 +17,7 @@ import (
 // streamOf decodes the data of events.
 func streamOf(t *testing.T, data ...string) *llm.Response {
 	t.Helper()
-	d := responses.Dialect{}.NewDecoder(nil, dialect.RequestTarget{})
+	d := responses.Dialect{}.NewDecoder(nil, dialecttest.TargetOf("openai", ""))
 	var events []llm.Event
 	for _, line := range data {
 		events = d.Decode(events, sse.Event{Data: []byte(line)})

@@ -142,7 +142,7 @@ const leastTokens = 16
 
 func (s *requestEncoder) writeSampling() {
 	r := s.r
-	if n := r.MaxTokens; n != nil && *n < leastTokens && !s.same && vendorOf(s.to.Provider) == llm.OpenAI {
+	if n := r.MaxTokens; n != nil && *n < leastTokens && !s.same && profileOf(s.to).Vendor {
 		least := int64(leastTokens)
 		s.int("max_output_tokens", &least)
 		s.fates.Adapt(llm.FieldMaxTokens, "raised to 16, the least the provider takes")
@@ -177,7 +177,7 @@ func (s *requestEncoder) writeInclude() {
 	logprobs := s.r.Logprobs != nil && *s.r.Logprobs
 	encrypted := memberOf(s.r.Reasoning.Extra, withEncrypted) != nil
 	if !s.same {
-		encrypted = encrypts(s.to.Provider) && s.reasons()
+		encrypted = profileOf(s.to).Encrypted && s.reasons()
 	}
 	var rest jsonedit.Value
 	if s.same {

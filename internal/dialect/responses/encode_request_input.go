@@ -139,7 +139,7 @@ func (s *requestEncoder) thinking(t *llm.Thinking, rest []llm.Part) {
 		half := rest[0].(llm.Thinking)
 		content, sign = half.Text, half.Signature
 	}
-	signed := sign.Value != "" && sign.Vendor == vendorOf(s.to.Provider)
+	signed := sign.Value != "" && sign.Vendor == vendorOf(s.to)
 	if !signed && !(s.same && sign.Value == "") {
 		return
 	}

@@ -70,7 +70,7 @@ func (s *requestEncoder) search(word string, options []byte) *llm.Native {
 		b.Raw(domains.Raw())
 		b.Close('}')
 	}
-	if vendorOf(s.to.Provider) == llm.OpenAI { // others know no more
+	if profileOf(s.to).Vendor { // others know no more
 		if size, _ := v.Get("search_context_size"); size.Kind() == jsonedit.String {
 			b.Name("search_context_size")
 			b.Raw(size.Raw())
@@ -131,7 +131,7 @@ func (s *requestEncoder) carries(t *llm.Tool) bool {
 // word is what the provider calls a tool that it runs, empty when it has none
 // such.
 func (s *requestEncoder) word(t llm.ServerTool) string {
-	if v := vendorOf(s.to.Provider); v != llm.OpenAI && v != "x-ai" {
+	if !profileOf(s.to).ServerTools {
 		return ""
 	}
 	switch t {

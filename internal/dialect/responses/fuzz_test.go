@@ -55,7 +55,7 @@ func FuzzResponse(f *testing.F) {
 		if out := (responses.Dialect{}).ProviderError(nil, body, "p", 500); !json.Valid(out) {
 			t.Fatalf("ProviderError wrote %s", out)
 		}
-		r, err := responses.Dialect{}.DecodeResponse(body, nil, dialect.RequestTarget{})
+		r, err := responses.Dialect{}.DecodeResponse(body, nil, dialecttest.TargetOf("openai", ""))
 		if err != nil {
 			return
 		}
@@ -70,7 +70,7 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(strings.Join(events, "\n")))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		d := responses.Dialect{}.NewDecoder(nil, dialect.RequestTarget{})
+		d := responses.Dialect{}.NewDecoder(nil, dialecttest.TargetOf("openai", ""))
 		tap := responses.Dialect{}.NewTap(api.Responses)
 		var events []llm.Event
 		for line := range strings.SplitSeq(string(body), "\n") {

@@ -1,30 +1,27 @@
 package responses
 
 import (
+	"cmp"
 	"strings"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
 
-// vendorOf returns whose signatures a provider's models write and read. A
-// provider without a vendor of its own name stands for itself.
-func vendorOf(provider string) llm.Vendor {
-	switch provider {
-	case "", "openai", "azure-openai", "azure-ai", "github", "openrouter":
-		return llm.OpenAI
-	}
-	return llm.Vendor(provider)
+// usualProfile is the profile of most providers.
+var usualProfile dialect.ResponsesProfile
+
+func profileOf(to dialect.RequestTarget) *dialect.ResponsesProfile {
+	return cmp.Or(to.Responses, &usualProfile)
 }
 
-// encrypts reports whether a provider gives thinking out in encrypted form when
-// it is asked for; others refuse the question.
-func encrypts(provider string) bool {
-	switch provider {
-	case "x-ai", "bedrock-mantle":
-		return true
+// vendorOf returns whose signatures a target's models write and read: those of the
+// dialect's vendor, or of nobody but the provider.
+func vendorOf(to dialect.RequestTarget) llm.Vendor {
+	if profileOf(to).Vendor {
+		return llm.OpenAI
 	}
-	return vendorOf(provider) == llm.OpenAI
+	return llm.Vendor(to.Provider)
 }
 
 // family is what a model is known to be by its name, as far as it matters here.

@@ -452,7 +452,7 @@ func TestRecordedRequestsPassAndComeBack(t *testing.T) {
 			}
 			continue
 		}
-		body, fates, err := responses.Dialect{}.EncodeRequest(nil, req, dialect.RequestTarget{Model: req.Model})
+		body, fates, err := responses.Dialect{}.EncodeRequest(nil, req, dialecttest.TargetOf("openai", req.Model))
 		if err != nil || len(fates) > 0 {
 			t.Errorf("%s: EncodeRequest told %v, %v", r.file, fates, err)
 		}

@@ -96,7 +96,7 @@ func unescaped(model string) string {
 func bedrockShapes() map[api.Operation]provider.BodyRule {
 	shape := provider.BodyRule{
 		Drop:  []string{"model", "stream"},
-		Set:   map[string]string{"anthropic_version": `"bedrock-2023-05-31"`},
+		Set:   map[string]string{"anthropic_version": `"` + bedrockVersion + `"`},
 		Betas: "anthropic_beta",
 		// Conversations are kept by the vendor alone. Official clients know the code,
 		// and send whole ones from then on.
@@ -355,7 +355,7 @@ func vertexProject(d *provider.TargetDraft) error {
 // vertexShapes is the body of the messages API as Vertex takes it.
 // https://docs.anthropic.com/en/api/claude-on-vertex-ai
 func vertexShapes() map[api.Operation]provider.BodyRule {
-	version := map[string]string{"anthropic_version": `"vertex-2023-10-16"`}
+	version := map[string]string{"anthropic_version": `"` + vertexVersion + `"`}
 	shape := provider.BodyRule{Drop: []string{"model"}, Set: version}
 	return map[api.Operation]provider.BodyRule{
 		api.Messages: shape, api.Messages.Streamed(): shape,

@@ -7,8 +7,13 @@ import (
 	"modelgate/internal/llm"
 )
 
-// openaiChat is for all that serve the models of OpenAI as OpenAI does.
-var openaiChat = &dialect.ChatProfile{Vendor: true, NoTopK: true, Tier: true, ContentParts: true}
+// openaiProfile is for hosts that serve the models of OpenAI as OpenAI does.
+var openaiProfile = dialect.Profile{
+	Chat:      &dialect.ChatProfile{Vendor: true, NoTopK: true, Tier: true, ContentParts: true},
+	Responses: openaiResponses,
+}
+
+var openaiResponses = &dialect.ResponsesProfile{Vendor: true, Encrypted: true, ServerTools: true}
 
 // https://docs.z.ai/api-reference/llm/chat-completion
 var zhipuChat = &dialect.ChatProfile{
@@ -30,4 +35,30 @@ func mistralEfforts(model string) bool {
 // groqEfforts reports whether a model accepts reasoning_effort.
 func groqEfforts(model string) bool {
 	return strings.Contains(model, "gpt-oss") || strings.Contains(model, "qwen")
+}
+
+// The versions of the messages API in the bodies of the clouds.
+const (
+	bedrockVersion = "bedrock-2023-05-31"
+	vertexVersion  = "vertex-2023-10-16"
+)
+
+// https://docs.claude.com/en/api/claude-on-vertex-ai
+var vertexMessages = &dialect.MessagesProfile{
+	Version: vertexVersion, DataOnly: true, NoFormats: true,
+	Tools: []string{"bash_", "text_editor_", "computer_20241022", "web_search_20250305", "memory_", "tool_search_"},
+}
+
+// https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html
+var bedrockMessages = &dialect.MessagesProfile{
+	Version: bedrockVersion, StreamsByPath: true, CountsInvoke: true, NoEagerInput: true, DataOnly: true, NoNewFormats: true, NoParallel: true,
+	Tools: []string{"bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_regex_"},
+	Betas: []dialect.ToolBeta{
+		{Prefix: "computer_20251124", Feature: "computer-use-2025-11-24"},
+		{Prefix: "bash_", Feature: "computer-use-2025-01-24"},
+		{Prefix: "text_editor_", Feature: "computer-use-2025-01-24"},
+		{Prefix: "computer_", Feature: "computer-use-2025-01-24"},
+		{Prefix: "tool_search_", Feature: "tool-search-tool-2025-10-19"},
+		{Prefix: "memory_", Feature: "context-management-2025-06-27"},
+	},
 }

@@ -102,7 +102,7 @@ func rowsAToF() []*provider.Spec {
 				{Name: "foundry_url", Doc: "address instead of all these, judged like a custom host"},
 			}, entraOptions()),
 			URL:     azureModelsVersion,
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{NoTopK: true, ContentParts: true}},
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{NoTopK: true, ContentParts: true}, Responses: openaiResponses},
 			Notes: []string{
 				"A serverless deployment is at https://{deployment_name}.{region}.models.ai.azure.com, a managed endpoint at https://{endpoint_name}.{region}.inference.ml.azure.com/score.",
 				"Models whose names begin with claude are reached in the messages protocol at /anthropic of the resource, with the key in x-api-key; so is all behind a custom host whose path ends in /anthropic.",
@@ -130,7 +130,7 @@ func rowsAToF() []*provider.Spec {
 			URL:      azureVersion,
 			// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning
 			Models:  reasoningLimit,
-			Profile: dialect.Profile{Chat: openaiChat},
+			Profile: openaiProfile,
 			Docs:    "https://learn.microsoft.com/azure/ai-foundry/openai/reference",
 			Notes: []string{
 				"With a date in api_version the path is /deployments/{deployment_id}/… and api-version is added to the query; with v1 or preview it is /v1/… and the model that is sent names the deployment: deployment_id, or the model of the request.",
@@ -189,8 +189,8 @@ func rowsAToF() []*provider.Spec {
 			},
 			PathOf:   bedrockPath,
 			Dialects: bedrockSpeaks, UpstreamModel: unescaped, BodyRules: bedrockShapes(),
-			Options: awsOptions(),
-			Docs:    "https://docs.aws.amazon.com/bedrock/latest/APIReference",
+			Options: awsOptions(), Profile: dialect.Profile{Messages: bedrockMessages},
+			Docs: "https://docs.aws.amazon.com/bedrock/latest/APIReference",
 			Notes: []string{
 				"The key is a Bedrock API key, sent as Bearer. With an access key, requests are signed instead.",
 				"Models of Anthropic are also reached in the messages protocol. The model may be an inference profile or its ARN.",
@@ -208,6 +208,7 @@ func rowsAToF() []*provider.Spec {
 				nativePaths{api.Messages: "https://bedrock-mantle.{region}.api.aws/anthropic/v1/messages"}),
 			Dialects: mantleSpeaks,
 			Options:  awsOptions(),
+			Profile:  dialect.Profile{Responses: &dialect.ResponsesProfile{Encrypted: true}},
 			Notes:    []string{"The key is a Bedrock API key; with an access key, requests are signed instead. Models named anthropic.* answer at /anthropic/v1 in the messages protocol."},
 		},
 		{

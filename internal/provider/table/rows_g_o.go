@@ -63,8 +63,7 @@ func rowsGToO() []*provider.Spec {
 				api.Models:              "/v1beta/models",
 			},
 			PathOf: googlePath, UpstreamModel: googleModel,
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{GoogleSigned: true}},
-			Docs:    "https://ai.google.dev/api",
+			Docs: "https://ai.google.dev/api",
 			Notes: []string{
 				"The key goes in a header and not in the query, where logs would keep it.",
 				"There is a chat-protocol twin at /v1beta/openai, reached by pass-through; the unified route takes the native protocol, which carries thought signatures.",
@@ -430,7 +429,7 @@ func rowsGToO() []*provider.Spec {
 			// max_tokens is refused by reasoning models in favour of max_completion_tokens.
 			// https://platform.openai.com/docs/api-reference/chat/create
 			Models:  reasoningLimit,
-			Profile: dialect.Profile{Chat: openaiChat},
+			Profile: openaiProfile,
 			Docs:    "https://platform.openai.com/docs/api-reference",
 			Notes:   []string{"Uploads, transcriptions, translations and image edits are multipart."},
 		},
@@ -454,9 +453,12 @@ func rowsGToO() []*provider.Spec {
 				{Name: "title", Header: "X-Title", Doc: "name of the application, for the rankings"},
 			},
 			// https://openrouter.ai/docs/api-reference/overview
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
-				History: dialect.ThinkingDetails, Effort: dialect.EffortObject, Cache: true, Tier: true, Verbosity: true, DataAsURL: true, ContentParts: true,
-			}},
+			Profile: dialect.Profile{
+				Responses: openaiResponses,
+				Chat: &dialect.ChatProfile{
+					History: dialect.ThinkingDetails, Effort: dialect.EffortObject, Cache: true, Tier: true, Verbosity: true, DataAsURL: true, ContentParts: true,
+				},
+			},
 			Docs:  "https://openrouter.ai/docs",
 			Notes: []string{"Streams hold comments while a provider is chosen; errors may come inside a stream."},
 		},

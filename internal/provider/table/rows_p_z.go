@@ -307,7 +307,7 @@ func rowsPToZ() []*provider.Spec {
 				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type", Doc: "tier of shared capacity: priority, flex or standard"},
 			}, googleOptions()),
 			URL:     vertexHost,
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{GoogleSigned: true}},
+			Profile: dialect.Profile{Vertex: true, Messages: vertexMessages, Chat: &dialect.ChatProfile{GoogleSigned: true}},
 			Docs:    "https://cloud.google.com/vertex-ai/docs/reference/rest",
 			Notes: []string{
 				"The key is a Google access token or a service account as JSON.",
@@ -395,10 +395,13 @@ func rowsPToZ() []*provider.Spec {
 			Limits: limits{"top_logprobs": {Min: 0, Max: 8}},
 			// https://docs.x.ai/docs/guides/reasoning
 			Models: []provider.ModelRule{{Prefixes: []string{"grok-3-mini", "grok-4", "grok-code"}, Drop: []string{"stop"}}},
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
-				NoTopK: true, Tier: true, ContentParts: true,
-				Efforts: rename{"minimal": "low", "xhigh": "high", "max": "high"},
-			}},
+			Profile: dialect.Profile{
+				Responses: &dialect.ResponsesProfile{Encrypted: true, ServerTools: true},
+				Chat: &dialect.ChatProfile{
+					NoTopK: true, Tier: true, ContentParts: true,
+					Efforts: rename{"minimal": "low", "xhigh": "high", "max": "high"},
+				},
+			},
 			Docs: "https://docs.x.ai/docs/api-reference",
 			Notes: []string{
 				"Reasoning tokens are not counted in completion_tokens.",
