@@ -38,7 +38,7 @@ func TestTailPrintsWhatWasAndWhatEnds(t *testing.T) {
 	if got := fmt.Sprint(asked); got != "[/v1/logs/tail?status=5xx k /v1/logs?limit=10&status=5xx k]" {
 		t.Errorf("asked %s", got)
 	}
-	for _, want := range []string{"  200  openai  m  3>4  12ms\n", "  502  -  a\uFFFD[2Jb  -  7ms  +1  upstream_failed\n  2 chat\n  config: the first\n  → config.targets[0]: openai, 503 in 1 ms\n  → config.targets[1]: groq, 0 in 2 ms: reset\n", "… 5 exchanges"} {
+	for _, want := range []string{"  200  openai  m  3>4  12ms\n", "  502  -  a\uFFFD[2Jb  -  7ms  +1  upstream_failed\n  2 chat\n  config: the first\n  → config.targets[0]: openai, 503 in 1 ms\n  → config.targets[1]: groq, 0 in 2 ms: reset\n", "… 5 requests"} {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("printed %q, want once %q", out, want)
 		}

@@ -90,7 +90,7 @@ func (r *run) burst(ctx context.Context, t *target) (*memoryResult, error) {
 	running.Wait()
 	full, err := t.child.ask("usage")
 	r.say("  %s: idle %d MiB, peak %d MiB", t.name, rest.RSS>>20, full.Peak>>20)
-	return &memoryResult{idle: rest.RSS, peak: full.Peak}, err
+	return &memoryResult{idle: rest.RSS, peak: max(rest.RSS, full.Peak)}, err
 }
 
 func (r *run) sendLarge(ctx context.Context, t *target, request []byte) error {

@@ -78,10 +78,10 @@ func TestContentIsSaidInBlocks(t *testing.T) {
 			"a system prompt alone", nova, []llm.Message{{Role: llm.System, Parts: []llm.Part{text("s")}, At: "messages[0]"}},
 			`[{"role":"user","content":[{"text":"s"}]}]`,
 		},
-		{"an image at an address", nova, []llm.Message{user(llm.Media{Kind: llm.Image, URL: "https://example.com/a.png", At: "messages[0].content[0]"})}, `messages[0].content[0]: provider "bedrock" with model "amazon.nova-lite-v1:0" can't take this: it reads no address but s3://; send the content as base64`},
-		{"an image of another format", nova, []llm.Message{user(media(llm.Image, "image/tiff", ""))}, `messages[0].content[1]: provider "bedrock" with model "amazon.nova-lite-v1:0" can't take this: images of type "image/tiff"; it takes png, jpeg, gif, webp`},
-		{"an uploaded file", nova, []llm.Message{user(llm.Media{Kind: llm.Document, FileID: "file-1", At: "messages[0].content[0]"})}, `messages[0].content[0]: provider "bedrock" with model "amazon.nova-lite-v1:0" can't take this: it has no uploaded files; send the content as base64`},
-		{"sound", nova, []llm.Message{user(media(llm.Audio, "audio/wav", ""))}, `messages[0].content[1]: provider "bedrock" with model "amazon.nova-lite-v1:0" can't take this: the model takes no sound`},
+		{"an image at an address", nova, []llm.Message{user(llm.Media{Kind: llm.Image, URL: "https://example.com/a.png", At: "messages[0].content[0]"})}, `messages[0].content[0]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": it reads no address but s3://; send the content as base64`},
+		{"an image of another format", nova, []llm.Message{user(media(llm.Image, "image/tiff", ""))}, `messages[0].content[1]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": images of type "image/tiff"; it takes png, jpeg, gif, webp`},
+		{"an uploaded file", nova, []llm.Message{user(llm.Media{Kind: llm.Document, FileID: "file-1", At: "messages[0].content[0]"})}, `messages[0].content[0]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": it has no uploaded files; send the content as base64`},
+		{"sound", nova, []llm.Message{user(media(llm.Audio, "audio/wav", ""))}, `messages[0].content[1]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": the model takes no sound`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := llm.Request{Dialect: "chat", Messages: tt.messages, Tools: []llm.Tool{weather}}

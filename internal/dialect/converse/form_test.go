@@ -47,8 +47,8 @@ func TestEmbeddingsAreAskedForInTheFormOfTheFamily(t *testing.T) {
 	for _, tt := range []struct{ name, model, body, want string }{
 		{"titan 1", v1, `{"model":"m","input":"a","dimensions":5,"user":"u"}`, `{"inputText":"a"} | dimensions dropped  | user dropped `},
 		{"titan 2", v2, `{"input":["a"],"dimensions":256,"encoding_format":"base64","normalize":true}`, `{"inputText":"a","dimensions":256,"normalize":true}`},
-		{"titan takes one", v2, `{"input":["a","b"]}`, `refused: input: provider "bedrock" with model "amazon.titan-embed-text-v2:0" can't take this: more than one input in a request; send each in a request of its own`},
-		{"titan takes no tokens", v2, `{"input":[1,2]}`, `refused: input[0]: provider "bedrock" with model "amazon.titan-embed-text-v2:0" can't take this: tokens and arrays inside arrays; send strings`},
+		{"titan takes one", v2, `{"input":["a","b"]}`, `refused: input: provider "bedrock" does not support this with model "amazon.titan-embed-text-v2:0": more than one input in a request; send each in a request of its own`},
+		{"titan takes no tokens", v2, `{"input":[1,2]}`, `refused: input[0]: provider "bedrock" does not support this with model "amazon.titan-embed-text-v2:0": tokens and arrays inside arrays; send strings`},
 		{"titan for images", image, `{"input":{"text":"a","image":{"base64":"QUJD"}},"dimensions":384}`, `{"inputText":"a","inputImage":"QUJD","embeddingConfig":{"outputEmbeddingLength":384}}`},
 		{"nova", novas, `{"input":"a","dimensions":1024,"input_type":"text_retrieval"}`, `{"taskType":"SINGLE_EMBEDDING","singleEmbeddingParams":{"embeddingPurpose":"TEXT_RETRIEVAL","embeddingDimension":1024,"text":{"truncationMode":"END","value":"a"}}}`},
 		{"nova for images", novas, `{"input":{"image":"data:image/jpeg;base64,/9j/"}}`, `{"taskType":"SINGLE_EMBEDDING","singleEmbeddingParams":{"embeddingPurpose":"GENERIC_INDEX","image":{"format":"jpeg","source":{"bytes":"/9j/"}}}}`},
@@ -125,7 +125,7 @@ func TestImagesAreAskedForInTheFormOfTheFamily(t *testing.T) {
 		{"titan", paint, `{"prompt":"a cat","size":"auto","negative_prompt":"dogs"}`, `{"taskType":"TEXT_IMAGE","textToImageParams":{"text":"a cat","negativeText":"dogs"},"imageGenerationConfig":{}}`},
 		{"diffusion", xl, `{"prompt":"a cat","n":1,"size":"512x512","response_format":"b64_json"}`, `{"text_prompts":[{"text":"a cat","weight":1}],"samples":1,"width":512,"height":512}`},
 		{"stable", sd3, `{"prompt":"a cat","n":1,"size":"1792x1024"}`, `{"prompt":"a cat","aspect_ratio":"16:9"} | size adapted aspect ratio 16:9`},
-		{"stable makes one", sd3, `{"prompt":"a cat","n":2}`, `refused: n: provider "bedrock" with model "stability.sd3-5-large-v1:0" can't take this: more than one image in a request`},
+		{"stable makes one", sd3, `{"prompt":"a cat","n":2}`, `refused: n: provider "bedrock" does not support this with model "stability.sd3-5-large-v1:0": more than one image in a request`},
 		{"no prompt", sd3, `{}`, `refused: prompt: is required`},
 		{"no size", sd3, `{"prompt":"a","size":"big"}`, `refused: size: must be width x height, as in 1024x1024`},
 	} {

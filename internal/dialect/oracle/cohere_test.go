@@ -76,9 +76,9 @@ func TestModelsOfCohereAreAskedInTheirFormat(t *testing.T) {
 		{"plain", llm.Request{Messages: hi, Format: llm.Format{Kind: llm.FormatText}}, `{"apiFormat":"COHERE","message":"hi","responseFormat":{"type":"TEXT"}}`},
 		{"what has no place", llm.Request{Messages: hi, N: ptrTo(int64(2)), Logprobs: &yes, Verbosity: "low", User: "u", Metadata: json.RawMessage(`{}`), Reasoning: llm.Reasoning{Effort: "low"}, ServiceTier: "flex"},
 			`{"apiFormat":"COHERE","message":"hi"} | n dropped  | logprobs dropped  | reasoning_effort dropped  | verbosity dropped  | service_tier dropped  | metadata dropped  | user dropped `},
-		{"an image", llm.Request{Messages: []llm.Message{said(llm.User, txt("hi"), llm.Media{Kind: llm.Image, URL: "https://a.example", At: "here"})}}, `refused: here: provider "oracle" with model "cohere.command-r-plus-08-2024" can't take this: image: its format takes text alone`},
+		{"an image", llm.Request{Messages: []llm.Message{said(llm.User, txt("hi"), llm.Media{Kind: llm.Image, URL: "https://a.example", At: "here"})}}, `refused: here: provider "oracle" does not support this with model "cohere.command-r-plus-08-2024": image: its format takes text alone`},
 		{"a result without its call", llm.Request{Messages: []llm.Message{said(llm.User, llm.ToolResult{ID: "x", At: "here"})}}, `refused: here: is the result of a call that is not in the conversation`},
-		{"an answer begun", llm.Request{Messages: []llm.Message{said(llm.User, txt("hi")), said(llm.Assistant, txt("I"))}}, `refused: content: provider "oracle" with model "cohere.command-r-plus-08-2024" can't take this: a conversation that does not end with words of the user or results of tools`},
+		{"an answer begun", llm.Request{Messages: []llm.Message{said(llm.User, txt("hi")), said(llm.Assistant, txt("I"))}}, `refused: content: provider "oracle" does not support this with model "cohere.command-r-plus-08-2024": a conversation that does not end with words of the user or results of tools`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := cohereBody(t, tt.r, commandR); got != tt.want {

@@ -53,9 +53,9 @@ func TestPredictionsAreAskedForWithWhatModelsHaveInCommon(t *testing.T) {
 			`x{"input":{"prompt":"hi","max_tokens":5,"top_k":6,"seed":7,"temperature":0.5,"top_p":0.6,"frequency_penalty":0.7,"presence_penalty":0.8,"stop_sequences":"x,y"}}`},
 		{"what has no place", llama, llm.Request{Messages: hello, Tools: []llm.Tool{{Name: "f"}}, User: "u", N: ptr(int64(2)), Format: llm.Format{Kind: llm.FormatJSON}, Extra: []llm.Member{{Name: "foo", Value: json.RawMessage(`1`)}}},
 			`x{"input":{"prompt":"hi"}} | tools dropped  | response_format dropped  | n dropped  | user dropped  | foo dropped `},
-		{"a call", llama, llm.Request{Messages: []llm.Message{said(llm.Assistant, llm.ToolCall{At: "here"})}}, `refused: here: provider "replicate" with model "meta/meta-llama-3-8b-instruct" can't take this: calls of tools`},
-		{"a result", llama, llm.Request{Messages: []llm.Message{said(llm.User, llm.ToolResult{})}}, `refused: messages: provider "replicate" with model "meta/meta-llama-3-8b-instruct" can't take this: results of tools`},
-		{"sound", llama, llm.Request{Messages: []llm.Message{said(llm.User, llm.Media{Kind: llm.Audio, Data: "AAAA", At: "here"})}}, `refused: here: provider "replicate" with model "meta/meta-llama-3-8b-instruct" can't take this: audio that is no image as data or at an address`},
+		{"a call", llama, llm.Request{Messages: []llm.Message{said(llm.Assistant, llm.ToolCall{At: "here"})}}, `refused: here: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": calls of tools`},
+		{"a result", llama, llm.Request{Messages: []llm.Message{said(llm.User, llm.ToolResult{})}}, `refused: messages: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": results of tools`},
+		{"sound", llama, llm.Request{Messages: []llm.Message{said(llm.User, llm.Media{Kind: llm.Audio, Data: "AAAA", At: "here"})}}, `refused: here: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": audio that is no image as data or at an address`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := withFates(replicate.Dialect{}.EncodeRequest([]byte("x"), &tt.r, tt.to)); got != tt.want {
@@ -73,7 +73,7 @@ func TestImagesAreAskedForAndTold(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"m","prompt":"p","n":2,"size":"1792x1024","seed":3,"quality":"hd","response_format":"url"}`: `{"input":{"prompt":"p","num_outputs":2,"aspect_ratio":"16:9","seed":3}} | size adapted aspect_ratio 16:9 | quality dropped `,
 		`{"prompt":"p","size":"3x3"}`:                 `{"input":{"prompt":"p"}} | size dropped `,
-		`{"prompt":"p","response_format":"b64_json"}`: `refused: response_format: provider "replicate" with model "meta/meta-llama-3-8b-instruct" can't take this: images as data; leave it out, and the answer holds addresses`,
+		`{"prompt":"p","response_format":"b64_json"}`: `refused: response_format: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": images as data; leave it out, and the answer holds addresses`,
 		`{}`: `refused: prompt: must be a string`,
 		`[]`: `refused: body: expected a JSON object`,
 	} {
