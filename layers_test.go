@@ -28,8 +28,8 @@ const floors = `
 6a  internal/controlplane/route
 5   internal/settings internal/snapshot
 4   internal/pipeline
-3b  internal/datakey internal/dialect/dialecttest internal/secretref internal/store/storetest
-3a  internal/ledger internal/logstore internal/provider/table internal/store internal/telemetry
+3b  internal/datakey internal/dialect/dialecttest internal/secretref internal/store/storetest internal/telemetry
+3a  internal/ledger internal/logstore internal/provider/table internal/store
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider

@@ -18,35 +18,21 @@ var tiers = [...]string{Standard: "standard", Batch: "batch", Priority: "priorit
 // String returns the tier's name.
 func (t Tier) String() string { return tiers[t] }
 
-// flexible are the providers whose flex tier costs what their batches do.
-//
-//   - https://platform.openai.com/docs/guides/flex-processing
-//   - https://ai.google.dev/gemini-api/docs/flex-inference
-//   - https://cloud.google.com/vertex-ai/generative-ai/docs/flex-paygo
-//   - https://aws.amazon.com/bedrock/service-tiers/
-var flexible = map[string]bool{"openai": true, "azure-openai": true, "google": true, "vertex-ai": true, "bedrock": true}
-
 // TierOf returns the tier behind a provider's word for it. A word that says nothing
-// of a price is Standard, and one that is unknown is Unpriced.
-func TierOf(provider, word string) Tier {
-	switch strings.ToLower(word) {
+// of a price is Standard, and one that is unknown is Unpriced. Own has the meaning
+// of words, in lower case, that only some providers have.
+func TierOf(own map[string]Tier, word string) Tier {
+	word = strings.ToLower(word)
+	switch word {
 	case "", "default", "standard", "auto", "on_demand", "unspecified":
 		return Standard
 	case "batch":
 		return Batch
 	case "priority":
 		return Priority
-	case "flex":
-		switch {
-		case flexible[provider]:
-			return Batch
-		case provider == "groq": // https://console.groq.com/docs/flex-processing
-			return Standard
-		}
-	case "provisioned":
-		if provider == "openrouter" { // what its own provider has served; the cost that it reports is as ever
-			return Standard
-		}
+	}
+	if t, ok := own[word]; ok {
+		return t
 	}
 	return Unpriced
 }

@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
+	"modelgate/internal/provider/table"
 )
 
 func TestTheWordsOfATierAreTheirProviders(t *testing.T) {
@@ -34,7 +35,11 @@ func TestTheWordsOfATierAreTheirProviders(t *testing.T) {
 		{"openrouter", "provisioned", catalog.Standard},
 		{"openai-compatible", "whatever", catalog.Unpriced},
 	} {
-		if got := catalog.TierOf(tt.provider, tt.word); got != tt.want {
+		row, ok := table.Lookup(tt.provider)
+		if !ok {
+			t.Fatal(tt.provider)
+		}
+		if got := catalog.TierOf(row.Tiers, tt.word); got != tt.want {
 			t.Errorf("TierOf(%q, %q) = %v, want %v", tt.provider, tt.word, got, tt.want)
 		}
 	}

@@ -117,7 +117,7 @@ func (a *attemptAccount) end(r *Response) {
 	case !seen.Finished && !seen.Terminated && r.Bytes == nil && r.Raw.Request.Context().Err() != nil:
 		s.Outcome = reqlog.Abandoned
 	}
-	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.target.ID, tierOf(r)))
+	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.target.Tiers, tierOf(r)))
 	a.settle(s)
 }
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/secret"
 )
@@ -100,6 +101,15 @@ type Spec struct {
 	// URL corrects the address of a call where a path can't say it, such as a
 	// version in the query. Nil for most.
 	URL func(t *Target, c *Call, u *url.URL) error
+
+	// Tiers has the tiers behind words that only some providers have for how they
+	// served a request.
+	Tiers map[string]catalog.Tier
+
+	// TelemetryName is the provider's name in OpenTelemetry's conventions. Empty
+	// means the id.
+	// https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
+	TelemetryName string
 
 	// ErrorStatus is the status of an error whose body tells another than its
 	// head. It returns one of 400 and more. Nil for most.

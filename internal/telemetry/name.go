@@ -1,9 +1,11 @@
 package telemetry
 
 import (
+	"cmp"
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/provider/table"
 	"modelgate/internal/reqlog"
 )
 
@@ -36,23 +38,10 @@ func operationName(op api.Operation) string {
 	return string(op)
 }
 
-// providerNames are those that the conventions name otherwise than the table.
-var providerNames = map[string]string{
-	"azure-ai":       "azure.ai.inference",
-	"azure-openai":   "azure.ai.openai",
-	"bedrock":        "aws.bedrock",
-	"bedrock-mantle": "aws.bedrock",
-	"perplexity-ai":  "perplexity",
-	"google":         "gcp.gemini",
-	"mistral-ai":     "mistral_ai",
-	"vertex-ai":      "gcp.vertex_ai",
-	"watsonx":        "ibm.watsonx.ai",
-	"x-ai":           "x_ai",
-}
-
+// providerName returns a provider in the words of the conventions.
 func providerName(id string) string {
-	if name, ok := providerNames[id]; ok {
-		return name
+	if row, ok := table.Lookup(id); ok {
+		return cmp.Or(row.TelemetryName, id)
 	}
 	return id
 }

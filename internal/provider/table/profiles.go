@@ -3,6 +3,7 @@ package table
 import (
 	"strings"
 
+	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
@@ -62,3 +63,11 @@ var bedrockMessages = &dialect.MessagesProfile{
 		{Prefix: "memory_", Feature: "context-management-2025-06-27"},
 	},
 }
+
+// flexAsBatch is for providers whose flex tier costs what their batches do.
+//
+//   - https://platform.openai.com/docs/guides/flex-processing
+//   - https://ai.google.dev/gemini-api/docs/flex-inference
+//   - https://cloud.google.com/vertex-ai/generative-ai/docs/flex-paygo
+//   - https://aws.amazon.com/bedrock/service-tiers/
+var flexAsBatch = map[string]catalog.Tier{"flex": catalog.Batch}

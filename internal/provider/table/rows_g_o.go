@@ -2,6 +2,7 @@ package table
 
 import (
 	"modelgate/api"
+	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 	"modelgate/internal/provider"
@@ -63,7 +64,9 @@ func rowsGToO() []*provider.Spec {
 				api.Models:              "/v1beta/models",
 			},
 			PathOf: googlePath, UpstreamModel: googleModel,
-			Docs: "https://ai.google.dev/api",
+			Tiers:         flexAsBatch,
+			TelemetryName: "gcp.gemini",
+			Docs:          "https://ai.google.dev/api",
 			Notes: []string{
 				"The key goes in a header and not in the query, where logs would keep it.",
 				"There is a chat-protocol twin at /v1beta/openai, reached by pass-through; the unified route takes the native protocol, which carries thought signatures.",
@@ -85,7 +88,8 @@ func rowsGToO() []*provider.Spec {
 				NoTopK: true, Tier: true, NoNames: true, EffortModels: groqEfforts,
 				Efforts: rename{"none": "", "minimal": "low", "xhigh": "high", "max": "high"},
 			}},
-			Docs: "https://console.groq.com/docs/openai",
+			Tiers: map[string]catalog.Tier{"flex": catalog.Standard}, // https://console.groq.com/docs/flex-processing
+			Docs:  "https://console.groq.com/docs/openai",
 			Notes: []string{
 				"messages[].name is refused too.",
 				"Usage of a stream is also in x_groq.usage of the last chunk.",
@@ -303,7 +307,8 @@ func rowsGToO() []*provider.Spec {
 				},
 				URLParts: mediaParts{llm.Document: "document_url"}, DataAsURL: true,
 			}},
-			Docs: "https://docs.mistral.ai/api/",
+			TelemetryName: "mistral_ai",
+			Docs:          "https://docs.mistral.ai/api/",
 			Notes: []string{
 				"Tool call ids must be nine letters or digits.",
 				"Reasoning models answer with a list of thinking and text parts.",
@@ -430,6 +435,7 @@ func rowsGToO() []*provider.Spec {
 			// https://platform.openai.com/docs/api-reference/chat/create
 			Models:  reasoningLimit,
 			Profile: openaiProfile,
+			Tiers:   flexAsBatch,
 			Docs:    "https://platform.openai.com/docs/api-reference",
 			Notes:   []string{"Uploads, transcriptions, translations and image edits are multipart."},
 		},
@@ -459,6 +465,8 @@ func rowsGToO() []*provider.Spec {
 					History: dialect.ThinkingDetails, Effort: dialect.EffortObject, Cache: true, Tier: true, Verbosity: true, DataAsURL: true, ContentParts: true,
 				},
 			},
+			// What its own provider has served; the cost that it reports is as ever.
+			Tiers: map[string]catalog.Tier{"provisioned": catalog.Standard},
 			Docs:  "https://openrouter.ai/docs",
 			Notes: []string{"Streams hold comments while a provider is chosen; errors may come inside a stream."},
 		},

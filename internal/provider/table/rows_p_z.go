@@ -48,7 +48,8 @@ func rowsPToZ() []*provider.Spec {
 				Formats:  []llm.FormatKind{llm.FormatText, llm.FormatSchema},
 				URLParts: mediaParts{llm.Document: "file_url"},
 			}},
-			Docs: "https://docs.perplexity.ai",
+			TelemetryName: "perplexity",
+			Docs:          "https://docs.perplexity.ai",
 			Notes: []string{
 				"Roles must alternate after the system message.",
 				"Tools are not known by the sonar models; a request with tools is sent as it is.",
@@ -306,9 +307,11 @@ func rowsPToZ() []*provider.Spec {
 				{Name: "llm_request_type", Header: "X-Vertex-Ai-Llm-Request-Type", Doc: "capacity that is used: shared or dedicated"},
 				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type", Doc: "tier of shared capacity: priority, flex or standard"},
 			}, googleOptions()),
-			URL:     vertexHost,
-			Profile: dialect.Profile{Vertex: true, Messages: vertexMessages, Chat: &dialect.ChatProfile{GoogleSigned: true}},
-			Docs:    "https://cloud.google.com/vertex-ai/docs/reference/rest",
+			URL:           vertexHost,
+			Profile:       dialect.Profile{Vertex: true, Messages: vertexMessages, Chat: &dialect.ChatProfile{GoogleSigned: true}},
+			Tiers:         flexAsBatch,
+			TelemetryName: "gcp.vertex_ai",
+			Docs:          "https://cloud.google.com/vertex-ai/docs/reference/rest",
 			Notes: []string{
 				"The key is a Google access token or a service account as JSON.",
 				"The publisher of a model decides the protocol: google the native one, anthropic messages, others chat. It may stand before the model (anthropic.claude-…, publishers/x/models/y, meta/llama-…); without it, claude-… is anthropic's, mistral-… and codestral-… mistralai's, and the rest google's. endpoints.{id} is an endpoint of one's own.",
@@ -355,6 +358,7 @@ func rowsPToZ() []*provider.Spec {
 				{Name: "project_id", Doc: "project that is billed; a request may name another in its field of that name"},
 				{Name: "space_id", Doc: "deployment space that is billed, instead of a project"},
 			},
+			TelemetryName: "ibm.watsonx.ai",
 			Notes: []string{
 				"The key is an IAM access token; exchanging an API key for one is not offered yet.",
 				"Streams hold an id and an event line beside the data of each event.",
@@ -402,7 +406,8 @@ func rowsPToZ() []*provider.Spec {
 					Efforts: rename{"minimal": "low", "xhigh": "high", "max": "high"},
 				},
 			},
-			Docs: "https://docs.x.ai/docs/api-reference",
+			TelemetryName: "x_ai",
+			Docs:          "https://docs.x.ai/docs/api-reference",
 			Notes: []string{
 				"Reasoning tokens are not counted in completion_tokens.",
 				"Tool schemas must not hold additionalProperties: false.",
