@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"modelgate/internal/apierr"
@@ -39,7 +38,7 @@ func resetPassword(ctx context.Context, p *program, args []string) error {
 	}
 	defer db.Close()
 	token, err := server.ResetPassword(ctx, db, *email)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return fmt.Errorf("user %q not found", *email)
 	}
 	if err != nil {

@@ -126,6 +126,12 @@ func BodyMemoryFull() *Error {
 	return e
 }
 
+// IsNotFound reports whether err is an *Error of the kind NotFound.
+func IsNotFound(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == NotFound
+}
+
 // From returns err as an *Error. An error of another type becomes an internal
 // one whose message tells nothing; its cause is kept for the log. From(nil) is nil.
 func From(err error) *Error {

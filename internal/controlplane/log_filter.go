@@ -106,7 +106,7 @@ func (l *LogHandler) resolve(ctx context.Context, who *access.Identity, q *logst
 	if q.Workspace != "" {
 		ref := q.Workspace
 		q.Workspace, err = names.Workspace(ctx, "workspace", ref)
-		if err != nil && readsAcross(who) && apierr.From(err).Kind == apierr.NotFound {
+		if err != nil && readsAcross(who) && apierr.IsNotFound(err) {
 			q.Workspace, err = names.AnyWorkspace(ctx, "workspace", ref)
 		}
 		if err != nil {

@@ -28,7 +28,7 @@ func (l *LogHandler) visible(ctx context.Context, who *access.Identity, workspac
 		return scope, err
 	}
 	w, err := l.DB.Workspace(ctx, who.Organisation, workspace)
-	if err != nil && apierr.From(err).Kind != apierr.NotFound {
+	if err != nil && !apierr.IsNotFound(err) {
 		return scope, err
 	}
 	if w.Status != store.Active || m.RoleIn(workspace) == "" {
@@ -90,7 +90,7 @@ func (l *LogHandler) named(ctx context.Context, who *access.Identity, m store.Me
 		return "", route.Invalid("workspace", "is needed: this session belongs to no single workspace")
 	}
 	w, err := l.DB.Workspace(ctx, who.Organisation, ref)
-	if err != nil && apierr.From(err).Kind != apierr.NotFound {
+	if err != nil && !apierr.IsNotFound(err) {
 		return "", err
 	}
 	if w.Status != store.Active || m.RoleIn(w.ID) == "" {

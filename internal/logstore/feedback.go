@@ -105,7 +105,7 @@ func (s *Store) fillRated(ctx context.Context, list []Feedback) error {
 				found[f.TraceID] = e
 				continue
 			}
-			if err != nil && apierr.From(err).Kind != apierr.NotFound {
+			if err != nil && !apierr.IsNotFound(err) {
 				return err
 			}
 		}

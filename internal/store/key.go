@@ -320,7 +320,7 @@ func (q Queries) RevokeKey(ctx context.Context, id string) error {
 		SET status = 'revoked'
 		WHERE id = $1`
 	err := write(ctx, q.q, "API key", text, id)
-	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return apierr.New(apierr.NotFound, "API key %s does not exist; list the keys for their ids", id)
 	}
 	return err

@@ -117,7 +117,7 @@ func (q Queries) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Ti
 	)
 	for _, s := range spans {
 		err := write(ctx, q.q, "mark of the ledger", insert, s.Segment, s.To, now.UnixMilli(), s.From)
-		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+		if apierr.IsNotFound(err) {
 			return ErrAlreadyCounted
 		}
 		if err != nil {

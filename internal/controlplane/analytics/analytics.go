@@ -84,7 +84,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 			return nil
 		}
 		w, err := c.DB().Workspace(ctx, c.Organisation, named)
-		if err != nil && apierr.From(err).Kind == apierr.NotFound {
+		if apierr.IsNotFound(err) {
 			return route.Missing("workspace_id", "workspace", named)
 		}
 		q.Scope.Workspace = w.ID

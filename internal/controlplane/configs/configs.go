@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"modelgate/internal/access"
@@ -221,7 +220,7 @@ func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) 
 		return owned.Config, c.RefuseFileManaged(owned.ID, "config", owned.Slug)
 	}
 	row, err := c.DB().Config(ctx, c.Organisation, workspace, in.Config)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return row, apierr.New(apierr.NotFound, "config %.60q not found", in.Config).WithParam("config")
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)

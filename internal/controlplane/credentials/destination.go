@@ -65,7 +65,7 @@ func CheckMappings(ctx context.Context, q store.Queries, i *store.Integration) e
 	}
 	for _, m := range list {
 		s, err := q.SecretReference(ctx, i.Organisation, m.Reference)
-		if IsNotFound(err) {
+		if apierr.IsNotFound(err) {
 			return route.Missing("secret_mappings", "secret reference", m.Reference)
 		}
 		if err == nil {

@@ -44,7 +44,7 @@ func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list [
 		}
 		seen = append(seen, f)
 		s, err := q.SecretReference(ctx, i.Organisation, m.Reference)
-		if IsNotFound(err) || err == nil && i.Workspace != "" && !s.Allows(i.Workspace) {
+		if apierr.IsNotFound(err) || err == nil && i.Workspace != "" && !s.Allows(i.Workspace) {
 			return route.Missing("secret_mappings", "secret reference", m.Reference)
 		}
 		if err != nil {

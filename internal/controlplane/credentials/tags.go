@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 	"unicode"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 )
 
@@ -47,10 +45,4 @@ func ParseTags(query string) (t Tags, err error) {
 		return nil, route.Invalid("tags", "must be a JSON object with string values")
 	}
 	return t, nil
-}
-
-// IsNotFound reports whether err says that something is not there.
-func IsNotFound(err error) bool {
-	e, ok := errors.AsType[*apierr.Error](err)
-	return ok && e.Kind == apierr.NotFound
 }

@@ -155,7 +155,7 @@ func setWorkspaces(ctx context.Context, c *route.Caller, d *store.GatewayDeploym
 	}
 	for _, ref := range named {
 		w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
+		if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
 			return route.Missing("workspaces", "workspace", ref)
 		}
 		if err != nil {
@@ -225,7 +225,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.GatewayDeployment, error) {
 	d, err := c.DB().Deployment(ctx, c.Organisation, ref)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return d, apierr.New(apierr.NotFound, "there is no deployment %.60q", ref).WithParam("deployment")
 	}
 	c.SetAuditSubject("", d.ID)

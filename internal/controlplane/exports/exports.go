@@ -208,7 +208,7 @@ func change(ctx context.Context, c *route.Caller, row store.Export, was string) 
 		if err == nil {
 			err = tx.UpdateExport(ctx, row, was)
 		}
-		if err != nil && apierr.From(err).Kind == apierr.NotFound {
+		if apierr.IsNotFound(err) {
 			return apierr.New(apierr.Conflict, "the state of the export has just changed; read it again")
 		}
 		return err

@@ -99,7 +99,7 @@ func (r *Runner) linked(req *http.Request) (*store.Export, error) {
 	defer cancel()
 	e, err := r.DB.Export(ctx, strings.TrimSuffix(strings.TrimPrefix(req.URL.Path, filesBefore), filesAfter))
 	switch {
-	case err != nil && apierr.From(err).Kind != apierr.NotFound:
+	case err != nil && !apierr.IsNotFound(err):
 		return nil, err
 	case err != nil, e.Status != store.ExportDone, e.LinkKey == "", !hmac.Equal([]byte(sign(&e, q.Get("expires"))), []byte(q.Get("signature"))):
 		return nil, wrong

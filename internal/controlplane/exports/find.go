@@ -98,7 +98,7 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 func find(ctx context.Context, c *route.Caller, in Named) (row store.Export, w store.Workspace, err error) {
 	none := apierr.New(apierr.NotFound, "there is no export %.60q", in.Export).WithParam("export")
 	row, err = c.DB().Export(ctx, in.Export)
-	if err != nil && apierr.From(err).Kind != apierr.NotFound {
+	if err != nil && !apierr.IsNotFound(err) {
 		return row, w, err
 	}
 	if err != nil || row.Organisation != c.Organisation || c.IsPerson() && row.UserID != c.UserID {
@@ -150,7 +150,7 @@ func place(ctx context.Context, c *route.Caller, named string) (store.Workspace,
 		return c.InWorkspace(ctx, named)
 	}
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-	if err != nil && apierr.From(err).Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		err = route.Missing("workspace_id", "workspace", ref)
 	}
 	return w, err

@@ -9,7 +9,6 @@ package guardrails
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"modelgate/config"
@@ -224,7 +223,7 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, er
 		return store.Guardrail{}, err
 	}
 	g, err := c.DB().Guardrail(ctx, c.Organisation, workspace, ref)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return g, apierr.New(apierr.NotFound, "there is no guardrail %.60q", ref).WithParam("guardrail")
 	}
 	c.SetAuditSubject(g.Workspace, g.ID)

@@ -90,7 +90,7 @@ func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb strin
 		return store.Integration{}, err
 	}
 	row, err := c.DB().Integration(ctx, c.Organisation, in.Integration)
-	if credentials.IsNotFound(err) {
+	if apierr.IsNotFound(err) {
 		return row, none
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -263,7 +264,7 @@ func (p *plan) named(ctx context.Context) error {
 // workspace returns the id of a workspace that is listed.
 func (p *plan) workspace(ctx context.Context, field, ref string) (string, error) {
 	w, err := p.tx.Workspace(ctx, p.before.Organisation, ref)
-	if err != nil && !credentials.IsNotFound(err) {
+	if err != nil && !apierr.IsNotFound(err) {
 		return "", err
 	}
 	if err != nil || w.Status != store.Active || p.before.Workspace != "" && p.before.Workspace != w.ID {

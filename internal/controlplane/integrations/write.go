@@ -92,7 +92,7 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 	switch _, err := tx.Integration(ctx, row.Organisation, row.Slug); {
 	case err == nil:
 		return apierr.New(apierr.Conflict, "there is an integration with the slug %q already", row.Slug).WithParam("slug")
-	case !credentials.IsNotFound(err):
+	case !apierr.IsNotFound(err):
 		return err
 	}
 	if err := credentials.CheckMappings(ctx, tx.Queries, &row); err != nil {

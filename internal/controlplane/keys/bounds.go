@@ -35,7 +35,7 @@ func boundsOf(ctx context.Context, c *route.Caller, q store.Queries, k *store.Ke
 		return b, nil
 	}
 	own, err := q.Key(ctx, c.Organisation, c.KeyID)
-	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return b, nil // of the settings or the environment
 	}
 	if err != nil {

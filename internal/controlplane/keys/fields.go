@@ -46,7 +46,7 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 			return nil, route.Invalid("defaults.config_id", "is for keys of a workspace")
 		}
 		found, err := q.Config(ctx, organisation, workspace, *in.Config)
-		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+		if apierr.IsNotFound(err) {
 			return nil, route.Missing("defaults.config_id", "config", *in.Config)
 		}
 		if err != nil {

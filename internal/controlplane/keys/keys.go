@@ -202,7 +202,7 @@ func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb 
 	if !owned {
 		k, err = q.Key(ctx, c.Organisation, in.Key)
 	}
-	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return k, none(in)
 	}
 	if err != nil {

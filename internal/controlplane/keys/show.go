@@ -203,7 +203,7 @@ func callerKey(ctx context.Context, c *route.Caller) (store.Key, error) {
 		return syntheticKey(c.Identity), nil
 	}
 	k, err := c.DB().Key(ctx, c.Organisation, c.KeyID)
-	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound { // of the settings or the environment
+	if apierr.IsNotFound(err) { // of the settings or the environment
 		return syntheticKey(c.Identity), nil
 	}
 	return k, err

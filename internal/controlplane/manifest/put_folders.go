@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/prompts"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
@@ -188,7 +188,7 @@ func (p *plan) folder(path string, of *settings.Prompt) (func(context.Context, *
 			return id, nil
 		}
 		c, err := tx.DefaultPromptCollection(ctx, w.ID)
-		if credentials.IsNotFound(err) {
+		if apierr.IsNotFound(err) {
 			c = store.PromptCollection{ID: newID(), Slug: route.NewSlug("co", "default"), CreatedAt: p.now}
 			err = tx.CreateDefaultPromptCollection(ctx, w, c)
 		}

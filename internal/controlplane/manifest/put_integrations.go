@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
@@ -37,7 +38,7 @@ func (p *plan) integrations() error {
 			row := rows[have.Slug]
 			return func(ctx context.Context, tx *store.Tx) error {
 				_, err := tx.Integration(ctx, row.Organisation, row.ID)
-				if credentials.IsNotFound(err) { // it went with its provider
+				if apierr.IsNotFound(err) { // it went with its provider
 					return nil
 				}
 				if err != nil {

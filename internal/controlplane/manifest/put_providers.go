@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
@@ -113,7 +114,7 @@ func (p *plan) dropProvider(ctx context.Context, tx *store.Tx, row store.Provide
 		return err
 	}
 	i, err := tx.Integration(ctx, row.Organisation, row.Integration)
-	if credentials.IsNotFound(err) || err == nil && !i.Implicit {
+	if apierr.IsNotFound(err) || err == nil && !i.Implicit {
 		return nil
 	}
 	if err != nil {

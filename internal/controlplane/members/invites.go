@@ -104,7 +104,7 @@ func places(ctx context.Context, c *route.Caller, list []Place) (json.RawMessage
 	out := make([]Place, len(list))
 	for i, p := range list {
 		w, err := c.DB().Workspace(ctx, c.Organisation, p.ID)
-		if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
+		if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
 			return nil, route.Missing("workspaces", "workspace", p.ID)
 		}
 		if err != nil {
@@ -193,7 +193,7 @@ func getInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*inviteItem
 
 func findInvite(ctx context.Context, c *route.Caller, id string) (store.Invite, error) {
 	i, err := c.DB().Invite(ctx, c.Organisation, id)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return i, apierr.New(apierr.NotFound, "there is no invite %.60q", id).WithParam("invite")
 	}
 	c.SetAuditSubject("", i.ID)

@@ -9,7 +9,6 @@ package members
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -103,7 +102,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 
 func find(ctx context.Context, c *route.Caller, id string) (store.User, error) {
 	u, err := c.DB().User(ctx, c.Organisation, id)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return u, apierr.New(apierr.NotFound, "there is no user %.60q", id).WithParam("user")
 	}
 	c.SetAuditSubject("", u.ID)

@@ -37,7 +37,7 @@ func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference
 	list := []Reference{}
 	for _, id := range ids {
 		g, err := c.DB().Guardrail(ctx, c.Organisation, "", id)
-		if absent(err) {
+		if apierr.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
@@ -46,11 +46,6 @@ func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference
 		list = append(list, Reference{g.ID, g.Slug})
 	}
 	return list, nil
-}
-
-func absent(err error) bool {
-	e := apierr.From(err)
-	return err != nil && e.Kind == apierr.NotFound
 }
 
 type defaultsInput struct {

@@ -30,13 +30,13 @@ func addCollections(a *route.API) {
 func collection(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspace, ref string) (string, error) {
 	if ref != "" {
 		k, err := tx.PromptCollection(ctx, w.Organisation, w.ID, ref)
-		if notFound(err) {
+		if apierr.IsNotFound(err) {
 			return "", route.Missing("collection_id", "collection", ref)
 		}
 		return k.ID, err
 	}
 	k, err := tx.DefaultPromptCollection(ctx, w.ID)
-	if notFound(err) {
+	if apierr.IsNotFound(err) {
 		k = store.PromptCollection{ID: c.NewID(), Slug: route.NewSlug("co", "default"), CreatedAt: c.Now}
 		err = tx.CreateDefaultPromptCollection(ctx, w, k)
 	}
@@ -68,7 +68,7 @@ func createCollection(ctx context.Context, c *route.Caller, in *createCollection
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if b.Parent != "" {
 			above, err := tx.PromptCollection(ctx, w.Organisation, w.ID, b.Parent)
-			if notFound(err) {
+			if apierr.IsNotFound(err) {
 				return route.Missing("parent_collection_id", "collection", b.Parent)
 			}
 			if err != nil {
@@ -138,7 +138,7 @@ func (in *NamedCollection) find(ctx context.Context, c *route.Caller) (store.Pro
 		return store.PromptCollection{}, err
 	}
 	k, err := c.DB().PromptCollection(ctx, c.Organisation, workspace, in.Collection)
-	if notFound(err) {
+	if apierr.IsNotFound(err) {
 		return k, noCollection(in.Collection)
 	}
 	c.SetAuditSubject(k.Workspace, k.ID)

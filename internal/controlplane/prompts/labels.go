@@ -163,7 +163,7 @@ func (in *NamedLabel) find(ctx context.Context, c *route.Caller) (l store.Prompt
 		return l, "", err
 	}
 	l, err = c.DB().PromptLabel(ctx, c.Organisation, workspace, in.Label)
-	if notFound(err) {
+	if apierr.IsNotFound(err) {
 		return l, "", apierr.New(apierr.NotFound, "there is no label %.60q", in.Label).WithParam("label")
 	}
 	c.SetAuditSubject(l.Workspace, l.ID)

@@ -9,7 +9,6 @@ package prompts
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"modelgate/internal/access"
@@ -142,7 +141,7 @@ func (in *Listing) find(ctx context.Context, c *route.Caller, kind string) ([]st
 	q := store.PromptQuery{Organisation: c.Organisation, Kind: kind, Workspace: workspace, Search: in.Search}
 	if in.Collection != "" {
 		k, err := c.DB().PromptCollection(ctx, c.Organisation, workspace, in.Collection)
-		if notFound(err) {
+		if apierr.IsNotFound(err) {
 			return nil, 0, route.Missing("collection_id", "collection", in.Collection)
 		}
 		if err != nil {
@@ -166,16 +165,11 @@ func find(ctx context.Context, c *route.Caller, kind, ref, named string) (store.
 		return store.Prompt{}, err
 	}
 	row, err := c.DB().Prompt(ctx, kind, c.Organisation, workspace, ref)
-	if notFound(err) {
+	if apierr.IsNotFound(err) {
 		return row, apierr.New(apierr.NotFound, "there is no %s %.60q", kind, ref).WithParam(kind)
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, err
-}
-
-func notFound(err error) bool {
-	e, ok := errors.AsType[*apierr.Error](err)
-	return ok && e.Kind == apierr.NotFound
 }
 
 type getInput struct {
@@ -247,7 +241,7 @@ func publish(ctx context.Context, c *route.Caller, in *publishInput) (*route.Emp
 // makeDefault publishes a version of a prompt or a partial.
 func makeDefault(ctx context.Context, c *route.Caller, row store.Prompt, number int64) (*route.Empty, error) {
 	err := c.Change(ctx, func(tx *store.Tx) error {
-		if _, err := tx.PromptVersion(ctx, row.ID, number); notFound(err) {
+		if _, err := tx.PromptVersion(ctx, row.ID, number); apierr.IsNotFound(err) {
 			return apierr.New(apierr.NotFound, "the %s %q has no version %d", row.Kind, row.Slug, number).WithParam("version")
 		} else if err != nil {
 			return err

@@ -72,11 +72,11 @@ func version(ctx context.Context, q store.Queries, p store.Prompt, which string)
 	case notNumber == nil:
 		v, err = q.PromptVersion(ctx, p.ID, number)
 	default:
-		if v, err = q.LabelledPromptVersion(ctx, p.ID, which); notFound(err) {
+		if v, err = q.LabelledPromptVersion(ctx, p.ID, which); apierr.IsNotFound(err) {
 			v, err = q.PromptVersionByID(ctx, p.ID, which)
 		}
 	}
-	if notFound(err) {
+	if apierr.IsNotFound(err) {
 		return v, apierr.New(apierr.NotFound, "the %s %q has no version %.60q", p.Kind, p.Slug, which).WithParam("version")
 	}
 	return v, err
@@ -165,7 +165,7 @@ func label(ctx context.Context, c *route.Caller, in *labelInput) (*route.Empty, 
 		}
 		id := in.Body.Label.Value
 		if id != "" {
-			if _, err := tx.PromptLabel(ctx, row.Organisation, row.Workspace, id); notFound(err) {
+			if _, err := tx.PromptLabel(ctx, row.Organisation, row.Workspace, id); apierr.IsNotFound(err) {
 				return route.Missing("label_id", "label", id)
 			} else if err != nil {
 				return err

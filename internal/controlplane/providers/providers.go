@@ -101,7 +101,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*changedResp
 func integration(ctx context.Context, q store.Queries, w store.Workspace, ref string) (store.Integration, error) {
 	missing := route.Missing("integration_id", "integration", ref)
 	i, err := q.Integration(ctx, w.Organisation, ref)
-	if credentials.IsNotFound(err) {
+	if apierr.IsNotFound(err) {
 		return i, missing
 	}
 	if err != nil {
@@ -239,7 +239,7 @@ type Named struct {
 // find returns the provider that a request names, as far as its caller sees.
 func find(ctx context.Context, c *route.Caller, in Named) (store.Provider, error) {
 	row, err := lookup(ctx, c, in)
-	if credentials.IsNotFound(err) {
+	if apierr.IsNotFound(err) {
 		if e := apierr.From(err); e.Param != "" { // the workspace is what is missing
 			return row, err
 		}
@@ -262,7 +262,7 @@ func lookup(ctx context.Context, c *route.Caller, in Named) (store.Provider, err
 		return owned, c.RefuseFileManaged(owned.ID, "provider", owned.Slug)
 	}
 	row, err := c.DB().Provider(ctx, c.Organisation, limit, in.Provider)
-	if limit != "" || !credentials.IsNotFound(err) || c.Workspace == "" && uuid.MatchString(in.Provider) {
+	if limit != "" || !apierr.IsNotFound(err) || c.Workspace == "" && uuid.MatchString(in.Provider) {
 		return row, err
 	}
 	w, err := c.InWorkspace(ctx, in.Workspace)
@@ -308,7 +308,7 @@ func remove(ctx context.Context, tx *store.Tx, c *route.Caller, id string) error
 		return err
 	}
 	i, err := tx.Integration(ctx, c.Organisation, row.Integration)
-	if credentials.IsNotFound(err) || err == nil && !i.Implicit {
+	if apierr.IsNotFound(err) || err == nil && !i.Implicit {
 		return nil
 	}
 	if err != nil {

@@ -180,7 +180,7 @@ func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reql
 	if !ok {
 		i, err = c.DB().Integration(ctx, p.Organisation, p.Integration)
 	}
-	if err != nil && !credentials.IsNotFound(err) {
+	if err != nil && !apierr.IsNotFound(err) {
 		return KeyItem{}, err
 	}
 	settings, err := json.Marshal(credentials.ResponseFields(i.Provider, i.Configuration, credentials.Camel))

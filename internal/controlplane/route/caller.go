@@ -225,7 +225,7 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 		return store.Workspace{}, Invalid("workspace_id", "is required: this key or session is not bound to one workspace")
 	}
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-	if e := apierr.From(err); e != nil && e.Kind == apierr.NotFound || err == nil && w.Status != store.Active {
+	if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
 	if err != nil || !c.IsPerson() {

@@ -31,7 +31,7 @@ func (n LogNames) Workspace(ctx context.Context, field, ref string) (string, err
 		return ref, nil
 	}
 	w, err := n.DB.Workspace(ctx, n.Scope.Organisation, ref)
-	if err != nil && apierr.From(err).Kind != apierr.NotFound {
+	if err != nil && !apierr.IsNotFound(err) {
 		return "", err
 	}
 	if err != nil || n.Scope.Workspace != "" && w.ID != n.Scope.Workspace {
@@ -43,7 +43,7 @@ func (n LogNames) Workspace(ctx context.Context, field, ref string) (string, err
 // AnyWorkspace is Workspace for callers who see every organisation. Ref is an id.
 func (n LogNames) AnyWorkspace(ctx context.Context, field, ref string) (string, error) {
 	w, err := n.DB.WorkspaceByID(ctx, ref)
-	if err != nil && apierr.From(err).Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return "", Missing(field, "workspace", ref)
 	}
 	return w.ID, err

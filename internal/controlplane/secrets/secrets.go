@@ -115,7 +115,7 @@ func setWorkspaces(ctx context.Context, c *route.Caller, s *store.SecretReferenc
 	}
 	for _, ref := range named {
 		w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-		if credentials.IsNotFound(err) || err == nil && w.Status != store.Active {
+		if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
 			return route.Missing("allowed_workspaces", "workspace", ref)
 		}
 		if err != nil {

@@ -77,7 +77,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.SecretReference, error) {
 	s, err := c.DB().SecretReference(ctx, c.Organisation, ref)
-	if credentials.IsNotFound(err) {
+	if apierr.IsNotFound(err) {
 		return s, apierr.New(apierr.NotFound, "there is no secret reference %.60q", ref).WithParam("reference")
 	}
 	c.SetAuditSubject("", s.ID)

@@ -45,7 +45,7 @@ func (a *account) signsIn() bool {
 func find(ctx context.Context, q store.Queries, email string) (account, error) {
 	a := account{email: strings.ToLower(email)}
 	u, organisation, err := q.UserByEmail(ctx, a.email)
-	if missing(err) {
+	if apierr.IsNotFound(err) {
 		return a, nil
 	}
 	a.user, a.organisation = u, organisation

@@ -32,10 +32,10 @@ func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u
 		if err != nil {
 			return u, err
 		}
-		if _, err = tx.WorkspaceMember(ctx, w.ID, u.ID); err == nil || missing(err) && w.Status != store.Active {
+		if _, err = tx.WorkspaceMember(ctx, w.ID, u.ID); err == nil || apierr.IsNotFound(err) && w.Status != store.Active {
 			continue
 		}
-		if missing(err) {
+		if apierr.IsNotFound(err) {
 			err = tx.SetWorkspaceMember(ctx, w.ID, u.ID, p.Role, c.Now)
 		}
 		if err != nil {
@@ -51,7 +51,7 @@ func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u
 // account with the address of u is given away: it is a conflict.
 func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u store.User) (entered store.User, adopted bool, err error) {
 	there, err := tx.User(ctx, organisation, u.Email)
-	if missing(err) || err == nil && there.PasswordHash != "" {
+	if apierr.IsNotFound(err) || err == nil && there.PasswordHash != "" {
 		return u, false, tx.CreateUser(ctx, organisation, u)
 	}
 	if err != nil {
@@ -62,7 +62,7 @@ func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u
 	}
 	u.ID, u.FirstName, u.LastName = there.ID, cmp.Or(u.FirstName, there.FirstName), cmp.Or(u.LastName, there.LastName)
 	err = tx.SetFirstPassword(ctx, organisation, u)
-	if missing(err) {
+	if apierr.IsNotFound(err) {
 		err = apierr.New(apierr.Conflict, "the account of %s gets no password by a link: it is disabled, or belongs to another organisation too", u.Email)
 	}
 	return u, true, err
@@ -163,7 +163,7 @@ func identify(ctx context.Context, db *store.DB, use Use) (store.Session, *acces
 	ended := apierr.New(apierr.Unauthenticated, "the session is invalid or expired; sign in again")
 	hash := access.HashKey(use.Token)
 	s, err := db.Session(ctx, hash.String())
-	if missing(err) || err == nil && !use.Now.Before(ends(&s, use.Lifetimes)) {
+	if apierr.IsNotFound(err) || err == nil && !use.Now.Before(ends(&s, use.Lifetimes)) {
 		return s, nil, ended
 	}
 	if err != nil {
@@ -249,7 +249,7 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 	}
 	hash := access.HashKey(in.Body.Token)
 	k, err := c.DB().KeyByHash(ctx, hash.String())
-	if missing(err) {
+	if apierr.IsNotFound(err) {
 		id, err := c.Token(in.Body.Token)
 		if err != nil {
 			return &introspected{}, unless(err)
@@ -266,7 +266,7 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 	own := k.Identity()
 	for _, id := range k.Origin.Lineage { // it ends with the keys that made it, and is limited by them
 		maker, err := c.DB().Key(ctx, k.Organisation, id)
-		if missing(err) || err == nil && maker.StatusAt(c.Now) != store.KeyActive {
+		if apierr.IsNotFound(err) || err == nil && maker.StatusAt(c.Now) != store.KeyActive {
 			return &introspected{}, nil
 		}
 		if err != nil {
@@ -275,11 +275,6 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 		own = own.Under(maker.Identity())
 	}
 	return describeToken(ctx, c, own, "api_key", k.CreatedAt.Unix())
-}
-
-func missing(err error) bool {
-	e, ok := errors.AsType[*apierr.Error](err)
-	return ok && e.Kind == apierr.NotFound
 }
 
 // unless keeps errors that are not the token's.

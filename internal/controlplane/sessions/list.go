@@ -118,7 +118,7 @@ func endOwn(ctx context.Context, c *route.Caller, in *sessionRef) (*route.Empty,
 func end(ctx context.Context, c *route.Caller, user, id string) (*route.Empty, error) {
 	c.Did("session_end", id)
 	err := c.Change(ctx, func(tx *store.Tx) error { return tx.EndSession(ctx, c.Organisation, user, id) })
-	if missing(err) {
+	if apierr.IsNotFound(err) {
 		err = apierr.New(apierr.NotFound, "session %.60q not found", id).WithParam("session")
 	}
 	return &route.Empty{}, err
@@ -133,7 +133,7 @@ type userRef struct {
 func member(ctx context.Context, c *route.Caller, ref string, ends bool) (store.User, error) {
 	u, err := c.DB().User(ctx, c.Organisation, ref)
 	switch {
-	case missing(err):
+	case apierr.IsNotFound(err):
 		err = apierr.New(apierr.NotFound, "user %.60q not found", ref).WithParam("user")
 	case err == nil && ends && u.Role == "owner" && c.UserID != u.ID:
 		err = apierr.New(apierr.Forbidden, "the sessions of the owner are ended by the owner").WithParam("user").WithCode("AB03")

@@ -9,7 +9,6 @@ package sessions
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/mail"
 	"strings"
@@ -172,7 +171,7 @@ func (p *Profile) user(c *route.Caller, email, hash, role string) store.User {
 
 // linkInvalidError says of a link that is not there what it may be.
 func linkInvalidError(err error, message string) error {
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return apierr.New(apierr.NotFound, "%s", message).WithParam("token")
 	}
 	return err

@@ -124,7 +124,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
 func find(ctx context.Context, c *route.Caller, ref string) (store.Workspace, error) {
 	missing := apierr.New(apierr.NotFound, "there is no workspace %.60q", ref).WithParam("workspace")
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return w, missing
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package workspaces
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -134,7 +133,7 @@ func checkRoleGrant(own int, role string) error {
 // outranks refuses to change somebody who is above.
 func outranks(ctx context.Context, q store.Queries, own int, workspace, user string) error {
 	m, err := q.WorkspaceMember(ctx, workspace, user)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
@@ -190,7 +189,7 @@ func getUser(ctx context.Context, c *route.Caller, in *userInput) (*memberItem, 
 
 func memberOf(ctx context.Context, c *route.Caller, w store.Workspace, user string) (store.WorkspaceMember, error) {
 	m, err := c.DB().WorkspaceMember(ctx, w.ID, user)
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return m, apierr.New(apierr.NotFound, "there is no member %.60q in the workspace %q", user, w.Slug).WithParam("user")
 	}
 	c.SetAuditSubject(w.ID, user)

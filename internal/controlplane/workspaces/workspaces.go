@@ -123,7 +123,7 @@ func clientError(err error) error {
 // person returns somebody of the caller's organisation, whom a field names.
 func person(ctx context.Context, c *route.Caller, field, ref string) (store.User, error) {
 	u, err := c.DB().User(ctx, c.Organisation, strings.ToLower(ref))
-	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.NotFound {
+	if apierr.IsNotFound(err) {
 		return u, route.Missing(field, "user", ref)
 	}
 	return u, err
