@@ -111,16 +111,8 @@ func toResponse(a *store.Audit) record {
 	return record{
 		Timestamp: route.Time(a.Time), Method: a.Method, URI: a.URI, RequestID: a.RequestID,
 		RequestBody: a.RequestBody, QueryParams: a.QueryParams, Headers: a.RequestHeaders,
-		UserID: a.UserID, UserType: a.UserType, Organisation: a.Organisation, Workspace: optionalText(a.Workspace),
-		Status: a.Status, ResourceType: a.ResourceType, ResourceID: optionalText(a.ResourceID), Action: a.Action, ClientIP: a.ClientIP,
-		Host: optionalText(a.Host), Sequence: a.Sequence, Hash: a.Hash,
+		UserID: a.UserID, UserType: a.UserType, Organisation: a.Organisation, Workspace: route.OrNull(a.Workspace),
+		Status: a.Status, ResourceType: a.ResourceType, ResourceID: route.OrNull(a.ResourceID), Action: a.Action, ClientIP: a.ClientIP,
+		Host: route.OrNull(a.Host), Sequence: a.Sequence, Hash: a.Hash,
 	}
-}
-
-// optionalText returns nil for what does not apply.
-func optionalText(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -12,31 +12,22 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
 
-const tag = "Configs"
-
 // Add adds the routes of the family.
 func Add(a *route.API) {
 	s := service{credentials.New(a.Deps)}
-	scope := func(verb string) []access.Scope { return []access.Scope{access.Scope("configs." + verb)} }
-	route.Add(a, route.Route{Method: http.MethodPost, Path: "/configs", Name: "create-config", Tag: tag,
-		Summary: "Save a config", Scopes: scope("create"), Resource: "config"}, s.create)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs", Name: "list-configs", Tag: tag,
-		Summary: "List configs", Scopes: scope("list")}, list)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}", Name: "get-config", Tag: tag,
-		Summary: "Read a config with its text", Scopes: scope("read")}, get)
-	route.Add(a, route.Route{Method: http.MethodPut, Path: "/configs/{config}", Name: "update-config", Tag: tag,
-		Summary: "Update a config; a changed body creates a new version", Scopes: scope("update"), Resource: "config", Versioned: true}, s.update)
-	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/configs/{config}", Name: "delete-config", Tag: tag,
-		Summary: "Archive a config", Scopes: scope("delete"), Resource: "config", Versioned: true}, archive)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/configs/{config}/versions", Name: "list-config-versions", Tag: tag,
-		Summary: "List config versions", Scopes: scope("read")}, versions)
+	f := route.Family{Path: "/configs", Tag: "Configs", Scopes: []string{"configs"}, Resource: "config", Versioned: true}
+	route.Add(a, f.Route(http.MethodPost, "", "create-config", "create", "Save a config"), s.create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-configs", "list", "List configs"), list)
+	route.Add(a, f.Route(http.MethodGet, "/{config}", "get-config", "read", "Read a config with its text"), get)
+	route.Add(a, f.Route(http.MethodPut, "/{config}", "update-config", "update", "Update a config; a changed body creates a new version"), s.update)
+	route.Add(a, f.Route(http.MethodDelete, "/{config}", "delete-config", "delete", "Archive a config"), archive)
+	route.Add(a, f.Route(http.MethodGet, "/{config}/versions", "list-config-versions", "read", "List config versions"), versions)
 }
 
 // service serves the routes that store texts.
@@ -133,8 +124,7 @@ func toResponse(c store.Config) Item {
 
 type listInput struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
-	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 type listed struct {
@@ -149,7 +139,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().Configs(ctx, c.Organisation, workspace, store.Page{Number: in.Page, Size: in.Size})
+	found, total, err := c.DB().Configs(ctx, c.Organisation, workspace, in.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -322,12 +312,7 @@ func versions(ctx context.Context, c *route.Caller, in *Named) (*route.List[vers
 		return nil, err
 	}
 	found, err := c.DB().ConfigVersions(ctx, row.ID)
-	if err != nil {
-		return nil, err
-	}
-	var list []version
-	for _, v := range found {
-		list = append(list, version{v.ID, v.Config, v.Number, v.Text, v.CreatedBy, route.Time(v.CreatedAt), "config_version"})
-	}
-	return route.ListOf(list, len(list)), nil
+	return route.Listing(found, len(found), err, func(v store.ConfigVersion) version {
+		return version{v.ID, v.Config, v.Number, v.Text, v.CreatedBy, route.Time(v.CreatedAt), "config_version"}
+	})
 }

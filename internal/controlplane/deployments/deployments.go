@@ -21,21 +21,14 @@ import (
 	"modelgate/internal/store"
 )
 
-const tag = "Deployments"
-
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	scope := func(verb string) []access.Scope { return []access.Scope{access.Scope("deployments." + verb)} }
-	route.Add(a, route.Route{Method: http.MethodPost, Path: "/deployments", Name: "create-deployment", Tag: tag,
-		Summary: "Make a deployment; its secret is shown this once", Scopes: scope("create"), Resource: "deployment"}, create)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/deployments", Name: "list-deployments", Tag: tag,
-		Summary: "List deployments", Scopes: scope("list")}, list)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/deployments/{deployment}", Name: "get-deployment", Tag: tag,
-		Summary: "Read a deployment", Scopes: scope("read")}, get)
-	route.Add(a, route.Route{Method: http.MethodPut, Path: "/deployments/{deployment}", Name: "update-deployment", Tag: tag,
-		Summary: "Change a deployment", Scopes: scope("update"), Resource: "deployment", Versioned: true}, update)
-	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/deployments/{deployment}", Name: "delete-deployment", Tag: tag,
-		Summary: "Remove a deployment", Scopes: scope("delete"), Resource: "deployment", Versioned: true}, remove)
+	f := route.Family{Path: "/deployments", Tag: "Deployments", Scopes: []string{"deployments"}, Resource: "deployment", Versioned: true}
+	route.Add(a, f.Route(http.MethodPost, "", "create-deployment", "create", "Make a deployment; its secret is shown this once"), create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-deployments", "list", "List deployments"), list)
+	route.Add(a, f.Route(http.MethodGet, "/{deployment}", "get-deployment", "read", "Read a deployment"), get)
+	route.Add(a, f.Route(http.MethodPut, "/{deployment}", "update-deployment", "update", "Change a deployment"), update)
+	route.Add(a, f.Route(http.MethodDelete, "/{deployment}", "delete-deployment", "delete", "Remove a deployment"), remove)
 }
 
 // Auth is where the gateways of a deployment are reached.
@@ -194,20 +187,12 @@ func toResponse(d store.GatewayDeployment) item {
 
 type listInput struct {
 	Type string `query:"type" enum:"production,non-production"`
-	Page int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item], error) {
-	found, total, err := c.DB().Deployments(ctx, c.Organisation, in.Type, store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var items []item
-	for _, d := range found {
-		items = append(items, toResponse(d))
-	}
-	return route.ListOf(items, total), nil
+	found, total, err := c.DB().Deployments(ctx, c.Organisation, in.Type, in.Rows())
+	return route.Listing(found, total, err, toResponse)
 }
 
 type oneInput struct {
@@ -216,11 +201,7 @@ type oneInput struct {
 
 func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 	d, err := find(ctx, c, in.Deployment)
-	if err != nil {
-		return nil, err
-	}
-	out := toResponse(d)
-	return &out, nil
+	return route.Shown(d, err, toResponse)
 }
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.GatewayDeployment, error) {

@@ -28,20 +28,15 @@ const scope access.Scope = "logs.export"
 // Add adds the routes of the family.
 func Add(a *route.API) {
 	f := &family{a}
-	declare := func(method, path, name, summary, resource string) route.Route {
-		return route.Route{Method: method, Path: "/logs/exports" + path, Name: name, Tag: "Exports of the log",
-			Summary: summary, Scopes: []access.Scope{scope}, Resource: resource}
-	}
-	change := declare(http.MethodPut, "/{export}", "update-export", "Change what an export is to hold, before it is started", "export")
-	change.Versioned = true
-	route.Add(a, declare(http.MethodPost, "", "create-export", "Draft an export", "export"), f.create)
-	route.Add(a, declare(http.MethodGet, "", "list-exports", "List exports", ""), list)
-	route.Add(a, declare(http.MethodGet, "/field-restrictions", "list-export-restrictions", "List the fields that exports leave out", ""), restrictions)
-	route.Add(a, declare(http.MethodGet, "/{export}", "get-export", "Read an export and how far it is", ""), get)
-	route.Add(a, change, f.update)
-	route.Add(a, declare(http.MethodPost, "/{export}/start", "start-export", "Start an export", "export"), f.start)
-	route.Add(a, declare(http.MethodPost, "/{export}/cancel", "cancel-export", "Stop an export that is being made", "export"), cancel)
-	route.Add(a, declare(http.MethodGet, "/{export}/download", "download-export", "Get an address to read the file of an export at", ""), f.download)
+	r := route.Family{Path: "/logs/exports", Tag: "Exports of the log", Scopes: []string{"logs"}, Resource: "export", Versioned: true}
+	route.Add(a, r.Route(http.MethodPost, "", "create-export", "export", "Draft an export"), f.create)
+	route.Add(a, r.Route(http.MethodGet, "", "list-exports", "export", "List exports"), list)
+	route.Add(a, r.Route(http.MethodGet, "/field-restrictions", "list-export-restrictions", "export", "List the fields that exports leave out"), restrictions)
+	route.Add(a, r.Route(http.MethodGet, "/{export}", "get-export", "export", "Read an export and how far it is"), get)
+	route.Add(a, r.Route(http.MethodPut, "/{export}", "update-export", "export", "Change what an export is to hold, before it is started"), f.update)
+	route.Add(a, r.Route(http.MethodPost, "/{export}/start", "start-export", "export", "Start an export"), f.start)
+	route.Add(a, r.Route(http.MethodPost, "/{export}/cancel", "cancel-export", "export", "Stop an export that is being made"), cancel)
+	route.Add(a, r.Route(http.MethodGet, "/{export}/download", "download-export", "export", "Get an address to read the file of an export at"), f.download)
 }
 
 // family is what the routes share.

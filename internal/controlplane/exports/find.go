@@ -33,23 +33,18 @@ type Item struct {
 	Object       string     `json:"object"`
 }
 
-func toResponse(e *store.Export) Item {
-	out := Item{
+func toResponse(e store.Export) Item {
+	return Item{
 		ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: e.Status, Format: e.Format, Filters: route.JSON(e.Filters),
-		Requested: e.Requested, Fields: append([]string{}, e.Fields...), Total: e.Expected, Rows: e.Rows, Bytes: e.Bytes, CreatedBy: e.CreatedBy,
+		Requested: e.Requested, Fields: append([]string{}, e.Fields...), Total: e.Expected, Error: route.OrNull(e.Failure), Rows: e.Rows, Bytes: e.Bytes, CreatedBy: e.CreatedBy,
 		CreatedAt: route.Time(e.CreatedAt), UpdatedAt: route.Time(e.UpdatedAt), StartedAt: route.Time(e.StartedAt),
 		EndedAt: route.Time(e.EndedAt), ExpiresAt: route.Time(e.ExpiresAt), Object: "export",
 	}
-	if e.Failure != "" {
-		out.Error = &e.Failure
-	}
-	return out
 }
 
 type listInput struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
-	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
@@ -73,24 +68,13 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if c.IsPerson() {
 		q.UserID = c.UserID
 	}
-	found, total, err := c.DB().Exports(ctx, q, store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var items []Item
-	for i := range found {
-		items = append(items, toResponse(&found[i]))
-	}
-	return route.ListOf(items, total), nil
+	found, total, err := c.DB().Exports(ctx, q, in.Rows())
+	return route.Listing(found, total, err, toResponse)
 }
 
 func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	row, _, err := find(ctx, c, *in)
-	if err != nil {
-		return nil, err
-	}
-	out := toResponse(&row)
-	return &out, nil
+	return route.Shown(row, err, toResponse)
 }
 
 // find returns the export that a request names, with its workspace, as far as

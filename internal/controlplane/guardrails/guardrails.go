@@ -18,23 +18,14 @@ import (
 	"modelgate/internal/store"
 )
 
-const tag = "Guardrails"
-
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	scope := func(verb string) []access.Scope {
-		return []access.Scope{access.Scope("guardrails." + verb), access.Scope("organisation_guardrails." + verb)}
-	}
-	route.Add(a, route.Route{Method: http.MethodPost, Path: "/guardrails", Name: "create-guardrail", Tag: tag,
-		Summary: "Save a guardrail", Scopes: scope("create"), Resource: "guardrail"}, create)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/guardrails", Name: "list-guardrails", Tag: tag,
-		Summary: "List guardrails", Scopes: scope("list")}, list)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/guardrails/{guardrail}", Name: "get-guardrail", Tag: tag,
-		Summary: "Read a guardrail", Scopes: scope("read")}, get)
-	route.Add(a, route.Route{Method: http.MethodPut, Path: "/guardrails/{guardrail}", Name: "update-guardrail", Tag: tag,
-		Summary: "Change a guardrail; other checks or actions make another version", Scopes: scope("update"), Resource: "guardrail", Versioned: true}, update)
-	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/guardrails/{guardrail}", Name: "delete-guardrail", Tag: tag,
-		Summary: "Archive a guardrail", Scopes: scope("delete"), Resource: "guardrail", Versioned: true}, archive)
+	f := route.Family{Path: "/guardrails", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"}, Resource: "guardrail", Versioned: true}
+	route.Add(a, f.Route(http.MethodPost, "", "create-guardrail", "create", "Save a guardrail"), create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-guardrails", "list", "List guardrails"), list)
+	route.Add(a, f.Route(http.MethodGet, "/{guardrail}", "get-guardrail", "read", "Read a guardrail"), get)
+	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update", "Change a guardrail; other checks or actions make another version"), update)
+	route.Add(a, f.Route(http.MethodDelete, "/{guardrail}", "delete-guardrail", "delete", "Archive a guardrail"), archive)
 }
 
 // Check is one check with its parameters.
@@ -164,22 +155,17 @@ type Item struct {
 	UpdatedBy    string     `json:"updated_by"`
 }
 
-func toResponse(g *store.Guardrail) Item {
-	out := Item{
-		ID: g.ID, Name: g.Name, Slug: g.Slug, Organisation: g.Organisation, Status: g.Status,
+func toResponse(g store.Guardrail) Item {
+	return Item{
+		ID: g.ID, Name: g.Name, Slug: g.Slug, Organisation: g.Organisation, Workspace: route.OrNull(g.Workspace), Status: g.Status,
 		CreatedAt: route.Time(g.CreatedAt), UpdatedAt: route.Time(g.UpdatedAt), OwnerID: g.OwnerID, UpdatedBy: g.UpdatedBy,
 	}
-	if g.Workspace != "" {
-		out.Workspace = &g.Workspace
-	}
-	return out
 }
 
 type listInput struct {
 	Workspace    string `query:"workspace_id" maxLength:"255"`
 	Organisation string `query:"organisation_id" maxLength:"255"`
-	Page         int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size         int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
@@ -187,15 +173,8 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().Guardrails(ctx, c.Organisation, workspace, store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var items []Item
-	for i := range found {
-		items = append(items, toResponse(&found[i]))
-	}
-	return route.ListOf(items, total), nil
+	found, total, err := c.DB().Guardrails(ctx, c.Organisation, workspace, in.Rows())
+	return route.Listing(found, total, err, toResponse)
 }
 
 type oneInput struct {
@@ -214,7 +193,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &full{toResponse(&g), g.VersionID, route.JSON(config.MaskExposed(g.Checks)), route.JSON(config.MaskExposed(g.Actions))}, nil
+	return &full{toResponse(g), g.VersionID, route.JSON(config.MaskExposed(g.Checks)), route.JSON(config.MaskExposed(g.Actions))}, nil
 }
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, error) {

@@ -19,31 +19,23 @@ import (
 	"modelgate/internal/store"
 )
 
-const tag = "Integrations"
-
 // family serves the routes.
 type family struct{ keeper *credentials.Manager }
 
 // Add adds the routes of the family.
 func Add(a *route.API) {
 	f := &family{credentials.New(a.Deps)}
-	declare := func(method, path, name, verb, summary string) route.Route {
-		r := route.Route{Method: method, Path: "/integrations" + path, Name: name, Tag: tag, Summary: summary, Scopes: scopes(verb)}
-		if method != http.MethodGet {
-			r.Resource, r.Versioned = "integration", method != http.MethodPost
-		}
-		return r
-	}
-	route.Add(a, declare(http.MethodPost, "", "create-integration", "create", "Store credentials of a provider"), f.create)
-	route.Add(a, declare(http.MethodGet, "", "list-integrations", "list", "List integrations"), f.list)
-	route.Add(a, declare(http.MethodGet, "/{integration}", "get-integration", "read", "Read an integration; secrets are masked"), f.get)
-	route.Add(a, declare(http.MethodPut, "/{integration}", "update-integration", "update", "Change an integration; a masked secret sent back stays"), f.update)
-	route.Add(a, declare(http.MethodDelete, "/{integration}", "delete-integration", "delete", "Archive an integration with the providers made from it"), f.archive)
-	route.Add(a, declare(http.MethodGet, "/{integration}/models", "list-integration-models", "read", "List the models of an integration"), f.models)
-	route.Add(a, declare(http.MethodPut, "/{integration}/models", "update-integration-models", "update", "Enable, disable and add models"), f.updateModels)
-	route.Add(a, declare(http.MethodDelete, "/{integration}/models", "delete-integration-models", "update", "Remove models that were added; others stay"), f.deleteModels)
-	route.Add(a, declare(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces", "read", "List who may use an integration"), f.workspaces)
-	route.Add(a, declare(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces", "update", "Grant or revoke workspace access to an integration"), f.updateWorkspaces)
+	r := route.Family{Path: "/integrations", Tag: "Integrations", Scopes: []string{"organisation_integrations", "workspace_integrations"}, Resource: "integration", Versioned: true}
+	route.Add(a, r.Route(http.MethodPost, "", "create-integration", "create", "Store credentials of a provider"), f.create)
+	route.Add(a, r.Route(http.MethodGet, "", "list-integrations", "list", "List integrations"), f.list)
+	route.Add(a, r.Route(http.MethodGet, "/{integration}", "get-integration", "read", "Read an integration; secrets are masked"), f.get)
+	route.Add(a, r.Route(http.MethodPut, "/{integration}", "update-integration", "update", "Change an integration; a masked secret sent back stays"), f.update)
+	route.Add(a, r.Route(http.MethodDelete, "/{integration}", "delete-integration", "delete", "Archive an integration with the providers made from it"), f.archive)
+	route.Add(a, r.Route(http.MethodGet, "/{integration}/models", "list-integration-models", "read", "List the models of an integration"), f.models)
+	route.Add(a, r.Route(http.MethodPut, "/{integration}/models", "update-integration-models", "update", "Enable, disable and add models"), f.updateModels)
+	route.Add(a, r.Route(http.MethodDelete, "/{integration}/models", "delete-integration-models", "update", "Remove models that were added; others stay"), f.deleteModels)
+	route.Add(a, r.Route(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces", "read", "List who may use an integration"), f.workspaces)
+	route.Add(a, r.Route(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces", "update", "Grant or revoke workspace access to an integration"), f.updateWorkspaces)
 }
 
 // The owners of integrations, as scopes name them.
@@ -51,12 +43,6 @@ const (
 	organisationWide = "organisation_integrations."
 	ofWorkspace      = "workspace_integrations."
 )
-
-// scopes are those of which one opens a route; which of them it takes is the
-// owner's of the integration.
-func scopes(verb string) []access.Scope {
-	return []access.Scope{access.Scope(organisationWide + verb), access.Scope(ofWorkspace + verb)}
-}
 
 func may(c *route.Caller, owner, verb string) bool { return c.Allows(access.Scope(owner + verb)) }
 
@@ -134,22 +120,17 @@ type Item struct {
 }
 
 func toResponse(i store.Integration) Item {
-	out := Item{
-		ID: i.ID, Organisation: i.Organisation, Provider: i.Provider, Name: i.Name, Slug: i.Slug, Description: i.Description,
+	return Item{
+		ID: i.ID, Organisation: i.Organisation, Workspace: route.OrNull(i.Workspace), Provider: i.Provider, Name: i.Name, Slug: i.Slug, Description: i.Description,
 		Tags: i.Tags, Status: i.Status, CreatedAt: route.Time(i.CreatedAt), UpdatedAt: route.Time(i.UpdatedAt), Object: "integration",
 	}
-	if i.Workspace != "" {
-		out.Workspace = &i.Workspace
-	}
-	return out
 }
 
 type listInput struct {
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Leaves what this workspace has"`
 	Type      string `query:"type" enum:"workspace,organisation,all" default:"all"`
 	Tags      string `query:"tags" maxLength:"8192" doc:"JSON object; returns only items with all of these tags"`
-	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func (f *family) list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
@@ -166,15 +147,8 @@ func (f *family) list(ctx context.Context, c *route.Caller, in *listInput) (*rou
 		Shared: in.Type != "workspace" && (limit != "" || may(c, organisationWide, "list")),
 		Own:    in.Type != "organisation" && may(c, ofWorkspace, "list"),
 	}
-	found, total, err := c.DB().Integrations(ctx, filter, store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var list []Item
-	for _, i := range found {
-		list = append(list, toResponse(i))
-	}
-	return route.ListOf(list, total), nil
+	found, total, err := c.DB().Integrations(ctx, filter, in.Rows())
+	return route.Listing(found, total, err, toResponse)
 }
 
 type full struct {

@@ -78,9 +78,9 @@ func spending(ctx context.Context, c *route.Caller, keys ...store.Key) (map[stri
 func toResponse(k store.Key, spent reqlog.Spend, now time.Time) (Item, error) {
 	out := Item{
 		ID: k.ID, Key: k.Mask, Name: k.Name, Description: k.Description, Type: k.Type, Organisation: k.Organisation,
-		Workspace: orNull(k.Workspace), User: orNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
+		Workspace: route.OrNull(k.Workspace), User: route.OrNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
 		CreatedAt: route.Time(k.CreatedAt), UpdatedAt: route.Time(k.UpdatedAt), Scopes: k.Scopes, ExpiresAt: route.Time(k.ExpiresAt),
-		ManagedBy: route.ManagedBy(k.ID), CreatedBy: orNull(k.Origin.By), MadeBy: append([]string{}, k.Origin.Lineage...), Object: "api-key",
+		ManagedBy: route.ManagedBy(k.ID), CreatedBy: route.OrNull(k.Origin.By), MadeBy: append([]string{}, k.Origin.Lineage...), Object: "api-key",
 	}
 	if out.Scopes == nil {
 		out.Scopes = []access.Scope{}
@@ -114,13 +114,6 @@ func toResponse(k store.Key, spent reqlog.Spend, now time.Time) (Item, error) {
 	return out, err
 }
 
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 func shownDefaults(raw json.RawMessage) (Defaults, error) {
 	var d store.KeyDefaults
 	if err := json.Unmarshal(raw, &d); err != nil {
@@ -129,14 +122,14 @@ func shownDefaults(raw json.RawMessage) (Defaults, error) {
 	if d.Metadata == nil {
 		d.Metadata = map[string]string{}
 	}
-	return Defaults{d.Metadata, orNull(d.Config), !d.ConfigFixed, orNull(d.Logging)}, nil
+	return Defaults{d.Metadata, route.OrNull(d.Config), !d.ConfigFixed, route.OrNull(d.Logging)}, nil
 }
 
 func (p *policy) shown(now time.Time) *Rotation {
 	if p == nil {
 		return nil
 	}
-	out := &Rotation{Period: orNull(p.Period), NextAt: route.Time(p.NextAt), Due: !p.NextAt.IsZero() && !now.Before(p.NextAt), TransitionMS: p.TransitionMS}
+	out := &Rotation{Period: route.OrNull(p.Period), NextAt: route.Time(p.NextAt), Due: !p.NextAt.IsZero() && !now.Before(p.NextAt), TransitionMS: p.TransitionMS}
 	if p.PeriodDays != 0 {
 		out.PeriodDays = &p.PeriodDays
 	}
@@ -182,7 +175,7 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfResponse, er
 	}
 	out := &selfResponse{Item: item}
 	if t := c.Claims; t != nil {
-		out.Token = &token{orNull(t.User), route.Time(t.IssuedAt), nil, nil}
+		out.Token = &token{route.OrNull(t.User), route.Time(t.IssuedAt), nil, nil}
 	}
 	o, err := c.DB().Organisation(ctx, c.Organisation)
 	if err != nil {

@@ -168,14 +168,7 @@ type invitesInput struct {
 func listInvites(ctx context.Context, c *route.Caller, in *invitesInput) (*route.List[inviteItem], error) {
 	q := store.InviteQuery{Organisation: c.Organisation, Role: in.Role, Email: strings.ToLower(in.Email), Status: in.Status, Now: c.Now}
 	found, total, err := c.DB().Invites(ctx, q, store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var items []inviteItem
-	for _, i := range found {
-		items = append(items, inviteShown(i, c.Now))
-	}
-	return route.ListOf(items, total), nil
+	return route.Listing(found, total, err, func(i store.Invite) inviteItem { return inviteShown(i, c.Now) })
 }
 
 type inviteRef struct {
@@ -184,11 +177,7 @@ type inviteRef struct {
 
 func getInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*inviteItem, error) {
 	i, err := findInvite(ctx, c, in.Invite)
-	if err != nil {
-		return nil, err
-	}
-	out := inviteShown(i, c.Now)
-	return &out, nil
+	return route.Shown(i, err, func(i store.Invite) inviteItem { return inviteShown(i, c.Now) })
 }
 
 func findInvite(ctx context.Context, c *route.Caller, id string) (store.Invite, error) {

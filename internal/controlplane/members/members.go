@@ -12,35 +12,27 @@ import (
 	"net/http"
 	"strings"
 
-	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
 
-const tag = "People"
-
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	add := func(method, path, name, summary, verb string) route.Route {
-		r := route.Route{Method: method, Path: "/admin/users" + path, Name: name, Tag: tag,
-			Summary: summary, Scopes: []access.Scope{access.Scope("organisation_users." + verb)}}
-		if method != http.MethodGet {
-			r.Resource, r.Versioned = "user", path == "/{user}"
-		}
-		return r
-	}
-	route.Add(a, add(http.MethodGet, "", "list-users", "List the people of the organisation", "list"), list)
-	route.Add(a, add(http.MethodPost, "/invites", "create-invite", "Invite somebody; the link is shown this once", "create"), invite)
-	route.Add(a, add(http.MethodGet, "/invites", "list-invites", "List invites", "list"), listInvites)
-	route.Add(a, add(http.MethodGet, "/invites/{invite}", "get-invite", "Read an invite", "read"), getInvite)
-	route.Add(a, add(http.MethodDelete, "/invites/{invite}", "cancel-invite", "Cancel an invite", "delete"), cancelInvite)
-	route.Add(a, add(http.MethodPost, "/invites/{invite}/resend", "resend-invite", "Make another link for an invite", "create"), resendInvite)
-	route.Add(a, add(http.MethodGet, "/{user}", "get-user", "Read a person", "read"), get)
-	route.Add(a, add(http.MethodPut, "/{user}", "update-user", "Give a person another role", "update"), update)
-	route.Add(a, add(http.MethodPost, "/{user}/link", "create-password-link", "Make a link by which somebody who has no password sets one", "create"), link)
-	route.Add(a, add(http.MethodPost, "/{user}/password-reset", "reset-password", "Make a link by which somebody replaces their password", "update"), reset)
-	route.Add(a, add(http.MethodDelete, "/{user}", "remove-user", "Remove a user from the organisation", "delete"), remove)
+	f := route.Family{Path: "/admin/users", Tag: "People", Scopes: []string{"organisation_users"}, Resource: "user"}
+	invites := f
+	f.Versioned = true
+	route.Add(a, f.Route(http.MethodGet, "", "list-users", "list", "List the people of the organisation"), list)
+	route.Add(a, invites.Route(http.MethodPost, "/invites", "create-invite", "create", "Invite somebody; the link is shown this once"), invite)
+	route.Add(a, invites.Route(http.MethodGet, "/invites", "list-invites", "list", "List invites"), listInvites)
+	route.Add(a, invites.Route(http.MethodGet, "/invites/{invite}", "get-invite", "read", "Read an invite"), getInvite)
+	route.Add(a, invites.Route(http.MethodDelete, "/invites/{invite}", "cancel-invite", "delete", "Cancel an invite"), cancelInvite)
+	route.Add(a, invites.Route(http.MethodPost, "/invites/{invite}/resend", "resend-invite", "create", "Make another link for an invite"), resendInvite)
+	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-user", "read", "Read a person"), get)
+	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-user", "update", "Give a person another role"), update)
+	route.Add(a, f.Route(http.MethodPost, "/{user}/link", "create-password-link", "create", "Make a link by which somebody who has no password sets one"), link)
+	route.Add(a, f.Route(http.MethodPost, "/{user}/password-reset", "reset-password", "update", "Make a link by which somebody replaces their password"), reset)
+	route.Add(a, f.Route(http.MethodDelete, "/{user}", "remove-user", "delete", "Remove a user from the organisation"), remove)
 }
 
 type item struct {

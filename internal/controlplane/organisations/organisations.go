@@ -12,13 +12,10 @@ import (
 	"net/http"
 	"net/url"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 	"modelgate/internal/upstream"
 )
-
-const tag = "Organisation"
 
 // Add adds the routes of the family.
 func Add(a *route.API) {
@@ -26,18 +23,11 @@ func Add(a *route.API) {
 	if f.checkHost == nil {
 		f.checkHost = upstream.New(upstream.Options{}).CheckHost
 	}
-	add := func(method, path, name, summary, verb string) route.Route {
-		r := route.Route{Method: method, Path: "/admin/organisation" + path, Also: []string{"/organisation" + path}, Name: name, Tag: tag,
-			Summary: summary, Scopes: []access.Scope{access.Scope("organisation_settings." + verb)}}
-		if method != http.MethodGet {
-			r.Resource, r.Versioned = "organisation", true
-		}
-		return r
-	}
-	route.Add(a, add(http.MethodGet, "", "get-organisation", "Read the organisation with its settings", "read"), f.get)
-	route.Add(a, add(http.MethodPut, "", "update-organisation", "Change the organisation and its settings", "update"), f.update)
-	route.Add(a, add(http.MethodGet, "/defaults", "get-organisation-defaults", "Get the organisation's request defaults", "read"), defaults)
-	route.Add(a, add(http.MethodPut, "/defaults", "update-organisation-defaults", "Change what every request of the organisation gets", "update"), updateDefaults)
+	r := route.Family{Path: "/admin/organisation", Also: "/organisation", Tag: "Organisation", Scopes: []string{"organisation_settings"}, Resource: "organisation", Versioned: true}
+	route.Add(a, r.Route(http.MethodGet, "", "get-organisation", "read", "Read the organisation with its settings"), f.get)
+	route.Add(a, r.Route(http.MethodPut, "", "update-organisation", "update", "Change the organisation and its settings"), f.update)
+	route.Add(a, r.Route(http.MethodGet, "/defaults", "get-organisation-defaults", "read", "Get the organisation's request defaults"), defaults)
+	route.Add(a, r.Route(http.MethodPut, "/defaults", "update-organisation-defaults", "update", "Change what every request of the organisation gets"), updateDefaults)
 }
 
 // family is what the installation's operator said at its start.

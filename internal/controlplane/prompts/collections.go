@@ -10,18 +10,12 @@ import (
 )
 
 func addCollections(a *route.API) {
-	add := func(method, path, name, summary, verb string) route.Route {
-		r := route.Route{Method: method, Path: "/collections" + path, Name: name, Tag: tag, Summary: summary, Scopes: scope(verb)}
-		if method != http.MethodGet {
-			r.Resource = "prompt_collection"
-		}
-		return r
-	}
-	route.Add(a, add(http.MethodPost, "", "create-collection", "Make a collection of prompts", "create"), createCollection)
-	route.Add(a, add(http.MethodGet, "", "list-collections", "List collections", "list"), listCollections)
-	route.Add(a, add(http.MethodGet, "/{collection}", "get-collection", "Read a collection", "read"), getCollection)
-	route.Add(a, add(http.MethodPut, "/{collection}", "update-collection", "Rename a collection", "update"), updateCollection)
-	route.Add(a, add(http.MethodDelete, "/{collection}", "delete-collection", "Archive a collection that is empty", "delete"), archiveCollection)
+	f := route.Family{Path: "/collections", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_collection"}
+	route.Add(a, f.Route(http.MethodPost, "", "create-collection", "create", "Make a collection of prompts"), createCollection)
+	route.Add(a, f.Route(http.MethodGet, "", "list-collections", "list", "List collections"), listCollections)
+	route.Add(a, f.Route(http.MethodGet, "/{collection}", "get-collection", "read", "Read a collection"), getCollection)
+	route.Add(a, f.Route(http.MethodPut, "/{collection}", "update-collection", "update", "Rename a collection"), updateCollection)
+	route.Add(a, f.Route(http.MethodDelete, "/{collection}", "delete-collection", "delete", "Archive a collection that is empty"), archiveCollection)
 }
 
 // collection returns the id of the collection that a request names by id or
@@ -106,7 +100,7 @@ type Collection struct {
 }
 
 func collectionShown(k store.PromptCollection) Collection {
-	return Collection{k.ID, k.Slug, k.Name, k.Workspace, orNull(k.Parent), k.IsDefault, Details{k.Children, k.Prompts}, k.Status,
+	return Collection{k.ID, k.Slug, k.Name, k.Workspace, route.OrNull(k.Parent), k.IsDefault, Details{k.Children, k.Prompts}, k.Status,
 		route.Time(k.CreatedAt), route.Time(k.UpdatedAt), "collection"}
 }
 
@@ -115,15 +109,8 @@ func listCollections(ctx context.Context, c *route.Caller, in *Searching) (*rout
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().PromptCollections(ctx, c.Organisation, workspace, in.Search, store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var list []Collection
-	for _, k := range found {
-		list = append(list, collectionShown(k))
-	}
-	return route.ListOf(list, total), nil
+	found, total, err := c.DB().PromptCollections(ctx, c.Organisation, workspace, in.Search, in.Rows())
+	return route.Listing(found, total, err, collectionShown)
 }
 
 // NamedCollection is how a request names a collection.
@@ -151,11 +138,7 @@ func noCollection(ref string) error {
 
 func getCollection(ctx context.Context, c *route.Caller, in *NamedCollection) (*Collection, error) {
 	k, err := in.find(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	out := collectionShown(k)
-	return &out, nil
+	return route.Shown(k, err, collectionShown)
 }
 
 type updateCollectionInput struct {

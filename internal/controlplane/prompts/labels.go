@@ -12,18 +12,12 @@ import (
 )
 
 func addLabels(a *route.API) {
-	add := func(method, path, name, summary, verb string) route.Route {
-		r := route.Route{Method: method, Path: "/labels" + path, Name: name, Tag: tag, Summary: summary, Scopes: scope(verb)}
-		if method != http.MethodGet {
-			r.Resource = "prompt_label"
-		}
-		return r
-	}
-	route.Add(a, add(http.MethodPost, "", "create-label", "Make a label for versions of prompts", "create"), createLabel)
-	route.Add(a, add(http.MethodGet, "", "list-labels", "List labels", "list"), listLabels)
-	route.Add(a, add(http.MethodGet, "/{label}", "get-label", "Read a label", "read"), getLabel)
-	route.Add(a, add(http.MethodPut, "/{label}", "update-label", "Change a label", "update"), updateLabel)
-	route.Add(a, add(http.MethodDelete, "/{label}", "delete-label", "Remove a label, also from the versions that have it", "delete"), deleteLabel)
+	f := route.Family{Path: "/labels", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_label"}
+	route.Add(a, f.Route(http.MethodPost, "", "create-label", "create", "Make a label for versions of prompts"), createLabel)
+	route.Add(a, f.Route(http.MethodGet, "", "list-labels", "list", "List labels"), listLabels)
+	route.Add(a, f.Route(http.MethodGet, "/{label}", "get-label", "read", "Read a label"), getLabel)
+	route.Add(a, f.Route(http.MethodPut, "/{label}", "update-label", "update", "Change a label"), updateLabel)
+	route.Add(a, f.Route(http.MethodDelete, "/{label}", "delete-label", "delete", "Remove a label, also from the versions that have it"), deleteLabel)
 }
 
 type createLabelInput struct {
@@ -123,7 +117,7 @@ type Label struct {
 }
 
 func labelShown(l store.PromptLabel) Label {
-	return Label{l.ID, l.Name, l.Description, l.Color, orNull(l.Organisation), orNull(l.Workspace), l.Organisation == "",
+	return Label{l.ID, l.Name, l.Description, l.Color, route.OrNull(l.Organisation), route.OrNull(l.Workspace), l.Organisation == "",
 		store.Active, route.Time(l.CreatedAt), route.Time(l.UpdatedAt), "label"}
 }
 
@@ -131,8 +125,7 @@ func labelShown(l store.PromptLabel) Label {
 type Searching struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
 	Search    string `query:"search" maxLength:"255" doc:"Case-sensitive substring of the name"`
-	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func listLabels(ctx context.Context, c *route.Caller, in *Searching) (*route.List[Label], error) {
@@ -140,15 +133,8 @@ func listLabels(ctx context.Context, c *route.Caller, in *Searching) (*route.Lis
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().PromptLabels(ctx, c.Organisation, workspace, in.Search, store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var list []Label
-	for _, l := range found {
-		list = append(list, labelShown(l))
-	}
-	return route.ListOf(list, total), nil
+	found, total, err := c.DB().PromptLabels(ctx, c.Organisation, workspace, in.Search, in.Rows())
+	return route.Listing(found, total, err, labelShown)
 }
 
 // NamedLabel is how a request names a label.
@@ -187,11 +173,7 @@ func (in *NamedLabel) own(ctx context.Context, c *route.Caller) (store.PromptLab
 
 func getLabel(ctx context.Context, c *route.Caller, in *NamedLabel) (*Label, error) {
 	l, _, err := in.find(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	out := labelShown(l)
-	return &out, nil
+	return route.Shown(l, err, labelShown)
 }
 
 type updateLabelInput struct {

@@ -10,20 +10,14 @@ import (
 )
 
 func addPartials(a *route.API) {
-	add := func(method, path, name, summary, verb string) route.Route {
-		r := declare(method, "/partials"+path, name, summary, verb)
-		if r.Resource != "" {
-			r.Resource = "prompt_partial"
-		}
-		return r
-	}
-	route.Add(a, add(http.MethodPost, "", "create-partial", "Save a partial; its first version is published", "create"), createPartial)
-	route.Add(a, add(http.MethodGet, "", "list-partials", "List partials", "list"), listPartials)
-	route.Add(a, add(http.MethodGet, "/{partial}", "get-partial", "Read a version of a partial", "read"), getPartial)
-	route.Add(a, add(http.MethodPut, "/{partial}", "update-partial", "Change a partial; another text makes another version", "update"), updatePartial)
-	route.Add(a, add(http.MethodDelete, "/{partial}", "delete-partial", "Archive a partial", "delete"), archivePartial)
-	route.Add(a, add(http.MethodGet, "/{partial}/versions", "list-partial-versions", "List versions of a partial, the newest first", "read"), partialVersions)
-	route.Add(a, add(http.MethodPut, "/{partial}/makeDefault", "publish-partial", "Publish a version of a partial", "publish"), publishPartial)
+	f := route.Family{Path: "/prompts/partials", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_partial"}
+	route.Add(a, f.Route(http.MethodPost, "", "create-partial", "create", "Save a partial; its first version is published"), createPartial)
+	route.Add(a, f.Route(http.MethodGet, "", "list-partials", "list", "List partials"), listPartials)
+	route.Add(a, f.Route(http.MethodGet, "/{partial}", "get-partial", "read", "Read a version of a partial"), getPartial)
+	route.Add(a, f.Route(http.MethodPut, "/{partial}", "update-partial", "update", "Change a partial; another text makes another version"), updatePartial)
+	route.Add(a, f.Route(http.MethodDelete, "/{partial}", "delete-partial", "delete", "Archive a partial"), archivePartial)
+	route.Add(a, f.Route(http.MethodGet, "/{partial}/versions", "list-partial-versions", "read", "List versions of a partial, the newest first"), partialVersions)
+	route.Add(a, f.Route(http.MethodPut, "/{partial}/makeDefault", "publish-partial", "publish", "Publish a version of a partial"), publishPartial)
 }
 
 type createPartialInput struct {
@@ -200,8 +194,7 @@ type PartialVersion struct {
 
 type partialVersionsInput struct {
 	NamedPartial
-	Page int `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size int `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func partialVersions(ctx context.Context, c *route.Caller, in *partialVersionsInput) (*[]PartialVersion, error) {
@@ -209,7 +202,7 @@ func partialVersions(ctx context.Context, c *route.Caller, in *partialVersionsIn
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.DB().PromptVersions(ctx, row.ID, store.Page{Number: in.Page, Size: in.Size})
+	found, err := c.DB().PromptVersions(ctx, row.ID, in.Rows())
 	if err != nil {
 		return nil, err
 	}

@@ -11,40 +11,28 @@ import (
 	"context"
 	"net/http"
 
-	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/prompt"
 	"modelgate/internal/store"
 )
 
-const tag = "Prompts"
-
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	route.Add(a, declare(http.MethodPost, "", "create-prompt", "Save a prompt; its first version is published", "create"), create)
-	route.Add(a, declare(http.MethodGet, "", "list-prompts", "List prompts", "list"), list)
-	route.Add(a, declare(http.MethodGet, "/{prompt}", "get-prompt", "Read a version of a prompt", "read"), get)
-	route.Add(a, declare(http.MethodPut, "/{prompt}", "update-prompt", "Change a prompt; version fields make another version", "update"), update)
-	route.Add(a, declare(http.MethodDelete, "/{prompt}", "delete-prompt", "Archive a prompt", "delete"), archive)
-	route.Add(a, declare(http.MethodPut, "/{prompt}/makeDefault", "publish-prompt", "Publish a version of a prompt", "publish"), publish)
-	route.Add(a, declare(http.MethodGet, "/{prompt}/versions", "list-prompt-versions", "List versions of a prompt, the newest first", "read"), versions)
-	route.Add(a, declare(http.MethodGet, "/{prompt}/versions/{version}", "get-prompt-version", "Read a version of a prompt", "read"), getVersion)
-	route.Add(a, declare(http.MethodPut, "/{prompt}/versions/{version}", "label-prompt-version", "Give a version of a prompt a label", "update"), label)
+	f := route.Family{Path: "/prompts", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt"}
+	route.Add(a, f.Route(http.MethodPost, "", "create-prompt", "create", "Save a prompt; its first version is published"), create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-prompts", "list", "List prompts"), list)
+	route.Add(a, f.Route(http.MethodGet, "/{prompt}", "get-prompt", "read", "Read a version of a prompt"), get)
+	route.Add(a, f.Route(http.MethodPut, "/{prompt}", "update-prompt", "update", "Change a prompt; version fields make another version"), update)
+	route.Add(a, f.Route(http.MethodDelete, "/{prompt}", "delete-prompt", "delete", "Archive a prompt"), archive)
+	route.Add(a, f.Route(http.MethodPut, "/{prompt}/makeDefault", "publish-prompt", "publish", "Publish a version of a prompt"), publish)
+	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions", "list-prompt-versions", "read", "List versions of a prompt, the newest first"), versions)
+	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions/{version}", "get-prompt-version", "read", "Read a version of a prompt"), getVersion)
+	route.Add(a, f.Route(http.MethodPut, "/{prompt}/versions/{version}", "label-prompt-version", "update", "Give a version of a prompt a label"), label)
 	addPartials(a)
 	addLabels(a)
 	addCollections(a)
 }
-
-func declare(method, path, name, summary, verb string) route.Route {
-	r := route.Route{Method: method, Path: "/prompts" + path, Name: name, Tag: tag, Summary: summary, Scopes: scope(verb)}
-	if method != http.MethodGet {
-		r.Resource = "prompt"
-	}
-	return r
-}
-
-func scope(verb string) []access.Scope { return []access.Scope{access.Scope("prompts." + verb)} }
 
 type createInput struct {
 	Body struct {
@@ -116,20 +104,12 @@ type Listing struct {
 	Workspace  string `query:"workspace_id" maxLength:"255"`
 	Collection string `query:"collection_id" maxLength:"255" doc:"Id or slug"`
 	Search     string `query:"search" maxLength:"255" doc:"Case-sensitive substring of the name"`
-	Page       int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size       int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func list(ctx context.Context, c *route.Caller, in *Listing) (*route.List[Item], error) {
 	found, total, err := in.find(ctx, c, store.KindPrompt)
-	if err != nil {
-		return nil, err
-	}
-	var items []Item
-	for _, row := range found {
-		items = append(items, toResponse(row))
-	}
-	return route.ListOf(items, total), nil
+	return route.Listing(found, total, err, toResponse)
 }
 
 // find returns the rows that a listing asks for.
@@ -149,7 +129,7 @@ func (in *Listing) find(ctx context.Context, c *route.Caller, kind string) ([]st
 		}
 		q.Collection = k.ID
 	}
-	return c.DB().Prompts(ctx, q, store.Page{Number: in.Page, Size: in.Size})
+	return c.DB().Prompts(ctx, q, in.Rows())
 }
 
 // Named is how a request names a prompt.

@@ -38,7 +38,7 @@ func wholly(p store.Prompt, v store.PromptVersion) (*full, error) {
 		Item: toResponse(p), String: s.String, Parameters: orElse(s.Parameters, "{}"), VirtualKey: s.Provider,
 		Functions: orElse(s.Functions, "null"), Tools: orElse(s.Tools, "null"), ToolChoice: orElse(s.ToolChoice, "null"),
 		Metadata: orElse(s.metadata, "{}"), Number: v.Number, VersionID: v.ID, State: store.Active, Description: v.Description,
-		Label: orNull(v.Label), Published: v.Number == p.Published,
+		Label: route.OrNull(v.Label), Published: v.Number == p.Published,
 	}
 	if out.Model = s.Model; s.Raw {
 		out.Raw = 1
@@ -51,13 +51,6 @@ func orElse(raw json.RawMessage, other string) route.JSON {
 		return route.JSON(other)
 	}
 	return route.JSON(raw)
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // version returns the version of a prompt or a partial that a word means: as
@@ -100,8 +93,7 @@ type Version struct {
 
 type versionsInput struct {
 	Named
-	Page int `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size int `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*[]Version, error) {
@@ -109,7 +101,7 @@ func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*[]Versi
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.DB().PromptVersions(ctx, row.ID, store.Page{Number: in.Page, Size: in.Size})
+	found, err := c.DB().PromptVersions(ctx, row.ID, in.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +111,7 @@ func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*[]Versi
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Version{v.ID, row.ID, s.String, v.Number, v.Description, v.Model, orNull(v.Label), v.Number == row.Published,
+		list = append(list, Version{v.ID, row.ID, s.String, v.Number, v.Description, v.Model, route.OrNull(v.Label), v.Number == row.Published,
 			v.CreatedBy, route.Time(v.CreatedAt), store.Active, "prompt_version"})
 	}
 	return &list, nil

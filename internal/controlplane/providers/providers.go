@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"regexp"
 
-	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
@@ -25,19 +24,12 @@ import (
 
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	declare := func(method, path, name, verb, summary string) route.Route {
-		r := route.Route{Method: method, Path: "/providers" + path, Name: name, Tag: "Providers", Summary: summary,
-			Scopes: []access.Scope{access.Scope("providers." + verb)}}
-		if method != http.MethodGet {
-			r.Resource, r.Versioned = "provider", method != http.MethodPost
-		}
-		return r
-	}
-	route.Add(a, declare(http.MethodPost, "", "create-provider", "create", "Create a provider from an integration"), create)
-	route.Add(a, declare(http.MethodGet, "", "list-providers", "list", "List a workspace's providers"), list)
-	route.Add(a, declare(http.MethodGet, "/{provider}", "get-provider", "read", "Read a provider"), get)
-	route.Add(a, declare(http.MethodPut, "/{provider}", "update-provider", "update", "Change a provider"), update)
-	route.Add(a, declare(http.MethodDelete, "/{provider}", "delete-provider", "delete", "Archive a provider"), archive)
+	f := route.Family{Path: "/providers", Tag: "Providers", Scopes: []string{"providers"}, Resource: "provider", Versioned: true}
+	route.Add(a, f.Route(http.MethodPost, "", "create-provider", "create", "Create a provider from an integration"), create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-providers", "list", "List a workspace's providers"), list)
+	route.Add(a, f.Route(http.MethodGet, "/{provider}", "get-provider", "read", "Read a provider"), get)
+	route.Add(a, f.Route(http.MethodPut, "/{provider}", "update-provider", "update", "Change a provider"), update)
+	route.Add(a, f.Route(http.MethodDelete, "/{provider}", "delete-provider", "delete", "Archive a provider"), archive)
 	addVirtualKeys(a)
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 
-	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
@@ -20,19 +19,13 @@ type virtualKeys struct{ keeper *credentials.Manager }
 
 func addVirtualKeys(a *route.API) {
 	v := &virtualKeys{credentials.New(a.Deps)}
-	declare := func(method, path, name, verb, summary string) route.Route {
-		r := route.Route{Method: method, Path: "/virtual-keys" + path, Name: name, Tag: "Virtual keys", Summary: summary + " (older form of /providers)",
-			Scopes: []access.Scope{access.Scope("virtual_keys." + verb)}}
-		if method != http.MethodGet {
-			r.Resource, r.Versioned = "virtual_key", method != http.MethodPost
-		}
-		return r
-	}
-	route.Add(a, declare(http.MethodPost, "", "create-virtual-key", "create", "Make a provider with credentials of its own"), v.create)
-	route.Add(a, declare(http.MethodGet, "", "list-virtual-keys", "list", "List a workspace's providers"), v.list)
-	route.Add(a, declare(http.MethodGet, "/{provider}", "get-virtual-key", "read", "Read a provider with its settings; secrets are masked"), v.get)
-	route.Add(a, declare(http.MethodPut, "/{provider}", "update-virtual-key", "update", "Change a provider and its credentials"), v.update)
-	route.Add(a, declare(http.MethodDelete, "/{provider}", "delete-virtual-key", "delete", "Archive a provider"), archive)
+	const older = " (older form of /providers)"
+	f := route.Family{Path: "/virtual-keys", Tag: "Virtual keys", Scopes: []string{"virtual_keys"}, Resource: "virtual_key", Versioned: true}
+	route.Add(a, f.Route(http.MethodPost, "", "create-virtual-key", "create", "Make a provider with credentials of its own"+older), v.create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-virtual-keys", "list", "List a workspace's providers"+older), v.list)
+	route.Add(a, f.Route(http.MethodGet, "/{provider}", "get-virtual-key", "read", "Read a provider with its settings; secrets are masked"+older), v.get)
+	route.Add(a, f.Route(http.MethodPut, "/{provider}", "update-virtual-key", "update", "Change a provider and its credentials"+older), v.update)
+	route.Add(a, f.Route(http.MethodDelete, "/{provider}", "delete-virtual-key", "delete", "Archive a provider"+older), archive)
 }
 
 // KeyBody is a virtual key as requests have it. Settings of its provider stand

@@ -68,6 +68,14 @@ func ListOf[T any](data []T, total int) *List[T] {
 	return &List[T]{"list", total, data}
 }
 
+// OrNull returns nil for an empty text.
+func OrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
 // Time is a moment in ISO 8601, UTC with milliseconds; zero is null.
 type Time time.Time
 

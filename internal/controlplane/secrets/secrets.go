@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"slices"
 
-	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
@@ -21,28 +20,20 @@ import (
 	"modelgate/internal/store"
 )
 
-const tag = "Secret references"
-
 // Add adds the routes of the family.
 func Add(a *route.API) {
 	k := service{a.Secrets, a.References}
 	if k.resolver == nil {
 		k.resolver = secretref.New(secretref.Options{})
 	}
-	const path, one = "/secret-references", "/secret-references/{reference}"
-	scope := func(verb string) []access.Scope { return []access.Scope{access.Scope("secret_references." + verb)} }
-	route.Add(a, route.Route{Method: http.MethodPost, Path: path, Name: "create-secret-reference", Tag: tag,
-		Summary: "Make a secret reference", Scopes: scope("create"), Resource: "secret_reference"}, k.create)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: path, Name: "list-secret-references", Tag: tag,
-		Summary: "List secret references", Scopes: scope("list")}, list)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: one, Name: "get-secret-reference", Tag: tag,
-		Summary: "Read a secret reference", Scopes: scope("read")}, get)
-	route.Add(a, route.Route{Method: http.MethodPut, Path: one, Name: "update-secret-reference", Tag: tag,
-		Summary: "Change a secret reference", Scopes: scope("update"), Resource: "secret_reference", Versioned: true}, k.update)
-	route.Add(a, route.Route{Method: http.MethodDelete, Path: one, Name: "delete-secret-reference", Tag: tag,
-		Summary: "Remove a secret reference that nothing uses", Scopes: scope("delete"), Resource: "secret_reference", Versioned: true}, remove)
-	route.Add(a, route.Route{Method: http.MethodPost, Path: one + "/test", Name: "test-secret-reference", Tag: tag,
-		Summary: "Test whether the secret of a reference can be read", Scopes: scope("read"), Resource: "secret_reference"}, k.test)
+	f := route.Family{Path: "/secret-references", Tag: "Secret references", Scopes: []string{"secret_references"}, Resource: "secret_reference", Versioned: true}
+	const one = "/{reference}"
+	route.Add(a, f.Route(http.MethodPost, "", "create-secret-reference", "create", "Make a secret reference"), k.create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-secret-references", "list", "List secret references"), list)
+	route.Add(a, f.Route(http.MethodGet, one, "get-secret-reference", "read", "Read a secret reference"), get)
+	route.Add(a, f.Route(http.MethodPut, one, "update-secret-reference", "update", "Change a secret reference"), k.update)
+	route.Add(a, f.Route(http.MethodDelete, one, "delete-secret-reference", "delete", "Remove a secret reference that nothing uses"), remove)
+	route.Add(a, f.Route(http.MethodPost, one+"/test", "test-secret-reference", "read", "Test whether the secret of a reference can be read"), k.test)
 }
 
 type createInput struct {

@@ -52,14 +52,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item
 	}
 	f := store.SecretReferenceFilter{Organisation: c.Organisation, Manager: in.Manager, Search: in.Search, Tags: tags}
 	found, total, err := c.DB().SecretReferences(ctx, f, store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var items []item
-	for _, s := range found {
-		items = append(items, toResponse(s))
-	}
-	return route.ListOf(items, total), nil
+	return route.Listing(found, total, err, toResponse)
 }
 
 type oneInput struct {
@@ -68,11 +61,7 @@ type oneInput struct {
 
 func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 	s, err := find(ctx, c, in.Reference)
-	if err != nil {
-		return nil, err
-	}
-	out := toResponse(s)
-	return &out, nil
+	return route.Shown(s, err, toResponse)
 }
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.SecretReference, error) {

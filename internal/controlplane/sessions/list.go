@@ -13,17 +13,10 @@ import (
 
 // addMembers adds the routes by which admins see and end the sessions of others.
 func addMembers(a *route.API) {
-	one := func(method, path, name, summary, verb string) route.Route {
-		r := route.Route{Method: method, Path: "/admin/users/{user}/sessions" + path, Name: name, Tag: "People", Summary: summary,
-			Scopes: []access.Scope{access.Scope("organisation_users." + verb)}}
-		if method != http.MethodGet {
-			r.Resource = "session"
-		}
-		return r
-	}
-	route.Add(a, one(http.MethodGet, "", "list-user-sessions", "List the sessions of a person", "read"), listOf)
-	route.Add(a, one(http.MethodDelete, "", "end-user-sessions", "End all sessions of a person", "update"), endAllOf)
-	route.Add(a, one(http.MethodDelete, "/{session}", "end-user-session", "End a session of a person", "update"), endOf)
+	f := route.Family{Path: "/admin/users/{user}/sessions", Tag: "People", Scopes: []string{"organisation_users"}, Resource: "session"}
+	route.Add(a, f.Route(http.MethodGet, "", "list-user-sessions", "read", "List the sessions of a person"), listOf)
+	route.Add(a, f.Route(http.MethodDelete, "", "end-user-sessions", "update", "End all sessions of a person"), endAllOf)
+	route.Add(a, f.Route(http.MethodDelete, "/{session}", "end-user-session", "update", "End a session of a person"), endOf)
 }
 
 type item struct {

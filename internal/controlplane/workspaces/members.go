@@ -16,20 +16,13 @@ import (
 var ranks = []string{access.Member, access.Manager, access.Admin}
 
 func addMembers(a *route.API) {
-	add := func(method, path, name, summary, verb string) route.Route {
-		path = "/workspaces/{workspace}/users" + path
-		r := route.Route{Method: method, Path: "/admin" + path, Also: []string{path}, Name: name, Tag: tag,
-			Summary: summary, Scopes: []access.Scope{access.Scope("workspace_users." + verb)}}
-		if method != http.MethodGet {
-			r.Resource, r.Versioned = "workspace_user", method != http.MethodPost
-		}
-		return r
-	}
-	route.Add(a, add(http.MethodPost, "", "add-workspace-users", "Make people members of a workspace", "create"), addUsers)
-	route.Add(a, add(http.MethodGet, "", "list-workspace-users", "List the members of a workspace", "list"), listUsers)
-	route.Add(a, add(http.MethodGet, "/{user}", "get-workspace-user", "Read a member", "read"), getUser)
-	route.Add(a, add(http.MethodPut, "/{user}", "update-workspace-user", "Give a member another role", "update"), updateUser)
-	route.Add(a, add(http.MethodDelete, "/{user}", "remove-workspace-user", "Take a member out of a workspace", "delete"), removeUser)
+	const path = "/workspaces/{workspace}/users"
+	f := route.Family{Path: "/admin" + path, Also: path, Tag: "Workspaces", Scopes: []string{"workspace_users"}, Resource: "workspace_user", Versioned: true}
+	route.Add(a, f.Route(http.MethodPost, "", "add-workspace-users", "create", "Make people members of a workspace"), addUsers)
+	route.Add(a, f.Route(http.MethodGet, "", "list-workspace-users", "list", "List the members of a workspace"), listUsers)
+	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-workspace-user", "read", "Read a member"), getUser)
+	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-workspace-user", "update", "Give a member another role"), updateUser)
+	route.Add(a, f.Route(http.MethodDelete, "/{user}", "remove-workspace-user", "delete", "Take a member out of a workspace"), removeUser)
 }
 
 type memberItem struct {
@@ -147,10 +140,9 @@ func outranks(ctx context.Context, q store.Queries, own int, workspace, user str
 
 type usersInput struct {
 	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
-	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
-	Role      string `query:"role" enum:"admin,manager,member"`
-	Email     string `query:"email" maxLength:"320"`
+	route.Paging
+	Role  string `query:"role" enum:"admin,manager,member"`
+	Email string `query:"email" maxLength:"320"`
 }
 
 func listUsers(ctx context.Context, c *route.Caller, in *usersInput) (*route.List[memberItem], error) {
@@ -158,15 +150,8 @@ func listUsers(ctx context.Context, c *route.Caller, in *usersInput) (*route.Lis
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().WorkspaceMembers(ctx, w.ID, in.Role, strings.ToLower(in.Email), store.Page{Number: in.Page, Size: in.Size})
-	if err != nil {
-		return nil, err
-	}
-	var items []memberItem
-	for _, m := range found {
-		items = append(items, memberShown(m))
-	}
-	return route.ListOf(items, total), nil
+	found, total, err := c.DB().WorkspaceMembers(ctx, w.ID, in.Role, strings.ToLower(in.Email), in.Rows())
+	return route.Listing(found, total, err, memberShown)
 }
 
 type userInput struct {
@@ -180,11 +165,7 @@ func getUser(ctx context.Context, c *route.Caller, in *userInput) (*memberItem, 
 		return nil, err
 	}
 	m, err := memberOf(ctx, c, w, in.User)
-	if err != nil {
-		return nil, err
-	}
-	out := memberShown(m)
-	return &out, nil
+	return route.Shown(m, err, memberShown)
 }
 
 func memberOf(ctx context.Context, c *route.Caller, w store.Workspace, user string) (store.WorkspaceMember, error) {

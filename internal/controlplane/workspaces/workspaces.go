@@ -25,23 +25,14 @@ import (
 	"modelgate/internal/store"
 )
 
-const tag = "Workspaces"
-
 // Add adds the routes of the family.
 func Add(a *route.API) {
-	add := func(method, path, name, summary, verb string) route.Route {
-		r := route.Route{Method: method, Path: "/admin/workspaces" + path, Also: []string{"/workspaces" + path}, Name: name, Tag: tag,
-			Summary: summary, Scopes: []access.Scope{access.Scope("workspaces." + verb)}}
-		if method != http.MethodGet {
-			r.Resource, r.Versioned = "workspace", method != http.MethodPost
-		}
-		return r
-	}
-	route.Add(a, add(http.MethodPost, "", "create-workspace", "Make a workspace", "create"), create)
-	route.Add(a, add(http.MethodGet, "", "list-workspaces", "List workspaces", "list"), list)
-	route.Add(a, add(http.MethodGet, "/{workspace}", "get-workspace", "Read a workspace with its members", "read"), get)
-	route.Add(a, add(http.MethodPut, "/{workspace}", "update-workspace", "Change a workspace", "update"), update)
-	route.Add(a, add(http.MethodDelete, "/{workspace}", "delete-workspace", "Archive a workspace", "delete"), archive)
+	f := route.Family{Path: "/admin/workspaces", Also: "/workspaces", Tag: "Workspaces", Scopes: []string{"workspaces"}, Resource: "workspace", Versioned: true}
+	route.Add(a, f.Route(http.MethodPost, "", "create-workspace", "create", "Make a workspace"), create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-workspaces", "list", "List workspaces"), list)
+	route.Add(a, f.Route(http.MethodGet, "/{workspace}", "get-workspace", "read", "Read a workspace with its members"), get)
+	route.Add(a, f.Route(http.MethodPut, "/{workspace}", "update-workspace", "update", "Change a workspace"), update)
+	route.Add(a, f.Route(http.MethodDelete, "/{workspace}", "delete-workspace", "delete", "Archive a workspace"), archive)
 	addMembers(a)
 }
 
