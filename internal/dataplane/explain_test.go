@@ -168,3 +168,20 @@ func TestThePastIsExplainedByItsRequestID(t *testing.T) {
 		t.Errorf("attempts %v, decisions %v", e["attempts"], e["decisions"])
 	}
 }
+
+// An alias of two rows means the one whose own options a request sets.
+func TestOptionsChooseTheRowOfASharedAlias(t *testing.T) {
+	t.Parallel()
+	g := newSaved(t)
+	for options, want := range map[string]string{
+		`"resource_name":"r","deployment_id":"d"`:                     "azure-openai",
+		`"cloud_c_deployment_name":"d","cloud_c_region":"westeurope"`: "azure-ai",
+		`"cloud_c_endpoint_name":"e","cloud_c_region":"westeurope"`:   "azure-ai",
+		`"cloud_c_foundry_url":"https://foundry.example.com"`:         "azure-ai",
+	} {
+		e := explained(t, g, `{"provider":"cloud_c","api_key":"k",`+options+`}`, "", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+		if attempt, _ := e["attempt"].(map[string]any); attempt["provider"] != want {
+			t.Errorf("%s: %v, want an attempt at %s", options, e, want)
+		}
+	}
+}

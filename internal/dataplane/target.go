@@ -27,19 +27,6 @@ type providerChoice struct {
 	configured bool
 }
 
-// id returns the provider id or alias. The neutral word cloud_c means two
-// providers: options that only a deployment of the second has tell them apart.
-func (c *providerChoice) id() string {
-	if c.provider == "cloud_c" {
-		for _, name := range [...]string{"cloud_c_deployment_name", "cloud_c_deployment_type", "cloud_c_endpoint_name"} {
-			if c.options[name] != "" {
-				return "azure-ai"
-			}
-		}
-	}
-	return c.provider
-}
-
 // handler returns what answers the exchange.
 func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 	if x.opts.config != "" {
@@ -105,7 +92,12 @@ func (x *exchange) find(c providerChoice) (*provider.Target, error) {
 			"no provider selected; set x-gateway-provider to a provider id or @slug, or send a config that names one").
 			WithParam("x-gateway-provider").WithCode("missing_provider")
 	}
-	spec, ok := x.snap.Spec(c.id())
+	spec, ok := x.snap.Spec(c.provider)
+	if ok {
+		if id := spec.SiblingFor(c.provider, func(option string) bool { return c.options[option] != "" }); id != "" {
+			spec, ok = x.snap.Spec(id)
+		}
+	}
 	if !ok {
 		return nil, apierr.New(apierr.Invalid,
 			"unknown provider %.60q; run `modelgate providers` for the list, or use openai-compatible with a custom host", c.provider).

@@ -26,6 +26,7 @@ type Spec struct {
 	ID      string   // the trade's name, as clients write it
 	Name    string   // for people
 	Aliases []string // further ids that mean this row
+	Sibling Sibling  // another row that one of the aliases means as well
 
 	// BaseURL is the provider's address with the path prefix that operations
 	// are appended to, without a slash at the end. It may hold {option}
@@ -148,6 +149,27 @@ type BodyRule struct {
 	// Translate says that the host takes another form of the body than clients of the
 	// dialect send, so that the dialect writes it and bytes are not passed on.
 	Translate bool
+}
+
+// Sibling is another row that shares an alias with this one.
+type Sibling struct {
+	Alias   string   // means both rows
+	ID      string   // of the other row
+	Options []string // of the other row only: a request that sets one of them means it
+}
+
+// SiblingFor returns the id of the sibling where a request means it by name, since
+// it sets one of its options. It returns an empty string where it means s.
+func (s *Spec) SiblingFor(name string, isSet func(option string) bool) string {
+	if name != s.Sibling.Alias {
+		return ""
+	}
+	for _, o := range s.Sibling.Options {
+		if isSet(o) || isSet(s.OptionPrefix+o) {
+			return s.Sibling.ID
+		}
+	}
+	return ""
 }
 
 // Option is a setting that a row takes besides the credential.

@@ -67,22 +67,17 @@ type CredentialInput struct {
 }
 
 // Row returns the row that a request means by id. Field is what the request
-// calls it. The neutral word cloud_c means two providers; fields of a deployment
-// of the second tell them apart.
+// calls it.
 func Row(field, id string, fields Fields) (*provider.Spec, error) {
-	if id == "cloud_c" {
-		for _, name := range []string{"deployment_name", "deployment_type", "endpoint_name", "foundry_url"} {
-			if has(fields, "cloud_c_"+name) || has(fields, name) {
-				id = "azure-ai"
-			}
-		}
-	}
 	spec, ok := table.Lookup(id)
 	if !ok {
 		spec, ok = table.Lookup(strings.ToLower(id))
 	}
 	if !ok {
 		return nil, route.Invalid(field, "is not a known provider; use openai-compatible with a custom host")
+	}
+	if sibling, ok := table.Lookup(spec.SiblingFor(id, func(option string) bool { return has(fields, option) })); ok {
+		return sibling, nil
 	}
 	return spec, nil
 }

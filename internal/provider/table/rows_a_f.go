@@ -116,6 +116,7 @@ func rowsAToF() []*provider.Spec {
 			OptionPrefix: "cloud_c_",
 			Name:         "Azure OpenAI",
 			Aliases:      []string{"azure", "cloud_c"},
+			Sibling:      provider.Sibling{Alias: "cloud_c", ID: "azure-ai", Options: []string{"deployment_name", "deployment_type", "endpoint_name", "foundry_url"}},
 			BaseURL:      "https://{resource_name}.openai.azure.com/openai",
 			Dialect:      api.DialectChat, Auth: azureAuth(), Env: "AZURE_OPENAI_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,

@@ -83,6 +83,23 @@ func TestLookupKnowsIdsAliasesAndNeutralWords(t *testing.T) {
 	}
 }
 
+func TestSiblingsShareAnAliasAndDifferInOptions(t *testing.T) {
+	eachRow(t, func(t *testing.T, s *provider.Spec) {
+		if s.Sibling.ID == "" {
+			return
+		}
+		other, ok := table.Lookup(s.Sibling.ID)
+		if !ok || other.OptionPrefix != s.OptionPrefix || !slices.Contains(s.Aliases, s.Sibling.Alias) {
+			t.Fatalf("sibling %+v: wants an alias of the row and a row with its prefix", s.Sibling)
+		}
+		for _, name := range s.Sibling.Options {
+			if !other.Takes(name) || s.Takes(name) {
+				t.Errorf("option %q is not one of the sibling only", name)
+			}
+		}
+	})
+}
+
 func TestRowsAreNamed(t *testing.T) {
 	eachRow(t, func(t *testing.T, s *provider.Spec) {
 		if !idShape.MatchString(s.ID) || strings.TrimSpace(s.Name) == "" {
