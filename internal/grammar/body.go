@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"bytes"
 	"sync"
 
 	"modelgate/internal/jsonedit"
@@ -50,7 +49,8 @@ var cursors = sync.Pool{New: func() any { return new(jsonedit.Cursor) }}
 func (b *Body) check(c *jsonedit.Cursor, d *jsonedit.Doc) *Fault {
 	var seen uint64
 	for key, v := range d.Members() {
-		i := b.find(name(key))
+		raw := key.Raw()
+		i := b.find(jsonedit.Unescape(raw[1 : len(raw)-1]))
 		if i < 0 {
 			continue
 		}
@@ -82,16 +82,6 @@ func (b *Body) find(name []byte) int {
 		}
 	}
 	return -1
-}
-
-// name returns the text of a key, unescaped.
-func name(k jsonedit.Key) []byte {
-	raw := k.Raw()
-	text := raw[1 : len(raw)-1]
-	if bytes.IndexByte(text, '\\') >= 0 {
-		return []byte(k.String())
-	}
-	return text
 }
 
 func (r Relation) check(d *jsonedit.Doc) *Fault {

@@ -52,6 +52,13 @@ func TestFaultNamesTheElementAndTheRule(t *testing.T) {
 	}
 }
 
+func TestEscapedNameIsTheNameItSpells(t *testing.T) {
+	const text = `{"mod\u0065l":"m","turns":[{"\u0072ole":"user"}]}`
+	if f := body.Check(scan(t, text)); f != nil {
+		t.Errorf("Check(%s) = %+v, want nil", text, f)
+	}
+}
+
 func TestCheckOfAValidBodyAllocatesNothing(t *testing.T) {
 	d := scan(t, valid)
 	if n := testing.AllocsPerRun(100, func() {

@@ -93,7 +93,7 @@ func (r Object) Check(c *jsonedit.Cursor) *Fault {
 	}
 	var seen uint64
 	for key, ok := c.Field(); ok; key, ok = c.Field() {
-		i := find(r.Members, key)
+		i := find(r.Members, jsonedit.Unescape(key))
 		if i < 0 {
 			c.Skip()
 			continue

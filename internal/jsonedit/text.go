@@ -72,6 +72,17 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
 }
 
+// Unescape returns what the text of a valid JSON string spells: text itself if it
+// has no escapes.
+func Unescape(text []byte) []byte {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return text
+	}
+	return unescaped(text) // apart, so that the usual case is inlined
+}
+
+func unescaped(text []byte) []byte { return appendUnescaped(make([]byte, 0, len(text)), text) }
+
 // unescape returns what the text of a valid JSON string spells.
 func unescape(text []byte) string {
 	var small [64]byte

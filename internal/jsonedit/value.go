@@ -114,7 +114,7 @@ func (v Value) TextBytes() ([]byte, bool) {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return text[:len(text):len(text)], true
 	}
-	return appendUnescaped(make([]byte, 0, len(text)), text), true
+	return unescaped(text), true
 }
 
 // Bool returns the value of true and false; ok is false for anything else.
