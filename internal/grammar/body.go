@@ -8,6 +8,9 @@ import (
 
 // Body is what an operation requires of a request body. Only [NewBody] makes one.
 type Body struct {
+	// Spell, if not nil, returns the name that a key as it was sent stands for.
+	Spell func(key []byte) []byte
+
 	members   []Member
 	byLen     [maxName + 1][]int8 // indexes into members of the names of each length
 	relations []Relation
@@ -34,45 +37,61 @@ type Relation struct {
 
 // Check returns what is wrong with a document, in its order: the first member that
 // breaks its rule, else the first that is missing, else the first relation.
-func (b *Body) Check(d *jsonedit.Doc) *Fault {
-	c := cursors.Get().(*jsonedit.Cursor)
-	f := b.check(c, d)
-	c.Reset(nil)
-	cursors.Put(c)
-	return f
-}
+func (b *Body) Check(d *jsonedit.Doc) *Fault { return b.with(d, b.check) }
+
+// CheckInOrder is Check in the order of the table instead of the document's.
+func (b *Body) CheckInOrder(d *jsonedit.Doc) *Fault { return b.with(d, b.checkInOrder) }
 
 // cursors are lent for a check: behind an interface a cursor can't live on the
 // stack, and one is needed for every request.
 var cursors = sync.Pool{New: func() any { return new(jsonedit.Cursor) }}
 
+func (b *Body) with(d *jsonedit.Doc, check func(*jsonedit.Cursor, *jsonedit.Doc) *Fault) *Fault {
+	c := cursors.Get().(*jsonedit.Cursor)
+	f := check(c, d)
+	c.Reset(nil)
+	cursors.Put(c)
+	for i := 0; f == nil && i < len(b.relations); i++ {
+		f = b.relations[i].check(d)
+	}
+	return f
+}
+
 func (b *Body) check(c *jsonedit.Cursor, d *jsonedit.Doc) *Fault {
 	var seen uint64
 	for key, v := range d.Members() {
 		raw := key.Raw()
-		i := b.find(jsonedit.Unescape(raw[1 : len(raw)-1]))
+		sent := jsonedit.Unescape(raw[1 : len(raw)-1])
+		i := b.find(sent)
 		if i < 0 {
 			continue
 		}
 		seen |= 1 << i
 		c.Reset(v.Raw())
 		if f := b.members[i].check(c); f != nil {
-			return f
+			return f.In(string(sent))
 		}
 	}
-	if f := missing(b.members, seen); f != nil {
-		return f
-	}
-	for _, r := range b.relations {
-		if f := r.check(d); f != nil {
-			return f
+	return missing(b.members, seen)
+}
+
+func (b *Body) checkInOrder(c *jsonedit.Cursor, d *jsonedit.Doc) *Fault {
+	for i := range b.members {
+		m := &b.members[i]
+		v, _ := d.Find(m.Name)
+		c.Reset(v.Raw())
+		if f := m.check(c); f != nil {
+			return f.In(m.Name)
 		}
 	}
 	return nil
 }
 
-// find returns the index of the member of that name, or -1.
+// find returns the index of the member that a key names, or -1.
 func (b *Body) find(name []byte) int {
+	if b.Spell != nil {
+		name = b.Spell(name)
+	}
 	if len(name) > maxName {
 		return -1
 	}

@@ -58,6 +58,14 @@ func (f *Fault) In(name string) *Fault {
 	return f
 }
 
+// Brief returns f without what was sent.
+func (f *Fault) Brief() *Fault {
+	if f != nil {
+		f.Sent = ""
+	}
+	return f
+}
+
 // At puts the number of an element before the path.
 func (f *Fault) At(i int) *Fault { return f.In("[" + strconv.Itoa(i) + "]") }
 
@@ -94,6 +102,8 @@ func Describe(raw []byte) string {
 		return "an array"
 	case jsonedit.Object:
 		return "an object"
+	case jsonedit.Null:
+		return "null"
 	}
 	if len(raw) > maxShown {
 		return "a number of " + strconv.Itoa(len(raw)) + " characters"
@@ -110,9 +120,9 @@ func DescribeWord(raw []byte) string {
 	return Describe(raw)
 }
 
-// WrongType reads the value and returns a fault about its kind.
-func WrongType(c *jsonedit.Cursor, want string) *Fault {
-	return &Fault{Code: CodeType, Want: want, Sent: Describe(c.Raw())}
+// WrongType returns the fault of a value that is of another kind than wanted.
+func WrongType(want string, raw []byte) *Fault {
+	return &Fault{Code: CodeType, Want: want, Sent: Describe(raw)}
 }
 
 // shorten keeps a client's own key from filling a message.

@@ -12,6 +12,7 @@ type List struct {
 	Min, Max int
 	Each     Rule
 	What     string // the elements, in the plural
+	Empty    string // what is said of an array without elements, if that is wrong
 }
 
 // Expected completes the sentence "it must be …".
@@ -32,7 +33,7 @@ func (r List) Expected() string {
 // Check implements [Rule].
 func (r List) Check(c *jsonedit.Cursor) *Fault {
 	if !c.Enter('[') {
-		return WrongType(c, r.Expected())
+		return WrongType(r.Expected(), c.Raw())
 	}
 	n := 0
 	for ; c.Element(); n++ {
@@ -43,6 +44,9 @@ func (r List) Check(c *jsonedit.Cursor) *Fault {
 		if f := r.Each.Check(c); f != nil {
 			return f.At(n)
 		}
+	}
+	if n == 0 && r.Empty != "" {
+		return &Fault{Code: CodeValue, Problem: r.Empty}
 	}
 	if n < r.Min || r.Max > 0 && n > r.Max {
 		return &Fault{Code: CodeValue, Want: r.Expected(), Sent: fmt.Sprintf("one of %d", n)}
@@ -62,7 +66,7 @@ func (r Map) Expected() string { return r.What }
 // Check implements [Rule].
 func (r Map) Check(c *jsonedit.Cursor) *Fault {
 	if !c.Enter('{') {
-		return WrongType(c, r.Expected())
+		return WrongType(r.Expected(), c.Raw())
 	}
 	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		if f := r.Each.Check(c); f != nil {
@@ -76,6 +80,8 @@ func (r Map) Check(c *jsonedit.Cursor) *Fault {
 type Object struct {
 	Members []Member
 	What    string // "an object" if empty
+	// Spell, if not nil, returns the name that a key as it was sent stands for.
+	Spell func(key []byte) []byte
 }
 
 // Expected completes the sentence "it must be …".
@@ -89,20 +95,24 @@ func (r Object) Expected() string {
 // Check implements [Rule].
 func (r Object) Check(c *jsonedit.Cursor) *Fault {
 	if !c.Enter('{') {
-		return WrongType(c, r.Expected())
+		return WrongType(r.Expected(), c.Raw())
 	}
 	var seen uint64
 	for key, ok := c.Field(); ok; key, ok = c.Field() {
-		i := find(r.Members, jsonedit.Unescape(key))
+		name := jsonedit.Unescape(key)
+		if r.Spell != nil {
+			name = r.Spell(name)
+		}
+		i := find(r.Members, name)
 		if i < 0 {
 			c.Skip()
 			continue
 		}
 		seen |= 1 << i
 		if f := r.Members[i].check(c); f != nil {
-			return f
+			return f.In(string(jsonedit.Unescape(key)))
 		}
-		if seen == 1<<len(r.Members)-1 { // nothing more to look for
+		if seen == 1<<len(r.Members)-1 && r.Spell == nil { // nothing more to look for
 			c.Leave()
 			return nil
 		}
@@ -133,7 +143,7 @@ func (r ByKind) Check(c *jsonedit.Cursor) *Fault {
 		of = r.Object
 	}
 	if of == nil {
-		return WrongType(c, r.Expected())
+		return WrongType(r.Expected(), c.Raw())
 	}
 	return of.Check(c)
 }
@@ -146,8 +156,12 @@ type Member struct {
 	// Nullable lets a required member be null. One that is not required may always
 	// be null: official clients send null for what was not set.
 	Nullable bool
+	// Send, if not empty, is what a missing member asks for instead of what its
+	// rule expects.
+	Send string
 }
 
+// check returns a fault whose path begins at the value.
 func (m *Member) check(c *jsonedit.Cursor) *Fault {
 	if c.Kind() == jsonedit.Null {
 		c.Skip()
@@ -156,14 +170,14 @@ func (m *Member) check(c *jsonedit.Cursor) *Fault {
 		}
 		return nil
 	}
-	if f := m.Rule.Check(c); f != nil {
-		return f.In(m.Name)
-	}
-	return nil
+	return m.Rule.Check(c)
 }
 
 func (m *Member) missing() *Fault {
-	return &Fault{Path: m.Name, Code: CodeMissing, Want: m.Rule.Expected()}
+	if m.Send != "" {
+		return &Fault{Code: CodeMissing, Want: m.Send}
+	}
+	return &Fault{Code: CodeMissing, Want: m.Rule.Expected()}
 }
 
 // find returns the index of the member of that name, or -1.
@@ -181,7 +195,7 @@ func find(members []Member, name []byte) int {
 func missing(members []Member, seen uint64) *Fault {
 	for i := range members {
 		if m := &members[i]; m.Required && seen&(1<<i) == 0 {
-			return m.missing()
+			return m.missing().In(m.Name)
 		}
 	}
 	return nil

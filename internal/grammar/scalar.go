@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -21,8 +22,24 @@ func (Any) Check(c *jsonedit.Cursor) *Fault {
 	return nil
 }
 
+// Func is a rule that no other type can state. It returns a fault whose path begins
+// at the value.
+type Func func(v jsonedit.Value) *Fault
+
+// Expected is empty: a required member with such a rule says what to send itself.
+func (Func) Expected() string { return "" }
+
+// Check implements [Rule].
+func (r Func) Check(c *jsonedit.Cursor) *Fault { return r(c.Value()) }
+
 // Number is a number within bounds, both included.
-type Number struct{ Min, Max float64 }
+type Number struct {
+	Min, Max float64
+	// Kind, if not empty, is said of other kinds, and of a number too large.
+	Kind string
+	// Bound, if not empty, is said of a number that is out of bounds.
+	Bound string
+}
 
 // Expected completes the sentence "it must be …".
 func (r Number) Expected() string { return fmt.Sprintf("a number from %g to %g", r.Min, r.Max) }
@@ -30,7 +47,7 @@ func (r Number) Expected() string { return fmt.Sprintf("a number from %g to %g",
 // Check implements [Rule].
 func (r Number) Check(c *jsonedit.Cursor) *Fault {
 	if c.Kind() != jsonedit.Number {
-		return WrongType(c, r.Expected())
+		return WrongType(cmp.Or(r.Kind, r.Expected()), c.Raw())
 	}
 	raw := c.Raw()
 	if len(raw) == 1 { // one digit needs no parser
@@ -38,18 +55,37 @@ func (r Number) Check(c *jsonedit.Cursor) *Fault {
 			return nil
 		}
 	}
-	if f, err := strconv.ParseFloat(string(raw), 64); err != nil || f < r.Min || f > r.Max {
-		return &Fault{Code: CodeValue, Want: r.Expected(), Sent: Describe(raw)}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case err != nil && r.Kind != "":
+		return WrongType(r.Kind, raw)
+	case err != nil || f < r.Min || f > r.Max:
+		return outOfBounds(r.Bound, r, raw)
 	}
 	return nil
 }
 
+// outOfBounds returns the fault of a number, which is not repeated where the rule
+// names its bound.
+func outOfBounds(bound string, r Rule, raw []byte) *Fault {
+	if bound != "" {
+		return &Fault{Code: CodeValue, Want: bound}
+	}
+	return &Fault{Code: CodeValue, Want: r.Expected(), Sent: Describe(raw)}
+}
+
 // Integer is a number written without fraction or exponent, within bounds, both
 // included. Without bounds ([AnyInteger]) it may have any length.
-type Integer struct{ Min, Max int64 }
+type Integer struct {
+	Min, Max int64
+	// Kind, if not empty, is said of other kinds, and of what int64 can't hold.
+	Kind string
+	// Bound, if not empty, is said of an integer that is out of bounds.
+	Bound string
+}
 
 // AnyInteger is an integer without bounds.
-var AnyInteger = Integer{math.MinInt64, math.MaxInt64}
+var AnyInteger = Integer{Min: math.MinInt64, Max: math.MaxInt64}
 
 // Expected completes the sentence "it must be …".
 func (r Integer) Expected() string {
@@ -64,19 +100,21 @@ func (r Integer) Expected() string {
 
 // Check implements [Rule].
 func (r Integer) Check(c *jsonedit.Cursor) *Fault {
-	if c.Kind() != jsonedit.Number {
-		return WrongType(c, r.Expected())
-	}
+	kind := c.Kind()
 	raw := c.Raw()
-	if !isInteger(raw) {
-		return &Fault{Code: CodeType, Want: r.Expected(), Sent: Describe(raw)}
+	if kind != jsonedit.Number || !isInteger(raw) {
+		return WrongType(cmp.Or(r.Kind, r.Expected()), raw)
 	}
 	if r == AnyInteger {
 		return nil
 	}
 	// For a number beyond int64 this is the nearest that fits.
-	if n, _ := strconv.ParseInt(string(raw), 10, 64); n < r.Min || n > r.Max {
-		return &Fault{Code: CodeValue, Want: r.Expected(), Sent: Describe(raw)}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	switch {
+	case err != nil && r.Kind != "":
+		return WrongType(r.Kind, raw)
+	case n < r.Min || n > r.Max:
+		return outOfBounds(r.Bound, r, raw)
 	}
 	return nil
 }
@@ -101,7 +139,7 @@ func (Bool) Expected() string { return "true or false" }
 // Check implements [Rule].
 func (r Bool) Check(c *jsonedit.Cursor) *Fault {
 	if c.Kind() != jsonedit.Bool {
-		return WrongType(c, r.Expected())
+		return WrongType(r.Expected(), c.Raw())
 	}
 	c.Skip()
 	return nil
@@ -131,7 +169,7 @@ func (r Text) Expected() string {
 // Check implements [Rule].
 func (r Text) Check(c *jsonedit.Cursor) *Fault {
 	if c.Kind() != jsonedit.String {
-		return WrongType(c, r.Expected())
+		return WrongType(r.Expected(), c.Raw())
 	}
 	raw := c.Text()
 	switch {
@@ -163,7 +201,7 @@ func (r Words) Expected() string {
 // Check implements [Rule].
 func (r Words) Check(c *jsonedit.Cursor) *Fault {
 	if c.Kind() != jsonedit.String {
-		return WrongType(c, r.Expected())
+		return WrongType(r.Expected(), c.Raw())
 	}
 	raw := c.Raw()
 	for _, w := range r {

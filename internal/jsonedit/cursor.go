@@ -132,6 +132,9 @@ func (c *Cursor) Raw() []byte {
 	return c.b[from:c.i]
 }
 
+// Value takes the next value and returns a view of it. The text must be valid.
+func (c *Cursor) Value() Value { return Value{c.Raw()} }
+
 // Skip takes the next value.
 func (c *Cursor) Skip() {
 	switch c.Peek() {

@@ -25,7 +25,7 @@ func (inputs) Expected() string { return inputForms }
 
 func (r inputs) Check(c *jsonedit.Cursor) *grammar.Fault {
 	if !c.Enter('[') {
-		return grammar.WrongType(c, r.Expected())
+		return grammar.WrongType(r.Expected(), c.Raw())
 	}
 	each := r.each(c)
 	n := 0

@@ -45,7 +45,7 @@ func (tool) Expected() string { return "an object with a type" }
 
 func (r tool) Check(c *jsonedit.Cursor) *grammar.Fault {
 	if !c.Enter('{') {
-		return grammar.WrongType(c, r.Expected())
+		return grammar.WrongType(r.Expected(), c.Raw())
 	}
 	var typ []byte
 	var function *grammar.Fault
@@ -63,7 +63,7 @@ func (r tool) Check(c *jsonedit.Cursor) *grammar.Fault {
 	}
 	switch k := jsonedit.KindOf(typ); {
 	case k != jsonedit.String && k != jsonedit.Null:
-		return (&grammar.Fault{Code: grammar.CodeType, Want: grammar.Text{}.Expected(), Sent: grammar.Describe(typ)}).In("type")
+		return grammar.WrongType(grammar.Text{}.Expected(), typ).In("type")
 	case k == jsonedit.String && string(typ) != `"function"`:
 		return nil
 	case !found && k == jsonedit.Null && !r.mustName:

@@ -1,9 +1,11 @@
 package converse
 
 import (
+	"math"
+
 	"modelgate/api"
 	"modelgate/internal/apierr"
-	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 )
 
@@ -12,85 +14,86 @@ import (
 // refuses whatever the target. Messages may be missing: a prompt of the provider
 // can stand in for them.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
-func (Dialect) Check(op api.Operation, body *jsonedit.Doc) *apierr.Error {
+func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	if op != api.Converse {
 		return nil
 	}
-	c := checker{}
-	if v, ok := body.Find("messages"); ok {
-		c.elements("messages", v, c.message)
-	}
-	if v, ok := body.Find("system"); ok {
-		c.elements("system", v, c.block)
-	}
-	if v, ok := body.Find("inferenceConfig"); ok {
-		c.object("inferenceConfig", v, c.inference)
-	}
-	if v, ok := body.Find("toolConfig"); ok {
-		c.object("toolConfig", v, c.toolConfig)
-	}
-	for _, name := range [...]string{"guardrailConfig", "promptVariables", "requestMetadata", "performanceConfig", "serviceTier", "outputConfig"} {
-		if v, ok := body.Find(name); ok {
-			c.object(name, v, func(string, string, jsonedit.Value) {})
-		}
-	}
-	return c.err
+	return body.CheckInOrder(d).Brief().Error(": ")
 }
 
 // Defaults are none: the protocol's nulls are absent members.
 func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }
 
-// checker looks at the outline of a request.
-type checker struct{ fieldReader }
+var (
+	blocks     = grammar.List{Each: grammar.Object{}}
+	unitNumber = grammar.Number{Min: 0, Max: 1, Kind: "a number", Bound: "between 0 and 1"}
 
-func (c *checker) message(path string, v jsonedit.Value) {
-	role, content := false, false
-	c.object(path, v, func(key, path string, v jsonedit.Value) {
-		switch key {
-		case "role":
-			role = true
-			if s := c.text(path, v); s != "user" && s != "assistant" {
-				c.fail(path, dialect.CodeValue, "must be user or assistant")
-			}
-		case "content":
-			content = true
-			c.elements(path, v, c.block)
-		}
+	body = grammar.NewBody([]grammar.Member{
+		{Name: "messages", Rule: grammar.List{Each: message{}}},
+		{Name: "system", Rule: blocks},
+		{Name: "inferenceConfig", Rule: grammar.Object{Members: []grammar.Member{
+			{Name: "maxTokens", Rule: grammar.Integer{Min: 1, Max: math.MaxInt64, Kind: "a whole number", Bound: "at least 1"}},
+			{Name: "temperature", Rule: unitNumber},
+			{Name: "topP", Rule: unitNumber},
+			{Name: "stopSequences", Rule: grammar.List{Each: grammar.Func(checkStop)}},
+		}}},
+		{Name: "toolConfig", Rule: grammar.Object{Members: []grammar.Member{
+			{Name: "tools", Rule: blocks},
+			{Name: "toolChoice", Rule: grammar.Object{}},
+		}}},
+		{Name: "guardrailConfig", Rule: grammar.Object{}},
+		{Name: "promptVariables", Rule: grammar.Object{}},
+		{Name: "requestMetadata", Rule: grammar.Object{}},
+		{Name: "performanceConfig", Rule: grammar.Object{}},
+		{Name: "serviceTier", Rule: grammar.Object{}},
+		{Name: "outputConfig", Rule: grammar.Object{}},
 	})
+)
+
+// message is an object with role and content. Null is no message, and a null
+// member is missing.
+type message struct{}
+
+const roleForms = "user or assistant"
+
+var messageMembers = grammar.Object{Members: []grammar.Member{
+	{Name: "role", Rule: grammar.Func(checkRole)},
+	{Name: "content", Rule: blocks},
+}}
+
+func (message) Expected() string { return messageMembers.Expected() }
+
+func (message) Check(c *jsonedit.Cursor) *grammar.Fault {
+	from := *c
+	v := from.Value()
+	if !v.IsNull() {
+		if f := messageMembers.Check(c); f != nil {
+			return f
+		}
+	}
+	if role, _ := v.Get("role"); role.IsNull() {
+		return &grammar.Fault{Path: "role", Code: grammar.CodeMissing, Want: roleForms}
+	}
+	if content, _ := v.Get("content"); content.IsNull() {
+		return &grammar.Fault{Path: "content", Code: grammar.CodeMissing, Want: "an array of content blocks"}
+	}
+	return nil
+}
+
+func checkRole(v jsonedit.Value) *grammar.Fault {
+	word, ok := v.TextBytes()
 	switch {
-	case !role:
-		c.fail(path+".role", dialect.CodeMissing, "is required: send user or assistant")
-	case !content:
-		c.fail(path+".content", dialect.CodeMissing, "is required: send an array of content blocks")
+	case !ok:
+		return grammar.WrongType("a string", v.Raw())
+	case string(word) != "user" && string(word) != "assistant":
+		return &grammar.Fault{Code: grammar.CodeValue, Want: roleForms}
 	}
+	return nil
 }
 
-func (c *checker) block(path string, v jsonedit.Value) {
-	if v.Kind() != jsonedit.Object {
-		c.fail(path, dialect.CodeType, "must be an object")
+func checkStop(v jsonedit.Value) *grammar.Fault {
+	if v.Kind() != jsonedit.String && !v.IsNull() {
+		return grammar.WrongType("a string", v.Raw())
 	}
-}
-
-func (c *checker) inference(key, path string, v jsonedit.Value) {
-	switch key {
-	case "maxTokens":
-		if n := c.count(path, v); n != nil && *n < 1 {
-			c.fail(path, dialect.CodeValue, "must be at least 1")
-		}
-	case "temperature", "topP":
-		if f := c.number(path, v); f != nil && (*f < 0 || *f > 1) {
-			c.fail(path, dialect.CodeValue, "must be between 0 and 1")
-		}
-	case "stopSequences":
-		c.texts(path, v)
-	}
-}
-
-func (c *checker) toolConfig(key, path string, v jsonedit.Value) {
-	switch key {
-	case "tools":
-		c.elements(path, v, c.block)
-	case "toolChoice":
-		c.object(path, v, func(string, string, jsonedit.Value) {})
-	}
+	return nil
 }

@@ -1,61 +1,31 @@
 package gemini
 
 import (
-	"strconv"
+	"bytes"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
-	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 )
 
 // Check validates a request. It refuses what is no request of the protocol, and
 // leaves the rest to the provider and to DecodeRequest.
 func (Dialect) Check(op api.Operation, body *jsonedit.Doc) *apierr.Error {
-	if op != api.Generate && op != api.GenerateCount {
-		return nil
-	}
-	sent := false
-	for key, v := range body.Members() {
-		name := camel(key)
-		sent = sent || op == api.GenerateCount && name == wholeRequest
-		want, ok := members[name]
-		if !ok || v.IsNull() {
-			continue
-		}
-		if !want.takes(v) {
-			return dialect.Invalid(key.String(), dialect.CodeType, "must be %s", want.said)
-		}
-		switch name {
-		case "contents":
-			sent = true
-			if err := checkContents(v, key.String()); err != nil {
-				return err
-			}
-		case "generationConfig":
-			if err := checkConfig(v, key.String()); err != nil {
-				return err
-			}
-		}
-	}
-	if !sent {
-		return dialect.Invalid("contents", dialect.CodeMissing, "is required: send an array of contents with role and parts")
+	switch {
+	case op == api.GenerateCount && hasWholeRequest(body):
+		return wholeBody.Check(body).Brief().Error(": ")
+	case op == api.Generate, op == api.GenerateCount:
+		return generateBody.Check(body).Brief().Error(": ")
 	}
 	return nil
 }
 
-// Defaults are none: null is the same as absent.
-func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }
-
-// form is what a member must be.
-type form struct {
-	said  string
-	kinds []jsonedit.Kind
-}
-
-func (f form) takes(v jsonedit.Value) bool {
-	for _, kind := range f.kinds {
-		if v.Kind() == kind {
+// hasWholeRequest reports whether the contents to count are those of a request
+// inside the body.
+func hasWholeRequest(body *jsonedit.Doc) bool {
+	for key := range body.Members() {
+		if camel(key) == wholeRequest {
 			return true
 		}
 	}
@@ -63,45 +33,55 @@ func (f form) takes(v jsonedit.Value) bool {
 }
 
 var (
-	anObject = form{"an object", []jsonedit.Kind{jsonedit.Object}}
-	aList    = form{"an array", []jsonedit.Kind{jsonedit.Array, jsonedit.Object}}
-	aNumber  = form{"a number", []jsonedit.Kind{jsonedit.Number, jsonedit.String}}
-	aText    = form{"a string", []jsonedit.Kind{jsonedit.String}}
-	aBool    = form{"true or false", []jsonedit.Kind{jsonedit.Bool}}
+	aList   = grammar.ByKind{Array: grammar.Any{}, Object: grammar.Any{}, What: "an array"}
+	aNumber = grammar.ByKind{Number: grammar.Any{}, Text: grammar.Any{}, What: "a number"}
+
+	generateBody = newBody(true)
+	wholeBody    = newBody(false)
+
+	generationConfig = grammar.Object{Spell: spell, Members: []grammar.Member{
+		{Name: "temperature", Rule: aNumber},
+		{Name: "topP", Rule: aNumber},
+		{Name: "topK", Rule: aNumber},
+		{Name: "candidateCount", Rule: aNumber},
+		{Name: "maxOutputTokens", Rule: aNumber},
+		{Name: "seed", Rule: aNumber},
+		{Name: "presencePenalty", Rule: aNumber},
+		{Name: "frequencyPenalty", Rule: aNumber},
+		{Name: "logprobs", Rule: aNumber},
+		{Name: "responseLogprobs", Rule: grammar.Bool{}},
+		{Name: "responseMimeType", Rule: grammar.Text{}},
+		{Name: "thinkingConfig", Rule: grammar.Object{}},
+		{Name: "speechConfig", Rule: grammar.Object{}},
+	}}
+
+	contents = grammar.ByKind{What: "an array", Object: grammar.Any{}, Array: grammar.List{
+		Each: grammar.Object{What: "a content with role and parts"}, Empty: "must hold at least one content",
+	}}
 )
 
-var members = map[string]form{
-	"contents": aList, "tools": aList, "safetySettings": aList,
-	"systemInstruction": {"a content", []jsonedit.Kind{jsonedit.Object, jsonedit.String}},
-	"generationConfig":  anObject, "toolConfig": anObject, "labels": anObject,
-	"cachedContent": aText,
+func newBody(needsContents bool) *grammar.Body {
+	body := grammar.NewBody([]grammar.Member{
+		{Name: "contents", Rule: contents, Required: needsContents, Send: "an array of contents with role and parts"},
+		{Name: "tools", Rule: aList},
+		{Name: "safetySettings", Rule: aList},
+		{Name: "systemInstruction", Rule: grammar.ByKind{Text: grammar.Any{}, Object: grammar.Any{}, What: "a content"}},
+		{Name: "generationConfig", Rule: generationConfig},
+		{Name: "toolConfig", Rule: grammar.Object{}},
+		{Name: "labels", Rule: grammar.Object{}},
+		{Name: "cachedContent", Rule: grammar.Text{}},
+	})
+	body.Spell = spell
+	return body
 }
 
-var configMembers = map[string]form{
-	"temperature": aNumber, "topP": aNumber, "topK": aNumber, "candidateCount": aNumber, "maxOutputTokens": aNumber,
-	"seed": aNumber, "presencePenalty": aNumber, "frequencyPenalty": aNumber, "logprobs": aNumber,
-	"responseLogprobs": aBool, "responseMimeType": aText, "thinkingConfig": anObject, "speechConfig": anObject,
+// spell returns the lower camel case spelling of a key.
+func spell(key []byte) []byte {
+	if bytes.IndexByte(key, '_') < 0 {
+		return key
+	}
+	return []byte(camelText(string(key)))
 }
 
-func checkConfig(v jsonedit.Value, path string) *apierr.Error {
-	for key, v := range v.Fields() {
-		if want, ok := configMembers[camel(key)]; ok && !v.IsNull() && !want.takes(v) {
-			return dialect.Invalid(path+"."+key.String(), dialect.CodeType, "must be %s", want.said)
-		}
-	}
-	return nil
-}
-
-func checkContents(v jsonedit.Value, path string) *apierr.Error {
-	n := 0
-	for e := range v.Elements() {
-		if e.Kind() != jsonedit.Object {
-			return dialect.Invalid(path+"["+strconv.Itoa(n)+"]", dialect.CodeType, "must be a content with role and parts")
-		}
-		n++
-	}
-	if n == 0 && v.Kind() == jsonedit.Array {
-		return dialect.Invalid(path, dialect.CodeValue, "must hold at least one content")
-	}
-	return nil
-}
+// Defaults are none: null is the same as absent.
+func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }

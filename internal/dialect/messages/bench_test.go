@@ -60,6 +60,16 @@ func request() []byte {
 	return b.Bytes()
 }
 
+func TestCheckOfAValidBodyAllocatesNothing(t *testing.T) {
+	var doc jsonedit.Doc
+	if err := doc.Scan(request()); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = messages.Dialect{}.Check(api.Messages, &doc) }); n > 0 {
+		t.Errorf("Check allocates %v times, want never", n)
+	}
+}
+
 func BenchmarkCheck(b *testing.B) {
 	var doc jsonedit.Doc
 	if err := doc.Scan(request()); err != nil {

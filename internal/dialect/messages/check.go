@@ -1,11 +1,12 @@
 package messages
 
 import (
-	"strconv"
+	"math"
+	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
-	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 )
 
@@ -13,86 +14,71 @@ import (
 // of the messages; blocks are left to [Dialect.DecodeRequest] and to providers of
 // the dialect. Parameters it does not know pass.
 func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
-	if op != api.Messages && op != api.CountTokens {
-		return nil
-	}
-	return checkRules(d, func(name string) bool { return name != "max_tokens" || op == api.Messages })
-}
-
-// checkRules checks the parameters by the rules; needed tells which of those
-// that the protocol requires must be there.
-func checkRules(d *jsonedit.Doc, needed func(name string) bool) *apierr.Error {
-	var r reader
-	for _, p := range rules {
-		v, _ := d.Find(p.name)
-		switch {
-		case !v.IsNull():
-			p.check(&r, p.name, v)
-		case p.required && needed(p.name):
-			r.missing(p.name, p.want)
-		}
-		if r.err != nil {
-			return r.err
-		}
+	switch op {
+	case api.Messages:
+		return messagesBody.CheckInOrder(d).Error(": ")
+	case api.CountTokens:
+		return countBody.CheckInOrder(d).Error(": ")
 	}
 	return nil
 }
 
-// rule is what a parameter must be.
-type rule struct {
-	name     string
-	check    func(r *reader, path string, v jsonedit.Value)
-	required bool
-	want     string // of a required one
+var (
+	messagesBody = bodyWith("model", "messages", "max_tokens")
+	countBody    = bodyWith("model", "messages")
+	invokeBody   = bodyWith("messages", "max_tokens")
+)
+
+// bodyWith returns the rules for a body that must have the required parameters.
+// They are checked in this order.
+func bodyWith(required ...string) *grammar.Body {
+	members := []grammar.Member{
+		{Name: "model", Rule: grammar.Func(checkModel), Send: "the name of a model"},
+		{Name: "messages", Rule: grammar.List{Each: grammar.Func(checkMessage), Empty: "must have at least one message"}, Send: "an array of messages"},
+		{Name: "max_tokens", Rule: count, Send: "how many tokens the answer may have at most"},
+		{Name: "system", Rule: grammar.ByKind{Text: grammar.Text{}, Array: grammar.List{}, What: contentForms}},
+		{Name: "temperature", Rule: share},
+		{Name: "top_p", Rule: share},
+		{Name: "top_k", Rule: count},
+		{Name: "stop_sequences", Rule: grammar.List{Each: grammar.Func(checkText)}},
+		{Name: "stream", Rule: grammar.Bool{}},
+		{Name: "metadata", Rule: grammar.Object{}},
+		{Name: "service_tier", Rule: grammar.Text{}},
+		{Name: "thinking", Rule: grammar.Func(checkThinking)},
+		{Name: "tools", Rule: grammar.List{Each: grammar.Object{}}},
+		{Name: "tool_choice", Rule: grammar.Func(checkType)},
+	}
+	for i := range members {
+		members[i].Required = slices.Contains(required, members[i].Name)
+	}
+	return grammar.NewBody(members)
 }
 
-// rules are checked in this order.
-var rules = []rule{
-	{"model", checkModel, true, "the name of a model"},
-	{"messages", checkMessages, true, "an array of messages"},
-	{"max_tokens", atLeast(0), true, "how many tokens the answer may have at most"},
-	{"system", checkContent, false, ""},
-	{"temperature", between(0, 1), false, ""},
-	{"top_p", between(0, 1), false, ""},
-	{"top_k", atLeast(0), false, ""},
-	{"stop_sequences", checkTexts, false, ""},
-	{"stream", checkBool, false, ""},
-	{"metadata", checkObject, false, ""},
-	{"service_tier", checkText, false, ""},
-	{"thinking", checkThinking, false, ""},
-	{"tools", checkTools, false, ""},
-	{"tool_choice", checkTyped, false, ""},
+const contentForms = "a string or an array of blocks"
+
+var (
+	count = grammar.Integer{Min: 0, Max: math.MaxInt64, Kind: "an integer", Bound: "at least 0"}
+	share = grammar.Number{Min: 0, Max: 1, Kind: "a number"}
+)
+
+func checkModel(v jsonedit.Value) *grammar.Fault {
+	if string(v.Raw()) == `""` {
+		return &grammar.Fault{Code: grammar.CodeValue, Problem: "must not be empty"}
+	}
+	return checkText(v)
 }
 
-func checkModel(r *reader, path string, v jsonedit.Value) {
-	if text, ok := v.TextBytes(); ok && len(text) == 0 {
-		r.refuse(path, dialect.CodeValue, "must not be empty")
-	} else if !ok {
-		r.wrong(path, "a string", v)
+func checkText(v jsonedit.Value) *grammar.Fault {
+	if v.Kind() != jsonedit.String {
+		return grammar.WrongType("a string", v.Raw())
 	}
+	return nil
 }
 
-// checkMessages looks at the role and the kind of content of each message.
-func checkMessages(r *reader, path string, v jsonedit.Value) {
-	if !r.list(path, v) {
-		return
-	}
-	i := 0
-	for e := range v.Elements() {
-		if checkMessage(r, path, i, e); r.err != nil {
-			return
-		}
-		i++
-	}
-	if i == 0 {
-		r.refuse(path, dialect.CodeValue, "must have at least one message")
-	}
-}
-
-func checkMessage(r *reader, list string, i int, v jsonedit.Value) {
+// checkMessage looks at the role and the kind of content of a message.
+func checkMessage(v jsonedit.Value) *grammar.Fault {
 	if v.Kind() != jsonedit.Object {
-		r.wrong(at(list, i), "an object", v)
-		return
+		return grammar.WrongType("an object", v.Raw())
 	}
 	var role, content jsonedit.Value
 	for k, value := range v.Fields() {
@@ -103,105 +89,61 @@ func checkMessage(r *reader, list string, i int, v jsonedit.Value) {
 			content = value
 		}
 	}
-	word, ok := role.TextBytes()
-	_, known := roles[string(word)]
-	kind := content.Kind()
-	if known && (kind == jsonedit.String || kind == jsonedit.Array) {
-		return
+	if f := checkRole(role); f != nil {
+		return f.In("role")
 	}
-	path := at(list, i)
-	switch {
-	case role.IsNull():
-		r.missing(path+".role", `"user" or "assistant"`)
-	case !ok:
-		r.wrong(path+".role", "a string", role)
-	case !known:
-		r.refuse(path+".role", dialect.CodeValue, `must be "user", "assistant" or "system"`)
-	default:
-		checkContent(r, path+".content", content)
-	}
-}
-
-func checkContent(r *reader, path string, v jsonedit.Value) {
-	switch v.Kind() {
+	switch content.Kind() {
 	case jsonedit.String, jsonedit.Array:
+		return nil
 	case jsonedit.Null:
-		r.missing(path, "a string or an array of blocks")
-	default:
-		r.wrong(path, "a string or an array of blocks", v)
+		return &grammar.Fault{Path: "content", Code: grammar.CodeMissing, Want: contentForms}
 	}
+	return grammar.WrongType(contentForms, content.Raw()).In("content")
 }
 
-// between checks a number, both bounds included.
-func between(least, most float64) func(*reader, string, jsonedit.Value) {
-	return func(r *reader, path string, v jsonedit.Value) {
-		f := *r.number(path, v)
-		if f < least || f > most {
-			r.refuse(path, dialect.CodeValue, "must be a number from %g to %g, not %s", least, most, describe(v))
-		}
+func checkRole(v jsonedit.Value) *grammar.Fault {
+	if v.IsNull() {
+		return &grammar.Fault{Code: grammar.CodeMissing, Want: `"user" or "assistant"`}
 	}
+	word, _ := v.TextBytes()
+	if _, known := roles[string(word)]; known {
+		return nil
+	}
+	if f := checkText(v); f != nil {
+		return f
+	}
+	return &grammar.Fault{Code: grammar.CodeValue, Want: `"user", "assistant" or "system"`}
 }
 
-func atLeast(least int64) func(*reader, string, jsonedit.Value) {
-	return func(r *reader, path string, v jsonedit.Value) {
-		if n := *r.integer(path, v); n < least {
-			r.refuse(path, dialect.CodeValue, "must be at least %s", strconv.FormatInt(least, 10))
-		}
-	}
-}
-
-func checkText(r *reader, path string, v jsonedit.Value) {
-	if v.Kind() != jsonedit.String {
-		r.wrong(path, "a string", v)
-	}
-}
-
-func checkTexts(r *reader, path string, v jsonedit.Value) {
-	if !r.list(path, v) {
-		return
-	}
-	i := 0
-	for e := range v.Elements() {
-		checkText(r, at(path, i), e)
-		i++
-	}
-}
-
-func checkBool(r *reader, path string, v jsonedit.Value) { r.boolean(path, v) }
-
-func checkObject(r *reader, path string, v jsonedit.Value) {
+// checkType checks an object with a type.
+func checkType(v jsonedit.Value) *grammar.Fault {
 	if v.Kind() != jsonedit.Object {
-		r.wrong(path, "an object", v)
+		return grammar.WrongType("an object", v.Raw())
 	}
+	kind, _ := v.Get("type")
+	if kind.IsNull() {
+		return &grammar.Fault{Path: "type", Code: grammar.CodeMissing, Want: "a string"}
+	}
+	if f := checkText(kind); f != nil {
+		return f.In("type")
+	}
+	return nil
 }
 
-// checkTyped checks an object with a type.
-func checkTyped(r *reader, path string, v jsonedit.Value) {
-	r.need(path+".type", r.object(path, v).get("type"))
-}
-
-func checkThinking(r *reader, path string, v jsonedit.Value) {
-	f := r.object(path, v)
-	switch kind := r.need(path+".type", f.get("type")); kind {
+func checkThinking(v jsonedit.Value) *grammar.Fault {
+	if f := checkType(v); f != nil {
+		return f
+	}
+	kind, _ := v.Get("type")
+	switch word, _ := kind.TextBytes(); string(word) {
 	case "enabled":
-		if budget := f.get("budget_tokens"); !budget.IsNull() {
-			r.integer(path+".budget_tokens", budget)
+		budget, _ := v.Get("budget_tokens")
+		if _, ok := budget.Int(); !ok && !budget.IsNull() {
+			return grammar.WrongType("an integer", budget.Raw()).In("budget_tokens")
 		}
 	case "adaptive", "disabled":
 	default:
-		r.refuse(path+".type", dialect.CodeValue, `must be "enabled", "adaptive" or "disabled"`)
+		return &grammar.Fault{Path: "type", Code: grammar.CodeValue, Want: `"enabled", "adaptive" or "disabled"`}
 	}
-}
-
-func checkTools(r *reader, path string, v jsonedit.Value) {
-	if !r.list(path, v) {
-		return
-	}
-	i := 0
-	for e := range v.Elements() {
-		if e.Kind() != jsonedit.Object {
-			r.wrong(at(path, i), "an object", e)
-		}
-		i++
-	}
+	return nil
 }

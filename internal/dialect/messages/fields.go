@@ -7,6 +7,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -163,7 +164,7 @@ func (r *reader) missing(path, what string) {
 }
 
 func (r *reader) wrong(path, want string, v jsonedit.Value) {
-	r.refuse(path, dialect.CodeType, "must be %s, not %s", want, describe(v))
+	r.refuse(path, dialect.CodeType, "must be %s, not %s", want, grammar.Describe(v.Raw()))
 }
 
 // text reads a string; null is none.
@@ -259,24 +260,3 @@ func (r *reader) list(path string, v jsonedit.Value) bool {
 }
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
-
-const maxShown = 32 // bytes of a value that a message repeats
-
-// describe says what a value is. Numbers and literals are repeated when short;
-// what may be content is named by its kind alone.
-func describe(v jsonedit.Value) string {
-	switch v.Kind() {
-	case jsonedit.String:
-		return "a string"
-	case jsonedit.Array:
-		return "an array"
-	case jsonedit.Object:
-		return "an object"
-	case jsonedit.Null:
-		return "null"
-	}
-	if len(v.Raw()) > maxShown {
-		return "a number of " + strconv.Itoa(len(v.Raw())) + " characters"
-	}
-	return string(v.Raw())
-}

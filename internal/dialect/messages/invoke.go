@@ -55,7 +55,7 @@ func (Invoke) DecodeRequest(body []byte) (*llm.Request, error) {
 	if err := doc.Scan(body); err != nil {
 		return nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
 	}
-	if err := checkRules(&doc, func(name string) bool { return name == "messages" || name == "max_tokens" }); err != nil {
+	if err := invokeBody.CheckInOrder(&doc).Error(": "); err != nil {
 		return nil, err
 	}
 	r, err := Dialect{}.DecodeRequest(body)

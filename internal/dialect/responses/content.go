@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -24,7 +25,7 @@ func (q *requestDecoder) content(v jsonedit.Value, at string) []llm.Part {
 		return nil
 	case jsonedit.Array:
 	default:
-		q.fail(at+".content", dialect.CodeType, "must be a string or an array of parts, not %s", describe(v))
+		q.fail(at+".content", dialect.CodeType, "must be a string or an array of parts, not %s", grammar.Describe(v.Raw()))
 		return nil
 	}
 	var parts []llm.Part
@@ -40,7 +41,7 @@ func (q *requestDecoder) content(v jsonedit.Value, at string) []llm.Part {
 
 func (q *requestDecoder) part(v jsonedit.Value, at string) llm.Part {
 	if v.Kind() != jsonedit.Object {
-		q.fail(at, dialect.CodeType, "must be an object, not %s", describe(v))
+		q.fail(at, dialect.CodeType, "must be an object, not %s", grammar.Describe(v.Raw()))
 		return nil
 	}
 	switch typ := q.needed(v, at, "type"); typ {

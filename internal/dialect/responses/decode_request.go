@@ -3,6 +3,7 @@ package responses
 import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -112,7 +113,7 @@ func (q *requestDecoder) fail(path, code, format string, args ...any) {
 func (q *requestDecoder) text(v jsonedit.Value, path string) string {
 	text, ok := v.Text()
 	if !ok && !v.IsNull() {
-		q.fail(path, dialect.CodeType, "must be a string, not %s", describe(v))
+		q.fail(path, dialect.CodeType, "must be a string, not %s", grammar.Describe(v.Raw()))
 	}
 	return text
 }
@@ -126,7 +127,7 @@ func (q *requestDecoder) member(v jsonedit.Value, at, name string) string {
 	}
 	text, ok := m.Text()
 	if !ok && !m.IsNull() {
-		q.fail(at+"."+name, dialect.CodeType, "must be a string, not %s", describe(m))
+		q.fail(at+"."+name, dialect.CodeType, "must be a string, not %s", grammar.Describe(m.Raw()))
 	}
 	return text
 }
@@ -173,7 +174,7 @@ func (q *requestDecoder) readTopLogprobs(v jsonedit.Value) {
 func (q *requestDecoder) readMetadata(v jsonedit.Value) {
 	for key, m := range v.Fields() {
 		if m.Kind() != jsonedit.String {
-			q.fail("metadata."+key.String(), dialect.CodeType, "must be a string, not %s", describe(m))
+			q.fail("metadata."+key.String(), dialect.CodeType, "must be a string, not %s", grammar.Describe(m.Raw()))
 		}
 	}
 	q.r.Metadata = v.Raw()
@@ -206,7 +207,7 @@ func (q *requestDecoder) readFormat(v jsonedit.Value) {
 		f.Strict = truth(strict)
 		schema, _ := v.Get("schema")
 		if schema.Kind() != jsonedit.Object {
-			q.fail(at+".schema", dialect.CodeType, "must be a JSON Schema, an object, not %s", describe(schema))
+			q.fail(at+".schema", dialect.CodeType, "must be a JSON Schema, an object, not %s", grammar.Describe(schema.Raw()))
 		}
 		f.Schema = schema.Raw()
 	default:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -45,7 +46,7 @@ func (q *requestDecoder) readInput() {
 
 func (in *inputDecoder) item(v jsonedit.Value, at string) {
 	if v.Kind() != jsonedit.Object {
-		in.fail(at, dialect.CodeType, "must be an object, not %s", describe(v))
+		in.fail(at, dialect.CodeType, "must be an object, not %s", grammar.Describe(v.Raw()))
 		return
 	}
 	typ := in.member(v, at, "type")

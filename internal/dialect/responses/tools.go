@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"modelgate/internal/dialect"
+	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -26,7 +27,7 @@ func (q *requestDecoder) readTools(v jsonedit.Value) {
 // readTool reads one tool, of a namespace when space is not nil.
 func (q *requestDecoder) readTool(v jsonedit.Value, at string, space *namespace) {
 	if v.Kind() != jsonedit.Object {
-		q.fail(at, dialect.CodeType, "must be an object, not %s", describe(v))
+		q.fail(at, dialect.CodeType, "must be an object, not %s", grammar.Describe(v.Raw()))
 		return
 	}
 	typ := q.needed(v, at, "type")
@@ -72,7 +73,7 @@ func (q *requestDecoder) readFunction(v jsonedit.Value, at string, space *namesp
 			t.Strict = truth(m)
 		case name == "parameters":
 			if m.Kind() != jsonedit.Object {
-				q.fail(at+".parameters", dialect.CodeType, "must be a JSON Schema, an object, not %s", describe(m))
+				q.fail(at+".parameters", dialect.CodeType, "must be a JSON Schema, an object, not %s", grammar.Describe(m.Raw()))
 			}
 			t.Schema = m.Raw()
 		case name == "cache_control":
