@@ -22,7 +22,7 @@ func (p *Plane) prepare(r *http.Request, x *exchange) (pipeline.Handler, error) 
 		return nil, err
 	}
 	err := x.admit()
-	if x.DryRun == nil {
+	if !x.DryRun {
 		inbound.KeyShown(r.Context())
 		p.startCapture(r, x)
 	}
@@ -134,10 +134,10 @@ func (x *exchange) identify() {
 		x.opts.config = id.Config
 	}
 	if len(id.Metadata) > 0 {
-		if x.entry.Metadata == nil {
-			x.entry.Metadata = make(map[string]string, len(id.Metadata))
+		if x.Metadata == nil {
+			x.Metadata = make(map[string]string, len(id.Metadata))
 		}
-		maps.Copy(x.entry.Metadata, id.Metadata)
+		maps.Copy(x.Metadata, id.Metadata)
 	}
 	x.baggage()
 }

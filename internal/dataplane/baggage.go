@@ -37,13 +37,13 @@ func (x *exchange) baggage() {
 
 // describe adds to the metadata what it lacks.
 func (x *exchange) describe(key, value string) {
-	if _, ok := x.entry.Metadata[key]; ok {
+	if _, ok := x.Metadata[key]; ok {
 		return
 	}
-	if x.entry.Metadata == nil {
-		x.entry.Metadata = make(map[string]string, 4)
+	if x.Metadata == nil {
+		x.Metadata = make(map[string]string, 4)
 	}
-	x.entry.Metadata[key] = value
+	x.Metadata[key] = value
 }
 
 // baggageMember reads key=value;properties. The value is percent-encoded.

@@ -9,6 +9,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
 )
 
@@ -140,13 +141,13 @@ func (x *exchange) fromPath() {
 
 // setUser copies the body's user to the metadata unless the header has one.
 func (x *exchange) setUser(user string) {
-	if _, ok := x.entry.Metadata["_user"]; ok || user == "" || len(user) > api.MaxMetadataValue {
+	if _, ok := x.Metadata["_user"]; ok || user == "" || len(user) > api.MaxMetadataValue {
 		return
 	}
-	if x.entry.Metadata == nil {
-		x.entry.Metadata = make(map[string]string, 1)
+	if x.Metadata == nil {
+		x.Metadata = make(map[string]string, 1)
 	}
-	x.entry.Metadata["_user"] = user
+	x.Metadata["_user"] = user
 }
 
 // splitModel takes a managed provider off a model of the form @slug/model. Where
@@ -202,7 +203,7 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 		x.upload.kept = &x.bodies.request
 	}
 	x.upload.drops = x.HoldsKey
-	x.Upload, x.Trailer = x.upload, x.upload.trailer
-	upstream.DropFamilies(x.Trailer, x.Families)
+	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch}
+	upstream.DropFamilies(x.Upload.Trailer, x.HeaderPrefixes)
 	return nil
 }

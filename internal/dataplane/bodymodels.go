@@ -71,6 +71,6 @@ func (x *exchange) holdUpload(limit int64) error {
 	if err != nil {
 		return &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
 	}
-	x.Body, x.Upload, x.Trailer = buf, nil, nil
+	x.Body, x.Upload = buf, nil
 	return nil
 }

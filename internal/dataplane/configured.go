@@ -44,49 +44,56 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 	if err := x.fillLeaves(tree.Leaves); err != nil {
 		return nil, err
 	}
-	if err := x.checkTargets(tree.Leaves, saved); err != nil {
+	if err := x.resolveLeaves(tree.Leaves, saved); err != nil {
 		return nil, err
 	}
-	x.Explain = len(tree.Leaves) > 1 || len(x.filled) > 0
+	x.trail.Explain = len(tree.Leaves) > 1 || len(x.filled) > 0
 	if p.AttemptsTimeout > 0 {
 		x.AttemptDeadline = x.entry.Time.Add(p.AttemptsTimeout)
 	}
-	x.Resolve, x.PromptEdits = x.resolve, x.fillLeaf
 	return tree, nil
 }
 
-// checkTargets tells names that don't exist before anything is sent. What keeps
-// out this request alone is told only where no other leaf may serve it.
-func (x *exchange) checkTargets(leaves []*config.Config, saved bool) error {
-	var out error // why one of them is out
+// resolveLeaves finds what each leaf of the config means for the request. A name
+// that does not exist is an error before anything is sent; what keeps this request
+// alone from a leaf is one only if no other leaf can serve it.
+func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
+	var refusal error // why one of them can't serve
 	left := len(leaves)
-	for _, leaf := range leaves {
+	x.Leaves = make([]pipeline.Leaf, left)
+	for i, leaf := range leaves {
+		out := &x.Leaves[i]
 		c := x.choiceFor(leaf)
-		if leaf.Passthrough && !c.configured && !x.opts.namesProvider() {
-			continue // it fails when its turn comes; others may serve
-		}
 		if saved && c.configured && x.opts.customHost != "" && c.customHost == x.opts.customHost {
 			return errSavedConfigHost(leaf)
 		}
-		t, err := x.target(c)
-		if err == nil && !c.configured {
-			x.opts.markTaken(t)
+		if f := x.filled[leaf.PromptID]; f != nil {
+			out.Prompt = &f.PromptEdits
 		}
-		switch e := apierr.From(err); {
-		case err == nil:
+		if out.Target, out.Err = x.target(c); out.Err == nil {
+			if !c.configured {
+				x.opts.markTaken(out.Target)
+			}
 			continue
-		case e.Code == pipeline.CodeModelRefused:
-			x.Ineligible = append(x.Ineligible, leaf)
-		case e.Kind != apierr.BudgetExhausted:
-			return err
 		}
-		out = err
+		if leaf.Passthrough && !c.configured && !x.opts.namesProvider() {
+			continue // the others may serve
+		}
+		if e := apierr.From(out.Err); e.Code != pipeline.CodeModelRefused && e.Kind != apierr.BudgetExhausted {
+			return e
+		}
+		refusal = out.Err
 		left--
 	}
-	if left > 0 {
-		return nil
+	if left == 0 {
+		return refusal
 	}
-	return out
+	for i, leaf := range leaves { // now that it is known how the body is read
+		if x.Leaves[i].Err == nil {
+			x.fit(&x.Leaves[i], leaf)
+		}
+	}
+	return nil
 }
 
 // errSavedConfigHost refuses to send what a saved config holds for a provider, its

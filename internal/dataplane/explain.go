@@ -128,14 +128,14 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 	x := p.open(r)
 	defer x.releaseBody()
 	defer p.releaseTrees(x)
-	x.Identity, x.Explain, x.DryRun = id, true, new(pipeline.DryRun)
+	x.Identity, x.trail.Explain, x.DryRun = id, true, true
 	if refusal != nil {
 		return p.explanation(x, nil, refusal), nil
 	}
 	h, err := p.prepare(r, x)
 	if h != nil {
 		var res *pipeline.Response
-		if res, err = h.Handle(r.Context(), &x.Exchange); res != nil {
+		if res, err = h.Handle(r.Context(), &x.Request, &x.trail); res != nil {
 			res.Close()
 		}
 	}
@@ -155,12 +155,12 @@ func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explain
 		out.Tree = tree.String()
 	}
 	out.Operation = x.Operation
-	out.Decisions = append(out.Decisions, x.Decisions...)
-	u := x.Tokens()
+	out.Decisions = append(out.Decisions, x.trail.Decisions...)
+	u := x.EstimateTokens()
 	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = u.Prompt(), u.Completion()
-	if n := len(x.DryRun.Attempts); n > 0 {
-		out.Attempt = planned(x.DryRun.Attempts[n-1])
-		out.Estimate.Price = x.price(x.DryRun.Attempts[n-1])
+	if n := len(x.trail.Planned); n > 0 {
+		out.Attempt = planned(x.trail.Planned[n-1])
+		out.Estimate.Price = x.price(x.trail.Planned[n-1])
 	}
 	return out
 }
@@ -170,7 +170,7 @@ func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
 	if a.Price == nil {
 		return nil
 	}
-	dollars := float64(a.Price.Cost(x.Tokens(), catalog.Standard)) / 1e9
+	dollars := float64(a.Price.Cost(x.EstimateTokens(), catalog.Standard)) / 1e9
 	return &dollars
 }
 

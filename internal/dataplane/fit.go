@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -10,6 +9,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )
 
@@ -51,24 +51,20 @@ func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
 	return nil
 }
 
-// resolve returns the target of a leaf, which the exchange has to fit.
-func (x *exchange) resolve(leaf *config.Config) (*provider.Target, error) {
-	t, err := x.target(x.choiceFor(leaf))
-	if err != nil {
-		return nil, err
+// fit completes what a leaf with a target means for the request.
+func (x *exchange) fit(out *pipeline.Leaf, leaf *config.Config) {
+	out.AllowModel = x.allowModel(out.Target)
+	if out.Err = x.checkTarget(out.Target, givesModel(leaf) || x.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); out.Err == nil {
+		out.Notes, out.Err = x.checkParams(leaf)
 	}
-	if err := x.checkTarget(t, givesModel(leaf) || x.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); err != nil {
-		return nil, err
-	}
-	return t, x.checkParams(leaf)
 }
 
 // checkParams refuses parameters of the config for a body that is not read as
 // JSON, such as a form: they could not be applied. Requests that run no model, such
-// as uploads of files, are sent without them, which x-gateway-params announces.
-func (x *exchange) checkParams(leaf *config.Config) error {
+// as uploads of files, are sent without them, which the notes announce.
+func (x *exchange) checkParams(leaf *config.Config) (notes []dialect.ParamChange, err error) {
 	if x.Doc != nil || x.upload == nil && x.Body == nil {
-		return nil
+		return nil, nil
 	}
 	for _, p := range [...]struct {
 		name  string
@@ -78,19 +74,18 @@ func (x *exchange) checkParams(leaf *config.Config) error {
 		{"default_params", len(leaf.DefaultParams) > 0},
 		{"drop_params", len(leaf.DropParams) > 0},
 	} {
-		note := p.name + ";ignored"
 		switch {
-		case !p.given || slices.Contains(x.Notes, note):
+		case !p.given:
 		case x.runsNoModel():
-			x.Notes = append(x.Notes, note)
+			notes = append(notes, dialect.ParamChange{Name: p.name, Outcome: dialect.Ignored})
 		default:
-			return apierr.New(apierr.Invalid,
+			return nil, apierr.New(apierr.Invalid,
 				"%s of %s cannot be applied: the body of this request is not a JSON object, or streams through; "+
 					"send application/json with its length, on pass-through of at most %d bytes, or use a config without %s", p.name, leaf.Path, maxBufferedRaw, p.name).
 				WithParam(p.name).WithCode(dialect.CodeUnsupported)
 		}
 	}
-	return nil
+	return notes, nil
 }
 
 func givesModel(leaf *config.Config) bool {

@@ -23,9 +23,6 @@ type requestedModels struct {
 // model is the one that the request is routed by, empty for none. Models in a
 // JSON document are checked by the pipeline again, as the config leaves it.
 func (x *exchange) checkModels(t *provider.Target, model string) error {
-	if x.upload != nil {
-		x.upload.watch(nil)
-	}
 	if t.Models == nil {
 		return nil
 	}
@@ -48,15 +45,21 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 	if !inPath && !x.namesModel(model, n) {
 		return unknownModel(t, "it names none")
 	}
-	if n.form {
-		x.upload.watch(func(m string) error {
-			if t.Models.Allows(m) {
-				return nil
-			}
-			return notEnabled(t, m)
-		})
-	}
 	return nil
+}
+
+// allowModel returns what checks the models that a form names after its beginning,
+// nil where t allows all or the body is no form.
+func (x *exchange) allowModel(t *provider.Target) func(model string) error {
+	if t.Models == nil || x.upload == nil || !x.named().form {
+		return nil
+	}
+	return func(model string) error {
+		if t.Models.Allows(model) {
+			return nil
+		}
+		return notEnabled(t, model)
+	}
 }
 
 func notEnabled(t *provider.Target, model string) error {

@@ -120,7 +120,8 @@ func New(o Options) *Plane {
 
 // exchange is one request being served.
 type exchange struct {
-	pipeline.Exchange
+	pipeline.Request
+	trail        pipeline.Trail
 	snap         *snapshot.Snapshot
 	route        route
 	noRoute      error // why there is no route
@@ -196,18 +197,19 @@ func (p *Plane) open(r *http.Request) *exchange {
 		UserAgent:    r.UserAgent(),
 	}
 	x.id = x.entry.ID.String()
-	x.Exchange = pipeline.Exchange{
-		Entry:      &x.entry,
-		Client:     p.Clients[x.route.clientDialect()],
-		Dialect:    x.route.clientDialect(),
-		Method:     r.Method,
-		Path:       strings.TrimPrefix(path, api.BasePath),
-		Query:      query,
-		EmptyQuery: marked && query == "",
-		Header:     r.Header,
-		Families:   x.snap.HeaderPrefixes,
-		Length:     r.ContentLength,
-		Prices:     x.snap.Prices,
+	x.Request = pipeline.Request{
+		ID:             x.entry.ID,
+		Time:           now,
+		Client:         p.Clients[x.route.clientDialect()],
+		Dialect:        x.route.clientDialect(),
+		Method:         r.Method,
+		Path:           strings.TrimPrefix(path, api.BasePath),
+		Query:          query,
+		EmptyQuery:     marked && query == "",
+		Header:         r.Header,
+		HeaderPrefixes: x.snap.HeaderPrefixes,
+		Length:         r.ContentLength,
+		Prices:         x.snap.Prices,
 	}
 	return x
 }
@@ -233,7 +235,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	if h == nil {
 		return p.answerItself(w, r, x)
 	}
-	res, err := h.Handle(r.Context(), &x.Exchange)
+	res, err := h.Handle(r.Context(), &x.Request, &x.trail)
 	if err != nil {
 		return err
 	}
@@ -274,6 +276,7 @@ func (x *exchange) releaseBody() {
 func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	e := &x.entry
 	e.Total = time.Since(e.Time)
+	e.Metadata = x.Metadata
 	if x.Identity == nil {
 		if e.Level = x.level(); e.Level == reqlog.LevelFull {
 			e.Level = reqlog.LevelMetadata
@@ -283,11 +286,8 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		p.Keyless.Record(context.Background(), e)
 		return
 	}
-	e.Upstream = x.UpstreamTime
-	e.Decisions = x.Decisions
-	e.Params = x.ParamItems()
-	e.UpstreamModel = truncate(x.UpstreamModel)
-	x.FillCost()
+	x.trail.Record(e)
+	e.UpstreamModel = truncate(e.UpstreamModel)
 	if x.upload != nil {
 		n, model := x.upload.seen()
 		e.RequestBytes, e.Model = n, cmp.Or(model, e.Model)

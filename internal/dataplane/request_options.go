@@ -14,6 +14,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 	"modelgate/internal/provider"
 )
 
@@ -99,7 +100,7 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 	case api.HeaderSpanName:
 		e.SpanName, err = visibleASCII(name, value)
 	case api.HeaderMetadata:
-		e.Metadata, err = metadata(value)
+		x.Metadata, err = metadata(value)
 	case api.HeaderRequestTimeout:
 		w.timeout, err = milliseconds(name, value)
 	case api.HeaderForwardHeaders:
@@ -111,7 +112,7 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 		x.skipBodies = debug != nil && !*debug
 		return err
 	case api.HeaderCacheRefresh, api.HeaderCacheNamespace:
-		x.Notes = append(x.Notes, strings.ToLower(name)+";ignored") // there is no cache yet
+		x.noteIgnored(name) // there is no cache yet
 	case api.HeaderKey: // read elsewhere
 	default:
 		w.option(name, value)
@@ -157,8 +158,13 @@ func (x *exchange) reportIgnored() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.opts.headers)) {
-		x.Notes = append(x.Notes, strings.ToLower(name)+";ignored")
+		x.noteIgnored(name)
 	}
+}
+
+// noteIgnored announces that a header or setting has no effect.
+func (x *exchange) noteIgnored(name string) {
+	x.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Ignored})
 }
 
 func (w *requestOptions) set(option, value string) {
@@ -262,6 +268,7 @@ func (x *exchange) trace() {
 	if e.TraceID == "" {
 		e.TraceID = x.id
 	}
+	x.TraceID, x.TraceFlags = e.TraceID, e.TraceFlags
 }
 
 // traceParent reads a W3C traceparent header (Trace Context, section 3.2). One

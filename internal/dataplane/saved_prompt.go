@@ -117,8 +117,8 @@ func (p *Plane) fillBody(x *exchange) error {
 	}
 	x.Prompt, x.entry.Prompt, x.promptProvider = named, named, out.Provider
 	x.nameInMetadata(named.Slug)
-	if x.Explain {
-		x.Decisions = append(x.Decisions, reqlog.Decision{Path: "prompt", Text: fmt.Sprintf("the saved prompt %s makes the request, in its version %d", named.Slug, named.Version)})
+	if x.trail.Explain {
+		x.trail.Decisions = append(x.trail.Decisions, reqlog.Decision{Path: "prompt", Text: fmt.Sprintf("the saved prompt %s makes the request, in its version %d", named.Slug, named.Version)})
 	}
 	return p.replaceBody(x, out.Body)
 }
@@ -162,13 +162,13 @@ func (p *Plane) replaceBody(x *exchange, b []byte) error {
 // nameInMetadata names the prompt for those who filter by metadata, unless the
 // request does.
 func (x *exchange) nameInMetadata(slug string) {
-	if _, ok := x.entry.Metadata["_prompt"]; ok {
+	if _, ok := x.Metadata["_prompt"]; ok {
 		return
 	}
-	if x.entry.Metadata == nil {
-		x.entry.Metadata = make(map[string]string, 1)
+	if x.Metadata == nil {
+		x.Metadata = make(map[string]string, 1)
 	}
-	x.entry.Metadata["_prompt"] = slug
+	x.Metadata["_prompt"] = slug
 }
 
 // takeProvider takes the provider of the path's prompt for a request that
@@ -247,7 +247,6 @@ func writeHeaders(b *jsonedit.Builder, h http.Header) {
 type promptResult struct {
 	pipeline.PromptEdits
 	provider string
-	err      error
 }
 
 // fillLeaves fills the prompts that leaves name. One that is not there is told
@@ -277,12 +276,12 @@ func (x *exchange) fillPrompt(ref string) (*promptResult, error) {
 	f := &promptResult{PromptEdits: pipeline.PromptEdits{Prompt: named}}
 	switch {
 	case x.Doc != nil && (x.Operation == api.Chat || x.Operation == api.Completions):
-		f.err = x.makeEdits(f, v)
+		f.Err = x.makeEdits(f, v)
 	case x.Operation == x.Dialect.ConversationOperation():
-		f.err = apierr.New(apierr.Unsupported, "a saved prompt makes requests for /v1/chat/completions and /v1/completions, and not for this route").
+		f.Err = apierr.New(apierr.Unsupported, "a saved prompt makes requests for /v1/chat/completions and /v1/completions, and not for this route").
 			WithParam("x-gateway-config").WithCode("unsupported_operation")
 	}
-	if f.err != nil { // who would be called is told apart from what would be sent
+	if f.Err != nil { // who would be called is told apart from what would be sent
 		if c, err := prompt.Decode(v.Text); err == nil {
 			f.provider = c.Provider
 		}
@@ -338,12 +337,6 @@ func (x *exchange) checkEdited(list []jsonedit.Edit) error {
 		return err
 	}
 	return nil
-}
-
-// fillLeaf returns what the prompt of a leaf puts into the request.
-func (x *exchange) fillLeaf(leaf *config.Config) (pipeline.PromptEdits, error) {
-	f := x.filled[leaf.PromptID]
-	return f.PromptEdits, f.err
 }
 
 // filledModel returns the model that the prompt of a leaf gives, empty for none.

@@ -43,6 +43,9 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 		return nil, err
 	}
 	x.opts.markTaken(t)
+	if x.upload != nil {
+		x.upload.watch(x.allowModel(t))
+	}
 	if err := x.checkTarget(t, false, x.opts.strict != nil && *x.opts.strict); err != nil {
 		return nil, err
 	}
@@ -141,9 +144,6 @@ func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, err
 
 // own returns the target of a row with the caller's own credential.
 func (x *exchange) own(spec *provider.Spec, c providerChoice) (*provider.Target, error) {
-	if x.upload != nil {
-		x.upload.watch(nil) // what another target of the config allows
-	}
 	if c.key.Empty() && !c.configured {
 		c.key = x.clientKey(&spec.Auth)
 	}

@@ -75,12 +75,16 @@ func truncate(s string) string {
 // setGatewayHeaders sets the gateway's own headers.
 func (x *exchange) setGatewayHeaders(h http.Header) {
 	e := &x.entry
-	e.Overhead = time.Since(e.Time) - x.UpstreamTime
+	e.Overhead = time.Since(e.Time) - x.trail.UpstreamTime
 	retries := "0"
-	if x.Retries != 0 {
-		retries = strconv.Itoa(x.Retries)
+	if x.trail.Retries != 0 {
+		retries = strconv.Itoa(x.trail.Retries)
 	}
-	x.headerValues = [...]string{x.id, e.TraceID, e.Provider, truncate(x.UpstreamModel), e.OptionIndex, retries, e.CacheStatus,
+	var provider, model, target string
+	if a := x.trail.Outcome; a != nil {
+		provider, model, target = a.Record.Provider, truncate(a.Model), a.Record.Target
+	}
+	x.headerValues = [...]string{x.id, e.TraceID, provider, model, target, retries, e.CacheStatus,
 		strconv.FormatInt(max(e.Overhead.Microseconds(), 0), 10)}
 	for i, name := range [...]string{api.HeaderRequestID, api.HeaderTraceID, api.HeaderProvider, api.HeaderModel,
 		api.HeaderOptionIndex, api.HeaderRetryCount, api.HeaderCacheStatus, api.HeaderOverhead} {
@@ -88,8 +92,8 @@ func (x *exchange) setGatewayHeaders(h http.Header) {
 			h[name] = x.headerValues[i : i+1 : i+1]
 		}
 	}
-	if len(x.Params)+len(x.Notes) > 0 {
-		h[api.HeaderParams] = []string{x.ParamsHeader()}
+	if params := x.trail.Params(); len(params) > 0 {
+		h[api.HeaderParams] = []string{strings.Join(params, ", ")}
 	}
 	x.mirror(h)
 }

@@ -92,6 +92,10 @@ type ChangeKind string
 const (
 	Adapted ChangeKind = "adapted" // carried in another form or value
 	Dropped ChangeKind = "dropped" // not carried
+	Renamed ChangeKind = "renamed" // carried under the name in the note
+	Clamped ChangeKind = "clamped" // set to the number in the note
+	Refused ChangeKind = "refused" // the target does not support it, and the config wants an error
+	Ignored ChangeKind = "ignored" // a setting without effect
 )
 
 // ParamChange is what happened to a parameter on the way to a target.

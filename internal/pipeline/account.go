@@ -8,7 +8,6 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
-	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
 )
 
@@ -22,40 +21,36 @@ type Ledger interface {
 
 // attemptAccount is that of one attempt. The zero value keeps none.
 type attemptAccount struct {
-	open    bool
-	ledger  Ledger // nil keeps the bill alone
-	bill    *bill
-	id      reqlog.ID
-	attempt uint16
-	began   time.Time
-	target  *provider.Target
-	model   string // as asked of the provider
-	prices  *catalog.PriceBook
-	sent    sentRequest
+	open   bool
+	ledger Ledger // nil keeps the bill alone
+	bill   *bill
+	number uint16 // of the attempt, from 1
+	began  time.Time
+	of     *Attempt
+	sent   sentRequest
 }
 
 // openAccount opens the account of an attempt that is about to be sent.
-func (l *TargetHandler) openAccount(ctx context.Context, x *Exchange) (attemptAccount, error) {
-	n := x.bill().attempts.Add(1)
-	if limit := l.AttemptLimit(); int64(n) > int64(limit) {
+func (a *Attempt) openAccount() (attemptAccount, error) {
+	bill := a.trail.bill()
+	n := bill.attempts.Add(1)
+	if limit := a.handler.AttemptLimit(); int64(n) > int64(limit) {
 		return attemptAccount{}, errAttempts(limit)
 	}
-	a := attemptAccount{
-		open: true, ledger: l.Ledger, bill: x.bill(), id: x.Entry.ID, attempt: uint16(n), began: time.Now(),
-		target: l.Target, model: x.UpstreamModel, prices: x.Prices, sent: sentBy(x),
+	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n), began: time.Now(), of: a, sent: sentBy(a.request)}
+	if acc.ledger == nil {
+		return acc, nil
 	}
-	if l.Ledger == nil {
-		return a, nil
-	}
+	owner := a.request.owner()
 	i := reqlog.Intent{
-		ID: a.id, Attempt: a.attempt, Time: a.began, Organisation: x.Entry.Organisation, Workspace: x.Entry.Workspace, KeyID: x.Entry.KeyID,
-		Provider: l.Target.ID, Slug: l.Target.Slug, Model: a.model, RequestBytes: a.sent.size,
+		ID: a.request.ID, Attempt: acc.number, Time: acc.began, Organisation: owner.Organisation, Workspace: owner.Workspace, KeyID: owner.KeyID,
+		Provider: a.Target.ID, Slug: a.Target.Slug, Model: a.Model, RequestBytes: acc.sent.size,
 	}
-	if err := l.Ledger.RecordIntent(ctx, i); err != nil {
-		a.sent.release()
+	if err := acc.ledger.RecordIntent(a.timers.context(), i); err != nil {
+		acc.sent.release()
 		return attemptAccount{}, err
 	}
-	return a, nil
+	return acc, nil
 }
 
 // DefaultAttempts is how many attempts a request may make where an engine does
@@ -117,7 +112,7 @@ func (a *attemptAccount) end(r *Response) {
 	case !seen.Finished && !seen.Terminated && r.Bytes == nil && r.Raw.Request.Context().Err() != nil:
 		s.Outcome = reqlog.Abandoned
 	}
-	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.target.Tiers, tierOf(r)))
+	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.of.Target.Tiers, tierOf(r)))
 	a.settle(s)
 }
 
@@ -141,7 +136,7 @@ func tierOf(r *Response) string {
 // unknown where the price is not, or else the usage is not: where capacity is
 // paid for already, that is no matter.
 func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
-	p, ok := a.target.Price(a.prices, a.model, served, a.began)
+	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, served, a.began)
 	if !ok || !u.Known && !p.Free() || !p.Has(t) {
 		return 0, "", false
 	}
@@ -159,7 +154,7 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	}
 	a.open = false
 	a.sent.release()
-	s.ID, s.Attempt, s.Time = a.id, a.attempt, time.Now()
+	s.ID, s.Attempt, s.Time = a.of.request.ID, a.number, time.Now()
 	a.bill.add(&s)
 	if a.ledger != nil {
 		a.ledger.RecordSettlement(s)

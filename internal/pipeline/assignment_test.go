@@ -14,7 +14,7 @@ const rtStickyUser = `,"sticky":{"enabled":true,"hash_fields":["metadata.user"],
 // rtUsers sends an exchange for each of n users with names that begin so.
 func (r *rtRoutes) rtUsers(prefix string, n int) {
 	for i := range n {
-		r.send(rtMeta("user", fmt.Sprint(prefix, i)), func(x *pipeline.Exchange) { x.Explain = false })
+		r.send(rtMeta("user", fmt.Sprint(prefix, i)), func(x *rtRequest) { x.trail.Explain = false })
 	}
 }
 
@@ -30,7 +30,7 @@ func TestStickyNodeRemembersABoundedNumberOfAssignments(t *testing.T) {
 			t.Errorf("of one assignment more %d are remembered, want at most %d and most of them", n, pipeline.MaxAssignments)
 		}
 		if got := r.send(rtMeta("user", "one more")); !got.decided("kept: true") {
-			t.Errorf("the last assignment was not remembered: %v", got.x.Decisions)
+			t.Errorf("the last assignment was not remembered: %v", got.x.trail.Decisions)
 		}
 	})
 }
@@ -72,13 +72,13 @@ func TestStickyNodeWhoseStateWasForgottenServesOn(t *testing.T) {
 	ann := rtMeta("user", "ann")
 	for _, kept := range []bool{false, true} {
 		if got := r.send(ann); got.decided("kept: true") != kept {
-			t.Fatalf("decided %v, want kept: %t", got.x.Decisions, kept)
+			t.Fatalf("decided %v, want kept: %t", got.x.trail.Decisions, kept)
 		}
 	}
 	r.state.FillSticky()
 	for range 2 {
 		if got := r.send(ann); got.status != 200 || got.decided("kept: true") {
-			t.Errorf("status %d, decided %v; want an answer of a target that is drawn anew", got.status, got.x.Decisions)
+			t.Errorf("status %d, decided %v; want an answer of a target that is drawn anew", got.status, got.x.trail.Decisions)
 		}
 	}
 	if n := r.state.Assignments(); n != 0 {

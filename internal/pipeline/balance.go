@@ -20,22 +20,28 @@ type loadBalance struct {
 }
 
 // Handle draws a branch.
-func (b *loadBalance) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	list := b.usable(x)
-	choose := func(list []int) int { return b.choose(x, list) }
-	if b.hedge.usable(x) && len(list) > 1 {
-		return b.hedge.race(ctx, x, b.ordered(b.from(choose(list), list)), never)
+func (b *loadBalance) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	list := b.usable(r, t)
+	choose := func(list []int) int { return b.choose(r, t, list) }
+	if b.hedge.usable(r) && len(list) > 1 {
+		return b.hedge.race(ctx, r, t, b.ordered(b.from(choose(list), list)), never)
 	}
-	return b.callOne(list, choose, func(i int) (*Response, error) { return b.branches[i].Handle(ctx, x) })
+	return b.callOne(list, choose, func(i int) (*Response, error) { return b.branches[i].Handle(ctx, r, t) })
 }
 
-func (b *loadBalance) choose(x *Exchange, list []int) int {
-	i, kept := b.sticky.recall(x, list)
+func (b *loadBalance) choose(r *Request, t *Trail, list []int) int {
+	hash, ok := b.sticky.hash(r, t)
+	i, kept := 0, false
+	if ok {
+		i, kept = b.sticky.recall(hash, list)
+	}
 	if !kept {
 		i = b.pickWeighted(list)
-		b.sticky.keep(x, i)
+		if ok && !r.DryRun {
+			b.sticky.keep(hash, i)
+		}
 	}
-	x.recordDecision(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
+	t.decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
 	return i
 }
 
@@ -98,39 +104,24 @@ func (b *build) sticky(n *config.Config) *sticky {
 	return &sticky{fields: s.HashFields, ttl: ttl, kept: b.State.assignments(b.key, n.Path)}
 }
 
-// recall returns the branch that the exchange's fields were given to, when it
-// is still fit.
-func (s *sticky) recall(x *Exchange, fit []int) (int, bool) {
-	h, ok := s.hash(x)
-	if !ok {
-		return 0, false
-	}
-	i, ok := s.kept.get(h, time.Now())
-	if !ok {
-		return 0, false
-	}
-	for _, f := range fit {
-		if f == i {
-			return i, true
-		}
-	}
-	return 0, false
+// recall returns the branch that requests with this hash are kept on, if it is
+// usable.
+func (s *sticky) recall(hash uint64, usable []int) (int, bool) {
+	i, ok := s.kept.get(hash, time.Now())
+	return i, ok && slices.Contains(usable, i)
 }
 
-func (s *sticky) keep(x *Exchange, i int) {
-	if h, ok := s.hash(x); ok && x.DryRun == nil {
-		s.kept.put(h, i, time.Now().Add(s.ttl))
-	}
-}
+func (s *sticky) keep(hash uint64, i int) { s.kept.put(hash, i, time.Now().Add(s.ttl)) }
 
-// hash reads the fields, and false when one is missing: the draw is then free.
-func (s *sticky) hash(x *Exchange) (uint64, bool) {
+// hash returns the hash of the fields, and false if one is missing: the draw is
+// free then.
+func (s *sticky) hash(r *Request, t *Trail) (uint64, bool) {
 	if s == nil || len(s.fields) == 0 {
 		return 0, false
 	}
 	h := fnv.New64a()
 	for _, f := range s.fields {
-		v, ok := x.Lookup(f)
+		v, ok := t.lookups.find(r, f)
 		if !ok {
 			return 0, false
 		}

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/pipeline"
-
 	"pgregory.net/rapid"
 )
 
@@ -44,7 +42,7 @@ func (r *rtRoutes) rtSeeded(seed uint64) *rtRoutes {
 func (r *rtRoutes) rtShares(n, k int) []float64 {
 	shares := make([]float64, k)
 	for range n {
-		got := r.send(func(x *pipeline.Exchange) { x.Explain = false })
+		got := r.send(func(x *rtRequest) { x.trail.Explain = false })
 		shares[got.path[0]-'0'] += 1 / float64(n)
 	}
 	return shares
@@ -150,8 +148,8 @@ const rtSticky = `,"sticky":{"enabled":true,"hash_fields":["metadata.user","para
 
 func TestStickyKeepsEqualFieldsOnOneTarget(t *testing.T) {
 	r := rtNew(t, rtWeighted(rtSticky, 1, 1, 1, 1)).rtSeeded(5)
-	at := func(user, seat string) func(*pipeline.Exchange) {
-		return func(x *pipeline.Exchange) {
+	at := func(user, seat string) func(*rtRequest) {
+		return func(x *rtRequest) {
 			rtMeta("user", user)(x)
 			rtBody(t, x, `{"seat":`+seat+`}`)
 		}
@@ -192,7 +190,7 @@ func TestWithoutAFieldTheDrawIsFree(t *testing.T) {
 	r = rtNew(t, rtWeighted(off, 1, 1)).rtSeeded(7)
 	paths = make(map[string]bool)
 	for range 40 {
-		paths[r.send(rtMeta("user", "ann"), func(x *pipeline.Exchange) { rtBody(t, x, `{"seat":1}`) }).path] = true
+		paths[r.send(rtMeta("user", "ann"), func(x *rtRequest) { rtBody(t, x, `{"seat":1}`) }).path] = true
 	}
 	if len(paths) != 2 {
 		t.Errorf("sticky that is not enabled always went to %v", paths)
@@ -248,7 +246,7 @@ func TestADryRunAssignsNothing(t *testing.T) {
 	r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1))
 	r.engine.Random = func() float64 { return 0.9 }
 	ann := rtMeta("user", "ann")
-	r.send(ann, func(x *pipeline.Exchange) { x.DryRun = new(pipeline.DryRun) })
+	r.send(ann, func(x *rtRequest) { x.DryRun = true })
 	r.engine.Random = func() float64 { return 0 }
 	if got := r.send(ann); got.path != "0" {
 		t.Errorf("went to %s, where a dry run had gone", got.path)

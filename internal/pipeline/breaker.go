@@ -195,18 +195,18 @@ var errProbeInFlight = errors.New("circuit open")
 func rejectedByBreaker(err error) bool { return errors.Is(err, errProbeInFlight) }
 
 // Handle refuses while another request probes an open circuit.
-func (h *breakerHandler) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	if x.DryRun != nil { // a dry run tells nothing about the target
-		return h.next.Handle(ctx, x)
+func (h *breakerHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	if r.DryRun { // a dry run tells nothing about the target
+		return h.next.Handle(ctx, r, t)
 	}
 	probe, ok := h.breaker.allow()
 	if !ok {
-		x.recordDecision(h.path, "circuit open, a probe is under way")
+		t.decide(h.path, "circuit open, a probe is under way")
 		return nil, apierr.New(apierr.Unavailable, "%s: the circuit breaker is open and a probe is in progress; try again shortly", h.path).
 			WithCode("circuit_open").WithCause(errProbeInFlight)
 	}
 	if probe {
-		x.recordDecision(h.path, "circuit open, probing")
+		t.decide(h.path, "circuit open, probing")
 	}
 	ended := false
 	defer func() {
@@ -214,8 +214,8 @@ func (h *breakerHandler) Handle(ctx context.Context, x *Exchange) (*Response, er
 			h.breaker.release()
 		}
 	}()
-	x.Retries = 0
-	res, err := h.next.Handle(ctx, x)
+	t.Retries = 0
+	res, err := h.next.Handle(ctx, r, t)
 	now := time.Now()
 	ended = true
 	h.breaker.report(outcomeOf(res, err, now), probe, now)

@@ -47,7 +47,7 @@ func TestAnOpenCircuitIsPassedOverUntilItHasCooledDown(t *testing.T) {
 		time.Sleep(time.Minute)
 		for i := range 2 {
 			if got := r.send(); got.tried() != "0" || got.decided("circuit") != (i == 0) {
-				t.Errorf("exchange %d tried %q with decisions %v, want 0, a probe only at first", i, got.tried(), got.x.Decisions)
+				t.Errorf("exchange %d tried %q with decisions %v, want 0, a probe only at first", i, got.tried(), got.x.trail.Decisions)
 			}
 		}
 		r.closedOnce()
@@ -216,7 +216,7 @@ func TestWhoFindsTheProbeTakenGoesElsewhere(t *testing.T) {
 					return 0
 				}
 				if got := r.send(); got.status != 200 || got.tried() != "1" || !got.decided("probe is under way") {
-					t.Errorf("status %d after %q by %v; want 200 of 1, since 0 was being probed", got.status, got.tried(), got.x.Decisions)
+					t.Errorf("status %d after %q by %v; want 200 of 1, since 0 was being probed", got.status, got.tried(), got.x.trail.Decisions)
 				}
 				if got := <-first; got.status != 200 || got.tried() != "0" {
 					t.Errorf("the probe ended in %d after %q", got.status, got.tried())
@@ -267,7 +267,7 @@ func TestWhenAllCircuitsAreOpenTheFirstOpenedIsProbed(t *testing.T) {
 				t.Errorf("exchange %d tried %q, want %q: the one out of use for the longest time", i, got.tried(), want)
 			}
 			if i > 2 && !got.decided("all targets are out of use") {
-				t.Errorf("exchange %d does not tell why: %v", i, got.x.Decisions)
+				t.Errorf("exchange %d does not tell why: %v", i, got.x.trail.Decisions)
 			}
 			time.Sleep(time.Second)
 		}
@@ -334,7 +334,7 @@ func TestARateLimitWithATimeIsNeutralToTheBreaker(t *testing.T) {
 		r := rtNew(t, rtBroken("")).on("0", rtStatus(429, "Retry-After", "1"))
 		for i := range 5 {
 			if got := r.send(); got.tried() != "0 1" || got.decided("probing") {
-				t.Errorf("exchange %d tried %q with %v, want 0 1 and no probe", i, got.tried(), got.x.Decisions)
+				t.Errorf("exchange %d tried %q with %v, want 0 1 and no probe", i, got.tried(), got.x.trail.Decisions)
 			}
 			time.Sleep(time.Second)
 		}
@@ -369,7 +369,7 @@ func TestStateBelongsToTheConfig(t *testing.T) {
 
 func TestADryRunTellsTheBreakerNothing(t *testing.T) {
 	r := rtNew(t, rtBroken("")).on("0", rtStatus(500))
-	dry := func(x *pipeline.Exchange) { x.DryRun = new(pipeline.DryRun) }
+	dry := func(x *rtRequest) { x.DryRun = true }
 	for range 3 {
 		if got := r.send(dry); got.targets[0] != "0" {
 			t.Errorf("a dry run tried %q, want 0", got.tried())
@@ -421,7 +421,7 @@ func rtRecovers(t testing.TB, breaker string, answers []rtAnswer, pauses []int) 
 	time.Sleep(time.Minute)
 	for i := range 3 {
 		if got := r.send(); got.tried() != "0" || i > 0 && got.decided("circuit") {
-			return fmt.Sprintf("exchange %d after recovery tried %q: %v", i, got.tried(), got.x.Decisions)
+			return fmt.Sprintf("exchange %d after recovery tried %q: %v", i, got.tried(), got.x.trail.Decisions)
 		}
 	}
 	return ""

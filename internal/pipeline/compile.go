@@ -3,7 +3,6 @@ package pipeline
 import (
 	"modelgate/config"
 	"modelgate/internal/jsonedit"
-	"modelgate/internal/provider"
 )
 
 // Compiler turns configs into handlers. It is safe for concurrent use.
@@ -12,7 +11,7 @@ type Compiler struct {
 	State  *State
 
 	// Call returns what calls a target, given its effective settings, in place
-	// of a Leaf: for simulations. Nil calls providers.
+	// of a TargetHandler: for simulations. Nil calls providers.
 	Call func(leaf *config.Config) Handler
 }
 
@@ -48,9 +47,15 @@ type branch struct {
 	path     string
 	name     string
 	weight   float64
-	codes    []int            // statuses on which a fallback leaves this branch; nil: the parent's
-	breakers []*breaker       // of the leaves below
-	leaves   []*config.Config // effective settings of those
+	codes    []int      // statuses on which a fallback leaves this branch; nil: the parent's
+	breakers []*breaker // of the leaves below
+	leaves   []leaf     // below it
+}
+
+// leaf is a leaf as the strategies above it see it.
+type leaf struct {
+	index int    // in Tree.Leaves
+	model string // that its config overrides; empty for the request's
 }
 
 // node compiles n below parent, whose settings are effective already.
@@ -62,8 +67,9 @@ func (b *build) node(parent, n *config.Config) branch {
 		out.weight = *n.Weight
 	}
 	if n.Strategy == nil {
+		model, _ := eff.OverrideParams.Text("model")
+		out.leaves = []leaf{{len(b.tree.Leaves), model}}
 		out.Handler, out.breakers = b.leaf(eff)
-		out.leaves = []*config.Config{eff}
 		return out
 	}
 	var branches []branch
@@ -134,6 +140,7 @@ func (b *build) call(n *config.Config) Handler {
 	call := &TargetHandler{
 		Engine:   b.Engine,
 		Path:     n.Path,
+		leaf:     len(b.tree.Leaves) - 1,
 		Timeout:  n.RequestTimeout,
 		Forward:  n.ForwardHeaders,
 		Defaults: edits(n.DefaultParams),
@@ -142,11 +149,6 @@ func (b *build) call(n *config.Config) Handler {
 
 		Lenient:       n.Strict != nil && !*n.Strict,
 		OnUnsupported: n.OnUnsupported,
-
-		resolve: func(x *Exchange) (*provider.Target, error) { return x.Resolve(n) },
-	}
-	if n.PromptID != "" {
-		call.fill = func(x *Exchange) (PromptEdits, error) { return x.PromptEdits(n) }
 	}
 	call.Model, _ = n.OverrideParams.Text("model")
 	call.DefaultModel, _ = n.DefaultParams.Text("model")

@@ -32,51 +32,52 @@ func newConditional(p picker, s *config.Strategy) *conditionalStrategy {
 }
 
 // Handle tests the conditions in their order.
-func (c *conditionalStrategy) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+func (c *conditionalStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	name := c.otherwise
 	for i, cond := range c.conditions {
-		look, tested := x.Lookup, new(strings.Builder)
-		if x.Explain {
-			look = x.lookupForDecision(tested)
+		tested := new(strings.Builder)
+		look := func(path string) (json.RawMessage, bool) { return t.lookups.find(r, path) }
+		if t.Explain {
+			look = describing(look, tested)
 		}
-		holds := cond.Query.Match(look, &x.lookups.work)
-		if x.lookups.work.Exceeded() {
+		holds := cond.Query.Match(look, &t.lookups.work)
+		if t.lookups.work.Exceeded() {
 			return nil, apierr.New(apierr.Invalid,
 				"AB01: %s: testing its conditions takes more than %d steps (bytes of fields times the size of patterns, and bytes of the body); use fewer or shorter conditions, or a smaller request", c.path, config.MaxWork).
 				WithParam("x-gateway-config").WithCode("AB01")
 		}
 		if holds {
 			name = cond.Then
-			x.recordDecision(c.path, "condition %d holds, so %s:%s", i, name, tested)
+			t.decide(c.path, "condition %d holds, so %s:%s", i, name, tested)
 			break
 		}
-		x.recordDecision(c.path, "condition %d does not hold:%s", i, tested)
+		t.decide(c.path, "condition %d does not hold:%s", i, tested)
 	}
 	i, ok := c.byName[name]
 	if !ok {
 		return nil, apierr.New(apierr.Invalid, "AB01: %s: no target is named %q", c.path, name).WithCode("AB01")
 	}
-	return c.branches[i].Handle(ctx, x)
+	return c.branches[i].Handle(ctx, r, t)
 }
 
-// Lookup finds a field of the exchange as conditions name it; see
-// config.Lookup. A metadata key may hold dots.
-func (x *Exchange) Lookup(path string) (json.RawMessage, bool) {
+// find returns a field of the request as conditions name it; see config.Lookup. A
+// metadata key may hold dots.
+func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 	root, rest, _ := strings.Cut(path, ".")
 	switch root {
 	case "metadata":
-		v, ok := x.Entry.Metadata[rest]
+		v, ok := r.Metadata[rest]
 		return quoted(v), ok
 	case "headers":
-		v := x.Header.Values(rest)
+		v := r.Header.Values(rest)
 		if len(v) == 0 || sensitive(rest) {
 			return nil, false
 		}
 		return quoted(strings.Join(v, ", ")), true
 	case "url":
-		return x.lookupURL(rest)
+		return r.lookupURL(rest)
 	case "params":
-		return x.lookups.param(x, rest)
+		return l.param(r, rest)
 	}
 	return nil, false
 }
@@ -93,14 +94,14 @@ const maxFound = 64
 
 // param returns a field of the body. Searching the body takes a step for eight
 // of its bytes; when none are left, every further field is missing.
-func (l *lookups) param(x *Exchange, path string) (json.RawMessage, bool) {
+func (l *lookups) param(r *Request, path string) (json.RawMessage, bool) {
 	if v, ok := l.found[path]; ok {
 		return v, v != nil
 	}
-	if x.Doc == nil || !l.work.Spend(len(x.Doc.Bytes())/8+1) {
+	if r.Doc == nil || !l.work.Spend(len(r.Doc.Bytes())/8+1) {
 		return nil, false
 	}
-	v, ok := x.lookupParam(path)
+	v, ok := r.lookupParam(path)
 	if len(l.found) < maxFound {
 		if l.found == nil {
 			l.found = make(map[string]json.RawMessage)
@@ -110,13 +111,13 @@ func (l *lookups) param(x *Exchange, path string) (json.RawMessage, bool) {
 	return v, ok
 }
 
-// lookupForDecision is Lookup that also writes down what it found. Headers and texts of
-// the body are a client's own business, and decisions are kept in the log:
-// only their length is told.
-func (x *Exchange) lookupForDecision(to *strings.Builder) config.Lookup {
+// describing returns find, writing down what it finds. Decisions are kept in the
+// log, and headers and texts of the body are the client's own: only their length is
+// written.
+func describing(find config.Lookup, to *strings.Builder) config.Lookup {
 	const most = 80
 	return func(path string) (json.RawMessage, bool) {
-		v, ok := x.Lookup(path)
+		v, ok := find(path)
 		switch {
 		case !ok:
 			fmt.Fprintf(to, " %s is missing", path)
@@ -145,26 +146,26 @@ func sensitive(name string) bool {
 	return false
 }
 
-func (x *Exchange) lookupURL(name string) (json.RawMessage, bool) {
+func (r *Request) lookupURL(name string) (json.RawMessage, bool) {
 	if name == "pathname" {
-		return quoted(api.BasePath + x.Path), true
+		return quoted(api.BasePath + r.Path), true
 	}
 	if key, ok := strings.CutPrefix(name, "query."); ok {
-		values, _ := url.ParseQuery(x.Query)
+		values, _ := url.ParseQuery(r.Query)
 		return quoted(values.Get(key)), values.Has(key)
 	}
 	return nil, false
 }
 
-func (x *Exchange) lookupParam(path string) (json.RawMessage, bool) {
-	if x.Doc == nil {
+func (r *Request) lookupParam(path string) (json.RawMessage, bool) {
+	if r.Doc == nil {
 		return nil, false
 	}
 	p, err := jsonedit.ParsePath(path)
 	if err != nil {
 		return nil, false
 	}
-	v, ok := jsonedit.Get(x.Doc.Bytes(), p)
+	v, ok := jsonedit.Get(r.Doc.Bytes(), p)
 	return v.Raw(), ok
 }
 

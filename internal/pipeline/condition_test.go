@@ -15,7 +15,7 @@ func rtCondition(query string) string {
 		"targets":[{"name":"no","provider":"@a"},{"name":"yes","provider":"@b"}]}`
 }
 
-func rtAsk(x *pipeline.Exchange) {
+func rtAsk(x *rtRequest) {
 	rtMeta("plan", "pro", "count", "12", "a.dotted.key", "deep", "unit", "12ms", "empty", "")(x)
 	x.Header.Set("X-Tenant", "Acme")
 	x.Header.Add("X-Many", "one")
@@ -116,9 +116,9 @@ func TestEveryOperatorOnEveryField(t *testing.T) {
 	} {
 		t.Run(tt.query, func(t *testing.T) {
 			r := rtNew(t, rtCondition(tt.query))
-			got := r.send(rtAsk, func(x *pipeline.Exchange) { rtBody(t, x, rtAsked) })
+			got := r.send(rtAsk, func(x *rtRequest) { rtBody(t, x, rtAsked) })
 			if yes := got.path == "1"; yes != tt.want {
-				t.Errorf("%s: %t, want %t; %v", tt.query, yes, tt.want, got.x.Decisions)
+				t.Errorf("%s: %t, want %t; %v", tt.query, yes, tt.want, got.x.trail.Decisions)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestTheFirstConditionThatHoldsDecides(t *testing.T) {
 
 func TestABodyThatStreamsThroughHasNoParams(t *testing.T) {
 	r := rtNew(t, rtCondition(`{"params.model":{"$exists":true}}`))
-	if got := r.send(func(x *pipeline.Exchange) { x.Upload = strings.NewReader("form") }); got.path != "0" {
+	if got := r.send(func(x *rtRequest) { x.Upload = &pipeline.Upload{Body: strings.NewReader("form")} }); got.path != "0" {
 		t.Errorf("went to %s, want the default", got.path)
 	}
 }
@@ -152,7 +152,7 @@ func TestABodyThatStreamsThroughHasNoParams(t *testing.T) {
 func TestConditionsSeeTheRequestBeforeOverrides(t *testing.T) {
 	config := strings.Replace(rtCondition(`{"params.model":"m-1"}`), `{"strategy"`, `{"override_params":{"model":"other"},"strategy"`, 1)
 	r := rtNew(t, config)
-	if got := r.send(func(x *pipeline.Exchange) { rtBody(t, x, rtAsked) }); got.path != "1" {
+	if got := r.send(func(x *rtRequest) { rtBody(t, x, rtAsked) }); got.path != "1" {
 		t.Errorf("went to %s, want 1", got.path)
 	}
 }
@@ -167,9 +167,9 @@ func TestDecisionsTellNoPrivateText(t *testing.T) {
 		{"params.messages[0].content", false}, {"headers.x-tenant", false}, {"url.query.tier", false},
 	} {
 		r := rtNew(t, rtCondition(fmt.Sprintf(`{%q:"nothing like it"}`, tt.path)))
-		got := r.send(rtAsk, func(x *pipeline.Exchange) { rtBody(t, x, rtAsked) })
+		got := r.send(rtAsk, func(x *rtRequest) { rtBody(t, x, rtAsked) })
 		if !got.decided(tt.path) || got.decided(tt.path+" is ") != tt.told || got.decided(tt.path+" has ") == tt.told {
-			t.Errorf("%s told %v, want its value told: %t", tt.path, got.x.Decisions, tt.told)
+			t.Errorf("%s told %v, want its value told: %t", tt.path, got.x.trail.Decisions, tt.told)
 		}
 	}
 }

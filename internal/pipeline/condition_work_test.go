@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"modelgate/internal/pipeline"
 )
 
 // rtLooking is a conditional node of n conditions that do not hold. Each looks
@@ -35,7 +33,7 @@ func TestLookingForAFieldTakesAnEighthOfTheBody(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rtNew(t, tt.config)
 			body := `{"x":"` + strings.Repeat("x", tt.size) + `"}`
-			got := r.send(func(x *pipeline.Exchange) { x.Explain = false; rtBody(t, x, body) })
+			got := r.send(func(x *rtRequest) { x.trail.Explain = false; rtBody(t, x, body) })
 			if got.status != 200 || got.path != "0" {
 				t.Errorf("status %d by %q, %v; want 200 by the default", got.status, got.path, got.err)
 			}

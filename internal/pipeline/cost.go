@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -22,19 +23,19 @@ type costStrategy struct {
 }
 
 // Handle calls the cheapest branch.
-func (c *costStrategy) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	list := c.usable(x)
+func (c *costStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	list := c.usable(r, t)
 	best, lowest := -1, catalog.NanoDollars(math.MaxInt64)
 	for _, i := range list {
-		cost, known, capable := c.branches[i].estimate(x)
+		cost, known, capable := c.branches[i].estimate(r)
 		switch {
 		case !capable:
-			x.recordDecision(c.branches[i].path, "skipped: the provider does not offer the operation")
+			t.decide(c.branches[i].path, "skipped: the provider does not offer the operation")
 			continue
 		case known:
-			x.recordDecision(c.branches[i].path, "estimated at %d nano-dollars", cost)
+			t.decide(c.branches[i].path, "estimated at %d nano-dollars", cost)
 		default:
-			x.recordDecision(c.branches[i].path, "no price is known")
+			t.decide(c.branches[i].path, "no price is known")
 		}
 		if best < 0 || cost < lowest {
 			best, lowest = i, cost
@@ -43,62 +44,59 @@ func (c *costStrategy) Handle(ctx context.Context, x *Exchange) (*Response, erro
 	if best < 0 {
 		best = list[0] // it tells the client what is not offered
 	}
-	x.recordDecision(c.branches[best].path, "chosen by cost")
-	return c.branches[best].Handle(ctx, x)
+	t.decide(c.branches[best].path, "chosen by cost")
+	return c.branches[best].Handle(ctx, r, t)
 }
 
 // estimate returns the lowest cost among the leaves below the branch. An
 // unknown one is the largest amount there is.
-func (b *branch) estimate(x *Exchange) (lowest catalog.NanoDollars, known, capable bool) {
+func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capable bool) {
 	lowest = math.MaxInt64
 	for _, l := range b.leaves {
-		t, err := x.Resolve(l)
-		if err != nil {
+		t := r.Leaves[l.index].Target
+		if r.Leaves[l.index].Err != nil {
 			continue
 		}
-		model := x.Model
-		if m, ok := l.OverrideParams.Text("model"); ok {
-			model = m
-		}
-		if !offersOperation(t, x, model) {
+		model := cmp.Or(l.model, r.Model)
+		if !offersOperation(t, r, model) {
 			continue
 		}
 		capable = true
-		p, ok := t.Price(x.Prices, model, "", x.Entry.Time)
+		p, ok := t.Price(r.Prices, model, "", r.Time)
 		if !ok {
 			continue
 		}
 		known = true
-		lowest = min(lowest, p.Cost(x.Tokens(), catalog.Standard))
+		lowest = min(lowest, p.Cost(r.EstimateTokens(), catalog.Standard))
 	}
 	return lowest, known, capable
 }
 
 // offersOperation reports whether the target offers what the exchange asks for, itself
 // or by translation.
-func offersOperation(t *provider.Target, x *Exchange, model string) bool {
-	if x.Operation == api.Proxy {
+func offersOperation(t *provider.Target, r *Request, model string) bool {
+	if r.Operation == api.Proxy {
 		return true
 	}
-	if x.Operation == x.Dialect.ConversationOperation() {
-		return t.DialectFor(x.Dialect, model) != ""
+	if r.Operation == r.Dialect.ConversationOperation() {
+		return t.DialectFor(r.Dialect, model) != ""
 	}
-	_, ok := t.Path(x.Operation)
+	_, ok := t.Path(r.Operation)
 	return ok
 }
 
-// Tokens is a rough count of what the request takes: four bytes of its body a
-// token, and as many out as it allows.
-func (x *Exchange) Tokens() llm.Usage {
+// EstimateTokens returns a rough count of the tokens of the request: one for four
+// bytes of its body, and as many out as it allows.
+func (r *Request) EstimateTokens() llm.Usage {
 	u := llm.Usage{Output: assumedOutput}
-	if x.Body != nil {
-		u.Input = int64(x.Body.Len()+3) / 4
+	if r.Body != nil {
+		u.Input = int64(r.Body.Len()+3) / 4
 	}
-	if x.Doc == nil {
+	if r.Doc == nil {
 		return u
 	}
 	for _, b := range bounds {
-		v, ok := x.Doc.Find(b.name)
+		v, ok := r.Doc.Find(b.name)
 		if ok && b.inside != "" {
 			v, ok = v.Get(b.inside)
 		}

@@ -9,7 +9,6 @@ import (
 	"modelgate/config"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/catalog"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
 )
@@ -22,15 +21,15 @@ func rtPriced(id string, input, output catalog.Rate) catalog.Price {
 
 // rtProviders gives the targets of an exchange these providers, in the order of
 // their paths, and the body to the exchange.
-func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.PriceBook, ids ...string) func(x *pipeline.Exchange) {
-	return func(x *pipeline.Exchange) {
+func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.PriceBook, ids ...string) func(x *rtRequest) {
+	return func(x *rtRequest) {
 		var err error
 		if x.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
 			t.Fatal(err)
 		}
 		rtBody(t, x, body)
 		x.Dialect, x.Model, x.Prices = api.DialectChat, "m", book
-		x.Resolve = func(leaf *config.Config) (*provider.Target, error) {
+		x.resolve = func(leaf *config.Config) (*provider.Target, error) {
 			spec := *rtSpec
 			var n int
 			fmt.Sscanf(leaf.Path, "config.targets[%d]", &n)
@@ -71,7 +70,7 @@ func TestCostIsThatOfTheRequestAndOfTheAnswerItAllows(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rtNew(t, rtTree("cost", 2, ""))
 			if got := r.send(rtProviders(t, pool, tt.body, book, "dear-output", "dear-input")); got.path != tt.want {
-				t.Errorf("%d bytes went to %s, want %s: %v", len(tt.body), got.path, tt.want, got.x.Decisions)
+				t.Errorf("%d bytes went to %s, want %s: %v", len(tt.body), got.path, tt.want, got.x.trail.Decisions)
 			}
 		})
 	}
@@ -96,7 +95,7 @@ func TestCostPassesOverTargetsThatDoNotServe(t *testing.T) {
 			ids := strings.Fields(tt.targets)
 			r := rtNew(t, rtTree("cost", len(ids), ""))
 			if got := r.send(rtProviders(t, pool, `{"model":"m"}`, book, ids...)); got.path != tt.want || got.tried() != tt.want {
-				t.Errorf("%s: went to %q, want %s: %v", tt.targets, got.tried(), tt.want, got.x.Decisions)
+				t.Errorf("%s: went to %q, want %s: %v", tt.targets, got.tried(), tt.want, got.x.trail.Decisions)
 			}
 		})
 	}

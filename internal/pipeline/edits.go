@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -19,107 +20,109 @@ import (
 
 // prepareBody returns the body that the target takes, held once: what the config
 // asks for first, then the target's dialect, then the quirks of the provider's
-// row, each announced in x.Params. It returns the exchange's own body, held
+// row, each announced in a.Params. It returns the request's own body, held
 // again, when nothing is to change. h gets what the target wants in
 // headers.
-func (l *TargetHandler) prepareBody(x *Exchange, w *wirePlan, h http.Header) (*bytepool.Buffer, error) {
-	x.Params = x.Params[:0]
-	if x.Doc == nil {
-		x.Body.Retain()
-		return x.Body, nil
+func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
+	a.Params = a.Params[:0]
+	if a.request.Doc == nil {
+		a.request.Body.Retain()
+		return a.request.Body, nil
 	}
-	doc, list := x.Doc, x.Edits
-	if l.editsBody() {
-		configured, err := l.applyConfigParams(x)
+	doc, list := a.request.Doc, a.request.Edits
+	if a.editsBody() {
+		configured, err := a.applyConfigParams()
 		if err != nil {
 			return nil, err
 		}
 		doc, list = configured, nil
 	}
-	if err := l.checkModels(x, doc, list); err != nil {
+	if err := a.checkModels(doc, list); err != nil {
 		return nil, err
 	}
-	if w.translates() {
+	if a.wire.translates() {
 		var err error
-		if doc, err = l.translateBody(x, w, doc, list); err != nil {
+		if doc, err = a.translateBody(doc, list); err != nil {
 			return nil, err
 		}
 		list = nil
 	}
-	if x.Operation != api.Proxy {
-		if err := l.checkRefusedFields(w, doc); err != nil {
+	if a.request.Operation != api.Proxy {
+		if err := a.checkRefusedFields(doc); err != nil {
 			return nil, err
 		}
-		list = append(slices.Clip(list), l.hostEdits(x, w, doc, h)...)
-		list = l.providerEdits(x, doc, list)
-		if err := l.applyOnUnsupported(x); err != nil {
+		list = append(slices.Clip(list), a.hostEdits(doc, h)...)
+		list = a.providerEdits(doc, list)
+		if err := a.applyOnUnsupported(); err != nil {
 			return nil, err
 		}
-		if edit, ask := l.usageRequest(x, w, doc, list); ask {
-			list, w.usageAsked = append(list, edit), true
+		if edit, ask := a.usageRequest(doc, list); ask {
+			list, a.wire.usageAsked = append(list, edit), true
 		}
 	}
-	if doc == x.Doc && len(list) == 0 {
-		x.Body.Retain()
-		return x.Body, nil
+	if doc == a.request.Doc && len(list) == 0 {
+		a.request.Body.Retain()
+		return a.request.Body, nil
 	}
-	return l.splice(doc, list)
+	return a.splice(doc, list)
 }
 
 // editsBody reports whether the config changes bodies.
-func (l *TargetHandler) editsBody() bool { return len(l.Defaults)+len(l.Override)+len(l.Drop) > 0 }
+func (a *Attempt) editsBody() bool {
+	return len(a.handler.Defaults)+len(a.override)+len(a.handler.Drop) > 0
+}
 
 // applyConfigParams returns the body as the config wants it, in the order defaults,
 // overrides, drops. It is scanned again, so that quirks see what is really sent.
-func (l *TargetHandler) applyConfigParams(x *Exchange) (*jsonedit.Doc, error) {
-	list := slices.Clip(x.Edits)
-	for _, e := range l.Defaults {
-		if _, ok := x.Doc.Find(e.Name); !ok {
+func (a *Attempt) applyConfigParams() (*jsonedit.Doc, error) {
+	list := slices.Clip(a.request.Edits)
+	for _, e := range a.handler.Defaults {
+		if _, ok := a.request.Doc.Find(e.Name); !ok {
 			list = append(list, e)
 		}
 	}
-	list = append(list, l.Override...)
-	body := x.Doc.Apply(nil, list...)
-	for _, p := range l.Drop {
+	list = append(list, a.override...)
+	body := a.request.Doc.Apply(nil, list...)
+	for _, p := range a.handler.Drop {
 		dropped, err := jsonedit.Delete(nil, body, p)
 		if err != nil {
-			return nil, apierr.New(apierr.Invalid, "AB01: %s: drop_params: %v", l.Path, err).WithCode("AB01")
+			return nil, apierr.New(apierr.Invalid, "AB01: %s: drop_params: %v", a.handler.Path, err).WithCode("AB01")
 		}
 		body = dropped
 	}
 	doc := new(jsonedit.Doc)
 	if err := doc.Scan(body); err != nil {
-		return nil, apierr.New(apierr.Invalid, "%s: override_params, default_params or drop_params produce an invalid body: %v", l.Path, err)
+		return nil, apierr.New(apierr.Invalid, "%s: override_params, default_params or drop_params produce an invalid body: %v", a.handler.Path, err)
 	}
 	return doc, nil
 }
 
 // translateBody returns the body in the target's dialect. It is scanned, so that the
 // quirks of the row apply to what is really sent.
-func (l *TargetHandler) translateBody(x *Exchange, w *wirePlan, doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
+func (a *Attempt) translateBody(doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
 	body := doc.Bytes()
-	if x.Dialect.ModelInPath() {
+	if a.request.Dialect.ModelInPath() {
 		list = append(slices.Clip(list), jsonedit.Edit{Name: "model"})
 	}
 	if len(list) > 0 {
 		body = doc.Apply(nil, list...)
 	}
-	encoded, err := l.encode(x, w, body)
+	encoded, err := a.encode(body)
 	if err != nil {
 		return nil, err
 	}
 	out := new(jsonedit.Doc)
 	if err := out.Scan(encoded); err != nil {
-		return nil, fmt.Errorf("scanning a body for %s: %w", l.Target.ID, err)
+		return nil, fmt.Errorf("scanning a body for %s: %w", a.Target.ID, err)
 	}
 	return out, nil
 }
 
 // checkRefusedFields refuses a body with a field that the host can't take.
-func (l *TargetHandler) checkRefusedFields(w *wirePlan, doc *jsonedit.Doc) error {
-	for name, code := range l.Target.BodyRules[w.op].Refuse {
+func (a *Attempt) checkRefusedFields(doc *jsonedit.Doc) error {
+	for name, code := range a.Target.BodyRules[a.wire.op].Refuse {
 		if v, ok := doc.Find(name); ok && !v.IsNull() {
-			return dialect.Unsupported(name, w.target, "the host does not support this field").WithCode(code)
+			return dialect.Unsupported(name, a.wire.target, "the host does not support this field").WithCode(code)
 		}
 	}
 	return nil
@@ -128,9 +131,9 @@ func (l *TargetHandler) checkRefusedFields(w *wirePlan, doc *jsonedit.Doc) error
 // hostEdits returns the edits that the host of the target wants in a body of its
 // dialect: what the address says already goes, what the host wants besides
 // comes, and beta flags stand where it reads them. h is the attempt's header.
-func (l *TargetHandler) hostEdits(x *Exchange, w *wirePlan, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
-	shape := l.Target.BodyRules[w.op]
+	shape := a.Target.BodyRules[a.wire.op]
 	for _, name := range shape.Drop {
 		if _, ok := doc.Find(name); ok {
 			list = append(list, jsonedit.Edit{Name: name})
@@ -139,13 +142,13 @@ func (l *TargetHandler) hostEdits(x *Exchange, w *wirePlan, doc *jsonedit.Doc, h
 	if len(shape.Set) > 0 { // sorting no keys allocates too, and most rows have none
 		list = append(list, missing(doc, shape.Set)...)
 	}
-	if cleaner, ok := l.Codecs[w.dialect].(dialect.ForeignContentCleaner); ok && !w.translates() {
+	if cleaner, ok := a.handler.Codecs[a.wire.dialect].(dialect.ForeignContentCleaner); ok && !a.wire.translates() {
 		list = append(list, cleaner.Clean(doc)...)
 	}
-	if w.dialect == api.DialectMessages {
-		list = append(list, l.mergeBetaFlags(x, w, doc, h)...)
+	if a.wire.dialect == api.DialectMessages {
+		list = append(list, a.mergeBetaFlags(doc, h)...)
 	}
-	return append(list, l.modelEdit(x, w, doc, slices.Contains(shape.Drop, "model"))...)
+	return append(list, a.modelEdit(doc, slices.Contains(shape.Drop, "model"))...)
 }
 
 // missing returns the edits that write the members of set that doc lacks.
@@ -162,12 +165,12 @@ func missing(doc *jsonedit.Doc, set map[string]string) []jsonedit.Edit {
 // modelEdit returns the edit that leaves the model out of a body where the address
 // says it (an edit before may have brought it), or spells it as the provider
 // does.
-func (l *TargetHandler) modelEdit(x *Exchange, w *wirePlan, doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
-	if dropped || w.dialect.ModelInPath() {
+func (a *Attempt) modelEdit(doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
+	if dropped || a.wire.dialect.ModelInPath() {
 		return []jsonedit.Edit{{Name: "model"}}
 	}
-	named := l.Target.UpstreamModelName(x.UpstreamModel)
-	if _, ok := doc.Find("model"); !ok || named == x.UpstreamModel {
+	named := a.Target.UpstreamModelName(a.Model)
+	if _, ok := doc.Find("model"); !ok || named == a.Model {
 		return nil
 	}
 	return []jsonedit.Edit{{Name: "model", Value: jsonedit.AppendString(nil, named)}}
@@ -181,7 +184,7 @@ const (
 
 // mergeBetaFlags brings the beta flags of header and body together, where the host
 // reads them.
-func (l *TargetHandler) mergeBetaFlags(x *Exchange, w *wirePlan, doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+func (a *Attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	if v, ok := doc.Find(betaField); ok {
 		if flags, ok := v.Text(); ok {
@@ -196,9 +199,9 @@ func (l *TargetHandler) mergeBetaFlags(x *Exchange, w *wirePlan, doc *jsonedit.D
 		}
 		list = append(list, jsonedit.Edit{Name: betaField})
 	}
-	field, taken, dropped := l.Target.BodyBetas(w.op, h)
+	field, taken, dropped := a.Target.BodyBetas(a.wire.op, h)
 	for _, flag := range dropped {
-		x.note("anthropic-beta;dropped=" + strconv.Quote(flag))
+		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
 	}
 	if field == "" || len(taken) == 0 {
 		return list
@@ -226,58 +229,54 @@ func addFlag(h http.Header, flag string) {
 	h[betaHeader] = []string{flag}
 }
 
-// applyOnUnsupported does with the parameters that are not carried what the config asks.
-func (l *TargetHandler) applyOnUnsupported(x *Exchange) error {
-	if l.OnUnsupported == "" || l.OnUnsupported == config.Announce {
-		return nil
-	}
-	var dropped, kept []string
-	for _, p := range x.Params {
-		if name, ok := strings.CutSuffix(p, ";dropped"); ok {
-			dropped = append(dropped, name)
-			continue
-		}
-		kept = append(kept, p)
-	}
-	if len(dropped) > 0 && l.OnUnsupported == config.Refuse {
-		for i, p := range x.Params {
-			if name, ok := strings.CutSuffix(p, ";dropped"); ok {
-				x.Params[i] = name + ";refused"
+// applyOnUnsupported enforces on_unsupported for dropped parameters. With refuse it
+// returns an error, with drop it announces nothing.
+func (a *Attempt) applyOnUnsupported() error {
+	switch a.handler.OnUnsupported {
+	case config.Refuse:
+		var names []string
+		for i := range a.Params {
+			if c := &a.Params[i]; c.Outcome == dialect.Dropped {
+				names, c.Outcome = append(names, c.Name), dialect.Refused
 			}
 		}
-		return l.unsupported(dropped)
+		if len(names) > 0 {
+			return a.unsupported(names)
+		}
+	case config.Drop:
+		a.Params = slices.DeleteFunc(a.Params, func(c dialect.ParamChange) bool { return c.Outcome == dialect.Dropped })
 	}
-	x.Params = append(x.Params[:0], kept...)
 	return nil
 }
 
 // providerEdits adds what the provider's row asks for to list.
-func (l *TargetHandler) providerEdits(x *Exchange, doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
+func (a *Attempt) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
 	q := quirks{doc: doc, list: slices.Clip(list)}
-	rule := l.Target.Rule(x.UpstreamModel)
-	q.drop(l.Target.Drop)
+	rule := a.Target.Rule(a.Model)
+	q.drop(a.Target.Drop)
 	q.drop(rule.Drop)
-	q.rename(l.Target.Rename)
+	q.rename(a.Target.Rename)
 	q.rename(rule.Rename)
-	q.clamp(l.Target.Limits)
-	slices.Sort(q.items) // rows keep quirks in maps
-	x.Params = append(x.Params, q.items...)
+	q.clamp(a.Target.Limits)
+	slices.SortFunc(q.changes, func(b, c dialect.ParamChange) int {
+		return cmp.Or(cmp.Compare(b.Name, c.Name), cmp.Compare(b.Outcome, c.Outcome))
+	}) // rows keep quirks in maps
+	a.Params = append(a.Params, q.changes...)
 	return q.list
 }
 
-// quirks gathers edits and says what each does to a parameter, in the form of
-// a structured header field (RFC 9651).
+// quirks gathers edits and what each does to a parameter.
 type quirks struct {
-	doc   *jsonedit.Doc
-	list  []jsonedit.Edit
-	items []string
+	doc     *jsonedit.Doc
+	list    []jsonedit.Edit
+	changes []dialect.ParamChange
 }
 
 func (q *quirks) drop(names []string) {
 	for _, name := range names {
 		if _, ok := q.doc.Find(name); ok {
 			q.list = append(q.list, jsonedit.Edit{Name: name})
-			q.items = append(q.items, name+";dropped")
+			q.changes = append(q.changes, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
 		}
 	}
 }
@@ -294,7 +293,7 @@ func (q *quirks) rename(names map[string]string) {
 			continue
 		}
 		q.list = append(q.list, jsonedit.Edit{Name: from, Rename: to})
-		q.items = append(q.items, from+`;renamed="`+to+`"`)
+		q.changes = append(q.changes, dialect.ParamChange{Name: from, Outcome: dialect.Renamed, Note: to})
 	}
 }
 
@@ -310,41 +309,20 @@ func (q *quirks) clamp(limits map[string]provider.Range) {
 		}
 		text := strconv.FormatFloat(min(max(f, r.Min), r.Max), 'g', -1, 64)
 		q.list = append(q.list, jsonedit.Edit{Name: name, Value: []byte(text)})
-		q.items = append(q.items, name+";clamped="+text)
+		q.changes = append(q.changes, dialect.ParamChange{Name: name, Outcome: dialect.Clamped, Note: text})
 	}
 }
 
 // splice returns a buffer with the body of doc after edits, held once.
-func (l *TargetHandler) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
+func (a *Attempt) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
 	size := len(doc.Bytes())
 	for _, e := range edits {
 		size += len(e.Name) + len(e.Value) + len(e.Rename) + len(`,"":`)
 	}
-	buf, err := l.Pool.Get(size)
+	buf, err := a.handler.Pool.Get(size)
 	if err != nil {
 		return nil, outOfMemory(err)
 	}
 	buf.Fill(func(dst []byte) []byte { return doc.Apply(dst, edits...) })
 	return buf, nil
-}
-
-// maxParams is how much of what happened to parameters is told, in bytes: clients
-// and proxies refuse long headers, and a request may have any number of them.
-const maxParams = 4 << 10
-
-// ParamsHeader joins what happened to settings and parameters for
-// x-gateway-params.
-func (x *Exchange) ParamsHeader() string { return strings.Join(x.ParamItems(), ", ") }
-
-// ParamItems returns what happened to settings and parameters, each as an item of a
-// structured header field. What does not fit is counted in the last.
-func (x *Exchange) ParamItems() []string {
-	list := slices.Concat(x.Notes, x.Params)
-	size := 0
-	for i, item := range list {
-		if size += len(item); size > maxParams {
-			return append(list[:i], "more;count="+strconv.Itoa(len(list)-i))
-		}
-	}
-	return list
 }

@@ -28,7 +28,7 @@ var rtSpec = &provider.Spec{
 
 // rtPlanned sends nothing: it returns what would be sent first, with the
 // exchange.
-func rtPlanned(t *testing.T, text, body string, edits ...func(*pipeline.Exchange)) (pipeline.DryRunRequest, *pipeline.Exchange, error) {
+func rtPlanned(t *testing.T, text, body string, edits ...func(*rtRequest)) (pipeline.DryRunRequest, *rtRequest, error) {
 	t.Helper()
 	root, err := config.Parse([]byte(text))
 	if err != nil {
@@ -36,9 +36,9 @@ func rtPlanned(t *testing.T, text, body string, edits ...func(*pipeline.Exchange
 	}
 	pool := bytepool.New(0)
 	c := pipeline.Compiler{Engine: &pipeline.Engine{Pool: pool}, State: new(pipeline.State)}
-	x := rtExchange()
-	x.DryRun = new(pipeline.DryRun)
-	x.Resolve = func(*config.Config) (*provider.Target, error) {
+	x := rtNewRequest()
+	x.DryRun = true
+	x.resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(rtSpec, provider.Settings{Key: secret.New("provider-key")})
 	}
 	if body != "" {
@@ -59,12 +59,12 @@ func rtPlanned(t *testing.T, text, body string, edits ...func(*pipeline.Exchange
 	for _, f := range edits {
 		f(x)
 	}
-	res, err := c.Compile(root, pipeline.Key(root)).Handle(t.Context(), x)
+	res, err := x.handle(t.Context(), c.Compile(root, pipeline.Key(root)))
 	if err != nil {
 		return pipeline.DryRunRequest{}, x, err
 	}
 	res.Close()
-	return x.DryRun.Attempts[0], x, nil
+	return x.trail.Planned[0], x, nil
 }
 
 // S-088
@@ -140,8 +140,8 @@ func TestQuirksSeeWhatTheConfigMadeOfTheBody(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, x, err := rtPlanned(t, `{"provider":"@a",`+strings.TrimPrefix(tt.params+`,"request_timeout":1}`, ","), tt.body)
-			if err != nil || string(got.Body) != tt.want || x.ParamsHeader() != tt.told {
-				t.Errorf("body %s, told %q, %v; want %s, %q", got.Body, x.ParamsHeader(), err, tt.want, tt.told)
+			if err != nil || string(got.Body) != tt.want || x.params() != tt.told {
+				t.Errorf("body %s, told %q, %v; want %s, %q", got.Body, x.params(), err, tt.want, tt.told)
 			}
 		})
 	}
@@ -156,8 +156,8 @@ func TestTheModelOfAConfigStandsInForAMissingOne(t *testing.T) {
 	} {
 		t.Run(tt.params, func(t *testing.T) {
 			got, x, err := rtPlanned(t, fmt.Sprintf(`{"provider":"@a",%s}`, tt.params), tt.body)
-			if err != nil || got.Model != tt.want || x.UpstreamModel != tt.want || !strings.Contains(string(got.Body), `"model":"`+tt.want+`"`) {
-				t.Errorf("model %q, sent %q, %v; want %q in %s", got.Model, x.UpstreamModel, err, tt.want, got.Body)
+			if err != nil || got.Model != tt.want || x.trail.Planned[0].Model != tt.want || !strings.Contains(string(got.Body), `"model":"`+tt.want+`"`) {
+				t.Errorf("model %q, sent %q, %v; want %q in %s", got.Model, x.trail.Planned[0].Model, err, tt.want, got.Body)
 			}
 		})
 	}

@@ -30,11 +30,11 @@ type sentRequest struct {
 	input  int64         // tokens, once they were estimated
 }
 
-// sentBy returns what an attempt for x sends. The caller releases it.
-func sentBy(x *Exchange) sentRequest {
-	s := sentRequest{op: x.Operation, method: x.Method, body: x.Body, size: x.Length, json: x.Doc != nil}
-	if x.Upload != nil {
-		s.upload = &x.uploaded
+// sentBy returns what an attempt for r sends. The caller releases it.
+func sentBy(r *Request) sentRequest {
+	s := sentRequest{op: r.Operation, method: r.Method, body: r.Body, size: r.Length, json: r.Doc != nil}
+	if r.Upload != nil {
+		s.upload = &r.Upload.sent
 	}
 	if s.body != nil {
 		s.body.Retain()
@@ -123,7 +123,7 @@ func (r *Response) Usage() llm.Usage {
 	if !u.Known {
 		u = llm.Usage{}
 	}
-	if a.target == nil || !a.sent.uses() || r.Raw.StatusCode > 299 {
+	if a.of == nil || !a.sent.uses() || r.Raw.StatusCode > 299 {
 		return u
 	}
 	if u.Known && (seen.Finished || seen.Terminated || r.complete()) {

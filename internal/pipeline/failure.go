@@ -12,20 +12,20 @@ import (
 )
 
 // failure puts an error of sending or reading into the words a client may see.
-func (l *TargetHandler) failure(w attemptTimers, req *http.Request, err error) error {
+func (a *Attempt) failure(req *http.Request, err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return e
 	}
 	if unreadable(err) {
-		return apierr.New(apierr.UpstreamFailed, "%s: %v", l.Target.ID, err).WithCode("upstream_unreadable")
+		return apierr.New(apierr.UpstreamFailed, "%s: %v", a.Target.ID, err).WithCode("upstream_unreadable")
 	}
 	f := upstream.Classify(req, err)
 	switch {
-	case f.Kind == upstream.TotalTimeout && w.isRequestTimeout(f):
+	case f.Kind == upstream.TotalTimeout && a.timers.isRequestTimeout(f):
 		return apierr.New(apierr.Timeout, "%s did not answer within the request timeout of %d ms",
-			l.Target.ID, w.limit.Milliseconds()).WithCause(f)
+			a.Target.ID, a.timers.limit.Milliseconds()).WithCause(f)
 	case f.Timeout():
-		return apierr.New(apierr.UpstreamTimeout, "%s: %s", l.Target.ID, f.Reason()).WithCode(f.Kind.String()).WithCause(f)
+		return apierr.New(apierr.UpstreamTimeout, "%s: %s", a.Target.ID, f.Reason()).WithCode(f.Kind.String()).WithCause(f)
 	}
 	switch f.Kind {
 	case upstream.Refused:
@@ -37,7 +37,7 @@ func (l *TargetHandler) failure(w attemptTimers, req *http.Request, err error) e
 	case upstream.BadRequest:
 		return apierr.New(apierr.Invalid, "%s", f.Reason())
 	}
-	return apierr.New(apierr.UpstreamFailed, "%s: %s", l.Target.ID, f.Reason()).WithCode("upstream_" + f.Kind.String()).WithCause(f)
+	return apierr.New(apierr.UpstreamFailed, "%s: %s", a.Target.ID, f.Reason()).WithCode("upstream_" + f.Kind.String()).WithCause(f)
 }
 
 // unreadable reports whether the bytes came and are not what they should be.

@@ -124,7 +124,7 @@ func TestAFallbackStopsWhenTheBudgetIsOver(t *testing.T) {
 		slow := rtStatus(500)
 		slow.after = 6 * time.Second
 		r.on("0", slow).on("1", slow)
-		got := r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
+		got := r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
 		if got.status != 500 || got.tried() != "0 1" {
 			t.Errorf("status %d after %q, want 500 after two targets of six seconds in a budget of ten", got.status, got.tried())
 		}
@@ -140,10 +140,10 @@ func TestABodyThatWasReadIsNotSentElsewhere(t *testing.T) {
 	}{{"read", true, "0"}, {"untouched", false, "0 1"}} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(500))
-			got := r.send(func(x *pipeline.Exchange) {
-				x.Upload = strings.NewReader("form")
+			got := r.send(func(x *rtRequest) {
+				x.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
 				if tt.read {
-					pipeline.ReadUpload(x)
+					pipeline.ReadUpload(x.Upload)
 				}
 			})
 			if got.tried() != tt.want {
@@ -161,9 +161,7 @@ func TestAnEndedAttemptReadsNothingOfTheBody(t *testing.T) {
 		left  int
 	}{{true, 4}, {false, 0}} {
 		body := strings.NewReader("form")
-		x := rtExchange()
-		x.Upload = body
-		if _, err := io.ReadAll(pipeline.OpenUpload(x, tt.ended)); (err != nil) != tt.ended || body.Len() != tt.left {
+		if _, err := io.ReadAll(pipeline.OpenUpload(&pipeline.Upload{Body: body}, tt.ended)); (err != nil) != tt.ended || body.Len() != tt.left {
 			t.Errorf("ended %t: %v, %d bytes left; want %d", tt.ended, err, body.Len(), tt.left)
 		}
 	}
@@ -255,7 +253,7 @@ func TestALoserOfAHedgeIsTheLastAttemptAlone(t *testing.T) {
 		if got.path != "1" || got.tried() != "1 0 0" {
 			t.Fatalf("answered by %q after %q, want 1, which won over both attempts of 0", got.path, got.tried())
 		}
-		first, last := got.x.Entry.Attempts[1], got.x.Entry.Attempts[2]
+		first, last := got.x.trail.Attempts[1].Record, got.x.trail.Attempts[2].Record
 		if first.Status != http.StatusServiceUnavailable || first.Error != "" {
 			t.Errorf("the attempt before the last is recorded as %+v, want its own 503", first)
 		}
@@ -274,7 +272,7 @@ func TestALoserThatWasWaitingKeepsItsAnswer(t *testing.T) {
 		if got.tried() != "1 0" {
 			t.Fatalf("tried %q, want the winner 1 and the loser 0", got.tried())
 		}
-		if loser := got.x.Entry.Attempts[1]; loser.Status != http.StatusServiceUnavailable || loser.Error != "" {
+		if loser := got.x.trail.Attempts[1].Record; loser.Status != http.StatusServiceUnavailable || loser.Error != "" {
 			t.Errorf("the attempt that had ended is recorded as %+v, want its own 503", loser)
 		}
 	})
@@ -307,7 +305,7 @@ func TestAHedgeStartsNobodyWhenTheBudgetIsOver(t *testing.T) {
 		for _, path := range []string{"0", "1", "2"} {
 			r.on(path, rtAnswer{status: 500, after: 2 * time.Second})
 		}
-		got := r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(700 * time.Millisecond) })
+		got := r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(700 * time.Millisecond) })
 		if len(r.calls) != 2 || got.status != 500 {
 			t.Errorf("%d targets were called, status %d; want two within the budget, 500", len(r.calls), got.status)
 		}

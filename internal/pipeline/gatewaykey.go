@@ -7,6 +7,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 	"modelgate/internal/urlpath"
 )
 
@@ -17,10 +18,10 @@ const minKey = 16
 // HoldsKey reports whether one of the values of a header holds a credential of the
 // gateway: the one that the request showed, alone or inside of other text, or any
 // that has the form of the gateway's own.
-func (x *Exchange) HoldsKey(values []string) bool { return slices.ContainsFunc(values, x.holdsKey) }
+func (r *Request) HoldsKey(values []string) bool { return slices.ContainsFunc(values, r.holdsKey) }
 
-func (x *Exchange) holdsKey(text string) bool {
-	key := x.Key.Reveal()
+func (r *Request) holdsKey(text string) bool {
+	key := r.Key.Reveal()
 	switch {
 	case access.HasToken(text):
 		return true
@@ -35,26 +36,26 @@ func (x *Exchange) holdsKey(text string) bool {
 
 // dropKeys deletes from h what holds a credential of the gateway, which a client put
 // into a header of its own choice, and announces it.
-func (x *Exchange) dropKeys(h http.Header) {
+func (a *Attempt) dropKeys(h http.Header) {
 	for name, values := range h {
-		if x.HoldsKey(values) {
+		if a.request.HoldsKey(values) {
 			delete(h, name)
-			x.note(headerText(strings.ToLower(name)) + ";dropped")
+			a.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped})
 		}
 	}
 }
 
 // checkForwardedHeaders refuses to forward a header that is meant for the gateway: one of
 // its further families, or one that holds a credential of the gateway.
-func (x *Exchange) checkForwardedHeaders(h http.Header, forwarded []string) error {
+func (r *Request) checkForwardedHeaders(h http.Header, forwarded []string) error {
 	for _, name := range forwarded {
 		name = strings.TrimSpace(name)
-		for _, family := range x.Families {
+		for _, family := range r.HeaderPrefixes {
 			if len(name) >= len(family) && strings.EqualFold(name[:len(family)], family) {
 				return notForwarded(name, "is meant for the gateway")
 			}
 		}
-		if x.HoldsKey(h[name]) {
+		if r.HoldsKey(h[name]) {
 			return notForwarded(name, "holds the gateway key")
 		}
 	}
@@ -64,16 +65,16 @@ func (x *Exchange) checkForwardedHeaders(h http.Header, forwarded []string) erro
 // stripGatewayKey leaves out of a query each parameter whose name or value holds a
 // credential of the gateway, as clients of Google's protocol may send theirs. Any
 // other query is returned unchanged.
-func (x *Exchange) stripGatewayKey(query string) string {
+func (r *Request) stripGatewayKey(query string) string {
 	if query == "" {
 		return ""
 	}
-	return strings.Join(slices.DeleteFunc(strings.Split(query, "&"), x.parameterHoldsKey), "&")
+	return strings.Join(slices.DeleteFunc(strings.Split(query, "&"), r.parameterHoldsKey), "&")
 }
 
-func (x *Exchange) parameterHoldsKey(parameter string) bool {
+func (r *Request) parameterHoldsKey(parameter string) bool {
 	name, value, _ := strings.Cut(strings.ReplaceAll(parameter, "+", " "), "=")
-	return x.holdsKey(urlpath.Decode(name)) || x.holdsKey(urlpath.Decode(value))
+	return r.holdsKey(urlpath.Decode(name)) || r.holdsKey(urlpath.Decode(value))
 }
 
 func notForwarded(name, why string) error {

@@ -9,8 +9,8 @@ import (
 
 // collectStream reads a stream that the client wants whole. The memory that it takes
 // counts as that of a body.
-func (l *TargetHandler) collectStream(x *Exchange, w *wirePlan, out *Response, src *streamMemory) error {
-	dec := w.codec.NewDecoder(w.request, w.target)
+func (a *Attempt) collectStream(out *Response, src *streamMemory) error {
+	dec := a.wire.codec.NewDecoder(a.wire.request, a.wire.target)
 	var all dialect.Assembler
 	var tap translationTap
 	var events []llm.Event
@@ -21,10 +21,10 @@ func (l *TargetHandler) collectStream(x *Exchange, w *wirePlan, out *Response, s
 		case err == nil && truncatedJSON(e.Data):
 			err = errUnreadableFrame
 		case size > maxTranslated:
-			return l.unreadable("a stream that is too large to be translated")
+			return a.unreadable("a stream that is too large to be translated")
 		}
 		if err != nil && err != io.EOF {
-			return l.failure(out.watch, out.Raw.Request, err)
+			return a.failure(out.Raw.Request, err)
 		}
 		if err == io.EOF {
 			events = dec.End(events[:0])
@@ -44,17 +44,17 @@ func (l *TargetHandler) collectStream(x *Exchange, w *wirePlan, out *Response, s
 		}
 	}
 	r, _, _ := all.Response()
-	return l.gatheredAll(x, w, out, r, &tap.seen)
+	return a.gatheredAll(out, r, &tap.seen)
 }
 
 // gatheredAll gives the client what was gathered, where it is whole.
-func (l *TargetHandler) gatheredAll(x *Exchange, w *wirePlan, out *Response, r *llm.Response, seen *dialect.ResponseInfo) error {
+func (a *Attempt) gatheredAll(out *Response, r *llm.Response, seen *dialect.ResponseInfo) error {
 	switch {
 	case seen.Failed != "":
-		return l.unreadable("an error: " + seen.Failed)
+		return a.unreadable("an error: " + seen.Failed)
 	case !seen.Finished:
-		return l.unreadable("a stream that ended before its finish reason")
+		return a.unreadable("a stream that ended before its finish reason")
 	}
 	out.jsonHead()
-	return l.encodeComplete(x, w, out, r)
+	return a.encodeComplete(out, r)
 }

@@ -90,17 +90,17 @@ func TestWaitsOfARaceAreNotAddedUp(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":1000},"retry":{"attempts":1,"use_retry_after_headers":true}`))
 		r.on("0", rtStatus(503, "Retry-After", "30")).on("1", rtStatus(503, "Retry-After", "3"), rtStatus(200))
 		got := r.send()
-		if want := 4 * time.Second; got.path != "1" || got.took != want || got.x.UpstreamTime != want {
-			t.Errorf("%q answered in %v with %v recorded as waited, want 1 in %v, all of it waited", got.path, got.took, got.x.UpstreamTime, want)
+		if want := 4 * time.Second; got.path != "1" || got.took != want || got.x.trail.UpstreamTime != want {
+			t.Errorf("%q answered in %v with %v recorded as waited, want 1 in %v, all of it waited", got.path, got.took, got.x.trail.UpstreamTime, want)
 		}
 	})
 }
 
 // An upload and a dry run are one request each.
 func TestWhatCanBeSentOnceIsNotHedged(t *testing.T) {
-	for name, change := range map[string]func(*pipeline.Exchange){
-		"an upload": func(x *pipeline.Exchange) { x.Upload = strings.NewReader("form") },
-		"a dry run": func(x *pipeline.Exchange) { x.DryRun = new(pipeline.DryRun) },
+	for name, change := range map[string]func(*rtRequest){
+		"an upload": func(x *rtRequest) { x.Upload = &pipeline.Upload{Body: strings.NewReader("form")} },
+		"a dry run": func(x *rtRequest) { x.DryRun = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

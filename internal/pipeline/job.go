@@ -30,18 +30,17 @@ const cancelTime = 5 * time.Second
 var preferWait = []string{"wait=30"}
 
 // jobber returns the reader of jobs, nil where the target answers at once.
-func (l *TargetHandler) jobber(spoken *wirePlan) dialect.JobReader {
-	if spoken.codec == nil && spoken.form == nil {
+func (a *Attempt) jobber() dialect.JobReader {
+	if a.wire.codec == nil && a.wire.form == nil {
 		return nil
 	}
-	j, _ := l.Codecs[l.Target.Dialect].(dialect.JobReader)
+	j, _ := a.handler.Codecs[a.Target.Dialect].(dialect.JobReader)
 	return j
 }
 
 // job is one that is followed.
 type job struct {
-	*TargetHandler
-	w    attemptTimers
+	*Attempt
 	read dialect.JobReader
 	out  *Response // holds the last that was said of the job
 	now  dialect.Job
@@ -52,8 +51,8 @@ type job struct {
 // followJob turns a job into its answer: as the events that the provider sends of
 // it where they are wanted, else by asking until it has ended. A job that nobody
 // waits for any more is ended.
-func (l *TargetHandler) followJob(w attemptTimers, x *Exchange, spoken *wirePlan, out *Response, read dialect.JobReader, body io.Reader) (_ *Response, err error) {
-	j := &job{TargetHandler: l, w: w, read: read, out: out, wantsStream: x.Stream}
+func (a *Attempt) followJob(out *Response, read dialect.JobReader, body io.Reader) (_ *Response, err error) {
+	j := &job{Attempt: a, read: read, out: out, wantsStream: a.request.Stream}
 	defer func() {
 		if err != nil {
 			out.hold(nil)
@@ -62,8 +61,8 @@ func (l *TargetHandler) followJob(w attemptTimers, x *Exchange, spoken *wirePlan
 	if err := j.take(body); err != nil {
 		return nil, err
 	}
-	if address := j.events(x, spoken); address != nil && !j.now.Done {
-		return j.streamed(x, spoken, out, address)
+	if address := j.events(); address != nil && !j.now.Done {
+		return j.streamed(out, address)
 	}
 	for wait := pollMin; !j.now.Done; wait = min(2*wait, pollMax) {
 		if err := j.poll(wait); err != nil {
@@ -72,9 +71,9 @@ func (l *TargetHandler) followJob(w attemptTimers, x *Exchange, spoken *wirePlan
 		}
 	}
 	if j.now.Failed != "" {
-		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", l.Target.ID, j.now.Failed).WithCode("prediction_failed")
+		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.Target.ID, j.now.Failed).WithCode("prediction_failed")
 	}
-	if err := l.translateResponse(x, spoken, out, out.held.Bytes()); err != nil {
+	if err := a.translateResponse(out, out.held.Bytes()); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -99,7 +98,7 @@ func (j *job) take(body io.Reader) error {
 func (j *job) poll(wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	ctx := j.w.context()
+	ctx := j.timers.context()
 	req, err := j.request(ctx, http.MethodGet, j.now.Path)
 	if err != nil {
 		return err
@@ -107,28 +106,28 @@ func (j *job) poll(wait time.Duration) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return j.failure(j.w, req, context.Cause(ctx))
+		return j.failure(req, context.Cause(ctx))
 	}
-	res, err := j.Client.Do(req, j.Target.Guarded)
+	res, err := j.handler.Client.Do(req, j.Target.Guarded)
 	if err != nil {
-		return j.failure(j.w, req, err)
+		return j.failure(req, err)
 	}
 	defer res.Body.Close()
-	j.w.eventReceived() // it is at work
+	j.timers.eventReceived() // it is at work
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode >= 500:
 		return nil // a later question may be answered
 	case res.StatusCode != http.StatusOK:
 		return j.unreadable("status " + res.Status + " when asked for the prediction")
 	}
-	return j.take(&upstreamBody{l: j.TargetHandler, w: j.w, res: res, src: res.Body})
+	return j.take(&upstreamBody{of: j.Attempt, res: res, src: res.Body})
 }
 
 // request returns a request below the target's address, with its credential.
 func (j *job) request(ctx context.Context, method, path string) (*http.Request, error) {
 	return provider.NewRequest(ctx, j.Target, &provider.Call{
 		Operation: api.Proxy, Method: method, Path: path,
-		Header: http.Header{"User-Agent": {j.UserAgent}, "Accept": {"application/json"}},
+		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {"application/json"}},
 	})
 }
 
@@ -138,22 +137,22 @@ func (j *job) cancel() {
 	if j.now.Done {
 		return
 	}
-	ctx, done := context.WithTimeout(context.WithoutCancel(j.w.context()), cancelTime)
+	ctx, done := context.WithTimeout(context.WithoutCancel(j.timers.context()), cancelTime)
 	defer done()
 	req, err := j.request(ctx, http.MethodPost, j.now.Cancel)
 	if err != nil {
 		return
 	}
-	if res, err := j.Client.Do(req, j.Target.Guarded); err == nil {
+	if res, err := j.handler.Client.Do(req, j.Target.Guarded); err == nil {
 		res.Body.Close()
 	}
 }
 
 // events returns where the job's events are, nil when they are not wanted or are
 // at a host that is not the provider's.
-func (j *job) events(x *Exchange, spoken *wirePlan) *url.URL {
+func (j *job) events() *url.URL {
 	u, err := url.Parse(j.now.Stream)
-	if err != nil || !x.Stream || spoken.codec == nil || u.Host == "" {
+	if err != nil || !j.Attempt.request.Stream || j.wire.codec == nil || u.Host == "" {
 		return nil
 	}
 	base := j.Target.Base
@@ -169,24 +168,24 @@ func (j *job) events(x *Exchange, spoken *wirePlan) *url.URL {
 
 // streamed begins the answer from the job's events. The address is secret enough:
 // no credential goes there.
-func (j *job) streamed(x *Exchange, spoken *wirePlan, out *Response, address *url.URL) (*Response, error) {
+func (j *job) streamed(out *Response, address *url.URL) (*Response, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"User-Agent": {j.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"}, "Accept-Encoding": {"identity"}},
-	}).WithContext(j.w.context())
-	res, err := j.Client.Do(req, j.Target.Guarded)
+		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"}, "Accept-Encoding": {"identity"}},
+	}).WithContext(j.timers.context())
+	res, err := j.handler.Client.Do(req, j.Target.Guarded)
 	if err == nil && (res.StatusCode != http.StatusOK || mediaType(res.Header.Get("Content-Type")) != mediaEvents) {
 		res.Body.Close()
 		err = j.unreadable("status " + res.Status + " when asked for the events of the prediction")
 	}
 	if err != nil {
 		j.cancel()
-		return nil, j.failure(j.w, req, err)
+		return nil, j.failure(req, err)
 	}
 	out.Raw.Body.Close()
 	out.Raw, out.Header = res, res.Header
-	m := j.streamMemory(spoken, res.Body)
-	m.frames = &jobEvents{Reader: sse.NewReader(m, j.MaxEvent), job: j}
-	answer, err := j.stream(j.w, x, spoken, out, m)
+	m := j.streamMemory(res.Body)
+	m.frames = &jobEvents{Reader: sse.NewReader(m, j.handler.MaxEvent), job: j}
+	answer, err := j.stream(out, m)
 	if err != nil {
 		res.Body.Close()
 		j.cancel()

@@ -21,22 +21,22 @@ type latencyStrategy struct {
 const decay = 10 * time.Second
 
 // Handle calls the better of two.
-func (f *latencyStrategy) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	return f.callOne(f.usable(x), f.choose, func(i int) (*Response, error) {
-		x.recordDecision(f.branches[i].path, "chosen by latency")
-		if x.DryRun != nil {
-			return f.branches[i].Handle(ctx, x)
+func (f *latencyStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	return f.callOne(f.usable(r, t), f.choose, func(i int) (*Response, error) {
+		t.decide(f.branches[i].path, "chosen by latency")
+		if r.DryRun {
+			return f.branches[i].Handle(ctx, r, t)
 		}
-		return f.timed(ctx, x, i)
+		return f.timed(ctx, r, t, i)
 	})
 }
 
 // timed calls a branch and takes the time.
-func (f *latencyStrategy) timed(ctx context.Context, x *Exchange, i int) (*Response, error) {
+func (f *latencyStrategy) timed(ctx context.Context, r *Request, t *Trail, i int) (*Response, error) {
 	began := time.Now()
 	f.speeds.start(i)
 	defer f.speeds.leave(i)
-	res, err := f.branches[i].Handle(ctx, x)
+	res, err := f.branches[i].Handle(ctx, r, t)
 	now := time.Now()
 	took := now.Sub(began)
 	switch o := outcomeOf(res, err, now); {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
-	"modelgate/internal/pipeline"
 )
 
 // rtSpread counts where n exchanges go, a second apart.
@@ -115,7 +114,7 @@ func TestNoRequestStaysOpenInTheBooks(t *testing.T) {
 		}()
 	}
 	r.on("0", rtAnswer{}).on("1", rtAnswer{})
-	r.send(func(x *pipeline.Exchange) { x.DryRun = new(pipeline.DryRun) })
+	r.send(func(x *rtRequest) { x.DryRun = true })
 	for i, n := range r.state.OpenRequests() {
 		if n != 0 {
 			t.Errorf("branch %d has %d open requests, want none", i, n)

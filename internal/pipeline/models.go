@@ -17,18 +17,18 @@ func ModelRefused(format string, args ...any) *apierr.Error {
 }
 
 // checkModel refuses a model that is not on the allow-list of a target.
-func (l *TargetHandler) checkModel(model string) error {
-	if l.Target.Models.Allows(model) {
+func (a *Attempt) checkModel(model string) error {
+	if a.Target.Models.Allows(model) {
 		return nil
 	}
-	return ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, l.Target.Slug)
+	return ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, a.Target.Slug)
 }
 
 // checkModels compares every model in the body with the allow-list of the
 // target. doc is what the config leaves of the client's body and list are edits
 // still to be made, so what is searched is what the provider is asked.
-func (l *TargetHandler) checkModels(x *Exchange, doc *jsonedit.Doc, list []jsonedit.Edit) error {
-	if l.Target.Models == nil {
+func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
+	if a.Target.Models == nil {
 		return nil
 	}
 	body := doc.Bytes()
@@ -37,15 +37,15 @@ func (l *TargetHandler) checkModels(x *Exchange, doc *jsonedit.Doc, list []jsone
 	}
 	models, err := modelnames.JSON(body)
 	if err != nil {
-		return ModelRefused("the provider entry @%s has a list of models, and those of this request cannot be known: %v", l.Target.Slug, err)
+		return ModelRefused("the provider entry @%s has a list of models, and those of this request cannot be known: %v", a.Target.Slug, err)
 	}
 	for _, model := range models {
-		if err := l.checkModel(model); err != nil {
+		if err := a.checkModel(model); err != nil {
 			return err
 		}
 	}
-	if _, sent := x.Doc.Find("model"); sent && len(models) == 0 && len(l.Drop) > 0 {
-		return ModelRefused("the provider entry @%s has a list of models, and drop_params of the config takes the model out of the request", l.Target.Slug)
+	if _, sent := a.request.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.Drop) > 0 {
+		return ModelRefused("the provider entry @%s has a list of models, and drop_params of the config takes the model out of the request", a.Target.Slug)
 	}
 	return nil
 }

@@ -119,8 +119,4 @@ func waitOf(n float64, unit time.Duration) time.Duration {
 	return time.Duration(min(n*float64(unit), float64(longestAsked)))
 }
 
-// bodyConsumed reports whether the exchange can't be sent again: its body streamed
-// through and was read.
-func (x *Exchange) bodyConsumed() bool { return x.Upload != nil && x.uploadRead.Load() }
-
 var errNoTarget = errors.New("a strategy without targets")

@@ -19,7 +19,7 @@ func TestNotesAreSaidOnce(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, tt.config).on("0", rtStatus(400))
-				if got := r.send().x.ParamsHeader(); got != tt.want {
+				if got := r.send().x.params(); got != tt.want {
 					t.Errorf("params %q, want %q", got, tt.want)
 				}
 			})

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"modelgate/config"
 	"modelgate/internal/apierr"
 )
 
@@ -22,28 +21,31 @@ func (b *branch) ready(now time.Time) bool {
 }
 
 // canServe reports whether any leaf below the branch can serve the exchange.
-func (b *branch) canServe(x *Exchange) bool {
-	return len(x.Ineligible) == 0 || slices.ContainsFunc(b.leaves, func(n *config.Config) bool { return !slices.Contains(x.Ineligible, n) })
+func (b *branch) canServe(r *Request) bool {
+	return len(r.Leaves) == 0 || slices.ContainsFunc(b.leaves, func(l leaf) bool {
+		err := r.Leaves[l.index].Err
+		return err == nil || apierr.From(err).Code != CodeModelRefused
+	})
 }
 
 // usable returns the indexes of branches that may be used. When none is, it is
 // the one that went out of use first, so that it gets probed; it is the first
 // where none suits the exchange.
-func (p *picker) usable(x *Exchange) []int {
+func (p *picker) usable(r *Request, t *Trail) []int {
 	now := time.Now()
 	list := make([]int, 0, len(p.branches))
 	first := -1
 	for i := range p.branches {
 		b := &p.branches[i]
 		switch {
-		case !b.canServe(x):
-			x.recordDecision(b.path, "skipped: the model is not enabled there")
+		case !b.canServe(r):
+			t.decide(b.path, "skipped: the model is not enabled there")
 			continue
 		case b.ready(now):
 			list = append(list, i)
 			continue
 		}
-		x.recordDecision(b.path, "skipped: circuit open or parked")
+		t.decide(b.path, "skipped: circuit open or parked")
 		if first < 0 || b.since(now).Before(p.branches[first].since(now)) {
 			first = i
 		}
@@ -54,7 +56,7 @@ func (p *picker) usable(x *Exchange) []int {
 	case first < 0:
 		return []int{0} // it tells the client why
 	}
-	x.recordDecision(p.branches[first].path, "all targets are out of use; this one for the longest time")
+	t.decide(p.branches[first].path, "all targets are out of use; this one for the longest time")
 	return []int{first}
 }
 
@@ -101,24 +103,24 @@ type fallbackStrategy struct {
 }
 
 // Handle tries the branches that are fit.
-func (f *fallbackStrategy) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	list := f.usable(x)
-	if f.hedge.usable(x) && len(list) > 1 {
-		return f.hedge.race(ctx, x, f.ordered(list), f.codesOf)
+func (f *fallbackStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	list := f.usable(r, t)
+	if f.hedge.usable(r) && len(list) > 1 {
+		return f.hedge.race(ctx, r, t, f.ordered(list), f.codesOf)
 	}
-	further := x.hasFallback
-	defer func() { x.hasFallback = further }()
+	further := t.hasFallback
+	defer func() { t.hasFallback = further }()
 	for n, i := range list {
 		b := &f.branches[i]
 		last := n == len(list)-1
-		x.hasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
-		res, err := b.Handle(ctx, x)
+		t.hasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
+		res, err := b.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
-		f.continued(ctx, x, res, list[n+1:])
-		if last || !o.triggersFallback(f.codesOf(b)) || x.bodyConsumed() || x.overBudget() {
+		f.continued(ctx, r, t, res, list[n+1:])
+		if last || !o.triggersFallback(f.codesOf(b)) || r.bodyConsumed() || r.pastDeadline(0) {
 			return res, err
 		}
-		x.recordDecision(b.path, "ended in %d, falling back", o.status)
+		t.decide(b.path, "ended in %d, falling back", o.status)
 		if res != nil {
 			res.Close()
 		}

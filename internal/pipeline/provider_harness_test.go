@@ -113,7 +113,7 @@ func rtServe(t *testing.T, h http.HandlerFunc) *rtProvider {
 
 // send sends a chat request through a config of one target. What read does with
 // the response comes before it is closed; nil reads it to its end.
-func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pipeline.Response) error, change ...func(*pipeline.Exchange)) (x *pipeline.Exchange, err error) {
+func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pipeline.Response) error, change ...func(*rtRequest)) (x *rtRequest, err error) {
 	p.t.Helper()
 	root, err := config.Parse([]byte(text))
 	if err != nil {
@@ -121,10 +121,10 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 	}
 	spec := *rtSpec
 	spec.BaseURL = "http://quirky.example.com/v1"
-	x = rtExchange()
+	x = rtNewRequest()
 	x.Dialect, x.Prices = api.DialectChat, p.prices
 	x.Header.Set("Content-Type", "application/json")
-	x.Resolve = func(*config.Config) (*provider.Target, error) {
+	x.resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(&spec, provider.Settings{Key: secret.New("provider-key")})
 	}
 	if x.Body, err = p.engine.Pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
@@ -140,7 +140,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 		f(x)
 	}
 	c := pipeline.Compiler{Engine: p.engine, State: new(pipeline.State)}
-	res, err := c.Compile(root, pipeline.Key(root)).Handle(ctx, x)
+	res, err := x.handle(ctx, c.Compile(root, pipeline.Key(root)))
 	if err != nil {
 		return x, err
 	}
@@ -152,7 +152,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 }
 
 // rtPassed makes x a request that passes through.
-func rtPassed(x *pipeline.Exchange) { x.Operation, x.Path = api.Proxy, "/any/path" }
+func rtPassed(x *rtRequest) { x.Operation, x.Path = api.Proxy, "/any/path" }
 
 // rtRead reads a response to its end.
 func rtRead(res *pipeline.Response) error {

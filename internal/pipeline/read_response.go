@@ -33,82 +33,82 @@ const maxHeld = 4 << 10
 
 // handleResponse turns a provider's response into one that may be handed on. On an
 // error the caller closes the body and stops the watch.
-func (l *TargetHandler) handleResponse(w attemptTimers, x *Exchange, spoken *wirePlan, res *http.Response) (*Response, error) {
+func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
 	out := &Response{
-		Status: res.StatusCode,
-		Header: res.Header,
-		Target: l.Target,
-		Tap:    x.Client.NewTap(x.Operation),
-		Length: res.ContentLength,
-		Raw:    res,
-		watch:  w,
+		Status:  res.StatusCode,
+		Header:  res.Header,
+		Attempt: a,
+		Tap:     a.request.Client.NewTap(a.request.Operation),
+		Length:  res.ContentLength,
+		Raw:     res,
+		watch:   a.timers,
 	}
 	if out.Status < 200 { // 101 would hand the client the bare connection
-		return nil, l.unreadable("status " + strconv.Itoa(out.Status))
+		return nil, a.unreadable("status " + strconv.Itoa(out.Status))
 	}
-	if x.Operation == api.Proxy {
-		return l.passThrough(w, out)
+	if a.request.Operation == api.Proxy {
+		return a.passThrough(out)
 	}
-	return l.unified(w, x, spoken, out)
+	return a.unified(out)
 }
 
 // passThrough hands the body on as it arrives; the idle limit holds between reads.
-func (l *TargetHandler) passThrough(w attemptTimers, out *Response) (*Response, error) {
-	w.eventReceived()
-	out.arriving = upstreamBody{l: l, w: w, res: out.Raw, src: out.Raw.Body}
+func (a *Attempt) passThrough(out *Response) (*Response, error) {
+	a.timers.eventReceived()
+	out.arriving = upstreamBody{of: a, res: out.Raw, src: out.Raw.Body}
 	out.Body = &out.arriving
 	return out, nil
 }
 
 // unified checks the answer by its status and content type.
-func (l *TargetHandler) unified(w attemptTimers, x *Exchange, spoken *wirePlan, out *Response) (*Response, error) {
-	src, err := l.gunzip(out)
+func (a *Attempt) unified(out *Response) (*Response, error) {
+	src, err := a.gunzip(out)
 	if err != nil {
 		return nil, err
 	}
-	out.arriving = upstreamBody{l: l, w: w, res: out.Raw, src: src}
+	out.arriving = upstreamBody{of: a, res: out.Raw, src: src}
 	body := &out.arriving
 	kind := mediaType(out.Header.Get("Content-Type"))
 	switch {
 	case out.Status >= 300 && out.Status <= 399:
 		// A client that followed it would take its gateway key along.
-		return nil, l.unreadable("a redirect, which is not followed")
+		return nil, a.unreadable("a redirect, which is not followed")
 	case out.Status > 299:
-		return l.providerError(x, out, body)
+		return a.providerError(out, body)
 	}
-	if read := l.jobber(spoken); read != nil {
-		return l.followJob(w, x, spoken, out, read, body)
+	if read := a.jobber(); read != nil {
+		return a.followJob(out, read, body)
 	}
 	switch {
-	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && spoken.codec != nil:
-		m := l.streamMemory(spoken, src)
-		m.frames = l.frames(kind, spoken, m)
-		return l.stream(w, x, spoken, out, m)
+	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && a.wire.codec != nil:
+		m := a.streamMemory(src)
+		m.frames = a.frames(kind, m)
+		return a.stream(out, m)
 	case kind == "text/html":
-		return nil, l.unreadable("an HTML page")
-	case isJSON(kind), spoken.translates(), spoken.dialect != "": // a conversation is JSON, whatever it claims to be
-		return l.readJSON(x, spoken, out, body)
+		return nil, a.unreadable("an HTML page")
+	case isJSON(kind), a.wire.translates(), a.wire.dialect != "": // a conversation is JSON, whatever it claims to be
+		return a.readJSON(out, body)
 	}
-	w.eventReceived()
+	a.timers.eventReceived()
 	out.Body = body
 	return out, nil
 }
 
 // gunzip undoes the content coding, which some providers use unasked. Codings
 // that are unknown are handed on as they are, with their header.
-func (l *TargetHandler) gunzip(out *Response) (io.Reader, error) {
+func (a *Attempt) gunzip(out *Response) (io.Reader, error) {
 	coding := out.Header.Get("Content-Encoding")
 	if contentcoding.IsIdentity(coding) {
 		return out.Raw.Body, nil
 	}
-	plain, err := contentcoding.NewReader(coding, out.Raw.Body, l.MaxDecoded)
+	plain, err := contentcoding.NewReader(coding, out.Raw.Body, a.handler.MaxDecoded)
 	switch {
 	case errors.Is(err, contentcoding.ErrUnknown):
 		return out.Raw.Body, nil
 	case errors.Is(err, contentcoding.ErrCorrupt):
-		return nil, l.unreadable("a body that is not the " + headerText(coding) + " it says it is")
+		return nil, a.unreadable("a body that is not the " + headerText(coding) + " it says it is")
 	case err != nil:
-		return nil, l.failure(out.watch, out.Raw.Request, err)
+		return nil, a.failure(out.Raw.Request, err)
 	}
 	out.after = append(out.after, func() { plain.Close() })
 	out.Header = out.Header.Clone()
@@ -120,18 +120,18 @@ func (l *TargetHandler) gunzip(out *Response) (io.Reader, error) {
 
 // readJSON reads a JSON answer to its end, so that a broken one becomes a clean
 // error. One longer than spill streams through.
-func (l *TargetHandler) readJSON(x *Exchange, spoken *wirePlan, out *Response, body *upstreamBody) (*Response, error) {
-	if out.Length > maxBufferedJSON && !spoken.translates() {
+func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error) {
+	if out.Length > maxBufferedJSON && !a.wire.translates() {
 		out.Body = body
 		return out, nil
 	}
-	buf, err := l.read(x, spoken, out, body)
+	buf, err := a.read(out, body)
 	if err != nil {
 		return nil, err
 	}
 	out.held = buf
-	if spoken.translates() {
-		if err := l.translateResponse(x, spoken, out, buf.Bytes()); err != nil {
+	if a.wire.translates() {
+		if err := a.translateResponse(out, buf.Bytes()); err != nil {
 			buf.Release()
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (l *TargetHandler) readJSON(x *Exchange, spoken *wirePlan, out *Response, b
 	}
 	if !wholeJSON(buf.Bytes()) {
 		buf.Release()
-		return nil, l.incomplete()
+		return nil, a.incomplete()
 	}
 	out.Bytes = buf.Bytes()
 	out.Tap.Body(out.Bytes)
@@ -151,14 +151,14 @@ func (l *TargetHandler) readJSON(x *Exchange, spoken *wirePlan, out *Response, b
 }
 
 // read reads a JSON answer, or as much of it as shows that it is longer than spill.
-func (l *TargetHandler) read(x *Exchange, spoken *wirePlan, out *Response, body io.Reader) (*bytepool.Buffer, error) {
-	if spoken.translates() {
-		return l.readTranslated(body, out.Length, x.Stream)
+func (a *Attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) {
+	if a.wire.translates() {
+		return a.readTranslated(body, out.Length, a.request.Stream)
 	}
 	if out.Length < 0 {
 		body = io.LimitReader(body, maxBufferedJSON+1)
 	}
-	buf, err := l.Pool.ReadAll(body, out.Length, maxBufferedJSON+1)
+	buf, err := a.handler.Pool.ReadAll(body, out.Length, maxBufferedJSON+1)
 	if errors.Is(err, bytepool.ErrBudget) {
 		err = outOfMemory(err)
 	}
@@ -168,11 +168,11 @@ func (l *TargetHandler) read(x *Exchange, spoken *wirePlan, out *Response, body 
 // readTranslated reads a JSON answer that is decoded, and counts what it will take
 // then. length is what was announced, or negative; streamed says that the client
 // gets a stream.
-func (l *TargetHandler) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
-	buf, err := l.Pool.ReadAll(body, length, maxTranslated)
+func (a *Attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
+	buf, err := a.handler.Pool.ReadAll(body, length, maxTranslated)
 	if err == nil && !wholeJSON(buf.Bytes()) {
 		buf.Release()
-		return nil, l.incomplete()
+		return nil, a.incomplete()
 	}
 	if err == nil {
 		size := translationSize
@@ -187,7 +187,7 @@ func (l *TargetHandler) readTranslated(body io.Reader, length int64, streamed bo
 	case errors.Is(err, bytepool.ErrBudget):
 		return nil, outOfMemory(err)
 	case errors.Is(err, bytepool.ErrTooLarge):
-		return nil, l.unreadable("a body that is too large to be translated")
+		return nil, a.unreadable("a body that is too large to be translated")
 	case err != nil:
 		return nil, err
 	}
@@ -195,26 +195,26 @@ func (l *TargetHandler) readTranslated(body io.Reader, length int64, streamed bo
 }
 
 // frames returns the frames of a stream of the media type kind.
-func (l *TargetHandler) frames(kind string, spoken *wirePlan, src io.Reader) frames {
+func (a *Attempt) frames(kind string, src io.Reader) frames {
 	switch kind {
 	case mediaLines:
-		return &lines{r: bufio.NewReader(src), max: l.MaxEvent}
+		return &lines{r: bufio.NewReader(src), max: a.handler.MaxEvent}
 	case mediaBinary:
-		r := eventstream.NewReader(src, l.MaxEvent)
-		switch spoken.dialect {
+		r := eventstream.NewReader(src, a.handler.MaxEvent)
+		switch a.wire.dialect {
 		case api.DialectMessages:
 			return &wrapped{binary: binary{r}}
 		case api.DialectChat:
-			return unpacked{sse.NewReader(&payloads{Reader: r}, l.MaxEvent)}
+			return unpacked{sse.NewReader(&payloads{Reader: r}, a.handler.MaxEvent)}
 		}
 		return binary{r}
 	}
-	return sse.NewReader(src, l.MaxEvent)
+	return sse.NewReader(src, a.handler.MaxEvent)
 }
 
 // stream puts a stream into the client's dialect where it is in another, and
 // begins it. It releases src with the response, or on an error.
-func (l *TargetHandler) stream(w attemptTimers, x *Exchange, spoken *wirePlan, out *Response, src *streamMemory) (_ *Response, err error) {
+func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err error) {
 	defer func() {
 		if err != nil {
 			src.release()
@@ -229,46 +229,46 @@ func (l *TargetHandler) stream(w attemptTimers, x *Exchange, spoken *wirePlan, o
 		out.asStream(mediaEvents)
 	}
 	switch {
-	case spoken.translatesOperation(), spoken.counter != nil, spoken.codec == nil && kind != x.Client.ContentType():
-		return nil, l.unreadable("a stream that is not of the protocol")
-	case spoken.codec == nil:
+	case a.wire.translatesOperation(), a.wire.counter != nil, a.wire.codec == nil && kind != a.request.Client.ContentType():
+		return nil, a.unreadable("a stream that is not of the protocol")
+	case a.wire.codec == nil:
 		var hider *usageHider
-		if spoken.usageAsked {
+		if a.wire.usageAsked {
 			hider = new(usageHider)
 		}
-		return l.primeStream(w, out, src, hider)
+		return a.primeStream(out, src, hider)
 	}
-	if !x.Stream {
-		if err := l.collectStream(x, spoken, out, src); err != nil {
+	if !a.request.Stream {
+		if err := a.collectStream(out, src); err != nil {
 			return nil, err
 		}
 		return out, nil
 	}
 	t := &translation{
 		src: src,
-		dec: spoken.codec.NewDecoder(spoken.request, spoken.target),
-		enc: x.Client.NewEncoder(l.reply(x, spoken)),
+		dec: a.wire.codec.NewDecoder(a.wire.request, a.wire.target),
+		enc: a.request.Client.NewEncoder(a.reply()),
 	}
 	out.Tap, out.translation = t, t
-	out.asStream(x.Client.ContentType())
-	return l.primeStream(w, out, t, nil)
+	out.asStream(a.request.Client.ContentType())
+	return a.primeStream(out, t, nil)
 }
 
 // primeStream begins a stream: it waits for the first event that holds data. hider is
 // nil where the client sees all of it.
-func (l *TargetHandler) primeStream(w attemptTimers, out *Response, src frames, hider *usageHider) (*Response, error) {
-	w.dog.Phase(upstream.FirstEvent)
+func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) (*Response, error) {
+	a.timers.dog.Phase(upstream.FirstEvent)
 	s := &Events{
 		reader: src,
 		tap:    out.Tap,
 		hider:  hider,
-		watch:  w,
-		fail:   func(err error) error { return l.failure(w, out.Raw.Request, err) },
+		watch:  a.timers,
+		fail:   func(err error) error { return a.failure(out.Raw.Request, err) },
 	}
 	for {
 		e, err := s.reader.Next()
 		if err == io.EOF {
-			return nil, l.unreadable("a stream without a single event")
+			return nil, a.unreadable("a stream without a single event")
 		}
 		if err != nil {
 			return nil, s.fail(err)
@@ -282,15 +282,15 @@ func (l *TargetHandler) primeStream(w attemptTimers, out *Response, src frames, 
 		break
 	}
 	if msg := s.tap.Info().Failed; msg != "" {
-		return nil, apierr.New(apierr.UpstreamFailed, "%s failed before its first event: %s", l.Target.ID, msg)
+		return nil, apierr.New(apierr.UpstreamFailed, "%s failed before its first event: %s", a.Target.ID, msg)
 	}
-	w.eventReceived()
+	a.timers.eventReceived()
 	out.Events = s
 	return out, nil
 }
 
 // providerError keeps a provider's error with its status, marked as such.
-func (l *TargetHandler) providerError(x *Exchange, out *Response, body *upstreamBody) (*Response, error) {
+func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, maxError))
 	if err != nil && len(raw) == 0 {
 		return nil, err
@@ -298,41 +298,40 @@ func (l *TargetHandler) providerError(x *Exchange, out *Response, body *upstream
 	out.Tap.Body(raw)
 	out.head("application/json")
 	out.Length = -1
-	if l.Target.ErrorStatus != nil {
-		out.Status = l.Target.ErrorStatus(out.Status, raw)
+	if a.Target.ErrorStatus != nil {
+		out.Status = a.Target.ErrorStatus(out.Status, raw)
 	}
-	out.Bytes = x.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, l.Target.ID, out.Status)
+	out.Bytes = a.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.Target.ID, out.Status)
 	return out, nil
 }
 
-func (l *TargetHandler) incomplete() *apierr.Error {
-	return l.unreadable("a body that is not whole JSON")
+func (a *Attempt) incomplete() *apierr.Error {
+	return a.unreadable("a body that is not whole JSON")
 }
 
-func (l *TargetHandler) unreadable(what string) *apierr.Error {
-	return apierr.New(apierr.UpstreamFailed, "%s answered with %s", l.Target.ID, what).WithCode("upstream_unreadable")
+func (a *Attempt) unreadable(what string) *apierr.Error {
+	return apierr.New(apierr.UpstreamFailed, "%s answered with %s", a.Target.ID, what).WithCode("upstream_unreadable")
 }
 
 // upstreamBody is a body whose errors are put into words and whose reads keep the
 // idle clock going.
 type upstreamBody struct {
-	l     *TargetHandler
-	w     attemptTimers
+	of    *Attempt
 	res   *http.Response
 	src   io.Reader
 	read  int64 // bytes so far
 	ended bool  // after the last byte
 }
 
-func (a *upstreamBody) Read(p []byte) (int, error) {
-	n, err := a.src.Read(p)
-	a.read += int64(n)
-	a.ended = a.ended || err == io.EOF
+func (b *upstreamBody) Read(p []byte) (int, error) {
+	n, err := b.src.Read(p)
+	b.read += int64(n)
+	b.ended = b.ended || err == io.EOF
 	if n > 0 {
-		a.w.eventReceived()
+		b.of.timers.eventReceived()
 	}
 	if err != nil && err != io.EOF {
-		err = a.l.failure(a.w, a.res.Request, err)
+		err = b.of.failure(b.res.Request, err)
 	}
 	return n, err
 }

@@ -134,9 +134,9 @@ func TestIdleLimitHoldsBetweenThePartsOfAnAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		media, body string
 		parts       []string
-		change      []func(*pipeline.Exchange)
+		change      []func(*rtRequest)
 	}{
-		"passed through": {"audio/mpeg", rtHello, []string{"s", "o", "u", "n", "d"}, []func(*pipeline.Exchange){rtPassed}},
+		"passed through": {"audio/mpeg", rtHello, []string{"s", "o", "u", "n", "d"}, []func(*rtRequest){rtPassed}},
 		"JSON":           {"application/json", rtHello, []string{`{"a":`, "1", ",", `"b":`, "2}"}, nil},
 		"a stream":       {"text/event-stream", rtStream, []string{rtChunk, rtChunk, rtChunk, rtChunk, rtFinish}, nil},
 	} {

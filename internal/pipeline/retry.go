@@ -8,6 +8,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 )
 
 // Backoff of retries: full jitter below a bound that doubles. Settled
@@ -49,32 +50,32 @@ func newRetry(n *config.Config, e *Engine, g *breaker, next Handler) Handler {
 // Handle repeats until an attempt ends in something that is not to be retried,
 // or no repetition is left. The count it leaves is -1 when retrying ended
 // although the outcome asked for more.
-func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
-	if r.clamped {
-		x.note("retry.attempts;clamped=5")
+func (y *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	if y.clamped {
+		t.Note(dialect.ParamChange{Name: "retry.attempts", Outcome: dialect.Clamped, Note: "5"})
 	}
 	var waited time.Duration
 	for n := 0; ; n++ {
-		x.Retries = n
-		res, err := r.next.Handle(ctx, x)
+		t.Retries = n
+		res, err := y.next.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
-		if !r.shouldRetry(o) {
+		if !y.shouldRetry(o) {
 			return res, err
 		}
-		wait, ok := r.wait(x, o, n, waited)
+		wait, ok := y.wait(r, t, o, n, waited)
 		if !ok {
-			x.Retries = -1
+			t.Retries = -1
 			return res, err
 		}
-		x.recordDecision(r.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
+		t.decide(y.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
 		if res != nil {
 			res.Close()
 		}
-		r.breaker.coolDown(o, time.Now()) // nobody else calls it meanwhile who has a choice
+		y.breaker.coolDown(o, time.Now()) // nobody else calls it meanwhile who has a choice
 		waited += wait
 		began := time.Now()
 		err = sleep(ctx, wait)
-		x.UpstreamTime += time.Since(began) // waiting for a provider is not the gateway's own time
+		t.UpstreamTime += time.Since(began) // waiting for a provider is not the gateway's own time
 		if err != nil {
 			return nil, err
 		}
@@ -83,33 +84,33 @@ func (r *retry) Handle(ctx context.Context, x *Exchange) (*Response, error) {
 
 // shouldRetry reports whether an outcome is worth another try. An attempt's own
 // timeout is one only where 408 is listed.
-func (r *retry) shouldRetry(o outcome) bool {
+func (y *retry) shouldRetry(o outcome) bool {
 	if o.success() || o.clientGone() {
 		return false
 	}
-	return o.noResponse() || slices.Contains(r.codes, o.status)
+	return o.noResponse() || slices.Contains(y.codes, o.status)
 }
 
 // wait returns how long to wait before the next try, and false when there is
 // none: none is left, the body is spent, the wait is too long, or another
 // target can serve now.
-func (r *retry) wait(x *Exchange, o outcome, n int, waited time.Duration) (time.Duration, bool) {
-	if n >= r.attempts || x.bodyConsumed() {
+func (y *retry) wait(r *Request, t *Trail, o outcome, n int, waited time.Duration) (time.Duration, bool) {
+	if n >= y.attempts || r.bodyConsumed() {
 		return 0, false
 	}
-	d := time.Duration(r.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))
+	d := time.Duration(y.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))
 	if o.hasRetryAfter {
-		if x.hasFallback && o.status == http.StatusTooManyRequests {
+		if t.hasFallback && o.status == http.StatusTooManyRequests {
 			return 0, false
 		}
-		if r.useRetryAfter {
+		if y.useRetryAfter {
 			d = o.retryAfter
 			if waited+d > maxRetryAfter {
 				return 0, false
 			}
 		}
 	}
-	return d, !x.budgetEnds(d)
+	return d, !r.pastDeadline(d)
 }
 
 // sleep waits, unless the client leaves first.

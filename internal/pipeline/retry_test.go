@@ -47,9 +47,9 @@ func TestAttemptsCountRepetitions(t *testing.T) {
 				}
 				r := rtNew(t, rtRetry(fmt.Sprintf(`{"attempts":%d}`, tt.attempts))).on("", answers...)
 				got := r.send()
-				if len(r.calls) != tt.calls || got.status != tt.status || got.x.Retries != tt.count || got.x.ParamsHeader() != tt.params {
+				if len(r.calls) != tt.calls || got.status != tt.status || got.x.trail.Retries != tt.count || got.x.params() != tt.params {
 					t.Errorf("%d calls, status %d, count %d, params %q; want %d, %d, %d, %q",
-						len(r.calls), got.status, got.x.Retries, got.x.ParamsHeader(), tt.calls, tt.status, tt.count, tt.params)
+						len(r.calls), got.status, got.x.trail.Retries, got.x.params(), tt.calls, tt.status, tt.count, tt.params)
 				}
 				r.closedOnce()
 			})
@@ -129,8 +129,8 @@ func TestBackoffIsFullJitterBelowABoundThatDoubles(t *testing.T) {
 					}
 					bound, sum = bound*2, sum+wait
 				}
-				if got.x.UpstreamTime != sum {
-					t.Errorf("%v recorded as waited, want %v", got.x.UpstreamTime, sum)
+				if got.x.trail.UpstreamTime != sum {
+					t.Errorf("%v recorded as waited, want %v", got.x.trail.UpstreamTime, sum)
 				}
 			})
 		})
@@ -198,8 +198,8 @@ func TestAWaitThatIsTooLongEndsRetrying(t *testing.T) {
 				}
 				r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", answers...)
 				got := r.send()
-				if got.status != 429 || got.x.Retries != -1 || len(r.calls) != tt.calls || got.took != tt.took {
-					t.Errorf("status %d, count %d, %d calls in %v; want 429, -1, %d in %v", got.status, got.x.Retries, len(r.calls), got.took, tt.calls, tt.took)
+				if got.status != 429 || got.x.trail.Retries != -1 || len(r.calls) != tt.calls || got.took != tt.took {
+					t.Errorf("status %d, count %d, %d calls in %v; want 429, -1, %d in %v", got.status, got.x.trail.Retries, len(r.calls), got.took, tt.calls, tt.took)
 				}
 				r.closedOnce()
 			})
@@ -210,9 +210,9 @@ func TestAWaitThatIsTooLongEndsRetrying(t *testing.T) {
 func TestRetryingStaysWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "4"))
-		got := r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
-		if got.took != 8*time.Second || len(r.calls) != 3 || got.x.Retries != -1 {
-			t.Errorf("%d calls in %v, count %d; want 3 in 8 s of a budget of 10, -1", len(r.calls), got.took, got.x.Retries)
+		got := r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
+		if got.took != 8*time.Second || len(r.calls) != 3 || got.x.trail.Retries != -1 {
+			t.Errorf("%d calls in %v, count %d; want 3 in 8 s of a budget of 10, -1", len(r.calls), got.took, got.x.trail.Retries)
 		}
 	})
 }
@@ -268,12 +268,12 @@ func TestARateLimitIsNotWaitedForWhenAnotherTargetCanServe(t *testing.T) {
 
 func TestABodyThatWasReadIsNotRetried(t *testing.T) {
 	r := rtNew(t, rtRetry(`{"attempts":3}`)).on("", rtStatus(503))
-	got := r.send(func(x *pipeline.Exchange) {
-		x.Upload = strings.NewReader("form")
-		pipeline.ReadUpload(x)
+	got := r.send(func(x *rtRequest) {
+		x.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
+		pipeline.ReadUpload(x.Upload)
 	})
-	if len(r.calls) != 1 || got.x.Retries != -1 || got.status != 503 {
-		t.Errorf("%d calls, count %d, status %d; want one call, -1 since more was asked for, 503", len(r.calls), got.x.Retries, got.status)
+	if len(r.calls) != 1 || got.x.trail.Retries != -1 || got.status != 503 {
+		t.Errorf("%d calls, count %d, status %d; want one call, -1 since more was asked for, 503", len(r.calls), got.x.trail.Retries, got.status)
 	}
 }
 
@@ -281,12 +281,12 @@ func TestABodyThatWasReadIsNotRetried(t *testing.T) {
 func TestTheCountBelongsToTheLastTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+rtRetry(`{"attempts":2}`)+`,`+rtLeaf+`]}`).on("0", rtStatus(500))
-		if got := r.send(); got.tried() != "0 0 0 1" || got.x.Retries != 0 {
-			t.Errorf("count %d after %q, want 0 after 0 0 0 1", got.x.Retries, got.tried())
+		if got := r.send(); got.tried() != "0 0 0 1" || got.x.trail.Retries != 0 {
+			t.Errorf("count %d after %q, want 0 after 0 0 0 1", got.x.trail.Retries, got.tried())
 		}
 		r.on("1", rtStatus(400))
-		if got := r.send(); got.x.Retries != 0 || got.status != 400 {
-			t.Errorf("count %d with status %d, want 0 with 400", got.x.Retries, got.status)
+		if got := r.send(); got.x.trail.Retries != 0 || got.status != 400 {
+			t.Errorf("count %d with status %d, want 0 with 400", got.x.trail.Retries, got.status)
 		}
 	})
 }

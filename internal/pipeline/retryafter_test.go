@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
-	"modelgate/internal/pipeline"
 )
 
 // A wait beyond the longest is not waited for and does not become a short one: the
@@ -26,8 +25,8 @@ func TestAWaitBeyondAllBoundsIsNotIgnored(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answer := rtStatus(429, tt.header, tt.value)
 				got := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", answer).send()
-				if got.status != 429 || got.x.Retries != -1 || got.took != 0 {
-					t.Errorf("status %d, count %d in %v; want the 429 at once, -1 since more was asked for", got.status, got.x.Retries, got.took)
+				if got.status != 429 || got.x.trail.Retries != -1 || got.took != 0 {
+					t.Errorf("status %d, count %d in %v; want the 429 at once, -1 since more was asked for", got.status, got.x.trail.Retries, got.took)
 				}
 				r := rtNew(t, rtTree("fallback", 2, "")).on("0", answer, rtStatus(200))
 				r.send()
@@ -44,8 +43,8 @@ func TestRetryAfterOfTheLastYearIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).
 			on("", rtStatus(429, "Retry-After", "1"), rtStatus(429, "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"))
-		if got := r.send(); got.status != 429 || got.x.Retries != -1 || got.took != time.Second {
-			t.Errorf("status %d, count %d in %v; want the second 429 after a second, and -1 since more was asked for", got.status, got.x.Retries, got.took)
+		if got := r.send(); got.status != 429 || got.x.trail.Retries != -1 || got.took != time.Second {
+			t.Errorf("status %d, count %d in %v; want the second 429 after a second, and -1 since more was asked for", got.status, got.x.trail.Retries, got.took)
 		}
 	})
 }
@@ -141,7 +140,7 @@ func TestAWaitMayEndWithTheBudget(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "4"))
-				r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(tt.budget) })
+				r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(tt.budget) })
 				if len(r.calls) != tt.calls {
 					t.Errorf("%d calls with a wait of 4s and a budget of %v, want %d", len(r.calls), tt.budget, tt.calls)
 				}
@@ -157,8 +156,8 @@ func TestAllWaitsOfAnExchangeAreRecorded(t *testing.T) {
 		r.on("0", rtStatus(503, "Retry-After", "3"), rtStatus(503, "Retry-After", "4"), rtStatus(500)).
 			on("1", rtStatus(503, "Retry-After", "5"), rtStatus(200))
 		got := r.send()
-		if want := 12 * time.Second; got.status != 200 || got.x.UpstreamTime != want || got.took != want {
-			t.Errorf("status %d in %v, %v recorded as waited; want 200 and %v", got.status, got.took, got.x.UpstreamTime, want)
+		if want := 12 * time.Second; got.status != 200 || got.x.trail.UpstreamTime != want || got.took != want {
+			t.Errorf("status %d in %v, %v recorded as waited; want 200 and %v", got.status, got.took, got.x.trail.UpstreamTime, want)
 		}
 	})
 }
@@ -169,8 +168,8 @@ func TestOnlyTheTimeThatPassedIsRecordedAsWaited(t *testing.T) {
 		r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "30"))
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if got := rtSend(ctx, r.Tree); got.x.UpstreamTime != 2*time.Second {
-			t.Errorf("%v recorded as waited, want the two seconds until the client left", got.x.UpstreamTime)
+		if got := rtSend(ctx, r.Tree); got.x.trail.UpstreamTime != 2*time.Second {
+			t.Errorf("%v recorded as waited, want the two seconds until the client left", got.x.trail.UpstreamTime)
 		}
 	})
 }
@@ -181,8 +180,8 @@ func TestAnOutcomeOfTheExchangeIsNotRetried(t *testing.T) {
 	for name, kind := range map[string]apierr.Kind{"the client left": apierr.ClientGone, "an error of the gateway": apierr.Internal} {
 		t.Run(name, func(t *testing.T) {
 			r := rtNew(t, rtRetry(`{"attempts":3,"on_status_codes":[499,503]}`)).on("", rtError(kind))
-			if got := r.send(); len(r.calls) != 1 || got.x.Retries != 0 {
-				t.Errorf("%d calls, count %d; want one, 0", len(r.calls), got.x.Retries)
+			if got := r.send(); len(r.calls) != 1 || got.x.trail.Retries != 0 {
+				t.Errorf("%d calls, count %d; want one, 0", len(r.calls), got.x.trail.Retries)
 			}
 		})
 	}

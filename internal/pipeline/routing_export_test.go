@@ -14,15 +14,15 @@ import (
 func OnClose(r *Response, f func()) *Response { r.after = append(r.after, f); return r }
 
 // ReadUpload marks the body that streams through as begun.
-func ReadUpload(x *Exchange) { x.uploadRead.Store(true) }
+func ReadUpload(u *Upload) { u.started.Store(true) }
 
 // OpenUpload opens the body that streams through for an attempt.
-func OpenUpload(x *Exchange, ended bool) io.ReadCloser {
+func OpenUpload(u *Upload, ended bool) io.ReadCloser {
 	dog := upstream.NewWatchdog(context.Background(), upstream.Timeouts{})
 	if ended {
 		dog.Stop()
 	}
-	body, _ := uploads{x, dog}.Open()
+	body, _ := uploads{u, dog}.Open()
 	return body
 }
 

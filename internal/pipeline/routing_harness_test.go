@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
 )
 
@@ -121,7 +122,7 @@ type rtTarget struct {
 	path string
 }
 
-func (h rtTarget) Handle(ctx context.Context, x *pipeline.Exchange) (*pipeline.Response, error) {
+func (h rtTarget) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.Trail) (*pipeline.Response, error) {
 	r := h.r
 	r.mu.Lock()
 	n := r.counts[h.path]
@@ -132,7 +133,6 @@ func (h rtTarget) Handle(ctx context.Context, x *pipeline.Exchange) (*pipeline.R
 		a = s(n)
 	}
 	r.mu.Unlock()
-	x.Entry.OptionIndex = h.path
 	if a.after > 0 {
 		select {
 		case <-time.After(a.after):
@@ -150,7 +150,8 @@ func (h rtTarget) Handle(ctx context.Context, x *pipeline.Exchange) (*pipeline.R
 	if a.err != nil {
 		attempt.Status, attempt.Error = 0, a.err.Error()
 	}
-	x.Entry.Attempts = append(x.Entry.Attempts, attempt)
+	t.Outcome = &pipeline.Attempt{Record: attempt}
+	t.Attempts = append(t.Attempts, t.Outcome)
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -172,7 +173,7 @@ func (r *rtRoutes) response(a rtAnswer) *pipeline.Response {
 
 // rtResult is how an exchange ended, its response closed.
 type rtResult struct {
-	x       *pipeline.Exchange
+	x       *rtRequest
 	status  int
 	err     *apierr.Error // nil where a response came
 	path    string        // that answered last, short as on takes it
@@ -180,21 +181,49 @@ type rtResult struct {
 	took    time.Duration
 }
 
-// rtExchange is a chat request.
-func rtExchange() *pipeline.Exchange {
-	return &pipeline.Exchange{
-		Entry:     &reqlog.Entry{Time: time.Now()},
+// rtRequest is a request under test, and what happened to it.
+type rtRequest struct {
+	pipeline.Request
+	trail   pipeline.Trail
+	resolve func(leaf *config.Config) (*provider.Target, error) // finds targets; nil where they are scripted
+}
+
+// handle has h handle the request, with its leaves if h is compiled.
+func (x *rtRequest) handle(ctx context.Context, h pipeline.Handler) (*pipeline.Response, error) {
+	if tree, ok := h.(*pipeline.Tree); ok && x.resolve != nil {
+		x.Leaves = make([]pipeline.Leaf, len(tree.Leaves))
+		for i, leaf := range tree.Leaves {
+			x.Leaves[i].Target, x.Leaves[i].Err = x.resolve(leaf)
+		}
+	}
+	return h.Handle(ctx, &x.Request, &x.trail)
+}
+
+// params is the header of what was adapted.
+func (x *rtRequest) params() string { return strings.Join(x.trail.Params(), ", ") }
+
+// target is the path of the target that answered last.
+func (x *rtRequest) target() string {
+	if x.trail.Outcome == nil {
+		return ""
+	}
+	return x.trail.Outcome.Record.Target
+}
+
+// rtNewRequest returns a chat request.
+func rtNewRequest() *rtRequest {
+	return &rtRequest{trail: pipeline.Trail{Explain: true}, Request: pipeline.Request{
+		Time:      time.Now(),
 		Client:    chat.Dialect{},
 		Operation: api.Chat,
 		Method:    http.MethodPost,
 		Path:      "/chat/completions",
 		Header:    http.Header{},
-		Explain:   true,
-	}
+	}}
 }
 
 // rtBody gives x a JSON body.
-func rtBody(t testing.TB, x *pipeline.Exchange, body string) {
+func rtBody(t testing.TB, x *rtRequest, body string) {
 	t.Helper()
 	x.Doc = new(jsonedit.Doc)
 	if err := x.Doc.Scan([]byte(body)); err != nil {
@@ -202,19 +231,19 @@ func rtBody(t testing.TB, x *pipeline.Exchange, body string) {
 	}
 }
 
-func (r *rtRoutes) send(change ...func(*pipeline.Exchange)) rtResult {
+func (r *rtRoutes) send(change ...func(*rtRequest)) rtResult {
 	r.t.Helper()
 	return rtSend(context.Background(), r.Tree, change...)
 }
 
-func rtSend(ctx context.Context, h pipeline.Handler, change ...func(*pipeline.Exchange)) rtResult {
-	x := rtExchange()
+func rtSend(ctx context.Context, h pipeline.Handler, change ...func(*rtRequest)) rtResult {
+	x := rtNewRequest()
 	for _, f := range change {
 		f(x)
 	}
 	began := time.Now()
-	res, err := h.Handle(ctx, x)
-	out := rtResult{x: x, took: time.Since(began), path: rtShort(x.Entry.OptionIndex)}
+	res, err := x.handle(ctx, h)
+	out := rtResult{x: x, took: time.Since(began), path: rtShort(x.target())}
 	if err != nil {
 		out.err = apierr.From(err)
 		out.status = out.err.Status()
@@ -222,8 +251,8 @@ func rtSend(ctx context.Context, h pipeline.Handler, change ...func(*pipeline.Ex
 		out.status = res.Status
 		res.Close()
 	}
-	for _, a := range x.Entry.Attempts {
-		out.targets = append(out.targets, rtShort(a.Target))
+	for _, a := range x.trail.Attempts {
+		out.targets = append(out.targets, rtShort(a.Record.Target))
 	}
 	return out
 }
@@ -232,11 +261,11 @@ func rtShort(path string) string {
 	return strings.NewReplacer("config.targets[", "", "].targets[", ".", "]", "", "config", "").Replace(path)
 }
 
-func rtMeta(pairs ...string) func(*pipeline.Exchange) {
-	return func(x *pipeline.Exchange) {
-		x.Entry.Metadata = make(map[string]string)
+func rtMeta(pairs ...string) func(*rtRequest) {
+	return func(x *rtRequest) {
+		x.Metadata = make(map[string]string)
 		for i := 0; i+1 < len(pairs); i += 2 {
-			x.Entry.Metadata[pairs[i]] = pairs[i+1]
+			x.Metadata[pairs[i]] = pairs[i+1]
 		}
 	}
 }
@@ -245,7 +274,7 @@ func rtMeta(pairs ...string) func(*pipeline.Exchange) {
 func (r rtResult) tried() string { return strings.Join(r.targets, " ") }
 
 func (r rtResult) decided(text string) bool {
-	for _, d := range r.x.Decisions {
+	for _, d := range r.x.trail.Decisions {
 		if strings.Contains(d.Text, text) {
 			return true
 		}

@@ -9,7 +9,6 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/apierr"
-	"modelgate/internal/pipeline"
 
 	"pgregory.net/rapid"
 )
@@ -76,7 +75,7 @@ func TestInvariantsOfEveryTree(t *testing.T) {
 // rtInvariants sends an exchange and returns what is wrong with its end.
 func (r *rtRoutes) rtInvariants(budget time.Duration) string {
 	before := len(r.calls)
-	got := r.send(func(x *pipeline.Exchange) { x.AttemptDeadline = time.Now().Add(budget) })
+	got := r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(budget) })
 	calls, all := make(map[string]int), 0
 	for _, c := range r.calls[before:] {
 		calls[c.path]++
@@ -87,7 +86,7 @@ func (r *rtRoutes) rtInvariants(budget time.Duration) string {
 			return fmt.Sprintf("%s was called %d times with %d retries", leaf.Path, calls[leaf.Path], retries)
 		}
 	}
-	if recorded := len(got.x.Entry.Attempts); recorded != all {
+	if recorded := len(got.x.trail.Attempts); recorded != all {
 		return fmt.Sprintf("%d attempts are recorded of %d", recorded, all)
 	}
 	// A call under way when the budget ends is cut by the leaf's own clock,
@@ -95,9 +94,9 @@ func (r *rtRoutes) rtInvariants(budget time.Duration) string {
 	if got.took > budget+2*time.Second {
 		return fmt.Sprintf("took %v in a budget of %v", got.took, budget)
 	}
-	isLeaf := func(l *config.Config) bool { return l.Path == got.x.Entry.OptionIndex }
+	isLeaf := func(l *config.Config) bool { return l.Path == got.x.target() }
 	if all > 0 && !slices.ContainsFunc(r.Leaves, isLeaf) {
-		return fmt.Sprintf("answered by %q, which is no target", got.x.Entry.OptionIndex)
+		return fmt.Sprintf("answered by %q, which is no target", got.x.target())
 	}
 	for n, times := range r.open {
 		if times != 1 {

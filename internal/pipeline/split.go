@@ -17,58 +17,47 @@ import (
 // hide the way to the provider, and far from what its quota minds.
 const maxParallel = 8
 
-// sendAll makes the attempt as w says, or those of a request in pieces.
-func (l *TargetHandler) sendAll(ctx context.Context, x *Exchange, w *wirePlan) (*Response, error) {
-	pieces, err := l.splitRequest(x, w)
-	if err != nil {
-		return nil, err
-	}
-	if pieces != nil {
-		return l.sendSplit(ctx, x, w, pieces)
-	}
-	return l.sendOne(ctx, x, *w)
-}
-
-// splitRequest returns the exchange once for each request that its target must be
-// sent, and none where one says all.
-func (l *TargetHandler) splitRequest(x *Exchange, w *wirePlan) ([]*Exchange, error) {
-	if w.form == nil || w.form.Split == nil {
+// split returns an attempt for each request that the target must be sent, and none
+// where one request is enough. Pieces hold what the config asks for and are of the
+// chat dialect.
+func (a *Attempt) split() ([]*Attempt, error) {
+	if a.wire.form == nil || a.wire.form.Split == nil {
 		return nil, nil
 	}
-	doc, list := x.Doc, x.Edits
-	if l.editsBody() {
-		configured, err := l.applyConfigParams(x)
+	doc, list := a.request.Doc, a.request.Edits
+	if a.editsBody() {
+		configured, err := a.applyConfigParams()
 		if err != nil {
 			return nil, err
 		}
 		doc, list = configured, nil
 	}
 	body := doc.Apply(nil, list...)
-	if w.client != nil {
-		chat, err := w.client.Request(nil, body, w.target.Model)
+	if a.wire.client != nil {
+		chat, err := a.wire.client.Request(nil, body, a.wire.target.Model)
 		if err != nil {
 			return nil, err
 		}
 		body = chat
 	}
-	if err := l.checkPieces(x, body); err != nil {
+	if err := a.checkPieces(body); err != nil {
 		return nil, err
 	}
-	bodies, err := w.form.Split(body, w.target)
-	if err != nil {
+	bodies, err := a.wire.form.Split(body, a.wire.target)
+	if err != nil || len(bodies) == 0 {
 		return nil, err
 	}
-	pieces := make([]*Exchange, len(bodies))
+	bare := *a.handler
+	bare.Defaults, bare.Drop = nil, nil
+	pieces := make([]*Attempt, len(bodies))
 	for i, body := range bodies {
-		doc := new(jsonedit.Doc)
-		if err := doc.Scan(body); err != nil {
-			return nil, fmt.Errorf("scanning a piece of a request: %w", err)
+		r := *a.request
+		if r.Doc, r.Edits = new(jsonedit.Doc), nil; r.Doc.Scan(body) != nil {
+			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.Target.ID)
 		}
-		pieces[i] = x.fork()
-		pieces[i].Doc, pieces[i].Edits, pieces[i].UpstreamModel, pieces[i].DryRun = doc, nil, x.UpstreamModel, x.DryRun
-	}
-	if len(pieces) == 0 {
-		return nil, nil
+		piece := &Attempt{Target: a.Target, Model: a.Model, handler: &bare, request: &r, trail: a.trail.child(), wire: a.wire, parent: a.parent}
+		piece.wire.client = nil
+		pieces[i] = piece
 	}
 	return pieces, nil
 }
@@ -79,62 +68,57 @@ const maxPieces = 64 << 20
 
 // checkPieces returns an error if the inputs of an embeddings request are more
 // than the exchange has attempts left, or make pieces that are too large.
-func (l *TargetHandler) checkPieces(x *Exchange, body []byte) error {
+func (a *Attempt) checkPieces(body []byte) error {
 	n, size := dialect.CountInputs(body)
-	limit := l.AttemptLimit()
-	if left := limit - int(x.bill().attempts.Load()); n > left {
+	limit := a.handler.AttemptLimit()
+	if left := limit - int(a.trail.bill().attempts.Load()); n > left {
 		return apierr.New(apierr.Invalid,
-			"%s takes one input in a request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", l.Target.ID, n, limit, max(left, 0)).
+			"%s takes one input in a request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.Target.ID, n, limit, max(left, 0)).
 			WithParam("input").WithCode(codeAttempts)
 	}
 	if total := len(body) + (n-1)*(len(body)-size); total > maxPieces {
 		return apierr.New(apierr.TooLarge,
-			"%s takes one input in a request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", l.Target.ID, n, total, maxPieces).
+			"%s takes one input in a request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.Target.ID, n, total, maxPieces).
 			WithParam("input")
 	}
 	return nil
 }
 
-// forSplit returns the leaf and the wire for pieces, which hold what the config
-// asks for and are of the chat dialect.
-func (l *TargetHandler) forSplit(w *wirePlan) (*TargetHandler, wirePlan) {
-	leaf, spoken := *l, *w
-	leaf.Defaults, leaf.Override, leaf.Drop = nil, nil, nil
-	spoken.client = nil
-	return &leaf, spoken
-}
-
-// sendSplit sends the pieces of an exchange, few at a time, and makes one answer of
-// theirs. The first failure ends the others and is the answer to all.
-func (l *TargetHandler) sendSplit(ctx context.Context, x *Exchange, spoken *wirePlan, pieces []*Exchange) (*Response, error) {
+// sendSplit sends the pieces of a request, few at a time, and makes one response of
+// theirs. The first failure ends the others and is the response to all.
+func (a *Attempt) sendSplit(ctx context.Context, pieces []*Attempt) (*Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &splitRun{spoken: spoken, pieces: pieces, answers: make([]*Response, len(pieces)), cancel: cancel}
-	if limit := l.responseTimeout(x); limit > 0 { // of all together
+	b := &splitRun{pieces: pieces, answers: make([]*Response, len(pieces)), cancel: cancel}
+	if limit := a.responseTimeout(); limit > 0 { // of all together
 		for _, piece := range pieces {
-			piece.AttemptDeadline = time.Now().Add(limit)
+			piece.request.AttemptDeadline = time.Now().Add(limit)
 		}
 	}
 	var wg sync.WaitGroup
 	for range min(maxParallel, len(pieces)) {
-		wg.Go(func() { b.work(ctx, l) })
+		wg.Go(func() { b.work(ctx) })
 	}
 	wg.Wait()
 	defer b.close()
-	x.Params = pieces[0].Params
-	for _, n := range pieces[0].Notes {
-		x.note(n)
-	}
+	a.adopt(pieces[0])
 	if b.failed {
 		return b.res, b.err
 	}
-	return b.merge(x)
+	return a.merge(b.answers)
 }
 
-// splitRun is what happens to the pieces of an exchange.
+// adopt takes over what a piece adapted: it is the same in all.
+func (a *Attempt) adopt(piece *Attempt) {
+	a.Params = piece.Params
+	for _, n := range piece.trail.Notes {
+		a.trail.Note(n)
+	}
+}
+
+// splitRun is the pieces of a request under way.
 type splitRun struct {
-	spoken  *wirePlan
-	pieces  []*Exchange
+	pieces  []*Attempt
 	answers []*Response // each set by the goroutine that took its piece
 	cancel  context.CancelFunc
 	taken   atomic.Int64
@@ -146,13 +130,13 @@ type splitRun struct {
 }
 
 // work takes pieces until none is left or one has failed.
-func (b *splitRun) work(ctx context.Context, l *TargetHandler) {
+func (b *splitRun) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		i := int(b.taken.Add(1)) - 1
 		if i >= len(b.pieces) {
 			return
 		}
-		res, err := b.send(ctx, l, b.pieces[i])
+		res, err := b.send(ctx, b.pieces[i])
 		if err != nil || res.Status > 299 {
 			b.fail(res, err)
 			return
@@ -164,14 +148,13 @@ func (b *splitRun) work(ctx context.Context, l *TargetHandler) {
 
 // send sends one piece. A panic becomes its error: nobody above it on this
 // goroutine catches one.
-func (b *splitRun) send(ctx context.Context, l *TargetHandler, x *Exchange) (res *Response, err error) {
+func (b *splitRun) send(ctx context.Context, piece *Attempt) (res *Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic of type %T: %s", v, debug.Stack())
 		}
 	}()
-	leaf, spoken := l.forSplit(b.spoken)
-	return leaf.sendOne(ctx, x, spoken)
+	return piece.sendOne(ctx)
 }
 
 // fail keeps the first failure and ends the other pieces.
@@ -188,21 +171,21 @@ func (b *splitRun) fail(res *Response, err error) {
 	b.cancel()
 }
 
-// merge makes the answer of those to the pieces.
-func (b *splitRun) merge(x *Exchange) (*Response, error) {
-	bodies := make([][]byte, len(b.answers))
-	for i, res := range b.answers {
+// merge makes one response of those to the pieces.
+func (a *Attempt) merge(answers []*Response) (*Response, error) {
+	bodies := make([][]byte, len(answers))
+	for i, res := range answers {
 		bodies[i] = res.Bytes
 	}
-	encoded, err := b.spoken.form.Join(nil, bodies)
-	if err == nil && b.spoken.client != nil {
-		encoded, err = b.spoken.client.Response(nil, encoded)
+	encoded, err := a.wire.form.Join(nil, bodies)
+	if err == nil && a.wire.client != nil {
+		encoded, err = a.wire.client.Response(nil, encoded)
 	}
 	if err != nil {
 		return nil, err
 	}
-	first := b.answers[0]
-	out := &Response{Status: first.Status, Header: first.Header, Target: first.Target, Tap: x.Client.NewTap(x.Operation)}
+	first := answers[0]
+	out := &Response{Status: first.Status, Header: first.Header, Attempt: a, Tap: a.request.Client.NewTap(a.request.Operation)}
 	out.setBytes(encoded)
 	out.Tap.Body(encoded)
 	return out, nil

@@ -14,19 +14,18 @@ import (
 	"modelgate/config"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
 )
 
 // rtEmbedding makes x a request for embeddings at a provider whose model takes
 // one input at a time.
-func rtEmbedding(x *pipeline.Exchange) {
+func rtEmbedding(x *rtRequest) {
 	const op = api.Embeddings
 	spec := &provider.Spec{ID: "apart", BaseURL: "http://apart.example.com", Dialect: api.DialectConverse, Auth: provider.Bearer(),
 		Paths: map[api.Operation]string{op: "/embed", api.DialectConverse.ConversationOperation(): "/converse"}}
 	x.Operation, x.Path = op, "/embeddings"
-	x.Resolve = func(*config.Config) (*provider.Target, error) {
+	x.resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(spec, provider.Settings{Key: secret.New("provider-key")})
 	}
 }

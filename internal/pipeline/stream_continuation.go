@@ -15,12 +15,13 @@ import (
 // asked to continue it. It is an extension of the specification, off unless a
 // config asks with stream_continuation.
 type streamContinuation struct {
-	f    *fallbackStrategy
-	ctx  context.Context
-	x    *Exchange
-	rest []int // branches that are left
-	res  *Response
-	now  *Response // whose stream is read: res, or what goes on with it
+	f       *fallbackStrategy
+	ctx     context.Context
+	request *Request
+	trail   *Trail
+	rest    []int // branches that are left
+	res     *Response
+	now     *Response // whose stream is read: res, or what goes on with it
 
 	emitted []byte // text of the answer so far
 	// blocked is true once the answer holds what can't be continued in words:
@@ -32,40 +33,39 @@ type streamContinuation struct {
 const maxSaid = 1 << 20
 
 // continued makes a stream one that the branches in rest may go on with.
-func (f *fallbackStrategy) continued(ctx context.Context, x *Exchange, res *Response, rest []int) {
-	wanted := f.resumes && x.Operation == api.Chat && x.Doc != nil && len(rest) > 0
-	_, able := x.Client.(dialect.StreamContinuer)
+func (f *fallbackStrategy) continued(ctx context.Context, r *Request, t *Trail, res *Response, rest []int) {
+	wanted := f.resumes && r.Operation == api.Chat && r.Doc != nil && len(rest) > 0
+	_, able := r.Client.(dialect.StreamContinuer)
 	if !wanted || !able || res == nil || res.Events == nil {
 		return
 	}
-	r := &streamContinuation{f: f, ctx: ctx, x: x, rest: rest, res: res, now: res}
 	s := res.Events
-	s.resume = r
+	s.resume = &streamContinuation{f: f, ctx: ctx, request: r, trail: t, rest: rest, res: res, now: res}
 	s.part()
 }
 
 // record keeps what an event adds to the answer.
-func (r *streamContinuation) record(c dialect.StreamContinuer, e sse.Event) {
-	text, plain := c.Delta(e.Data)
-	r.emitted = append(r.emitted, text...)
-	r.blocked = r.blocked || !plain || len(r.emitted) > maxSaid
+func (c *streamContinuation) record(d dialect.StreamContinuer, e sse.Event) {
+	text, plain := d.Delta(e.Data)
+	c.emitted = append(c.emitted, text...)
+	c.blocked = c.blocked || !plain || len(c.emitted) > maxSaid
 }
 
 // next returns the next event of the stream, of a further branch's stream when
 // this one breaks.
-func (r *streamContinuation) next(s *Events) (sse.Event, error) {
+func (c *streamContinuation) next(s *Events) (sse.Event, error) {
 	e, err := s.pull()
-	c := r.x.Client.(dialect.StreamContinuer)
+	d := c.request.Client.(dialect.StreamContinuer)
 	if err == nil && s.tap.Info().Failed == "" {
-		r.record(c, e)
+		c.record(d, e)
 		return e, nil
 	}
 	seen := s.tap.Info()
-	if seen.Finished || seen.Terminated || r.ctx.Err() != nil {
+	if seen.Finished || seen.Terminated || c.ctx.Err() != nil {
 		return e, err
 	}
-	r.now.release() // before another target is asked
-	marker, ok := r.switchTarget(s, c)
+	c.now.release() // before another target is asked
+	marker, ok := c.switchTarget(s, d)
 	if !ok {
 		return e, err
 	}
@@ -74,54 +74,52 @@ func (r *streamContinuation) next(s *Events) (sse.Event, error) {
 
 // switchTarget opens the stream of a further branch in place of s. It returns a comment
 // that tells where the stream goes on.
-func (r *streamContinuation) switchTarget(s *Events, c dialect.StreamContinuer) (sse.Event, bool) {
-	for len(r.rest) > 0 && !r.blocked {
-		b := &r.f.branches[r.rest[0]]
-		r.rest = r.rest[1:]
-		next, joined, err := r.open(b, c)
+func (c *streamContinuation) switchTarget(s *Events, d dialect.StreamContinuer) (sse.Event, bool) {
+	for len(c.rest) > 0 && !c.blocked {
+		b := &c.f.branches[c.rest[0]]
+		c.rest = c.rest[1:]
+		next, joined, err := c.open(b, d)
 		if err != nil || next.Events == nil || next.Status > 299 {
-			r.x.recordDecision(b.path, "could not continue the broken stream")
+			c.trail.decide(b.path, "could not continue the broken stream")
 			if next != nil {
 				next.Close()
 			}
 			continue
 		}
-		r.x.recordDecision(b.path, "continues the stream that broke after %d bytes of text", len(r.emitted))
-		r.take(s, next, joined)
-		s.ahead = r.trimOverlap(s, c)
+		c.trail.decide(b.path, "continues the stream that broke after %d bytes of text", len(c.emitted))
+		c.take(s, next, joined)
+		s.ahead = c.trimOverlap(s, d)
 		return sse.Event{Raw: sse.AppendComment(nil, "continued by "+b.path)}, true
 	}
 	return sse.Event{}, false
 }
 
-// open asks a branch to continue. joined takes its attempts into the record.
-func (r *streamContinuation) open(b *branch, c dialect.StreamContinuer) (next *Response, joined *Exchange, err error) {
-	child := r.x.fork()
-	child.Edits = append(child.Edits, c.Continue(r.x.Doc, string(r.emitted))...)
-	next, err = b.Handle(r.ctx, child)
-	e := r.x.Entry
-	e.Attempts = append(e.Attempts, child.Entry.Attempts...)
-	r.x.Decisions = append(r.x.Decisions, child.Decisions...)
+// open asks a branch to continue. Its attempts are those of the request too; the
+// child has what it adapted.
+func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *Response, child *Trail, err error) {
+	r := *c.request
+	r.Edits = append(slices.Clip(r.Edits), d.Continue(r.Doc, string(c.emitted))...)
+	child = c.trail.child()
+	next, err = b.Handle(c.ctx, &r, child)
+	c.trail.Join(child)
 	return next, child, err
 }
 
-// take puts the streams of next instead of those of s. Closing the answer
-// closes both.
-func (r *streamContinuation) take(s *Events, next *Response, child *Exchange) {
+// take puts the streams of next instead of those of s. Closing the response closes
+// both.
+func (c *streamContinuation) take(s *Events, next *Response, child *Trail) {
 	n := next.Events
 	s.reader, s.tap, s.hider, s.watch, s.fail = n.reader, n.tap, n.hider, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
-	r.res.translation = next.translation
+	c.res.translation = next.translation
 	s.part()
-	r.res.after = append(r.res.after, next.Close)
-	r.now = next
-	r.res.Tap, r.res.Target = next.Tap, next.Target
-	r.x.UpstreamModel, r.x.Params = child.UpstreamModel, append(slices.Clip(r.x.Params), child.Params...)
-	for _, n := range child.Notes {
-		r.x.note(n)
+	c.res.after = append(c.res.after, next.Close)
+	c.now = next
+	c.res.Tap, c.res.Attempt = next.Tap, next.Attempt
+	if before := c.trail.Outcome; before != nil && child.Outcome != nil { // the response has what both adapted
+		child.Outcome.Params = slices.Concat(before.Params, child.Outcome.Params)
 	}
-	e := r.x.Entry
-	e.Provider, e.Slug, e.OptionIndex, e.Prompt = child.Entry.Provider, child.Entry.Slug, child.Entry.OptionIndex, child.Entry.Prompt
+	c.trail.follow(child)
 }
 
 // overlap is how much of a continuation is held back to see whether it repeats
@@ -130,27 +128,27 @@ const overlap = 64
 
 // trimOverlap reads the begin of a continuation and drops from it what repeats the
 // end of what was said. The events returned go to the client first.
-func (r *streamContinuation) trimOverlap(s *Events, c dialect.StreamContinuer) []sse.Event {
+func (c *streamContinuation) trimOverlap(s *Events, d dialect.StreamContinuer) []sse.Event {
 	var held []sse.Event
 	var text []byte
-	for len(text) < min(overlap, len(r.emitted)) {
+	for len(text) < min(overlap, len(c.emitted)) {
 		e, err := s.pull()
 		if err != nil {
 			break // told again by the next read
 		}
 		held = append(held, clone(e))
-		added, plain := c.Delta(e.Data)
+		added, plain := d.Delta(e.Data)
 		text = append(text, added...)
 		if s.tap.Info().Finished && !s.reader.More() || !plain {
 			break
 		}
 	}
-	repeated := repeats(r.emitted, text)
+	repeated := repeats(c.emitted, text)
 	for i := range held {
 		if repeated > 0 {
-			held[i], repeated = r.without(held[i], c, repeated)
+			held[i], repeated = c.without(held[i], d, repeated)
 		}
-		r.record(c, held[i])
+		c.record(d, held[i])
 	}
 	return held
 }
@@ -168,13 +166,13 @@ func repeats(said, text []byte) int {
 }
 
 // without takes the first n bytes of text out of an event.
-func (r *streamContinuation) without(e sse.Event, c dialect.StreamContinuer, n int) (sse.Event, int) {
-	text, _ := c.Delta(e.Data)
+func (c *streamContinuation) without(e sse.Event, d dialect.StreamContinuer, n int) (sse.Event, int) {
+	text, _ := d.Delta(e.Data)
 	if len(text) == 0 {
 		return e, n
 	}
 	cut := min(n, len(text))
-	data, ok := c.WithDelta(e.Data, text[cut:])
+	data, ok := d.WithDelta(e.Data, text[cut:])
 	if !ok {
 		return e, 0
 	}

@@ -28,8 +28,8 @@ type streamMemory struct {
 }
 
 // streamMemory returns the memory of the stream src, without its frames.
-func (l *TargetHandler) streamMemory(spoken *wirePlan, src io.Reader) *streamMemory {
-	return &streamMemory{src: src, pool: l.Pool, translated: spoken.codec != nil}
+func (a *Attempt) streamMemory(src io.Reader) *streamMemory {
+	return &streamMemory{src: src, pool: a.handler.Pool, translated: a.wire.codec != nil}
 }
 
 // Read implements io.Reader for the frames.

@@ -20,9 +20,9 @@ var includeUsage, _ = jsonedit.ParsePath("include_usage")
 // that asks the provider for the usage of a stream. It is false where the request
 // asks already, where the provider reports usage unasked, and where the provider
 // or the config leaves the field out.
-func (l *TargetHandler) usageRequest(x *Exchange, w *wirePlan, doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
-	chat := w.op == api.Chat || w.op == api.Chat.Streamed() || w.op == api.Completions
-	if !chat || !x.Stream || w.translates() || l.Target.UsageUnasked || l.dropsOptions(x, w, list) {
+func (a *Attempt) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
+	chat := a.wire.op == api.Chat || a.wire.op == api.Chat.Streamed() || a.wire.op == api.Completions
+	if !chat || !a.request.Stream || a.wire.translates() || a.Target.UsageUnasked || a.dropsOptions(list) {
 		return jsonedit.Edit{}, false
 	}
 	edit := jsonedit.Edit{Name: optionsField, Value: []byte(`{"include_usage":true}`)}
@@ -44,19 +44,19 @@ func (l *TargetHandler) usageRequest(x *Exchange, w *wirePlan, doc *jsonedit.Doc
 }
 
 // dropsOptions reports whether stream_options must not reach the provider.
-func (l *TargetHandler) dropsOptions(x *Exchange, w *wirePlan, list []jsonedit.Edit) bool {
+func (a *Attempt) dropsOptions(list []jsonedit.Edit) bool {
 	for _, e := range list {
 		if e.Name == optionsField {
 			return true
 		}
 	}
-	for _, p := range l.Drop {
+	for _, p := range a.handler.Drop {
 		if p.String() == optionsField {
 			return true
 		}
 	}
-	return slices.Contains(l.Target.Drop, optionsField) || slices.Contains(l.Target.Rule(x.UpstreamModel).Drop, optionsField) ||
-		slices.Contains(l.Target.BodyRules[w.op].Drop, optionsField)
+	return slices.Contains(a.Target.Drop, optionsField) || slices.Contains(a.Target.Rule(a.Model).Drop, optionsField) ||
+		slices.Contains(a.Target.BodyRules[a.wire.op].Drop, optionsField)
 }
 
 // usageHider takes out of a stream what is in it only because the gateway asked

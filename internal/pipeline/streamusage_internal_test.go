@@ -82,16 +82,16 @@ func TestUsageIsRequestedOnlyWhereTheClientDidNotAndTheProviderKnowsHow(t *testi
 			if err := doc.Scan([]byte(tt.body)); err != nil {
 				t.Fatal(err)
 			}
-			l := &TargetHandler{Target: tt.target}
+			l := &TargetHandler{}
 			if tt.drop != "" {
 				p, _ := jsonedit.ParsePath(tt.drop)
 				l.Drop = append(l.Drop, p)
 			}
-			edit, asked := l.usageRequest(&Exchange{Stream: true}, &wirePlan{op: tt.op}, &doc, nil)
+			edit, asked := (&Attempt{Target: tt.target, handler: l, request: &Request{Stream: true}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil)
 			if string(edit.Value) != tt.want || asked != (tt.want != "") {
 				t.Errorf("usageRequest(%s) = %s, %t; want %q", tt.body, edit.Value, asked, tt.want)
 			}
-			if _, asked := l.usageRequest(&Exchange{}, &wirePlan{op: tt.op}, &doc, nil); asked {
+			if _, asked := (&Attempt{Target: tt.target, handler: l, request: &Request{}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil); asked {
 				t.Error("usage was requested for an answer that is no stream")
 			}
 		})

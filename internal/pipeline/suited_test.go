@@ -1,10 +1,12 @@
 package pipeline_test
 
 import (
+	"slices"
 	"testing"
 
 	"modelgate/config"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
 	"modelgate/internal/secret"
 )
 
@@ -26,10 +28,8 @@ func TestStrategiesPassOverTargetsThatDoNotSuitTheExchange(t *testing.T) {
 			t.Run(mode+", "+tt.name, func(t *testing.T) {
 				r := rtNew(t, rtTree(mode, 3, ""))
 				r.engine.Random = func() float64 { return 0 }
-				got := r.send(func(x *pipeline.Exchange) {
-					for _, i := range tt.unsuited {
-						x.Ineligible = append(x.Ineligible, r.Leaves[i])
-					}
+				got := r.send(func(x *rtRequest) {
+					x.resolve = rtUnsuited(r, tt.unsuited...)
 				})
 				if got.tried() != tt.want {
 					t.Errorf("tried %q, want %q", got.tried(), tt.want)
@@ -39,11 +39,21 @@ func TestStrategiesPassOverTargetsThatDoNotSuitTheExchange(t *testing.T) {
 	}
 	t.Run("a node with one target that suits", func(t *testing.T) {
 		r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+rtTree("fallback", 2, "")+`,`+rtLeaf+`]}`)
-		got := r.send(func(x *pipeline.Exchange) { x.Ineligible = []*config.Config{r.Leaves[0]} })
+		got := r.send(func(x *rtRequest) { x.resolve = rtUnsuited(r, 0) })
 		if got.tried() != "0.1" {
 			t.Errorf("tried %q, want 0.1", got.tried())
 		}
 	})
+}
+
+// rtUnsuited refuses the model at the leaves with these indexes.
+func rtUnsuited(r *rtRoutes, unsuited ...int) func(*config.Config) (*provider.Target, error) {
+	return func(leaf *config.Config) (*provider.Target, error) {
+		if slices.Contains(unsuited, slices.Index(r.Leaves, leaf)) {
+			return nil, pipeline.ModelRefused("not here")
+		}
+		return nil, nil
+	}
 }
 
 func TestAStatusOutsideOfTheTwoHundredsIsNoSuccess(t *testing.T) {
@@ -76,7 +86,7 @@ func TestAHeaderThatHoldsTheKeyIsKnown(t *testing.T) {
 		{"something else", long, "Bearer other", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			x := rtExchange()
+			x := rtNewRequest()
 			x.Key = secret.New(tt.key)
 			if got := x.HoldsKey([]string{"first", tt.value}); got != tt.want {
 				t.Errorf("HoldsKey(%q) with the key %q = %t, want %t", tt.value, tt.key, got, tt.want)

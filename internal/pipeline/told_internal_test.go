@@ -4,22 +4,25 @@ import (
 	"strings"
 	"testing"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
 
 func TestWhatIsToldFitsAHeader(t *testing.T) {
-	x := Exchange{Notes: []string{"cache;ignored"}}
+	outcome := new(Attempt)
 	for range 10_000 {
-		x.Params = append(x.Params, "parameter;dropped")
+		outcome.Params = append(outcome.Params, dialect.ParamChange{Name: "parameter", Outcome: dialect.Dropped})
 	}
-	told := x.ParamItems()
-	if got := x.ParamsHeader(); len(got) > maxParams+1000 || !strings.HasPrefix(got, "cache;ignored, parameter;dropped, ") {
+	trail := Trail{Notes: []dialect.ParamChange{{Name: "cache", Outcome: dialect.Ignored}}, Outcome: outcome}
+	told := trail.Params()
+	if got := strings.Join(told, ", "); len(got) > maxParams+1000 || !strings.HasPrefix(got, "cache;ignored, parameter;dropped, ") {
 		t.Errorf("a header of %d bytes: %.80s", len(got), got)
 	}
 	if last, want := told[len(told)-1], "more;count="; !strings.HasPrefix(last, want) {
 		t.Errorf("the last item is %q, want %s…", last, want)
 	}
-	if few := (&Exchange{Params: []string{"a;dropped", "b;dropped"}}).ParamsHeader(); few != "a;dropped, b;dropped" {
+	outcome.Params = []dialect.ParamChange{{Name: "a", Outcome: dialect.Dropped}, {Name: "b", Outcome: dialect.Dropped}}
+	if few := strings.Join((&Trail{Outcome: outcome}).Params(), ", "); few != "a;dropped, b;dropped" {
 		t.Errorf("two items are told as %q", few)
 	}
 }

@@ -222,44 +222,44 @@ func split(b []byte) []sse.Event {
 	}
 }
 
-// reply says for whom the answer of w is encoded.
-func (l *TargetHandler) reply(x *Exchange, w *wirePlan) dialect.ResponseTarget {
+// reply returns for whom the response is encoded.
+func (a *Attempt) reply() dialect.ResponseTarget {
 	return dialect.ResponseTarget{
-		Request:  w.request,
-		Strict:   !l.Lenient,
-		Provider: l.Target.ID,
-		ID:       hex.EncodeToString(x.Entry.ID[:]),
-		Created:  x.Entry.Time.Unix(),
+		Request:  a.wire.request,
+		Strict:   !a.handler.Lenient,
+		Provider: a.Target.ID,
+		ID:       hex.EncodeToString(a.request.ID[:]),
+		Created:  a.request.Time.Unix(),
 	}
 }
 
 // translateResponse reads a complete response into the client's dialect. One that was to be
 // streamed is replayed as a stream.
-func (l *TargetHandler) translateResponse(x *Exchange, w *wirePlan, out *Response, body []byte) error {
-	if w.translatesOperation() {
-		encoded, err := w.translateResponse(body)
+func (a *Attempt) translateResponse(out *Response, body []byte) error {
+	if a.wire.translatesOperation() {
+		encoded, err := a.wire.translateResponse(body)
 		if err != nil {
 			if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider refused inside a success
 				return e
 			}
-			return l.unreadable("a body that is not its " + string(x.Operation) + " answer").WithCause(err)
+			return a.unreadable("a body that is not its " + string(a.request.Operation) + " answer").WithCause(err)
 		}
 		out.setBytes(encoded)
 		out.Tap.Body(encoded)
 		return nil
 	}
-	if w.counter != nil {
-		return l.writeTokenCount(w, out, body)
+	if a.wire.counter != nil {
+		return a.writeTokenCount(out, body)
 	}
-	r, err := w.codec.DecodeResponse(body, w.request, w.target)
+	r, err := a.wire.codec.DecodeResponse(body, a.wire.request, a.wire.target)
 	if err != nil {
-		return l.unreadable("a body that is not an answer of its protocol").WithCause(err)
+		return a.unreadable("a body that is not an answer of its protocol").WithCause(err)
 	}
-	return l.encodeComplete(x, w, out, r)
+	return a.encodeComplete(out, r)
 }
 
 // encodeComplete gives the client a neutral answer in its own dialect.
-func (l *TargetHandler) encodeComplete(x *Exchange, w *wirePlan, out *Response, r *llm.Response) error {
+func (a *Attempt) encodeComplete(out *Response, r *llm.Response) error {
 	tap := new(translationTap)
 	tap.whole(r)
 	out.Tap = tap
@@ -268,18 +268,18 @@ func (l *TargetHandler) encodeComplete(x *Exchange, w *wirePlan, out *Response, 
 			c.Stop = llm.StopEnd
 		}
 	}
-	reply := l.reply(x, w)
-	if !x.Stream {
-		out.setBytes(x.Client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, reply))
+	reply := a.reply()
+	if !a.request.Stream {
+		out.setBytes(a.request.Client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, reply))
 		return nil
 	}
-	enc := x.Client.NewEncoder(reply)
+	enc := a.request.Client.NewEncoder(reply)
 	stream := make([]byte, 0, lengthOf(r))
 	var e llm.Event
 	for e = range dialect.Replay(r) {
 		stream = enc.Encode(stream, &e)
 	}
-	out.asStream(x.Client.ContentType())
+	out.asStream(a.request.Client.ContentType())
 	out.Events = &Events{reader: &replay{{Raw: stream, Data: stream}}, tap: tap, watch: out.watch}
 	return nil
 }

@@ -32,18 +32,18 @@ const (
 // without telling apart those that are text in a string.
 const smallTranslation = 1 << 20
 
-// reserveTranslation counts what the translation of the request of x will take
+// reserveTranslation counts what the translation of the request will take
 // against the limit of body memory. The caller releases the buffer. It is nil
 // where nothing is translated.
-func (l *TargetHandler) reserveTranslation(x *Exchange, w *wirePlan) (*bytepool.Buffer, error) {
-	if x.Doc == nil || !w.translates() {
+func (a *Attempt) reserveTranslation() (*bytepool.Buffer, error) {
+	if a.request.Doc == nil || !a.wire.translates() {
 		return nil, nil
 	}
-	counted, err := l.Pool.Get(0)
+	counted, err := a.handler.Pool.Get(0)
 	if err != nil {
 		return nil, outOfMemory(err)
 	}
-	if err := counted.Reserve(translationSize(x.Doc.Bytes())); err != nil {
+	if err := counted.Reserve(translationSize(a.request.Doc.Bytes())); err != nil {
 		counted.Release()
 		return nil, outOfMemory(err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 )
 
 // ignoredProperties returns the properties of an effective config that this version
@@ -57,7 +58,7 @@ func hasDenyingChecks(n *config.Config) bool {
 type guardrailsUnsupported struct{ path string }
 
 // Handle refuses: nothing is sent unchecked.
-func (u guardrailsUnsupported) Handle(context.Context, *Exchange) (*Response, error) {
+func (u guardrailsUnsupported) Handle(context.Context, *Request, *Trail) (*Response, error) {
 	return nil, apierr.New(apierr.Unsupported,
 		"%s: hooks and guardrails that deny, and saved guardrails, can't be enforced by this version, and the request was not sent unchecked; leave them out or set deny to false", u.path).
 		WithParam("x-gateway-config")
@@ -70,9 +71,9 @@ type noticeHandler struct {
 }
 
 // Handle notes the names and goes on.
-func (a noticeHandler) Handle(ctx context.Context, x *Exchange) (*Response, error) {
+func (a noticeHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	for _, name := range a.names {
-		x.note(name + ";ignored")
+		t.Note(dialect.ParamChange{Name: name, Outcome: dialect.Ignored})
 	}
-	return a.next.Handle(ctx, x)
+	return a.next.Handle(ctx, r, t)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 	"modelgate/internal/pipeline"
 )
 
@@ -24,8 +25,8 @@ func TestParametersThatAreDroppedAreAnnouncedDroppedOrRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, x, err := rtPlanned(t, `{"provider":"@a"`+tt.asks+`}`, tt.body)
-			if x.ParamsHeader() != tt.told {
-				t.Errorf("told %q, want %q", x.ParamsHeader(), tt.told)
+			if x.params() != tt.told {
+				t.Errorf("told %q, want %q", x.params(), tt.told)
 			}
 			if tt.param == "" {
 				if err != nil || strings.Contains(string(got.Body), "logit_bias") {
@@ -50,30 +51,36 @@ func TestNumberIsClampedOnlyBeyondTheBounds(t *testing.T) {
 		if want != sent {
 			told = "temperature;clamped=" + want
 		}
-		if body := `{"model":"m","temperature":` + want + `}`; err != nil || string(got.Body) != body || x.ParamsHeader() != told {
-			t.Errorf("temperature %s: body %s, told %q, %v; want %s, %q", sent, got.Body, x.ParamsHeader(), err, body, told)
+		if body := `{"model":"m","temperature":` + want + `}`; err != nil || string(got.Body) != body || x.params() != told {
+			t.Errorf("temperature %s: body %s, told %q, %v; want %s, %q", sent, got.Body, x.params(), err, body, told)
 		}
 	}
 }
 
 func TestItemsThatDoNotFitTheHeaderAreCounted(t *testing.T) {
-	items := func(n, size int) []string { return slices.Repeat([]string{strings.Repeat("x", size)}, n) }
+	const kind = ";dropped" // the end of an item
+	items := func(n, size int) []dialect.ParamChange {
+		return slices.Repeat([]dialect.ParamChange{{Name: strings.Repeat("x", size-len(kind)), Outcome: dialect.Dropped}}, n)
+	}
 	for _, tt := range []struct {
-		notes, params []string
+		notes, params []dialect.ParamChange
 		want          int // items that are told
 		more          int // that the last one counts
 	}{
 		{items(2, 1024), items(2, 1024), 4, 0}, // 4096 bytes
-		{items(2, 1024), append(items(2, 1024), "y"), 4, 1},
+		{items(2, 1024), append(items(2, 1024), dialect.ParamChange{Name: "y", Outcome: dialect.Dropped}), 4, 1},
 		{items(2, 1024), append(items(1, 1024), items(1, 1025)...), 3, 1},
 		{nil, items(9, 1024), 4, 5},
 	} {
-		x := &pipeline.Exchange{Notes: tt.notes, Params: tt.params}
-		want := slices.Concat(tt.notes, tt.params)[:tt.want:tt.want]
+		trail := pipeline.Trail{Notes: tt.notes, Outcome: &pipeline.Attempt{Params: tt.params}}
+		var want []string
+		for _, c := range slices.Concat(tt.notes, tt.params)[:tt.want] {
+			want = append(want, c.Name+kind)
+		}
 		if tt.more > 0 {
 			want = append(want, fmt.Sprintf("more;count=%d", tt.more))
 		}
-		if got := x.ParamItems(); !slices.Equal(got, want) {
+		if got := trail.Params(); !slices.Equal(got, want) {
 			t.Errorf("of %d and %d items %d are told, the last %.20q; want %d, the last %.20q",
 				len(tt.notes), len(tt.params), len(got), got[len(got)-1], len(want), want[len(want)-1])
 		}

@@ -18,9 +18,10 @@ type attemptTimers struct {
 	cancel context.CancelCauseFunc // ends the attempt; nil without a timeout
 }
 
-func (l *TargetHandler) startTimers(ctx context.Context, x *Exchange) attemptTimers {
-	var w attemptTimers
-	if limit := l.responseTimeout(x); limit > 0 {
+// startTimers starts the clocks of the attempt, which ends with ctx.
+func (a *Attempt) startTimers(ctx context.Context) {
+	w := &a.timers
+	if limit := a.responseTimeout(); limit > 0 {
 		w.limit = limit
 		ctx, w.cancel = context.WithCancelCause(ctx)
 		end := w.cancel
@@ -28,19 +29,18 @@ func (l *TargetHandler) startTimers(ctx context.Context, x *Exchange) attemptTim
 			end(&upstream.TimeoutError{Phase: upstream.Total, Limit: limit})
 		})
 	}
-	w.dog = upstream.NewWatchdog(ctx, l.Limits)
-	return w
+	w.dog = upstream.NewWatchdog(ctx, a.handler.Limits)
 }
 
-// responseTimeout is how long the attempt may take until its answer can be checked: its
-// own timeout, or what is left of the exchange's budget. Zero means no limit.
-func (l *TargetHandler) responseTimeout(x *Exchange) time.Duration {
-	if x.AttemptDeadline.IsZero() {
-		return l.Timeout
+// responseTimeout returns how long to wait for a usable response: the target's
+// timeout or the time to AttemptDeadline, whichever is shorter. Zero means no limit.
+func (a *Attempt) responseTimeout() time.Duration {
+	if a.request.AttemptDeadline.IsZero() {
+		return a.handler.Timeout
 	}
-	left := max(time.Until(x.AttemptDeadline), time.Millisecond)
-	if l.Timeout > 0 {
-		return min(l.Timeout, left)
+	left := max(time.Until(a.request.AttemptDeadline), time.Millisecond)
+	if a.handler.Timeout > 0 {
+		return min(a.handler.Timeout, left)
 	}
 	return left
 }
@@ -75,27 +75,27 @@ func (w attemptTimers) stop() {
 // uploads opens a body that streams through. Each read starts the wait for the
 // answer's head again: a long upload is not a slow provider.
 type uploads struct {
-	x   *Exchange
+	up  *Upload
 	dog *upstream.Watchdog
 }
 
 // Open implements provider.Source.
-func (u uploads) Open() (io.ReadCloser, error) { return &uploading{u.x, u.dog}, nil }
+func (u uploads) Open() (io.ReadCloser, error) { return &uploading{u.up, u.dog}, nil }
 
 type uploading struct {
-	x   *Exchange
+	up  *Upload
 	dog *upstream.Watchdog
 }
 
 func (u *uploading) Read(p []byte) (int, error) {
 	// The flag is raised before the attempt is looked at: once an attempt has
 	// ended, either nothing more is read for it or the body counts as spent.
-	u.x.uploadRead.Store(true)
+	u.up.started.Store(true)
 	if err := u.dog.Context().Err(); err != nil {
 		return 0, err
 	}
-	n, err := u.x.Upload.Read(p)
-	u.x.uploaded.Add(int64(n))
+	n, err := u.up.Body.Read(p)
+	u.up.sent.Add(int64(n))
 	u.dog.Restart()
 	return n, err
 }

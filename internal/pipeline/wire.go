@@ -52,69 +52,69 @@ func (w *wirePlan) translates() bool {
 // translatesOperation reports whether what is translated is no conversation.
 func (w *wirePlan) translatesOperation() bool { return w.client != nil || w.form != nil }
 
-// planWire chooses how the exchange's target is spoken to.
-func (l *TargetHandler) planWire(x *Exchange) (wirePlan, error) {
-	out := wirePlan{op: x.Operation, target: l.Target.RequestTarget(x.UpstreamModel)}
+// planWire chooses how to speak to the target.
+func (a *Attempt) planWire() error {
+	r, w := a.request, &a.wire
+	w.op, w.target = r.Operation, a.Target.RequestTarget(a.Model)
 	switch {
-	case x.Operation == api.Proxy:
-		return out, nil
-	case x.Operation == x.Dialect.CountOperation():
-		return out, l.planTokenCount(x, &out)
-	case x.Operation != x.Dialect.ConversationOperation():
-		l.findTranslator(x, &out)
-		return out, nil
+	case r.Operation == api.Proxy:
+		return nil
+	case r.Operation == r.Dialect.CountOperation():
+		return a.planTokenCount()
+	case r.Operation != r.Dialect.ConversationOperation():
+		a.findTranslator()
+		return nil
 	}
-	out.dialect = l.Target.DialectFor(x.Dialect, x.UpstreamModel)
-	if out.dialect == "" {
-		return out, provider.UnsupportedOperation(l.Target, x.Operation)
+	w.dialect = a.Target.DialectFor(r.Dialect, a.Model)
+	if w.dialect == "" {
+		return provider.UnsupportedOperation(a.Target, r.Operation)
 	}
-	if out.dialect != x.Dialect {
-		out.codec = l.Codecs[out.dialect]
-		if out.codec == nil {
-			return out, provider.UnsupportedOperation(l.Target, x.Operation)
+	if w.dialect != r.Dialect {
+		if w.codec = a.handler.Codecs[w.dialect]; w.codec == nil {
+			return provider.UnsupportedOperation(a.Target, r.Operation)
 		}
 	}
-	out.op = out.dialect.ConversationOperation()
-	if x.Stream {
-		if _, ok := l.Target.Path(out.op.Streamed()); ok {
-			out.op = out.op.Streamed()
+	w.op = w.dialect.ConversationOperation()
+	if r.Stream {
+		if _, ok := a.Target.Path(w.op.Streamed()); ok {
+			w.op = w.op.Streamed()
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // planTokenCount chooses how the target is asked for the tokens of a request: in the
 // client's dialect, as bytes, where that is how it counts.
-func (l *TargetHandler) planTokenCount(x *Exchange, out *wirePlan) error {
-	out.dialect = l.Target.DialectFor(x.Dialect, x.UpstreamModel)
-	out.op = out.dialect.CountOperation()
-	if _, ok := l.Target.Path(out.op); !ok {
-		return provider.UnsupportedOperation(l.Target, x.Operation)
+func (a *Attempt) planTokenCount() error {
+	a.wire.dialect = a.Target.DialectFor(a.request.Dialect, a.Model)
+	a.wire.op = a.wire.dialect.CountOperation()
+	if _, ok := a.Target.Path(a.wire.op); !ok {
+		return provider.UnsupportedOperation(a.Target, a.request.Operation)
 	}
-	if out.dialect == x.Dialect && !l.Target.BodyRules[out.op].Translate {
+	if a.wire.dialect == a.request.Dialect && !a.Target.BodyRules[a.wire.op].Translate {
 		return nil
 	}
-	client, asks := x.Client.(dialect.ClientCounter)
-	told, tells := l.Codecs[out.dialect].(dialect.ProviderCounter)
+	client, asks := a.request.Client.(dialect.ClientCounter)
+	told, tells := a.handler.Codecs[a.wire.dialect].(dialect.ProviderCounter)
 	if !asks || !tells {
-		return provider.UnsupportedOperation(l.Target, x.Operation)
+		return provider.UnsupportedOperation(a.Target, a.request.Operation)
 	}
-	out.counter = &tokenCountCodecs{client, told}
+	a.wire.counter = &tokenCountCodecs{client, told}
 	return nil
 }
 
 // findTranslator finds the translation of an operation that is no conversation.
-func (l *TargetHandler) findTranslator(x *Exchange, out *wirePlan) {
-	if x.Doc == nil || x.Dialect != api.DialectChat && !l.findClientTranslator(x, out) {
+func (a *Attempt) findTranslator() {
+	if a.request.Doc == nil || a.request.Dialect != api.DialectChat && !a.findClientTranslator() {
 		return
 	}
-	codec := l.Codecs[l.Target.DialectFor(api.DialectChat, x.UpstreamModel)]
+	codec := a.handler.Codecs[a.Target.DialectFor(api.DialectChat, a.Model)]
 	if codec == nil {
-		codec = l.Codecs[l.Target.Dialect]
+		codec = a.handler.Codecs[a.Target.Dialect]
 	}
 	if former, ok := codec.(dialect.OperationTranslator); ok {
-		if form, ok := former.Translator(out.op, out.target); ok {
-			out.form = &form
+		if form, ok := former.Translator(a.wire.op, a.wire.target); ok {
+			a.wire.form = &form
 		}
 	}
 }
@@ -122,40 +122,38 @@ func (l *TargetHandler) findTranslator(x *Exchange, out *wirePlan) {
 // findClientTranslator finds the way from the words of the client's dialect to the chat
 // dialect's, and is false when there is none or none is needed: bytes pass where
 // the target has the operation too and the model is the one that they name.
-func (l *TargetHandler) findClientTranslator(x *Exchange, out *wirePlan) bool {
-	if _, ok := l.Target.Path(out.op); ok && x.UpstreamModel == x.Model && len(x.Edits) == 0 {
-		out.dialect = x.Dialect
+func (a *Attempt) findClientTranslator() bool {
+	if _, ok := a.Target.Path(a.wire.op); ok && a.Model == a.request.Model && len(a.request.Edits) == 0 {
+		a.wire.dialect = a.request.Dialect
 		return false
 	}
-	former, ok := x.Client.(dialect.ClientOperationTranslator)
+	former, ok := a.request.Client.(dialect.ClientOperationTranslator)
 	if !ok {
 		return false
 	}
-	form, ok := former.ClientForm(out.op)
+	form, ok := former.ClientForm(a.wire.op)
 	if ok {
-		out.op, out.client = form.Operation, &form
+		a.wire.op, a.wire.client = form.Operation, &form
 	}
 	return ok
 }
 
 // encode returns the body for the target and tells what happened to the client's
 // parameters. body is the client's, with the config's edits.
-func (l *TargetHandler) encode(x *Exchange, w *wirePlan, body []byte) ([]byte, error) {
+func (a *Attempt) encode(body []byte) ([]byte, error) {
 	var fates []dialect.ParamChange
 	var err error
 	// About as long as the client's, so that it need not grow.
 	out := make([]byte, 0, len(body)+len(body)/4+512)
-	if w.translatesOperation() {
-		out, fates, err = w.translateRequest(out, body)
+	if a.wire.translatesOperation() {
+		out, fates, err = a.wire.translateRequest(out, body)
 	} else {
-		out, fates, err = w.encodeRequest(x, out, body)
+		out, fates, err = a.wire.encodeRequest(a.request, out, body)
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range fates {
-		x.Params = append(x.Params, fateText(f))
-	}
+	a.Params = append(a.Params, fates...)
 	return out, nil
 }
 
@@ -210,16 +208,16 @@ func (w *wirePlan) translateResponse(body []byte) (_ []byte, err error) {
 
 // encodeRequest appends what is asked of the provider in its dialect: an answer, or how
 // many tokens the request has.
-func (w *wirePlan) encodeRequest(x *Exchange, dst, body []byte) (_ []byte, fates []dialect.ParamChange, err error) {
+func (w *wirePlan) encodeRequest(r *Request, dst, body []byte) (_ []byte, fates []dialect.ParamChange, err error) {
 	if w.counter != nil {
 		w.request, err = w.counter.client.DecodeCountRequest(body)
 	} else {
-		w.request, err = x.Client.DecodeRequest(body)
+		w.request, err = r.Client.DecodeRequest(body)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	w.request.Model, w.request.Stream = x.UpstreamModel, x.Stream
+	w.request.Model, w.request.Stream = w.target.Model, r.Stream
 	if w.counter != nil {
 		return w.counter.provider.EncodeCountRequest(dst, w.request, w.target)
 	}
@@ -227,41 +225,20 @@ func (w *wirePlan) encodeRequest(x *Exchange, dst, body []byte) (_ []byte, fates
 }
 
 // writeTokenCount gives the client the number of tokens that the provider tells.
-func (l *TargetHandler) writeTokenCount(w *wirePlan, out *Response, body []byte) error {
-	n, err := w.counter.provider.DecodeCountResponse(body)
+func (a *Attempt) writeTokenCount(out *Response, body []byte) error {
+	n, err := a.wire.counter.provider.DecodeCountResponse(body)
 	if err != nil {
-		return l.unreadable("a body that holds no number of tokens").WithCause(err)
+		return a.unreadable("a body that holds no number of tokens").WithCause(err)
 	}
-	encoded := w.counter.client.EncodeCountResponse(nil, n)
+	encoded := a.wire.counter.client.EncodeCountResponse(nil, n)
 	out.setBytes(encoded)
 	out.Tap.Body(encoded)
 	return nil
 }
 
-// fateText is a fate as an item of a structured header field (RFC 9651).
-func fateText(f dialect.ParamChange) string {
-	text := headerText(f.Name) + ";" + string(f.Outcome)
-	if f.Note != "" {
-		text += `="` + headerText(f.Note) + `"`
-	}
-	return text
-}
-
-// headerText keeps what a client or a note may hold from leaving the header's
-// item: other than visible ASCII, quotes and what parts items become dashes.
-func headerText(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == ',' || c == ';' {
-			b[i] = '-'
-		}
-	}
-	return string(b)
-}
-
 // unsupported refuses an attempt that would leave out a parameter, where the
 // config asks for that.
-func (l *TargetHandler) unsupported(names []string) error {
+func (a *Attempt) unsupported(names []string) error {
 	return apierr.New(apierr.Invalid, "%s does not support %s and on_unsupported is refuse; remove the parameter or choose another target",
-		l.Target.ID, strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
+		a.Target.ID, strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
 }

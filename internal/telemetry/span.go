@@ -27,7 +27,7 @@ func spans(e *reqlog.Entry) []*tracepb.Span {
 
 func exchangeSpan(e *reqlog.Entry) *tracepb.Span {
 	s := &tracepb.Span{
-		TraceId: traceID(e), SpanId: spanID(e), ParentSpanId: parentID(e),
+		TraceId: traceID(e.ID, e.TraceID), SpanId: spanID(e), ParentSpanId: parentID(e),
 		Name: exchangeName(e), Kind: tracepb.Span_SPAN_KIND_SERVER,
 		StartTimeUnixNano: uint64(e.Time.UnixNano()), EndTimeUnixNano: uint64(e.Time.Add(e.Total).UnixNano()),
 	}
@@ -79,7 +79,7 @@ func attemptSpan(e *reqlog.Entry, i, answered int) *tracepb.Span {
 	t := &e.Attempts[i]
 	start := e.Time.Add(t.Start)
 	s := &tracepb.Span{
-		TraceId: traceID(e), SpanId: attemptID(e, i), ParentSpanId: spanID(e),
+		TraceId: traceID(e.ID, e.TraceID), SpanId: attemptID(e, i), ParentSpanId: spanID(e),
 		Name: attemptName(e), Kind: tracepb.Span_SPAN_KIND_CLIENT,
 		StartTimeUnixNano: uint64(start.UnixNano()), EndTimeUnixNano: uint64(start.Add(attemptDuration(e, i, answered)).UnixNano()),
 	}

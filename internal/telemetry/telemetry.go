@@ -234,7 +234,7 @@ func (x *Exporter) work() {
 		if x.measures != nil {
 			x.measures.take(e)
 		}
-		if x.upload != nil && x.sampled(e) {
+		if x.upload != nil && x.sampled(e.ID, e.TraceID, e.TraceFlags) {
 			batch = append(batch, spans(e)...)
 		}
 		if len(batch) >= batchSize {

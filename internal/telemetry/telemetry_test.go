@@ -264,7 +264,7 @@ func TestWhatAProviderIsToldIsTheSpanOfItsAttempt(t *testing.T) {
 	r := newReceiver(t)
 	x := mustStart(t, both(telemetry.Collector{Endpoint: r.http}))
 	e := exchange()
-	span, header := x.Traceparent(e)
+	span, header := x.Traceparent(e.ID, e.TraceID, e.TraceFlags)
 	if want := "00-" + traceOfW3C + "-" + span + "-01"; header != want {
 		t.Errorf("Traceparent() = %q, want %q", header, want)
 	}
@@ -275,11 +275,11 @@ func TestWhatAProviderIsToldIsTheSpanOfItsAttempt(t *testing.T) {
 		t.Errorf("span of the attempt = %s, want %s", got, span)
 	}
 	e.TraceFlags = "00"
-	if _, header := x.Traceparent(e); !strings.HasSuffix(header, "-00") {
+	if _, header := x.Traceparent(e.ID, e.TraceID, e.TraceFlags); !strings.HasSuffix(header, "-00") {
 		t.Errorf("Traceparent() = %q of a trace that is not sampled", header)
 	}
 	var none *telemetry.Exporter
-	if _, header := none.Traceparent(exchange()); !strings.HasSuffix(header, "-00") {
+	if _, header := none.Traceparent(e.ID, e.TraceID, e.TraceFlags); !strings.HasSuffix(header, "-00") {
 		t.Errorf("Traceparent() = %q where nothing is sent", header)
 	}
 }

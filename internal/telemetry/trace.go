@@ -12,14 +12,14 @@ import (
 
 // traceID returns the trace of an exchange as collectors want it: 16 bytes. A
 // UUID and a trace id of W3C are themselves; another text becomes its hash.
-func traceID(e *reqlog.Entry) []byte {
-	if id, ok := hexID(strings.ReplaceAll(e.TraceID, "-", ""), 16); ok {
-		return id
+func traceID(id reqlog.ID, trace string) []byte {
+	if b, ok := hexID(strings.ReplaceAll(trace, "-", ""), 16); ok {
+		return b
 	}
-	if e.TraceID == "" {
-		return e.ID[:]
+	if trace == "" {
+		return id[:]
 	}
-	sum := sha256.Sum256([]byte(e.TraceID))
+	sum := sha256.Sum256([]byte(trace))
 	return sum[:16]
 }
 
@@ -61,21 +61,22 @@ func hexID(s string, size int) ([]byte, bool) {
 
 // sampled reports whether the trace of an exchange is sent: as the client's
 // traceparent says, else by its id, so that all gateways of a trace agree.
-func (x *Exporter) sampled(e *reqlog.Entry) bool {
-	if len(e.TraceFlags) == 2 {
-		return strings.IndexByte("13579bdf", e.TraceFlags[1]) >= 0
+func (x *Exporter) sampled(id reqlog.ID, trace, flags string) bool {
+	if len(flags) == 2 {
+		return strings.IndexByte("13579bdf", flags[1]) >= 0
 	}
 	const all = 1 << 56 // the part of a trace id that W3C wants to be random; a UUID has fixed bits before it
-	return binary.BigEndian.Uint64(traceID(e)[8:])%all < uint64(x.o.Sample*all)
+	return binary.BigEndian.Uint64(traceID(id, trace)[8:])%all < uint64(x.o.Sample*all)
 }
 
-// Traceparent returns a fresh span id for an attempt of an exchange, and the
-// header of W3C Trace Context that tells its provider of it.
-func (x *Exporter) Traceparent(e *reqlog.Entry) (span, header string) {
+// Traceparent returns a fresh span id for an attempt of the request id, and the
+// header of W3C Trace Context that tells its provider of it. trace and flags are
+// those of the request, empty without one.
+func (x *Exporter) Traceparent(id reqlog.ID, trace, flags string) (span, header string) {
 	span = hex.EncodeToString(binary.BigEndian.AppendUint64(nil, rand.Uint64()|1))
-	flags := "-00"
-	if x != nil && x.upload != nil && x.sampled(e) {
-		flags = "-01"
+	sampled := "-00"
+	if x != nil && x.upload != nil && x.sampled(id, trace, flags) {
+		sampled = "-01"
 	}
-	return span, "00-" + hex.EncodeToString(traceID(e)) + "-" + span + flags
+	return span, "00-" + hex.EncodeToString(traceID(id, trace)) + "-" + span + sampled
 }

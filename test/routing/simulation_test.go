@@ -117,11 +117,11 @@ var simulatedWays = []struct{ name, config string }{
 }
 
 // Handle answers as the script says.
-func (p at) Handle(ctx context.Context, x *pipeline.Exchange) (*pipeline.Response, error) {
+func (p at) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.Trail) (*pipeline.Response, error) {
 	now := time.Now()
-	x.Entry.OptionIndex = p.path
 	status := p.answer(ctx, now)
-	x.Entry.Attempts = append(x.Entry.Attempts, reqlog.Attempt{Target: p.path, Status: status, Took: time.Since(now)})
+	t.Outcome = &pipeline.Attempt{Record: reqlog.Attempt{Target: p.path, Status: status, Took: time.Since(now)}}
+	t.Attempts = append(t.Attempts, t.Outcome)
 	switch status {
 	case 0:
 		return nil, apierr.New(apierr.UpstreamFailed, "refused")
@@ -266,20 +266,24 @@ type at struct {
 
 func (r *run) exchange(tree *pipeline.Tree, start time.Time) {
 	now := time.Now()
-	x := &pipeline.Exchange{
-		Entry:           &reqlog.Entry{Time: now},
+	trail := new(pipeline.Trail)
+	x := &pipeline.Request{
+		Time:            now,
 		Client:          chat.Dialect{},
 		Operation:       api.Chat,
 		Header:          http.Header{},
 		AttemptDeadline: now.Add(time.Minute),
 	}
-	res, err := tree.Handle(context.Background(), x)
-	e := ended{at: now.Sub(start), took: time.Since(now), by: x.Entry.OptionIndex}
+	res, err := tree.Handle(context.Background(), x, trail)
+	e := ended{at: now.Sub(start), took: time.Since(now)}
+	if trail.Outcome != nil {
+		e.by = trail.Outcome.Record.Target
+	}
 	if err == nil {
 		e.ok = res.Status == http.StatusOK
 		res.Close()
 	}
-	e.attempts = len(x.Entry.Attempts)
+	e.attempts = len(trail.Attempts)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = append(r.ended, e)

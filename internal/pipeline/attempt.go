@@ -1,0 +1,194 @@
+package pipeline
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/provider"
+	"modelgate/internal/reqlog"
+)
+
+// Attempt is one try at one target. Its goroutine fills it until the response or
+// the error is there; it is read only afterwards.
+type Attempt struct {
+	Record reqlog.Attempt // as the log keeps it
+	Target *provider.Target
+	Model  string                // as sent to the provider
+	Params []dialect.ParamChange // of the request's parameters
+	Prompt reqlog.Prompt         // the saved prompt that made the body; zero for none
+
+	handler  *TargetHandler
+	request  *Request
+	trail    *Trail
+	override []jsonedit.Edit // of the saved prompt and the config
+	wire     wirePlan
+	timers   attemptTimers
+	parent   string // the traceparent that the provider is sent; empty for none
+}
+
+// newAttempt returns an attempt at the target that the request has at the
+// handler's leaf.
+func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
+	a := &Attempt{
+		Target: h.Target, Prompt: r.Prompt, handler: h, request: r, trail: t, override: h.Override,
+	}
+	model := h.Model
+	if h.Target == nil {
+		leaf := &r.Leaves[h.leaf]
+		if leaf.Err != nil {
+			return nil, leaf.Err
+		}
+		for _, n := range leaf.Notes {
+			t.Note(n)
+		}
+		if a.Target = leaf.Target; leaf.Prompt != nil {
+			made, err := a.applyPrompt(leaf.Prompt)
+			if err != nil {
+				return nil, err
+			}
+			if model == "" {
+				model = made
+			}
+		}
+		if r.Upload != nil && r.Upload.Watch != nil {
+			r.Upload.Watch(leaf.AllowModel)
+		}
+	}
+	if a.Model = model; model == "" {
+		if a.Model = r.Model; r.Model == "" {
+			a.Model = h.DefaultModel
+		}
+	}
+	a.Record = reqlog.Attempt{Target: h.Path, Provider: a.Target.ID, Slug: a.Target.Slug}
+	if a.Target.Base != nil {
+		a.Record.Host = a.Target.Base.Host
+	}
+	return a, nil
+}
+
+// applyPrompt takes over what the target's saved prompt puts into the request. It
+// comes before what the target's config overrides. It returns the model that the
+// prompt gives.
+func (a *Attempt) applyPrompt(p *PromptEdits) (model string, err error) {
+	if p.Err != nil {
+		return "", p.Err
+	}
+	if p.Edits == nil {
+		a.trail.Note(dialect.ParamChange{Name: "prompt_id", Outcome: dialect.Ignored})
+		return "", nil
+	}
+	before := a.request.Prompt
+	if last := a.trail.Outcome; last != nil {
+		before = last.Prompt
+	}
+	if a.Prompt = p.Prompt; p.Prompt != before { // else it is another attempt
+		a.trail.decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
+	}
+	a.override = slices.Concat(p.Edits, a.handler.Override)
+	return p.Model, nil
+}
+
+// run makes the attempt and enters it in the trail.
+func (a *Attempt) run(ctx context.Context) (*Response, error) {
+	if a.handler.Trace != nil {
+		a.Record.SpanID, a.parent = a.handler.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
+	}
+	began := time.Now()
+	res, err := a.send(ctx)
+	a.Record.Start, a.Record.Took = began.Sub(a.request.Time), time.Since(began)
+	if res != nil {
+		a.Record.Status = res.Status
+	}
+	if err != nil {
+		a.Record.Error = apierr.From(err).Message
+	}
+	a.trail.UpstreamTime += a.Record.Took
+	a.trail.Attempts = append(a.trail.Attempts, a)
+	return res, err
+}
+
+// send chooses how to speak to the target and sends the request, or its pieces. The
+// memory of a translation is counted until the response is closed.
+func (a *Attempt) send(ctx context.Context) (*Response, error) {
+	if err := a.planWire(); err != nil {
+		return nil, err
+	}
+	counted, err := a.reserveTranslation()
+	if err != nil {
+		return nil, err
+	}
+	res, err := a.sendAll(ctx)
+	switch {
+	case counted == nil:
+	case err != nil:
+		counted.Release()
+	default:
+		res.after = append(res.after, counted.Release)
+	}
+	return res, err
+}
+
+// sendAll sends the request, in pieces where the target wants that.
+func (a *Attempt) sendAll(ctx context.Context) (*Response, error) {
+	pieces, err := a.split()
+	if err != nil {
+		return nil, err
+	}
+	if pieces != nil {
+		return a.sendSplit(ctx, pieces)
+	}
+	return a.sendOne(ctx)
+}
+
+// sendOne makes one request of the provider.
+func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
+	a.startTimers(ctx)
+	req, body, err := a.build()
+	if body != nil {
+		defer body.Release() // the transport holds it for as long as it reads
+	}
+	var res *Response
+	if err == nil {
+		res, err = a.do(req)
+	}
+	if err != nil {
+		a.timers.stop()
+		return nil, err
+	}
+	a.timers.stopRequestTimeout()
+	return res, nil
+}
+
+// do sends an HTTP request and keeps account of it: the account is closed here
+// without a response, and with the response otherwise.
+func (a *Attempt) do(req *http.Request) (out *Response, err error) {
+	acc, err := a.openAccount()
+	switch {
+	case err != nil && apierr.From(err).Code == codeAttempts:
+		return nil, err
+	case err != nil && a.timers.context().Err() != nil:
+		return nil, a.failure(req, err)
+	case err != nil:
+		return nil, intentError(err)
+	}
+	defer func() {
+		if out == nil {
+			acc.fail(err)
+		}
+	}()
+	res, err := a.handler.Client.Do(req, a.Target.Guarded)
+	if err != nil {
+		return nil, a.failure(req, err)
+	}
+	if out, err = a.handleResponse(res); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
+	out.account = acc
+	return out, nil
+}

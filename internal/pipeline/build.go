@@ -1,0 +1,121 @@
+package pipeline
+
+import (
+	"net/http"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
+	"modelgate/internal/provider"
+	"modelgate/internal/upstream"
+)
+
+// build returns the attempt's HTTP request. body is what it sends, held once
+// for the caller; nil when there is none or when it streams through.
+func (a *Attempt) build() (req *http.Request, body *bytepool.Buffer, err error) {
+	call, err := a.call()
+	if err != nil {
+		return nil, nil, err
+	}
+	if body, err = a.body(&call); err != nil {
+		return nil, nil, err
+	}
+	req, err = provider.NewRequest(a.timers.context(), a.Target, &call)
+	for _, flag := range call.DroppedBetas {
+		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
+	}
+	if err == nil && a.Target.Auth.Method != "" && a.handler.Signer != nil {
+		err = a.sign(req, body)
+	}
+	return req, body, err
+}
+
+func (a *Attempt) sign(req *http.Request, body *bytepool.Buffer) error {
+	if body == nil {
+		return a.handler.Signer.Sign(a.timers.context(), a.Target, req, nil)
+	}
+	return a.handler.Signer.Sign(a.timers.context(), a.Target, req, body.Bytes())
+}
+
+// call returns the attempt's call, but for its body.
+func (a *Attempt) call() (call provider.Call, err error) {
+	call = provider.Call{
+		Operation:  a.wire.op,
+		Method:     a.request.Method,
+		Path:       a.request.Path,
+		Query:      a.request.stripGatewayKey(a.request.Query),
+		EmptyQuery: a.request.EmptyQuery,
+		Model:      a.Model,
+	}
+	if _, elsewhere := a.Target.BodyRules[a.wire.op]; a.wire.translates() || elsewhere {
+		call.Query = "" // it belongs to the client's protocol, at its own vendor
+	}
+	if call.Header, err = a.header(); err == nil && a.parent != "" {
+		upstream.Replace(call.Header, "Traceparent", []string{a.parent})
+	}
+	if err == nil && !a.request.Stream && a.jobber() != nil {
+		call.Header["Prefer"] = preferWait
+	}
+	return call, err
+}
+
+// header returns what the client's headers give the provider: all of them on
+// pass-through, on unified routes the content type, those of a protocol that
+// both sides speak, and the named ones.
+func (a *Attempt) header() (http.Header, error) {
+	h := make(http.Header, 8) // what a unified route sends
+	if a.request.Operation == api.Proxy {
+		upstream.CopyRequestHeader(h, a.request.Header)
+		upstream.DropFamilies(h, a.request.HeaderPrefixes)
+		a.Target.DropOtherVendorHeaders(h)
+	} else {
+		values := [...]string{a.handler.UserAgent, "application/json", "identity"}
+		if a.request.Stream {
+			values[1] = "text/event-stream"
+		}
+		h["User-Agent"], h["Accept"], h["Accept-Encoding"] = values[0:1:1], values[1:2:2], values[2:3:3]
+		if ct, ok := a.request.Header["Content-Type"]; ok {
+			h["Content-Type"] = ct
+		}
+		if a.request.Operation == api.AudioSpeech {
+			delete(h, "Accept")
+		}
+		for _, name := range a.request.Client.Headers() {
+			if v, ok := a.request.Header[name]; ok && !a.wire.translates() {
+				h[name] = v
+			}
+		}
+	}
+	a.dropKeys(h)
+	if len(a.handler.Forward) == 0 {
+		return h, nil
+	}
+	if err := upstream.Forward(h, a.request.Header, a.handler.Forward); err != nil {
+		return nil, err
+	}
+	return h, a.request.checkForwardedHeaders(h, a.handler.Forward)
+}
+
+// body attaches the request's body to the call, with the target's edits
+// spliced in where it is JSON.
+func (a *Attempt) body(call *provider.Call) (*bytepool.Buffer, error) {
+	if up := a.request.Upload; up != nil {
+		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.timers.dog}, Length: a.request.Length}, up.Trailer
+		return nil, nil
+	}
+	if a.request.Body == nil {
+		return nil, nil
+	}
+	buf, err := a.prepareBody(call.Header)
+	if err != nil {
+		return nil, err
+	}
+	call.Body = provider.Body{Source: buf, Length: int64(buf.Len()), Replayable: true}
+	return buf, nil
+}
+
+func outOfMemory(err error) error {
+	return apierr.New(apierr.Unavailable, "the gateway is out of body memory; try again shortly").
+		WithCode("body_memory_full").WithCause(err)
+}

@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"context"
+	"net/http"
+
+	"modelgate/internal/catalog"
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
+)
+
+// DryRunRequest is one request that would go out. It holds no credential.
+type DryRunRequest struct {
+	Path     string // JSON path of the leaf
+	Provider string
+	Slug     string
+	Model    string
+	Price    *catalog.Price // nil where none is known
+	Method   string
+	URL      string // of a managed provider: its path alone, the address is not the caller's business
+	Header   http.Header
+	Body     []byte
+	Params   []string // items of x-gateway-params
+	Timeout  int64    // milliseconds; zero means the engine's limits alone
+}
+
+// dryRun builds the attempt's requests without a credential and keeps them in the
+// trail. The response is an empty success, so that strategies go the way of the
+// good case.
+func (a *Attempt) dryRun(ctx context.Context) (*Response, error) {
+	if err := a.planWire(); err != nil {
+		return nil, err
+	}
+	counted, err := a.reserveTranslation()
+	if err != nil {
+		return nil, err
+	}
+	if counted != nil {
+		defer counted.Release()
+	}
+	pieces, err := a.split()
+	if err != nil {
+		return nil, err
+	}
+	if pieces == nil {
+		pieces = []*Attempt{a}
+	}
+	for _, piece := range pieces {
+		planned, err := piece.planned(ctx)
+		if err != nil {
+			return nil, err
+		}
+		a.trail.Planned = append(a.trail.Planned, planned)
+	}
+	return &Response{Status: http.StatusOK, Header: http.Header{}, Attempt: a, Tap: a.request.Client.NewTap(a.request.Operation), Bytes: []byte("{}")}, nil
+}
+
+// planned builds one request.
+func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
+	bare := *a.Target
+	spec := *a.Target.Spec
+	spec.Auth = provider.Auth{}
+	bare.Spec, bare.Key, bare.Headers = &spec, secret.String{}, nil
+	call, err := a.call()
+	if err != nil {
+		return out, err
+	}
+	var body []byte
+	if a.request.Body != nil {
+		buf, err := a.prepareBody(call.Header)
+		if err != nil {
+			return out, err
+		}
+		body = append(body, buf.Bytes()...)
+		buf.Release()
+	}
+	req, err := provider.NewRequest(ctx, &bare, &call)
+	if err != nil {
+		return out, err
+	}
+	address := req.URL.RequestURI()
+	if a.Target.Slug == "" {
+		address = req.URL.Scheme + "://" + req.URL.Host + address
+	}
+	price, _ := a.Target.Price(a.request.Prices, a.Model, "", a.request.Time)
+	return DryRunRequest{
+		Path:     a.handler.Path,
+		Provider: a.Target.ID,
+		Slug:     a.Target.Slug,
+		Model:    a.Model,
+		Price:    price,
+		Method:   req.Method,
+		URL:      address,
+		Header:   req.Header,
+		Body:     body,
+		Params:   paramItems(a.Params),
+		Timeout:  a.handler.Timeout.Milliseconds(),
+	}, nil
+}

@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"io"
+	"net/http"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// Response is an answer whose head may be sent. Exactly one of Bytes, Events
+// and Body holds its content. The caller calls Close once, on every path.
+type Response struct {
+	Status int
+	Header http.Header // of the provider; not to be changed
+	Tap    dialect.Tap
+
+	Attempt *Attempt // that the response is of; nil for none, in tests of routing alone
+
+	Bytes  []byte         // whole content, valid until Close
+	Events *Events        // a stream of events, already begun
+	Body   io.Reader      // anything else, as it arrives
+	Length int64          // of Body; -1 when not announced
+	Raw    *http.Response // what Body is read from, for its trailer
+
+	watch   attemptTimers
+	account attemptAccount
+	// translation is what Events are read from where the client's dialect is
+	// not the target's; nil otherwise.
+	translation *translation
+	arriving    upstreamBody     // what Body, Bytes or Events are read from
+	held        *bytepool.Buffer // behind Bytes or the beginning of Body; may be nil
+	after       []func()         // called last by Close
+}
+
+// MaxDecoded returns how many bytes a compressed body may decode to.
+func (r *Response) MaxDecoded() int64 {
+	if r.arriving.of == nil {
+		return 0
+	}
+	return r.arriving.of.handler.MaxDecoded
+}
+
+// Pause stops the idle clock while the client is slow to take Body; Resume
+// lets it go on.
+func (r *Response) Pause() { r.watch.dog.Pause() }
+
+// Resume undoes Pause.
+func (r *Response) Resume() { r.watch.dog.Resume() }
+
+// AppendStreamError appends the in-band error with which a stream ends that broke off.
+func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+	if r.translation == nil {
+		return client.ErrorEvent(dst, e)
+	}
+	return r.translation.broken(dst, &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
+}
+
+// Close lets go of the connection and of the buffers behind the response.
+func (r *Response) Close() {
+	r.release()
+	r.hold(nil)
+	for _, f := range r.after {
+		f()
+	}
+}
+
+// hold releases the buffer behind the response and keeps buf, which may be nil,
+// in its place.
+func (r *Response) hold(buf *bytepool.Buffer) {
+	if r.held != nil {
+		r.held.Release()
+	}
+	r.held = buf
+}
+
+// release ends the attempt behind the response. Further calls do nothing.
+func (r *Response) release() {
+	if r.Raw != nil {
+		r.account.end(r)
+		r.Raw.Body.Close()
+		r.watch.stop()
+	}
+}
+
+// Events is a stream of events, pulled by the caller. It is for one goroutine.
+type Events struct {
+	held   []byte // comments that came before the first event
+	first  sse.Event
+	primed bool
+	reader frames
+	tap    dialect.Tap
+	hider  *usageHider // nil where the client sees every event as it came
+	watch  attemptTimers
+	fail   func(error) error
+
+	ahead  []sse.Event         // read already, before what reader holds
+	resume *streamContinuation // nil unless another target may go on with the stream
+}
+
+// Next returns the next event, valid until the following call. It returns
+// io.EOF after a clean end and an *apierr.Error when the stream broke.
+func (s *Events) Next() (sse.Event, error) {
+	if len(s.ahead) > 0 {
+		e := s.ahead[0]
+		s.ahead = s.ahead[1:]
+		return e, nil
+	}
+	if s.resume != nil {
+		return s.resume.next(s)
+	}
+	return s.pull()
+}
+
+// pull returns the next event of the target's own stream.
+func (s *Events) pull() (sse.Event, error) {
+	if s.primed {
+		s.primed = false
+		return s.first, nil
+	}
+	e, err := s.reader.Next()
+	if err == io.EOF {
+		return e, err
+	}
+	if err != nil {
+		return e, s.fail(err)
+	}
+	s.watch.eventReceived()
+	s.tap.Event(e)
+	return s.visible(e), nil
+}
+
+// visible returns e as the client gets it: empty for an event that is not for it.
+func (s *Events) visible(e sse.Event) sse.Event {
+	if s.hider == nil {
+		return e
+	}
+	return s.hider.hide(e)
+}
+
+// Held returns comments that came before the first event; they go to the
+// client first.
+func (s *Events) Held() []byte { return s.held }
+
+// More reports whether a further event is at hand without waiting.
+func (s *Events) More() bool { return len(s.ahead) > 0 || s.primed || s.reader.More() }
+
+// Pause stops the idle clock while the client is slow to read; Resume lets it
+// go on.
+func (s *Events) Pause() { s.watch.dog.Pause() }
+
+// Resume undoes Pause.
+func (s *Events) Resume() { s.watch.dog.Resume() }

@@ -1,0 +1,190 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/reqlog"
+)
+
+// Trail is what happened to a request: why it went where it went, what was
+// adapted, and its attempts in order. It only grows. Work in parallel has a trail
+// of its own, which [Trail.Join] takes in. A trail is for one goroutine at a time;
+// the zero value is empty.
+type Trail struct {
+	// Decisions are the reasons of choices. They are kept only while Explain is true.
+	Explain   bool
+	Decisions []reqlog.Decision
+
+	Attempts []*Attempt
+	// Outcome is the attempt whose response or error the request has. Nil before
+	// the first.
+	Outcome *Attempt
+	// Retries is how often the last target was tried again; -1 when retrying
+	// ended although the outcome asked for more.
+	Retries int
+
+	// Notes are settings that were adapted or have no effect.
+	Notes []dialect.ParamChange
+
+	// UpstreamTime is the time spent on providers so far.
+	UpstreamTime time.Duration
+
+	// Planned is what a dry run would send.
+	Planned []DryRunRequest
+
+	hasFallback bool // a fallback has further targets
+	lookups     lookups
+
+	own    bill
+	shared *bill // own, or that of the trail this is a child of; see bill
+
+	joined struct{ attempts, decisions int } // taken into the parent
+}
+
+// child returns the trail of work that runs beside t or may come to nothing.
+func (t *Trail) child() *Trail {
+	return &Trail{
+		Explain: t.Explain, UpstreamTime: t.UpstreamTime, hasFallback: t.hasFallback,
+		shared: t.bill(), lookups: lookups{work: t.lookups.work},
+	}
+}
+
+// Join takes in what a child has done since the last call. Its time runs beside
+// that of t.
+func (t *Trail) Join(c *Trail) {
+	t.Attempts = append(t.Attempts, c.Attempts[c.joined.attempts:]...)
+	t.Decisions = append(t.Decisions, c.Decisions[c.joined.decisions:]...)
+	c.joined.attempts, c.joined.decisions = len(c.Attempts), len(c.Decisions)
+	t.UpstreamTime = max(t.UpstreamTime, c.UpstreamTime)
+}
+
+// follow joins a child whose outcome is that of the request.
+func (t *Trail) follow(c *Trail) {
+	t.Join(c)
+	t.Outcome, t.Retries = c.Outcome, c.Retries
+	for _, n := range c.Notes {
+		t.Note(n)
+	}
+}
+
+// decide keeps the reason of a choice at the node at path.
+func (t *Trail) decide(path, format string, args ...any) {
+	if t.Explain {
+		t.Decisions = append(t.Decisions, reqlog.Decision{Path: path, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Note announces an adaptation, once.
+func (t *Trail) Note(n dialect.ParamChange) {
+	if !slices.Contains(t.Notes, n) {
+		t.Notes = append(t.Notes, n)
+	}
+}
+
+// Params returns what happened to settings and parameters: the items of
+// x-gateway-params. What does not fit is counted in the last.
+func (t *Trail) Params() []string {
+	changes := t.Notes
+	if t.Outcome != nil {
+		changes = slices.Concat(t.Notes, t.Outcome.Params)
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	items := make([]string, 0, len(changes))
+	size := 0
+	for i, c := range changes {
+		text := paramItem(c)
+		if size += len(text); size > maxParams {
+			return append(items, "more;count="+strconv.Itoa(len(changes)-i))
+		}
+		items = append(items, text)
+	}
+	return items
+}
+
+// maxParams is the length of all items of x-gateway-params, in bytes: clients and
+// proxies refuse long headers, and a request may have any number of parameters.
+const maxParams = 4 << 10
+
+// paramItem returns c as an item of a structured header field (RFC 9651).
+func paramItem(c dialect.ParamChange) string {
+	text := headerText(c.Name) + ";" + string(c.Outcome)
+	switch {
+	case c.Note == "":
+		return text
+	case c.Outcome == dialect.Clamped: // to a number
+		return text + "=" + c.Note
+	}
+	return text + `="` + headerText(c.Note) + `"`
+}
+
+// paramItems returns the items of changes.
+func paramItems(changes []dialect.ParamChange) []string {
+	items := make([]string, len(changes))
+	for i, c := range changes {
+		items[i] = paramItem(c)
+	}
+	return items
+}
+
+// headerText replaces the bytes that would end an item or leave the header by
+// dashes: other than visible ASCII, quotes, commas and semicolons.
+func headerText(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == ',' || c == ';' {
+			b[i] = '-'
+		}
+	}
+	return string(b)
+}
+
+// bill is what the attempts of a request cost together, those of all its trails.
+// It is safe for concurrent use.
+type bill struct {
+	attempts atomic.Uint32 // how many were begun
+
+	mu   sync.Mutex
+	paid reqlog.ExchangeCost // guarded by mu
+}
+
+func (b *bill) add(s *reqlog.Settlement) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paid.Add(s)
+}
+
+// bill returns that of the request.
+func (t *Trail) bill() *bill {
+	if t.shared == nil {
+		t.shared = &t.own
+	}
+	return t.shared
+}
+
+// Record writes into e what happened: the attempts, the target and the saved
+// prompt of the outcome, and what all attempts cost together, which is unknown
+// where the cost of a response is.
+func (t *Trail) Record(e *reqlog.Entry) {
+	e.Upstream, e.Decisions, e.Params = t.UpstreamTime, t.Decisions, t.Params()
+	if len(t.Attempts) > 0 {
+		e.Attempts = make([]reqlog.Attempt, len(t.Attempts))
+		for i, a := range t.Attempts {
+			e.Attempts[i] = a.Record
+		}
+	}
+	if a := t.Outcome; a != nil {
+		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Record.Provider, a.Record.Slug, a.Record.Target, a.Prompt, a.Model
+	}
+	b := t.bill()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paid.Fill(e)
+}
