@@ -210,11 +210,7 @@ func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) 
 		return owned.Config, c.RefuseFileManaged(owned.ID, "config", owned.Slug)
 	}
 	row, err := c.DB().Config(ctx, c.Organisation, workspace, in.Config)
-	if apierr.IsNotFound(err) {
-		return row, apierr.New(apierr.NotFound, "config %.60q not found", in.Config).WithParam("config")
-	}
-	c.SetAuditSubject(row.Workspace, row.ID)
-	return row, err
+	return row, c.CheckFound(row.Workspace, row.ID, err, apierr.New(apierr.NotFound, "config %.60q not found", in.Config).WithParam("config"))
 }
 
 type updateInput struct {
@@ -269,10 +265,7 @@ func change(ctx context.Context, c *route.Caller, row store.Config, version *sto
 	row.UpdatedBy, row.UpdatedAt = c.Actor(), c.NextUpdateTime(read)
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Config(ctx, row.Organisation, row.Workspace, row.ID)
-		if err == nil {
-			err = c.CheckIfMatch(read, now.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		if version != nil {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"modelgate/config"
@@ -137,28 +136,9 @@ func AuthSettings(a Auth) (json.RawMessage, error) {
 
 // setWorkspaces limits d to workspaces that a request names; all is what the
 // request says of all workspaces, nil when it says nothing.
-func setWorkspaces(ctx context.Context, c *route.Caller, d *store.GatewayDeployment, all *bool, named []string) error {
-	d.Workspaces = nil
-	d.AllWorkspaces = len(named) == 0
-	if all != nil && *all != d.AllWorkspaces {
-		if *all {
-			return route.Invalid("allow_all_workspaces", "can't be true beside workspaces; leave one out")
-		}
-		return route.Invalid("workspaces", "must name at least one when allow_all_workspaces is false")
-	}
-	for _, ref := range named {
-		w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-		if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
-			return route.Missing("workspaces", "workspace", ref)
-		}
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(d.Workspaces, w.ID) {
-			d.Workspaces = append(d.Workspaces, w.ID)
-		}
-	}
-	return nil
+func setWorkspaces(ctx context.Context, c *route.Caller, d *store.GatewayDeployment, all *bool, named []string) (err error) {
+	d.Workspaces, d.AllWorkspaces, err = c.ChosenWorkspaces(ctx, "workspaces", all, named)
+	return err
 }
 
 type item struct {
@@ -206,11 +186,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.GatewayDeployment, error) {
 	d, err := c.DB().Deployment(ctx, c.Organisation, ref)
-	if apierr.IsNotFound(err) {
-		return d, apierr.New(apierr.NotFound, "there is no deployment %.60q", ref).WithParam("deployment")
-	}
-	c.SetAuditSubject("", d.ID)
-	return d, err
+	return d, c.CheckFound("", d.ID, err, route.NotFound("deployment", "deployment", ref))
 }
 
 type updateInput struct {
@@ -263,10 +239,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 func change(ctx context.Context, c *route.Caller, id string, read time.Time, f func(*store.Tx) error) error {
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Deployment(ctx, c.Organisation, id)
-		if err == nil {
-			err = c.CheckIfMatch(read, now.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		return f(tx)

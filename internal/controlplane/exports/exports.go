@@ -197,10 +197,7 @@ func change(ctx context.Context, c *route.Caller, row store.Export, was string) 
 	row.UpdatedAt = c.NextUpdateTime(read)
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Export(ctx, row.ID)
-		if err == nil {
-			err = c.CheckIfMatch(read, now.UpdatedAt)
-		}
-		if err == nil {
+		if err = c.CheckIfMatch(read, now.UpdatedAt, err); err == nil {
 			err = tx.UpdateExport(ctx, row, was)
 		}
 		if apierr.IsNotFound(err) {

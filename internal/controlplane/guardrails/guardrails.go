@@ -202,11 +202,7 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, er
 		return store.Guardrail{}, err
 	}
 	g, err := c.DB().Guardrail(ctx, c.Organisation, workspace, ref)
-	if apierr.IsNotFound(err) {
-		return g, apierr.New(apierr.NotFound, "there is no guardrail %.60q", ref).WithParam("guardrail")
-	}
-	c.SetAuditSubject(g.Workspace, g.ID)
-	return g, err
+	return g, c.CheckFound(g.Workspace, g.ID, err, route.NotFound("guardrail", "guardrail", ref))
 }
 
 // changeable returns the guardrail that a request may change.
@@ -267,10 +263,7 @@ func change(ctx context.Context, c *route.Caller, g store.Guardrail) error {
 	g.UpdatedBy, g.UpdatedAt = c.Actor(), c.NextUpdateTime(read)
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Guardrail(ctx, g.Organisation, g.Workspace, g.ID)
-		if err == nil {
-			err = c.CheckIfMatch(read, now.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		return tx.UpdateGuardrail(ctx, g)

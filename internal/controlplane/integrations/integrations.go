@@ -190,10 +190,7 @@ func (f *family) archive(ctx context.Context, c *route.Caller, in *Named) (*rout
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Integration(ctx, row.Organisation, row.ID)
-		if err == nil {
-			err = c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		return tx.ArchiveIntegration(ctx, row.ID, c.NextUpdateTime(now.UpdatedAt))

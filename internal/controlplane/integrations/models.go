@@ -90,10 +90,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
-		if err == nil {
-			err = c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt, err); err != nil {
 			return err
 		}
 		now, err := modelsOf(ctx, tx.Queries, row.ID)
@@ -218,10 +215,7 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
-		if err == nil {
-			err = c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt, err); err != nil {
 			return err
 		}
 		models, err := modelsOf(ctx, tx.Queries, row.ID)

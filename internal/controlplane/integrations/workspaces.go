@@ -145,10 +145,7 @@ func (f *family) updateWorkspaces(ctx context.Context, c *route.Caller, in *work
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		fresh, err := tx.Integration(ctx, row.Organisation, row.ID)
-		if err == nil {
-			err = c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt, err); err != nil {
 			return err
 		}
 		p := plan{tx: tx, c: c, in: in, before: fresh, after: fresh, rows: make(map[string]store.IntegrationWorkspace)}
@@ -280,14 +277,11 @@ func (p *plan) workspace(ctx context.Context, field, ref string) (string, error)
 // checkLimits refuses a change of a workspace's limits that is not the caller's to
 // make, and notes who made it.
 func (p *plan) checkLimits(ctx context.Context, before, after store.IntegrationWorkspace) error {
-	of := limits.Object{BudgetRef: store.BudgetRef{Kind: store.GrantBudget, ID: store.GrantID(p.before.ID, after.Workspace)}, Workspace: p.before.Workspace}
-	var err error
-	if of.Before, err = GrantLimits(&before); err != nil {
+	of, err := limits.Compare(store.GrantBudget, store.GrantID(p.before.ID, after.Workspace), &before, &after, GrantLimits)
+	if err != nil {
 		return err
 	}
-	if of.After, err = GrantLimits(&after); err != nil {
-		return err
-	}
+	of.Workspace = p.before.Workspace
 	return limits.Change(ctx, p.c, p.tx, of)
 }
 

@@ -146,10 +146,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Integration(ctx, c.Organisation, row.ID)
-		if err != nil {
-			return err
-		}
-		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt); err != nil {
+		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		if b.Key.Set || b.Configurations.Set {

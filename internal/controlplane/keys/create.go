@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -130,7 +131,7 @@ func ownOrganisation(ctx context.Context, c *route.Caller, ref string) error {
 // owned gives the key to the user that a request names, or to the person who
 // sends it.
 func owned(ctx context.Context, c *route.Caller, p *person, k *store.Key, user string) error {
-	k.UserID = orElse(user, p.user)
+	k.UserID = cmp.Or(user, p.user)
 	if k.UserID == "" {
 		return route.Invalid("user_id", "is required: the user the key belongs to")
 	}

@@ -277,7 +277,7 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if err := checkProtected(c, &k); err != nil {
 			return err
 		}
-		if err := c.CheckIfMatch(k.UpdatedAt, k.UpdatedAt); err != nil {
+		if err := c.CheckIfMatch(k.UpdatedAt, k.UpdatedAt, nil); err != nil {
 			return err
 		}
 		before := k
@@ -309,14 +309,11 @@ func checkProtected(c *route.Caller, k *store.Key) error {
 // checkLimits refuses a change of limits that is not the caller's to make, and
 // notes who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Key) error {
-	of := object(*after)
-	var err error
-	if of.Before, err = Limits(before); err != nil {
+	of, err := limits.Compare(store.KeyBudget, after.ID, before, after, Limits)
+	if err != nil {
 		return err
 	}
-	if of.After, err = Limits(after); err != nil {
-		return err
-	}
+	of.Workspace, of.User = after.Workspace, after.UserID
 	changed := limits.Differing(of.Before, of.After)
 	if len(changed) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,14 +59,7 @@ func (p *person) checkPermission(verb, workspace string) error {
 	if p.switches[workspace].Allows(role, scope(access.WorkspaceUser, verb).Permission()) {
 		return nil
 	}
-	return forbidden("your workspace role (%s) does not allow you to %s API keys", orElse(role, "stranger"), verb)
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
+	return forbidden("your workspace role (%s) does not allow you to %s API keys", cmp.Or(role, "stranger"), verb)
 }
 
 // role is what the person is in a workspace; who is nobody is admin.

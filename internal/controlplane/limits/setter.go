@@ -25,6 +25,19 @@ type Object struct {
 	Before, After Fields // a new object has none before
 }
 
+// Compare returns what a change makes of the limits of an object, as read has
+// them. Before is nil for what is new.
+func Compare[T any](kind, id string, before, after *T, read func(*T) (Fields, error)) (of Object, err error) {
+	of.BudgetRef = store.BudgetRef{Kind: kind, ID: id}
+	if before != nil {
+		if of.Before, err = read(before); err != nil {
+			return of, err
+		}
+	}
+	of.After, err = read(after)
+	return of, err
+}
+
 // Change is the one rule of who changes limits. A limit that nobody set may be set
 // by everybody who may change the object. One that was set is changed, removed or
 // started again only by a caller of at least the rank of who set it, and on a

@@ -103,10 +103,7 @@ func email(text string) (string, error) {
 func places(ctx context.Context, c *route.Caller, list []Place) (json.RawMessage, error) {
 	out := make([]Place, len(list))
 	for i, p := range list {
-		w, err := c.DB().Workspace(ctx, c.Organisation, p.ID)
-		if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
-			return nil, route.Missing("workspaces", "workspace", p.ID)
-		}
+		w, err := c.ActiveWorkspace(ctx, "workspaces", p.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -182,11 +179,7 @@ func getInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*inviteItem
 
 func findInvite(ctx context.Context, c *route.Caller, id string) (store.Invite, error) {
 	i, err := c.DB().Invite(ctx, c.Organisation, id)
-	if apierr.IsNotFound(err) {
-		return i, apierr.New(apierr.NotFound, "there is no invite %.60q", id).WithParam("invite")
-	}
-	c.SetAuditSubject("", i.ID)
-	return i, err
+	return i, c.CheckFound("", i.ID, err, route.NotFound("invite", "invite", id))
 }
 
 // open returns an invite that was neither accepted nor cancelled.

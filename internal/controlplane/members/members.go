@@ -94,11 +94,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 
 func find(ctx context.Context, c *route.Caller, id string) (store.User, error) {
 	u, err := c.DB().User(ctx, c.Organisation, id)
-	if apierr.IsNotFound(err) {
-		return u, apierr.New(apierr.NotFound, "there is no user %.60q", id).WithParam("user")
-	}
-	c.SetAuditSubject("", u.ID)
-	return u, err
+	return u, c.CheckFound("", u.ID, err, route.NotFound("user", "user", id))
 }
 
 type updateInput struct {
@@ -143,10 +139,7 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 func change(ctx context.Context, c *route.Caller, read store.User, f func(*store.Tx) error) error {
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.User(ctx, c.Organisation, read.ID)
-		if err == nil {
-			err = c.CheckIfMatch(read.UpdatedAt, now.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(read.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		return f(tx)

@@ -78,10 +78,7 @@ func change(ctx context.Context, c *route.Caller, f func(*store.Tx, *store.Organ
 	c.SetAuditSubject("", c.Organisation)
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		o, err := tx.Organisation(ctx, c.Organisation)
-		if err == nil {
-			err = c.CheckIfMatch(o.UpdatedAt, o.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(o.UpdatedAt, o.UpdatedAt, err); err != nil {
 			return err
 		}
 		if err := f(tx, &o); err != nil {

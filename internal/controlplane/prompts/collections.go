@@ -125,15 +125,11 @@ func (in *NamedCollection) find(ctx context.Context, c *route.Caller) (store.Pro
 		return store.PromptCollection{}, err
 	}
 	k, err := c.DB().PromptCollection(ctx, c.Organisation, workspace, in.Collection)
-	if apierr.IsNotFound(err) {
-		return k, noCollection(in.Collection)
-	}
-	c.SetAuditSubject(k.Workspace, k.ID)
-	return k, err
+	return k, c.CheckFound(k.Workspace, k.ID, err, noCollection(in.Collection))
 }
 
 func noCollection(ref string) error {
-	return apierr.New(apierr.NotFound, "there is no collection %.60q", ref).WithParam("collection")
+	return route.NotFound("collection", "collection", ref)
 }
 
 func getCollection(ctx context.Context, c *route.Caller, in *NamedCollection) (*Collection, error) {

@@ -149,11 +149,7 @@ func (in *NamedLabel) find(ctx context.Context, c *route.Caller) (l store.Prompt
 		return l, "", err
 	}
 	l, err = c.DB().PromptLabel(ctx, c.Organisation, workspace, in.Label)
-	if apierr.IsNotFound(err) {
-		return l, "", apierr.New(apierr.NotFound, "there is no label %.60q", in.Label).WithParam("label")
-	}
-	c.SetAuditSubject(l.Workspace, l.ID)
-	return l, workspace, err
+	return l, workspace, c.CheckFound(l.Workspace, l.ID, err, route.NotFound("label", "label", in.Label))
 }
 
 // own is find for who changes the label: those who see more than its owner's

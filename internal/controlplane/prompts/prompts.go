@@ -145,11 +145,7 @@ func find(ctx context.Context, c *route.Caller, kind, ref, named string) (store.
 		return store.Prompt{}, err
 	}
 	row, err := c.DB().Prompt(ctx, kind, c.Organisation, workspace, ref)
-	if apierr.IsNotFound(err) {
-		return row, apierr.New(apierr.NotFound, "there is no %s %.60q", kind, ref).WithParam(kind)
-	}
-	c.SetAuditSubject(row.Workspace, row.ID)
-	return row, err
+	return row, c.CheckFound(row.Workspace, row.ID, err, route.NotFound(kind, kind, ref))
 }
 
 type getInput struct {

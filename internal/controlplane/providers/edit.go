@@ -152,10 +152,7 @@ func (e *edit) awaitSpending(ctx context.Context, c *route.Caller) error {
 // store changes the provider with this id as it is now.
 func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id string) (store.Provider, error) {
 	row, err := tx.Provider(ctx, c.Organisation, "", id)
-	if err != nil {
-		return row, err
-	}
-	if err := c.CheckIfMatch(row.UpdatedAt, row.UpdatedAt); err != nil {
+	if err := c.CheckIfMatch(row.UpdatedAt, row.UpdatedAt, err); err != nil {
 		return row, err
 	}
 	before := row

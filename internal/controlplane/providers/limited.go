@@ -27,14 +27,11 @@ func object(p *store.Provider) limits.Object {
 // checkLimits refuses a change of limits that is not the caller's to make, and
 // notes who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Provider) error {
-	of := object(after)
-	var err error
-	if of.Before, err = Limits(before); err != nil {
+	of, err := limits.Compare(store.ProviderBudget, after.ID, before, after, Limits)
+	if err != nil {
 		return err
 	}
-	if of.After, err = Limits(after); err != nil {
-		return err
-	}
+	of.Workspace = after.Workspace
 	return limits.Change(ctx, c, tx, of)
 }
 

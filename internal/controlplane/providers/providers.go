@@ -289,10 +289,7 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 // remove archives a provider, with the integration that was made for it alone.
 func remove(ctx context.Context, tx *store.Tx, c *route.Caller, id string) error {
 	row, err := tx.Provider(ctx, c.Organisation, "", id)
-	if err != nil {
-		return err
-	}
-	if err := c.CheckIfMatch(row.UpdatedAt, row.UpdatedAt); err != nil {
+	if err := c.CheckIfMatch(row.UpdatedAt, row.UpdatedAt, err); err != nil {
 		return err
 	}
 	row.Status, row.UpdatedAt = store.Archived, c.NextUpdateTime(row.UpdatedAt)

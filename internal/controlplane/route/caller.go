@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,19 @@ func (c *Caller) DB() *store.DB { return c.api.DB }
 // and of its workspace, which is empty for what belongs to the organisation.
 func (c *Caller) SetAuditSubject(workspace, id string) {
 	c.audit.Workspace, c.audit.ResourceID = workspace, id
+}
+
+// CheckFound says in the audit log that the request is about an object, of which the
+// workspace and the id are given, and returns nil. If reading the object failed
+// it returns that error, and none for an object that is not there.
+func (c *Caller) CheckFound(workspace, id string, err, none error) error {
+	switch {
+	case apierr.IsNotFound(err):
+		return none
+	case err == nil:
+		c.SetAuditSubject(workspace, id)
+	}
+	return err
 }
 
 // SetAuditOrganisation says in whose audit log the request belongs, for routes that are open
@@ -224,10 +238,7 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	if ref == "" {
 		return store.Workspace{}, Invalid("workspace_id", "is required: this key or session is not bound to one workspace")
 	}
-	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-	if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
-		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
-	}
+	w, err := c.ActiveWorkspace(ctx, "workspace_id", ref)
 	if err != nil || !c.IsPerson() {
 		return w, err
 	}
@@ -239,6 +250,39 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
 	return w, may(ctx, c.DB().Queries, c.Identity, m, w.ID, c.route.Right())
+}
+
+// ActiveWorkspace returns the workspace of the caller's organisation that a field
+// of the request names by id or slug. One that is archived is not there.
+func (c *Caller) ActiveWorkspace(ctx context.Context, field, ref string) (store.Workspace, error) {
+	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
+	if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
+		return store.Workspace{}, Missing(field, "workspace", ref)
+	}
+	return w, err
+}
+
+// ChosenWorkspaces returns the ids of the workspaces that a field of the request
+// names, or that every workspace is chosen. All is what the request says of every
+// workspace, nil when it says nothing.
+func (c *Caller) ChosenWorkspaces(ctx context.Context, field string, all *bool, named []string) (ids []string, every bool, err error) {
+	every = len(named) == 0
+	if all != nil && *all != every {
+		if *all {
+			return nil, false, Invalid("allow_all_workspaces", "can't be true beside %s; leave one out", field)
+		}
+		return nil, false, Invalid(field, "must name at least one when allow_all_workspaces is false")
+	}
+	for _, ref := range named {
+		w, err := c.ActiveWorkspace(ctx, field, ref)
+		if err != nil {
+			return nil, false, err
+		}
+		if !slices.Contains(ids, w.ID) {
+			ids = append(ids, w.ID)
+		}
+	}
+	return ids, every, nil
 }
 
 // VisibleWorkspace returns the workspace that the caller's reads are limited to: that of a

@@ -155,6 +155,12 @@ func Missing(field, what, ref string) error {
 	return apierr.New(apierr.NotFound, "there is no %s %.60q", what, ref).WithParam(field).WithCode("AB02")
 }
 
+// NotFound is the error for the object that a request is about, which its path
+// names as param.
+func NotFound(param, what, ref string) error {
+	return apierr.New(apierr.NotFound, "there is no %s %.60q", what, ref).WithParam(param)
+}
+
 // NotEnforced returns the error for a field that limits or protects and that this
 // version can't enforce: it is refused with 501 instead of stored without effect.
 func NotEnforced(field string) error {

@@ -18,8 +18,12 @@ const ifMatch = "If-Match"
 
 // CheckIfMatch refuses a change of what was last updated at now: when the request
 // read it, at read, before another change was kept, and when its If-Match names
-// another state. Handlers of versioned routes call it inside of their change.
-func (c *Caller) CheckIfMatch(read, now time.Time) error {
+// another state. Handlers of versioned routes call it inside of their change, with
+// the error of reading the object there, which it returns if there is one.
+func (c *Caller) CheckIfMatch(read, now time.Time, err error) error {
+	if err != nil {
+		return err
+	}
 	if read.Equal(now) && c.named(now) {
 		return nil
 	}

@@ -8,10 +8,10 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
@@ -72,7 +72,8 @@ func (k service) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if err := b.Tags.Check("tags"); err != nil {
 		return nil, err
 	}
-	if err := setWorkspaces(ctx, c, &s, b.AllWorkspaces, b.Workspaces); err != nil {
+	var err error
+	if s.Workspaces, s.AllWorkspaces, err = c.ChosenWorkspaces(ctx, "allowed_workspaces", b.AllWorkspaces, b.Workspaces); err != nil {
 		return nil, err
 	}
 	if err := Limit(&s, b.Providers, b.Hosts); err != nil {
@@ -84,7 +85,7 @@ func (k service) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if err := k.check(ctx, &s); err != nil {
 		return nil, err
 	}
-	err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateSecretReference(ctx, s) })
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.CreateSecretReference(ctx, s) })
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
 		return nil, apierr.New(apierr.Conflict, "there is a secret reference with the slug %q; choose another", s.Slug).WithParam("slug")
 	}
@@ -92,31 +93,6 @@ func (k service) create(ctx context.Context, c *route.Caller, in *createInput) (
 		return nil, err
 	}
 	return &created{s.ID, s.Slug, "secret-reference"}, nil
-}
-
-// setWorkspaces limits s to workspaces that a request names; all is what the
-// request says of all workspaces, nil when it says nothing.
-func setWorkspaces(ctx context.Context, c *route.Caller, s *store.SecretReference, all *bool, named []string) error {
-	s.Workspaces, s.AllWorkspaces = nil, len(named) == 0
-	if all != nil && *all != s.AllWorkspaces {
-		if *all {
-			return route.Invalid("allow_all_workspaces", "can't be true beside allowed_workspaces; leave one out")
-		}
-		return route.Invalid("allowed_workspaces", "must name at least one when allow_all_workspaces is false")
-	}
-	for _, ref := range named {
-		w, err := c.DB().Workspace(ctx, c.Organisation, ref)
-		if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
-			return route.Missing("allowed_workspaces", "workspace", ref)
-		}
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(s.Workspaces, w.ID) {
-			s.Workspaces = append(s.Workspaces, w.ID)
-		}
-	}
-	return nil
 }
 
 type updateInput struct {
@@ -141,7 +117,7 @@ func (k service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		return nil, err
 	}
 	before, b := s.UpdatedAt, &in.Body
-	s.Name, s.Path = orElse(b.Name, s.Name), orElse(b.Path, s.Path)
+	s.Name, s.Path = cmp.Or(b.Name, s.Name), cmp.Or(b.Path, s.Path)
 	if b.Description != nil {
 		s.Description = *b.Description
 	}
@@ -153,7 +129,7 @@ func (k service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		return nil, err
 	}
 	if b.AllWorkspaces != nil || len(b.Workspaces) > 0 {
-		if err := setWorkspaces(ctx, c, &s, b.AllWorkspaces, b.Workspaces); err != nil {
+		if s.Workspaces, s.AllWorkspaces, err = c.ChosenWorkspaces(ctx, "allowed_workspaces", b.AllWorkspaces, b.Workspaces); err != nil {
 			return nil, err
 		}
 	}
@@ -166,10 +142,7 @@ func (k service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	s.UpdatedAt = c.NextUpdateTime(before)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.SecretReference(ctx, s.Organisation, s.ID)
-		if err == nil {
-			err = c.CheckIfMatch(before, now.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(before, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		return tx.UpdateSecretReference(ctx, s)
@@ -191,13 +164,6 @@ func (k service) place(ctx context.Context, s *store.SecretReference, auth map[s
 	return k.check(ctx, s)
 }
 
-func orElse(v, old string) string {
-	if v == "" {
-		return old
-	}
-	return v
-}
-
 func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
 	s, err := find(ctx, c, in.Reference)
 	if err != nil {
@@ -205,10 +171,7 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.SecretReference(ctx, s.Organisation, s.ID)
-		if err == nil {
-			err = c.CheckIfMatch(s.UpdatedAt, now.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(s.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		n, err := tx.SecretReferenceUsers(ctx, s.Organisation, s.ID)

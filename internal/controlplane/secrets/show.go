@@ -3,7 +3,6 @@ package secrets
 import (
 	"context"
 
-	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
@@ -66,9 +65,5 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.SecretReference, error) {
 	s, err := c.DB().SecretReference(ctx, c.Organisation, ref)
-	if apierr.IsNotFound(err) {
-		return s, apierr.New(apierr.NotFound, "there is no secret reference %.60q", ref).WithParam("reference")
-	}
-	c.SetAuditSubject("", s.ID)
-	return s, err
+	return s, c.CheckFound("", s.ID, err, route.NotFound("reference", "secret reference", ref))
 }

@@ -228,10 +228,7 @@ func budget(now *store.Workspace, c *route.Caller, w *store.Workspace, in route.
 // read it.
 func unchanged(ctx context.Context, tx *store.Tx, c *route.Caller, id string, read time.Time) error {
 	now, err := tx.Workspace(ctx, c.Organisation, id)
-	if err != nil {
-		return err
-	}
-	return c.CheckIfMatch(read, now.UpdatedAt)
+	return c.CheckIfMatch(read, now.UpdatedAt, err)
 }
 
 // change takes over the objects that an update gives.

@@ -37,17 +37,14 @@ func Limits(w *store.Workspace) (limits.Fields, error) {
 // checkLimits refuses a change of limits that is not the caller's to make, and
 // notes who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Workspace) error {
-	of := limits.Object{BudgetRef: store.BudgetRef{Kind: store.WorkspaceBudget, ID: after.ID}, Workspace: after.ID}
-	var err error
-	if of.Before, err = Limits(before); err != nil {
-		return err
-	}
-	if of.After, err = Limits(after); err != nil {
+	of, err := limits.Compare(store.WorkspaceBudget, after.ID, before, after, Limits)
+	if err != nil {
 		return err
 	}
 	if err := checkPolicy(ctx, c, tx, after, limits.Differing(of.Before, of.After)); err != nil {
 		return err
 	}
+	of.Workspace = after.ID
 	return limits.Change(ctx, c, tx, of)
 }
 

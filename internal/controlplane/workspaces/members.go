@@ -170,11 +170,7 @@ func getUser(ctx context.Context, c *route.Caller, in *userInput) (*memberItem, 
 
 func memberOf(ctx context.Context, c *route.Caller, w store.Workspace, user string) (store.WorkspaceMember, error) {
 	m, err := c.DB().WorkspaceMember(ctx, w.ID, user)
-	if apierr.IsNotFound(err) {
-		return m, apierr.New(apierr.NotFound, "there is no member %.60q in the workspace %q", user, w.Slug).WithParam("user")
-	}
-	c.SetAuditSubject(w.ID, user)
-	return m, err
+	return m, c.CheckFound(w.ID, user, err, apierr.New(apierr.NotFound, "there is no member %.60q in the workspace %q", user, w.Slug).WithParam("user"))
 }
 
 type roleInput struct {
@@ -220,10 +216,7 @@ func onMember(ctx context.Context, c *route.Caller, workspace, user string, f fu
 			return err
 		}
 		now, err := tx.WorkspaceMember(ctx, w.ID, user)
-		if err == nil {
-			err = c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt)
-		}
-		if err != nil {
+		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		return f(tx, w, own)
