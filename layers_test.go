@@ -35,8 +35,8 @@ const floors = `
 1d  internal/provider
 1c  internal/dialect internal/jwt internal/reqlog
 1b  internal/catalog internal/modelnames
-1a  internal/access internal/blob internal/grammar internal/inbound internal/llm internal/prompt internal/redact internal/urlpath
-0   api config internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse
+1a  config internal/access internal/blob internal/grammar internal/inbound internal/llm internal/prompt internal/redact internal/urlpath
+0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse
 `
 
 // barriers are what a package must not reach, however many imports away. The

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"modelgate/internal/jsonedit"
 )
 
 // kind is the JSON type of a value.
@@ -65,8 +66,7 @@ func decode(b []byte, into *faults) (v value, ok bool) {
 		into.add("$", message)
 		return value{}, false
 	}
-	d := decoder{src: b, json: json.NewDecoder(bytes.NewReader(b)), faults: into}
-	d.json.UseNumber()
+	d := decoder{Cursor: jsonedit.NewCursor(b), faults: into}
 	v = d.value("$", 0)
 	return v, !d.stopped
 }
@@ -85,62 +85,61 @@ func syntaxFault(b []byte) string {
 	return fmt.Sprintf("is not JSON (%v, byte %d); correct the text there", err, at)
 }
 
-// decoder walks text that is known to be JSON.
+// decoder reads text that is known to be JSON.
 type decoder struct {
-	src     []byte
-	json    *json.Decoder
+	*jsonedit.Cursor
 	faults  *faults
 	stopped bool // nested too deep to go on
 }
 
 func (d *decoder) value(path string, depth int) value {
 	if depth > maxNesting {
-		d.stop(path, fmt.Sprintf("is nested deeper than %d levels; flatten it", maxNesting))
-	}
-	start := d.start()
-	token := d.token()
-	if d.stopped {
+		d.faults.add(path, fmt.Sprintf("is nested deeper than %d levels; flatten it", maxNesting))
+		d.stopped = true
 		return value{}
 	}
+	kind, start := d.Kind(), d.Offset()
 	var v value
-	switch t := token.(type) {
-	case json.Delim:
-		v = d.container(t, path, depth)
-	case string:
-		v = value{kind: isString, text: t}
-	case json.Number:
-		v = value{kind: isNumber, text: t.String()}
-	case bool:
-		v = value{kind: isBool, text: strconv.FormatBool(t)}
-	case nil:
+	switch kind {
+	case jsonedit.Object:
+		v = d.object(path, depth)
+	case jsonedit.Array:
+		v = d.array(path, depth)
+	case jsonedit.String:
+		v = value{kind: isString, text: string(jsonedit.Unescape(d.Text()))}
+	case jsonedit.Number:
+		v = value{kind: isNumber, text: string(d.Raw())}
+	case jsonedit.Bool:
+		v = value{kind: isBool, text: string(d.Raw())}
+	default:
+		d.Skip()
 		v = value{kind: isNull}
 	}
-	v.raw, v.start = d.src[start:d.json.InputOffset()], int(start)
+	if !d.stopped {
+		v.raw, v.start = d.Bytes()[start:d.Offset()], start
+	}
 	return v
 }
 
-// start is where the next token begins.
-func (d *decoder) start() int64 {
-	at := d.json.InputOffset()
-	for int(at) < len(d.src) && strings.IndexByte(" \t\r\n,:", d.src[at]) >= 0 {
-		at++
+func (d *decoder) array(path string, depth int) value {
+	v := value{kind: isArray}
+	d.Enter('[')
+	for i := 0; !d.stopped && d.Element(); i++ {
+		v.items = append(v.items, d.value(item(path, i), depth+1))
 	}
-	return at
+	return v
 }
 
-func (d *decoder) container(open json.Delim, path string, depth int) value {
-	if open == '[' {
-		v := value{kind: isArray}
-		for i := 0; !d.stopped && d.json.More(); i++ {
-			v.items = append(v.items, d.value(item(path, i), depth+1))
-		}
-		d.token()
-		return v
-	}
+func (d *decoder) object(path string, depth int) value {
 	v := value{kind: isObject}
 	seen := map[string]bool{}
-	for !d.stopped && d.json.More() {
-		name, _ := d.token().(string)
+	d.Enter('{')
+	for !d.stopped {
+		key, ok := d.Field()
+		if !ok {
+			break
+		}
+		name := string(jsonedit.Unescape(key))
 		at := property(path, name)
 		inner := d.value(at, depth+1)
 		if seen[name] {
@@ -150,23 +149,7 @@ func (d *decoder) container(open json.Delim, path string, depth int) value {
 		seen[name] = true
 		v.members = append(v.members, member{name, inner})
 	}
-	d.token()
 	return v
-}
-
-func (d *decoder) token() json.Token {
-	t, err := d.json.Token()
-	if err != nil && !d.stopped {
-		d.stop("$", "is not JSON: "+err.Error())
-	}
-	return t
-}
-
-func (d *decoder) stop(path, message string) {
-	if !d.stopped {
-		d.faults.add(path, message)
-		d.stopped = true
-	}
 }
 
 // property is the path of a member.

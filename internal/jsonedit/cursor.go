@@ -40,6 +40,10 @@ func (c *Cursor) Peek() byte {
 	return 0
 }
 
+// Offset returns how much of the text was read; after a look at what is next, that
+// is where it begins.
+func (c *Cursor) Offset() int { return c.i }
+
 // Kind returns the kind of the next value, [Null] at the end.
 func (c *Cursor) Kind() Kind { return kindFrom(c.Peek()) }
 
