@@ -45,7 +45,7 @@ func (w *requestOptions) namesProvider() bool { return w.provider != "" || w.vir
 func (x *exchange) readOptionHeaders() error {
 	for name, values := range x.Header {
 		if !strings.HasPrefix(name, api.HeaderPrefix) {
-			if option, ok := unprefixedOptionHeaders[name]; ok && len(values) == 1 {
+			if option, ok := x.snap.OptionOf(name); ok && len(values) == 1 {
 				x.opts.set(option, values[0])
 				continue
 			}
@@ -120,20 +120,10 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 	return err
 }
 
-// optionNames are the option headers whose config property is spelled otherwise.
-var optionNames = map[string]string{
-	"X-Gateway-Cloud-C-Resource-Name": "resource_name",
-	"X-Gateway-Cloud-C-Deployment-Id": "deployment_id",
-	"X-Gateway-Cloud-C-Api-Version":   "api_version",
-}
-
 // option keeps a header that configures a single provider, under the name that
 // config objects and rows of the table use for the same setting.
 func (w *requestOptions) option(name, value string) {
-	option, ok := optionNames[name]
-	if !ok {
-		option = strings.ReplaceAll(strings.ToLower(name[len(api.HeaderPrefix):]), "-", "_")
-	}
+	option := strings.ReplaceAll(strings.ToLower(name[len(api.HeaderPrefix):]), "-", "_")
 	w.set(option, value)
 	if w.headers == nil {
 		w.headers = make(map[string]string, 4)
@@ -172,14 +162,6 @@ func (w *requestOptions) set(option, value string) {
 		w.options = make(map[string]string, 4)
 	}
 	w.options[option] = value
-}
-
-// unprefixedOptionHeaders are headers outside the gateway's family that choose an option:
-// the capacity of vertex-ai, in the words of the specification and its own.
-var unprefixedOptionHeaders = map[string]string{
-	"X-Cloud-B-Llm-Request-Type":          "cloud_b_llm_request_type",
-	"X-Vertex-Ai-Llm-Request-Type":        "cloud_b_llm_request_type",
-	"X-Vertex-Ai-Llm-Shared-Request-Type": "cloud_b_llm_shared_request_type",
 }
 
 const maxWord = 256

@@ -77,6 +77,12 @@ type Spec struct {
 	// OptionPrefix begins the names that config objects and headers have for
 	// the row's options, such as cloud_a_ before region.
 	OptionPrefix string
+	// Deployments says that stored credentials may list deployments, each with the
+	// model that it serves.
+	Deployments bool
+	// ReservedCapacity says that stored credentials may be for capacity that is
+	// reserved, whose requests cost nothing.
+	ReservedCapacity bool
 
 	// Drop lists request fields that the provider refuses.
 	Drop []string
@@ -179,6 +185,24 @@ type Option struct {
 	Header  string // request header that carries it, empty for placeholders
 	Host    HostPart
 	Doc     string
+
+	// ClientHeaders are headers outside the gateway's family by which requests set it.
+	ClientHeaders []string
+
+	// Alias is another name for it in stored credentials.
+	Alias string
+	// Values are the words that stored credentials accept for it; nil accepts any.
+	// Meanings has the row's word for those that the row has another word for.
+	Values   []string
+	Meanings map[string]string
+}
+
+// Meaning returns the row's word for one of the words of stored credentials.
+func (o *Option) Meaning(word string) string {
+	if m, ok := o.Meanings[word]; ok {
+		return m
+	}
+	return word
 }
 
 // HostPart says what an option names that is part of the host of an address.

@@ -83,6 +83,7 @@ type Snapshot struct {
 	keys    map[access.Hash]*access.Identity
 	tokens  TokenVerifier
 	specs   map[string]*provider.Spec
+	headers map[string]string // options by the headers outside the gateway's family that set them
 	bare    map[string]*provider.Target
 	entries map[scopedName]*ProviderEntry
 	configs map[scopedName]*Config
@@ -111,6 +112,7 @@ func Build(in Input) (*Snapshot, error) {
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),
 		tokens:         in.Tokens,
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
+		headers:        make(map[string]string),
 		bare:           make(map[string]*provider.Target, len(in.Specs)),
 		entries:        make(map[scopedName]*ProviderEntry, len(in.Providers)),
 		configs:        make(map[scopedName]*Config, 2*len(in.Configs)),
@@ -152,6 +154,11 @@ func (s *Snapshot) addSpec(spec *provider.Spec) {
 	for _, alias := range spec.Aliases {
 		s.specs[alias] = spec
 	}
+	for _, o := range spec.Options {
+		for _, h := range o.ClientHeaders {
+			s.headers[h] = spec.OptionPrefix + o.Name
+		}
+	}
 	// Rows that need an option or a custom host have no target of their own.
 	if t, err := provider.NewTarget(spec, provider.Settings{}); err == nil {
 		s.bare[spec.ID] = t.Prepare()
@@ -182,6 +189,13 @@ func (s *Snapshot) Spec(id string) (*provider.Spec, bool) {
 		spec, ok = s.specs[strings.ToLower(id)]
 	}
 	return spec, ok
+}
+
+// OptionOf returns the provider option that a header outside the gateway's family
+// sets, in canonical form.
+func (s *Snapshot) OptionOf(header string) (option string, ok bool) {
+	option, ok = s.headers[header]
+	return option, ok
 }
 
 // TargetWithoutCredentials returns the target of a row without credentials, and false for rows

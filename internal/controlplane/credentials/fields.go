@@ -32,37 +32,6 @@ func Hidden(option string) bool { return secretOption.MatchString(option) }
 // longOption matches those that are documents.
 var longOption = regexp.MustCompile(`^(service_account_json|private_key)$`)
 
-// valueAlias is a value that requests have another word for than the row, and which
-// words a row of the prefix takes for an option.
-type valueAlias struct{ prefix, option, said, meant string }
-
-var words = []valueAlias{
-	{"cloud_a_", "auth_type", "accessKey", "accessKey"},
-	{"cloud_a_", "auth_type", "assumedRole", "assumedRole"},
-	{"cloud_a_", "auth_type", "serviceRole", "serviceRole"},
-	{"cloud_a_", "auth_type", "apiKey", "apiKey"},
-	{"cloud_b_", "auth_type", "basic", "accessToken"},
-	{"cloud_b_", "auth_type", "accessToken", "accessToken"},
-	{"cloud_b_", "auth_type", "serviceAccount", "serviceAccount"},
-	{"cloud_b_", "auth_type", "workloadIdentityFederation", "workloadIdentityFederation"},
-	{"cloud_b_", "auth_type", "workload", "workload"},
-	{"cloud_c_", "auth_mode", "default", "apiKey"},
-	{"cloud_c_", "auth_mode", "apiKey", "apiKey"},
-	{"cloud_c_", "auth_mode", "entra", "entra"},
-	{"cloud_c_", "auth_mode", "managed", "managed"},
-	{"cloud_c_", "auth_mode", "workload", "workload"},
-}
-
-// wordsOf returns the words that an option takes; nil means any.
-func wordsOf(spec *provider.Spec, option string) (list []valueAlias) {
-	for _, w := range words {
-		if w.prefix == spec.OptionPrefix && w.option == option {
-			list = append(list, w)
-		}
-	}
-	return list
-}
-
 // reader reads the fields of one request.
 type reader struct {
 	spec   *provider.Spec
@@ -141,14 +110,20 @@ func (r *reader) option(given string) (string, bool) {
 	if r.spec.OptionPrefix != "" {
 		name = strings.TrimPrefix(name, r.spec.OptionPrefix)
 	}
-	azure := r.spec.ID == "azure-openai"
-	switch {
-	case name == customHost, name == customHeaders, azure && name == deployments, r.spec.OptionPrefix == "cloud_b_" && name == reserved:
+	switch name {
+	case customHost, customHeaders:
 		return name, true
-	case azure && name == "deployment_name":
-		return "deployment_id", true
+	case deployments:
+		return name, r.spec.Deployments
+	case reserved:
+		return name, r.spec.ReservedCapacity
 	}
-	return name, slices.ContainsFunc(r.spec.Options, func(o provider.Option) bool { return o.Name == name })
+	for _, o := range r.spec.Options {
+		if name == o.Name || o.Alias != "" && name == o.Alias {
+			return o.Name, true
+		}
+	}
+	return name, false
 }
 
 // snake returns a name in camel case as snake case.
@@ -218,23 +193,24 @@ func (r *reader) plain(path, name, v string) error {
 	if name == "api_version" && len(v) > 30 {
 		return route.Invalid(path, "is longer than 30 bytes")
 	}
-	if list := wordsOf(r.spec, name); list != nil {
-		at := slices.IndexFunc(list, func(w valueAlias) bool { return w.said == v })
-		if at < 0 {
-			return route.Invalid(path, "is one of %s", aliasList(list))
+	if o := optionOf(r.spec, name); o.Values != nil {
+		if !slices.Contains(o.Values, v) {
+			return route.Invalid(path, "is one of %s", strings.Join(o.Values, ", "))
 		}
-		v = list[at].meant
+		v = o.Meaning(v)
 	}
 	set(&r.out.Configuration.Options, name, v)
 	return nil
 }
 
-func aliasList(list []valueAlias) string {
-	var all []string
-	for _, w := range list {
-		all = append(all, w.said)
+// optionOf returns an option of a row, an empty one if the row does not have it.
+func optionOf(spec *provider.Spec, name string) provider.Option {
+	for _, o := range spec.Options {
+		if o.Name == name {
+			return o
+		}
 	}
-	return strings.Join(all, ", ")
+	return provider.Option{}
 }
 
 // secret puts a secret into out by its name: the one that is stored, where v is

@@ -3,6 +3,7 @@ package credentials
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"modelgate/internal/controlplane/route"
@@ -79,11 +80,9 @@ func ResponseFields(providerID string, c store.IntegrationSettings, named Naming
 		spec = new(provider.Spec)
 	}
 	for name, v := range c.Options {
-		for _, w := range wordsOf(spec, name) {
-			if w.meant == v {
-				v = w.said
-				break
-			}
+		o := optionOf(spec, name)
+		if i := slices.IndexFunc(o.Values, func(word string) bool { return o.Meaning(word) == v }); i >= 0 {
+			v = o.Values[i]
 		}
 		out[named(spec, name)] = v
 	}
