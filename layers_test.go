@@ -28,14 +28,14 @@ const floors = `
 6a  internal/controlplane/route
 5   internal/settings internal/snapshot
 4   internal/pipeline
-3b  internal/datakey internal/dialect/dialecttest internal/secretref internal/store/storetest internal/telemetry
+3b  internal/datakey internal/dialect/dialecttest internal/publication internal/secretref internal/store/storetest internal/telemetry
 3a  internal/ledger internal/logstore internal/provider/table internal/store
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider
 1c  internal/dialect internal/jwt internal/reqlog
-1b  internal/catalog internal/modelnames
-1a  config internal/access internal/blob internal/grammar internal/inbound internal/llm internal/prompt internal/redact internal/urlpath
+1b  internal/catalog internal/journal internal/modelnames
+1a  config internal/access internal/blob internal/grammar internal/inbound internal/llm internal/prompt internal/redact internal/sqlrow internal/urlpath
 0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse
 `
 
@@ -49,8 +49,13 @@ var barriers = []struct {
 }{
 	{
 		from:  []string{"internal/dataplane", "internal/snapshot", "internal/pipeline"},
-		never: []string{"database/sql", "internal/sqlite", "internal/store", "internal/logstore", "internal/controlplane/..."},
+		never: []string{"database/sql", "internal/sqlite", "internal/store", "internal/publication", "internal/logstore", "internal/controlplane/..."},
 		why:   "a model request is served from memory, so the path it takes cannot touch a database even by mistake",
+	},
+	{
+		from:  []string{"internal/store"},
+		never: []string{"internal/publication", "internal/snapshot"},
+		why:   "who writes rows says which, and does not know what is made of them",
 	},
 	{
 		from:  []string{"internal/dialect/...", "internal/provider/..."},

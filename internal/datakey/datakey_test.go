@@ -279,9 +279,7 @@ func mustAdd(t *testing.T, path, id, key string) {
 	const text = `
 		INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)
 		VALUES ($1, $1, '', '', '{}', $2, 'active', 0, 0)`
-	if _, err := file.Write.ExecContext(t.Context(), text, id, key); err != nil {
-		t.Fatal(err)
-	}
+	storetest.ExecOn(t, file.Write, text, id, key)
 }
 
 func TestADataKeyThatWasReplacedSealsNoMore(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	"modelgate/internal/simulator"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/storetest"
 	"modelgate/internal/upstream"
 )
 
@@ -145,6 +146,7 @@ func New(t testing.TB, o Options) *Gateway {
 	g.AdminURL = "http://" + s.AdminAddr().String()
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop = stop
+	storetest.CheckRecorded(t, g.database)
 	go func() { g.done <- s.Run(ctx, g.now) }()
 	t.Cleanup(g.Stop)
 	return g

@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/ledger"
+	"modelgate/internal/publication"
 	"modelgate/internal/store"
 )
 
@@ -83,7 +84,7 @@ func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 }
 
 // unlimited returns p with nothing that is exhausted.
-func unlimited(p *store.RuntimeState) *store.RuntimeState {
+func unlimited(p *publication.State) *publication.State {
 	free := *p
 	free.Exhausted = nil
 	free.Identities = slices.Clone(p.Identities)

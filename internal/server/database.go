@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/datakey"
 	"modelgate/internal/logstore"
 	"modelgate/internal/postgres"
+	"modelgate/internal/publication"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -36,7 +37,7 @@ func MasterBox(master, previous secret.String) (*secret.Box, error) {
 }
 
 // openData opens the databases and reads what is stored.
-func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *store.RuntimeState, err error) {
+func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *publication.State, err error) {
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder can't be made: %w", err)
 	}
@@ -66,7 +67,7 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 
 // sealConfigs seals the credentials of configs that were stored before they were
 // sealed, and returns the state after it.
-func (s *Server) sealConfigs(ctx context.Context, stored *store.RuntimeState) (*store.RuntimeState, error) {
+func (s *Server) sealConfigs(ctx context.Context, stored *publication.State) (*publication.State, error) {
 	if !s.store.Ready() {
 		return stored, nil
 	}
@@ -93,7 +94,7 @@ func (s *Server) sealConfigs(ctx context.Context, stored *store.RuntimeState) (*
 		}
 	}
 	s.Logger.Info("credentials of saved configs sealed", "versions", len(list))
-	return s.store.LoadRuntimeState(ctx, nil)
+	return publication.Load(ctx, s.store, nil)
 }
 
 // Kept returns how long entries of the log are kept, for people.
@@ -146,12 +147,12 @@ func DatabaseAddress(data string, given secret.String) string {
 
 // readStored reads the state of the store at the start: from the database, or
 // from the copy while that is away.
-func (s *Server) readStored(ctx context.Context) (*store.RuntimeState, error) {
+func (s *Server) readStored(ctx context.Context) (*publication.State, error) {
 	reach, cancel := context.WithTimeout(ctx, migrating)
 	defer cancel()
 	_, err := s.store.Migrate(reach)
 	if err == nil {
-		return s.store.LoadRuntimeState(ctx, nil)
+		return publication.Load(ctx, s.store, nil)
 	}
 	if !unavailable(err) || !s.store.Remote() {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"modelgate/internal/access"
+	"modelgate/internal/publication"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 )
@@ -13,7 +14,7 @@ import (
 // ownDeployment returns the deployment that the gateway identifies itself as, nil when
 // it does not. At the start it has to be there; who takes it away later leaves a
 // gateway that serves nobody.
-func (s *Server) ownDeployment(p *store.RuntimeState) (*store.PublishedDeployment, error) {
+func (s *Server) ownDeployment(p *publication.State) (*publication.Deployment, error) {
 	if s.DeploymentSecret.Empty() {
 		return nil, nil
 	}
@@ -27,7 +28,7 @@ func (s *Server) ownDeployment(p *store.RuntimeState) (*store.PublishedDeploymen
 }
 
 // deploymentLimits is whom the snapshot of a state lets in.
-func (s *Server) deploymentLimits(p *store.RuntimeState) *snapshot.Deployment {
+func (s *Server) deploymentLimits(p *publication.State) *snapshot.Deployment {
 	d, err := s.ownDeployment(p)
 	switch {
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/datakey"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
+	"modelgate/internal/publication"
 	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
@@ -20,7 +21,7 @@ import (
 // addStored adds what is stored to what a snapshot is built from. An entry that
 // can't be used is added with its fault, so that it is told to who uses it and
 // does not keep the rest from being published.
-func (s *Server) addStored(in *snapshot.Input, p *store.RuntimeState) {
+func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	if s.Off[route.UsageLimits] {
 		p = unlimited(p)
 	}
@@ -58,7 +59,7 @@ type integration struct {
 }
 
 // entry returns a stored entry, with its fault when it can't be used.
-func (k integrations) entry(p *store.PublishedProvider) snapshot.ManagedProvider {
+func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
 	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Stored: true}
 	if m.Fault = unfit(p); m.Fault != nil {
 		return m
@@ -83,7 +84,7 @@ func (k integrations) entry(p *store.PublishedProvider) snapshot.ManagedProvider
 }
 
 // listed returns the models that are enabled, or those that are not.
-func listed(models []store.PublishedModel, enabled bool) []string {
+func listed(models []publication.Model, enabled bool) []string {
 	list := []string{}
 	for _, m := range models {
 		if m.Enabled == enabled {
@@ -94,7 +95,7 @@ func listed(models []store.PublishedModel, enabled bool) []string {
 }
 
 // of returns the integration of an entry, which is opened once.
-func (k integrations) of(p *store.PublishedProvider) *integration {
+func (k integrations) of(p *publication.Provider) *integration {
 	i, ok := k.byID[p.Integration]
 	if ok {
 		return i
@@ -144,7 +145,7 @@ func (k integrations) settingsFor(c *store.IntegrationSettings, opened store.Sec
 }
 
 // model adds what an integration says of one model.
-func (k integrations) model(p *store.PublishedProvider, i *integration, opened store.Secrets, m store.PublishedModel) error {
+func (k integrations) model(p *publication.Provider, i *integration, opened store.Secrets, m publication.Model) error {
 	if m.BaseModel == "" && m.CustomHost == "" && m.Sealed == "" {
 		return nil
 	}
@@ -187,7 +188,7 @@ func elsewhere(id string, s provider.Settings, address string) bool {
 
 // modelNames returns the names by which requests ask for models that are enabled, or
 // for those that are not: the models', and the aliases of deployments of theirs.
-func modelNames(p *store.PublishedProvider, enabled bool) []string {
+func modelNames(p *publication.Provider, enabled bool) []string {
 	models := listed(p.Models, enabled)
 	list := slices.Clip(models)
 	for _, d := range p.Configuration.Deployments {
@@ -199,7 +200,7 @@ func modelNames(p *store.PublishedProvider, enabled bool) []string {
 }
 
 // unfit returns why an entry can't be used by what its row says.
-func unfit(p *store.PublishedProvider) *apierr.Error {
+func unfit(p *publication.Provider) *apierr.Error {
 	switch {
 	case p.Withdrawn:
 		return apierr.New(apierr.Forbidden, "the integration of the provider entry @%s was taken from this workspace", p.Slug).
@@ -221,7 +222,7 @@ type secretOpener struct {
 
 // config returns a saved config with its credentials, or with the reason why
 // they can't be read.
-func (o secretOpener) config(c *store.PublishedConfig) snapshot.Config {
+func (o secretOpener) config(c *publication.Config) snapshot.Config {
 	out := snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: secret.New(c.Text), Stored: true}
 	if c.Sealed == "" {
 		return out

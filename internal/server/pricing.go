@@ -5,11 +5,11 @@ import (
 	"math"
 
 	"modelgate/internal/catalog"
-	"modelgate/internal/store"
+	"modelgate/internal/publication"
 )
 
 // pricingOf returns what is agreed for an integration; nil for nothing.
-func pricingOf(p *store.PublishedProvider) *catalog.NegotiatedPricing {
+func pricingOf(p *publication.Provider) *catalog.NegotiatedPricing {
 	t := &catalog.NegotiatedPricing{Reserved: p.Configuration.Reserved, Factors: factors(p.Pricing)}
 	for _, m := range p.Models {
 		if price := ownPrice(m); price != nil {
@@ -63,7 +63,7 @@ func factors(raw json.RawMessage) map[string]float64 {
 
 // ownPrice reads pricing_config, whose prices are cents for a token. It returns
 // nil where it has none for tokens.
-func ownPrice(m store.PublishedModel) *catalog.Price {
+func ownPrice(m publication.Model) *catalog.Price {
 	type unit struct{ Price *float64 }
 	var config struct {
 		PayAsYouGo struct {

@@ -7,12 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"modelgate/internal/catalog"
+	"modelgate/internal/publication"
 	"modelgate/internal/store"
 )
 
 func TestTermsAreReadFromWhatIsStored(t *testing.T) {
 	t.Parallel()
-	models := []store.PublishedModel{
+	models := []publication.Model{
 		{Slug: "plain", Pricing: []byte(`null`)},
 		{Slug: "mine", Pricing: []byte(`{"type":"static","pay_as_you_go":{"request_token":{"price":0.0002},"cache_read_input_token":{"price":0},"response_token":{"price":0.0008},` +
 			`"additional_units":{"thinking_token":{"price":0.001}}},"currency":"USD"}`)},
@@ -22,15 +23,15 @@ func TestTermsAreReadFromWhatIsStored(t *testing.T) {
 		catalog.Input: 2_000_000, catalog.CachedInput: 0, catalog.Output: 8_000_000, catalog.Reasoning: 10_000_000})}}
 	for _, tt := range []struct {
 		name string
-		in   store.PublishedProvider
+		in   publication.Provider
 		want *catalog.NegotiatedPricing
 	}{
-		{"nothing", store.PublishedProvider{Pricing: []byte(`null`)}, nil},
-		{"nothing said", store.PublishedProvider{Models: models[:1]}, nil},
-		{"reserved", store.PublishedProvider{Configuration: store.IntegrationSettings{Reserved: true}}, &catalog.NegotiatedPricing{Reserved: true}},
-		{"prices of models", store.PublishedProvider{Models: models}, &catalog.NegotiatedPricing{Own: own}},
-		{"a factor", store.PublishedProvider{Pricing: []byte(`{"multiplier":1.25}`)}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1.25}}},
-		{"factors", store.PublishedProvider{Pricing: []byte(`{"default":{"multiplier":2},"multiplier":9,"m":{"multiplier":0},"n":{"other":1}}`)}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 2, "m": 0}}},
+		{"nothing", publication.Provider{Pricing: []byte(`null`)}, nil},
+		{"nothing said", publication.Provider{Models: models[:1]}, nil},
+		{"reserved", publication.Provider{Configuration: store.IntegrationSettings{Reserved: true}}, &catalog.NegotiatedPricing{Reserved: true}},
+		{"prices of models", publication.Provider{Models: models}, &catalog.NegotiatedPricing{Own: own}},
+		{"a factor", publication.Provider{Pricing: []byte(`{"multiplier":1.25}`)}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1.25}}},
+		{"factors", publication.Provider{Pricing: []byte(`{"default":{"multiplier":2},"multiplier":9,"m":{"multiplier":0},"n":{"other":1}}`)}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 2, "m": 0}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, pricingOf(&tt.in), cmpopts.IgnoreUnexported(catalog.Price{})); diff != "" {

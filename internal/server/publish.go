@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/egress"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
+	"modelgate/internal/publication"
 	"modelgate/internal/redact"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
@@ -34,13 +35,13 @@ const reloadDelay = 100 * time.Millisecond
 // state is what the current snapshot was built from.
 type state struct {
 	settings *settings.Settings
-	stored   *store.RuntimeState
+	stored   *publication.State
 }
 
 // publish builds a snapshot from the settings and what is stored, and makes it
 // current. Nil takes those of the current one. On an error the last good one
 // stays.
-func (s *Server) publish(set *settings.Settings, stored *store.RuntimeState) error {
+func (s *Server) publish(set *settings.Settings, stored *publication.State) error {
 	var used []secretref.Reference
 	if stored != nil {
 		used = s.referred(stored)
@@ -88,7 +89,7 @@ func (s *Server) current() state {
 }
 
 // input is all that a snapshot is built from.
-func (s *Server) input(set *settings.Settings, stored *store.RuntimeState) (snapshot.Input, error) {
+func (s *Server) input(set *settings.Settings, stored *publication.State) (snapshot.Input, error) {
 	in := input(set)
 	for _, m := range s.ManagedProviders {
 		if m.Workspace == "" {

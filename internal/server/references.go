@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/provider/auth"
+	"modelgate/internal/publication"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
 	"modelgate/internal/settings"
@@ -75,7 +76,7 @@ func (s *Server) renew(ctx context.Context) {
 }
 
 // referred returns the references that a state uses.
-func (s *Server) referred(p *store.RuntimeState) (list []secretref.Reference) {
+func (s *Server) referred(p *publication.State) (list []secretref.Reference) {
 	open := secretOpener{s.ring, p.DataKeys}
 	seen := make(map[string]bool)
 	for i := range p.Providers {
@@ -133,7 +134,7 @@ type missingSecret struct {
 
 // fill puts values into the fields of an entry's integration that references
 // fill. It returns the first gap, or nil.
-func (m secretValues) fill(p *store.PublishedProvider, into *store.Secrets) *missingSecret {
+func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missingSecret {
 	if len(p.Mappings) == 0 {
 		return nil
 	}
@@ -168,7 +169,7 @@ func (m secretValues) fill(p *store.PublishedProvider, into *store.Secrets) *mis
 
 // closed returns the gap that there is in an entry since its workspace may not
 // use a reference, or nil. Others with the same integration may.
-func (m secretValues) closed(p *store.PublishedProvider) *missingSecret {
+func (m secretValues) closed(p *publication.Provider) *missingSecret {
 	for _, mapping := range p.Mappings {
 		if s, ok := m.references[mapping.Reference]; ok && !s.Allows(p.Workspace) {
 			return &missingSecret{s.Slug, apierr.New(apierr.Forbidden, "it is not for this workspace")}

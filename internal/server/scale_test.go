@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/provider/table"
+	"modelgate/internal/publication"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
@@ -35,7 +36,7 @@ func BenchmarkALargeInstallation(b *testing.B) {
 func large(b *testing.B, dsn string) {
 	db := storetest.Open(b, dsn)
 	keys := fill(b, db)
-	before, err := db.LoadRuntimeState(b.Context(), nil)
+	before, err := publication.Load(b.Context(), db, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -130,16 +131,16 @@ func fill(b *testing.B, db *store.DB) (keys []string) {
 	return keys
 }
 
-func read(b *testing.B, db *store.DB, before *store.RuntimeState) *store.RuntimeState {
+func read(b *testing.B, db *store.DB, before *publication.State) *publication.State {
 	b.Helper()
-	p, err := db.LoadRuntimeState(b.Context(), before)
+	p, err := publication.Load(b.Context(), db, before)
 	if err != nil || len(p.Identities) < manyKeys || len(p.Configs) < manyConfigs {
 		b.Fatalf("%d keys, %d configs, %v", len(p.Identities), len(p.Configs), err)
 	}
 	return p
 }
 
-func build(b *testing.B, p *store.RuntimeState) *snapshot.Snapshot {
+func build(b *testing.B, p *publication.State) *snapshot.Snapshot {
 	b.Helper()
 	in := snapshot.Input{Specs: table.All(), Keys: p.Identities}
 	for _, c := range p.Configs {

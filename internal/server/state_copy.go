@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"modelgate/internal/publication"
 	"modelgate/internal/secret"
-	"modelgate/internal/store"
 )
 
 // copyName is the file in the data folder that holds the last good state of a
@@ -23,17 +23,17 @@ const copyName = "state.sealed"
 // stateCopy is what the file holds.
 type stateCopy struct {
 	Database string // name of the database it is of
-	State    store.RuntimeState
+	State    publication.State
 }
 
 // stateWriter hands the latest state to who writes the copy.
-type stateWriter struct{ latest chan *store.RuntimeState } // holds one
+type stateWriter struct{ latest chan *publication.State } // holds one
 
-func newCopies() stateWriter { return stateWriter{make(chan *store.RuntimeState, 1)} }
+func newCopies() stateWriter { return stateWriter{make(chan *publication.State, 1)} }
 
 // put takes a state instead of one that was not written yet. It is for one
 // goroutine.
-func (c stateWriter) put(p *store.RuntimeState) {
+func (c stateWriter) put(p *publication.State) {
 	select {
 	case <-c.latest:
 	default:
@@ -69,7 +69,7 @@ func (s *Server) writeStateCopies(ctx context.Context) {
 	}
 }
 
-func (s *Server) writeCopy(p *store.RuntimeState) {
+func (s *Server) writeCopy(p *publication.State) {
 	if err := writeCopy(filepath.Join(s.Data, copyName), s.box, stateCopy{s.store.Name(), *p}); err != nil {
 		s.Logger.Error("state copy not written; the next start needs the database", "err", err.Error())
 	}
@@ -96,7 +96,7 @@ func writeCopy(path string, box *secret.Box, k stateCopy) error {
 }
 
 // readCopy returns the state that was kept of a database.
-func readCopy(path string, box *secret.Box, database string) (*store.RuntimeState, error) {
+func readCopy(path string, box *secret.Box, database string) (*publication.State, error) {
 	sealed, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("there is no copy of its state yet")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/publication"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/store"
@@ -46,7 +47,7 @@ func (u *secretUses) begin() *usePass {
 }
 
 // note adds a use. A reference that is still being read is not one yet.
-func (p *usePass) note(s store.SecretReference, to *store.PublishedProvider, m store.SecretMapping, base *url.URL, v secret.String, err error) {
+func (p *usePass) note(s store.SecretReference, to *publication.Provider, m store.SecretMapping, base *url.URL, v secret.String, err error) {
 	use, state := secretUse{s.ID, to.Integration, m.Target, base.Host}, secretState{}
 	if err == nil {
 		state.value = sha256.Sum256([]byte(v.Reveal()))
@@ -73,7 +74,7 @@ func (p *usePass) note(s store.SecretReference, to *store.PublishedProvider, m s
 	p.uses.pending = append(p.uses.pending, p.row(s, to, use, action, status, state.failure))
 }
 
-func (p *usePass) row(s store.SecretReference, to *store.PublishedProvider, use secretUse, action string, status int, failure string) *store.Audit {
+func (p *usePass) row(s store.SecretReference, to *publication.Provider, use secretUse, action string, status int, failure string) *store.Audit {
 	body, err := json.Marshal(map[string]string{
 		"provider": to.Provider, "host": use.host, "integration": to.Integration, "target_field": use.field, "error": failure,
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/publication"
 	"modelgate/internal/snapshot"
 )
 
@@ -187,7 +188,7 @@ func (s *Server) refresh(ctx context.Context) error {
 	}
 	read, cancel := context.WithTimeout(ctx, reading)
 	defer cancel()
-	stored, err := s.store.LoadRuntimeState(read, before)
+	stored, err := publication.Load(read, s.store, before)
 	if err != nil {
 		return err
 	}

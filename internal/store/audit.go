@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // Audit is one thing that somebody did or tried to do. Texts hold no secrets:
@@ -40,7 +42,7 @@ func (db *DB) AddAudit(ctx context.Context, a *Audit) error {
 	if db.mute {
 		return nil
 	}
-	return db.ClientError(transact(ctx, db.write, func(tx *sql.Tx) error { return Queries{tx}.addAudit(ctx, a) }))
+	return db.ClientError(db.transact(ctx, func(tx *Tx) error { return tx.addAudit(ctx, a) }))
 }
 
 // Note adds a row to the audit log as part of tx, unless it is off.
@@ -54,7 +56,7 @@ func (tx *Tx) Note(ctx context.Context, a *Audit) error {
 // addAudit adds a row behind the latest of its organisation, in a transaction.
 // Whoever adds another waits for its end, so that rows have the order in which
 // they are committed.
-func (q Queries) addAudit(ctx context.Context, a *Audit) error {
+func (tx *Tx) addAudit(ctx context.Context, a *Audit) error {
 	const (
 		next = `
 		INSERT INTO audit_heads (organisation_id, sequence, hash)
@@ -70,15 +72,15 @@ func (q Queries) addAudit(ctx context.Context, a *Audit) error {
 		WHERE organisation_id = $1`
 	)
 	var before string
-	if err := q.q.QueryRowContext(ctx, next, a.Organisation).Scan(&a.Sequence, &before); err != nil {
+	if err := tx.Reader.QueryRowContext(ctx, next, a.Organisation).Scan(&a.Sequence, &before); err != nil {
 		return fmt.Errorf("writing the audit log: %w", err)
 	}
 	a.Hash = a.hashAfter(before)
-	_, err := q.q.ExecContext(ctx, insert, a.ID, a.Organisation, a.Workspace, a.Time.UnixMilli(), a.Method, a.URI, a.QueryParams,
+	_, err := tx.change.Exec(ctx, journal.Unpublished, insert, a.ID, a.Organisation, a.Workspace, a.Time.UnixMilli(), a.Method, a.URI, a.QueryParams,
 		a.RequestHeaders, a.RequestBody, a.RequestID, a.UserID, a.UserType, a.Status, a.ResourceType, a.ResourceID, a.Action, a.ClientIP,
 		a.Host, a.Sequence, a.Hash)
 	if err == nil {
-		_, err = q.q.ExecContext(ctx, head, a.Organisation, a.Hash)
+		_, err = tx.change.Exec(ctx, journal.Unpublished, head, a.Organisation, a.Hash)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the audit log: %w", err)
@@ -120,17 +122,17 @@ func (q Queries) Audits(ctx context.Context, a AuditQuery, p Page) (list []Audit
 	const columns = `SELECT ` + auditColumns
 	args := []any{a.Organisation, a.From.UnixMilli(), a.To.UnixMilli(), a.Workspace, a.Method, a.URI, a.RequestID,
 		a.UserID, a.UserType, int64(a.Status), a.ResourceType, a.Action, a.ClientIP}
-	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, args...); err != nil {
+	if total, err = sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*)`+where, args...); err != nil {
 		return nil, 0, err
 	}
 	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "the audit log", columns+where+` ORDER BY created_at DESC, id DESC LIMIT $14 OFFSET $15`,
+	list, err = sqlrow.List(ctx, q.Reader, "the audit log", columns+where+` ORDER BY created_at DESC, id DESC LIMIT $14 OFFSET $15`,
 		scanAudit, append(args, limit, offset)...)
 	return list, total, err
 }
 
-func scanAudit(r row) (a Audit, err error) {
-	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, nullTime{&a.Time}, &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders, &a.RequestBody,
+func scanAudit(r sqlrow.Scanner) (a Audit, err error) {
+	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, sqlrow.Time(&a.Time), &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders, &a.RequestBody,
 		&a.RequestID, &a.UserID, &a.UserType, &a.Status, &a.ResourceType, &a.ResourceID, &a.Action, &a.ClientIP,
 		&a.Host, &a.Sequence, &a.Hash)
 	return a, err

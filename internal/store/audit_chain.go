@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"modelgate/internal/sqlrow"
 )
 
 // hashAfter returns the hash of the row that follows one with the hash before,
@@ -67,7 +69,7 @@ func (q Queries) auditHeads(ctx context.Context, known []AuditHead) ([]AuditHead
 		FROM (SELECT organisation_id AS id FROM audit_heads UNION SELECT organisation_id FROM audit_logs) o
 		LEFT JOIN audit_heads h ON h.organisation_id = o.id
 		ORDER BY o.id`
-	heads, err := rows(ctx, q.q, "the audit log", text, func(r row) (h AuditHead, err error) {
+	heads, err := sqlrow.List(ctx, q.Reader, "the audit log", text, func(r sqlrow.Scanner) (h AuditHead, err error) {
 		return h, r.Scan(&h.Organisation, &h.Sequence, &h.Hash)
 	})
 	found := make(map[string]bool, len(heads))
@@ -156,7 +158,7 @@ func (q Queries) endChain(ctx context.Context, c *AuditChain, start int64, head 
 		SELECT COUNT(*)
 		FROM audit_logs
 		WHERE organisation_id = $1`
-	n, err := count(ctx, q.q, text, head.Organisation)
+	n, err := sqlrow.Count(ctx, q.Reader, text, head.Organisation)
 	if err != nil {
 		return err
 	}
@@ -183,5 +185,5 @@ func (q Queries) AuditsAfter(ctx context.Context, organisation string, sequence 
 		WHERE organisation_id = $1 AND sequence > $2
 		ORDER BY sequence
 		LIMIT $3`
-	return rows(ctx, q.q, "the audit log", text, scanAudit, organisation, sequence, limit)
+	return sqlrow.List(ctx, q.Reader, "the audit log", text, scanAudit, organisation, sequence, limit)
 }

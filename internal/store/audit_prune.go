@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"modelgate/internal/sqlrow"
 )
 
 // AuditPruning says what to remove from the audit log.
@@ -79,7 +81,7 @@ func (q Queries) auditSizes(ctx context.Context) (map[string]int64, error) {
 		FROM audit_logs
 		GROUP BY organisation_id`
 	sizes := make(map[string]int64)
-	_, err := rows(ctx, q.q, "the audit log", text, func(r row) (_ struct{}, err error) {
+	_, err := sqlrow.List(ctx, q.Reader, "the audit log", text, func(r sqlrow.Scanner) (_ struct{}, err error) {
 		var organisation string
 		var n int64
 		err = r.Scan(&organisation, &n)
@@ -101,7 +103,7 @@ func (db *DB) AuditGrowth(ctx context.Context, seen map[string]int64) (grown int
 		FROM audit_logs
 		WHERE organisation_id = $1 AND sequence > $2`
 	)
-	heads, err := rows(ctx, db.q, "the audit log", latest, func(r row) (h AuditHead, err error) {
+	heads, err := sqlrow.List(ctx, db.Reader, "the audit log", latest, func(r sqlrow.Scanner) (h AuditHead, err error) {
 		return h, r.Scan(&h.Organisation, &h.Sequence)
 	})
 	for _, h := range heads {
@@ -109,7 +111,7 @@ func (db *DB) AuditGrowth(ctx context.Context, seen map[string]int64) (grown int
 			continue
 		}
 		var n int64
-		if err := db.q.QueryRowContext(ctx, size, h.Organisation, seen[h.Organisation]).Scan(&n); err != nil {
+		if err := db.Reader.QueryRowContext(ctx, size, h.Organisation, seen[h.Organisation]).Scan(&n); err != nil {
 			return grown, db.ClientError(fmt.Errorf("reading the size of the audit log: %w", err))
 		}
 		grown, seen[h.Organisation] = grown+n, h.Sequence
@@ -262,7 +264,7 @@ func (w *auditWalk) checkSigner(ctx context.Context, q Queries, organisation str
 	if w.Signer != nil {
 		return nil
 	}
-	n, err := count(ctx, q.q, text, organisation)
+	n, err := sqlrow.Count(ctx, q.Reader, text, organisation)
 	if err == nil && n > 0 {
 		err = errors.New("the removal of audit rows must be signed; give the master key")
 	}

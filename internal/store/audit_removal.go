@@ -2,11 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // AuditRemoval records that the oldest rows of an organisation's audit log were
@@ -118,7 +120,7 @@ func (q Queries) startChain(ctx context.Context, organisation string, by Signer)
 		WHERE organisation_id = $1 AND resource_type = $2 AND action = $3
 		ORDER BY sequence DESC
 		LIMIT 1`
-	list, err := rows(ctx, q.q, "the audit log", text, func(r row) (body string, err error) {
+	list, err := sqlrow.List(ctx, q.Reader, "the audit log", text, func(r sqlrow.Scanner) (body string, err error) {
 		return body, r.Scan(&body)
 	}, organisation, auditRemovalType, auditRemovalAction)
 	if err != nil || len(list) == 0 {
@@ -139,7 +141,7 @@ func (q Queries) firstAudit(ctx context.Context, organisation string) (first int
 		SELECT COALESCE(MIN(sequence), 0)
 		FROM audit_logs
 		WHERE organisation_id = $1`
-	if err = q.q.QueryRowContext(ctx, text, organisation).Scan(&first); err != nil {
+	if err = q.Reader.QueryRowContext(ctx, text, organisation).Scan(&first); err != nil {
 		return 0, fmt.Errorf("reading the audit log: %w", err)
 	}
 	return first, nil
@@ -151,23 +153,21 @@ func (db *DB) removeAudits(ctx context.Context, first int64, r *AuditRemoval, ro
 	const text = `
 		DELETE FROM audit_logs
 		WHERE organisation_id = $1 AND sequence <= $2`
-	err = transact(ctx, db.write, func(tx *sql.Tx) error {
-		q := Queries{tx}
-		if err := q.addAudit(ctx, row); err != nil { // comes first: it is the lock that others wait for
+	err = db.transact(ctx, func(tx *Tx) error {
+		if err := tx.addAudit(ctx, row); err != nil { // comes first: it is the lock that others wait for
 			return err
 		}
-		switch now, err := q.firstAudit(ctx, row.Organisation); {
+		switch now, err := tx.firstAudit(ctx, row.Organisation); {
 		case err != nil:
 			return err
 		case now != first:
 			return errOvertaken
 		}
-		result, err := tx.ExecContext(ctx, text, row.Organisation, r.Sequence)
+		n, err := tx.change.Exec(ctx, journal.Unpublished, text, row.Organisation, r.Sequence)
 		if err != nil {
 			return fmt.Errorf("removing rows of the audit log: %w", err)
 		}
-		n, err := result.RowsAffected()
-		if err == nil && n != r.Rows && !r.Forced {
+		if n != r.Rows && !r.Forced {
 			err = fmt.Errorf("removing rows of the audit log: %d rows up to %d, not %d", n, r.Sequence, r.Rows)
 		}
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"modelgate/internal/sqlrow"
 )
 
 // UnsentAudits returns up to where each organisation's audit log was sent to a
@@ -16,7 +18,7 @@ func (q Queries) UnsentAudits(ctx context.Context, destination string) ([]AuditH
 		LEFT JOIN audit_marks m ON m.organisation_id = h.organisation_id AND m.destination = $1
 		WHERE h.sequence > COALESCE(m.sequence, 0)
 		ORDER BY h.organisation_id`
-	return rows(ctx, q.q, "the audit log", text, func(r row) (h AuditHead, err error) {
+	return sqlrow.List(ctx, q.Reader, "the audit log", text, func(r sqlrow.Scanner) (h AuditHead, err error) {
 		return h, r.Scan(&h.Organisation, &h.Sequence)
 	}, destination)
 }
@@ -29,12 +31,11 @@ func (db *DB) HoldAuditSender(ctx context.Context, destination, node string, now
 		VALUES ($1, $2, $3)
 		ON CONFLICT (destination) DO UPDATE SET node = $2, lease_until = $3
 		WHERE audit_senders.node = $2 OR audit_senders.lease_until < $4`
-	result, err := db.write.ExecContext(ctx, text, destination, node, millis(now.Add(lease)), now.UnixMilli())
+	n, err := db.write.Exec(ctx, text, destination, node, millis(now.Add(lease)), now.UnixMilli())
 	if err != nil {
 		return false, db.ClientError(fmt.Errorf("becoming the sender of the audit log: %w", err))
 	}
-	n, err := result.RowsAffected()
-	return n > 0, err
+	return n > 0, nil
 }
 
 // MarkAuditsSent notes that rows up to a sequence were received.
@@ -44,7 +45,7 @@ func (db *DB) MarkAuditsSent(ctx context.Context, destination string, upTo Audit
 		VALUES ($1, $2, $3)
 		ON CONFLICT (destination, organisation_id) DO UPDATE SET sequence = $3
 		WHERE audit_marks.sequence < $3`
-	if _, err := db.write.ExecContext(ctx, text, destination, upTo.Organisation, upTo.Sequence); err != nil {
+	if _, err := db.write.Exec(ctx, text, destination, upTo.Organisation, upTo.Sequence); err != nil {
 		return db.ClientError(fmt.Errorf("noting what of the audit log was sent: %w", err))
 	}
 	return nil
@@ -60,7 +61,7 @@ func (q Queries) auditsReceived(ctx context.Context, organisation string, destin
 	upTo := int64(math.MaxInt64)
 	for _, d := range destinations {
 		var mark int64
-		if err := q.q.QueryRowContext(ctx, text, d, organisation).Scan(&mark); err != nil {
+		if err := q.Reader.QueryRowContext(ctx, text, d, organisation).Scan(&mark); err != nil {
 			return 0, fmt.Errorf("reading what of the audit log was sent: %w", err)
 		}
 		upTo = min(upTo, mark)

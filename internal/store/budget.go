@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/internal/journal"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/sqlrow"
 )
 
 // BudgetHolder is something with its budgets. Their meaning is the control plane's.
@@ -27,7 +29,10 @@ type BudgetHolder struct {
 
 // budgetTable is where what has budgets is kept: the columns of a [BudgetHolder],
 // whether it is exhausted, the condition that it may be used, the name of a row, and what is written of it.
-type budgetTable struct{ columns, exhausted, from, live, id, write string }
+type budgetTable struct {
+	columns, exhausted, from, live, id, write string
+	rows                                      journal.Rows // that write writes to
+}
 
 // budgetTables are those of all kinds. A key or provider that has ended is not
 // brought back.
@@ -37,21 +42,21 @@ var budgetTables = map[string]budgetTable{
 		`gateway_keys b`, `b.status IN ('active', 'exhausted')`, `b.id`, `
 		UPDATE gateway_keys
 		SET usage_limits = $2, status = CASE WHEN $3 THEN 'exhausted' ELSE 'active' END, usage_reset_at = $4
-		WHERE id = $1`,
+		WHERE id = $1`, journal.Keys,
 	},
 	WorkspaceBudget: {
 		`b.organisation_id, b.id, b.name, b.usage_limits, b.usage_reset_at`, `b.exhausted`,
 		`workspaces b`, `b.status = 'active'`, `b.id`, `
 		UPDATE workspaces
 		SET usage_limits = $2, exhausted = $3, usage_reset_at = $4
-		WHERE id = $1`,
+		WHERE id = $1`, journal.Workspaces,
 	},
 	ProviderBudget: {
 		`b.organisation_id, b.workspace_id, b.name, b.usage_limits, b.usage_reset_at`, `b.status = 'exhausted'`,
 		`providers b`, `b.status IN ('active', 'exhausted')`, `b.id`, `
 		UPDATE providers
 		SET usage_limits = $2, status = CASE WHEN $3 THEN 'exhausted' ELSE 'active' END, usage_reset_at = $4
-		WHERE id = $1`,
+		WHERE id = $1`, journal.Providers,
 	},
 	GrantBudget: {
 		`i.organisation_id, b.workspace_id, i.name, b.usage_limits, b.usage_reset_at`, `b.status = 'exhausted'`,
@@ -59,7 +64,7 @@ var budgetTables = map[string]budgetTable{
 		`b.integration_id || '/' || b.workspace_id`, `
 		UPDATE integration_workspaces
 		SET usage_limits = $2, status = CASE WHEN $3 THEN 'exhausted' ELSE 'active' END, usage_reset_at = $4
-		WHERE integration_id || '/' || workspace_id = $1`,
+		WHERE integration_id || '/' || workspace_id = $1`, journal.IntegrationWorkspaces,
 	},
 }
 
@@ -115,9 +120,9 @@ func (q Queries) budgets(ctx context.Context, kind, where string, args ...any) (
 		FROM ` + t.from + `
 		LEFT JOIN spending s ON s.kind = '` + kind + `' AND s.id = ` + t.id + `
 		WHERE ` + t.live + ` AND (b.usage_limits NOT IN ('null', '[]') OR b.usage_reset_at IS NOT NULL OR ` + t.exhausted + `) AND ` + where
-	return rows(ctx, q.q, "budgets", text, func(r row) (b BudgetHolder, err error) {
+	return sqlrow.List(ctx, q.Reader, "budgets", text, func(r sqlrow.Scanner) (b BudgetHolder, err error) {
 		b.Kind = kind
-		err = r.Scan(&b.ID, &b.Organisation, &b.Workspace, &b.Name, jsonText{&b.UsageLimits}, nullTime{&b.ResetAt}, &b.Exhausted,
+		err = r.Scan(&b.ID, &b.Organisation, &b.Workspace, &b.Name, sqlrow.JSON(&b.UsageLimits), sqlrow.Time(&b.ResetAt), &b.Exhausted,
 			&b.Spent.Attempts, &b.Spent.Cost, &b.Spent.Tokens, &b.Spent.Unknown, &b.Spent.Unpriced)
 		return b, err
 	}, args...)
@@ -125,8 +130,13 @@ func (q Queries) budgets(ctx context.Context, kind, where string, args ...any) (
 
 // PutBudget stores what may change of b by itself: its budgets, whether it is
 // exhausted, and when it starts again.
-func (q Queries) PutBudget(ctx context.Context, b BudgetHolder) error {
-	return write(ctx, q.q, "budget", budgetTables[b.Kind].write, b.ID, string(b.UsageLimits), b.Exhausted, millis(b.ResetAt))
+func (tx *Tx) PutBudget(ctx context.Context, b BudgetHolder) error {
+	t := budgetTables[b.Kind]
+	rows := t.rows
+	if rows == journal.Keys {
+		rows = rows.Row(b.ID)
+	}
+	return tx.write(ctx, rows, "budget", t.write, b.ID, string(b.UsageLimits), b.Exhausted, millis(b.ResetAt))
 }
 
 // ChangeBudgets runs check on what refs name, as it is now, and stores what that
@@ -168,15 +178,3 @@ func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*B
 
 // errNothing ends a change that is none.
 var errNothing = errors.New("there is nothing to change")
-
-func (q Queries) publishExhausted(ctx context.Context, _ *changedTables, p, _ *RuntimeState) error {
-	const text = `
-		SELECT id
-		FROM workspaces
-		WHERE exhausted AND status = 'active'`
-	list, err := rows(ctx, q.q, "workspaces", text, scanID)
-	for _, id := range list {
-		p.Exhausted[id] = true
-	}
-	return err
-}

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // Config is a saved routing config, without its text: the text is that of its
@@ -47,14 +50,14 @@ var configTable = table[Config]{
 // Configs returns a page of a workspace's configs, the newest first, and how
 // many there are. An empty workspace means all of the organisation.
 func (q Queries) Configs(ctx context.Context, organisation, workspace string, p Page) (list []Config, total int, err error) {
-	return configTable.page(ctx, q.q, p, `
+	return configTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status = 'active'`, organisation, workspace)
 }
 
 // Config returns the active config with this id or slug. An empty workspace
 // means any of the organisation.
 func (q Queries) Config(ctx context.Context, organisation, workspace, ref string) (Config, error) {
-	return configTable.one(ctx, q.q, `
+	return configTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND (id = $3 OR slug = $3) AND status = 'active'`,
 		organisation, workspace, ref)
 }
@@ -66,18 +69,18 @@ func (q Queries) ConfigIDs(ctx context.Context, organisation, workspace, slug st
 		SELECT id
 		FROM configs
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND slug = $3 AND status = 'active'`
-	return rows(ctx, q.q, "configs", text, scanID, organisation, workspace, slug)
+	return sqlrow.List(ctx, q.Reader, "configs", text, scanID, organisation, workspace, slug)
 }
 
 // ConfigVersion returns a version by its id.
 func (q Queries) ConfigVersion(ctx context.Context, id string) (ConfigVersion, error) {
-	return configVersionTable.one(ctx, q.q, `
+	return configVersionTable.one(ctx, q.Reader, `
 		WHERE id = $1`, id)
 }
 
 // ConfigVersions returns every version of a config, the newest first.
 func (q Queries) ConfigVersions(ctx context.Context, config string) ([]ConfigVersion, error) {
-	return configVersionTable.list(ctx, q.q, `
+	return configVersionTable.list(ctx, q.Reader, `
 		WHERE config_id = $1
 		ORDER BY number DESC`, config)
 }
@@ -93,27 +96,27 @@ var configVersionTable = table[ConfigVersion]{
 }
 
 // CreateConfig stores a config and its first version.
-func (q Queries) CreateConfig(ctx context.Context, c Config, v ConfigVersion) error {
-	if err := configTable.insert(ctx, q.q, c); err != nil {
+func (tx *Tx) CreateConfig(ctx context.Context, c Config, v ConfigVersion) error {
+	if err := configTable.insert(ctx, tx, c); err != nil {
 		return err
 	}
-	return q.addConfigVersion(ctx, v)
+	return tx.addConfigVersion(ctx, v)
 }
 
 // UpdateConfig stores what may change of a config, and its new version unless v
 // is nil. The version's number is given here.
-func (q Queries) UpdateConfig(ctx context.Context, c Config, v *ConfigVersion) error {
-	if err := configTable.update(ctx, q.q, c); err != nil || v == nil {
+func (tx *Tx) UpdateConfig(ctx context.Context, c Config, v *ConfigVersion) error {
+	if err := configTable.update(ctx, tx, c); err != nil || v == nil {
 		return err
 	}
-	return q.addConfigVersion(ctx, *v)
+	return tx.addConfigVersion(ctx, *v)
 }
 
-func (q Queries) addConfigVersion(ctx context.Context, v ConfigVersion) error {
+func (tx *Tx) addConfigVersion(ctx context.Context, v ConfigVersion) error {
 	const text = `
 		INSERT INTO config_versions (id, config_id, number, text, sealed, created_by, created_at)
 		SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6
 		FROM config_versions
 		WHERE config_id = $2`
-	return write(ctx, q.q, "version", text, v.ID, v.Config, v.Text, v.Sealed, v.CreatedBy, millis(v.CreatedAt))
+	return tx.write(ctx, journal.ConfigVersions, "version", text, v.ID, v.Config, v.Text, v.Sealed, v.CreatedBy, millis(v.CreatedAt))
 }

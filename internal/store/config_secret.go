@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"modelgate/config"
+	"modelgate/internal/journal"
 	"modelgate/internal/secret"
+	"modelgate/internal/sqlrow"
 )
 
 // ConfigSecrets are the credentials of a config by their paths, as
@@ -78,7 +80,7 @@ func (q Queries) PlainConfigVersions(ctx context.Context) (list []PlainConfigVer
 		FROM config_versions v
 		JOIN configs c ON c.id = v.config_id
 		WHERE v.sealed = ''`
-	all, err := rows(ctx, q.q, "versions", text, func(r row) (v PlainConfigVersion, err error) {
+	all, err := sqlrow.List(ctx, q.Reader, "versions", text, func(r sqlrow.Scanner) (v PlainConfigVersion, err error) {
 		err = r.Scan(&v.Organisation, &v.ID, &v.Text)
 		return v, err
 	})
@@ -91,10 +93,10 @@ func (q Queries) PlainConfigVersions(ctx context.Context) (list []PlainConfigVer
 }
 
 // SealConfigVersion replaces the text of a version by one with masks.
-func (q Queries) SealConfigVersion(ctx context.Context, id, hidden, sealed string) error {
+func (tx *Tx) SealConfigVersion(ctx context.Context, id, hidden, sealed string) error {
 	const text = `
 		UPDATE config_versions
 		SET text = $2, sealed = $3
 		WHERE id = $1 AND sealed = ''`
-	return exec(ctx, q.q, "version", text, id, hidden, sealed)
+	return tx.exec(ctx, journal.ConfigVersions, "version", text, id, hidden, sealed)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -157,12 +156,4 @@ func hasTags(have, want map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// exec runs a statement that may change no row.
-func exec(ctx context.Context, q querier, what, text string, args ...any) error {
-	if _, err := q.ExecContext(ctx, text, args...); err != nil {
-		return fmt.Errorf("writing %s: %w", what, err)
-	}
-	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"modelgate/internal/journal"
 )
 
 // The types of a [GatewayDeployment].
@@ -45,24 +47,24 @@ var deploymentTable = table[GatewayDeployment]{
 // Deployments returns a page of an organisation's deployments, the newest first,
 // and how many there are. An empty type means both.
 func (q Queries) Deployments(ctx context.Context, organisation, typ string, p Page) (list []GatewayDeployment, total int, err error) {
-	return deploymentTable.page(ctx, q.q, p, `
+	return deploymentTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR type = $2)`, organisation, typ)
 }
 
 // Deployment returns the deployment with this id or slug.
 func (q Queries) Deployment(ctx context.Context, organisation, ref string) (GatewayDeployment, error) {
-	return deploymentTable.one(ctx, q.q, `
+	return deploymentTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`, organisation, ref)
 }
 
 // CreateDeployment stores a deployment. A slug that is taken is a conflict.
-func (q Queries) CreateDeployment(ctx context.Context, d GatewayDeployment) error {
-	return deploymentTable.insert(ctx, q.q, d)
+func (tx *Tx) CreateDeployment(ctx context.Context, d GatewayDeployment) error {
+	return deploymentTable.insert(ctx, tx, d)
 }
 
 // UpdateDeployment stores d instead of the deployment with its id.
-func (q Queries) UpdateDeployment(ctx context.Context, d GatewayDeployment) error {
-	return deploymentTable.update(ctx, q.q, d)
+func (tx *Tx) UpdateDeployment(ctx context.Context, d GatewayDeployment) error {
+	return deploymentTable.update(ctx, tx, d)
 }
 
 // TouchDeployment notes when a gateway of a deployment was last seen. It is no
@@ -72,13 +74,13 @@ func (db *DB) TouchDeployment(ctx context.Context, id string, now time.Time) err
 		UPDATE deployments
 		SET last_seen_at = $2
 		WHERE id = $1`
-	return db.ClientError(exec(ctx, db.write, "deployments", text, id, millis(now)))
+	return db.ClientError(db.exec(ctx, "deployments", text, id, millis(now)))
 }
 
 // DeleteDeployment removes a deployment for good.
-func (q Queries) DeleteDeployment(ctx context.Context, id string) error {
+func (tx *Tx) DeleteDeployment(ctx context.Context, id string) error {
 	const text = `
 		DELETE FROM deployments
 		WHERE id = $1`
-	return write(ctx, q.q, "deployment", text, id)
+	return tx.write(ctx, journal.Unpublished, "deployment", text, id)
 }

@@ -4,16 +4,22 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // ends are the rows besides keys whose time comes: a condition on them, and what
 // is done when it holds. $1 is now.
-var ends = []struct{ what, table, where, do string }{
-	{"provider entries", "providers", `status IN ('active', 'exhausted') AND expires_at <= $1`, `UPDATE providers SET status = 'expired'`},
-	{"invites", "invites", `status = 'pending' AND expires_at <= $1`, `UPDATE invites SET status = 'expired'`},
-	{"sessions", "sessions", `expires_at <= $1`, `DELETE FROM sessions`},
-	{"claims", "claims", `expires_at <= $1`, `DELETE FROM claims`},
-	{"links", "password_links", `expires_at <= $1`, `DELETE FROM password_links`},
+var ends = []struct {
+	rows                   journal.Rows
+	what, table, where, do string
+}{
+	{journal.Providers, "provider entries", "providers", `status IN ('active', 'exhausted') AND expires_at <= $1`, `UPDATE providers SET status = 'expired'`},
+	{journal.Unpublished, "invites", "invites", `status = 'pending' AND expires_at <= $1`, `UPDATE invites SET status = 'expired'`},
+	{journal.Unpublished, "sessions", "sessions", `expires_at <= $1`, `DELETE FROM sessions`},
+	{journal.Unpublished, "claims", "claims", `expires_at <= $1`, `DELETE FROM claims`},
+	{journal.Unpublished, "links", "password_links", `expires_at <= $1`, `DELETE FROM password_links`},
 }
 
 // MarkEnded writes down which provider entries and invites have ended by now,
@@ -21,9 +27,9 @@ var ends = []struct{ what, table, where, do string }{
 // are none: whoever uses them looks at the times themselves.
 func (db *DB) MarkEnded(ctx context.Context, now time.Time) error {
 	for _, e := range ends {
-		n, err := count(ctx, db.q, `SELECT COUNT(*) FROM `+e.table+` WHERE `+e.where, now.UnixMilli())
+		n, err := sqlrow.Count(ctx, db.Reader, `SELECT COUNT(*) FROM `+e.table+` WHERE `+e.where, now.UnixMilli())
 		if err == nil && n > 0 {
-			err = db.Update(ctx, nil, func(tx *Tx) error { return exec(ctx, tx.q, e.what, e.do+` WHERE `+e.where, now.UnixMilli()) })
+			err = db.Update(ctx, nil, func(tx *Tx) error { return tx.exec(ctx, e.rows, e.what, e.do+` WHERE `+e.where, now.UnixMilli()) })
 		}
 		if err != nil {
 			return fmt.Errorf("marking %s that have ended: %w", e.what, err)
@@ -50,16 +56,13 @@ func (db *DB) MarkExpired(ctx context.Context, now time.Time) (marked int64, err
 		SET previous_hash = NULL, transition_ends_at = NULL
 		WHERE transition_ends_at <= $1`
 	)
-	if n, err := count(ctx, db.q, due, now.UnixMilli()); n == 0 || err != nil {
+	if n, err := sqlrow.Count(ctx, db.Reader, due, now.UnixMilli()); n == 0 || err != nil {
 		return 0, err
 	}
 	err = db.Update(ctx, nil, func(tx *Tx) error {
-		result, err := tx.q.ExecContext(ctx, mark, now.UnixMilli())
+		marked, err = tx.change.Exec(ctx, journal.Keys, mark, now.UnixMilli())
 		if err == nil {
-			marked, err = result.RowsAffected()
-		}
-		if err == nil {
-			_, err = tx.q.ExecContext(ctx, forget, now.UnixMilli())
+			_, err = tx.change.Exec(ctx, journal.Keys, forget, now.UnixMilli())
 		}
 		if err != nil {
 			return fmt.Errorf("marking expired API keys: %w", err)
@@ -85,16 +88,16 @@ func (db *DB) MarkRotationsDue(ctx context.Context, now time.Time, note func(Key
 		SET rotation_told_at = $2
 		WHERE id = $1`
 	)
-	if n, err := count(ctx, db.q, `SELECT COUNT(*) FROM gateway_keys`+where, now.UnixMilli()); n == 0 || err != nil {
+	if n, err := sqlrow.Count(ctx, db.Reader, `SELECT COUNT(*) FROM gateway_keys`+where, now.UnixMilli()); n == 0 || err != nil {
 		return nil, err
 	}
 	err = db.Update(ctx, nil, func(tx *Tx) error {
-		due, err = keyTable.list(ctx, tx.q, where+` ORDER BY id LIMIT $2`, now.UnixMilli(), toldAtOnce)
+		due, err = keyTable.list(ctx, tx.Reader, where+` ORDER BY id LIMIT $2`, now.UnixMilli(), toldAtOnce)
 		if err != nil {
 			return err
 		}
 		for _, k := range due {
-			if err := exec(ctx, tx.q, "API keys", mark, k.ID, now.UnixMilli()); err != nil {
+			if err := tx.exec(ctx, journal.Keys.Row(k.ID), "API keys", mark, k.ID, now.UnixMilli()); err != nil {
 				return err
 			}
 			if err := tx.Note(ctx, note(k)); err != nil {

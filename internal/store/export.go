@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // The states of an [Export]. Until it is started it is a draft, which alone can
@@ -73,7 +76,7 @@ type ExportQuery struct {
 
 // Exports returns a page of exports, the newest first, and how many match.
 func (q Queries) Exports(ctx context.Context, x ExportQuery, p Page) (list []Export, total int, err error) {
-	return exportTable.page(ctx, q.q, p, `
+	return exportTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND ($3 = '' OR user_id = $3)
 			AND ($4 OR workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1 AND status = 'active'))`,
 		x.Organisation, x.Workspace, x.UserID, x.Archived)
@@ -81,25 +84,25 @@ func (q Queries) Exports(ctx context.Context, x ExportQuery, p Page) (list []Exp
 
 // Export returns the export with this id.
 func (q Queries) Export(ctx context.Context, id string) (Export, error) {
-	return exportTable.one(ctx, q.q, `
+	return exportTable.one(ctx, q.Reader, `
 		WHERE id = $1`, id)
 }
 
 // CreateExport stores an export.
-func (q Queries) CreateExport(ctx context.Context, e Export) error {
-	return exportTable.insert(ctx, q.q, e)
+func (tx *Tx) CreateExport(ctx context.Context, e Export) error {
+	return exportTable.insert(ctx, tx, e)
 }
 
 // UpdateExport stores what people change of an export, instead of the one
 // with its id: what is asked for and its state, with what a start finds out. One
 // that is not in the state was any more is not found.
-func (q Queries) UpdateExport(ctx context.Context, e Export, was string) error {
+func (tx *Tx) UpdateExport(ctx context.Context, e Export, was string) error {
 	const stmt = `
 		UPDATE exports
 		SET format = $2, filters = $3, requested = $4, visible_keys = $5, status = $6, expected = $7,
 			updated_at = $8, started_at = $9, ended_at = $10
 		WHERE id = $1 AND status = $11`
-	return write(ctx, q.q, "export", stmt, e.ID, e.Format, text(e.Filters), text(e.Requested), text(e.Keys), e.Status, e.Expected,
+	return tx.write(ctx, journal.Unpublished, "export", stmt, e.ID, e.Format, text(e.Filters), text(e.Requested), text(e.Keys), e.Status, e.Expected,
 		millis(e.UpdatedAt), millis(e.StartedAt), millis(e.EndedAt), was)
 }
 
@@ -133,7 +136,7 @@ func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease
 	if err := db.failAbandonedExports(ctx, now); err != nil {
 		return c, false, err
 	}
-	list, err := rows(ctx, db.write, "exports", text+exportTable.names(), exportTable.scan, node, millis(now.Add(lease)), now.UnixMilli())
+	list, err := sqlrow.List(ctx, db.write, "exports", text+exportTable.names(), exportTable.scan, node, millis(now.Add(lease)), now.UnixMilli())
 	if err != nil || len(list) == 0 {
 		return c, false, db.ClientError(err)
 	}
@@ -149,7 +152,7 @@ func (db *DB) exportsWait(ctx context.Context, now time.Time) (bool, error) {
 	if !db.ready.Load() {
 		return false, nil
 	}
-	n, err := count(ctx, db.read, text, now.UnixMilli())
+	n, err := sqlrow.Count(ctx, db.read, text, now.UnixMilli())
 	return n > 0, db.ClientError(err)
 }
 
@@ -161,7 +164,7 @@ func (db *DB) failAbandonedExports(ctx context.Context, now time.Time) error {
 		UPDATE exports
 		SET status = 'failed', failure = 'it was begun several times and the gateway ended each time', ended_at = $1, updated_at = $1
 		WHERE status = 'in_progress' AND lease_until < $1 AND tries >= $2`
-	if _, err := db.write.ExecContext(ctx, text, now.UnixMilli(), int64(maxExportTries)); err != nil {
+	if _, err := db.write.Exec(ctx, text, now.UnixMilli(), int64(maxExportTries)); err != nil {
 		return db.ClientError(fmt.Errorf("giving up exports: %w", err))
 	}
 	return nil
@@ -224,10 +227,9 @@ func (db *DB) touched(ctx context.Context, text string, args ...any) (bool, erro
 	if !db.ready.Load() {
 		return false, away(nil)
 	}
-	result, err := db.write.ExecContext(ctx, text, args...)
+	n, err := db.write.Exec(ctx, text, args...)
 	if err != nil {
 		return false, db.ClientError(fmt.Errorf("writing an export: %w", err))
 	}
-	n, err := result.RowsAffected()
-	return n > 0, err
+	return n > 0, nil
 }

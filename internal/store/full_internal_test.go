@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/journal"
 	"modelgate/internal/sqlite"
 )
 
@@ -21,7 +22,7 @@ func TestAFullDiskRefusesChangesAndKeepsWhatThereIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db = &DB{Queries: Queries{file.Read}, read: file.Read, write: file.Write, close: file.Close,
+	db = &DB{Queries: Queries{file.Read}, read: file.Read, write: journal.New(file.Write, ""), close: file.Close,
 		engine: engine{name: path, conflict: sqlite.Conflict, away: sqliteAway, reason: error.Error}}
 	defer db.Close()
 	if _, err := db.Migrate(t.Context()); err != nil {

@@ -38,24 +38,24 @@ var guardrailTable = table[Guardrail]{
 // workspace: its own and the organisation's, the newest first, and how many
 // there are. An empty workspace sees all of the organisation.
 func (q Queries) Guardrails(ctx context.Context, organisation, workspace string, p Page) (list []Guardrail, total int, err error) {
-	return guardrailTable.page(ctx, q.q, p, `
+	return guardrailTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND status = 'active'`, organisation, workspace)
 }
 
 // Guardrail returns the active guardrail with this id or slug that is seen from
 // a workspace, as [Queries.Guardrails] says.
 func (q Queries) Guardrail(ctx context.Context, organisation, workspace, ref string) (Guardrail, error) {
-	return guardrailTable.one(ctx, q.q, `
+	return guardrailTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND (id = $3 OR slug = $3) AND status = 'active'`,
 		organisation, workspace, ref)
 }
 
 // CreateGuardrail stores a guardrail.
-func (q Queries) CreateGuardrail(ctx context.Context, g Guardrail) error {
-	return guardrailTable.insert(ctx, q.q, g)
+func (tx *Tx) CreateGuardrail(ctx context.Context, g Guardrail) error {
+	return guardrailTable.insert(ctx, tx, g)
 }
 
 // UpdateGuardrail stores what may change of a guardrail.
-func (q Queries) UpdateGuardrail(ctx context.Context, g Guardrail) error {
-	return guardrailTable.update(ctx, q.q, g)
+func (tx *Tx) UpdateGuardrail(ctx context.Context, g Guardrail) error {
+	return guardrailTable.update(ctx, tx, g)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"modelgate/internal/journal"
 )
 
 // Integration is someone's credentials at a provider, for the whole organisation
@@ -78,9 +80,9 @@ func (q Queries) Integrations(ctx context.Context, f IntegrationFilter, p Page) 
 				OR $3 AND workspace_id <> '' AND ($4 = '' OR workspace_id = $4))`
 	args := []any{f.Organisation, f.Shared, f.Own, f.Workspace}
 	if len(f.Tags) == 0 {
-		return integrationTable.page(ctx, q.q, p, where, args...)
+		return integrationTable.page(ctx, q.Reader, p, where, args...)
 	}
-	list, err = integrationTable.list(ctx, q.q, where+` ORDER BY id DESC`, args...)
+	list, err = integrationTable.list(ctx, q.Reader, where+` ORDER BY id DESC`, args...)
 	list, total = withTags(list, func(i Integration) map[string]string { return i.Tags }, f.Tags, p)
 	return list, total, err
 }
@@ -94,7 +96,7 @@ const granted = `COALESCE((
 // Integration returns the active integration of an organisation with this id or
 // slug.
 func (q Queries) Integration(ctx context.Context, organisation, ref string) (Integration, error) {
-	return integrationTable.one(ctx, q.q, `
+	return integrationTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2) AND status = 'active'
 		ORDER BY CASE WHEN id = $2 THEN 0 ELSE 1 END
 		LIMIT 1`, organisation, ref)
@@ -103,24 +105,24 @@ func (q Queries) Integration(ctx context.Context, organisation, ref string) (Int
 // GlobalIntegrations returns the integrations that every new workspace of an
 // organisation gets, the oldest first.
 func (q Queries) GlobalIntegrations(ctx context.Context, organisation string) ([]Integration, error) {
-	return integrationTable.list(ctx, q.q, `
+	return integrationTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND workspace_id = '' AND global_enabled AND status = 'active'
 		ORDER BY id`, organisation)
 }
 
 // CreateIntegration stores i.
-func (q Queries) CreateIntegration(ctx context.Context, i Integration) error {
-	return integrationTable.insert(ctx, q.q, i)
+func (tx *Tx) CreateIntegration(ctx context.Context, i Integration) error {
+	return integrationTable.insert(ctx, tx, i)
 }
 
 // UpdateIntegration stores i instead of the active integration with its id.
-func (q Queries) UpdateIntegration(ctx context.Context, i Integration) error {
-	return integrationTable.update(ctx, q.q, i)
+func (tx *Tx) UpdateIntegration(ctx context.Context, i Integration) error {
+	return integrationTable.update(ctx, tx, i)
 }
 
 // ArchiveIntegration puts an integration away with the providers made from it.
 // Its secrets are forgotten: nothing brings it back.
-func (q Queries) ArchiveIntegration(ctx context.Context, id string, now time.Time) error {
+func (tx *Tx) ArchiveIntegration(ctx context.Context, id string, now time.Time) error {
 	const text = `
 		UPDATE integrations
 		SET status = 'archived', sealed = '', updated_at = $2
@@ -133,31 +135,31 @@ func (q Queries) ArchiveIntegration(ctx context.Context, id string, now time.Tim
 		UPDATE providers
 		SET status = 'archived', updated_at = $2
 		WHERE integration_id = $1 AND status <> 'archived'`
-	if err := write(ctx, q.q, "integration", text, id, millis(now)); err != nil {
+	if err := tx.write(ctx, journal.Integrations, "integration", text, id, millis(now)); err != nil {
 		return err
 	}
-	if err := exec(ctx, q.q, "models", models, id); err != nil {
+	if err := tx.exec(ctx, journal.IntegrationModels, "models", models, id); err != nil {
 		return err
 	}
-	return exec(ctx, q.q, "providers", providers, id, millis(now))
+	return tx.exec(ctx, journal.Providers, "providers", providers, id, millis(now))
 }
 
 // ArchiveWorkspaceIntegrations puts away the integrations of one workspace and
 // every provider in it: what happens when the workspace is.
-func (q Queries) ArchiveWorkspaceIntegrations(ctx context.Context, workspace string, now time.Time) error {
+func (tx *Tx) ArchiveWorkspaceIntegrations(ctx context.Context, workspace string, now time.Time) error {
 	const providers = `
 		UPDATE providers
 		SET status = 'archived', updated_at = $2
 		WHERE workspace_id = $1 AND status <> 'archived'`
-	list, err := integrationTable.list(ctx, q.q, `
+	list, err := integrationTable.list(ctx, tx.Reader, `
 		WHERE workspace_id = $1 AND status = 'active'`, workspace)
 	if err != nil {
 		return err
 	}
 	for _, i := range list {
-		if err := q.ArchiveIntegration(ctx, i.ID, now); err != nil {
+		if err := tx.ArchiveIntegration(ctx, i.ID, now); err != nil {
 			return err
 		}
 	}
-	return exec(ctx, q.q, "providers", providers, workspace, millis(now))
+	return tx.exec(ctx, journal.Providers, "providers", providers, workspace, millis(now))
 }

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"encoding/json"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // IntegrationModel is what an integration says of one model.
@@ -35,22 +38,22 @@ var modelTable = table[IntegrationModel]{
 
 // IntegrationModels returns what an integration says of models, by slug.
 func (q Queries) IntegrationModels(ctx context.Context, integration string) ([]IntegrationModel, error) {
-	return modelTable.list(ctx, q.q, `
+	return modelTable.list(ctx, q.Reader, `
 		WHERE integration_id = $1
 		ORDER BY slug`, integration)
 }
 
 // PutIntegrationModel stores m, instead of what was said of the model before.
-func (q Queries) PutIntegrationModel(ctx context.Context, m IntegrationModel) error {
-	return modelTable.put(ctx, q.q, m)
+func (tx *Tx) PutIntegrationModel(ctx context.Context, m IntegrationModel) error {
+	return modelTable.put(ctx, tx, m)
 }
 
 // DeleteCustomModel forgets a model that was added by hand. Any other stays.
-func (q Queries) DeleteCustomModel(ctx context.Context, integration, slug string) error {
+func (tx *Tx) DeleteCustomModel(ctx context.Context, integration, slug string) error {
 	const text = `
 		DELETE FROM integration_models
 		WHERE integration_id = $1 AND slug = $2 AND is_custom`
-	return exec(ctx, q.q, "models", text, integration, slug)
+	return tx.exec(ctx, journal.IntegrationModels, "models", text, integration, slug)
 }
 
 // IntegrationWorkspace is whether and how far a workspace may use an integration.
@@ -76,14 +79,14 @@ var grantTable = table[IntegrationWorkspace]{
 // IntegrationWorkspaces returns what was said of active workspaces, the oldest
 // first.
 func (q Queries) IntegrationWorkspaces(ctx context.Context, integration string) ([]IntegrationWorkspace, error) {
-	return grantTable.list(ctx, q.q, `
+	return grantTable.list(ctx, q.Reader, `
 		WHERE integration_id = $1 AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
 		ORDER BY workspace_id`, integration)
 }
 
 // PutIntegrationWorkspace stores w, instead of what was said before.
-func (q Queries) PutIntegrationWorkspace(ctx context.Context, w IntegrationWorkspace) error {
-	return grantTable.put(ctx, q.q, w)
+func (tx *Tx) PutIntegrationWorkspace(ctx context.Context, w IntegrationWorkspace) error {
+	return grantTable.put(ctx, tx, w)
 }
 
 // HasIntegration reports whether a workspace may use an active integration of
@@ -94,7 +97,7 @@ func (q Queries) HasIntegration(ctx context.Context, i Integration, workspace st
 		SELECT COUNT(*)
 		FROM integrations
 		WHERE organisation_id = $1 AND id = $2 AND status = 'active' AND workspace_id IN ($3, $4) AND ` + granted
-	n, err := count(ctx, q.q, text, i.Organisation, i.ID, "", workspace)
+	n, err := sqlrow.Count(ctx, q.Reader, text, i.Organisation, i.ID, "", workspace)
 	return n > 0, err
 }
 
@@ -107,7 +110,7 @@ func (q Queries) IntegrationReach(ctx context.Context, i Integration) (int, erro
 			SELECT enabled
 			FROM integration_workspaces
 			WHERE integration_id = $3 AND workspace_id = workspaces.id), $4)`
-	return count(ctx, q.q, text, i.Organisation, i.Workspace, i.ID, i.GlobalEnabled)
+	return sqlrow.Count(ctx, q.Reader, text, i.Organisation, i.Workspace, i.ID, i.GlobalEnabled)
 }
 
 // WorkspaceIDs returns the active workspaces of an organisation, the oldest first.
@@ -117,39 +120,10 @@ func (q Queries) WorkspaceIDs(ctx context.Context, organisation string) ([]strin
 		FROM workspaces
 		WHERE organisation_id = $1 AND status = 'active'
 		ORDER BY id`
-	return rows(ctx, q.q, "workspaces", text, scanID, organisation)
+	return sqlrow.List(ctx, q.Reader, "workspaces", text, scanID, organisation)
 }
 
-func scanID(r row) (id string, err error) {
+func scanID(r sqlrow.Scanner) (id string, err error) {
 	err = r.Scan(&id)
 	return id, err
-}
-
-// PublishedModel is what an integration says of one model.
-type PublishedModel struct {
-	Slug       string
-	Enabled    bool
-	BaseModel  string          // it was made of; empty for none
-	Pricing    json.RawMessage // instead of the catalogue's price
-	CustomHost string
-	Sealed     string // [Secrets.Text] with headers alone, sealed for the organisation; empty for none
-}
-
-// publishedModels returns what integrations say of models, by integration.
-func (q Queries) publishedModels(ctx context.Context) (map[string][]PublishedModel, error) {
-	const text = `
-		SELECT integration_id, slug, enabled, base_model_slug, pricing, configurations, sealed
-		FROM integration_models
-		ORDER BY integration_id, slug`
-	models := make(map[string][]PublishedModel)
-	_, err := rows(ctx, q.q, "models", text, func(r row) (none struct{}, err error) {
-		var integration string
-		var m PublishedModel
-		var c IntegrationSettings
-		err = r.Scan(&integration, &m.Slug, &m.Enabled, &m.BaseModel, jsonText{&m.Pricing}, jsonText{&c}, &m.Sealed)
-		m.CustomHost = c.CustomHost
-		models[integration] = append(models[integration], m)
-		return none, err
-	})
-	return models, err
 }

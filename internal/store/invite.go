@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"modelgate/internal/journal"
 )
 
 // The states of an [Invite]. A pending one whose time has come is expired
@@ -63,7 +65,7 @@ type InviteQuery struct {
 // Invites returns a page of an organisation's invites, the newest first, and how
 // many match.
 func (q Queries) Invites(ctx context.Context, i InviteQuery, p Page) (list []Invite, total int, err error) {
-	return inviteTable.page(ctx, q.q, p, `
+	return inviteTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR role = $2) AND ($3 = '' OR email = $3)
 			AND ($4 = '' OR $4 = CASE WHEN status = 'pending' AND expires_at <= $5 THEN 'expired' ELSE status END)`,
 		i.Organisation, i.Role, i.Email, i.Status, i.Now.UnixMilli())
@@ -71,30 +73,30 @@ func (q Queries) Invites(ctx context.Context, i InviteQuery, p Page) (list []Inv
 
 // Invite returns an invite of an organisation.
 func (q Queries) Invite(ctx context.Context, organisation, id string) (Invite, error) {
-	return inviteTable.one(ctx, q.q, `
+	return inviteTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND id = $2`, organisation, id)
 }
 
 // InviteByToken returns the invite whose link holds this secret, by its hash.
 func (q Queries) InviteByToken(ctx context.Context, hash string) (Invite, error) {
-	return inviteTable.one(ctx, q.q, `
+	return inviteTable.one(ctx, q.Reader, `
 		WHERE token_hash = $1`, hash)
 }
 
 // CreateInvite stores an invite. Pending ones of the same address whose time has
 // come are marked first; one that still counts is a conflict.
-func (q Queries) CreateInvite(ctx context.Context, i Invite) error {
+func (tx *Tx) CreateInvite(ctx context.Context, i Invite) error {
 	const expire = `
 		UPDATE invites
 		SET status = 'expired'
 		WHERE organisation_id = $1 AND email = $2 AND status = 'pending' AND expires_at <= $3`
-	if _, err := q.q.ExecContext(ctx, expire, i.Organisation, i.Email, i.CreatedAt.UnixMilli()); err != nil {
+	if _, err := tx.change.Exec(ctx, journal.Unpublished, expire, i.Organisation, i.Email, i.CreatedAt.UnixMilli()); err != nil {
 		return err
 	}
-	return inviteTable.insert(ctx, q.q, i)
+	return inviteTable.insert(ctx, tx, i)
 }
 
 // UpdateInvite stores the state, the link and the times of an invite.
-func (q Queries) UpdateInvite(ctx context.Context, i Invite) error {
-	return inviteTable.update(ctx, q.q, i)
+func (tx *Tx) UpdateInvite(ctx context.Context, i Invite) error {
+	return inviteTable.update(ctx, tx, i)
 }

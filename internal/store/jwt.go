@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -76,61 +75,4 @@ func checkKeyAddress(address string, checkHost func(raw string) (*url.URL, error
 
 func unfit(field, format string, args ...any) error {
 	return apierr.New(apierr.Invalid, field+": "+format, args...).WithParam(field)
-}
-
-// publishIssuers reads whose tokens are taken.
-func (q Queries) publishIssuers(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
-	if !n.wrote("organisations", "workspaces") {
-		p.Issuers = before.Issuers
-		return nil
-	}
-	const organisations = `
-		SELECT id, settings
-		FROM organisations
-		WHERE status = 'active'
-		ORDER BY id`
-	all, err := rows(ctx, q.q, "organisations", organisations, func(r row) (i jwt.Issuer, err error) {
-		var s OrganisationSettings
-		if err := r.Scan(&i.Organisation, jsonText{&s}); err != nil || s.JWT == nil {
-			return i, err
-		}
-		i.URL, i.Name, i.Audience, i.Scopes = s.JWT.URL, s.JWT.Issuer, s.JWT.Audience, s.JWT.Scopes
-		if !s.JWT.Set.IsZero() {
-			i.Set = text(s.JWT.Set)
-		}
-		return i, nil
-	})
-	if err != nil {
-		return err
-	}
-	p.Issuers = slices.DeleteFunc(all, func(i jwt.Issuer) bool { return i.URL == "" && i.Set == "" })
-	if len(p.Issuers) == 0 {
-		return nil
-	}
-	return q.publishNames(ctx, p)
-}
-
-// publishNames reads the workspaces that tokens may name.
-func (q Queries) publishNames(ctx context.Context, p *RuntimeState) error {
-	const text = `
-		SELECT organisation_id, id, slug, defaults
-		FROM workspaces
-		WHERE status = 'active'
-		ORDER BY id`
-	_, err := rows(ctx, q.q, "workspaces", text, func(r row) (none struct{}, err error) {
-		var organisation string
-		var w jwt.Workspace
-		var d KeyDefaults
-		if err := r.Scan(&organisation, &w.ID, &w.Slug, jsonText{&d}); err != nil {
-			return none, err
-		}
-		w.Metadata, w.Logging = d.Metadata, p.Logging[w.ID]
-		for i := range p.Issuers {
-			if p.Issuers[i].Organisation == organisation {
-				p.Issuers[i].Workspaces = append(p.Issuers[i].Workspaces, w)
-			}
-		}
-		return none, nil
-	})
-	return err
 }

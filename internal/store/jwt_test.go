@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/jwt"
+	"modelgate/internal/publication"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
 	"modelgate/internal/upstream"
@@ -38,17 +39,17 @@ func TestIssuersArePublishedWithTheWorkspacesThatAreActive(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		raw := mustRaw(t, dsn)
-		var before *store.RuntimeState
+		var before *publication.State
 		step := func(name string, want []jwt.Issuer, do ...string) {
 			t.Helper()
 			for _, text := range append(do, `UPDATE revision SET value = value + 1`) {
 				mustRun(t, raw, text)
 			}
-			got, err := db.LoadRuntimeState(t.Context(), before)
+			got, err := publication.Load(t.Context(), db, before)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			var copied store.RuntimeState
+			var copied publication.State
 			var text bytes.Buffer
 			if err := errors.Join(gob.NewEncoder(&text).Encode(got), gob.NewDecoder(&text).Decode(&copied)); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -95,7 +96,7 @@ func sorted(t *testing.T, text string) string {
 func TestAChangeOfSettingsIsPublished(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		before, err := db.LoadRuntimeState(t.Context(), nil)
+		before, err := publication.Load(t.Context(), db, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +114,7 @@ func TestAChangeOfSettingsIsPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := db.LoadRuntimeState(t.Context(), before)
+		after, err := publication.Load(t.Context(), db, before)
 		if err != nil || len(after.Issuers) != 1 || after.Issuers[0].URL == "" || len(after.Issuers[0].Workspaces) != 1 {
 			t.Errorf("Published() = %+v, %v; want the issuer", after.Issuers, err)
 		}

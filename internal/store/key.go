@@ -11,7 +11,9 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/journal"
 	"modelgate/internal/secret"
+	"modelgate/internal/sqlrow"
 )
 
 // The states of a [Key]. A key whose time has come is expired whether or not
@@ -157,21 +159,21 @@ func (db *DB) CreateKey(ctx context.Context, k Key) error {
 }
 
 // CreateKey stores k, as [DB.CreateKey] does, in the change under way.
-func (q Queries) CreateKey(ctx context.Context, k Key) error {
+func (tx *Tx) CreateKey(ctx context.Context, k Key) error {
 	k = k.withDefaults()
 	if err := checkKey(k); err != nil {
 		return err
 	}
-	return keyTable.insert(ctx, q.q, k)
+	return keyTable.insert(ctx, tx, k)
 }
 
 // UpdateKey stores k instead of the key with its id.
-func (q Queries) UpdateKey(ctx context.Context, k Key) error {
+func (tx *Tx) UpdateKey(ctx context.Context, k Key) error {
 	k = k.withDefaults()
 	if err := checkKey(k); err != nil {
 		return err
 	}
-	return keyTable.update(ctx, q.q, k)
+	return keyTable.update(ctx, tx, k)
 }
 
 // withDefaults returns k with what empty fields stand for.
@@ -211,7 +213,7 @@ func checkKey(k Key) error {
 }
 
 var keyTable = table[Key]{
-	name: "gateway_keys", row: "API key", order: "id DESC", fixed: "id",
+	name: "gateway_keys", row: "API key", order: "id DESC", fixed: "id", byRow: true,
 	columns: func(k *Key) []column {
 		return []column{
 			{"id", &k.ID}, {"type", &k.Type}, {"organisation_id", &k.Organisation}, {"workspace_id", &k.Workspace}, {"user_id", &k.UserID},
@@ -270,13 +272,13 @@ func orEmpty(raw json.RawMessage, empty string) string {
 
 // Keys returns all keys, the oldest first.
 func (q Queries) Keys(ctx context.Context) ([]Key, error) {
-	return keyTable.list(ctx, q.q, `
+	return keyTable.list(ctx, q.Reader, `
 		ORDER BY id`)
 }
 
 // Key returns the key of an organisation with this id.
 func (q Queries) Key(ctx context.Context, organisation, id string) (Key, error) {
-	return keyTable.one(ctx, q.q, `
+	return keyTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND id = $2`, organisation, id)
 }
 
@@ -287,12 +289,12 @@ func (q Queries) UserKeys(ctx context.Context, workspace, user string, now time.
 		FROM gateway_keys
 		WHERE workspace_id = $1 AND user_id = $2 AND status IN ('active', 'exhausted')
 			AND (expires_at IS NULL OR expires_at > $3)`
-	return count(ctx, q.q, text, workspace, user, now.UnixMilli())
+	return sqlrow.Count(ctx, q.Reader, text, workspace, user, now.UnixMilli())
 }
 
 // KeysOfUser returns all keys that a user ever had in a workspace, the newest first.
 func (q Queries) KeysOfUser(ctx context.Context, organisation, workspace, user string) ([]Key, error) {
-	return keyTable.list(ctx, q.q, `
+	return keyTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND workspace_id = $2 AND user_id = $3
 		ORDER BY id DESC`, organisation, workspace, user)
 }
@@ -304,7 +306,7 @@ func (q Queries) KeyIDs(ctx context.Context, organisation, workspace, user strin
 		FROM gateway_keys
 		WHERE organisation_id = $1 AND workspace_id = $2 AND user_id = $3
 		ORDER BY id`
-	return rows(ctx, q.q, "API keys", text, scanID, organisation, workspace, user)
+	return sqlrow.List(ctx, q.Reader, "API keys", text, scanID, organisation, workspace, user)
 }
 
 // RevokeKey ends a key and raises the revision. A revoked key may be revoked
@@ -314,12 +316,12 @@ func (db *DB) RevokeKey(ctx context.Context, id string) error {
 }
 
 // RevokeKey is [DB.RevokeKey] in the change under way.
-func (q Queries) RevokeKey(ctx context.Context, id string) error {
+func (tx *Tx) RevokeKey(ctx context.Context, id string) error {
 	const text = `
 		UPDATE gateway_keys
 		SET status = 'revoked'
 		WHERE id = $1`
-	err := write(ctx, q.q, "API key", text, id)
+	err := tx.write(ctx, journal.Keys.Row(id), "API key", text, id)
 	if apierr.IsNotFound(err) {
 		return apierr.New(apierr.NotFound, "API key %s does not exist; list the keys for their ids", id)
 	}
@@ -332,5 +334,14 @@ func (q Queries) KeyOrganisation(ctx context.Context, id string) (string, error)
 		SELECT organisation_id
 		FROM gateway_keys
 		WHERE id = $1`
-	return one(ctx, q.q, "API key", text, scanID, id)
+	return sqlrow.One(ctx, q.Reader, "API key", text, scanID, id)
+}
+
+// HasKeys reports whether any key was ever made.
+func (q Queries) HasKeys(ctx context.Context) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM (SELECT id FROM gateway_keys LIMIT 1) AS k`
+	n, err := sqlrow.Count(ctx, q.Reader, text)
+	return n > 0, err
 }

@@ -38,7 +38,7 @@ func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, t
 	if f.Workspaces != nil {
 		workspaces = listed(f.Workspaces)
 	}
-	return keyTable.page(ctx, q.q, p, `
+	return keyTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND status <> 'revoked'
 			AND $2 LIKE '%,' || type || ',%'
 			AND ($3 = '*' OR $3 LIKE '%,' || workspace_id || ',%' OR user_id = $4 AND $5 LIKE '%,' || workspace_id || ',%')

@@ -1,6 +1,11 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
+)
 
 // What follows reads everything of one kind that an organisation has, for
 // writing it down as a whole. What is archived is among it where its slug is
@@ -21,14 +26,14 @@ func (q Queries) AllConfigs(ctx context.Context, organisation string) ([]ConfigT
 			return []column{{`(SELECT v.text FROM config_versions v WHERE v.id = version_id)`, &c.Text}, {`(SELECT v.sealed FROM config_versions v WHERE v.id = version_id)`, &c.Sealed}}
 		},
 	}
-	return configTexts.list(ctx, q.q, `
+	return configTexts.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
 
 // AllGuardrails returns every guardrail of an organisation, archived ones too.
 func (q Queries) AllGuardrails(ctx context.Context, organisation string) ([]Guardrail, error) {
-	return guardrailTable.list(ctx, q.q, `
+	return guardrailTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
@@ -36,7 +41,7 @@ func (q Queries) AllGuardrails(ctx context.Context, organisation string) ([]Guar
 // AllIntegrationModels returns what the active integrations of an organisation
 // say of models.
 func (q Queries) AllIntegrationModels(ctx context.Context, organisation string) ([]IntegrationModel, error) {
-	return modelTable.list(ctx, q.q, `
+	return modelTable.list(ctx, q.Reader, `
 		WHERE integration_id IN (SELECT id FROM integrations WHERE organisation_id = $1 AND status = 'active')
 		ORDER BY integration_id, slug`, organisation)
 }
@@ -44,7 +49,7 @@ func (q Queries) AllIntegrationModels(ctx context.Context, organisation string) 
 // AllIntegrationWorkspaces returns what was said of active workspaces for the
 // active integrations of an organisation.
 func (q Queries) AllIntegrationWorkspaces(ctx context.Context, organisation string) ([]IntegrationWorkspace, error) {
-	return grantTable.list(ctx, q.q, `
+	return grantTable.list(ctx, q.Reader, `
 		WHERE integration_id IN (SELECT id FROM integrations WHERE organisation_id = $1 AND status = 'active')
 			AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
 		ORDER BY integration_id, workspace_id`, organisation)
@@ -53,7 +58,7 @@ func (q Queries) AllIntegrationWorkspaces(ctx context.Context, organisation stri
 // AllPrompts returns every prompt and partial of an organisation, archived ones
 // too.
 func (q Queries) AllPrompts(ctx context.Context, organisation string) ([]Prompt, error) {
-	return promptTable.list(ctx, q.q, `
+	return promptTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
@@ -61,7 +66,7 @@ func (q Queries) AllPrompts(ctx context.Context, organisation string) ([]Prompt,
 // AllPromptVersions returns every version of the prompts of an organisation by
 // the prompt's id, in the order of their numbers.
 func (q Queries) AllPromptVersions(ctx context.Context, organisation string) (map[string][]PromptVersion, error) {
-	list, err := promptVersionTable.list(ctx, q.q, `
+	list, err := promptVersionTable.list(ctx, q.Reader, `
 		WHERE prompt_id IN (SELECT id FROM prompts WHERE organisation_id = $1)
 		ORDER BY prompt_id, number`, organisation)
 	versions := make(map[string][]PromptVersion)
@@ -74,14 +79,14 @@ func (q Queries) AllPromptVersions(ctx context.Context, organisation string) (ma
 // AllPromptCollections returns every collection of an organisation, archived ones
 // too.
 func (q Queries) AllPromptCollections(ctx context.Context, organisation string) ([]PromptCollection, error) {
-	return promptCollectionTable.list(ctx, q.q, `
+	return promptCollectionTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
 
 // AllKeys returns every key of an organisation, revoked ones too.
 func (q Queries) AllKeys(ctx context.Context, organisation string) ([]Key, error) {
-	return keyTable.list(ctx, q.q, `
+	return keyTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
@@ -95,7 +100,7 @@ func (q Queries) AllWorkspaceMembers(ctx context.Context, organisation string) (
 		JOIN workspaces w ON w.id = m.workspace_id
 		WHERE w.organisation_id = $1 AND w.status = 'active'`
 	roles := make(map[string]map[string]string)
-	_, err := rows(ctx, q.q, "members", text, func(r row) (none struct{}, err error) {
+	_, err := sqlrow.List(ctx, q.Reader, "members", text, func(r sqlrow.Scanner) (none struct{}, err error) {
 		var user, workspace, role string
 		err = r.Scan(&user, &workspace, &role)
 		if roles[user] == nil {
@@ -114,7 +119,7 @@ func (q Queries) UserIDs(ctx context.Context) (map[string]string, error) {
 		SELECT email, id
 		FROM users`
 	ids := make(map[string]string)
-	_, err := rows(ctx, q.q, "users", text, func(r row) (none struct{}, err error) {
+	_, err := sqlrow.List(ctx, q.Reader, "users", text, func(r sqlrow.Scanner) (none struct{}, err error) {
 		var email, id string
 		err = r.Scan(&email, &id)
 		ids[email] = id
@@ -125,54 +130,50 @@ func (q Queries) UserIDs(ctx context.Context) (map[string]string, error) {
 
 // JoinOrganisation makes a person one of an organisation who was of none, or of
 // another.
-func (q Queries) JoinOrganisation(ctx context.Context, organisation string, u User) error {
+func (tx *Tx) JoinOrganisation(ctx context.Context, organisation string, u User) error {
 	const text = `
 		INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $4)`
-	return write(ctx, q.q, "membership", text, organisation, u.ID, u.Role, millis(u.UpdatedAt))
+	return tx.write(ctx, journal.Unpublished, "membership", text, organisation, u.ID, u.Role, millis(u.UpdatedAt))
 }
 
 // UpdateUser stores the name and the state of a person. Somebody who is not
 // active loses their sessions and links, and their keys are out of use until they
 // are active again.
-func (q Queries) UpdateUser(ctx context.Context, u User) error {
+func (tx *Tx) UpdateUser(ctx context.Context, u User) error {
 	const text = `
 		UPDATE users
 		SET first_name = $2, last_name = $3, status = $4, updated_at = $5
 		WHERE id = $1`
-	const keys = `
-		UPDATE gateway_keys
-		SET user_id = user_id
-		WHERE user_id = $1`
 	const links = `
 		DELETE FROM password_links
 		WHERE user_id = $1`
-	if err := write(ctx, q.q, "user", text, u.ID, u.FirstName, u.LastName, u.Status, millis(u.UpdatedAt)); err != nil {
+	if err := tx.write(ctx, journal.Unpublished, "user", text, u.ID, u.FirstName, u.LastName, u.Status, millis(u.UpdatedAt)); err != nil {
 		return err
 	}
-	// Writing to the table of keys has every gateway read them again.
-	if err := exec(ctx, q.q, "keys", keys, u.ID); err != nil || u.Status == Active {
+	// The keys of somebody who is not active are not published.
+	if err := tx.change.Record(journal.Keys); err != nil || u.Status == Active {
 		return err
 	}
-	if err := exec(ctx, q.q, "links", links, u.ID); err != nil {
+	if err := tx.exec(ctx, journal.Unpublished, "links", links, u.ID); err != nil {
 		return err
 	}
-	return q.EndSessions(ctx, "", u.ID, "")
+	return tx.EndSessions(ctx, "", u.ID, "")
 }
 
 // DeleteIntegrationModel forgets what an integration says of a model.
-func (q Queries) DeleteIntegrationModel(ctx context.Context, integration, slug string) error {
+func (tx *Tx) DeleteIntegrationModel(ctx context.Context, integration, slug string) error {
 	const text = `
 		DELETE FROM integration_models
 		WHERE integration_id = $1 AND slug = $2`
-	return write(ctx, q.q, "model", text, integration, slug)
+	return tx.write(ctx, journal.IntegrationModels, "model", text, integration, slug)
 }
 
 // DeleteIntegrationWorkspace forgets what was said of a workspace, which then
 // gets what all get.
-func (q Queries) DeleteIntegrationWorkspace(ctx context.Context, integration, workspace string) error {
+func (tx *Tx) DeleteIntegrationWorkspace(ctx context.Context, integration, workspace string) error {
 	const text = `
 		DELETE FROM integration_workspaces
 		WHERE integration_id = $1 AND workspace_id = $2`
-	return write(ctx, q.q, "workspace of an integration", text, integration, workspace)
+	return tx.write(ctx, journal.IntegrationWorkspaces, "workspace of an integration", text, integration, workspace)
 }

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // WorkspaceMember is a person in a workspace.
@@ -28,8 +31,8 @@ const memberJoins = `
 		JOIN users u ON u.id = m.user_id
 		JOIN organisation_members o ON o.organisation_id = w.organisation_id AND o.user_id = m.user_id`
 
-func scanMember(r row) (m WorkspaceMember, err error) {
-	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Status, nullTime{&m.CreatedAt}, nullTime{&m.UpdatedAt})
+func scanMember(r sqlrow.Scanner) (m WorkspaceMember, err error) {
+	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Status, sqlrow.Time(&m.CreatedAt), sqlrow.Time(&m.UpdatedAt))
 	return m, err
 }
 
@@ -39,11 +42,11 @@ func scanMember(r row) (m WorkspaceMember, err error) {
 func (q Queries) WorkspaceMembers(ctx context.Context, workspace, role, email string, p Page) (list []WorkspaceMember, total int, err error) {
 	const where = memberJoins + `
 		WHERE m.workspace_id = $1 AND ($2 = '' OR m.role = $2) AND ($3 = '' OR u.email = $3)`
-	if total, err = count(ctx, q.q, `SELECT COUNT(*)`+where, workspace, role, email); err != nil {
+	if total, err = sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*)`+where, workspace, role, email); err != nil {
 		return nil, 0, err
 	}
 	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "members", memberSelect+where+` ORDER BY m.created_at, m.user_id LIMIT $4 OFFSET $5`,
+	list, err = sqlrow.List(ctx, q.Reader, "members", memberSelect+where+` ORDER BY m.created_at, m.user_id LIMIT $4 OFFSET $5`,
 		scanMember, workspace, role, email, limit, offset)
 	return list, total, err
 }
@@ -52,34 +55,34 @@ func (q Queries) WorkspaceMembers(ctx context.Context, workspace, role, email st
 func (q Queries) WorkspaceMember(ctx context.Context, workspace, user string) (WorkspaceMember, error) {
 	const where = memberJoins + `
 		WHERE m.workspace_id = $1 AND m.user_id = $2`
-	return one(ctx, q.q, "member", memberSelect+where, scanMember, workspace, user)
+	return sqlrow.One(ctx, q.Reader, "member", memberSelect+where, scanMember, workspace, user)
 }
 
 // SetWorkspaceMember makes a user a member of a workspace, or gives a member
 // another role.
-func (q Queries) SetWorkspaceMember(ctx context.Context, workspace, user, role string, now time.Time) error {
+func (tx *Tx) SetWorkspaceMember(ctx context.Context, workspace, user, role string, now time.Time) error {
 	const text = `
 		INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $4)
 		ON CONFLICT (workspace_id, user_id) DO UPDATE
 		SET role = excluded.role, updated_at = excluded.updated_at`
-	return write(ctx, q.q, "member", text, workspace, user, role, millis(now))
+	return tx.write(ctx, journal.Unpublished, "member", text, workspace, user, role, millis(now))
 }
 
 // RemoveWorkspaceMember takes a person out of a workspace and ends their keys
 // there.
-func (q Queries) RemoveWorkspaceMember(ctx context.Context, workspace, user string, now time.Time) error {
+func (tx *Tx) RemoveWorkspaceMember(ctx context.Context, workspace, user string, now time.Time) error {
 	const keys = `
 		UPDATE gateway_keys
 		SET status = 'revoked', previous_hash = NULL, updated_at = $3
 		WHERE workspace_id = $1 AND user_id = $2 AND status <> 'revoked'`
-	if _, err := q.q.ExecContext(ctx, keys, workspace, user, millis(now)); err != nil {
+	if _, err := tx.change.Exec(ctx, journal.Keys, keys, workspace, user, millis(now)); err != nil {
 		return err
 	}
 	const text = `
 		DELETE FROM workspace_members
 		WHERE workspace_id = $1 AND user_id = $2`
-	return write(ctx, q.q, "member", text, workspace, user)
+	return tx.write(ctx, journal.Unpublished, "member", text, workspace, user)
 }
 
 // User is a person of an organisation.
@@ -101,8 +104,8 @@ const userSelect = `
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id`
 
-func scanUser(r row) (u User, err error) {
-	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, nullTime{&u.CreatedAt}, nullTime{&u.UpdatedAt})
+func scanUser(r sqlrow.Scanner) (u User, err error) {
+	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt), sqlrow.Time(&u.UpdatedAt))
 	return u, err
 }
 
@@ -110,7 +113,7 @@ func scanUser(r row) (u User, err error) {
 func (q Queries) User(ctx context.Context, organisation, ref string) (User, error) {
 	const where = `
 		WHERE o.organisation_id = $1 AND (u.id = $2 OR u.email = $2)`
-	return one(ctx, q.q, "user", userSelect+where, scanUser, organisation, ref)
+	return sqlrow.One(ctx, q.Reader, "user", userSelect+where, scanUser, organisation, ref)
 }
 
 // Users returns a page of an organisation's people, in the order in which they
@@ -122,41 +125,41 @@ func (q Queries) Users(ctx context.Context, organisation, role, email string, p 
 		SELECT COUNT(*)
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id` + where
-	if total, err = count(ctx, q.q, counted, organisation, role, email); err != nil {
+	if total, err = sqlrow.Count(ctx, q.Reader, counted, organisation, role, email); err != nil {
 		return nil, 0, err
 	}
 	limit, offset := p.limit()
-	list, err = rows(ctx, q.q, "users", userSelect+where+` ORDER BY o.created_at, u.id LIMIT $4 OFFSET $5`,
+	list, err = sqlrow.List(ctx, q.Reader, "users", userSelect+where+` ORDER BY o.created_at, u.id LIMIT $4 OFFSET $5`,
 		scanUser, organisation, role, email, limit, offset)
 	return list, total, err
 }
 
 // CreateUser stores a person and makes them one of an organisation in u.Role. An
 // address that is taken is a conflict.
-func (q Queries) CreateUser(ctx context.Context, organisation string, u User) error {
+func (tx *Tx) CreateUser(ctx context.Context, organisation string, u User) error {
 	const text = `
 		INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 	const join = `
 		INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $4)`
-	err := write(ctx, q.q, "user", text, u.ID, u.Email, u.FirstName, u.LastName, u.PasswordHash, u.Status, millis(u.CreatedAt), millis(u.UpdatedAt))
+	err := tx.write(ctx, journal.Unpublished, "user", text, u.ID, u.Email, u.FirstName, u.LastName, u.PasswordHash, u.Status, millis(u.CreatedAt), millis(u.UpdatedAt))
 	if err != nil {
 		return err
 	}
-	return write(ctx, q.q, "membership", join, organisation, u.ID, u.Role, millis(u.CreatedAt))
+	return tx.write(ctx, journal.Unpublished, "membership", join, organisation, u.ID, u.Role, millis(u.CreatedAt))
 }
 
 // SetUserRole gives a person another role in an organisation. Who becomes a
 // member of it keeps the keys of workspaces that they are a member of.
-func (q Queries) SetUserRole(ctx context.Context, organisation, user, role string, now time.Time) error {
+func (tx *Tx) SetUserRole(ctx context.Context, organisation, user, role string, now time.Time) error {
 	const keys = `
 		UPDATE gateway_keys
 		SET status = 'revoked', previous_hash = NULL, updated_at = $3
 		WHERE organisation_id = $1 AND user_id = $2 AND status <> 'revoked'
 			AND workspace_id NOT IN (SELECT workspace_id FROM workspace_members WHERE user_id = $2)`
 	if role == "member" {
-		if _, err := q.q.ExecContext(ctx, keys, organisation, user, millis(now)); err != nil {
+		if _, err := tx.change.Exec(ctx, journal.Keys, keys, organisation, user, millis(now)); err != nil {
 			return err
 		}
 	}
@@ -164,12 +167,12 @@ func (q Queries) SetUserRole(ctx context.Context, organisation, user, role strin
 		UPDATE organisation_members
 		SET role = $3, updated_at = $4
 		WHERE organisation_id = $1 AND user_id = $2`
-	return write(ctx, q.q, "user", text, organisation, user, role, millis(now))
+	return tx.write(ctx, journal.Unpublished, "user", text, organisation, user, role, millis(now))
 }
 
 // RemoveUser takes a person out of an organisation and of its workspaces, ends
 // their keys, sessions and links there. What they made stays.
-func (q Queries) RemoveUser(ctx context.Context, organisation, user string, now time.Time) error {
+func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now time.Time) error {
 	for _, text := range [...]string{`
 		DELETE FROM workspace_members
 		WHERE user_id = $2 AND workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1)`, `
@@ -179,7 +182,7 @@ func (q Queries) RemoveUser(ctx context.Context, organisation, user string, now 
 		WHERE organisation_id = $1 AND user_id = $2`, `
 		DELETE FROM sign_in_addresses
 		WHERE user_id = $2 AND $1 <> ''`} {
-		if _, err := q.q.ExecContext(ctx, text, organisation, user); err != nil {
+		if _, err := tx.change.Exec(ctx, journal.Unpublished, text, organisation, user); err != nil {
 			return err
 		}
 	}
@@ -187,13 +190,13 @@ func (q Queries) RemoveUser(ctx context.Context, organisation, user string, now 
 		UPDATE gateway_keys
 		SET status = 'revoked', updated_at = $3
 		WHERE organisation_id = $1 AND user_id = $2`
-	if _, err := q.q.ExecContext(ctx, keys, organisation, user, millis(now)); err != nil {
+	if _, err := tx.change.Exec(ctx, journal.Keys, keys, organisation, user, millis(now)); err != nil {
 		return err
 	}
 	const text = `
 		DELETE FROM organisation_members
 		WHERE organisation_id = $1 AND user_id = $2`
-	if err := write(ctx, q.q, "user", text, organisation, user); err != nil {
+	if err := tx.write(ctx, journal.Unpublished, "user", text, organisation, user); err != nil {
 		return err
 	}
 	// The address of who is nowhere any more is free for another invite.
@@ -201,5 +204,5 @@ func (q Queries) RemoveUser(ctx context.Context, organisation, user string, now 
 		UPDATE users
 		SET email = email || ' ' || id, password_hash = '', status = 'removed', updated_at = $2
 		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id)`
-	return exec(ctx, q.q, "user", free, user, millis(now))
+	return tx.exec(ctx, journal.Unpublished, "user", free, user, millis(now))
 }

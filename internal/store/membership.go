@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"modelgate/internal/sqlrow"
+)
 
 // Membership is what a person is in an organisation.
 type Membership struct {
@@ -34,7 +38,7 @@ func (q Queries) Membership(ctx context.Context, organisation, user string) (Mem
 		JOIN workspaces w ON w.id = m.workspace_id
 		WHERE w.organisation_id = $1 AND m.user_id = $2`
 	type part struct{ workspace, role string }
-	parts, err := rows(ctx, q.q, "memberships", text, func(r row) (p part, err error) {
+	parts, err := sqlrow.List(ctx, q.Reader, "memberships", text, func(r sqlrow.Scanner) (p part, err error) {
 		err = r.Scan(&p.workspace, &p.role)
 		return p, err
 	}, organisation, user)

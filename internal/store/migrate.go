@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"embed"
 	"encoding/hex"
 	"errors"
@@ -13,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // migrations are applied in the order of their number. A file is never changed
@@ -35,27 +37,27 @@ var errDone = errors.New("up to date")
 // transaction takes a lock before it looks (SQLite by beginning, PostgreSQL by
 // the statement lock), so two processes that start together apply a file once.
 // The names of the files that were applied are returned.
-func migrate(ctx context.Context, db *sql.DB, lock string, files fs.FS) (applied []string, err error) {
+func migrate(ctx context.Context, db *journal.DB, lock string, files fs.FS) (applied []string, err error) {
 	all, err := readMigrations(files)
 	if err != nil {
 		return nil, err
 	}
-	locked := func(f func(*sql.Tx) error) error {
-		return transact(ctx, db, func(tx *sql.Tx) error {
+	locked := func(f func(*journal.Tx) error) error {
+		return db.Transact(ctx, func(tx *journal.Tx) error {
 			if lock != "" {
-				if _, err := tx.ExecContext(ctx, lock); err != nil {
+				if _, err := tx.Exec(ctx, journal.Unpublished, lock); err != nil {
 					return fmt.Errorf("waiting for another process that migrates: %w", err)
 				}
 			}
 			return f(tx)
 		})
 	}
-	if err := locked(func(tx *sql.Tx) error { return createHistory(ctx, tx) }); err != nil {
+	if err := locked(func(tx *journal.Tx) error { return createHistory(ctx, tx) }); err != nil {
 		return nil, err
 	}
 	for {
 		var next migration
-		err := locked(func(tx *sql.Tx) (err error) {
+		err := locked(func(tx *journal.Tx) (err error) {
 			next, err = step(ctx, tx, all)
 			return err
 		})
@@ -71,8 +73,8 @@ func migrate(ctx context.Context, db *sql.DB, lock string, files fs.FS) (applied
 
 // missing returns the names of the migrations that migrate would apply. The
 // table of migrations is made for looking, and taken back.
-func missing(ctx context.Context, db *sql.DB, files fs.FS) (names []string, err error) {
-	err = transact(ctx, db, func(tx *sql.Tx) error {
+func missing(ctx context.Context, db *journal.DB, files fs.FS) (names []string, err error) {
+	err = db.Transact(ctx, func(tx *journal.Tx) error {
 		if err := createHistory(ctx, tx); err != nil {
 			return err
 		}
@@ -88,7 +90,7 @@ func missing(ctx context.Context, db *sql.DB, files fs.FS) (names []string, err 
 }
 
 // pending returns the names of the migrations that were not applied.
-func pending(ctx context.Context, q querier, files fs.FS) ([]string, error) {
+func pending(ctx context.Context, q sqlrow.Reader, files fs.FS) ([]string, error) {
 	all, err := readMigrations(files)
 	if err != nil {
 		return nil, err
@@ -126,7 +128,7 @@ func readMigrations(files fs.FS) ([]migration, error) {
 	return all, nil
 }
 
-func createHistory(ctx context.Context, tx *sql.Tx) error {
+func createHistory(ctx context.Context, tx *journal.Tx) error {
 	const q = `
 		CREATE TABLE IF NOT EXISTS schema_migrations (
 			version BIGINT PRIMARY KEY,
@@ -134,14 +136,14 @@ func createHistory(ctx context.Context, tx *sql.Tx) error {
 			checksum TEXT NOT NULL,
 			applied_at BIGINT NOT NULL
 		)`
-	if _, err := tx.ExecContext(ctx, q); err != nil {
+	if _, err := tx.Exec(ctx, journal.Unpublished, q); err != nil {
 		return fmt.Errorf("creating the table of migrations: %w", err)
 	}
 	return nil
 }
 
 // step applies the next migration and returns it, or returns errDone.
-func step(ctx context.Context, tx *sql.Tx, all []migration) (next migration, err error) {
+func step(ctx context.Context, tx *journal.Tx, all []migration) (next migration, err error) {
 	left, err := unapplied(ctx, tx, all)
 	if err != nil {
 		return next, err
@@ -153,7 +155,7 @@ func step(ctx context.Context, tx *sql.Tx, all []migration) (next migration, err
 }
 
 // unapplied checks what was applied and returns the rest.
-func unapplied(ctx context.Context, q querier, all []migration) ([]migration, error) {
+func unapplied(ctx context.Context, q sqlrow.Reader, all []migration) ([]migration, error) {
 	applied, err := appliedMigrations(ctx, q)
 	if err != nil {
 		return nil, err
@@ -170,7 +172,7 @@ func unapplied(ctx context.Context, q querier, all []migration) ([]migration, er
 	return all[len(applied):], nil
 }
 
-func appliedMigrations(ctx context.Context, q querier) ([]migration, error) {
+func appliedMigrations(ctx context.Context, q sqlrow.Reader) ([]migration, error) {
 	const text = `
 		SELECT version, name, checksum
 		FROM schema_migrations
@@ -191,14 +193,14 @@ func appliedMigrations(ctx context.Context, q querier) ([]migration, error) {
 	return applied, rows.Err()
 }
 
-func apply(ctx context.Context, tx *sql.Tx, m migration) error {
+func apply(ctx context.Context, tx *journal.Tx, m migration) error {
 	const q = `
 		INSERT INTO schema_migrations (version, name, checksum, applied_at)
 		VALUES ($1, $2, $3, $4)`
-	if _, err := tx.ExecContext(ctx, m.text); err != nil {
+	if _, err := tx.Exec(ctx, journal.Unpublished, m.text); err != nil {
 		return fmt.Errorf("applying migration %s: %w", m.name, err)
 	}
-	if _, err := tx.ExecContext(ctx, q, m.version, m.name, m.checksum, time.Now().UnixMilli()); err != nil {
+	if _, err := tx.Exec(ctx, journal.Unpublished, q, m.version, m.name, m.checksum, time.Now().UnixMilli()); err != nil {
 		return fmt.Errorf("noting migration %s: %w", m.name, err)
 	}
 	return nil

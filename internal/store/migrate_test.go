@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"modelgate/internal/journal"
 	"modelgate/internal/sqlite"
 )
 
@@ -33,10 +34,10 @@ func TestMigrationsGoForwardOnceAndAsAWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			if _, err := migrate(t.Context(), db.Write, "", tt.before); err != nil {
+			if _, err := migrate(t.Context(), journal.New(db.Write, ""), "", tt.before); err != nil {
 				t.Fatal(err)
 			}
-			_, err = migrate(t.Context(), db.Write, "", tt.then)
+			_, err = migrate(t.Context(), journal.New(db.Write, ""), "", tt.then)
 			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("migrate() = %v, want an error that says %q", err, tt.says)
 			}

@@ -37,32 +37,32 @@ var organisationTable = table[Organisation]{
 
 // Organisation returns the organisation with this id or slug.
 func (q Queries) Organisation(ctx context.Context, ref string) (Organisation, error) {
-	return organisationTable.one(ctx, q.q, `
+	return organisationTable.one(ctx, q.Reader, `
 		WHERE id = $1 OR slug = $1`, ref)
 }
 
 // Organisations returns all organisations, the oldest first.
 func (q Queries) Organisations(ctx context.Context) ([]Organisation, error) {
-	return organisationTable.list(ctx, q.q, `
+	return organisationTable.list(ctx, q.Reader, `
 		ORDER BY id`)
 }
 
 // CreateOrganisation stores an organisation with its first workspace, which has
 // the same name for everybody, and a collection for prompts in it. A slug that is
 // taken is a conflict.
-func (q Queries) CreateOrganisation(ctx context.Context, o Organisation, w Workspace, c PromptCollection) error {
-	if err := organisationTable.insert(ctx, q.q, o); err != nil {
+func (tx *Tx) CreateOrganisation(ctx context.Context, o Organisation, w Workspace, c PromptCollection) error {
+	if err := organisationTable.insert(ctx, tx, o); err != nil {
 		return err
 	}
 	w.Organisation, w.IsDefault = o.ID, true
-	if err := q.CreateWorkspace(ctx, w); err != nil {
+	if err := tx.CreateWorkspace(ctx, w); err != nil {
 		return err
 	}
-	return q.CreateDefaultPromptCollection(ctx, w, c)
+	return tx.CreateDefaultPromptCollection(ctx, w, c)
 }
 
 // UpdateOrganisation stores what may change of an organisation: its name, owner,
 // settings and data key.
-func (q Queries) UpdateOrganisation(ctx context.Context, o Organisation) error {
-	return organisationTable.update(ctx, q.q, o)
+func (tx *Tx) UpdateOrganisation(ctx context.Context, o Organisation) error {
+	return organisationTable.update(ctx, tx, o)
 }

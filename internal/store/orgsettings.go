@@ -5,6 +5,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/egress"
+	"modelgate/internal/sqlrow"
 )
 
 // OrganisationSettings is what an organisation says of all that is in it. The
@@ -64,10 +65,10 @@ func (q Queries) RolePermissions(ctx context.Context, organisation, workspace st
 		FROM workspaces w
 		JOIN organisations o ON o.id = w.organisation_id
 		WHERE w.organisation_id = $1 AND w.id = $2`
-	return one(ctx, q.q, "workspace", text, func(r row) (access.RolePermissions, error) {
+	return sqlrow.One(ctx, q.Reader, "workspace", text, func(r sqlrow.Scanner) (access.RolePermissions, error) {
 		var above OrganisationSettings
 		var own access.RolePermissions
-		err := r.Scan(jsonText{&above}, jsonText{&own})
+		err := r.Scan(sqlrow.JSON(&above), sqlrow.JSON(&own))
 		return above.Security.WithOverrides(own, above.Overridable), err
 	}, organisation, workspace)
 }

@@ -7,6 +7,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/sqlrow"
 )
 
 // KeyOrigin says who made a key. The zero value is the operator.
@@ -20,15 +21,15 @@ type KeyOrigin struct {
 }
 
 // ReleaseKeys takes a key out of the lineages of those that it made.
-func (q Queries) ReleaseKeys(ctx context.Context, maker string) error {
-	list, err := keyTable.list(ctx, q.q, `
+func (tx *Tx) ReleaseKeys(ctx context.Context, maker string) error {
+	list, err := keyTable.list(ctx, tx.Reader, `
 		WHERE origin LIKE '%"' || $1 || '"%'`, maker)
 	for _, k := range list {
 		if !slices.Contains(k.Origin.Lineage, maker) {
 			continue
 		}
 		k.Origin.Lineage = slices.DeleteFunc(k.Origin.Lineage, func(id string) bool { return id == maker })
-		if err := q.UpdateKey(ctx, k); err != nil {
+		if err := tx.UpdateKey(ctx, k); err != nil {
 			return err
 		}
 	}
@@ -52,10 +53,10 @@ func (q Queries) lineages(ctx context.Context, spent map[reqlog.SpendOwner]*reql
 		for i, id := range part {
 			args[i] = id
 		}
-		_, err := rows(ctx, q.q, "origins of API keys", text+placeholders(0, len(part)), func(r row) (none struct{}, err error) {
+		_, err := sqlrow.List(ctx, q.Reader, "origins of API keys", text+placeholders(0, len(part)), func(r sqlrow.Scanner) (none struct{}, err error) {
 			var id string
 			var o KeyOrigin
-			err = r.Scan(&id, jsonText{&o})
+			err = r.Scan(&id, sqlrow.JSON(&o))
 			out[id] = o.Lineage
 			return none, err
 		}, args...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"modelgate/internal/journal"
 	"modelgate/internal/postgres"
 )
 
@@ -31,12 +32,12 @@ func openPostgres(dsn string, o Options) (*DB, error) {
 	}
 	db := &DB{
 		engine: engine{
-			name: at.Name, lock: lockMigrations, notify: notifyChange,
+			name: at.Name, lock: lockMigrations,
 			conflict: postgres.IsConflict, away: postgres.IsUnavailable, reason: postgres.Reason,
 			listen: func(ctx context.Context, changed func()) error { return pgListen(ctx, at, changed) },
 		},
 		// A process that stopped within a change must not hold up all others.
-		write: at.Pool(o.Connections, `SET idle_in_transaction_session_timeout = '30s'`),
+		write: journal.New(at.Pool(o.Connections, `SET idle_in_transaction_session_timeout = '30s'`), notifyChange),
 	}
 	read := at.Pool(o.Connections, `SET default_transaction_read_only = on`)
 	db.read, db.Queries = read, Queries{read}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // The kinds of a [Prompt].
@@ -72,7 +75,7 @@ type PromptQuery struct {
 
 // Prompts returns a page of prompts, the newest first, and how many match.
 func (q Queries) Prompts(ctx context.Context, f PromptQuery, p Page) (list []Prompt, total int, err error) {
-	return promptTable.page(ctx, q.q, p, `
+	return promptTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND kind = $2 AND status = 'active' AND ($3 = '' OR workspace_id = $3)
 			AND ($4 = '' OR collection_id = $4) AND ($5 = '' OR REPLACE(name, $5, '') <> name)`,
 		f.Organisation, f.Kind, f.Workspace, f.Collection, f.Search)
@@ -81,24 +84,24 @@ func (q Queries) Prompts(ctx context.Context, f PromptQuery, p Page) (list []Pro
 // Prompt returns the active prompt or partial with this id or slug. An empty
 // workspace means any of the organisation.
 func (q Queries) Prompt(ctx context.Context, kind, organisation, workspace, ref string) (Prompt, error) {
-	return promptTable.of(kind).one(ctx, q.q, `
+	return promptTable.of(kind).one(ctx, q.Reader, `
 		WHERE kind = $1 AND organisation_id = $2 AND ($3 = '' OR workspace_id = $3) AND (id = $4 OR slug = $4) AND status = 'active'`,
 		kind, organisation, workspace, ref)
 }
 
 // CreatePrompt stores a prompt and its first version, which is published.
-func (q Queries) CreatePrompt(ctx context.Context, p Prompt, v PromptVersion) error {
+func (tx *Tx) CreatePrompt(ctx context.Context, p Prompt, v PromptVersion) error {
 	p.Published = 1
-	if err := promptTable.of(p.Kind).insert(ctx, q.q, p); err != nil {
+	if err := promptTable.of(p.Kind).insert(ctx, tx, p); err != nil {
 		return err
 	}
-	_, err := q.AddPromptVersion(ctx, v)
+	_, err := tx.AddPromptVersion(ctx, v)
 	return err
 }
 
 // UpdatePrompt stores what may change of a prompt beside its versions.
-func (q Queries) UpdatePrompt(ctx context.Context, p Prompt) error {
-	return promptTable.of(p.Kind).update(ctx, q.q, p)
+func (tx *Tx) UpdatePrompt(ctx context.Context, p Prompt) error {
+	return promptTable.of(p.Kind).update(ctx, tx, p)
 }
 
 var promptVersionTable = table[PromptVersion]{
@@ -113,18 +116,21 @@ var promptVersionTable = table[PromptVersion]{
 }
 
 // AddPromptVersion stores the next version of a prompt and returns its number.
-func (q Queries) AddPromptVersion(ctx context.Context, v PromptVersion) (number int64, err error) {
+func (tx *Tx) AddPromptVersion(ctx context.Context, v PromptVersion) (number int64, err error) {
 	const text = `
 		INSERT INTO prompt_versions (id, prompt_id, number, text, model, description, metadata, label_id, created_by, created_at)
 		SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6, $7, $8, $9
 		FROM prompt_versions
 		WHERE prompt_id = $2
 		RETURNING number`
-	return one(ctx, q.q, "version", text, scanNumber, v.ID, v.Prompt, v.Text, v.Model, v.Description, orEmpty(v.Metadata, "{}"),
+	if err := tx.change.Record(journal.PromptVersions); err != nil {
+		return 0, err
+	}
+	return sqlrow.One(ctx, tx.Reader, "version", text, scanNumber, v.ID, v.Prompt, v.Text, v.Model, v.Description, orEmpty(v.Metadata, "{}"),
 		v.Label, v.CreatedBy, millis(v.CreatedAt))
 }
 
-func scanNumber(r row) (n int64, err error) {
+func scanNumber(r sqlrow.Scanner) (n int64, err error) {
 	err = r.Scan(&n)
 	return n, err
 }
@@ -132,7 +138,7 @@ func scanNumber(r row) (n int64, err error) {
 // PromptVersions returns a page of a prompt's versions, the newest first.
 func (q Queries) PromptVersions(ctx context.Context, prompt string, p Page) ([]PromptVersion, error) {
 	limit, offset := p.limit()
-	return promptVersionTable.list(ctx, q.q, `
+	return promptVersionTable.list(ctx, q.Reader, `
 		WHERE prompt_id = $1
 		ORDER BY number DESC
 		LIMIT $2 OFFSET $3`, prompt, limit, offset)
@@ -140,19 +146,19 @@ func (q Queries) PromptVersions(ctx context.Context, prompt string, p Page) ([]P
 
 // PromptVersion returns a prompt's version with this number.
 func (q Queries) PromptVersion(ctx context.Context, prompt string, number int64) (PromptVersion, error) {
-	return promptVersionTable.one(ctx, q.q, `
+	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1 AND number = $2`, prompt, number)
 }
 
 // PromptVersionByID returns a prompt's version with this id.
 func (q Queries) PromptVersionByID(ctx context.Context, prompt, id string) (PromptVersion, error) {
-	return promptVersionTable.one(ctx, q.q, `
+	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1 AND id = $2`, prompt, id)
 }
 
 // LatestPromptVersion returns a prompt's version with the highest number.
 func (q Queries) LatestPromptVersion(ctx context.Context, prompt string) (PromptVersion, error) {
-	return promptVersionTable.one(ctx, q.q, `
+	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1
 		ORDER BY number DESC
 		LIMIT 1`, prompt)
@@ -160,13 +166,13 @@ func (q Queries) LatestPromptVersion(ctx context.Context, prompt string) (Prompt
 
 // LabelledPromptVersion returns a prompt's version with the label of this name.
 func (q Queries) LabelledPromptVersion(ctx context.Context, prompt, label string) (PromptVersion, error) {
-	return promptVersionTable.one(ctx, q.q, `
+	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1 AND label_id IN (SELECT id FROM prompt_labels WHERE name = $2)`, prompt, label)
 }
 
 // LabelPromptVersion gives a version of a prompt a label, and takes it from the
 // version that had it. An empty label takes the version's own away.
-func (q Queries) LabelPromptVersion(ctx context.Context, prompt, version, label string) error {
+func (tx *Tx) LabelPromptVersion(ctx context.Context, prompt, version, label string) error {
 	const (
 		take = `
 		UPDATE prompt_versions
@@ -177,8 +183,8 @@ func (q Queries) LabelPromptVersion(ctx context.Context, prompt, version, label 
 		SET label_id = $3
 		WHERE prompt_id = $1 AND id = $2`
 	)
-	if _, err := q.q.ExecContext(ctx, take, prompt, label); err != nil {
+	if _, err := tx.change.Exec(ctx, journal.PromptVersions, take, prompt, label); err != nil {
 		return err
 	}
-	return write(ctx, q.q, "version", give, prompt, version, label)
+	return tx.write(ctx, journal.PromptVersions, "version", give, prompt, version, label)
 }

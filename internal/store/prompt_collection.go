@@ -41,7 +41,7 @@ var promptCollectionTable = table[PromptCollection]{
 // first, and how many there are. An empty workspace means all of the
 // organisation; search is a part of the name.
 func (q Queries) PromptCollections(ctx context.Context, organisation, workspace, search string, p Page) (list []PromptCollection, total int, err error) {
-	return promptCollectionTable.page(ctx, q.q, p, `
+	return promptCollectionTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status = 'active' AND ($3 = '' OR REPLACE(name, $3, '') <> name)`,
 		organisation, workspace, search)
 }
@@ -49,7 +49,7 @@ func (q Queries) PromptCollections(ctx context.Context, organisation, workspace,
 // PromptCollection returns the active collection with this id or slug. An empty
 // workspace means any of the organisation.
 func (q Queries) PromptCollection(ctx context.Context, organisation, workspace, ref string) (PromptCollection, error) {
-	return promptCollectionTable.one(ctx, q.q, `
+	return promptCollectionTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND (id = $3 OR slug = $3) AND status = 'active'`,
 		organisation, workspace, ref)
 }
@@ -57,23 +57,23 @@ func (q Queries) PromptCollection(ctx context.Context, organisation, workspace, 
 // DefaultPromptCollection returns the collection where prompts of a workspace
 // go that name none.
 func (q Queries) DefaultPromptCollection(ctx context.Context, workspace string) (PromptCollection, error) {
-	return promptCollectionTable.one(ctx, q.q, `
+	return promptCollectionTable.one(ctx, q.Reader, `
 		WHERE workspace_id = $1 AND is_default`, workspace)
 }
 
 // CreateDefaultPromptCollection stores c, of which the id, the slug and the time
 // are given, as the default collection of a workspace that has none.
-func (q Queries) CreateDefaultPromptCollection(ctx context.Context, w Workspace, c PromptCollection) error {
+func (tx *Tx) CreateDefaultPromptCollection(ctx context.Context, w Workspace, c PromptCollection) error {
 	c.Organisation, c.Workspace, c.Name, c.IsDefault, c.Status, c.UpdatedAt = w.Organisation, w.ID, "Default", true, Active, c.CreatedAt
-	return q.CreatePromptCollection(ctx, c)
+	return tx.CreatePromptCollection(ctx, c)
 }
 
 // CreatePromptCollection stores a collection.
-func (q Queries) CreatePromptCollection(ctx context.Context, c PromptCollection) error {
-	return promptCollectionTable.insert(ctx, q.q, c)
+func (tx *Tx) CreatePromptCollection(ctx context.Context, c PromptCollection) error {
+	return promptCollectionTable.insert(ctx, tx, c)
 }
 
 // UpdatePromptCollection stores what may change of a collection.
-func (q Queries) UpdatePromptCollection(ctx context.Context, c PromptCollection) error {
-	return promptCollectionTable.update(ctx, q.q, c)
+func (tx *Tx) UpdatePromptCollection(ctx context.Context, c PromptCollection) error {
+	return promptCollectionTable.update(ctx, tx, c)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // PromptLabel is a name that versions of prompts are called by.
@@ -37,33 +40,33 @@ const seenLabels = `
 // PromptLabels returns a page of the labels that are seen from a workspace, by
 // name, and how many there are. Search is a part of the name.
 func (q Queries) PromptLabels(ctx context.Context, organisation, workspace, search string, p Page) (list []PromptLabel, total int, err error) {
-	return promptLabelTable.page(ctx, q.q, p, seenLabels+` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`, organisation, workspace, search)
+	return promptLabelTable.page(ctx, q.Reader, p, seenLabels+` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`, organisation, workspace, search)
 }
 
 // PromptLabel returns the label with this id that is seen from a workspace.
 func (q Queries) PromptLabel(ctx context.Context, organisation, workspace, id string) (PromptLabel, error) {
-	return promptLabelTable.one(ctx, q.q, seenLabels+` AND id = $3`, organisation, workspace, id)
+	return promptLabelTable.one(ctx, q.Reader, seenLabels+` AND id = $3`, organisation, workspace, id)
 }
 
 // PromptLabelTaken reports whether another label than id that is seen from a
 // workspace, or from any of the organisation's when it is empty, has this name.
 func (q Queries) PromptLabelTaken(ctx context.Context, organisation, workspace, name, id string) (bool, error) {
-	n, err := count(ctx, q.q, `SELECT COUNT(*) FROM prompt_labels`+seenLabels+` AND name = $3 AND id <> $4`, organisation, workspace, name, id)
+	n, err := sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*) FROM prompt_labels`+seenLabels+` AND name = $3 AND id <> $4`, organisation, workspace, name, id)
 	return n > 0, err
 }
 
 // CreatePromptLabel stores a label.
-func (q Queries) CreatePromptLabel(ctx context.Context, l PromptLabel) error {
-	return promptLabelTable.insert(ctx, q.q, l)
+func (tx *Tx) CreatePromptLabel(ctx context.Context, l PromptLabel) error {
+	return promptLabelTable.insert(ctx, tx, l)
 }
 
 // UpdatePromptLabel stores what may change of a label.
-func (q Queries) UpdatePromptLabel(ctx context.Context, l PromptLabel) error {
-	return promptLabelTable.update(ctx, q.q, l)
+func (tx *Tx) UpdatePromptLabel(ctx context.Context, l PromptLabel) error {
+	return promptLabelTable.update(ctx, tx, l)
 }
 
 // DeletePromptLabel removes a label, and takes it from the versions that have it.
-func (q Queries) DeletePromptLabel(ctx context.Context, id string) error {
+func (tx *Tx) DeletePromptLabel(ctx context.Context, id string) error {
 	const (
 		take = `
 		UPDATE prompt_versions
@@ -73,8 +76,8 @@ func (q Queries) DeletePromptLabel(ctx context.Context, id string) error {
 		DELETE FROM prompt_labels
 		WHERE id = $1`
 	)
-	if _, err := q.q.ExecContext(ctx, take, id); err != nil {
+	if _, err := tx.change.Exec(ctx, journal.PromptVersions, take, id); err != nil {
 		return fmt.Errorf("taking a label away: %w", err)
 	}
-	return write(ctx, q.q, "label", remove, id)
+	return tx.write(ctx, journal.PromptLabels, "label", remove, id)
 }

@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/prompt"
+	"modelgate/internal/publication"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
 )
@@ -239,7 +240,7 @@ func TestPublishedPromptsFollowEveryChange(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db, ctx := open(), t.Context()
 		p := samplePrompt("p", store.KindPrompt)
-		var before *store.RuntimeState
+		var before *publication.State
 		for _, step := range []struct {
 			name     string
 			do       func()
@@ -266,11 +267,11 @@ func TestPublishedPromptsFollowEveryChange(t *testing.T) {
 			}, nil, 0},
 		} {
 			step.do()
-			got, err := db.LoadRuntimeState(ctx, before)
+			got, err := publication.Load(ctx, db, before)
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			whole, err := db.LoadRuntimeState(ctx, nil)
+			whole, err := publication.Load(ctx, db, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}

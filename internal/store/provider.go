@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"modelgate/internal/sqlrow"
 )
 
 // The states of a [Provider] beside Active and Archived.
@@ -61,9 +63,9 @@ func (q Queries) Providers(ctx context.Context, organisation, workspace string, 
 	const where = `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status <> 'archived'`
 	if len(tags) == 0 {
-		return providerTable.page(ctx, q.q, p, where, organisation, workspace)
+		return providerTable.page(ctx, q.Reader, p, where, organisation, workspace)
 	}
-	list, err = providerTable.list(ctx, q.q, where+` ORDER BY id DESC`, organisation, workspace)
+	list, err = providerTable.list(ctx, q.Reader, where+` ORDER BY id DESC`, organisation, workspace)
 	list, total = withTags(list, func(p Provider) map[string]string { return p.Tags }, tags, p)
 	return list, total, err
 }
@@ -72,7 +74,7 @@ func (q Queries) Providers(ctx context.Context, organisation, workspace string, 
 // that is not archived. An empty workspace means any of the organisation, and
 // slugs then name none.
 func (q Queries) Provider(ctx context.Context, organisation, workspace, ref string) (Provider, error) {
-	return providerTable.one(ctx, q.q, `
+	return providerTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND status <> 'archived'
 			AND ($2 = '' AND id = $3 OR workspace_id = $2 AND (id = $3 OR slug = $3))
 		ORDER BY CASE WHEN id = $3 THEN 0 ELSE 1 END
@@ -86,7 +88,7 @@ func (q Queries) ProviderSlugs(ctx context.Context, organisation, workspace, ref
 		SELECT DISTINCT slug
 		FROM providers
 		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND (id = $3 OR slug = $3)`
-	return rows(ctx, q.q, "providers", text, scanID, organisation, workspace, ref)
+	return sqlrow.List(ctx, q.Reader, "providers", text, scanID, organisation, workspace, ref)
 }
 
 // ProvidersOf returns how many providers of a workspace were made from an
@@ -96,7 +98,7 @@ func (q Queries) ProvidersOf(ctx context.Context, integration, workspace string)
 		SELECT COUNT(*)
 		FROM providers
 		WHERE integration_id = $1 AND workspace_id = $2 AND status <> 'archived'`
-	return count(ctx, q.q, text, integration, workspace)
+	return sqlrow.Count(ctx, q.Reader, text, integration, workspace)
 }
 
 // ProviderIDs returns the ids of all providers that were ever made of an
@@ -107,7 +109,7 @@ func (q Queries) ProviderIDs(ctx context.Context, integration, workspace string)
 		FROM providers
 		WHERE integration_id = $1 AND workspace_id = $2
 		ORDER BY id`
-	return rows(ctx, q.q, "providers", text, scanID, integration, workspace)
+	return sqlrow.List(ctx, q.Reader, "providers", text, scanID, integration, workspace)
 }
 
 // ProviderSlugTaken reports whether a provider of a workspace has this slug.
@@ -116,18 +118,18 @@ func (q Queries) ProviderSlugTaken(ctx context.Context, workspace, slug string) 
 		SELECT COUNT(*)
 		FROM providers
 		WHERE workspace_id = $1 AND slug = $2 AND status <> 'archived'`
-	n, err := count(ctx, q.q, text, workspace, slug)
+	n, err := sqlrow.Count(ctx, q.Reader, text, workspace, slug)
 	return n > 0, err
 }
 
 // CreateProvider stores p.
-func (q Queries) CreateProvider(ctx context.Context, p Provider) error {
-	return providerTable.insert(ctx, q.q, p)
+func (tx *Tx) CreateProvider(ctx context.Context, p Provider) error {
+	return providerTable.insert(ctx, tx, p)
 }
 
 // UpdateProvider stores p instead of the provider with its id.
-func (q Queries) UpdateProvider(ctx context.Context, p Provider) error {
-	return providerTable.update(ctx, q.q, p)
+func (tx *Tx) UpdateProvider(ctx context.Context, p Provider) error {
+	return providerTable.update(ctx, tx, p)
 }
 
 // DefaultWorkspaceID returns the id of an organisation's default workspace, or
@@ -139,7 +141,7 @@ func (q Queries) DefaultWorkspaceID(ctx context.Context, organisation string) (s
 		WHERE organisation_id = $1 AND is_default AND status = 'active'
 		ORDER BY id
 		LIMIT 1`
-	list, err := rows(ctx, q.q, "workspaces", text, scanID, organisation)
+	list, err := sqlrow.List(ctx, q.Reader, "workspaces", text, scanID, organisation)
 	if err != nil || len(list) == 0 {
 		return "", err
 	}

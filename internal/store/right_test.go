@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"modelgate/internal/access"
+	"modelgate/internal/publication"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
 )
@@ -34,7 +35,7 @@ func TestSettingsOfAnOrganisationAreReadAsTheyWereWritten(t *testing.T) {
 		if diff := cmp.Diff(o, got); diff != "" || err != nil {
 			t.Errorf("Organisation: %v\n%s", err, diff)
 		}
-		p, err := db.LoadRuntimeState(t.Context(), nil)
+		p, err := publication.Load(t.Context(), db, nil)
 		if err != nil || !p.SavedOnly[o.ID] || len(p.SavedOnly) != 1 {
 			t.Errorf("published: %v, %v", p.SavedOnly, err)
 		}

@@ -4,63 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/journal"
 )
 
-// rows reads every row of a query, in its order.
-func rows[T any](ctx context.Context, q querier, what, text string, scan func(row) (T, error), args ...any) ([]T, error) {
-	found, err := q.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", what, err)
-	}
-	defer found.Close()
-	list := []T{}
-	for found.Next() {
-		v, err := scan(found)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", what, err)
-		}
-		list = append(list, v)
-	}
-	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", what, err)
-	}
-	return list, nil
-}
-
-// one reads the one row of a query. What is not there is an *apierr.Error of
-// kind NotFound.
-func one[T any](ctx context.Context, q querier, what, text string, scan func(row) (T, error), args ...any) (T, error) {
-	v, err := scan(q.QueryRowContext(ctx, text, args...))
-	if errors.Is(err, sql.ErrNoRows) {
-		return v, apierr.New(apierr.NotFound, "there is no such %s", what)
-	}
-	if err != nil {
-		return v, fmt.Errorf("reading a %s: %w", what, err)
-	}
-	return v, nil
-}
-
-// count reads a number.
-func count(ctx context.Context, q querier, text string, args ...any) (n int, err error) {
-	if err := q.QueryRowContext(ctx, text, args...).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting: %w", err)
-	}
-	return n, nil
-}
-
-// write runs a statement that changes a row. Changing none is an *apierr.Error
-// of kind NotFound.
-func write(ctx context.Context, q querier, what, text string, args ...any) error {
-	result, err := q.ExecContext(ctx, text, args...)
-	if err != nil {
-		return fmt.Errorf("writing a %s: %w", what, err)
-	}
-	n, err := result.RowsAffected()
+// write runs a statement that changes a row of rows. Changing none is an
+// *apierr.Error of kind NotFound.
+func (tx *Tx) write(ctx context.Context, rows journal.Rows, what, text string, args ...any) error {
+	n, err := tx.change.Exec(ctx, rows, text, args...)
 	if err != nil {
 		return fmt.Errorf("writing a %s: %w", what, err)
 	}
@@ -70,26 +24,23 @@ func write(ctx context.Context, q querier, what, text string, args ...any) error
 	return nil
 }
 
-// row is a row that is being read.
-type row interface{ Scan(dest ...any) error }
+// exec runs a statement that may change no row.
+func (tx *Tx) exec(ctx context.Context, rows journal.Rows, what, text string, args ...any) error {
+	if _, err := tx.change.Exec(ctx, rows, text, args...); err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
+	}
+	return nil
+}
 
 // millis is a time as it is stored. Zero is NULL.
 func millis(t time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
 }
 
-// nullTime reads a time that may be NULL.
-type nullTime struct{ *time.Time }
-
-// Scan implements sql.Scanner.
-func (s nullTime) Scan(v any) error {
-	var n sql.NullInt64
-	if err := n.Scan(v); err != nil {
-		return err
-	}
-	*s.Time = time.Time{}
-	if n.Valid {
-		*s.Time = time.UnixMilli(n.Int64).UTC()
+// exec runs a statement that writes to unpublished rows, outside of any change.
+func (db *DB) exec(ctx context.Context, what, text string, args ...any) error {
+	if _, err := db.write.Exec(ctx, text, args...); err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
 	}
 	return nil
 }
@@ -102,20 +53,6 @@ func text(v any) string {
 		panic(err)
 	}
 	return string(b)
-}
-
-// jsonText reads a column of JSON into what into points to.
-type jsonText struct{ into any }
-
-// Scan implements sql.Scanner.
-func (j jsonText) Scan(v any) error {
-	switch v := v.(type) {
-	case string:
-		return json.Unmarshal([]byte(v), j.into)
-	case []byte:
-		return json.Unmarshal(v, j.into)
-	}
-	return fmt.Errorf("a column of JSON holds %T", v)
 }
 
 // Page is a part of a list: Size entries from entry Number*Size. A Size of zero

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // SecretReference says where a secret is kept that is not stored here.
@@ -66,7 +69,7 @@ type SecretReferenceFilter struct {
 // SecretReferences returns a page of secret references, the newest first, and
 // how many there are.
 func (q Queries) SecretReferences(ctx context.Context, f SecretReferenceFilter, p Page) ([]SecretReference, int, error) {
-	list, err := secretReferenceTable.list(ctx, q.q, `
+	list, err := secretReferenceTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND ($2 = '' OR manager_type = $2)
 		ORDER BY id DESC`, f.Organisation, f.Manager)
 	if err != nil {
@@ -84,27 +87,27 @@ func (q Queries) SecretReferences(ctx context.Context, f SecretReferenceFilter, 
 
 // SecretReference returns the secret reference with this id or slug.
 func (q Queries) SecretReference(ctx context.Context, organisation, ref string) (SecretReference, error) {
-	return secretReferenceTable.one(ctx, q.q, `
+	return secretReferenceTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`, organisation, ref)
 }
 
 // CreateSecretReference stores a secret reference. A slug that is taken is a
 // conflict.
-func (q Queries) CreateSecretReference(ctx context.Context, s SecretReference) error {
-	return secretReferenceTable.insert(ctx, q.q, s)
+func (tx *Tx) CreateSecretReference(ctx context.Context, s SecretReference) error {
+	return secretReferenceTable.insert(ctx, tx, s)
 }
 
 // UpdateSecretReference stores s instead of the reference with its id.
-func (q Queries) UpdateSecretReference(ctx context.Context, s SecretReference) error {
-	return secretReferenceTable.update(ctx, q.q, s)
+func (tx *Tx) UpdateSecretReference(ctx context.Context, s SecretReference) error {
+	return secretReferenceTable.update(ctx, tx, s)
 }
 
 // DeleteSecretReference removes a secret reference for good.
-func (q Queries) DeleteSecretReference(ctx context.Context, id string) error {
+func (tx *Tx) DeleteSecretReference(ctx context.Context, id string) error {
 	const text = `
 		DELETE FROM secret_references
 		WHERE id = $1`
-	return write(ctx, q.q, "secret reference", text, id)
+	return tx.write(ctx, journal.SecretReferences, "secret reference", text, id)
 }
 
 // SecretReferenceUsers returns how many integrations, virtual keys among them,
@@ -114,8 +117,8 @@ func (q Queries) SecretReferenceUsers(ctx context.Context, organisation, id stri
 		SELECT secret_mappings
 		FROM integrations
 		WHERE organisation_id = $1 AND status = 'active' AND secret_mappings <> '[]'`
-	list, err := rows(ctx, q.q, "integrations", text, func(r row) (ms []SecretMapping, err error) {
-		err = r.Scan(jsonText{&ms})
+	list, err := sqlrow.List(ctx, q.Reader, "integrations", text, func(r sqlrow.Scanner) (ms []SecretMapping, err error) {
+		err = r.Scan(sqlrow.JSON(&ms))
 		return ms, err
 	}, organisation)
 	for _, ms := range list {
@@ -126,15 +129,7 @@ func (q Queries) SecretReferenceUsers(ctx context.Context, organisation, id stri
 	return n, err
 }
 
-func (q Queries) publishReferences(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
-	if !n.wrote("secret_references") {
-		p.References = before.References
-		return nil
-	}
-	list, err := secretReferenceTable.list(ctx, q.q, "")
-	p.References = make(map[string]SecretReference, len(list))
-	for _, s := range list {
-		p.References[s.ID] = s
-	}
-	return err
+// AllSecretReferences returns the secret references of all organisations.
+func (q Queries) AllSecretReferences(ctx context.Context) ([]SecretReference, error) {
+	return secretReferenceTable.list(ctx, q.Reader, "")
 }

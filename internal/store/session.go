@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // Session is a person who signed in. Requests name it by its token, of which the
@@ -32,14 +35,14 @@ var sessionTable = table[Session]{
 // Session returns the session with this hash, whether it has expired or not. The
 // session of a user who is not active does not exist.
 func (q Queries) Session(ctx context.Context, hash string) (Session, error) {
-	return sessionTable.one(ctx, q.q, `
+	return sessionTable.one(ctx, q.Reader, `
 		WHERE hash = $1 AND EXISTS (SELECT 1 FROM users u WHERE u.id = sessions.user_id AND u.status = 'active')`, hash)
 }
 
 // Sessions returns the sessions of a user in an organisation, whether they have
 // expired or not, those used last first.
 func (q Queries) Sessions(ctx context.Context, organisation, user string) ([]Session, error) {
-	return sessionTable.list(ctx, q.q, `
+	return sessionTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND user_id = $2
 		ORDER BY last_used_at DESC, id DESC`, organisation, user)
 }
@@ -49,7 +52,7 @@ const userSessions = 100
 
 // CreateSession stores a session. It removes those that have expired and, above
 // 100 of the user, those that were not used for the longest time.
-func (q Queries) CreateSession(ctx context.Context, s Session) error {
+func (tx *Tx) CreateSession(ctx context.Context, s Session) error {
 	const clean = `
 		DELETE FROM sessions
 		WHERE expires_at <= $1`
@@ -61,14 +64,14 @@ func (q Queries) CreateSession(ctx context.Context, s Session) error {
 			WHERE user_id = $1 AND organisation_id = $2
 			ORDER BY last_used_at DESC, id DESC
 			LIMIT $3)`
-	if err := exec(ctx, q.q, "sessions", clean, s.CreatedAt.UnixMilli()); err != nil {
+	if err := tx.exec(ctx, journal.Unpublished, "sessions", clean, s.CreatedAt.UnixMilli()); err != nil {
 		return err
 	}
-	if err := exec(ctx, q.q, "sessions", oldest, s.UserID, s.Organisation, int64(userSessions-1)); err != nil {
+	if err := tx.exec(ctx, journal.Unpublished, "sessions", oldest, s.UserID, s.Organisation, int64(userSessions-1)); err != nil {
 		return err
 	}
 	s.LastUsedAt = s.CreatedAt
-	return sessionTable.insert(ctx, q.q, s)
+	return sessionTable.insert(ctx, tx, s)
 }
 
 // TouchSession notes that a session was used at now from an address. It makes no
@@ -78,32 +81,32 @@ func (db *DB) TouchSession(ctx context.Context, hash, address string, now time.T
 		UPDATE sessions
 		SET last_used_at = $2, address = $3
 		WHERE hash = $1 AND last_used_at < $2`
-	return exec(ctx, db.write, "session", text, hash, now.UnixMilli(), address)
+	return db.exec(ctx, "session", text, hash, now.UnixMilli(), address)
 }
 
 // DeleteSession ends a session by its hash.
-func (q Queries) DeleteSession(ctx context.Context, hash string) error {
+func (tx *Tx) DeleteSession(ctx context.Context, hash string) error {
 	const text = `
 		DELETE FROM sessions
 		WHERE hash = $1`
-	return write(ctx, q.q, "session", text, hash)
+	return tx.write(ctx, journal.Unpublished, "session", text, hash)
 }
 
 // EndSession ends a session of a user by its id.
-func (q Queries) EndSession(ctx context.Context, organisation, user, id string) error {
+func (tx *Tx) EndSession(ctx context.Context, organisation, user, id string) error {
 	const text = `
 		DELETE FROM sessions
 		WHERE organisation_id = $1 AND user_id = $2 AND id = $3`
-	return write(ctx, q.q, "session", text, organisation, user, id)
+	return tx.write(ctx, journal.Unpublished, "session", text, organisation, user, id)
 }
 
 // EndSessions ends the sessions of a user except the one with the hash keep,
 // which may be empty. An empty organisation ends those of every organisation.
-func (q Queries) EndSessions(ctx context.Context, organisation, user, keep string) error {
+func (tx *Tx) EndSessions(ctx context.Context, organisation, user, keep string) error {
 	const text = `
 		DELETE FROM sessions
 		WHERE ($1 = '' OR organisation_id = $1) AND user_id = $2 AND hash <> $3`
-	return exec(ctx, q.q, "sessions", text, organisation, user, keep)
+	return tx.exec(ctx, journal.Unpublished, "sessions", text, organisation, user, keep)
 }
 
 // UserByEmail returns the person with this address and the organisation they
@@ -116,8 +119,8 @@ func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organis
 		WHERE u.email = $1
 		ORDER BY o.created_at
 		LIMIT 1`
-	u, err = one(ctx, q.q, "user", text, func(r row) (u User, err error) {
-		err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, nullTime{&u.CreatedAt}, nullTime{&u.UpdatedAt}, &organisation)
+	u, err = sqlrow.One(ctx, q.Reader, "user", text, func(r sqlrow.Scanner) (u User, err error) {
+		err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt), sqlrow.Time(&u.UpdatedAt), &organisation)
 		return u, err
 	}, email)
 	return u, organisation, err
@@ -125,17 +128,17 @@ func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organis
 
 // ReplaceClaim stores the hash of a link by which an organisation without an
 // owner is claimed, instead of any before.
-func (q Queries) ReplaceClaim(ctx context.Context, organisation, hash string, now, ends time.Time) error {
+func (tx *Tx) ReplaceClaim(ctx context.Context, organisation, hash string, now, ends time.Time) error {
 	const clear = `
 		DELETE FROM claims
 		WHERE organisation_id = $1`
-	if _, err := q.q.ExecContext(ctx, clear, organisation); err != nil {
+	if _, err := tx.change.Exec(ctx, journal.Unpublished, clear, organisation); err != nil {
 		return err
 	}
 	const text = `
 		INSERT INTO claims (hash, organisation_id, created_at, expires_at)
 		VALUES ($1, $2, $3, $4)`
-	return write(ctx, q.q, "claim", text, hash, organisation, millis(now), millis(ends))
+	return tx.write(ctx, journal.Unpublished, "claim", text, hash, organisation, millis(now), millis(ends))
 }
 
 // Claim returns the organisation that the claim with this hash is for, and leaves
@@ -145,17 +148,17 @@ func (q Queries) Claim(ctx context.Context, hash string, now time.Time) (organis
 		SELECT organisation_id
 		FROM claims
 		WHERE hash = $1 AND expires_at > $2`
-	return one(ctx, q.q, "claim", text, scanID, hash, now.UnixMilli())
+	return sqlrow.One(ctx, q.Reader, "claim", text, scanID, hash, now.UnixMilli())
 }
 
 // ConsumeClaim takes away the claim with this hash and returns the organisation it
 // is for. One that has ended or was taken before is not there.
-func (q Queries) ConsumeClaim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
+func (tx *Tx) ConsumeClaim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
 	const text = `
 		DELETE FROM claims
 		WHERE hash = $1 AND expires_at > $2
 		RETURNING organisation_id`
-	return one(ctx, q.q, "claim", text, scanID, hash, now.UnixMilli())
+	return sqlrow.One(ctx, tx.Reader, "claim", text, scanID, hash, now.UnixMilli())
 }
 
 // PasswordLink is a link by which a user sets a password. It is known by the hash
@@ -181,38 +184,38 @@ var linkTable = table[PasswordLink]{
 }
 
 // ReplacePasswordLink stores a user's link in place of any before.
-func (q Queries) ReplacePasswordLink(ctx context.Context, l PasswordLink) error {
-	return linkTable.put(ctx, q.q, l)
+func (tx *Tx) ReplacePasswordLink(ctx context.Context, l PasswordLink) error {
+	return linkTable.put(ctx, tx, l)
 }
 
 // PasswordLink returns the link with this hash and leaves it. One that has
 // expired is not found.
 func (q Queries) PasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
-	return linkTable.one(ctx, q.q, `
+	return linkTable.one(ctx, q.Reader, `
 		WHERE hash = $1 AND expires_at > $2`, hash, now.UnixMilli())
 }
 
 // ConsumePasswordLink takes away the link with this hash and returns whose it is.
 // One that has ended or was taken before is not there.
-func (q Queries) ConsumePasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
+func (tx *Tx) ConsumePasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
 	const text = `
 		DELETE FROM password_links
 		WHERE hash = $1 AND expires_at > $2
 		RETURNING `
-	return one(ctx, q.q, linkTable.row, text+linkTable.names(), linkTable.scan, hash, now.UnixMilli())
+	return sqlrow.One(ctx, tx.Reader, linkTable.row, text+linkTable.names(), linkTable.scan, hash, now.UnixMilli())
 }
 
 // SetFirstPassword stores the password and the name of a person who has no
 // password, is not disabled, and belongs to this organisation and no other.
 // Anybody else is not there, so that no account is taken over.
-func (q Queries) SetFirstPassword(ctx context.Context, organisation string, u User) error {
+func (tx *Tx) SetFirstPassword(ctx context.Context, organisation string, u User) error {
 	const text = `
 		UPDATE users
 		SET password_hash = $2, first_name = $3, last_name = $4, updated_at = $5
 		WHERE id = $1 AND password_hash = '' AND status = 'active'
 			AND EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id AND o.organisation_id = $6)
 			AND NOT EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id AND o.organisation_id <> $6)`
-	return write(ctx, q.q, "user", text, u.ID, u.PasswordHash, u.FirstName, u.LastName, millis(u.UpdatedAt), organisation)
+	return tx.write(ctx, journal.Unpublished, "user", text, u.ID, u.PasswordHash, u.FirstName, u.LastName, millis(u.UpdatedAt), organisation)
 }
 
 // PasswordChange replaces the password of a user who has one.
@@ -226,7 +229,7 @@ type PasswordChange struct {
 // ReplacePassword stores the new password of an active user. It ends the sessions
 // in every organisation and what else was issued under the old password: links
 // and known addresses. If the hash is no longer c.Before, the user is not found.
-func (q Queries) ReplacePassword(ctx context.Context, c PasswordChange) error {
+func (tx *Tx) ReplacePassword(ctx context.Context, c PasswordChange) error {
 	const text = `
 		UPDATE users
 		SET password_hash = $3, updated_at = $4
@@ -234,16 +237,16 @@ func (q Queries) ReplacePassword(ctx context.Context, c PasswordChange) error {
 	const links = `
 		DELETE FROM password_links
 		WHERE user_id = $1`
-	if err := write(ctx, q.q, "user", text, c.User, c.Before, c.After, millis(c.Now)); err != nil {
+	if err := tx.write(ctx, journal.Unpublished, "user", text, c.User, c.Before, c.After, millis(c.Now)); err != nil {
 		return err
 	}
-	if err := exec(ctx, q.q, "links", links, c.User); err != nil {
+	if err := tx.exec(ctx, journal.Unpublished, "links", links, c.User); err != nil {
 		return err
 	}
-	if err := q.ForgetAddresses(ctx, c.User); err != nil {
+	if err := tx.ForgetAddresses(ctx, c.User); err != nil {
 		return err
 	}
-	return q.EndSessions(ctx, "", c.User, c.Keep)
+	return tx.EndSessions(ctx, "", c.User, c.Keep)
 }
 
 // Shared reports whether a user belongs to another organisation too.
@@ -252,13 +255,13 @@ func (q Queries) Shared(ctx context.Context, organisation, user string) (bool, e
 		SELECT COUNT(*)
 		FROM organisation_members
 		WHERE user_id = $2 AND organisation_id <> $1`
-	n, err := count(ctx, q.q, text, organisation, user)
+	n, err := sqlrow.Count(ctx, q.Reader, text, organisation, user)
 	return n > 0, err
 }
 
 // KeyByHash returns the key with this hash, or with this hash before its last
 // rotation.
 func (q Queries) KeyByHash(ctx context.Context, hash string) (Key, error) {
-	return keyTable.one(ctx, q.q, `
+	return keyTable.one(ctx, q.Reader, `
 		WHERE hash = $1 OR previous_hash = $1`, hash)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"modelgate/internal/access"
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // LimitSetter says who set a limit. The zero value is nobody.
@@ -20,7 +22,7 @@ func (q Queries) LimitSetters(ctx context.Context, of BudgetRef) (map[string]Lim
 		FROM limit_setters
 		WHERE kind = $1 AND id = $2`
 	out := make(map[string]LimitSetter)
-	_, err := rows(ctx, q.q, "who set limits", text, func(r row) (none struct{}, err error) {
+	_, err := sqlrow.List(ctx, q.Reader, "who set limits", text, func(r sqlrow.Scanner) (none struct{}, err error) {
 		var field string
 		var s LimitSetter
 		err = r.Scan(&field, &s.Rank, &s.By)
@@ -32,7 +34,7 @@ func (q Queries) LimitSetters(ctx context.Context, of BudgetRef) (map[string]Lim
 
 // PutLimitSetter stores who set a limit, replacing who set it before. Nobody
 // is forgotten.
-func (q Queries) PutLimitSetter(ctx context.Context, of BudgetRef, field string, s LimitSetter) error {
+func (tx *Tx) PutLimitSetter(ctx context.Context, of BudgetRef, field string, s LimitSetter) error {
 	const (
 		put = `
 		INSERT INTO limit_setters (kind, id, field, rank, set_by)
@@ -44,7 +46,7 @@ func (q Queries) PutLimitSetter(ctx context.Context, of BudgetRef, field string,
 		WHERE kind = $1 AND id = $2 AND field = $3`
 	)
 	if s == (LimitSetter{}) {
-		return exec(ctx, q.q, "who set limits", forget, of.Kind, of.ID, field)
+		return tx.exec(ctx, journal.Unpublished, "who set limits", forget, of.Kind, of.ID, field)
 	}
-	return write(ctx, q.q, "limit setter", put, of.Kind, of.ID, field, int(s.Rank), s.By)
+	return tx.write(ctx, journal.Unpublished, "limit setter", put, of.Kind, of.ID, field, int(s.Rank), s.By)
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // AttemptLimit bounds the attempts to sign in that are counted under one id. One
@@ -57,7 +60,7 @@ func (db *DB) ReserveAttempt(ctx context.Context, now time.Time, limits ...Attem
 	if wait, err = db.attemptWait(ctx, now, limits); wait > 0 || err != nil {
 		return wait, db.ClientError(err)
 	}
-	err = db.attemptChange(ctx, func(tx *sql.Tx) error {
+	err = db.attemptChange(ctx, func(tx *Tx) error {
 		wait = 0
 		next := make([]attempts, len(limits))
 		for i, l := range limits {
@@ -90,7 +93,7 @@ var errRefused = errors.New("refused")
 // ReleaseAttempt takes back what an attempt that succeeded counted under limits.
 func (db *DB) ReleaseAttempt(ctx context.Context, now time.Time, limits ...AttemptLimit) error {
 	now = now.UTC().Truncate(time.Millisecond)
-	return db.attemptChange(ctx, func(tx *sql.Tx) error {
+	return db.attemptChange(ctx, func(tx *Tx) error {
 		for _, l := range limits {
 			a, err := lockAttempts(ctx, tx, l, now)
 			if err != nil {
@@ -113,18 +116,18 @@ func (db *DB) ForgetAttempts(ctx context.Context, id string) error {
 	const text = `
 		DELETE FROM sign_in_limits
 		WHERE id = $1`
-	return db.ClientError(exec(ctx, db.write, "sign-in limit", text, id))
+	return db.ClientError(db.exec(ctx, "sign-in limit", text, id))
 }
 
 // attemptChange runs f in a transaction that makes no revision: no gateway reads
 // these rows again.
-func (db *DB) attemptChange(ctx context.Context, f func(*sql.Tx) error) error {
+func (db *DB) attemptChange(ctx context.Context, f func(*Tx) error) error {
 	if !db.ready.Load() {
 		return away(nil)
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
-	return db.ClientError(transact(ctx, db.write, f))
+	return db.ClientError(db.transact(ctx, f))
 }
 
 func (db *DB) attemptWait(ctx context.Context, now time.Time, limits []AttemptLimit) (wait time.Duration, err error) {
@@ -134,7 +137,7 @@ func (db *DB) attemptWait(ctx context.Context, now time.Time, limits []AttemptLi
 		WHERE id = $1 AND open_at > $2`
 	for _, l := range limits {
 		var open time.Time
-		err := db.q.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(nullTime{&open})
+		err := db.Reader.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(sqlrow.Time(&open))
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -148,21 +151,21 @@ func (db *DB) attemptWait(ctx context.Context, now time.Time, limits []AttemptLi
 
 // lockAttempts reads what is counted under a limit and keeps others from
 // counting until the transaction ends.
-func lockAttempts(ctx context.Context, tx *sql.Tx, l AttemptLimit, now time.Time) (a attempts, err error) {
+func lockAttempts(ctx context.Context, tx *Tx, l AttemptLimit, now time.Time) (a attempts, err error) {
 	const text = `
 		INSERT INTO sign_in_limits (id, tries, counted_at, open_at, ends_at)
 		VALUES ($1, 0, $2, $2, $2)
 		ON CONFLICT (id) DO UPDATE
 		SET id = excluded.id
 		RETURNING tries, counted_at, open_at`
-	err = tx.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(&a.tries, nullTime{&a.counted}, nullTime{&a.open})
+	err = tx.Reader.QueryRowContext(ctx, text, l.ID, now.UnixMilli()).Scan(&a.tries, sqlrow.Time(&a.counted), sqlrow.Time(&a.open))
 	if err != nil {
 		return a, fmt.Errorf("counting an attempt to sign in: %w", err)
 	}
 	return a, nil
 }
 
-func writeAttempts(ctx context.Context, tx *sql.Tx, l AttemptLimit, a attempts) error {
+func writeAttempts(ctx context.Context, tx *Tx, l AttemptLimit, a attempts) error {
 	const text = `
 		UPDATE sign_in_limits
 		SET tries = $2, counted_at = $3, open_at = $4, ends_at = $5
@@ -171,7 +174,7 @@ func writeAttempts(ctx context.Context, tx *sql.Tx, l AttemptLimit, a attempts) 
 	if ends.Before(a.open) {
 		ends = a.open
 	}
-	return write(ctx, tx, "sign-in limit", text, l.ID, a.tries, millis(a.counted), millis(a.open), millis(ends))
+	return tx.write(ctx, journal.Unpublished, "sign-in limit", text, l.ID, a.tries, millis(a.counted), millis(a.open), millis(ends))
 }
 
 // TrimAttempts removes the limits that have no effect any more at now and, above
@@ -200,7 +203,7 @@ func (db *DB) TrimAttempts(ctx context.Context, now time.Time, keep int) error {
 
 // CountAttempts returns the number of stored limits.
 func (q Queries) CountAttempts(ctx context.Context) (int, error) {
-	return count(ctx, q.q, `SELECT COUNT(*) FROM sign_in_limits`)
+	return sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*) FROM sign_in_limits`)
 }
 
 // deleteAttempts removes the selected limits that nothing was counted for since.
@@ -211,7 +214,7 @@ func (db *DB) deleteAttempts(ctx context.Context, text string, arg any) error {
 		id   string
 		ends int64
 	}
-	list, err := rows(ctx, db.q, "sign-in limits", text, func(r row) (l limit, err error) {
+	list, err := sqlrow.List(ctx, db.Reader, "sign-in limits", text, func(r sqlrow.Scanner) (l limit, err error) {
 		err = r.Scan(&l.id, &l.ends)
 		return l, err
 	}, arg)
@@ -220,7 +223,7 @@ func (db *DB) deleteAttempts(ctx context.Context, text string, arg any) error {
 		WHERE id = $1 AND ends_at = $2`
 	for _, l := range list {
 		if err == nil {
-			err = exec(ctx, db.write, "sign-in limits", remove, l.id, l.ends)
+			err = db.exec(ctx, "sign-in limits", remove, l.id, l.ends)
 		}
 	}
 	return db.ClientError(err)
@@ -240,12 +243,12 @@ func (q Queries) AddressKnown(ctx context.Context, user, address string, now tim
 		SELECT COUNT(*)
 		FROM sign_in_addresses
 		WHERE user_id = $1 AND address = $2 AND used_at > $3`
-	n, err := count(ctx, q.q, text, user, address, now.AddDate(0, 0, -knownAddressDays).UnixMilli())
+	n, err := sqlrow.Count(ctx, q.Reader, text, user, address, now.AddDate(0, 0, -knownAddressDays).UnixMilli())
 	return n > 0, err
 }
 
 // RememberAddress notes that a person signed in from an address.
-func (q Queries) RememberAddress(ctx context.Context, user, address string, now time.Time) error {
+func (tx *Tx) RememberAddress(ctx context.Context, user, address string, now time.Time) error {
 	const add = `
 		INSERT INTO sign_in_addresses (user_id, address, used_at)
 		VALUES ($1, $2, $3)
@@ -259,16 +262,16 @@ func (q Queries) RememberAddress(ctx context.Context, user, address string, now 
 			WHERE user_id = $1
 			ORDER BY used_at DESC, address
 			LIMIT $2)`
-	if err := exec(ctx, q.q, "sign-in address", add, user, address, now.UnixMilli()); err != nil {
+	if err := tx.exec(ctx, journal.Unpublished, "sign-in address", add, user, address, now.UnixMilli()); err != nil {
 		return err
 	}
-	return exec(ctx, q.q, "sign-in address", trim, user, int64(knownAddresses))
+	return tx.exec(ctx, journal.Unpublished, "sign-in address", trim, user, int64(knownAddresses))
 }
 
 // ForgetAddresses removes the addresses that a person signed in from.
-func (q Queries) ForgetAddresses(ctx context.Context, user string) error {
+func (tx *Tx) ForgetAddresses(ctx context.Context, user string) error {
 	const text = `
 		DELETE FROM sign_in_addresses
 		WHERE user_id = $1`
-	return exec(ctx, q.q, "sign-in addresses", text, user)
+	return tx.exec(ctx, journal.Unpublished, "sign-in addresses", text, user)
 }

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/journal"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/sqlrow"
 )
 
 // The kinds of what has budgets, and of which it is counted what was spent.
@@ -81,19 +83,18 @@ func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
-	err = transact(ctx, db.write, func(tx *sql.Tx) error {
-		q := Queries{tx}
-		if err := q.mark(ctx, spans, now, keep); err != nil {
+	err = db.transact(ctx, func(tx *Tx) error {
+		if err := tx.mark(ctx, spans, now, keep); err != nil {
 			return err
 		}
-		sums, err := q.charged(ctx, spent)
+		sums, err := tx.charged(ctx, spent)
 		if err != nil {
 			return err
 		}
 		// In one order, so that nodes wait for one another and never in a circle.
 		raised = slices.SortedFunc(maps.Keys(sums), BudgetRef.compare)
 		for part := range slices.Chunk(raised, spentAtOnce) {
-			if err := q.raiseSpending(ctx, part, sums); err != nil {
+			if err := tx.raiseSpending(ctx, part, sums); err != nil {
 				return err
 			}
 		}
@@ -103,7 +104,7 @@ func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog
 }
 
 // mark writes down how far segments are counted.
-func (q Queries) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Time) error {
+func (tx *Tx) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Time) error {
 	const (
 		insert = `
 		INSERT INTO ledger_marks (segment, counted, updated_at)
@@ -116,7 +117,7 @@ func (q Queries) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Ti
 		WHERE updated_at < $1`
 	)
 	for _, s := range spans {
-		err := write(ctx, q.q, "mark of the ledger", insert, s.Segment, s.To, now.UnixMilli(), s.From)
+		err := tx.write(ctx, journal.Unpublished, "mark of the ledger", insert, s.Segment, s.To, now.UnixMilli(), s.From)
 		if apierr.IsNotFound(err) {
 			return ErrAlreadyCounted
 		}
@@ -124,7 +125,7 @@ func (q Queries) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Ti
 			return err
 		}
 	}
-	return exec(ctx, q.q, "marks of the ledger", forget, keep.UnixMilli())
+	return tx.exec(ctx, journal.Unpublished, "marks of the ledger", forget, keep.UnixMilli())
 }
 
 // charged returns whom what was spent is counted for.
@@ -181,7 +182,7 @@ func (q Queries) providerOf(ctx context.Context, workspace, slug string) (p prov
 		WHERE workspace_id = $1 AND (slug = $2 OR $3 AND SUBSTR(slug, 1, LENGTH($2)) = $2)
 		ORDER BY CASE WHEN slug = $2 THEN 0 ELSE 1 END, CASE WHEN status = 'archived' THEN 1 ELSE 0 END, id DESC
 		LIMIT 1`
-	err = q.q.QueryRowContext(ctx, text, workspace, slug, len(slug) >= longSlug).Scan(&p.id, &p.integration)
+	err = q.Reader.QueryRowContext(ctx, text, workspace, slug, len(slug) >= longSlug).Scan(&p.id, &p.integration)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, nil
 	}
@@ -196,7 +197,7 @@ const spentAtOnce = 100
 
 // raiseSpending adds sums to the counters of refs. A counter ends at the largest
 // number there is.
-func (q Queries) raiseSpending(ctx context.Context, refs []BudgetRef, sums map[BudgetRef]reqlog.Spend) error {
+func (tx *Tx) raiseSpending(ctx context.Context, refs []BudgetRef, sums map[BudgetRef]reqlog.Spend) error {
 	const (
 		head = `
 		INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced)
@@ -217,7 +218,7 @@ func (q Queries) raiseSpending(ctx context.Context, refs []BudgetRef, sums map[B
 		values = append(values, placeholders(len(args), 7))
 		args = append(args, r.Kind, r.ID, s.Attempts, int64(s.Cost), s.Tokens, s.Unknown, s.Unpriced)
 	}
-	return exec(ctx, q.q, "what was spent", head+strings.Join(values, ", ")+tail, args...)
+	return tx.exec(ctx, journal.Unpublished, "what was spent", head+strings.Join(values, ", ")+tail, args...)
 }
 
 // placeholders returns n of them in parentheses, behind those of before others.
@@ -242,7 +243,7 @@ func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[
 		for _, id := range part {
 			args = append(args, id)
 		}
-		_, err := rows(ctx, q.q, "what was spent", text+placeholders(1, len(part)), func(r row) (none struct{}, err error) {
+		_, err := sqlrow.List(ctx, q.Reader, "what was spent", text+placeholders(1, len(part)), func(r sqlrow.Scanner) (none struct{}, err error) {
 			var id string
 			var s reqlog.Spend
 			err = r.Scan(&id, &s.Attempts, &s.Cost, &s.Tokens, &s.Unknown, &s.Unpriced)

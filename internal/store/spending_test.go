@@ -13,6 +13,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/catalog"
+	"modelgate/internal/publication"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
@@ -236,7 +237,7 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := db.LoadRuntimeState(t.Context(), nil)
+		p, err := publication.Load(t.Context(), db, nil)
 		if err != nil || !p.Exhausted[store.DefaultWorkspace] || p.Providers[0].Status != store.Exhausted {
 			t.Errorf("published %v and %v, %v; want what is exhausted", p.Exhausted, p.Providers, err)
 		}

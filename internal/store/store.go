@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/journal"
 	"modelgate/internal/sqlite"
+	"modelgate/internal/sqlrow"
 )
 
 // DB is an open control-plane database. It is safe for concurrent use.
@@ -27,7 +29,7 @@ type DB struct {
 	Queries // outside of any transaction
 
 	read   *sql.DB // refuses changes
-	write  *sql.DB
+	write  *journal.DB
 	engine engine
 	mute   bool        // the audit log is not written
 	ready  atomic.Bool // the tables are up to date
@@ -38,7 +40,6 @@ type DB struct {
 type engine struct {
 	name     string
 	lock     string           // taken by who migrates; empty where beginning does
-	notify   string           // tells other processes of a change once it is kept; empty where nothing does
 	conflict func(error) bool // a row broke a constraint
 	away     func(error) bool // the database can't be reached or written to now
 	reason   func(error) string
@@ -48,21 +49,16 @@ type engine struct {
 	listen func(context.Context, func()) error
 }
 
-// Queries reads and writes rows, inside a transaction or outside of any. Its
-// methods are in the files of the nouns.
-type Queries struct{ q querier }
+// Queries reads rows, inside a transaction or outside of any. Its methods are in
+// the files of the nouns.
+type Queries struct{ Reader sqlrow.Reader }
 
-// querier is what *sql.DB and *sql.Tx have in common.
-type querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// Tx is one change under way. It ends with the function it was given to.
+// Tx is one change under way. It reads and writes rows and ends with the function
+// it was given to.
 type Tx struct {
 	Queries
-	mute bool // as the database's
+	change *journal.Tx
+	mute   bool // as the database's
 }
 
 // Open opens the database at dsn and brings its tables up to date: "file:" and
@@ -104,7 +100,7 @@ func Connect(ctx context.Context, dsn string, o Options) (*DB, error) {
 // that can't be reached is an *apierr.Error of kind Unavailable.
 func (db *DB) Migrate(ctx context.Context) (applied []string, err error) {
 	// What is up to date already is not written to: it may be read-only now.
-	missing, err := pending(ctx, db.q, migrations)
+	missing, err := pending(ctx, db.Reader, migrations)
 	if err != nil && !db.engine.away(err) || len(missing) > 0 {
 		applied, err = migrate(ctx, db.write, db.engine.lock, migrations)
 	}
@@ -146,7 +142,7 @@ func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 	return &DB{
 		Queries: Queries{file.Read},
 		read:    file.Read,
-		write:   file.Write,
+		write:   journal.New(file.Write, ""),
 		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: sqliteAway, reason: error.Error},
 		close:   file.Close,
 	}, nil
@@ -169,7 +165,7 @@ func (q Queries) Revision(ctx context.Context) (int64, error) {
 		FROM revision
 		WHERE id = 1`
 	var n int64
-	if err := q.q.QueryRowContext(ctx, text).Scan(&n); err != nil {
+	if err := q.Reader.QueryRowContext(ctx, text).Scan(&n); err != nil {
 		return 0, fmt.Errorf("reading the revision: %w", err)
 	}
 	return n, nil
@@ -197,17 +193,17 @@ func (db *DB) UpdateLong(ctx context.Context, audit *Audit, f func(*Tx) error) e
 	if !db.ready.Load() {
 		return away(nil)
 	}
-	return db.ClientError(transact(ctx, db.write, func(tx *sql.Tx) error { return db.change(ctx, tx, audit, f) }))
+	return db.ClientError(db.change(ctx, func(tx *Tx) error { return tx.run(ctx, audit, f) }))
 }
 
 // TryChange is [DB.UpdateLong] without its effect: everything is written and
-// then rolled back. It returns the error that ChangeMuch would return.
+// then rolled back. It returns the error that UpdateLong would return.
 func (db *DB) TryChange(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
 		return away(nil)
 	}
-	err := transact(ctx, db.write, func(tx *sql.Tx) error {
-		if err := db.change(ctx, tx, audit, f); err != nil {
+	err := db.change(ctx, func(tx *Tx) error {
+		if err := tx.run(ctx, audit, f); err != nil {
 			return err
 		}
 		return errRolledBack
@@ -220,51 +216,26 @@ func (db *DB) TryChange(ctx context.Context, audit *Audit, f func(*Tx) error) er
 
 var errRolledBack = errors.New("rolled back")
 
-// change does in tx what [DB.Update] does.
-func (db *DB) change(ctx context.Context, tx *sql.Tx, audit *Audit, f func(*Tx) error) error {
-	q := Queries{tx}
-	// Raising comes first: it is the lock that all changes wait for.
-	revision, err := q.raise(ctx)
-	if err != nil {
+// run runs f and notes audit, unless that is nil.
+func (tx *Tx) run(ctx context.Context, audit *Audit, f func(*Tx) error) error {
+	if err := f(tx); err != nil || audit == nil {
 		return err
 	}
-	j := &journal{tx, make(map[touch]struct{})}
-	if err := f(&Tx{Queries{j}, db.mute}); err != nil {
-		return err
-	}
-	if audit != nil && !db.mute {
-		if err := q.addAudit(ctx, audit); err != nil {
-			return err
-		}
-	}
-	if err := j.write(ctx, revision); err != nil {
-		return err
-	}
-	return db.tell(ctx, tx)
+	return tx.Note(ctx, audit)
 }
 
-func (q Queries) raise(ctx context.Context) (revision int64, err error) {
-	const text = `
-		UPDATE revision
-		SET value = value + 1
-		WHERE id = 1
-		RETURNING value`
-	if err := q.q.QueryRowContext(ctx, text).Scan(&revision); err != nil {
-		return 0, fmt.Errorf("raising the revision: %w", err)
-	}
-	return revision, nil
+// change runs f in a transaction that raises the revision.
+func (db *DB) change(ctx context.Context, f func(*Tx) error) error {
+	return db.write.Change(ctx, func(change *journal.Tx) error { return f(db.tx(change)) })
 }
 
-// tell makes the database tell other processes of a change when it is kept.
-func (db *DB) tell(ctx context.Context, tx *sql.Tx) error {
-	if db.engine.notify == "" {
-		return nil
-	}
-	if _, err := tx.ExecContext(ctx, db.engine.notify); err != nil {
-		return fmt.Errorf("telling of a change: %w", err)
-	}
-	return nil
+// transact runs f in a transaction that makes no revision: no gateway reads what
+// it writes.
+func (db *DB) transact(ctx context.Context, f func(*Tx) error) error {
+	return db.write.Transact(ctx, func(change *journal.Tx) error { return f(db.tx(change)) })
 }
+
+func (db *DB) tx(change *journal.Tx) *Tx { return &Tx{Queries{change}, change, db.mute} }
 
 // ClientError turns what the database said into what a client may see: a row that is
 // at odds with another into an *apierr.Error of kind Conflict, a database that is
@@ -290,28 +261,17 @@ func away(err error) error {
 		WithCode("database_unavailable").WithCause(err)
 }
 
-// View runs f on the database as it is at one moment.
+// View is [DB.Read] with errors that a client may see.
 func (db *DB) View(ctx context.Context, f func(Queries) error) error {
-	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-	if err != nil {
-		return db.ClientError(fmt.Errorf("reading the database: %w", err))
-	}
-	defer tx.Rollback()
-	return db.ClientError(f(Queries{tx}))
+	return db.ClientError(db.Read(ctx, f))
 }
 
-// transact runs f in a transaction that is kept only when f returns nil.
-func transact(ctx context.Context, db *sql.DB, f func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
+// Read runs f on the database as it is at one moment.
+func (db *DB) Read(ctx context.Context, f func(Queries) error) error {
+	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
-		return fmt.Errorf("beginning a change: %w", err)
+		return fmt.Errorf("reading the database: %w", err)
 	}
-	defer tx.Rollback() // without effect once committed
-	if err := f(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("keeping a change: %w", err)
-	}
-	return nil
+	defer tx.Rollback()
+	return f(Queries{tx})
 }

@@ -277,3 +277,24 @@ func sampleKey(name string) store.Key {
 		CreatedAt: created.UTC(), UpdatedAt: created.UTC(),
 	}
 }
+
+func inDefault(name string) store.Key {
+	k := sampleKey(name)
+	k.Organisation, k.Workspace = store.DefaultOrganisation, store.DefaultWorkspace
+	return k
+}
+
+func addEntry(t *testing.T, tx *store.Tx) error {
+	now := time.Now()
+	err := tx.CreateIntegration(t.Context(), store.Integration{ID: "i1", Organisation: store.DefaultOrganisation, Slug: "sim", Name: "Sim",
+		Provider: "openai", GlobalEnabled: true, Status: store.Active, CreatedAt: now, UpdatedAt: now})
+	if err != nil {
+		return err
+	}
+	err = tx.PutIntegrationModel(t.Context(), store.IntegrationModel{Integration: "i1", Slug: "m", Name: "m", Enabled: true})
+	if err != nil {
+		return err
+	}
+	return tx.CreateProvider(t.Context(), store.Provider{ID: "p1", Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
+		Integration: "i1", Slug: "stored", Name: "Stored", Status: store.Active, CreatedAt: now, UpdatedAt: now})
+}

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
 )
 
 // table declares how values of a type are stored, each column once. Reading,
@@ -25,6 +28,10 @@ type table[T any] struct {
 	derived func(v *T) []column
 
 	live string // the condition on rows that may be updated; empty is none
+
+	// byRow records changes of single rows, by the first column, instead of the
+	// table.
+	byRow bool
 }
 
 // column is a column with a pointer to its field. A [time.Time] is stored in
@@ -36,14 +43,17 @@ type column struct {
 
 // object, array and nullable are fields that are stored as JSON, with the text
 // that stands for nil.
-func object(into any) document   { return document{jsonText{into}, "{}"} }
-func array(into any) document    { return document{jsonText{into}, "[]"} }
-func nullable(into any) document { return document{jsonText{into}, "null"} }
+func object(into any) document   { return document{into, "{}"} }
+func array(into any) document    { return document{into, "[]"} }
+func nullable(into any) document { return document{into, "null"} }
 
 type document struct {
-	jsonText
+	into  any
 	empty string
 }
+
+// Scan implements sql.Scanner.
+func (d document) Scan(v any) error { return sqlrow.JSON(d.into).Scan(v) }
 
 // Value implements driver.Valuer. A [json.RawMessage] is stored as it is.
 func (d document) Value() (driver.Value, error) {
@@ -84,13 +94,13 @@ func names(list []column) string {
 // selection returns the beginning of a query for rows.
 func (t *table[T]) selection() string { return `SELECT ` + names(t.read(new(T))) + ` FROM ` + t.name }
 
-func (t *table[T]) scan(r row) (v T, err error) {
+func (t *table[T]) scan(r sqlrow.Scanner) (v T, err error) {
 	list := t.read(&v)
 	fields := make([]any, len(list))
 	for i, c := range list {
 		fields[i] = c.field
 		if at, ok := c.field.(*time.Time); ok {
-			fields[i] = nullTime{at}
+			fields[i] = sqlrow.Time(at)
 		}
 	}
 	err = r.Scan(fields...)
@@ -99,18 +109,18 @@ func (t *table[T]) scan(r row) (v T, err error) {
 
 // one reads the one row that the end of a query describes. What is not there is
 // an *apierr.Error of kind NotFound.
-func (t *table[T]) one(ctx context.Context, q querier, end string, args ...any) (T, error) {
-	return one(ctx, q, t.row, t.selection()+end, t.scan, args...)
+func (t *table[T]) one(ctx context.Context, q sqlrow.Reader, end string, args ...any) (T, error) {
+	return sqlrow.One(ctx, q, t.row, t.selection()+end, t.scan, args...)
 }
 
 // list reads every row that the end of a query describes.
-func (t *table[T]) list(ctx context.Context, q querier, end string, args ...any) ([]T, error) {
-	return rows(ctx, q, t.row+"s", t.selection()+end, t.scan, args...)
+func (t *table[T]) list(ctx context.Context, q sqlrow.Reader, end string, args ...any) ([]T, error) {
+	return sqlrow.List(ctx, q, t.row+"s", t.selection()+end, t.scan, args...)
 }
 
 // page reads a page of the rows that a condition selects, and counts them all.
-func (t *table[T]) page(ctx context.Context, q querier, p Page, where string, args ...any) (list []T, total int, err error) {
-	if total, err = count(ctx, q, `SELECT COUNT(*) FROM `+t.name+where, args...); err != nil {
+func (t *table[T]) page(ctx context.Context, q sqlrow.Reader, p Page, where string, args ...any) (list []T, total int, err error) {
+	if total, err = sqlrow.Count(ctx, q, `SELECT COUNT(*) FROM `+t.name+where, args...); err != nil {
 		return nil, 0, err
 	}
 	limit, offset := p.limit()
@@ -119,20 +129,20 @@ func (t *table[T]) page(ctx context.Context, q querier, p Page, where string, ar
 }
 
 // insert stores v as a new row.
-func (t *table[T]) insert(ctx context.Context, q querier, v T) error {
-	return write(ctx, q, t.row, t.insertion(), values(t.columns(&v))...)
+func (t *table[T]) insert(ctx context.Context, tx *Tx, v T) error {
+	return tx.write(ctx, t.rows(&v), t.row, t.insertion(), values(t.columns(&v))...)
 }
 
 // put stores v as a new row, or instead of what may change of the row that has
 // its fixed columns.
-func (t *table[T]) put(ctx context.Context, q querier, v T) error {
+func (t *table[T]) put(ctx context.Context, tx *Tx, v T) error {
 	list := t.changing(&v)
 	set := make([]string, len(list))
 	for i, c := range list {
 		set[i] = c.name + ` = excluded.` + c.name
 	}
 	text := t.insertion() + ` ON CONFLICT (` + strings.ReplaceAll(t.fixed, ` `, `, `) + `) DO UPDATE SET ` + strings.Join(set, `, `)
-	return write(ctx, q, t.row, text, values(t.columns(&v))...)
+	return tx.write(ctx, t.rows(&v), t.row, text, values(t.columns(&v))...)
 }
 
 func (t *table[T]) insertion() string {
@@ -141,7 +151,7 @@ func (t *table[T]) insertion() string {
 
 // update stores what may change of v in the row with its key, if it is live. No
 // such row is an *apierr.Error of kind NotFound.
-func (t *table[T]) update(ctx context.Context, q querier, v T) error {
+func (t *table[T]) update(ctx context.Context, tx *Tx, v T) error {
 	key, list := t.columns(&v)[0], t.changing(&v)
 	set := make([]string, len(list))
 	for i, c := range list {
@@ -151,7 +161,16 @@ func (t *table[T]) update(ctx context.Context, q querier, v T) error {
 	if t.live != "" {
 		text += ` AND ` + t.live
 	}
-	return write(ctx, q, t.row, text, append(values([]column{key}), values(list)...)...)
+	return tx.write(ctx, t.rows(&v), t.row, text, append(values([]column{key}), values(list)...)...)
+}
+
+// rows returns what is recorded when v is written.
+func (t *table[T]) rows(v *T) journal.Rows {
+	all := journal.Rows(t.name)
+	if !t.byRow {
+		return all
+	}
+	return all.Row(fmt.Sprint(values(t.columns(v)[:1])...))
 }
 
 // changing returns the columns that an update writes.

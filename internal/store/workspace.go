@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"modelgate/internal/sqlrow"
 )
 
 // The states of what can be put away and still be looked at.
@@ -47,13 +49,13 @@ var workspaceTable = table[Workspace]{
 
 // Workspace returns the workspace of an organisation with this id or slug.
 func (q Queries) Workspace(ctx context.Context, organisation, ref string) (Workspace, error) {
-	return workspaceTable.one(ctx, q.q, `
+	return workspaceTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`, organisation, ref)
 }
 
 // WorkspaceByID returns the workspace with this id, of whatever organisation.
 func (q Queries) WorkspaceByID(ctx context.Context, id string) (Workspace, error) {
-	return workspaceTable.one(ctx, q.q, `
+	return workspaceTable.one(ctx, q.Reader, `
 		WHERE id = $1`, id)
 }
 
@@ -74,7 +76,7 @@ func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list
 	if len(w.Statuses) == 1 {
 		only = w.Statuses[0]
 	}
-	return workspaceTable.page(ctx, q.q, p, `
+	return workspaceTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR id = $2) AND ($3 = '' OR status = $3)
 			AND ($4 = '' OR REPLACE(name, $4, '') <> name) AND ($5 = '' OR name = $5)
 			AND ($6 = '' OR id IN (SELECT workspace_id FROM workspace_members WHERE user_id = $6))`,
@@ -82,13 +84,13 @@ func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list
 }
 
 // CreateWorkspace stores a workspace. A slug that is taken is a conflict.
-func (q Queries) CreateWorkspace(ctx context.Context, w Workspace) error {
-	return workspaceTable.insert(ctx, q.q, w)
+func (tx *Tx) CreateWorkspace(ctx context.Context, w Workspace) error {
+	return workspaceTable.insert(ctx, tx, w)
 }
 
 // UpdateWorkspace stores what may change of a workspace.
-func (q Queries) UpdateWorkspace(ctx context.Context, w Workspace) error {
-	return workspaceTable.update(ctx, q.q, w)
+func (tx *Tx) UpdateWorkspace(ctx context.Context, w Workspace) error {
+	return workspaceTable.update(ctx, tx, w)
 }
 
 // WorkspaceHolds returns how many configs, prompts, keys and providers are active in a
@@ -99,5 +101,5 @@ func (q Queries) WorkspaceHolds(ctx context.Context, id string) (int, error) {
 			+ (SELECT COUNT(*) FROM gateway_keys WHERE workspace_id = $1 AND status <> 'revoked')
 			+ (SELECT COUNT(*) FROM prompts WHERE workspace_id = $1 AND status = 'active')
 			+ (SELECT COUNT(*) FROM providers WHERE workspace_id = $1 AND status <> 'archived' AND made_by_grant = FALSE)`
-	return count(ctx, q.q, text, id)
+	return sqlrow.Count(ctx, q.Reader, text, id)
 }

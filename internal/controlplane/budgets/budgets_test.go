@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/publication"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
@@ -85,7 +86,7 @@ func setUp(t testing.TB, db *store.DB, key, provider, grant, workspace string) {
 // states are what is exhausted, as text.
 func states(t testing.TB, db *store.DB) string {
 	t.Helper()
-	p, err := db.LoadRuntimeState(t.Context(), nil)
+	p, err := publication.Load(t.Context(), db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

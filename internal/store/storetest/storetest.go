@@ -8,7 +8,6 @@
 package storetest
 
 import (
-	"context"
 	"crypto/rand"
 	"database/sql"
 	"net/url"
@@ -17,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
@@ -44,7 +42,8 @@ func Addresses(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Run("postgres", func(t *testing.T) { f(t, Postgres(t)) })
 }
 
-// Open opens the database at dsn until the test ends.
+// Open opens the database at dsn until the test ends, which then fails as
+// [CheckRecorded] says.
 func Open(t testing.TB, dsn string) *store.DB {
 	t.Helper()
 	db, err := store.Open(t.Context(), dsn, store.Options{Connections: 4})
@@ -52,6 +51,7 @@ func Open(t testing.TB, dsn string) *store.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
+	CheckRecorded(t, dsn)
 	return db
 }
 
@@ -92,21 +92,20 @@ func newDatabase(t testing.TB, dsn string) string {
 	return u.String()
 }
 
-// Exec runs a statement on the PostgreSQL database at dsn. CURRENT in ALTER
+// Exec runs a statement on the database at dsn, past the store. CURRENT in ALTER
 // DATABASE CURRENT stands for that database.
 func Exec(t testing.TB, dsn, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	db, err := sql.Open("pgx", dsn)
+	driver, address := "pgx", dsn
+	if path, ok := strings.CutPrefix(dsn, "file:"); ok {
+		driver, address = "sqlite", path
+	} else if u, err := url.Parse(dsn); err == nil {
+		text = strings.Replace(text, "ALTER DATABASE CURRENT", `ALTER DATABASE "`+strings.TrimPrefix(u.Path, "/")+`"`, 1)
+	}
+	db, err := sql.Open(driver, address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if u, err := url.Parse(dsn); err == nil {
-		text = strings.Replace(text, "ALTER DATABASE CURRENT", `ALTER DATABASE "`+strings.TrimPrefix(u.Path, "/")+`"`, 1)
-	}
-	if _, err := db.ExecContext(ctx, text); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	ExecOn(t, db, text)
 }

@@ -1,4 +1,4 @@
-package store_test
+package publication_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"modelgate/internal/access"
+	"modelgate/internal/publication"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
 )
@@ -26,16 +27,16 @@ type after struct {
 func TestWhatIsPublishedFollowsEveryChange(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		var before *store.RuntimeState
-		for _, step := range history(t, db, func(text string) error { mustRun(t, mustRaw(t, dsn), text); return nil }) {
+		var before *publication.State
+		for _, step := range history(t, db, func(text string) error { storetest.Exec(t, dsn, text); return nil }) {
 			if err := step.do(); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			got, err := db.LoadRuntimeState(t.Context(), before)
+			got, err := publication.Load(t.Context(), db, before)
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			whole, err := db.LoadRuntimeState(t.Context(), nil)
+			whole, err := publication.Load(t.Context(), db, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
@@ -176,11 +177,11 @@ func addEntry(t *testing.T, tx *store.Tx) error {
 func TestAKeyBringsTheMetadataOfItsWorkspace(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		mustRun(t, mustRaw(t, dsn), `UPDATE workspaces SET defaults = '{"metadata":{"team":"a","env":"w"},"other":[1]}'`)
+		storetest.Exec(t, dsn, `UPDATE workspaces SET defaults = '{"metadata":{"team":"a","env":"w"},"other":[1]}'`)
 		k := inDefault("ci")
 		k.Defaults = []byte(`{"metadata":{"env":"k","app":"x"},"config_id":"pc"}`)
 		mustCreate(t, db, k)
-		p, err := db.LoadRuntimeState(t.Context(), nil)
+		p, err := publication.Load(t.Context(), db, nil)
 		if err != nil || len(p.Identities) != 1 {
 			t.Fatal(p, err)
 		}
@@ -203,7 +204,7 @@ func TestKeysThatChangeBetweenTwoLooksAreAllPublished(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			before, err := db.LoadRuntimeState(t.Context(), nil)
+			before, err := publication.Load(t.Context(), db, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +218,7 @@ func TestKeysThatChangeBetweenTwoLooksAreAllPublished(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			after, err := db.LoadRuntimeState(t.Context(), before)
+			after, err := publication.Load(t.Context(), db, before)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +230,7 @@ func TestKeysThatChangeBetweenTwoLooksAreAllPublished(t *testing.T) {
 }
 
 // namesOf returns the names of the keys that are published, by id.
-func namesOf(p *store.RuntimeState) map[string]string {
+func namesOf(p *publication.State) map[string]string {
 	names := make(map[string]string)
 	for _, id := range p.Identities {
 		names[id.KeyID] = id.Name

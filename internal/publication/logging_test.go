@@ -1,9 +1,10 @@
-package store_test
+package publication_test
 
 import (
 	"testing"
 
 	"modelgate/internal/access"
+	"modelgate/internal/publication"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
 )
@@ -11,16 +12,15 @@ import (
 func TestAKeyIsPublishedWithWhatIsKeptAboveIt(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		raw := mustRaw(t, dsn)
-		mustRun(t, raw, `UPDATE organisations SET settings = '{"request_logging":"full","request_logging_override":true,"jwt":{"jwks":{"keys":[]}}}'`)
-		mustRun(t, raw, `UPDATE workspaces SET settings = '{"request_logging":"metadata","debug_log":true}'`)
+		storetest.Exec(t, dsn, `UPDATE organisations SET settings = '{"request_logging":"full","request_logging_override":true,"jwt":{"jwks":{"keys":[]}}}'`)
+		storetest.Exec(t, dsn, `UPDATE workspaces SET settings = '{"request_logging":"metadata","debug_log":true}'`)
 		k := inDefault("ci")
 		k.Defaults = []byte(`{"request_logging":"none"}`)
 		mustCreate(t, db, k)
 		wide := sampleKey("wide")
 		wide.Type, wide.Organisation, wide.Workspace = access.OrganisationService, store.DefaultOrganisation, ""
 		mustCreate(t, db, wide)
-		p, err := db.LoadRuntimeState(t.Context(), nil)
+		p, err := publication.Load(t.Context(), db, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,46 +1,44 @@
-package store
+package publication
 
 import (
 	"context"
 
 	"modelgate/internal/prompt"
+	"modelgate/internal/sqlrow"
+	"modelgate/internal/store"
 )
 
-// publishPrompts reads the prompts and partials that are active, with all their
+// readPrompts reads the prompts and partials that are active, with all their
 // versions. Texts that were read before are taken from there.
-func (q Queries) publishPrompts(ctx context.Context, n *changedTables, p, before *RuntimeState) error {
+func (l *loader) readPrompts(ctx context.Context) error {
 	const text = `
 		SELECT p.kind, p.workspace_id, p.id, p.slug, p.published
 		FROM prompts p
 		JOIN workspaces w ON w.id = p.workspace_id
 		WHERE p.status = 'active' AND w.status = 'active'
 		ORDER BY p.id`
-	if !n.wrote("prompts", "prompt_versions", "prompt_labels", "workspaces") {
-		p.Prompts, p.Partials = before.Prompts, before.Partials
-		return nil
-	}
 	byID := make(map[string]*prompt.Saved)
-	_, err := rows(ctx, q.q, "prompts", text, func(r row) (none struct{}, err error) {
+	_, err := sqlrow.List(ctx, l.q.Reader, "prompts", text, func(r sqlrow.Scanner) (none struct{}, err error) {
 		s, kind := new(prompt.Saved), ""
 		err = r.Scan(&kind, &s.Workspace, &s.ID, &s.Slug, &s.Published)
-		if byID[s.ID] = s; kind == KindPartial {
-			p.Partials = append(p.Partials, s)
+		if byID[s.ID] = s; kind == store.KindPartial {
+			l.state.Partials = append(l.state.Partials, s)
 		} else {
-			p.Prompts = append(p.Prompts, s)
+			l.state.Prompts = append(l.state.Prompts, s)
 		}
 		return none, err
 	})
 	if err != nil {
 		return err
 	}
-	if err := q.addVersions(ctx, byID); err != nil {
+	if err := l.addVersions(ctx, byID); err != nil {
 		return err
 	}
-	return q.addTexts(ctx, byID, before)
+	return l.addPromptTexts(ctx, byID)
 }
 
 // addVersions adds to the prompts what is known of their versions but the texts.
-func (q Queries) addVersions(ctx context.Context, byID map[string]*prompt.Saved) error {
+func (l *loader) addVersions(ctx context.Context, byID map[string]*prompt.Saved) error {
 	const text = `
 		SELECT v.prompt_id, v.id, v.number, COALESCE(l.name, '')
 		FROM prompt_versions v
@@ -48,7 +46,7 @@ func (q Queries) addVersions(ctx context.Context, byID map[string]*prompt.Saved)
 		LEFT JOIN prompt_labels l ON l.id = v.label_id
 		WHERE p.status = 'active'
 		ORDER BY v.prompt_id, v.number`
-	_, err := rows(ctx, q.q, "versions of prompts", text, func(r row) (none struct{}, err error) {
+	_, err := sqlrow.List(ctx, l.q.Reader, "versions of prompts", text, func(r sqlrow.Scanner) (none struct{}, err error) {
 		var id string
 		var v prompt.Version
 		err = r.Scan(&id, &v.ID, &v.Number, &v.Label)
@@ -60,9 +58,9 @@ func (q Queries) addVersions(ctx context.Context, byID map[string]*prompt.Saved)
 	return err
 }
 
-// addTexts adds the texts of all versions: those of before, and of the others
+// addPromptTexts adds the texts of all versions: those of before, and of the others
 // one by one when they are few, as after a change, or all at once.
-func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, before *RuntimeState) error {
+func (l *loader) addPromptTexts(ctx context.Context, byID map[string]*prompt.Saved) error {
 	const few = 20
 	const all = `
 		SELECT v.id, v.text
@@ -73,8 +71,8 @@ func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, be
 		SELECT id, text
 		FROM prompt_versions
 		WHERE id = $1`
-	texts := knownTexts(before)
-	scan := func(r row) (none struct{}, err error) {
+	texts := l.before.promptTexts()
+	scan := func(r sqlrow.Scanner) (none struct{}, err error) {
 		var id, text string
 		err = r.Scan(&id, &text)
 		texts[id] = text
@@ -82,13 +80,13 @@ func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, be
 	}
 	missing := without(byID, texts)
 	if len(missing) > few {
-		if _, err := rows(ctx, q.q, "texts of prompts", all, scan); err != nil {
+		if _, err := sqlrow.List(ctx, l.q.Reader, "texts of prompts", all, scan); err != nil {
 			return err
 		}
 		missing = nil
 	}
 	for _, id := range missing {
-		if _, err := rows(ctx, q.q, "texts of prompts", one, scan, id); err != nil {
+		if _, err := sqlrow.List(ctx, l.q.Reader, "texts of prompts", one, scan, id); err != nil {
 			return err
 		}
 	}
@@ -100,15 +98,15 @@ func (q Queries) addTexts(ctx context.Context, byID map[string]*prompt.Saved, be
 	return nil
 }
 
-// knownTexts returns the texts of an earlier state, which may be nil, by version.
-func knownTexts(before *RuntimeState) map[string]string {
+// promptTexts returns the texts of prompts by version. A nil state has none.
+func (s *State) promptTexts() map[string]string {
 	texts := make(map[string]string)
-	if before == nil {
+	if s == nil {
 		return texts
 	}
-	for _, list := range [...][]*prompt.Saved{before.Prompts, before.Partials} {
-		for _, s := range list {
-			for _, v := range s.Versions {
+	for _, list := range [...][]*prompt.Saved{s.Prompts, s.Partials} {
+		for _, p := range list {
+			for _, v := range p.Versions {
 				texts[v.ID] = v.Text
 			}
 		}

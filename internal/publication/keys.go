@@ -1,0 +1,152 @@
+package publication
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"modelgate/internal/access"
+	"modelgate/internal/journal"
+	"modelgate/internal/sqlrow"
+	"modelgate/internal/store"
+)
+
+// readIdentities reads the identities of the keys that were written to, or of
+// all keys.
+func (l *loader) readIdentities(ctx context.Context) error {
+	changed, ok := l.changes.IDs(journal.Keys)
+	if !ok || l.changes.Wrote(journal.Workspaces, journal.Organisations) {
+		return l.addIdentities(ctx, "")
+	}
+	l.state.Identities = l.before.Identities
+	if len(changed) == 0 {
+		return nil
+	}
+	l.state.Identities = make([]*access.Identity, 0, len(l.before.Identities)+len(changed))
+	for _, id := range l.before.Identities {
+		if _, ok := changed[id.KeyID]; !ok {
+			l.state.Identities = append(l.state.Identities, id)
+		}
+	}
+	for id := range changed {
+		if err := l.addIdentities(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addIdentities adds the identities of the key with this id, or else of all keys.
+func (l *loader) addIdentities(ctx context.Context, id string) error {
+	text := `
+		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
+			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, k.origin, COALESCE(w.defaults, '{}')
+		FROM gateway_keys k
+		LEFT JOIN workspaces w ON w.id = k.workspace_id
+		LEFT JOIN users u ON u.id = k.user_id
+		WHERE k.status IN ('active', 'exhausted') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')`
+	var args []any
+	if id != "" {
+		text, args = text+` AND k.id = $1`, []any{id}
+	}
+	same := interner{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]store.KeyOrigin{}, above: map[string]store.KeyDefaults{}}
+	_, err := sqlrow.List(ctx, l.q.Reader, "API keys", text, func(r sqlrow.Scanner) (none struct{}, err error) {
+		k, err := same.key(r)
+		if err == nil {
+			for _, id := range k.Identities() {
+				id.Logging = l.state.LoggingFor(id)
+				l.state.Identities = append(l.state.Identities, id)
+			}
+		}
+		return none, err
+	}, args...)
+	return err
+}
+
+// interner keeps what many keys have in common once.
+type interner struct {
+	scopes  map[string][]access.Scope
+	words   map[string][]string
+	texts   map[string]string
+	origins map[string]store.KeyOrigin
+	above   map[string]store.KeyDefaults // of workspaces; only their metadata is read
+}
+
+func (s *interner) text(t string) string {
+	if kept, ok := s.texts[t]; ok {
+		return kept
+	}
+	s.texts[t] = t
+	return t
+}
+
+// key reads the part of a key that requests ask for, with the metadata that its
+// workspace adds.
+func (s *interner) key(r sqlrow.Scanner) (k store.Key, err error) {
+	var hash, scopes, providers, defaults, origin, workspaceDefaults string
+	var previous sql.NullString
+	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
+		&previous, sqlrow.Time(&k.TransitionEndsAt), &k.Status, sqlrow.Time(&k.ExpiresAt), &origin, &workspaceDefaults)
+	if err != nil {
+		return k, err
+	}
+	if k.Hash, err = access.ParseHash(hash); err != nil {
+		return k, fmt.Errorf("key %s: %w", k.ID, err)
+	}
+	if previous.Valid {
+		h, err := access.ParseHash(previous.String)
+		if err != nil {
+			return k, fmt.Errorf("key %s: %w", k.ID, err)
+		}
+		k.PreviousHash = &h
+	}
+	k.Type, k.Status = access.KeyType(s.text(string(k.Type))), s.text(k.Status)
+	k.Organisation, k.Workspace, k.UserID = s.text(k.Organisation), s.text(k.Workspace), s.text(k.UserID)
+	if k.Scopes, err = shared(s.scopes, scopes); err != nil {
+		return k, fmt.Errorf("scopes of key %s: %w", k.ID, err)
+	}
+	if k.Providers, err = shared(s.words, providers); err != nil {
+		return k, fmt.Errorf("providers of key %s: %w", k.ID, err)
+	}
+	if k.Origin, err = shared(s.origins, origin); err != nil {
+		return k, fmt.Errorf("origin of key %s: %w", k.ID, err)
+	}
+	k.Defaults, err = s.defaults(defaults, workspaceDefaults)
+	return k, err
+}
+
+// defaults returns a key's defaults with the metadata of its workspace, which
+// wins. Nil stands for none.
+func (s *interner) defaults(own, workspace string) (json.RawMessage, error) {
+	var d store.KeyDefaults
+	above, err := shared(s.above, workspace)
+	if err != nil || len(above.Metadata) == 0 {
+		if own == "{}" {
+			return nil, err
+		}
+		return json.RawMessage(own), err
+	}
+	if err := json.Unmarshal([]byte(own), &d); err != nil {
+		return nil, err
+	}
+	if d.Metadata == nil {
+		d.Metadata = make(map[string]string, len(above.Metadata))
+	}
+	maps.Copy(d.Metadata, above.Metadata)
+	return json.Marshal(d)
+}
+
+// shared returns the value of a JSON text, which is read once.
+func shared[T any](known map[string]T, text string) (v T, err error) {
+	v, ok := known[text]
+	if ok {
+		return v, nil
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return v, err
+	}
+	known[text] = v
+	return v, nil
+}

@@ -1,0 +1,251 @@
+// Package publication reads from the store what a gateway serves by: the runtime
+// state that it builds its snapshots from.
+//
+// A state is read at one moment and never changes afterwards. It is cheap to
+// follow: [Load] takes over from an earlier state what journal records no change
+// of, and reads a single key again where only that was written to. It does not
+// open credentials or build snapshots; see server.
+package publication
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"modelgate/internal/access"
+	"modelgate/internal/egress"
+	"modelgate/internal/journal"
+	"modelgate/internal/jwt"
+	"modelgate/internal/prompt"
+	"modelgate/internal/sqlrow"
+	"modelgate/internal/store"
+)
+
+// State is everything that a gateway builds its snapshot from, as of one
+// revision. Credentials are in it as they are stored: sealed.
+type State struct {
+	Revision int64
+	Mark     string // of the change that made the revision
+
+	// DataKeys are those of the organisations that have one, wrapped by the
+	// master key, by id of the organisation.
+	DataKeys map[string]string
+
+	// SavedOnly are the organisations, by id, whose requests may not bring a
+	// config of their own.
+	SavedOnly map[string]bool
+
+	// Logging is how much is kept of the exchanges of keys that say nothing
+	// themselves: by id of their workspace, else of their organisation.
+	Logging map[string]access.Logging
+
+	// Egress limits where requests go, by id of the organisation or the workspace.
+	Egress map[string]*egress.Policy
+
+	// Exhausted are the workspaces, by id, that have used up their budget.
+	Exhausted map[string]bool
+
+	// Identities are the owners of keys that count: active ones and those that
+	// used up their budget, of workspaces that are not archived. They may have
+	// expired by the clock.
+	Identities []*access.Identity
+
+	// Deployments are those of all organisations.
+	Deployments []Deployment
+
+	Configs   []Config
+	Providers []Provider
+	Prompts   []*prompt.Saved // that are active
+	Partials  []*prompt.Saved
+
+	// Issuers are whose tokens organisations take, with the workspaces that are
+	// active.
+	Issuers []jwt.Issuer
+
+	// References are the secret references, by id.
+	References map[string]store.SecretReference
+}
+
+// Config is a saved config that is active, with its current text.
+type Config struct {
+	Organisation, Workspace, ID, Slug string
+	Version                           string // id
+	Text                              string // as that of a [ConfigVersion], as is Sealed
+	Sealed                            string
+}
+
+// Provider is a provider entry that is not archived, with what it has
+// from its integration.
+type Provider struct {
+	Organisation, Workspace, Slug string
+	Provider                      string // id of a row
+	Sealed                        string // [Secrets.Text], sealed for the organisation; empty for none
+	Configuration                 store.IntegrationSettings
+	Mappings                      []store.SecretMapping // of fields that are filled at run time
+	Integration                   string                // id
+	Owner                         string                // id of the workspace whose integration it is; empty for the organisation's
+	Pricing                       json.RawMessage       // of the integration: adjustments of prices
+	Models                        []Model               // of the integration: entries of one share them
+	AllModels                     bool                  // those that are not enabled may be used as well
+	Status                        string
+	Withdrawn                     bool // the integration is archived, or disabled in this workspace
+	ExpiresAt                     time.Time
+}
+
+// Model is what an integration says of one model.
+type Model struct {
+	Slug       string
+	Enabled    bool
+	BaseModel  string          // it was made of; empty for none
+	Pricing    json.RawMessage // instead of the catalogue's price
+	CustomHost string
+	Sealed     string // [store.Secrets.Text] with headers alone, sealed for the organisation; empty for none
+}
+
+// Deployment is whom the gateways of a deployment serve.
+type Deployment struct {
+	Organisation, ID, Slug string
+	ClientHash             string // SHA-256 of the secret that they identify themselves by
+	AllWorkspaces          bool
+	Workspaces             []string // ids, unless AllWorkspaces
+	Status                 string   // active or inactive
+}
+
+// Load reads the state, all of it at one moment. What has not changed since before
+// is taken from there; nil reads everything.
+func Load(ctx context.Context, db *store.DB, before *State) (s *State, err error) {
+	err = db.Read(ctx, func(q store.Queries) error {
+		revision, err := q.Revision(ctx)
+		if err != nil {
+			return err
+		}
+		l := loader{q: q, before: before}
+		if l.changes, err = journal.Since(ctx, q.Reader, before.version(), revision); err != nil {
+			return err
+		}
+		l.state = State{Revision: revision, Mark: l.changes.Until.Mark}
+		for _, p := range parts {
+			if before != nil && p.keep != nil && !l.changes.Wrote(p.tables...) {
+				p.keep(&l.state, before)
+			} else if err := p.read(&l, ctx); err != nil {
+				return err
+			}
+		}
+		s = &l.state
+		return nil
+	})
+	return s, err
+}
+
+// version names the state to the journal. Nil is none.
+func (s *State) version() journal.State {
+	if s == nil {
+		return journal.State{}
+	}
+	return journal.State{Revision: s.Revision, Mark: s.Mark}
+}
+
+// loader reads a state.
+type loader struct {
+	q       store.Queries
+	changes *journal.Changes // since before
+	before  *State           // nil for none
+	state   State
+}
+
+// part is a part of the state. It is kept while none of its tables is written to;
+// without keep it is always read.
+type part struct {
+	tables []journal.Rows
+	keep   func(s, before *State)
+	read   func(*loader, context.Context) error
+}
+
+// parts are all parts of the state, in the order in which they are read: keys and
+// issuers need the logging of their workspaces.
+var parts = [...]part{
+	{read: (*loader).readOrganisations},
+	{read: (*loader).readExhausted},
+	{read: (*loader).readDeployments},
+	{
+		tables: []journal.Rows{journal.Organisations, journal.Workspaces},
+		keep:   func(s, before *State) { s.Logging, s.Egress = before.Logging, before.Egress },
+		read:   (*loader).readLogging,
+	},
+	{read: (*loader).readIdentities}, // decides by itself which of them
+	{
+		tables: []journal.Rows{journal.Providers, journal.Integrations, journal.IntegrationModels, journal.IntegrationWorkspaces, journal.Workspaces},
+		keep:   func(s, before *State) { s.Providers = before.Providers },
+		read:   (*loader).readProviders,
+	},
+	{
+		tables: []journal.Rows{journal.SecretReferences},
+		keep:   func(s, before *State) { s.References = before.References },
+		read:   (*loader).readReferences,
+	},
+	{
+		tables: []journal.Rows{journal.Configs, journal.ConfigVersions, journal.Workspaces},
+		keep:   func(s, before *State) { s.Configs = before.Configs },
+		read:   (*loader).readConfigs,
+	},
+	{
+		tables: []journal.Rows{journal.Prompts, journal.PromptVersions, journal.PromptLabels, journal.Workspaces},
+		keep:   func(s, before *State) { s.Prompts, s.Partials = before.Prompts, before.Partials },
+		read:   (*loader).readPrompts,
+	},
+	{
+		tables: []journal.Rows{journal.Organisations, journal.Workspaces},
+		keep:   func(s, before *State) { s.Issuers = before.Issuers },
+		read:   (*loader).readIssuers,
+	},
+}
+
+func (l *loader) readOrganisations(ctx context.Context) error {
+	l.state.DataKeys, l.state.SavedOnly = make(map[string]string), make(map[string]bool)
+	all, err := l.q.Organisations(ctx)
+	for _, o := range all {
+		if o.DataKey != "" {
+			l.state.DataKeys[o.ID] = o.DataKey
+		}
+		if o.Settings.BlockInlineConfig {
+			l.state.SavedOnly[o.ID] = true
+		}
+	}
+	return err
+}
+
+func (l *loader) readExhausted(ctx context.Context) error {
+	const text = `
+		SELECT id
+		FROM workspaces
+		WHERE exhausted AND status = 'active'`
+	l.state.Exhausted = make(map[string]bool)
+	_, err := sqlrow.List(ctx, l.q.Reader, "workspaces", text, func(r sqlrow.Scanner) (none struct{}, err error) {
+		var id string
+		err = r.Scan(&id)
+		l.state.Exhausted[id] = true
+		return none, err
+	})
+	return err
+}
+
+func (l *loader) readDeployments(ctx context.Context) (err error) {
+	const text = `
+		SELECT organisation_id, id, slug, client_hash, allow_all_workspaces, workspaces, status
+		FROM deployments
+		ORDER BY id`
+	l.state.Deployments, err = sqlrow.List(ctx, l.q.Reader, "deployments", text, func(r sqlrow.Scanner) (d Deployment, err error) {
+		err = r.Scan(&d.Organisation, &d.ID, &d.Slug, &d.ClientHash, &d.AllWorkspaces, sqlrow.JSON(&d.Workspaces), &d.Status)
+		return d, err
+	})
+	return err
+}
+
+func (l *loader) readReferences(ctx context.Context) error {
+	list, err := l.q.AllSecretReferences(ctx)
+	l.state.References = make(map[string]store.SecretReference, len(list))
+	for _, s := range list {
+		l.state.References[s.ID] = s
+	}
+	return err
+}

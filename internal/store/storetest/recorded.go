@@ -1,0 +1,89 @@
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/journal"
+)
+
+// CheckRecorded fails the test at its end when rows of the SQLite database at dsn
+// were written to that no change has recorded. Triggers note what is written, and
+// cross out what the journal says. Other databases are not checked: they run the
+// same statements.
+func CheckRecorded(t testing.TB, dsn string) {
+	t.Helper()
+	path, ok := strings.CutPrefix(dsn, "file:")
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=synchronous(off)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	if _, err := db.ExecContext(ctx, noteWrites()); err != nil {
+		t.Fatalf("noting what is written to %s: %v", path, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var list sql.NullString
+		err := db.QueryRowContext(ctx, `SELECT group_concat(DISTINCT part || ' ' || id) FROM unrecorded`).Scan(&list)
+		if err == nil && list.Valid {
+			t.Errorf("written to and not recorded as changed: %s", list.String)
+		}
+	})
+}
+
+// noteWrites returns the statements that make the triggers. Rows of keys are noted
+// by their id, since they are recorded one by one.
+func noteWrites() string {
+	var b strings.Builder
+	b.WriteString(`
+		BEGIN IMMEDIATE;
+		CREATE TABLE IF NOT EXISTS unrecorded (revision BIGINT, part TEXT, id TEXT);
+		CREATE TRIGGER IF NOT EXISTS recorded AFTER INSERT ON changes BEGIN
+			DELETE FROM unrecorded WHERE revision = NEW.revision AND part = NEW.part AND NEW.id IN ('', id);
+		END;`)
+	for _, table := range journal.Published() {
+		for event, row := range map[string]string{"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"} {
+			id := "''"
+			if table == journal.Keys {
+				id = row + ".id"
+			}
+			fmt.Fprintf(&b, `
+		CREATE TRIGGER IF NOT EXISTS noted_%[1]s_%[2]s AFTER %[2]s ON %[1]s BEGIN
+			INSERT INTO unrecorded (revision, part, id) SELECT value, '%[1]s', %[3]s FROM revision;
+		END;`, table, event, id)
+		}
+	}
+	b.WriteString("\nCOMMIT;")
+	return b.String()
+}
+
+// ExecOn runs a statement on db, past the store. [CheckRecorded] does not miss it
+// in the journal.
+func ExecOn(t testing.TB, db *sql.DB, text string, args ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var before int64
+	checked := db.QueryRowContext(ctx, `SELECT COALESCE(MAX(rowid), 0) FROM unrecorded`).Scan(&before) == nil
+	if _, err := db.ExecContext(ctx, text, args...); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if !checked {
+		return
+	}
+	if _, err := db.ExecContext(ctx, `DELETE FROM unrecorded WHERE rowid > $1`, before); err != nil {
+		t.Fatal(err)
+	}
+}
