@@ -28,8 +28,8 @@ const floors = `
 6a  internal/controlplane/route
 5   internal/settings internal/snapshot
 4   internal/pipeline
-3b  internal/datakey internal/dialect/dialecttest internal/publication internal/secretref internal/store/storetest internal/telemetry
-3a  internal/ledger internal/logstore internal/provider/table internal/store
+3b  internal/datakey internal/dialect/dialecttest internal/publication internal/store/storetest internal/telemetry
+3a  internal/ledger internal/logstore internal/provider/table internal/secretref internal/store
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider
@@ -56,6 +56,11 @@ var barriers = []struct {
 		from:  []string{"internal/store"},
 		never: []string{"internal/publication", "internal/snapshot"},
 		why:   "who writes rows says which, and does not know what is made of them",
+	},
+	{
+		from:  []string{"internal/secretref"},
+		never: []string{"database/sql", "internal/store"},
+		why:   "external secrets are read without knowing where their references are stored",
 	},
 	{
 		from:  []string{"internal/dialect/...", "internal/provider/..."},

@@ -9,13 +9,10 @@
 package secretref
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -27,7 +24,6 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/provider/auth"
 	"modelgate/internal/secret"
-	"modelgate/internal/store"
 )
 
 // The kinds of what keeps secrets.
@@ -51,26 +47,6 @@ type Reference struct {
 	// Format "json" wants a value that is JSON. Empty, or "string", takes texts,
 	// numbers, true and false, as text.
 	Format string
-}
-
-// FromStored returns a stored reference. Opened are its secrets, as they were sealed.
-func FromStored(s store.SecretReference, opened secret.String) (Reference, error) {
-	r := Reference{ID: s.ID, Manager: s.Manager, Auth: s.Auth, Path: s.Path, Key: s.Key}
-	var held map[string]string
-	if !opened.Empty() && json.Unmarshal([]byte(opened.Reveal()), &held) != nil { // the error would quote it
-		return r, errors.New("reading opened secrets: not JSON")
-	}
-	r.Secrets = make(map[string]secret.String, len(held))
-	for name, v := range held {
-		r.Secrets[name] = secret.New(v)
-	}
-	return r, nil
-}
-
-// For returns the reference as a mapping uses it.
-func (r Reference) For(m store.SecretMapping) Reference {
-	r.Key, r.Format = cmp.Or(m.Key, r.Key), m.Format
-	return r
 }
 
 // identity stands for all that decides what the manager answers.

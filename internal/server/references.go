@@ -103,7 +103,7 @@ func (o secretOpener) reference(s store.SecretReference) (secretref.Reference, e
 			return secretref.Reference{}, err
 		}
 	}
-	return secretref.FromStored(s, opened)
+	return credentials.Reference(s, opened)
 }
 
 // use begins to read the references that are new in a state. It waits a little
@@ -155,7 +155,8 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 		if err != nil {
 			return &missingSecret{s.Slug, apierr.New(apierr.Unavailable, "its own credential does not open; enter it again").WithCause(err)}
 		}
-		v, err := m.values.Value(ref.For(mapping))
+		ref.Key, ref.Format = cmp.Or(mapping.Key, ref.Key), mapping.Format
+		v, err := m.values.Value(ref)
 		if err == nil {
 			err = credentials.Fill(into, p.Provider, mapping.Target, v)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/secretref"
 	"modelgate/internal/store"
@@ -15,7 +16,7 @@ func (k service) reference(ctx context.Context, s *store.SecretReference) (secre
 	if err != nil {
 		return secretref.Reference{}, err
 	}
-	return secretref.FromStored(*s, opened)
+	return credentials.Reference(*s, opened)
 }
 
 // check refuses a reference that could never be read.

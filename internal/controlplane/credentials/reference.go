@@ -1,0 +1,25 @@
+package credentials
+
+import (
+	"encoding/json"
+	"errors"
+
+	"modelgate/internal/secret"
+	"modelgate/internal/secretref"
+	"modelgate/internal/store"
+)
+
+// Reference returns a stored reference as [secretref] reads it. Opened are its
+// secrets, as they were sealed.
+func Reference(s store.SecretReference, opened secret.String) (secretref.Reference, error) {
+	r := secretref.Reference{ID: s.ID, Manager: s.Manager, Auth: s.Auth, Path: s.Path, Key: s.Key}
+	var held map[string]string
+	if !opened.Empty() && json.Unmarshal([]byte(opened.Reveal()), &held) != nil { // the error would quote it
+		return r, errors.New("reading opened secrets: not JSON")
+	}
+	r.Secrets = make(map[string]secret.String, len(held))
+	for name, v := range held {
+		r.Secrets[name] = secret.New(v)
+	}
+	return r, nil
+}
