@@ -9,17 +9,16 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/inbound"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/secret"
 )
 
-// prepare takes a request through admission: every check that comes before the
-// first attempt, in the order in which clients are told of them. It returns what
-// answers the exchange, nil for a route that the gateway answers itself. Dry runs
+// prepare admits a request: every check that comes before the first stage, in the
+// order in which clients get their errors. Afterwards x.Request does not change.
+// Its Routing is nil where the gateway answers from what it knows. Dry runs
 // take the same way.
-func (p *Plane) prepare(r *http.Request, x *exchange) (pipeline.Handler, error) {
+func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	if err := x.authenticate(); err != nil {
-		return nil, err
+		return err
 	}
 	err := x.admit()
 	if !x.DryRun {
@@ -30,22 +29,21 @@ func (p *Plane) prepare(r *http.Request, x *exchange) (pipeline.Handler, error) 
 		err = x.checkRoute()
 	}
 	if err != nil || x.isOwn() {
-		return nil, err
+		return err
 	}
 	if !x.route.renders && r.Method != http.MethodGet { // what is read costs nothing
 		if err := x.exhausted(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := p.readBody(r, x, x.route); err != nil || x.route.renders {
-		return nil, err
+		return err
 	}
-	h, err := p.handler(x)
-	if err != nil {
-		return nil, err
+	if x.Routing, err = p.handler(x); err != nil {
+		return err
 	}
 	x.reportIgnored()
-	return h, nil
+	return nil
 }
 
 // authenticate finds the identity behind the gateway key, unless it is known.

@@ -132,14 +132,14 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 	if refusal != nil {
 		return p.explanation(x, nil, refusal), nil
 	}
-	h, err := p.prepare(r, x)
-	if h != nil {
+	err := p.prepare(r, x)
+	if err == nil && x.Routing != nil {
 		var res *pipeline.Response
-		if res, err = h.Handle(r.Context(), &x.Request, &x.trail); res != nil {
+		if res, err = p.handle.Handle(r.Context(), &x.Request, &x.trail); res != nil {
 			res.Close()
 		}
 	}
-	tree, _ := h.(*pipeline.Tree)
+	tree, _ := x.Routing.(*pipeline.Tree)
 	return p.explanation(x, tree, err), nil
 }
 

@@ -84,7 +84,8 @@ type Plane struct {
 	models      modelLists
 	compiler    pipeline.Compiler
 	trees       *trees
-	decoding    atomic.Int32 // passed-through answers that are decompressed now
+	handle      pipeline.Handler // of admitted requests: all stages
+	decoding    atomic.Int32     // passed-through answers that are decompressed now
 }
 
 // New returns a plane.
@@ -115,6 +116,7 @@ func New(o Options) *Plane {
 		capturePool: bytepool.New(captureMemory),
 		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
 		trees:       newTrees(),
+		handle:      pipeline.Chain(pipeline.Routing{}, stages()...),
 	}
 }
 
@@ -228,14 +230,13 @@ func requestPath(r *http.Request) (path, query string, marked bool) {
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	defer x.releaseBody()
 	defer p.releaseTrees(x)
-	h, err := p.prepare(r, x)
-	if err != nil {
+	if err := p.prepare(r, x); err != nil {
 		return err
 	}
-	if h == nil {
+	if x.Routing == nil {
 		return p.answerItself(w, r, x)
 	}
-	res, err := h.Handle(r.Context(), &x.Request, &x.trail)
+	res, err := p.handle.Handle(r.Context(), &x.Request, &x.trail)
 	if err != nil {
 		return err
 	}

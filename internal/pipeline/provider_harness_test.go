@@ -131,6 +131,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 		p.t.Fatal(err)
 	}
 	defer x.Body.Release()
+	defer x.unchanged(p.t)
 	rtBody(p.t, x, body)
 	if v, ok := x.Doc.Find("model"); ok {
 		x.Model, _ = v.Text()

@@ -258,7 +258,7 @@ func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 // nil where the client sees all of it.
 func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) (*Response, error) {
 	a.timers.dog.Phase(upstream.FirstEvent)
-	s := &Events{
+	s := &eventStream{
 		reader: src,
 		tap:    out.Tap,
 		hider:  hider,

@@ -73,6 +73,10 @@ type Request struct {
 	Edits  []jsonedit.Edit // of Doc, before those of a target
 	Prompt reqlog.Prompt   // the saved prompt that made the request; zero for none
 
+	// Routing is who handles the request after all stages: the tree of its config, or
+	// one target. Nil is enough where it is called directly.
+	Routing Handler
+
 	// Leaves are the leaves of the request's config as this request may use them,
 	// in the order of [Tree.Leaves]. Nil is enough for handlers that were not
 	// compiled.

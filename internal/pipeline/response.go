@@ -21,7 +21,7 @@ type Response struct {
 	Attempt *Attempt // that the response is of; nil for none, in tests of routing alone
 
 	Bytes  []byte         // whole content, valid until Close
-	Events *Events        // a stream of events, already begun
+	Events Stream         // a stream of events, already begun
 	Body   io.Reader      // anything else, as it arrives
 	Length int64          // of Body; -1 when not announced
 	Raw    *http.Response // what Body is read from, for its trailer
@@ -86,8 +86,8 @@ func (r *Response) release() {
 	}
 }
 
-// Events is a stream of events, pulled by the caller. It is for one goroutine.
-type Events struct {
+// eventStream is the stream of a target, or of the targets that continue it.
+type eventStream struct {
 	held   []byte // comments that came before the first event
 	first  sse.Event
 	primed bool
@@ -101,9 +101,8 @@ type Events struct {
 	resume *streamContinuation // nil unless another target may go on with the stream
 }
 
-// Next returns the next event, valid until the following call. It returns
-// io.EOF after a clean end and an *apierr.Error when the stream broke.
-func (s *Events) Next() (sse.Event, error) {
+// Next implements [Stream].
+func (s *eventStream) Next() (sse.Event, error) {
 	if len(s.ahead) > 0 {
 		e := s.ahead[0]
 		s.ahead = s.ahead[1:]
@@ -116,7 +115,7 @@ func (s *Events) Next() (sse.Event, error) {
 }
 
 // pull returns the next event of the target's own stream.
-func (s *Events) pull() (sse.Event, error) {
+func (s *eventStream) pull() (sse.Event, error) {
 	if s.primed {
 		s.primed = false
 		return s.first, nil
@@ -134,23 +133,21 @@ func (s *Events) pull() (sse.Event, error) {
 }
 
 // visible returns e as the client gets it: empty for an event that is not for it.
-func (s *Events) visible(e sse.Event) sse.Event {
+func (s *eventStream) visible(e sse.Event) sse.Event {
 	if s.hider == nil {
 		return e
 	}
 	return s.hider.hide(e)
 }
 
-// Held returns comments that came before the first event; they go to the
-// client first.
-func (s *Events) Held() []byte { return s.held }
+// Held implements [Stream].
+func (s *eventStream) Held() []byte { return s.held }
 
-// More reports whether a further event is at hand without waiting.
-func (s *Events) More() bool { return len(s.ahead) > 0 || s.primed || s.reader.More() }
+// More implements [Stream].
+func (s *eventStream) More() bool { return len(s.ahead) > 0 || s.primed || s.reader.More() }
 
-// Pause stops the idle clock while the client is slow to read; Resume lets it
-// go on.
-func (s *Events) Pause() { s.watch.dog.Pause() }
+// Pause implements [Stream].
+func (s *eventStream) Pause() { s.watch.dog.Pause() }
 
-// Resume undoes Pause.
-func (s *Events) Resume() { s.watch.dog.Resume() }
+// Resume implements [Stream].
+func (s *eventStream) Resume() { s.watch.dog.Resume() }

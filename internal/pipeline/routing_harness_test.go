@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -184,8 +185,9 @@ type rtResult struct {
 // rtRequest is a request under test, and what happened to it.
 type rtRequest struct {
 	pipeline.Request
-	trail   pipeline.Trail
-	resolve func(leaf *config.Config) (*provider.Target, error) // finds targets; nil where they are scripted
+	admitted pipeline.Request // as it was when handling began
+	trail    pipeline.Trail
+	resolve  func(leaf *config.Config) (*provider.Target, error) // finds targets; nil where they are scripted
 }
 
 // handle has h handle the request, with its leaves if h is compiled.
@@ -196,7 +198,16 @@ func (x *rtRequest) handle(ctx context.Context, h pipeline.Handler) (*pipeline.R
 			x.Leaves[i].Target, x.Leaves[i].Err = x.resolve(leaf)
 		}
 	}
+	x.admitted = x.Request
 	return h.Handle(ctx, &x.Request, &x.trail)
+}
+
+// unchanged fails if handling has changed the request.
+func (x *rtRequest) unchanged(t testing.TB) {
+	t.Helper()
+	if !reflect.DeepEqual(x.Request, x.admitted) {
+		t.Errorf("handling changed the request to %+v, admitted was %+v", x.Request, x.admitted)
+	}
 }
 
 // params is the header of what was adapted.
@@ -233,7 +244,9 @@ func rtBody(t testing.TB, x *rtRequest, body string) {
 
 func (r *rtRoutes) send(change ...func(*rtRequest)) rtResult {
 	r.t.Helper()
-	return rtSend(context.Background(), r.Tree, change...)
+	got := rtSend(context.Background(), r.Tree, change...)
+	got.x.unchanged(r.t)
+	return got
 }
 
 func rtSend(ctx context.Context, h pipeline.Handler, change ...func(*rtRequest)) rtResult {

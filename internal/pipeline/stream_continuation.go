@@ -36,10 +36,13 @@ const maxSaid = 1 << 20
 func (f *fallbackStrategy) continued(ctx context.Context, r *Request, t *Trail, res *Response, rest []int) {
 	wanted := f.resumes && r.Operation == api.Chat && r.Doc != nil && len(rest) > 0
 	_, able := r.Client.(dialect.StreamContinuer)
-	if !wanted || !able || res == nil || res.Events == nil {
+	if !wanted || !able || res == nil {
 		return
 	}
-	s := res.Events
+	s, ok := res.Events.(*eventStream)
+	if !ok {
+		return
+	}
 	s.resume = &streamContinuation{f: f, ctx: ctx, request: r, trail: t, rest: rest, res: res, now: res}
 	s.part()
 }
@@ -53,7 +56,7 @@ func (c *streamContinuation) record(d dialect.StreamContinuer, e sse.Event) {
 
 // next returns the next event of the stream, of a further branch's stream when
 // this one breaks.
-func (c *streamContinuation) next(s *Events) (sse.Event, error) {
+func (c *streamContinuation) next(s *eventStream) (sse.Event, error) {
 	e, err := s.pull()
 	d := c.request.Client.(dialect.StreamContinuer)
 	if err == nil && s.tap.Info().Failed == "" {
@@ -74,7 +77,7 @@ func (c *streamContinuation) next(s *Events) (sse.Event, error) {
 
 // switchTarget opens the stream of a further branch in place of s. It returns a comment
 // that tells where the stream goes on.
-func (c *streamContinuation) switchTarget(s *Events, d dialect.StreamContinuer) (sse.Event, bool) {
+func (c *streamContinuation) switchTarget(s *eventStream, d dialect.StreamContinuer) (sse.Event, bool) {
 	for len(c.rest) > 0 && !c.blocked {
 		b := &c.f.branches[c.rest[0]]
 		c.rest = c.rest[1:]
@@ -107,8 +110,8 @@ func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *R
 
 // take puts the streams of next instead of those of s. Closing the response closes
 // both.
-func (c *streamContinuation) take(s *Events, next *Response, child *Trail) {
-	n := next.Events
+func (c *streamContinuation) take(s *eventStream, next *Response, child *Trail) {
+	n := next.Events.(*eventStream)
 	s.reader, s.tap, s.hider, s.watch, s.fail = n.reader, n.tap, n.hider, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
 	c.res.translation = next.translation
@@ -128,7 +131,7 @@ const overlap = 64
 
 // trimOverlap reads the begin of a continuation and drops from it what repeats the
 // end of what was said. The events returned go to the client first.
-func (c *streamContinuation) trimOverlap(s *Events, d dialect.StreamContinuer) []sse.Event {
+func (c *streamContinuation) trimOverlap(s *eventStream, d dialect.StreamContinuer) []sse.Event {
 	var held []sse.Event
 	var text []byte
 	for len(text) < min(overlap, len(c.emitted)) {
@@ -180,7 +183,7 @@ func (c *streamContinuation) without(e sse.Event, d dialect.StreamContinuer, n i
 }
 
 // part makes a translated stream give out frame by frame, the first event too.
-func (s *Events) part() {
+func (s *eventStream) part() {
 	switch r := s.reader.(type) {
 	case *replay:
 		var list replay

@@ -280,7 +280,7 @@ func (a *Attempt) encodeComplete(out *Response, r *llm.Response) error {
 		stream = enc.Encode(stream, &e)
 	}
 	out.asStream(a.request.Client.ContentType())
-	out.Events = &Events{reader: &replay{{Raw: stream, Data: stream}}, tap: tap, watch: out.watch}
+	out.Events = &eventStream{reader: &replay{{Raw: stream, Data: stream}}, tap: tap, watch: out.watch}
 	return nil
 }
 
