@@ -9,27 +9,12 @@
 // to it, is left to the provider table and the pipeline.
 package chat
 
-import (
-	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/dialect"
-)
+import "modelgate/internal/dialect"
 
 // Dialect is the chat dialect as clients see it.
 type Dialect struct{}
 
 var _ dialect.ClientDialect = Dialect{}
-
-// Error returns the body of e for an answer that has not begun.
-func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }
-
-// ErrorEvent appends e as an event that ends a stream: a data field with an
-// error object, which the official clients raise as an error.
-func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
-	dst = append(dst, "data: "...)
-	dst = append(dst, e.Body()...)
-	return append(dst, "\n\n"...)
-}
 
 // Terminator returns the event that ends every complete stream. Callers must
 // not change it.
@@ -37,5 +22,9 @@ func (Dialect) Terminator() []byte { return terminator }
 
 var terminator = []byte("data: [DONE]\n\n")
 
-// NewTap returns a tap for one answer to op.
-func (Dialect) NewTap(op api.Operation) dialect.Tap { return &tap{op: op} }
+// Headers are none: what clients of the dialect may send along they name in
+// x-gateway-forward-headers.
+func (Dialect) Headers() []string { return nil }
+
+// ContentType is that of server-sent events.
+func (Dialect) ContentType() string { return "text/event-stream" }

@@ -12,13 +12,6 @@ var _ dialect.ProviderCodec = Dialect{}
 // own is the name of the dialect in what only it knows.
 const own = string(api.DialectChat)
 
-// Headers are none: what clients of the dialect may send along they name in
-// x-gateway-forward-headers.
-func (Dialect) Headers() []string { return nil }
-
-// ContentType is that of server-sent events.
-func (Dialect) ContentType() string { return "text/event-stream" }
-
 // DecodeRequest reads a client's request. Results of tools that follow each
 // other become one message; functions and function_call become tools.
 func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {

@@ -10,6 +10,9 @@ import (
 	"modelgate/internal/sse"
 )
 
+// NewTap returns a tap for one answer to op.
+func (Dialect) NewTap(op api.Operation) dialect.Tap { return &tap{op: op} }
+
 // tap reads answers of the chat dialect in one pass each, stepping over what
 // the books don't need. It holds no bytes of what it was shown beyond the few
 // words of its report.

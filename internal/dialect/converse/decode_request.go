@@ -49,7 +49,7 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 
 // requestDecoder builds a request.
 type requestDecoder struct {
-	fieldReader
+	reader
 	r     *llm.Request
 	calls map[string]bool // ids of the calls so far
 }

@@ -12,7 +12,6 @@ package gemini
 
 import (
 	"modelgate/api"
-	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 )
 
@@ -41,15 +40,3 @@ func (Dialect) ContentType() string { return "text/event-stream" }
 
 // Terminator is nil: a stream is whole when it ends after a finish reason.
 func (Dialect) Terminator() []byte { return nil }
-
-// Error returns the body of e for an answer that has not begun.
-func (Dialect) Error(e *apierr.Error) []byte { return appendError(nil, e) }
-
-// ErrorEvent appends e as an event that ends a stream.
-func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
-	dst = append(dst, "data: "...)
-	return append(appendError(dst, e), "\r\n\r\n"...)
-}
-
-// NewTap returns a tap for one answer to op.
-func (Dialect) NewTap(api.Operation) dialect.Tap { return new(tap) }

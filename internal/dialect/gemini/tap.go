@@ -1,10 +1,14 @@
 package gemini
 
 import (
+	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/sse"
 )
+
+// NewTap returns a tap for one answer to op.
+func (Dialect) NewTap(api.Operation) dialect.Tap { return new(tap) }
 
 // tap reads an answer that passes by.
 type tap struct {

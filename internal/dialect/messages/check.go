@@ -147,3 +147,6 @@ func checkThinking(v jsonedit.Value) *grammar.Fault {
 	}
 	return nil
 }
+
+// Defaults are none: a null means what leaving out means.
+func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }

@@ -113,12 +113,12 @@ func (t *chunkTap) Info() *dialect.ResponseInfo {
 
 // NewEncoder returns an encoder for one streamed answer.
 func (i Invoke) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
-	return &chunkEncoder{inner: encoder{to: to}, outer: i.Outer}
+	return &chunkEncoder{inner: streamEncoder{to: to}, outer: i.Outer}
 }
 
 // chunkEncoder puts the events of the dialect into binary messages.
 type chunkEncoder struct {
-	inner  encoder
+	inner  streamEncoder
 	outer  dialect.ClientDialect
 	frames []byte // reused
 	failed bool

@@ -13,7 +13,6 @@ package messages
 import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
 
@@ -49,9 +48,6 @@ func (Dialect) ContentType() string { return "text/event-stream" }
 func (Dialect) Terminator() []byte { return terminator }
 
 var terminator = []byte("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
-
-// Defaults are none: a null means what leaving out means.
-func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }
 
 // names are what the dialect calls parameters whose name is not the field's own.
 var names = map[llm.Field]string{

@@ -9,7 +9,6 @@ package oracle
 import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
 )
 
 // Dialect is the dialect as providers see it.
@@ -18,22 +17,3 @@ type Dialect struct{}
 var _ dialect.ProviderCodec = Dialect{}
 
 const name = string(api.DialectOracle)
-
-// EncodeRequest appends the body of a request to /20231130/actions/chat.
-// https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat
-func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	return encodeRequest(dst, r, to)
-}
-
-// DecodeResponse reads a complete response.
-func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
-	return decodeResponse(body, r, to)
-}
-
-// NewDecoder returns a decoder for one streamed answer.
-func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
-	if isCohere(r, to) {
-		return &cohereDecoder{r: r, model: to.Model}
-	}
-	return &decoder{custom: customOf(r), model: to.Model}
-}

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"strings"
 
+	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/sse"
 )
+
+// NewTap returns a tap for one answer to op.
+func (Dialect) NewTap(api.Operation) dialect.Tap { return &tap{} }
 
 // tap reads answers of this dialect. Of most events it reads the type alone.
 type tap struct {

@@ -1,0 +1,37 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// DecodeResponse reads a complete response, as a stream of one chunk.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading an answer of the chat dialect: %w", err)
+	}
+	choices, ok := v.Get("choices")
+	if e, failed := v.Get("error"); failed && !e.IsNull() {
+		return nil, errors.New(failure(e.Raw()))
+	}
+	if !ok || choices.Kind() != jsonedit.Array {
+		return nil, errors.New("an answer of the chat dialect has choices")
+	}
+	d := newDecoder(r)
+	events := d.terminate(d.read(nil, body))
+	var all dialect.Assembler
+	for i := range events {
+		all.Add(&events[i])
+	}
+	out, fault, _ := all.Response()
+	if fault != nil {
+		return nil, errors.New(fault.Message)
+	}
+	out.Dialect = own
+	return out, nil
+}

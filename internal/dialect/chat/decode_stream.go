@@ -1,0 +1,315 @@
+package chat
+
+import (
+	"bytes"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// NewDecoder returns a decoder for one streamed answer. Many providers leave out
+// the terminator: the answer is whole as well when every choice has ended and
+// then the bytes.
+func (Dialect) NewDecoder(r *llm.Request, _ dialect.RequestTarget) dialect.StreamDecoder {
+	return newDecoder(r)
+}
+
+func newDecoder(r *llm.Request) *streamDecoder {
+	d := &streamDecoder{asked: r, keepExtra: true}
+	d.found = d.few[:0]
+	return d
+}
+
+// streamDecoder reads chunks. It takes what the many providers of the dialect really
+// send: fields that are missing, empty, null or of another name.
+type streamDecoder struct {
+	asked *llm.Request
+
+	start     llm.Event
+	keepExtra bool // until the first chunk with content was seen
+	started   bool
+	ended     bool
+	counts    counts
+	usage     llm.Usage // as last told
+	choices   []*choice
+	sources   []llm.Citation // of the complete response, as Perplexity has them
+
+	found []chunkChoice // of the chunk being read
+	few   [2]chunkChoice
+	fault *llm.ProviderError
+}
+
+// Decode appends the events of one chunk.
+func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
+	if d.ended || frame.Data == nil {
+		return dst
+	}
+	if len(frame.Data) < 16 && string(bytes.TrimSpace(frame.Data)) == "[DONE]" {
+		return d.terminate(dst)
+	}
+	if string(frame.Type) == "error" {
+		d.fault = faultOf(frame.Data)
+		return d.fail(dst)
+	}
+	return d.read(dst, frame.Data)
+}
+
+// End implements dialect.StreamDecoder.
+func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
+	if d.ended || !d.started {
+		d.ended = true
+		return dst
+	}
+	whole := len(d.choices) > 0
+	for _, c := range d.choices {
+		whole = whole && c != nil && c.stopped
+	}
+	if whole {
+		return d.terminate(dst)
+	}
+	for i, c := range d.choices {
+		if c != nil {
+			dst = c.close(dst, i)
+		}
+	}
+	d.ended = true
+	return dst
+}
+
+// terminate ends the answer: the provider said that it is whole.
+func (d *streamDecoder) terminate(dst []llm.Event) []llm.Event {
+	if d.ended {
+		return dst
+	}
+	dst = d.begin(dst)
+	for i, c := range d.choices {
+		if c != nil {
+			dst = c.finish(dst, i)
+		}
+	}
+	d.ended = true
+	return append(dst, llm.Event{Kind: llm.EventEnd})
+}
+
+func (d *streamDecoder) fail(dst []llm.Event) []llm.Event {
+	d.ended = true
+	return append(dst, llm.Event{Kind: llm.EventError, Fault: d.fault})
+}
+
+// begin appends the start before anything else.
+func (d *streamDecoder) begin(dst []llm.Event) []llm.Event {
+	if d.started {
+		return dst
+	}
+	d.started, d.keepExtra = true, false
+	d.start.Kind = llm.EventStart
+	return append(dst, d.start)
+}
+
+// chunkChoice is a choice of one chunk, unchanged.
+type chunkChoice struct {
+	index                          int64
+	delta, logprobs, reason, usage []byte
+	extra                          []llm.Member
+}
+
+// read takes one JSON object: a chunk, or a complete response.
+func (d *streamDecoder) read(dst []llm.Event, b []byte) []llm.Event {
+	c := jsonedit.NewCursor(b)
+	if !c.Enter('{') {
+		return dst
+	}
+	d.found = d.found[:0]
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
+		d.member(c, key)
+	}
+	if d.fault != nil {
+		return d.fail(dst)
+	}
+	if len(d.found) == 0 && d.start.ID == "" && !d.started {
+		return dst // of Azure, about the prompt, before the answer has an id
+	}
+	dst = d.begin(dst)
+	for i := range d.found {
+		dst = d.choice(dst, &d.found[i])
+		if d.fault != nil {
+			return d.fail(dst)
+		}
+	}
+	if usage := d.counts.usage(true); usage != d.usage {
+		d.usage = usage
+		dst = append(dst, llm.Event{Kind: llm.EventUsage, Usage: usage})
+	}
+	return dst
+}
+
+func (d *streamDecoder) member(c *jsonedit.Cursor, name []byte) {
+	switch string(name) {
+	case "choices":
+		d.readChoices(c)
+	case "id":
+		d.head(&d.start.ID, c)
+	case "model":
+		d.head(&d.start.Model, c)
+	case "service_tier":
+		d.head(&d.start.ServiceTier, c)
+	case "system_fingerprint":
+		d.head(&d.start.Fingerprint, c)
+	case "created":
+		if n, ok := readCount(c); ok && d.start.Created == 0 {
+			d.start.Created = seconds(n)
+		}
+	case "usage":
+		d.readUsage(c.Raw())
+	case "x_groq": // has the usage of streams
+		inner := jsonedit.NewCursor(c.Raw())
+		if inner.Enter('{') {
+			for key, ok := inner.Field(); ok; key, ok = inner.Field() {
+				d.inner(inner, key)
+			}
+		}
+	case "error":
+		if raw := c.Raw(); jsonedit.KindOf(raw) != jsonedit.Null && d.fault == nil {
+			d.fault = faultOf(raw)
+		}
+	case "citations":
+		d.readSources(c.Raw(), "citations")
+	case "object":
+		if string(c.Raw()) == `"error"` && d.fault == nil { // vLLM, inside streams
+			d.fault = faultOf(c.Bytes())
+		}
+	case "obfuscation", "p":
+		c.Skip() // padding
+	default:
+		d.other(c, string(name))
+	}
+}
+
+// seconds undoes what some providers mistake for seconds.
+func seconds(n int64) int64 {
+	if n > 1e11 {
+		return n / 1000
+	}
+	return n
+}
+
+func (d *streamDecoder) inner(c *jsonedit.Cursor, name []byte) {
+	switch string(name) {
+	case "usage":
+		d.readUsage(c.Raw())
+	case "error":
+		if raw := c.Raw(); jsonedit.KindOf(raw) != jsonedit.Null && d.fault == nil {
+			d.fault = faultOf(raw)
+		}
+	default:
+		c.Skip()
+	}
+}
+
+// head takes a string of the head until the start was told.
+func (d *streamDecoder) head(into *string, c *jsonedit.Cursor) {
+	raw := c.Raw()
+	if !d.started && *into == "" {
+		*into, _ = unquoted(raw)
+	}
+}
+
+// other keeps what only the dialect knows.
+func (d *streamDecoder) other(c *jsonedit.Cursor, name string) {
+	raw := c.Raw()
+	if d.keepExtra && jsonedit.KindOf(raw) != jsonedit.Null && valid(raw) {
+		d.start.Extra = append(d.start.Extra, llm.Member{Name: name, Value: bytes.Clone(raw)})
+	}
+	if name == "search_results" {
+		d.readSources(raw, name)
+	}
+}
+
+func valid(raw []byte) bool {
+	_, err := jsonedit.ParseValue(raw)
+	return err == nil
+}
+
+func (d *streamDecoder) readUsage(raw []byte) {
+	d.counts.read(jsonedit.NewCursor(raw))
+}
+
+func (d *streamDecoder) readChoices(c *jsonedit.Cursor) {
+	if !c.Enter('[') {
+		c.Skip()
+		return
+	}
+	for n := int64(0); c.Element(); n++ {
+		if !c.Enter('{') {
+			c.Skip()
+			continue
+		}
+		found := chunkChoice{index: n}
+		for key, ok := c.Field(); ok; key, ok = c.Field() {
+			found.member(c, key)
+		}
+		if !c.Failed() && found.index < maxChoices && len(d.found) < maxChoices {
+			d.found = append(d.found, found)
+		}
+	}
+}
+
+func (f *chunkChoice) member(c *jsonedit.Cursor, name []byte) {
+	switch string(name) {
+	case "index":
+		if n, ok := readCount(c); ok {
+			f.index = n
+		}
+	case "delta":
+		f.delta = c.Raw()
+	case "message":
+		if raw := c.Raw(); f.delta == nil { // Perplexity repeats the whole beside the delta
+			f.delta = raw
+		}
+	case "finish_reason":
+		f.reason = c.Raw()
+	case "logprobs":
+		f.logprobs = c.Raw()
+	case "usage": // Moonshot
+		f.usage = c.Raw()
+	default:
+		if raw := c.Raw(); !c.Failed() && jsonedit.KindOf(raw) != jsonedit.Null {
+			f.extra = append(f.extra, llm.Member{Name: string(name), Value: raw})
+		}
+	}
+}
+
+// choice takes what a chunk adds to a choice.
+func (d *streamDecoder) choice(dst []llm.Event, f *chunkChoice) []llm.Event {
+	i := int(f.index)
+	for len(d.choices) <= i {
+		d.choices = append(d.choices, nil)
+	}
+	if d.choices[i] == nil {
+		d.choices[i] = &choice{d: d, open: noPart}
+	}
+	c := d.choices[i]
+	d.readUsage(f.usage)
+	if c.told {
+		return dst
+	}
+	dst = c.delta(dst, i, f)
+	for _, m := range f.extra {
+		c.keep(m)
+	}
+	word, ok := unquoted(f.reason)
+	if !ok || word == "" { // some send an empty one with every chunk
+		return dst
+	}
+	if word == exhausted && c.next == 0 {
+		d.fault = &llm.ProviderError{Type: word, Message: "the provider had not enough resources to answer"}
+		return dst
+	}
+	c.said, c.stopped = word, true
+	if c.complete() {
+		return c.finish(dst, i)
+	}
+	return dst
+}

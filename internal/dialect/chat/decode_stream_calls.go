@@ -1,0 +1,263 @@
+package chat
+
+import (
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// openCall is a call of a tool that is read.
+type openCall struct {
+	index  int64
+	id     string
+	name   string
+	custom bool
+	sign   llm.Signature
+
+	part  int // noPart until the name is known
+	ended bool
+	// free is a call of the function instead of a custom tool, whose
+	// arguments are gathered until they can be read.
+	free     bool
+	gathered []byte
+	early    string // arguments that came before the name
+	text     balance
+}
+
+// balance tells when a JSON object or array has come to its end.
+type balance struct {
+	depth           int
+	quoted, escaped bool
+	ended           bool
+}
+
+func (b *balance) add(s string) {
+	for i := 0; i < len(s); i++ {
+		ch := s[i]
+		switch {
+		case b.escaped:
+			b.escaped = false
+		case b.quoted:
+			b.escaped = ch == '\\'
+			b.quoted = ch != '"'
+		case ch == '"':
+			b.quoted = true
+		case ch == '{' || ch == '[':
+			b.depth++
+		case ch == '}' || ch == ']':
+			b.depth--
+			b.ended = b.ended || b.depth == 0
+		}
+	}
+}
+
+// whole reports whether nothing can follow.
+func (b *balance) whole() bool { return b.ended }
+
+// wireCall is a piece of a call unchanged.
+type wireCall struct {
+	index     int64 // below zero when it has none
+	id, name  string
+	arguments string
+	custom    bool
+	sign      llm.Signature
+}
+
+// readCalls takes pieces of calls.
+func (c *choice) readCalls(dst []llm.Event, i int, raw []byte) []llm.Event {
+	v, err := jsonedit.ParseValue(raw)
+	if err != nil {
+		return dst
+	}
+	for e := range v.Elements() {
+		piece := readCall(e)
+		var call *openCall
+		if call, dst = c.callFor(dst, i, &piece); call != nil {
+			dst = c.growCall(dst, i, call, &piece)
+		}
+	}
+	return dst
+}
+
+func readCall(v jsonedit.Value) wireCall {
+	w := wireCall{index: -1}
+	for key, m := range v.Fields() {
+		switch key.String() {
+		case "index":
+			if n, ok := m.Int(); ok && n >= 0 {
+				w.index = n
+			}
+		case "id":
+			w.id, _ = m.Text()
+		case "function":
+			w.called(m)
+		case "custom":
+			if !m.IsNull() {
+				w.custom = w.custom || w.name == ""
+				w.called(m)
+			}
+		case "type":
+			word, _ := m.TextBytes()
+			w.custom = string(word) == "custom"
+		case "extra_content":
+			w.sign = googleSignature(m)
+		}
+	}
+	return w
+}
+
+func (w *wireCall) called(v jsonedit.Value) {
+	for key, m := range v.Fields() {
+		switch key.String() {
+		case "name":
+			w.name, _ = m.Text()
+		case "arguments", "input":
+			w.arguments = argumentsOf(m)
+		case "thought_signature":
+			text, _ := m.Text()
+			w.sign = dialect.ReadSignature(llm.Google, text)
+		}
+	}
+}
+
+// callFor returns the call that a piece is of. Providers leave out the index, or
+// give it to several calls that differ by id.
+func (c *choice) callFor(dst []llm.Event, i int, w *wireCall) (*openCall, []llm.Event) {
+	for n := len(c.calls) - 1; n >= 0; n-- {
+		call := c.calls[n]
+		fresh := w.name != "" && w.id != "" && call.id != "" && w.id != call.id
+		switch {
+		case w.index >= 0 && call.index == w.index && !fresh,
+			w.index < 0 && w.id != "" && call.id == w.id,
+			w.index < 0 && w.id == "" && w.name == "":
+			if call.ended {
+				return nil, dst
+			}
+			return call, dst
+		}
+	}
+	if len(c.calls) >= maxCalls {
+		return nil, dst
+	}
+	for _, call := range c.calls {
+		if call.text.whole() {
+			dst = c.endCall(dst, i, call)
+		}
+	}
+	call := &openCall{index: w.index, id: w.id, custom: w.custom, part: noPart}
+	if w.index < 0 {
+		call.index = int64(len(c.calls))
+	}
+	c.calls = append(c.calls, call)
+	return call, dst
+}
+
+// maxCalls bounds the calls of one choice.
+const maxCalls = 1024
+
+func (c *choice) growCall(dst []llm.Event, i int, call *openCall, w *wireCall) []llm.Event {
+	if call.part == noPart {
+		if call.id == "" {
+			call.id = w.id
+		}
+		call.custom = call.custom || w.custom
+		call.name += w.name
+		call.early += w.arguments
+		if w.sign.Value != "" {
+			call.sign = w.sign
+		}
+		if call.name == "" {
+			return dst
+		}
+		return c.openCall(dst, i, call)
+	}
+	if w.arguments != "" {
+		dst = c.appendArguments(dst, i, call, w.arguments)
+	}
+	if w.sign.Value != "" && w.sign != call.sign {
+		call.sign = w.sign
+		dst = append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Signature: w.sign})
+	}
+	return dst
+}
+
+// openCall begins the part of a call whose name is known.
+func (c *choice) openCall(dst []llm.Event, i int, call *openCall) []llm.Event {
+	dst = c.endTextPart(dst, i)
+	if call.id == "" {
+		call.id = c.callID(call.name)
+	}
+	call.free = !call.custom && c.d.standsForText(call.name)
+	dst, call.part = c.begin(dst, i, llm.ToolCall{ID: call.id, Name: call.name, Custom: call.custom || call.free, Signature: call.sign})
+	if call.early != "" {
+		dst = c.appendArguments(dst, i, call, call.early)
+		call.early = ""
+	}
+	return dst
+}
+
+// appendArguments adds to the arguments of a call.
+func (c *choice) appendArguments(dst []llm.Event, i int, call *openCall, piece string) []llm.Event {
+	call.text.add(piece)
+	if call.free {
+		call.gathered = append(call.gathered, piece...)
+		return dst
+	}
+	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: piece})
+}
+
+// standsForText reports whether a function was offered instead of a custom
+// tool.
+func (d *streamDecoder) standsForText(name string) bool {
+	if d.asked == nil {
+		return false
+	}
+	return slices.ContainsFunc(d.asked.Tools, func(t llm.Tool) bool { return t.Custom && t.Name == name })
+}
+
+// callID makes an id for a call that has none. It depends on the answer and the
+// length of the conversation, so that no two calls of a conversation share one.
+func (c *choice) callID(name string) string {
+	h := fnv.New64a()
+	turns := 0
+	if c.d.asked != nil {
+		turns = len(c.d.asked.Messages)
+	}
+	for _, s := range [...]string{c.d.start.ID, name, strconv.Itoa(turns), strconv.Itoa(c.next)} {
+		_, _ = h.Write([]byte(s))
+		_, _ = h.Write([]byte{0})
+	}
+	return "call_" + strconv.FormatUint(h.Sum64(), 36)
+}
+
+func (c *choice) endCall(dst []llm.Event, i int, call *openCall) []llm.Event {
+	if call.part == noPart || call.ended {
+		return dst
+	}
+	call.ended = true
+	if call.free {
+		dst = append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: dialect.UnwrapText(string(call.gathered))})
+	}
+	return append(dst, llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: call.part})
+}
+
+// legacyCall takes a piece of a function_call, of which an answer has one.
+func (c *choice) legacyCall(dst []llm.Event, i int, raw []byte) []llm.Event {
+	v, err := jsonedit.ParseValue(raw)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return dst
+	}
+	w := wireCall{index: -1}
+	w.called(v)
+	if w.name == "" && w.arguments == "" {
+		return dst
+	}
+	if len(c.calls) == 0 {
+		c.calls = append(c.calls, &openCall{part: noPart})
+	}
+	return c.growCall(dst, i, c.calls[0], &w)
+}

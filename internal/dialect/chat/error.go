@@ -1,0 +1,139 @@
+package chat
+
+import (
+	"net/http"
+	"strconv"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+// Error returns the body of e for an answer that has not begun.
+func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }
+
+// ErrorEvent appends e as an event that ends a stream: a data field with an
+// error object, which the official clients raise as an error.
+func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
+	dst = append(dst, "data: "...)
+	dst = append(dst, e.Body()...)
+	return append(dst, "\n\n"...)
+}
+
+var sourcePath = mustPath("source")
+
+func mustPath(s string) jsonedit.Path {
+	p, err := jsonedit.ParsePath(s)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// ProviderError appends the body that tells a client of a provider's error. An
+// error object of this dialect stays as it is, but that "source" is put into it
+// and "provider" beside it. Any other body becomes one whose message says which
+// provider answered what, with the beginning of the text it sent.
+func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
+	var d jsonedit.Doc
+	id := jsonedit.AppendString(nil, provider)
+	if d.Scan(body) == nil {
+		if e, ok := d.Find("error"); ok && e.Kind() == jsonedit.Object {
+			if word, ok := isGoogleError(e); ok {
+				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: appendGoogles(nil, e, word, status)}, jsonedit.Edit{Name: "provider", Value: id})
+			}
+			if marked, err := jsonedit.Set(nil, e.Raw(), sourcePath, []byte(`"provider"`)); err == nil {
+				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
+			}
+		}
+	}
+	return appendError(dst, &d, body, provider, status)
+}
+
+// isGoogleError returns the word of an error of Google's, whose code is a number
+// where clients of this dialect want a word, and which has no type.
+// https://cloud.google.com/apis/design/errors
+func isGoogleError(e jsonedit.Value) (word jsonedit.Value, ok bool) {
+	code, _ := e.Get("code")
+	word, _ = e.Get("status")
+	_, typed := e.Get("type")
+	return word, code.Kind() == jsonedit.Number && word.Kind() == jsonedit.String && !typed
+}
+
+// appendGoogles appends such an error as one of this dialect, with all it says.
+func appendGoogles(dst []byte, e, word jsonedit.Value, status int) []byte {
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	for key, v := range e.Fields() {
+		switch {
+		case key.Is("code"):
+			v = word
+		case key.Is("param"), key.Is("source"):
+			continue
+		}
+		b.Key(key.String())
+		b.Raw(v.Raw())
+	}
+	b.Name("type")
+	b.String(typeFor(status))
+	b.Name("param")
+	b.Null()
+	b.Name("source")
+	b.String("provider")
+	b.Close('}')
+	return b.Bytes()
+}
+
+// appendError makes an error object of what a provider sent.
+func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, status int) []byte {
+	message := provider + " answered " + strconv.Itoa(status)
+	if text := dialect.ErrorMessage(body); text != "" {
+		message += ": " + text
+	} else {
+		message += " with an empty body"
+	}
+	dst = append(dst, `{"error":{"message":`...)
+	dst = jsonedit.AppendString(dst, message)
+	dst = append(dst, `,"type":`...)
+	dst = appendWord(dst, d, "type", typeFor(status))
+	dst = append(dst, `,"param":null,"code":`...)
+	dst = appendWord(dst, d, "code", "")
+	dst = append(dst, `,"source":"provider"},"provider":`...)
+	dst = jsonedit.AppendString(dst, provider)
+	return append(dst, '}')
+}
+
+// appendWord appends a string of the provider's body as it is there, or
+// fallback, or null.
+func appendWord(dst []byte, d *jsonedit.Doc, name, fallback string) []byte {
+	if v, ok := d.Find(name); ok && v.Kind() == jsonedit.String && len(v.Raw()) < 100 {
+		return append(dst, v.Raw()...)
+	}
+	if fallback == "" {
+		return append(dst, "null"...)
+	}
+	return jsonedit.AppendString(dst, fallback)
+}
+
+// typeFor is the word that clients of the dialect expect for a status.
+func typeFor(status int) string {
+	switch {
+	case status == http.StatusUnauthorized:
+		return "authentication_error"
+	case status == http.StatusForbidden:
+		return "permission_error"
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status >= 400 && status < 500:
+		return "invalid_request_error"
+	}
+	return "upstream_error"
+}
+
+// failure is the message of an error value or of an event that is one.
+func failure(b []byte) string {
+	if text := dialect.ErrorMessage(b); text != "" {
+		return text
+	}
+	return "the provider reported an error without a message"
+}

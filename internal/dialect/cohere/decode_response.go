@@ -1,0 +1,264 @@
+package cohere
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+var errNoResponse = errors.New("the body holds no message")
+
+// DecodeResponse reads a complete response.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading an answer of cohere: %w", err)
+	}
+	message, _ := v.Get("message")
+	if message.Kind() != jsonedit.Object {
+		if text := dialect.ErrorMessage(body); text != "" {
+			return nil, fmt.Errorf("%w: %s", errNoResponse, text)
+		}
+		return nil, errNoResponse
+	}
+	w := responseAssembler{plan: planOf(r), first: -1}
+	w.content(message)
+	w.calls(message)
+	w.citations(message)
+	said := text(v, "finish_reason")
+	if fault := failed(said, text(v, "error"), len(w.parts) > 0); fault != nil {
+		return nil, errors.New(fault.Message)
+	}
+	choice := llm.Choice{Parts: w.parts, Stop: stopOf(said, w.called), NativeFinishReason: said}
+	if logprobs, ok := v.Get("logprobs"); ok {
+		for item := range logprobs.Elements() {
+			choice.Logprobs = appendLogprob(choice.Logprobs, item)
+		}
+	}
+	usage, _ := v.Get("usage")
+	id := text(v, "id")
+	if id == "" {
+		id = text(v, "generation_id")
+	}
+	return &llm.Response{Dialect: name, ID: id, Model: to.Model, Choices: []llm.Choice{choice}, Usage: usageOf(usage)}, nil
+}
+
+// responseAssembler gathers the parts of a complete response in the order of a streamed one.
+type responseAssembler struct {
+	plan   plan
+	parts  []llm.Part
+	texts  []int // where the text of each block of content is among parts, -1 for others
+	first  int   // the first text among parts, -1 when there is none
+	called bool
+}
+
+func (w *responseAssembler) content(message jsonedit.Value) {
+	content, _ := message.Get("content")
+	if words, ok := content.Text(); ok && words != "" {
+		w.text(words)
+	}
+	for block := range content.Elements() {
+		switch kind := text(block, "type"); kind {
+		case "text":
+			w.text(text(block, "text"))
+			continue
+		case "thinking":
+			w.parts = append(w.parts, llm.Thinking{Text: text(block, "thinking")})
+		default:
+			w.parts = append(w.parts, llm.Native{Dialect: name, Type: kind, Raw: block.Raw()})
+		}
+		w.texts = append(w.texts, -1)
+	}
+	if plan := text(message, "tool_plan"); plan != "" {
+		w.parts = append(w.parts, llm.Thinking{Text: plan})
+	}
+}
+
+func (w *responseAssembler) text(words string) {
+	if w.first < 0 {
+		w.first = len(w.parts)
+	}
+	w.texts = append(w.texts, len(w.parts))
+	w.parts = append(w.parts, llm.Text{Text: words})
+}
+
+func (w *responseAssembler) calls(message jsonedit.Value) {
+	list, _ := message.Get("tool_calls")
+	for call := range list.Elements() {
+		function, _ := call.Get("function")
+		arguments := argumentsOf(function)
+		part := llm.ToolCall{ID: text(call, "id"), Name: text(function, "name"), Arguments: arguments}
+		switch {
+		case w.plan.emulated && part.Name == formatTool:
+			w.parts = append(w.parts, llm.Text{Text: arguments})
+			continue
+		case w.plan.custom(part.Name):
+			part.Custom, part.Arguments = true, dialect.UnwrapText(arguments)
+		}
+		w.parts = append(w.parts, part)
+		w.called = true
+	}
+}
+
+// argumentsOf returns the arguments of a call; for none Cohere also writes the
+// word null.
+func argumentsOf(function jsonedit.Value) string {
+	v, _ := function.Get("arguments")
+	switch v.Kind() {
+	case jsonedit.Object:
+		return string(v.Raw())
+	case jsonedit.String:
+		if s, _ := v.Text(); s != "null" {
+			return s
+		}
+	}
+	return ""
+}
+
+// citations puts each citation to the text that it is of.
+func (w *responseAssembler) citations(message jsonedit.Value) {
+	list, _ := message.Get("citations")
+	for c := range list.Elements() {
+		i := w.cited(c)
+		if i < 0 {
+			continue
+		}
+		part, _ := w.parts[i].(llm.Text)
+		part.Citations = append(part.Citations, citationOf(c, c.Raw()))
+		w.parts[i] = part
+	}
+}
+
+// cited returns which part a citation is of, below zero when it is of the plan
+// or of thinking.
+func (w *responseAssembler) cited(c jsonedit.Value) int {
+	if !ofText(c) {
+		return -1
+	}
+	if block, ok := c.Get("content_index"); ok {
+		if n, ok := block.Int(); ok && n >= 0 && n < int64(len(w.texts)) {
+			return w.texts[n]
+		}
+	}
+	return w.first
+}
+
+// ofText reports whether a citation is of the answer's text.
+func ofText(c jsonedit.Value) bool {
+	kind := text(c, "type")
+	return kind == "" || kind == "TEXT_CONTENT"
+}
+
+func citationOf(c jsonedit.Value, raw json.RawMessage) llm.Citation {
+	out := llm.Citation{Text: text(c, "text"), Start: place(c, "start"), End: place(c, "end"), Raw: raw, Dialect: name}
+	sources, _ := c.Get("sources")
+	for source := range sources.Elements() {
+		document, ok := source.Get("document")
+		if !ok {
+			document, _ = source.Get("tool_output")
+		}
+		out.Title, out.URL = text(document, "title"), text(document, "url")
+		break
+	}
+	return out
+}
+
+func place(v jsonedit.Value, name string) int {
+	return int(min(count(v, name), math.MaxInt32))
+}
+
+// stopOf returns the neutral word for a finish reason.
+func stopOf(said string, called bool) llm.StopReason {
+	switch said {
+	case "":
+		return ""
+	case "MAX_TOKENS":
+		return llm.StopLength
+	case "ERROR_LIMIT":
+		return llm.StopContext
+	case "ERROR_TOXIC":
+		return llm.StopFilter
+	}
+	switch {
+	case called:
+		return llm.StopTool
+	case said == "STOP_SEQUENCE":
+		return llm.StopSequence
+	}
+	return llm.StopEnd
+}
+
+// failed returns the fault of an answer that Cohere gave up: it says why, or
+// the answer is empty.
+func failed(said, why string, begun bool) *llm.ProviderError {
+	if why == "" && (begun || said != "ERROR" && said != "TIMEOUT") {
+		return nil
+	}
+	if why == "" {
+		why = "the model gave up before it began to answer (" + said + ")"
+	}
+	return &llm.ProviderError{Type: said, Message: why}
+}
+
+// usageOf reads the counts of tokens; where those are missing, those that are
+// billed, which leave out what Cohere puts around a prompt. Cached tokens are
+// part of the input.
+// https://docs.cohere.com/reference/chat
+func usageOf(v jsonedit.Value) llm.Usage {
+	var u llm.Usage
+	counts, ok := v.Get("tokens")
+	if !ok || counts.Kind() != jsonedit.Object {
+		counts, ok = v.Get("billed_units")
+	}
+	if !ok || counts.Kind() != jsonedit.Object {
+		return u
+	}
+	u.Known = true
+	u.Input, u.Output = count(counts, "input_tokens"), count(counts, "output_tokens")
+	u.CachedInput = min(count(v, "cached_tokens"), u.Input)
+	u.Input -= u.CachedInput
+	return u
+}
+
+// count returns a counter, which may be written as a fraction; zero when there
+// is none that can be believed.
+func count(v jsonedit.Value, name string) int64 {
+	n, ok := v.Get(name)
+	if !ok {
+		return 0
+	}
+	f, ok := n.Float()
+	if !ok || f < 0 || f > math.MaxInt64>>16 {
+		return 0
+	}
+	return int64(f)
+}
+
+// appendLogprob adds a piece of text, which may be of several tokens: their
+// logarithms add up.
+func appendLogprob(dst []llm.Logprob, item jsonedit.Value) []llm.Logprob {
+	list, _ := item.Get("logprobs")
+	sum, n := 0.0, 0
+	for v := range list.Elements() {
+		if f, ok := v.Float(); ok {
+			sum += f
+			n++
+		}
+	}
+	if n == 0 {
+		return dst
+	}
+	return append(dst, llm.Logprob{Token: text(item, "text"), Logprob: sum})
+}
+
+// text returns a member that is a string, empty when there is none.
+func text(v jsonedit.Value, name string) string {
+	member, _ := v.Get(name)
+	s, _ := member.Text()
+	return s
+}

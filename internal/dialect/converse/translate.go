@@ -1,0 +1,82 @@
+package converse
+
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+// Translator returns the translation of embeddings, images and reranking, which go by
+// InvokeModel in the form of each model family.
+func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.Translator, bool) {
+	m := modelOf(to.Model)
+	switch op {
+	case api.Embeddings:
+		return embeddingForm(m)
+	case api.Images:
+		return imageForm(m)
+	case api.Rerank:
+		return rerankForm(m)
+	}
+	return dialect.Translator{}, false
+}
+
+// translationInput reads a request of the chat dialect, and tells of the parameters that
+// nobody took.
+type translationInput struct {
+	reader
+	v     jsonedit.Value
+	to    dialect.RequestTarget
+	taken map[string]bool
+	fates []dialect.ParamChange
+}
+
+func ask(body []byte, to dialect.RequestTarget) (*translationInput, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return nil, dialect.Invalid("body", dialect.CodeType, "must be a JSON object")
+	}
+	return &translationInput{v: v, to: to, taken: map[string]bool{"model": true}}, nil
+}
+
+// take returns a parameter; null is absent.
+func (a *translationInput) take(name string) (jsonedit.Value, bool) {
+	a.taken[name] = true
+	v, ok := a.v.Get(name)
+	return v, ok && !v.IsNull()
+}
+
+func (a *translationInput) word(name string) string {
+	v, _ := a.take(name)
+	return a.text(name, v)
+}
+
+func (a *translationInput) adapt(name, note string) {
+	a.fates = append(a.fates, dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note})
+}
+
+func (a *translationInput) drop(name string) {
+	a.fates = append(a.fates, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
+}
+
+// done returns what was written, or what is wrong with the request.
+func (a *translationInput) done(dst []byte, b *jsonedit.Builder) ([]byte, []dialect.ParamChange, error) {
+	if a.err != nil {
+		return dst, nil, a.err
+	}
+	for k, v := range a.v.Fields() {
+		if name := k.String(); !a.taken[name] && !v.IsNull() {
+			a.taken[name] = true
+			a.drop(name)
+		}
+	}
+	return b.Bytes(), a.fates, nil
+}
+
+// copy writes a parameter under another name as it stood.
+func (a *translationInput) copy(b *jsonedit.Builder, from, to string) {
+	if v, ok := a.take(from); ok {
+		b.Name(to)
+		b.Raw(v.Raw())
+	}
+}

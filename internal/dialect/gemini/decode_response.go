@@ -1,0 +1,28 @@
+package gemini
+
+import (
+	"errors"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// DecodeResponse reads a complete response, which is a stream of one frame.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
+	d := newDecoder(r, to)
+	var all dialect.Assembler
+	events := d.End(d.Decode(nil, sse.Event{Data: body}))
+	for i := range events {
+		all.Add(&events[i])
+	}
+	res, fault, _ := all.Response()
+	switch {
+	case fault != nil:
+		return nil, errors.New("the answer is an error: " + fault.Message)
+	case len(res.Choices) == 0:
+		return nil, errors.New("the answer holds no candidates")
+	}
+	res.Dialect = own
+	return res, nil
+}

@@ -1,0 +1,196 @@
+package messages
+
+import (
+	"slices"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// NewDecoder returns a decoder for one streamed answer to r.
+func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
+	return &streamDecoder{reply: replyTo(r, to)}
+}
+
+// streamDecoder reads one stream. Blocks come one after the other in this protocol,
+// but nothing here depends on it.
+type streamDecoder struct {
+	reply
+	counts counts
+	extra  []llm.Member
+	open   []*streamed
+	next   int           // number of the next part
+	held   *llm.Thinking // it may be the signature of a call that follows
+
+	started, finished, ended bool
+}
+
+// Decode appends the events that a frame holds.
+func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
+	if d.ended || len(frame.Data) == 0 {
+		return dst
+	}
+	v, err := jsonedit.ParseValue(frame.Data)
+	if err != nil {
+		return dst
+	}
+	var e event
+	e.read(v)
+	switch {
+	case string(e.kind) == "content_block_delta":
+		return d.delta(dst, &e)
+	case string(e.kind) == "message_start":
+		return d.start(dst, e.message)
+	case string(e.kind) == "content_block_start":
+		return d.blockStart(d.begin(dst), &e)
+	case string(e.kind) == "content_block_stop":
+		return d.blockStop(dst, e.index)
+	case string(e.kind) == "message_delta":
+		return d.messageDelta(d.begin(dst), &e, v)
+	case string(e.kind) == "message_stop":
+		return d.stopped(d.begin(dst))
+	case string(e.kind) == "error":
+		return d.failed(dst, e.err)
+	}
+	return dst
+}
+
+// End closes what is open: the protocol says itself when an answer is whole.
+func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
+	if d.ended || !d.started {
+		return dst
+	}
+	return d.closeAll(dst)
+}
+
+// event is an event of a stream, undecoded.
+type event struct {
+	kind                              []byte
+	index                             int64
+	message, block, delta, usage, err jsonedit.Value
+}
+
+func (e *event) read(v jsonedit.Value) {
+	for k, value := range v.Fields() {
+		switch {
+		case k.Is("type"):
+			e.kind, _ = value.TextBytes()
+		case k.Is("index"):
+			e.index, _ = value.Int()
+		case k.Is("delta"):
+			e.delta = value
+		case k.Is("content_block"):
+			e.block = value
+		case k.Is("message"):
+			e.message = value
+		case k.Is("usage"):
+			e.usage = value
+		case k.Is("error"):
+			e.err = value
+		}
+	}
+}
+
+// begin makes sure that the stream has a start.
+func (d *streamDecoder) begin(dst []llm.Event) []llm.Event {
+	if d.started {
+		return dst
+	}
+	d.started = true
+	return append(dst, llm.Event{Kind: llm.EventStart})
+}
+
+// start reads message_start. One that is sent twice counts once.
+func (d *streamDecoder) start(dst []llm.Event, message jsonedit.Value) []llm.Event {
+	f := fieldsOf(message)
+	usage := f.get("usage")
+	d.counts.read(usage)
+	d.extra = usageExtra(d.extra, usage)
+	for _, m := range f.rest(messageNames...) {
+		d.extra = setMember(d.extra, m.Name, slices.Clone(m.Value))
+	}
+	if d.started {
+		return dst
+	}
+	d.started = true
+	dst = append(dst, llm.Event{
+		Kind: llm.EventStart, ID: f.word("id"), Model: f.word("model"), ServiceTier: fieldsOf(usage).word("service_tier"),
+	})
+	return d.usage(dst)
+}
+
+func (d *streamDecoder) usage(dst []llm.Event) []llm.Event {
+	if !d.counts.known {
+		return dst
+	}
+	return append(dst, llm.Event{Kind: llm.EventUsage, Usage: d.counts.usage()})
+}
+
+// messageDelta reads why the model stopped, and the usage.
+func (d *streamDecoder) messageDelta(dst []llm.Event, e *event, v jsonedit.Value) []llm.Event {
+	d.counts.read(e.usage)
+	d.extra = usageExtra(d.extra, e.usage)
+	f := fieldsOf(e.delta)
+	for _, m := range append(f.rest("stop_reason", "stop_sequence"), fieldsOf(v).rest("type", "delta", "usage")...) {
+		d.extra = setMember(d.extra, m.Name, slices.Clone(m.Value))
+	}
+	dst = d.usage(dst)
+	if said := f.word("stop_reason"); said != "" {
+		dst = d.finish(dst, said, f.word("stop_sequence"))
+	}
+	return dst
+}
+
+func (d *streamDecoder) finish(dst []llm.Event, said, text string) []llm.Event {
+	if d.finished {
+		return dst
+	}
+	dst = d.closeAll(dst)
+	d.finished = true
+	return append(dst, llm.Event{
+		Kind: llm.EventFinish, Stop: d.reply.stop(stopOf(said)), NativeFinishReason: said, StopText: text, Extra: d.extra,
+	})
+}
+
+func (d *streamDecoder) stopped(dst []llm.Event) []llm.Event {
+	dst = d.finish(dst, "", "")
+	d.ended = true
+	return append(dst, llm.Event{Kind: llm.EventEnd})
+}
+
+// failed reads an error inside the stream.
+// https://docs.claude.com/en/docs/build-with-claude/streaming#error-events
+func (d *streamDecoder) failed(dst []llm.Event, err jsonedit.Value) []llm.Event {
+	d.ended = true
+	f := fieldsOf(err)
+	return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{
+		Type: f.word("type"), Message: f.word("message"), Raw: slices.Clone(err.Raw()),
+	}})
+}
+
+func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
+	for len(d.open) > 0 {
+		dst = d.close(dst, 0)
+	}
+	return d.flush(dst)
+}
+
+// flush gives out what was held back as the signature of a call that did not
+// come.
+func (d *streamDecoder) flush(dst []llm.Event) []llm.Event {
+	if d.held == nil {
+		return dst
+	}
+	part := *d.held
+	d.held = nil
+	return d.whole(dst, part)
+}
+
+// whole gives out a part in one piece.
+func (d *streamDecoder) whole(dst []llm.Event, p llm.Part) []llm.Event {
+	n := d.next
+	d.next++
+	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: n, Opened: p}, llm.Event{Kind: llm.EventPartEnd, Part: n})
+}

@@ -1,0 +1,332 @@
+package messages
+
+import (
+	"strconv"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// pending is a part that has begun and is not written to its end.
+type pending struct {
+	part  llm.Part
+	open  bool // its block is
+	ended bool
+
+	text  []byte // what came while another part was written
+	cites []*llm.Citation
+	sign  llm.Signature
+	json  jsonEnd // of a call
+}
+
+func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
+	p := &pending{part: ev.Opened}
+	e.parts = append(e.parts, p)
+	switch part := ev.Opened.(type) {
+	case llm.Text:
+		p.text, p.sign = []byte(part.Text), part.Signature
+		for i := range part.Citations {
+			p.cites = append(p.cites, &part.Citations[i])
+		}
+	case llm.Refusal:
+		p.text = []byte(part.Text)
+	case llm.Thinking:
+		p.text, p.sign = []byte(part.Text), part.Signature
+	case llm.ToolCall:
+		p.text, p.sign = []byte(part.Arguments), part.Signature
+		p.json.read(part.Arguments)
+	}
+	if len(e.parts) == 1 {
+		return e.openBlock(dst, p)
+	}
+	return e.passWhole(dst)
+}
+
+// passWhole goes on to the next part when the first is a call whose arguments
+// are whole: nothing can follow them.
+func (e *streamEncoder) passWhole(dst []byte) []byte {
+	for len(e.parts) > 1 && e.parts[0].json.whole {
+		e.parts[0].ended = true
+		dst = e.advance(dst)
+	}
+	return dst
+}
+
+func (e *streamEncoder) find(part int) *pending {
+	if i := part - e.first; i >= 0 && i < len(e.parts) {
+		return e.parts[i]
+	}
+	return nil
+}
+
+func (e *streamEncoder) delta(dst []byte, ev *llm.Event) []byte {
+	p := e.find(ev.Part)
+	if p == nil || p.ended {
+		return dst
+	}
+	if ev.Signature.Vendor != "" {
+		p.sign = llm.Signature{Vendor: ev.Signature.Vendor, Value: p.sign.Value + ev.Signature.Value}
+	}
+	call, called := p.part.(llm.ToolCall)
+	if called && !call.Custom {
+		p.json.read(ev.Text)
+	}
+	if p != e.parts[0] {
+		p.text = append(p.text, ev.Text...)
+		if ev.Citation != nil {
+			p.cites = append(p.cites, ev.Citation)
+		}
+		return e.passWhole(dst)
+	}
+	dst = e.piece(dst, p, ev.Text)
+	if ev.Citation != nil {
+		dst = e.cite(dst, ev.Citation)
+	}
+	if called && p.json.whole {
+		return e.passWhole(dst)
+	}
+	return dst
+}
+
+func (e *streamEncoder) partEnd(dst []byte, part int) []byte {
+	p := e.find(part)
+	if p == nil {
+		return dst
+	}
+	p.ended = true
+	return e.advance(dst)
+}
+
+// advance ends the parts at the front that have, and opens the next.
+func (e *streamEncoder) advance(dst []byte) []byte {
+	for len(e.parts) > 0 && e.parts[0].ended {
+		dst = e.closeBlock(dst, e.parts[0])
+		e.parts = e.parts[1:]
+		e.first++
+		if len(e.parts) > 0 {
+			dst = e.openBlock(dst, e.parts[0])
+		}
+	}
+	return dst
+}
+
+// openBlock writes the beginning of a part's block, and what has come of it.
+func (e *streamEncoder) openBlock(dst []byte, p *pending) []byte {
+	switch part := p.part.(type) {
+	case llm.Text, llm.Refusal:
+		_, refused := part.(llm.Refusal)
+		e.ending.refused = e.ending.refused || refused
+		b := e.openStart(dst)
+		openText(&b, "")
+		b.Close('}')
+		dst = e.opened(&b, p)
+	case llm.Thinking:
+		if part.Redacted {
+			b := e.openStart(dst)
+			writeRedacted(&b, part.Signature)
+			return e.opened(&b, p)
+		}
+		b := e.openStart(dst)
+		writeThinking(&b, "", llm.Signature{})
+		dst = e.opened(&b, p)
+	case llm.ToolCall:
+		dst = e.openCall(dst, p, &part)
+	case llm.Media:
+		if !writesMedia(&part, e.to) {
+			return dst
+		}
+		b := e.openStart(dst)
+		writeMedia(&b, &part)
+		return e.opened(&b, p)
+	case llm.Native:
+		return e.openNative(dst, p, &part)
+	default:
+		return dst
+	}
+	dst = e.piece(dst, p, string(p.text))
+	p.text = nil
+	for _, c := range p.cites {
+		dst = e.cite(dst, c)
+	}
+	return dst
+}
+
+// openCall begins a call. Its signature is in thinking before it.
+func (e *streamEncoder) openCall(dst []byte, p *pending, c *llm.ToolCall) []byte {
+	e.ending.called = true
+	if p.sign.Value != "" {
+		b := e.openStart(dst)
+		writeThinking(&b, "", llm.Signature{})
+		dst = e.opened(&b, &pending{})
+		dst = e.signature(dst, p.sign)
+		dst = e.blockStop(dst)
+	}
+	b := e.openStart(dst)
+	openCall(&b, c, callID(c.ID, e.calls, e.to))
+	e.calls++
+	b.Name("input")
+	b.Raw(emptyObject)
+	b.Close('}')
+	dst = e.opened(&b, p)
+	if c.Custom {
+		dst = e.arguments(dst, `{"`+customInput+`":"`)
+	}
+	return dst
+}
+
+// openNative writes a block that is whole. The input of a tool that the provider
+// runs follows its start, where clients look for it.
+func (e *streamEncoder) openNative(dst []byte, p *pending, n *llm.Native) []byte {
+	if n.Dialect != own {
+		return dst
+	}
+	raw, input := []byte(n.Raw), inside(valueOf(n.Raw), "input")
+	if input.Kind() == jsonedit.Object && len(input.Raw()) > len(emptyObject) {
+		var d jsonedit.Doc
+		if d.Scan(raw) == nil {
+			raw = d.Apply(nil, jsonedit.Edit{Name: "input", Value: emptyObject})
+		}
+	} else {
+		input = jsonedit.Value{}
+	}
+	b := e.openStart(dst)
+	b.Raw(raw)
+	dst = e.opened(&b, p)
+	if input.Raw() != nil {
+		dst = e.arguments(dst, string(input.Raw()))
+	}
+	return dst
+}
+
+// closeBlock writes the end of a part's block, with what is at the end.
+func (e *streamEncoder) closeBlock(dst []byte, p *pending) []byte {
+	if !p.open {
+		return dst
+	}
+	p.open = false
+	switch part := p.part.(type) {
+	case llm.Thinking:
+		if p.sign.Value != "" && !part.Redacted {
+			dst = e.signature(dst, p.sign)
+		}
+	case llm.ToolCall:
+		if part.Custom {
+			dst = e.arguments(dst, `"}`)
+		}
+	case llm.Text:
+		if p.sign.Value != "" {
+			dst = e.blockStop(dst)
+			b := e.openStart(dst)
+			writeRedacted(&b, p.sign)
+			dst = e.opened(&b, &pending{})
+		}
+	}
+	return e.blockStop(dst)
+}
+
+// piece writes what is added to the open block of p.
+func (e *streamEncoder) piece(dst []byte, p *pending, text string) []byte {
+	if text == "" || !p.open {
+		return dst
+	}
+	switch part := p.part.(type) {
+	case llm.Text, llm.Refusal:
+		return e.pieceOf(dst, `{"type":"text_delta","text":`, text)
+	case llm.Thinking:
+		if !part.Redacted {
+			return e.pieceOf(dst, `{"type":"thinking_delta","thinking":`, text)
+		}
+	case llm.ToolCall:
+		if part.Custom {
+			quoted := jsonedit.AppendString(nil, text)
+			text = string(quoted[1 : len(quoted)-1])
+		}
+		return e.arguments(dst, text)
+	}
+	return dst
+}
+
+func (e *streamEncoder) arguments(dst []byte, text string) []byte {
+	return e.pieceOf(dst, `{"type":"input_json_delta","partial_json":`, text)
+}
+
+func (e *streamEncoder) signature(dst []byte, s llm.Signature) []byte {
+	return e.pieceOf(dst, `{"type":"signature_delta","signature":`, dialect.MarkSignature(vendor, s))
+}
+
+// pieceOf writes a delta that begins so and ends with text.
+func (e *streamEncoder) pieceOf(dst []byte, begin, text string) []byte {
+	dst = e.openDelta(dst)
+	dst = append(dst, begin...)
+	dst = jsonedit.AppendString(dst, text)
+	return append(dst, "}}\n\n"...)
+}
+
+func (e *streamEncoder) cite(dst []byte, c *llm.Citation) []byte {
+	dst = e.openDelta(dst)
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("type")
+	b.String("citations_delta")
+	b.Name("citation")
+	writeCitation(&b, c)
+	b.Close('}')
+	return append(b.Bytes(), "}\n\n"...)
+}
+
+// openDelta begins a delta of the open block, up to the delta itself.
+func (e *streamEncoder) openDelta(dst []byte) []byte {
+	dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	dst = strconv.AppendInt(dst, int64(e.index), 10)
+	return append(dst, `,"delta":`...)
+}
+
+// openStart begins the start of a block, up to the block itself.
+func (e *streamEncoder) openStart(dst []byte) jsonedit.Builder {
+	b := openEvent(dst, "content_block_start")
+	b.Name("index")
+	b.Int(int64(e.index))
+	b.Name("content_block")
+	return b
+}
+
+func (e *streamEncoder) opened(b *jsonedit.Builder, p *pending) []byte {
+	p.open = true
+	return closeEvent(b)
+}
+
+// blockStop ends the open block.
+func (e *streamEncoder) blockStop(dst []byte) []byte {
+	b := openEvent(dst, "content_block_stop")
+	b.Name("index")
+	b.Int(int64(e.index))
+	e.index++
+	return closeEvent(&b)
+}
+
+// jsonEnd finds the end of a JSON object that comes in pieces.
+type jsonEnd struct {
+	depth           int
+	quoted, escaped bool
+	whole           bool
+}
+
+func (j *jsonEnd) read(text string) {
+	for i := 0; i < len(text) && !j.whole; i++ {
+		c := text[i]
+		switch {
+		case j.escaped:
+			j.escaped = false
+		case j.quoted:
+			j.escaped, j.quoted = c == '\\', c != '"'
+		case c == '"':
+			j.quoted = true
+		case c == '{' || c == '[':
+			j.depth++
+		case c == '}' || c == ']':
+			j.depth--
+			j.whole = j.depth <= 0
+		}
+	}
+}

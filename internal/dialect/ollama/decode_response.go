@@ -1,0 +1,176 @@
+package ollama
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strconv"
+	"time"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+var errNoResponse = errors.New("the body holds no message")
+
+// DecodeResponse reads a complete response.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading an answer of ollama: %w", err)
+	}
+	message, _ := v.Get("message")
+	if message.Kind() != jsonedit.Object {
+		if words := dialect.ErrorMessage(body); words != "" {
+			return nil, fmt.Errorf("%w: %s", errNoResponse, words)
+		}
+		return nil, errNoResponse
+	}
+	var choice llm.Choice
+	if s := text(message, "thinking"); s != "" {
+		choice.Parts = append(choice.Parts, llm.Thinking{Text: s})
+	}
+	if s := text(message, "content"); s != "" {
+		choice.Parts = append(choice.Parts, llm.Text{Text: s})
+	}
+	caller := callerOf(r)
+	list, _ := message.Get("tool_calls")
+	for c := range list.Elements() {
+		choice.Parts = append(choice.Parts, caller.call(c))
+	}
+	logprobs, _ := v.Get("logprobs")
+	choice.Logprobs = logprobsOf(logprobs)
+	choice.NativeFinishReason = text(v, "done_reason")
+	choice.Stop = stopOf(choice.NativeFinishReason, caller.calls > 0)
+	return &llm.Response{
+		Dialect: name, Model: at(text(v, "model"), to.Model), Created: created(v), Choices: []llm.Choice{choice}, Usage: usageOf(v),
+	}, nil
+}
+
+// caller makes calls of tools, and ids for those that come without.
+type caller struct {
+	custom map[string]bool
+	turn   int
+	calls  int
+}
+
+func callerOf(r *llm.Request) caller {
+	c := caller{}
+	if r == nil {
+		return c
+	}
+	c.turn = len(r.Messages)
+	for i := range r.Tools {
+		if r.Tools[i].Custom {
+			if c.custom == nil {
+				c.custom = map[string]bool{}
+			}
+			c.custom[r.Tools[i].Name] = true
+		}
+	}
+	return c
+}
+
+func (c *caller) call(v jsonedit.Value) llm.ToolCall {
+	function, _ := v.Get("function")
+	arguments, _ := function.Get("arguments")
+	call := llm.ToolCall{ID: text(v, "id"), Name: text(function, "name")}
+	switch arguments.Kind() {
+	case jsonedit.Object:
+		call.Arguments = string(arguments.Raw())
+	case jsonedit.String:
+		call.Arguments, _ = arguments.Text()
+	}
+	if call.ID == "" {
+		call.ID = c.id(&call)
+	}
+	if c.custom[call.Name] {
+		call.Custom = true
+		if input, ok := arguments.Get("input"); ok && input.Kind() == jsonedit.String {
+			call.Arguments, _ = input.Text()
+		}
+	}
+	c.calls++
+	return call
+}
+
+// id makes an id for a call that has none. It is the same whole and streamed,
+// and another for each call and each turn of a conversation.
+func (c *caller) id(call *llm.ToolCall) string {
+	h := fnv.New64a()
+	for _, s := range []string{strconv.Itoa(c.turn), strconv.Itoa(c.calls), call.Name, call.Arguments} {
+		_, _ = h.Write([]byte(s))
+		_, _ = h.Write([]byte{0})
+	}
+	return "call_" + hex.EncodeToString(h.Sum(nil))
+}
+
+// stopOf returns the neutral word for a reason.
+func stopOf(said string, called bool) llm.StopReason {
+	switch {
+	case said == "length":
+		return llm.StopLength
+	case called:
+		return llm.StopTool
+	}
+	return llm.StopEnd
+}
+
+// created is when the answer was made, in unix seconds, zero when it is not told.
+func created(v jsonedit.Value) int64 {
+	t, err := time.Parse(time.RFC3339Nano, text(v, "created_at"))
+	if err != nil || t.Unix() < 0 {
+		return 0
+	}
+	return t.Unix()
+}
+
+// usageOf reads the counts of tokens. That of the prompt is missing when Ollama
+// had all of it in its cache.
+func usageOf(v jsonedit.Value) llm.Usage {
+	in, hasIn := v.Get("prompt_eval_count")
+	out, hasOut := v.Get("eval_count")
+	return llm.Usage{Input: count(in), Output: count(out), Known: hasIn || hasOut}
+}
+
+func count(v jsonedit.Value) int64 {
+	n, ok := v.Int()
+	if !ok || n < 0 || n > math.MaxInt64>>16 {
+		return 0
+	}
+	return n
+}
+
+func logprobsOf(all jsonedit.Value) (list []llm.Logprob) {
+	for item := range all.Elements() {
+		one := logprobOf(item)
+		top, _ := item.Get("top_logprobs")
+		for other := range top.Elements() {
+			one.Top = append(one.Top, logprobOf(other))
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+func logprobOf(v jsonedit.Value) llm.Logprob {
+	out := llm.Logprob{Token: text(v, "token")}
+	number, _ := v.Get("logprob")
+	out.Logprob, _ = number.Float()
+	list, _ := v.Get("bytes")
+	for b := range list.Elements() {
+		n, _ := b.Int()
+		out.Bytes = append(out.Bytes, int(n))
+	}
+	return out
+}
+
+// text returns a member that is a string, empty when there is none.
+func text(v jsonedit.Value, name string) string {
+	member, _ := v.Get(name)
+	s, _ := member.Text()
+	return s
+}

@@ -1,0 +1,163 @@
+package ollama
+
+import (
+	"bytes"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// streamDecoder reads one streamed answer: lines of JSON, of which the last is done.
+// https://docs.ollama.com/api/streaming
+type streamDecoder struct {
+	caller
+	begun, ended bool
+	next         int // number of the next part
+
+	open    int // the part that is open, -1 when none is
+	thought bool
+}
+
+// NewDecoder returns a decoder for one streamed answer, of which each line of
+// JSON is a frame.
+func (Dialect) NewDecoder(r *llm.Request, _ dialect.RequestTarget) dialect.StreamDecoder {
+	return &streamDecoder{caller: callerOf(r), open: -1}
+}
+
+// Decode reads one line.
+func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
+	if d.ended {
+		return dst
+	}
+	v, err := jsonedit.ParseValue(frame.Data)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return dst
+	}
+	l := lineOf(v)
+	if l.failed {
+		d.ended = true
+		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}})
+	}
+	if !l.done && l.message.Kind() != jsonedit.Object {
+		return dst
+	}
+	if !d.begun {
+		d.begun = true
+		dst = append(dst, llm.Event{Kind: llm.EventStart, Model: text(v, "model"), Created: created(v)})
+	}
+	dst = d.message(dst, l.message, l.logprobs)
+	if l.done {
+		return d.finish(dst, v)
+	}
+	return dst
+}
+
+// line is what every line is looked at for.
+type line struct {
+	message      jsonedit.Value
+	logprobs     []llm.Logprob
+	done, failed bool
+}
+
+// lineOf reads a line in one pass.
+func lineOf(v jsonedit.Value) (l line) {
+	for key, member := range v.Fields() {
+		switch string(key.Raw()) {
+		case `"message"`:
+			l.message = member
+		case `"done"`:
+			l.done, _ = member.Bool()
+		case `"error"`:
+			l.failed = !member.IsNull()
+		case `"logprobs"`:
+			l.logprobs = logprobsOf(member)
+		}
+	}
+	return l
+}
+
+func (d *streamDecoder) message(dst []llm.Event, v jsonedit.Value, logprobs []llm.Logprob) []llm.Event {
+	var thinking, content, calls jsonedit.Value
+	for key, member := range v.Fields() {
+		switch string(key.Raw()) {
+		case `"thinking"`:
+			thinking = member
+		case `"content"`:
+			content = member
+		case `"tool_calls"`:
+			calls = member
+		}
+	}
+	s, _ := thinking.Text()
+	dst = d.said(dst, s, true, nil)
+	s, _ = content.Text()
+	dst = d.said(dst, s, false, logprobs)
+	for c := range calls.Elements() {
+		dst = d.called(dst, c)
+	}
+	return dst
+}
+
+// End ends the part that is open. Without done the answer is not whole.
+func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
+	if d.ended {
+		return dst
+	}
+	d.ended = true
+	return d.close(dst)
+}
+
+func (d *streamDecoder) close(dst []llm.Event) []llm.Event {
+	if d.open < 0 {
+		return dst
+	}
+	dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Part: d.open})
+	d.open = -1
+	return dst
+}
+
+// said adds words to the thought or the text that is open, or opens one.
+func (d *streamDecoder) said(dst []llm.Event, words string, thought bool, logprobs []llm.Logprob) []llm.Event {
+	if words == "" {
+		return dst
+	}
+	if d.open < 0 || d.thought != thought {
+		dst = d.close(dst)
+		var part llm.Part = llm.Text{}
+		if thought {
+			part = llm.Thinking{}
+		}
+		dst = d.begin(dst, part)
+		d.open, d.thought = d.next-1, thought
+	}
+	return append(dst, llm.Event{Kind: llm.EventDelta, Part: d.open, Text: words, Logprobs: logprobs})
+}
+
+func (d *streamDecoder) begin(dst []llm.Event, part llm.Part) []llm.Event {
+	d.next++
+	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: d.next - 1, Opened: part})
+}
+
+// called adds a call, which comes in one piece.
+func (d *streamDecoder) called(dst []llm.Event, v jsonedit.Value) []llm.Event {
+	call := d.call(v)
+	arguments := call.Arguments
+	call.Arguments = ""
+	dst = d.begin(d.close(dst), call)
+	if arguments != "" {
+		dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: d.next - 1, Text: arguments})
+	}
+	return append(dst, llm.Event{Kind: llm.EventPartEnd, Part: d.next - 1})
+}
+
+func (d *streamDecoder) finish(dst []llm.Event, v jsonedit.Value) []llm.Event {
+	dst = d.close(dst)
+	d.ended = true
+	said := text(v, "done_reason")
+	return append(dst,
+		llm.Event{Kind: llm.EventFinish, Stop: stopOf(said, d.calls > 0), NativeFinishReason: said},
+		llm.Event{Kind: llm.EventUsage, Usage: usageOf(v)},
+		llm.Event{Kind: llm.EventEnd})
+}

@@ -1,0 +1,244 @@
+package ollama
+
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// supersets are parameters of Ollama's own that clients of other dialects may
+// send along, and options those that stand inside its options.
+// https://docs.ollama.com/modelfile#valid-parameters-and-values
+var (
+	supersets = []string{"keep_alive", "truncate", "shift"}
+	options   = []string{
+		"num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap",
+		"min_p", "typical_p", "repeat_penalty", "repeat_last_n",
+	}
+)
+
+// requestEncoder writes one request.
+type requestEncoder struct {
+	jsonedit.Builder
+	r     *llm.Request
+	to    dialect.RequestTarget
+	fates *dialect.ParamChanges
+	names map[string]string // of the tools that were called, by the call's id
+}
+
+// EncodeRequest appends the body of a request to /api/chat.
+// https://docs.ollama.com/api/chat
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r), names: map[string]string{}}
+	e.Open('{')
+	e.Name("model")
+	e.String(to.Model)
+	if err := e.messages(); err != nil {
+		return dst, nil, err
+	}
+	e.Name("stream")
+	e.Bool(r.Stream) // Ollama streams unless told not to
+	if err := e.tools(); err != nil {
+		return dst, nil, err
+	}
+	e.format()
+	e.think()
+	e.options()
+	e.extras()
+	e.Close('}')
+	e.dropRest()
+	return e.Bytes(), e.fates.List(), nil
+}
+
+// format writes the form of the answer: the word json, or a schema.
+// https://docs.ollama.com/capabilities/structured-outputs
+func (e *requestEncoder) format() {
+	switch f := &e.r.Format; {
+	case f.Kind == llm.FormatSchema && f.Schema != nil:
+		e.Name("format")
+		e.Raw(f.Schema)
+	case f.Kind == llm.FormatJSON, f.Kind == llm.FormatSchema:
+		e.Name("format")
+		e.String("json")
+	}
+}
+
+// think writes whether the model is to think, or how much: models that know no
+// levels take each for true.
+// https://docs.ollama.com/capabilities/thinking
+func (e *requestEncoder) think() {
+	t := &e.r.Reasoning
+	switch {
+	case t.Mode == llm.ThinkingDisabled, t.Mode == "" && t.Budget != nil && *t.Budget == 0:
+		e.thinking(false)
+	case t.Mode != "" || t.Budget != nil:
+		e.thinking(true)
+		if t.Budget != nil {
+			e.fates.Adapt(llm.FieldThinking, "without a budget")
+		}
+	default:
+		e.level(t.Effort)
+		return
+	}
+	if t.Effort != "" {
+		e.fates.Drop(llm.FieldEffort)
+	}
+}
+
+func (e *requestEncoder) thinking(yes bool) {
+	e.Name("think")
+	e.Bool(yes)
+}
+
+func (e *requestEncoder) level(effort string) {
+	word := effort
+	switch effort {
+	case "":
+		return
+	case "none":
+		e.thinking(false)
+		return
+	case "low", "medium", "high":
+	case "minimal":
+		word = "low"
+	case "xhigh", "max":
+		word = "high"
+	default:
+		e.fates.Drop(llm.FieldEffort)
+		return
+	}
+	if word != effort {
+		e.fates.Adapt(llm.FieldEffort, word)
+	}
+	e.Name("think")
+	e.String(word)
+}
+
+// options writes the options of the model: those of the request, then those
+// that clients sent in Ollama's own words.
+func (e *requestEncoder) options() {
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	r := e.r
+	written := map[string]bool{}
+	number := func(name string, n *int64) {
+		if n != nil {
+			written[name] = true
+			b.Name(name)
+			b.Int(*n)
+		}
+	}
+	float := func(name string, f *float64) {
+		if f != nil {
+			written[name] = true
+			b.Name(name)
+			b.Float(*f)
+		}
+	}
+	number("num_predict", r.MaxTokens)
+	float("temperature", r.Temperature)
+	float("top_p", r.TopP)
+	number("top_k", r.TopK)
+	float("frequency_penalty", r.FrequencyPenalty)
+	float("presence_penalty", r.PresencePenalty)
+	number("seed", r.Seed)
+	if len(r.Stop) > 0 {
+		written["stop"] = true
+		writeStops(&b, r.Stop)
+	}
+	ownOptions(&b, r, written)
+	b.Close('}')
+	if len(written) > 0 {
+		e.Name("options")
+		e.Raw(b.Bytes())
+	}
+}
+
+func writeStops(b *jsonedit.Builder, list []string) {
+	b.Name("stop")
+	b.Open('[')
+	for _, s := range list {
+		b.String(s)
+	}
+	b.Close(']')
+}
+
+// ownOptions writes what clients sent in Ollama's words. What is written
+// already wins.
+func ownOptions(b *jsonedit.Builder, r *llm.Request, written map[string]bool) {
+	put := func(name string, value []byte) {
+		if !written[name] {
+			written[name] = true
+			b.Key(name)
+			b.Raw(value)
+		}
+	}
+	for _, m := range r.Extra {
+		if has(options, m.Name) {
+			put(m.Name, m.Value)
+		}
+	}
+	sent, err := jsonedit.ParseValue(r.Parameter("options"))
+	if err != nil {
+		return
+	}
+	for key, v := range sent.Fields() {
+		put(key.String(), v.Raw())
+	}
+}
+
+func has(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *requestEncoder) extras() {
+	r := e.r
+	if r.Logprobs != nil {
+		e.Name("logprobs")
+		e.Bool(*r.Logprobs)
+	}
+	if r.TopLogprobs != nil {
+		e.Name("top_logprobs")
+		e.Int(*r.TopLogprobs)
+	}
+	for _, m := range r.Extra {
+		if has(supersets, m.Name) {
+			e.Name(m.Name)
+			e.Raw(m.Value)
+		}
+	}
+	e.fates.DropExtra(append(append([]string{"options"}, supersets...), options...)...)
+}
+
+// dropRest tells the parameters that have no place.
+func (e *requestEncoder) dropRest() {
+	r := e.r
+	for _, p := range []struct {
+		field llm.Field
+		sent  bool
+	}{
+		{llm.FieldParallelTools, r.ParallelTools != nil && !*r.ParallelTools},
+		{llm.FieldLogitBias, r.LogitBias != nil},
+		{llm.FieldN, r.N != nil && *r.N != 1},
+		{llm.FieldSummary, r.Reasoning.Summary != ""},
+		{llm.FieldVerbosity, r.Verbosity != ""},
+		{llm.FieldModalities, len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text"},
+		{llm.FieldSpeech, r.Speech != nil},
+		{llm.FieldUser, r.User != ""},
+		{llm.FieldMetadata, r.Metadata != nil},
+		{llm.FieldServiceTier, r.ServiceTier != ""},
+		{llm.FieldCache, r.Cache != nil},
+	} {
+		if p.sent {
+			e.fates.Drop(p.field)
+		}
+	}
+	for _, m := range r.Reasoning.Extra {
+		e.fates.DropNamed(m.Name)
+	}
+}

@@ -1,0 +1,241 @@
+package ollama
+
+import (
+	"encoding/base64"
+	"strings"
+	"unicode/utf8"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+func (e *requestEncoder) messages() error {
+	e.Name("messages")
+	e.Open('[')
+	for i := range e.r.Messages {
+		m := &e.r.Messages[i]
+		if err := e.message(m); err != nil {
+			return err
+		}
+		if m.Name != "" {
+			e.fates.DropNamed("messages.name")
+		}
+	}
+	e.Close(']')
+	return nil
+}
+
+// message writes a message. Results of tools are messages of their own and part
+// it where they stand.
+func (e *requestEncoder) message(m *llm.Message) error {
+	now := turn{role: "user"}
+	switch m.Role {
+	case llm.System, llm.Developer:
+		now.role = "system"
+	case llm.Assistant:
+		now.role = "assistant"
+	}
+	wrote := false
+	for _, p := range m.Parts {
+		result, ok := p.(llm.ToolResult)
+		if !ok {
+			if err := e.gather(&now, p); err != nil {
+				return err
+			}
+			continue
+		}
+		if !now.empty() {
+			e.write(&now)
+			now = turn{role: now.role}
+		}
+		if err := e.result(&result); err != nil {
+			return err
+		}
+		wrote = true
+	}
+	if !wrote || !now.empty() {
+		e.write(&now)
+	}
+	return nil
+}
+
+// turn is one message of Ollama's: one text, one thought, images beside.
+type turn struct {
+	role     string
+	texts    []string
+	thoughts []string
+	images   []string
+	calls    []*llm.ToolCall
+	result   *llm.ToolResult // that the message is of, in messages of tools
+}
+
+func (t *turn) empty() bool {
+	return len(t.texts)+len(t.thoughts)+len(t.images)+len(t.calls) == 0
+}
+
+// gather takes a part into a message.
+func (e *requestEncoder) gather(t *turn, p llm.Part) error {
+	switch p := p.(type) {
+	case llm.Text:
+		e.uncached(p.Cache)
+		t.texts = append(t.texts, p.Text)
+	case llm.Refusal:
+		t.texts = append(t.texts, p.Text)
+	case llm.Thinking:
+		if p.Text != "" && t.role == "assistant" {
+			t.thoughts = append(t.thoughts, p.Text)
+		}
+	case llm.ToolCall:
+		e.uncached(p.Cache)
+		e.names[p.ID] = p.Name
+		t.calls = append(t.calls, &p)
+	case llm.Media:
+		e.uncached(p.Cache)
+		return e.medium(t, &p)
+	}
+	return nil
+}
+
+// medium takes an image as it is and a document as text, and refuses the rest.
+// https://docs.ollama.com/capabilities/vision
+func (e *requestEncoder) medium(t *turn, m *llm.Media) error {
+	path := at(m.At, "messages")
+	switch {
+	case m.Kind == llm.Document:
+		text, err := e.documentText(m, path)
+		if err != nil {
+			return err
+		}
+		if m.Name != "" {
+			text = m.Name + ":\n" + text
+		}
+		t.texts = append(t.texts, text)
+		e.fates.Adapt(llm.FieldParts, "documents as text")
+		return nil
+	case m.Kind != llm.Image:
+		return dialect.Unsupported(path, e.to, "%s", m.Kind)
+	case m.Data == "":
+		return dialect.Unsupported(path, e.to, "an image that is not given as base64")
+	}
+	if m.Detail != "" && m.Detail != "auto" {
+		e.fates.DropNamed("detail")
+	}
+	t.images = append(t.images, m.Data)
+	return nil
+}
+
+func (e *requestEncoder) documentText(m *llm.Media, path string) (string, error) {
+	switch {
+	case m.Text != "":
+		return m.Text, nil
+	case m.Data != "" && textual(m.Type):
+		encoding := base64.RawStdEncoding
+		if strings.ContainsAny(m.Data, "-_") {
+			encoding = base64.RawURLEncoding
+		}
+		b, err := encoding.DecodeString(strings.TrimRight(m.Data, "="))
+		if err != nil || !utf8.Valid(b) {
+			return "", dialect.Invalid(path, dialect.CodeValue, "must be text in UTF-8, as base64")
+		}
+		return string(b), nil
+	}
+	var lines []string
+	for _, p := range m.Parts {
+		text, ok := p.(llm.Text)
+		if !ok {
+			lines = nil
+			break
+		}
+		lines = append(lines, text.Text)
+	}
+	if lines == nil {
+		return "", dialect.Unsupported(path, e.to, "a document that is not given as text")
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+func textual(mime string) bool {
+	return strings.HasPrefix(mime, "text/") || mime == "application/json" || mime == "application/xml"
+}
+
+// result writes the result of a tool as a message of its own.
+func (e *requestEncoder) result(r *llm.ToolResult) error {
+	e.uncached(r.Cache)
+	t := turn{role: "tool", result: r}
+	for _, p := range r.Parts {
+		if err := e.gather(&t, p); err != nil {
+			return err
+		}
+	}
+	if r.Failed {
+		e.fates.AdaptNamed("failed tool results", "told in words")
+		t.texts = append([]string{"Error:"}, t.texts...)
+	}
+	e.write(&t)
+	return nil
+}
+
+// write writes a message.
+func (e *requestEncoder) write(t *turn) {
+	e.Open('{')
+	e.Name("role")
+	e.String(t.role)
+	e.Name("content")
+	e.String(strings.Join(t.texts, "\n"))
+	if len(t.thoughts) > 0 {
+		e.Name("thinking")
+		e.String(strings.Join(t.thoughts, "\n"))
+	}
+	if len(t.images) > 0 {
+		e.Name("images")
+		e.Open('[')
+		for _, data := range t.images {
+			e.String(data)
+		}
+		e.Close(']')
+	}
+	if len(t.calls) > 0 {
+		e.Name("tool_calls")
+		e.Open('[')
+		for i, c := range t.calls {
+			e.call(int64(i), c)
+		}
+		e.Close(']')
+	}
+	if t.result != nil {
+		e.Name("tool_name")
+		e.String(at(t.result.Name, e.names[t.result.ID]))
+		e.Name("tool_call_id")
+		e.String(t.result.ID)
+	}
+	e.Close('}')
+}
+
+// call writes a call of a tool, whose arguments are an object.
+func (e *requestEncoder) call(index int64, c *llm.ToolCall) {
+	e.Open('{')
+	e.Name("id")
+	e.String(c.ID)
+	e.Name("function")
+	e.Open('{')
+	e.Name("index")
+	e.Int(index)
+	e.Name("name")
+	e.String(c.Name)
+	e.Name("arguments")
+	v, err := jsonedit.ParseValue([]byte(c.Arguments))
+	switch {
+	case c.Arguments == "" && !c.Custom:
+		e.Raw([]byte("{}"))
+	case !c.Custom && err == nil && v.Kind() == jsonedit.Object:
+		e.Raw(v.Raw())
+	default: // a custom tool's, or broken off
+		e.Open('{')
+		e.Name("input")
+		e.String(c.Arguments)
+		e.Close('}')
+	}
+	e.Close('}')
+	e.Close('}')
+}

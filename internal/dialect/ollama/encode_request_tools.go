@@ -1,0 +1,103 @@
+package ollama
+
+import (
+	"encoding/json"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+var (
+	noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
+	freeText    = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
+)
+
+// tools writes the tools that are offered. There is no choice between them: one
+// that names tools, or none, is kept by what is offered.
+// https://docs.ollama.com/capabilities/tool-calling
+func (e *requestEncoder) tools() error {
+	choice := &e.r.ToolChoice
+	if choice.Mode == llm.ChoiceNone && len(e.r.Tools) > 0 {
+		e.fates.Adapt(llm.FieldToolChoice, "no tools are offered")
+		return nil
+	}
+	list := e.offered()
+	switch {
+	case len(choice.Names) > 0 && len(list) == 0:
+		return dialect.Invalid(e.r.NameOf(llm.FieldToolChoice), dialect.CodeValue, "none of the tools that it names can be offered")
+	case len(choice.Names) > 0:
+		e.fates.Adapt(llm.FieldToolChoice, "other tools are not offered")
+	case choice.Mode == llm.ChoiceRequired, choice.Mode == "" && choice.Raw != nil:
+		e.fates.Drop(llm.FieldToolChoice)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	e.Name("tools")
+	e.Open('[')
+	for _, t := range list {
+		e.tool(t)
+	}
+	e.Close(']')
+	return nil
+}
+
+// offered returns the tools that are functions and that the choice does not
+// leave out.
+func (e *requestEncoder) offered() (list []*llm.Tool) {
+	names := e.r.ToolChoice.Names
+	for i := range e.r.Tools {
+		switch t := &e.r.Tools[i]; {
+		case t.Native != nil || t.Server != "":
+			e.fates.DropNamed(at(string(t.Server), e.r.NameOf(llm.FieldTools)))
+		case len(names) == 0 || has(names, t.Name):
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func (e *requestEncoder) tool(t *llm.Tool) {
+	e.uncached(t.Cache)
+	schema := t.Schema
+	switch {
+	case t.Custom:
+		schema = freeText
+		e.fates.AdaptNamed("custom tools", "functions of one text")
+	case schema == nil:
+		schema = noArguments
+	}
+	if t.Strict != nil && *t.Strict {
+		e.fates.DropNamed("strict")
+	}
+	e.Open('{')
+	e.Name("type")
+	e.String("function")
+	e.Name("function")
+	e.Open('{')
+	e.Name("name")
+	e.String(t.Name)
+	if t.Description != "" {
+		e.Name("description")
+		e.String(t.Description)
+	}
+	e.Name("parameters")
+	e.Raw(schema)
+	e.Close('}')
+	e.Close('}')
+}
+
+// uncached tells that a mark for caching is left out: Ollama caches by itself.
+func (e *requestEncoder) uncached(c *llm.Cache) {
+	if c != nil {
+		e.fates.Drop(llm.FieldCache)
+	}
+}
+
+// at returns s, or fallback when it is empty.
+func at(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}

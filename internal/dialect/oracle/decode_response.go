@@ -1,0 +1,196 @@
+package oracle
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+var errNoResponse = errors.New("the body holds no choices")
+
+// DecodeResponse reads a complete response.
+func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading an answer of oracle: %w", err)
+	}
+	chat, _ := v.Get("chatResponse")
+	out := &llm.Response{Dialect: name, Model: or(text(v, "modelId"), to.Model), Created: created(chat)}
+	if isCohere(r, to) && text(chat, "finishReason") != "" {
+		choice, usage := cohereAnswer(chat, r)
+		if choice.NativeFinishReason == "ERROR" {
+			return nil, fmt.Errorf("%w: %s", errNoResponse, or(text(chat, "errorMessage"), "the model failed"))
+		}
+		out.Choices, out.Usage = []llm.Choice{choice}, usage
+		return out, nil
+	}
+	choices, _ := chat.Get("choices")
+	if choices.Kind() != jsonedit.Array {
+		if words := dialect.ErrorMessage(body); words != "" {
+			return nil, fmt.Errorf("%w: %s", errNoResponse, words)
+		}
+		return nil, errNoResponse
+	}
+	custom := customOf(r)
+	for c := range choices.Elements() {
+		out.Choices = append(out.Choices, choiceOf(c, custom))
+	}
+	if len(out.Choices) == 0 {
+		return nil, errNoResponse
+	}
+	usage, _ := chat.Get("usage")
+	out.Usage = usageOf(usage)
+	return out, nil
+}
+
+func choiceOf(v jsonedit.Value, custom map[string]bool) llm.Choice {
+	message, _ := v.Get("message")
+	out := llm.Choice{NativeFinishReason: text(v, "finishReason")}
+	if s := text(message, "reasoningContent"); s != "" {
+		out.Parts = append(out.Parts, llm.Thinking{Text: s})
+	}
+	content, _ := message.Get("content")
+	if s := words(content); s != "" {
+		out.Parts = append(out.Parts, llm.Text{Text: s})
+	}
+	if s := text(message, "refusal"); s != "" {
+		out.Parts = append(out.Parts, llm.Refusal{Text: s})
+	}
+	calls, _ := message.Get("toolCalls")
+	called := false
+	for c := range calls.Elements() {
+		call := llm.ToolCall{ID: text(c, "id"), Name: text(c, "name"), Arguments: text(c, "arguments")}
+		if custom[call.Name] {
+			call.Custom, call.Arguments = true, unwrapped(call.Arguments)
+		}
+		out.Parts = append(out.Parts, call)
+		called = true
+	}
+	logprobs, _ := v.Get("logprobs")
+	out.Logprobs = logprobsOf(logprobs)
+	out.Stop = stopOf(out.NativeFinishReason, called)
+	return out
+}
+
+// words are the texts of a content, one after the other.
+func words(content jsonedit.Value) string {
+	var first string
+	var more strings.Builder
+	for block := range content.Elements() {
+		switch s := text(block, "text"); {
+		case s == "":
+		case first == "":
+			first = s
+		default:
+			more.WriteString(s)
+		}
+	}
+	if more.Len() == 0 {
+		return first
+	}
+	return first + more.String()
+}
+
+// stopOf returns the neutral word for a finish reason, of which models spell the
+// case differently.
+func stopOf(said string, called bool) llm.StopReason {
+	switch strings.ToLower(said) {
+	case "length", "max_tokens":
+		return llm.StopLength
+	case "content_filter":
+		return llm.StopFilter
+	case "":
+		return ""
+	}
+	if called {
+		return llm.StopTool
+	}
+	return llm.StopEnd
+}
+
+// created is when the answer was made, in unix seconds: told as a date, or as a
+// number by some models.
+func created(chat jsonedit.Value) int64 {
+	v, _ := chat.Get("timeCreated")
+	if f, ok := v.Float(); ok && f > 0 && f < math.MaxInt32<<4 {
+		return int64(f)
+	}
+	s, _ := v.Text()
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Unix() < 0 {
+		return 0
+	}
+	return t.Unix()
+}
+
+// usageOf reads the counts of tokens, of which the details are parts.
+func usageOf(v jsonedit.Value) llm.Usage {
+	if v.Kind() != jsonedit.Object {
+		return llm.Usage{}
+	}
+	u := llm.Usage{Known: true, Input: count(v, "promptTokens"), Output: count(v, "completionTokens")}
+	in, _ := v.Get("promptTokensDetails")
+	out, _ := v.Get("completionTokensDetails")
+	u.CachedInput = takeUpTo(&u.Input, count(in, "cachedTokens"))
+	u.InputAudio = takeUpTo(&u.Input, count(in, "audioTokens"))
+	u.Reasoning = takeUpTo(&u.Output, count(out, "reasoningTokens"))
+	u.OutputAudio = takeUpTo(&u.Output, count(out, "audioTokens"))
+	return u
+}
+
+// takeUpTo takes up to n out of what is left of a whole.
+func takeUpTo(whole *int64, n int64) int64 {
+	n = min(n, *whole)
+	*whole -= n
+	return n
+}
+
+func count(v jsonedit.Value, name string) int64 {
+	member, _ := v.Get(name)
+	n, ok := member.Int()
+	if !ok || n < 0 || n > math.MaxInt64>>16 {
+		return 0
+	}
+	return n
+}
+
+// logprobsOf reads the lists of tokens and of their logarithms.
+func logprobsOf(v jsonedit.Value) (list []llm.Logprob) {
+	tokens, _ := v.Get("tokens")
+	for token := range tokens.Elements() {
+		s, _ := token.Text()
+		list = append(list, llm.Logprob{Token: s})
+	}
+	i := 0
+	numbers, _ := v.Get("tokenLogprobs")
+	for n := range numbers.Elements() {
+		if i < len(list) {
+			list[i].Logprob, _ = n.Float()
+		}
+		i++
+	}
+	i = 0
+	top, _ := v.Get("topLogprobs")
+	for others := range top.Elements() {
+		for token, n := range others.Fields() {
+			if f, ok := n.Float(); ok && i < len(list) {
+				list[i].Top = append(list[i].Top, llm.Logprob{Token: token.String(), Logprob: f})
+			}
+		}
+		i++
+	}
+	return list
+}
+
+// text returns a member that is a string, empty when there is none.
+func text(v jsonedit.Value, name string) string {
+	member, _ := v.Get(name)
+	s, _ := member.Text()
+	return s
+}

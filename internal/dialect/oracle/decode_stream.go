@@ -1,0 +1,256 @@
+package oracle
+
+import (
+	"bytes"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/sse"
+)
+
+// NewDecoder returns a decoder for one streamed answer.
+func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
+	if isCohere(r, to) {
+		return &cohereDecoder{r: r, model: to.Model}
+	}
+	return &streamDecoder{custom: customOf(r), model: to.Model}
+}
+
+// maxChoices bounds the numbers of choices that are believed.
+const maxChoices = 128
+
+// streamDecoder reads one streamed answer: pieces of messages by choice, then the
+// finish reasons, then usage. The protocol has no terminator.
+type streamDecoder struct {
+	custom       map[string]bool
+	model        string
+	begun, ended bool
+	choices      []*choice
+}
+
+// choice is what is known of one choice.
+type choice struct {
+	next     int // number of the next part
+	open     int // the part of words that is open, -1 when none is
+	kind     string
+	calls    []call // that are open
+	called   bool
+	finished bool
+}
+
+// call is a call of a tool that is open.
+type call struct {
+	id   string
+	part int
+	// text gathers the arguments of a custom tool.
+	custom bool
+	text   []byte
+}
+
+// Decode reads one event.
+func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
+	if d.ended {
+		return dst
+	}
+	v, err := jsonedit.ParseValue(frame.Data)
+	if err != nil || v.Kind() != jsonedit.Object {
+		return dst // [DONE] too
+	}
+	p := pieceOf(v)
+	if p.message.Kind() == jsonedit.String || string(frame.Type) == "error" {
+		d.ended = true
+		fault := &llm.ProviderError{Code: text(v, "code"), Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}
+		return append(dst, llm.Event{Kind: llm.EventError, Fault: fault})
+	}
+	isMessage, isUsage := p.message.Kind() == jsonedit.Object, p.usage.Kind() == jsonedit.Object
+	if !isMessage && p.said == "" && !isUsage {
+		return dst
+	}
+	if !d.begun {
+		d.begun = true
+		dst = append(dst, llm.Event{Kind: llm.EventStart, Model: d.model})
+	}
+	if p.index >= 0 && p.index < maxChoices && (isMessage || p.said != "") {
+		dst = d.add(dst, int(p.index), &p)
+	}
+	if isUsage {
+		dst = append(dst, llm.Event{Kind: llm.EventUsage, Usage: usageOf(p.usage)})
+	}
+	return dst
+}
+
+// piece is what an event holds: a piece of one choice, usage, or both.
+type piece struct {
+	index                    int64
+	message, logprobs, usage jsonedit.Value
+	said                     string
+}
+
+// pieceOf reads an event in one pass.
+func pieceOf(v jsonedit.Value) (p piece) {
+	for key, member := range v.Fields() {
+		switch string(key.Raw()) {
+		case `"index"`:
+			n, ok := member.Int()
+			if p.index = n; !ok {
+				p.index = -1
+			}
+		case `"message"`:
+			p.message = member
+		case `"logprobs"`:
+			p.logprobs = member
+		case `"usage"`:
+			p.usage = member
+		case `"finishReason"`:
+			p.said, _ = member.Text()
+		}
+	}
+	return p
+}
+
+// add reads a piece of one choice.
+func (d *streamDecoder) add(dst []llm.Event, index int, p *piece) []llm.Event {
+	for len(d.choices) <= index {
+		d.choices = append(d.choices, &choice{open: -1})
+	}
+	c := d.choices[index]
+	if c.finished {
+		return dst
+	}
+	from := len(dst)
+	dst = c.message(dst, p, d.custom)
+	if p.said != "" {
+		c.finished = true
+		dst = append(c.close(dst), llm.Event{Kind: llm.EventFinish, Stop: stopOf(p.said, c.called), NativeFinishReason: p.said})
+	}
+	for i := from; i < len(dst); i++ {
+		dst[i].Choice = index
+	}
+	return dst
+}
+
+func (c *choice) message(dst []llm.Event, p *piece, custom map[string]bool) []llm.Event {
+	var thought, refusal string
+	var content, calls jsonedit.Value
+	for key, member := range p.message.Fields() {
+		switch string(key.Raw()) {
+		case `"reasoningContent"`:
+			thought, _ = member.Text()
+		case `"content"`:
+			content = member
+		case `"refusal"`:
+			refusal, _ = member.Text()
+		case `"toolCalls"`:
+			calls = member
+		}
+	}
+	dst = c.said(dst, "reasoningContent", thought, nil)
+	dst = c.said(dst, "content", words(content), logprobsOf(p.logprobs))
+	dst = c.said(dst, "refusal", refusal, nil)
+	for call := range calls.Elements() {
+		dst = c.call(dst, call, custom)
+	}
+	return dst
+}
+
+// End ends what is open. The answer is whole when every choice has a reason.
+func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
+	if d.ended {
+		return dst
+	}
+	d.ended = true
+	whole := len(d.choices) > 0
+	for i, c := range d.choices {
+		from := len(dst)
+		dst = c.close(dst)
+		for j := from; j < len(dst); j++ {
+			dst[j].Choice = i
+		}
+		whole = whole && c.finished
+	}
+	if whole {
+		dst = append(dst, llm.Event{Kind: llm.EventEnd})
+	}
+	return dst
+}
+
+func (c *choice) begin(dst []llm.Event, part llm.Part) []llm.Event {
+	c.next++
+	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: c.next - 1, Opened: part})
+}
+
+// said adds words to the part that is open, or opens one.
+func (c *choice) said(dst []llm.Event, kind, words string, logprobs []llm.Logprob) []llm.Event {
+	if words == "" {
+		return dst
+	}
+	if c.open < 0 || c.kind != kind {
+		var part llm.Part
+		switch kind {
+		case "content":
+			part = llm.Text{}
+		case "refusal":
+			part = llm.Refusal{}
+		default:
+			part = llm.Thinking{}
+		}
+		dst = c.begin(c.close(dst), part)
+		c.open, c.kind = c.next-1, kind
+	}
+	return append(dst, llm.Event{Kind: llm.EventDelta, Part: c.open, Text: words, Logprobs: logprobs})
+}
+
+// call reads a piece of a call: the first has its id and name, further ones the
+// id again or none.
+func (c *choice) call(dst []llm.Event, v jsonedit.Value, custom map[string]bool) []llm.Event {
+	id, word := text(v, "id"), text(v, "name")
+	i := c.find(id, word)
+	if i < 0 {
+		if c.open >= 0 {
+			dst = c.close(dst)
+		}
+		c.called = true
+		dst = c.begin(dst, llm.ToolCall{ID: id, Name: word, Custom: custom[word]})
+		c.calls = append(c.calls, call{id: id, part: c.next - 1, custom: custom[word]})
+		i = len(c.calls) - 1
+	}
+	arguments := text(v, "arguments")
+	if at := &c.calls[i]; at.custom {
+		at.text = append(at.text, arguments...)
+	} else if arguments != "" {
+		dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: at.part, Text: arguments})
+	}
+	return dst
+}
+
+// find returns which open call a piece is of, below zero when it begins one.
+func (c *choice) find(id, word string) int {
+	last := len(c.calls) - 1
+	if id == "" && word == "" {
+		return last
+	}
+	for i := last; i >= 0 && i > last-maxChoices && id != ""; i-- {
+		if c.calls[i].id == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// close ends what is open.
+func (c *choice) close(dst []llm.Event) []llm.Event {
+	if c.open >= 0 {
+		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Part: c.open})
+		c.open = -1
+	}
+	for i := range c.calls {
+		call := &c.calls[i]
+		if len(call.text) > 0 {
+			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: call.part, Text: unwrapped(string(call.text))})
+		}
+		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Part: call.part})
+	}
+	c.calls = c.calls[:0]
+	return dst
+}

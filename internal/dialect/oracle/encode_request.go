@@ -1,0 +1,267 @@
+package oracle
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// supersets are parameters of Oracle's own that clients of other dialects may
+// send along, with the names that Oracle has for them.
+var supersets = map[string]string{"compartment_id": "compartmentId", "compartmentId": "compartmentId", "is_echo": "isEcho"}
+
+// requestEncoder writes one request.
+type requestEncoder struct {
+	jsonedit.Builder
+	r     *llm.Request
+	to    dialect.RequestTarget
+	fates *dialect.ParamChanges
+}
+
+// EncodeRequest appends the body of a request to /20231130/actions/chat.
+// https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat
+func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r)}
+	e.Open('{')
+	e.extra("compartmentId")
+	e.serving()
+	e.Name("chatRequest")
+	e.Open('{')
+	write := e.generic
+	if isCohere(r, to) {
+		write = e.cohere
+	}
+	if err := write(); err != nil {
+		return dst, nil, err
+	}
+	e.Close('}')
+	e.Close('}')
+	e.dropRest()
+	return e.Bytes(), e.fates.List(), nil
+}
+
+// generic writes a request in the GENERIC format.
+func (e *requestEncoder) generic() error {
+	e.word("apiFormat", "GENERIC")
+	if err := e.messages(); err != nil {
+		return err
+	}
+	if err := e.tools(); err != nil {
+		return err
+	}
+	e.format()
+	e.sampling()
+	e.reasoning()
+	e.rest()
+	e.extra("isEcho")
+	if e.r.Stream {
+		e.Name("isStream")
+		e.Bool(true)
+		e.Name("streamOptions")
+		e.Raw([]byte(`{"isIncludeUsage":true}`))
+	}
+	return nil
+}
+
+// serving says where the model runs. One with an endpoint of its own is named by
+// the endpoint's id.
+func (e *requestEncoder) serving() {
+	e.Name("servingMode")
+	e.Open('{')
+	if strings.HasPrefix(e.to.Model, "ocid1.generativeaiendpoint.") {
+		e.word("servingType", "DEDICATED")
+		e.word("endpointId", e.to.Model)
+	} else {
+		e.word("servingType", "ON_DEMAND")
+		e.word("modelId", e.to.Model)
+	}
+	e.Close('}')
+}
+
+// word writes a member that is a string.
+func (e *requestEncoder) word(name, value string) {
+	e.Name(name)
+	e.String(value)
+}
+
+// extra writes the parameter of Oracle's own that has this name there.
+func (e *requestEncoder) extra(name string) {
+	for _, m := range e.r.Extra {
+		if supersets[m.Name] == name {
+			e.Name(name)
+			e.Raw(m.Value)
+			return
+		}
+	}
+}
+
+func (e *requestEncoder) format() {
+	f := &e.r.Format
+	kind := map[llm.FormatKind]string{llm.FormatText: "TEXT", llm.FormatJSON: "JSON_OBJECT", llm.FormatSchema: "JSON_SCHEMA"}[f.Kind]
+	if kind == "" {
+		return
+	}
+	e.Name("responseFormat")
+	e.Open('{')
+	e.word("type", kind)
+	if f.Kind == llm.FormatSchema {
+		e.Name("jsonSchema")
+		e.Open('{')
+		e.word("name", or(f.Name, "answer"))
+		if f.Description != "" {
+			e.word("description", f.Description)
+		}
+		e.Name("schema")
+		e.Raw(f.Schema)
+		if f.Strict != nil {
+			e.Name("isStrict")
+			e.Bool(*f.Strict)
+		}
+		e.Close('}')
+	}
+	e.Close('}')
+}
+
+func (e *requestEncoder) sampling() {
+	r := e.r
+	limit := "maxTokens"
+	if r.NameOf(llm.FieldMaxTokens) == "max_completion_tokens" { // models that think want it so
+		limit = "maxCompletionTokens"
+	}
+	e.number(limit, r.MaxTokens)
+	e.float("temperature", r.Temperature)
+	e.float("topP", r.TopP)
+	e.number("topK", r.TopK)
+	e.float("frequencyPenalty", r.FrequencyPenalty)
+	e.float("presencePenalty", r.PresencePenalty)
+	e.number("seed", r.Seed)
+	e.number("numGenerations", r.N)
+	if len(r.Stop) > 0 {
+		e.Name("stop")
+		e.Open('[')
+		for _, s := range r.Stop {
+			e.String(s)
+		}
+		e.Close(']')
+	}
+	if r.LogitBias != nil {
+		e.Name("logitBias")
+		e.Raw(r.LogitBias)
+	}
+	if r.Logprobs != nil && *r.Logprobs {
+		e.Name("logProbs")
+		if r.TopLogprobs != nil {
+			e.Int(*r.TopLogprobs)
+		} else {
+			e.Int(1)
+		}
+	}
+}
+
+func (e *requestEncoder) number(name string, n *int64) {
+	if n != nil {
+		e.Name(name)
+		e.Int(*n)
+	}
+}
+
+func (e *requestEncoder) float(name string, f *float64) {
+	if f != nil {
+		e.Name(name)
+		e.Float(*f)
+	}
+}
+
+// efforts are the words that Oracle takes.
+var efforts = map[string]string{"none": "NONE", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
+
+// reasoning writes how much the model is to think, for which Oracle has words.
+func (e *requestEncoder) reasoning() {
+	t := &e.r.Reasoning
+	effort := t.Effort
+	switch {
+	case t.Mode == llm.ThinkingDisabled:
+		effort = "none"
+	case t.Budget != nil:
+		effort = dialect.EffortForBudget(*t.Budget)
+	}
+	if t.Mode != "" || t.Budget != nil {
+		if effort == "" { // thinking as the model likes is the usual
+			return
+		}
+		e.fates.Adapt(llm.FieldThinking, "reasoningEffort "+or(efforts[effort], "HIGH"))
+	}
+	if effort == "" {
+		return
+	}
+	word, ok := efforts[effort]
+	if !ok {
+		if effort != "xhigh" && effort != "max" {
+			e.fates.Drop(llm.FieldEffort)
+			return
+		}
+		word = "HIGH"
+		e.fates.Adapt(llm.FieldEffort, "high")
+	}
+	e.word("reasoningEffort", word)
+}
+
+var (
+	tiers       = map[string]string{"auto": "AUTO", "default": "DEFAULT", "priority": "PRIORITY"}
+	verbosities = map[string]string{"low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
+)
+
+func (e *requestEncoder) rest() {
+	r := e.r
+	e.oneOf("verbosity", llm.FieldVerbosity, r.Verbosity, verbosities)
+	e.oneOf("serviceTier", llm.FieldServiceTier, r.ServiceTier, tiers)
+	if r.Metadata != nil {
+		e.Name("metadata")
+		e.Raw(r.Metadata)
+	}
+}
+
+// oneOf writes a word that Oracle knows, and tells of another.
+func (e *requestEncoder) oneOf(name string, field llm.Field, word string, known map[string]string) {
+	switch value := known[word]; {
+	case word == "":
+	case value == "":
+		e.fates.Drop(field)
+	default:
+		e.word(name, value)
+	}
+}
+
+// dropRest tells the parameters that have no place.
+func (e *requestEncoder) dropRest() {
+	r := e.r
+	for _, p := range []struct {
+		field llm.Field
+		sent  bool
+	}{
+		{llm.FieldEffort, r.Reasoning.Effort != "" && (r.Reasoning.Budget != nil || r.Reasoning.Mode == llm.ThinkingDisabled)},
+		{llm.FieldSummary, r.Reasoning.Summary != ""},
+		{llm.FieldModalities, len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text"},
+		{llm.FieldSpeech, r.Speech != nil},
+		{llm.FieldUser, r.User != ""},
+		{llm.FieldCache, r.Cache != nil},
+	} {
+		if p.sent {
+			e.fates.Drop(p.field)
+		}
+	}
+	for _, m := range r.Reasoning.Extra {
+		e.fates.DropNamed(m.Name)
+	}
+	e.fates.DropExtra("compartment_id", "compartmentId", "is_echo", "api_format", "apiFormat")
+}
+
+// or returns s, or fallback when it is empty.
+func or(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}

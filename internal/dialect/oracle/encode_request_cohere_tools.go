@@ -1,0 +1,129 @@
+package oracle
+
+import (
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// pythonTypes are the names of types in the COHERE format.
+var pythonTypes = map[string]string{
+	"string": "str", "number": "float", "integer": "int", "boolean": "bool", "array": "list", "object": "dict",
+}
+
+// cohereTools writes the tools that are offered. The format has no choice between
+// them, and knows of parameters their names, types and descriptions.
+func (e *requestEncoder) cohereTools() {
+	choice := &e.r.ToolChoice
+	if choice.Mode == llm.ChoiceNone && len(e.r.Tools) > 0 {
+		e.fates.Adapt(llm.FieldToolChoice, "no tools are offered")
+		return
+	}
+	if choice.Mode == llm.ChoiceRequired || choice.Mode == llm.ChoiceTool || choice.Raw != nil {
+		e.fates.Drop(llm.FieldToolChoice)
+	}
+	list := e.offered()
+	if len(list) == 0 {
+		return
+	}
+	e.Name("tools")
+	e.Open('[')
+	for _, t := range list {
+		e.cohereTool(t)
+	}
+	e.Close(']')
+}
+
+func (e *requestEncoder) cohereTool(t *llm.Tool) {
+	e.uncached(t.Cache)
+	schema := t.Schema
+	if t.Custom {
+		schema = freeText
+		e.fates.AdaptNamed("custom tools", "functions of one text")
+	}
+	if t.Strict != nil && *t.Strict {
+		e.fates.DropNamed("strict")
+	}
+	v, _ := jsonedit.ParseValue(schema)
+	properties, _ := v.Get("properties")
+	needed := map[string]bool{}
+	required, _ := v.Get("required")
+	for name := range required.Elements() {
+		if s, ok := name.Text(); ok {
+			needed[s] = true
+		}
+	}
+	e.Open('{')
+	e.word("name", t.Name)
+	e.word("description", or(t.Description, t.Name))
+	e.Name("parameterDefinitions")
+	e.Open('{')
+	for key, p := range properties.Fields() {
+		e.Key(key.String())
+		e.parameter(p, needed[key.String()])
+	}
+	e.Close('}')
+	e.Close('}')
+}
+
+// parameter writes one parameter of a tool, and tells when its schema says more
+// than the format can.
+func (e *requestEncoder) parameter(p jsonedit.Value, needed bool) {
+	e.Open('{')
+	e.word("type", or(pythonTypes[text(p, "type")], "str"))
+	if words := text(p, "description"); words != "" {
+		e.word("description", words)
+	}
+	if needed {
+		e.Name("isRequired")
+		e.Bool(true)
+	}
+	e.Close('}')
+	for key := range p.Fields() {
+		if !key.Is("type") && !key.Is("description") && !key.Is("title") {
+			e.fates.Adapt(llm.FieldTools, "parameters by their names, types and descriptions")
+		}
+	}
+}
+
+func (e *requestEncoder) cohereFormat() {
+	f := &e.r.Format
+	switch f.Kind {
+	case llm.FormatText:
+		e.Name("responseFormat")
+		e.Raw([]byte(`{"type":"TEXT"}`))
+	case llm.FormatJSON, llm.FormatSchema:
+		e.Name("responseFormat")
+		e.Open('{')
+		e.word("type", "JSON_OBJECT")
+		if f.Kind == llm.FormatSchema {
+			e.Name("schema")
+			e.Raw(f.Schema)
+		}
+		e.Close('}')
+	}
+}
+
+// cohereRest tells the parameters that the format has no place for.
+func (e *requestEncoder) cohereRest() {
+	r := e.r
+	t := &r.Reasoning
+	for _, p := range []struct {
+		field llm.Field
+		sent  bool
+	}{
+		{llm.FieldN, r.N != nil && *r.N != 1},
+		{llm.FieldLogitBias, r.LogitBias != nil},
+		{llm.FieldLogprobs, r.Logprobs != nil && *r.Logprobs},
+		{llm.FieldTopLogprobs, r.TopLogprobs != nil},
+		{llm.FieldParallelTools, r.ParallelTools != nil && !*r.ParallelTools},
+		{llm.FieldThinking, t.Budget != nil || t.Mode != "" && t.Mode != llm.ThinkingDisabled},
+		{llm.FieldEffort, t.Effort != "" && t.Effort != "none"},
+		{llm.FieldVerbosity, r.Verbosity != ""},
+		{llm.FieldServiceTier, r.ServiceTier != "" && r.ServiceTier != "auto" && r.ServiceTier != "default"},
+		{llm.FieldMetadata, r.Metadata != nil},
+	} {
+		if p.sent {
+			e.fates.Drop(p.field)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package replicate
+
+import (
+	"strings"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// DecodeResponse reads a prediction that has succeeded.
+func (Dialect) DecodeResponse(body []byte, _ *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, err
+	}
+	out := &llm.Response{Dialect: name, ID: text(v, "id"), Model: to.Model, Usage: usageOf(v)}
+	output, _ := v.Get("output")
+	choice := llm.Choice{Stop: llm.StopEnd, NativeFinishReason: text(v, "status")}
+	if words := strings.Join(texts(output), ""); words != "" {
+		choice.Parts = []llm.Part{llm.Text{Text: words}}
+	}
+	out.Choices = []llm.Choice{choice}
+	return out, nil
+}
+
+// texts are the texts of an output: one, or a list of pieces.
+func texts(v jsonedit.Value) (list []string) {
+	if s, ok := v.Text(); ok {
+		return append(list, s)
+	}
+	for e := range v.Elements() {
+		if s, ok := e.Text(); ok {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func usageOf(v jsonedit.Value) llm.Usage {
+	metrics, _ := v.Get("metrics")
+	in, counted := metrics.Get("input_token_count")
+	out, _ := metrics.Get("output_token_count")
+	u := llm.Usage{Known: counted}
+	u.Input, _ = in.Int()
+	u.Output, _ = out.Int()
+	return u
+}

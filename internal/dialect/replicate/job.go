@@ -1,0 +1,33 @@
+package replicate
+
+import (
+	"errors"
+	"net/url"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+var errNoJob = errors.New("the body is no prediction")
+
+// ended are the states in which nothing more happens.
+var ended = map[string]bool{"succeeded": true, "failed": true, "canceled": true, "aborted": true}
+
+// ReadJob reads the state of a prediction.
+func (Dialect) ReadJob(body []byte) (dialect.Job, error) {
+	v, err := jsonedit.ParseValue(body)
+	id, status := text(v, "id"), text(v, "status")
+	if err != nil || id == "" || status == "" {
+		return dialect.Job{}, errNoJob
+	}
+	urls, _ := v.Get("urls")
+	path := "/predictions/" + url.PathEscape(id)
+	job := dialect.Job{Path: path, Cancel: path + "/cancel", Stream: text(urls, "stream"), Done: ended[status]}
+	if job.Done && status != "succeeded" {
+		job.Failed = status
+		if words := text(v, "error"); words != "" {
+			job.Failed += ": " + words
+		}
+	}
+	return job, nil
+}

@@ -1,0 +1,251 @@
+package responses
+
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// added begins an item.
+func (d *streamDecoder) added() {
+	v := d.find("item")
+	it := d.item(d.number("output_index"), kinds[textOf(v, "type")])
+	it.id = textOf(v, "id")
+	if len(it.content) > 0 {
+		return
+	}
+	if it.kind == kindCall || it.kind == kindCustom {
+		c := callOf(v, it.kind == kindCustom, d.asked)
+		c.Arguments = "" // they follow
+		d.open(it, grown{}, c)
+	}
+}
+
+// contentAdded begins a part of a message.
+func (d *streamDecoder) contentAdded() {
+	it := d.item(d.number("output_index"), kindMessage)
+	if it.kind == kindMessage && !it.closed {
+		d.openContent(it, d.number("content_index"), d.find("part"))
+	}
+}
+
+func (d *streamDecoder) openContent(it *incoming, index int64, v jsonedit.Value) *grown {
+	if g := it.at(index); g != nil {
+		return g
+	}
+	switch textOf(v, "type") {
+	case "output_text":
+		return d.open(it, grown{index: index}, llm.Text{})
+	case "refusal":
+		return d.open(it, grown{index: index}, llm.Refusal{})
+	}
+	return nil
+}
+
+func (d *streamDecoder) contentDone() {
+	it := d.item(d.number("output_index"), kindMessage)
+	if it.kind == kindMessage && !it.closed {
+		d.endContent(it, d.number("content_index"), d.find("part"))
+	}
+}
+
+// endContent ends a part of a message, with what its deltas left out.
+func (d *streamDecoder) endContent(it *incoming, index int64, v jsonedit.Value) {
+	g := d.openContent(it, index, v)
+	if g == nil || g.ended {
+		return
+	}
+	text := textOf(v, "text")
+	if textOf(v, "type") == "refusal" {
+		text = textOf(v, "refusal")
+	}
+	d.rest(g, text)
+	if list, _ := v.Get("logprobs"); !g.logprobs && len(list.Raw()) > 2 {
+		d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Logprobs: logprobs(list)})
+	}
+	n := 0
+	list, _ := v.Get("annotations")
+	for e := range list.Elements() {
+		if n++; n > g.cites {
+			d.addCitation(g, e)
+		}
+	}
+	d.end(g)
+}
+
+// rest adds what of a whole text has not come as deltas. Where the deltas said
+// something else, they count: they are with the client already.
+func (d *streamDecoder) rest(g *grown, whole string) {
+	if len(whole) <= g.length || g.length > 0 && sum(0, whole[:g.length]) != g.sum {
+		return
+	}
+	rest := whole[g.length:]
+	g.add(rest)
+	d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Text: rest})
+}
+
+// done ends an item, with what its events left out.
+func (d *streamDecoder) done() {
+	v := d.find("item")
+	d.whole(d.item(d.number("output_index"), kinds[textOf(v, "type")]), v)
+}
+
+func (d *streamDecoder) whole(it *incoming, v jsonedit.Value) {
+	if it.closed || it.kind != kinds[textOf(v, "type")] {
+		return
+	}
+	switch it.kind {
+	case kindMessage:
+		content, _ := v.Get("content")
+		n := int64(0)
+		for e := range content.Elements() {
+			d.endContent(it, n, e)
+			n++
+		}
+	case kindThinking:
+		d.wholeThought(it, v)
+	case kindCall, kindCustom:
+		if len(it.content) == 0 {
+			c := callOf(v, it.kind == kindCustom, d.asked)
+			c.Arguments = ""
+			d.open(it, grown{}, c)
+		}
+		d.rest(it.last(), textOf(v, argumentsOf(it.kind == kindCustom)))
+	default:
+		for _, p := range partsOf(v, d.vendor, d.asked) {
+			d.open(it, grown{}, clonePart(p))
+		}
+	}
+	d.closeItem(it)
+}
+
+// clonePart returns a part that is whole without views of the frame.
+func clonePart(p llm.Part) llm.Part {
+	switch part := p.(type) {
+	case llm.Native:
+		part.Raw = copied(part.Raw)
+		return part
+	case llm.Media:
+		for i, m := range part.Extra {
+			part.Extra[i].Value = copied(m.Value)
+		}
+		return part
+	}
+	return p
+}
+
+// wholeThought ends thinking: its signature comes with the whole item.
+func (d *streamDecoder) wholeThought(it *incoming, v jsonedit.Value) {
+	for _, p := range thoughts(v, d.vendor) {
+		t := p.(llm.Thinking)
+		g := it.thought(t.Summary)
+		if g == nil && t.Text == "" {
+			g = it.last()
+		}
+		if g == nil {
+			d.end(it.last())
+			opened := llm.Thinking{Summary: t.Summary, ID: t.ID, Redacted: t.Redacted}
+			if t.Redacted {
+				opened.Signature, t.Signature = t.Signature, llm.Signature{}
+			}
+			g = d.open(it, grown{summary: t.Summary}, opened)
+		}
+		if !g.ended {
+			d.rest(g, t.Text)
+		}
+		if t.Signature.Value != "" {
+			g = it.last()
+			d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Signature: t.Signature})
+		}
+	}
+}
+
+// thought returns the part of an item that tells of its thinking, or that is it.
+func (it *incoming) thought(summary bool) *grown {
+	for i := range it.content {
+		if it.content[i].summary == summary {
+			return &it.content[i]
+		}
+	}
+	return nil
+}
+
+func (d *streamDecoder) closeItem(it *incoming) {
+	if it.closed {
+		return
+	}
+	it.closed = true
+	for i := range it.content {
+		d.end(&it.content[i])
+	}
+}
+
+func (d *streamDecoder) closeAll() {
+	for _, it := range d.items {
+		d.closeItem(it)
+	}
+}
+
+// completed ends the answer, with the items of which no event told.
+func (d *streamDecoder) completed() {
+	v := d.find("response")
+	d.begin(v)
+	a := readAnswer(v)
+	n := int64(0)
+	for e := range a.output.Elements() {
+		d.whole(d.item(n, kinds[textOf(e, "type")]), e)
+		n++
+	}
+	d.closeAll()
+	if a.status == "" {
+		a.status = "completed"
+	}
+	var ends []llm.Part
+	if d.stop != nil {
+		ends = append(ends, d.stop)
+	}
+	stop, said := a.stop(ends)
+	d.emit(llm.Event{Kind: llm.EventFinish, Stop: stop, NativeFinishReason: said})
+	if u := readUsage(a.usage); u.Known {
+		d.emit(llm.Event{Kind: llm.EventUsage, Usage: u})
+	}
+	d.emit(llm.Event{Kind: llm.EventEnd})
+	d.over = true
+}
+
+// failed ends the answer with the error that its response object holds.
+func (d *streamDecoder) failed() {
+	v := d.find("response")
+	d.begin(v)
+	a := readAnswer(v)
+	if u := readUsage(a.usage); u.Known {
+		d.emit(llm.Event{Kind: llm.EventUsage, Usage: u})
+	}
+	d.fault(a.failed)
+}
+
+// errorEvent reads an error event in either of its forms: with the members of
+// the error, or with an error object.
+func (d *streamDecoder) errorEvent() {
+	if e := d.find("error"); e.Kind() == jsonedit.Object {
+		d.fault(e)
+		return
+	}
+	v, err := jsonedit.ParseValue(d.doc.Bytes())
+	if err == nil {
+		d.fault(v)
+	}
+}
+
+// fault reports an error, which ends the answer.
+func (d *streamDecoder) fault(v jsonedit.Value) {
+	f := &llm.ProviderError{Type: textOf(v, "type"), Code: textOf(v, "code"), Message: dialect.ErrorMessage(v.Raw()), Raw: copied(v.Raw())}
+	if f.Message == "" {
+		f.Message = failure(nil)
+	}
+	if f.Type == "error" {
+		f.Type = ""
+	}
+	d.emit(llm.Event{Kind: llm.EventError, Fault: f})
+	d.over = true
+}

@@ -1,0 +1,151 @@
+package responses
+
+import (
+	"net/http"
+	"strconv"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+// Error returns the body of e for an answer that has not begun: the chat
+// dialect's, which is this protocol's too.
+func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }
+
+// ErrorEvent appends e as the event that ends a stream. Its members are those
+// of the protocol's error event; the official clients raise an error only when
+// an error object stands beside them, as the provider itself sends it.
+func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
+	b := jsonedit.Append(append(dst, "event: error\ndata: "...))
+	b.Open('{')
+	b.Name("type")
+	b.String("error")
+	writeFault(&b, e)
+	b.Name("sequence_number")
+	b.Int(0)
+	b.Name("error")
+	b.Open('{')
+	b.Name("type")
+	b.String(e.Type())
+	writeFault(&b, e)
+	b.Close('}')
+	b.Close('}')
+	return append(b.Bytes(), "\n\n"...)
+}
+
+func writeFault(b *jsonedit.Builder, e *apierr.Error) {
+	b.Name("code")
+	b.String(e.CodeOrDefault())
+	b.Name("message")
+	b.String(e.Message)
+	b.Name("param")
+	if e.Param == "" {
+		b.Null()
+		return
+	}
+	b.String(e.Param)
+}
+
+// ProviderError appends the body that tells a client of a provider's error. An
+// error object of this dialect stays as it is, but that "source" is put into it
+// and "provider" beside it. Any other body becomes one whose message says which
+// provider answered what, with the beginning of the text it sent.
+func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
+	var d jsonedit.Doc
+	id := jsonedit.AppendString(nil, provider)
+	if d.Scan(body) == nil {
+		if e, ok := d.Find("error"); ok && e.Kind() == jsonedit.Object {
+			marked := markSource(e, status)
+			return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
+		}
+	}
+	return appendError(dst, &d, body, provider, status)
+}
+
+// markSource returns the error object with its source put in. One of Google's,
+// which has no type and a number for a code, gets both as words.
+// https://cloud.google.com/apis/design/errors
+func markSource(e jsonedit.Value, status int) []byte {
+	code, _ := e.Get("code")
+	word, _ := e.Get("status")
+	_, typed := e.Get("type")
+	foreign := code.Kind() == jsonedit.Number && word.Kind() == jsonedit.String && !typed
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	for key, v := range e.Fields() {
+		switch {
+		case key.Is("source"):
+			continue
+		case foreign && key.Is("code"):
+			v = word
+		}
+		b.Key(key.String())
+		b.Raw(v.Raw())
+	}
+	if foreign {
+		b.Name("type")
+		b.String(typeFor(status))
+	}
+	b.Name("source")
+	b.String("provider")
+	b.Close('}')
+	return b.Bytes()
+}
+
+func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, status int) []byte {
+	message := provider + " answered " + strconv.Itoa(status)
+	if text := dialect.ErrorMessage(body); text != "" {
+		message += ": " + text
+	} else {
+		message += " with an empty body"
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("error")
+	b.Open('{')
+	b.Name("message")
+	b.String(message)
+	b.Name("type")
+	writeWord(&b, d, "type", typeFor(status))
+	b.Name("param")
+	b.Null()
+	b.Name("code")
+	writeWord(&b, d, "code", "")
+	b.Name("source")
+	b.String("provider")
+	b.Close('}')
+	b.Name("provider")
+	b.String(provider)
+	b.Close('}')
+	return b.Bytes()
+}
+
+// writeWord writes a string of the provider's body as it is there, or
+// fallback, or null.
+func writeWord(b *jsonedit.Builder, d *jsonedit.Doc, name, fallback string) {
+	v, ok := d.Find(name)
+	switch {
+	case ok && v.Kind() == jsonedit.String && len(v.Raw()) < 100:
+		b.Raw(v.Raw())
+	case fallback == "":
+		b.Null()
+	default:
+		b.String(fallback)
+	}
+}
+
+// typeFor is the word that clients of the dialect expect for a status.
+func typeFor(status int) string {
+	switch {
+	case status == http.StatusUnauthorized:
+		return "authentication_error"
+	case status == http.StatusForbidden:
+		return "permission_error"
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status >= 400 && status < 500:
+		return "invalid_request_error"
+	}
+	return "upstream_error"
+}
