@@ -208,7 +208,7 @@ type OperationTranslator interface {
 // an operation of the chat dialect, such as embeddings. It is optional.
 type ClientOperationTranslator interface {
 	// ClientTranslator returns the translation of op, and false when there is none.
-	ClientForm(op api.Operation) (ClientTranslator, bool)
+	ClientTranslator(op api.Operation) (ClientTranslator, bool)
 }
 
 // ClientTranslator translates one operation of a dialect's clients to one of the chat

@@ -31,7 +31,7 @@ var preferWait = []string{"wait=30"}
 
 // jobber returns the reader of jobs, nil where the target answers at once.
 func (a *Attempt) jobber() dialect.JobReader {
-	if a.wire.codec == nil && a.wire.form == nil {
+	if !a.wire.translates() {
 		return nil
 	}
 	j, _ := a.handler.Codecs[a.Target.Dialect].(dialect.JobReader)
@@ -73,7 +73,7 @@ func (a *Attempt) followJob(out *Response, read dialect.JobReader, body io.Reade
 	if j.now.Failed != "" {
 		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.Target.ID, j.now.Failed).WithCode("prediction_failed")
 	}
-	if err := a.translateResponse(out, out.held.Bytes()); err != nil {
+	if err := a.wire.translator.response(a, out, out.held.Bytes()); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -152,7 +152,7 @@ func (j *job) cancel() {
 // at a host that is not the provider's.
 func (j *job) events() *url.URL {
 	u, err := url.Parse(j.now.Stream)
-	if err != nil || !j.Attempt.request.Stream || j.wire.codec == nil || u.Host == "" {
+	if err != nil || !j.Attempt.request.Stream || !j.wire.translatesConversation() || u.Host == "" {
 		return nil
 	}
 	base := j.Target.Base

@@ -80,7 +80,7 @@ func (a *Attempt) unified(out *Response) (*Response, error) {
 		return a.followJob(out, read, body)
 	}
 	switch {
-	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && a.wire.codec != nil:
+	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && a.wire.translatesConversation():
 		m := a.streamMemory(src)
 		m.frames = a.frames(kind, m)
 		return a.stream(out, m)
@@ -131,7 +131,7 @@ func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 	}
 	out.held = buf
 	if a.wire.translates() {
-		if err := a.translateResponse(out, buf.Bytes()); err != nil {
+		if err := a.wire.translator.response(a, out, buf.Bytes()); err != nil {
 			buf.Release()
 			return nil, err
 		}
@@ -228,35 +228,22 @@ func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 		kind = mediaEvents
 		out.asStream(mediaEvents)
 	}
-	switch {
-	case a.wire.translatesOperation(), a.wire.counter != nil, a.wire.codec == nil && kind != a.request.Client.ContentType():
-		return nil, a.unreadable("a stream that is not of the protocol")
-	case a.wire.codec == nil:
-		var hider *usageHider
-		if a.wire.usageAsked {
-			hider = new(usageHider)
-		}
-		return a.primeStream(out, src, hider)
+	if a.wire.translates() {
+		return out, a.wire.translator.stream(a, out, src)
 	}
-	if !a.request.Stream {
-		if err := a.collectStream(out, src); err != nil {
-			return nil, err
-		}
-		return out, nil
+	if kind != a.request.Client.ContentType() {
+		return nil, a.wrongStream()
 	}
-	t := &translation{
-		src: src,
-		dec: a.wire.codec.NewDecoder(a.wire.request, a.wire.target),
-		enc: a.request.Client.NewEncoder(a.reply()),
+	var hider *usageHider
+	if a.wire.usageAsked {
+		hider = new(usageHider)
 	}
-	out.Tap, out.translation = t, t
-	out.asStream(a.request.Client.ContentType())
-	return a.primeStream(out, t, nil)
+	return out, a.primeStream(out, src, hider)
 }
 
 // primeStream begins a stream: it waits for the first event that holds data. hider is
 // nil where the client sees all of it.
-func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) (*Response, error) {
+func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) error {
 	a.timers.dog.Phase(upstream.FirstEvent)
 	s := &eventStream{
 		reader: src,
@@ -268,10 +255,10 @@ func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) (*Re
 	for {
 		e, err := s.reader.Next()
 		if err == io.EOF {
-			return nil, a.unreadable("a stream without a single event")
+			return a.unreadable("a stream without a single event")
 		}
 		if err != nil {
-			return nil, s.fail(err)
+			return s.fail(err)
 		}
 		s.tap.Event(e)
 		if e.Data == nil && len(s.held)+len(e.Raw) <= maxHeld {
@@ -282,11 +269,11 @@ func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) (*Re
 		break
 	}
 	if msg := s.tap.Info().Failed; msg != "" {
-		return nil, apierr.New(apierr.UpstreamFailed, "%s failed before its first event: %s", a.Target.ID, msg)
+		return apierr.New(apierr.UpstreamFailed, "%s failed before its first event: %s", a.Target.ID, msg)
 	}
 	a.timers.eventReceived()
 	out.Events = s
-	return out, nil
+	return nil
 }
 
 // providerError keeps a provider's error with its status, marked as such.

@@ -21,7 +21,8 @@ const maxParallel = 8
 // where one request is enough. Pieces hold what the config asks for and are of the
 // chat dialect.
 func (a *Attempt) split() ([]*Attempt, error) {
-	if a.wire.form == nil || a.wire.form.Split == nil {
+	o, ok := a.wire.translator.(*operation)
+	if !ok || o.provider == nil || o.provider.Split == nil {
 		return nil, nil
 	}
 	doc, list := a.request.Doc, a.request.Edits
@@ -32,18 +33,14 @@ func (a *Attempt) split() ([]*Attempt, error) {
 		}
 		doc, list = configured, nil
 	}
-	body := doc.Apply(nil, list...)
-	if a.wire.client != nil {
-		chat, err := a.wire.client.Request(nil, body, a.wire.target.Model)
-		if err != nil {
-			return nil, err
-		}
-		body = chat
+	body, err := o.chatBody(doc.Apply(nil, list...))
+	if err != nil {
+		return nil, err
 	}
 	if err := a.checkPieces(body); err != nil {
 		return nil, err
 	}
-	bodies, err := a.wire.form.Split(body, a.wire.target)
+	bodies, err := o.provider.Split(body, o.target)
 	if err != nil || len(bodies) == 0 {
 		return nil, err
 	}
@@ -56,7 +53,7 @@ func (a *Attempt) split() ([]*Attempt, error) {
 			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.Target.ID)
 		}
 		piece := &Attempt{Target: a.Target, Model: a.Model, handler: &bare, request: &r, trail: a.trail.child(), wire: a.wire, parent: a.parent}
-		piece.wire.client = nil
+		piece.wire.translator = &operation{provider: o.provider, target: o.target}
 		pieces[i] = piece
 	}
 	return pieces, nil
@@ -177,17 +174,17 @@ func (a *Attempt) merge(answers []*Response) (*Response, error) {
 	for i, res := range answers {
 		bodies[i] = res.Bytes
 	}
-	encoded, err := a.wire.form.Join(nil, bodies)
-	if err == nil && a.wire.client != nil {
-		encoded, err = a.wire.client.Response(nil, encoded)
+	o := a.wire.translator.(*operation)
+	encoded, err := o.provider.Join(nil, bodies)
+	if err == nil {
+		encoded, err = o.clientBody(encoded)
 	}
 	if err != nil {
 		return nil, err
 	}
 	first := answers[0]
 	out := &Response{Status: first.Status, Header: first.Header, Attempt: a, Tap: a.request.Client.NewTap(a.request.Operation)}
-	out.setBytes(encoded)
-	out.Tap.Body(encoded)
+	out.setTapped(encoded)
 	return out, nil
 }
 

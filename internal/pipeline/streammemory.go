@@ -29,7 +29,7 @@ type streamMemory struct {
 
 // streamMemory returns the memory of the stream src, without its frames.
 func (a *Attempt) streamMemory(src io.Reader) *streamMemory {
-	return &streamMemory{src: src, pool: a.handler.Pool, translated: a.wire.codec != nil}
+	return &streamMemory{src: src, pool: a.handler.Pool, translated: a.wire.translatesConversation()}
 }
 
 // Read implements io.Reader for the frames.

@@ -3,13 +3,10 @@ package pipeline
 import (
 	"bytes"
 	"cmp"
-	"encoding/hex"
-	"errors"
 	"io"
 	"maps"
 	"slices"
 
-	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 	"modelgate/internal/sse"
@@ -220,68 +217,6 @@ func split(b []byte) []sse.Event {
 		}
 		list = append(list, clone(e))
 	}
-}
-
-// reply returns for whom the response is encoded.
-func (a *Attempt) reply() dialect.ResponseTarget {
-	return dialect.ResponseTarget{
-		Request:  a.wire.request,
-		Strict:   !a.handler.Lenient,
-		Provider: a.Target.ID,
-		ID:       hex.EncodeToString(a.request.ID[:]),
-		Created:  a.request.Time.Unix(),
-	}
-}
-
-// translateResponse reads a complete response into the client's dialect. One that was to be
-// streamed is replayed as a stream.
-func (a *Attempt) translateResponse(out *Response, body []byte) error {
-	if a.wire.translatesOperation() {
-		encoded, err := a.wire.translateResponse(body)
-		if err != nil {
-			if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider refused inside a success
-				return e
-			}
-			return a.unreadable("a body that is not its " + string(a.request.Operation) + " answer").WithCause(err)
-		}
-		out.setBytes(encoded)
-		out.Tap.Body(encoded)
-		return nil
-	}
-	if a.wire.counter != nil {
-		return a.writeTokenCount(out, body)
-	}
-	r, err := a.wire.codec.DecodeResponse(body, a.wire.request, a.wire.target)
-	if err != nil {
-		return a.unreadable("a body that is not an answer of its protocol").WithCause(err)
-	}
-	return a.encodeComplete(out, r)
-}
-
-// encodeComplete gives the client a neutral answer in its own dialect.
-func (a *Attempt) encodeComplete(out *Response, r *llm.Response) error {
-	tap := new(translationTap)
-	tap.whole(r)
-	out.Tap = tap
-	for i := range r.Choices {
-		if c := &r.Choices[i]; c.Stop == "" && c.NativeFinishReason == "" { // clients wait for a reason
-			c.Stop = llm.StopEnd
-		}
-	}
-	reply := a.reply()
-	if !a.request.Stream {
-		out.setBytes(a.request.Client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, reply))
-		return nil
-	}
-	enc := a.request.Client.NewEncoder(reply)
-	stream := make([]byte, 0, lengthOf(r))
-	var e llm.Event
-	for e = range dialect.Replay(r) {
-		stream = enc.Encode(stream, &e)
-	}
-	out.asStream(a.request.Client.ContentType())
-	out.Events = &eventStream{reader: &replay{{Raw: stream, Data: stream}}, tap: tap, watch: out.watch}
-	return nil
 }
 
 // lengthOf returns about how many bytes a body with what r says has: growing to

@@ -12,7 +12,7 @@ import (
 // ClientForm returns the translation of embedContent and batchEmbedContents to
 // the embeddings of the chat dialect.
 // https://ai.google.dev/api/embeddings
-func (Dialect) ClientForm(op api.Operation) (dialect.ClientTranslator, bool) {
+func (Dialect) ClientTranslator(op api.Operation) (dialect.ClientTranslator, bool) {
 	form := dialect.ClientTranslator{
 		Operation:   api.Embeddings,
 		Names:       map[string]string{"input": "content", "dimensions": "outputDimensionality", "task_type": "taskType"},

@@ -29,9 +29,9 @@ func TestContentsAreEmbeddedInTheWordsOfTheChatDialect(t *testing.T) {
 			`requests[1]: must ask for the same taskType, title and outputDimensionality as requests[0]: the target takes them once for all`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			form, ok := gemini.Dialect{}.ClientForm(tt.op)
+			form, ok := gemini.Dialect{}.ClientTranslator(tt.op)
 			if !ok || form.Operation != api.Embeddings {
-				t.Fatalf("ClientForm(%s) = %v, %t", tt.op, form.Operation, ok)
+				t.Fatalf("ClientTranslator(%s) = %v, %t", tt.op, form.Operation, ok)
 			}
 			body, err := form.Request([]byte("x"), []byte(tt.body), "sent")
 			got := string(body)
@@ -43,7 +43,7 @@ func TestContentsAreEmbeddedInTheWordsOfTheChatDialect(t *testing.T) {
 			}
 		})
 	}
-	if _, ok := (gemini.Dialect{}).ClientForm(api.Generate); ok {
+	if _, ok := (gemini.Dialect{}).ClientTranslator(api.Generate); ok {
 		t.Error("conversations have a form, want none")
 	}
 }
@@ -54,7 +54,7 @@ func TestVectorsOfTheChatDialectAreThoseOfContents(t *testing.T) {
 		api.GenerateEmbed:      `x{"embedding":{"values":[ 1, 0.5]},"usageMetadata":{"promptTokenCount":3}}`,
 		api.GenerateEmbedBatch: `x{"embeddings":[{"values":[ 1, 0.5]},{"values":[2]}],"usageMetadata":{"promptTokenCount":3}}`,
 	} {
-		form, _ := gemini.Dialect{}.ClientForm(op)
+		form, _ := gemini.Dialect{}.ClientTranslator(op)
 		if got, err := form.Response([]byte("x"), []byte(answer)); err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", op, got, err, want)
 		}

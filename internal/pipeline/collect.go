@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"io"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// collect reads a stream for a client that wants a complete response. The memory
+// that it takes counts as that of a body.
+func (a *Attempt) collect(out *Response, src *streamMemory, dec dialect.StreamDecoder) (*llm.Response, error) {
+	var all dialect.Assembler
+	var tap translationTap
+	var events []llm.Event
+	for size := 0; ; {
+		e, err := src.Next()
+		size += len(e.Data)
+		switch {
+		case err == nil && truncatedJSON(e.Data):
+			err = errUnreadableFrame
+		case size > maxTranslated:
+			return nil, a.unreadable("a stream that is too large to be translated")
+		}
+		if err != nil && err != io.EOF {
+			return nil, a.failure(out.Raw.Request, err)
+		}
+		if err == io.EOF {
+			events = dec.End(events[:0])
+		} else if events = events[:0]; e.Data != nil {
+			events = dec.Decode(events, e)
+		}
+		out.watch.eventReceived()
+		for i := range events {
+			tap.event(&events[i])
+			all.Add(&events[i])
+		}
+		if full := src.grow(0, collectedSize(e.Data, events)); full != nil {
+			return nil, full
+		}
+		if err == io.EOF || tap.seen.Failed != "" {
+			break
+		}
+	}
+	switch {
+	case tap.seen.Failed != "":
+		return nil, a.unreadable("an error: " + tap.seen.Failed)
+	case !tap.seen.Finished:
+		return nil, a.unreadable("a stream that ended before its finish reason")
+	}
+	r, _, _ := all.Response()
+	return r, nil
+}

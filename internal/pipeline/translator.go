@@ -1,0 +1,217 @@
+package pipeline
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// translator carries one operation between the client's dialect and the target's,
+// for one attempt. Bytes that pass have none.
+type translator interface {
+	// request appends the target's body for the client's, and returns what happened
+	// to parameters that are not carried as they are.
+	request(dst, body []byte) ([]byte, []dialect.ParamChange, error)
+	// response puts the client's form of a complete body into out.
+	response(a *Attempt, out *Response, body []byte) error
+	// stream puts the client's form of a stream into out: as a stream, or complete for
+	// a client that wants that. An operation without streams returns an error.
+	stream(a *Attempt, out *Response, src *streamMemory) error
+}
+
+// conversation translates through the neutral model.
+type conversation struct {
+	client   dialect.ClientDialect
+	provider dialect.ProviderCodec
+	target   dialect.RequestTarget
+	streamed bool         // the client wants a stream
+	decoded  *llm.Request // set by request
+}
+
+func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.ParamChange, err error) {
+	if c.decoded, err = c.client.DecodeRequest(body); err != nil {
+		return nil, nil, err
+	}
+	c.decoded.Model, c.decoded.Stream = c.target.Model, c.streamed
+	return c.provider.EncodeRequest(dst, c.decoded, c.target)
+}
+
+func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
+	r, err := c.provider.DecodeResponse(body, c.decoded, c.target)
+	if err != nil {
+		return a.unreadable("a body that is not an answer of its protocol").WithCause(err)
+	}
+	return c.complete(a, out, r)
+}
+
+// complete puts a complete response into out. A client that wants a stream gets it
+// as one.
+func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) error {
+	tap := new(translationTap)
+	tap.whole(r)
+	out.Tap = tap
+	for i := range r.Choices {
+		if choice := &r.Choices[i]; choice.Stop == "" && choice.NativeFinishReason == "" { // clients wait for a reason
+			choice.Stop = llm.StopEnd
+		}
+	}
+	if !c.streamed {
+		out.setBytes(c.client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, c.responseTarget(a)))
+		return nil
+	}
+	enc := c.client.NewEncoder(c.responseTarget(a))
+	stream := make([]byte, 0, lengthOf(r))
+	var e llm.Event
+	for e = range dialect.Replay(r) {
+		stream = enc.Encode(stream, &e)
+	}
+	out.asStream(c.client.ContentType())
+	out.Events = &eventStream{reader: &replay{{Raw: stream, Data: stream}}, tap: tap, watch: out.watch}
+	return nil
+}
+
+func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) error {
+	decoder := c.provider.NewDecoder(c.decoded, c.target)
+	if !c.streamed {
+		r, err := a.collect(out, src, decoder)
+		if err != nil {
+			return err
+		}
+		out.jsonHead()
+		return c.complete(a, out, r)
+	}
+	t := &translation{src: src, dec: decoder, enc: c.client.NewEncoder(c.responseTarget(a))}
+	out.Tap, out.translation = t, t
+	out.asStream(c.client.ContentType())
+	return a.primeStream(out, t, nil)
+}
+
+// responseTarget returns for whom responses are encoded.
+func (c *conversation) responseTarget(a *Attempt) dialect.ResponseTarget {
+	return dialect.ResponseTarget{
+		Request:  c.decoded,
+		Strict:   !a.handler.Lenient,
+		Provider: a.Target.ID,
+		ID:       hex.EncodeToString(a.request.ID[:]),
+		Created:  a.request.Time.Unix(),
+	}
+}
+
+// tokenCount translates the question how many tokens a request has.
+type tokenCount struct {
+	client   dialect.ClientCounter
+	provider dialect.ProviderCounter
+	target   dialect.RequestTarget
+}
+
+func (c *tokenCount) request(dst, body []byte) ([]byte, []dialect.ParamChange, error) {
+	decoded, err := c.client.DecodeCountRequest(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	decoded.Model = c.target.Model
+	return c.provider.EncodeCountRequest(dst, decoded, c.target)
+}
+
+func (c *tokenCount) response(a *Attempt, out *Response, body []byte) error {
+	n, err := c.provider.DecodeCountResponse(body)
+	if err != nil {
+		return a.unreadable("a body that holds no number of tokens").WithCause(err)
+	}
+	out.setTapped(c.client.EncodeCountResponse(nil, n))
+	return nil
+}
+
+func (c *tokenCount) stream(a *Attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
+
+// operation translates what is no conversation, such as embeddings: from the words
+// of the client's dialect to those of the chat dialect, and from these to the
+// provider's own form. Either is nil where it is not needed.
+type operation struct {
+	client   *dialect.ClientTranslator
+	provider *dialect.Translator
+	target   dialect.RequestTarget
+	asked    []byte // the chat dialect's body; set by request
+}
+
+func (o *operation) request(dst, body []byte) (_ []byte, changes []dialect.ParamChange, err error) {
+	if o.asked, err = o.chatBody(body); err != nil {
+		return nil, nil, err
+	}
+	if o.provider != nil {
+		dst, changes, err = o.provider.Request(dst, o.asked, o.target)
+	} else {
+		dst, changes, err = o.withoutExtraFields(dst)
+	}
+	if o.client != nil {
+		for i, c := range changes {
+			changes[i].Name = cmp.Or(o.client.Names[c.Name], c.Name)
+		}
+	}
+	return dst, changes, err
+}
+
+// chatBody returns the client's body in the words of the chat dialect.
+func (o *operation) chatBody(body []byte) ([]byte, error) {
+	if o.client == nil {
+		return body, nil
+	}
+	return o.client.Request(nil, body, o.target.Model)
+}
+
+// withoutExtraFields appends what a provider of the chat dialect is asked.
+func (o *operation) withoutExtraFields(dst []byte) (_ []byte, changes []dialect.ParamChange, err error) {
+	var doc jsonedit.Doc
+	if err := doc.Scan(o.asked); err != nil {
+		return nil, nil, err
+	}
+	var edits []jsonedit.Edit
+	for _, name := range o.client.ExtraFields {
+		if _, ok := doc.Find(name); ok {
+			edits = append(edits, jsonedit.Edit{Name: name})
+			changes = append(changes, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
+		}
+	}
+	return doc.Apply(dst, edits...), changes, nil
+}
+
+func (o *operation) response(a *Attempt, out *Response, body []byte) (err error) {
+	if o.provider != nil {
+		body, err = o.provider.Response(nil, body, o.asked, o.target)
+	}
+	if err == nil {
+		body, err = o.clientBody(body)
+	}
+	if err == nil {
+		out.setTapped(body)
+		return nil
+	}
+	if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider refused inside a success
+		return e
+	}
+	return a.unreadable("a body that is not its " + string(a.request.Operation) + " answer").WithCause(err)
+}
+
+// clientBody returns the client's form of a body of the chat dialect.
+func (o *operation) clientBody(body []byte) ([]byte, error) {
+	if o.client == nil {
+		return body, nil
+	}
+	return o.client.Response(nil, body)
+}
+
+func (o *operation) stream(a *Attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
+
+// wrongStream is the error of a stream that is not what was asked for.
+func (a *Attempt) wrongStream() error { return a.unreadable("a stream that is not of the protocol") }
+
+// setTapped puts a translated body into the response, and has the tap read it.
+func (r *Response) setTapped(body []byte) {
+	r.setBytes(body)
+	r.Tap.Body(body)
+}
