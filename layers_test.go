@@ -34,8 +34,8 @@ const floors = `
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider
 1c  internal/dialect internal/jwt internal/reqlog
-1b  internal/catalog internal/journal internal/modelnames
-1a  config internal/access internal/blob internal/grammar internal/inbound internal/llm internal/prompt internal/redact internal/sqlrow internal/urlpath
+1b  internal/blob internal/catalog internal/journal internal/modelnames
+1a  config internal/access internal/grammar internal/inbound internal/llm internal/prompt internal/redact internal/sigv4 internal/sqlrow internal/urlpath
 0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse
 `
 
@@ -89,7 +89,6 @@ var alone = map[string][]string{
 // them is ours and the standard library.
 var edges = []string{
 	"cmd/modelgate",
-	"internal/blob",
 	"internal/contentcoding",
 	"internal/controlplane/...",
 	"internal/dialect/dialecttest",

@@ -18,10 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-
 	"modelgate/internal/secret"
+	"modelgate/internal/sigv4"
 )
 
 // S3 says which bucket keeps files, and how it is reached.
@@ -63,7 +61,6 @@ type Bucket struct {
 	base   *url.URL // of the bucket, with a slash at its end
 	prefix string   // of names; empty or with a slash at its end
 	client *http.Client
-	signer *v4.Signer
 }
 
 var _ Store = (*Bucket)(nil)
@@ -88,7 +85,6 @@ func OpenBucket(o S3) (*Bucket, error) {
 	if p := strings.TrimSuffix(o.Prefix, "/"); p != "" {
 		b.prefix = p + "/"
 	}
-	b.signer = v4.NewSigner(func(s *v4.SignerOptions) { s.DisableURIPathEscaping = true }) // S3 signs paths as they are sent
 	return b, nil
 }
 
@@ -160,30 +156,23 @@ func (b *Bucket) Delete(ctx context.Context, name string) error {
 }
 
 // Link implements [Store].
-func (b *Bucket) Link(ctx context.Context, name, as string, life time.Duration) (string, error) {
+func (b *Bucket) Link(_ context.Context, name, as string, life time.Duration) (string, error) {
 	if err := check(name); err != nil {
 		return "", err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.address(b.prefix+name, url.Values{
-		"X-Amz-Expires":                {strconv.FormatInt(int64(life.Seconds()), 10)},
-		"response-content-disposition": {`attachment; filename="` + as + `"`},
-	}), nil)
-	if err != nil {
-		return "", err
-	}
-	signed, _, err := b.signer.PresignHTTP(ctx, b.keys(), req, "UNSIGNED-PAYLOAD", "s3", b.Region, time.Now())
-	return signed, err
+	at := b.address(b.prefix+name, url.Values{"response-content-disposition": {`attachment; filename="` + as + `"`}})
+	return sigv4.Link(at, b.keys(), b.scope(), life, time.Now())
 }
 
-func (b *Bucket) keys() aws.Credentials {
-	return aws.Credentials{AccessKeyID: b.AccessKey.Reveal(), SecretAccessKey: b.SecretKey.Reveal()}
-}
+func (b *Bucket) keys() sigv4.Keys { return sigv4.Keys{ID: b.AccessKey.Reveal(), Secret: b.SecretKey} }
 
-func (b *Bucket) address(key string, query url.Values) string {
+func (b *Bucket) scope() sigv4.Scope { return sigv4.Scope{Region: b.Region, Service: sigv4.S3} }
+
+func (b *Bucket) address(key string, query url.Values) url.URL {
 	u := *b.base
 	u.Path += key
 	u.RawQuery = query.Encode()
-	return u.String()
+	return u
 }
 
 // ask sends a request and returns what is answered, which is short.
@@ -241,14 +230,13 @@ func (b *Bucket) send(ctx context.Context, method, key string, query url.Values,
 
 // once is send, once, and says whether another time may help.
 func (b *Bucket) once(ctx context.Context, method, key string, query url.Values, body []byte) (resp *http.Response, again bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, b.address(key, query), bytes.NewReader(body))
+	at := b.address(key, query)
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, false, err
 	}
 	sum := sha256.Sum256(body)
-	hash := hex.EncodeToString(sum[:])
-	req.Header.Set("X-Amz-Content-Sha256", hash)
-	if err := b.signer.SignHTTP(ctx, b.keys(), req, hash, "s3", b.Region, time.Now()); err != nil {
+	if err := sigv4.Sign(req, b.keys(), b.scope(), hex.EncodeToString(sum[:]), time.Now()); err != nil {
 		return nil, false, err
 	}
 	if resp, err = b.client.Do(req); err != nil {

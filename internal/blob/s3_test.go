@@ -71,7 +71,8 @@ func TestWhatABucketRefusesForNowIsAskedAgain(t *testing.T) {
 // signedAs returns the authorization that a request as it came has by the rules.
 func signedAs(t *testing.T, r *http.Request, body []byte) string {
 	t.Helper()
-	plain, err := http.NewRequestWithContext(t.Context(), r.Method, "http://"+r.Host+r.URL.RequestURI(), bytes.NewReader(body))
+	// Without the body: its length is not signed, since its hash is.
+	plain, err := http.NewRequestWithContext(t.Context(), r.Method, "http://"+r.Host+r.URL.RequestURI(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

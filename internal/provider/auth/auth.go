@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
+	"modelgate/internal/sigv4"
 )
 
 // Doer sends requests to token endpoints, following no redirect. A guarded
@@ -46,7 +47,7 @@ type Options struct {
 type Signer struct {
 	Options
 	tokens cache[secret.String]
-	keys   cache[awsKeys]
+	keys   cache[sigv4.Keys]
 }
 
 // New returns a signer with empty caches.
@@ -63,7 +64,7 @@ func New(o Options) *Signer {
 	if o.ReadFile == nil {
 		o.ReadFile = os.ReadFile
 	}
-	return &Signer{Options: o, tokens: cache[secret.String]{now: o.Now}, keys: cache[awsKeys]{now: o.Now}}
+	return &Signer{Options: o, tokens: cache[secret.String]{now: o.Now}, keys: cache[sigv4.Keys]{now: o.Now}}
 }
 
 type noClient struct{}

@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
+	"modelgate/internal/sigv4"
 )
 
 var (
@@ -32,8 +33,8 @@ func (s *Signer) aws(ctx context.Context, t *provider.Target, req *http.Request,
 	if !given {
 		return keyAlone(t)
 	}
-	to := scope{region: t.Option("region"), service: t.Auth.Service}
-	if !awsRegion.MatchString(to.region) {
+	to := sigv4.Scope{Region: t.Option("region"), Service: t.Auth.Service}
+	if !awsRegion.MatchString(to.Region) {
 		return invalid(t, "region", "must be the name of a region")
 	}
 	hash, _, err := contents(req, body)
@@ -43,17 +44,17 @@ func (s *Signer) aws(ctx context.Context, t *provider.Target, req *http.Request,
 	if t.Auth.Header != "" {
 		drop(req.Header, t.Auth.Header)
 	}
-	return signV4(req, keys, to, hex.EncodeToString(hash[:]), s.Now())
+	return sigv4.Sign(req, keys, to, hex.EncodeToString(hash[:]), s.Now())
 }
 
 // awsKeys returns the keys to sign t's requests with; given is false where the
 // provider's own key does.
-func (s *Signer) awsKeys(ctx context.Context, t *provider.Target) (keys awsKeys, given bool, err error) {
+func (s *Signer) awsKeys(ctx context.Context, t *provider.Target) (keys sigv4.Keys, given bool, err error) {
 	way, role := t.Option("auth_type"), t.Option("role_arn")
 	keys, given, err = ownKeys(t)
 	switch {
 	case err != nil || way == "apiKey":
-		return awsKeys{}, false, err
+		return sigv4.Keys{}, false, err
 	case way != "" && way != "accessKey" && way != "assumedRole" && way != "serviceRole":
 		return keys, false, invalid(t, "auth_type", "takes accessKey, assumedRole, apiKey or serviceRole")
 	case given && way != "serviceRole":
@@ -80,26 +81,26 @@ func (s *Signer) awsKeys(ctx context.Context, t *provider.Target) (keys awsKeys,
 
 // ownKeys returns the keys of the options. Where they hold a secret alone, the
 // credential of the request is the id of the access key.
-func ownKeys(t *provider.Target) (keys awsKeys, given bool, err error) {
-	keys = awsKeys{
-		id:      t.Option("access_key_id"),
-		secret:  secret.New(t.Option("secret_access_key")),
-		session: secret.New(t.Option("session_token")),
+func ownKeys(t *provider.Target) (keys sigv4.Keys, given bool, err error) {
+	keys = sigv4.Keys{
+		ID:      t.Option("access_key_id"),
+		Secret:  secret.New(t.Option("secret_access_key")),
+		Session: secret.New(t.Option("session_token")),
 	}
-	if keys.id == "" && keys.secret.Empty() {
+	if keys.ID == "" && keys.Secret.Empty() {
 		return keys, false, nil
 	}
-	if keys.id == "" && awsID.MatchString(t.Key.Reveal()) {
-		keys.id = t.Key.Reveal()
+	if keys.ID == "" && awsID.MatchString(t.Key.Reveal()) {
+		keys.ID = t.Key.Reveal()
 	}
 	switch {
-	case keys.id == "":
+	case keys.ID == "":
 		return keys, false, missing(t, "access_key_id")
-	case !awsID.MatchString(keys.id):
+	case !awsID.MatchString(keys.ID):
 		return keys, false, invalid(t, "access_key_id", "must be the id of an access key")
-	case keys.secret.Empty():
+	case keys.Secret.Empty():
 		return keys, false, missing(t, "secret_access_key")
-	case !keys.session.Empty() && !sendable(keys.session.Reveal()):
+	case !keys.Session.Empty() && !sendable(keys.Session.Reveal()):
 		return keys, false, invalid(t, "session_token", "must be one line of visible characters")
 	}
 	return keys, true, nil
@@ -107,16 +108,16 @@ func ownKeys(t *provider.Target) (keys awsKeys, given bool, err error) {
 
 // assume returns keys of a role.
 // https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
-func (s *Signer) assume(ctx context.Context, t *provider.Target, from awsKeys, role string) (awsKeys, error) {
+func (s *Signer) assume(ctx context.Context, t *provider.Target, from sigv4.Keys, role string) (sigv4.Keys, error) {
 	region, external := t.Option("region"), t.Option("external_id")
 	if !awsARN.MatchString(role) {
-		return awsKeys{}, invalid(t, "role_arn", "must be the ARN of a role")
+		return sigv4.Keys{}, invalid(t, "role_arn", "must be the ARN of a role")
 	}
 	if !awsRegion.MatchString(region) {
-		return awsKeys{}, invalid(t, "region", "must be the name of a region")
+		return sigv4.Keys{}, invalid(t, "region", "must be the name of a region")
 	}
-	k := keyOf("role", role, external, region, from.id, from.secret.Reveal(), from.session.Reveal())
-	return s.keys.get(ctx, k, func(ctx context.Context) (awsKeys, time.Time, error) {
+	k := keyOf("role", role, external, region, from.ID, from.Secret.Reveal(), from.Session.Reveal())
+	return s.keys.get(ctx, k, func(ctx context.Context) (sigv4.Keys, time.Time, error) {
 		values := url.Values{"Action": {"AssumeRole"}, "RoleArn": {role}}
 		if external != "" {
 			values.Set("ExternalId", external)
@@ -126,7 +127,7 @@ func (s *Signer) assume(ctx context.Context, t *provider.Target, from awsKeys, r
 }
 
 // sts asks for keys, signed with from unless that is nil.
-func (s *Signer) sts(ctx context.Context, region string, values url.Values, from *awsKeys) (awsKeys, time.Time, error) {
+func (s *Signer) sts(ctx context.Context, region string, values url.Values, from *sigv4.Keys) (sigv4.Keys, time.Time, error) {
 	values.Set("Version", "2011-06-15")
 	values.Set("RoleSessionName", "modelgate")
 	q := form("https://sts."+region+"."+awsDomain(region)+"/", values)
@@ -134,19 +135,19 @@ func (s *Signer) sts(ctx context.Context, region string, values url.Values, from
 	if from != nil {
 		q.sign = func(req *http.Request) error {
 			hash := sha256.Sum256([]byte(q.body))
-			return signV4(req, *from, scope{region, "sts"}, hex.EncodeToString(hash[:]), s.Now())
+			return sigv4.Sign(req, *from, sigv4.Scope{Region: region, Service: "sts"}, hex.EncodeToString(hash[:]), s.Now())
 		}
 	}
 	body, err := s.do(ctx, q)
 	if err != nil {
-		return awsKeys{}, time.Time{}, err
+		return sigv4.Keys{}, time.Time{}, err
 	}
 	var answer struct {
 		Role stsKeys `xml:"AssumeRoleResult>Credentials"`
 		Web  stsKeys `xml:"AssumeRoleWithWebIdentityResult>Credentials"`
 	}
 	if err := xml.Unmarshal(body, &answer); err != nil {
-		return awsKeys{}, time.Time{}, noToken(q)
+		return sigv4.Keys{}, time.Time{}, noToken(q)
 	}
 	found := answer.Role
 	if found.ID == "" {
@@ -173,11 +174,11 @@ type stsKeys struct {
 }
 
 // lasting returns found as keys, with the moment they end.
-func (s *Signer) lasting(q tokenRequest, found stsKeys) (awsKeys, time.Time, error) {
+func (s *Signer) lasting(q tokenRequest, found stsKeys) (sigv4.Keys, time.Time, error) {
 	if !awsID.MatchString(found.ID) || found.Secret == "" || !sendable(found.Session) || found.Expiration.IsZero() {
-		return awsKeys{}, time.Time{}, noToken(q)
+		return sigv4.Keys{}, time.Time{}, noToken(q)
 	}
-	return awsKeys{found.ID, secret.New(found.Secret), secret.New(found.Session)}, s.within(found.Expiration), nil
+	return sigv4.Keys{ID: found.ID, Secret: secret.New(found.Secret), Session: secret.New(found.Session)}, s.within(found.Expiration), nil
 }
 
 func noIdentity(t *provider.Target) error {

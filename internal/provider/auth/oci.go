@@ -12,6 +12,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/provider"
+	"modelgate/internal/sigv4"
 )
 
 // ociID is a tenancy, a user or a fingerprint.
@@ -62,7 +63,7 @@ func (s *Signer) ociText(req *http.Request, body []byte) (text, names string, er
 	if host == "" {
 		host = req.URL.Host
 	}
-	target := sentPath(req.URL)
+	target := sigv4.SentPath(req.URL)
 	if req.URL.RawQuery != "" || req.URL.ForceQuery {
 		target += "?" + req.URL.RawQuery
 	}
