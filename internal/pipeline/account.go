@@ -112,24 +112,14 @@ func (a *attemptAccount) end(r *Response) {
 	case !seen.Finished && !seen.Terminated && r.Bytes == nil && r.Raw.Request.Context().Err() != nil:
 		s.Outcome = reqlog.Abandoned
 	}
-	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.of.Target.Tiers, tierOf(r)))
+	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.of.Target.Tiers, a.tier(r)))
 	a.settle(s)
 }
 
-// tierHeaders are where providers tell the tier that an answer was served in whose
-// body may not.
-var tierHeaders = [...]string{
-	"X-Amzn-Bedrock-Service-Tier", // https://docs.aws.amazon.com/bedrock/latest/userguide/service-tiers-inference.html
-	"X-Gemini-Service-Tier",       // https://ai.google.dev/gemini-api/docs/flex-inference
-}
-
-// tierOf returns the provider's word for the tier that an answer was served in.
-func tierOf(r *Response) string {
-	tier := r.Tap.Info().Tier
-	for _, name := range tierHeaders {
-		tier = cmp.Or(tier, r.Raw.Header.Get(name))
-	}
-	return tier
+// tier returns the provider's word for the tier in which r was served: that of the
+// body, else that of its header.
+func (a *attemptAccount) tier(r *Response) string {
+	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.of.Target.TierHeader))
 }
 
 // cost returns what was used costs, and the row of the book that says so. It is

@@ -1,10 +1,13 @@
 package pipeline
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/catalog"
+	"modelgate/internal/dialect/chat"
 	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
@@ -46,6 +49,24 @@ func TestACostIsKnownOnlyWhereUsageAndPriceAre(t *testing.T) {
 			a := attemptAccount{of: &Attempt{Target: target, Model: tt.model, request: &Request{Prices: book}}, began: time.Unix(1000, 0)}
 			if cost, row, known := a.cost(tt.usage, tt.served, tt.tier); cost != tt.cost || row != tt.row || known != tt.known {
 				t.Errorf("cost = %d, %q, %t; want %d, %q, %t", cost, row, known, tt.cost, tt.row, tt.known)
+			}
+		})
+	}
+}
+
+func TestTheHeaderTellsTheTierWhereTheBodyDoesNot(t *testing.T) {
+	for _, tt := range []struct{ name, header, body, want string }{
+		{"the body does", "X-Tier", `{"service_tier":"priority"}`, "priority"},
+		{"the body does not", "X-Tier", `{}`, "flex"},
+		{"another provider's header", "X-Other-Tier", `{}`, ""},
+		{"a provider without a header", "", `{}`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := attemptAccount{of: &Attempt{Target: &provider.Target{Spec: &provider.Spec{TierHeader: tt.header}}}}
+			r := &Response{Raw: &http.Response{Header: http.Header{"X-Tier": {"flex"}}}, Tap: chat.Dialect{}.NewTap(api.Chat)}
+			r.Tap.Body([]byte(tt.body))
+			if got := a.tier(r); got != tt.want {
+				t.Errorf("tier = %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -112,6 +112,8 @@ type Spec struct {
 	// Tiers has the tiers behind words that only some providers have for how they
 	// served a request.
 	Tiers map[string]catalog.Tier
+	// TierHeader is the response header that tells the tier where the body does not.
+	TierHeader string
 
 	// TelemetryName is the provider's name in OpenTelemetry's conventions. Empty
 	// means the id.

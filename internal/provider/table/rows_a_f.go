@@ -195,6 +195,7 @@ func rowsAToF() []*provider.Spec {
 			Dialects: bedrockSpeaks, UpstreamModel: unescaped, BodyRules: bedrockShapes(),
 			Options: awsOptions(), Profile: dialect.Profile{Messages: bedrockMessages},
 			Tiers:         flexAsBatch,
+			TierHeader:    "X-Amzn-Bedrock-Service-Tier", // https://docs.aws.amazon.com/bedrock/latest/userguide/service-tiers-inference.html
 			TelemetryName: "aws.bedrock",
 			Docs:          "https://docs.aws.amazon.com/bedrock/latest/APIReference",
 			Notes: []string{

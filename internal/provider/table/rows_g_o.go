@@ -65,6 +65,7 @@ func rowsGToO() []*provider.Spec {
 			},
 			PathOf: googlePath, UpstreamModel: googleModel,
 			Tiers:         flexAsBatch,
+			TierHeader:    "X-Gemini-Service-Tier", // https://ai.google.dev/gemini-api/docs/flex-inference
 			TelemetryName: "gcp.gemini",
 			Docs:          "https://ai.google.dev/api",
 			Notes: []string{
