@@ -58,13 +58,6 @@ func (e *requestEncoder) optionalInt(name string, v *int64) {
 	}
 }
 
-func (e *requestEncoder) optionalFloat(name string, v *float64) {
-	if v != nil {
-		e.Name(name)
-		e.Float(*v)
-	}
-}
-
 func (e *requestEncoder) optionalText(name, v string) {
 	if v != "" {
 		e.textMember(name, v)
@@ -80,29 +73,35 @@ func (e *requestEncoder) optionalRaw(name string, v json.RawMessage) {
 // maxVendorStops is how many stop sequences the vendor takes.
 const maxVendorStops = 4
 
+var scalars = dialect.Scalars{
+	{Name: "max_tokens", Field: llm.FieldMaxTokens},
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "top_p", Field: llm.FieldTopP},
+	{Name: "frequency_penalty", Field: llm.FieldFrequencyPenalty},
+	{Name: "presence_penalty", Field: llm.FieldPresencePenalty},
+	{Name: "top_k", Field: llm.FieldTopK},
+	{Name: "seed", Field: llm.FieldSeed},
+	{Name: "n", Field: llm.FieldN},
+	{Name: "stop", Field: llm.FieldStop},
+	{Name: "logit_bias", Field: llm.FieldLogitBias},
+	{Name: "logprobs", Field: llm.FieldLogprobs},
+	{Name: "top_logprobs", Field: llm.FieldTopLogprobs},
+}
+
 func (e *requestEncoder) sampling() {
-	r := e.r
-	e.optionalInt("max_tokens", r.MaxTokens)
-	if e.tuned() {
-		e.optionalFloat("temperature", r.Temperature)
-		e.optionalFloat("top_p", r.TopP)
-		e.optionalFloat("frequency_penalty", r.FrequencyPenalty)
-		e.optionalFloat("presence_penalty", r.PresencePenalty)
+	r := *e.r
+	if !e.tuned() {
+		r.Temperature, r.TopP, r.FrequencyPenalty, r.PresencePenalty = nil, nil, nil, nil
 	}
 	if e.profile.NoTopK && r.TopK != nil {
 		e.fates.Drop(llm.FieldTopK)
-	} else {
-		e.optionalInt("top_k", r.TopK)
+		r.TopK = nil
 	}
-	e.optionalInt("seed", r.Seed)
-	e.optionalInt("n", r.N)
-	e.stop()
-	e.optionalRaw("logit_bias", r.LogitBias)
-	if r.Logprobs != nil {
-		e.Name("logprobs")
-		e.Bool(*r.Logprobs)
+	if e.profile.Vendor && len(r.Stop) > maxVendorStops {
+		e.fates.Adapt(llm.FieldStop, "the first four")
+		r.Stop = r.Stop[:maxVendorStops]
 	}
-	e.optionalInt("top_logprobs", r.TopLogprobs)
+	scalars.Append(&e.Builder, &r)
 }
 
 // tuned reports whether the model takes sampling parameters. Models of the
@@ -126,23 +125,6 @@ func (e *requestEncoder) tuned() bool {
 	return false
 }
 
-func (e *requestEncoder) stop() {
-	stops := e.r.Stop
-	if len(stops) == 0 {
-		return
-	}
-	if e.profile.Vendor && len(stops) > maxVendorStops {
-		stops = stops[:maxVendorStops]
-		e.fates.Adapt(llm.FieldStop, "the first four")
-	}
-	e.Name("stop")
-	e.Open('[')
-	for _, s := range stops {
-		e.String(s)
-	}
-	e.Close(']')
-}
-
 // rest writes the parameters that are neither sampling nor of tools. Providers
 // other than the vendor refuse what they don't know, and of its parameters take
 // those that tune the answer.
@@ -154,14 +136,7 @@ func (e *requestEncoder) rest() {
 	} else {
 		e.fates.Drop(llm.FieldVerbosity)
 	}
-	if len(r.Modalities) > 0 {
-		e.Name("modalities")
-		e.Open('[')
-		for _, s := range r.Modalities {
-			e.String(s)
-		}
-		e.Close(']')
-	}
+	dialect.Scalar{Name: "modalities", Field: llm.FieldModalities}.Append(&e.Builder, r)
 	e.optionalRaw("audio", r.Speech)
 	e.optionalText("user", r.User)
 	if e.profile.Vendor || same || len(r.Metadata) == 0 {

@@ -74,48 +74,41 @@ func (e *requestEncoder) format() {
 	}
 }
 
-func (e *requestEncoder) sampling() {
-	r := e.r
-	e.number("max_tokens", r.MaxTokens)
-	e.float("temperature", r.Temperature)
-	e.clamped("p", llm.FieldTopP, r.TopP, 0.01, 0.99)
-	e.clamped("frequency_penalty", llm.FieldFrequencyPenalty, r.FrequencyPenalty, 0, 1)
-	e.clamped("presence_penalty", llm.FieldPresencePenalty, r.PresencePenalty, 0, 1)
-	if r.TopK != nil {
-		k := min(max(*r.TopK, 0), 500)
-		if k != *r.TopK {
-			e.fates.Adapt(llm.FieldTopK, strconv.FormatInt(k, 10))
-		}
-		e.number("k", &k)
-	}
-	if r.Seed != nil && *r.Seed < 0 {
-		e.fates.Drop(llm.FieldSeed)
-	} else {
-		e.number("seed", r.Seed)
-	}
-	if len(r.Stop) > 0 {
-		e.stops(r.Stop)
-	}
-	if r.Logprobs != nil {
-		e.Name("logprobs")
-		e.Bool(*r.Logprobs)
-	}
+var scalars = dialect.Scalars{
+	{Name: "max_tokens", Field: llm.FieldMaxTokens},
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "p", Field: llm.FieldTopP},
+	{Name: "frequency_penalty", Field: llm.FieldFrequencyPenalty},
+	{Name: "presence_penalty", Field: llm.FieldPresencePenalty},
+	{Name: "k", Field: llm.FieldTopK},
+	{Name: "seed", Field: llm.FieldSeed},
+	{Name: "stop_sequences", Field: llm.FieldStop},
+	{Name: "logprobs", Field: llm.FieldLogprobs},
 }
 
 // maxStops is how many stop sequences Cohere takes.
 const maxStops = 5
 
-func (e *requestEncoder) stops(list []string) {
-	if len(list) > maxStops {
+func (e *requestEncoder) sampling() {
+	r := *e.r
+	r.TopP = e.clamp(llm.FieldTopP, r.TopP, 0.01, 0.99)
+	r.FrequencyPenalty = e.clamp(llm.FieldFrequencyPenalty, r.FrequencyPenalty, 0, 1)
+	r.PresencePenalty = e.clamp(llm.FieldPresencePenalty, r.PresencePenalty, 0, 1)
+	if r.TopK != nil {
+		if k := min(max(*r.TopK, 0), 500); k != *r.TopK {
+			e.fates.Adapt(llm.FieldTopK, strconv.FormatInt(k, 10))
+			r.TopK = &k
+		}
+	}
+	if r.Seed != nil && *r.Seed < 0 {
+		e.fates.Drop(llm.FieldSeed)
+		r.Seed = nil
+	}
+	if len(r.Stop) > maxStops {
 		e.fates.Adapt(llm.FieldStop, "the first 5")
-		list = list[:maxStops]
+		r.Stop = r.Stop[:maxStops]
 	}
-	e.Name("stop_sequences")
-	e.Open('[')
-	for _, s := range list {
-		e.String(s)
-	}
-	e.Close(']')
+	scalars.Append(&e.Builder, &r)
 }
 
 func (e *requestEncoder) number(name string, n *int64) {
@@ -125,23 +118,14 @@ func (e *requestEncoder) number(name string, n *int64) {
 	}
 }
 
-func (e *requestEncoder) float(name string, f *float64) {
-	if f != nil {
-		e.Name(name)
-		e.Float(*f)
-	}
-}
-
-// clamped writes a number within what Cohere takes.
-func (e *requestEncoder) clamped(name string, field llm.Field, f *float64, least, most float64) {
-	if f == nil {
-		return
+// clamp returns a number within what Cohere takes.
+func (e *requestEncoder) clamp(field llm.Field, f *float64, least, most float64) *float64 {
+	if f == nil || *f >= least && *f <= most {
+		return f
 	}
 	v := min(max(*f, least), most)
-	if v != *f {
-		e.fates.Adapt(field, strconv.FormatFloat(v, 'f', -1, 64))
-	}
-	e.float(name, &v)
+	e.fates.Adapt(field, strconv.FormatFloat(v, 'f', -1, 64))
+	return &v
 }
 
 // budgets are the shares of 32768 tokens that efforts stand for.
@@ -256,27 +240,18 @@ func carried(name string) bool {
 // dropRest tells the parameters that have no place.
 func (e *requestEncoder) dropRest() {
 	r := e.r
-	for _, p := range []struct {
-		field llm.Field
-		sent  bool
-	}{
-		{llm.FieldParallelTools, r.ParallelTools != nil && !*r.ParallelTools},
-		{llm.FieldLogitBias, r.LogitBias != nil},
-		{llm.FieldTopLogprobs, r.TopLogprobs != nil && *r.TopLogprobs > 0},
-		{llm.FieldN, r.N != nil && *r.N != 1},
-		{llm.FieldEffort, r.Reasoning.Effort != "" && (r.Reasoning.Mode != "" || r.Reasoning.Budget != nil)},
-		{llm.FieldSummary, r.Reasoning.Summary != ""},
-		{llm.FieldVerbosity, r.Verbosity != ""},
-		{llm.FieldModalities, len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text"},
-		{llm.FieldSpeech, r.Speech != nil},
-		{llm.FieldUser, r.User != ""},
-		{llm.FieldMetadata, r.Metadata != nil},
-		{llm.FieldServiceTier, r.ServiceTier != ""},
-		{llm.FieldCache, r.Cache != nil},
-	} {
-		if p.sent {
-			e.fates.Drop(p.field)
-		}
+	e.fates.DropAsked(llm.FieldParallelTools, llm.FieldLogitBias)
+	if r.TopLogprobs != nil && *r.TopLogprobs > 0 {
+		e.fates.Drop(llm.FieldTopLogprobs)
 	}
+	e.fates.DropAsked(llm.FieldN)
+	if r.Reasoning.Effort != "" && (r.Reasoning.Mode != "" || r.Reasoning.Budget != nil) {
+		e.fates.Drop(llm.FieldEffort)
+	}
+	e.fates.DropAsked(llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
+	if r.ServiceTier != "" {
+		e.fates.Drop(llm.FieldServiceTier)
+	}
+	e.fates.DropAsked(llm.FieldCache)
 	e.fates.DropThinking()
 }

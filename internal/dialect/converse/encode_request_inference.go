@@ -4,46 +4,36 @@ import (
 	"regexp"
 	"slices"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
 
+var scalars = dialect.Scalars{
+	{Name: "maxTokens", Field: llm.FieldMaxTokens},
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "topP", Field: llm.FieldTopP},
+	{Name: "stopSequences", Field: llm.FieldStop},
+}
+
 // encodeInference writes what all models know.
 func (e *requestEncoder) encodeInference() {
-	max := e.thinks.maxTokens
-	if e.thinks.noLimits && max != nil {
+	r := *e.r
+	r.MaxTokens = e.thinks.maxTokens
+	if e.thinks.noLimits && r.MaxTokens != nil {
 		e.fates.Drop(llm.FieldMaxTokens)
-		max = nil
+		r.MaxTokens = nil
 	} else if e.thinks.maxNote != "" {
 		e.fates.Adapt(llm.FieldMaxTokens, e.thinks.maxNote)
 	}
-	temperature, topP := e.sampling()
-	stop := e.stops()
-	if max == nil && temperature == nil && topP == nil && len(stop) == 0 {
+	r.Temperature, r.TopP = e.sampling()
+	r.Stop = e.stops()
+	if r.MaxTokens == nil && r.Temperature == nil && r.TopP == nil && len(r.Stop) == 0 {
 		return
 	}
 	e.b.Name("inferenceConfig")
 	e.b.Open('{')
-	if max != nil {
-		e.b.Name("maxTokens")
-		e.b.Int(*max)
-	}
-	if temperature != nil {
-		e.b.Name("temperature")
-		e.b.Float(*temperature)
-	}
-	if topP != nil {
-		e.b.Name("topP")
-		e.b.Float(*topP)
-	}
-	if len(stop) > 0 {
-		e.b.Name("stopSequences")
-		e.b.Open('[')
-		for _, s := range stop {
-			e.b.String(s)
-		}
-		e.b.Close(']')
-	}
+	scalars.Append(&e.b, &r)
 	e.b.Close('}')
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -27,44 +28,27 @@ func (w *requestEncoder) generation() {
 	}
 }
 
+var scalars = dialect.Scalars{
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "topP", Field: llm.FieldTopP},
+	{Name: "topK", Field: llm.FieldTopK},
+	{Name: "candidateCount", Field: llm.FieldN},
+	{Name: "maxOutputTokens", Field: llm.FieldMaxTokens},
+	{Name: "stopSequences", Field: llm.FieldStop},
+	{Name: "seed", Field: llm.FieldSeed},
+	{Name: "presencePenalty", Field: llm.FieldPresencePenalty},
+	{Name: "frequencyPenalty", Field: llm.FieldFrequencyPenalty},
+	{Name: "responseLogprobs", Field: llm.FieldLogprobs},
+	{Name: "logprobs", Field: llm.FieldTopLogprobs},
+}
+
 func (w *requestEncoder) sampling() {
-	r := w.r
-	w.float("temperature", r.Temperature)
-	w.float("topP", r.TopP)
-	w.int("topK", r.TopK)
-	w.int("candidateCount", r.N)
-	w.int("maxOutputTokens", r.MaxTokens)
-	if len(r.Stop) > 0 {
-		w.b.Name("stopSequences")
-		w.strings(r.Stop)
-	}
-	w.int("seed", r.Seed)
-	w.float("presencePenalty", r.PresencePenalty)
-	w.float("frequencyPenalty", r.FrequencyPenalty)
-	if r.Logprobs != nil {
-		w.b.Name("responseLogprobs")
-		w.b.Bool(*r.Logprobs)
-	}
-	if n := r.TopLogprobs; n != nil && *n > 20 && !w.own {
+	r, most := *w.r, int64(20)
+	if n := r.TopLogprobs; n != nil && *n > most && !w.own {
 		w.fates.Adapt(llm.FieldTopLogprobs, "20")
-		w.b.Name("logprobs")
-		w.b.Int(20)
-		return
+		r.TopLogprobs = &most
 	}
-	w.int("logprobs", r.TopLogprobs)
-}
-
-func (w *requestEncoder) float(name string, f *float64) {
-	if f != nil {
-		w.b.Name(name)
-		w.b.Float(*f)
-	}
-}
-
-func (w *requestEncoder) int(name string, n *int64) {
-	if n != nil {
-		number(&w.b, name, *n)
-	}
+	scalars.Append(&w.b, &r)
 }
 
 func (w *requestEncoder) strings(list []string) {

@@ -91,37 +91,30 @@ func (e *requestEncoder) text(name, value string) {
 // models at all times, refuse to be told.
 // https://docs.claude.com/en/docs/build-with-claude/extended-thinking#feature-compatibility
 func (e *requestEncoder) sampling() {
-	r := e.r
-	untold := !e.own && (e.model.fixed || e.thinking.active())
-	if t := r.Temperature; t != nil && untold {
-		e.fates.Drop(llm.FieldTemperature)
-	} else if t != nil {
-		e.Name("temperature")
-		e.Float(e.tempered(*t))
+	r, most := *e.r, 1.0
+	switch {
+	case !e.own && (e.model.fixed || e.thinking.active()):
+		e.fates.DropAsked(llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK)
+		r.Temperature, r.TopP, r.TopK = nil, nil, nil
+	case r.Temperature != nil:
+		if *r.Temperature > most {
+			e.fates.Adapt(llm.FieldTemperature, "1, the most there is")
+			r.Temperature = &most
+		}
+		if !e.own { // newer models refuse both together
+			e.fates.DropAsked(llm.FieldTopP)
+			r.TopP = nil
+		}
 	}
-	if p := r.TopP; p != nil && (untold || !e.own && r.Temperature != nil) {
-		e.fates.Drop(llm.FieldTopP) // newer models refuse both together
-	} else if p != nil {
-		e.Name("top_p")
-		e.Float(*p)
-	}
-	if k := r.TopK; k != nil && untold {
-		e.fates.Drop(llm.FieldTopK)
-	} else if k != nil {
-		e.Name("top_k")
-		e.Int(*k)
-	}
+	scalars.Append(&e.Builder, &r)
 	e.stops()
 	e.reportDropped()
 }
 
-// tempered keeps a temperature within what the protocol takes, 0 to 1.
-func (e *requestEncoder) tempered(t float64) float64 {
-	if t > 1 {
-		e.fates.Adapt(llm.FieldTemperature, "1, the most there is")
-		return 1
-	}
-	return t
+var scalars = dialect.Scalars{
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "top_p", Field: llm.FieldTopP},
+	{Name: "top_k", Field: llm.FieldTopK},
 }
 
 // stops writes the stop sequences. Ones of white space alone are refused.
@@ -144,25 +137,11 @@ func (e *requestEncoder) stops() {
 // nothing are no loss.
 func (e *requestEncoder) reportDropped() {
 	r := e.r
-	for _, p := range []struct {
-		field llm.Field
-		sent  bool
-	}{
-		{llm.FieldFrequencyPenalty, r.FrequencyPenalty != nil && *r.FrequencyPenalty != 0},
-		{llm.FieldPresencePenalty, r.PresencePenalty != nil && *r.PresencePenalty != 0},
-		{llm.FieldSeed, r.Seed != nil},
-		{llm.FieldLogitBias, r.LogitBias != nil},
-		{llm.FieldLogprobs, r.Logprobs != nil && *r.Logprobs},
-		{llm.FieldTopLogprobs, r.TopLogprobs != nil},
-		{llm.FieldVerbosity, r.Verbosity != ""},
-		{llm.FieldModalities, len(r.Modalities) > 1},
-		{llm.FieldSpeech, r.Speech != nil},
-		{llm.FieldMetadata, r.Metadata != nil},
-	} {
-		if p.sent {
-			e.fates.Drop(p.field)
-		}
+	e.fates.DropAsked(llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldVerbosity)
+	if len(r.Modalities) > 1 {
+		e.fates.Drop(llm.FieldModalities)
 	}
+	e.fates.DropAsked(llm.FieldSpeech, llm.FieldMetadata)
 	if r.N != nil && *r.N > 1 {
 		e.fail(dialect.Unsupported(r.NameOf(llm.FieldN), e.to, "it gives one answer to a request"))
 	}

@@ -114,53 +114,34 @@ func (e *requestEncoder) level(effort string) {
 	e.String(word)
 }
 
+var scalars = dialect.Scalars{
+	{Name: "num_predict", Field: llm.FieldMaxTokens},
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "top_p", Field: llm.FieldTopP},
+	{Name: "top_k", Field: llm.FieldTopK},
+	{Name: "frequency_penalty", Field: llm.FieldFrequencyPenalty},
+	{Name: "presence_penalty", Field: llm.FieldPresencePenalty},
+	{Name: "seed", Field: llm.FieldSeed},
+	{Name: "stop", Field: llm.FieldStop},
+}
+
 // options writes the options of the model: those of the request, then those
 // that clients sent in Ollama's own words.
 func (e *requestEncoder) options() {
 	b := jsonedit.Append(nil)
 	b.Open('{')
-	r := e.r
 	written := map[string]bool{}
-	number := func(name string, n *int64) {
-		if n != nil {
-			written[name] = true
-			b.Name(name)
-			b.Int(*n)
+	for _, p := range scalars {
+		if p.Append(&b, e.r) {
+			written[p.Name] = true
 		}
 	}
-	float := func(name string, f *float64) {
-		if f != nil {
-			written[name] = true
-			b.Name(name)
-			b.Float(*f)
-		}
-	}
-	number("num_predict", r.MaxTokens)
-	float("temperature", r.Temperature)
-	float("top_p", r.TopP)
-	number("top_k", r.TopK)
-	float("frequency_penalty", r.FrequencyPenalty)
-	float("presence_penalty", r.PresencePenalty)
-	number("seed", r.Seed)
-	if len(r.Stop) > 0 {
-		written["stop"] = true
-		writeStops(&b, r.Stop)
-	}
-	ownOptions(&b, r, written)
+	ownOptions(&b, e.r, written)
 	b.Close('}')
 	if len(written) > 0 {
 		e.Name("options")
 		e.Raw(b.Bytes())
 	}
-}
-
-func writeStops(b *jsonedit.Builder, list []string) {
-	b.Name("stop")
-	b.Open('[')
-	for _, s := range list {
-		b.String(s)
-	}
-	b.Close(']')
 }
 
 // ownOptions writes what clients sent in Ollama's words. What is written
@@ -218,26 +199,11 @@ func (e *requestEncoder) extras() {
 // dropRest tells the parameters that have no place.
 func (e *requestEncoder) dropRest() {
 	r := e.r
-	for _, p := range []struct {
-		field llm.Field
-		sent  bool
-	}{
-		{llm.FieldParallelTools, r.ParallelTools != nil && !*r.ParallelTools},
-		{llm.FieldLogitBias, r.LogitBias != nil},
-		{llm.FieldN, r.N != nil && *r.N != 1},
-		{llm.FieldSummary, r.Reasoning.Summary != ""},
-		{llm.FieldVerbosity, r.Verbosity != ""},
-		{llm.FieldModalities, len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text"},
-		{llm.FieldSpeech, r.Speech != nil},
-		{llm.FieldUser, r.User != ""},
-		{llm.FieldMetadata, r.Metadata != nil},
-		{llm.FieldServiceTier, r.ServiceTier != ""},
-		{llm.FieldCache, r.Cache != nil},
-	} {
-		if p.sent {
-			e.fates.Drop(p.field)
-		}
+	e.fates.DropAsked(llm.FieldParallelTools, llm.FieldLogitBias, llm.FieldN, llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
+	if r.ServiceTier != "" {
+		e.fates.Drop(llm.FieldServiceTier)
 	}
+	e.fates.DropAsked(llm.FieldCache)
 	for _, m := range r.Reasoning.Extra {
 		e.fates.DropNamed(m.Name)
 	}

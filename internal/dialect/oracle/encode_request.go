@@ -124,32 +124,26 @@ func (e *requestEncoder) format() {
 	e.Close('}')
 }
 
+var scalars = dialect.Scalars{
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "topP", Field: llm.FieldTopP},
+	{Name: "topK", Field: llm.FieldTopK},
+	{Name: "frequencyPenalty", Field: llm.FieldFrequencyPenalty},
+	{Name: "presencePenalty", Field: llm.FieldPresencePenalty},
+	{Name: "seed", Field: llm.FieldSeed},
+	{Name: "numGenerations", Field: llm.FieldN},
+	{Name: "stop", Field: llm.FieldStop},
+	{Name: "logitBias", Field: llm.FieldLogitBias},
+}
+
 func (e *requestEncoder) sampling() {
 	r := e.r
-	limit := "maxTokens"
+	limit := dialect.Scalar{Name: "maxTokens", Field: llm.FieldMaxTokens}
 	if r.NameOf(llm.FieldMaxTokens) == "max_completion_tokens" { // models that think want it so
-		limit = "maxCompletionTokens"
+		limit.Name = "maxCompletionTokens"
 	}
-	e.number(limit, r.MaxTokens)
-	e.float("temperature", r.Temperature)
-	e.float("topP", r.TopP)
-	e.number("topK", r.TopK)
-	e.float("frequencyPenalty", r.FrequencyPenalty)
-	e.float("presencePenalty", r.PresencePenalty)
-	e.number("seed", r.Seed)
-	e.number("numGenerations", r.N)
-	if len(r.Stop) > 0 {
-		e.Name("stop")
-		e.Open('[')
-		for _, s := range r.Stop {
-			e.String(s)
-		}
-		e.Close(']')
-	}
-	if r.LogitBias != nil {
-		e.Name("logitBias")
-		e.Raw(r.LogitBias)
-	}
+	limit.Append(&e.Builder, r)
+	scalars.Append(&e.Builder, r)
 	if r.Logprobs != nil && *r.Logprobs {
 		e.Name("logProbs")
 		if r.TopLogprobs != nil {
@@ -157,20 +151,6 @@ func (e *requestEncoder) sampling() {
 		} else {
 			e.Int(1)
 		}
-	}
-}
-
-func (e *requestEncoder) number(name string, n *int64) {
-	if n != nil {
-		e.Name(name)
-		e.Int(*n)
-	}
-}
-
-func (e *requestEncoder) float(name string, f *float64) {
-	if f != nil {
-		e.Name(name)
-		e.Float(*f)
 	}
 }
 
@@ -237,21 +217,10 @@ func (e *requestEncoder) oneOf(name string, field llm.Field, word string, known 
 // dropRest tells the parameters that have no place.
 func (e *requestEncoder) dropRest() {
 	r := e.r
-	for _, p := range []struct {
-		field llm.Field
-		sent  bool
-	}{
-		{llm.FieldEffort, r.Reasoning.Effort != "" && (r.Reasoning.Budget != nil || r.Reasoning.Mode == llm.ThinkingDisabled)},
-		{llm.FieldSummary, r.Reasoning.Summary != ""},
-		{llm.FieldModalities, len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text"},
-		{llm.FieldSpeech, r.Speech != nil},
-		{llm.FieldUser, r.User != ""},
-		{llm.FieldCache, r.Cache != nil},
-	} {
-		if p.sent {
-			e.fates.Drop(p.field)
-		}
+	if r.Reasoning.Effort != "" && (r.Reasoning.Budget != nil || r.Reasoning.Mode == llm.ThinkingDisabled) {
+		e.fates.Drop(llm.FieldEffort)
 	}
+	e.fates.DropAsked(llm.FieldSummary, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldCache)
 	for _, m := range r.Reasoning.Extra {
 		e.fates.DropNamed(m.Name)
 	}

@@ -21,6 +21,17 @@ func isCohere(r *llm.Request, to dialect.RequestTarget) bool {
 	return strings.HasPrefix(to.Model, "cohere.")
 }
 
+var cohereScalars = dialect.Scalars{
+	{Name: "maxTokens", Field: llm.FieldMaxTokens},
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "topP", Field: llm.FieldTopP},
+	{Name: "topK", Field: llm.FieldTopK},
+	{Name: "frequencyPenalty", Field: llm.FieldFrequencyPenalty},
+	{Name: "presencePenalty", Field: llm.FieldPresencePenalty},
+	{Name: "seed", Field: llm.FieldSeed},
+	{Name: "stopSequences", Field: llm.FieldStop},
+}
+
 // cohere writes a request in the COHERE format.
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/CohereChatRequest
 func (e *requestEncoder) cohere() error {
@@ -31,21 +42,7 @@ func (e *requestEncoder) cohere() error {
 	e.cohereTools()
 	e.cohereFormat()
 	r := e.r
-	e.number("maxTokens", r.MaxTokens)
-	e.float("temperature", r.Temperature)
-	e.float("topP", r.TopP)
-	e.number("topK", r.TopK)
-	e.float("frequencyPenalty", r.FrequencyPenalty)
-	e.float("presencePenalty", r.PresencePenalty)
-	e.number("seed", r.Seed)
-	if len(r.Stop) > 0 {
-		e.Name("stopSequences")
-		e.Open('[')
-		for _, s := range r.Stop {
-			e.String(s)
-		}
-		e.Close(']')
-	}
+	cohereScalars.Append(&e.Builder, r)
 	e.extra("isEcho")
 	if r.Stream {
 		e.Name("isStream")

@@ -105,25 +105,6 @@ func (e *requestEncoder) cohereFormat() {
 
 // cohereRest tells the parameters that the format has no place for.
 func (e *requestEncoder) cohereRest() {
-	r := e.r
-	t := &r.Reasoning
-	for _, p := range []struct {
-		field llm.Field
-		sent  bool
-	}{
-		{llm.FieldN, r.N != nil && *r.N != 1},
-		{llm.FieldLogitBias, r.LogitBias != nil},
-		{llm.FieldLogprobs, r.Logprobs != nil && *r.Logprobs},
-		{llm.FieldTopLogprobs, r.TopLogprobs != nil},
-		{llm.FieldParallelTools, r.ParallelTools != nil && !*r.ParallelTools},
-		{llm.FieldThinking, t.Budget != nil || t.Mode != "" && t.Mode != llm.ThinkingDisabled},
-		{llm.FieldEffort, t.Effort != "" && t.Effort != "none"},
-		{llm.FieldVerbosity, r.Verbosity != ""},
-		{llm.FieldServiceTier, r.ServiceTier != "" && r.ServiceTier != "auto" && r.ServiceTier != "default"},
-		{llm.FieldMetadata, r.Metadata != nil},
-	} {
-		if p.sent {
-			e.fates.Drop(p.field)
-		}
-	}
+	e.fates.DropAsked(llm.FieldN, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldParallelTools, llm.FieldThinking, llm.FieldEffort,
+		llm.FieldVerbosity, llm.FieldServiceTier, llm.FieldMetadata)
 }

@@ -129,26 +129,19 @@ func (e *requestEncoder) strings(list []string) {
 	e.Close(']')
 }
 
+var scalars = dialect.Scalars{
+	{Name: "max_tokens", Field: llm.FieldMaxTokens},
+	{Name: "top_k", Field: llm.FieldTopK},
+	{Name: "seed", Field: llm.FieldSeed},
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "top_p", Field: llm.FieldTopP},
+	{Name: "frequency_penalty", Field: llm.FieldFrequencyPenalty},
+	{Name: "presence_penalty", Field: llm.FieldPresencePenalty},
+}
+
 func (e *requestEncoder) sampling() {
 	r := e.r
-	for _, p := range []struct {
-		name  string
-		value *int64
-	}{{"max_tokens", r.MaxTokens}, {"top_k", r.TopK}, {"seed", r.Seed}} {
-		if p.value != nil {
-			e.Name(p.name)
-			e.Int(*p.value)
-		}
-	}
-	for _, p := range []struct {
-		name  string
-		value *float64
-	}{{"temperature", r.Temperature}, {"top_p", r.TopP}, {"frequency_penalty", r.FrequencyPenalty}, {"presence_penalty", r.PresencePenalty}} {
-		if p.value != nil {
-			e.Name(p.name)
-			e.Float(*p.value)
-		}
-	}
+	scalars.Append(&e.Builder, r)
 	if len(r.Stop) > 0 {
 		e.Name("stop_sequences")
 		e.String(strings.Join(r.Stop, ","))
@@ -157,35 +150,12 @@ func (e *requestEncoder) sampling() {
 
 // dropRest tells the parameters that have no place.
 func (e *requestEncoder) dropRest() {
-	r := e.r
-	t := &r.Reasoning
-	for _, p := range []struct {
-		field llm.Field
-		sent  bool
-	}{
-		{llm.FieldTools, len(r.Tools) > 0},
-		{llm.FieldToolChoice, r.ToolChoice.Raw != nil || r.ToolChoice.Mode != "" && r.ToolChoice.Mode != llm.ChoiceNone},
-		{llm.FieldParallelTools, r.ParallelTools != nil},
-		{llm.FieldFormat, r.Format.Kind != "" && r.Format.Kind != llm.FormatText},
-		{llm.FieldN, r.N != nil && *r.N != 1},
-		{llm.FieldLogitBias, r.LogitBias != nil},
-		{llm.FieldLogprobs, r.Logprobs != nil && *r.Logprobs},
-		{llm.FieldTopLogprobs, r.TopLogprobs != nil},
-		{llm.FieldThinking, t.Budget != nil || t.Mode != "" && t.Mode != llm.ThinkingDisabled},
-		{llm.FieldEffort, t.Effort != "" && t.Effort != "none"},
-		{llm.FieldSummary, t.Summary != ""},
-		{llm.FieldVerbosity, r.Verbosity != ""},
-		{llm.FieldModalities, len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text"},
-		{llm.FieldSpeech, r.Speech != nil},
-		{llm.FieldServiceTier, r.ServiceTier != "" && r.ServiceTier != "auto" && r.ServiceTier != "default"},
-		{llm.FieldMetadata, r.Metadata != nil},
-		{llm.FieldUser, r.User != ""},
-		{llm.FieldCache, r.Cache != nil},
-	} {
-		if p.sent {
-			e.fates.Drop(p.field)
-		}
+	e.fates.DropAsked(llm.FieldTools, llm.FieldToolChoice)
+	if e.r.ParallelTools != nil {
+		e.fates.Drop(llm.FieldParallelTools)
 	}
+	e.fates.DropAsked(llm.FieldFormat, llm.FieldN, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking, llm.FieldEffort, llm.FieldSummary,
+		llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldServiceTier, llm.FieldMetadata, llm.FieldUser, llm.FieldCache)
 	e.fates.DropThinking()
 	e.fates.DropExtra()
 	e.fates.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Cites: true})

@@ -68,13 +68,6 @@ func (s *requestEncoder) raw(name string, value json.RawMessage) {
 	}
 }
 
-func (s *requestEncoder) float(name string, f *float64) {
-	if f != nil {
-		s.b.Name(name)
-		s.b.Float(*f)
-	}
-}
-
 func (s *requestEncoder) int(name string, n *int64) {
 	if n != nil {
 		s.b.Name(name)
@@ -140,36 +133,24 @@ func writeFormat(b *jsonedit.Builder, f *llm.Format) {
 // https://platform.openai.com/docs/api-reference/responses/create
 const leastTokens = 16
 
+var scalars = dialect.Scalars{
+	{Name: "max_output_tokens", Field: llm.FieldMaxTokens},
+	{Name: "temperature", Field: llm.FieldTemperature},
+	{Name: "top_p", Field: llm.FieldTopP},
+}
+
 func (s *requestEncoder) writeSampling() {
-	r := s.r
-	if n := r.MaxTokens; n != nil && *n < leastTokens && !s.same && profileOf(s.to).Vendor {
-		least := int64(leastTokens)
-		s.int("max_output_tokens", &least)
+	r, least := *s.r, int64(leastTokens)
+	if n := r.MaxTokens; n != nil && *n < least && !s.same && profileOf(s.to).Vendor {
 		s.fates.Adapt(llm.FieldMaxTokens, "raised to 16, the least the provider takes")
-	} else {
-		s.int("max_output_tokens", n)
+		r.MaxTokens = &least
 	}
-	s.float("temperature", r.Temperature)
-	s.float("top_p", r.TopP)
-	for _, lack := range [...]struct {
-		field llm.Field
-		sent  bool
-	}{
-		{llm.FieldTopK, r.TopK != nil},
-		{llm.FieldFrequencyPenalty, r.FrequencyPenalty != nil && *r.FrequencyPenalty != 0},
-		{llm.FieldPresencePenalty, r.PresencePenalty != nil && *r.PresencePenalty != 0},
-		{llm.FieldSeed, r.Seed != nil},
-		{llm.FieldStop, len(r.Stop) > 0},
-		{llm.FieldLogitBias, r.LogitBias != nil},
-		{llm.FieldN, r.N != nil && *r.N > 1},
-		{llm.FieldModalities, len(r.Modalities) > 1 || len(r.Modalities) == 1 && r.Modalities[0] != "text"},
-		{llm.FieldSpeech, r.Speech != nil},
-		{llm.FieldCache, r.Cache != nil},
-	} {
-		if lack.sent {
-			s.fates.Drop(lack.field)
-		}
+	scalars.Append(&s.b, &r)
+	s.fates.DropAsked(llm.FieldTopK, llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldStop, llm.FieldLogitBias)
+	if r.N != nil && *r.N > 1 {
+		s.fates.Drop(llm.FieldN)
 	}
+	s.fates.DropAsked(llm.FieldModalities, llm.FieldSpeech, llm.FieldCache)
 }
 
 // writeInclude asks for what a translated answer needs beside the usual.
