@@ -184,6 +184,8 @@ type references struct {
 	workspaces, people, guardrails, references, integrations map[string]string // ids
 	configs                                                  map[[2]string]bool
 	labels, collections                                      map[string]string // ids, by workspace and name
+	parents                                                  map[string]string // collections of the file, by that in each, by workspace and slug
+	former                                                   map[string]bool   // hashes that keys had before their last rotation
 	partials                                                 map[string]bool   // those of the file, by workspace and slug
 }
 
@@ -199,8 +201,8 @@ type plan struct {
 	sealer   route.Sealer
 	keeper   *credentials.Manager
 	names    references
-	wanted   declaredIntegrations
-	paths    []string // in the file, of wanted's integrations
+	wanted   *settings.Settings // the file with the integrations and providers that follow from it
+	paths    []string           // in the file, of wanted's integrations
 	granter  *granter
 	changes  []Change
 	removals []Change
@@ -211,24 +213,18 @@ func (p *plan) make() error {
 		return err
 	}
 	p.register()
-	for _, part := range []func() error{
-		p.organisation, p.workspaces, p.members, p.guardrails, p.references, p.integrations, p.providers,
-		p.labels, p.collections, p.partials, p.prompts, p.configs, p.deployments, p.keys,
+	p.have.PromptCollections = parentsFirst(p.have.PromptCollections)
+	for _, part := range []func(*plan) error{
+		(*plan).organisation, (*plan).workspaces, memberKind.plan, guardrailKind.plan, referenceKind.plan, integrationKind.plan, (*plan).providers,
+		labelKind.plan, collectionKind.plan, partialKind.plan, promptKind.plan, configKind.plan, deploymentKind.plan, keyKind.plan,
 	} {
-		if err := part(); err != nil {
+		if err := part(p); err != nil {
 			return err
 		}
 	}
 	slices.Reverse(p.removals) // what refers to something goes before it
 	p.changes = append(p.changes, p.removals...)
 	return nil
-}
-
-// declaredIntegrations are the integrations and providers of the file, of which each provider
-// names an integration.
-type declaredIntegrations struct {
-	integrations []settings.Integration
-	providers    []settings.Provider
 }
 
 func newID() string { return reqlog.NewID(time.Now()).String() }

@@ -1,11 +1,9 @@
 package manifest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"modelgate/config"
 	"modelgate/internal/controlplane/credentials"
@@ -14,43 +12,29 @@ import (
 	"modelgate/internal/store"
 )
 
-func (r *reader) listConfigs(out *settings.Settings) error {
-	out.Configs = []settings.Config{}
-	for i := range r.state.configs {
-		c := &r.state.configs[i]
-		slug, placed := r.workspaces[c.Workspace]
-		if c.Status != store.Active || !placed {
-			continue
-		}
-		text, err := r.config(c)
-		if err != nil {
-			return fmt.Errorf("config %s: %w", c.Slug, err)
-		}
-		out.Configs = append(out.Configs, settings.Config{Slug: c.Slug, Workspace: slug, Name: c.Name, Default: c.IsDefault, Config: text})
+// config returns a config with its credentials as the file has them.
+func (r *reader) config(c *store.ConfigText) (v settings.Config, ok bool, err error) {
+	slug, placed := r.workspaces[c.Workspace]
+	if c.Status != store.Active || !placed {
+		return v, false, nil
 	}
-	slices.SortFunc(out.Configs, func(a, b settings.Config) int {
-		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Slug, b.Slug))
-	})
-	return nil
-}
-
-// config returns the text of a config with its credentials as the file has them.
-func (r *reader) config(c *store.ConfigText) (settings.Object, error) {
+	v = settings.Config{Slug: c.Slug, Workspace: slug, Name: c.Name, Default: c.IsDefault}
 	opened, err := r.open(c.Sealed)
 	if err != nil {
-		return nil, err
+		return v, false, err
 	}
 	held, err := store.ParseConfigSecrets(opened)
 	if err != nil {
-		return nil, err
+		return v, false, err
 	}
-	return config.ReplaceCredentials([]byte(c.Text), func(found config.Credential) (string, error) {
+	v.Config, err = config.ReplaceCredentials([]byte(c.Text), func(found config.Credential) (string, error) {
 		v, ok := held[found.Path]
 		if !ok {
 			return settings.KeptCredential, nil
 		}
 		return r.render(settings.ConfigPlace(c.Slug, found.Path), v), nil
 	})
+	return v, true, err
 }
 
 // resolveConfigs seals what looks like a credential in a config by its name and
@@ -117,46 +101,41 @@ func (p *plan) storedConfig(want *settings.Config, before credentials.StoredConf
 	return p.keeper.SealConfig(p.ctx, p.state.organisation.ID, text, before)
 }
 
-func (p *plan) configs() error {
-	rows := make(map[[2]string]store.ConfigText)
-	for _, c := range p.state.configs {
-		rows[[2]string{c.Workspace, c.Slug}] = c
+var configKind = kind[settings.Config, store.ConfigText]{
+	section: "configs", name: "config",
+	entries: func(s *settings.Settings) *[]settings.Config { return &s.Configs },
+	rows:    func(s *state) []store.ConfigText { return s.configs },
+	key:     func(c *settings.Config) entryID { return entryID{c.Workspace, c.Slug} },
+	rowKey:  func(s *state, c *store.ConfigText) entryID { return entryID{s.slugs[c.Workspace], c.Slug} },
+	read:    (*reader).config, put: (*plan).config,
+	keep: func(_ *plan, want, have *settings.Config) { keepCredentials(want, have) },
+	drop: func(p *plan, c store.ConfigText) step {
+		c.Status, c.UpdatedBy, c.UpdatedAt = store.Archived, actor, p.now
+		return func(ctx context.Context, tx *store.Tx) error { return tx.UpdateConfig(ctx, c.Config, nil) }
+	},
+}
+
+func (p *plan) config(path string, want *settings.Config, old *store.ConfigText, changed []string) (step, error) {
+	workspace, err := p.workspaceID(path+".workspace", want.Workspace)
+	if err != nil {
+		return nil, err
 	}
-	return compare(p, family[settings.Config]{
-		section: "configs", kind: "config", want: p.file.Configs, have: p.have.Configs, spared: p.keepsUnlisted(p.file.Configs != nil),
-		name: func(c *settings.Config) string { return c.Workspace + "/" + c.Slug },
-		keep: keepCredentials,
-		put: func(path string, want *settings.Config, changed []string) (step, error) {
-			workspace, err := p.workspaceID(path+".workspace", want.Workspace)
-			if err != nil {
-				return nil, err
-			}
-			before, known := rows[[2]string{workspace, want.Slug}]
-			row := before.Config
-			if !known {
-				row = store.Config{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}
-			}
-			row.Name, row.IsDefault, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Default, store.Active, actor, p.now
-			var version *store.ConfigVersion
-			if changed == nil || has(changed, "config") {
-				stored, err := p.storedConfig(want, credentials.StoredConfig{Text: before.Text, Sealed: before.Sealed})
-				if err != nil {
-					return nil, p.fault(path+".config", err)
-				}
-				row.VersionID = newID()
-				version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed, CreatedBy: actor, CreatedAt: p.now}
-			}
-			return func(ctx context.Context, tx *store.Tx) error {
-				if known {
-					return tx.UpdateConfig(ctx, row, version)
-				}
-				return tx.CreateConfig(ctx, row, *version)
-			}, nil
-		},
-		drop: func(have *settings.Config) step {
-			row := rows[[2]string{p.stored(have.Workspace), have.Slug}].Config
-			row.Status, row.UpdatedBy, row.UpdatedAt = store.Archived, actor, p.now
-			return func(ctx context.Context, tx *store.Tx) error { return tx.UpdateConfig(ctx, row, nil) }
-		},
-	})
+	before := rowOr(old, store.ConfigText{Config: store.Config{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}})
+	row := before.Config
+	row.Name, row.IsDefault, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Default, store.Active, actor, p.now
+	var version *store.ConfigVersion
+	if changed == nil || has(changed, "config") {
+		stored, err := p.storedConfig(want, credentials.StoredConfig{Text: before.Text, Sealed: before.Sealed})
+		if err != nil {
+			return nil, p.fault(path+".config", err)
+		}
+		row.VersionID = newID()
+		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed, CreatedBy: actor, CreatedAt: p.now}
+	}
+	return func(ctx context.Context, tx *store.Tx) error {
+		if old != nil {
+			return tx.UpdateConfig(ctx, row, version)
+		}
+		return tx.CreateConfig(ctx, row, *version)
+	}, nil
 }

@@ -2,16 +2,12 @@ package manifest
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"modelgate/internal/controlplane/limits"
-	"modelgate/internal/controlplane/secrets"
-	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/datakey"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
@@ -30,7 +26,16 @@ type reader struct {
 	guardrails map[string]string                 // slugs, by id
 	references map[string]string                 // slugs, by id
 	folders    map[string]store.PromptCollection // active ones, by id
-	provided   map[[2]string]bool                // whether there is a provider, by ids of integration and workspace
+
+	integrations, people map[string]string  // slugs and addresses, by id
+	provided             map[[2]string]bool // whether there is a provider, by ids of integration and workspace
+}
+
+// place returns the slug of a workspace by its id, empty for the organisation. It
+// is ok unless the workspace is archived.
+func (r *reader) place(workspace string) (slug string, ok bool) {
+	slug, ok = r.workspaces[workspace]
+	return slug, ok || workspace == ""
 }
 
 // sealed is the way of writing a credential that is the same each time.
@@ -53,23 +58,26 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 			r.folders[c.ID] = c
 		}
 	}
+	r.integrations, r.people, r.provided = make(map[string]string), make(map[string]string), make(map[[2]string]bool)
+	for _, i := range s.integrations {
+		r.integrations[i.ID] = i.Slug
+	}
+	for _, u := range s.users {
+		r.people[u.ID] = u.Email
+	}
+	for _, p := range s.providers {
+		r.provided[[2]string{p.Integration, p.Workspace}] = true
+	}
 	out := &settings.Settings{Version: 1}
-	for _, part := range []func(*settings.Settings) error{
-		r.organisation, r.listWorkspaces, r.members, r.listGuardrails, r.listReferences, r.listIntegrations,
-		r.listProviders, r.listLabels, r.listCollections, r.listPartials, r.listPrompts, r.listConfigs, r.listDeployments, r.listKeys,
+	for _, part := range []func(*reader, *settings.Settings) error{
+		(*reader).organisation, workspaceKind.export, memberKind.export, guardrailKind.export, referenceKind.export, integrationKind.export,
+		providerKind.export, labelKind.export, collectionKind.export, partialKind.export, promptKind.export, configKind.export, deploymentKind.export, keyKind.export,
 	} {
-		if err := part(out); err != nil {
+		if err := part(r, out); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
-}
-
-func (r *reader) organisation(out *settings.Settings) (err error) {
-	o := r.state.organisation
-	out.Organisation = &settings.Organisation{Name: o.Name}
-	out.Organisation.Settings, err = renameGuardrails(settings.Object(text(o.Settings)), r.guardrails)
-	return err
 }
 
 // guardrailFields are lists of guardrails in settings and defaults.
@@ -121,52 +129,6 @@ func object[T ~[]byte](raw T) settings.Object {
 	return settings.Object(raw)
 }
 
-func (r *reader) listWorkspaces(out *settings.Settings) error {
-	out.Workspaces = []settings.Workspace{}
-	for _, w := range r.state.workspaces {
-		if w.Status != store.Active {
-			continue
-		}
-		defaults, err := renameGuardrails(settings.Object(w.Defaults), r.guardrails)
-		if err != nil {
-			return err
-		}
-		v := settings.Workspace{
-			Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description,
-			Defaults: defaults, SecuritySettings: object(w.SecuritySettings),
-		}
-		if v.Settings, err = r.workspaceSettings(w.Settings); err != nil {
-			return err
-		}
-		if v.UsageLimits, err = usages(w.UsageLimits); err == nil {
-			v.RateLimits, err = rates(w.RateLimits)
-		}
-		if err != nil {
-			return fmt.Errorf("workspace %s: %w", w.Slug, err)
-		}
-		out.Workspaces = append(out.Workspaces, v)
-	}
-	slices.SortFunc(out.Workspaces, func(a, b settings.Workspace) int { return cmp.Compare(a.Slug, b.Slug) })
-	return nil
-}
-
-// workspaceSettings returns settings without those that have no effect, which a
-// file may not hold.
-func (r *reader) workspaceSettings(stored json.RawMessage) (settings.Object, error) {
-	names, err := workspaces.Overridden(stored, &r.state.organisation.Settings)
-	if err != nil || len(names) == 0 {
-		return object(stored), err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(stored, &fields); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		delete(fields, name)
-	}
-	return object(text(fields)), nil
-}
-
 // usages returns budgets without what was used of them.
 func usages(raw json.RawMessage) ([]settings.Usage, error) {
 	list, err := limits.ReadUsages(raw)
@@ -193,67 +155,6 @@ func rates(raw json.RawMessage) ([]settings.Rate, error) {
 		out = append(out, settings.Rate{Type: v.Type, Unit: v.Unit, Value: v.Value})
 	}
 	return out, err
-}
-
-func (r *reader) members(out *settings.Settings) error {
-	out.Members = []settings.Member{}
-	for _, u := range r.state.users {
-		m := settings.Member{Email: u.Email, FirstName: u.FirstName, LastName: u.LastName, Role: u.Role, Disabled: u.Status != store.Active}
-		for id, role := range r.state.roles[u.ID] {
-			if m.Workspaces == nil {
-				m.Workspaces = make(map[string]string)
-			}
-			m.Workspaces[r.workspaces[id]] = role
-		}
-		out.Members = append(out.Members, m)
-	}
-	slices.SortFunc(out.Members, func(a, b settings.Member) int { return cmp.Compare(a.Email, b.Email) })
-	return nil
-}
-
-func (r *reader) listGuardrails(out *settings.Settings) error {
-	out.Guardrails = []settings.Guardrail{}
-	for _, g := range r.state.guardrails {
-		slug, placed := r.workspaces[g.Workspace]
-		if g.Status != store.Active || g.Workspace != "" && !placed {
-			continue
-		}
-		v := settings.Guardrail{Slug: g.Slug, Workspace: slug, Name: g.Name, Actions: object(g.Actions)}
-		if err := json.Unmarshal(g.Checks, &v.Checks); err != nil {
-			return fmt.Errorf("guardrail %s: %w", g.Slug, err)
-		}
-		out.Guardrails = append(out.Guardrails, v)
-	}
-	slices.SortFunc(out.Guardrails, func(a, b settings.Guardrail) int { return cmp.Compare(a.Slug, b.Slug) })
-	return nil
-}
-
-func (r *reader) listReferences(out *settings.Settings) error {
-	out.SecretReferences = []settings.SecretReference{}
-	slices.SortFunc(r.state.references, func(a, b store.SecretReference) int { return cmp.Compare(a.Slug, b.Slug) })
-	for _, s := range r.state.references {
-		v := settings.SecretReference{
-			Slug: s.Slug, Name: s.Name, Description: s.Description, Manager: s.Manager, Auth: filled(maps.Clone(s.Auth)),
-			Path: s.Path, Key: s.Key, Tags: filled(s.Tags), Workspaces: r.slugs(s.AllWorkspaces, s.Workspaces),
-			Providers: append([]string(nil), s.Providers...), Hosts: append([]string(nil), s.Hosts...),
-		}
-		opened, err := r.open(s.Sealed)
-		held := make(map[string]string)
-		if err == nil && !opened.Empty() && json.Unmarshal([]byte(opened.Reveal()), &held) != nil { // the error would quote it
-			err = errors.New("what is sealed is not JSON")
-		}
-		if err != nil {
-			return fmt.Errorf("secret reference %s: %w", s.Slug, err)
-		}
-		for _, name := range slices.Sorted(maps.Keys(held)) {
-			v.Auth[name] = r.render("secret_reference "+s.Slug+" auth_config "+name, secret.New(held[name]))
-		}
-		if r.how == None {
-			withoutSecrets(s.Manager, v.Auth)
-		}
-		out.SecretReferences = append(out.SecretReferences, v)
-	}
-	return nil
 }
 
 // filled returns nil for a map that holds nothing.
@@ -288,23 +189,4 @@ func (r *reader) open(sealed string) (secret.String, error) {
 		return secret.String{}, errors.New("its credentials are sealed and there is no master key; set MODELGATE_MASTER_KEY or --master-key-file, or leave them out with --secrets none")
 	}
 	return r.ring.OpenWith(r.state.organisation.ID, r.state.organisation.DataKey, sealed)
-}
-
-func (r *reader) listDeployments(out *settings.Settings) error {
-	out.Deployments = []settings.Deployment{}
-	for _, d := range r.state.deployments {
-		out.Deployments = append(out.Deployments, settings.Deployment{
-			Slug: d.Slug, Name: d.Name, Type: d.Type, Inactive: d.Status != store.Active, Config: object(d.Config),
-			Workspaces: r.slugs(d.AllWorkspaces, d.Workspaces), AuthSettings: object(d.AuthSettings), ClientSHA256: d.ClientHash,
-		})
-	}
-	slices.SortFunc(out.Deployments, func(a, b settings.Deployment) int { return cmp.Compare(a.Slug, b.Slug) })
-	return nil
-}
-
-// withoutSecrets drops what identifies the gateway to a manager of secrets.
-func withoutSecrets(manager string, auth map[string]string) {
-	for _, name := range secrets.Hidden(manager) {
-		delete(auth, name)
-	}
 }

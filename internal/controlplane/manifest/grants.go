@@ -1,13 +1,18 @@
 package manifest
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 
 	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/settings"
+	"modelgate/internal/store"
 )
 
 // pair is a workspace and what is in it: an integration or a provider, all slugs.
@@ -46,7 +51,7 @@ func (p *plan) newGranter() *granter {
 			g.taken[pair{v.Workspace, v.Slug}] = true
 		}
 	}
-	for _, v := range p.wanted.providers {
+	for _, v := range p.wanted.Providers {
 		g.has[pair{v.Workspace, v.Integration}], g.taken[pair{v.Workspace, v.Slug}] = true, true
 	}
 	return g
@@ -54,8 +59,8 @@ func (p *plan) newGranter() *granter {
 
 // run completes the integrations and providers of the plan.
 func (g *granter) run() error {
-	w := &g.wanted
-	for i, v := range w.integrations {
+	w := g.wanted
+	for i, v := range w.Integrations {
 		for j, to := range v.Workspaces {
 			if !g.workspaces[to.Workspace] {
 				return g.missing(fmt.Sprintf("%s.workspaces[%d].workspace", g.paths[i], j), "workspace", to.Workspace)
@@ -63,8 +68,8 @@ func (g *granter) run() error {
 		}
 	}
 	g.addGlobalIntegrations()
-	for i := range w.integrations {
-		v := &w.integrations[i]
+	for i := range w.Integrations {
+		v := &w.Integrations[i]
 		v.Workspaces = g.grants(v)
 		for _, to := range v.Workspaces {
 			g.granted[pair{to.Workspace, v.Slug}] = true
@@ -89,13 +94,13 @@ func (g *granter) addGlobalIntegrations() {
 		return
 	}
 	named := make(map[string]bool)
-	for _, v := range g.wanted.integrations {
+	for _, v := range g.wanted.Integrations {
 		named[v.Slug] = true
 	}
 	for _, v := range g.have.Integrations {
 		if v.Global != nil && v.Global.Enabled && v.Workspace == "" && !named[v.Slug] {
 			v.Models = nil // they stay
-			g.wanted.integrations, g.paths = append(g.wanted.integrations, v), append(g.paths, "workspaces")
+			g.wanted.Integrations, g.paths = append(g.wanted.Integrations, v), append(g.paths, "workspaces")
 		}
 	}
 }
@@ -151,7 +156,7 @@ func (g *granter) addProvider(v *settings.Integration, workspace string) {
 	for _, stored := range g.had[of] {
 		if stored.MadeByGrant && !g.taken[pair{workspace, stored.Slug}] {
 			g.taken[pair{workspace, stored.Slug}] = true
-			g.wanted.providers = append(g.wanted.providers, stored)
+			g.wanted.Providers = append(g.wanted.Providers, stored)
 			return
 		}
 	}
@@ -160,7 +165,7 @@ func (g *granter) addProvider(v *settings.Integration, workspace string) {
 		slug = fmt.Sprintf("%s-%d", v.Slug[:min(len(v.Slug), 248)], n)
 	}
 	g.taken[pair{workspace, slug}] = true
-	g.wanted.providers = append(g.wanted.providers, settings.Provider{
+	g.wanted.Providers = append(g.wanted.Providers, settings.Provider{
 		Slug: slug, Workspace: workspace, Name: v.Name, Integration: v.Slug, Note: credentials.GrantNote, Tags: v.Tags, MadeByGrant: true,
 	})
 }
@@ -173,7 +178,7 @@ func (g *granter) check() error {
 		if g.granted[pair{v.Workspace, v.Integration}] || v.Integration == "" || !g.workspaces[v.Workspace] {
 			continue
 		}
-		named := slices.ContainsFunc(g.wanted.integrations, func(o settings.Integration) bool { return o.Slug == v.Integration })
+		named := slices.ContainsFunc(g.wanted.Integrations, func(o settings.Integration) bool { return o.Slug == v.Integration })
 		if !named && (!known || !g.keepsUnlisted(g.file.Integrations != nil) || g.grantedBefore(stored, v.Workspace)) {
 			continue // what does not exist is refused with the provider
 		}
@@ -191,18 +196,87 @@ func (g *granter) grantedBefore(v settings.Integration, workspace string) bool {
 
 // dropUngranted removes the stored providers of workspaces that lose the
 // integration: they could not be used any more.
-func (g *granter) dropUngranted(drop func(*settings.Provider) step) (list []Change) {
-	for i := range g.wanted.integrations {
-		v := &g.wanted.integrations[i]
+func (g *granter) dropUngranted() {
+	rows := providerKind.index(g.state)
+	for i := range g.wanted.Integrations {
+		v := &g.wanted.Integrations[i]
 		for _, to := range g.before[v.Slug].Workspaces {
 			of := pair{to.Workspace, v.Slug}
 			if g.granted[of] || !g.workspaces[to.Workspace] {
 				continue
 			}
 			for _, stored := range g.had[of] {
-				list = append(list, Change{Op: "-", Kind: "provider", Name: providerName(&stored), do: drop(&stored)})
+				providerKind.remove(g.plan, &stored, *rows[providerKind.key(&stored)])
 			}
 		}
 	}
-	return list
+}
+
+func (p *plan) grants(path string, want *settings.Integration, row store.Integration) (steps []step, err error) {
+	before := make(map[string]store.IntegrationWorkspace)
+	for _, g := range p.state.grants[row.ID] {
+		before[g.Workspace] = g
+	}
+	for i, v := range want.Workspaces {
+		id, err := p.workspaceID(fmt.Sprintf("%s.workspaces[%d].workspace", path, i), v.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		g, known := before[id]
+		delete(before, id)
+		old := g
+		if g.Integration, g.Workspace, g.Enabled = row.ID, id, !v.Disabled; !known {
+			g.Status = store.Active
+		}
+		if g.UsageLimits, err = p.budgets(v.UsageLimits, g.UsageLimits); err != nil {
+			return nil, err
+		}
+		if g.RateLimits, err = limit(v.RateLimits); err != nil {
+			return nil, err
+		}
+		of, err := limits.Compare(store.GrantBudget, store.GrantID(g.Integration, g.Workspace), &old, &g, integrations.GrantLimits)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, saveLimited(func(ctx context.Context, tx *store.Tx) error { return tx.PutIntegrationWorkspace(ctx, g) }, of))
+	}
+	for id := range before {
+		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteIntegrationWorkspace(ctx, row.ID, id) })
+	}
+	return steps, nil
+}
+
+func (r *reader) grants(i *store.Integration) ([]settings.Grant, error) {
+	list, no := []settings.Grant{}, false
+	for _, g := range r.state.grants[i.ID] {
+		v := settings.Grant{Workspace: r.workspaces[g.Workspace], Disabled: !g.Enabled}
+		if g.Enabled && !i.Implicit && !r.provided[[2]string{i.ID, g.Workspace}] {
+			v.CreateProvider = &no
+		}
+		var err error
+		if v.UsageLimits, err = usages(g.UsageLimits); err == nil {
+			v.RateLimits, err = rates(g.RateLimits)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("workspace %s: %w", v.Workspace, err)
+		}
+		list = append(list, v)
+	}
+	slices.SortFunc(list, func(a, b settings.Grant) int { return cmp.Compare(a.Workspace, b.Workspace) })
+	return list, nil
+}
+
+// global returns what all workspaces get, nil for nothing.
+func global(i *store.Integration) (g *settings.DefaultAccess, err error) {
+	g = &settings.DefaultAccess{Enabled: i.GlobalEnabled}
+	if g.UsageLimits, err = usages(i.GlobalUsageLimits); err != nil {
+		return nil, err
+	}
+	if g.RateLimits, err = rates(i.GlobalRateLimits); err != nil {
+		return nil, err
+	}
+	if !g.Enabled && g.UsageLimits == nil && g.RateLimits == nil {
+		return nil, nil
+	}
+	return g, nil
 }

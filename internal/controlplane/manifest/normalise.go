@@ -137,18 +137,20 @@ func normalUsages(list []settings.Usage) {
 // expandProviders gives providers with credentials of their own an integration each, as
 // virtual keys have.
 func (p *plan) expandProviders() error {
-	p.wanted.integrations, p.wanted.providers = slices.Clone(p.file.Integrations), slices.Clone(p.file.Providers)
-	w := &p.wanted
-	for i := range w.integrations {
+	complete := *p.file
+	complete.Integrations, complete.Providers = slices.Clone(p.file.Integrations), slices.Clone(p.file.Providers)
+	p.wanted = &complete
+	w := p.wanted
+	for i := range w.Integrations {
 		p.paths = append(p.paths, fmt.Sprintf("integrations[%d]", i))
 	}
-	for i := range w.providers {
-		v := &w.providers[i]
+	for i := range w.Providers {
+		v := &w.Providers[i]
 		if v.Integration != "" {
 			continue
 		}
 		path := fmt.Sprintf("providers[%d]", i)
-		if slices.ContainsFunc(w.integrations, func(o settings.Integration) bool { return o.Slug == v.Slug }) {
+		if slices.ContainsFunc(w.Integrations, func(o settings.Integration) bool { return o.Slug == v.Slug }) {
 			return p.file.ErrorAt(path+".slug", errors.New("an integration has this slug already, which the provider's own credentials would need"))
 		}
 		made := settings.Integration{
@@ -158,11 +160,11 @@ func (p *plan) expandProviders() error {
 		for _, m := range v.Models {
 			made.Models = append(made.Models, settings.IntegrationModel{Slug: m})
 		}
-		w.integrations, p.paths = append(w.integrations, made), append(p.paths, path)
+		w.Integrations, p.paths = append(w.Integrations, made), append(p.paths, path)
 		v.Integration, v.Provider, v.APIKey, v.CustomHost, v.Options, v.Models = v.Slug, "", "", "", nil, nil
 	}
-	for i := range w.integrations {
-		normalIntegration(&w.integrations[i])
+	for i := range w.Integrations {
+		normalIntegration(&w.Integrations[i])
 	}
 	p.granter = p.newGranter()
 	return p.granter.run()
@@ -201,9 +203,14 @@ func (p *plan) register() {
 			func(g store.Guardrail) (string, string, bool) { return g.Slug, g.ID, g.Status == store.Active }),
 		references: ids(p.keepsUnlisted(f.SecretReferences != nil), f.SecretReferences, s.references, func(r settings.SecretReference) string { return r.Slug },
 			func(r store.SecretReference) (string, string, bool) { return r.Slug, r.ID, true }),
-		integrations: ids(p.keepsUnlisted(f.Integrations != nil), p.wanted.integrations, s.integrations, func(i settings.Integration) string { return i.Slug },
+		integrations: ids(p.keepsUnlisted(f.Integrations != nil), p.wanted.Integrations, s.integrations, func(i settings.Integration) string { return i.Slug },
 			func(i store.Integration) (string, string, bool) { return i.Slug, i.ID, true }),
-		configs: make(map[[2]string]bool),
+		configs: make(map[[2]string]bool), former: make(map[string]bool),
+	}
+	for _, k := range s.keys {
+		if k.PreviousHash != nil {
+			p.names.former[k.PreviousHash.String()] = true
+		}
 	}
 	p.registerPrompts()
 	for _, m := range f.Members {

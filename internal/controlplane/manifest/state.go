@@ -1,7 +1,9 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"modelgate/internal/store"
 )
@@ -26,7 +28,7 @@ type state struct {
 	labelNames   map[string]string                // by id, everybody's too
 	everybodys   map[string]string                // ids of labels that everybody has, by name
 	collections  []store.PromptCollection         // archived ones too
-	prompts      map[[2]string]store.Prompt       // by workspace and slug; partials and archived ones too
+	prompts      []store.Prompt                   // partials and archived ones too
 	versions     map[string][]store.PromptVersion // by prompt
 	deployments  []store.GatewayDeployment
 	keys         []store.Key // revoked ones too
@@ -66,6 +68,9 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 			return nil, err
 		}
 	}
+	// Credentials are named in the order of the file.
+	slices.SortFunc(s.references, func(a, b store.SecretReference) int { return cmp.Compare(a.Slug, b.Slug) })
+	slices.SortFunc(s.integrations, func(a, b store.Integration) int { return cmp.Compare(a.Slug, b.Slug) })
 	return s, nil
 }
 
@@ -93,7 +98,7 @@ func (s *state) readIntegrations(ctx context.Context, q store.Queries) (err erro
 
 func (s *state) readPrompts(ctx context.Context, q store.Queries) error {
 	id := s.organisation.ID
-	s.slugs, s.labelNames, s.everybodys, s.prompts = make(map[string]string), make(map[string]string), make(map[string]string), make(map[[2]string]store.Prompt)
+	s.slugs, s.labelNames, s.everybodys = make(map[string]string), make(map[string]string), make(map[string]string)
 	for _, w := range s.workspaces {
 		s.slugs[w.ID] = w.Slug
 	}
@@ -111,12 +116,8 @@ func (s *state) readPrompts(ctx context.Context, q store.Queries) error {
 	if s.collections, err = q.AllPromptCollections(ctx, id); err != nil {
 		return err
 	}
-	list, err := q.AllPrompts(ctx, id)
-	if err != nil {
+	if s.prompts, err = q.AllPrompts(ctx, id); err != nil {
 		return err
-	}
-	for _, p := range list {
-		s.prompts[[2]string{p.Workspace, p.Slug}] = p
 	}
 	s.versions, err = q.AllPromptVersions(ctx, id)
 	return err

@@ -7,42 +7,47 @@ import (
 	"slices"
 	"strings"
 
+	"modelgate/config"
 	"modelgate/internal/controlplane/prompts"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/prompt"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
 
-func (p *plan) partials() error {
-	return compare(p, family[settings.Partial]{
-		section: "prompt_partials", kind: "prompt_partial", want: p.file.PromptPartials, have: p.have.PromptPartials, spared: p.keepsUnlisted(p.file.PromptPartials != nil),
-		name: func(v *settings.Partial) string { return within(v.Workspace, v.Slug) },
-		keep: func(want, have *settings.Partial) { want.Versions = withRest(want.Versions, have.Versions) },
-		put: func(path string, want *settings.Partial, _ []string) (step, error) {
-			same := settings.Prompt{Slug: want.Slug, Workspace: want.Workspace, Name: want.Name, Collection: want.Collection, Published: want.Published}
-			for _, v := range want.Versions {
-				same.Versions = append(same.Versions, settings.PromptVersion{String: v.String, Description: v.Description})
-			}
-			return p.saved(path, store.KindPartial, &same)
-		},
-		drop: func(have *settings.Partial) step { return p.dropPrompt(have.Workspace, have.Slug) },
-	})
+var partialKind = kind[settings.Partial, store.Prompt]{
+	section: "prompt_partials", name: "prompt_partial",
+	entries: func(s *settings.Settings) *[]settings.Partial { return &s.PromptPartials },
+	rows:    func(s *state) []store.Prompt { return s.prompts },
+	key:     func(v *settings.Partial) entryID { return entryID{v.Workspace, v.Slug} },
+	rowKey:  promptKey, read: (*reader).partial, drop: dropPrompt,
+	keep: func(_ *plan, want, have *settings.Partial) { want.Versions = withRest(want.Versions, have.Versions) },
+	put: func(p *plan, path string, want *settings.Partial, old *store.Prompt, _ []string) (step, error) {
+		same := settings.Prompt{Slug: want.Slug, Workspace: want.Workspace, Name: want.Name, Collection: want.Collection, Published: want.Published}
+		for _, v := range want.Versions {
+			same.Versions = append(same.Versions, settings.PromptVersion{String: v.String, Description: v.Description})
+		}
+		return p.saved(path, store.KindPartial, &same, old)
+	},
 }
 
-func (p *plan) prompts() error {
-	return compare(p, family[settings.Prompt]{
-		section: "prompts", kind: "prompt", want: p.file.Prompts, have: p.have.Prompts, spared: p.keepsUnlisted(p.file.Prompts != nil),
-		name: func(v *settings.Prompt) string { return within(v.Workspace, v.Slug) },
-		keep: func(want, have *settings.Prompt) { want.Versions = withRest(want.Versions, have.Versions) },
-		put: func(path string, want *settings.Prompt, _ []string) (step, error) {
-			if p.names.partials[within(want.Workspace, want.Slug)] {
-				return nil, p.file.ErrorAt(path+".slug", errors.New("a partial of the file has this slug"))
-			}
-			return p.saved(path, store.KindPrompt, want)
-		},
-		drop: func(have *settings.Prompt) step { return p.dropPrompt(have.Workspace, have.Slug) },
-	})
+var promptKind = kind[settings.Prompt, store.Prompt]{
+	section: "prompts", name: "prompt",
+	entries: func(s *settings.Settings) *[]settings.Prompt { return &s.Prompts },
+	rows:    func(s *state) []store.Prompt { return s.prompts },
+	key:     func(v *settings.Prompt) entryID { return entryID{v.Workspace, v.Slug} },
+	rowKey:  promptKey, read: (*reader).prompt, drop: dropPrompt,
+	keep: func(_ *plan, want, have *settings.Prompt) { want.Versions = withRest(want.Versions, have.Versions) },
+	put: func(p *plan, path string, want *settings.Prompt, old *store.Prompt, _ []string) (step, error) {
+		if p.names.partials[within(want.Workspace, want.Slug)] {
+			return nil, p.file.ErrorAt(path+".slug", errors.New("a partial of the file has this slug"))
+		}
+		return p.saved(path, store.KindPrompt, want, old)
+	},
 }
+
+// promptKey is that of prompts and partials, which share their slugs.
+func promptKey(s *state, p *store.Prompt) entryID { return entryID{s.slugs[p.Workspace], p.Slug} }
 
 // withRest returns versions with those of have that come after them: what is
 // stored stays.
@@ -50,26 +55,22 @@ func withRest[T any](versions, have []T) []T {
 	return append(slices.Clone(versions), have[min(len(versions), len(have)):]...)
 }
 
-func (p *plan) dropPrompt(workspace, slug string) step {
-	row := p.state.prompts[[2]string{p.stored(workspace), slug}]
+func dropPrompt(p *plan, row store.Prompt) step {
 	row.Status, row.UpdatedBy, row.UpdatedAt = store.Archived, actor, p.now
-	return func(ctx context.Context, tx *store.Tx) error { return tx.UpdatePrompt(ctx, row) }
+	return save(row, &row, nil, (*store.Tx).UpdatePrompt)
 }
 
 // saved returns what stores a prompt or a partial. Versions that are stored stay
 // what they are, whatever the file says.
-func (p *plan) saved(path, kind string, want *settings.Prompt) (step, error) {
+func (p *plan) saved(path, kind string, want *settings.Prompt, old *store.Prompt) (step, error) {
 	workspace, err := p.workspaceID(path+".workspace", want.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	row, known := p.state.prompts[[2]string{workspace, want.Slug}]
-	if known && row.Kind != kind {
-		return nil, p.file.ErrorAt(path+".slug", fmt.Errorf("a %s has this slug", row.Kind))
+	if old != nil && old.Kind != kind {
+		return nil, p.file.ErrorAt(path+".slug", fmt.Errorf("a %s has this slug", old.Kind))
 	}
-	if !known {
-		row = store.Prompt{ID: newID(), Kind: kind, Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}
-	}
+	row := rowOr(old, store.Prompt{ID: newID(), Kind: kind, Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now})
 	folder, err := p.folder(path, want)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (p *plan) saved(path, kind string, want *settings.Prompt) (step, error) {
 		if row.Collection, err = folder(ctx, tx); err != nil {
 			return err
 		}
-		if !known {
+		if old == nil {
 			if err := tx.CreatePrompt(ctx, row, fresh[0]); err != nil {
 				return err
 			}
@@ -123,7 +124,7 @@ func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (f
 	on := make(map[string]int)
 	for i, v := range want.Versions {
 		at := fmt.Sprintf("%s.versions[%d]", path, i)
-		label, err := p.label(at, want.Workspace, v.Label)
+		label, err := p.labelID(at, want.Workspace, v.Label)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -191,8 +192,8 @@ func fields(v settings.PromptVersion) prompts.Fields {
 	return f
 }
 
-// label returns the id of the label that a version of a prompt has.
-func (p *plan) label(path, workspace, name string) (string, error) {
+// labelID returns the id of the label that a version of a prompt has.
+func (p *plan) labelID(path, workspace, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
@@ -260,4 +261,51 @@ func normalNumber(published *int64, versions int) {
 	if *published == 0 {
 		*published = int64(versions)
 	}
+}
+
+func (r *reader) partial(p *store.Prompt) (settings.Partial, bool, error) {
+	s, ok, err := r.saved(p, store.KindPartial)
+	v := settings.Partial{Slug: s.Slug, Workspace: s.Workspace, Name: s.Name, Collection: s.Collection, Published: s.Published}
+	for _, t := range s.Versions {
+		v.Versions = append(v.Versions, settings.PartialVersion{String: t.String, Description: t.Description})
+	}
+	return v, ok, err
+}
+
+func (r *reader) prompt(p *store.Prompt) (settings.Prompt, bool, error) {
+	return r.saved(p, store.KindPrompt)
+}
+
+// saved returns an active prompt or partial with its versions.
+func (r *reader) saved(p *store.Prompt, kind string) (v settings.Prompt, ok bool, err error) {
+	slug, placed := r.workspaces[p.Workspace]
+	if p.Kind != kind || p.Status != store.Active || !placed {
+		return v, false, nil
+	}
+	v = settings.Prompt{Slug: p.Slug, Workspace: slug, Name: p.Name, Published: p.Published}
+	if c := r.folders[p.Collection]; !c.IsDefault {
+		v.Collection = c.Slug
+	}
+	v.Versions, err = saidBy(r.state.versions[p.ID], kind, r.state.labelNames)
+	return v, true, err
+}
+
+// saidBy returns what stored versions of a kind say. Labels are names by ids.
+func saidBy(versions []store.PromptVersion, kind string, labels map[string]string) ([]settings.PromptVersion, error) {
+	var out []settings.PromptVersion
+	for _, v := range versions {
+		v.Text = string(config.MaskExposed([]byte(v.Text)))
+		said := settings.PromptVersion{String: v.Text, Description: v.Description, Metadata: object(config.MaskExposed(v.Metadata)), Label: labels[v.Label]}
+		if kind == store.KindPrompt {
+			c, err := prompt.Decode(v.Text)
+			if err != nil {
+				return nil, fmt.Errorf("version %d: %w", v.Number, err)
+			}
+			said.String, said.Raw, said.Model, said.Provider = c.String, c.Raw, c.Model, c.Provider
+			said.Parameters, said.Functions = object(c.Parameters), settings.Value(c.Functions)
+			said.Tools, said.ToolChoice = settings.Value(c.Tools), settings.Value(c.ToolChoice)
+		}
+		out = append(out, said)
+	}
+	return out, nil
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +11,8 @@ import (
 	"slices"
 
 	"modelgate/internal/apierr"
-	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
-	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/secret"
@@ -21,33 +20,25 @@ import (
 	"modelgate/internal/store"
 )
 
-func (p *plan) integrations() error {
-	rows := make(map[string]store.Integration)
-	for _, i := range p.state.integrations {
-		rows[i.Slug] = i
-	}
-	return compare(p, family[settings.Integration]{
-		section: "integrations", kind: "integration", want: p.wanted.integrations, have: p.have.Integrations,
-		spared: p.keepsUnlisted(p.file.Integrations != nil),
-		name:   func(i *settings.Integration) string { return i.Slug },
-		keep:   p.keepIntegration,
-		put: func(path string, want *settings.Integration, changed []string) (step, error) {
-			return p.integration(path, want, rows[want.Slug], changed)
-		},
-		drop: func(have *settings.Integration) step {
-			row := rows[have.Slug]
-			return func(ctx context.Context, tx *store.Tx) error {
-				_, err := tx.Integration(ctx, row.Organisation, row.ID)
-				if apierr.IsNotFound(err) { // it went with its provider
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				return tx.ArchiveIntegration(ctx, row.ID, p.now)
+var integrationKind = kind[settings.Integration, store.Integration]{
+	section: "integrations", name: "integration",
+	entries: func(s *settings.Settings) *[]settings.Integration { return &s.Integrations },
+	rows:    func(s *state) []store.Integration { return s.integrations },
+	key:     func(i *settings.Integration) entryID { return entryID{name: i.Slug} },
+	rowKey:  func(_ *state, i *store.Integration) entryID { return entryID{name: i.Slug} },
+	read:    (*reader).integration, keep: (*plan).keepIntegration, put: (*plan).integration,
+	drop: func(p *plan, row store.Integration) step {
+		return func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.Integration(ctx, row.Organisation, row.ID)
+			if apierr.IsNotFound(err) { // it went with its provider
+				return nil
 			}
-		},
-	})
+			if err != nil {
+				return err
+			}
+			return tx.ArchiveIntegration(ctx, row.ID, p.now)
+		}
+	},
 }
 
 // keepIntegration lets stay what the file leaves out: secrets, and without
@@ -105,20 +96,20 @@ func hidden(options map[string]string) (list []string) {
 	return list
 }
 
-func (p *plan) integration(path string, want *settings.Integration, row store.Integration, changed []string) (step, error) {
-	known := row.ID != ""
-	if !known {
+func (p *plan) integration(path string, want *settings.Integration, old *store.Integration, changed []string) (step, error) {
+	var row store.Integration
+	if old == nil {
 		var err error
 		if row, err = p.newIntegration(path, want); err != nil {
 			return nil, err
 		}
-	} else if has(changed, "workspace", "provider", "implicit") {
+	} else if row = *old; has(changed, "workspace", "provider", "implicit") {
 		return nil, p.file.ErrorAt(path, errors.New("an integration does not change its provider or workspace, nor what it was made for; give it another slug"))
 	}
 	if err := p.describe(path, want, &row); err != nil {
 		return nil, err
 	}
-	if !known || has(changed, "api_key", "options", "custom_headers", "custom_host", "deployment_config", "reserved") {
+	if old == nil || has(changed, "api_key", "options", "custom_headers", "custom_host", "deployment_config", "reserved") {
 		if err := p.credentials(path, want, &row); err != nil {
 			return nil, err
 		}
@@ -135,12 +126,10 @@ func (p *plan) integration(path string, want *settings.Integration, row store.In
 		return nil, err
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
-		put := tx.CreateIntegration
-		if known {
+		if old != nil {
 			row.UpdatedAt = route.After(row.UpdatedAt, p.now)
-			put = tx.UpdateIntegration
 		}
-		for _, do := range append([]step{func(ctx context.Context, _ *store.Tx) error { return put(ctx, row) }}, append(models, grants...)...) {
+		for _, do := range slices.Concat([]step{save(row, old, (*store.Tx).CreateIntegration, (*store.Tx).UpdateIntegration)}, models, grants) {
 			if err := do(ctx, tx); err != nil {
 				return err
 			}
@@ -325,44 +314,85 @@ func (p *plan) models(path string, want *settings.Integration, row store.Integra
 	return steps, nil
 }
 
-func (p *plan) grants(path string, want *settings.Integration, row store.Integration) (steps []step, err error) {
-	before := make(map[string]store.IntegrationWorkspace)
-	for _, g := range p.state.grants[row.ID] {
-		before[g.Workspace] = g
+func (r *reader) integration(i *store.Integration) (v settings.Integration, ok bool, err error) {
+	place, ok := r.place(i.Workspace)
+	if !ok {
+		return v, false, nil
 	}
-	for i, v := range want.Workspaces {
-		id, err := p.workspaceID(fmt.Sprintf("%s.workspaces[%d].workspace", path, i), v.Workspace)
+	c := &i.Configuration
+	v = settings.Integration{
+		Slug: i.Slug, Workspace: place, Name: i.Name, Description: i.Description, Provider: i.Provider,
+		CustomHost: c.CustomHost, Options: maps.Clone(c.Options), Reserved: c.Reserved, Pricing: object(i.Pricing), Tags: filled(i.Tags),
+		OnlyModels: !i.AllowAllModels, Implicit: i.Implicit,
+	}
+	for _, d := range c.Deployments {
+		v.Deployed = append(v.Deployed, settings.ModelDeployment{Alias: d.Alias, Name: d.Name, APIVersion: d.APIVersion, Model: d.Model, Default: d.Default})
+	}
+	held, err := r.secrets(i.Sealed)
+	if err != nil {
+		return v, ok, err
+	}
+	path := "integration " + i.Slug
+	if !held.Key.Empty() {
+		v.APIKey = r.render(path+" api_key", held.Key)
+	}
+	v.Options = r.rendered(path+" options", v.Options, held.Options)
+	v.Headers = r.rendered(path+" custom_headers", nil, held.Headers)
+	if v.SecretMappings, err = r.mappings(i.SecretMappings); err != nil {
+		return v, ok, err
+	}
+	if v.Global, err = global(i); err != nil {
+		return v, ok, err
+	}
+	if v.Models, err = r.models(i); err != nil {
+		return v, ok, err
+	}
+	v.Workspaces, err = r.grants(i)
+	return v, ok, err
+}
+
+func (r *reader) secrets(sealed string) (store.Secrets, error) {
+	opened, err := r.open(sealed)
+	if err != nil {
+		return store.Secrets{}, err
+	}
+	return store.ParseSecrets(opened)
+}
+
+// rendered adds credentials to into.
+func (r *reader) rendered(place string, into map[string]string, held map[string]secret.String) map[string]string {
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		if into == nil {
+			into = make(map[string]string)
+		}
+		into[name] = r.render(place+" "+name, held[name])
+	}
+	return filled(into)
+}
+
+func (r *reader) mappings(raw json.RawMessage) (out []settings.SecretMapping, err error) {
+	var list []credentials.Mapping
+	err = json.Unmarshal(raw, &list)
+	for _, m := range list {
+		out = append(out, settings.SecretMapping{Target: m.Target, Reference: r.references[m.Reference], Key: m.Key, Format: m.Format})
+	}
+	return out, err
+}
+
+func (r *reader) models(i *store.Integration) ([]settings.IntegrationModel, error) {
+	list := []settings.IntegrationModel{}
+	for _, m := range r.state.models[i.ID] {
+		v := settings.IntegrationModel{
+			Slug: m.Slug, Name: m.Name, Disabled: !m.Enabled, Custom: m.IsCustom, Finetune: m.IsFinetune, BaseModel: m.BaseModel,
+			Pricing: object(m.Pricing), CustomHost: m.Configuration.CustomHost,
+		}
+		held, err := r.secrets(m.Sealed)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("model %s: %w", m.Slug, err)
 		}
-		g, known := before[id]
-		delete(before, id)
-		old := g
-		if g.Integration, g.Workspace, g.Enabled = row.ID, id, !v.Disabled; !known {
-			g.Status = store.Active
-		}
-		if g.UsageLimits, err = p.budgets(v.UsageLimits, g.UsageLimits); err != nil {
-			return nil, err
-		}
-		if g.RateLimits, err = limit(v.RateLimits); err != nil {
-			return nil, err
-		}
-		of, err := limitsOf(store.GrantBudget, store.GrantID(g.Integration, g.Workspace), &old, &g, integrations.GrantLimits)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, func(ctx context.Context, tx *store.Tx) error {
-			if err := tx.PutIntegrationWorkspace(ctx, g); err != nil {
-				return err
-			}
-			if err := limits.Note(ctx, tx, of, operator); err != nil {
-				return err
-			}
-			return budgets.Refresh(ctx, tx, store.GrantBudget, store.GrantID(g.Integration, g.Workspace))
-		})
+		v.Headers = r.rendered("integration "+i.Slug+" models "+m.Slug+" custom_headers", nil, held.Headers)
+		list = append(list, v)
 	}
-	for id := range before {
-		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteIntegrationWorkspace(ctx, row.ID, id) })
-	}
-	return steps, nil
+	slices.SortFunc(list, func(a, b settings.IntegrationModel) int { return cmp.Compare(a.Slug, b.Slug) })
+	return list, nil
 }

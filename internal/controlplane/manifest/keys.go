@@ -1,57 +1,43 @@
 package manifest
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
-	"strings"
+	"time"
 
 	"modelgate/internal/access"
-	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
 
-func (p *plan) keys() error {
-	rows, former := make(map[string]*store.Key, len(p.state.keys)), make(map[string]bool)
-	for i := range p.state.keys {
-		k := &p.state.keys[i]
-		rows[k.Hash.String()] = k
-		if k.PreviousHash != nil {
-			former[k.PreviousHash.String()] = true
-		}
-	}
-	return compare(p, family[settings.Key]{
-		section: "keys", kind: "key", want: p.file.Keys, have: p.have.Keys, spared: p.keepsUnlisted(p.file.Keys != nil),
-		name: func(k *settings.Key) string {
-			return strings.TrimPrefix(k.Workspace+"/", "/") + k.Name + " " + k.SHA256[:12]
-		},
-		id: func(k *settings.Key) string { return k.SHA256 },
-		put: func(path string, want *settings.Key, changed []string) (step, error) {
-			row := rows[want.SHA256]
-			switch {
-			case row != nil && row.Status == store.KeyRevoked:
-				return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was revoked, and a file does not bring it back; take it out"))
-			case row == nil && former[want.SHA256]:
-				return nil, p.file.ErrorAt(path+".sha256", errors.New("this key got another secret since; export the state again"))
-			}
-			return p.key(path, want, row)
-		},
-		drop: func(have *settings.Key) step {
-			row := *rows[have.SHA256]
-			row.Status, row.PreviousHash, row.UpdatedAt = store.KeyRevoked, nil, p.now
-			return func(ctx context.Context, tx *store.Tx) error { return tx.UpdateKey(ctx, row) }
-		},
-	})
+var keyKind = kind[settings.Key, store.Key]{
+	section: "keys", name: "key",
+	entries: func(s *settings.Settings) *[]settings.Key { return &s.Keys },
+	rows:    func(s *state) []store.Key { return s.keys },
+	key:     func(k *settings.Key) entryID { return entryID{name: k.SHA256} },
+	rowKey:  func(_ *state, k *store.Key) entryID { return entryID{name: k.Hash.String()} },
+	title:   func(k *settings.Key) string { return entryID{k.Workspace, k.Name + " " + k.SHA256[:12]}.String() },
+	order: func(a, b settings.Key) int {
+		return cmp.Or(entryID{a.Workspace, a.Name}.compare(entryID{b.Workspace, b.Name}), cmp.Compare(a.SHA256, b.SHA256))
+	},
+	read: (*reader).key, put: (*plan).key,
+	drop: func(p *plan, row store.Key) step {
+		row.Status, row.PreviousHash, row.UpdatedAt = store.KeyRevoked, nil, p.now
+		return save(row, &row, nil, (*store.Tx).UpdateKey)
+	},
 }
 
-func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error) {
-	row := store.Key{ID: newID(), Organisation: p.state.organisation.ID, Status: store.KeyActive, CreationMode: "auto", CreatedAt: p.now}
-	if old != nil {
-		row = *old
+func (p *plan) key(path string, want *settings.Key, old *store.Key, _ []string) (step, error) {
+	switch {
+	case old != nil && old.Status == store.KeyRevoked:
+		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was revoked, and a file does not bring it back; take it out"))
+	case old == nil && p.names.former[want.SHA256]:
+		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key got another secret since; export the state again"))
 	}
+	row := rowOr(old, store.Key{ID: newID(), Organisation: p.state.organisation.ID, Status: store.KeyActive, CreationMode: "auto", CreatedAt: p.now})
 	var err error
 	if row.Hash, err = access.ParseHash(want.SHA256); err != nil {
 		return nil, err
@@ -81,40 +67,15 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key) (step, error
 	if err := p.keyLimits(want, &row); err != nil {
 		return nil, err
 	}
-	of, err := limitsOf(store.KeyBudget, row.ID, old, &row, keys.Limits)
+	of, err := limits.Compare(store.KeyBudget, row.ID, old, &row, keys.Limits)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, tx *store.Tx) error {
-		put := tx.CreateKey
-		if old != nil {
-			put = tx.UpdateKey
-		}
-		if err := put(ctx, row); err != nil {
-			return err
-		}
-		if err := limits.Note(ctx, tx, of, operator); err != nil {
-			return err
-		}
-		return budgets.Refresh(ctx, tx, store.KeyBudget, row.ID)
-	}, nil
+	return saveLimited(save(row, old, (*store.Tx).CreateKey, (*store.Tx).UpdateKey), of), nil
 }
 
 // operator is who sets the limits of a file.
 var operator = store.LimitSetter{Rank: access.RankOrganisation, By: actor}
-
-// limitsOf returns what a file changes of limits; before is nil for what is new.
-func limitsOf[T any](kind, id string, before, after *T, read func(*T) (limits.Fields, error)) (limits.Object, error) {
-	of := limits.Object{BudgetRef: store.BudgetRef{Kind: kind, ID: id}}
-	var err error
-	if before != nil {
-		if of.Before, err = read(before); err != nil {
-			return of, err
-		}
-	}
-	of.After, err = read(after)
-	return of, err
-}
 
 // keyPlace says whose a key is.
 func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err error) {
@@ -144,18 +105,11 @@ func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err er
 }
 
 func (p *plan) keyLimits(want *settings.Key, row *store.Key) (err error) {
-	before, err := limits.ReadUsage(row.UsageLimits)
+	relieved, err := p.budget(want.UsageLimits, &row.UsageLimits)
 	if err != nil {
 		return err
 	}
-	if row.UsageLimits, err = p.budget(want.UsageLimits, row.UsageLimits); err != nil {
-		return err
-	}
-	after, err := limits.ReadUsage(row.UsageLimits)
-	if err != nil {
-		return err
-	}
-	if row.Status == store.KeyExhausted && after.Relieves(before) {
+	if row.Status == store.KeyExhausted && relieved {
 		row.Status = store.KeyActive
 	}
 	list := listed(want.RateLimits)
@@ -198,4 +152,77 @@ func (p *plan) policy(want *settings.Rotation, old json.RawMessage) (json.RawMes
 		in.NextAt = &want.NextAt
 	}
 	return keys.Policy(in, p.now)
+}
+
+// moment writes a time as answers do; zero is empty.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+func (r *reader) key(k *store.Key) (v settings.Key, ok bool, err error) {
+	slug, placed := r.place(k.Workspace)
+	if k.Status == store.KeyRevoked || !placed {
+		return v, false, nil
+	}
+	v = settings.Key{
+		Workspace: slug, Member: r.people[k.UserID],
+		Name: k.Name, SHA256: k.Hash.String(), Scopes: words(k.Scopes), Providers: k.Providers, Type: string(k.Type),
+		Description: k.Description, Mask: k.Mask, ExpiresAt: moment(k.ExpiresAt),
+	}
+	var d store.KeyDefaults
+	if err := json.Unmarshal(k.Defaults, &d); err != nil {
+		return v, false, err
+	}
+	v.Egress = d.Egress
+	v.Config, v.ConfigFixed, v.Logging, v.Metadata, v.Addresses = d.Config, d.ConfigFixed, d.Logging, filled(d.Metadata), d.AllowedAddresses
+	u, err := limits.ReadUsage(k.UsageLimits)
+	if err != nil {
+		return v, false, err
+	}
+	v.UsageLimits = usage(u)
+	if v.RateLimits, err = rates(k.RateLimits); err != nil {
+		return v, false, err
+	}
+	if err := json.Unmarshal(k.AlertEmails, &v.AlertEmails); err != nil {
+		return v, false, err
+	}
+	if len(v.AlertEmails) == 0 {
+		v.AlertEmails = nil
+	}
+	if len(v.Providers) == 0 {
+		v.Providers = nil
+	}
+	return v, true, rotation(k.RotationPolicy, &v)
+}
+
+func words(scopes []access.Scope) []string {
+	list := make([]string, len(scopes))
+	for i, s := range scopes {
+		list[i] = string(s)
+	}
+	return list
+}
+
+// rotation reads a policy. When it is due next follows from its period.
+func rotation(raw json.RawMessage, v *settings.Key) error {
+	if err := json.Unmarshal(raw, &v.RotationPolicy); err != nil || v.RotationPolicy == nil {
+		return err
+	}
+	p := v.RotationPolicy
+	if p.NextAt = canonical(p.NextAt); p.Period != "" || p.PeriodDays != 0 {
+		p.NextAt = ""
+	}
+	return nil
+}
+
+// canonical returns a time as moment writes it.
+func canonical(at string) string {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return at
+	}
+	return moment(t.Truncate(time.Millisecond))
 }

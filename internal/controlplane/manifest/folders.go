@@ -15,44 +15,34 @@ import (
 	"modelgate/internal/store"
 )
 
-func (p *plan) labels() error {
-	rows, placed := make(map[string]store.PromptLabel), make(map[[2]string]string)
-	for _, l := range p.state.labels {
-		rows[l.ID], placed[[2]string{l.Workspace, l.Name}] = l, l.ID
+var labelKind = kind[settings.PromptLabel, store.PromptLabel]{
+	section: "prompt_labels", name: "prompt_label",
+	entries: func(s *settings.Settings) *[]settings.PromptLabel { return &s.PromptLabels },
+	rows:    func(s *state) []store.PromptLabel { return s.labels },
+	key:     func(l *settings.PromptLabel) entryID { return entryID{l.Workspace, l.Name} },
+	rowKey:  func(s *state, l *store.PromptLabel) entryID { return entryID{s.slugs[l.Workspace], l.Name} },
+	read:    (*reader).label, put: (*plan).label,
+	drop: func(_ *plan, row store.PromptLabel) step {
+		return func(ctx context.Context, tx *store.Tx) error { return tx.DeletePromptLabel(ctx, row.ID) }
+	},
+}
+
+func (p *plan) label(path string, want *settings.PromptLabel, old *store.PromptLabel, _ []string) (step, error) {
+	workspace, err := p.place(path, want.Workspace)
+	if err != nil {
+		return nil, err
 	}
-	return compare(p, family[settings.PromptLabel]{
-		section: "prompt_labels", kind: "prompt_label", want: p.file.PromptLabels, have: p.have.PromptLabels, spared: p.keepsUnlisted(p.file.PromptLabels != nil),
-		name: func(l *settings.PromptLabel) string { return strings.TrimPrefix(within(l.Workspace, l.Name), "/") },
-		id:   func(l *settings.PromptLabel) string { return within(l.Workspace, l.Name) },
-		put: func(path string, want *settings.PromptLabel, _ []string) (step, error) {
-			workspace, err := p.place(path, want.Workspace)
-			if err != nil {
-				return nil, err
-			}
-			if err := prompts.CheckLabel(want.Name); err != nil {
-				return nil, err
-			}
-			if p.labelTaken(want) {
-				return nil, p.file.ErrorAt(path+".name", fmt.Errorf("there is a label %q already that is seen from there", want.Name))
-			}
-			id := p.names.labels[within(want.Workspace, want.Name)]
-			row, known := rows[id]
-			if !known {
-				row = store.PromptLabel{ID: id, Organisation: p.state.organisation.ID, Workspace: workspace, Name: want.Name, CreatedAt: p.now}
-			}
-			row.Description, row.Color, row.UpdatedAt = want.Description, want.Color, p.now
-			return func(ctx context.Context, tx *store.Tx) error {
-				if known {
-					return tx.UpdatePromptLabel(ctx, row)
-				}
-				return tx.CreatePromptLabel(ctx, row)
-			}, nil
-		},
-		drop: func(have *settings.PromptLabel) step {
-			id := placed[[2]string{p.stored(have.Workspace), have.Name}]
-			return func(ctx context.Context, tx *store.Tx) error { return tx.DeletePromptLabel(ctx, id) }
-		},
+	if err := prompts.CheckLabel(want.Name); err != nil {
+		return nil, err
+	}
+	if p.labelTaken(want) {
+		return nil, p.file.ErrorAt(path+".name", fmt.Errorf("there is a label %q already that is seen from there", want.Name))
+	}
+	row := rowOr(old, store.PromptLabel{
+		ID: p.names.labels[within(want.Workspace, want.Name)], Organisation: p.state.organisation.ID, Workspace: workspace, Name: want.Name, CreatedAt: p.now,
 	})
+	row.Description, row.Color, row.UpdatedAt = want.Description, want.Color, p.now
+	return save(row, old, (*store.Tx).CreatePromptLabel, (*store.Tx).UpdatePromptLabel), nil
 }
 
 // labelTaken reports whether another label has the name where want is seen: one
@@ -72,46 +62,35 @@ func (p *plan) labelTaken(want *settings.PromptLabel) bool {
 	return false
 }
 
-func (p *plan) collections() error {
-	rows, placed, above := make(map[string]store.PromptCollection), make(map[[2]string]store.PromptCollection), make(map[string]string)
-	for _, c := range p.state.collections {
-		rows[c.ID], placed[[2]string{c.Workspace, c.Slug}] = c, c
-	}
-	for _, c := range p.file.PromptCollections {
-		above[within(c.Workspace, c.Slug)] = c.Parent
-	}
-	return compare(p, family[settings.PromptCollection]{
-		section: "prompt_collections", kind: "prompt_collection", want: p.file.PromptCollections, have: parentsFirst(p.have.PromptCollections),
-		spared: p.keepsUnlisted(p.file.PromptCollections != nil),
-		name:   func(c *settings.PromptCollection) string { return within(c.Workspace, c.Slug) },
-		id: func(c *settings.PromptCollection) string { // the default one is known by that: its slug is made up in each installation
-			if c.Default {
-				return within(c.Workspace, "")
-			}
-			return within(c.Workspace, c.Slug)
-		},
-		put: func(path string, want *settings.PromptCollection, _ []string) (step, error) {
-			if hasCycle(want, above) {
-				return nil, p.file.ErrorAt(path+".parent", errors.New("the collection would stand in itself"))
-			}
-			return p.collection(path, want, rows[p.names.collections[within(want.Workspace, want.Slug)]])
-		},
-		drop: func(have *settings.PromptCollection) step {
-			if have.Default {
-				return nil
-			}
-			return p.dropCollection(placed[[2]string{p.stored(have.Workspace), have.Slug}])
-		},
-	})
+// collectionKind knows a default collection by that: its slug is made up in each
+// installation.
+var collectionKind = kind[settings.PromptCollection, store.PromptCollection]{
+	section: "prompt_collections", name: "prompt_collection",
+	entries: func(s *settings.Settings) *[]settings.PromptCollection { return &s.PromptCollections },
+	rows:    func(s *state) []store.PromptCollection { return s.collections },
+	key: func(c *settings.PromptCollection) entryID {
+		if c.Default {
+			return entryID{workspace: c.Workspace}
+		}
+		return entryID{c.Workspace, c.Slug}
+	},
+	rowKey: func(s *state, c *store.PromptCollection) entryID {
+		if c.IsDefault {
+			return entryID{workspace: s.slugs[c.Workspace]}
+		}
+		return entryID{s.slugs[c.Workspace], c.Slug}
+	},
+	title: func(c *settings.PromptCollection) string { return within(c.Workspace, c.Slug) },
+	order: func(a, b settings.PromptCollection) int {
+		return entryID{a.Workspace, a.Slug}.compare(entryID{b.Workspace, b.Slug})
+	},
+	read: (*reader).collection, put: (*plan).collection, drop: dropCollection,
 }
 
 // parentsFirst returns collections in an order in which each comes behind the one
 // that it is in.
 func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection {
-	above := make(map[string]string)
-	for _, c := range list {
-		above[within(c.Workspace, c.Slug)] = c.Parent
-	}
+	above := parents(list)
 	depth := func(c settings.PromptCollection) (n int) {
 		for at := c.Parent; at != "" && n < len(list); n++ {
 			at = above[within(c.Workspace, at)]
@@ -119,6 +98,15 @@ func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection 
 		return n
 	}
 	return slices.SortedStableFunc(slices.Values(list), func(a, b settings.PromptCollection) int { return depth(a) - depth(b) })
+}
+
+// parents returns which collection each of a list is in.
+func parents(list []settings.PromptCollection) map[string]string {
+	above := make(map[string]string)
+	for _, c := range list {
+		above[within(c.Workspace, c.Slug)] = c.Parent
+	}
+	return above
 }
 
 // hasCycle reports whether a collection is among those that it is in.
@@ -133,7 +121,10 @@ func hasCycle(of *settings.PromptCollection, above map[string]string) bool {
 	return false
 }
 
-func (p *plan) dropCollection(row store.PromptCollection) step {
+func dropCollection(p *plan, row store.PromptCollection) step {
+	if row.IsDefault {
+		return nil
+	}
 	return func(ctx context.Context, tx *store.Tx) error {
 		now, err := tx.PromptCollection(ctx, row.Organisation, row.Workspace, row.ID)
 		if err != nil {
@@ -147,7 +138,10 @@ func (p *plan) dropCollection(row store.PromptCollection) step {
 	}
 }
 
-func (p *plan) collection(path string, want *settings.PromptCollection, row store.PromptCollection) (step, error) {
+func (p *plan) collection(path string, want *settings.PromptCollection, old *store.PromptCollection, _ []string) (step, error) {
+	if hasCycle(want, p.names.parents) {
+		return nil, p.file.ErrorAt(path+".parent", errors.New("the collection would stand in itself"))
+	}
 	workspace, err := p.workspaceID(path+".workspace", want.Workspace)
 	if err != nil {
 		return nil, err
@@ -156,23 +150,15 @@ func (p *plan) collection(path string, want *settings.PromptCollection, row stor
 	if want.Parent != "" && parent == "" {
 		return nil, p.missing(path+".parent", "collection", want.Parent)
 	}
-	known := row.ID != ""
-	if known && row.Parent != parent {
+	if old != nil && old.Parent != parent {
 		return nil, p.file.ErrorAt(path+".parent", errors.New("a collection does not move into another; give it another slug there"))
 	}
-	if !known {
-		row = store.PromptCollection{
-			ID: p.names.collections[within(want.Workspace, want.Slug)], Organisation: p.state.organisation.ID, Workspace: workspace, Parent: parent,
-			IsDefault: want.Default, CreatedAt: p.now,
-		}
-	}
+	row := rowOr(old, store.PromptCollection{
+		ID: p.names.collections[within(want.Workspace, want.Slug)], Organisation: p.state.organisation.ID, Workspace: workspace, Parent: parent,
+		IsDefault: want.Default, CreatedAt: p.now,
+	})
 	row.Slug, row.Name, row.Status, row.UpdatedAt = want.Slug, want.Name, store.Active, p.now
-	return func(ctx context.Context, tx *store.Tx) error {
-		if known {
-			return tx.UpdatePromptCollection(ctx, row)
-		}
-		return tx.CreatePromptCollection(ctx, row)
-	}, nil
+	return save(row, old, (*store.Tx).CreatePromptCollection, (*store.Tx).UpdatePromptCollection), nil
 }
 
 // folder returns what finds the collection that a prompt is in. The default
@@ -210,7 +196,7 @@ func (p *plan) registerPrompts() {
 		func(c store.PromptCollection) (string, string, bool) {
 			return within(s.slugs[c.Workspace], c.Slug), c.ID, c.Status == store.Active && active[c.Workspace] != ""
 		})
-	p.names.partials = make(map[string]bool)
+	p.names.parents, p.names.partials = parents(f.PromptCollections), make(map[string]bool)
 	for _, v := range f.PromptPartials {
 		p.names.partials[within(v.Workspace, v.Slug)] = true
 	}
@@ -236,4 +222,16 @@ func (p *plan) registerDefaults() {
 		slug := cmp.Or(named[workspace], c.Slug)
 		p.names.collections[within(workspace, slug)] = c.ID
 	}
+}
+
+func (r *reader) label(l *store.PromptLabel) (settings.PromptLabel, bool, error) {
+	slug, placed := r.place(l.Workspace)
+	return settings.PromptLabel{Name: l.Name, Workspace: slug, Description: l.Description, Color: l.Color}, placed, nil
+}
+
+func (r *reader) collection(c *store.PromptCollection) (settings.PromptCollection, bool, error) {
+	slug, placed := r.workspaces[c.Workspace]
+	return settings.PromptCollection{
+		Slug: c.Slug, Workspace: slug, Name: c.Name, Parent: r.folders[c.Parent].Slug, Default: c.IsDefault,
+	}, placed && c.Status == store.Active, nil
 }

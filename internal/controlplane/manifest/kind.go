@@ -1,0 +1,227 @@
+package manifest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/budgets"
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+// step is one write of a change.
+type step = func(context.Context, *store.Tx) error
+
+// kind declares one kind of object: a section of the file, the rows that are
+// stored of it, and how each is made of the other.
+type kind[W, R any] struct {
+	section, name string                        // in the file; in changes
+	entries       func(*settings.Settings) *[]W // nil if the file does not have the section
+	rows          func(*state) []R              // those too that a file can't hold
+	key           func(*W) entryID              // what an entry is known by
+	rowKey        func(*state, *R) entryID
+
+	// read returns a row as a file has it; ok is false for one that it can't hold.
+	read func(r *reader, row *R) (v W, ok bool, err error)
+
+	// order is that of the file. Nil is by key.
+	order func(a, b W) int
+
+	// title is what changes call an entry. Nil is its key.
+	title func(*W) string
+
+	// keep puts into want what it leaves as it is stored. Nil keeps nothing.
+	keep func(p *plan, want, have *W)
+
+	// put returns what stores want, which is at path, instead of old. Of what is
+	// new old and changed are nil.
+	put func(p *plan, path string, want *W, old *R, changed []string) (step, error)
+
+	// drop returns what removes a row, nil for one that stays.
+	drop func(p *plan, row R) step
+}
+
+// entryID is the workspace of an entry, empty if its name does without, and the name.
+type entryID struct{ workspace, name string }
+
+func (a entryID) compare(b entryID) int {
+	return cmp.Or(cmp.Compare(a.workspace, b.workspace), cmp.Compare(a.name, b.name))
+}
+
+func (a entryID) String() string { return strings.TrimPrefix(a.workspace+"/"+a.name, "/") }
+
+// export writes what is stored into its section of out.
+func (k *kind[W, R]) export(r *reader, out *settings.Settings) error {
+	list := []W{}
+	rows := k.rows(r.state)
+	for i := range rows {
+		v, ok, err := k.read(r, &rows[i])
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", strings.ReplaceAll(k.name, "_", " "), k.rowKey(r.state, &rows[i]).name, err)
+		}
+		if ok {
+			list = append(list, v)
+		}
+	}
+	order := k.order
+	if order == nil {
+		order = func(a, b W) int { return k.key(&a).compare(k.key(&b)) }
+	}
+	slices.SortFunc(list, order)
+	*k.entries(out) = list
+	return nil
+}
+
+// plan adds to p what has to change.
+func (k *kind[W, R]) plan(p *plan) error {
+	want, have, rows := *k.entries(p.wanted), *k.entries(p.have), k.index(p.state)
+	stored, seen := make(map[entryID]*W, len(have)), make(map[entryID]bool, len(want))
+	for i := range have {
+		stored[k.key(&have[i])] = &have[i]
+	}
+	for i := range want {
+		path, key := fmt.Sprintf("%s[%d]", k.section, i), k.key(&want[i])
+		if k.section == "integrations" {
+			path = p.paths[i]
+		}
+		if seen[key] {
+			return p.file.ErrorAt(path, fmt.Errorf("%s stands twice", k.call(&want[i])))
+		}
+		seen[key] = true
+		if err := k.planOne(p, path, &want[i], stored[key], rows[key]); err != nil {
+			return p.fault(path, err)
+		}
+	}
+	if p.keepsUnlisted(*k.entries(p.file) != nil) {
+		return nil
+	}
+	for i := range have {
+		if key := k.key(&have[i]); !seen[key] {
+			k.remove(p, &have[i], *rows[key])
+		}
+	}
+	return nil
+}
+
+// remove adds to p that a row goes, which is have in a file.
+func (k *kind[W, R]) remove(p *plan, have *W, row R) {
+	if do := k.drop(p, row); do != nil {
+		p.removals = append(p.removals, Change{Op: "-", Kind: k.name, Name: k.call(have), do: do})
+	}
+}
+
+// index returns the rows by what entries are known by.
+func (k *kind[W, R]) index(s *state) map[entryID]*R {
+	rows := k.rows(s)
+	out := make(map[entryID]*R, len(rows))
+	for i := range rows {
+		out[k.rowKey(s, &rows[i])] = &rows[i]
+	}
+	return out
+}
+
+func (k *kind[W, R]) call(v *W) string {
+	if k.title != nil {
+		return k.title(v)
+	}
+	return k.key(v).String()
+}
+
+// planOne adds the change that makes have, of which the row is old, what want
+// says. Both are nil for what is new; old alone is one that a file can't hold.
+func (k *kind[W, R]) planOne(p *plan, path string, want, have *W, old *R) (err error) {
+	c := Change{Op: "+", Kind: k.name, Name: k.call(want)}
+	if have != nil {
+		complete := *want // keep must not change the file
+		if k.keep != nil {
+			k.keep(p, &complete, have)
+		}
+		if c.Op, c.Fields = "~", settings.ChangedFields(complete, *have); len(c.Fields) == 0 {
+			return nil
+		}
+	}
+	if c.do, err = k.put(p, path, want, old, c.Fields); err == nil {
+		p.changes = append(p.changes, c)
+	}
+	return err
+}
+
+// save returns what stores a row: by update instead of old, by create if there is
+// none.
+func save[R any](row R, old *R, create, update func(*store.Tx, context.Context, R) error) step {
+	return func(ctx context.Context, tx *store.Tx) error {
+		if old == nil {
+			return create(tx, ctx, row)
+		}
+		return update(tx, ctx, row)
+	}
+}
+
+// saveLimited returns what does do for an object with limits, notes who has set
+// them and brings its budgets up to date.
+func saveLimited(do step, of limits.Object) step {
+	return func(ctx context.Context, tx *store.Tx) error {
+		if err := do(ctx, tx); err != nil {
+			return err
+		}
+		if err := limits.Note(ctx, tx, of, operator); err != nil {
+			return err
+		}
+		return budgets.Refresh(ctx, tx, of.Kind, of.ID)
+	}
+}
+
+// rowOr returns a copy of old, or made if there is none.
+func rowOr[R any](old *R, made R) R {
+	if old != nil {
+		return *old
+	}
+	return made
+}
+
+// fault says where in the file an error is, unless it says so itself.
+func (p *plan) fault(path string, err error) error {
+	if e, ok := errors.AsType[*settings.FileError](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return p.file.ErrorAt(path, errors.New(e.Message))
+	}
+	return p.file.ErrorAt(path, err)
+}
+
+// missing is the fault of a name that nothing has.
+func (p *plan) missing(path, what, name string) error {
+	return p.file.ErrorAt(path, fmt.Errorf("there is no %s %q, neither in the file nor in the database", what, name))
+}
+
+// workspaceID returns the id of a workspace that an entry names.
+func (p *plan) workspaceID(path, slug string) (string, error) {
+	id, ok := p.names.workspaces[slug]
+	if !ok {
+		return "", p.missing(path, "workspace", slug)
+	}
+	return id, nil
+}
+
+// workspaceIDs returns the ids of workspaces; all is true for none.
+func (p *plan) workspaceIDs(path string, slugs []string) (list []string, all bool, err error) {
+	for i, slug := range slugs {
+		id, err := p.workspaceID(fmt.Sprintf("%s[%d]", path, i), slug)
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, id)
+	}
+	return list, slugs == nil, nil
+}
+
+func has(fields []string, names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(fields, n) })
+}

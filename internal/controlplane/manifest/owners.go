@@ -1,0 +1,351 @@
+package manifest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+// actor is who is named as the maker of what a file makes.
+const actor = "file"
+
+func (p *plan) organisation() error {
+	if p.file.Organisation == nil {
+		return nil
+	}
+	one := kind[settings.Organisation, store.Organisation]{
+		section: "organisation", name: "organisation",
+		entries: func(s *settings.Settings) *[]settings.Organisation { return &[]settings.Organisation{*s.Organisation} },
+		rows:    func(s *state) []store.Organisation { return []store.Organisation{s.organisation} },
+		key:     func(*settings.Organisation) entryID { return entryID{name: p.state.organisation.Slug} },
+		rowKey:  func(_ *state, o *store.Organisation) entryID { return entryID{name: o.Slug} },
+		put:     (*plan).putOrganisation,
+	}
+	return one.plan(p)
+}
+
+func (p *plan) putOrganisation(_ string, want *settings.Organisation, old *store.Organisation, _ []string) (step, error) {
+	row := *old
+	if err := p.guardrailsOf("organisation.settings", want.Settings); err != nil {
+		return nil, err
+	}
+	stored, err := renameGuardrails(want.Settings, p.names.guardrails)
+	if err != nil {
+		return nil, err
+	}
+	if row.Settings, err = organisationSettings(stored); err != nil {
+		return nil, p.file.ErrorAt("organisation.settings", err)
+	}
+	row.Name, row.UpdatedAt = want.Name, p.now
+	return save(row, old, nil, (*store.Tx).UpdateOrganisation), nil
+}
+
+func orEmpty(o settings.Object, empty string) settings.Object {
+	if o == nil {
+		return settings.Object(empty)
+	}
+	return o
+}
+
+// guardrailsOf checks that the guardrails exist that an object names.
+func (p *plan) guardrailsOf(path string, o settings.Object) error {
+	var fields map[string]json.RawMessage
+	if o == nil {
+		return nil
+	}
+	if err := json.Unmarshal(o, &fields); err != nil {
+		return err
+	}
+	for _, field := range guardrailFields {
+		var list []string
+		if raw, ok := fields[field]; ok && json.Unmarshal(raw, &list) != nil {
+			return p.file.ErrorAt(path+"."+field, errors.New("this is a list of slugs"))
+		}
+		if len(list) > 0 {
+			return p.file.ErrorAt(path+"."+field, errors.New("guardrails can't be enforced by this version; leave them out"))
+		}
+	}
+	return nil
+}
+
+func (p *plan) workspaces() error {
+	if err := p.checkWorkspaces(); err != nil {
+		return err
+	}
+	return workspaceKind.plan(p)
+}
+
+var workspaceKind = kind[settings.Workspace, store.Workspace]{
+	section: "workspaces", name: "workspace",
+	entries: func(s *settings.Settings) *[]settings.Workspace { return &s.Workspaces },
+	rows:    func(s *state) []store.Workspace { return s.workspaces },
+	key:     func(w *settings.Workspace) entryID { return entryID{name: w.Slug} },
+	rowKey:  func(_ *state, w *store.Workspace) entryID { return entryID{name: w.Slug} },
+	read:    (*reader).workspace, put: (*plan).workspace,
+	drop: func(p *plan, row store.Workspace) step {
+		return func(ctx context.Context, tx *store.Tx) error {
+			if row.IsDefault {
+				return errors.New("the default workspace is not archived; keep it in the file")
+			}
+			row.Status, row.UpdatedAt = store.Archived, p.now
+			if err := tx.ArchiveWorkspaceIntegrations(ctx, row.ID, p.now); err != nil {
+				return err
+			}
+			return tx.UpdateWorkspace(ctx, row)
+		}
+	},
+}
+
+func (p *plan) workspace(path string, want *settings.Workspace, old *store.Workspace, _ []string) (step, error) {
+	row := rowOr(old, store.Workspace{ID: p.names.workspaces[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedBy: actor, CreatedAt: p.now})
+	if err := p.guardrailsOf(path+".defaults", want.Defaults); err != nil {
+		return nil, err
+	}
+	before := row
+	row.Name, row.Icon, row.Description, row.Status, row.UpdatedAt = want.Name, want.Icon, want.Description, store.Active, p.now
+	row.Defaults, row.Settings = json.RawMessage(orEmpty(want.Defaults, "{}")), json.RawMessage(orEmpty(want.Settings, "{}"))
+	row.SecuritySettings = json.RawMessage(orEmpty(want.SecuritySettings, "{}"))
+	var err error
+	if row.UsageLimits, err = p.budgets(want.UsageLimits, row.UsageLimits); err != nil {
+		return nil, err
+	}
+	if row.RateLimits, err = limit(want.RateLimits); err != nil {
+		return nil, err
+	}
+	of, err := limits.Compare(store.WorkspaceBudget, row.ID, &before, &row, workspaces.Limits)
+	if err != nil {
+		return nil, err
+	}
+	return saveLimited(save(row, old, (*store.Tx).CreateWorkspace, (*store.Tx).UpdateWorkspace), of), nil
+}
+
+// budgets returns what is stored of budgets instead of old.
+func (p *plan) budgets(want []settings.Usage, old json.RawMessage) (json.RawMessage, error) {
+	before, err := limits.ReadUsages(old)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]limits.BudgetInput, len(want))
+	for i, u := range want {
+		list[i] = input(u)
+	}
+	out, err := limits.ApplyAll("usage_limits", list, before, p.now)
+	return out.JSON(), err
+}
+
+// budget changes what is stored of a budget, for what has one at most. It reports
+// whether what was exhausted may go on.
+func (p *plan) budget(want *settings.Usage, stored *json.RawMessage) (relieved bool, err error) {
+	before, err := limits.ReadUsage(*stored)
+	if err != nil {
+		return false, err
+	}
+	var after *limits.Budget
+	if *stored = nil; want != nil {
+		in := input(*want)
+		if after, err = in.Apply("usage_limits", before, p.now); err != nil {
+			return false, err
+		}
+		*stored = after.JSON()
+	}
+	return after.Relieves(before), nil
+}
+
+func input(u settings.Usage) limits.BudgetInput {
+	in := limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold}
+	if u.PeriodicReset != "" {
+		in.PeriodicReset = &u.PeriodicReset
+	}
+	if u.PeriodicResetDays != 0 {
+		in.PeriodicResetDays = &u.PeriodicResetDays
+	}
+	return in
+}
+
+func listed(want []settings.Rate) limits.Rates {
+	out := make(limits.Rates, len(want))
+	for i, r := range want {
+		out[i] = limits.Rate{Type: r.Type, Unit: r.Unit, Value: r.Value}
+	}
+	return out
+}
+
+// limit returns what is stored of the rate limits of what is no key.
+func limit(want []settings.Rate) (json.RawMessage, error) {
+	list := listed(want)
+	return list.JSON(), list.Check("rate_limits")
+}
+
+var memberKind = kind[settings.Member, store.User]{
+	section: "members", name: "member",
+	entries: func(s *settings.Settings) *[]settings.Member { return &s.Members },
+	rows:    func(s *state) []store.User { return s.users },
+	key:     func(m *settings.Member) entryID { return entryID{name: m.Email} },
+	rowKey:  func(_ *state, u *store.User) entryID { return entryID{name: u.Email} },
+	read:    (*reader).member, put: (*plan).member,
+	keep: func(p *plan, want, have *settings.Member) {
+		if p.prune || want.Workspaces == nil {
+			return
+		}
+		all := make(map[string]string)
+		maps.Copy(all, have.Workspaces)
+		maps.Copy(all, want.Workspaces)
+		want.Workspaces = all
+	},
+	drop: func(p *plan, row store.User) step {
+		return func(ctx context.Context, tx *store.Tx) error {
+			if row.ID == p.state.organisation.OwnerID {
+				return errors.New("the owner of the organisation is not removed; keep them in the file")
+			}
+			return tx.RemoveUser(ctx, p.state.organisation.ID, row.ID, p.now)
+		}
+	},
+}
+
+// workspaceRoles are what people may be in a workspace.
+var workspaceRoles = []string{"admin", "manager", "member"}
+
+func (p *plan) member(path string, want *settings.Member, old *store.User, changed []string) (step, error) {
+	row := rowOr(old, store.User{ID: p.names.people[want.Email], Email: want.Email, CreatedAt: p.now})
+	if old != nil && row.ID == p.state.organisation.OwnerID && want.Role != row.Role {
+		return nil, p.file.ErrorAt(path+".role", errors.New("the owner of the organisation stays its owner"))
+	}
+	places, err := p.places(path, want)
+	if err != nil {
+		return nil, err
+	}
+	var had map[string]string
+	if old != nil {
+		had = p.state.roles[row.ID]
+	}
+	row.FirstName, row.LastName, row.Role, row.Status, row.UpdatedAt = want.FirstName, want.LastName, want.Role, store.Active, p.now
+	if want.Disabled {
+		row.Status = "disabled"
+	}
+	leaves := p.prune && want.Workspaces != nil
+	return func(ctx context.Context, tx *store.Tx) error {
+		if err := p.addPerson(ctx, tx, row, old != nil); err != nil {
+			return err
+		}
+		if err := p.setWorkspaceRoles(ctx, tx, row.ID, had, places, leaves); err != nil {
+			return err
+		}
+		if has(changed, "role") { // behind the workspaces: who is in none loses their keys there
+			if err := tx.SetUserRole(ctx, p.state.organisation.ID, row.ID, row.Role, p.now); err != nil {
+				return err
+			}
+		}
+		return tx.UpdateUser(ctx, row)
+	}, nil
+}
+
+// places returns a person's roles by the ids of workspaces.
+func (p *plan) places(path string, want *settings.Member) (map[string]string, error) {
+	places := make(map[string]string, len(want.Workspaces))
+	for _, slug := range slices.Sorted(maps.Keys(want.Workspaces)) {
+		at, role := path+".workspaces."+slug, want.Workspaces[slug]
+		id, err := p.workspaceID(at, slug)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(workspaceRoles, role) {
+			return nil, p.file.ErrorAt(at, fmt.Errorf("a role is one of %v", workspaceRoles))
+		}
+		places[id] = role
+	}
+	return places, nil
+}
+
+// addPerson makes a person one of the organisation who is not yet.
+func (p *plan) addPerson(ctx context.Context, tx *store.Tx, row store.User, known bool) error {
+	switch organisation := p.state.organisation.ID; {
+	case known:
+		return nil
+	case p.state.strangers[row.Email] != "":
+		return tx.JoinOrganisation(ctx, organisation, row)
+	default:
+		return tx.CreateUser(ctx, organisation, row)
+	}
+}
+
+// setWorkspaceRoles gives a person their roles in workspaces. Those that are not among them
+// are left when leaves says so.
+func (p *plan) setWorkspaceRoles(ctx context.Context, tx *store.Tx, user string, had, places map[string]string, leaves bool) error {
+	for id, role := range places {
+		if had[id] == role {
+			continue
+		}
+		if err := tx.SetWorkspaceMember(ctx, id, user, role, p.now); err != nil {
+			return err
+		}
+	}
+	for id := range had {
+		if places[id] != "" || !leaves {
+			continue
+		}
+		if err := tx.RemoveWorkspaceMember(ctx, id, user, p.now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) organisation(out *settings.Settings) (err error) {
+	o := r.state.organisation
+	out.Organisation = &settings.Organisation{Name: o.Name}
+	out.Organisation.Settings, err = renameGuardrails(settings.Object(text(o.Settings)), r.guardrails)
+	return err
+}
+
+func (r *reader) workspace(w *store.Workspace) (v settings.Workspace, ok bool, err error) {
+	v = settings.Workspace{Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, SecuritySettings: object(w.SecuritySettings)}
+	if w.Status != store.Active {
+		return v, false, nil
+	}
+	if v.Defaults, err = renameGuardrails(settings.Object(w.Defaults), r.guardrails); err != nil {
+		return v, false, err
+	}
+	if v.Settings, err = r.workspaceSettings(w.Settings); err != nil {
+		return v, false, err
+	}
+	if v.UsageLimits, err = usages(w.UsageLimits); err == nil {
+		v.RateLimits, err = rates(w.RateLimits)
+	}
+	return v, true, err
+}
+
+// workspaceSettings returns settings without those that have no effect, which a
+// file may not hold.
+func (r *reader) workspaceSettings(stored json.RawMessage) (settings.Object, error) {
+	names, err := workspaces.Overridden(stored, &r.state.organisation.Settings)
+	if err != nil || len(names) == 0 {
+		return object(stored), err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(stored, &fields); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		delete(fields, name)
+	}
+	return object(text(fields)), nil
+}
+
+func (r *reader) member(u *store.User) (settings.Member, bool, error) {
+	m := settings.Member{Email: u.Email, FirstName: u.FirstName, LastName: u.LastName, Role: u.Role, Disabled: u.Status != store.Active}
+	for id, role := range r.state.roles[u.ID] {
+		if m.Workspaces == nil {
+			m.Workspaces = make(map[string]string)
+		}
+		m.Workspaces[r.workspaces[id]] = role
+	}
+	return m, true, nil
+}
