@@ -16,44 +16,34 @@ import (
 var (
 	converseSpeech = protocol{
 		name: "converse", index: converseIndex, kind: framingBinary, stream: typeBinary,
-		fail: failBedrock, unknown: unknownBedrock,
+		fail: failBedrock, unknown: unknownBedrock, kinds: bedrockKinds,
 	}
 	invokeSpeech = protocol{
 		name: "messages", index: messagesIndex, kind: framingChunks, stream: typeBinary,
-		fail: failBedrock, unknown: unknownExtra,
+		fail: failBedrock, unknown: unknownExtra, kinds: bedrockKinds,
 	}
 )
+
+// bedrockKinds are the names of exceptions.
+var bedrockKinds = map[int]string{
+	http.StatusBadRequest: "ValidationException", http.StatusUnauthorized: "AccessDeniedException", http.StatusForbidden: "AccessDeniedException",
+	http.StatusNotFound: "ResourceNotFoundException", http.StatusRequestTimeout: "ModelTimeoutException",
+	http.StatusFailedDependency: "ModelErrorException", http.StatusTooManyRequests: "ThrottlingException",
+	http.StatusInternalServerError: "InternalServerException", http.StatusServiceUnavailable: "ServiceUnavailableException",
+	529: "ServiceUnavailableException",
+}
 
 func unknownBedrock(path, name string) providerError {
 	return invalid(path+name, "The model returned the following errors: Malformed input request: #: extraneous key ["+path+name+"] is not permitted, please reformat your input and try again.")
 }
 
 func failBedrock(x *exchange, dst []byte, status int, e providerError) []byte {
-	h := x.w.Header()
-	h.Set("X-Amzn-Errortype", bedrockKind(status, e.code)+":http://internal.amazon.com/coral/com.amazon.bedrock/")
-	return appendAll(dst, `{"message":`, quoted(e.message), `}`)
-}
-
-func bedrockKind(status int, code string) string {
-	switch {
-	case code == "invalid_signature":
-		return "InvalidSignatureException"
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return "AccessDeniedException"
-	case status == http.StatusNotFound:
-		return "ResourceNotFoundException"
-	case status == http.StatusRequestTimeout:
-		return "ModelTimeoutException"
-	case status == http.StatusFailedDependency:
-		return "ModelErrorException"
-	case status == http.StatusTooManyRequests:
-		return "ThrottlingException"
-	case status == http.StatusServiceUnavailable || status == 529:
-		return "ServiceUnavailableException"
-	case status >= http.StatusInternalServerError:
-		return "InternalServerException"
+	kind := x.speech.errorKind(status)
+	if e.code == "invalid_signature" {
+		kind = "InvalidSignatureException"
 	}
-	return "ValidationException"
+	x.w.Header().Set("X-Amzn-Errortype", kind+":http://internal.amazon.com/coral/com.amazon.bedrock/")
+	return appendAll(dst, `{"message":`, quoted(e.message), `}`)
 }
 
 func breakBedrock(t *stream) []byte {

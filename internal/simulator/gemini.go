@@ -14,13 +14,22 @@ import (
 var (
 	geminiSpeech = protocol{
 		name: "gemini", index: geminiIndex, kind: framingEvents, stream: typeStream,
-		fail: failGemini, unknown: unknownGemini,
+		fail: failGemini, unknown: unknownGemini, kinds: geminiKinds,
 	}
 	geminiArraySpeech = protocol{
 		name: "gemini", index: geminiIndex, kind: framingArray, stream: typeJSON,
-		fail: failGemini, unknown: unknownGemini, end: []byte("]"),
+		fail: failGemini, unknown: unknownGemini, kinds: geminiKinds, end: []byte("]"),
 	}
 )
+
+// geminiKinds are the names of statuses.
+// https://cloud.google.com/apis/design/errors#handling_errors
+var geminiKinds = map[int]string{
+	http.StatusBadRequest: "INVALID_ARGUMENT", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
+	http.StatusNotFound: "NOT_FOUND", http.StatusConflict: "ABORTED", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",
+	http.StatusInternalServerError: "INTERNAL", http.StatusServiceUnavailable: "UNAVAILABLE", 529: "UNAVAILABLE",
+	http.StatusGatewayTimeout: "DEADLINE_EXCEEDED",
+}
 
 func unknownGemini(path, name string) providerError {
 	at := ""
@@ -36,7 +45,7 @@ func failGemini(x *exchange, dst []byte, status int, e providerError) []byte {
 	if array {
 		dst = append(dst, '[')
 	}
-	dst = appendAll(dst, `{"error":{"code":`, itoa(status), `,"message":`, quoted(e.message), `,"status":"`, geminiStatus(status), `"`)
+	dst = appendAll(dst, `{"error":{"code":`, itoa(status), `,"message":`, quoted(e.message), `,"status":"`, x.speech.errorKind(status), `"`)
 	if status == http.StatusTooManyRequests && x.plan.retryAfter != "" {
 		dst = appendAll(dst, `,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":`, quoted(x.plan.retryAfter+"s"), `}]`)
 	}
@@ -45,31 +54,6 @@ func failGemini(x *exchange, dst []byte, status int, e providerError) []byte {
 		dst = append(dst, ']')
 	}
 	return dst
-}
-
-// geminiStatus is the name of a status.
-// https://cloud.google.com/apis/design/errors#handling_errors
-func geminiStatus(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case http.StatusForbidden:
-		return "PERMISSION_DENIED"
-	case http.StatusNotFound:
-		return "NOT_FOUND"
-	case http.StatusConflict:
-		return "ABORTED"
-	case http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED"
-	case http.StatusServiceUnavailable, 529:
-		return "UNAVAILABLE"
-	case http.StatusGatewayTimeout:
-		return "DEADLINE_EXCEEDED"
-	}
-	if status >= http.StatusInternalServerError {
-		return "INTERNAL"
-	}
-	return "INVALID_ARGUMENT"
 }
 
 func breakGemini(t *stream) []byte {

@@ -12,7 +12,15 @@ import (
 // https://docs.anthropic.com/en/api/messages
 var messagesSpeech = protocol{
 	name: "messages", index: messagesIndex, kind: framingEvents, stream: typeStream,
-	fail: failMessages, unknown: unknownExtra,
+	fail: failMessages, unknown: unknownExtra, kinds: messagesKinds,
+}
+
+// messagesKinds are the types of errors.
+// https://docs.anthropic.com/en/api/errors
+var messagesKinds = map[int]string{
+	http.StatusBadRequest: invalidRequest, http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
+	http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
+	http.StatusInternalServerError: "api_error", http.StatusGatewayTimeout: "timeout_error", 529: "overloaded_error",
 }
 
 func unknownExtra(path, name string) providerError {
@@ -26,36 +34,11 @@ func unknownExtra(path, name string) providerError {
 const threadRefused = "thread_unsupported_request"
 
 func failMessages(x *exchange, dst []byte, status int, e providerError) []byte {
-	dst = appendAll(dst, `{"type":"error","error":{"type":"`, messagesKind(status), `","message":`, quoted(e.message))
+	dst = appendAll(dst, `{"type":"error","error":{"type":"`, x.speech.errorKind(status), `","message":`, quoted(e.message))
 	if e.code == threadRefused {
 		dst = appendAll(dst, `,"details":{"error_code":"`, threadRefused, `","unsupported":["thread"]}`)
 	}
 	return appendAll(dst, `},"request_id":"req_`, itoa(int(x.number)), `"}`)
-}
-
-// messagesKind is the type of an error.
-// https://docs.anthropic.com/en/api/errors
-func messagesKind(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusNotFound:
-		return "not_found_error"
-	case http.StatusRequestEntityTooLarge:
-		return "request_too_large"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case http.StatusGatewayTimeout:
-		return "timeout_error"
-	case 529:
-		return "overloaded_error"
-	}
-	if status >= http.StatusInternalServerError {
-		return "api_error"
-	}
-	return invalidRequest
 }
 
 // breakMessages says that the provider is overloaded, the usual case.

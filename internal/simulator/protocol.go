@@ -12,6 +12,9 @@ type protocol struct {
 	stream []string
 	// fail appends the body of an error, and may set headers.
 	fail func(x *exchange, dst []byte, status int, e providerError) []byte
+	// kinds are what the protocol calls errors, by their status. Those of 400 and
+	// 500 are for all others, below 500 and above.
+	kinds map[int]string
 	// end is sent after the last frame; nil where the last frame is the end.
 	end []byte
 	// unknown refuses a member that the protocol does not know; nil says what
@@ -37,6 +40,17 @@ var (
 	typeLines  = []string{"application/x-ndjson"}
 	typeBinary = []string{"application/vnd.amazon.eventstream"}
 )
+
+// errorKind returns what the protocol calls an error with this status.
+func (p *protocol) errorKind(status int) string {
+	if kind, ok := p.kinds[status]; ok {
+		return kind
+	}
+	if status >= http.StatusInternalServerError {
+		return p.kinds[http.StatusInternalServerError]
+	}
+	return p.kinds[http.StatusBadRequest]
+}
 
 // place returns the place of the protocol in the books.
 func (p *protocol) place() int {
