@@ -6,9 +6,10 @@
 // pass by unchanged and a [Tap] reads from them what the books need. Where they
 // differ, the client's [ClientCodec] and the provider's [ProviderCodec] meet in
 // the neutral conversation of package llm, and each parameter that is not
-// carried as it is has a [ParamChange]. Each protocol has a room below this one; which
-// dialect a route or a provider speaks is left to dataplane and the provider
-// table.
+// carried as it is has a [ParamChange]. How a provider deviates is its [Profile];
+// no dialect decides by a provider's id. Each protocol has a package below this
+// one; which dialect a route or a provider speaks is left to dataplane and the
+// provider table.
 package dialect
 
 import (

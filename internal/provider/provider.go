@@ -1,8 +1,8 @@
 // Package provider says what a model provider is and how a request for one is
 // built.
 //
-// A [Spec] is a row of the provider table: an address, an authentication, paths
-// by operation and a few quirks. A [Target] is a spec with someone's
+// A [Spec] is a row of the provider table and holds all that is a provider's own:
+// an address, an authentication, paths by operation and quirks. A [Target] is a spec with someone's
 // credentials. A [Call] is one operation asked of a target. [NewRequest] turns
 // the three into an HTTP request and is pure: no I/O beyond the body it is
 // given, no clock, no log. The rows themselves are in provider/table; sending,
