@@ -23,6 +23,7 @@ func runBench(ctx context.Context, p *program, args []string) error {
 	file := f.String("json", "", "`file` for every figure as JSON")
 	quick := f.Bool("quick", false, "short run, about 30 seconds")
 	profile := f.String("profile", "", "`folder` for CPU and allocation profiles of the gateway at 64 connections")
+	against := f.String("against", "", "`binary` of another build, whose gateway is measured beside this one")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
@@ -32,6 +33,7 @@ func runBench(ctx context.Context, p *program, args []string) error {
 	}
 	o := bench.Options{
 		Command:  []string{self, "bench", benchTarget},
+		Against:  *against,
 		Scale:    bench.Full(),
 		Version:  version,
 		Pin:      true,

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -25,6 +26,10 @@ type Options struct {
 	// Command starts a target: the program and its arguments. Target and its
 	// arguments are appended; the process has to call [Target] with them.
 	Command []string
+
+	// Against is another build of the program, which is measured beside this one.
+	// Empty measures none.
+	Against string
 
 	Scale Scale
 
@@ -114,10 +119,28 @@ const (
 	// keeping their bodies as well.
 	Unrecorded = "modelgate without records"
 	FullBodies = "modelgate with bodies"
+
+	// Other is the gateway of another build; see Options.Against.
+	Other = "other build"
 )
 
-// forwarders are the targets that are in front of the simulator.
-var forwarders = []string{ReverseProxy, Handler, Modelgate}
+// forwarders returns the targets that are in front of the simulator, the gateway
+// last.
+func (o *Options) forwarders() []string {
+	if o.Against == "" {
+		return []string{ReverseProxy, Handler, Modelgate}
+	}
+	return []string{ReverseProxy, Handler, Other, Modelgate}
+}
+
+// command returns what starts the target name: of another build, its gateway.
+func (o *Options) command(name string) []string {
+	if name != Other {
+		return append(slices.Clone(o.Command), name)
+	}
+	argv := append([]string{o.Against}, o.Command[1:]...)
+	return append(argv, Modelgate)
+}
 
 // gatewayKey is what requests show, and temporary in every respect.
 const gatewayKey = "mg-bench-0123456789abcdef0123456789abcdef"
@@ -186,7 +209,7 @@ func (r *run) start(ctx context.Context) (err error) {
 		return err
 	}
 	r.targets = []*target{{Direct, r.sim.addr, r.sim}}
-	for _, name := range forwarders {
+	for _, name := range r.forwarders() {
 		c, err := r.spawn(ctx, name, r.sim.addr)
 		if err != nil {
 			return errors.Join(err, r.stop())

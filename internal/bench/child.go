@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 )
@@ -28,7 +27,7 @@ type child struct {
 
 // spawn starts a target and waits until it serves.
 func (r *run) spawn(ctx context.Context, args ...string) (*child, error) {
-	argv := slices.Concat(r.Command, args)
+	argv := append(r.command(args[0]), args[1:]...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stderr = os.Stderr
 	cmd.WaitDelay = 10 * time.Second

@@ -27,7 +27,7 @@ func (r *Report) judge() {
 		lost += s.FramesLost
 	}
 	r.atMost("frames lost, all targets", "count", float64(lost), 0, 0)
-	for _, name := range slices.Concat([]string{Direct}, forwarders, []string{Unrecorded, FullBodies}) {
+	for _, name := range slices.Concat([]string{Direct}, r.forwarders, []string{Unrecorded, FullBodies}) {
 		f := Fault{Target: name, Count: r.faults(name).count.Load()}
 		if first := r.faults(name).first; first != nil {
 			f.First = first.Error()
@@ -64,6 +64,10 @@ func (r *Report) judgeThroughput() {
 	}
 	// What net/http allocates is the same in the handler that does nothing else.
 	r.atMost("allocations of a request beyond a plain handler", "count", round(gate.Allocs-floor.Allocs, 1), 25, 12)
+	if other := r.throughputOf(Other, 64); other != nil && other.CPUMicros > 0 {
+		r.atMost("CPU of a request, of the other build", "ratio", round(gate.CPUMicros/other.CPUMicros, 2), 1.03, 1)
+		r.atMost("allocations of a request beyond the other build", "count", round(gate.Allocs-other.Allocs, 1), 0.5, 0)
+	}
 }
 
 func (r *Report) judgeTranslated() {
@@ -104,8 +108,15 @@ func (r *Report) judgeTimes() {
 }
 
 func (r *Report) judgeMemory() {
+	other := 0.0 // at rest, of the other build
 	for _, m := range r.Memory {
+		if m.Target == Other {
+			other = m.IdleMiB
+		}
 		if m.Target == Modelgate && m.PeakMiB > 0 {
+			if other > 0 {
+				r.atMost("memory at rest, of the other build", "ratio", round(m.IdleMiB/other, 2), 1.05, 1)
+			}
 			r.atMost("memory at rest", "MiB", m.IdleMiB, 40, 25)
 			r.atMost("memory at the peak of large bodies", "MiB", m.PeakMiB, 700, 450)
 			r.atMost("memory after large bodies", "MiB", m.AfterMiB, 100, 50)

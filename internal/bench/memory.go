@@ -26,7 +26,7 @@ func (r *run) memory(ctx context.Context) (err error) {
 	}()
 	sizes := map[string]*memoryResult{}
 	ends := map[string]time.Time{}
-	for _, name := range forwarders {
+	for _, name := range r.forwarders() {
 		c, err := r.spawn(ctx, name, r.sim.addr)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (r *run) sendLarge(ctx context.Context, t *target, request []byte) error {
 
 // starts measures the time from starting a process to its first answer.
 func (r *run) starts(ctx context.Context) error {
-	for _, name := range forwarders {
+	for _, name := range r.forwarders() {
 		var times []float64
 		for range r.Scale.Starts {
 			took, err := r.startOnce(ctx, name)

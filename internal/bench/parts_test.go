@@ -222,12 +222,14 @@ func TestGateOpensWhenAllHaveArrived(t *testing.T) {
 }
 
 func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
-	r := newReport(Options{Command: []string{"none"}})
+	r := newReport(Options{Command: []string{"none"}, Against: "other"})
 	r.Throughput = []Throughput{
 		{Target: ReverseProxy, Connections: 64, PerSecond: 1000, CPUMicros: 100, Allocs: 120},
 		{Target: Handler, Connections: 64, PerSecond: 1000, CPUMicros: 80, Allocs: 100},
 		{Target: Modelgate, Connections: 64, PerSecond: 1050, CPUMicros: 85, Allocs: 126},
+		{Target: Other, Connections: 64, PerSecond: 1050, CPUMicros: 82, Allocs: 126},
 	}
+	r.Memory = []Memory{{Target: Other, IdleMiB: 30, PeakMiB: 40}, {Target: Modelgate, IdleMiB: 32, PeakMiB: 40}}
 	same := []loaded{{cpuMicros: 100}, {cpuMicros: 200}, {cpuMicros: 100}} // the machine was busy in the second round
 	r.addTranslated("chat → chat", 64, same, same)
 	r.addTranslated("chat → gemini", 64, []loaded{{cpuMicros: 240}, {cpuMicros: 500}, {cpuMicros: 900}}, same)
@@ -244,6 +246,9 @@ func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
 		"allocations of a request beyond a plain handler": false, // 26 of 25
 		"CPU of chat → gemini streamed, of one dialect":   true,  // the median is 2.5
 		"CPU of chat → converse streamed, of one dialect": false, // 2.51 of 2.5
+		"CPU of a request, of the other build":            false, // 1.04 of 1.03
+		"allocations of a request beyond the other build": true,
+		"memory at rest, of the other build":              false, // 1.07 of 1.05
 		"frames lost, all targets":                        true,
 		"wrong answers":                                   false,
 	} {

@@ -40,8 +40,9 @@ type Report struct {
 
 	BinaryBytes int64 `json:"binary_bytes"`
 
-	mu    sync.Mutex
-	wrong map[string]*faults // by target; guarded by mu
+	mu         sync.Mutex
+	wrong      map[string]*faults // by target; guarded by mu
+	forwarders []string
 }
 
 // Throughput is a closed loop: medians of all rounds, quantiles of the round in
@@ -152,6 +153,8 @@ func newReport(o Options) *Report {
 		Time:    time.Now().UTC().Truncate(time.Second),
 		Rounds:  o.Scale.Rounds,
 		wrong:   map[string]*faults{},
+
+		forwarders: o.forwarders(),
 	}
 	if info, err := os.Stat(o.Command[0]); err == nil {
 		r.BinaryBytes = info.Size()
