@@ -124,6 +124,7 @@ func New(o Options) *Plane {
 type exchange struct {
 	pipeline.Request
 	trail        pipeline.Trail
+	single       pipeline.TargetHandler // of a request without a config
 	snap         *snapshot.Snapshot
 	route        route
 	noRoute      error // why there is no route
@@ -135,6 +136,7 @@ type exchange struct {
 	headerValues [8]string // values of the gateway's own headers
 	headWritten  bool      // the answer's head was sent
 	complete     bool      // the client took the complete response
+	panicked     bool
 	// ownKey is true when the gateway key came in its own header, so that other
 	// credential headers are meant for the provider.
 	ownKey     bool
@@ -297,6 +299,9 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		x.clientLeft()
 	}
 	p.finishCapture(w, x)
+	if !x.panicked { // the entry may wait in memory, and need not keep these
+		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
+	}
 	p.Recorder.Record(context.Background(), e) // a client that left is recorded like any other
 }
 
@@ -307,6 +312,7 @@ func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *exchange
 	if v == nil {
 		return
 	}
+	x.panicked = true // hedges may still be running
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}

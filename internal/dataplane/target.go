@@ -49,14 +49,15 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 	if err := x.checkTarget(t, false, x.opts.strict != nil && *x.opts.strict); err != nil {
 		return nil, err
 	}
-	return &pipeline.TargetHandler{
+	x.single = pipeline.TargetHandler{
 		Engine:  p.Engine,
 		Target:  t,
 		Path:    "config",
 		Timeout: x.opts.timeout,
 		Forward: x.opts.forward,
 		Lenient: x.opts.strict != nil && !*x.opts.strict,
-	}, nil
+	}
+	return &x.single, nil
 }
 
 // target returns the target that c chooses, for the identity of x, if the egress

@@ -29,14 +29,15 @@ type Attempt struct {
 	wire     wirePlan
 	timers   attemptTimers
 	parent   string // the traceparent that the provider is sent; empty for none
+	call     provider.Call
+	response Response // of the target; empty until its headers are there
 }
 
 // newAttempt returns an attempt at the target that the request has at the
 // handler's leaf.
 func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
-	a := &Attempt{
-		Target: h.Target, Prompt: r.Prompt, handler: h, request: r, trail: t, override: h.Override,
-	}
+	a := t.newAttempt()
+	a.Target, a.Prompt, a.handler, a.request, a.trail, a.override = h.Target, r.Prompt, h, r, t, h.Override
 	model := h.Model
 	if h.Target == nil {
 		leaf := &r.Leaves[h.leaf]
@@ -108,7 +109,7 @@ func (a *Attempt) run(ctx context.Context) (*Response, error) {
 		a.Record.Error = apierr.From(err).Message
 	}
 	a.trail.UpstreamTime += a.Record.Took
-	a.trail.Attempts = append(a.trail.Attempts, a)
+	a.trail.add(a)
 	return res, err
 }
 

@@ -14,14 +14,14 @@ import (
 // build returns the attempt's HTTP request. body is what it sends, held once
 // for the caller; nil when there is none or when it streams through.
 func (a *Attempt) build() (req *http.Request, body *bytepool.Buffer, err error) {
-	call, err := a.call()
-	if err != nil {
+	if err = a.prepareCall(); err != nil {
 		return nil, nil, err
 	}
-	if body, err = a.body(&call); err != nil {
+	call := &a.call
+	if body, err = a.body(); err != nil {
 		return nil, nil, err
 	}
-	req, err = provider.NewRequest(a.timers.context(), a.Target, &call)
+	req, err = provider.NewRequest(a.timers.context(), a.Target, call)
 	for _, flag := range call.DroppedBetas {
 		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
 	}
@@ -38,26 +38,30 @@ func (a *Attempt) sign(req *http.Request, body *bytepool.Buffer) error {
 	return a.handler.Signer.Sign(a.timers.context(), a.Target, req, body.Bytes())
 }
 
-// call returns the attempt's call, but for its body.
-func (a *Attempt) call() (call provider.Call, err error) {
-	call = provider.Call{
+// prepareCall sets the attempt's call, without its body.
+func (a *Attempt) prepareCall() (err error) {
+	r, call := a.request, &a.call
+	*call = provider.Call{
 		Operation:  a.wire.op,
-		Method:     a.request.Method,
-		Path:       a.request.Path,
-		Query:      a.request.stripGatewayKey(a.request.Query),
-		EmptyQuery: a.request.EmptyQuery,
+		Method:     r.Method,
+		Path:       r.Path,
+		Query:      r.stripGatewayKey(r.Query),
+		EmptyQuery: r.EmptyQuery,
 		Model:      a.Model,
 	}
 	if _, elsewhere := a.Target.BodyRules[a.wire.op]; a.wire.translates() || elsewhere {
 		call.Query = "" // it belongs to the client's protocol, at its own vendor
 	}
-	if call.Header, err = a.header(); err == nil && a.parent != "" {
+	if call.Header, err = a.header(); err != nil {
+		return err
+	}
+	if a.parent != "" {
 		upstream.Replace(call.Header, "Traceparent", []string{a.parent})
 	}
-	if err == nil && !a.request.Stream && a.jobber() != nil {
+	if !r.Stream && a.jobber() != nil {
 		call.Header["Prefer"] = preferWait
 	}
-	return call, err
+	return nil
 }
 
 // header returns what the client's headers give the provider: all of them on
@@ -99,7 +103,8 @@ func (a *Attempt) header() (http.Header, error) {
 
 // body attaches the request's body to the call, with the target's edits
 // spliced in where it is JSON.
-func (a *Attempt) body(call *provider.Call) (*bytepool.Buffer, error) {
+func (a *Attempt) body() (*bytepool.Buffer, error) {
+	call := &a.call
 	if up := a.request.Upload; up != nil {
 		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.timers.dog}, Length: a.request.Length}, up.Trailer
 		return nil, nil

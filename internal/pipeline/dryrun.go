@@ -61,20 +61,19 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 	spec := *a.Target.Spec
 	spec.Auth = provider.Auth{}
 	bare.Spec, bare.Key, bare.Headers = &spec, secret.String{}, nil
-	call, err := a.call()
-	if err != nil {
+	if err := a.prepareCall(); err != nil {
 		return out, err
 	}
 	var body []byte
 	if a.request.Body != nil {
-		buf, err := a.prepareBody(call.Header)
+		buf, err := a.prepareBody(a.call.Header)
 		if err != nil {
 			return out, err
 		}
 		body = append(body, buf.Bytes()...)
 		buf.Release()
 	}
-	req, err := provider.NewRequest(ctx, &bare, &call)
+	req, err := provider.NewRequest(ctx, &bare, &a.call)
 	if err != nil {
 		return out, err
 	}

@@ -34,7 +34,8 @@ const maxHeld = 4 << 10
 // handleResponse turns a provider's response into one that may be handed on. On an
 // error the caller closes the body and stops the watch.
 func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
-	out := &Response{
+	out := &a.response
+	*out = Response{
 		Status:  res.StatusCode,
 		Header:  res.Header,
 		Attempt: a,

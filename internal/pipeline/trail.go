@@ -38,6 +38,10 @@ type Trail struct {
 	// Planned is what a dry run would send.
 	Planned []DryRunRequest
 
+	// first and firstOf are the room of the first attempt: most requests have one.
+	first   Attempt
+	firstOf [1]*Attempt
+
 	hasFallback bool // a fallback has further targets
 	lookups     lookups
 
@@ -71,6 +75,22 @@ func (t *Trail) follow(c *Trail) {
 	for _, n := range c.Notes {
 		t.Note(n)
 	}
+}
+
+// newAttempt returns an empty attempt.
+func (t *Trail) newAttempt() *Attempt {
+	if t.first.handler == nil {
+		return &t.first
+	}
+	return new(Attempt)
+}
+
+// add enters an attempt that has ended.
+func (t *Trail) add(a *Attempt) {
+	if t.Attempts == nil {
+		t.Attempts = t.firstOf[:0]
+	}
+	t.Attempts = append(t.Attempts, a)
 }
 
 // decide keeps the reason of a choice at the node at path.
