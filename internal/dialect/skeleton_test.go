@@ -32,7 +32,7 @@ var jobs = []struct {
 	{file: "clean", methods: []string{"Clean"}},
 	{file: "count", methods: []string{"DecodeCountRequest", "EncodeCountResponse", "EncodeCountRequest", "DecodeCountResponse"}},
 	{file: "translate", methods: []string{"Translator"}},
-	{file: "translate_client", methods: []string{"ClientForm"}},
+	{file: "translate_client", methods: []string{"ClientTranslator"}},
 	{file: "job", methods: []string{"ReadJob"}},
 	{file: "usage"},
 	{file: "stop"},

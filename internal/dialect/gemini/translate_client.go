@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// ClientForm returns the translation of embedContent and batchEmbedContents to
+// ClientTranslator returns the translation of embedContent and batchEmbedContents to
 // the embeddings of the chat dialect.
 // https://ai.google.dev/api/embeddings
 func (Dialect) ClientTranslator(op api.Operation) (dialect.ClientTranslator, bool) {
