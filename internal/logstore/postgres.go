@@ -212,24 +212,30 @@ func attach(ctx context.Context, tx *sql.Tx, table string, day int64) error {
 	if err != nil {
 		return err
 	}
-	return attachNew(ctx, tx, table, partitionName(table, day), day*dayMillis, slices.Min(append(later, (day+1)*dayMillis)))
+	return attachNew(ctx, tx, newPartition{table, partitionName(table, day), day * dayMillis, slices.Min(append(later, (day+1)*dayMillis))})
 }
 
-// attachNew makes the partition for ids between two milliseconds.
-func attachNew(ctx context.Context, tx *sql.Tx, table, name string, from, to int64) error {
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, name, table)); err != nil {
+// newPartition is a part of a table to be made: the rows with ids between two milliseconds.
+type newPartition struct {
+	table, name string
+	from, to    int64
+}
+
+// attachNew makes a partition.
+func attachNew(ctx context.Context, tx *sql.Tx, p newPartition) error {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, p.name, p.table)); err != nil {
 		return err
 	}
-	return attachTable(ctx, tx, table, name, from, to)
+	return attachTable(ctx, tx, p)
 }
 
-// attachTable makes a table the partition for ids between two milliseconds.
-func attachTable(ctx context.Context, tx *sql.Tx, table, name string, from, to int64) error {
-	first, end := idAt(from), idAt(to)
-	if to > maxMillis {
+// attachTable makes a table that is there a partition.
+func attachTable(ctx context.Context, tx *sql.Tx, p newPartition) error {
+	first, end := idAt(p.from), idAt(p.to)
+	if p.to > maxMillis {
 		end = endOfIDs
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, table, name, first[:], end[:]))
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, p.table, p.name, first[:], end[:]))
 	return err
 }
 

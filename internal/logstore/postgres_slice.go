@@ -139,10 +139,10 @@ func splitSlice(ctx context.Context, tx *sql.Tx, s slice, now time.Time) error {
 		return errUnsplit
 	}
 	for _, t := range tables {
-		if err := attachTable(ctx, tx, t.table, t.name, s.from, next); err != nil {
+		if err := attachTable(ctx, tx, newPartition{t.table, t.name, s.from, next}); err != nil {
 			return err
 		}
-		if err := attachNew(ctx, tx, t.table, sliceName(t.table, s.day, next), next, end); err != nil {
+		if err := attachNew(ctx, tx, newPartition{t.table, sliceName(t.table, s.day, next), next, end}); err != nil {
 			return err
 		}
 	}

@@ -98,7 +98,7 @@ func (t *tables) foldOne(ctx context.Context, r rollup, from, to int, width int6
 		return fmt.Errorf("folding sums: %w", err)
 	}
 	defer tx.Rollback() // without effect once committed
-	rows, err := takeOut(ctx, tx, r, from, to, width)
+	rows, err := takeOut(ctx, tx, r, [2]int{from, to}, width)
 	if err != nil {
 		return fmt.Errorf("folding sums: %w", err)
 	}
@@ -126,12 +126,12 @@ func (t *tables) foldOne(ctx context.Context, r rollup, from, to int, width int6
 }
 
 // takeOut removes the rows that are folded, and those that they are folded into.
-func takeOut(ctx context.Context, tx *sql.Tx, r rollup, from, to int, width int64) (list []rollup, err error) {
+func takeOut(ctx context.Context, tx *sql.Tx, r rollup, grains [2]int, width int64) (list []rollup, err error) {
 	const q = `
 		DELETE FROM rollups
 		WHERE organisation = $1 AND grain IN ($2, $3) AND bucket >= $4 AND bucket < $5
 		RETURNING bucket, data`
-	rows, err := tx.QueryContext(ctx, q, r.organisation, from, to, r.bucket, r.bucket+width)
+	rows, err := tx.QueryContext(ctx, q, r.organisation, grains[0], grains[1], r.bucket, r.bucket+width)
 	if err != nil {
 		return nil, err
 	}

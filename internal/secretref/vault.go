@@ -92,10 +92,10 @@ func (r *Resolver) vault(ctx context.Context, ref *Reference) (secretPayload, er
 	if err != nil {
 		return secretPayload{}, err
 	}
-	status, body, err := r.askVault(ctx, ref, http.MethodGet, kvPath(ref), token, nil)
+	status, body, err := r.askVault(ctx, ref, kvPath(ref), token, nil)
 	if err == nil && status == http.StatusForbidden && ref.Auth["type"] != "token" { // it may have been revoked
 		if token, err = r.vaultToken(ctx, ref, token); err == nil {
-			status, body, err = r.askVault(ctx, ref, http.MethodGet, kvPath(ref), token, nil)
+			status, body, err = r.askVault(ctx, ref, kvPath(ref), token, nil)
 		}
 	}
 	if err == nil && !success(status) {
@@ -135,7 +135,11 @@ func escaped(path string) string {
 	return strings.Join(parts, "/")
 }
 
-func (r *Resolver) askVault(ctx context.Context, ref *Reference, method, path string, token secret.String, body []byte) (int, []byte, error) {
+func (r *Resolver) askVault(ctx context.Context, ref *Reference, path string, token secret.String, body []byte) (int, []byte, error) {
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
+	}
 	client, err := r.clientFor(ref.Auth["ca_cert"])
 	if err != nil {
 		return 0, nil, err
@@ -196,7 +200,7 @@ func (r *Resolver) vaultToken(ctx context.Context, ref *Reference, refused secre
 // logIn returns a token and how long it lasts.
 // https://developer.hashicorp.com/vault/api-docs/auth/approle#login-with-approle
 func (r *Resolver) logIn(ctx context.Context, ref *Reference, path string, body []byte) (secret.String, time.Duration, error) {
-	status, answer, err := r.askVault(ctx, ref, http.MethodPost, path, secret.String{}, body)
+	status, answer, err := r.askVault(ctx, ref, path, secret.String{}, body)
 	if err != nil {
 		return secret.String{}, 0, err
 	}

@@ -147,8 +147,9 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 		if !ok || s.Organisation != p.Organisation {
 			return &missingSecret{mapping.Reference, apierr.New(apierr.Unavailable, "it is no longer there")}
 		}
+		use := secretUse{s.ID, p.Integration, mapping.Target, to.Base.Host}
 		if err := credentials.CheckDestination(s, to); err != nil {
-			m.uses.note(s, p, mapping, to.Base, secret.String{}, err)
+			m.uses.note(s, p, use, secret.String{}, err)
 			return &missingSecret{s.Slug, err}
 		}
 		ref, err := m.reference(s)
@@ -160,7 +161,7 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 		if err == nil {
 			err = credentials.Fill(into, p.Provider, mapping.Target, v)
 		}
-		m.uses.note(s, p, mapping, to.Base, v, err)
+		m.uses.note(s, p, use, v, err)
 		if err != nil {
 			return &missingSecret{s.Slug, err}
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -47,8 +46,8 @@ func (u *secretUses) begin() *usePass {
 }
 
 // note adds a use. A reference that is still being read is not one yet.
-func (p *usePass) note(s store.SecretReference, to *publication.Provider, m store.SecretMapping, base *url.URL, v secret.String, err error) {
-	use, state := secretUse{s.ID, to.Integration, m.Target, base.Host}, secretState{}
+func (p *usePass) note(s store.SecretReference, to *publication.Provider, use secretUse, v secret.String, err error) {
+	var state secretState
 	if err == nil {
 		state.value = sha256.Sum256([]byte(v.Reveal()))
 	} else if state.failure = apierr.From(err).CodeOrDefault(); state.failure == "secret_pending" {
@@ -64,17 +63,18 @@ func (p *usePass) note(s store.SecretReference, to *publication.Provider, m stor
 	if known && before == state {
 		return
 	}
-	action, status := "secret_use", http.StatusOK
+	row := p.row(s, to, use, state.failure)
 	switch {
 	case state.failure != "":
-		action, status = "secret_failed", http.StatusServiceUnavailable
+		row.Action, row.Status = "secret_failed", http.StatusServiceUnavailable
 	case known && before.failure == "":
-		action = "secret_changed"
+		row.Action = "secret_changed"
 	}
-	p.uses.pending = append(p.uses.pending, p.row(s, to, use, action, status, state.failure))
+	p.uses.pending = append(p.uses.pending, row)
 }
 
-func (p *usePass) row(s store.SecretReference, to *publication.Provider, use secretUse, action string, status int, failure string) *store.Audit {
+// row returns the audit row of a use that goes well.
+func (p *usePass) row(s store.SecretReference, to *publication.Provider, use secretUse, failure string) *store.Audit {
 	body, err := json.Marshal(map[string]string{
 		"provider": to.Provider, "host": use.host, "integration": to.Integration, "target_field": use.field, "error": failure,
 	})
@@ -88,8 +88,8 @@ func (p *usePass) row(s store.SecretReference, to *publication.Provider, use sec
 	id := reqlog.NewID(p.now).String()
 	return &store.Audit{
 		ID: id, RequestID: id, Organisation: s.Organisation, Workspace: to.Owner, Time: p.now, Method: "GATEWAY", URI: "", QueryParams: "{}",
-		RequestHeaders: "{}", RequestBody: string(body), UserID: node, UserType: "gateway", Status: status,
-		ResourceType: "secret_reference", ResourceID: s.ID, Action: action,
+		RequestHeaders: "{}", RequestBody: string(body), UserID: node, UserType: "gateway", Status: http.StatusOK,
+		ResourceType: "secret_reference", ResourceID: s.ID, Action: "secret_use",
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 // before, a line for each: + and the kind and name of what is new, - of what is
 // gone, ~ with the fields of what is another. No line holds a value.
 func Diff(before, after *Settings) (lines []string) {
-	lines = diffList(lines, "provider", before.Providers, after.Providers, func(p Provider) string { return p.Slug }, differProviders)
-	lines = diffList(lines, "config", before.Configs, after.Configs, func(c Config) string { return c.Slug }, differConfigs)
-	lines = diffList(lines, "key", before.Keys, after.Keys, func(k Key) string {
+	lines = append(lines, diffList("provider", before.Providers, after.Providers, func(p Provider) string { return p.Slug }, differProviders)...)
+	lines = append(lines, diffList("config", before.Configs, after.Configs, func(c Config) string { return c.Slug }, differConfigs)...)
+	lines = append(lines, diffList("key", before.Keys, after.Keys, func(k Key) string {
 		return strings.TrimSpace(k.Name + " " + strings.ToLower(k.SHA256[:12]))
-	}, ChangedFields[Key])
-	lines = diffList(lines, "price", before.Prices, after.Prices, func(p Price) string { return strings.TrimSpace(p.Provider + " " + p.Model + " " + p.From) }, ChangedFields[Price])
+	}, ChangedFields[Key])...)
+	lines = append(lines, diffList("price", before.Prices, after.Prices, func(p Price) string { return strings.TrimSpace(p.Provider + " " + p.Model + " " + p.From) }, ChangedFields[Price])...)
 	b, a := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 	for i := range a.NumField() {
 		f := a.Type().Field(i)
@@ -48,7 +48,8 @@ func differConfigs(a, b Config) []string {
 	return fields
 }
 
-func diffList[T any](lines []string, kind string, before, after []T, name func(T) string, differ func(a, b T) []string) []string {
+// diffList returns the lines of two lists of a kind.
+func diffList[T any](kind string, before, after []T, name func(T) string, differ func(a, b T) []string) (lines []string) {
 	was, is := make(map[string]T, len(before)), make(map[string]bool, len(after))
 	for _, v := range before {
 		was[name(v)] = v

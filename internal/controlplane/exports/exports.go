@@ -73,7 +73,8 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if c.IsPerson() {
 		row.UserID = c.UserID
 	}
-	if err := f.ask(ctx, c, w, &row, &b.Filters, b.Requested); err != nil {
+	row.Requested = b.Requested
+	if err := f.ask(ctx, c, w, &row, &b.Filters); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(w.ID, row.ID)
@@ -84,7 +85,7 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 }
 
 // ask puts what is asked for into a draft, once it is checked.
-func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, row *store.Export, filters *Filters, requested []string) error {
+func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, row *store.Export, filters *Filters) error {
 	if err := c.CheckOwnWorkspace(ctx, "filters.workspace_slug", filters.Workspace); err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, ro
 	if err != nil {
 		return err
 	}
-	row.Requested = orderedFields(requested)
+	row.Requested = orderedFields(row.Requested)
 	if len(allowedFields(row.Requested, denied)) == 0 {
 		return route.Invalid("requested_data", "names only fields that exports of this organisation leave out: %v", denied)
 	}
@@ -184,7 +185,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		row.Requested = b.Requested
 	}
 	row.Format = cmp.Or(b.Format, row.Format)
-	if err := f.ask(ctx, c, w, &row, &filters, row.Requested); err != nil {
+	if err := f.ask(ctx, c, w, &row, &filters); err != nil {
 		return nil, err
 	}
 	return &created{row.ID, row.Expected, "export"}, change(ctx, c, row, store.ExportDraft)

@@ -230,12 +230,15 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 	if want.Disabled {
 		row.Status = "disabled"
 	}
-	leaves := p.prune && want.Workspaces != nil
+	leaves := make(map[string]bool) // workspaces that the person is no longer in
+	for id := range had {
+		leaves[id] = p.prune && want.Workspaces != nil && places[id] == ""
+	}
 	return func(ctx context.Context, tx *store.Tx) error {
 		if err := p.addPerson(ctx, tx, row, old != nil); err != nil {
 			return err
 		}
-		if err := p.setWorkspaceRoles(ctx, tx, row.ID, had, places, leaves); err != nil {
+		if err := p.setWorkspaceRoles(ctx, tx, row.ID, places, leaves); err != nil {
 			return err
 		}
 		if has(changed, "role") { // behind the workspaces: who is in none loses their keys there
@@ -276,9 +279,10 @@ func (p *plan) addPerson(ctx context.Context, tx *store.Tx, row store.User, know
 	}
 }
 
-// setWorkspaceRoles gives a person their roles in workspaces. Those that are not among them
-// are left when leaves says so.
-func (p *plan) setWorkspaceRoles(ctx context.Context, tx *store.Tx, user string, had, places map[string]string, leaves bool) error {
+// setWorkspaceRoles gives a person their roles in workspaces, and removes them from
+// those for which leaves is true.
+func (p *plan) setWorkspaceRoles(ctx context.Context, tx *store.Tx, user string, places map[string]string, leaves map[string]bool) error {
+	had := p.state.roles[user]
 	for id, role := range places {
 		if had[id] == role {
 			continue
@@ -287,8 +291,8 @@ func (p *plan) setWorkspaceRoles(ctx context.Context, tx *store.Tx, user string,
 			return err
 		}
 	}
-	for id := range had {
-		if places[id] != "" || !leaves {
+	for id, gone := range leaves {
+		if !gone {
 			continue
 		}
 		if err := tx.RemoveWorkspaceMember(ctx, id, user, p.now); err != nil {

@@ -111,7 +111,7 @@ type getPartialInput struct {
 }
 
 func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*fullPartial, error) {
-	row, v, err := findVersion(ctx, c, store.KindPartial, in.Partial, in.Version, in.Workspace)
+	row, v, err := findVersion(ctx, c, wantedVersion{store.KindPartial, in.Partial, in.Version, in.Workspace})
 	if err != nil {
 		return nil, err
 	}

@@ -154,21 +154,24 @@ type getInput struct {
 }
 
 func get(ctx context.Context, c *route.Caller, in *getInput) (*full, error) {
-	row, v, err := findVersion(ctx, c, store.KindPrompt, in.Prompt, in.Version, in.Workspace)
+	row, v, err := findVersion(ctx, c, wantedVersion{store.KindPrompt, in.Prompt, in.Version, in.Workspace})
 	if err != nil {
 		return nil, err
 	}
 	return wholly(row, v)
 }
 
-// findVersion returns a prompt or partial with a version of it: the one that is asked
-// for, else the one after the @ of ref, else the one that counts.
-func findVersion(ctx context.Context, c *route.Caller, kind, ref, asked, workspace string) (row store.Prompt, v store.PromptVersion, err error) {
-	name, which := prompt.Cut(ref)
-	if asked != "" {
-		which = asked
+// wantedVersion names a version of a prompt or partial. Empty means the version
+// after the @ of ref, else the published one.
+type wantedVersion struct{ kind, ref, version, workspace string }
+
+// findVersion returns a prompt or partial with a version of it.
+func findVersion(ctx context.Context, c *route.Caller, want wantedVersion) (row store.Prompt, v store.PromptVersion, err error) {
+	name, which := prompt.Cut(want.ref)
+	if want.version != "" {
+		which = want.version
 	}
-	if row, err = find(ctx, c, kind, name, workspace); err != nil {
+	if row, err = find(ctx, c, want.kind, name, want.workspace); err != nil {
 		return row, v, err
 	}
 	v, err = version(ctx, c.DB().Queries, row, which)

@@ -249,7 +249,7 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	case c.Type == access.Session && m.RoleIn(w.ID) == "":
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
-	return w, may(ctx, c.DB().Queries, c.Identity, m, w.ID, c.route.Right())
+	return w, may(ctx, c.DB().Queries, place{c.Organisation, w.ID}, m.RoleIn(w.ID), c.route.Right())
 }
 
 // ActiveWorkspace returns the workspace of the caller's organisation that a field

@@ -30,18 +30,21 @@ func May(ctx context.Context, q store.Queries, id *access.Identity, workspace st
 	if err != nil {
 		return err
 	}
-	return may(ctx, q, id, m, workspace, r)
+	return may(ctx, q, place{id.Organisation, workspace}, m.RoleIn(workspace), r)
 }
 
-func may(ctx context.Context, q store.Queries, id *access.Identity, m store.Membership, workspace string, r access.Permission) error {
-	role := m.RoleIn(workspace)
+// place is a workspace of an organisation, or the organisation itself.
+type place struct{ organisation, workspace string }
+
+// may returns an error unless somebody with a role has a permission in a place.
+func may(ctx context.Context, q store.Queries, in place, role string, r access.Permission) error {
 	switch {
 	case r == "" || role == access.Admin:
 		return nil
 	case role == "":
 		return apierr.New(apierr.Forbidden, "missing permission %s in this workspace", r).WithCode("AB03")
 	}
-	switches, err := q.RolePermissions(ctx, id.Organisation, workspace)
+	switches, err := q.RolePermissions(ctx, in.organisation, in.workspace)
 	if err != nil || switches.Allows(role, r) {
 		return err
 	}
