@@ -36,7 +36,7 @@ func TestNodeClients(t *testing.T) {
 
 func runScript(t *testing.T, node, script string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", script)
 	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey,

@@ -17,7 +17,7 @@ func TestPythonClient(t *testing.T) {
 	if err != nil {
 		t.Fatal("python3 is missing: install Python 3.9 or later")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, filepath.Join("python", "own_test.py"))
 	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey, "BOOKS_URL="+stage.booksURL)
