@@ -134,7 +134,7 @@ func (d Dialect) ModelInPath() bool {
 // BasePath is the version prefix that every base address ends in.
 const BasePath = "/v1"
 
-// Limits of the specification that more than one room needs.
+// Limits of the specification that more than one package needs.
 const (
 	// MaxConfigHeader is the largest config header read, in bytes.
 	MaxConfigHeader = 64 << 10

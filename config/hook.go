@@ -47,7 +47,7 @@ type Guardrail struct {
 	ID   string
 	Type string // empty means by the list it is in
 	// Checks are the additional keys in the order in which they are written:
-	// the key as ID, its whole object as Parameters.
+	// the key as ID, its complete object as Parameters.
 	Checks     []Check
 	OnFail     *HookActions
 	OnSuccess  *HookActions

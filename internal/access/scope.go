@@ -18,7 +18,7 @@ const ScopeAll Scope = "*"
 // scope includes it, and the API gives it to nobody.
 const ScopeInstallation Scope = "installation.read"
 
-// The scopes that rooms of the data plane ask for.
+// The scopes that packages of the data plane ask for.
 const (
 	ScopeCompletions Scope = "completions.write"
 	ScopeModels      Scope = "models.list"

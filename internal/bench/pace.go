@@ -8,7 +8,7 @@ import (
 
 // schedule is when the requests of an open loop are due: one every interval,
 // dealt out to lanes in turn. What is due does not wait for what was sent: a
-// target that stalls pays for every request that fell due meanwhile.
+// target that stalls pays for every request that fell due in the meantime.
 type schedule struct {
 	start    time.Time
 	interval time.Duration

@@ -107,7 +107,7 @@ type Stream struct {
 // a provider of another: medians of all rounds.
 type Translated struct {
 	Pair        string  `json:"pair"`        // client → provider
-	TextEvents  int     `json:"text_events"` // of a stream; 0 for a whole answer
+	TextEvents  int     `json:"text_events"` // of a stream; 0 for a complete answer
 	Connections int     `json:"connections"`
 	PerSecond   float64 `json:"requests_per_second"`
 	CPUMicros   float64 `json:"cpu_us_per_request"`

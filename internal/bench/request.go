@@ -98,7 +98,7 @@ func (s *sample) askAgain(ctx context.Context, c *conn, addr string) (*conn, err
 	return c, nil
 }
 
-// askOn sends the sample once and checks the answer: byte for byte, but for one
+// askOn sends the sample once and checks the answer: byte for byte, except for one
 // that is translated.
 func (s *sample) askOn(c *conn) error {
 	got, err := c.roundTrip(s.request)

@@ -78,7 +78,7 @@ func affinity() (c cores, err error) {
 }
 
 // confine lets every thread of this process run on c alone. A thread that is
-// started meanwhile takes after the one that starts it.
+// started in the meantime takes after the one that starts it.
 func confine(c cores) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -57,7 +57,7 @@ func (f Folder) Put(ctx context.Context, name string, r io.Reader) (size int64, 
 // source tells an error of what a file is made of from one of the disk.
 type source struct {
 	r   io.Reader
-	err error // of reading, but for the end
+	err error // of reading, except for the end
 }
 
 // Read implements io.Reader.

@@ -19,7 +19,7 @@ import (
 	"modelgate/internal/controlplane/workspaces"
 )
 
-// families are the rooms of the control plane, each of which adds its routes.
+// families are the packages of the control plane, each of which adds its routes.
 var families = []func(*route.API){
 	organisations.Add,
 	workspaces.Add,

@@ -144,7 +144,7 @@ func (r *Keyring) wrapped(ctx context.Context, organisation string) (string, err
 		return o.DataKey, err
 	}
 	err = r.db.Update(ctx, nil, func(tx *store.Tx) error {
-		// Changes come one after the other: another may have made it meanwhile.
+		// Changes come one after the other: another may have made it in the meantime.
 		if o, err = tx.Organisation(ctx, organisation); err != nil || o.DataKey != "" {
 			return err
 		}

@@ -105,7 +105,7 @@ func (p *Plane) startCapture(r *http.Request, x *exchange) {
 	x.bodies.request.setMediaType(r.Header)
 }
 
-// level is that of the key, but for a request that wants its bodies left out.
+// level is that of the key, except for a request that wants its bodies left out.
 func (x *exchange) level() reqlog.RecordLevel {
 	var said access.Logging
 	if x.Identity != nil {

@@ -134,7 +134,7 @@ type exchange struct {
 	id           string    // the request id as text
 	remote       string    // host:port of the client
 	headerValues [8]string // values of the gateway's own headers
-	headWritten  bool      // the answer's head was sent
+	headWritten  bool      // the response's headers was sent
 	complete     bool      // the client took the complete response
 	panicked     bool
 	// ownKey is true when the gateway key came in its own header, so that other

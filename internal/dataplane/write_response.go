@@ -41,7 +41,7 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	return nil
 }
 
-// recordStatus takes into the record what the head of the answer says.
+// recordStatus takes into the record what the headers of the response says.
 func (x *exchange) recordStatus(res *pipeline.Response) {
 	e := &x.entry
 	e.Status = res.Status

@@ -129,7 +129,7 @@ func (f *ParamChanges) DropNamed(name string) { f.add(name, Dropped, "") }
 func (f *ParamChanges) AdaptNamed(name, note string) { f.add(name, Adapted, note) }
 
 // DropExtra says that the parameters which only the client's dialect knows are
-// not carried, but for those that carried names.
+// not carried, except for those that carried names.
 func (f *ParamChanges) DropExtra(carried ...string) {
 	for _, m := range f.r.Extra {
 		if !contains(carried, m.Name) {
@@ -233,7 +233,7 @@ type Translator struct {
 	// parameters as ProviderCodec.EncodeRequest tells them. Only the parameters
 	// of body are read; the model is to.Model.
 	Request func(dst, body []byte, to RequestTarget) ([]byte, []ParamChange, error)
-	// Response appends the client's body for a provider's whole answer. asked
+	// Response appends the client's body for a provider's complete answer. asked
 	// is the client's request.
 	Response func(dst, body, asked []byte, to RequestTarget) ([]byte, error)
 

@@ -60,7 +60,7 @@ type Verifier struct {
 	judged  cache
 }
 
-// issuer is an Issuer with its keys at hand.
+// issuer is an Issuer with its keys available.
 type issuer struct {
 	Issuer
 	source     *source

@@ -143,7 +143,7 @@ type source struct {
 	failed bool          // the last answer was none; only who asks knows
 }
 
-// current returns the keys at hand, and has old ones asked for beside.
+// current returns the keys available, and has old ones asked for beside.
 func (s *source) current(now time.Time) *keys {
 	if s.url != "" && now.UnixNano()-s.asked.Load() > int64(fresh) {
 		s.ask(now)
@@ -190,7 +190,7 @@ func wait(answer <-chan struct{}) {
 }
 
 // ask has the issuer asked and returns what is closed when it has answered: one
-// question for all who ask meanwhile. It is nil when it was asked just before.
+// question for all who ask in the meantime. It is nil when it was asked just before.
 func (s *source) ask(now time.Time) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -290,7 +290,7 @@ func (l *Ledger) yieldToAppenders() {
 	l.writing = false
 }
 
-// writePending writes what is pending. The lock is not held meanwhile, and others go on
+// writePending writes what is pending. The lock is not held in the meantime, and others go on
 // adding; the first of them writes the next group.
 func (l *Ledger) writePending() {
 	if len(l.pending) == 0 {

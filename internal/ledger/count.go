@@ -111,7 +111,7 @@ func (c *settlementCounter) run() {
 				return
 			}
 		}
-		select { // others join meanwhile
+		select { // others join in the meantime
 		case <-time.After(wait):
 		case <-c.l.stop.Done():
 			return

@@ -92,7 +92,7 @@ type verifier struct {
 func (c *verifier) segment(n name) SegmentReport {
 	s := SegmentReport{Path: n.path, Quarantined: n.corrupt}
 	f, err := os.Open(n.path)
-	if errors.Is(err, os.ErrNotExist) { // all in it was settled and applied meanwhile
+	if errors.Is(err, os.ErrNotExist) { // all in it was settled and applied in the meantime
 		return s
 	}
 	if err != nil {

@@ -60,7 +60,7 @@ func unprepared(err error) bool {
 // lockTables lets one process at a time change tables. The number is our own.
 const lockTables = `SELECT pg_advisory_xact_lock(7305011976)`
 
-// prepare makes the tables and the partitions of the days to come, or refuses
+// prepare makes the tables and the partitions of future days, or refuses
 // tables of a later format.
 func (k *postgresBackend) prepare(ctx context.Context) error {
 	k.mu.Lock()
@@ -154,7 +154,7 @@ const dayMillis = 24 * 60 * 60 * 1000
 
 func dayOf(id reqlog.ID) int64 { return millis(id) / dayMillis }
 
-// ahead is for how many days to come partitions are made, so that the first
+// ahead is for how many future days partitions are made, so that the first
 // batch of a day needs none.
 const ahead = 2
 

@@ -53,7 +53,7 @@ func (s *Totals) First() time.Time { return time.UnixMilli(s.first).UTC() }
 // Last is when the last request began.
 func (s *Totals) Last() time.Time { return time.UnixMilli(s.last).UTC() }
 
-// add counts an entry, but for what its key says.
+// add counts an entry, except for what its key says.
 func (s *Totals) add(e *reqlog.Entry) {
 	if e.Usage.Known {
 		s.Counted++

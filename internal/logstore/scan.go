@@ -94,7 +94,7 @@ func find(data []byte, id reqlog.ID) (*reqlog.Entry, error) {
 
 // List returns the entries that match q, newest first by their id, without their
 // bodies. Listing page by page gives each entry once, whatever is recorded
-// meanwhile. A filter or cursor that can't be meant is invalid and named.
+// in the meantime. A filter or cursor that can't be meant is invalid and named.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	if err := s.resolve(ctx, &q); err != nil {
 		return Page{}, err

@@ -89,7 +89,7 @@ func (s *search) in(b []byte) bool {
 	return bytes.Contains(s.buf, s.text)
 }
 
-// inEntry looks at what an entry says, but for its bodies.
+// inEntry looks at what an entry says, except for its bodies.
 func (s *search) inEntry(e *reqlog.Entry) bool {
 	parts := []string{e.Model, e.Path, e.ErrorMessage}
 	for k, v := range e.Metadata {

@@ -22,7 +22,7 @@ const (
 )
 
 // frames gives out a stream frame by frame. A frame is valid until the next
-// call; io.EOF is a clean end. More reports whether a frame is at hand without
+// call; io.EOF is a clean end. More reports whether a frame is available without
 // waiting.
 type frames interface {
 	Next() (sse.Event, error)

@@ -71,7 +71,7 @@ func (y *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, er
 		if res != nil {
 			res.Close()
 		}
-		y.breaker.coolDown(o, time.Now()) // nobody else calls it meanwhile who has a choice
+		y.breaker.coolDown(o, time.Now()) // nobody else calls it in the meantime who has a choice
 		waited += wait
 		began := time.Now()
 		err = sleep(ctx, wait)

@@ -44,7 +44,7 @@ type Stream interface {
 	// Next returns the next event, valid until the following call. It returns
 	// io.EOF after a clean end and an *apierr.Error when the stream broke.
 	Next() (sse.Event, error)
-	// More reports whether a further event is at hand without waiting.
+	// More reports whether a further event is available without waiting.
 	More() bool
 	// Held returns comments that came before the first event; they go to the
 	// client first.

@@ -73,7 +73,7 @@ func (w attemptTimers) stop() {
 }
 
 // uploads opens a body that streams through. Each read starts the wait for the
-// answer's head again: a long upload is not a slow provider.
+// response's headers again: a long upload is not a slow provider.
 type uploads struct {
 	up  *Upload
 	dog *upstream.Watchdog

@@ -118,7 +118,7 @@ func (r *run) settings(b *jsonedit.Builder, c *Content, out *Rendered) error {
 	return r.parameters(b, c, out, skip)
 }
 
-// parameters writes the members that are in no field of their own, but for
+// parameters writes the members that are in no field of their own, except for
 // those to skip.
 func (r *run) parameters(b *jsonedit.Builder, c *Content, out *Rendered, skip []string) error {
 	v, err := jsonedit.ParseValue(c.Parameters)

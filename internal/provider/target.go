@@ -38,7 +38,7 @@ type Target struct {
 	Options map[string]string
 
 	// Headers are sent with each request, whatever the client sends under their
-	// names, but for what the credential is in. Names are in canonical form.
+	// names, except for what the credential is in. Names are in canonical form.
 	Headers map[string]secret.String
 
 	// BaseModel is what the models that are asked for were made of: their

@@ -89,7 +89,7 @@ type Entry struct {
 	// Total runs from acceptance to the last byte sent. Upstream is the part
 	// spent waiting for the provider; FirstToken runs from acceptance to the
 	// first event or byte of the answer, zero when there was none; Overhead is
-	// the gateway's own part until the answer's head was sent.
+	// the gateway's own part until the response's headers was sent.
 	Total      time.Duration
 	Upstream   time.Duration
 	FirstToken time.Duration
@@ -120,7 +120,7 @@ type Attempt struct {
 	Status   int           // zero when no answer came
 	Error    string        // what went wrong, without secrets; empty on success
 	Start    time.Duration // since the exchange's Time
-	Took     time.Duration // until the answer's head, or the error
+	Took     time.Duration // until the response's headers, or the error
 
 	// Host is where the target is, and SpanID what the provider was told of this
 	// attempt's span, empty when it was told nothing. The log keeps neither.

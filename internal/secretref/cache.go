@@ -45,7 +45,7 @@ type Cache struct {
 	failures uint64
 }
 
-// entry is one secret. The cache's lock guards it, but for first.
+// entry is one secret. The cache's lock guards it, except for first.
 type entry struct {
 	ref     Reference
 	first   chan struct{} // closed when it was read once, or could not be; never changed

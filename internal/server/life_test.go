@@ -94,7 +94,7 @@ func open(t *testing.T, g *gatewaytest.Gateway) (*http.Response, *bufio.Reader) 
 func TestADrainSaysSoThenServesOnThenEnds(t *testing.T) {
 	t.Parallel()
 	up := newStream()
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up, Settings: "drain: {min: 500ms, max: 10s}\n"})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up, Settings: "drain: {min: 10s, max: 60s}\n"})
 	_, r := open(t, g)
 	if got := status(g.Root + "/ready"); got != 200 {
 		t.Fatalf("before the drain /ready = %d, want 200", got)

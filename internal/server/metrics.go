@@ -99,7 +99,7 @@ func newMetrics(s *Server) *metrics {
 // signIn counts an attempt to sign in.
 func (m *metrics) signIn(outcome string) { m.signIns.WithLabelValues(outcome).Inc() }
 
-// registerSources adds what other rooms count themselves.
+// registerSources adds what other packages count themselves.
 func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(ledgerMetrics(s)...)
 	m.registry.MustRegister(telemetryMetrics(s)...)
@@ -253,7 +253,7 @@ func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.ledger.Record(ctx, e)
 }
 
-// importRecorder takes entries of exchanges that others have sent: it is recorder but for
+// importRecorder takes entries of exchanges that others have sent: it is recorder except for
 // what is counted and told of the gateway's own.
 type importRecorder struct {
 	ledger *ledger.Ledger

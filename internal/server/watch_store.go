@@ -20,7 +20,7 @@ const storeTimeout = 5 * time.Second
 
 // publishWait is how long the maker of a change waits at most for it to count on
 // this node, so that what was made can be used with the next request. It takes
-// milliseconds, but for very large installations.
+// milliseconds, except for very large installations.
 const publishWait = time.Second
 
 // storeWatcher hands the goroutine that follows the store what it is to look at.

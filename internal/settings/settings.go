@@ -161,7 +161,7 @@ type Limits struct {
 // value lifts the limit.
 type Timeouts struct {
 	Connect    Duration `json:"connect,omitempty"`     // default 10s
-	Header     Duration `json:"header,omitempty"`      // until the answer's head; default 10m
+	Header     Duration `json:"header,omitempty"`      // until the response's headers; default 10m
 	FirstToken Duration `json:"first_token,omitempty"` // from the head to the first event; default 5m
 	Idle       Duration `json:"idle,omitempty"`        // between events; default 2m
 	Total      Duration `json:"total,omitempty"`       // the whole attempt; default none

@@ -154,7 +154,7 @@ func readInner(d *json.Decoder, kind byte) (node, error) {
 	return n, err
 }
 
-// plainForm are texts that YAML reads as texts without quotes, but for words.
+// plainForm are texts that YAML reads as texts without quotes, except for words.
 var (
 	plainForm = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_@./+-]*( [A-Za-z0-9_@./+-]+)*$`)
 	words     = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"}

@@ -92,7 +92,7 @@ const auditColumns = `id, organisation_id, workspace_id, created_at, method, uri
 			request_id, user_id, user_type, response_status_code, resource_type, resource_id, action, client_ip, host, sequence, hash`
 
 // AuditQuery says which rows to list. All given filters have to match; the zero
-// value of a field filters nothing, but for Organisation and the times.
+// value of a field filters nothing, except for Organisation and the times.
 type AuditQuery struct {
 	Organisation string
 	From, To     time.Time // From is inside, To is not

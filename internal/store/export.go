@@ -65,7 +65,7 @@ var exportTable = table[Export]{
 	},
 }
 
-// ExportQuery says which exports to list. Empty fields filter nothing, but for
+// ExportQuery says which exports to list. Empty fields filter nothing, except for
 // Organisation.
 type ExportQuery struct {
 	Organisation string

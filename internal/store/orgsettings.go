@@ -58,7 +58,7 @@ type UserKeyPolicy struct {
 }
 
 // RolePermissions returns what roles may do in a workspace: what its organisation says,
-// but for the sections that are left to the workspace, and the defaults.
+// except for the sections that are left to the workspace, and the defaults.
 func (q Queries) RolePermissions(ctx context.Context, organisation, workspace string) (access.RolePermissions, error) {
 	const text = `
 		SELECT o.settings, w.security_settings

@@ -64,7 +64,7 @@ var promptTable = table[Prompt]{
 }
 
 // PromptQuery says which active prompts to list. The zero value of a field
-// filters nothing, but for Organisation and Kind.
+// filters nothing, except for Organisation and Kind.
 type PromptQuery struct {
 	Organisation string
 	Kind         string

@@ -43,7 +43,7 @@ type LedgerSpan struct {
 }
 
 // ErrAlreadyCounted is returned for settlements whose segment was not counted up to
-// where they begin: others counted it meanwhile.
+// where they begin: others counted it in the meantime.
 var ErrAlreadyCounted = errors.New("the segment was counted by others")
 
 // Background reads through the connections that write: for what goes on in the

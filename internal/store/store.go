@@ -188,7 +188,7 @@ func (db *DB) Update(ctx context.Context, audit *Audit, f func(*Tx) error) error
 }
 
 // UpdateLong is [DB.Update] for as long as ctx lasts. Every other change waits
-// meanwhile.
+// in the meantime.
 func (db *DB) UpdateLong(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
 		return away(nil)

@@ -94,7 +94,7 @@ func (tx *Tx) UpdateWorkspace(ctx context.Context, w Workspace) error {
 }
 
 // WorkspaceHolds returns how many configs, prompts, keys and providers are active in a
-// workspace, but for providers that every workspace gets.
+// workspace, except for providers that every workspace gets.
 func (q Queries) WorkspaceHolds(ctx context.Context, id string) (int, error) {
 	const text = `
 		SELECT (SELECT COUNT(*) FROM configs WHERE workspace_id = $1 AND status = 'active')

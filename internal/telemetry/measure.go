@@ -19,7 +19,7 @@ const maxModels = 200
 // otherModel stands for those beyond.
 const otherModel = "_OTHER"
 
-// instruments are the histograms. They are for one goroutine, but for the reader.
+// instruments are the histograms. They are for one goroutine, except for the reader.
 type instruments struct {
 	reader   *sdkmetric.ManualReader
 	exporter sdkmetric.Exporter

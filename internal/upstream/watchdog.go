@@ -194,7 +194,7 @@ func (w *Watchdog) arm(now time.Duration) {
 }
 
 // fire runs on the timer: it ends the attempt or sleeps until the deadline
-// that has moved meanwhile.
+// that has moved in the meantime.
 func (w *Watchdog) fire() {
 	if e := w.judge(); e != nil {
 		w.cancel(e)

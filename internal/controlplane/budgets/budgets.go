@@ -4,7 +4,7 @@
 //
 // It compares budgets with the counters of the store, which grow alone: a count
 // is their growth since it started, so that a reset loses nothing that is counted
-// meanwhile. Several processes may act on one database; each change is made once.
+// in the meantime. Several processes may act on one database; each change is made once.
 // How much was spent is counted elsewhere; requests are refused by the data plane.
 package budgets
 

@@ -48,7 +48,7 @@ func Destination(id string, c store.IntegrationSettings) (*provider.Target, erro
 }
 
 // CheckMappings is called inside the change that keeps i. It refuses a mapping
-// whose reference was removed meanwhile, or may not be sent where i leads.
+// whose reference was removed in the meantime, or may not be sent where i leads.
 func CheckMappings(ctx context.Context, q store.Queries, i *store.Integration) error {
 	var list []store.SecretMapping
 	if len(i.SecretMappings) > 0 {

@@ -180,7 +180,7 @@ func (r *Runner) succeed(ctx context.Context, c store.ExportLease, fields []stri
 	now := r.Now()
 	c.Status, c.Fields, c.LinkKey = store.ExportDone, fields, newLinkKey()
 	c.EndedAt, c.ExpiresAt = now, now.Add(r.Keep)
-	if !r.end(ctx, c) { // it was stopped meanwhile, or the database is away and it is begun again
+	if !r.end(ctx, c) { // it was stopped in the meantime, or the database is away and it is begun again
 		r.Files.Delete(context.WithoutCancel(ctx), c.File)
 		return
 	}

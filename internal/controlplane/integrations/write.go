@@ -167,7 +167,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	return &created{row.ID, row.Slug}, err
 }
 
-// apply puts what a request changes into row, but for its credentials.
+// apply puts what a request changes into row, except for its credentials.
 func (in *updateInput) apply(ctx context.Context, c *route.Caller, row *store.Integration) (err error) {
 	b := &in.Body
 	row.Name, row.Description, row.Tags = b.Name.Or(row.Name), b.Description.Or(row.Description), b.Tags.Or(row.Tags)

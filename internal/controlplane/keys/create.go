@@ -143,7 +143,7 @@ func owned(ctx context.Context, c *route.Caller, p *person, k *store.Key, user s
 }
 
 // insert stores k with what depends on other rows, of which none moves
-// meanwhile.
+// in the meantime.
 func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in *createInput) error {
 	var err error
 	if k.Defaults, err = defaults(ctx, tx.Queries, k.Organisation, k.Workspace, in.Body.Defaults); err != nil {

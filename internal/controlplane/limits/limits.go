@@ -3,7 +3,7 @@
 //
 // It promises that what is stored is within its bounds and knows when it starts
 // again, that an edit forgets no warning that was sent and repeats none, and that
-// no reset loses what is counted meanwhile. Times are its caller's. Counting what
+// no reset loses what is counted in the meantime. Times are its caller's. Counting what
 // was spent is left to the store, acting on it to budgets, and refusing what is
 // over to the data plane.
 package limits

@@ -29,10 +29,10 @@ type Apply struct {
 }
 
 // tries is how often a file is applied again when something else was changed
-// meanwhile.
+// in the meantime.
 const tries = 5
 
-// most is how long one change may take. Others wait meanwhile.
+// most is how long one change may take. Others wait in the meantime.
 const most = 5 * time.Minute
 
 var errMoved = errors.New("the database was changed meanwhile")

@@ -5,7 +5,7 @@
 // decoding and validation, the check of the caller, the audit row, the error's
 // shape and the OpenAPI document. It promises that a handler runs only for a
 // caller who may call it, and that whatever changes something or tries to is in
-// the audit log. What routes do is left to the rooms beside it, rows to store.
+// the audit log. What routes do is left to the packages beside it, rows to store.
 package route
 
 import (
@@ -198,7 +198,7 @@ type API struct {
 	minutely []Task
 }
 
-// New returns an API without routes, but for its own description at
+// New returns an API without routes, except for its own description at
 // /openapi.json and /openapi.yaml.
 func New(d Deps) *API {
 	if d.Now == nil {

@@ -24,7 +24,7 @@ func schemaNames() func(t reflect.Type, hint string) string {
 	}
 }
 
-// schemaName names the schema of a type after its room and itself: rooms have
+// schemaName names the schema of a type after its package and itself: packages have
 // types of the same name, and lists are made of them.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {

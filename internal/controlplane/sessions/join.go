@@ -17,7 +17,7 @@ import (
 
 // join makes an invited person one of the organisation and of the workspaces
 // that the invite names, and returns them as they are stored. A workspace that
-// was archived meanwhile is left out. Who is there already keeps their roles.
+// was archived in the meantime is left out. Who is there already keeps their roles.
 func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u store.User) (store.User, error) {
 	u, _, err := addToOrganisation(ctx, tx, i.Organisation, u)
 	if err != nil {

@@ -28,7 +28,7 @@ func security(w *store.Workspace) (own access.RolePermissions, err error) {
 	return own, err
 }
 
-// setSecurity takes a whole object of switches, of which those may be new that
+// setSecurity takes a complete object of switches, of which those may be new that
 // the organisation leaves to its workspaces; null takes none. What is not left
 // is not kept, so that it follows the organisation.
 func setSecurity(ctx context.Context, c *route.Caller, w *store.Workspace, in route.Optional[access.RolePermissions]) error {

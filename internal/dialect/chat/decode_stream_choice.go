@@ -18,7 +18,7 @@ type choice struct {
 	// it is.
 	open    int
 	kind    partKind
-	thought llm.Thinking // the open one, but for its text
+	thought llm.Thinking // the open one, except for its text
 
 	// numbered says that the open part is the element index of content_blocks.
 	numbered bool

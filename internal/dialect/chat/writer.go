@@ -28,7 +28,7 @@ func (w *writer) rawMember(name string, value json.RawMessage) {
 	w.Raw(value)
 }
 
-// extra writes members that belong to the level, each name once, but for those
+// extra writes members that belong to the level, each name once, except for those
 // named.
 func (w *writer) extra(list []llm.Member, but ...string) {
 	if len(list) == 0 {

@@ -28,7 +28,7 @@ type requestEncoder struct {
 
 	plan     plan
 	thinks   thinking
-	tools    []llm.Tool // those that are sent, but for the forced one
+	tools    []llm.Tool // those that are sent, except for the forced one
 	docs     documents
 	carried  []string // parameters of r.Extra that were written
 	own      bool     // the client speaks the dialect

@@ -21,7 +21,7 @@ type head struct {
 	asked   []byte // members that repeat the request, made once
 }
 
-// newHead returns the head of an answer, with what the provider did not give
+// newHead returns the headers of an response, with what the provider did not give
 // filled in.
 func newHead(id, model, tier string, created int64, to dialect.ResponseTarget) head {
 	h := head{id: id, model: model, created: created, tier: tier}

@@ -79,7 +79,7 @@ func (noClient) Do(*http.Request, bool) (*http.Response, error) {
 // req.GetBody opens again. A request is signed again for each attempt, and
 // nothing of it may change afterwards.
 //
-// Errors are *apierr.Error without any credential, but for those of a context
+// Errors are *apierr.Error without any credential, except for those of a context
 // that ended.
 func (s *Signer) Sign(ctx context.Context, t *provider.Target, req *http.Request, body []byte) error {
 	switch t.Auth.Method {

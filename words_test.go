@@ -1,0 +1,179 @@
+package modelgate_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// wording is a turn of phrase that readers stumble over, and what to write instead.
+// Limit is how often it still occurs outside of tests: it may only fall, and whoever
+// lowers it lowers the number.
+type wording struct {
+	pattern, except string
+	limit           int
+	instead         string
+}
+
+// wordings are looked for in comments, in strings with a space, and in documents
+// that are written by hand.
+var wordings = []wording{
+	{`\bwhat (becomes?|became|comes?|came) of\b`, ``, 5, "what happens to X; how X is handled"},
+	{`\bin the place of\b`, ``, 9, "instead of; replaces"},
+	{`\b(is|are|was|were|be|been) told\b`, `\btold (to|not to|otherwise)\b`, 99, "is reported; is logged; receives"},
+	{`\btells? of\b|\btells? apart\b|\btold (apart|of)\b`, ``, 66, "reports; distinguishes"},
+	{`\banew\b`, ``, 0, "again; from scratch"},
+	{`\bonce more\b`, ``, 0, "again; a second time"},
+	{`\bmeanwhile\b`, ``, 4, "in the meantime; while X; concurrently"},
+	{`\bbut for\b`, ``, 1, "except for"},
+	{`\bbeside\b`, ``, 144, "next to; in addition to; along with"},
+	{`\bbesides\b`, ``, 37, "also; in addition"},
+	{`\bto be had\b|\bbe had now\b|\bat hand\b`, ``, 5, "available"},
+	{`\b(time|day|days|moment) to come\b`, `come back`, 6, "future"},
+	{`\blets? go( of)?\b`, ``, 14, "releases"},
+	{`\bpass(es|ed)? over\b`, ``, 7, "skips; ignores"},
+	{`\b(keeps?|kept) account\b|\bthe books\b`, ``, 20, "records; the ledger"},
+	{`\bhow much is (to be )?kept\b`, ``, 14, "logging level; retention"},
+	{`\bout of use\b`, ``, 9, "in cooldown; unavailable"},
+	{`\bjudge(d|s)?\b`, `(?i)llm.as.a.judge`, 3, "check; validate; classify"},
+	{`\bst(ands?|ood|anding) (in|at|on|under|beside|below|behind|before|above|there|twice|alone|first|last|where|by|inside)\b`, `\bstands? in for\b`, 74, "is in; appears in; is set in"},
+	{`\bas (it|they) st(ands?|ood)\b`, ``, 20, "unchanged; as received"},
+	{`\b(is|are) left to\b`, ``, 76, "is the job of; X does not do this"},
+	{"\\b(objects?|lists?|arrays?|maps?) of texts\\b|\\b(is|takes|be|as|has|or) a text\\b|\\bempty texts?\\b|\\b(a|the) texts\\b", `\btext/`, 49, "string"},
+	{`\b(head|begin|beginning|end) of (the|an|its) answers?\b|\banswer's (head|begin)\b`, ``, 6, "response headers; start or end of the response"},
+	{`\bwhole (answer|number|file|body|object|time|line|message)s?\b|\b(is|are|be|was|comes?) whole\b`, `as a whole`, 63, "complete; integer; entire"},
+	{`\b(keys|them|it|these|those|ones|names|people|sessions|clients|models|workspaces|configs|members|requests|reads) alone\b`, `leave[sd]? (it|them|those) alone|left (it|them) alone|let (it|them) alone`, 17, "only"},
+	{`\b(to|for|by|of|from|with|and) who(ever)? (may|has|have|is|asks?|reads?|wants?|sees?|makes?|made|knows|signs?|gives?|gave|owns|sends?|waits?|administers?|can|could|writes?|calls?|needs?)\b`, `\b(those|people|someone|anyone|everyone|users|a person) who\b`, 34, "the caller; the user; anyone who"},
+	{`\b(of|for|with|at most|at least|by|after|keep|about|take|takes) so (many|much|long)\b`, ``, 23, "a number: N, this many, up to limit"},
+	{`\b(is|are|was|were) no [a-z]+\b`, `\bthere (is|are|was|were) no\b|\bno (longer|more|less|fewer|such|matter|one|better|different|good|further|need|way)\b|\bno \w+er\b`, 102, "is not a"},
+	{`\b(does not|do not|no longer) counts?\b|\bcounts (until|no more|no longer|on)\b`, ``, 19, "is not valid; applies; is reset"},
+	{`\bnot known\b`, ``, 17, "unknown"},
+	{`\b(stands?|given|there|named?|named) twice\b`, ``, 26, "is duplicated; is set twice"},
+	{`\bunless (it is |they are )?said\b|\b(is|are|was|were|be) said\b`, ``, 58, "by default; unless set; is specified"},
+	{`\bgiv(e|es|en|ing) (back|out|up|away)\b`, ``, 53, "returns; emits; abandons; releases"},
+	{`\b(each|this|every|one) rooms?\b|\brooms\b|\bthe house\b`, ``, 0, "package; the repository"},
+	{`\bfloors?\b`, `math|round`, 12, "layer"},
+	{`\bwish(es)?\b|\bdoors?\b|\bstrangers?\b`, ``, 5, "option; route; another caller"},
+	{`\bin (the|other|few|neutral|our|its own) words\b|\bin(to)? words\b`, ``, 56, "in the terms or format of; as text"},
+	{`\b(is|are|was|were) to be [a-z]+(ed|en|nt|ept|ut)\b`, ``, 23, "must be; will be; should be"},
+	{`\bby way of\b`, ``, 0, "through"},
+	{`\banswers [1-5]\d\d\b|\b(is|are) answered [1-5]\d\d\b`, ``, 21, "returns 404"},
+	{`\bthe present (one|minute|segment|group|member|master key|secret|day)\b`, ``, 3, "the current"},
+	{`\b(secrets?|values?|credentials?|keys?) (that are |which are )?kept elsewhere\b`, ``, 2, "external secrets"},
+	{`\b(is|are|was|were) made (of|from)\b`, ``, 36, "is built from; derives from"},
+}
+
+// around is how far from a hit its exception may be, in bytes.
+const around = 30
+
+func TestTextsUseTheFieldsWords(t *testing.T) {
+	type hit struct{ where, text string }
+	hits := make([][]hit, len(wordings))
+	for i := range wordings {
+		w := &wordings[i]
+		pattern := regexp.MustCompile(w.pattern)
+		var except *regexp.Regexp
+		if w.except != "" {
+			except = regexp.MustCompile(w.except)
+		}
+		for _, p := range passages(t) {
+			for _, at := range pattern.FindAllStringIndex(p.text, -1) {
+				near := p.text[max(0, at[0]-around):min(len(p.text), at[1]+around)]
+				if except == nil || !except.MatchString(near) {
+					hits[i] = append(hits[i], hit{p.where, near})
+				}
+			}
+		}
+	}
+	for i, w := range wordings {
+		switch n := len(hits[i]); {
+		case n > w.limit:
+			last := hits[i][n-1]
+			t.Errorf("%s occurs %d times, at most %d are left; write: %s; for example %s: …%s…", w.pattern, n, w.limit, w.instead, last.where, last.text)
+		case n < w.limit:
+			t.Errorf("%s occurs only %d times now: lower its limit from %d", w.pattern, n, w.limit)
+		}
+	}
+}
+
+// passage is a text that is read at one go, in one line.
+type passage struct{ where, text string }
+
+var read []passage // by passages, once
+
+// passages returns the comments and strings of the program, and the paragraphs of
+// documents that no program writes.
+func passages(t *testing.T) []passage {
+	if read != nil {
+		return read
+	}
+	for name, data := range mustTexts(t) {
+		switch {
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			read = append(read, goPassages(t, name, data)...)
+		case strings.HasSuffix(name, ".md") && !generated(data) && !strings.HasPrefix(name, "changelog/"):
+			read = append(read, documentPassages(name, string(data))...)
+		}
+	}
+	if len(read) < 10_000 {
+		t.Fatalf("only %d passages were found", len(read))
+	}
+	return read
+}
+
+func generated(data []byte) bool {
+	return strings.Contains(string(data[:min(len(data), 1000)]), "enerated")
+}
+
+var spaces = regexp.MustCompile(`\s+`)
+
+func goPassages(t *testing.T, name string, data []byte) (list []passage) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, data, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range file.Comments {
+		list = append(list, passage{files.Position(c.Pos()).String(), spaces.ReplaceAllString(c.Text(), " ")})
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING && strings.Contains(l.Value, " ") {
+			if text, err := strconv.Unquote(l.Value); err == nil {
+				list = append(list, passage{files.Position(l.Pos()).String(), spaces.ReplaceAllString(text, " ")})
+			}
+		}
+		return true
+	})
+	return list
+}
+
+var (
+	fence    = regexp.MustCompile("(?ms)^```.*?^```")
+	ends     = regexp.MustCompile(`\n\s*\n|\n(?:[-*|]|\d+\.) `)
+	inQuotes = regexp.MustCompile("`[^`]*`")
+)
+
+func documentPassages(name, text string) (list []passage) {
+	text = inQuotes.ReplaceAllString(fence.ReplaceAllString(text, ""), "``")
+	for _, part := range ends.Split(text, -1) {
+		list = append(list, passage{name, spaces.ReplaceAllString(part, " ")})
+	}
+	return list
+}
+
+// questions are headings that nobody searches for.
+var questions = regexp.MustCompile(`(?m)^#{1,3} (What|Who|Which|Whose|How (much|long)|Why|As|Say|More|Looking)\b.*`)
+
+func TestHeadingsNameWhatIsBelow(t *testing.T) {
+	for name, data := range mustTexts(t) {
+		if strings.HasSuffix(name, ".md") {
+			for _, h := range questions.FindAll(data, -1) {
+				t.Errorf("%s: %q: write a noun phrase or an imperative", name, h)
+			}
+		}
+	}
+}
