@@ -120,42 +120,54 @@ func New(o Options) *Plane {
 	}
 }
 
-// exchange is one request being served.
+// exchange is one request being served: what admission finds, and then what
+// happens to it.
 type exchange struct {
+	admission
+	trail    pipeline.Trail
+	entry    reqlog.Entry
+	plane    *Plane
+	panicked bool
+
+	headerValues [8]string        // values of the gateway's own response headers
+	headWritten  bool             // the response headers were sent
+	complete     bool             // the client took the complete response
+	array        *jsonArrayWriter // puts a stream into a JSON array; nil for events
+	bodies       *bodies          // what the log keeps of both; nil for nothing
+}
+
+// admission is what a request is found to be, step by step; see Plane.prepare. Its
+// Request is complete and does not change once a stage has it.
+type admission struct {
 	pipeline.Request
-	trail        pipeline.Trail
-	single       pipeline.TargetHandler // of a request without a config
-	snap         *snapshot.Snapshot
-	route        route
-	noRoute      error // why there is no route
-	entry        reqlog.Entry
-	doc          jsonedit.Doc
-	opts         requestOptions
-	id           string    // the request id as text
-	remote       string    // host:port of the client
-	headerValues [8]string // values of the gateway's own headers
-	headWritten  bool      // the response's headers was sent
-	complete     bool      // the client took the complete response
-	panicked     bool
+	single pipeline.TargetHandler // Routing of a request without a config
+	id     string                 // the request id as text
+
+	snap    *snapshot.Snapshot
+	reach   *upstream.Client // checks custom hosts
+	route   route
+	noRoute error  // why there is no route
+	remote  string // host:port of the client
+
+	opts requestOptions
 	// ownKey is true when the gateway key came in its own header, so that other
 	// credential headers are meant for the provider.
 	ownKey     bool
-	skipBodies bool             // the request wants its bodies left out of the log
-	reach      *upstream.Client // checks custom hosts
-	upload     *upload          // nil unless the body streams through
-	bodies     *bodies          // what is kept of them; nil unless they are
+	skipBodies bool // the request wants its bodies left out of the log
+
+	doc    jsonedit.Doc
+	upload *upload // nil unless the body streams through
 	// noModel is the refusal of a body without model, should nothing else give one.
 	noModel *apierr.Error
-	array   *jsonArrayWriter // puts a stream into a JSON array; nil for events
+	models  *requestedModels // what the request names outside of Doc; nil until a target asks
+
 	// variables are those that the request brings for saved prompts, and filled
 	// what the prompts of its config make of it, by their references.
-	variables map[string]string
-	filled    map[string]*promptResult
-	// promptProvider is the slug that the path's prompt names, if it names one.
-	promptProvider string
-	plane          *Plane
-	models         *requestedModels // what the request names outside of Doc; nil until a target asks
-	trees          []*cachedTree    // that it uses
+	variables      map[string]string
+	filled         map[string]*promptResult
+	promptProvider string // slug that the prompt of the path names; empty for none
+
+	trees []*cachedTree // compiled configs in use
 }
 
 // ServeHTTP serves one model request and records it.
@@ -186,7 +198,7 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
 	path, query, marked := requestPath(r)
-	x := &exchange{plane: p, snap: p.Snapshot.Load(), reach: p.Engine.Client, remote: r.RemoteAddr}
+	x := &exchange{plane: p, admission: admission{snap: p.Snapshot.Load(), reach: p.Engine.Client, remote: r.RemoteAddr}}
 	x.route, x.noRoute = findRoute(r.Method, path)
 	if p.Clients[x.route.clientDialect()] == nil {
 		x.route = passThrough

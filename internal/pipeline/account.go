@@ -57,7 +57,7 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 // not say it.
 const DefaultAttempts = 32
 
-// AttemptLimit returns how many attempts one exchange may make.
+// AttemptLimit returns how many attempts one request may make.
 func (e *Engine) AttemptLimit() int {
 	if e == nil { // of a tree that calls nobody
 		return DefaultAttempts
@@ -68,7 +68,7 @@ func (e *Engine) AttemptLimit() int {
 // codeAttempts is the code of errors about the limit of attempts.
 const codeAttempts = "attempts_exhausted"
 
-// errAttempts is the error of an exchange that has made all the attempts it may.
+// errAttempts is the error of a request that has made all the attempts it may.
 // It ends retries, fallbacks and hedges, and says nothing about a provider.
 func errAttempts(limit int) *apierr.Error {
 	return apierr.New(apierr.Unavailable,

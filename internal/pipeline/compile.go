@@ -118,7 +118,7 @@ func fallbackCodes(n *config.Config) []int {
 func continues(n *config.Config) bool { return n.StreamContinuation != nil && *n.StreamContinuation }
 
 // leaf compiles the handlers of one target. Their order is the order in which
-// an exchange meets them: the circuit breaker lets it in, retries repeat the
+// a request meets them: the circuit breaker lets it in, retries repeat the
 // call, the call goes out.
 func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
 	b.tree.Leaves = append(b.tree.Leaves, n)

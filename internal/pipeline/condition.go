@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// conditionalStrategy sends an exchange where the first condition that holds says.
+// conditionalStrategy sends a request where the first condition that holds says.
 type conditionalStrategy struct {
 	picker
 	conditions []config.Condition

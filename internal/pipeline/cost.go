@@ -15,7 +15,7 @@ import (
 // give, in tokens. It only weighs the price of output against that of input.
 const assumedOutput = 500
 
-// costStrategy sends an exchange to the branch with the lowest estimated cost
+// costStrategy sends a request to the branch with the lowest estimated cost
 // among those that are fit and offer the operation. A price that is unknown
 // comes after all that are. It is an extension of the specification.
 type costStrategy struct {
@@ -72,7 +72,7 @@ func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capabl
 	return lowest, known, capable
 }
 
-// offersOperation reports whether the target offers what the exchange asks for, itself
+// offersOperation reports whether the target offers what the request asks for, itself
 // or by translation.
 func offersOperation(t *provider.Target, r *Request, model string) bool {
 	if r.Operation == api.Proxy {

@@ -17,10 +17,10 @@ import (
 // record. It is an extension of the specification, off unless a config asks.
 type hedge struct {
 	*config.Hedge
-	limit int // of the attempts of an exchange
+	limit int // of the attempts of a request
 }
 
-// usable reports whether the exchange may be sent more than once at a time.
+// usable reports whether the request may be sent more than once at a time.
 func (h hedge) usable(r *Request) bool {
 	return h.Hedge != nil && r.Upload == nil && !r.DryRun
 }
@@ -75,7 +75,7 @@ type raceState struct {
 	request *Request
 	trail   *Trail
 	order   []*branch
-	limit   int // of the attempts of the exchange
+	limit   int // of the attempts of the request
 	next    int
 	running []*runner
 	ended   chan *runner

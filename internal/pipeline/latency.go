@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// latencyStrategy sends an exchange to the quicker of two branches drawn at random, by
+// latencyStrategy sends a request to the quicker of two branches drawn at random, by
 // a moving average of the time to the response's headers that jumps up at once and
 // comes down slowly, times the requests it has open. Both keep a slow branch
 // from being chosen while it is slow and let it be found again.

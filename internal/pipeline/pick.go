@@ -20,7 +20,7 @@ func (b *branch) ready(now time.Time) bool {
 	return slices.ContainsFunc(b.breakers, func(g *breaker) bool { return g.ready(now) })
 }
 
-// canServe reports whether any leaf below the branch can serve the exchange.
+// canServe reports whether any leaf below the branch can serve the request.
 func (b *branch) canServe(r *Request) bool {
 	return len(r.Leaves) == 0 || slices.ContainsFunc(b.leaves, func(l leaf) bool {
 		err := r.Leaves[l.index].Err
@@ -30,7 +30,7 @@ func (b *branch) canServe(r *Request) bool {
 
 // usable returns the indexes of branches that may be used. When none is, it is
 // the one that went out of use first, so that it gets probed; it is the first
-// where none suits the exchange.
+// where none suits the request.
 func (p *picker) usable(r *Request, t *Trail) []int {
 	now := time.Now()
 	list := make([]int, 0, len(p.branches))

@@ -50,28 +50,28 @@ func newRetry(n *config.Config, e *Engine, g *breaker, next Handler) Handler {
 // Handle repeats until an attempt ends in something that is not to be retried,
 // or no repetition is left. The count it leaves is -1 when retrying ended
 // although the outcome asked for more.
-func (y *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
-	if y.clamped {
+func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	if h.clamped {
 		t.Note(dialect.ParamChange{Name: "retry.attempts", Outcome: dialect.Clamped, Note: "5"})
 	}
 	var waited time.Duration
 	for n := 0; ; n++ {
 		t.Retries = n
-		res, err := y.next.Handle(ctx, r, t)
+		res, err := h.next.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
-		if !y.shouldRetry(o) {
+		if !h.shouldRetry(o) {
 			return res, err
 		}
-		wait, ok := y.wait(r, t, o, n, waited)
+		wait, ok := h.wait(r, t, o, n, waited)
 		if !ok {
 			t.Retries = -1
 			return res, err
 		}
-		t.decide(y.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
+		t.decide(h.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
 		if res != nil {
 			res.Close()
 		}
-		y.breaker.coolDown(o, time.Now()) // nobody else calls it in the meantime who has a choice
+		h.breaker.coolDown(o, time.Now()) // nobody else calls it in the meantime who has a choice
 		waited += wait
 		began := time.Now()
 		err = sleep(ctx, wait)
@@ -84,26 +84,26 @@ func (y *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, er
 
 // shouldRetry reports whether an outcome is worth another try. An attempt's own
 // timeout is one only where 408 is listed.
-func (y *retry) shouldRetry(o outcome) bool {
+func (h *retry) shouldRetry(o outcome) bool {
 	if o.success() || o.clientGone() {
 		return false
 	}
-	return o.noResponse() || slices.Contains(y.codes, o.status)
+	return o.noResponse() || slices.Contains(h.codes, o.status)
 }
 
 // wait returns how long to wait before the next try, and false when there is
 // none: none is left, the body is spent, the wait is too long, or another
 // target can serve now.
-func (y *retry) wait(r *Request, t *Trail, o outcome, n int, waited time.Duration) (time.Duration, bool) {
-	if n >= y.attempts || r.bodyConsumed() {
+func (h *retry) wait(r *Request, t *Trail, o outcome, n int, waited time.Duration) (time.Duration, bool) {
+	if n >= h.attempts || r.bodyConsumed() {
 		return 0, false
 	}
-	d := time.Duration(y.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))
+	d := time.Duration(h.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))
 	if o.hasRetryAfter {
 		if t.hasFallback && o.status == http.StatusTooManyRequests {
 			return 0, false
 		}
-		if y.useRetryAfter {
+		if h.useRetryAfter {
 			d = o.retryAfter
 			if waited+d > maxRetryAfter {
 				return 0, false

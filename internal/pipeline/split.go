@@ -64,7 +64,7 @@ func (a *Attempt) split() ([]*Attempt, error) {
 const maxPieces = 64 << 20
 
 // checkPieces returns an error if the inputs of an embeddings request are more
-// than the exchange has attempts left, or make pieces that are too large.
+// than the request has attempts left, or make pieces that are too large.
 func (a *Attempt) checkPieces(body []byte) error {
 	n, size := dialect.CountInputs(body)
 	limit := a.handler.AttemptLimit()

@@ -35,7 +35,7 @@ type Engine struct {
 	MaxEvent   int
 	MaxDecoded int64
 
-	// MaxAttempts is how many requests to providers one exchange may make, those
+	// MaxAttempts is how many requests to providers one request may make, those
 	// of retries, fallbacks, hedges, continuations and split inputs included.
 	// Zero means DefaultAttempts.
 	MaxAttempts int

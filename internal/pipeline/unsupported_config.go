@@ -33,8 +33,8 @@ func ignoredProperties(n *config.Config) []string {
 	return names
 }
 
-// hasDenyingChecks reports whether the config has a check that is to stop an exchange.
-// To let such an exchange pass unchecked would be the opposite of what was
+// hasDenyingChecks reports whether the config has a check that is to stop a request.
+// To let such a request pass unchecked would be the opposite of what was
 // asked for.
 func hasDenyingChecks(n *config.Config) bool {
 	for _, hooks := range [...][]config.Hook{n.BeforeHooks, n.AfterHooks} {
@@ -54,7 +54,7 @@ func hasDenyingChecks(n *config.Config) bool {
 	return false
 }
 
-// guardrailsUnsupported stands for a leaf whose config wants exchanges denied by checks.
+// guardrailsUnsupported stands for a leaf whose config wants requests denied by checks.
 type guardrailsUnsupported struct{ path string }
 
 // Handle refuses: nothing is sent unchecked.

@@ -89,7 +89,7 @@ type Entry struct {
 	// Total runs from acceptance to the last byte sent. Upstream is the part
 	// spent waiting for the provider; FirstToken runs from acceptance to the
 	// first event or byte of the answer, zero when there was none; Overhead is
-	// the gateway's own part until the response's headers was sent.
+	// the gateway's own part until the response headers were sent.
 	Total      time.Duration
 	Upstream   time.Duration
 	FirstToken time.Duration
