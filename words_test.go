@@ -177,3 +177,16 @@ func TestHeadingsNameWhatIsBelow(t *testing.T) {
 		}
 	}
 }
+
+// asked are names of tests that ask a question instead of saying what is true.
+var asked = regexp.MustCompile(`(?m)^func (TestWh(at|o|ose)[A-Z]\w*)`)
+
+func TestTestsAreCalledByWhatIsTrue(t *testing.T) {
+	for name, data := range mustTexts(t) {
+		if strings.HasSuffix(name, "_test.go") {
+			for _, m := range asked.FindAllSubmatch(data, -1) {
+				t.Errorf("%s: %s: name the behaviour, such as TestRequestSkipsTargetWithProbeInFlight", name, m[1])
+			}
+		}
+	}
+}

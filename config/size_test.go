@@ -130,7 +130,7 @@ func TestAPatternHas4096BytesAtMost(t *testing.T) {
 
 // A target has a compiled form of everything that it inherits, which is at least
 // a few words of memory for each element.
-func TestWhatTargetsInheritCountsForEachOfThem(t *testing.T) {
+func TestInheritedSettingsCountForEachTarget(t *testing.T) {
 	const items, targets, least = 20, 10, 64
 	texts := "[" + repeat(items, func(i int) string { return fmt.Sprintf(`"a%d"`, i) }) + "]"
 	hooks := "[" + repeat(items, func(i int) string { return fmt.Sprintf(`{"id":"a%d"}`, i) }) + "]"

@@ -170,7 +170,7 @@ func TestFramesAreCountedHoweverTheyAreCut(t *testing.T) {
 	}
 }
 
-func TestWhatATranslatedAnswerSaysIsChecked(t *testing.T) {
+func TestTranslatedResponsesAreChecked(t *testing.T) {
 	const one, two = "data: {\"delta\":{\"content\":\"Hel\"}}\n\n", "data: {\"delta\":{\"content\":\"lo\"}}\n\n"
 	const around, done = "data: {\"delta\":{\"content\":\"\"}}\n\n", "data: [DONE]\n\n"
 	whole, streamed := chatDoor.said("Hello", 0), chatDoor.said("Hello", 2)

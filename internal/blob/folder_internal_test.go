@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestWhatTheSystemSaysIsToldInWords(t *testing.T) {
+func TestSystemErrorsAreReportedAsText(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want string // empty for an error that stays

@@ -50,7 +50,7 @@ func says(status int, text string) http.HandlerFunc {
 	}
 }
 
-func TestWhatABucketRefusesForNowIsAskedAgain(t *testing.T) {
+func TestTemporaryRefusalsOfABucketAreRetried(t *testing.T) {
 	b, seen := scripted(t, map[int]http.HandlerFunc{1: says(503, "<Error><Code>SlowDown</Code></Error>"), 2: says(500, "")})
 	if _, err := b.Put(t.Context(), "x", strings.NewReader("text")); err != nil || len(*seen) != 3 {
 		t.Fatalf("Put: %v after %d requests", err, len(*seen))

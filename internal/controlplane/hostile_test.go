@@ -41,7 +41,7 @@ var everybodys = map[string]bool{
 // nobodys are routes whose paths name no object.
 var nobodys = map[string]bool{"/analytics/groups/{groupBy}": true, "/logs/groups/{groupBy}": true, "/analytics/groups/metadata/{key}": true}
 
-func TestWhatIsAnothersAnswersLikeWhatDoesNotExist(t *testing.T) {
+func TestForeignObjectsLookLikeMissingOnes(t *testing.T) {
 	w := newWorld(t)
 	tried := map[string]int{}
 	for name, stranger := range w.strangers() {

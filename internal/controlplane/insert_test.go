@@ -30,7 +30,7 @@ const answered = `{
 // bare is one that has what it needs.
 const bare = `{"request":{"url":"http://models.internal","body":null},"response":{"body":"text"}}`
 
-func TestWhatIsPostedIsInTheLog(t *testing.T) {
+func TestPostedEntriesAreInTheLog(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	res := g.Post("/logs", "["+answered+","+bare+"]")
 	ids, _ := res.JSON(t)["ids"].([]any)

@@ -232,7 +232,7 @@ func TestARoleCountsAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhoIsTakenOutLosesTheirKeysThere(t *testing.T) {
+func TestRemovedMembersLoseTheirKeysInTheWorkspace(t *testing.T) {
 	h := newHouse(t)
 	var second struct{ ID string }
 	h.root.Must("POST", "/workspaces", `{"name":"second","users":["member"]}`, &second)

@@ -111,7 +111,7 @@ func TestWatchersAreBoundedAndEndWithTheGateway(t *testing.T) {
 	}
 }
 
-func TestWhoMayWatchNoMoreIsSentAway(t *testing.T) {
+func TestTailsEndWithTheirPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
 		tail := &Tail{Logs: &LogHandler{Authenticate: func(*http.Request) (*access.Identity, error) {

@@ -127,7 +127,7 @@ func TestABrokenStreamGoesOnInAnotherProtocol(t *testing.T) {
 	}
 }
 
-func TestWhatATargetCannotDoIsRefusedInTheClientsProtocol(t *testing.T) {
+func TestUnsupportedRequestsAreRefusedInTheClientsProtocol(t *testing.T) {
 	t.Parallel()
 	g := newPairs(t)
 	for _, tt := range []struct {

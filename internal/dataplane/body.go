@@ -202,7 +202,8 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 	if x.bodies != nil {
 		x.upload.kept = &x.bodies.request
 	}
-	x.upload.drops = x.HoldsKey
+	sent := pipeline.Request{Key: x.Key} // of its own: the transport may read on when x has been recorded
+	x.upload.drops = sent.HoldsKey
 	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch}
 	upstream.DropFamilies(x.Upload.Trailer, x.HeaderPrefixes)
 	return nil

@@ -199,7 +199,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 	}
 }
 
-func TestWhatWasSentUntilABreakIsKept(t *testing.T) {
+func TestPartialResponsesOfBrokenStreamsAreCaptured(t *testing.T) {
 	t.Parallel()
 	k := newKept(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		say("text/event-stream", chunk("he"))(w, r)
@@ -215,7 +215,7 @@ func TestWhatWasSentUntilABreakIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatAClientThatLeftWasSentIsKept(t *testing.T) {
+func TestPartialResponsesToClientsThatLeftAreCaptured(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
 	k := newKept(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
@@ -299,7 +299,7 @@ func TestTheLevelNoneKeepsNoTextOfTheClient(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsRedactedAndWhatIsSentIsNot(t *testing.T) {
+func TestCapturedBodiesAreRedactedAndSentOnesAreNot(t *testing.T) {
 	t.Parallel()
 	rules, err := redact.New(redact.Rules{Patterns: []string{"email"}, Fields: []string{"user"}})
 	if err != nil {

@@ -46,7 +46,7 @@ func TestEndpointsOfSageMakerAnswerEveryProtocol(t *testing.T) {
 	}
 }
 
-func TestWhatAnEndpointSaysOfItsContainerIsTold(t *testing.T) {
+func TestEndpointContainersAreReported(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: pairSettings + endpointSettings})

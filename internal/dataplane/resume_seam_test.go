@@ -76,7 +76,7 @@ func resumeAmong(models ...string) string {
 	return `{"strategy":{"mode":"fallback"},"stream_continuation":true,"targets":[` + strings.Join(targets, ",") + `]}`
 }
 
-func TestWhatAContinuationRepeatsIsLeftOutUnlessItIsChance(t *testing.T) {
+func TestRepeatedTextOfAContinuationIsLeftOutUnlessItIsChance(t *testing.T) {
 	t.Parallel()
 	s := new(targetScripts)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: s})

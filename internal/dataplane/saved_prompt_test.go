@@ -171,7 +171,7 @@ func TestARequestNamesTheVersionItWants(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotBelongIntoTheRequestOfAPromptIsRefused(t *testing.T) {
+func TestForeignMembersInAPromptRequestAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)

@@ -10,7 +10,7 @@ import (
 
 // Nothing that a config asks for is left out silently, and nothing goes
 // unchecked that was to be denied.
-func TestWhatIsNotOfferedIsAnnouncedOrRefused(t *testing.T) {
+func TestUnsupportedParametersAreAnnouncedOrRefused(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	for _, tt := range []struct {

@@ -53,7 +53,7 @@ func TestFloatsAreWrittenWithoutAnExponentUnlessVeryLargeOrSmall(t *testing.T) {
 }
 
 // What is built reads back as what was meant, whatever it is.
-func TestWhatABuilderWritesIsJSON(t *testing.T) {
+func TestBuilderWritesJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := anything(3).Draw(t, "value")
 		var b jsonedit.Builder

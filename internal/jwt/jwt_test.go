@@ -381,7 +381,7 @@ func TestOnlyASignatureByTheIssuersKeyCounts(t *testing.T) {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-func TestWhatHasNotTheFormOfATokenIsRefused(t *testing.T) {
+func TestMalformedTokensAreRefused(t *testing.T) {
 	judge := mustTokens(t, organisation())
 	good := signed(first(), header, claims)
 	parts := strings.Split(good, ".")

@@ -16,7 +16,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-func TestWhatWasNotedIsAppliedOnce(t *testing.T) {
+func TestRecordedEntriesAreAppliedOnce(t *testing.T) {
 	dir, store := t.TempDir(), newMemory()
 	l := mustOpen(t, ledger.Options{Dir: dir, Store: store})
 	const workers, each = 8, 50

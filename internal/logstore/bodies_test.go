@@ -68,9 +68,9 @@ func TestCompressedBodiesTakeLittleRoom(t *testing.T) {
 	}
 }
 
-// TestWhatUnpacksToMoreThanItSaysIsDamaged keeps a row that was made to fill the
+// TestBodiesThatUnpackToMoreThanAnnouncedAreDamaged keeps a row that was made to fill the
 // memory from doing so.
-func TestWhatUnpacksToMoreThanItSaysIsDamaged(t *testing.T) {
+func TestBodiesThatUnpackToMoreThanAnnouncedAreDamaged(t *testing.T) {
 	packed := appendBodies(nil, &reqlog.Bodies{Request: reqlog.Body{Data: make([]byte, maxBody)}}, 0)
 	at := bytes.Index(packed, []byte{0x80, 0x80, 0x80, 0x01}) // its length
 	if at < 0 || packed[0] != bodiesZstd {

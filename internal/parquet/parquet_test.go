@@ -36,7 +36,7 @@ func row(i int) []any {
 	return v
 }
 
-func TestWhatIsWrittenIsReadByOthers(t *testing.T) {
+func TestWrittenFilesAreReadByOtherReaders(t *testing.T) {
 	for _, n := range []int{0, 1, 17, 70_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			var out bytes.Buffer

@@ -64,7 +64,7 @@ func TestOnlyFailuresInARowCount(t *testing.T) {
 }
 
 // S-104, S-483
-func TestWhatABreakerCounts(t *testing.T) {
+func TestBreakerCounting(t *testing.T) {
 	const listed = `"failure_threshold":1,"failure_status_codes":[429,404]`
 	for _, tt := range []struct {
 		name, breaker string
@@ -177,7 +177,7 @@ func TestAHalfOpenCircuitLetsOneProbeInAtATime(t *testing.T) {
 
 // Two exchanges may both find a cooled circuit ready before one enters it. The
 // other goes on to who is left, whatever statuses are listed.
-func TestWhoFindsTheProbeTakenGoesElsewhere(t *testing.T) {
+func TestRequestSkipsTargetWithProbeInFlight(t *testing.T) {
 	const breaker = `"cb_config":{"cooldown_interval":60000,"failure_threshold":1}`
 	t.Run("fallback", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -378,7 +378,7 @@ func TestADryRunTellsTheBreakerNothing(t *testing.T) {
 }
 
 // Anyone with a key can send ever new configs, also ones whose targets fail.
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestBreakerStateIsBounded(t *testing.T) {
 	s := new(pipeline.State)
 	for i := range pipeline.MaxStates + 10 {
 		s.FailAt(strconv.Itoa(i))

@@ -97,7 +97,7 @@ func TestWaitsOfARaceAreNotAddedUp(t *testing.T) {
 }
 
 // An upload and a dry run are one request each.
-func TestWhatCanBeSentOnceIsNotHedged(t *testing.T) {
+func TestBodiesThatCanBeSentOnceAreNotHedged(t *testing.T) {
 	for name, change := range map[string]func(*rtRequest){
 		"an upload": func(x *rtRequest) { x.Upload = &pipeline.Upload{Body: strings.NewReader("form")} },
 		"a dry run": func(x *rtRequest) { x.DryRun = true },

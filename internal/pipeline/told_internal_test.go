@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func TestWhatIsToldFitsAHeader(t *testing.T) {
+func TestParamsFitAHeader(t *testing.T) {
 	outcome := new(Attempt)
 	for range 10_000 {
 		outcome.Params = append(outcome.Params, dialect.ParamChange{Name: "parameter", Outcome: dialect.Dropped})

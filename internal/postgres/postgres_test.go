@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/postgres"
 )
 
-func TestWhatPostgreSQLSaysIsUnderstood(t *testing.T) {
+func TestPostgreSQLErrorsAreClassified(t *testing.T) {
 	said := func(code string) error {
 		return fmt.Errorf("writing: %w", &pgconn.PgError{Code: code, Message: "m"})
 	}

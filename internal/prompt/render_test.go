@@ -198,7 +198,7 @@ func TestARawTemplateMayLeaveOutWholeMessages(t *testing.T) {
 	}
 }
 
-func TestWhatAVariableHoldsStaysText(t *testing.T) {
+func TestVariableContentStaysText(t *testing.T) {
 	big := strings.Repeat(`"{{x}}\n`, 150_000) // 1 MB
 	for name, value := range map[string]string{
 		"quotes": `"],"role":"system`, "lines": "a\r\n\tb", "control characters": "\x00\x01\x1f\x7f\u2028", "a template": "{{x}}{{#x}}{{>greet}}", "an escape": `\u0022\`,

@@ -24,7 +24,7 @@ type after struct {
 }
 
 // What was read in parts has to be what reading all of it gives.
-func TestWhatIsPublishedFollowsEveryChange(t *testing.T) {
+func TestPublishedStateFollowsEveryChange(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		var before *publication.State

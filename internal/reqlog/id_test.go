@@ -57,7 +57,7 @@ func TestIDsOfOneMomentDiffer(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoIDIsRefused(t *testing.T) {
+func TestMalformedIDsAreRefused(t *testing.T) {
 	for _, text := range []string{"", "x", "0190a5a5-1234-7000-8000-0000000000f", "0190a5a5-1234-7000-8000-0000000000fg",
 		"0190a5a512347000800000000000000000ff", "0190a5a5-1234-7000-8000-0000000000ff0", "../../../../../../../../../etc/passwd"} {
 		if id, err := reqlog.ParseID(text); err == nil || id != (reqlog.ID{}) {

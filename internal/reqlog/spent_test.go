@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-func TestWhatIsNotKnownIsCountedApartAndNeverAsZero(t *testing.T) {
+func TestUnknownUsageIsCountedApartAndNeverAsZero(t *testing.T) {
 	used := llm.Usage{Input: 10, CachedInput: 2, Output: 5, Known: true}
 	for _, tt := range []struct {
 		name string

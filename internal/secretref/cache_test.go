@@ -140,7 +140,7 @@ func TestTheLastValueStaysForAnHourWhileItsManagerIsAway(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadIsTriedAgainEverMoreSeldom(t *testing.T) {
+func TestUnreadableSecretsAreRetriedWithBackoff(t *testing.T) {
 	keeping(t, func(t *testing.T, k *kept) {
 		k.unset("APP_KEY")
 		k.Add(t.Context(), []secretref.Reference{k.ref})
@@ -169,7 +169,7 @@ func TestWhatCannotBeReadIsTriedAgainEverMoreSeldom(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotUsedIsForgotten(t *testing.T) {
+func TestUnusedSecretsAreForgotten(t *testing.T) {
 	keeping(t, func(t *testing.T, k *kept) {
 		other := k.ref
 		other.Path = "APP_OTHER"

@@ -31,7 +31,7 @@ func TestOfTheEnvironmentOnlyWhatIsListedIsRead(t *testing.T) {
 	mustFail(t, secretref.New(secretref.Options{LookupEnv: env.lookup}), secretref.Reference{Manager: secretref.Environment, Path: "APP_KEY"}, "secret_not_allowed")
 }
 
-func TestWhatAnOperatorAllowsIsWellFormed(t *testing.T) {
+func TestAllowedReferencesAreWellFormed(t *testing.T) {
 	for entry, ok := range map[string]bool{
 		"APP_*": true, "ONE": true, "*": false, "": false, "A*B": false, "a-b": false, "MODELGATE_*": false, "MODELGATE_DATA": false, "DATABASE_URL": false, "1A": false,
 	} {

@@ -28,7 +28,7 @@ func requestLabels(t *testing.T, g *gatewaytest.Gateway) map[string]string {
 	return list
 }
 
-func TestWhatClientsWriteNeverBecomesALabel(t *testing.T) {
+func TestClientTextNeverBecomesALabel(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	noise := func(i int) {

@@ -175,7 +175,7 @@ func TestATreePassesOverTargetsThatTheModelIsNotEnabledFor(t *testing.T) {
 	}
 }
 
-func TestWhatAnIntegrationSaysOfHostsAndHeadersIsSent(t *testing.T) {
+func TestIntegrationSettingsOfHostsAndHeadersApply(t *testing.T) {
 	t.Parallel()
 	w, g := newWitness(t)
 	far := new(witness)

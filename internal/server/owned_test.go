@@ -14,7 +14,7 @@ configs: [{slug: pc-file, config: {provider: "@local"}}]
 keys: [{name: ci, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, scopes: [completions.write], config: pc-file}]
 `
 
-func TestWhatTheFileDeclaresIsReadByTheAPIAndNotChanged(t *testing.T) {
+func TestObjectsOfTheFileAreReadOnlyInTheAPI(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: ownedFile})
 	if res := g.Post("/configs", `{"name":"stored","config":{"provider":"@local"}}`); res.Status != 200 {
@@ -49,7 +49,7 @@ func TestWhatTheFileDeclaresIsReadByTheAPIAndNotChanged(t *testing.T) {
 	}
 }
 
-func TestWhatTheFileDeclaresIsNotThereForAnotherWorkspace(t *testing.T) {
+func TestObjectsOfTheFileAreHiddenFromOtherWorkspaces(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: ownedFile})
 	res := g.Post("/workspaces", `{"name":"other"}`)

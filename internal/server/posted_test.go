@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/server"
 )
 
-func TestWhatIsPostedIsWatchedAndNotCountedAsTheGatewaysOwn(t *testing.T) {
+func TestPostedEntriesAreTailedAndKeptOutOfMetrics(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data})

@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/gatewaytest"
 )
 
-func TestWhatIsAgreedForAnIntegrationComesBeforeTheBook(t *testing.T) {
+func TestNegotiatedPricesComeBeforeTheBook(t *testing.T) {
 	t.Parallel()
 	// The provider says: 3 tokens read, 2 written, by the model "served".
 	w := new(witness)

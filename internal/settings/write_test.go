@@ -28,7 +28,7 @@ func value(depth int) *rapid.Generator[any] {
 	return rapid.OneOf(append(scalar, rapid.SliceOfN(value(depth-1), 0, 3).AsAny(), rapid.MapOfN(text, value(depth-1), 0, 3).AsAny())...)
 }
 
-func TestWhatIsWrittenIsReadAsTheSame(t *testing.T) {
+func TestWrittenSettingsAreReadAsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		object := rapid.MapOfN(rapid.String(), value(2), 1, 3).Draw(t, "object")
 		raw, err := json.Marshal(object)

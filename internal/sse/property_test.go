@@ -157,7 +157,7 @@ func TestMoreChangesNothing(t *testing.T) {
 	})
 }
 
-func TestWhatIsWrittenIsReadBack(t *testing.T) {
+func TestWrittenEventsAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"", " ", "a", "data: x", ":", "\r", "\n", "\r\n", "{\"a\":1}", "é"})
 		texts := rapid.Map(rapid.SliceOfN(line, 0, 8), func(s []string) string { return strings.Join(s, "") })

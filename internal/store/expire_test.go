@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-func TestWhatHasEndedIsMarkedOrForgotten(t *testing.T) {
+func TestExpiredRowsAreMarkedOrRemoved(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db, raw := storetest.Open(t, dsn), mustRaw(t, dsn)
 		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

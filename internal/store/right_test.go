@@ -75,7 +75,7 @@ func TestSwitchesOfAWorkspaceAreItsOwnWhereTheyAreLeftToIt(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesAPlaceLosesTheKeysThere(t *testing.T) {
+func TestMembersThatLeaveLoseTheirKeys(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
 		now := time.UnixMilli(1_700_000_000_000).UTC()

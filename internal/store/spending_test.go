@@ -39,7 +39,7 @@ func mustSpending(t testing.TB, db *store.DB, kind string, ids ...string) map[st
 	return got
 }
 
-func TestWhatWasSpentIsCountedForAllItIsOf(t *testing.T) {
+func TestSpendingCountsForEachOwner(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		long := strings.Repeat("s", 120)
@@ -122,7 +122,7 @@ func TestAPartOfASegmentIsCountedOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsSpentEndsAtTheLargestNumber(t *testing.T) {
+func TestSpendingEndsAtTheLargestNumber(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		for i := range int64(3) {

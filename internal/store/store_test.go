@@ -203,7 +203,7 @@ func TestTheFileIsItsOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeOpenedIsToldInOneLine(t *testing.T) {
+func TestDatabasesThatCannotBeOpenedAreReportedInOneLine(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "notes.txt")
 	if err := os.WriteFile(file, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {

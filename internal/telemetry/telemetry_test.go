@@ -260,7 +260,7 @@ func TestTheClientDecidesWhatIsSampledAndElseThePart(t *testing.T) {
 	}
 }
 
-func TestWhatAProviderIsToldIsTheSpanOfItsAttempt(t *testing.T) {
+func TestTraceparentNamesTheSpanOfTheAttempt(t *testing.T) {
 	r := newReceiver(t)
 	x := mustStart(t, both(telemetry.Collector{Endpoint: r.http}))
 	e := exchange()

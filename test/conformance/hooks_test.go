@@ -107,9 +107,9 @@ func TestHooksAndGuardrailsHaveTheirShape(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotRunYetIsNotHidden proves what becomes of hooks and guardrails
+// TestPropertiesWithoutEffectAreAnnounced proves what becomes of hooks and guardrails
 // until they run.
-func TestWhatDoesNotRunYetIsNotHidden(t *testing.T) {
+func TestPropertiesWithoutEffectAreAnnounced(t *testing.T) {
 	g, _ := start(t)
 	for _, tt := range []struct{ of, members string }{
 		{"S-121 S-122", `"before_request_hooks":[{"id":"h","checks":[{"id":"c","parameters":{}}],"on_fail":{"deny":false,"feedback":{"value":-1}}}]`},

@@ -41,7 +41,7 @@ func TestTheConfigSaysWhatBecomesOfParametersThatTheTargetCantHonour(t *testing.
 
 // What a client's own vendor alone knows is refused elsewhere, where the config
 // asks for that: nobody relies on a guard or a cache that is not there.
-func TestWhatOnlyOneVendorKnowsCanBeRefused(t *testing.T) {
+func TestVendorParametersCanBeRefused(t *testing.T) {
 	g := start(t)
 	for _, tt := range []struct{ path, body, name, home string }{
 		{"/model/m/converse", `{"messages":[{"role":"user","content":[{"text":"Hello"},{"guardContent":{"text":{"text":"x"}}}]}]}`, "guardContent", "converse"},

@@ -58,10 +58,10 @@ func (p *postings) until(g *gateway, round, many int) (taken int) {
 	}
 }
 
-// TestWhatWasPostedOutlivesAKill posts exchanges and feedback to a gateway until
+// TestPostedEntriesOutliveAKill posts exchanges and feedback to a gateway until
 // it is killed, several times on one data folder. What it said it has is there,
 // each once.
-func TestWhatWasPostedOutlivesAKill(t *testing.T) {
+func TestPostedEntriesOutliveAKill(t *testing.T) {
 	up := httptest.NewServer(simulator.New(simulator.Options{}))
 	t.Cleanup(up.Close)
 	data := t.TempDir()

@@ -65,7 +65,7 @@ func newRefusing(t *testing.T) (*gatewaytest.Gateway, *seen) {
 
 // Whatever a config gets wrong about names, credentials and hosts is told
 // before anything is sent, wherever in the tree it stands.
-func TestWhatATreeMayNotDoIsRefusedBeforeAnythingIsSent(t *testing.T) {
+func TestForbiddenTargetsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	g, provider := newRefusing(t)
 	inner := func(leaf string) string { return `{"strategy":{"mode":"loadbalance"},"targets":[` + leaf + `]}` }
 	fallback := func(more string, targets ...string) string {
@@ -115,7 +115,7 @@ func TestWhatATreeMayNotDoIsRefusedBeforeAnythingIsSent(t *testing.T) {
 }
 
 // A credential goes where it was meant to go.
-func TestWhoseCredentialIsSent(t *testing.T) {
+func TestCredentialOfTheChosenTargetIsSent(t *testing.T) {
 	g, provider := newRefusing(t)
 	host := `"custom_host":"` + g.Upstream + `"`
 	client := []string{"Authorization", "Bearer client-key"}

@@ -12,7 +12,7 @@ import (
 
 // What is remembered of targets belongs to the config and to whom it calls,
 // however the request came.
-func TestWhoSharesABreaker(t *testing.T) {
+func TestRequestsThatShareABreaker(t *testing.T) {
 	var calls atomic.Int64
 	g := gatewaytest.New(t, gatewaytest.Options{
 		Settings: `

@@ -86,7 +86,7 @@ var effects = []effect{
 	{"guardrails*", "name organisation_id workspace_id", "TestAGuardrailOfTheOrganisationIsSeenByAllAndChangedByFew"},
 
 	{"integrations/*/models", "allow_all_models models[].enabled", "TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent"},
-	{"integrations/*/models", "models[].pricing_config", "TestWhatIsAgreedForAnIntegrationComesBeforeTheBook"},
+	{"integrations/*/models", "models[].pricing_config", "TestNegotiatedPricesComeBeforeTheBook"},
 	{"integrations/*/models", "models[].base_model_slug models[].is_finetune models[].is_custom", "TestAModelThatWasMadeOfAnotherHasItsPriceAndItsQuirks"},
 	{"integrations/*/models", "models[].configurations", "TestTheModelChoosesTheDeploymentOfAnIntegration"},
 	{"integrations/*/models", "models", "TestModelsAreEnabledAddedAndRemoved"},
@@ -96,12 +96,12 @@ var effects = []effect{
 	{"integrations/*/workspaces", "*", "TestWorkspacesAreGivenAnIntegrationInBulk"},
 	{"integrations*", "pricing_adjustments", "TestTermsAreReadFromWhatIsStored"},
 	{"integrations*", "secret_mappings", "TestAFieldIsFilledByOneSecretReference"},
-	{"integrations*", "configurations", "TestWhatAnIntegrationSaysOfHostsAndHeadersIsSent"},
+	{"integrations*", "configurations", "TestIntegrationSettingsOfHostsAndHeadersApply"},
 	{"integrations*", "create_default_provider default_provider_slug", "TestCreatingMakesADefaultProviderUnlessToldNotTo"},
 	{"integrations*", "ai_provider_id description key name slug tags workspace_id", "TestAnIntegrationIsReadAsItWasStoredWithItsSecretsMasked"},
 
 	{"labels*", "*", "TestALabelLeadsToOneVersion"},
-	{"logs", "*", "TestWhatIsPostedIsInTheLog"},
+	{"logs", "*", "TestPostedEntriesAreInTheLog"},
 	{"logs/exports*", "filters", "TestFiltersChooseRows"},
 	{"logs/exports*", "format requested_data workspace_id", "TestAnExportGoesFromDraftToFile"},
 	{"prompts/partials*", "*", "TestPartialsHaveVersionsToo"},

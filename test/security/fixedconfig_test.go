@@ -32,7 +32,7 @@ func TestFixedConfigNeedsAConfig(t *testing.T) {
 	})
 }
 
-func TestWhoIsFixedToAConfigDoesNotRewriteIt(t *testing.T) {
+func TestKeysFixedToAConfigCannotRewriteIt(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{})
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhoIsBoundByABudgetDoesNotSetPrices(t *testing.T) {
+func TestCallersBoundByABudgetSetNoPrices(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{})
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)

@@ -36,7 +36,7 @@ func read(t *testing.T, c *routetest.Caller, query string) listed {
 	return out
 }
 
-func TestWhatIsDoneAndTriedIsInTheLog(t *testing.T) {
+func TestActionsAndRefusalsAreAudited(t *testing.T) {
 	b := routetest.New(t, configs.Add, audits.Add)
 	root := b.Root()
 	var saved struct{ Data struct{ ID string } }

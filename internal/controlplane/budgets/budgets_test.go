@@ -128,7 +128,7 @@ func audits(t testing.TB, db *store.DB, action string) int {
 	return n
 }
 
-func TestWhatHasUsedUpItsBudgetIsExhausted(t *testing.T) {
+func TestUsedUpBudgetsAreExhausted(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		for _, tt := range []struct{ name, key, provider, grant, workspace, want string }{
 			{"key", `{"type":"cost","credit_limit":5}`, `null`, `[]`, `[]`, "key"},
@@ -274,7 +274,7 @@ func TestAResetLosesNothingThatIsSpentMeanwhile(t *testing.T) {
 	})
 }
 
-func TestWhatAProcessDidNotLiveToActOnIsFoundAtTheNextStart(t *testing.T) {
+func TestBudgetsExhaustedBeforeAKillAreFoundAtTheNextStart(t *testing.T) {
 	n := newNode(t, "file:"+t.TempDir()+"/test.db")
 	setUp(t, n.DB, `{"type":"cost","credit_limit":5}`, `null`, `[]`, `[{"type":"cost","credit_limit":5}]`)
 	if _, err := n.count(t.Context(), 6); err != nil {

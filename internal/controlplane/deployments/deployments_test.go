@@ -79,7 +79,7 @@ func TestADeploymentChangesInParts(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithADeploymentIsToldByItsField(t *testing.T) {
+func TestDeploymentErrorsNameTheField(t *testing.T) {
 	b := routetest.New(t, deployments.Add)
 	c := b.Root()
 	c.Must("POST", "/deployments", `{"name":"a","slug":"taken"}`, nil)

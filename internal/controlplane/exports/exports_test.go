@@ -185,7 +185,7 @@ func TestAnExportGoesFromDraftToFile(t *testing.T) {
 	}
 }
 
-func TestWhatAStateDoesNotAllowIsRefused(t *testing.T) {
+func TestActionsOfAnotherStateAreRefused(t *testing.T) {
 	d := newDesk(t)
 	states := map[string]string{store.ExportDraft: drafted(d.root, "jsonl", "")}
 	for _, s := range []string{store.ExportRunning, store.ExportDone, store.ExportFailed, store.ExportStopped, store.ExportExpired} {
@@ -210,7 +210,7 @@ func TestWhatAStateDoesNotAllowIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatCantBeMeantIsNamed(t *testing.T) {
+func TestMeaninglessFiltersAreNamed(t *testing.T) {
 	d := newDesk(t)
 	const ids = `"requested_data":["id"]`
 	for _, tt := range []struct{ body, field string }{

@@ -95,7 +95,7 @@ func TestRowsAreThoseThatTheMakerMaySee(t *testing.T) {
 	}
 }
 
-func TestWhatTheMakerMaySeeIsDecidedAtTheStart(t *testing.T) {
+func TestVisibleKeysOfAnExportAreFixedAtItsStart(t *testing.T) {
 	d := newDesk(t)
 	member := d.join("mia", "member", "member")
 	d.own("mia", "m")

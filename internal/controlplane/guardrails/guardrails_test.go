@@ -69,7 +69,7 @@ func TestOtherChecksMakeAnotherVersion(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAGuardrailIsToldByItsField(t *testing.T) {
+func TestGuardrailErrorsNameTheField(t *testing.T) {
 	b := routetest.New(t, guardrails.Add)
 	c := b.Root()
 	for sent, want := range map[string]string{

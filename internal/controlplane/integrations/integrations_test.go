@@ -132,7 +132,7 @@ func TestCreatingMakesADefaultProviderUnlessToldNotTo(t *testing.T) {
 	refused(t, "a type of slug", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","default_provider_slug":7}`), 400, "AB01")
 }
 
-func TestWhatIsNoIntegrationIsRefusedByItsField(t *testing.T) {
+func TestIntegrationErrorsNameTheField(t *testing.T) {
 	b := bench(t)
 	c := b.Root()
 	create(t, c, `,"slug":"main","create_default_provider":false`)

@@ -109,7 +109,7 @@ func TestSecretsOfKeysAreInNoLaterAnswer(t *testing.T) {
 	}
 }
 
-func TestWhatAKeyMayNotBeIsRefusedByItsField(t *testing.T) {
+func TestKeyErrorsNameTheField(t *testing.T) {
 	b := routetest.New(t, keys.Add, configs.Add)
 	c := b.Root()
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"]}`)

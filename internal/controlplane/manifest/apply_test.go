@@ -146,7 +146,7 @@ func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 	})
 }
 
-func TestWhatIsWrongIsToldByLineAndPathAndNothingIsDone(t *testing.T) {
+func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 	w := file(t)
 	other, err := secret.NewBox(secret.New("a different master key of some length"))
 	if err != nil {

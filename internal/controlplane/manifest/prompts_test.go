@@ -156,7 +156,7 @@ func TestPruningArchivesPromptsAndLeavesDefaultCollections(t *testing.T) {
 	})
 }
 
-func TestWhatIsWrongWithPromptsIsToldByLineAndPath(t *testing.T) {
+func TestPromptErrorsNameLineAndPath(t *testing.T) {
 	w := file(t)
 	w.mustApply(t, "prompt_partials: [{slug: taken, versions: [{string: x}]}]\nprompt_labels: [{name: ours}]\nprompt_collections: [{slug: co-a}]\n", manifest.Apply{})
 	const ok = "versions: [{string: x}]"
@@ -214,7 +214,7 @@ func TestWhatIsWrongWithPromptsIsToldByLineAndPath(t *testing.T) {
 	}
 }
 
-func TestWhoseTokensAreTakenGoesFromPlaceToPlace(t *testing.T) {
+func TestTrustedIssuersAreExportedAndApplied(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		for _, jwt := range []string{
 			"jwks_url: \"https://id.example.com/keys\", issuer: \"https://id.example.com\", audience: modelgate, default_scopes: [completions.write]",

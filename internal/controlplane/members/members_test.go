@@ -69,7 +69,7 @@ func TestPeopleAreListedAndChanged(t *testing.T) {
 	}
 }
 
-func TestWhoIsTakenOutCanDoNothingMore(t *testing.T) {
+func TestRemovedMembersLoseAllAccess(t *testing.T) {
 	b := routetest.New(t, members.Add)
 	user(t, b, "ann", "member")
 	key := store.Key{ID: "k1", Type: access.WorkspaceUser, UserID: "ann", Name: "hers", Hash: access.HashKey("x"), CreatedAt: b.Clock}
@@ -147,7 +147,7 @@ func TestAnInviteGoesThroughItsStates(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAnInviteIsToldByItsField(t *testing.T) {
+func TestInviteErrorsNameTheField(t *testing.T) {
 	b := routetest.New(t, members.Add)
 	user(t, b, "ann", "member")
 	before := b.Changes()

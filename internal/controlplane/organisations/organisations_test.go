@@ -75,7 +75,7 @@ func TestAChangeOfSettingsTouchesWhatItNames(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithSettingsIsToldAndChangesNothing(t *testing.T) {
+func TestInvalidSettingsAreReportedAndChangeNothing(t *testing.T) {
 	b := routetest.New(t, organisations.Add)
 	c := b.Root()
 	before := read(c)

@@ -86,7 +86,7 @@ func TestAnOrganisationSaysWhoseTokensItTakes(t *testing.T) {
 }
 
 // Who says whose tokens are taken can make tokens of every scope.
-func TestWhoseTokensAreTakenIsSaidByWhoCouldGiveAsMuch(t *testing.T) {
+func TestTrustingAnIssuerNeedsEveryScopeItCouldGrant(t *testing.T) {
 	b := routetest.New(t, organisations.Add)
 	const body = `{"settings":{"jwt":{"jwks_url":"https://id.example.com/keys"}}}`
 	few := []access.Scope{"organisation_settings.read", "organisation_settings.update"}

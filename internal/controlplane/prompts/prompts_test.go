@@ -447,7 +447,7 @@ func TestEveryWorkspaceHasADefaultCollection(t *testing.T) {
 	}
 }
 
-func TestWhatIsAnothersIsNotThere(t *testing.T) {
+func TestForeignObjectsAreNotFound(t *testing.T) {
 	b := routetest.New(t, prompts.Add)
 	c := b.Root()
 	const elsewhere = "00000000-0000-7000-8000-000000000009"

@@ -124,7 +124,7 @@ func TestAnExhaustedOrExpiredProviderComesBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoProviderIsRefused(t *testing.T) {
+func TestInvalidProvidersAreRefused(t *testing.T) {
 	b, c := bench(t)
 	before := b.Changes()
 	long := strings.Repeat("x", 256)

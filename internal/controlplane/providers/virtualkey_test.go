@@ -77,7 +77,7 @@ func TestAVirtualKeyIsChangedFieldByField(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoVirtualKeyIsRefused(t *testing.T) {
+func TestInvalidVirtualKeysAreRefused(t *testing.T) {
 	b, c := bench(t)
 	slug := makeKey(t, c, `{"name":"vk","provider":"openai","key":"some-key-of-length"}`)
 	before := b.Changes()

@@ -138,7 +138,7 @@ func TestAReferenceInUseStays(t *testing.T) {
 	c.Must("DELETE", "/secret-references/v", "", nil)
 }
 
-func TestWhatIsAnothersIsNotThere(t *testing.T) {
+func TestForeignObjectsAreNotFound(t *testing.T) {
 	b := routetest.New(t, secrets.Add)
 	b.Root().Must("POST", "/secret-references", vault, nil)
 	b.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at) VALUES ('elsewhere', 'elsewhere', '', '', '{}', '', 'active', 0, 0)`)

@@ -257,7 +257,7 @@ func TestAnInviteAdoptsWhomAFileMadeMeanwhile(t *testing.T) {
 	}
 }
 
-func TestWhoWasTakenOutIsInvitedAgain(t *testing.T) {
+func TestRemovedPeopleCanBeInvitedAgain(t *testing.T) {
 	b, _ := claimed(t)
 	invite := func() string {
 		var made struct {

@@ -108,7 +108,7 @@ func TestAPersonSignsInAndOut(t *testing.T) {
 	}
 }
 
-func TestWhoGuessesPasswordsIsSlowedDown(t *testing.T) {
+func TestPasswordGuessingIsSlowedDown(t *testing.T) {
 	b, _ := claimed(t)
 	try := func(email, password string) routetest.Response {
 		return b.Nobody().Call("POST", "/auth/login", `{"email":"`+email+`","password":"`+password+`"}`)

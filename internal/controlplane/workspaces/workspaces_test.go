@@ -164,7 +164,7 @@ func TestLoggingLevelIsRefusedUnlessTheOrganisationLeavesItToWorkspaces(t *testi
 	}
 }
 
-func TestWhatIsWrongWithAWorkspaceIsToldByItsField(t *testing.T) {
+func TestWorkspaceErrorsNameTheField(t *testing.T) {
 	b := routetest.New(t, workspaces.Add)
 	c := b.Root()
 	for body, want := range map[string]string{

@@ -215,7 +215,7 @@ func TestMistralGetsIdsOfItsForm(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSaidIsRefusedByItsPath(t *testing.T) {
+func TestUnsupportedElementsAreRefusedByTheirPath(t *testing.T) {
 	media := func(m llm.Media) *llm.Request {
 		m.At = "messages[0].content[0]"
 		return &llm.Request{Dialect: "messages", Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{m}}}}

@@ -88,7 +88,7 @@ func TestCitationsBelongToTheirText(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerIsAnError(t *testing.T) {
+func TestMalformedResponsesAreErrors(t *testing.T) {
 	for _, body := range []string{``, `[]`, `{}`, `{"message":"too many requests"}`, `{"message":{},"finish_reason":"ERROR"}`, `{"message":{"content":"a"},"finish_reason":"ERROR","error":"why"}`} {
 		if r, err := (cohere.Dialect{}).DecodeResponse([]byte(body), nil, target); err == nil {
 			t.Errorf("DecodeResponse(%s) = %+v, want an error", body, r)

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func TestWhatOtherVendorsSignedLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {
+func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
 		{"nothing of the kind", `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`, ""},
 		{"its own stays", `{"messages":[{"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"a","signature":"s"}}},{"reasoningContent":{"reasoningText":{"text":"unsigned"}}},{"reasoningContent":{"redactedContent":"YQ=="}},{"text":"mg1.x"}]}]}`, ""},

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-func TestWhatOtherVendorsSignedLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {
+func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
 		{"nothing of the kind", `{"contents":[{"parts":[{"text":"u"}]}]}`, ""},
 		{"its own stays", `{"contents":[{"role":"model","parts":[{"text":"a","thought":true,"thoughtSignature":"YQ=="},{"text":"bWcxLngueQ=="}]}]}`, ""},

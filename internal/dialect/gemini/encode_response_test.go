@@ -185,7 +185,7 @@ func TestAStreamWithoutReasonIsNotWhole(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerIsRefused(t *testing.T) {
+func TestMalformedResponsesAreRefused(t *testing.T) {
 	for _, body := range []string{"", "null", "{}", `{"candidates":[]}`, `{"error":{"message":"x"}}`, "<html>"} {
 		if res, err := (gemini.Dialect{}).DecodeResponse([]byte(body), nil, flash2); err == nil {
 			t.Errorf("DecodeResponse(%s) = %+v, want an error", body, res)

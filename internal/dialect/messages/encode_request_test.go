@@ -276,7 +276,7 @@ func TestALaterVersionIsNotAnEarlierOne(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeCarriedIsRefused(t *testing.T) {
+func TestUnsupportedContentIsRefused(t *testing.T) {
 	user := func(p llm.Part) func(r *llm.Request) {
 		return func(r *llm.Request) { r.Messages[0].Parts = []llm.Part{p} }
 	}

@@ -109,7 +109,7 @@ func TestStreamsThatFail(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerIsAnError(t *testing.T) {
+func TestMalformedResponsesAreErrors(t *testing.T) {
 	for _, body := range []string{``, `[]`, `{}`, `{"error":"no"}`, `{"message":"no"}`} {
 		if r, err := (ollama.Dialect{}).DecodeResponse([]byte(body), nil, target); err == nil {
 			t.Errorf("DecodeResponse(%s) = %+v, want an error", body, r)

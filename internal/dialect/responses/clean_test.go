@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-func TestWhatOtherVendorsSignedLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {
+func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
 		{"nothing of the kind", `{"input":"say \"mg1.openai.x\""}`, ""},
 		{"its own stays", `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"x"},{"role":"user","content":"mg1.x"}]}`, ""},

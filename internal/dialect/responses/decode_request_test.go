@@ -59,7 +59,7 @@ func mustDecode(t testing.TB, body string) *llm.Request {
 	return r
 }
 
-func TestWhatCodexSendsComesBack(t *testing.T) {
+func TestCodexRequestsSurviveARoundTrip(t *testing.T) {
 	r := mustDecode(t, codexRequest)
 	body, fates, err := responses.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf("openai", r.Model))
 	if err != nil || len(fates) > 0 {

@@ -169,7 +169,7 @@ func TestThinkingIsAskedForAsTheModelTakesIt(t *testing.T) {
 	}
 }
 
-func TestWhatTheProtocolHasNoInputForIsRefused(t *testing.T) {
+func TestContentWithoutAnInputFormIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		media llm.Media

@@ -170,7 +170,7 @@ func lastOf(t *testing.T, stream string) (typ string, data map[string]any) {
 	return strings.TrimPrefix(typ, "event: "), mustJSON(t, text).(map[string]any)
 }
 
-func TestWhatBrokeOffEndsInAFailedResponse(t *testing.T) {
+func TestBrokenStreamsEndInAFailedResponse(t *testing.T) {
 	fault := llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Type: "overloaded_error", Message: "too much"}}
 	typ, data := lastOf(t, encoded(reply(t, withNamespace), append(manyParts[:7:7], fault, llm.Event{Kind: llm.EventEnd})...))
 	if typ != "response.failed" {

@@ -136,7 +136,7 @@ func TestAShortTokenIsUsedForHalfItsTime(t *testing.T) {
 	}
 }
 
-func TestWhatATokenEndpointCanAnswer(t *testing.T) {
+func TestTokenEndpointResponses(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
 		status     int

@@ -285,7 +285,7 @@ func TestGoogleCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatPeopleKeepIsLentTheMachinesIdentityAsFarAsToldAlone(t *testing.T) {
+func TestStoredProvidersUseTheMachinesIdentityOnlyAsAllowed(t *testing.T) {
 	source := func(from string) options {
 		return options{"auth_type": "workloadIdentityFederation", "project_id": "p", "region": "r", "service_account_json": `{"type":"external_account","audience":"a",` +
 			`"subject_token_type":"t","token_url":"https://sts.googleapis.com/v1/token","credential_source":` + from + `}`}

@@ -223,7 +223,7 @@ func mustStayAway(t *testing.T, s *provider.Spec, op api.Operation) {
 
 // Each dialect that a row tells has its path, or the pipeline would choose one
 // that leads nowhere.
-func TestWhatARowSpeaksHasAPath(t *testing.T) {
+func TestEachDialectOfARowHasAPath(t *testing.T) {
 	eachRow(t, func(t *testing.T, s *provider.Spec) {
 		for _, model := range []string{"gpt-5", "claude-x", "anthropic.claude-x", "gemini-x", "meta/llama", "mistral-x", "endpoints.1", "", "a/b"} {
 			if s.Dialects == nil {
