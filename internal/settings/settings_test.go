@@ -108,7 +108,7 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"slug", "providers:\n  - slug: a b\n    provider: openai\n", "f:2:11: providers[0].slug: "},
 		{"slug twice", provider + "  - slug: a\n    provider: groq\n", "f:4:11: providers[1].slug: "},
 		{"no provider", "providers:\n  - slug: a\n", "f:2:5: providers[0].provider: "},
-		{"plain credential", provider + "    api_key: sk-plain\n", "f:4:14: providers[0].api_key: a credential does not stand here plainly"},
+		{"plain credential", provider + "    api_key: sk-plain\n", "f:4:14: providers[0].api_key: plaintext credentials are not allowed"},
 		{"unset variable", provider + "    api_key: ${NOWHERE}\n", "f:4:14: providers[0].api_key: the environment variable NOWHERE is not set"},
 		{"hash", "keys:\n  - sha256: abc\n", "f:2:13: keys[0].sha256: "},
 		{"a key's scope", "keys:\n  - {sha256: " + hash + ", scopes: [\"*\", logs.read]}\n", `keys[0].scopes[1]: unknown scope "logs.read"`},
