@@ -187,16 +187,7 @@ const (
 func (a *Attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	if v, ok := doc.Find(betaField); ok {
-		if flags, ok := v.Text(); ok {
-			for flag := range strings.SplitSeq(flags, ",") {
-				addFlag(h, strings.TrimSpace(flag))
-			}
-		}
-		for flag := range v.Elements() {
-			if name, ok := flag.Text(); ok {
-				addFlag(h, name)
-			}
-		}
+		addFlags(h, v)
 		list = append(list, jsonedit.Edit{Name: betaField})
 	}
 	field, taken, dropped := a.Target.BodyBetas(a.wire.op, h)
@@ -215,18 +206,39 @@ func (a *Attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Ed
 	return append(list, jsonedit.Edit{Name: field, Value: b.Bytes()})
 }
 
-// addFlag adds a beta flag to the header unless it stands there.
-func addFlag(h http.Header, flag string) {
+// addFlags adds the beta flags of a body's field to the header, each once. A body may
+// have any number of them, so each is looked up and not searched for.
+func addFlags(h http.Header, field jsonedit.Value) {
 	sent := strings.Join(h[betaHeader], ",")
-	for known := range strings.SplitSeq(sent, ",") {
-		if strings.TrimSpace(known) == flag {
+	known := make(map[string]bool)
+	for flag := range strings.SplitSeq(sent, ",") {
+		known[strings.TrimSpace(flag)] = true
+	}
+	var all strings.Builder
+	all.WriteString(sent)
+	add := func(flag string) {
+		if known[flag] {
 			return
 		}
+		known[flag] = true
+		if all.Len() > 0 {
+			all.WriteByte(',')
+		}
+		all.WriteString(flag)
 	}
-	if sent != "" {
-		flag = sent + "," + flag
+	if flags, ok := field.Text(); ok {
+		for flag := range strings.SplitSeq(flags, ",") {
+			add(strings.TrimSpace(flag))
+		}
 	}
-	h[betaHeader] = []string{flag}
+	for flag := range field.Elements() {
+		if name, ok := flag.Text(); ok {
+			add(name)
+		}
+	}
+	if all.Len() > len(sent) {
+		h[betaHeader] = []string{all.String()}
+	}
 }
 
 // applyOnUnsupported enforces on_unsupported for dropped parameters. With refuse it

@@ -29,8 +29,9 @@ type Trail struct {
 	// ended although the outcome asked for more.
 	Retries int
 
-	// Notes are settings that were adapted or have no effect.
+	// Notes are settings that were adapted or have no effect, each once.
 	Notes []dialect.ParamChange
+	noted map[dialect.ParamChange]bool // those in Notes; nil while there are few
 
 	// UpstreamTime is the time spent on providers so far.
 	UpstreamTime time.Duration
@@ -102,10 +103,24 @@ func (t *Trail) decide(path, format string, args ...any) {
 
 // Note announces an adaptation, once.
 func (t *Trail) Note(n dialect.ParamChange) {
-	if !slices.Contains(t.Notes, n) {
-		t.Notes = append(t.Notes, n)
+	if t.noted == nil && len(t.Notes) > fewNotes {
+		t.noted = make(map[dialect.ParamChange]bool)
+		for _, known := range t.Notes {
+			t.noted[known] = true
+		}
+	}
+	if t.noted[n] || t.noted == nil && slices.Contains(t.Notes, n) {
+		return
+	}
+	t.Notes = append(t.Notes, n)
+	if t.noted != nil {
+		t.noted[n] = true
 	}
 }
+
+// fewNotes is up to how many notes are searched one by one. A body can cause any
+// number of them.
+const fewNotes = 32
 
 // Params returns what happened to settings and parameters: the items of
 // x-gateway-params. What does not fit is counted in the last.

@@ -52,7 +52,7 @@ func betasIn(v jsonedit.Value) (list []string) {
 	}
 	for e := range v.Elements() {
 		if text, ok := e.Text(); ok {
-			list = merge(list, splitBetas([]string{text}))
+			list = append(list, splitBetas([]string{text})...)
 		}
 	}
 	return list
@@ -71,8 +71,19 @@ func splitBetas(values []string) (list []string) {
 
 // merge appends to list what it lacks.
 func merge(list, more []string) []string {
+	if len(more) == 1 && slices.Contains(list, more[0]) || len(more) == 0 {
+		return list
+	}
+	if len(more) == 1 {
+		return append(list, more[0])
+	}
+	known := make(map[string]bool, len(list)+len(more)) // a body may have any number of them
+	for _, s := range list {
+		known[s] = true
+	}
 	for _, s := range more {
-		if !slices.Contains(list, s) {
+		if !known[s] {
+			known[s] = true
 			list = append(list, s)
 		}
 	}

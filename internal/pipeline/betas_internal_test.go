@@ -1,0 +1,52 @@
+package pipeline
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/provider"
+)
+
+// A body of 50 MB holds millions of flags. Searching them one by one took minutes of a
+// processor for the 200,000 of this test.
+func TestAnyNumberOfBetaFlagsTakesLittleTime(t *testing.T) {
+	const flags = 200_000
+	var body strings.Builder
+	body.WriteString(`{"anthropic_beta":["sent"`)
+	for i := range flags {
+		body.WriteString(`,"f` + strconv.Itoa(i%(flags/2)) + `"`) // each twice
+	}
+	body.WriteString(`]}`)
+	var doc jsonedit.Doc
+	if err := doc.Scan([]byte(body.String())); err != nil {
+		t.Fatal(err)
+	}
+	spec := &provider.Spec{
+		BodyRules: map[api.Operation]provider.BodyRule{api.Messages: {Betas: betaField}},
+		Betas:     provider.Betas{Allow: []string{"sent"}},
+	}
+	a := &Attempt{Target: &provider.Target{Spec: spec}, trail: new(Trail), request: new(Request), handler: new(TargetHandler), wire: wirePlan{op: api.Messages}}
+	ended := make(chan []jsonedit.Edit, 1)
+	go func() { ended <- a.mergeBetaFlags(&doc, http.Header{betaHeader: {"sent"}}) }()
+	select {
+	case edits := <-ended:
+		if last := edits[len(edits)-1]; string(last.Value) != `["sent"]` {
+			t.Errorf("the target gets %.60s, want the flag it takes, once", last.Value)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("merging the flags takes more than a minute")
+	}
+	if n := len(a.trail.Notes); n != flags/2 {
+		t.Errorf("%d flags are noted as dropped, want each of %d once", n, flags/2)
+	}
+	dropped := dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: "f7"}
+	if a.trail.Note(dropped); len(a.trail.Notes) != flags/2 {
+		t.Error("a flag that was noted is noted again")
+	}
+}
