@@ -55,7 +55,7 @@ var barriers = []struct {
 	{
 		from:  []string{"internal/store"},
 		never: []string{"internal/publication", "internal/snapshot"},
-		why:   "who writes rows says which, and does not know what is made of them",
+		why:   "who writes rows says which, and does not know how they are used",
 	},
 	{
 		from:  []string{"internal/secretref"},

@@ -240,7 +240,7 @@ func decimal(f float64) value { return value{kind: isNumber, text: plain(f)} }
 
 func plain(f float64) string { return canonicalNumber(strconv.FormatFloat(f, 'g', -1, 64)) }
 
-// integer is an integer between least and most. 5.0 and 5e0 are whole.
+// integer is an integer between least and most. 5.0 and 5e0 are integers.
 func integer(least, most int) rule[int] {
 	low, high := float64(least), float64(most)
 	d := &schema{Type: "integer", Minimum: &low}

@@ -23,7 +23,7 @@ func runBench(ctx context.Context, p *program, args []string) error {
 	file := f.String("json", "", "`file` for every figure as JSON")
 	quick := f.Bool("quick", false, "short run, about 30 seconds")
 	profile := f.String("profile", "", "`folder` for CPU and allocation profiles of the gateway at 64 connections")
-	against := f.String("against", "", "`binary` of another build, whose gateway is measured beside this one")
+	against := f.String("against", "", "`binary` of another build, to compare this one with")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ type routeCase struct {
 	} `json:"expect"`
 }
 
-// checkConfig checks a config object and runs the cases beside it.
+// checkConfig checks a config object and runs its cases.
 func checkConfig(ctx context.Context, p *program, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -27,7 +27,7 @@ type Options struct {
 	// arguments are appended; the process has to call [Target] with them.
 	Command []string
 
-	// Against is another build of the program, which is measured beside this one.
+	// Against is another build of the program, which is compared with this one.
 	// Empty measures none.
 	Against string
 

@@ -111,7 +111,7 @@ type traceList struct {
 	Cut    bool          `json:"truncated" doc:"Not all of the time was read: there may be more traces, and more spans of these; choose a shorter time"`
 }
 
-// traceRecord is what is told of a trace as a whole. What is unknown is null.
+// traceRecord is the summary of a trace. Unknown values are null.
 type traceRecord struct {
 	Object   string     `json:"object" doc:"Always trace"`
 	ID       string     `json:"trace_id"`

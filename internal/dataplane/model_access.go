@@ -49,7 +49,7 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 }
 
 // allowModel returns what checks the models that a form names after its beginning,
-// nil where t allows all or the body is no form.
+// nil where t allows all or the body is not a form.
 func (x *exchange) allowModel(t *provider.Target) func(model string) error {
 	if t.Models == nil || x.upload == nil || !x.named().form {
 		return nil

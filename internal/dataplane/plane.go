@@ -58,7 +58,7 @@ type Options struct {
 	ClientStall time.Duration
 
 	// AttemptsTimeout bounds all attempts of an exchange with a config, until its answer
-	// can be checked. Default 10 minutes; negative is no bound.
+	// can be checked. Default 10 minutes; negative means unlimited.
 	AttemptsTimeout time.Duration
 
 	// PromptEnvelopeOnly leaves out of the envelope around the answer to a saved

@@ -281,7 +281,7 @@ func (x *exchange) fillPrompt(ref string) (*promptResult, error) {
 		f.Err = apierr.New(apierr.Unsupported, "a saved prompt makes requests for /v1/chat/completions and /v1/completions, and not for this route").
 			WithParam("x-gateway-config").WithCode("unsupported_operation")
 	}
-	if f.Err != nil { // who would be called is told apart from what would be sent
+	if f.Err != nil { // the provider is reported even if the body cannot be
 		if c, err := prompt.Decode(v.Text); err == nil {
 			f.provider = c.Provider
 		}

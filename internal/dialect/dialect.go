@@ -8,7 +8,7 @@
 // the neutral conversation of package llm, and each parameter that is not
 // carried as it is has a [ParamChange]. How a provider deviates is its [Profile];
 // no dialect decides by a provider's id. Each protocol has a package below this
-// one; which dialect a route or a provider speaks is left to dataplane and the
+// one; which dialect a route or a provider speaks is decided by dataplane and the
 // provider table.
 package dialect
 

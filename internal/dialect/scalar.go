@@ -107,7 +107,7 @@ func appendRaw(b *jsonedit.Builder, name string, value json.RawMessage) bool {
 }
 
 // DropAsked is Drop for those of the fields by which the request asks for
-// something: a value that is the same as none is no loss.
+// something: a value that is the same as none loses nothing.
 func (f *ParamChanges) DropAsked(fields ...llm.Field) {
 	for _, field := range fields {
 		if asks(f.r, field) {

@@ -41,7 +41,7 @@ type Fault struct {
 	Code string
 	Want string // what follows "must be", or "send" if the value is missing
 	Sent string // what follows "not"; empty if there is nothing to say
-	// Problem, if not empty, is said after the path instead of Want and Sent.
+	// Problem, if not empty, follows the path instead of Want and Sent.
 	Problem string
 }
 

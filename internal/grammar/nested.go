@@ -12,7 +12,7 @@ type List struct {
 	Min, Max int
 	Each     Rule
 	What     string // the elements, in the plural
-	Empty    string // what is said of an array without elements, if that is wrong
+	Empty    string // problem of an array without elements; empty if that is valid
 }
 
 // Expected completes the sentence "it must be …".

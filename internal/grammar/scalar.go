@@ -35,9 +35,9 @@ func (r Func) Check(c *jsonedit.Cursor) *Fault { return r(c.Value()) }
 // Number is a number within bounds, both included.
 type Number struct {
 	Min, Max float64
-	// Kind, if not empty, is said of other kinds, and of a number too large.
+	// Kind, if not empty, is the problem of other kinds, and of a number too large.
 	Kind string
-	// Bound, if not empty, is said of a number that is out of bounds.
+	// Bound, if not empty, is the problem of a number that is out of bounds.
 	Bound string
 }
 
@@ -78,9 +78,9 @@ func outOfBounds(bound string, r Rule, raw []byte) *Fault {
 // included. Without bounds ([AnyInteger]) it may have any length.
 type Integer struct {
 	Min, Max int64
-	// Kind, if not empty, is said of other kinds, and of what int64 can't hold.
+	// Kind, if not empty, is the problem of other kinds, and of what int64 can't hold.
 	Kind string
-	// Bound, if not empty, is said of an integer that is out of bounds.
+	// Bound, if not empty, is the problem of an integer that is out of bounds.
 	Bound string
 }
 

@@ -4,7 +4,7 @@
 // A statement that writes is given to [Tx.Exec] with the rows that it writes to,
 // and tests on storetest fail when those are others. The records are part of the
 // change: either both are kept or neither. A reader that finds a gap reads
-// everything. What the tables hold is left to store, what is made of their rows to
+// everything. The contents of the tables are the job of store, their use by a gateway that of
 // publication.
 package journal
 

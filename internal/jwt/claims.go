@@ -165,7 +165,7 @@ func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Id
 	}
 }
 
-// keyID is what tokens of a person have instead of a key's id. It is no id
+// keyID is what tokens of a person have instead of a key's id. It is not an id
 // of a key, nor of a person that the store knows.
 func keyID(user string) string {
 	if user == "" {

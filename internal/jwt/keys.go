@@ -38,7 +38,7 @@ func CheckJWKS(text string) error {
 }
 
 // parseKeys reads the keys for RS256 of a JSON Web Key Set (RFC 7517). Keys for
-// something else are skipped; those that can't be used are told in unused. A
+// something else are skipped; those that can't be used are listed in unused. A
 // set without any key is an error.
 func parseKeys(text []byte) (k *keys, unused []error, err error) {
 	var doc struct {

@@ -143,7 +143,7 @@ type source struct {
 	failed bool          // the last answer was none; only who asks knows
 }
 
-// current returns the keys available, and has old ones asked for beside.
+// current returns the keys available, and has old ones fetched in the background.
 func (s *source) current(now time.Time) *keys {
 	if s.url != "" && now.UnixNano()-s.asked.Load() > int64(fresh) {
 		s.ask(now)

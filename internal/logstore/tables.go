@@ -18,7 +18,7 @@ type tables struct {
 	read, write *sql.DB
 
 	prepare func(ctx context.Context) error                 // makes the tables, or looks at those there are
-	lost    func(error) bool                                // what was prepared is to be prepared again
+	lost    func(error) bool                                // prepared statements must be prepared again
 	cut     func(error) bool                                // the connection has ended, and another may be had; nil where there is none
 	room    func(ctx context.Context, w *batchWriter) error // makes room for a batch; nil where there always is
 

@@ -165,7 +165,7 @@ func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
 	return res, nil
 }
 
-// do sends an HTTP request and keeps account of it: the account is closed here
+// do sends an HTTP request and records it in the ledger: the account is closed here
 // without a response, and with the response otherwise.
 func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 	acc, err := a.openAccount()

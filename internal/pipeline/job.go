@@ -131,7 +131,7 @@ func (j *job) request(ctx context.Context, method, path string) (*http.Request, 
 	})
 }
 
-// cancel ends the job, whatever became of the request. What is said to it is of
+// cancel ends the job, however the request ended. The response to it is of
 // no use any more.
 func (j *job) cancel() {
 	if j.now.Done {

@@ -59,7 +59,7 @@ func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e
 	return r.translation.broken(dst, &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
 }
 
-// Close lets go of the connection and of the buffers behind the response.
+// Close releases the connection and the buffers behind the response.
 func (r *Response) Close() {
 	r.release()
 	r.hold(nil)

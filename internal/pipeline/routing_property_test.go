@@ -96,7 +96,7 @@ func (r *rtRoutes) rtInvariants(budget time.Duration) string {
 	}
 	isLeaf := func(l *config.Config) bool { return l.Path == got.x.target() }
 	if all > 0 && !slices.ContainsFunc(r.Leaves, isLeaf) {
-		return fmt.Sprintf("answered by %q, which is no target", got.x.target())
+		return fmt.Sprintf("answered by %q, which is not a target", got.x.target())
 	}
 	for n, times := range r.open {
 		if times != 1 {

@@ -40,7 +40,7 @@ type Engine struct {
 	// Zero means DefaultAttempts.
 	MaxAttempts int
 
-	// Ledger keeps account of attempts. Nil keeps none.
+	// Ledger records attempts. Nil records none.
 	Ledger Ledger
 
 	// Trace returns a span id for an attempt of a request in the trace with this id

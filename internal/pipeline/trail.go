@@ -52,7 +52,7 @@ type Trail struct {
 	joined struct{ attempts, decisions int } // taken into the parent
 }
 
-// child returns the trail of work that runs beside t or may come to nothing.
+// child returns the trail of work that runs in parallel to t or may fail.
 func (t *Trail) child() *Trail {
 	return &Trail{
 		Explain: t.Explain, UpstreamTime: t.UpstreamTime, hasFallback: t.hasFallback,
@@ -60,8 +60,8 @@ func (t *Trail) child() *Trail {
 	}
 }
 
-// Join takes in what a child has done since the last call. Its time runs beside
-// that of t.
+// Join takes in what a child has done since the last call. Its time is parallel to
+// the time of t.
 func (t *Trail) Join(c *Trail) {
 	t.Attempts = append(t.Attempts, c.Attempts[c.joined.attempts:]...)
 	t.Decisions = append(t.Decisions, c.Decisions[c.joined.decisions:]...)

@@ -100,7 +100,7 @@ type translation struct {
 	queue  []sse.Event
 }
 
-// More reports whether something to give out is available without waiting. Not
+// More reports whether something to emit is available without waiting. Not
 // every frame of the provider makes one, so it reads those that are there.
 func (t *translation) More() bool {
 	if t.parted {

@@ -129,7 +129,7 @@ func (c *tokenCount) response(a *Attempt, out *Response, body []byte) error {
 
 func (c *tokenCount) stream(a *Attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
 
-// operation translates what is no conversation, such as embeddings: from the words
+// operation translates operations other than conversations, such as embeddings: from the words
 // of the client's dialect to those of the chat dialect, and from these to the
 // provider's own form. Either is nil where it is not needed.
 type operation struct {
@@ -156,7 +156,7 @@ func (o *operation) request(dst, body []byte) (_ []byte, changes []dialect.Param
 	return dst, changes, err
 }
 
-// chatBody returns the client's body in the words of the chat dialect.
+// chatBody returns the client's body in the format of the chat dialect.
 func (o *operation) chatBody(body []byte) ([]byte, error) {
 	if o.client == nil {
 		return body, nil

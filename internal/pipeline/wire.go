@@ -87,7 +87,7 @@ func (a *Attempt) planTokenCount() error {
 	return nil
 }
 
-// planOperation chooses how an operation that is no conversation is put to the
+// planOperation chooses how an operation other than a conversation is put to the
 // target: as bytes, unless the client's dialect or the provider has a form of its own.
 func (a *Attempt) planOperation() {
 	r, w := a.request, &a.wire

@@ -3,7 +3,7 @@
 // A [Saved] prompt has numbered versions, of which requests name one; a version
 // is a template and the settings that go with it. [Render] fills the template
 // and returns a request's body. It promises that what a variable holds stays
-// text: it never ends the JSON string it is in, and is no template itself,
+// text: it never ends the JSON string it is in, and is not a template itself,
 // and that rendering takes bounded time and memory whatever the variables are.
 // Where prompts are kept, and who may use them, is left to others.
 package prompt

@@ -94,7 +94,7 @@ type Spec struct {
 	// Models are quirks of single models; the first rule that matches applies.
 	Models []ModelRule
 
-	// Profile is what translated requests need besides, for each dialect.
+	// Profile is what translated requests also need, for each dialect.
 	Profile dialect.Profile
 
 	// UsageUnasked is true for providers of the chat dialect that report the usage

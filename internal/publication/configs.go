@@ -36,7 +36,7 @@ func (l *loader) readConfigs(ctx context.Context) (err error) {
 	return nil
 }
 
-// addConfigTexts adds the texts of versions that are unknown: one by one when
+// addConfigTexts adds the text of each unknown version: one by one when
 // they are few, as after a change, or all at once.
 func (l *loader) addConfigTexts(ctx context.Context, known map[string]Config) error {
 	const few = 20

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// readLogging reads how much is kept of exchanges, and where requests may go.
+// readLogging reads the logging levels, and where requests may go.
 func (l *loader) readLogging(ctx context.Context) error {
 	const (
 		organisations = `
@@ -50,7 +50,7 @@ func (l *loader) readLogging(ctx context.Context) error {
 	return err
 }
 
-// LoggingFor returns how much is kept of the exchanges of id, whose own word stays.
+// LoggingFor returns the logging level for id, whose own setting wins.
 func (s *State) LoggingFor(id *access.Identity) access.Logging {
 	l := s.Logging[cmp.Or(id.Workspace, id.Organisation)]
 	l.Key = id.Logging.Key

@@ -58,7 +58,7 @@ func (l *loader) addVersions(ctx context.Context, byID map[string]*prompt.Saved)
 	return err
 }
 
-// addPromptTexts adds the texts of all versions: those of before, and of the others
+// addPromptTexts adds the text of each version: those of before, and of the others
 // one by one when they are few, as after a change, or all at once.
 func (l *loader) addPromptTexts(ctx context.Context, byID map[string]*prompt.Saved) error {
 	const few = 20
@@ -98,7 +98,7 @@ func (l *loader) addPromptTexts(ctx context.Context, byID map[string]*prompt.Sav
 	return nil
 }
 
-// promptTexts returns the texts of prompts by version. A nil state has none.
+// promptTexts returns the text of each version of a prompt. A nil state has none.
 func (s *State) promptTexts() map[string]string {
 	texts := make(map[string]string)
 	if s == nil {

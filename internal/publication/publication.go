@@ -35,7 +35,7 @@ type State struct {
 	// config of their own.
 	SavedOnly map[string]bool
 
-	// Logging is how much is kept of the exchanges of keys that say nothing
+	// Logging is the logging level of keys that set none
 	// themselves: by id of their workspace, else of their organisation.
 	Logging map[string]access.Logging
 
@@ -96,7 +96,7 @@ type Provider struct {
 type Model struct {
 	Slug       string
 	Enabled    bool
-	BaseModel  string          // it was made of; empty for none
+	BaseModel  string          // it was derived from; empty for none
 	Pricing    json.RawMessage // instead of the catalogue's price
 	CustomHost string
 	Sealed     string // [store.Secrets.Text] with headers alone, sealed for the organisation; empty for none

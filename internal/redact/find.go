@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The finders tell of what they find in one pass over a text. What is in the
+// The finders report what they find in a single scan of a text. What is in the
 // middle of a word is not looked for.
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }

@@ -25,7 +25,7 @@ func stopsOf(raw []byte) (list []string) {
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}
 	}
-	json.Unmarshal(raw, &list) // what is no list of strings stops nothing
+	json.Unmarshal(raw, &list) // anything but a list of strings stops nothing
 	return list
 }
 

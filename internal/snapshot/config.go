@@ -22,7 +22,7 @@ type Config struct {
 	Err error
 
 	// Stored configs are the database's. They were checked when they were saved
-	// and are not checked again. Where a slug is given twice, the config that is
+	// and are not checked again. If a slug is duplicated, the config that is
 	// not stored counts.
 	Stored bool
 }

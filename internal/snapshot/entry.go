@@ -24,7 +24,7 @@ type ManagedProvider struct {
 	ExpiresAt time.Time
 
 	// Stored entries are the database's. Such an entry that can't be used does
-	// not are in the way of the others: only who uses it is told. Where a slug
+	// not are in the way of the others: only its users get the error. Where a slug
 	// is given twice, the entry that is not stored counts.
 	Stored bool
 	// Fault is why a stored entry can't be used. Nil means that it can.

@@ -48,7 +48,7 @@ type Input struct {
 	// shared.
 	Exhausted map[string]bool
 
-	// Tokens checks what is no gateway key and looks like a token. Nil takes none.
+	// Tokens checks credentials that look like a token and not like a gateway key. Nil takes none.
 	Tokens TokenVerifier
 
 	// Logs is what is kept of exchanges.

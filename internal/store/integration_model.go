@@ -43,7 +43,7 @@ func (q Queries) IntegrationModels(ctx context.Context, integration string) ([]I
 		ORDER BY slug`, integration)
 }
 
-// PutIntegrationModel stores m, instead of what was said of the model before.
+// PutIntegrationModel stores m, replacing the previous row of the model.
 func (tx *Tx) PutIntegrationModel(ctx context.Context, m IntegrationModel) error {
 	return modelTable.put(ctx, tx, m)
 }
@@ -84,7 +84,7 @@ func (q Queries) IntegrationWorkspaces(ctx context.Context, integration string) 
 		ORDER BY workspace_id`, integration)
 }
 
-// PutIntegrationWorkspace stores w, instead of what was said before.
+// PutIntegrationWorkspace stores w, replacing the previous row.
 func (tx *Tx) PutIntegrationWorkspace(ctx context.Context, w IntegrationWorkspace) error {
 	return grantTable.put(ctx, tx, w)
 }

@@ -11,7 +11,7 @@ import (
 // OrganisationSettings is what an organisation says of all that is in it. The
 // zero value is what one has that said nothing.
 type OrganisationSettings struct {
-	// Security is what was said of the rights of roles; the rest are at their
+	// Security has the rights of roles that were set; the rest are at their
 	// defaults. Overridable are the sections that workspaces may set themselves.
 	Security    access.RolePermissions `json:"security_settings,omitempty"`
 	Overridable []access.Section       `json:"overridable_sections,omitempty"`
@@ -58,7 +58,7 @@ type UserKeyPolicy struct {
 }
 
 // RolePermissions returns what roles may do in a workspace: what its organisation says,
-// except for the sections that are left to the workspace, and the defaults.
+// except for the sections that the workspace sets, and the defaults.
 func (q Queries) RolePermissions(ctx context.Context, organisation, workspace string) (access.RolePermissions, error) {
 	const text = `
 		SELECT o.settings, w.security_settings

@@ -15,7 +15,7 @@ import (
 )
 
 // table declares how values of a type are stored, each column once. Reading,
-// inserting and updating are made from the declaration; conditions are SQL.
+// inserting and updating follow from the declaration; conditions are SQL.
 type table[T any] struct {
 	name    string              // in SQL
 	row     string              // one row, in errors

@@ -29,7 +29,7 @@ var operations = map[api.Operation]string{
 	api.AudioSpeech:        "generate_content",
 }
 
-// operationName returns an operation in the words of the conventions. What they
+// operationName returns an operation by the name in the conventions. What they
 // have no word for keeps its own.
 func operationName(op api.Operation) string {
 	if name, ok := operations[op]; ok {
@@ -38,7 +38,7 @@ func operationName(op api.Operation) string {
 	return string(op)
 }
 
-// providerName returns a provider in the words of the conventions.
+// providerName returns a provider by the name in the conventions.
 func providerName(id string) string {
 	if row, ok := table.Lookup(id); ok {
 		return cmp.Or(row.TelemetryName, id)

@@ -107,7 +107,7 @@ func TestHooksAndGuardrailsHaveTheirShape(t *testing.T) {
 	}
 }
 
-// TestPropertiesWithoutEffectAreAnnounced proves what becomes of hooks and guardrails
+// TestPropertiesWithoutEffectAreAnnounced proves what happens to hooks and guardrails
 // until they run.
 func TestPropertiesWithoutEffectAreAnnounced(t *testing.T) {
 	g, _ := start(t)

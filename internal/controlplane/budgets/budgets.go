@@ -194,7 +194,7 @@ func (k *Enforcer) act(ctx context.Context, list []store.BudgetHolder) error {
 	return k.change(ctx, due, now, false)
 }
 
-// change checks list as it is in the database and tells what came of it.
+// change checks list as it is in the database and returns the result.
 func (k *Enforcer) change(ctx context.Context, list []store.BudgetHolder, now time.Time, resets bool) error {
 	refs := make([]store.BudgetRef, len(list))
 	for i, b := range list {

@@ -59,7 +59,7 @@ func (p *person) checkPermission(verb, workspace string) error {
 	if p.switches[workspace].Allows(role, scope(access.WorkspaceUser, verb).Permission()) {
 		return nil
 	}
-	return forbidden("your workspace role (%s) does not allow you to %s API keys", cmp.Or(role, "stranger"), verb)
+	return forbidden("your workspace role (%s) does not allow you to %s API keys", cmp.Or(role, "none"), verb)
 }
 
 // role is what the person is in a workspace; who is nobody is admin.

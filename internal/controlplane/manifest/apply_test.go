@@ -185,7 +185,7 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 		{"a credential of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, api_key: \"${KEY}\"}}\n", "$.api_key is a credential and there is no provider"},
 		{"a token of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, override_params: {token: sk-plain}}}\n", "$.override_params.token is a credential and there is no provider"},
 		{"a plain token", "secret_references: [{slug: a, manager_type: hashicorp_vault, secret_path: x, auth_config: {type: token, address: \"https://v.example\", token: sk-plain}}]\n", "auth_config.token: plaintext credentials are not allowed"},
-		{"a sealed region", "integrations: [{slug: a, provider: bedrock, options: {region: \"${REGION}\"}}]\n", "options.region: this is no credential"},
+		{"a sealed region", "integrations: [{slug: a, provider: bedrock, options: {region: \"${REGION}\"}}]\n", "options.region: this is not a credential"},
 		{"a different master key", "integrations: [{slug: a, provider: openai, api_key: \"" + other.Seal(secret.New("sk-plain")) + "\"}]\n", "integrations[0].api_key: the sealed value does not open with this master key"},
 		{"a private host", "integrations: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7/v1\"}]\n", "custom_host is refused"},
 		{"a check", "guardrails: [{slug: a, checks: [{id: nonsense}]}]\n", "guardrails[0]: checks[0]: "},

@@ -140,7 +140,7 @@ func dropCollection(p *plan, row store.PromptCollection) step {
 
 func (p *plan) collection(path string, want *settings.PromptCollection, old *store.PromptCollection, _ []string) (step, error) {
 	if hasCycle(want, p.names.parents) {
-		return nil, p.file.ErrorAt(path+".parent", errors.New("the collection would stand in itself"))
+		return nil, p.file.ErrorAt(path+".parent", errors.New("the collection would contain itself"))
 	}
 	workspace, err := p.workspaceID(path+".workspace", want.Workspace)
 	if err != nil {

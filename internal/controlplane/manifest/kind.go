@@ -19,7 +19,7 @@ import (
 type step = func(context.Context, *store.Tx) error
 
 // kind declares one kind of object: a section of the file, the rows that are
-// stored of it, and how each is made of the other.
+// stored of it, and how one becomes the other.
 type kind[W, R any] struct {
 	section, name string                        // in the file; in changes
 	entries       func(*settings.Settings) *[]W // nil if the file does not have the section

@@ -6,7 +6,7 @@
 // applied whole, in one change, or not at all; that applying it again changes
 // nothing; and that equal states are written as equal bytes. Credentials leave
 // as references or sealed. The form of the file is left to settings, rows to
-// store, what a field may hold to the packages beside this one.
+// store, what a field may hold to the other packages of the control plane.
 package manifest
 
 import (

@@ -148,7 +148,7 @@ func (p *plan) authFields(path string, want *settings.SecretReference, before ma
 // the other way round.
 func secretSpellingError(sealed bool) error {
 	if sealed {
-		return errors.New("this is no credential; write it plainly")
+		return errors.New("this is not a credential; write it in plain text")
 	}
 	return errors.New("plaintext credentials are not allowed; use ${NAME} for an environment variable or the output of `modelgate seal`")
 }

@@ -178,7 +178,7 @@ func listed(want []settings.Rate) limits.Rates {
 	return out
 }
 
-// limit returns what is stored of the rate limits of what is no key.
+// limit returns what is stored of the rate limits of an object other than a key.
 func limit(want []settings.Rate) (json.RawMessage, error) {
 	list := listed(want)
 	return list.JSON(), list.Check("rate_limits")

@@ -83,7 +83,7 @@ var (
 	impossible = regexp.MustCompile(`[@\s\pC]`)
 )
 
-// CheckLabel checks a label's name: it has to be told from the other ways to
+// CheckLabel checks a label's name: it must differ from the other ways to
 // name a version.
 func CheckLabel(name string) error {
 	switch {

@@ -269,7 +269,7 @@ func (c *Caller) ChosenWorkspaces(ctx context.Context, field string, all *bool, 
 	every = len(named) == 0
 	if all != nil && *all != every {
 		if *all {
-			return nil, false, Invalid("allow_all_workspaces", "can't be true beside %s; leave one out", field)
+			return nil, false, Invalid("allow_all_workspaces", "cannot be combined with %s; leave one out", field)
 		}
 		return nil, false, Invalid(field, "must name at least one when allow_all_workspaces is false")
 	}

@@ -70,7 +70,7 @@ func DeclaredIn[T any](list []T, workspace string, place func(T) (id, workspace,
 }
 
 // DeclaredOnPage returns what a page of a list shows of the entries that a file owns,
-// which are before all others and beside the size of the page.
+// which are before all others and next to the size of the page.
 func DeclaredOnPage[T any](page int, owned []T) []T {
 	if page > 0 {
 		return nil

@@ -5,7 +5,7 @@
 // decoding and validation, the check of the caller, the audit row, the error's
 // shape and the OpenAPI document. It promises that a handler runs only for a
 // caller who may call it, and that whatever changes something or tries to is in
-// the audit log. What routes do is left to the packages beside it, rows to store.
+// the audit log. It does not act on objects (see the other packages of the control plane) or rows (store).
 package route
 
 import (

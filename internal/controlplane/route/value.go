@@ -68,7 +68,7 @@ func ListOf[T any](data []T, total int) *List[T] {
 	return &List[T]{"list", total, data}
 }
 
-// OrNull returns nil for an empty text.
+// OrNull returns nil for an empty string.
 func OrNull(s string) *string {
 	if s == "" {
 		return nil

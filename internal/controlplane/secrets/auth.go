@@ -92,7 +92,7 @@ func (k service) merge(ctx context.Context, s *store.SecretReference, given map[
 	return k.seal(ctx, s, held)
 }
 
-// check checks fields, beside those there were and the secrets kept from then.
+// check checks fields together with the previous ones and their secrets.
 func (m managerKind) check(auth, before, kept map[string]string) error {
 	if len(m.types) == 0 {
 		return nil

@@ -37,7 +37,7 @@ var (
 	user  = grammar.Member{Name: "user", Rule: grammar.Text{}}
 )
 
-// The bodies that are checked. What a parameter's rule does not say is left to
+// The bodies that are checked. Anything that a parameter's rule does not state is decided by
 // the provider, and so is every parameter that is not named: official clients
 // and providers have more than the specification knows.
 var (

@@ -17,8 +17,8 @@ var prompt = grammar.ByKind{Text: grammar.Text{}, Array: inputs{any: true}, What
 type inputs struct {
 	any      bool // any number of elements; else 1 to maxInputs
 	notEmpty bool // strings and token arrays may not be empty
-	tokens   int  // at most so many tokens each; zero is no bound
-	bytes    int  // at most so many bytes of text each; zero is no bound
+	tokens   int  // limit of tokens each; zero means unlimited
+	bytes    int  // limit of bytes of text each; zero means unlimited
 }
 
 func (inputs) Expected() string { return inputForms }

@@ -63,7 +63,7 @@ const goOn = "Your answer above was cut off. Continue it exactly where it stops,
 func (Dialect) Continue(body *jsonedit.Doc, said string) []jsonedit.Edit {
 	messages, ok := body.Find("messages")
 	if !ok || said == "" {
-		return nil // nothing was said yet: the request itself starts again
+		return nil // there is no text yet: the request itself starts again
 	}
 	raw := messages.Raw()
 	list := append([]byte(nil), raw[:len(raw)-1]...) // without its bracket

@@ -265,7 +265,7 @@ func (f *chunkChoice) member(c *jsonedit.Cursor, name []byte) {
 	case "delta":
 		f.delta = c.Raw()
 	case "message":
-		if raw := c.Raw(); f.delta == nil { // Perplexity repeats the whole beside the delta
+		if raw := c.Raw(); f.delta == nil { // Perplexity repeats the complete message next to the delta
 			f.delta = raw
 		}
 	case "finish_reason":

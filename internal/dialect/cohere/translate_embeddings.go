@@ -83,7 +83,7 @@ func encodingOf(d *jsonedit.Doc) string {
 	return "float"
 }
 
-// inputs are what is to be embedded: a list of strings, of images, or of both.
+// inputs are the inputs to embed: a list of strings, of images, or of both.
 type inputs struct {
 	texts, images int
 	list          []input

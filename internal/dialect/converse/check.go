@@ -50,7 +50,7 @@ var (
 	})
 )
 
-// message is an object with role and content. Null is no message, and a null
+// message is an object with role and content. Null is not a message, and a null
 // member is missing.
 type message struct{}
 

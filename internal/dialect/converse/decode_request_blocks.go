@@ -196,7 +196,7 @@ func reasoning(v jsonedit.Value, vendor llm.Vendor) (llm.Part, bool) {
 }
 
 // readRedacted reads redacted content, which is base64 on the wire: a marked
-// signature stands there encoded again.
+// the signature is encoded again there.
 func readRedacted(vendor llm.Vendor, data string) llm.Signature {
 	if plain, err := base64.StdEncoding.DecodeString(data); err == nil {
 		if s := dialect.ReadSignature(vendor, string(plain)); s.Value != string(plain) {

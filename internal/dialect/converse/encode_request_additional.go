@@ -99,7 +99,7 @@ func (e *requestEncoder) topK(f *fields) {
 	}
 }
 
-// effort writes how hard a model is to think, and tells what happened to the wish.
+// effort writes how hard a model is to think, and notes what happened to the setting.
 func (e *requestEncoder) effort(f *fields) {
 	t := &e.thinks
 	switch {

@@ -173,11 +173,11 @@ type documents struct {
 
 const maxDocumentName = 200
 
-func (d *documents) name(wish string) string {
+func (d *documents) name(wanted string) string {
 	if d.taken == nil {
 		d.taken = map[string]int{}
 	}
-	base := documentName(wish)
+	base := documentName(wanted)
 	name := base
 	for d.taken[name] > 0 {
 		d.taken[base]++

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Answer makes up complete responses of what can be said.
+// Answer makes up complete responses of all supported parts.
 func Answer(can Capabilities) *rapid.Generator[*llm.Response] {
 	return rapid.Custom(func(t *rapid.T) *llm.Response {
 		g := generator{T: t, Capabilities: can}

@@ -45,7 +45,7 @@ func (w *requestEncoder) declared() []llm.Tool {
 const searchOptions = "web_search_options"
 
 // searches reports whether a client of the chat dialect asks for answers from the
-// web and the tool for that may be beside those in list.
+// web and the tool for that may be combined with those in list.
 func (w *requestEncoder) searches(list []llm.Tool) bool {
 	raw := w.known("webSearchOptions")
 	if raw == nil {

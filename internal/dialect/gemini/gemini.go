@@ -3,7 +3,7 @@
 //
 // It promises that what the protocol can say survives a way through the neutral
 // conversation, and that what it can't is told. The model and whether to stream
-// are in the path of a request, which is left to the caller, as are
+// are in the path of a request, which the caller writes, as it does
 // credentials. Which provider answers is left to the provider table and the
 // pipeline.
 //

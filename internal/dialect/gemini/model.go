@@ -62,7 +62,7 @@ func (g generation) thinks() bool { return g.major >= 3 || g.major == 2 && g.min
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 func (g generation) signs() bool { return g.major >= 3 }
 
-// mixes reports whether functions may be beside the tools of the provider, and
+// mixes reports whether functions may be combined with the tools of the provider, and
 // beside a form of the answer.
 func (g generation) mixes() bool { return g.major >= 3 }
 

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-var errNoJob = errors.New("the body is no prediction")
+var errNoJob = errors.New("the body is not a prediction")
 
 // ended are the states in which nothing more happens.
 var ended = map[string]bool{"succeeded": true, "failed": true, "canceled": true, "aborted": true}

@@ -14,7 +14,7 @@ func (Dialect) NewDecoder(asked *llm.Request, to dialect.RequestTarget) dialect.
 	return &streamDecoder{asked: asked, vendor: vendorOf(to)}
 }
 
-// streamDecoder reads a stream. Items are told apart by their output_index: some
+// streamDecoder reads a stream. Items are distinguished by their output_index: some
 // providers give an item another id with every event.
 type streamDecoder struct {
 	asked  *llm.Request

@@ -15,7 +15,7 @@ func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }
 
 // ErrorEvent appends e as the event that ends a stream. Its members are those
 // of the protocol's error event; the official clients raise an error only when
-// an error object stands beside them, as the provider itself sends it.
+// an error object is next to them, as the provider itself sends it.
 func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
 	b := jsonedit.Append(append(dst, "event: error\ndata: "...))
 	b.Open('{')
