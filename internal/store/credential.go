@@ -125,14 +125,6 @@ func (c IntegrationSettings) Deployment(model string) (Deployment, bool) {
 	return Deployment{}, false
 }
 
-// tagged returns tags as they are stored: never nil.
-func tagged(tags map[string]string) map[string]string {
-	if tags == nil {
-		return map[string]string{}
-	}
-	return tags
-}
-
 // withTags returns a page of the entries that have all of want, and how many do.
 func withTags[T any](list []T, tags func(T) map[string]string, want map[string]string, p Page) (page []T, total int) {
 	page = []T{}
