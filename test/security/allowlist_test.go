@@ -344,16 +344,26 @@ func TestLateModelsOfAStreamedFormAreCaught(t *testing.T) {
 		"JSON with a model":         large + field("config", `{"model":"bad"}`) + "--x--\r\n",
 		"a header with a line feed": large + "--x\r\nContent-Disposition: form-data; name=\"model\"\n\nbad\r\n--x--\r\n",
 	} {
-		attack(t, "bodies", "form with "+name, func(t *testing.T) {
-			complete.Store(0)
-			got := g.do(t, "POST", "/v1/audio/transcriptions", body, "x-gateway-api-key", key, "x-gateway-provider", "@some", "Content-Type", formKind)
-			if got.status == http.StatusOK || !strings.Contains(string(got.body), "AB03") {
-				t.Errorf("status %d: %.300s", got.status, got.body)
-			}
-			if complete.Load() != 0 {
-				t.Error("the provider received the whole body")
-			}
-		})
+		for way, config := range map[string]string{
+			"":                   "",
+			", through a config": `{"provider":"@some"}`,
+			", through a tree":   `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@some"},{"provider":"@some"}]}`,
+		} {
+			attack(t, "bodies", "form with "+name+way, func(t *testing.T) {
+				complete.Store(0)
+				header := []string{"x-gateway-api-key", key, "x-gateway-provider", "@some", "Content-Type", formKind}
+				if config != "" {
+					header = []string{"x-gateway-api-key", key, "x-gateway-config", config, "Content-Type", formKind}
+				}
+				got := g.do(t, "POST", "/v1/audio/transcriptions", body, header...)
+				if got.status == http.StatusOK || !strings.Contains(string(got.body), "AB03") {
+					t.Errorf("status %d: %.300s", got.status, got.body)
+				}
+				if complete.Load() != 0 {
+					t.Error("the provider received the whole body")
+				}
+			})
+		}
 	}
 	attack(t, "bodies", "a large form takes little memory", func(t *testing.T) {
 		complete.Store(0)
