@@ -61,7 +61,7 @@ var wordings = []wording{
 	{`\bin (the|other|few|neutral|our|its own) words\b|\bin(to)? words\b`, ``, 51, "in the terms or format of; as text"},
 	{`\b(is|are|was|were) to be [a-z]+(ed|en|nt|ept|ut)\b`, ``, 21, "must be; will be; should be"},
 	{`\bby way of\b`, ``, 0, "through"},
-	{`\banswers [1-5]\d\d\b|\b(is|are) answered [1-5]\d\d\b`, ``, 20, "returns 404"},
+	{`\banswers [1-5]\d\d\b|\b(is|are) answered [1-5]\d\d\b`, ``, 19, "returns 404"},
 	{`\bthe present (one|minute|segment|group|member|master key|secret|day)\b`, ``, 3, "the current"},
 	{`\b(secrets?|values?|credentials?|keys?) (that are |which are )?kept elsewhere\b`, ``, 2, "external secrets"},
 	{`\b(is|are|was|were) made (of|from)\b`, ``, 31, "is built from; derives from"},
